@@ -1,0 +1,77 @@
+package mapreduce
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/local"
+)
+
+// Options say where a job's data are and how it is run on this machine. The
+// zero value of every field but Inputs is a sensible default.
+type Options struct {
+	Inputs  []string // files, directories (with all below them) or globs, as URIs or paths
+	Include []string // globs of file names to take; all if empty
+	Exclude []string // globs of file names to leave out
+
+	// Output is the directory to write; it must not exist, or be empty, unless
+	// Overwrite, which replaces it only when the job has succeeded.
+	Output    string
+	Overwrite bool
+
+	Reduces   int    // number of reduce tasks; 0 takes the job's or a default
+	SplitSize int64  // bytes of input for one map task; 0 chooses
+	Compress  string // codec of intermediate data: none (default), lz4, s2, zstd
+	// OutputCompress is the codec of text output: none (default), gzip, zstd.
+	OutputCompress string
+
+	User     string // whose job it is; the login name by default
+	Pool     string
+	Priority string // very-low, low, normal, high, very-high
+
+	Cluster ClusterOptions
+
+	// Progress, if set, is called now and then from one goroutine, and once at
+	// the end.
+	Progress func(Progress)
+	// Stderr takes what child processes print; os.Stderr if nil.
+	Stderr io.Writer
+}
+
+// ClusterOptions describe the in-process cluster that runs jobs.
+type ClusterOptions struct {
+	Workers     int   // nodes; the number of cores by default
+	MapSlots    int   // map slots of a worker, 1 by default
+	ReduceSlots int   // reduce slots of a worker, 1 by default
+	Memory      int64 // bytes for all tasks together; a quarter of RAM by default
+	Policy      string
+	TempDir     string    // for spills; the system's by default
+	Events      io.Writer // takes a line for each scheduling event, if set
+	Seed        uint64
+}
+
+// Progress is a snapshot of a running job.
+type Progress = local.Progress
+
+// Result is what a finished job leaves to say.
+type Result struct {
+	Job      string           `json:"job"`
+	ID       string           `json:"id"`
+	State    string           `json:"state"` // succeeded, failed or killed
+	Output   string           `json:"output,omitempty"`
+	Elapsed  time.Duration    `json:"elapsed_ns"`
+	Maps     int              `json:"maps"`
+	Reduces  int              `json:"reduces"`
+	Counters map[string]int64 `json:"counters"`
+}
+
+// Run runs a job in this process and returns when it has ended. The error
+// names what failed; cancelling ctx kills the job and removes what it wrote.
+func Run(ctx context.Context, j *Job, o Options) (*Result, error) { return nil, nil }
+
+// RunApp runs an app, a chain too.
+func RunApp(ctx context.Context, a *App, p Params, o Options) ([]*Result, error) { return nil, nil }
+
+var _ = job.Map

@@ -16,9 +16,10 @@ import (
 // Info describes one file or directory.
 type Info struct {
 	Path    string // as Open accepts it
-	Size    int64  // bytes; 0 for directories
+	Size    int64  // bytes; 0 for directories, -1 if listed but not a readable file (a dangling link, a pipe)
 	ModTime time.Time
 	Dir     bool
+	Link    bool // set by List for symbolic links; the other fields tell of what it leads to
 }
 
 // File is an open file for reading. ReadAt may be called from several

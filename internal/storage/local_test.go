@@ -1,0 +1,313 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var ctx = context.Background()
+
+// tree returns the files under dir with their contents, hidden ones too.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		rel, _ := filepath.Rel(dir, p)
+		files[rel] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func wantTree(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
+		t.Fatalf("files under the directory (-want +got):\n%s", diff)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func stage(t *testing.T, dir string, overwrite bool) *localStaging {
+	t.Helper()
+	s, err := Local{}.Stage(ctx, dir, overwrite)
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Abort(ctx)) })
+	return s.(*localStaging)
+}
+
+func put(t *testing.T, s Staging, name, content string) {
+	t.Helper()
+	w, err := s.Create(ctx, name)
+	must(t, err)
+	_, err = io.WriteString(w, content)
+	must(t, err)
+	must(t, w.Commit())
+	must(t, w.Discard())
+}
+
+func TestStageIsInvisibleUntilCommit(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "new", "out")
+	s := stage(t, out, false)
+	put(t, s, "part-r-00000", "a\n")
+	put(t, s, "sub/part-r-00001", "b\n")
+	left, err := s.Create(ctx, "part-r-00002")
+	must(t, err)
+	if exists(out) {
+		t.Fatal("the output is visible before its commit")
+	}
+	must(t, s.Commit(ctx))
+	wantTree(t, dir, map[string]string{
+		"new/out/_SUCCESS": "", "new/out/part-r-00000": "a\n", "new/out/sub/part-r-00001": "b\n",
+	})
+	if err := left.Commit(); !errors.Is(err, fs.ErrClosed) {
+		t.Fatalf("a file committed after the staging: %v", err)
+	}
+	must(t, left.Discard())
+	if _, err := s.Create(ctx, "x"); !errors.Is(err, fs.ErrClosed) {
+		t.Fatalf("Create after Commit: %v", err)
+	}
+	if err := s.Commit(ctx); !errors.Is(err, fs.ErrClosed) {
+		t.Fatalf("second Commit: %v", err)
+	}
+}
+
+func TestTwoAttemptsOfOnePart(t *testing.T) {
+	dir := t.TempDir()
+	s := stage(t, filepath.Join(dir, "out"), false)
+	a, err := s.Create(ctx, "part-m-00000")
+	must(t, err)
+	b, err := s.Create(ctx, "part-m-00000")
+	must(t, err)
+	for _, text := range []string{"1", "2", "3"} {
+		_, err = io.WriteString(a, "a"+text)
+		must(t, err)
+		_, err = io.WriteString(b, "b"+text)
+		must(t, err)
+	}
+	must(t, a.Commit())
+	must(t, b.Commit())
+	if err := b.Commit(); err == nil {
+		t.Fatal("a writer committed twice")
+	}
+	c, err := s.Create(ctx, "part-m-00000")
+	must(t, err)
+	_, err = io.WriteString(c, "c")
+	must(t, err)
+	must(t, c.Discard())
+	must(t, s.Commit(ctx))
+	wantTree(t, dir, map[string]string{"out/_SUCCESS": "", "out/part-m-00000": "b1b2b3"})
+}
+
+func TestAbortLeavesTheOldOutput(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	must(t, os.MkdirAll(out, 0o777))
+	must(t, os.WriteFile(filepath.Join(out, "old"), []byte("old"), 0o666))
+	s := stage(t, out, true)
+	put(t, s, "new", "new")
+	must(t, s.Abort(ctx))
+	wantTree(t, dir, map[string]string{"out/old": "old"})
+}
+
+func TestStageRefuses(t *testing.T) {
+	dir := t.TempDir()
+	full := filepath.Join(dir, "full")
+	must(t, os.Mkdir(full, 0o777))
+	file := filepath.Join(full, "file")
+	must(t, os.WriteFile(file, nil, 0o666))
+	wd, err := os.Getwd()
+	must(t, err)
+	for _, c := range []struct {
+		name, dir string
+		overwrite bool
+		want      error
+		text      string
+	}{
+		{"full directory", full, false, fs.ErrExist, full},
+		{"a file", file, true, syscall.ENOTDIR, file},
+		{"below a file", file + "/x", false, syscall.ENOTDIR, file},
+		{"working directory", wd, true, nil, "holds the working directory"},
+		{"its parent", filepath.Dir(wd), true, nil, "holds the working directory"},
+		{"root", "/", true, nil, "mount point"},
+		{"mount point", "/proc", true, nil, "mount point"},
+	} {
+		_, err := Local{}.Stage(ctx, c.dir, c.overwrite)
+		if err == nil || (c.want != nil && !errors.Is(err, c.want)) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: got %v, want %v with %q", c.name, err, c.want, c.text)
+		}
+	}
+	wantTree(t, dir, map[string]string{"full/file": ""})
+}
+
+func TestEmptyTargetAndRaceForIt(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	must(t, os.Mkdir(out, 0o777))
+	a, b := stage(t, out, false), stage(t, out, false)
+	put(t, a, "x", "a")
+	put(t, b, "x", "b")
+	must(t, a.Commit(ctx))
+	if err := b.Commit(ctx); !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("the second job replaced the first one's output: %v", err)
+	}
+	must(t, b.Abort(ctx))
+	wantTree(t, dir, map[string]string{"out/_SUCCESS": "", "out/x": "a"})
+}
+
+func TestOverwriteThroughALink(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "disk", "real"), 0o777))
+	must(t, os.WriteFile(filepath.Join(dir, "disk", "real", "old"), nil, 0o666))
+	link := filepath.Join(dir, "out")
+	must(t, os.Symlink(filepath.Join("disk", "real"), link))
+	s := stage(t, link, true)
+	put(t, s, "x", "new")
+	must(t, s.Commit(ctx))
+	wantTree(t, filepath.Join(dir, "disk"), map[string]string{"real/_SUCCESS": "", "real/x": "new"})
+	if _, err := os.Readlink(link); err != nil {
+		t.Fatalf("the link was replaced: %v", err)
+	}
+}
+
+// TestCrashInCommit stops the commit of a replacement at each of its steps, as
+// a killed process would, and checks the promise: the target is the old output
+// or the new one, whole, and the next job of the same target leaves no trace
+// of the crash.
+func TestCrashInCommit(t *testing.T) {
+	older := map[string]string{"out/_SUCCESS": "", "out/part": "old"}
+	newer := map[string]string{"out/_SUCCESS": "", "out/part": "new", "out/more": "new"}
+	for _, c := range []struct {
+		step       string
+		noExchange bool
+		want       map[string]string
+	}{
+		{"success", false, older},
+		{"rename", false, older},
+		{"clean", false, newer},
+		{"success", true, older},
+		{"rename", true, older},
+		{"between", true, newer}, // complete, so the next job brings it forward
+		{"clean", true, newer},
+	} {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		s := stage(t, out, false)
+		put(t, s, "part", "old")
+		must(t, s.Commit(ctx))
+
+		s = stage(t, out, true)
+		put(t, s, "part", "new")
+		put(t, s, "more", "new")
+		dead := errors.New("killed")
+		s.noExchange = c.noExchange
+		s.crash = func(step string) error {
+			if step == c.step {
+				return dead
+			}
+			return nil
+		}
+		if err := s.Commit(ctx); err != dead {
+			t.Fatalf("%s: the commit ended with %v", c.step, err)
+		}
+		must(t, s.lock.Close()) // what the system does for a dead process
+
+		must(t, stage(t, out, true).Abort(ctx))
+		if diff := cmp.Diff(c.want, tree(t, dir)); diff != "" {
+			t.Errorf("killed at %s (no exchange: %v) (-want +got):\n%s", c.step, c.noExchange, diff)
+		}
+		s.mu.done = true // the clean-up of the test is not for the dead
+	}
+}
+
+// TestSweepSparesTheLiving checks that only a dead owner's leftovers go, and
+// only those of the very same target.
+func TestSweepSparesTheLiving(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	alive := stage(t, out, true)
+	put(t, alive, "x", "alive")
+	other := filepath.Join(dir, ".out.slotwise-b.slotwise-123")
+	must(t, os.Mkdir(other, 0o777))
+	leftover := filepath.Join(dir, ".out.slotwise-456")
+	must(t, os.Mkdir(leftover, 0o777))
+	stage(t, out, true)
+	if !exists(alive.root) || !exists(other) {
+		t.Error("a living job's staging or another target's leftover was swept")
+	}
+	if exists(leftover) {
+		t.Error("a dead job's leftover was not swept")
+	}
+	must(t, alive.Commit(ctx))
+	must(t, os.Remove(other))
+}
+
+func TestDurableCommit(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Local{Durable: true}.Stage(ctx, filepath.Join(dir, "out"), false)
+	must(t, err)
+	put(t, s, "x", "1")
+	must(t, s.Commit(ctx))
+	wantTree(t, dir, map[string]string{"out/_SUCCESS": "", "out/x": "1"})
+}
+
+func TestCreateRefusesNamesThatEscape(t *testing.T) {
+	s := stage(t, filepath.Join(t.TempDir(), "out"), false)
+	for _, name := range []string{"", ".", "..", "../x", "a/../../x", "/x"} {
+		if _, err := s.Create(ctx, name); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("Create(%q): %v", name, err)
+		}
+	}
+}
+
+func TestListAndOpen(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "b"), []byte("bb"), 0o666))
+	must(t, os.WriteFile(filepath.Join(dir, ".hidden"), nil, 0o666))
+	must(t, os.Mkdir(filepath.Join(dir, "a"), 0o777))
+	must(t, os.Symlink("a", filepath.Join(dir, "l")))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "n")))
+	must(t, syscall.Mkfifo(filepath.Join(dir, "p"), 0o666))
+	infos, err := Local{}.List(ctx, dir)
+	must(t, err)
+	got := map[string][3]any{}
+	for _, i := range infos {
+		got[filepath.Base(i.Path)] = [3]any{i.Size, i.Dir, i.Link}
+	}
+	want := map[string][3]any{
+		".hidden": {int64(0), false, false}, "a": {int64(0), true, false}, "b": {int64(2), false, false},
+		"l": {int64(0), true, true}, "n": {int64(-1), false, true}, "p": {int64(-1), false, false},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("List (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]error{
+		"a": syscall.EISDIR, "n": fs.ErrNotExist, "p": errNotRegular, "zz": fs.ErrNotExist,
+	} {
+		if _, err := (Local{}).Open(ctx, filepath.Join(dir, name)); !errors.Is(err, want) || !strings.Contains(err.Error(), name) {
+			t.Errorf("Open(%s): %v, want %v", name, err, want)
+		}
+	}
+}

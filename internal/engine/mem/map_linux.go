@@ -1,0 +1,55 @@
+package mem
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// hugePage is the size and alignment of a transparent huge page on the usual
+// platforms. With them a scattered walk over hundreds of megabytes stays
+// within the TLB, which halves the time of sorting and hash probing.
+const hugePage = 2 << 20
+
+// hugeFrom is the smallest reservation that asks for huge pages: below it the
+// last, partly used page would be a noticeable share of the budget.
+const hugeFrom = 8 << 20
+
+func reserve(size int64) (mapping, buf []byte, err error) {
+	if size == 0 {
+		return []byte{}, nil, nil
+	}
+	extra := 0
+	if size >= hugeFrom {
+		extra = hugePage
+	}
+	mapping, err = syscall.Mmap(-1, 0, int(size)+extra,
+		syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
+	if err != nil {
+		return nil, nil, err
+	}
+	if extra == 0 {
+		return mapping, mapping, nil
+	}
+	start := 0
+	if off := int(uintptr(unsafe.Pointer(&mapping[0])) % hugePage); off != 0 {
+		start = hugePage - off
+	}
+	buf = mapping[start : start+int(size) : start+int(size)]
+	// Only advice: without huge pages everything works, a little slower.
+	_ = syscall.Madvise(buf, syscall.MADV_HUGEPAGE)
+	return mapping, buf, nil
+}
+
+// discard drops the pages of b; they read as zero afterwards.
+func discard(b []byte) {
+	if len(b) > 0 {
+		_ = syscall.Madvise(b, syscall.MADV_DONTNEED)
+	}
+}
+
+func unmap(b []byte) {
+	if len(b) > 0 {
+		_ = syscall.Munmap(b)
+	}
+}

@@ -1,0 +1,146 @@
+package sortbuf
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"testing"
+)
+
+// source draws keys; the same seed gives the same ones.
+type source struct {
+	*rand.Rand
+	words []string
+	cdf   []float64
+}
+
+func newRand(seed uint64) *source {
+	s := &source{Rand: rand.New(rand.NewPCG(seed, seed))}
+	sum := 0.0
+	for i := range 200_000 {
+		w := make([]byte, 2+s.IntN(10))
+		for j := range w {
+			w[j] = 'a' + byte(s.IntN(26))
+		}
+		s.words = append(s.words, string(w))
+		sum += 1 / math.Pow(float64(i+1), 1.0)
+		s.cdf = append(s.cdf, sum)
+	}
+	return s
+}
+
+func (s *source) bytes(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(s.Uint32())
+	}
+	return b
+}
+
+// word draws from a Zipf distribution over 200,000 words.
+func (s *source) word() string {
+	u := s.Float64() * s.cdf[len(s.cdf)-1]
+	return s.words[sort.SearchFloat64s(s.cdf, u)]
+}
+
+// line is a line of text, of ten words on average.
+func (s *source) line() []byte {
+	var b []byte
+	for range 4 + s.IntN(13) {
+		b = append(b, s.word()...)
+		b = append(b, ' ')
+	}
+	return b[:len(b)-1]
+}
+
+const benchRecords = 1_000_000
+
+// shape is one kind of input: a pool of keys that is walked through in order.
+func shapes() map[string][][]byte {
+	rng := newRand(1)
+	random, text := make([][]byte, benchRecords), make([][]byte, benchRecords)
+	equal := make([][]byte, benchRecords)
+	ascending := make([][]byte, benchRecords)
+	for i := range random {
+		random[i] = rng.bytes(10)
+		text[i] = rng.line()
+		equal[i] = []byte("the same")
+		if i%10 == 0 {
+			equal[i] = random[i]
+		}
+		ascending[i] = fmt.Appendf(nil, "%010d", i)
+	}
+	return map[string][][]byte{"random": random, "text": text, "skewed": equal, "ascending": ascending}
+}
+
+func fill(b *Buffer, keys [][]byte, value []byte, parts int) (bytes int64) {
+	for i, k := range keys {
+		if !b.Add(int(uint32(i)*2654435761>>16)%parts, k, value) {
+			panic("full")
+		}
+		bytes += int64(len(k) + len(value))
+	}
+	return bytes
+}
+
+func BenchmarkAdd(b *testing.B) {
+	keys := shapes()["random"]
+	buf, _ := newBuffer(b, 400<<20, 4)
+	defer buf.Release()
+	value := make([]byte, 90)
+	b.SetBytes(fill(buf, keys, value, 4))
+	for b.Loop() {
+		buf.Reset()
+		fill(buf, keys, value, 4)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRecords, "ns/record")
+}
+
+func BenchmarkSort(b *testing.B) {
+	for name, keys := range shapes() {
+		var value []byte
+		if name != "text" {
+			value = make([]byte, 90)
+		}
+		for _, parts := range []int{1, 4, 10000} {
+			b.Run(fmt.Sprintf("%s/%d", name, parts), func(b *testing.B) {
+				buf, _ := newBuffer(b, 400<<20, parts)
+				defer buf.Release()
+				for b.Loop() {
+					b.StopTimer()
+					buf.Reset()
+					b.SetBytes(fill(buf, keys, value, parts))
+					b.StartTimer()
+					buf.Sort()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRecords, "ns/record")
+			})
+		}
+	}
+}
+
+// BenchmarkRead walks through a sorted buffer, touching keys and values as a
+// writer would.
+func BenchmarkRead(b *testing.B) {
+	for name, keys := range shapes() {
+		b.Run(name, func(b *testing.B) {
+			buf, _ := newBuffer(b, 400<<20, 1)
+			defer buf.Release()
+			b.SetBytes(fill(buf, keys, make([]byte, 90), 1))
+			buf.Sort()
+			out := make([]byte, 1<<16)
+			for b.Loop() {
+				n := 0
+				for c := buf.Cursor(0); c.Next(); {
+					if len(c.Key())+len(c.Value()) > len(out)-n {
+						n = 0
+					}
+					n += copy(out[n:], c.Key())
+					n += copy(out[n:], c.Value())
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRecords, "ns/record")
+		})
+	}
+}

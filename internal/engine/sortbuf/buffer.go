@@ -1,0 +1,327 @@
+// Package sortbuf is the map side's buffer: it takes records as they are
+// emitted, sorts them by partition and key, and hands them out again in that
+// order, from memory that is bounded and off the heap.
+//
+// Records are copied one behind the other into an arena and never move again.
+// What is sorted is an index of 16 bytes for each record, which holds the
+// first eight bytes of the key, so that most comparisons never leave it.
+//
+//	arena │ hdr key value │ hdr key value │ …          grows upwards
+//	index │ prefix ref │ prefix ref │ … ┆ scratch      scratch: as long again
+package sortbuf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/slotwise/slotwise/internal/engine/mem"
+	"github.com/slotwise/slotwise/internal/engine/sortbuf/radix"
+	"github.com/slotwise/slotwise/internal/kv"
+)
+
+// Config says how large a Buffer may become and how it is divided.
+type Config struct {
+	// Pool is charged for everything the Buffer occupies.
+	Pool *mem.Pool
+
+	// Limit is the most the Buffer may occupy, in bytes, its index and the
+	// scratch space for sorting included. A single record that is larger is
+	// taken nevertheless when the Buffer is empty.
+	Limit int64
+
+	// Partitions is the number of partitions, at least 1 and at most
+	// radix.MaxPartitions.
+	Partitions int
+}
+
+// entryCost is what one record costs beside its bytes in the arena: its index
+// entry and the same again as scratch space for the sort.
+const entryCost = 2 * entrySize
+
+const entrySize = int64(unsafe.Sizeof(radix.Entry{}))
+
+// Buffer collects records and sorts them. Its life is Add… Sort, Partition…,
+// and then either Reset and the same again, or Release.
+//
+// Until Sort a Buffer belongs to one goroutine. From Sort to Reset or Release
+// it is read-only and any number of goroutines may read it.
+type Buffer struct {
+	cfg   Config
+	chunk int64 // space is granted in pieces of this many bytes
+
+	arenaMem *mem.Region
+	arena    []byte // the whole reservation; below granted it is ours
+	used     int
+	granted  int
+
+	indexMem     *mem.Region
+	index        []radix.Entry // as far as it is granted, without scratch
+	n            int
+	parts        []partition
+	indexGranted int64
+}
+
+type partition struct {
+	records, bytes int64
+	start          int // in the sorted index
+}
+
+var _ kv.Partitioned = (*Buffer)(nil)
+
+// New returns an empty Buffer, which occupies nothing yet.
+func New(cfg Config) (*Buffer, error) {
+	if cfg.Partitions < 1 || cfg.Partitions > radix.MaxPartitions {
+		return nil, fmt.Errorf("sortbuf: %d partitions, want 1 to %d", cfg.Partitions, radix.MaxPartitions)
+	}
+	if cfg.Limit < 0 || cfg.Limit >= 1<<radix.PositionBits {
+		return nil, fmt.Errorf("sortbuf: limit of %d bytes is out of range", cfg.Limit)
+	}
+	b := &Buffer{
+		cfg:   cfg,
+		chunk: max(4<<10, min(mem.Step, cfg.Limit/32)),
+		parts: make([]partition, cfg.Partitions),
+	}
+	var err error
+	if b.indexMem, err = mem.Reserve(cfg.Pool, max(cfg.Limit, mem.Step)); err != nil {
+		return nil, err
+	}
+	if err = b.reserveArena(cfg.Limit); err != nil {
+		b.indexMem.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// windowSlack lets eight bytes be read from any byte of the last key.
+const windowSlack = 8
+
+func (b *Buffer) reserveArena(size int64) error {
+	r, err := mem.Reserve(b.cfg.Pool, size+windowSlack)
+	if err != nil {
+		return err
+	}
+	b.arenaMem, b.arena, b.granted = r, r.Bytes(), 0
+	return nil
+}
+
+// Add copies a record into the Buffer. It returns false, having added nothing,
+// when there is no room: the caller then sorts, spills and resets. An empty
+// Buffer takes any record, whatever the limits.
+//
+// Add must not be called between Sort and Reset.
+func (b *Buffer) Add(part int, key, value []byte) bool {
+	need := headerLen(len(key), len(value)) + len(key) + len(value)
+	if need > b.granted-b.used || b.n == len(b.index) {
+		if !b.makeRoom(int64(need)) {
+			return false
+		}
+	}
+	at := b.used
+	body := putHeader(b.arena[at:], len(key), len(value)) + at
+	copy(b.arena[body:], key)
+	if len(value) > 0 {
+		copy(b.arena[body+len(key):], value)
+	}
+	b.index[b.n] = radix.Entry{
+		Prefix: window(b.arena[body:], len(key)),
+		Ref:    radix.MakeRef(part, int64(at), len(key)),
+	}
+	p := &b.parts[part]
+	p.records++
+	p.bytes += int64(len(key) + len(value))
+	b.used += need
+	b.n++
+	return true
+}
+
+// makeRoom grants space for one more record of need bytes in the arena.
+func (b *Buffer) makeRoom(need int64) bool {
+	arena, index := int64(b.used)+need, int64(b.n+1)*entryCost
+	if b.n == 0 {
+		return b.forceRoom(arena, index)
+	}
+	if arena > int64(b.granted) {
+		grant := min(arena+b.chunk, b.cfg.Limit-b.indexGranted)
+		if grant < arena || !b.arenaMem.Grow(grant) {
+			return false
+		}
+		b.granted = int(grant)
+	}
+	if index > b.indexGranted {
+		grant := min(index+b.chunk, b.cfg.Limit-int64(b.granted))
+		if grant < index || !b.indexMem.Grow(grant) {
+			return false
+		}
+		b.grantIndex(grant)
+	}
+	return true
+}
+
+// forceRoom makes room for the first record at any price: without it a job
+// with one overlong line, or beside greedy neighbours, would never end.
+func (b *Buffer) forceRoom(arena, index int64) bool {
+	if arena+windowSlack > b.arenaMem.Size() {
+		b.arenaMem.Release()
+		if err := b.reserveArena(arena); err != nil {
+			panic(err) // the address space is exhausted
+		}
+	}
+	if arena > int64(b.granted) {
+		b.arenaMem.ForceGrow(arena)
+		b.granted = int(arena)
+	}
+	if index > b.indexGranted {
+		b.indexMem.ForceGrow(index)
+		b.grantIndex(index)
+	}
+	return true
+}
+
+func (b *Buffer) grantIndex(bytes int64) {
+	b.indexGranted = bytes
+	b.index = entries(b.indexMem, int(bytes/entryCost))
+}
+
+// entries views the start of a region as n entries.
+func entries(r *mem.Region, n int) []radix.Entry {
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*radix.Entry)(unsafe.Pointer(unsafe.SliceData(r.Bytes()))), n)
+}
+
+// Len is the number of records.
+func (b *Buffer) Len() int { return b.n }
+
+// Bytes is how much the Buffer needs for its records, in bytes, index and
+// sort scratch included; it is what Limit bounds.
+func (b *Buffer) Bytes() int64 { return int64(b.used) + int64(b.n)*entryCost }
+
+// Sort orders the records by (partition, key bytes, emission order) and makes
+// the Buffer read-only.
+func (b *Buffer) Sort() {
+	start := 0
+	for i := range b.parts {
+		b.parts[i].start = start
+		start += int(b.parts[i].records)
+	}
+	both := entries(b.indexMem, 2*b.n)
+	sorted, scratch := both[:b.n], both[b.n:]
+	if len(b.parts) == 1 {
+		radix.Sort(sorted, scratch, false, b)
+		return
+	}
+	b.scatter(sorted, scratch)
+	for _, p := range b.parts {
+		if p.records > 0 {
+			end := p.start + int(p.records)
+			radix.Sort(scratch[p.start:end], sorted[p.start:end], true, b)
+		}
+	}
+}
+
+// scatter distributes the entries of from over their partitions in to.
+func (b *Buffer) scatter(from, to []radix.Entry) {
+	next := make([]uint32, len(b.parts))
+	for i, p := range b.parts {
+		next[i] = uint32(p.start)
+	}
+	for _, e := range from {
+		at := &next[e.Partition()]
+		to[*at] = e
+		*at++
+	}
+}
+
+// Load gives the sort further bytes of the keys.
+func (b *Buffer) Load(entries []radix.Entry, depth int) {
+	for i := range entries {
+		e := &entries[i]
+		body, keyLen, _ := header(b.arena[e.Position():])
+		left := keyLen - depth
+		e.SetWindow(window(b.arena[int(e.Position())+body+depth:], left), left)
+	}
+}
+
+// Trim returns to the Pool what a sorted Buffer that stays resident does not
+// need: granted but unused space, and the sort's scratch.
+func (b *Buffer) Trim() {
+	b.arenaMem.Trim(int64(b.used))
+	b.granted = b.used
+	b.indexMem.Trim(int64(b.n) * entrySize)
+	b.index = entries(b.indexMem, b.n)
+	b.indexGranted = 0
+}
+
+// Reset forgets all records but keeps the memory, so that the next fill does
+// not have to fault it in again.
+func (b *Buffer) Reset() {
+	if b.arenaMem.Charged() > b.cfg.Limit+mem.Step {
+		b.arenaMem.Trim(b.cfg.Limit) // was forced to hold a giant
+		b.granted = min(b.granted, int(b.cfg.Limit))
+	}
+	clear(b.parts)
+	b.used, b.n = 0, 0
+	b.grantIndex(b.indexGranted) // Trim left it without scratch
+}
+
+// Release gives all memory back. The Buffer must not be used afterwards,
+// except that Release may be called again.
+func (b *Buffer) Release() {
+	b.arenaMem.Release()
+	b.indexMem.Release()
+	b.arena, b.index, b.used, b.granted, b.n, b.indexGranted = nil, nil, 0, 0, 0, 0
+}
+
+// Size implements kv.Partitioned. It is right at any time, also before Sort.
+func (b *Buffer) Size(p int) (records, bytes int64) {
+	return b.parts[p].records, b.parts[p].bytes
+}
+
+// A record's header is its key's and its value's length, 16 bits each. If one
+// of them does not fit, the header is longHeader followed by 64 bits for each.
+const (
+	shortHeaderLen = 4
+	longHeaderLen  = 20
+	longLen        = 1<<16 - 1
+	longHeader     = 1<<32 - 1
+)
+
+func headerLen(keyLen, valueLen int) int {
+	if keyLen >= longLen || valueLen >= longLen {
+		return longHeaderLen
+	}
+	return shortHeaderLen
+}
+
+func putHeader(b []byte, keyLen, valueLen int) int {
+	if keyLen < longLen && valueLen < longLen {
+		binary.LittleEndian.PutUint32(b, uint32(keyLen)|uint32(valueLen)<<16)
+		return shortHeaderLen
+	}
+	binary.LittleEndian.PutUint32(b, longHeader)
+	binary.LittleEndian.PutUint64(b[4:], uint64(keyLen))
+	binary.LittleEndian.PutUint64(b[12:], uint64(valueLen))
+	return longHeaderLen
+}
+
+// header decodes the header at b's start and returns its own length as well.
+func header(b []byte) (n, keyLen, valueLen int) {
+	h := binary.LittleEndian.Uint32(b)
+	if h != longHeader {
+		return shortHeaderLen, int(h & longLen), int(h >> 16)
+	}
+	return longHeaderLen, int(binary.LittleEndian.Uint64(b[4:])), int(binary.LittleEndian.Uint64(b[12:]))
+}
+
+// window is the first eight bytes of a key that begins at b's start and has
+// left bytes, most significant first and padded with zeros. b has at least
+// eight bytes, whatever left is.
+func window(b []byte, left int) uint64 {
+	w := binary.BigEndian.Uint64(b)
+	if left < 8 {
+		w &= ^(^uint64(0) >> (8 * uint(left)))
+	}
+	return w
+}

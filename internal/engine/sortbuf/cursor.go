@@ -1,0 +1,63 @@
+package sortbuf
+
+import (
+	"github.com/slotwise/slotwise/internal/engine/sortbuf/radix"
+	"github.com/slotwise/slotwise/internal/kv"
+)
+
+// Cursor walks through one partition of a sorted Buffer. Key and Value are
+// slices of the Buffer itself: they stay valid until its Reset or Release,
+// longer than kv.Stream promises.
+type Cursor struct {
+	arena   []byte
+	entries []radix.Entry // those still to come
+	prefix  uint64
+	key     []byte
+	value   []byte
+}
+
+var _ kv.Stream = (*Cursor)(nil)
+
+// Cursor returns a new Cursor before the first record of partition p. The
+// Buffer must have been sorted.
+func (b *Buffer) Cursor(p int) *Cursor {
+	start := b.parts[p].start
+	return &Cursor{arena: b.arena, entries: b.index[start : start+int(b.parts[p].records)]}
+}
+
+// Partition implements kv.Partitioned; the Stream is a *Cursor.
+func (b *Buffer) Partition(p int) (kv.Stream, error) { return b.Cursor(p), nil }
+
+// Next advances to the next record, if there is one.
+func (c *Cursor) Next() bool {
+	if len(c.entries) == 0 {
+		return false
+	}
+	e := c.entries[0]
+	c.entries = c.entries[1:]
+	record := c.arena[e.Position():]
+	n, keyLen, valueLen := header(record)
+	c.prefix = e.Prefix
+	c.key = record[n : n+keyLen : n+keyLen]
+	c.value = record[n+keyLen : n+keyLen+valueLen : n+keyLen+valueLen]
+	return true
+}
+
+// Prefix is the first eight bytes of the key, most significant first, padded
+// with zeros: where two of them differ they order the keys.
+func (c *Cursor) Prefix() uint64 { return c.prefix }
+
+// Key implements kv.Stream.
+func (c *Cursor) Key() []byte { return c.key }
+
+// Value implements kv.Stream.
+func (c *Cursor) Value() []byte { return c.value }
+
+// Err is always nil: memory does not fail.
+func (c *Cursor) Err() error { return nil }
+
+// Close ends the walk. The Buffer is not affected.
+func (c *Cursor) Close() error {
+	c.entries = nil
+	return nil
+}

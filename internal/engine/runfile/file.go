@@ -1,0 +1,183 @@
+package runfile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/slotwise/slotwise/internal/kv"
+)
+
+// ReadOptions tune the streams of a file.
+type ReadOptions struct {
+	// Buffer is how many bytes a stream asks the file for at once; 0 means
+	// one block at a time, the least memory. A spinning disk that serves many
+	// streams wants 1 MiB and more.
+	Buffer int
+}
+
+// File is an open run. It and its streams may be used from several goroutines,
+// each stream by one.
+type File struct {
+	r      io.ReaderAt
+	name   string
+	opts   ReadOptions
+	foot   footer
+	parts  []partStat
+	closer sync.Once
+}
+
+var _ kv.Partitioned = (*File)(nil)
+
+// Open reads the index of a run of size bytes. The name is only for errors.
+// On success the File owns r: Release closes it if it is an io.Closer.
+func Open(r io.ReaderAt, size int64, name string) (*File, error) {
+	return OpenWith(r, size, name, ReadOptions{})
+}
+
+// OpenWith is Open with options.
+func OpenWith(r io.ReaderAt, size int64, name string, opts ReadOptions) (*File, error) {
+	f := &File{r: r, name: name, opts: opts}
+	if err := f.readEnds(size); err != nil {
+		return nil, err
+	}
+	if err := f.readIndex(size); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// readEnds checks the header and reads the footer. The header comes first, so
+// that a file of another kind is called that and not a damaged run.
+func (f *File) readEnds(size int64) error {
+	head := make([]byte, min(size, int64(headerLen)))
+	if err := f.readAt(head, 0); err != nil {
+		return err
+	}
+	n := min(len(head), len(magic))
+	if string(head[:n]) != magic[:n] || n == 0 {
+		return f.errorAt(0, ErrMagic)
+	}
+	if size < int64(headerLen+footerLen) {
+		return f.errorAt(size, fmt.Errorf("%w: %d bytes are too few", ErrTruncated, size))
+	}
+	if v := head[len(magic)]; v != version {
+		return f.errorAt(int64(len(magic)), fmt.Errorf("%w %d (this program reads %d)", ErrVersion, v, version))
+	}
+	tail := make([]byte, footerLen)
+	at := size - int64(footerLen)
+	if err := f.readAt(tail, at); err != nil {
+		return err
+	}
+	foot, err := parseFooter(tail)
+	if err != nil {
+		return f.errorAt(at, err)
+	}
+	f.foot = foot
+	return nil
+}
+
+// readIndex reads the partitions. Each takes at least three bytes, which
+// bounds what a damaged count can make us allocate.
+func (f *File) readIndex(size int64) error {
+	off := f.foot.indexOff
+	if off < int64(headerLen) || off+int64(f.foot.indexLen)+int64(footerLen) != size ||
+		f.foot.partitions < 1 || f.foot.partitions > f.foot.indexLen/3 {
+		return f.errorAt(size-int64(footerLen), fmt.Errorf("%w: footer does not fit a file of %d bytes", ErrCorrupt, size))
+	}
+	index := make([]byte, f.foot.indexLen)
+	if err := f.readAt(index, off); err != nil {
+		return err
+	}
+	if xxhash.Sum64(index) != f.foot.indexSum {
+		return f.errorAt(off, fmt.Errorf("index: %w", ErrChecksum))
+	}
+	f.parts = make([]partStat, f.foot.partitions)
+	at := int64(headerLen)
+	for i := range f.parts {
+		p := &f.parts[i]
+		p.offset = at
+		for _, field := range []*int64{&p.length, &p.records, &p.raw} {
+			v, n := binary.Uvarint(index)
+			if n <= 0 || int64(v) < 0 {
+				return f.errorAt(off, fmt.Errorf("%w: index entry %d", ErrCorrupt, i))
+			}
+			*field, index = int64(v), index[n:]
+		}
+		if at += p.length; at > off || at < p.offset {
+			return f.errorAt(off, fmt.Errorf("%w: partition %d ends past the index", ErrCorrupt, i))
+		}
+	}
+	if at != off || len(index) != 0 {
+		return f.errorAt(off, fmt.Errorf("%w: index does not cover the file", ErrCorrupt))
+	}
+	return nil
+}
+
+// Partitions returns the number of partitions.
+func (f *File) Partitions() int { return len(f.parts) }
+
+// Partition opens the records of partition p. The stream keeps StreamMemory
+// bytes until it is closed.
+func (f *File) Partition(p int) (kv.Stream, error) {
+	if p < 0 || p >= len(f.parts) {
+		return nil, fmt.Errorf("run file %s: no partition %d of %d", f.name, p, len(f.parts))
+	}
+	return newStream(f, &f.parts[p]), nil
+}
+
+// Size returns how many records partition p has and how many bytes their keys
+// and values have together; zeros for a partition that does not exist.
+func (f *File) Size(p int) (records, bytes int64) {
+	if p < 0 || p >= len(f.parts) {
+		return 0, 0
+	}
+	return f.parts[p].records, f.parts[p].raw
+}
+
+// StoredSize returns how many bytes of the file partition p takes.
+func (f *File) StoredSize(p int) int64 {
+	if p < 0 || p >= len(f.parts) {
+		return 0
+	}
+	return f.parts[p].length
+}
+
+// StreamMemory returns the most bytes of buffers that one open stream holds:
+// what a merge multiplies by its fan-in.
+func (f *File) StreamMemory() int {
+	window := max(f.foot.maxStored+2*blockHdrLen, f.opts.Buffer)
+	return window + f.foot.maxRaw
+}
+
+// Name returns the name given to Open.
+func (f *File) Name() string { return f.name }
+
+// Release closes the underlying reader if it can be closed. Streams must not
+// be used after it. Only the first call has an effect.
+func (f *File) Release() {
+	f.closer.Do(func() {
+		if c, ok := f.r.(io.Closer); ok {
+			_ = c.Close() // nothing was written through it
+		}
+	})
+}
+
+// readAt fills b from offset off.
+func (f *File) readAt(b []byte, off int64) error {
+	n, err := f.r.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
+		return f.errorAt(off+int64(n), ErrTruncated)
+	}
+	return f.errorAt(off, err)
+}
+
+func (f *File) errorAt(off int64, err error) error {
+	return &Error{Name: f.name, Offset: off, Err: err}
+}

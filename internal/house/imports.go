@@ -1,0 +1,119 @@
+package house
+
+import (
+	"path"
+	"strconv"
+	"strings"
+)
+
+// A layer says which packages of the module a group of packages may import;
+// the group's own packages are always among them. Entries cover the packages
+// below them. A package in no layer may import anything but commands.
+type layer struct {
+	name  string
+	dirs  []string
+	allow []string
+	// deny is used instead of allow if allow is nil: all but these.
+	deny []string
+	// selfContained packages may import nothing outside the standard library
+	// and the module.
+	selfContained bool
+}
+
+var (
+	scheduling = []string{"internal/sched", "internal/tracker", "internal/cluster"}
+	shells     = []string{"internal/local", "internal/master", "internal/worker", "internal/sim", "internal/workload", "internal/repro", "internal/history"}
+	surface    = []string{"mapreduce", "apps", "cmd", "examples", "bench"}
+)
+
+// layers is the picture in docs/architecture.md, from the bottom up.
+var layers = []layer{
+	{name: "job", dirs: []string{"internal/job"}, allow: []string{}, selfContained: true},
+	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job"}, selfContained: true},
+	{name: "sched", dirs: []string{"internal/sched"}, allow: []string{"internal/job", "internal/cluster"}},
+	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/cluster", "internal/sched"}},
+	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/cluster"}},
+	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/workload"}, scheduling...)},
+	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/workload", "internal/sim"}, scheduling...)},
+
+	{name: "kv", dirs: []string{"internal/kv"}, allow: []string{}, selfContained: true},
+	{name: "data plane", dirs: []string{"internal/storage", "internal/shuffle", "internal/input", "internal/output"},
+		deny: concat([]string{"internal/job", "internal/engine"}, scheduling, shells, surface)},
+	{name: "engine", dirs: []string{"internal/engine"}, deny: concat(scheduling, shells, surface)},
+
+	{name: "local", dirs: []string{"internal/local"}, deny: append([]string{"internal/master", "internal/worker", "internal/sim", "internal/repro"}, surface...)},
+	{name: "master", dirs: []string{"internal/master"}, deny: append([]string{"internal/local", "internal/worker", "internal/sim", "internal/repro"}, surface...)},
+	{name: "worker", dirs: []string{"internal/worker"}, deny: append([]string{"internal/local", "internal/master", "internal/sim", "internal/repro"}, surface...)},
+	{name: "api", dirs: []string{"mapreduce"}, deny: concat(scheduling, []string{"apps", "cmd", "examples", "bench", "internal/sim", "internal/repro"})},
+	{name: "apps", dirs: []string{"apps"}, allow: []string{"mapreduce", "internal/linematch"}, selfContained: true},
+	{name: "examples", dirs: []string{"examples"}, allow: []string{"mapreduce"}, selfContained: true},
+}
+
+func concat(lists ...[]string) []string {
+	var out []string
+	for _, l := range lists {
+		out = append(out, l...)
+	}
+	return out
+}
+
+// checkImports holds every non-test file's imports against its layer. Tests
+// may import what they need to compare with.
+func checkImports(t *Tree) ([]Finding, error) {
+	var found []Finding
+	for _, f := range t.gos {
+		if f.test {
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			target, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return nil, err
+			}
+			if why := forbidden(f.dir, target); why != "" {
+				found = append(found, t.at(spec.Pos(), "%s imports %s: %s", f.dir, target, why))
+			}
+		}
+	}
+	return found, nil
+}
+
+// forbidden says why the package in dir may not import target, "" if it may.
+func forbidden(dir, target string) string {
+	own, ours := strings.CutPrefix(target, Module+"/")
+	if ours && within(own, []string{"cmd"}) && !within(dir, []string{"cmd"}) {
+		return "commands are imported by nobody"
+	}
+	if ours && strings.HasSuffix(path.Base(own), "test") && !strings.HasSuffix(path.Base(dir), "test") {
+		return "test helpers belong to tests"
+	}
+	for _, l := range layers {
+		if !within(dir, l.dirs) {
+			continue
+		}
+		switch {
+		case !ours && l.selfContained && strings.Contains(firstElem(target), "."):
+			return "the layer " + l.name + " needs nothing but the standard library"
+		case !ours || within(own, l.dirs):
+		case l.allow != nil && !within(own, l.allow):
+			return "the layer " + l.name + " may import only " + orNothing(l.allow)
+		case l.allow == nil && within(own, l.deny):
+			return "the layer " + l.name + " must not know of it"
+		}
+	}
+	return ""
+}
+
+// firstElem returns the first element of an import path; it has a dot in it
+// unless the package is the standard library's.
+func firstElem(p string) string {
+	first, _, _ := strings.Cut(p, "/")
+	return first
+}
+
+func orNothing(list []string) string {
+	if len(list) == 0 {
+		return "the standard library"
+	}
+	return strings.Join(list, ", ")
+}

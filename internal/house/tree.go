@@ -1,0 +1,107 @@
+package house
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Module is the path that the project's own imports begin with.
+const Module = "github.com/slotwise/slotwise"
+
+// Tree is the parsed repository.
+type Tree struct {
+	fset  *token.FileSet
+	files []textFile
+	gos   []*goFile
+}
+
+// textFile is any committed file that is not binary.
+type textFile struct {
+	path string
+	data []byte
+}
+
+// goFile is a parsed Go file.
+type goFile struct {
+	path      string // relative to the root
+	dir       string // its package's directory, "." for the root
+	src       []byte
+	ast       *ast.File
+	test      bool // _test.go
+	generated bool
+}
+
+// skipped are directories that hold nothing of ours or nothing committed.
+var skipped = []string{".git", "bench/data", "bench/results"}
+
+// Load reads and parses all files below the root of fsys. A Go file that does
+// not parse is an error.
+func Load(fsys fs.FS) (*Tree, error) {
+	t := &Tree{fset: token.NewFileSet()}
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(skipped, p):
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		data, err := fs.ReadFile(fsys, p)
+		if err != nil {
+			return err
+		}
+		return t.add(p, data)
+	})
+	return t, err
+}
+
+// add takes one file in. Files with NUL bytes in the first block are binary
+// and not read.
+func (t *Tree) add(p string, data []byte) error {
+	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 {
+		return nil
+	}
+	t.files = append(t.files, textFile{p, data})
+	if path.Ext(p) != ".go" || strings.Contains("/"+p, "/testdata/") {
+		return nil
+	}
+	f, err := parser.ParseFile(t.fset, p, data, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return fmt.Errorf("parse: %w", err)
+	}
+	t.gos = append(t.gos, &goFile{
+		path:      p,
+		dir:       path.Dir(p),
+		src:       data,
+		ast:       f,
+		test:      strings.HasSuffix(p, "_test.go"),
+		generated: ast.IsGenerated(f),
+	})
+	return nil
+}
+
+// packages returns the non-test files by directory.
+func (t *Tree) packages() map[string][]*goFile {
+	m := make(map[string][]*goFile)
+	for _, f := range t.gos {
+		if !f.test {
+			m[f.dir] = append(m[f.dir], f)
+		}
+	}
+	return m
+}
+
+// within reports whether dir is one of the roots or below one.
+func within(dir string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(r string) bool {
+		return dir == r || strings.HasPrefix(dir, r+"/")
+	})
+}

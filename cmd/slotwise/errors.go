@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// The exit statuses.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitMisuse      = 2
+	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+)
+
+// misuseError is what the user can put right by typing something else.
+type misuseError struct{ err error }
+
+func (e misuseError) Error() string { return e.err.Error() }
+func (e misuseError) Unwrap() error { return e.err }
+
+// misuse makes a misuseError; the text names the flag or file at fault.
+func misuse(format string, args ...any) error {
+	return misuseError{fmt.Errorf(format, args...)}
+}
+
+// unknown makes the error for a name that is not among those known.
+func unknown(what, name string, known []string) error {
+	if near := nearest(name, known); near != "" {
+		return misuse("unknown %s %q; did you mean %q?", what, name, near)
+	}
+	return misuse("unknown %s %q", what, name)
+}
+
+// flagError turns what the flag parser says into one line that names the flag
+// and, if it does not exist, the one that may be meant.
+func flagError(c *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) {
+		return misuse("%v", err)
+	}
+	name := missing.GetSpecifiedName()
+	if missing.GetSpecifiedShortnames() != "" {
+		return misuse("unknown flag -%s", name)
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, "--"+f.Name)
+		}
+	})
+	return unknown("flag", "--"+name, known)
+}
+
+// report prints what went wrong, if anything, and returns the exit status.
+func report(ctx context.Context, err error, stderr io.Writer) int {
+	if err == nil {
+		return exitOK
+	}
+	if errors.Is(context.Cause(ctx), errInterrupted) {
+		fmt.Fprintln(stderr, "slotwise: interrupted")
+		return exitInterrupted
+	}
+	fmt.Fprintln(stderr, "slotwise:", oneLine(err))
+	var wrong misuseError
+	if errors.As(err, &wrong) {
+		return exitMisuse
+	}
+	return exitFailed
+}
+
+// oneLine returns an error's text with line ends made "; ", so that scripts
+// can count on a line for an error.
+func oneLine(err error) string {
+	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
+	return strings.Join(lines, "; ")
+}

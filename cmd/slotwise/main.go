@@ -1,0 +1,30 @@
+// Command slotwise runs MapReduce jobs over files of any size, on this machine
+// and with no set-up. It is flags and printing; the work is done elsewhere.
+//
+// What a command produces goes to standard output, everything else to standard
+// error. The exit status is 0 for success, 1 for a failed job, 2 for misuse and
+// 130 after an interrupt.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+func main() {
+	ctx, stop := interruptible(context.Background(), os.Stderr)
+	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// execute runs one command line and returns its exit status.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	return report(ctx, err, stderr)
+}

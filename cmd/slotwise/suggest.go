@@ -1,0 +1,44 @@
+package main
+
+import "strings"
+
+// nearest returns the candidate that name is most likely a misspelling of, ""
+// if there is none near enough. The first of equally near ones wins.
+func nearest(name string, candidates []string) string {
+	// A third of the letters may be wrong: that takes in a slip in a short word
+	// and two in a long one, but does not turn one word into another.
+	best, limit := "", max(1, len(name)/3)
+	for _, c := range candidates {
+		d := editDistance(strings.ToLower(name), c)
+		if d <= limit {
+			best, limit = c, d-1
+		} else if best == "" && len(name) >= 3 && strings.HasPrefix(c, name) {
+			best = c
+		}
+	}
+	return best
+}
+
+// editDistance counts the letters to insert, delete, replace or swap with
+// their neighbour to make b of a.
+func editDistance(a, b string) int {
+	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cur[j] = min(cur[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev, cur = prev, cur, prev2
+	}
+	return prev[len(b)]
+}

@@ -1,0 +1,29 @@
+package generate
+
+// Kinds returns all kinds, in the order in which they are listed to users. It
+// is the one place where a kind is made known: a generator of one file is a
+// row with oneFile around its function, one of many files a row with inParts.
+func Kinds() []Kind {
+	return []Kind{
+		{
+			Name:    "text",
+			Summary: "lines of 5 to 15 words; word frequencies follow Zipf's law (s = 1) over 200,000 words",
+			Func:    inParts("text-%05d.txt", partSize, zipfText),
+		},
+		{
+			Name:    "records",
+			Summary: "100-byte records with 10-byte random keys, as the sort benchmarks use",
+			Func:    inParts("records-%05d.dat", partSize/recordLen*recordLen, records),
+		},
+	}
+}
+
+// Lookup returns the kind called name.
+func Lookup(name string) (Kind, bool) {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}

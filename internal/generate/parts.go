@@ -1,0 +1,127 @@
+package generate
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// partSize is the most bytes that one file of a data set has. It is a common
+// size of a split, so that files and map tasks are about as many.
+const partSize = 128 << 20
+
+// part is one file of a data set made of many.
+type part struct {
+	offset int64 // bytes that the files before it may have
+	size   int64 // bytes that it may have
+	seed   uint64
+}
+
+// fileFunc writes one file of about size bytes. Equal arguments give equal
+// bytes. w is buffered; its errors have to be returned.
+type fileFunc func(w io.Writer, size int64, seed uint64, params Params) error
+
+// partFunc writes one part, at most p.size bytes, in blocks of its own.
+type partFunc func(w io.Writer, p part, params Params) error
+
+// oneFile makes a data set of a single file.
+func oneFile(name string, f fileFunc) func(context.Context, Options) error {
+	return func(ctx context.Context, o Options) error {
+		return inDir(o, func(dir string) error {
+			m := &meter{ctx: ctx, progress: o.Progress}
+			return writeFile(m, dir, name, func(w io.Writer) error {
+				b := bufio.NewWriterSize(w, 1<<18)
+				if err := f(b, o.Size, derive(o.Seed, name, 0), o.Params); err != nil {
+					return err
+				}
+				return b.Flush()
+			})
+		})
+	}
+}
+
+// inParts makes a data set of files of at most max bytes, as many at once as
+// there are cores. pattern makes a name of a part's number. An empty data set
+// has one empty file, so that a job can read it.
+func inParts(pattern string, max int64, f partFunc) func(context.Context, Options) error {
+	return func(ctx context.Context, o Options) error {
+		return inDir(o, func(dir string) error {
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			m := &meter{ctx: ctx, progress: o.Progress}
+			parts := cut(o, max)
+			var next atomic.Int64
+			var all sync.WaitGroup
+			for range min(runtime.GOMAXPROCS(0), len(parts)) {
+				all.Go(func() {
+					for i := next.Add(1) - 1; i < int64(len(parts)); i = next.Add(1) - 1 {
+						err := writeFile(m, dir, fmt.Sprintf(pattern, i), func(w io.Writer) error {
+							return f(w, parts[i], o.Params)
+						})
+						if err != nil {
+							cancel(err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			return context.Cause(ctx)
+		})
+	}
+}
+
+// cut divides a data set into parts.
+func cut(o Options, max int64) []part {
+	parts := []part{}
+	for off := int64(0); off < o.Size || off == 0; off += max {
+		parts = append(parts, part{
+			offset: off,
+			size:   min(max, o.Size-off),
+			seed:   derive(o.Seed, "part", uint64(len(parts))),
+		})
+	}
+	return parts
+}
+
+// meter counts what all writers of a data set have written, tells of it, and
+// stops them when the caller gives up.
+type meter struct {
+	ctx      context.Context
+	progress func(int64)
+	mu       struct {
+		sync.Mutex
+		written int64
+	}
+}
+
+// add counts n bytes.
+func (m *meter) add(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.written += int64(n)
+	if m.progress != nil {
+		m.progress(m.mu.written)
+	}
+}
+
+// meteredWriter counts what goes through it.
+type meteredWriter struct {
+	m *meter
+	w io.Writer
+}
+
+// Write writes p, unless the caller has given up: this is where generators
+// learn of it.
+func (w meteredWriter) Write(p []byte) (int, error) {
+	if w.m.ctx.Err() != nil {
+		return 0, context.Cause(w.m.ctx)
+	}
+	n, err := w.w.Write(p)
+	w.m.add(n)
+	return n, err
+}

@@ -1,0 +1,48 @@
+package generate
+
+import "io"
+
+// The number of words in a line of text, both ends included.
+const (
+	minLineWords = 5
+	maxLineWords = 15
+)
+
+// textBlock is how much text is written at once. A block has room for one line
+// more.
+const textBlock = 1 << 18
+
+// zipfText writes whole lines, as many as p.size holds.
+func zipfText(w io.Writer, p part, _ Params) error {
+	const maxLine = maxLineWords * wordSlot
+	v := zipfWords()
+	r := rng{p.seed}
+	buf := make([]byte, textBlock+maxLine+wordSlot)
+	n := 0
+	for left := p.size; ; {
+		end := v.line(buf, n, &r)
+		if left -= int64(end - n); left < 0 {
+			_, err := w.Write(buf[:n])
+			return err
+		}
+		n = end
+		if n >= textBlock {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+			n = 0
+		}
+	}
+}
+
+// line writes a line at buf[n:] and returns its end. It needs room for the
+// longest line and one slot.
+func (v *vocabulary) line(buf []byte, n int, r *rng) int {
+	for range minLineWords + r.below(maxLineWords-minLineWords+1) {
+		w := v.draw(r)
+		copy(buf[n:n+len(w.text)], w.text[:])
+		n += int(w.n)
+	}
+	buf[n-1] = '\n'
+	return n
+}

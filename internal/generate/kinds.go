@@ -15,6 +15,12 @@ func Kinds() []Kind {
 			Summary: "100-byte records with 10-byte random keys, as the sort benchmarks use",
 			Func:    inParts("records-%05d.dat", partSize/recordLen*recordLen, records),
 		},
+		{
+			Name:    "tpch",
+			Summary: "the eight tables of the TPC-H benchmark, columns separated by |",
+			Params:  []Param{{Name: "scale", Default: "0", Help: "scale factor, 0.001 to 100000; 0 takes what gives the size"}},
+			Func:    tpch,
+		},
 	}
 }
 

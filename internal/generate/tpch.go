@@ -1,0 +1,141 @@
+package generate
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+)
+
+// The eight tables of the TPC-H benchmark as text, a row a line and a '|' after
+// every column (the .tbl files of the benchmark's own generator).
+//
+// Cardinalities, keys, formulas, lists of values and dates are those of the
+// specification (clause 4.2). Two things are simpler here: comments are cut
+// from one megabyte of text whose grammar is close to the specification's and
+// whose vocabulary is a part of it (see tpchText), and the random numbers are
+// our own, so that rows differ from other generators' while their
+// distributions agree.
+//
+// Every row depends on the seed, its table and its number alone. That makes
+// tables independent of each other and of how many cores generate them.
+
+// The bounds of the scale factor: at a thousandth ten suppliers are left, of
+// which each part needs four; the specification ends at the upper one.
+const (
+	minTPCHScale = 0.001
+	maxTPCHScale = 1e5
+)
+
+// tpchUnit is how many bytes all tables have at scale factor 1, nearly.
+const tpchUnit = 1.09e9
+
+// tpch writes all tables into o.Dir, each to a file called after it.
+func tpch(ctx context.Context, o Options) error {
+	scale, err := tpchScale(o)
+	if err != nil {
+		return err
+	}
+	d := newTPCHData(scale, o.Seed)
+	return inDir(o, func(dir string) error {
+		m := &meter{ctx: ctx, progress: o.Progress}
+		for i := range tpchTables {
+			t := &tpchTables[i]
+			err := writeFile(m, dir, t.name+".tbl", func(w io.Writer) error { return d.write(ctx, t, w) })
+			if err != nil {
+				return fmt.Errorf("table %s: %w", t.name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// tpchScale is the parameter scale or, if that is 0, the scale at which the
+// tables have about o.Size bytes.
+func tpchScale(o Options) (float64, error) {
+	scale, err := o.Params.Float("scale")
+	if err != nil {
+		return 0, err
+	}
+	if scale == 0 {
+		return max(minTPCHScale, float64(o.Size)/tpchUnit), nil
+	}
+	if scale < minTPCHScale || scale > maxTPCHScale {
+		return 0, fmt.Errorf("parameter scale: %v is not between %v and %v", scale, minTPCHScale, maxTPCHScale)
+	}
+	return scale, nil
+}
+
+// tpchTable is one of the eight: its name, how many entries it has (rows; for
+// partsupp, parts; for lineitem, orders) and how to append the rows of entry i,
+// counted from 0.
+type tpchTable struct {
+	name  string
+	count func(d *tpchData) int64
+	row   func(d *tpchData, r rng, i int64, out []byte) []byte
+}
+
+var tpchTables = []tpchTable{
+	{"region", func(*tpchData) int64 { return int64(len(tpchRegions)) }, (*tpchData).region},
+	{"nation", func(*tpchData) int64 { return int64(len(tpchNations)) }, (*tpchData).nation},
+	{"supplier", func(d *tpchData) int64 { return d.suppliers }, (*tpchData).supplier},
+	{"part", func(d *tpchData) int64 { return d.parts }, (*tpchData).part},
+	{"partsupp", func(d *tpchData) int64 { return d.parts }, (*tpchData).partsupp},
+	{"customer", func(d *tpchData) int64 { return d.customers }, (*tpchData).customer},
+	{"orders", func(d *tpchData) int64 { return d.orders }, (*tpchData).orderRow},
+	{"lineitem", func(d *tpchData) int64 { return d.orders }, (*tpchData).lineRows},
+}
+
+// tpchData holds what rows are made from; it is only read once made.
+type tpchData struct {
+	seed                                        uint64
+	suppliers, parts, customers, orders, clerks int64
+	complaintBlock                              int64
+	complaints, orderings                       stream
+	text                                        []byte
+	dates                                       [][]byte
+}
+
+func newTPCHData(scale float64, seed uint64) *tpchData {
+	scaled := func(base float64) int64 { return max(1, int64(math.Round(base*scale))) }
+	d := &tpchData{
+		seed:       seed,
+		suppliers:  scaled(10_000),
+		parts:      scaled(200_000),
+		customers:  scaled(150_000),
+		clerks:     scaled(1_000),
+		complaints: newStream(seed, "tpch complaints"),
+		orderings:  newStream(seed, "tpch orderings"),
+		text:       tpchText(seed),
+		dates:      tpchDates(),
+	}
+	d.orders = 10 * d.customers
+	// Five suppliers in 10,000 have complaints: one in each 2,000. A table too
+	// small for one still gets one, or query 16 would have nothing to leave out.
+	d.complaintBlock = min(2000, d.suppliers)
+	return d
+}
+
+// tpchChunk is how many entries one goroutine makes at a time: some 100 kB.
+const tpchChunk = 1000
+
+// write writes one table.
+func (d *tpchData) write(ctx context.Context, t *tpchTable, w io.Writer) error {
+	n := t.count(d)
+	rows := newStream(d.seed, "tpch "+t.name)
+	buffered := bufio.NewWriterSize(w, 1<<18)
+	err := inOrder(ctx, (n+tpchChunk-1)/tpchChunk, func(chunk int64, out []byte) []byte {
+		for i := chunk * tpchChunk; i < min(n, (chunk+1)*tpchChunk); i++ {
+			out = t.row(d, rows.at(i), i, out)
+		}
+		return out
+	}, func(b []byte) error {
+		_, err := buffered.Write(b)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return buffered.Flush()
+}

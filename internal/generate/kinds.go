@@ -21,6 +21,16 @@ func Kinds() []Kind {
 			Params:  []Param{{Name: "scale", Default: "0", Help: "scale factor, 0.001 to 100000; 0 takes what gives the size"}},
 			Func:    tpch,
 		},
+		{
+			Name:    "trackerlogs",
+			Summary: "hourly samples of BitTorrent swarms by tracker, columns separated by TAB",
+			Params: []Param{
+				{Name: "trackers", Default: "40", Help: "how many trackers are watched"},
+				{Name: "swarms", Default: "20000", Help: "how many swarms there are in all"},
+				{Name: "hours", Default: "0", Help: "how long they are watched; 0 watches until the size is reached"},
+			},
+			Func: trackerLogs,
+		},
 	}
 }
 

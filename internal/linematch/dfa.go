@@ -1,0 +1,259 @@
+package linematch
+
+import (
+	"encoding/binary"
+	"regexp/syntax"
+	"slices"
+	"unicode/utf8"
+)
+
+const (
+	beginning = syntax.EmptyBeginLine | syntax.EmptyBeginText
+	ending    = syntax.EmptyEndLine | syntax.EmptyEndText
+)
+
+// Entries of the table that are no rows: the scan loop stops at them.
+const (
+	unknown int32 = -1 - iota // not computed yet
+	matched                   // the line matches, whatever follows
+	decode                    // look at the whole rune
+	dead                      // the line cannot match any more
+	home                      // the state of having seen nothing of interest
+)
+
+// maxStates bounds the table to 2 MiB.
+const maxStates = 2048
+
+// dfa is the lazily built automaton of one Scanner. A state is a set of
+// instructions of the program, those that consume a rune or wait for the end
+// of the line; its row in next is state<<8. Every step also starts the program
+// anew, since a match may begin anywhere.
+type dfa struct {
+	p     *Pattern
+	next  []int32          // entry for state<<8 | byte
+	wide  [][]int32        // entry for state, class of wide runes; rows made when needed
+	sets  [][]uint32       // the instructions of each state
+	index map[string]int32 // state of a set
+	start int32            // row at the beginning of a line, or an entry
+	homed int32            // row of the home state, if it can be skipped through; else -1
+	exit  byte             // the only byte that leads out of the home state
+	mark  []uint32         // generation in which an instruction was last added
+	gen   uint32
+	set   []uint32 // the set under construction
+	final bool     // it has reached a match
+	count int      // times the table was thrown away
+}
+
+func newDFA(p *Pattern) *dfa {
+	d := &dfa{p: p, mark: make([]uint32, len(p.prog.Inst))}
+	d.reset()
+	return d
+}
+
+// reset forgets all states and makes the first one again.
+func (d *dfa) reset() {
+	d.next, d.wide, d.sets = d.next[:0], d.wide[:0], d.sets[:0]
+	d.index = make(map[string]int32)
+	d.homed = -1
+	d.begin()
+	d.add(uint32(d.p.prog.Start), beginning)
+	d.start = d.intern(d.p.begins)
+	if d.start >= 0 && !d.p.begins {
+		d.findExit(d.start)
+	}
+}
+
+// findExit sees whether all bytes but one lead from the first state back to
+// it, LF included: then that byte can be searched for instead.
+func (d *dfa) findExit(row int32) {
+	exits := 0
+	for b := range 256 {
+		to := row
+		if b < utf8.RuneSelf {
+			to = d.compute(row, byte(b))
+		} else {
+			for c := range d.p.wide.sample {
+				if d.rune(row, int32(c)) != row {
+					return
+				}
+			}
+		}
+		if to != row {
+			exits++
+			d.exit = byte(b)
+		}
+	}
+	if exits != 1 {
+		return
+	}
+	d.homed = row
+	for i, to := range d.next { // those computed before it was known
+		if to == row {
+			d.next[i] = home
+		}
+	}
+	for _, entries := range d.wide {
+		for i, to := range entries {
+			if to == row {
+				entries[i] = home
+			}
+		}
+	}
+	d.start = home
+}
+
+// begin starts the construction of a set.
+func (d *dfa) begin() {
+	d.gen++
+	d.set, d.final = d.set[:0], false
+}
+
+// add puts an instruction and all that it leads to without consuming anything
+// into the set. at says what is true of this position.
+func (d *dfa) add(pc uint32, at syntax.EmptyOp) {
+	if d.mark[pc] == d.gen {
+		return
+	}
+	d.mark[pc] = d.gen
+	inst := &d.p.prog.Inst[pc]
+	switch inst.Op {
+	case syntax.InstAlt, syntax.InstAltMatch:
+		d.add(inst.Out, at)
+		d.add(inst.Arg, at)
+	case syntax.InstCapture, syntax.InstNop:
+		d.add(inst.Out, at)
+	case syntax.InstMatch:
+		d.final = true
+	case syntax.InstFail:
+	case syntax.InstEmptyWidth:
+		switch missing := syntax.EmptyOp(inst.Arg) &^ at; {
+		case missing == 0:
+			d.add(inst.Out, at)
+		case missing&^ending == 0: // true if the line ends here
+			d.set = append(d.set, pc)
+		}
+	default:
+		d.set = append(d.set, pc)
+	}
+}
+
+// intern returns the row of the set under construction, making the state if it
+// is new, or the entry that stands for it.
+func (d *dfa) intern(atBeginning bool) int32 {
+	if d.final {
+		return matched
+	}
+	if len(d.set) == 0 && !atBeginning {
+		return dead
+	}
+	slices.Sort(d.set)
+	var key []byte
+	for _, pc := range d.set {
+		key = binary.LittleEndian.AppendUint32(key, pc)
+	}
+	if atBeginning {
+		key = append(key, '^')
+	}
+	if row, ok := d.index[string(key)]; ok {
+		if row == d.homed {
+			return home
+		}
+		return row
+	}
+	row := int32(len(d.sets)) << 8
+	d.index[string(key)] = row
+	d.sets = append(d.sets, slices.Clone(d.set))
+	d.wide = append(d.wide, nil)
+	d.next = append(d.next, blank[:]...)
+	return row
+}
+
+// blank is the row of a new state.
+var blank = func() (b [256]int32) {
+	for i := range b {
+		b[i] = unknown
+	}
+	return b
+}()
+
+// full reports whether the table should be thrown away before the next entry.
+func (d *dfa) full() bool { return len(d.sets) >= maxStates }
+
+// compute fills in the entry of row for byte b.
+func (d *dfa) compute(row int32, b byte) int32 {
+	var to int32
+	switch {
+	case b == '\n':
+		to = d.start
+		if d.endsMatching(row) {
+			to = matched
+		}
+	case b < utf8.RuneSelf:
+		to = d.step(row, rune(b))
+	default:
+		to = d.bytewise(row)
+	}
+	d.next[row|int32(b)] = to
+	return to
+}
+
+// bytewise returns an entry for all bytes above 127 at once if a wide rune may
+// be taken byte for byte: all classes lead to one state, and from there to it
+// again. Otherwise runes must be decoded.
+func (d *dfa) bytewise(row int32) int32 {
+	to := d.rune(row, 0)
+	for from := row; ; from = to {
+		for c := range d.p.wide.sample {
+			if d.rune(from, int32(c)) != to {
+				return decode
+			}
+		}
+		if from == to || to < 0 {
+			break
+		}
+	}
+	return to
+}
+
+// rune returns the entry of row for a class of wide runes.
+func (d *dfa) rune(row, class int32) int32 {
+	s := row >> 8
+	if d.wide[s] == nil {
+		entries := make([]int32, len(d.p.wide.sample))
+		for i := range entries {
+			entries[i] = unknown
+		}
+		d.wide[s] = entries
+	}
+	to := d.wide[s][class]
+	if to == unknown {
+		to = d.step(row, d.p.wide.sample[class])
+		d.wide[s][class] = to
+	}
+	return to
+}
+
+// step returns the entry for the state after r.
+func (d *dfa) step(row int32, r rune) int32 {
+	d.begin()
+	for _, pc := range d.sets[row>>8] {
+		if inst := &d.p.prog.Inst[pc]; matches(inst, r) {
+			d.add(inst.Out, 0)
+		}
+	}
+	d.add(uint32(d.p.prog.Start), 0)
+	return d.intern(false)
+}
+
+// endsMatching reports whether a line that ends in this state matches.
+func (d *dfa) endsMatching(row int32) bool {
+	at := ending
+	if d.p.begins && row == d.start {
+		at |= beginning
+	}
+	d.begin()
+	for _, pc := range d.sets[row>>8] {
+		d.add(pc, at)
+	}
+	return d.final
+}

@@ -1,0 +1,173 @@
+package linematch
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// naive is what Lines is checked against: package regexp, line by line.
+func naive(expr string, block []byte) (lines []string) {
+	re := regexp.MustCompile(expr)
+	for len(block) > 0 {
+		line, rest, _ := bytes.Cut(block, []byte("\n"))
+		if re.Match(line) {
+			lines = append(lines, string(line))
+		}
+		block = rest
+	}
+	return lines
+}
+
+func scan(s *Scanner, block []byte) (lines []string) {
+	s.Lines(block, func(line []byte) { lines = append(lines, string(line)) })
+	return lines
+}
+
+var expressions = []string{
+	``, `a`, `abc`, `^`, `$`, `^$`, `$^`, `^a`, `a$`, `^a.*b$`, `a|b`, `(?:abc|abd)+c`, `[^a]`, `.`, `..`, `^.$`,
+	`z[aeiou]z[aeiou]zu`, `(?i)abc`, `(?i)k`, `(?i)ſ`, `é`, `[^é]`, `[α-ω]+a`, `\pL\d`, `\PL`, `a.b`, `^[^b]*$`,
+	`\bab\b`, `a\Bb`, `(?m)^a$`, `\Aab\z`, `(?s)a.b`, `a{2,3}b{0,2}$`, `a*?b`, `(a)(b)?`, `\x{FFFD}`, `b\x{FFFD}`,
+	`[\x80-\xff]`, `\x00`, `a\nb`, `\s`, `\w+\s\w`, `(^a|b$)`, `(|a)b`, `(?:^|b)a(?:$|b)`, `[^\s\S]`, `[a-c]*abcabc`,
+	`(?i:ab)c`, `(?:ab){3}`, `x*`, `\$`, `aé+b`, `日本`, `(a|b)*a(a|b){3}`, `\r$`, `ab\b`, `aaaa|`,
+}
+
+var alphabet = []string{
+	"a", "a", "b", "b", "c", "abc", "A", "B", "\n", "\n", "\r", " ", "z", "u", "é", "É", "ſ", "K", "K", "k", "日", "本",
+	"\x00", "\xff", "\xc3", "\xe6\x97", "\ufffd", "1", "$", "α", "\x80",
+}
+
+func TestLinesEqualsRegexp(t *testing.T) {
+	scanners := map[string]*Scanner{}
+	for _, expr := range expressions {
+		p, err := Compile(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scanners[expr] = p.NewScanner()
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		block := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, 60).Draw(t, "block"), ""))
+		for expr, s := range scanners {
+			if got, want := scan(s, block), naive(expr, block); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+				t.Fatalf("%q on %q:\n got %q\nwant %q", expr, block, got, want)
+			}
+		}
+	})
+}
+
+// TestRandomExpressions draws the expressions too.
+func TestRandomExpressions(t *testing.T) {
+	atoms := rapid.SampledFrom([]string{
+		"a", "b", "é", ".", "[^a]", "^", "$", "(?:a|bc)", "(?i:a)", `\w`, "[a-z]", "*", "+", "?", "|", "ab", "(b)", `\b`, "{2}", "K", "(?i:k)",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		expr := strings.Join(rapid.SliceOfN(atoms, 1, 8).Draw(t, "expr"), "")
+		p, err := Compile(expr)
+		if err != nil {
+			t.Skip("no expression")
+		}
+		s := p.NewScanner()
+		for range 3 {
+			block := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, 40).Draw(t, "block"), ""))
+			if got, want := scan(s, block), naive(expr, block); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+				t.Fatalf("%q on %q:\n got %q\nwant %q", expr, block, got, want)
+			}
+		}
+	})
+}
+
+// TestTooManyStates meets expressions whose automata do not fit: once slowly
+// enough that the table is renewed, once so fast that regexp must do it.
+func TestTooManyStates(t *testing.T) {
+	for _, c := range []struct {
+		expr  string
+		runs  int // letters that do not matter between those that do
+		slow  bool
+		lines int
+	}{
+		{`[aé][^x]{12}c`, 0, true, 3000},
+		{`[aé][^x]{10}c`, 700, false, 900},
+		{`[bè](é|è|a|b){12}c`, 0, true, 3000},
+	} {
+		p, err := Compile(c.expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		x := uint32(7)
+		for range c.lines {
+			for range 40 {
+				x = x*1664525 + 1013904223
+				b.WriteString([]string{"a", "b", "é", "è"}[x>>28&3])
+			}
+			b.WriteString(strings.Repeat("x", c.runs))
+			if x>>20&7 == 0 {
+				b.WriteString("c")
+			}
+			b.WriteByte('\n')
+		}
+		s := p.NewScanner()
+		s.search = false
+		if got, want := scan(s, b.Bytes()), naive(c.expr, b.Bytes()); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %d lines, want %d", c.expr, len(got), len(want))
+		}
+		if s.slow != c.slow {
+			t.Errorf("%s: slow is %v after %d states, %d renewals", c.expr, s.slow, len(s.dfa.sets), s.dfa.count)
+		}
+		if len(s.dfa.sets) > maxStates+512 {
+			t.Errorf("%s: %d states", c.expr, len(s.dfa.sets))
+		}
+	}
+}
+
+func TestRequired(t *testing.T) {
+	for expr, want := range map[string]string{
+		`abc`: "abc!", `(abc)`: "abc!", `a(bc)d`: "abcd!", `x?abc.*de`: "abc", `(ab)+cd`: "ab", `a|b`: "", `(?i)abc`: "",
+		`ab{3}`: "abbb!", `z[aeiou]z[aeiou]zu`: "zu", `\bname\b`: "name", `é`: "é!", `\x{FFFD}`: "", `^abc$`: "abc", ``: "!",
+	} {
+		p, err := Compile(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(p.literal)
+		if p.whole {
+			got += "!"
+		}
+		if expr == `` {
+			continue // never searched for
+		}
+		if got != want {
+			t.Errorf("%q requires %q, want %q", expr, got, want)
+		}
+	}
+}
+
+func BenchmarkLines(b *testing.B) {
+	var text bytes.Buffer
+	x := uint32(1)
+	for text.Len() < 1<<20 {
+		for range 10 {
+			for range 2 + x>>30 {
+				x = x*1664525 + 1013904223
+				text.WriteString("bcdfghjklmnprstvwz"[x>>16%18:][:1] + "aeiou"[x>>8%5:][:1])
+			}
+			text.WriteByte(' ')
+		}
+		text.WriteByte('\n')
+	}
+	for _, expr := range []string{`z[aeiou]z[aeiou]zu`, `zazezu`, `[bcd]u[klm]azi`, `(?i)zazu`, `^za.*zu$`, `\bzazu\b`} {
+		b.Run(expr, func(b *testing.B) {
+			p, _ := Compile(expr)
+			s := p.NewScanner()
+			b.SetBytes(int64(text.Len()))
+			for b.Loop() {
+				s.Lines(text.Bytes(), func([]byte) {})
+			}
+		})
+	}
+}

@@ -1,0 +1,227 @@
+package linematch
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// bytesPerReset is how far the automaton must get, on average, before its
+// table fills up; when it does not, package regexp is the faster one.
+const bytesPerReset = 16 * maxStates
+
+// Scanner finds matching lines for one goroutine. It keeps its automaton, at
+// most 2 MiB, from block to block.
+type Scanner struct {
+	p      *Pattern
+	dfa    *dfa
+	slow   bool // regexp does it
+	search bool // look for the literal first
+	done   int  // bytes of earlier blocks
+}
+
+// NewScanner returns a Scanner of the pattern.
+func (p *Pattern) NewScanner() *Scanner {
+	s := &Scanner{p: p, slow: !p.lazy}
+	if p.lazy {
+		s.dfa = newDFA(p)
+	}
+	// Searching for one byte is faster than for two or three, but long literals
+	// are rarer than their first bytes.
+	s.search = len(p.literal) >= 4 || len(p.literal) >= 2 && (s.slow || s.dfa.homed < 0)
+	return s
+}
+
+// Lines calls yield for each line of block that matches, in order, without its
+// LF. Every line ends with LF but perhaps the last; a line is a part of block
+// and may be kept as long as block is.
+func (s *Scanner) Lines(block []byte, yield func(line []byte)) {
+	if s.search {
+		s.candidates(block, yield)
+	} else {
+		s.lines(block, yield)
+	}
+	s.done += len(block)
+}
+
+// Match reports whether one line, without its LF, matches.
+func (s *Scanner) Match(line []byte) bool {
+	if s.slow {
+		return s.p.re.Match(line)
+	}
+	at, state := s.find(line, 0)
+	if s.slow { // it gave up
+		return s.p.re.Match(line)
+	}
+	return at >= 0 || s.endMatches(state)
+}
+
+// candidates looks closer at the lines that hold the required literal.
+func (s *Scanner) candidates(block []byte, yield func(line []byte)) {
+	for {
+		at := bytes.Index(block, s.p.literal)
+		if at < 0 {
+			return
+		}
+		begin := bytes.LastIndexByte(block[:at], '\n') + 1
+		end := lineEnd(block, at)
+		if line := block[begin:end:end]; s.p.whole || s.Match(line) {
+			yield(line)
+		}
+		if end == len(block) {
+			return
+		}
+		block = block[end+1:]
+	}
+}
+
+// lines runs the automaton over the block, LF resetting it.
+func (s *Scanner) lines(block []byte, yield func(line []byte)) {
+	for i := 0; i < len(block); {
+		if s.slow {
+			s.slowly(block[i:], yield)
+			return
+		}
+		at, state := s.find(block, i)
+		switch {
+		case s.slow: // given up in the line around at
+			i = bytes.LastIndexByte(block[:at], '\n') + 1
+			continue
+		case at >= 0:
+		case block[len(block)-1] != '\n' && s.endMatches(state):
+			at = len(block)
+		default:
+			return
+		}
+		begin := bytes.LastIndexByte(block[:at], '\n') + 1
+		end := lineEnd(block, at)
+		yield(block[begin:end:end])
+		i = end + 1
+	}
+}
+
+// slowly asks package regexp about each line.
+func (s *Scanner) slowly(block []byte, yield func(line []byte)) {
+	for len(block) > 0 {
+		end := lineEnd(block, 0)
+		if line := block[:end:end]; s.p.re.Match(line) {
+			yield(line)
+		}
+		block = block[min(end+1, len(block)):]
+	}
+}
+
+// find starts at the beginning of a line, at i, and returns the index of the
+// byte with which the first matching line was seen to match: one of its own or
+// its LF. If there is none it returns -1 and the state at the end of b. If it
+// sets s.slow it has given up at the index returned.
+func (s *Scanner) find(b []byte, i int) (at int, state int32) {
+	d := s.dfa
+	for row := d.start; ; {
+		switch row {
+		case matched:
+			return i, row
+		case home:
+			skip := bytes.IndexByte(b[i:], d.exit)
+			if skip < 0 {
+				return -1, row
+			}
+			i, row = i+skip, d.homed
+		case dead:
+			skip := bytes.IndexByte(b[i:], '\n')
+			if skip < 0 {
+				return -1, row
+			}
+			i, row = i+skip+1, d.start
+			continue
+		}
+		if i, row = run(d.next, b, i, row); i == len(b) {
+			return -1, row
+		}
+		to, size := s.entry(row, b, i)
+		if s.slow {
+			return i, row
+		}
+		if row = to; row != matched {
+			i += size
+		}
+	}
+}
+
+// run follows the table until it says to stop: the loop that all is about.
+func run(next []int32, b []byte, i int, row int32) (int, int32) {
+	for ; i < len(b); i++ {
+		to := next[int(row)|int(b[i])]
+		if to < 0 {
+			break
+		}
+		row = to
+	}
+	return i, row
+}
+
+// entry returns where the rune at b[i] leads from row and how long it is,
+// computing what is not known yet.
+func (s *Scanner) entry(row int32, b []byte, i int) (to int32, size int) {
+	d := s.dfa
+	to = d.next[row|int32(b[i])]
+	if to != unknown && to != decode {
+		return to, 1
+	}
+	if d.full() {
+		if row = s.renew(row, i); s.slow {
+			return row, 0
+		}
+		to = unknown
+	}
+	if to == unknown {
+		to = d.compute(row, b[i])
+	}
+	if to != decode {
+		return to, 1
+	}
+	r, size := utf8.DecodeRune(b[i:])
+	return d.rune(row, d.p.wide.of(r)), size
+}
+
+// renew throws the table away, keeping the state that the scan is in, or gives
+// up if that happens too often.
+func (s *Scanner) renew(row int32, i int) int32 {
+	d := s.dfa
+	d.count++
+	if d.count*bytesPerReset > s.done+i+bytesPerReset {
+		s.slow = true
+		return row
+	}
+	set, atBeginning := d.sets[row>>8], d.p.begins && row == d.start
+	d.reset()
+	if atBeginning {
+		return d.start
+	}
+	d.begin()
+	d.set = append(d.set, set...)
+	if row = d.intern(false); row == home {
+		row = d.homed
+	}
+	return row
+}
+
+// endMatches reports whether a line matches that ends in state.
+func (s *Scanner) endMatches(state int32) bool {
+	switch state {
+	case matched:
+		return true
+	case dead:
+		return false
+	case home:
+		state = s.dfa.homed
+	}
+	return s.dfa.endsMatching(state)
+}
+
+// lineEnd returns the index of the first LF at or after i, or the end.
+func lineEnd(block []byte, i int) int {
+	if n := bytes.IndexByte(block[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(block)
+}

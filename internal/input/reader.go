@@ -1,0 +1,228 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// DefaultBlock is the size of blocks, in bytes, where Open is not told one.
+const DefaultBlock = 256 << 10
+
+// Reader reads a split block by block. It is used by one goroutine, except
+// for BytesRead.
+type Reader struct {
+	ctx    context.Context
+	split  Split
+	format Format
+	read   atomic.Int64
+	next   int // index of the piece after the current one
+	win    window
+
+	// Of the current piece; file is nil between pieces.
+	piece   *Piece
+	file    storage.File
+	decoded io.Closer // nil if not compressed
+}
+
+// Open begins to read a split; size is that of blocks in bytes, 0 for the
+// default. Files are opened one at a time, when they are reached. The context
+// ends the reading at the next block.
+func Open(ctx context.Context, split Split, format Format, size int) (*Reader, error) {
+	if err := format.check(); err != nil {
+		return nil, err
+	}
+	if size <= 0 {
+		size = DefaultBlock
+	}
+	r := &Reader{ctx: ctx, split: split, format: format}
+	r.win.size = size
+	return r, nil
+}
+
+// File returns the path or URI, as planned, of the file that the last block
+// came from.
+func (r *Reader) File() string {
+	if r.piece == nil {
+		return ""
+	}
+	return r.piece.URI
+}
+
+// Offset returns where in its file the last block starts, in bytes; in the
+// decompressed content if the file is compressed.
+func (r *Reader) Offset() int64 { return r.win.base }
+
+// BytesRead returns how many stored bytes of the split have been read; at most
+// Split.Bytes. Any goroutine may ask.
+func (r *Reader) BytesRead() int64 { return min(r.read.Load(), r.split.Bytes) }
+
+// NextBlock returns the next stretch of whole records, all of one file, or
+// io.EOF. For lines each ends with '\n' except perhaps the last one of a file.
+// The block is valid until the next call. For Whole it is a file's content,
+// however long. Run files have no blocks: see Records.
+func (r *Reader) NextBlock() ([]byte, error) {
+	if r.format.Kind == Runs {
+		return nil, errors.New("run files are read as records, not as blocks")
+	}
+	for {
+		if err := context.Cause(r.ctx); err != nil {
+			return nil, err
+		}
+		if r.file == nil {
+			if err := r.openNext(); err != nil {
+				return nil, err
+			}
+		}
+		block, err := r.block()
+		if err == nil {
+			return block, nil
+		}
+		if err == io.EOF {
+			err = r.Close()
+		}
+		if err != nil {
+			return nil, r.named(err)
+		}
+	}
+}
+
+func (r *Reader) block() ([]byte, error) {
+	switch r.format.Kind {
+	case Fixed:
+		return r.win.fixed(r.format.RecordLen)
+	case Whole:
+		return r.win.all(r.hint())
+	default:
+		return r.win.lines()
+	}
+}
+
+// hint is the length of a whole file's content where it is known.
+func (r *Reader) hint() int64 {
+	if r.decoded != nil {
+		return 0
+	}
+	return r.piece.FileSize
+}
+
+// openNext opens the next piece, or returns io.EOF.
+func (r *Reader) openNext() error {
+	if r.next == len(r.split.Pieces) {
+		return io.EOF
+	}
+	r.piece = &r.split.Pieces[r.next]
+	r.next++
+	fs, path, err := storage.Resolve(r.piece.URI)
+	if err != nil {
+		return err
+	}
+	if r.file, err = fs.Open(r.ctx, path); err != nil {
+		return r.named(err)
+	}
+	if err := r.begin(); err != nil {
+		return r.named(errors.Join(err, r.Close()))
+	}
+	return nil
+}
+
+// begin positions the window on the open piece.
+func (r *Reader) begin() error {
+	p := r.piece
+	if r.file.Size() < p.FileSize {
+		return fmt.Errorf("it shrank from %d to %d bytes since the job was planned", p.FileSize, r.file.Size())
+	}
+	if p.whole() {
+		c, err := codecOf(r.file, p.URI, r.format)
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			return r.beginDecoded(c)
+		}
+	}
+	base, end := p.Offset, p.Offset+p.Length
+	switch r.format.Kind {
+	case Fixed:
+		rec := int64(r.format.RecordLen)
+		if p.FileSize%rec != 0 {
+			return fmt.Errorf("its %d bytes are not a multiple of the record length %d", p.FileSize, rec)
+		}
+		base, end = (base+rec-1)/rec*rec, (end+rec-1)/rec*rec
+	case Text, KeyValue:
+		base = max(0, base-1)
+	}
+	r.win.reset(r.section(base), base, end)
+	r.win.start = r.format.lines() && p.Offset > 0
+	return nil
+}
+
+func (r *Reader) beginDecoded(c *codec) error {
+	d, err := c.decode(r.section(0))
+	if err != nil {
+		return err
+	}
+	r.decoded = d
+	r.win.reset(d, 0, unbounded)
+	return nil
+}
+
+func (r *Reader) section(off int64) *section {
+	return &section{f: r.file, off: off, end: r.piece.FileSize, read: &r.read}
+}
+
+// named puts the file's name into an error that lacks it.
+func (r *Reader) named(err error) error {
+	if r.piece == nil || strings.Contains(err.Error(), r.piece.URI) {
+		return err
+	}
+	return fmt.Errorf("input %s: %w", r.piece.URI, err)
+}
+
+// Close closes the current file. The reader needs no Close after io.EOF.
+func (r *Reader) Close() error {
+	var err error
+	if r.decoded != nil {
+		err = r.decoded.Close()
+	}
+	if r.file != nil {
+		err = errors.Join(err, r.file.Close())
+	}
+	r.decoded, r.file = nil, nil
+	return err
+}
+
+// section reads a file from an offset to the size it had when planned, and
+// counts. It reports the end together with the last bytes, which saves a call.
+type section struct {
+	f    storage.File
+	off  int64
+	end  int64
+	read *atomic.Int64
+}
+
+func (s *section) Read(p []byte) (int, error) {
+	if left := s.end - s.off; int64(len(p)) > left {
+		p = p[:left]
+	}
+	if len(p) == 0 && s.off >= s.end {
+		return 0, io.EOF
+	}
+	n, err := s.f.ReadAt(p, s.off)
+	s.off += int64(n)
+	s.read.Add(int64(n))
+	switch {
+	case n == len(p) && s.off >= s.end:
+		return n, io.EOF
+	case n == len(p):
+		return n, nil
+	case err == io.EOF:
+		return n, fmt.Errorf("it became shorter while it was read: %w", io.ErrUnexpectedEOF)
+	}
+	return n, err
+}

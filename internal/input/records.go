@@ -1,0 +1,123 @@
+package input
+
+import (
+	"io"
+
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/kv"
+)
+
+// Records returns the records of a split of run files. They come file by file
+// in the order of the pieces, and partition by partition in each: keys ascend
+// within one of those, not over the whole. File tells which file the current
+// record is from. The stream takes the place of NextBlock, and its Close that
+// of the Reader.
+func (r *Reader) Records() kv.Stream { return &records{r: r} }
+
+type records struct {
+	r    *Reader
+	run  *runfile.File
+	part int // the next partition
+	cur  kv.Stream
+	err  error
+}
+
+// Next implements kv.Stream.
+func (s *records) Next() bool {
+	for s.err == nil {
+		if s.cur != nil {
+			if s.cur.Next() {
+				return true
+			}
+			if s.err = s.cur.Err(); s.err != nil {
+				break
+			}
+		}
+		s.err = s.advance()
+	}
+	if s.err != io.EOF {
+		s.err = s.r.named(s.err)
+	}
+	return false
+}
+
+// advance begins the next partition or file; io.EOF tells that none is left.
+func (s *records) advance() error {
+	if s.cur != nil {
+		if err := s.cur.Close(); err != nil {
+			return err
+		}
+		s.cur = nil
+	}
+	if s.run == nil || s.part == s.run.Partitions() {
+		return s.open()
+	}
+	var err error
+	s.cur, err = s.run.Partition(s.part)
+	s.part++
+	return err
+}
+
+func (s *records) open() error {
+	if err := s.release(); err != nil {
+		return err
+	}
+	if err := s.r.openNext(); err != nil {
+		return err
+	}
+	// The run file closes what it reads from if it can be closed; hidden
+	// behind counted, the file stays the Reader's to close.
+	run, err := runfile.Open(&counted{r: s.r}, s.r.piece.FileSize, s.r.piece.URI)
+	s.run, s.part = run, 0
+	return err
+}
+
+func (s *records) release() error {
+	if s.run != nil {
+		s.run.Release()
+		s.run = nil
+	}
+	return s.r.Close()
+}
+
+// Key implements kv.Stream.
+func (s *records) Key() []byte { return s.cur.Key() }
+
+// Value implements kv.Stream.
+func (s *records) Value() []byte { return s.cur.Value() }
+
+// Err implements kv.Stream.
+func (s *records) Err() error {
+	if s.err == io.EOF {
+		return nil
+	}
+	return s.err
+}
+
+// Close implements kv.Stream.
+func (s *records) Close() error {
+	var err error
+	if s.cur != nil {
+		err, s.cur = s.cur.Close(), nil
+	}
+	if s.err == nil {
+		s.err = io.EOF
+	}
+	if rerr := s.release(); err == nil {
+		err = rerr
+	}
+	return err
+}
+
+// counted reads the Reader's file and counts what it reads.
+type counted struct{ r *Reader }
+
+// ReadAt implements io.ReaderAt.
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	if err := c.r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.r.file.ReadAt(p, off)
+	c.r.read.Add(int64(n))
+	return n, err
+}

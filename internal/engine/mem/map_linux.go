@@ -12,7 +12,7 @@ const hugePage = 2 << 20
 
 // hugeFrom is the smallest reservation that asks for huge pages: below it the
 // last, partly used page would be a noticeable share of the budget.
-const hugeFrom = 8 << 20
+const hugeFrom = 4 << 20
 
 func reserve(size int64) (mapping, buf []byte, err error) {
 	if size == 0 {

@@ -52,20 +52,19 @@ type Buffer struct {
 
 	arenaMem *mem.Region
 	arena    []byte // the whole reservation; below granted it is ours
-	used     int
-	granted  int
+	used     int64
+	granted  int64
 
 	indexMem     *mem.Region
 	index        []radix.Entry // as far as it is granted, without scratch
 	n            int
-	parts        []partition
 	indexGranted int64
+
+	parts  []size
+	starts []int // of the partitions in the sorted index, and its end
 }
 
-type partition struct {
-	records, bytes int64
-	start          int // in the sorted index
-}
+type size struct{ records, bytes int64 }
 
 var _ kv.Partitioned = (*Buffer)(nil)
 
@@ -78,9 +77,10 @@ func New(cfg Config) (*Buffer, error) {
 		return nil, fmt.Errorf("sortbuf: limit of %d bytes is out of range", cfg.Limit)
 	}
 	b := &Buffer{
-		cfg:   cfg,
-		chunk: max(4<<10, min(mem.Step, cfg.Limit/32)),
-		parts: make([]partition, cfg.Partitions),
+		cfg:    cfg,
+		chunk:  max(4<<10, min(mem.Step, cfg.Limit/32)),
+		parts:  make([]size, cfg.Partitions),
+		starts: make([]int, cfg.Partitions+1),
 	}
 	var err error
 	if b.indexMem, err = mem.Reserve(cfg.Pool, max(cfg.Limit, mem.Step)); err != nil {
@@ -111,21 +111,21 @@ func (b *Buffer) reserveArena(size int64) error {
 //
 // Add must not be called between Sort and Reset.
 func (b *Buffer) Add(part int, key, value []byte) bool {
-	need := headerLen(len(key), len(value)) + len(key) + len(value)
+	need := int64(headerLen(len(key), len(value)) + len(key) + len(value))
 	if need > b.granted-b.used || b.n == len(b.index) {
-		if !b.makeRoom(int64(need)) {
+		if !b.makeRoom(need) {
 			return false
 		}
 	}
 	at := b.used
-	body := putHeader(b.arena[at:], len(key), len(value)) + at
+	body := int(at) + putHeader(b.arena[at:], len(key), len(value))
 	copy(b.arena[body:], key)
 	if len(value) > 0 {
 		copy(b.arena[body+len(key):], value)
 	}
 	b.index[b.n] = radix.Entry{
 		Prefix: window(b.arena[body:], len(key)),
-		Ref:    radix.MakeRef(part, int64(at), len(key)),
+		Ref:    radix.MakeRef(part, at, len(key)),
 	}
 	p := &b.parts[part]
 	p.records++
@@ -137,25 +137,40 @@ func (b *Buffer) Add(part int, key, value []byte) bool {
 
 // makeRoom grants space for one more record of need bytes in the arena.
 func (b *Buffer) makeRoom(need int64) bool {
-	arena, index := int64(b.used)+need, int64(b.n+1)*entryCost
+	arena, index := b.used+need, int64(b.n+1)*entryCost
 	if b.n == 0 {
 		return b.forceRoom(arena, index)
 	}
+	if arena+index > b.cfg.Limit {
+		return false
+	}
 	if arena > int64(b.granted) {
+		b.takeBack(&b.indexGranted, b.indexMem, index, arena)
+		b.index = entries(b.indexMem, int(b.indexGranted/entryCost))
 		grant := min(arena+b.chunk, b.cfg.Limit-b.indexGranted)
 		if grant < arena || !b.arenaMem.Grow(grant) {
 			return false
 		}
-		b.granted = int(grant)
+		b.granted = grant
 	}
 	if index > b.indexGranted {
-		grant := min(index+b.chunk, b.cfg.Limit-int64(b.granted))
+		b.takeBack(&b.granted, b.arenaMem, arena, index)
+		grant := min(index+b.chunk, b.cfg.Limit-b.granted)
 		if grant < index || !b.indexMem.Grow(grant) {
 			return false
 		}
 		b.grantIndex(grant)
 	}
 	return true
+}
+
+// takeBack reduces what one of the two regions was granted in an earlier fill,
+// with larger or smaller records, if it now keeps the other from getting need.
+func (b *Buffer) takeBack(granted *int64, r *mem.Region, uses, need int64) {
+	if keep := uses + b.chunk; *granted > keep && need+*granted > b.cfg.Limit {
+		r.Trim(keep)
+		*granted = keep
+	}
 }
 
 // forceRoom makes room for the first record at any price: without it a job
@@ -169,7 +184,7 @@ func (b *Buffer) forceRoom(arena, index int64) bool {
 	}
 	if arena > int64(b.granted) {
 		b.arenaMem.ForceGrow(arena)
-		b.granted = int(arena)
+		b.granted = arena
 	}
 	if index > b.indexGranted {
 		b.indexMem.ForceGrow(index)
@@ -196,42 +211,19 @@ func (b *Buffer) Len() int { return b.n }
 
 // Bytes is how much the Buffer needs for its records, in bytes, index and
 // sort scratch included; it is what Limit bounds.
-func (b *Buffer) Bytes() int64 { return int64(b.used) + int64(b.n)*entryCost }
+func (b *Buffer) Bytes() int64 { return b.used + int64(b.n)*entryCost }
 
 // Sort orders the records by (partition, key bytes, emission order) and makes
 // the Buffer read-only.
 func (b *Buffer) Sort() {
 	start := 0
-	for i := range b.parts {
-		b.parts[i].start = start
-		start += int(b.parts[i].records)
+	for p := range b.parts {
+		b.starts[p] = start
+		start += int(b.parts[p].records)
 	}
+	b.starts[len(b.parts)] = start
 	both := entries(b.indexMem, 2*b.n)
-	sorted, scratch := both[:b.n], both[b.n:]
-	if len(b.parts) == 1 {
-		radix.Sort(sorted, scratch, false, b)
-		return
-	}
-	b.scatter(sorted, scratch)
-	for _, p := range b.parts {
-		if p.records > 0 {
-			end := p.start + int(p.records)
-			radix.Sort(scratch[p.start:end], sorted[p.start:end], true, b)
-		}
-	}
-}
-
-// scatter distributes the entries of from over their partitions in to.
-func (b *Buffer) scatter(from, to []radix.Entry) {
-	next := make([]uint32, len(b.parts))
-	for i, p := range b.parts {
-		next[i] = uint32(p.start)
-	}
-	for _, e := range from {
-		at := &next[e.Partition()]
-		to[*at] = e
-		*at++
-	}
+	radix.SortPartitions(both[:b.n], both[b.n:], b.starts, b)
 }
 
 // Load gives the sort further bytes of the keys.
@@ -247,7 +239,7 @@ func (b *Buffer) Load(entries []radix.Entry, depth int) {
 // Trim returns to the Pool what a sorted Buffer that stays resident does not
 // need: granted but unused space, and the sort's scratch.
 func (b *Buffer) Trim() {
-	b.arenaMem.Trim(int64(b.used))
+	b.arenaMem.Trim(b.used)
 	b.granted = b.used
 	b.indexMem.Trim(int64(b.n) * entrySize)
 	b.index = entries(b.indexMem, b.n)
@@ -258,8 +250,8 @@ func (b *Buffer) Trim() {
 // not have to fault it in again.
 func (b *Buffer) Reset() {
 	if b.arenaMem.Charged() > b.cfg.Limit+mem.Step {
-		b.arenaMem.Trim(b.cfg.Limit) // was forced to hold a giant
-		b.granted = min(b.granted, int(b.cfg.Limit))
+		b.arenaMem.Trim(0) // was forced to hold a giant
+		b.granted = 0
 	}
 	clear(b.parts)
 	b.used, b.n = 0, 0

@@ -21,8 +21,7 @@ var _ kv.Stream = (*Cursor)(nil)
 // Cursor returns a new Cursor before the first record of partition p. The
 // Buffer must have been sorted.
 func (b *Buffer) Cursor(p int) *Cursor {
-	start := b.parts[p].start
-	return &Cursor{arena: b.arena, entries: b.index[start : start+int(b.parts[p].records)]}
+	return &Cursor{arena: b.arena, entries: b.index[b.starts[p]:b.starts[p+1]]}
 }
 
 // Partition implements kv.Partitioned; the Stream is a *Cursor.

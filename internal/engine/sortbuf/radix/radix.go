@@ -1,6 +1,9 @@
 // Package radix sorts references to variable-length byte keys by a cached
 // eight-byte window of each key.
 //
+// It serves the sort buffer, which keeps every record, and the hash table,
+// which keeps one for each key.
+//
 // Almost all of a sort's work is done on the 16-byte entries alone: a stable
 // most-significant-digit radix sort on the window, insertion sort for what is
 // small. Only entries whose windows are equal and whose keys go on have their
@@ -88,6 +91,29 @@ const (
 func Sort(data, scratch []Entry, toScratch bool, l Loader) {
 	s := sorter{load: l}
 	s.sort(data, scratch[:len(data)], toScratch, 0)
+}
+
+// SortPartitions sorts data, whose entries are in emission order, by partition,
+// key and emission order. starts[p] is where partition p begins in the result;
+// the last element of starts is the number of entries. scratch is at least as
+// long as data and holds garbage afterwards.
+func SortPartitions(data, scratch []Entry, starts []int, l Loader) {
+	scratch = scratch[:len(data)]
+	if len(starts) == 2 {
+		Sort(data, scratch, false, l)
+		return
+	}
+	next := append([]int(nil), starts...)
+	for _, e := range data {
+		at := &next[e.Partition()]
+		scratch[*at] = e
+		*at++
+	}
+	for p, start := range starts[:len(starts)-1] {
+		if end := starts[p+1]; end > start {
+			Sort(scratch[start:end], data[start:end], true, l)
+		}
+	}
 }
 
 type sorter struct{ load Loader }

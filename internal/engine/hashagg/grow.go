@@ -1,0 +1,192 @@
+package hashagg
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"github.com/slotwise/slotwise/internal/engine/mem"
+)
+
+// windowSlack lets the sort read eight bytes from any byte of the last key.
+const windowSlack = 8
+
+// maxKeys is how many keys a table of n slots takes before it is doubled.
+func maxKeys(n int) int { return n / 4 * 3 }
+
+// makeRoom provides for one more key that needs arena bytes in the arena. A
+// Table without keys gets it at any price.
+func (t *Table) makeRoom(arena int64) bool {
+	force := t.n == 0
+	if !force && !t.fits(0) {
+		return false
+	}
+	if t.used+arena > t.granted && !t.growArena(t.used+arena, force) {
+		return false
+	}
+	if t.slotsMem == nil || t.n >= maxKeys(len(t.slots)) {
+		if !t.growSlots(force) {
+			return false
+		}
+	}
+	if t.n >= t.sortFor && !t.growSort(force) {
+		return false
+	}
+	t.room = min(maxKeys(len(t.slots)), t.sortFor)
+	if !t.fits(0) {
+		t.room = t.n + 1
+	}
+	return true
+}
+
+// firstSlots is the size of a new table. It is small enough to stay in the L2
+// cache if the vocabulary is, and a small share of a small Limit.
+func (t *Table) firstSlots() int {
+	return 1 << bits.Len64(uint64(max(16, min(4095, t.cfg.Limit/256))))
+}
+
+// fits says whether more bytes are within the Limit.
+func (t *Table) fits(more int64) bool { return t.Bytes()+more <= t.cfg.Limit }
+
+func (t *Table) growArena(need int64, force bool) bool {
+	if t.arenaMem == nil || force && need > t.arenaMem.Size() {
+		if t.arenaMem != nil {
+			t.arenaMem.Release()
+		}
+		r, err := mem.Reserve(t.cfg.Pool, max(need, t.cfg.Limit))
+		if err != nil {
+			panic(err) // the address space is exhausted
+		}
+		t.arenaMem, t.arena, t.granted = r, r.Bytes(), 0
+	}
+	grant := need + min(mem.Step, t.cfg.Limit/32)
+	if t.fits(grant-t.granted) && t.arenaMem.Grow(grant) {
+		t.granted = grant
+		return true
+	}
+	if !force && (!t.fits(need-t.granted) || !t.arenaMem.Grow(need)) {
+		return false
+	}
+	t.arenaMem.ForceGrow(need)
+	t.granted = need
+	return true
+}
+
+// growSlots makes the first table or doubles the one there is; for a moment
+// there are both, and both count.
+func (t *Table) growSlots(force bool) bool {
+	n := t.firstSlots()
+	if t.slotsMem != nil {
+		n = 2 * len(t.slots)
+	}
+	size := int64(n) * entrySize
+	if !force && !t.fits(size) {
+		return false
+	}
+	r, err := mem.Reserve(t.cfg.Pool, size)
+	if err != nil {
+		panic(err) // the address space is exhausted
+	}
+	if force {
+		r.ForceGrow(size)
+	} else if !r.Grow(size) {
+		r.Release()
+		return false
+	}
+	old, oldMem := t.slots, t.slotsMem
+	t.slotsMem, t.slots = r, entries(r, n)
+	t.shift = uint(64 - bits.TrailingZeros(uint(n)))
+	t.rehash(old)
+	if oldMem != nil {
+		oldMem.Release()
+	}
+	return true
+}
+
+// rehash moves all entries of old into the larger, empty table. Both are
+// filled from the low hashes to the high ones, so both are walked in order.
+func (t *Table) rehash(old []entry) {
+	mask := uint64(len(t.slots) - 1)
+	for i := range old {
+		e := &old[i]
+		if e.meta == 0 {
+			continue
+		}
+		j := home(e, t.shift) & mask
+		for t.slots[j].meta != 0 {
+			j = (j + 1) & mask
+		}
+		t.slots[j] = *e
+	}
+}
+
+// growSort pays for sorting more keys, so that it cannot fail for want of
+// memory when the table is full.
+func (t *Table) growSort(force bool) bool {
+	n := min(max(2*t.sortFor, t.firstSlots()/4), t.sortFor+sortChunk, maxKeys(len(t.slots)))
+	if t.fits(int64(n-t.sortFor)*sortCost) && t.indexMem.Grow(int64(n)*sortCost) {
+		t.sortFor = n
+		return true
+	}
+	if force {
+		t.sortFor = n
+		t.indexMem.ForceGrow(int64(n) * sortCost)
+	}
+	return force
+}
+
+// entries views the start of a region as n slots.
+func entries(r *mem.Region, n int) []entry {
+	return unsafe.Slice((*entry)(unsafe.Pointer(unsafe.SliceData(r.Bytes()))), n)
+}
+
+// Reset forgets all keys. It keeps the memory for the next fill, unless this
+// one left most of the slots free: then something else took too large a share
+// (a giant key, or the next keys are of another kind) and all begins anew.
+func (t *Table) Reset() {
+	trimmed := t.slotsMem != nil && t.slotsMem.Charged() < int64(len(t.slots))*entrySize
+	if trimmed || t.n < maxKeys(len(t.slots))/4 {
+		t.releaseSlots()
+		if t.arenaMem != nil {
+			t.arenaMem.Trim(0)
+		}
+		t.indexMem.Trim(0)
+		t.granted, t.sortFor = 0, 0
+	}
+	clear(t.slots)
+	t.n, t.room, t.used, t.starts = 0, 0, 0, nil
+}
+
+func (t *Table) releaseSlots() {
+	if t.slotsMem != nil {
+		t.slotsMem.Release()
+	}
+	// One slot that is never filled: lookups need not ask if there are any.
+	t.slotsMem, t.slots, t.shift, t.room = nil, make([]entry, 1), 64, 0
+}
+
+// Trim returns to the Pool what a sorted Table that stays resident does not
+// need: free slots and the sort's scratch.
+func (t *Table) Trim() {
+	if t.slotsMem == nil {
+		return
+	}
+	t.slotsMem.Trim(int64(t.n) * entrySize)
+	t.indexMem.Trim(int64(t.n) * sortCost / 2)
+	t.sortFor = 0
+	if t.arenaMem != nil {
+		t.arenaMem.Trim(t.used)
+		t.granted = t.used
+	}
+}
+
+// Release gives all memory back. The Table must not be used afterwards, except
+// that Release may be called again.
+func (t *Table) Release() {
+	t.releaseSlots()
+	if t.arenaMem != nil {
+		t.arenaMem.Release()
+	}
+	t.indexMem.Release()
+	t.arenaMem, t.arena = nil, nil
+	t.n, t.used, t.granted, t.sortFor, t.starts = 0, 0, 0, 0, nil
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testBench makes a bench in a temporary directory and a data set of one file.
+func testBench(t *testing.T) (*bench, dataset) {
+	b := &bench{&settings{rounds: 3, scale: 1, data: t.TempDir(), workers: 1}}
+	d := dataset{"text", 12, filepath.Join(b.data, "text-12")}
+	write(t, filepath.Join(d.dir, "a"), "b a\na\nb c d\n")
+	return b, d
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	b, d := testBench(t)
+	tests := []struct {
+		name    string
+		ours    string
+		theirs  string
+		same    sameness
+		missing string
+		want    string // in the error; "" for none
+	}{
+		{"equal", "sort {in} > {out}", "sort {in} > {out}", exactly, "", ""},
+		{"a directory of parts", "mkdir {out}; (head -n 1; touch {out}/_SUCCESS) < {in} > {out}/part-0; tail -n +2 {in} > {out}/part-1", "cat {in} > {out}", exactly, "", ""},
+		{"another order", "sort {in} > {out}", "cat {in} > {out}", exactly, "", "differ"},
+		{"any order", "sort {in} > {out}", "cat {in} > {out}", asSorted, "", ""},
+		{"other lines", "sort {in} > {out}", "tail -n 1 {in} > {out}", asSorted, "", "differ"},
+		{"other padding", "echo ' 1 a' > {out}", "echo '1 a' > {out}", uniqCounts, "", ""},
+		{"a broken pipe part", "cat {in} > {out}", "false | cat > {out}", exactly, "", "exit status 1"},
+		{"a missing tool", "cat {in} > {out}", "no-such-tool", exactly, "no-such-tool is not installed", ""},
+		{"not compared", "echo 1 > {out}", "echo 2 > {out}", notAtAll, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := func(s string) string { return strings.ReplaceAll(s, "{in}", d.files()) }
+			r := row{name: "x", same: tt.same, limits: []limit{{seconds: 100, aim: 100}}, contestants: []contestant{
+				pipe("a", d, in(tt.ours)), pipe("b", d, in(tt.theirs)),
+			}}
+			r.contestants[1].missing = tt.missing
+			res, err := b.measure(context.Background(), r)
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Fatalf("error %v, want one with %q", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !res.ok() || len(res.Timings[0].Runs) != 3 || res.Timings[0].Seconds <= 0 || res.Timings[0].PeakRSS < mib {
+				t.Errorf("result %+v, timing %+v", res, res.Timings[0])
+			}
+			if left, _ := filepath.Glob(filepath.Join(b.data, "out-*")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestCancel(t *testing.T) {
+	b, d := testBench(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	r := row{name: "x", contestants: []contestant{pipe("a", d, "sleep 60 | cat")}}
+	if _, err := b.measure(ctx, r); err == nil {
+		t.Error("no error")
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v: a child outlived its parent", took)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	ours := &timing{Name: "slotwise", Seconds: 2, Bytes: 100, PeakRSS: 50 * mib}
+	tests := []struct {
+		name       string
+		limit      limit
+		others     []*timing
+		ok, aim    bool
+		skip       bool
+		wantInText string
+	}{
+		{"fast enough", limit{against: "x", must: 1.5, aim: 2}, []*timing{{Name: "x", Seconds: 3.1}}, true, false, false, "1.55× x"},
+		{"as aimed", limit{against: "x", must: 1.5, aim: 2}, []*timing{{Name: "x", Seconds: 4}}, true, true, false, "2.00× x"},
+		{"too slow", limit{against: "x", must: 1.5}, []*timing{{Name: "x", Seconds: 2.9}}, false, false, false, "must ≥ 1.50"},
+		{"only an aim", limit{against: "x", aim: 2}, []*timing{{Name: "x", Seconds: 2}}, true, false, false, "1.00× x"},
+		{"nobody there", limit{against: "x", must: 1.5}, []*timing{{Name: "x", Missing: "gone"}}, true, false, true, "gone"},
+		{"a misspelt peer", limit{against: "y", must: 1.5}, []*timing{{Name: "x"}}, false, false, true, "no such"},
+		{"in time", limit{seconds: 2, aim: 1}, nil, true, false, false, "2000 ms"},
+		{"late", limit{seconds: 1.9}, nil, false, false, false, "2000 ms"},
+		{"flat", limit{flat: 0.15}, []*timing{{Seconds: 21, Bytes: 1000}}, true, true, false, "within 5 %"},
+		{"growing", limit{flat: 0.15}, []*timing{{Seconds: 24, Bytes: 1000}}, false, false, false, "within 20 %"},
+		{"within memory", limit{memory: 50 * mib}, []*timing{{PeakRSS: 60 * mib}}, true, true, false, "peak 50 MiB"},
+		{"too much", limit{memory: 49 * mib}, nil, false, false, false, "peak 50 MiB"},
+		{"one of all", limit{memoryAll: 50 * mib}, []*timing{{PeakRSS: 60 * mib}}, false, false, false, "peak 60 MiB"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := tt.limit.judge(append([]*timing{ours}, tt.others...))
+			if v.OK != tt.ok || v.Aim != tt.aim || v.Skip != tt.skip || !strings.Contains(v.Text, tt.wantInText) {
+				t.Errorf("%+v, want ok %v, aim %v, skip %v, %q", v, tt.ok, tt.aim, tt.skip, tt.wantInText)
+			}
+		})
+	}
+}
+
+// Every limit of every row names a contestant of the row, and our command is
+// always the first.
+func TestRows(t *testing.T) {
+	b, _ := testBench(t)
+	b.slow = true
+	for _, r := range b.rows() {
+		if !strings.HasPrefix(r.contestants[0].argv[0], b.data) {
+			t.Errorf("%s: the first contestant is not ours: %v", r.name, r.contestants[0].argv)
+		}
+		for _, l := range r.limits {
+			var ts []*timing
+			for _, c := range r.contestants {
+				ts = append(ts, &timing{Name: c.name, Seconds: 1, Bytes: 1})
+			}
+			if v := l.judge(ts); v.Skip {
+				t.Errorf("%s: %s", r.name, v.Text)
+			}
+		}
+	}
+}
+
+func TestHalves(t *testing.T) {
+	for name, files := range map[string][]string{
+		"one file":  {"a\nbb\nccc\ndddd\n"},
+		"one line":  {"a\n"},
+		"no LF":     {"a\nbb"},
+		"two files": {"a\nb\n", "c\n"},
+		"three":     {"a\n", "b\n", "c\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := dataset{"text", 1, filepath.Join(t.TempDir(), "d")}
+			for i, text := range files {
+				write(t, filepath.Join(d.dir, string(rune('a'+i))), text)
+			}
+			if err := d.cut(); err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			for _, pattern := range d.halves() {
+				names, _ := filepath.Glob(pattern)
+				if len(names) == 0 {
+					t.Errorf("%s: no files", pattern)
+				}
+				for _, name := range names {
+					data, err := os.ReadFile(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got += string(data)
+				}
+			}
+			if want := strings.Join(files, ""); got != want {
+				t.Errorf("halves hold %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestMedian(t *testing.T) {
+	if m := median([]float64{5, 1, 3}); m != 3 {
+		t.Errorf("median of three is %v", m)
+	}
+	if m := median([]int64{4, 1, 3, 2}); m != 2 {
+		t.Errorf("median of four is %v", m)
+	}
+}

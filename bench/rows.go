@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// row is one line of the table: contestants that do the same work, ours first,
+// and what must hold between them.
+type row struct {
+	name, what  string
+	contestants []contestant
+	same        sameness
+	limits      []limit
+}
+
+// contestant is one way to do a row's work.
+type contestant struct {
+	name  string
+	input dataset
+	// argv is the command; {out} in an argument is replaced by the file or
+	// directory to write.
+	argv  []string
+	shell string // instead of argv: a bash script, {out} replaced too
+	// missing says why it cannot run on this machine; "" if it can.
+	missing string
+	env     []string
+	// perByte contestants have inputs of their own: outputs are not compared.
+	perByte bool
+}
+
+// sameness is how outputs are compared.
+type sameness uint8
+
+// The kinds of sameness.
+const (
+	exactly    sameness = iota // byte for byte, files in the order of their names
+	asSorted                   // the same lines in any order
+	uniqCounts                 // the same lines, however uniq padded them
+	notAtAll                   // not compared
+)
+
+// The sizes at scale 1.
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// pattern matches about one line in a thousand of generated text.
+const pattern = "z[aeiou]z[aeiou]zu"
+
+// rows returns all rows in the order in which they run.
+func (b *bench) rows() []row {
+	text, recs := b.dataset("text", gib), b.dataset("records", gib)
+	return []row{
+		b.wordCountRow(text),
+		b.sortRow("sort-records", "terasort", recs),
+		b.sortRow("sort-text", "sort", text),
+		b.spillRow("spill-records", "terasort", recs),
+		b.spillRow("spill-text", "sort", text),
+		b.grepRow(text),
+		b.smallRow(),
+		b.streamRow(text),
+		b.workersRow(text),
+		b.growthRow("growth-wordcount", "wordcount", "text", 1*gib),
+		b.growthRow("growth-sort", "terasort", "records", 256*mib),
+	}
+}
+
+// ours makes a contestant that is slotwise.
+func (b *bench) ours(name, app string, in dataset, flags ...string) contestant {
+	argv := []string{b.binary(), "run", app, "--input", in.dir, "--output", "{out}"}
+	argv = append(argv, "--workers", strconv.Itoa(b.workers))
+	return contestant{name: name, input: in, argv: append(argv, flags...)}
+}
+
+// pipe makes a contestant that is a shell script.
+func pipe(name string, in dataset, script string, tools ...string) contestant {
+	return contestant{name: name, input: in, shell: script, env: []string{"LC_ALL=C"}, missing: missingTool(tools...)}
+}
+
+const mawkCount = `'{for(i=1;i<=NF;i++)c[$i]++} END{for(w in c) print w "\t" c[w]}'`
+
+func (b *bench) wordCountRow(in dataset) row {
+	half := in.halves()
+	r := row{
+		name: "wordcount",
+		what: "count the words of 1 GiB of text",
+		same: asSorted,
+		contestants: []contestant{
+			b.ours("slotwise", "wordcount", in),
+			pipe("mawk", in, "mawk "+mawkCount+" "+in.files()+" > {out}", "mawk"),
+			pipe("mawk, two processes", in, fmt.Sprintf(
+				`mawk %[1]s %[2]s > {out}.1 & mawk %[1]s %[3]s > {out}.2 & wait
+				mawk -F '\t' -v OFS='\t' '{c[$1]+=$2} END{for(w in c) print w, c[w]}' {out}.1 {out}.2 > {out}`,
+				mawkCount, half[0], half[1]), "mawk"),
+			b.duck("words", in, `COPY (SELECT w, count(*) FROM (SELECT unnest(string_split(line, ' ')) AS w FROM lines) WHERE w <> '' GROUP BY w) TO '{out}' (FORMAT csv, DELIMITER '\t', HEADER false, QUOTE '')`),
+		},
+		limits: []limit{{against: "mawk", must: 8}},
+	}
+	if b.slow {
+		r.contestants = append(r.contestants, pipe("tr | sort | uniq -c", in,
+			`cat `+in.files()+` | tr -s ' \t' '\n' | sort --parallel=2 -S 2G | uniq -c | mawk '{print $2 "\t" $1}' > {out}`, "tr", "mawk"))
+	}
+	return r
+}
+
+func (b *bench) sortRow(name, app string, in dataset) row {
+	return row{
+		name: name,
+		what: "sort 1 GiB of " + in.what(),
+		contestants: []contestant{
+			b.ours("slotwise", app, in, "--memory", "2GiB"),
+			pipe("GNU sort", in, "sort --parallel=2 -S 2G -T "+b.data+" "+in.files()+" -o {out}", "sort"),
+			b.duck("sort", in, `COPY (SELECT line FROM lines ORDER BY line) TO '{out}' (FORMAT csv, DELIMITER '\x00', HEADER false, QUOTE '', ESCAPE '')`),
+		},
+		limits: []limit{{against: "GNU sort", must: 1.3, aim: 2}},
+	}
+}
+
+func (b *bench) spillRow(name, app string, in dataset) row {
+	return row{
+		name: name,
+		what: "sort 1 GiB of " + in.what() + " in 256 MiB of memory",
+		contestants: []contestant{
+			b.ours("256 MiB", app, in, "--memory", "256MiB"),
+			b.ours("2 GiB", app, in, "--memory", "2GiB"),
+		},
+		limits: []limit{{against: "2 GiB", must: 1.0 / 2}, {memory: 256*mib + 64*mib}},
+	}
+}
+
+func (b *bench) grepRow(in dataset) row {
+	return row{
+		name: "grep",
+		what: "find the lines of 1 GiB of text that match " + pattern,
+		same: asSorted,
+		contestants: []contestant{
+			b.ours("slotwise", "grep", in, "--param", "regex="+pattern),
+			pipe("grep -E", in, "grep -hE '"+pattern+"' "+in.files()+" > {out}", "grep"),
+			pipe("ripgrep", in, "rg --no-config -IN '"+pattern+"' "+in.files()+" > {out}", "rg"),
+			b.duck("grep", in, `COPY (SELECT line FROM lines WHERE regexp_matches(line, '`+pattern+`')) TO '{out}' (FORMAT csv, DELIMITER '\x00', HEADER false, QUOTE '', ESCAPE '')`),
+		},
+		limits: []limit{{against: "grep -E", must: 2}, {against: "DuckDB", must: 1}, {against: "ripgrep", aim: 1 / 1.5}},
+	}
+}
+
+func (b *bench) smallRow() row {
+	in := b.dataset("text", mib)
+	return row{
+		name: "small",
+		what: "count the words of 1 MiB of text, whole process",
+		same: asSorted,
+		contestants: []contestant{
+			b.ours("slotwise", "wordcount", in),
+			pipe("mawk", in, "mawk "+mawkCount+" "+in.files()+" > {out}", "mawk"),
+		},
+		limits: []limit{{seconds: 0.080, aim: 0.040}},
+	}
+}
+
+// streamRow compares with the same pipe twice: with the halves merged before
+// the only uniq, and with a uniq for each half and the counts added up.
+func (b *bench) streamRow(in dataset) row {
+	half := in.halves()
+	mine := b.ours("slotwise", "", in, "--mapper", "cat", "--reducer", "uniq -c")
+	mine.argv = append(mine.argv[:2:2], mine.argv[3:]...) // no app
+	mine.env = []string{"LC_ALL=C"}
+	const merge = "merge, uniq -c"
+	return row{
+		name: "stream",
+		what: "cat | sort | uniq -c over 1 GiB of text",
+		same: uniqCounts,
+		contestants: []contestant{
+			mine,
+			pipe(merge, in, fmt.Sprintf(`sort -m <(cat %s | cat | sort --parallel=1 -S 1G) <(cat %s | cat | sort --parallel=1 -S 1G) | uniq -c > {out}`, half[0], half[1]), "sort", "uniq"),
+			pipe("uniq -c, add", in, fmt.Sprintf(
+				`(cat %s | cat | sort --parallel=1 -S 1G | uniq -c > {out}.1) & (cat %s | cat | sort --parallel=1 -S 1G | uniq -c > {out}.2) & wait
+				sort -m -k2 {out}.1 {out}.2 | mawk '{n=$1; sub(/^ *[0-9]+ /,""); if (NR>1 && $0==last) t+=n; else {if (NR>1) print t, last; t=n; last=$0}} END{if (NR) print t, last}' > {out}`,
+				half[0], half[1]), "sort", "uniq", "mawk"),
+		},
+		limits: []limit{{against: merge, must: 1 / 1.3, aim: 1 / 1.1}, {against: "uniq -c, add", must: 1 / 1.3, aim: 1 / 1.1}},
+	}
+}
+
+func (b *bench) workersRow(in dataset) row {
+	return row{
+		name: "workers",
+		what: "count the words of 1 GiB of text with two workers and with one",
+		contestants: []contestant{
+			b.ours("two workers", "wordcount", in, "--workers", "2"),
+			b.ours("one worker", "wordcount", in, "--workers", "1"),
+		},
+		same:   asSorted,
+		limits: []limit{{against: "one worker", must: 1.8, aim: 1.95}},
+	}
+}
+
+// growthRow runs the same job over inputs of 256 MiB, 1 GiB and 4 GiB with a
+// memory limit that is the same for all.
+func (b *bench) growthRow(name, app, kind string, memory int64) row {
+	r := row{
+		name:   name,
+		what:   fmt.Sprintf("%s over inputs of growing size in %d MiB of memory", app, memory/mib),
+		same:   notAtAll,
+		limits: []limit{{flat: 0.15}, {memoryAll: memory + 64*mib}},
+	}
+	for _, size := range []int64{256 * mib, gib, 4 * gib} {
+		c := b.ours(humanSize(size), app, b.dataset(kind, size), "--memory", fmt.Sprintf("%dMiB", memory/mib))
+		c.perByte = true
+		r.contestants = append(r.contestants, c)
+	}
+	return r
+}

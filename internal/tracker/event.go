@@ -1,3 +1,9 @@
+// Package tracker is the job tracker: a pure state machine.
+//
+// Step takes an event and the time and returns effects. It has no clock, does
+// no I/O, starts no goroutine and draws no random number, so the local runner,
+// the live master, the simulator and the tests all run this same code, and the
+// same events always give the same effects.
 package tracker
 
 import (
@@ -125,4 +131,7 @@ type Config struct {
 	// MaxNodeFailures is how many failed attempts of one job on one node bar
 	// the node from the job. Default 4; negative is never.
 	MaxNodeFailures int
+	// KeepEnded is how many ended jobs stay readable, tasks and all. Default
+	// 100; negative is none.
+	KeepEnded int
 }

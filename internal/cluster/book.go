@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// List is the read view of all nodes. Counts are over live nodes only.
+type List struct {
+	nodes    []*Node
+	byName   map[string]*Node
+	racks    []string
+	hostIDs  map[string]int32
+	rackOf   []int32 // by host index, -1 while unknown
+	alive    int
+	slots    [job.Kinds]int
+	with     [job.Kinds]int
+	reported [job.Kinds]int
+}
+
+// All returns every node that ever joined, by index, dead ones included. The
+// slice must not be changed.
+func (l *List) All() []*Node { return l.nodes }
+
+// Node returns the node of that index.
+func (l *List) Node(index int32) *Node { return l.nodes[index] }
+
+// Get returns the node of that name, or nil.
+func (l *List) Get(name string) *Node { return l.byName[name] }
+
+// Alive counts the live nodes.
+func (l *List) Alive() int { return l.alive }
+
+// Slots counts the slots of a kind.
+func (l *List) Slots(k job.Kind) int { return l.slots[k] }
+
+// With counts the nodes that have a slot of a kind.
+func (l *List) With(k job.Kind) int { return l.with[k] }
+
+// Reported sums Node.Reported.
+func (l *List) Reported(k job.Kind) int { return l.reported[k] }
+
+// RackName returns the name of a rack.
+func (l *List) RackName(rack int32) string { return l.racks[rack] }
+
+// Racks counts the racks that were ever named.
+func (l *List) Racks() int { return len(l.racks) }
+
+// LevelOf says how close a task would run to its input on a node: 0 for a
+// reduce. It looks the hosts of the split up by name; the index in package job
+// is the fast way for tasks that were never launched.
+func (l *List) LevelOf(t *job.Task, n *Node) Level {
+	if t.Kind() == job.Reduce {
+		return 0
+	}
+	best := NONE
+	for _, name := range t.Split().Hosts {
+		host, ok := l.hostIDs[name]
+		switch {
+		case ok && host == n.host:
+			return NODE
+		case ok && l.rackOf[host] == n.rack:
+			best = RACK
+		case best == NONE:
+			best = ANY
+		}
+	}
+	return best
+}
+
+// Book is the write port of the cluster, owned by the tracker. It is also the
+// job.Topology that numbers hosts.
+type Book struct {
+	list    List
+	rackIDs map[string]int32
+}
+
+var _ job.Topology = (*Book)(nil)
+
+// NewBook returns a cluster without nodes.
+func NewBook() *Book {
+	return &Book{
+		list:    List{byName: make(map[string]*Node), hostIDs: make(map[string]int32)},
+		rackIDs: make(map[string]int32),
+	}
+}
+
+// List returns the read view, the same one each time.
+func (b *Book) List() *List { return &b.list }
+
+// Host returns the number of a host, new if it was never mentioned.
+func (b *Book) Host(name string) int32 {
+	id, ok := b.list.hostIDs[name]
+	if !ok {
+		id = int32(len(b.list.rackOf))
+		b.list.hostIDs[name] = id
+		b.list.rackOf = append(b.list.rackOf, -1)
+	}
+	return id
+}
+
+// RackOf returns the rack of a host, or -1 while no node has joined from it.
+func (b *Book) RackOf(host int32) int32 { return b.list.rackOf[host] }
+
+func (b *Book) rack(name string) int32 {
+	id, ok := b.rackIDs[name]
+	if !ok {
+		id = int32(len(b.list.racks))
+		b.rackIDs[name] = id
+		b.list.racks = append(b.list.racks, name)
+	}
+	return id
+}
+
+// Join makes a node a live member; if it was one before it must have left
+// first. It reports whether the host's rack became known or changed by it.
+func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
+	if spec.Host == "" {
+		spec.Host = spec.Name
+	}
+	if spec.Rack == "" {
+		spec.Rack = DefaultRack
+	}
+	if spec.Speed == 0 {
+		spec.Speed = 1
+	}
+	n = b.list.byName[spec.Name]
+	if n == nil {
+		n = &Node{index: int32(len(b.list.nodes))}
+		b.list.nodes = append(b.list.nodes, n)
+		b.list.byName[spec.Name] = n
+	}
+	n.spec, n.host, n.rack = spec, b.Host(spec.Host), b.rack(spec.Rack)
+	n.alive, n.lastSeen, n.joined, n.load = true, now, now, Load{}
+	b.members(n, 1)
+	placed = b.list.rackOf[n.host] != n.rack
+	b.list.rackOf[n.host] = n.rack
+	return n, placed
+}
+
+// Leave makes a node a dead one. Its attempts must have been ended.
+func (b *Book) Leave(n *Node) {
+	b.report(n, [job.Kinds]int{})
+	b.members(n, -1)
+	n.alive = false
+}
+
+func (b *Book) members(n *Node, by int) {
+	b.list.alive += by
+	for k := range job.Kind(job.Kinds) {
+		b.list.slots[k] += by * n.Slots(k)
+		if n.Slots(k) > 0 {
+			b.list.with[k] += by
+		}
+	}
+}
+
+// Seen notes a heartbeat.
+func (b *Book) Seen(n *Node, load Load, now time.Duration) { n.lastSeen, n.load = now, load }
+
+// Report notes what runs on the node once its reports are worked in.
+func (b *Book) Report(n *Node) {
+	b.report(n, [job.Kinds]int{n.Running(job.Map), n.Running(job.Reduce)})
+}
+
+func (b *Book) report(n *Node, counts [job.Kinds]int) {
+	for k := range counts {
+		b.list.reported[k] += counts[k] - n.reported[k]
+	}
+	n.reported = counts
+}
+
+// Start notes that an attempt runs on a node.
+func (b *Book) Start(n *Node, a *job.Attempt) {
+	n.on[a.Kind()][a.Slot()]++
+	n.running = append(n.running, a)
+}
+
+// Stop notes that an attempt runs no more.
+func (b *Book) Stop(n *Node, a *job.Attempt) {
+	n.on[a.Kind()][a.Slot()]--
+	if at := slices.Index(n.running, a); at >= 0 {
+		n.running = slices.Delete(n.running, at, at+1)
+	}
+}

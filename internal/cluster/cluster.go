@@ -1,0 +1,135 @@
+// Package cluster holds what the tracker knows of nodes, racks and hosts: what
+// a node has, what it last reported, and what runs on it.
+//
+// As in package job, whatever is reached from a *Node or a *List only reads;
+// changes go through a *Book that the tracker owns. Nodes, hosts and racks are
+// numbered from 0 in order of first mention, so that tables can be slices and
+// order never depends on a map.
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// Level says how close an attempt runs to its input.
+type Level = job.Level
+
+// The levels, from best to worst; see package job.
+const (
+	NODE = job.LevelNode
+	RACK = job.LevelRack
+	ANY  = job.LevelAny
+	NONE = job.LevelNone
+)
+
+// DefaultRack is where nodes are that name no rack.
+const DefaultRack = "/default-rack"
+
+// Spec is what a node says of itself when it joins.
+type Spec struct {
+	Name        string  // unique in the cluster
+	Host        string  // as it appears in the splits' hosts; Name if empty
+	Rack        string  // DefaultRack if empty
+	MapSlots    int     // how many maps it runs at once
+	ReduceSlots int     // how many reduces it runs at once
+	Cores       int     // processors; 0 is unknown
+	Speed       float64 // relative to a normal core; 1 if 0
+	MemoryBytes int64   // 0 is unknown
+}
+
+// Check says what is wrong with a spec, or nil.
+func (s *Spec) Check() error {
+	switch {
+	case s.Name == "":
+		return errors.New("node has no name")
+	case s.MapSlots < 0 || s.ReduceSlots < 0:
+		return fmt.Errorf("node %s: slots %d+%d, must not be negative", s.Name, s.MapSlots, s.ReduceSlots)
+	case s.Cores < 0 || s.Speed < 0 || s.MemoryBytes < 0:
+		return fmt.Errorf("node %s: cores, speed and memory must not be negative", s.Name)
+	}
+	return nil
+}
+
+// Load is a node's state as it last reported it. Zero values are unknown.
+type Load struct {
+	LoadAverage float64 // processes that run or wait to, mean of the last minute
+	CPU         float64 // busy fraction of all cores, 0 to 1
+	MemoryFree  float64 // free fraction, 0 to 1
+	DiskRate    float64 // bytes read and written a second
+	NetworkRate float64 // bytes received and sent a second
+	Processes   int     // on the whole machine
+}
+
+// Node is a member of the cluster, or was one. All methods read.
+type Node struct {
+	spec     Spec
+	index    int32
+	host     int32
+	rack     int32
+	alive    bool
+	lastSeen time.Duration
+	joined   time.Duration
+	load     Load
+	on       [job.Kinds][job.Kinds]int
+	reported [job.Kinds]int
+	running  []*job.Attempt
+}
+
+// Name returns the node's unique name.
+func (n *Node) Name() string { return n.spec.Name }
+
+// Spec returns what the node said of itself, defaults filled in.
+func (n *Node) Spec() Spec { return n.spec }
+
+// Index is the node's dense number; it keeps it when it leaves and comes back.
+func (n *Node) Index() int32 { return n.index }
+
+// Host is the dense number of the node's host; several nodes may share one.
+func (n *Node) Host() int32 { return n.host }
+
+// Rack is the dense number of the node's rack.
+func (n *Node) Rack() int32 { return n.rack }
+
+// Alive reports whether the node is a member now.
+func (n *Node) Alive() bool { return n.alive }
+
+// LastSeen is when the node last joined or sent a heartbeat.
+func (n *Node) LastSeen() time.Duration { return n.lastSeen }
+
+// Joined is when the node last joined.
+func (n *Node) Joined() time.Duration { return n.joined }
+
+// Load is the node's last report of itself.
+func (n *Node) Load() Load { return n.load }
+
+// Slots is how many slots of a kind the node has.
+func (n *Node) Slots(k job.Kind) int {
+	if k == job.Map {
+		return n.spec.MapSlots
+	}
+	return n.spec.ReduceSlots
+}
+
+// Used counts the slots of a kind that are occupied, by tasks of either kind.
+func (n *Node) Used(slot job.Kind) int { return n.on[job.Map][slot] + n.on[job.Reduce][slot] }
+
+// Free counts the slots of a kind that are not occupied, never less than 0.
+func (n *Node) Free(slot job.Kind) int { return max(0, n.Slots(slot)-n.Used(slot)) }
+
+// Running counts the running attempts of a kind, on slots of either kind.
+func (n *Node) Running(task job.Kind) int { return n.on[task][job.Map] + n.on[task][job.Reduce] }
+
+// RunningOn counts the running attempts of a kind on slots of a kind.
+func (n *Node) RunningOn(task, slot job.Kind) int { return n.on[task][slot] }
+
+// Reported is how many attempts of a kind ran just after the reports of the
+// node's last heartbeat, before that heartbeat's launches.
+func (n *Node) Reported(task job.Kind) int { return n.reported[task] }
+
+// Attempts returns what runs on the node, oldest first. The slice must not be
+// changed and holds until the next change.
+func (n *Node) Attempts() []*job.Attempt { return n.running }

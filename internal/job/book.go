@@ -1,0 +1,313 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Book is the write port: the only way to change a job, task or attempt. It
+// belongs to one tracker. Its methods keep every count and list in step; the
+// rules of when to call them are the tracker's.
+type Book struct {
+	list List
+	topo Topology
+	// keep is how many ended jobs are remembered.
+	keep  int
+	last  ID
+	seq   int64
+	seats []int // free seats
+}
+
+// NewBook returns an empty book that remembers up to keep ended jobs.
+func NewBook(topo Topology, keep int) *Book {
+	return &Book{list: List{byID: make(map[ID]*Job)}, topo: topo, keep: keep}
+}
+
+// List returns the read view, the same one each time.
+func (b *Book) List() *List { return &b.list }
+
+// Check says what is wrong with a spec, or nil.
+func Check(s *Spec) error {
+	switch {
+	case s.Reduces < 0:
+		return fmt.Errorf("reduces is %d, must not be negative", s.Reduces)
+	case s.SlowStart > 1 || s.SlowStart != s.SlowStart:
+		return fmt.Errorf("slow start is %g, must be at most 1", s.SlowStart)
+	case s.MaxAttempts < 0:
+		return fmt.Errorf("max attempts is %d, must not be negative", s.MaxAttempts)
+	case !s.Priority.Valid():
+		return errors.New("priority must be one of the five from VERY_LOW to VERY_HIGH")
+	}
+	return nil
+}
+
+// Add enters a checked spec as a new job, with the defaults filled in.
+func (b *Book) Add(spec Spec, now time.Duration) *Job {
+	fillDefaults(&spec)
+	b.last++
+	j := &Job{id: b.last, spec: spec, priority: spec.Priority, submitted: now, seat: b.seat(),
+		gate: slowGate(spec.SlowStart, len(spec.Splits))}
+	for k, n := range [Kinds]int{len(spec.Splits), spec.Reduces} {
+		j.addTasks(Kind(k), n, now)
+		b.list.tally.Pending[k] += n
+	}
+	j.pending[Map].fill(spec.Splits, b.topo)
+	b.list.live = append(b.list.live, j)
+	b.list.byID[j.id] = j
+	return j
+}
+
+func fillDefaults(s *Spec) {
+	if s.SlowStart < 0 {
+		s.SlowStart = DefaultSlowStart
+	}
+	if s.MaxAttempts == 0 {
+		s.MaxAttempts = DefaultMaxAttempts
+	}
+	if s.TaskTimeout == 0 {
+		s.TaskTimeout = DefaultTaskTimeout
+	}
+	if s.Pool == "" {
+		s.Pool = s.User
+	}
+	if s.Pool == "" {
+		s.Pool = "default"
+	}
+}
+
+func (j *Job) addTasks(k Kind, n int, now time.Duration) {
+	j.tasks[k] = make([]Task, n)
+	order := make([]int32, n)
+	for i := range j.tasks[k] {
+		j.tasks[k][i] = Task{id: TaskID{j.id, k, int32(i)}, job: j, fresh: true, pendingAt: now}
+		order[i] = int32(i)
+	}
+	j.pending[k].all.list = order
+	j.tally.Pending[k] = n
+}
+
+func (b *Book) seat() int {
+	if n := len(b.seats); n > 0 {
+		s := b.seats[n-1]
+		b.seats = b.seats[:n-1]
+		return s
+	}
+	b.list.seats++
+	return b.list.seats - 1
+}
+
+// HostPlaced tells all live jobs in which rack a host is, once it is known.
+func (b *Book) HostPlaced(host, rack int32) {
+	for _, j := range b.list.live {
+		j.pending[Map].place(host, rack)
+	}
+}
+
+// SetPriority changes a job's priority.
+func (b *Book) SetPriority(j *Job, p Priority) { j.priority = p }
+
+// Launch says where and how an attempt starts.
+type Launch struct {
+	Node        int32
+	Slot        Kind
+	Level       Level
+	Speculative bool
+	Label       int32
+}
+
+// Start begins an attempt at a task that is pending, or running if the attempt
+// is speculative.
+func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
+	j, k := t.job, t.id.Kind
+	b.seq++
+	a := &Attempt{task: t, try: int32(len(t.attempts)), node: how.Node, seq: b.seq, slot: how.Slot,
+		level: how.Level, speculative: how.Speculative, label: how.Label, started: now, progressAt: now}
+	t.attempts = append(t.attempts, a)
+	j.link(a)
+	if t.state == TaskPending {
+		j.pending[k].take(t)
+		t.state = TaskRunning
+		b.each(j, func(c *Tally) { c.Pending[k]--; c.Active[k]++ })
+	}
+	t.running++
+	b.countAttempt(a, 1)
+	if j.state == Pending {
+		j.state, j.started = Running, now
+	}
+	return a
+}
+
+// Report notes an attempt's progress; a repeated value does not count as one.
+func (b *Book) Report(a *Attempt, progress float64, now time.Duration) {
+	a.reported = true
+	if progress != a.progress {
+		a.progress, a.progressAt = progress, now
+	}
+}
+
+// Grant gives an attempt its task's permission to commit.
+func (b *Book) Grant(a *Attempt) { a.granted, a.task.grant = true, a }
+
+// Succeed ends an attempt as the one whose output counts. Other attempts of the
+// task must be ended by the caller.
+func (b *Book) Succeed(a *Attempt, outputBytes int64, now time.Duration) {
+	t, k := a.task, a.task.id.Kind
+	a.progress, a.outputBytes = 1, outputBytes
+	b.stop(a, AttemptSucceeded, now)
+	t.state, t.success, t.doneAt, t.fetchFails = TaskSucceeded, a, now, 0
+	b.each(t.job, func(c *Tally) { c.Active[k]--; c.Done[k]++ })
+	if k == Map && t.job.MapsDone() {
+		t.job.mapsDone = now
+	}
+}
+
+// Fail ends a running attempt as failed; it counts against the task and, if
+// limit is positive, against the node, which is flaky once it reached limit.
+func (b *Book) Fail(a *Attempt, text string, limit int, now time.Duration) {
+	a.errText = text
+	b.stop(a, AttemptFailed, now)
+	b.blame(a, limit, now)
+	b.idle(a.task, now)
+}
+
+// Drop ends a running attempt as killed or lost, which counts against nobody.
+func (b *Book) Drop(a *Attempt, state AttemptState, text string, now time.Duration) {
+	a.errText = text
+	b.stop(a, state, now)
+	b.idle(a.task, now)
+}
+
+// LoseOutput makes a succeeded task pending again. Its attempt becomes lost, or
+// failed (which counts) if blame is set.
+func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.Duration) {
+	a, k := t.success, t.id.Kind
+	a.state, a.errText = AttemptLost, text
+	if blame {
+		a.state = AttemptFailed
+		b.blame(a, limit, now)
+	}
+	t.success, t.doneAt, t.fetchFails = nil, 0, 0
+	t.state, t.pendingAt = TaskPending, now
+	b.each(t.job, func(c *Tally) { c.Done[k]--; c.Pending[k]++ })
+	t.job.pending[k].again(t)
+}
+
+// FetchFailure counts a notice that a task's output could not be fetched and
+// returns how many there are.
+func (b *Book) FetchFailure(t *Task) int { t.fetchFails++; return int(t.fetchFails) }
+
+// stop takes an attempt out of the running ones.
+func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
+	t := a.task
+	a.state, a.ended = state, now
+	if t.grant == a {
+		t.grant, a.granted = nil, false
+	}
+	t.running--
+	t.job.unlink(a)
+	b.countAttempt(a, -1)
+}
+
+// idle makes a task without running attempts pending.
+func (b *Book) idle(t *Task, now time.Duration) {
+	if t.state != TaskRunning || t.running > 0 {
+		return
+	}
+	k := t.id.Kind
+	t.state, t.pendingAt = TaskPending, now
+	b.each(t.job, func(c *Tally) { c.Active[k]--; c.Pending[k]++ })
+	t.job.pending[k].again(t)
+}
+
+func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
+	t, j := a.task, a.task.job
+	t.failures++
+	t.lastFail = now
+	j.failed++
+	if !t.FailedOn(a.node) {
+		t.failedOn = append(t.failedOn, a.node)
+	}
+	if j.nodeFails == nil {
+		j.nodeFails = make(map[int32]int)
+	}
+	j.nodeFails[a.node]++
+	if j.nodeFails[a.node] == limit {
+		j.flaky = append(j.flaky, a.node)
+	}
+}
+
+// End ends a job whose attempts have all been ended. culprit is the task that
+// failed it, or nil.
+func (b *Book) End(j *Job, state State, culprit *Task, message string, now time.Duration) {
+	j.state, j.ended, j.message = state, now, message
+	for k := range j.tasks {
+		for i := range j.tasks[k] {
+			if t := &j.tasks[k][i]; t.state == TaskPending {
+				t.state, t.inRetry, t.fresh = TaskKilled, false, false
+			}
+		}
+		b.list.tally.Pending[k] -= j.tally.Pending[k]
+		b.list.tally.Done[k] -= j.tally.Done[k]
+		j.tally.Pending[k] = 0
+		j.pending[k] = pendingIndex{}
+	}
+	if culprit != nil {
+		culprit.state = TaskFailed
+	}
+	b.list.remove(j)
+	b.seats = append(b.seats, j.seat)
+	b.remember(j)
+}
+
+func (b *Book) remember(j *Job) {
+	b.list.ended = append(b.list.ended, j)
+	if over := len(b.list.ended) - b.keep; over > 0 {
+		for _, old := range b.list.ended[:over] {
+			delete(b.list.byID, old.id)
+		}
+		b.list.ended = slices.Delete(b.list.ended, 0, over)
+	}
+}
+
+func (b *Book) each(j *Job, change func(*Tally)) {
+	change(&j.tally)
+	change(&b.list.tally)
+}
+
+func (b *Book) countAttempt(a *Attempt, by int) {
+	k := a.task.id.Kind
+	for _, c := range [2]*Tally{&a.task.job.tally, &b.list.tally} {
+		c.Running[k] += by
+		c.On[k][a.slot] += by
+		if a.speculative {
+			c.Copies[k] += by
+		}
+	}
+}
+
+func (j *Job) link(a *Attempt) {
+	k := a.task.id.Kind
+	if a.prev = j.last[k]; a.prev != nil {
+		a.prev.next = a
+	} else {
+		j.first[k] = a
+	}
+	j.last[k] = a
+}
+
+func (j *Job) unlink(a *Attempt) {
+	k := a.task.id.Kind
+	if a.prev != nil {
+		a.prev.next = a.next
+	} else {
+		j.first[k] = a.next
+	}
+	if a.next != nil {
+		a.next.prev = a.prev
+	} else {
+		j.last[k] = a.prev
+	}
+	a.prev, a.next = nil, nil
+}

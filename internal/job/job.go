@@ -1,0 +1,239 @@
+package job
+
+import (
+	"math"
+	"time"
+)
+
+// Tally is a set of counts over tasks and attempts, of a job or of all live
+// jobs together. For each kind
+//
+//	Pending + Active + Done = tasks    (of a live job)
+//	Running = Σ over slots of On = attempts ≥ Active
+type Tally struct {
+	Pending [Kinds]int        // tasks that wait for an attempt
+	Active  [Kinds]int        // tasks with at least one running attempt
+	Done    [Kinds]int        // tasks that have succeeded
+	Running [Kinds]int        // running attempts, copies included
+	Copies  [Kinds]int        // running attempts that are speculative
+	On      [Kinds][Kinds]int // running attempts by task kind, then slot kind
+}
+
+// Job is a submitted job. All methods read.
+type Job struct {
+	id        ID
+	seat      int
+	spec      Spec
+	priority  Priority
+	state     State
+	submitted time.Duration
+	started   time.Duration
+	ended     time.Duration
+	mapsDone  time.Duration
+	message   string
+	tasks     [Kinds][]Task
+	pending   [Kinds]pendingIndex
+	first     [Kinds]*Attempt // running attempts, oldest first
+	last      [Kinds]*Attempt
+	tally     Tally
+	gate      int // maps that must be done before reduces may start
+	failed    int // failed attempts in all
+
+	// nodeFails counts failed attempts by node; flaky lists the nodes whose
+	// count is at or above the limit, in the order in which they got there.
+	nodeFails map[int32]int
+	flaky     []int32
+}
+
+// ID returns the job's number.
+func (j *Job) ID() ID { return j.id }
+
+// Seat is a small number that no other live job has, for tables indexed by
+// job. It is given to another job when this one has ended.
+func (j *Job) Seat() int { return j.seat }
+
+// Spec returns what the submitter said, defaults filled in. The splits are
+// shared and must not be changed.
+func (j *Job) Spec() Spec { return j.spec }
+
+// Name returns the name that the submitter chose.
+func (j *Job) Name() string { return j.spec.Name }
+
+// User returns whose job it is.
+func (j *Job) User() string { return j.spec.User }
+
+// Pool returns the pool or queue, never "".
+func (j *Job) Pool() string { return j.spec.Pool }
+
+// Profile returns the submitter's rating of the tasks of a kind.
+func (j *Job) Profile(k Kind) Profile { return j.spec.Profile[k] }
+
+// MaxAttempts is how many failures of one task fail the job.
+func (j *Job) MaxAttempts() int { return j.spec.MaxAttempts }
+
+// TaskTimeout is how long an attempt may go without progress; negative is for
+// ever.
+func (j *Job) TaskTimeout() time.Duration { return j.spec.TaskTimeout }
+
+// NoSpeculation reports whether copies of running tasks are forbidden.
+func (j *Job) NoSpeculation() bool { return j.spec.NoSpeculation }
+
+// Priority returns the current priority.
+func (j *Job) Priority() Priority { return j.priority }
+
+// State returns where the job is in its life.
+func (j *Job) State() State { return j.state }
+
+// Submitted is when the job was accepted.
+func (j *Job) Submitted() time.Duration { return j.submitted }
+
+// Started is when the job's first attempt was launched; 0 before.
+func (j *Job) Started() time.Duration { return j.started }
+
+// Ended is when the job ended; 0 before.
+func (j *Job) Ended() time.Duration { return j.ended }
+
+// MapsDoneAt is when the last map succeeded. It means something only while
+// MapsDone holds.
+func (j *Job) MapsDoneAt() time.Duration { return j.mapsDone }
+
+// Message says why the job failed or was killed.
+func (j *Job) Message() string { return j.message }
+
+// Tally returns all counts of the job at once.
+func (j *Job) Tally() Tally { return j.tally }
+
+// Total is the number of tasks of a kind.
+func (j *Job) Total(k Kind) int { return len(j.tasks[k]) }
+
+// Pending counts the tasks of a kind that wait for an attempt.
+func (j *Job) Pending(k Kind) int { return j.tally.Pending[k] }
+
+// Active counts the tasks of a kind that have a running attempt.
+func (j *Job) Active(k Kind) int { return j.tally.Active[k] }
+
+// Running counts the running attempts of a kind, copies included.
+func (j *Job) Running(k Kind) int { return j.tally.Running[k] }
+
+// RunningOn counts the running attempts of a kind on slots of a kind.
+func (j *Job) RunningOn(task, slot Kind) int { return j.tally.On[task][slot] }
+
+// Done counts the tasks of a kind that have succeeded.
+func (j *Job) Done(k Kind) int { return j.tally.Done[k] }
+
+// Unfinished counts the tasks of a kind that have not succeeded.
+func (j *Job) Unfinished(k Kind) int { return len(j.tasks[k]) - j.tally.Done[k] }
+
+// FailedAttempts counts the failed attempts of the whole job.
+func (j *Job) FailedAttempts() int { return j.failed }
+
+// MapsDone reports whether every map has succeeded and its output still exists.
+func (j *Job) MapsDone() bool { return j.Unfinished(Map) == 0 }
+
+// Gate is how many maps must be done before reduces may start.
+func (j *Job) Gate() int { return j.gate }
+
+// Open reports whether tasks of the kind may start: always for maps, after the
+// slow start for reduces. Losing map output can close it again.
+func (j *Job) Open(k Kind) bool { return k == Map || j.tally.Done[Map] >= j.gate }
+
+// Launchable reports whether a task of the kind waits and may start.
+func (j *Job) Launchable(k Kind) bool { return j.tally.Pending[k] > 0 && j.Open(k) && !j.state.Final() }
+
+// Progress is the mean progress of the tasks of a kind, 0 to 1; 1 if there are
+// none. It costs the number of running attempts.
+func (j *Job) Progress(k Kind) float64 {
+	if len(j.tasks[k]) == 0 {
+		return 1
+	}
+	sum := float64(j.tally.Done[k])
+	for a := j.first[k]; a != nil; a = a.next {
+		if a == a.task.Oldest() {
+			sum += a.progress
+		}
+	}
+	return sum / float64(len(j.tasks[k]))
+}
+
+// Task returns a task, or nil if there is none of that index.
+func (j *Job) Task(k Kind, index int32) *Task {
+	if index < 0 || int(index) >= len(j.tasks[k]) {
+		return nil
+	}
+	return &j.tasks[k][index]
+}
+
+// Oldest returns the longest running attempt of a kind, or nil; Attempt.Next
+// leads to the others.
+func (j *Job) Oldest(k Kind) *Attempt { return j.first[k] }
+
+// Newest returns the most recently launched attempt of a kind, or nil.
+func (j *Job) Newest(k Kind) *Attempt { return j.last[k] }
+
+// Retries returns the pending tasks of a kind that have been tried before:
+// Hadoop's rule is to give them out first. The one with most failures comes
+// first, then by index. The slice must not be changed or kept.
+func (j *Job) Retries(k Kind) []*Task { return j.pending[k].retry }
+
+// Unlocated counts the maps never launched whose split names no host.
+func (j *Job) Unlocated() int { return int(j.pending[Map].unlocated) }
+
+// Fresh returns the first task of a kind that was never launched, or nil.
+func (j *Job) Fresh(k Kind) *Task { return j.pending[k].all.first(j.tasks[k]) }
+
+// FreshOn returns the first map never launched whose data is on the host, or
+// nil.
+func (j *Job) FreshOn(host int32) *Task { return j.look(j.pending[Map].hosts, host) }
+
+// FreshIn returns the first map never launched whose data is in the rack, or
+// nil.
+func (j *Job) FreshIn(rack int32) *Task { return j.look(j.pending[Map].racks, rack) }
+
+func (j *Job) look(lists map[int32]*cursor, key int32) *Task {
+	if c := lists[key]; c != nil {
+		return c.first(j.tasks[Map])
+	}
+	return nil
+}
+
+// BestFresh returns the map never launched that is closest to a node on the
+// host in the rack, no farther than max, and how close it is; nil if there is
+// none. A split without locations is found at LevelAny and called LevelNone.
+func (j *Job) BestFresh(host, rack int32, max Level) (*Task, Level) {
+	if t := j.FreshOn(host); t != nil {
+		return t, LevelNode
+	}
+	if max < LevelRack {
+		return nil, 0
+	}
+	if t := j.FreshIn(rack); t != nil {
+		return t, LevelRack
+	}
+	if max < LevelAny {
+		return nil, 0
+	}
+	if t := j.Fresh(Map); t != nil {
+		return t, j.farLevel(t)
+	}
+	return nil, 0
+}
+
+func (j *Job) farLevel(t *Task) Level {
+	if len(j.spec.Splits[t.id.Index].Hosts) == 0 {
+		return LevelNone
+	}
+	return LevelAny
+}
+
+// NodeFailures counts the job's failed attempts on a node.
+func (j *Job) NodeFailures(node int32) int { return j.nodeFails[node] }
+
+// Flaky returns the nodes that reached the limit of failures. Whether they are
+// barred depends on the cluster too. The slice must not be changed.
+func (j *Job) Flaky() []int32 { return j.flaky }
+
+// slowGate is Hadoop's slow start: reduces wait for ⌈fraction · maps⌉ maps. The
+// small term keeps 0.07·100 = 7.000000000000001 from becoming 8.
+func slowGate(fraction float64, maps int) int {
+	return int(math.Ceil(fraction*float64(maps) - 1e-9))
+}

@@ -1,0 +1,118 @@
+package job
+
+import "slices"
+
+// cursor walks a list of task indices in ascending order and drops from its
+// front the tasks that have been launched. A launched task never becomes fresh
+// again (it goes to the retry list), so the head only moves forward and all
+// calls together cost the length of the list.
+type cursor struct {
+	list []int32
+	head int
+}
+
+// first returns the first fresh task of the list, or nil.
+func (c *cursor) first(tasks []Task) *Task {
+	for c.head < len(c.list) {
+		if t := &tasks[c.list[c.head]]; t.fresh {
+			return t
+		}
+		c.head++
+	}
+	return nil
+}
+
+// pendingIndex finds the pending tasks of one kind of a job. A fresh task is in
+// up to three sorts of lists at once: all, one per host of its split, one per
+// rack of those hosts. A task to be tried again is in retry alone.
+type pendingIndex struct {
+	all       cursor
+	hosts     map[int32]*cursor
+	racks     map[int32]*cursor
+	retry     []*Task // most failures first, then index
+	unlocated int32   // fresh tasks whose split names no host
+}
+
+// Topology tells the book where hosts are; the numbers are dense indices.
+type Topology interface {
+	// Host returns the index of a host, which it numbers when first asked.
+	Host(name string) int32
+	// RackOf returns the index of a host's rack, or -1 while no node has
+	// joined from that host.
+	RackOf(host int32) int32
+}
+
+func (p *pendingIndex) fill(splits []Split, topo Topology) {
+	p.hosts, p.racks = make(map[int32]*cursor), make(map[int32]*cursor)
+	for i, s := range splits {
+		if len(s.Hosts) == 0 {
+			p.unlocated++
+		}
+		for _, name := range s.Hosts {
+			h := topo.Host(name)
+			enlist(p.hosts, h, int32(i))
+			if r := topo.RackOf(h); r >= 0 {
+				enlist(p.racks, r, int32(i))
+			}
+		}
+	}
+}
+
+// enlist appends a task to the list under a key unless it is there already: a
+// split has several hosts in one rack.
+func enlist(lists map[int32]*cursor, key, task int32) {
+	c := lists[key]
+	if c == nil {
+		c = &cursor{}
+		lists[key] = c
+	}
+	if n := len(c.list); n == 0 || c.list[n-1] != task {
+		c.list = append(c.list, task)
+	}
+}
+
+// place adds the tasks of a host to the list of the rack in which the host
+// turned out to be. It costs the length of both lists, once per host and job.
+func (p *pendingIndex) place(host, rack int32) {
+	h := p.hosts[host]
+	if h == nil {
+		return
+	}
+	r := p.racks[rack]
+	if r == nil {
+		r = &cursor{}
+		p.racks[rack] = r
+	}
+	r.list = append(r.list, h.list[h.head:]...)
+	slices.Sort(r.list)
+	r.list, r.head = slices.Compact(r.list), 0
+}
+
+// again puts a task on the retry list.
+func (p *pendingIndex) again(t *Task) {
+	at, _ := slices.BinarySearchFunc(p.retry, t, compareRetry)
+	p.retry = slices.Insert(p.retry, at, t)
+	t.inRetry = true
+}
+
+// take removes a task that is being launched.
+func (p *pendingIndex) take(t *Task) {
+	if t.inRetry {
+		at, _ := slices.BinarySearchFunc(p.retry, t, compareRetry)
+		p.retry = slices.Delete(p.retry, at, at+1)
+		t.inRetry = false
+	}
+	if t.fresh && t.id.Kind == Map && len(t.job.spec.Splits[t.id.Index].Hosts) == 0 {
+		p.unlocated--
+	}
+	t.fresh = false
+}
+
+// compareRetry puts the task nearest to failing its job first: if it is going
+// to, better soon.
+func compareRetry(a, b *Task) int {
+	if a.failures != b.failures {
+		return int(b.failures - a.failures)
+	}
+	return int(a.id.Index - b.id.Index)
+}

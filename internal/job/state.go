@@ -1,0 +1,107 @@
+package job
+
+import "strconv"
+
+// State is where a job is in its life.
+//
+//	          first launch            every task done
+//	Pending ───────────────► Running ──────────────────► Succeeded
+//	   │                       │ │
+//	   │ kill                  │ └── a task fails for good ─► Failed
+//	   └──────────► Killed ◄───┘ kill
+//
+// A job without tasks goes from Pending to Succeeded at once. The three states
+// on the right are final, and a job enters exactly one of them.
+type State uint8
+
+// The states of a job.
+const (
+	Pending State = iota
+	Running
+	Succeeded
+	Failed
+	Killed
+)
+
+// String returns the state in lower case.
+func (s State) String() string {
+	return pick(int(s), "pending", "running", "succeeded", "failed", "killed")
+}
+
+// Final reports whether a job in this state has ended.
+func (s State) Final() bool { return s >= Succeeded }
+
+// TaskState is where a task is in its life.
+//
+//	              launch              an attempt succeeds
+//	TaskPending ─────────► TaskRunning ───────────────────► TaskSucceeded
+//	     ▲                     │                                  │
+//	     └─────────────────────┘ last running attempt dies        │
+//	     └────────────────────────────────────────────────────────┘
+//	                             its map output is lost
+//
+// The job's end makes the tasks that are not done TaskKilled, or TaskFailed for
+// the task that failed the job.
+type TaskState uint8
+
+// The states of a task.
+const (
+	TaskPending TaskState = iota
+	TaskRunning
+	TaskSucceeded
+	TaskFailed
+	TaskKilled
+)
+
+// String returns the state in lower case.
+func (s TaskState) String() string { return State(s).String() }
+
+// AttemptState is where one try at a task is in its life.
+//
+//	                ┌─► AttemptSucceeded ──► AttemptLost (its map output is gone)
+//	AttemptRunning ─┼─► AttemptFailed      counts against task and node
+//	                ├─► AttemptKilled      told to stop; counts against nobody
+//	                └─► AttemptLost        its node is gone; counts against nobody
+//
+// A succeeded map whose output cannot be fetched becomes AttemptFailed.
+type AttemptState uint8
+
+// The states of an attempt.
+const (
+	AttemptRunning AttemptState = iota
+	AttemptSucceeded
+	AttemptFailed
+	AttemptKilled
+	AttemptLost
+)
+
+// String returns the state in lower case.
+func (s AttemptState) String() string {
+	return pick(int(s), "running", "succeeded", "failed", "killed", "lost")
+}
+
+// String returns Hadoop's name of the priority, such as VERY_HIGH.
+func (p Priority) String() string {
+	return pick(int(p-VeryLow), "VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH")
+}
+
+// Valid reports whether p is one of the five priorities.
+func (p Priority) Valid() bool { return p >= VeryLow && p <= VeryHigh }
+
+// ParsePriority reads what String writes.
+func ParsePriority(s string) (Priority, bool) {
+	for p := VeryLow; p <= VeryHigh; p++ {
+		if p.String() == s {
+			return p, true
+		}
+	}
+	return Normal, false
+}
+
+// pick returns the i-th name, or the number where there is none.
+func pick(i int, names ...string) string {
+	if i < 0 || i >= len(names) {
+		return strconv.Itoa(i)
+	}
+	return names[i]
+}

@@ -1,0 +1,102 @@
+package job
+
+import "time"
+
+// Task is one map or reduce of a job. All methods read.
+type Task struct {
+	id         TaskID
+	job        *Job
+	state      TaskState
+	fresh      bool // never launched; such a task is found through the index
+	running    int8
+	failures   int32
+	fetchFails int32
+	doneAt     time.Duration
+	pendingAt  time.Duration
+	// attempts holds every try in order of its number.
+	attempts []*Attempt
+	// failedOn are the nodes where attempts failed, in order, a node once.
+	failedOn []int32
+	lastFail time.Duration
+	grant    *Attempt
+	success  *Attempt
+	inRetry  bool // in the job's list of tasks to try again
+}
+
+// ID returns the task's name.
+func (t *Task) ID() TaskID { return t.id }
+
+// Job returns the job that the task belongs to.
+func (t *Task) Job() *Job { return t.job }
+
+// Kind says whether the task is a map or a reduce.
+func (t *Task) Kind() Kind { return t.id.Kind }
+
+// State returns where the task is in its life.
+func (t *Task) State() TaskState { return t.state }
+
+// Failures counts the failed attempts; killed and lost ones do not count.
+func (t *Task) Failures() int { return int(t.failures) }
+
+// Running counts the running attempts: 0, 1 or 2.
+func (t *Task) Running() int { return int(t.running) }
+
+// Attempts counts all tries so far.
+func (t *Task) Attempts() int { return len(t.attempts) }
+
+// Attempt returns the try of that number, or nil.
+func (t *Task) Attempt(try int32) *Attempt {
+	if try < 0 || int(try) >= len(t.attempts) {
+		return nil
+	}
+	return t.attempts[try]
+}
+
+// Oldest returns the first attempt that is still running, or nil.
+func (t *Task) Oldest() *Attempt {
+	var oldest *Attempt
+	for i, left := len(t.attempts)-1, t.running; left > 0; i-- {
+		if a := t.attempts[i]; a.state == AttemptRunning {
+			oldest = a
+			left--
+		}
+	}
+	return oldest
+}
+
+// Success returns the attempt whose output counts, or nil.
+func (t *Task) Success() *Attempt { return t.success }
+
+// Granted returns the attempt that may commit, or nil.
+func (t *Task) Granted() *Attempt { return t.grant }
+
+// FailedOn reports whether an attempt of the task failed on the node.
+func (t *Task) FailedOn(node int32) bool {
+	for _, n := range t.failedOn {
+		if n == node {
+			return true
+		}
+	}
+	return false
+}
+
+// FailedNodes returns the nodes where attempts failed. The caller must not
+// change the slice.
+func (t *Task) FailedNodes() []int32 { return t.failedOn }
+
+// LastFailure is when an attempt last failed.
+func (t *Task) LastFailure() time.Duration { return t.lastFail }
+
+// PendingSince is when the task last became pending.
+func (t *Task) PendingSince() time.Duration { return t.pendingAt }
+
+// DoneAt is when the task succeeded; 0 before.
+func (t *Task) DoneAt() time.Duration { return t.doneAt }
+
+// Split returns a map's input; a reduce has none.
+func (t *Task) Split() Split {
+	if t.id.Kind == Reduce {
+		return Split{}
+	}
+	return t.job.spec.Splits[t.id.Index]
+}

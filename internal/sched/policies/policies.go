@@ -1,0 +1,96 @@
+// Package policies is the table of all schedulers: the one place that knows
+// every part and every named policy. A new one is a line here.
+package policies
+
+import (
+	"errors"
+
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/place"
+	"github.com/slotwise/slotwise/internal/sched/slots"
+	"github.com/slotwise/slotwise/internal/sched/speculate"
+)
+
+// Default is the policy that a user gets who asks for none.
+const Default = "fifo"
+
+var rows = []sched.Row{
+	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
+		Place: "greedy", Speculate: "none"},
+}
+
+var slotParts = []sched.Part[sched.Slots]{
+	{Name: "static", Summary: "fixed numbers of map and reduce slots per node",
+		New: func(*sched.Kit) (sched.Slots, error) { return &slots.Static{}, nil }},
+}
+
+var orderParts = []sched.Part[sched.Order]{
+	{Name: "fifo", Summary: "by priority, then time of submission",
+		New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }},
+}
+
+var placeParts = []sched.Part[sched.Place]{
+	{Name: "greedy", Summary: "the closest data at hand: node, rack, anywhere; never waits",
+		New: func(*sched.Kit) (sched.Place, error) { return &place.Greedy{}, nil }},
+}
+
+var speculateParts = []sched.Part[sched.Speculate]{
+	{Name: "none", Summary: "no copies of running tasks",
+		New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }},
+}
+
+// Registry returns a registry of all parts and policies. An error is a mistake
+// in the tables above, such as a name used twice.
+func Registry() (*sched.Registry, error) {
+	g := &sched.Registry{}
+	err := errors.Join(
+		each(slotParts, g.AddSlots),
+		each(orderParts, g.AddOrder),
+		each(placeParts, g.AddPlace),
+		each(speculateParts, g.AddSpeculate),
+		each(rows, g.Add),
+	)
+	return g, err
+}
+
+func each[T any](list []T, add func(T) error) error {
+	var errs []error
+	for _, x := range list {
+		errs = append(errs, add(x))
+	}
+	return errors.Join(errs...)
+}
+
+// Parse makes a policy from a name such as fifo, a composition such as
+// slots=static,order=fifo, or a name with parts replaced such as
+// fifo,place=greedy, all parameters at their defaults.
+func Parse(spec string) (sched.Policy, error) { return Build(spec, sched.Options{}) }
+
+// Build is Parse with settings.
+func Build(spec string, opt sched.Options) (sched.Policy, error) {
+	g, err := Registry()
+	if err != nil {
+		return nil, err
+	}
+	return g.Build(spec, opt)
+}
+
+// Names returns the names of all policies.
+func Names() ([]string, error) {
+	g, err := Registry()
+	if err != nil {
+		return nil, err
+	}
+	return g.Names(), nil
+}
+
+// Describe says what a name or composition stands for, with the parameters and
+// defaults of its parts.
+func Describe(spec string) (sched.Info, error) {
+	g, err := Registry()
+	if err != nil {
+		return sched.Info{}, err
+	}
+	return g.Describe(spec)
+}

@@ -1,0 +1,179 @@
+package tracker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// report works in what a node says of one attempt.
+func (t *Tracker) report(n int32, r *Report) {
+	a := t.Jobs().Attempt(r.Attempt)
+	if a == nil || a.Node() != n || a.State() != job.AttemptRunning {
+		t.stale(n, a, r)
+		return
+	}
+	switch r.State {
+	case job.AttemptRunning:
+		t.jobs.Report(a, r.Progress, t.now)
+	case job.AttemptSucceeded:
+		t.succeed(a, r.OutputBytes)
+	case job.AttemptFailed:
+		t.fail(a, r.Error)
+	default:
+		t.drop(a, job.AttemptKilled, r.Error)
+	}
+}
+
+// stale answers a report about an attempt that is not running as far as the
+// tracker knows. One that runs or left output must go, unless it is the very
+// success that was counted, told again.
+func (t *Tracker) stale(n int32, a *job.Attempt, r *Report) {
+	if r.State != job.AttemptRunning && r.State != job.AttemptSucceeded {
+		return
+	}
+	if a != nil && a.Node() == n && a.State() == job.AttemptSucceeded {
+		return
+	}
+	t.emit(Effect{Kind: Kill, Job: r.Attempt.Job, Attempt: r.Attempt,
+		Node: t.Nodes().Node(n).Name(), Text: "the attempt was given up"})
+}
+
+// succeed counts an attempt's success and ends its rivals. While another
+// attempt holds the permission to commit, that one is the task's result and
+// this one is discarded.
+func (t *Tracker) succeed(a *job.Attempt, outputBytes int64) {
+	task, j := a.Task(), a.Job()
+	if g := task.Granted(); g != nil && g != a {
+		t.kill(a, fmt.Sprintf("%v commits", g.ID()))
+		return
+	}
+	t.jobs.Succeed(a, outputBytes, t.now)
+	t.stopped(a)
+	for rival := task.Oldest(); rival != nil; rival = task.Oldest() {
+		t.kill(rival, fmt.Sprintf("%v succeeded first", a.ID()))
+	}
+	if a.Kind() == job.Map && j.Total(job.Reduce) > 0 {
+		t.emitAttempt(MapDone, a, "")
+	}
+	t.touch(j)
+	t.endIfDone(j)
+}
+
+// fail counts an attempt's failure, which may fail the job.
+func (t *Tracker) fail(a *job.Attempt, why string) {
+	if why == "" {
+		why = "no reason given"
+	}
+	t.jobs.Fail(a, why, t.cfg.MaxNodeFailures, t.now)
+	t.stopped(a)
+	if !t.failIfSpent(a.Task(), why) {
+		t.touch(a.Job())
+	}
+}
+
+// kill orders a node to stop an attempt, which counts against nobody.
+func (t *Tracker) kill(a *job.Attempt, why string) {
+	t.emitAttempt(Kill, a, why)
+	t.drop(a, job.AttemptKilled, why)
+}
+
+// drop ends a running attempt without order to the node.
+func (t *Tracker) drop(a *job.Attempt, state job.AttemptState, why string) {
+	t.jobs.Drop(a, state, why, t.now)
+	t.stopped(a)
+	t.touch(a.Job())
+}
+
+// stopped frees the slot of an attempt that has just ended.
+func (t *Tracker) stopped(a *job.Attempt) {
+	t.nodes.Stop(t.node(a), a)
+	for _, h := range t.hooks.Tasks {
+		h.TaskEnded(a, t.now)
+	}
+}
+
+func (t *Tracker) askCommit(ev *AskCommit) {
+	a := t.Jobs().Attempt(ev.Attempt)
+	if a == nil || a.State() != job.AttemptRunning {
+		e := Effect{Kind: CommitDenied, Job: ev.Attempt.Job, Attempt: ev.Attempt, Text: "the attempt was given up"}
+		if a != nil {
+			e.Node = t.node(a).Name()
+		}
+		t.emit(e)
+		return
+	}
+	if g := a.Task().Granted(); g != nil && g != a {
+		why := fmt.Sprintf("%v commits", g.ID())
+		t.emitAttempt(CommitDenied, a, why)
+		t.drop(a, job.AttemptKilled, why)
+		return
+	}
+	t.jobs.Grant(a)
+	t.emitAttempt(CommitGranted, a, "")
+}
+
+// Hadoop's rule for a map output that cannot be fetched.
+const minFetchFailures = 3
+
+// fetchFailed gives up a map's output when enough reduces complain. Unlike the
+// loss of a node it counts as a failure of the map, so that an output that can
+// never be fetched ends the job and does not keep it busy for ever.
+func (t *Tracker) fetchFailed(ev *FetchFailed) {
+	r, m := t.Jobs().Attempt(ev.Reduce), t.Jobs().Task(ev.Map)
+	if r == nil || r.State() != job.AttemptRunning || r.Kind() != job.Reduce ||
+		m == nil || m.Kind() != job.Map || m.Job() != r.Job() || m.State() != job.TaskSucceeded {
+		return
+	}
+	count := t.jobs.FetchFailure(m)
+	if !ev.SourceGone && (count < minFetchFailures || 2*count < r.Job().Running(job.Reduce)) {
+		return
+	}
+	why := "its output could not be fetched"
+	t.emitAttempt(MapLost, m.Success(), why)
+	t.jobs.LoseOutput(m, true, why, t.cfg.MaxNodeFailures, t.now)
+	if !t.failIfSpent(m, why) {
+		t.touch(m.Job())
+	}
+}
+
+// expire fails the attempts of a node that have made no progress for too long.
+func (t *Tracker) expire(node int32) {
+	if t.now < t.due[node] {
+		return
+	}
+	// Ending an attempt may end its job and with it others of this node, so
+	// the search starts again after each.
+	for again := true; again; {
+		again, t.due[node] = false, never
+		for _, a := range t.Nodes().Node(node).Attempts() {
+			at := t.expiry(a)
+			if at <= t.now {
+				why := fmt.Sprintf("no progress for %v", t.now-a.ProgressAt())
+				t.emitAttempt(Kill, a, why)
+				t.fail(a, why)
+				again = true
+				break
+			}
+			t.due[node] = min(t.due[node], at)
+		}
+	}
+}
+
+// expiry is when an attempt times out unless it makes progress. A reduce can do
+// nothing while maps are missing, so its time counts from the last map on; while
+// one is missing the time to look again is as far off as the time-out.
+func (t *Tracker) expiry(a *job.Attempt) time.Duration {
+	j := a.Job()
+	limit := j.TaskTimeout()
+	switch {
+	case limit < 0:
+		return never
+	case a.Kind() == job.Map:
+		return a.ProgressAt() + limit
+	case !j.MapsDone():
+		return t.now + limit
+	}
+	return max(a.ProgressAt(), j.MapsDoneAt()) + limit
+}

@@ -1,0 +1,144 @@
+package tracker
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+func (t *Tracker) join(ev *Join) {
+	if ev.Node.Check() != nil {
+		return
+	}
+	t.lose(t.Nodes().Get(ev.Node.Name))
+	n, placed := t.nodes.Join(ev.Node, t.now)
+	for int(n.Index()) >= len(t.due) {
+		t.due = append(t.due, never)
+	}
+	if placed {
+		t.jobs.HostPlaced(n.Host(), n.Rack())
+	}
+	t.tellNode(n, true)
+}
+
+// lose gives a node up, if it is a live one. What it runs is lost, and so is the
+// output of its finished maps, which must be made again as long as a reduce of
+// their job is not done. The output of map-only jobs is committed and stays. It
+// costs the number of maps of the live jobs.
+func (t *Tracker) lose(n *cluster.Node) {
+	if n == nil || !n.Alive() {
+		return
+	}
+	t.stats.LostNodes++
+	for len(n.Attempts()) > 0 {
+		t.drop(n.Attempts()[0], job.AttemptLost, "its node was lost")
+	}
+	t.nodes.Leave(n)
+	for _, j := range t.Jobs().Live() {
+		if j.Unfinished(job.Reduce) > 0 {
+			t.loseOutputs(j, n)
+		}
+	}
+	t.tellNode(n, false)
+}
+
+func (t *Tracker) loseOutputs(j *job.Job, n *cluster.Node) {
+	for i := range j.Total(job.Map) {
+		m := j.Task(job.Map, int32(i))
+		if a := m.Success(); a != nil && a.Node() == n.Index() {
+			t.emitAttempt(MapLost, a, "its node was lost")
+			t.jobs.LoseOutput(m, false, "its node was lost", 0, t.now)
+		}
+	}
+	t.touch(j)
+}
+
+func (t *Tracker) tellNode(n *cluster.Node, joined bool) {
+	for _, h := range t.hooks.Nodes {
+		if joined {
+			h.NodeJoined(n)
+		} else {
+			h.NodeLost(n)
+		}
+	}
+}
+
+func (t *Tracker) heartbeat(ev *Heartbeat) {
+	n := t.Nodes().Get(ev.Node)
+	if n == nil || !n.Alive() {
+		t.emit(Effect{Kind: Rejoin, Node: ev.Node})
+		return
+	}
+	t.stats.Heartbeats++
+	t.nodes.Seen(n, ev.Load, t.now)
+	for i := range ev.Reports {
+		t.report(n.Index(), &ev.Reports[i])
+	}
+	t.expire(n.Index())
+	t.nodes.Report(n)
+	for _, h := range t.hooks.Observers {
+		h.Heartbeat(n, t.now)
+	}
+	if !ev.NoWork {
+		t.assign(n)
+	}
+}
+
+// assign pulls assignments from the policy and carries them out.
+func (t *Tracker) assign(n *cluster.Node) {
+	limits := [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
+	if t.hooks.Limiter != nil {
+		limits = t.hooks.Limiter.Limits(n)
+	}
+	r := t.desk.Open(t.now, n, limits)
+	t.policy.Begin(r)
+	for a, ok := t.policy.Next(r); ok; a, ok = t.policy.Next(r) {
+		if err := t.check(r, a); err != nil {
+			t.stats.Refused++
+			t.stats.LastRefusal = fmt.Sprintf("on %s: %v", n.Name(), err)
+			return
+		}
+		t.launch(n, a)
+	}
+}
+
+// check says which rule an assignment breaks, or nil.
+func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
+	if a.Task == nil {
+		return errors.New("no task")
+	}
+	j, k, n := a.Task.Job(), a.Task.Kind(), r.Node()
+	switch {
+	case j.State().Final():
+		return fmt.Errorf("%v: its job has ended", a.Task.ID())
+	case a.Slot >= job.Kinds || r.Free(a.Slot) == 0:
+		return fmt.Errorf("%v: no free %v slot", a.Task.ID(), a.Slot)
+	case t.view.Barred(j, n, k):
+		return fmt.Errorf("%v: the node is barred from the job", a.Task.ID())
+	case a.Speculative && !t.view.Copyable(a.Task, n):
+		return fmt.Errorf("%v: must not be copied here now", a.Task.ID())
+	case !a.Speculative && a.Task.State() != job.TaskPending:
+		return fmt.Errorf("%v: is %v, not pending", a.Task.ID(), a.Task.State())
+	case !a.Speculative && !j.Open(k):
+		return fmt.Errorf("%v: before slow start", a.Task.ID())
+	}
+	return nil
+}
+
+func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
+	j := as.Task.Job()
+	a := t.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Level: as.Level,
+		Speculative: as.Speculative, Label: as.Label}, t.now)
+	t.nodes.Start(n, a)
+	t.due[n.Index()] = min(t.due[n.Index()], t.expiry(a))
+	t.desk.Launched(as)
+	t.stats.Launches++
+	for _, h := range t.hooks.Tasks {
+		h.TaskStarted(a, t.now)
+	}
+	t.touch(j)
+	t.emitAttempt(Launch, a, "")
+}

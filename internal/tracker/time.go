@@ -1,0 +1,86 @@
+package tracker
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// tick lets time-outs happen. It costs the number of nodes.
+func (t *Tracker) tick() {
+	for _, n := range t.Nodes().All() {
+		if !n.Alive() {
+			continue
+		}
+		if t.cfg.NodeTimeout > 0 && t.now-n.LastSeen() >= t.cfg.NodeTimeout {
+			t.lose(n)
+			continue
+		}
+		t.expire(n.Index())
+	}
+	t.preempt()
+}
+
+// NextDeadline is the earliest time at which a Tick could do something, or a
+// negative value if there is none. It may be too early, never too late, as long
+// as no other event comes between. It costs the number of nodes.
+func (t *Tracker) NextDeadline() time.Duration {
+	at := never
+	for _, n := range t.Nodes().All() {
+		if !n.Alive() {
+			continue
+		}
+		if t.cfg.NodeTimeout > 0 {
+			at = min(at, n.LastSeen()+t.cfg.NodeTimeout)
+		}
+		at = min(at, t.due[n.Index()])
+	}
+	for _, due := range t.next {
+		at = min(at, due)
+	}
+	if at == never {
+		return -1
+	}
+	return at
+}
+
+// maxCatchUp is after how many missed intervals a periodic part skips the older
+// ones.
+const maxCatchUp = 1000
+
+// runPeriodic calls the periodic parts that are due, in order of time and then
+// of the parts, and reports whether any was.
+func (t *Tracker) runPeriodic() bool {
+	ran := false
+	for {
+		first := -1
+		for i, due := range t.next {
+			if due <= t.now && (first < 0 || due < t.next[first]) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return ran
+		}
+		p := t.hooks.Periodics[first]
+		every := p.Interval()
+		if missed := (t.now - t.next[first]) / every; missed > maxCatchUp {
+			t.next[first] += (missed - maxCatchUp) * every
+		}
+		p.Update(t.next[first])
+		t.next[first] += every
+		ran = true
+	}
+}
+
+// preempt kills what the policy wants back.
+func (t *Tracker) preempt() {
+	for _, h := range t.hooks.Preempters {
+		for _, a := range h.Preempt(t.now) {
+			if a.State() == job.AttemptRunning {
+				t.stats.Preempted++
+				t.kill(a, "its slot goes to another job")
+			}
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package tracker
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// Hadoop's defaults, which the zero Config gets.
+const (
+	DefaultNodeTimeout = 10 * time.Minute
+	DefaultKeepEnded   = 100
+)
+
+// Tracker is the job tracker. It is not safe for concurrent use: one goroutine
+// calls Step, and whoever wants to read does so between two calls.
+type Tracker struct {
+	cfg    Config
+	jobs   *job.Book
+	nodes  *cluster.Book
+	view   *sched.View
+	desk   *sched.Desk
+	policy sched.Policy
+	hooks  *sched.Hooks
+	now    time.Duration
+	// next holds when each Periodic hook is due.
+	next []time.Duration
+	// effects are what Step returns; ends are the jobs' ends of this step,
+	// which come last.
+	effects []Effect
+	ends    []Effect
+	// demand holds what hooks were last told of Job.Launchable, by seat.
+	demand [][job.Kinds]bool
+	// due holds, by node index, a time before which no attempt of the node
+	// times out; never if there is none.
+	due   []time.Duration
+	stats Stats
+}
+
+// never is later than any time that occurs.
+const never = time.Duration(1<<63 - 1)
+
+// Stats counts what happened since the start.
+type Stats struct {
+	Steps      int64
+	Heartbeats int64
+	Launches   int64
+	// Refused counts assignments of the policy that broke a rule: each is a bug
+	// in the policy. LastRefusal describes the latest.
+	Refused     int64
+	LastRefusal string
+	// Preempted counts attempts killed on the policy's demand.
+	Preempted int64
+	// LostNodes counts nodes given up.
+	LostNodes int64
+}
+
+// New returns a tracker without jobs or nodes.
+func New(cfg Config, policy sched.Policy) *Tracker {
+	if cfg.NodeTimeout == 0 {
+		cfg.NodeTimeout = DefaultNodeTimeout
+	}
+	if cfg.MaxNodeFailures == 0 {
+		cfg.MaxNodeFailures = job.DefaultMaxNodeFailures
+	}
+	if cfg.KeepEnded == 0 {
+		cfg.KeepEnded = DefaultKeepEnded
+	}
+	t := &Tracker{cfg: cfg, nodes: cluster.NewBook()}
+	t.jobs = job.NewBook(t.nodes, max(0, cfg.KeepEnded))
+	t.view = sched.NewView(t.jobs.List(), t.nodes.List(), cfg.MaxNodeFailures)
+	t.SetPolicy(policy)
+	return t
+}
+
+// SetPolicy installs another policy between two steps. No task is touched: the
+// policy is told of the live nodes and jobs and decides from then on.
+func (t *Tracker) SetPolicy(p sched.Policy) {
+	t.policy, t.hooks, t.desk = p, sched.HooksOf(p), sched.NewDesk(t.view)
+	for _, h := range t.hooks.Starters {
+		h.Start(t.view, t.now)
+	}
+	for _, n := range t.nodes.List().All() {
+		if n.Alive() {
+			t.tellNode(n, true)
+		}
+	}
+	for _, j := range t.jobs.List().Live() {
+		for _, h := range t.hooks.Jobs {
+			h.JobAdded(j)
+		}
+	}
+	t.next = t.next[:0]
+	for _, h := range t.hooks.Periodics {
+		t.next = append(t.next, t.now-t.now%h.Interval()+h.Interval())
+	}
+}
+
+// Policy returns the installed policy.
+func (t *Tracker) Policy() sched.Policy { return t.policy }
+
+// View returns the read side, jobs and nodes, for shells. What it leads to
+// changes with each step.
+func (t *Tracker) View() *sched.View { return t.view }
+
+// Jobs returns all jobs.
+func (t *Tracker) Jobs() *job.List { return t.jobs.List() }
+
+// Nodes returns all nodes.
+func (t *Tracker) Nodes() *cluster.List { return t.nodes.List() }
+
+// Now is the time of the last step.
+func (t *Tracker) Now() time.Duration { return t.now }
+
+// Stats returns the counts so far.
+func (t *Tracker) Stats() Stats { return t.stats }
+
+// Explain says why the job gets no task of the kind now.
+func (t *Tracker) Explain(j *job.Job, k job.Kind) sched.Reason {
+	return sched.Why(t.view, t.policy, t.desk.Ledger(), j, k)
+}
+
+// Step tells the tracker of an event at a time since the run's start and
+// returns what to do about it. The effects take effect in the order given;
+// kills come before launches, ends of jobs last. An attempt that Step kills is
+// over for the tracker, and its slot may be given away in the same step: the
+// shell must have stopped it before it starts what follows.
+//
+// Time does not run backwards: an earlier time counts as the latest so far. The
+// slice is valid until the next Step.
+func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
+	t.now = max(t.now, now)
+	t.stats.Steps++
+	t.effects, t.ends = t.effects[:0], t.ends[:0]
+	if t.runPeriodic() {
+		t.preempt()
+	}
+	switch ev := ev.(type) {
+	case *Submit:
+		t.submit(ev)
+	case *KillJob:
+		t.killJob(ev)
+	case *SetPriority:
+		t.setPriority(ev)
+	case *Join:
+		t.join(ev)
+	case *Lose:
+		t.lose(t.nodes.List().Get(ev.Node))
+	case *Heartbeat:
+		t.heartbeat(ev)
+	case *AskCommit:
+		t.askCommit(ev)
+	case *FetchFailed:
+		t.fetchFailed(ev)
+	case *Tick:
+		t.tick()
+	}
+	t.effects = append(t.effects, t.ends...)
+	return t.effects
+}
+
+func (t *Tracker) emit(e Effect) { t.effects = append(t.effects, e) }
+
+// emitAttempt adds an effect about an attempt that the tracker knows.
+func (t *Tracker) emitAttempt(kind EffectKind, a *job.Attempt, text string) {
+	t.emit(Effect{Kind: kind, Job: a.Job().ID(), Attempt: a.ID(), Node: t.node(a).Name(),
+		Slot: a.Slot(), Speculative: a.Speculative(), Level: a.Level(), Text: text})
+}
+
+func (t *Tracker) node(a *job.Attempt) *cluster.Node { return t.nodes.List().Node(a.Node()) }

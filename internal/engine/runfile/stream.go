@@ -44,6 +44,14 @@ func (s *stream) Err() error    { return s.err }
 // false for equal keys (at a block's start); merges use it as a short cut.
 func (s *stream) Same() bool { return s.same }
 
+// Memory returns the most bytes of buffers that the stream takes. It takes
+// none before the first Next and after the last.
+func (s *stream) Memory() int { return s.f.StreamMemory() }
+
+// Remaining returns how many records are to come and how many bytes their keys
+// and values have.
+func (s *stream) Remaining() (records, bytes int64) { return s.records, s.bytes }
+
 func (s *stream) Next() bool {
 	b := s.left
 	if len(b) == 0 {

@@ -1,0 +1,190 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+func TestScratchFiles(t *testing.T) {
+	parent := t.TempDir()
+	s, err := NewDirScratch(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []ScratchFile
+	for i := range 3 {
+		f, err := s.Create("same-name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(f, "content %d", i)
+		files = append(files, f)
+	}
+	b := make([]byte, 1)
+	for i, f := range files {
+		if _, err := f.ReadAt(b, 8); err != nil || int(b[0]-'0') != i {
+			t.Errorf("file %d: %q, %v", i, b, err)
+		}
+	}
+	if err := errors.Join(files[0].Close(), files[0].Close()); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(parent, "*", "*same-name")); len(left) != 2 {
+		t.Errorf("left: %v", left)
+	}
+	if err := errors.Join(s.Close(), s.Close(), files[1].Close()); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(parent); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	if _, err := s.Create("late"); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("Create after Close: %v", err)
+	}
+}
+
+func TestScratchNames(t *testing.T) {
+	s, err := NewDirScratch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, name := range []string{"", "../up", "a/b", strings.Repeat("x", 300)} {
+		if _, err := s.Create(name); err == nil {
+			t.Errorf("%q is accepted", name)
+		}
+	}
+	missing := filepath.Join(t.TempDir(), "nowhere")
+	if _, err := NewDirScratch(missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+		t.Errorf("missing parent: %v", err)
+	}
+}
+
+// TestSweepStale has a child process die with a scratch directory open. Only
+// that one is swept, and what merely looks similar is left alone.
+func TestSweepStale(t *testing.T) {
+	if dir := os.Getenv("SCRATCH_TEST_CHILD"); dir != "" {
+		s, err := NewDirScratch(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create("left-behind"); err != nil {
+			t.Fatal(err)
+		}
+		os.Exit(7)
+	}
+	parent := t.TempDir()
+	live, err := NewDirScratch(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	for _, other := range []string{"slotwise-data", "slotwise-12-", "slotwise-12-x9", "notes-1-2"} {
+		if err := os.Mkdir(filepath.Join(parent, other), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSweepStale$")
+	cmd.Env = append(os.Environ(), "SCRATCH_TEST_CHILD="+parent)
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Fatalf("child: %v", err)
+	}
+	for _, want := range []int{1, 0} {
+		if n, err := SweepStale(parent); err != nil || n != want {
+			t.Errorf("swept %d, %v; want %d", n, err, want)
+		}
+	}
+	if left, _ := os.ReadDir(parent); len(left) != 5 {
+		t.Errorf("left: %v", left)
+	}
+	if _, err := live.Create("still-works"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSweepRace makes and sweeps at once: a scratch in use is never swept.
+func TestSweepRace(t *testing.T) {
+	parent := t.TempDir()
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = SweepStale(parent)
+			}
+		}
+	})
+	for range 100 {
+		s, err := NewDirScratch(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Create("file"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+func TestFaultScratch(t *testing.T) {
+	write := func(f ScratchFile) error { _, err := f.Write([]byte("12345678")); return err }
+	read := func(f ScratchFile, b []byte) error { _, err := f.ReadAt(b, 0); return err }
+	for _, tc := range []struct {
+		name  string
+		fault Fault
+		want  error
+		text  string // what the file holds in the end
+	}{
+		{"create", Fault{Op: FaultCreate, Nth: 1}, syscall.EIO, ""},
+		{"other file", Fault{Op: FaultCreate, Name: "other"}, nil, "1234567812345678"},
+		{"second write", Fault{Op: FaultWrite, Nth: 2}, syscall.EIO, "12345678"},
+		{"short write", Fault{Op: FaultWrite, Kind: ShortWrite, Nth: 2}, syscall.EIO, "123456781234"},
+		{"disk full", Fault{Op: FaultWrite, Kind: NoSpace, Nth: 1}, syscall.ENOSPC, "1234"},
+		{"read", Fault{Op: FaultRead}, syscall.EIO, ""},
+		{"bit", Fault{Op: FaultRead, Kind: FlipBit}, nil, "12345678!2345678"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir, err := NewDirScratch(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := NewFaultScratch(dir, tc.fault)
+			defer s.Close()
+			f, err := s.Create("spill")
+			if err == nil {
+				err = write(f)
+			}
+			if err == nil {
+				err = write(f)
+			}
+			b := make([]byte, 16)
+			if err == nil {
+				err = read(f, b)
+			} else if f != nil {
+				_ = read(f, b)
+			}
+			if !errors.Is(err, tc.want) || (err != nil && !strings.Contains(err.Error(), "spill")) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+			if got := strings.TrimRight(string(b), "\x00"); got != tc.text {
+				t.Errorf("holds %q, want %q", got, tc.text)
+			}
+		})
+	}
+}

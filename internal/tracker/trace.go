@@ -1,0 +1,96 @@
+package tracker
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// FormatEvent writes an event as a line of a trace, for people and golden
+// files. The same event always gives the same line.
+func FormatEvent(ev Event) string {
+	switch ev := ev.(type) {
+	case *Submit:
+		return fmt.Sprintf("submit %q user=%s pool=%s priority=%v maps=%d reduces=%d", ev.Spec.Name,
+			ev.Spec.User, ev.Spec.Pool, ev.Spec.Priority, len(ev.Spec.Splits), ev.Spec.Reduces)
+	case *KillJob:
+		return fmt.Sprintf("kill %v %q", ev.Job, ev.Reason)
+	case *SetPriority:
+		return fmt.Sprintf("priority %v %v", ev.Job, ev.Priority)
+	case *Join:
+		return fmt.Sprintf("join %s host=%s rack=%s maps=%d reduces=%d", ev.Node.Name, ev.Node.Host,
+			ev.Node.Rack, ev.Node.MapSlots, ev.Node.ReduceSlots)
+	case *Lose:
+		return "lose " + ev.Node
+	case *Heartbeat:
+		return formatHeartbeat(ev)
+	case *AskCommit:
+		return fmt.Sprintf("commit? %v", ev.Attempt)
+	case *FetchFailed:
+		return fmt.Sprintf("fetch failed %v by %v%s", ev.Map, ev.Reduce, when(ev.SourceGone, " source gone"))
+	case *Tick:
+		return "tick"
+	}
+	return fmt.Sprintf("%T", ev)
+}
+
+func formatHeartbeat(ev *Heartbeat) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "heartbeat %s%s", ev.Node, when(ev.NoWork, " no work"))
+	for i := range ev.Reports {
+		r := &ev.Reports[i]
+		fmt.Fprintf(&b, " %v:%v", r.Attempt, r.State)
+		if r.State == job.AttemptRunning {
+			fmt.Fprintf(&b, ":%.3g", r.Progress)
+		}
+		if r.Error != "" {
+			fmt.Fprintf(&b, ":%q", r.Error)
+		}
+	}
+	return b.String()
+}
+
+// String writes an effect as a line of a trace.
+func (e Effect) String() string {
+	text := ""
+	if e.Text != "" {
+		text = ": " + e.Text
+	}
+	switch e.Kind {
+	case JobAccepted:
+		return fmt.Sprintf("accepted %v", e.Job)
+	case JobRejected:
+		return "rejected" + text
+	case Launch:
+		return fmt.Sprintf("launch %v on %s%s%s%s", e.Attempt, e.Node, when(e.Level != 0, " "+e.Level.String()),
+			when(e.Slot != e.Attempt.Kind, " in a "+e.Slot.String()+" slot"), when(e.Speculative, " as a copy"))
+	case JobDone:
+		return fmt.Sprintf("done %v %v%s", e.Job, e.State, text)
+	case Rejoin:
+		return "rejoin " + e.Node
+	}
+	return fmt.Sprintf("%s %v on %s%s", e.Kind, e.Attempt, e.Node, text)
+}
+
+var effectNames = [...]string{
+	JobAccepted: "accepted", JobRejected: "rejected", Launch: "launch", Kill: "kill",
+	CommitGranted: "commit granted", CommitDenied: "commit denied", MapDone: "map output of",
+	MapLost: "output lost of", JobDone: "done", Rejoin: "rejoin",
+}
+
+// String returns the kind in the words of a trace.
+func (k EffectKind) String() string {
+	if k == 0 || int(k) >= len(effectNames) {
+		return fmt.Sprintf("effect %d", uint8(k))
+	}
+	return effectNames[k]
+}
+
+// when returns s if the condition holds.
+func when(cond bool, s string) string {
+	if cond {
+		return s
+	}
+	return ""
+}

@@ -65,7 +65,7 @@ func (l Local) Stage(_ context.Context, dir string, overwrite bool) (Staging, er
 	if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
 		return nil, err
 	}
-	if err := sweep(target); err != nil {
+	if err := sweepStaging(target); err != nil {
 		return nil, fmt.Errorf("clearing what an earlier job left beside %s: %w", dir, err)
 	}
 	if err := checkTarget(dir, target, overwrite); err != nil {
@@ -192,8 +192,8 @@ func (s *localStaging) release() error {
 	return errors.Join(os.RemoveAll(s.root), s.lock.Close())
 }
 
-// sweep settles the staging roots of target whose owners are dead.
-func sweep(target string) error {
+// sweepStaging settles the staging roots of target whose owners are dead.
+func sweepStaging(target string) error {
 	parent, prefix := filepath.Dir(target), "."+filepath.Base(target)+rootMark
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrPermission) {

@@ -54,24 +54,52 @@ type Options struct {
 // is left is an error that wraps ErrNoFiles; one that does not exist or cannot
 // be read is an error that names it.
 func Plan(ctx context.Context, opts Options) ([]Split, error) {
+	l, err := List(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.Split(ctx, opts.SplitSize)
+}
+
+// Listing is the files of an input, found but not yet divided: for callers
+// that choose the split size by how much there is.
+type Listing struct {
+	Bytes int64 // of all files
+	opts  Options
+	files []found
+}
+
+// List finds the input files, with the errors that Plan describes. SplitSize
+// is not used.
+func List(ctx context.Context, opts Options) (*Listing, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	if opts.SplitSize == 0 {
-		opts.SplitSize = DefaultSplitSize
-	}
-	var files []found
+	l := &Listing{opts: opts}
 	for _, uri := range opts.Inputs {
 		some, err := find(ctx, &opts, uri)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, some...)
+		l.files = append(l.files, some...)
 	}
-	slices.SortStableFunc(files, func(a, b found) int { return cmp.Compare(a.uri, b.uri) })
+	slices.SortStableFunc(l.files, func(a, b found) int { return cmp.Compare(a.uri, b.uri) })
+	for i := range l.files {
+		l.Bytes += l.files[i].size
+	}
+	return l, nil
+}
+
+// Split divides the files into splits of about size bytes, of DefaultSplitSize
+// if it is 0.
+func (l *Listing) Split(ctx context.Context, size int64) ([]Split, error) {
+	opts := l.opts
+	if opts.SplitSize = size; size == 0 {
+		opts.SplitSize = DefaultSplitSize
+	}
 	p := &planner{ctx: ctx, opts: &opts}
-	for i := range files {
-		if err := p.add(&files[i]); err != nil {
+	for i := range l.files {
+		if err := p.add(&l.files[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,315 @@
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
+)
+
+// readAll plans and reads everything. Splits go through JSON, as they do on
+// their way to a worker.
+func readAll(t testing.TB, opts Options, block int) ([]record, error) {
+	t.Helper()
+	splits, err := Plan(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	wire, err := json.Marshal(splits)
+	must(t, err)
+	splits = nil
+	must(t, json.Unmarshal(wire, &splits))
+	var all []record
+	for _, s := range splits {
+		recs, err := readSplit(t, s, opts.Format, block)
+		all = append(all, recs...)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func gz(t testing.TB, data []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(data)
+	must(t, err)
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+func zst(t testing.TB, data []byte) []byte {
+	e, err := zstd.NewWriter(nil)
+	must(t, err)
+	return e.EncodeAll(data, nil)
+}
+
+// bz2 is "one\ntwo\r\nthree" compressed: there is no bzip2 writer here.
+const bz2 = "BZh91AY&SY\xb1h\x8f\xad" +
+	"\x00\x00\x04\xc1\x80\x00\x12\x02A\x94\x80 \x001\x06LA\x03M\x1e\xa5[z\xbb\x04\x10\xfc]\xc9\x14\xe1BB\xc5\xa2>\xb4"
+
+func text(n int) []byte {
+	var b bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&b, "line %d of some length\r\n", i*i)
+	}
+	return b.Bytes()
+}
+
+// TestCompressed: compressed files give the lines of their content, whether
+// the name or only the content tells, in one member or several, in one split.
+func TestCompressed(t *testing.T) {
+	data := text(5000)
+	for name, stored := range map[string][]byte{
+		"a.gz": gz(t, data), "nosuffix1": gz(t, data), "a.zst": zst(t, data), "nosuffix2": zst(t, data),
+		"two.gz":  append(gz(t, data[:333]), gz(t, data[333:])...),
+		"two.zst": append(zst(t, data[:333]), zst(t, data[333:])...),
+	} {
+		p := write(t, t.TempDir(), name, stored)
+		splits, err := Plan(ctx, Options{Inputs: []string{p}, SplitSize: 100})
+		must(t, err)
+		if len(splits) != 1 {
+			t.Errorf("%s: %d splits", name, len(splits))
+		}
+		recs, err := readSplit(t, splits[0], Format{}, 1000)
+		must(t, err)
+		same(t, dumbLines(p, data), recs)
+	}
+}
+
+func TestBzip2(t *testing.T) {
+	for _, name := range []string{"a.bz2", "nosuffix"} {
+		p := write(t, t.TempDir(), name, []byte(bz2+bz2))
+		recs, err := readAll(t, Options{Inputs: []string{p}, SplitSize: 10}, 5)
+		must(t, err)
+		same(t, dumbLines(p, []byte("one\ntwo\r\nthreeone\ntwo\r\nthree")), recs)
+	}
+}
+
+// TestDamaged: what is cut off or is not what its name says is an error that
+// names the file and the damage, and never the end of the data.
+func TestDamaged(t *testing.T) {
+	data := text(5000)
+	g, z := gz(t, data), zst(t, data)
+	flipped := bytes.Clone(g)
+	flipped[len(flipped)-6] ^= 1 // in the checksum
+	for name, c := range map[string]struct {
+		stored []byte
+		text   string
+	}{
+		"half.gz":    {g[:len(g)/2], "truncated gzip data"},
+		"head.gz":    {g[:5], "truncated gzip data"},
+		"tail.gz":    {g[:len(g)-1], "truncated gzip data"},
+		"half.zst":   {z[:len(z)/2], "truncated zstd data"},
+		"half.bz2":   {[]byte(bz2[:len(bz2)/2]), "truncated bzip2 data"},
+		"flipped.gz": {flipped, "gzip: invalid checksum"},
+		"plain.gz":   {data, "gzip: invalid header"},
+		"plain.zst":  {data, "reading zstd data"},
+		"plain.bz2":  {data, "reading bzip2 data"},
+	} {
+		p := write(t, t.TempDir(), name, c.stored)
+		_, err := readAll(t, Options{Inputs: []string{p}}, 0)
+		if err == nil || !strings.Contains(err.Error(), p) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: got %v, want %q", name, err, c.text)
+		}
+	}
+}
+
+func TestFixed(t *testing.T) {
+	var data []byte
+	for i := range 1000 {
+		data = fmt.Appendf(data, "%07d", i)
+	}
+	dir := t.TempDir()
+	plain := write(t, dir, "plain", data)
+	packed := write(t, dir, "packed.gz", gz(t, data))
+	for _, p := range []string{plain, packed} {
+		for _, size := range []int64{1, 6, 7, 8, 100, 7000, 0} {
+			for _, block := range []int{1, 7, 50, 0} {
+				recs, err := readAll(t, Options{Inputs: []string{p}, SplitSize: size, Format: Format{Fixed, 7}}, block)
+				must(t, err)
+				for i, r := range recs {
+					if r.data != fmt.Sprintf("%07d", i) || r.off != int64(7*i) {
+						t.Fatalf("%s, split %d, block %d: record %d is %v", p, size, block, i, r)
+					}
+				}
+				if len(recs) != 1000 {
+					t.Fatalf("%s, split %d, block %d: %d records", p, size, block, len(recs))
+				}
+			}
+		}
+		_, err := readAll(t, Options{Inputs: []string{p}, Format: Format{Fixed, 9}}, 0)
+		if err == nil || !strings.Contains(err.Error(), p+": its 7000 bytes are not a multiple of the record length 9") {
+			t.Errorf("%s in records of 9: %v", p, err)
+		}
+	}
+	// A split that another planner cut in the middle of a record.
+	s := Split{Pieces: []Piece{{plain, 3, 11, 7000}}, Bytes: 11}
+	recs, err := readSplit(t, s, Format{Fixed, 7}, 0)
+	must(t, err)
+	same(t, []record{{plain, 7, "0000001"}}, recs)
+}
+
+func TestWhole(t *testing.T) {
+	dir := t.TempDir()
+	var want []record
+	for i, n := range []int{0, 1, 1000, 300_000} {
+		data := bytes.Repeat([]byte{byte(i)}, n)
+		want = append(want, record{write(t, dir, fmt.Sprint(i), data), 0, string(data)})
+	}
+	want = append(want, record{write(t, dir, "4.gz", gz(t, text(9000))), 0, string(text(9000))})
+	recs, err := readAll(t, Options{Inputs: []string{dir}, SplitSize: 1000, Format: Format{Kind: Whole}}, 0)
+	must(t, err)
+	same(t, want, recs)
+}
+
+func TestRuns(t *testing.T) {
+	dir := t.TempDir()
+	var want []string
+	for f := range 3 {
+		var b bytes.Buffer
+		w := runfile.NewWriter(&b, runfile.Options{Partitions: 2, BlockSize: 100})
+		for i := range 200 {
+			k := fmt.Sprintf("%d-%03d", f, i)
+			must(t, w.Append(i/150, []byte(k), []byte("v"+k)))
+			want = append(want, k+"=v"+k)
+		}
+		must(t, w.Finish())
+		write(t, dir, fmt.Sprint(f), b.Bytes())
+	}
+	format := Format{Kind: Runs}
+	splits, err := Plan(ctx, Options{Inputs: []string{dir}, Format: format, SplitSize: 1})
+	must(t, err)
+	var got []string
+	for _, s := range splits {
+		r, err := Open(ctx, s, format, 0)
+		must(t, err)
+		if _, err := r.NextBlock(); err == nil || err == io.EOF {
+			t.Fatalf("NextBlock of runs: %v", err)
+		}
+		recs := r.Records()
+		for recs.Next() {
+			got = append(got, fmt.Sprintf("%s=%s", recs.Key(), recs.Value()))
+		}
+		must(t, recs.Err())
+		must(t, recs.Close())
+		must(t, recs.Close())
+		if r.BytesRead() == 0 {
+			t.Error("no bytes were counted")
+		}
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Fatalf("got %q", got)
+	}
+	p := write(t, dir, "9", []byte("this is no run file, however long it is, and says so"))
+	r, err := Open(ctx, Split{Pieces: []Piece{{p, 0, 52, 52}}, Bytes: 52}, format, 0)
+	must(t, err)
+	recs := r.Records()
+	if recs.Next() || recs.Err() == nil || !strings.Contains(recs.Err().Error(), p) {
+		t.Errorf("a text file as run: %v", recs.Err())
+	}
+	must(t, recs.Close())
+}
+
+// TestChangedFile: a file that shrank since it was planned is an error; of one
+// that grew the old part is read.
+func TestChangedFile(t *testing.T) {
+	p := write(t, t.TempDir(), "log", []byte("one\ntwo\nthr"))
+	splits, err := Plan(ctx, Options{Inputs: []string{p}})
+	must(t, err)
+	must(t, os.WriteFile(p, []byte("one\ntwo\nthree\nfour\n"), 0o666))
+	recs, err := readSplit(t, splits[0], Format{}, 0)
+	must(t, err)
+	same(t, dumbLines(p, []byte("one\ntwo\nthr")), recs)
+	must(t, os.Truncate(p, 5))
+	if _, err = readSplit(t, splits[0], Format{}, 0); err == nil || !strings.Contains(err.Error(), p+": it shrank from 11 to 5 bytes") {
+		t.Errorf("a shrunken file: %v", err)
+	}
+}
+
+// TestFaults fails each kind of operation and wants the error with the file's
+// name; and where it was a passing one, the right records at the second try.
+func TestFaults(t *testing.T) {
+	faulty := faultfs.New(storage.Local{})
+	must(t, storage.Register("inputfaults", faulty.Driver()))
+	dir := t.TempDir()
+	data := text(3000)
+	p := write(t, dir, "a.txt", data)
+	opts := Options{Inputs: []string{"inputfaults://" + dir}, SplitSize: 20_000}
+	for _, c := range []struct {
+		op  faultfs.Op
+		nth int
+	}{{faultfs.Stat, 1}, {faultfs.List, 1}, {faultfs.Open, 1}, {faultfs.Open, 2}, {faultfs.Open, 3}, {faultfs.Read, 1}, {faultfs.Read, 2}, {faultfs.Read, 7}} {
+		faulty.Reset()
+		faulty.Inject(faultfs.Rule{Op: c.op, Nth: c.nth, Err: syscall.EIO})
+		_, err := readAll(t, opts, 4000)
+		if !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), dir) || faulty.Fired() != 1 {
+			t.Errorf("%s %d: got %v after %d faults", c.op, c.nth, err, faulty.Fired())
+		}
+		recs, err := readAll(t, opts, 4000)
+		must(t, err)
+		same(t, dumbLines("inputfaults://"+p, data), recs)
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	for _, s := range []string{"text", "keyvalue", "fixed:100", "whole", "runs"} {
+		if f, err := ParseFormat(s); err != nil || f.String() != s {
+			t.Errorf("%q is read as %v, %v", s, f, err)
+		}
+	}
+	for _, s := range []string{"", "Text", "fixed", "fixed:0", "fixed:-1", "fixed:x", "text:1"} {
+		if f, err := ParseFormat(s); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", s)) {
+			t.Errorf("%q is read as %v, %v", s, f, err)
+		}
+	}
+}
+
+// BenchmarkBlocks measures reading and cutting into lines, from the cache.
+func BenchmarkBlocks(b *testing.B) {
+	p := filepath.Join(b.TempDir(), "text")
+	must(b, os.WriteFile(p, bytes.Repeat(text(1000), 4000), 0o666))
+	splits, err := Plan(ctx, Options{Inputs: []string{p}})
+	must(b, err)
+	for name, lines := range map[string]bool{"blocks": false, "lines": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				for _, s := range splits {
+					r, err := Open(ctx, s, Format{}, 0)
+					must(b, err)
+					for {
+						block, err := r.NextBlock()
+						if err == io.EOF {
+							break
+						}
+						must(b, err)
+						if lines {
+							Lines(block, func([]byte) bool { n++; return true })
+						}
+					}
+				}
+			}
+			var total int64
+			for _, s := range splits {
+				total += s.Bytes
+			}
+			b.SetBytes(total)
+		})
+	}
+}

@@ -38,6 +38,9 @@ type Job struct {
 	SameGroup func(a, b []byte) bool
 	// Output is the format of the output; the zero value is Text.
 	Output Format
+	// Synthetic makes a job without input: so many map tasks, each given one
+	// record with a nil key and the task's number in decimal as its value.
+	Synthetic int
 	// Reduces is the number of reduce tasks that suits the job if the user
 	// does not say; 0 leaves it to the runner.
 	Reduces int

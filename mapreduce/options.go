@@ -1,11 +1,9 @@
 package mapreduce
 
 import (
-	"context"
 	"io"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 )
 
@@ -26,6 +24,12 @@ type Options struct {
 	Compress  string // codec of intermediate data: none (default), lz4, s2, zstd
 	// OutputCompress is the codec of text output: none (default), gzip, zstd.
 	OutputCompress string
+
+	// TaskTimeout fails an attempt that makes no progress for so long; 10
+	// minutes if 0, never if negative.
+	TaskTimeout time.Duration
+	// MaxAttempts is how many failed attempts of one task fail the job; 4 if 0.
+	MaxAttempts int
 
 	User     string // whose job it is; the login name by default
 	Pool     string
@@ -54,24 +58,3 @@ type ClusterOptions struct {
 
 // Progress is a snapshot of a running job.
 type Progress = local.Progress
-
-// Result is what a finished job leaves to say.
-type Result struct {
-	Job      string           `json:"job"`
-	ID       string           `json:"id"`
-	State    string           `json:"state"` // succeeded, failed or killed
-	Output   string           `json:"output,omitempty"`
-	Elapsed  time.Duration    `json:"elapsed_ns"`
-	Maps     int              `json:"maps"`
-	Reduces  int              `json:"reduces"`
-	Counters map[string]int64 `json:"counters"`
-}
-
-// Run runs a job in this process and returns when it has ended. The error
-// names what failed; cancelling ctx kills the job and removes what it wrote.
-func Run(ctx context.Context, j *Job, o Options) (*Result, error) { return nil, nil }
-
-// RunApp runs an app, a chain too.
-func RunApp(ctx context.Context, a *App, p Params, o Options) ([]*Result, error) { return nil, nil }
-
-var _ = job.Map

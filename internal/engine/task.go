@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -9,6 +10,7 @@ import (
 
 // Task is what user code may know of the attempt it runs in.
 type Task struct {
+	Ctx      context.Context // ends when the attempt is to stop
 	Attempt  job.AttemptID
 	JobName  string
 	Maps     int // number of map tasks of the job

@@ -29,8 +29,8 @@ const (
 	Text Format = iota
 	// Fixed is the key and then the value with nothing between or after them.
 	Fixed
-	// Runs is the binary form that another job reads fastest. Keys must come
-	// in ascending order.
+	// Runs is the binary form that another job reads fastest, with every byte
+	// of keys and values and in the order of writing.
 	Runs
 )
 
@@ -140,7 +140,7 @@ func Open(st storage.Staging, name string, format Format, codec Codec) (*Writer,
 	w := &Writer{format: format, dst: dst, stored: &counter{w: dst}}
 	w.w = w.stored
 	if format == Runs {
-		w.run = runfile.NewWriter(w.w, runfile.Options{Partitions: 1, Codec: runCodec(codec)})
+		w.run = runfile.NewWriter(w.w, runfile.Options{Partitions: 1, Codec: runCodec(codec), Unordered: true})
 		return w, nil
 	}
 	if w.comp, err = compressor(w.stored, codec); err != nil {

@@ -22,6 +22,9 @@ type Options struct {
 	// keeps in memory, so runs that will be merged by the thousand want less.
 	// A record larger than a block gets a block of its own.
 	BlockSize int
+	// Unordered lets keys come in any order, for files that are read record by
+	// record and never merged: the output of one job that is another's input.
+	Unordered bool
 }
 
 // partStat is what the index says of a partition.
@@ -76,7 +79,8 @@ func NewWriter(w io.Writer, opts Options) *Writer {
 }
 
 // Append adds a record, which is copied. Partitions must come in ascending
-// order and keys in ascending order within one; equal keys keep their order.
+// order and, unless Unordered, keys in ascending order within one; equal keys
+// keep their order.
 func (w *Writer) Append(part int, key, value []byte) error {
 	if w.err != nil {
 		return w.err
@@ -93,7 +97,7 @@ func (w *Writer) Append(part int, key, value []byte) error {
 	same := false
 	if w.last != nil {
 		c := bytes.Compare(w.last, key)
-		if c > 0 {
+		if c > 0 && !w.opts.Unordered {
 			return w.fail("keys out of order in partition %d: %.40q after %.40q", part, key, w.last)
 		}
 		same = c == 0

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slotwise/slotwise/internal/engine/hashagg"
+	"github.com/slotwise/slotwise/internal/kv"
+)
+
+// foldSink folds what is emitted in a hash table.
+type foldSink struct {
+	spiller
+	table *hashagg.Table
+}
+
+func newFoldSink(env *Env, t *MapTask) (*foldSink, error) {
+	s := &foldSink{spiller: newSpiller(env, t)}
+	table, err := hashagg.New(hashagg.Config{Pool: env.Mem, Limit: env.MapBuffer, Op: foldOf(t.Program.Aggregate)})
+	if err != nil {
+		return nil, err
+	}
+	s.table = table
+	return s, nil
+}
+
+func foldOf(f Fold) hashagg.Op {
+	switch f {
+	case Min:
+		return hashagg.Min
+	case Max:
+		return hashagg.Max
+	}
+	return hashagg.Sum
+}
+
+func (s *foldSink) Add(key []byte, n int64) {
+	s.m.OutputRecords++
+	if s.table.AddInt64(key, n) || s.fail != nil {
+		return
+	}
+	if s.spill(); s.fail == nil {
+		s.table.AddInt64(key, n) // an empty table takes any key
+	}
+}
+
+func (s *foldSink) Emit(key, value []byte) {
+	if len(value) != kv.Int64Len {
+		if s.fail == nil {
+			s.fail = errors.New("a job with Aggregate emitted a value that is not an integer's code: use Add")
+		}
+		return
+	}
+	s.Add(key, kv.Int64(value))
+}
+
+func (s *foldSink) spill() {
+	s.table.Sort(s.partition, s.parts)
+	if s.fail == nil {
+		s.fail = s.write(s.table)
+	}
+	if s.fail == nil {
+		s.table.Reset()
+	}
+}
+
+func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
+	s.table.Sort(s.partition, s.parts)
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	s.table.Trim()
+	out, err := s.settle(s.table, s.table.Bytes())
+	if err == nil {
+		s.table = nil
+	}
+	return out, err
+}
+
+func (s *foldSink) discard() {
+	s.spiller.discard()
+	if s.table != nil {
+		s.table.Release()
+		s.table = nil
+	}
+}

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// readBuffer is how much of the input is read at once, in bytes: it is to stay
+// in a core's second-level cache between the reading and the mapping.
+const readBuffer = 256 << 10
+
+// MapTask is one attempt of a map task.
+type MapTask struct {
+	Program *Program
+	Task    *Task
+	Source  int // index into Program.Sources
+	Split   input.Split
+	// Synthetic tasks read nothing and map one record: their own number.
+	Synthetic bool
+	// Staging takes the output of a map-only job, under the name Part; nil
+	// otherwise.
+	Staging storage.Staging
+	Part    string
+	OutCode output.Codec
+	Meter   *Meter
+}
+
+// mapSink is a Sink at the end of a map: it ends as a map output or a file.
+type mapSink interface {
+	Sink
+	// err returns the first error that emitting met.
+	err() error
+	// finish returns the map output, or nil if the records went to a file,
+	// which is then ready to be committed.
+	finish(ctx context.Context) (kv.Partitioned, error)
+	// discard releases everything; a no-op after finish has succeeded.
+	discard()
+	// counts adds what was counted to m.
+	counts(m *Metrics)
+}
+
+// RunMap runs a map attempt. It returns the sorted map output, which the
+// caller owns, or nil for a map-only job, whose file has been committed. On an
+// error nothing is left behind.
+func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, m *Metrics, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, panicError(p)
+		}
+	}()
+	m = &Metrics{}
+	cpu := startCPU()
+	defer func() { m.CPU = cpu.stop() }()
+	sink, commit, err := newMapSink(env, t)
+	if err != nil {
+		return nil, m, err
+	}
+	defer sink.discard()
+	src := &t.Program.Sources[t.Source]
+	mapper, err := src.NewMapper(t.Task, sink)
+	if err != nil {
+		return nil, m, err
+	}
+	if t.Synthetic {
+		err = mapper.Map(nil, strconv.AppendInt(nil, int64(t.Task.Attempt.Index), 10))
+	} else {
+		err = mapSplit(ctx, t, src.Format, mapper, sink, m)
+	}
+	if cerr := mapper.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = sink.err()
+	}
+	if err != nil {
+		return nil, m, err
+	}
+	out, err = sink.finish(ctx)
+	sink.counts(m)
+	if err == nil && commit != nil {
+		err = commit(ctx)
+	}
+	if err != nil {
+		if out != nil {
+			out.Release()
+		}
+		return nil, m, err
+	}
+	return out, m, nil
+}
+
+// newMapSink chooses where emitted records go. commit is not nil when they go
+// to an output file.
+func newMapSink(env *Env, t *MapTask) (s mapSink, commit func(context.Context) error, err error) {
+	p := t.Program
+	switch {
+	case p.NewReducer == nil:
+		f, err := newFileSink(env, t.Staging, t.Part, p.Output, t.OutCode, t.Task)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, f.commit, nil
+	case p.Aggregate != NoFold:
+		s, err = newFoldSink(env, t)
+	default:
+		s, err = newSortSink(env, t)
+	}
+	return s, nil, err
+}
+
+// mapSplit feeds every record of the split to the mapper.
+func mapSplit(ctx context.Context, t *MapTask, f input.Format, mapper Mapper, sink mapSink, m *Metrics) error {
+	t.Meter.Total.Store(max(1, t.Split.Bytes))
+	r, err := input.Open(ctx, t.Split, f, readBuffer)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	step := func() error {
+		n := r.BytesRead()
+		t.Meter.BytesRead.Store(n)
+		t.Meter.Done.Store(n)
+		if err := sink.err(); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	}
+	switch f.Kind {
+	case input.Runs:
+		err = mapStream(r, mapper, step, t.Task, m)
+	default:
+		err = mapBlocks(r, f, mapper, step, t.Task, m)
+	}
+	m.InputBytes += r.BytesRead()
+	return err
+}
+
+func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error, t *Task, m *Metrics) error {
+	blocks, _ := mapper.(BlockMapper)
+	if f.Kind != input.Text {
+		blocks = nil
+	}
+	record := func(k, v []byte) error {
+		m.InputRecords++
+		return mapper.Map(k, v)
+	}
+	file := ""
+	for {
+		block, err := r.NextBlock()
+		if errors.Is(err, io.EOF) {
+			return step()
+		}
+		if err != nil {
+			return err
+		}
+		if name := r.File(); name != file {
+			file = name
+			t.setInputFile(name)
+		}
+		if blocks != nil {
+			err = blocks.MapBlock(block)
+		} else {
+			err = f.Each(block, file, record)
+		}
+		if err == nil {
+			err = step()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// stepRecords is how many records of a stream are mapped between two looks at
+// the context.
+const stepRecords = 1024
+
+func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, m *Metrics) error {
+	s := r.Records()
+	for s.Next() {
+		if m.InputRecords%stepRecords == 0 {
+			t.setInputFile(r.File())
+			if err := step(); err != nil {
+				return err
+			}
+		}
+		m.InputRecords++
+		if err := mapper.Map(s.Key(), s.Value()); err != nil {
+			return err
+		}
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return step()
+}
+
+// panicError makes an error of a panic in user code.
+func panicError(p any) error {
+	if err, ok := p.(error); ok {
+		return fmt.Errorf("panic: %w\n%s", err, userStack())
+	}
+	return fmt.Errorf("panic: %v\n%s", p, userStack())
+}

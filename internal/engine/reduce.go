@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/slotwise/slotwise/internal/engine/merge"
+	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// Inputs gives a reduce attempt its partition of every map output, in the
+// order of the maps. It blocks until all are there.
+type Inputs interface {
+	Collect(ctx context.Context) ([]kv.Stream, error)
+	// Records returns how many records Collect's streams hold in all.
+	Records() int64
+}
+
+// ReduceTask is one attempt of a reduce task.
+type ReduceTask struct {
+	Program *Program
+	Task    *Task
+	Inputs  Inputs
+	Staging storage.Staging
+	Part    string // name of the output file
+	OutCode output.Codec
+	Meter   *Meter
+}
+
+// stepGroups is how many groups are reduced between two looks at the context.
+const stepGroups = 256
+
+// RunReduce runs a reduce attempt and commits its output file. On an error
+// nothing is left behind.
+func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (m *Metrics, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicError(p)
+		}
+	}()
+	m = &Metrics{}
+	streams, err := t.Inputs.Collect(ctx)
+	if err != nil {
+		return m, err
+	}
+	cpu := startCPU()
+	defer func() { m.CPU = cpu.stop() }()
+	merged, err := mergeInputs(ctx, env, t, streams)
+	if err != nil {
+		return m, err
+	}
+	defer merged.Close()
+	sink, err := newFileSink(env, t.Staging, t.Part, t.Program.Output, t.OutCode, t.Task)
+	if err != nil {
+		return m, err
+	}
+	defer sink.discard()
+	if err := reduceAll(ctx, t, &meteredStream{Stream: merged, meter: t.Meter}, sink, m); err != nil {
+		return m, err
+	}
+	sink.counts(m)
+	return m, sink.commit(ctx)
+}
+
+// mergeInputs merges the streams, in several passes if they are too many to
+// read at once in the memory given.
+func mergeInputs(ctx context.Context, env *Env, t *ReduceTask, streams []kv.Stream) (kv.Stream, error) {
+	t.Meter.Total.Store(max(1, t.Inputs.Records()))
+	return merge.MultiPass(ctx, streams, merge.Config{
+		Memory:  env.MergeBuffer,
+		Scratch: env.Scratch,
+		Name:    t.Task.Attempt.String(),
+		Codec:   env.Codec,
+	})
+}
+
+func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink, m *Metrics) error {
+	r, err := t.Program.NewReducer(t.Task, sink)
+	if err != nil {
+		return err
+	}
+	g := merge.NewGroups(in, t.Program.SameGroup)
+	for err == nil && g.Next() {
+		m.InputGroups++
+		if m.InputGroups%stepGroups == 0 {
+			if err = context.Cause(ctx); err == nil {
+				err = sink.err()
+			}
+			if err != nil {
+				break
+			}
+		}
+		err = r.Reduce(g.Key(), g.Values())
+	}
+	if err == nil {
+		err = g.Err()
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if cerr := r.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = sink.err()
+	}
+	m.InputRecords += t.Meter.Done.Load()
+	return err
+}
+
+// meteredStream counts the records that go through it, now and then.
+type meteredStream struct {
+	kv.Stream
+	meter *Meter
+	n     int64
+}
+
+// Next advances the stream.
+func (s *meteredStream) Next() bool {
+	ok := s.Stream.Next()
+	if ok {
+		s.n++
+	}
+	if !ok || s.n&1023 == 0 {
+		s.meter.Done.Store(s.n)
+	}
+	return ok
+}
+
+// fileSink writes what is emitted to an output file.
+type fileSink struct {
+	env  *Env
+	task *Task
+	w    *output.Writer
+	fail error
+	m    Metrics
+}
+
+func newFileSink(env *Env, st storage.Staging, name string, f output.Format, c output.Codec, t *Task) (*fileSink, error) {
+	w, err := output.Open(st, name, f, c)
+	if err != nil {
+		return nil, err
+	}
+	return &fileSink{env: env, task: t, w: w}, nil
+}
+
+func (s *fileSink) Emit(key, value []byte) {
+	s.m.OutputRecords++
+	s.m.OutputBytes += int64(len(key) + len(value))
+	if s.fail == nil {
+		s.fail = s.w.Write(key, value)
+	}
+}
+
+func (s *fileSink) Add(key []byte, n int64) {
+	var v [kv.Int64Len]byte
+	kv.PutInt64(v[:], n)
+	s.Emit(key, v[:])
+}
+
+func (s *fileSink) err() error { return s.fail }
+
+func (s *fileSink) finish(context.Context) (kv.Partitioned, error) { return nil, s.fail }
+
+// commit asks for leave and makes the file part of the job's output.
+func (s *fileSink) commit(ctx context.Context) error {
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	if err := s.env.Commit(ctx, s.task.Attempt); err != nil {
+		return err
+	}
+	return s.w.Commit()
+}
+
+func (s *fileSink) discard() { s.w.Discard() }
+
+func (s *fileSink) counts(m *Metrics) {
+	m.OutputRecords += s.m.OutputRecords
+	m.OutputBytes += s.m.OutputBytes
+	m.FileBytes += s.w.Bytes()
+}

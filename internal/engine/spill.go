@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// spiller is what the two kinds of map buffers share: the runs written out so
+// far and the decision where the last one stays.
+type spiller struct {
+	env   *Env
+	task  *MapTask
+	parts int
+	part  func(key []byte, n int) int
+	runs  []*spillRun
+	fail  error
+	m     Metrics
+}
+
+func newSpiller(env *Env, t *MapTask) spiller {
+	part := t.Program.Partition
+	if part == nil {
+		part = HashPartition
+	}
+	return spiller{env: env, task: t, parts: max(1, t.Task.Reduces), part: part}
+}
+
+func (s *spiller) err() error { return s.fail }
+
+func (s *spiller) counts(m *Metrics) {
+	m.OutputRecords += s.m.OutputRecords
+	m.OutputBytes += s.m.OutputBytes
+	m.Spills += s.m.Spills
+	m.SpilledRecords += s.m.SpilledRecords
+	m.SpilledBytes += s.m.SpilledBytes
+}
+
+// partition places a key, and turns a partitioner's bad answer into an error.
+func (s *spiller) partition(key []byte) int {
+	if s.parts == 1 {
+		return 0
+	}
+	p := s.part(key, s.parts)
+	if uint(p) >= uint(s.parts) {
+		s.fail = fmt.Errorf("the partitioner placed a key in part %d of %d", p, s.parts)
+		return 0
+	}
+	return p
+}
+
+// spillRun is a run file in scratch space.
+type spillRun struct {
+	*runfile.File
+	f storage.ScratchFile
+}
+
+// Release closes and removes the file.
+func (r *spillRun) Release() {
+	r.File.Release()
+	r.f.Close()
+}
+
+// write writes a sorted buffer to a run file, through the combiner if there is
+// one, and keeps the run.
+func (s *spiller) write(b kv.Partitioned) error {
+	t := s.task
+	f, err := s.env.Scratch.Create(fmt.Sprintf("%s-spill%d", t.Task.Attempt, len(s.runs)))
+	if err != nil {
+		return err
+	}
+	run, err := s.writeTo(f, b)
+	if err != nil {
+		f.Close()
+		return err
+	}
+	s.runs = append(s.runs, run)
+	s.m.Spills++
+	return nil
+}
+
+func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, error) {
+	w := runfile.NewWriter(f, runfile.Options{Partitions: s.parts, Codec: s.env.Codec})
+	for p := range s.parts {
+		if n, _ := b.Size(p); n == 0 {
+			continue
+		}
+		st, err := b.Partition(p)
+		if err != nil {
+			return nil, err
+		}
+		n, err := combine(s.task.Program, s.task.Task, st, func(k, v []byte) error { return w.Append(p, k, v) })
+		s.m.SpilledRecords += n
+		if cerr := st.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Finish(); err != nil {
+		return nil, err
+	}
+	s.m.SpilledBytes += w.Size()
+	file, err := runfile.Open(f, w.Size(), s.task.Task.Attempt.String())
+	if err != nil {
+		return nil, err
+	}
+	return &spillRun{file, f}, nil
+}
+
+// settle turns the sorted last buffer and the runs before it into the map
+// output. The buffer stays in memory if there is room for it.
+func (s *spiller) settle(b kv.Partitioned, footprint int64) (kv.Partitioned, error) {
+	if s.task.Program.NewCombiner == nil && s.env.Resident.TryGrow(footprint) {
+		last := &resident{Partitioned: b, release: func() { s.env.Resident.Shrink(footprint) }}
+		return newMultiRun(s.takeRuns(), last), nil
+	}
+	if err := s.write(b); err != nil {
+		return nil, err
+	}
+	b.Release()
+	return newMultiRun(s.takeRuns(), nil), nil
+}
+
+func (s *spiller) takeRuns() []kv.Partitioned {
+	out := make([]kv.Partitioned, len(s.runs))
+	for i, r := range s.runs {
+		out[i] = r
+	}
+	s.runs = nil
+	return out
+}
+
+func (s *spiller) discard() {
+	for _, r := range s.runs {
+		r.Release()
+	}
+	s.runs = nil
+}

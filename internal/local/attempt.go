@@ -1,0 +1,169 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// attempt is a running try at a task. Its goroutine only reads it; the loop
+// owns the rest.
+type attempt struct {
+	id      job.AttemptID
+	node    string
+	job     *Handle
+	meter   engine.Meter
+	stop    context.CancelCauseFunc
+	granted chan error // gets nil when the attempt may commit
+
+	// Set when it has ended, for the loop.
+	out     kv.Partitioned // a map's output, until it is published
+	metrics *engine.Metrics
+	user    *engine.Counters
+}
+
+// running returns the attempts on a node, oldest first.
+func (c *Cluster) running(node string) []*attempt {
+	var out []*attempt
+	for _, a := range c.attempts {
+		if a.node == node {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b *attempt) int { return a.id.Compare(b.id) })
+	return out
+}
+
+// launch starts the goroutine of an attempt.
+func (c *Cluster) launch(e tracker.Effect) {
+	h := c.jobs[e.Job]
+	ctx, stop := context.WithCancelCause(c.ctx)
+	a := &attempt{
+		id: e.Attempt, node: e.Node, job: h, stop: stop,
+		granted: make(chan error, 1), user: &engine.Counters{},
+	}
+	c.attempts[a.id] = a
+	h.live++
+	go func() {
+		err := c.run(ctx, a)
+		c.post(func() { c.finished(a, err) })
+	}()
+}
+
+// run runs the attempt to its end. It is called outside the loop.
+func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
+	defer a.stop(nil)
+	spec := &a.job.spec
+	env := c.env
+	env.Commit = func(ctx context.Context, _ job.AttemptID) error { return c.mayCommit(ctx, a) }
+	task := &engine.Task{
+		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: a.user,
+	}
+	if a.id.Kind == job.Reduce {
+		in := &inputs{store: c.store, job: int32(a.id.Job), maps: a.job.maps, part: int(a.id.Index)}
+		defer in.close()
+		a.metrics, err = engine.RunReduce(ctx, &env, &engine.ReduceTask{
+			Program: spec.Program, Task: task, Inputs: in,
+			Staging: spec.Staging, Part: output.ReducePart(int(a.id.Index)), OutCode: spec.OutCode, Meter: &a.meter,
+		})
+		return err
+	}
+	t := &engine.MapTask{
+		Program: spec.Program, Task: task, Synthetic: spec.Synthetic > 0,
+		Staging: spec.Staging, Part: output.MapPart(int(a.id.Index)), OutCode: spec.OutCode, Meter: &a.meter,
+	}
+	if !t.Synthetic {
+		s := spec.Splits[a.id.Index]
+		t.Source, t.Split = s.Source, s.Split
+	}
+	a.out, a.metrics, err = engine.RunMap(ctx, &env, t)
+	return err
+}
+
+// mayCommit asks the tracker whether the attempt may commit and waits for the
+// answer.
+func (c *Cluster) mayCommit(ctx context.Context, a *attempt) error {
+	c.post(func() { c.step(&tracker.AskCommit{Attempt: a.id}) })
+	select {
+	case err := <-a.granted:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finished reports the end of an attempt to the tracker and finishes jobs that
+// waited for it.
+func (c *Cluster) finished(a *attempt, err error) {
+	delete(c.attempts, a.id)
+	a.job.live--
+	r := tracker.Report{Attempt: a.id, State: job.AttemptSucceeded, Progress: 1}
+	switch {
+	case err == nil:
+		r.OutputBytes = outputBytes(a.out, a.job.spec.Reduces)
+	case errors.Is(err, context.Canceled) || errors.As(err, new(*stopped)):
+		r.State, r.Error = job.AttemptKilled, err.Error()
+	default:
+		r.State, r.Error = job.AttemptFailed, err.Error()
+		a.job.failures++
+		a.job.lastError = fmt.Sprintf("%s: %v", a.id, err)
+		c.lostOutput(a, err)
+	}
+	c.ending = a
+	c.step(&tracker.Heartbeat{Node: a.node, Reports: []tracker.Report{r}})
+	c.ending = nil
+	if a.out != nil { // nobody wanted it
+		a.out.Release()
+	}
+	if err == nil {
+		a.job.count(a)
+	}
+	a.job.finish(c)
+}
+
+// stopped is the cause of a cancelled attempt: the tracker's reason for it.
+type stopped struct{ why string }
+
+// Error returns the reason.
+func (s *stopped) Error() string { return "killed: " + s.why }
+
+// publish hands a finished map's output to the reduces.
+func (c *Cluster) publish(e tracker.Effect) {
+	a := c.ending
+	if a == nil || a.id != e.Attempt || a.out == nil {
+		return
+	}
+	c.store.Publish(int32(e.Job), int(e.Attempt.Index), a.out)
+	a.out = nil
+}
+
+// lostOutput tells the tracker of a map output that a reduce found damaged, so
+// that the map is made again.
+func (c *Cluster) lostOutput(a *attempt, err error) {
+	var bad *runfile.Error
+	if a.id.Kind != job.Reduce || !errors.As(err, &bad) {
+		return
+	}
+	if m, perr := job.ParseAttempt(bad.Name); perr == nil && m.Job == a.id.Job {
+		c.apply(&tracker.FetchFailed{Reduce: a.id, Map: m.TaskID, SourceGone: true})
+	}
+}
+
+func outputBytes(out kv.Partitioned, parts int) (n int64) {
+	if out == nil {
+		return 0
+	}
+	for p := range parts {
+		_, b := out.Size(p)
+		n += b
+	}
+	return n
+}

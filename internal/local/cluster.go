@@ -1,0 +1,281 @@
+// Package local is the shell that runs jobs in this process: a tracker, some
+// workers, and tasks in goroutines. It turns what happens into the tracker's
+// events and the tracker's effects into goroutines started and cancelled; it
+// decides nothing itself.
+//
+// One goroutine, the loop, owns the tracker. Everything else sends it
+// functions to run (post); attempts report their end that way at once, as an
+// out-of-band heartbeat, so that a freed slot never waits for a timer.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/engine/mem"
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/shuffle"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// Config describes the cluster to start. Every field has a default.
+type Config struct {
+	Workers     int           // nodes; default the number of cores
+	MapSlots    int           // of a worker; default 1
+	ReduceSlots int           // of a worker; default 1
+	Memory      int64         // bytes for all tasks; default a quarter of RAM
+	Policy      sched.Policy  // default fifo
+	TempDir     string        // where scratch space is made; default the system's
+	Codec       runfile.Codec // of spills and map outputs on disk
+	Events      io.Writer     // takes a line for each event and effect, if set
+	Tick        time.Duration // how often running attempts report; default 100 ms
+}
+
+// MinMemory is the least memory that a task of either kind can work with.
+const MinMemory = 4 << 20
+
+// Cluster runs jobs until it is closed.
+type Cluster struct {
+	cfg     Config
+	env     engine.Env
+	store   *shuffle.Store
+	scratch storage.Scratch
+	cancel  context.CancelFunc
+	ctx     context.Context
+	inbox   chan func()
+	stopped chan struct{}
+	start   time.Time
+
+	// What follows belongs to the loop.
+	tracker  *tracker.Tracker
+	nodes    []string
+	jobs     map[job.ID]*Handle
+	attempts map[job.AttemptID]*attempt
+	ending   *attempt // the one whose end is being reported
+	log      *eventLog
+}
+
+// Start makes a cluster. Close must be called to end it.
+func Start(cfg Config) (*Cluster, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	if _, err := storage.SweepStale(cfg.TempDir); err != nil {
+		return nil, err
+	}
+	scratch, err := storage.NewDirScratch(cfg.TempDir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Cluster{
+		cfg: cfg, store: shuffle.NewStore(), scratch: scratch,
+		ctx: ctx, cancel: cancel,
+		inbox: make(chan func(), 64), stopped: make(chan struct{}), start: time.Now(),
+		tracker:  tracker.New(tracker.Config{NodeTimeout: -1}, cfg.Policy),
+		jobs:     map[job.ID]*Handle{},
+		attempts: map[job.AttemptID]*attempt{},
+		log:      newEventLog(cfg.Events),
+	}
+	c.env = memoryShares(cfg)
+	c.env.Scratch, c.env.Codec, c.env.Commit = scratch, cfg.Codec, c.askCommit
+	for i := range cfg.Workers {
+		name := fmt.Sprintf("worker%d", i+1)
+		c.nodes = append(c.nodes, name)
+		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: 1}})
+	}
+	go c.loop()
+	return c, nil
+}
+
+func (cfg *Config) fill() error {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&cfg.Workers, runtime.NumCPU())
+	def(&cfg.MapSlots, 1)
+	def(&cfg.ReduceSlots, 1)
+	if cfg.Workers < 0 || cfg.MapSlots < 0 || cfg.ReduceSlots < 0 {
+		return errors.New("workers and slots must be positive")
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = defaultMemory()
+	}
+	if least := int64(MinMemory * cfg.Workers * (cfg.MapSlots + cfg.ReduceSlots)); cfg.Memory < least {
+		return fmt.Errorf("memory of %d bytes is too little for %d workers of %d+%d slots: the least is %d",
+			cfg.Memory, cfg.Workers, cfg.MapSlots, cfg.ReduceSlots, least)
+	}
+	if cfg.Tick == 0 {
+		cfg.Tick = 100 * time.Millisecond
+	}
+	if cfg.Policy == nil {
+		p, err := policies.Parse("fifo")
+		if err != nil {
+			return err
+		}
+		cfg.Policy = p
+	}
+	return nil
+}
+
+// memoryShares divides the memory: most for map outputs that stay, a third for
+// the buffers of running maps, the rest for merging run files.
+func memoryShares(cfg Config) engine.Env {
+	m := cfg.Memory
+	maps := int64(cfg.Workers * cfg.MapSlots)
+	reduces := int64(cfg.Workers * cfg.ReduceSlots)
+	return engine.Env{
+		Mem:         mem.NewPool(m),
+		Resident:    mem.NewPool(m * 60 / 100),
+		MapBuffer:   m * 30 / 100 / maps,
+		MergeBuffer: m * 10 / 100 / reduces,
+	}
+}
+
+// loop runs what is posted, and ticks.
+func (c *Cluster) loop() {
+	defer close(c.stopped)
+	tick := time.NewTicker(c.cfg.Tick)
+	defer tick.Stop()
+	for {
+		select {
+		case f := <-c.inbox:
+			f()
+		case <-tick.C:
+			c.tick()
+		case <-c.ctx.Done():
+			if len(c.attempts) == 0 && len(c.jobs) == 0 {
+				return
+			}
+			c.killAll()
+			select {
+			case f := <-c.inbox:
+				f()
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+// post has the loop run f. It reports false if the loop has ended.
+func (c *Cluster) post(f func()) bool {
+	select {
+	case c.inbox <- f:
+		return true
+	case <-c.stopped:
+		return false
+	}
+}
+
+// Close kills what still runs, waits for it to end, and removes all temporary
+// files.
+func (c *Cluster) Close() error {
+	c.cancel()
+	<-c.stopped
+	c.store.Close()
+	return errors.Join(c.scratch.Close(), c.log.flush())
+}
+
+// killAll ends every job that is not ending already.
+func (c *Cluster) killAll() {
+	for id, h := range c.jobs {
+		if !h.killed {
+			h.killed = true
+			c.step(&tracker.KillJob{Job: id, Reason: "interrupted"})
+		}
+	}
+}
+
+func (c *Cluster) now() time.Duration { return time.Since(c.start) }
+
+// step tells the tracker of an event, carries out what it says, and then
+// offers every node's free slots, until nothing more starts.
+func (c *Cluster) step(ev tracker.Event) {
+	c.apply(ev)
+	for c.offer() {
+	}
+}
+
+// offer sends a heartbeat for each node with a free slot and reports whether
+// something was started.
+func (c *Cluster) offer() (launched bool) {
+	if c.tracker.Jobs().Pending(job.Map)+c.tracker.Jobs().Pending(job.Reduce) == 0 {
+		return false
+	}
+	for _, n := range c.nodes {
+		before := len(c.attempts)
+		c.apply(&tracker.Heartbeat{Node: n})
+		launched = launched || len(c.attempts) > before
+	}
+	return launched
+}
+
+func (c *Cluster) apply(ev tracker.Event) {
+	now := c.now()
+	effects := c.tracker.Step(now, ev)
+	c.log.write(now, ev, effects)
+	// The slice is the tracker's until the next step, and effects may lead to
+	// one, so it is copied; few events have any.
+	for _, e := range append([]tracker.Effect(nil), effects...) {
+		c.carryOut(e)
+	}
+}
+
+func (c *Cluster) carryOut(e tracker.Effect) {
+	switch e.Kind {
+	case tracker.Launch:
+		c.launch(e)
+	case tracker.Kill, tracker.CommitDenied:
+		if a := c.attempts[e.Attempt]; a != nil {
+			a.stop(&stopped{e.Text})
+		}
+	case tracker.CommitGranted:
+		if a := c.attempts[e.Attempt]; a != nil {
+			a.granted <- nil
+		}
+	case tracker.MapDone:
+		c.publish(e)
+	case tracker.MapLost:
+		c.store.Invalidate(int32(e.Job), int(e.Attempt.Index))
+	case tracker.JobDone:
+		c.jobs[e.Job].ended(e)
+	}
+}
+
+// tick reports the progress of all running attempts and lets time pass.
+func (c *Cluster) tick() {
+	for _, n := range c.nodes {
+		var reports []tracker.Report
+		for _, a := range c.running(n) {
+			reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction()})
+		}
+		if len(reports) > 0 {
+			c.apply(&tracker.Heartbeat{Node: n, Reports: reports})
+		}
+	}
+	c.step(&tracker.Tick{})
+	for _, h := range c.jobs {
+		h.report(c)
+	}
+}
+
+// MapSlots is the number of map slots of all workers.
+func (c *Cluster) MapSlots() int { return c.cfg.Workers * c.cfg.MapSlots }
+
+// ReduceSlots is the number of reduce slots of all workers.
+func (c *Cluster) ReduceSlots() int { return c.cfg.Workers * c.cfg.ReduceSlots }
+
+// MapBuffer is the memory in bytes that one map may sort in.
+func (c *Cluster) MapBuffer() int64 { return c.env.MapBuffer }

@@ -1,0 +1,45 @@
+package local
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// fallbackMemory is what is taken for the machine's memory where it can't be
+// told.
+const fallbackMemory = 4 << 30
+
+// defaultMemory is a quarter of what this process may use: of the machine's
+// memory or of the control group's limit, whichever is less.
+func defaultMemory() int64 {
+	total := int64(fallbackMemory)
+	if n, ok := memTotal(); ok {
+		total = n
+	}
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
+			total = min(total, n)
+		}
+	}
+	return total / 4
+}
+
+// memTotal reads the size of the machine's memory.
+func memTotal() (int64, bool) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	rest, ok := strings.CutPrefix(string(b), "MemTotal:")
+	if !ok {
+		return 0, false
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "kB")), 10, 64)
+	return n << 10, err == nil
+}

@@ -1,0 +1,112 @@
+package mapreduce
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Codec turns values of a type into bytes and back. The order of the codes of
+// keys is the order in which reducers see them.
+type Codec[T any] interface {
+	// Append appends the code of v to b.
+	Append(b []byte, v T) []byte
+	// Decode reads a code. What it returns may share b's memory, and is then
+	// valid only as long.
+	Decode(b []byte) (T, error)
+}
+
+// The codecs of basic types. Their order is that of the values: of numbers by
+// size (-0 before 0, NaN at the ends), of strings by bytes. BytesCode does not
+// copy when it decodes.
+var (
+	Int64Code   Codec[int64]   = int64Codec{}
+	Float64Code Codec[float64] = float64Codec{}
+	StringCode  Codec[string]  = stringCodec{}
+	BytesCode   Codec[[]byte]  = bytesCodec{}
+)
+
+type int64Codec struct{}
+
+func (int64Codec) Append(b []byte, v int64) []byte { return AppendInt64(b, v) }
+
+func (int64Codec) Decode(b []byte) (int64, error) {
+	if len(b) != 8 {
+		return 0, fmt.Errorf("an integer of %d bytes", len(b))
+	}
+	return Int64(b), nil
+}
+
+type float64Codec struct{}
+
+// Append flips the sign bit of positive numbers and all bits of negative ones,
+// which makes IEEE 754 order the order of unsigned integers.
+func (float64Codec) Append(b []byte, v float64) []byte {
+	n := math.Float64bits(v)
+	if n>>63 == 1 {
+		n = ^n
+	} else {
+		n |= 1 << 63
+	}
+	return binary.BigEndian.AppendUint64(b, n)
+}
+
+func (float64Codec) Decode(b []byte) (float64, error) {
+	if len(b) != 8 {
+		return 0, fmt.Errorf("a number of %d bytes", len(b))
+	}
+	n := binary.BigEndian.Uint64(b)
+	if n>>63 == 1 {
+		n &^= 1 << 63
+	} else {
+		n = ^n
+	}
+	return math.Float64frombits(n), nil
+}
+
+type stringCodec struct{}
+
+func (stringCodec) Append(b []byte, v string) []byte { return append(b, v...) }
+
+func (stringCodec) Decode(b []byte) (string, error) { return string(b), nil }
+
+type bytesCodec struct{}
+
+func (bytesCodec) Append(b, v []byte) []byte { return append(b, v...) }
+
+func (bytesCodec) Decode(b []byte) ([]byte, error) { return b, nil }
+
+// Pair is a key or value of two parts.
+type Pair[A, B any] struct {
+	First  A
+	Second B
+}
+
+// PairCode makes the codec of pairs of the codecs of their parts. Pairs are
+// ordered by First, then by Second; [ByFirst] and [SameFirst] go with it.
+func PairCode[A, B any](first Codec[A], second Codec[B]) Codec[Pair[A, B]] {
+	return pairCodec[A, B]{first, second}
+}
+
+type pairCodec[A, B any] struct {
+	first  Codec[A]
+	second Codec[B]
+}
+
+func (c pairCodec[A, B]) Append(b []byte, v Pair[A, B]) []byte {
+	var room [64]byte
+	b = AppendPair(b, c.first.Append(room[:0], v.First), nil)
+	return c.second.Append(b, v.Second)
+}
+
+func (c pairCodec[A, B]) Decode(b []byte) (v Pair[A, B], err error) {
+	first, second, ok := CutPair(b)
+	if !ok {
+		return v, fmt.Errorf("%q is no pair", b)
+	}
+	if v.First, err = c.first.Decode(first); err != nil {
+		return v, err
+	}
+	v.Second, err = c.second.Decode(second)
+	return v, err
+}

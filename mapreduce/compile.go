@@ -1,0 +1,176 @@
+package mapreduce
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/output"
+)
+
+// Program checks the job and turns it into what the engine runs, for the parts
+// of slotwise that run jobs; authors have no use for it. The default
+// source comes first, then those of Sources.
+func (j *Job) Program() (*engine.Program, error) {
+	if err := j.validate(); err != nil {
+		return nil, fmt.Errorf("job %q: %w", j.Name, err)
+	}
+	p := &engine.Program{
+		Aggregate: j.Aggregate,
+		Partition: j.Partitioner,
+		SameGroup: j.SameGroup,
+		Output:    j.Output.output(),
+	}
+	if j.Mapper != nil {
+		p.Sources = append(p.Sources, engine.Source{Format: j.Input.input(), NewMapper: bindMapper(j.Mapper)})
+	}
+	for _, s := range j.Sources {
+		p.Sources = append(p.Sources, engine.Source{Format: s.Input.input(), NewMapper: bindMapper(s.Mapper)})
+	}
+	if j.Reducer != nil {
+		p.NewReducer = bindReducer(j.Reducer)
+	}
+	if j.Combiner != nil {
+		p.NewCombiner = bindReducer(j.Combiner)
+	}
+	return p, nil
+}
+
+func (j *Job) validate() error {
+	switch {
+	case j.Mapper == nil && len(j.Sources) == 0:
+		return errors.New("it has no Mapper")
+	case j.Reducer == nil && (j.Combiner != nil || j.Aggregate != NoFold || j.SameGroup != nil || j.TotalOrder):
+		return errors.New("Combiner, Aggregate, SameGroup and TotalOrder need a Reducer")
+	case j.Combiner != nil && j.Aggregate != NoFold:
+		return errors.New("Combiner and Aggregate exclude each other")
+	case j.Aggregate > Max:
+		return fmt.Errorf("unknown fold %d", j.Aggregate)
+	case j.TotalOrder && j.Partitioner != nil:
+		return errors.New("TotalOrder and Partitioner exclude each other")
+	case j.SameGroup != nil && j.Partitioner == nil:
+		return errors.New("SameGroup needs a Partitioner that keeps a group together")
+	case j.Synthetic > 0 && len(j.Sources) > 0:
+		return errors.New("Synthetic and Sources exclude each other")
+	case j.Reduces < 0:
+		return fmt.Errorf("%d reduces", j.Reduces)
+	}
+	for _, s := range j.Sources {
+		if s.Mapper == nil {
+			return errors.New("a source has no Mapper")
+		}
+	}
+	for _, f := range append([]Format{j.Input, j.Output}, sourceFormats(j.Sources)...) {
+		if f.Kind == FixedKind && f.Len <= 0 {
+			return fmt.Errorf("fixed records of %d bytes", f.Len)
+		}
+	}
+	if j.Output.Kind == WholeKind {
+		return errors.New("whole files are an input format only")
+	}
+	return nil
+}
+
+func sourceFormats(ss []Source) []Format {
+	out := make([]Format, len(ss))
+	for i, s := range ss {
+		out[i] = s.Input
+	}
+	return out
+}
+
+func (f Format) input() input.Format {
+	switch f.Kind {
+	case KeyValueKind:
+		return input.Format{Kind: input.KeyValue}
+	case FixedKind:
+		return input.Format{Kind: input.Fixed, RecordLen: f.Len}
+	case WholeKind:
+		return input.Format{Kind: input.Whole}
+	case RunsKind:
+		return input.Format{Kind: input.Runs}
+	}
+	return input.Format{Kind: input.Text}
+}
+
+func (f Format) output() output.Format {
+	switch f.Kind {
+	case FixedKind:
+		return output.Fixed
+	case RunsKind:
+		return output.Runs
+	}
+	return output.Text
+}
+
+// boundMapper gives a Mapper its emitter.
+type boundMapper struct {
+	m   Mapper
+	out *Emitter
+}
+
+// boundBlockMapper is a boundMapper that takes blocks.
+type boundBlockMapper struct {
+	boundMapper
+	b BlockMapper
+}
+
+func bindMapper(newMapper func() Mapper) func(*engine.Task, engine.Sink) (engine.Mapper, error) {
+	return func(t *engine.Task, s engine.Sink) (engine.Mapper, error) {
+		m := newMapper()
+		out := &Emitter{sink: s, task: &Task{t}}
+		if err := start(m, out); err != nil {
+			return nil, err
+		}
+		bound := boundMapper{m, out}
+		if b, ok := m.(BlockMapper); ok {
+			return &boundBlockMapper{bound, b}, nil
+		}
+		return &bound, nil
+	}
+}
+
+func (b *boundMapper) Map(key, value []byte) error { return b.m.Map(key, value, b.out) }
+
+func (b *boundMapper) Close() error { return finish(b.m, b.out) }
+
+func (b *boundBlockMapper) MapBlock(block []byte) error { return b.b.MapBlock(block, b.out) }
+
+// boundReducer gives a Reducer its emitter.
+type boundReducer struct {
+	r   Reducer
+	out *Emitter
+}
+
+func bindReducer(newReducer func() Reducer) func(*engine.Task, engine.Sink) (engine.Reducer, error) {
+	return func(t *engine.Task, s engine.Sink) (engine.Reducer, error) {
+		r := newReducer()
+		out := &Emitter{sink: s, task: &Task{t}}
+		if err := start(r, out); err != nil {
+			return nil, err
+		}
+		return &boundReducer{r, out}, nil
+	}
+}
+
+func (b *boundReducer) Reduce(key []byte, values iter.Seq[[]byte]) error {
+	return b.r.Reduce(key, values, b.out)
+}
+
+func (b *boundReducer) Close() error { return finish(b.r, b.out) }
+
+func start(x any, out *Emitter) error {
+	if s, ok := x.(Starter); ok {
+		return s.Start(out.task)
+	}
+	return nil
+}
+
+func finish(x any, out *Emitter) error {
+	if f, ok := x.(Finisher); ok {
+		return f.Finish(out)
+	}
+	return nil
+}

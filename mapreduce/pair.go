@@ -1,0 +1,73 @@
+package mapreduce
+
+import (
+	"bytes"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Keys of two parts serve two ends: joins and secondary sorts, where records
+// go to a reduce by the first part and arrive there ordered by the second; and
+// counting pairs. In the code of a pair each 0 byte of the first part is
+// written as 0 FF and the part ends with 0 0, which makes the order of codes
+// that of the first parts and, among equal ones, of the second.
+
+// AppendPair appends the code of a key of two parts.
+func AppendPair(b, first, second []byte) []byte {
+	for {
+		zero := bytes.IndexByte(first, 0)
+		if zero < 0 {
+			break
+		}
+		b = append(b, first[:zero]...)
+		b = append(b, 0, 0xff)
+		first = first[zero+1:]
+	}
+	b = append(b, first...)
+	b = append(b, 0, 0)
+	return append(b, second...)
+}
+
+// CutPair returns the parts of a key made by [AppendPair]; ok is false if b is
+// none. They share b's memory, but for a first part that has 0 bytes.
+func CutPair(b []byte) (first, second []byte, ok bool) {
+	n := firstLen(b)
+	if n < 0 {
+		return nil, nil, false
+	}
+	first, second = b[:n:n], b[n+2:]
+	if bytes.IndexByte(first, 0) >= 0 {
+		first = bytes.ReplaceAll(first, []byte{0, 0xff}, []byte{0})
+	}
+	return first, second, true
+}
+
+// firstLen returns the length of the code of the first part, without its end;
+// -1 if there is no end.
+func firstLen(b []byte) int {
+	for i := 0; ; i += 2 {
+		zero := bytes.IndexByte(b[i:], 0)
+		if zero < 0 || i+zero+1 == len(b) {
+			return -1
+		}
+		if i += zero; b[i+1] == 0 {
+			return i
+		}
+	}
+}
+
+// ByFirst is a Partitioner: pairs with equal first parts go to one reduce.
+// Keys that are no pairs go by the whole key.
+func ByFirst(key []byte, n int) int {
+	if end := firstLen(key); end >= 0 {
+		key = key[:end]
+	}
+	return int(xxhash.Sum64(key) % uint64(n))
+}
+
+// SameFirst reports whether two pairs have equal first parts, for
+// [Job.SameGroup].
+func SameFirst(a, b []byte) bool {
+	n := firstLen(a)
+	return n >= 0 && len(b) >= n+2 && bytes.Equal(a[:n+2], b[:n+2])
+}

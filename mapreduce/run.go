@@ -1,0 +1,245 @@
+package mapreduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// Run runs a job in this process and returns when it has ended. The error
+// names what failed; cancelling ctx kills the job and removes what it wrote.
+// The result is not nil once the job has been submitted, also if it failed.
+func Run(ctx context.Context, j *Job, o Options) (*Result, error) {
+	c, err := o.Cluster.start(o.Compress)
+	if err != nil {
+		return nil, err
+	}
+	r, err := runOn(ctx, c, j, o)
+	return r, errors.Join(err, c.Close())
+}
+
+// start makes the in-process cluster.
+func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
+	cfg := local.Config{
+		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory,
+		TempDir: o.TempDir, Events: o.Events,
+	}
+	if cfg.TempDir == "" {
+		cfg.TempDir = os.TempDir()
+	}
+	var err error
+	if cfg.Codec, err = runfile.ParseCodec(codec); err != nil {
+		return nil, err
+	}
+	if o.Policy != "" {
+		if cfg.Policy, err = policies.Parse(o.Policy); err != nil {
+			return nil, err
+		}
+	}
+	return local.Start(cfg)
+}
+
+// runOn runs one job on a cluster that is up.
+func runOn(ctx context.Context, c *local.Cluster, j *Job, o Options) (*Result, error) {
+	spec, err := prepare(ctx, c, j, o)
+	if err != nil {
+		return nil, err
+	}
+	h, err := c.Submit(spec)
+	if err != nil {
+		return nil, err
+	}
+	err = h.Wait(ctx, c)
+	return newResult(h.Summary(), o.Output), err
+}
+
+// prepare plans the input, opens the output and compiles the job.
+func prepare(ctx context.Context, c *local.Cluster, j *Job, o Options) (spec local.JobSpec, err error) {
+	p, err := j.Program()
+	if err != nil {
+		return spec, err
+	}
+	spec = local.JobSpec{
+		Name: j.Name, User: o.User, Pool: o.Pool, Program: p, Synthetic: j.Synthetic,
+		Progress: o.Progress, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts,
+	}
+	if spec.User == "" {
+		spec.User = loginName()
+	}
+	if o.Priority != "" {
+		p, ok := job.ParsePriority(strings.ToUpper(strings.ReplaceAll(o.Priority, "-", "_")))
+		if !ok {
+			return spec, fmt.Errorf("unknown priority %q (very-low, low, normal, high or very-high)", o.Priority)
+		}
+		spec.Priority = p
+	}
+	if spec.OutCode, err = output.ParseCodec(o.OutputCompress); err != nil {
+		return spec, err
+	}
+	if o.Output == "" {
+		return spec, errors.New("no output directory is given")
+	}
+	var bytes int64
+	if j.Synthetic == 0 {
+		if spec.Splits, bytes, err = planInputs(ctx, c, j, o); err != nil {
+			return spec, err
+		}
+	}
+	spec.Reduces = reduces(j, o, c, bytes)
+	if j.TotalOrder && spec.Reduces > 1 {
+		if err := cutRanges(ctx, p, &spec); err != nil {
+			return spec, err
+		}
+	}
+	fs, path, err := storage.Resolve(o.Output)
+	if err != nil {
+		return spec, err
+	}
+	spec.Staging, err = fs.Stage(ctx, path, o.Overwrite)
+	if errors.Is(err, os.ErrExist) {
+		err = fmt.Errorf("output directory %s exists and is not empty: name another or ask to overwrite it", o.Output)
+	}
+	return spec, err
+}
+
+// Splits are chosen so that each core gets a few of them and none outgrows the
+// memory that a map may sort in.
+const (
+	minSplit     = 1 << 20
+	maxSplit     = 128 << 20
+	splitsPerMap = 4
+)
+
+// planInputs cuts all inputs of the job into splits.
+func planInputs(ctx context.Context, c *local.Cluster, j *Job, o Options) ([]engine.SourceSplit, int64, error) {
+	type in struct {
+		paths  []string
+		format Format
+	}
+	var ins []in
+	if j.Mapper != nil {
+		if len(o.Inputs) == 0 {
+			return nil, 0, errors.New("no input is given")
+		}
+		ins = append(ins, in{o.Inputs, j.Input})
+	}
+	for _, s := range j.Sources {
+		ins = append(ins, in{s.Inputs, s.Input})
+	}
+	plans := make([]*input.Listing, len(ins))
+	var total int64
+	for i, x := range ins {
+		l, err := input.List(ctx, input.Options{Inputs: x.paths, Include: o.Include, Exclude: o.Exclude, Format: x.format.input()})
+		if err != nil {
+			return nil, 0, err
+		}
+		plans[i] = l
+		total += l.Bytes
+	}
+	size := o.SplitSize
+	if size <= 0 {
+		size = min(maxSplit, max(minSplit, total/int64(splitsPerMap*c.MapSlots())))
+		if j.Reducer != nil && j.Aggregate == NoFold {
+			size = min(size, max(minSplit, c.MapBuffer()*6/10))
+		}
+	}
+	var out []engine.SourceSplit
+	for i, l := range plans {
+		splits, err := l.Split(ctx, size)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, s := range splits {
+			out = append(out, engine.SourceSplit{Source: i, Split: s})
+		}
+	}
+	return out, total, nil
+}
+
+// rangeBytes is how much input one reduce of a totally ordered job gets, about.
+const rangeBytes = 64 << 20
+
+// reduces is the number of reduce tasks: what the user says, else what the job
+// says, else as many as there are slots.
+func reduces(j *Job, o Options, c *local.Cluster, bytes int64) int {
+	switch {
+	case j.Reducer == nil:
+		return 0
+	case o.Reduces > 0:
+		return o.Reduces
+	case j.Reduces > 0:
+		return j.Reduces
+	case j.TotalOrder:
+		return max(c.ReduceSlots(), min(512, int(bytes/rangeBytes)))
+	}
+	return c.ReduceSlots()
+}
+
+// cutRanges samples the input for a total order.
+func cutRanges(ctx context.Context, p *engine.Program, spec *local.JobSpec) error {
+	if len(spec.Splits) == 0 {
+		return nil
+	}
+	t := &engine.Task{Ctx: ctx, JobName: spec.Name, Maps: len(spec.Splits), Reduces: spec.Reduces, Counters: &engine.Counters{}}
+	cuts, err := engine.SampleCuts(ctx, p, t, spec.Splits, spec.Reduces)
+	if err != nil {
+		return err
+	}
+	p.Partition = engine.RangePartition(cuts)
+	return nil
+}
+
+func loginName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "unknown"
+}
+
+// Result is what a finished job leaves to say.
+type Result struct {
+	Job      string           `json:"job"`
+	ID       string           `json:"id"`
+	State    string           `json:"state"` // succeeded, failed or killed
+	Output   string           `json:"output,omitempty"`
+	Elapsed  time.Duration    `json:"elapsed_ns"`
+	Maps     int              `json:"maps"`
+	Reduces  int              `json:"reduces"`
+	Failures int              `json:"failed_attempts"`
+	Counters map[string]int64 `json:"counters"` // the engine's, as group.name
+	User     map[string]int64 `json:"user_counters,omitempty"`
+}
+
+func newResult(s local.Summary, out string) *Result {
+	r := &Result{
+		Job: s.Name, ID: s.ID, State: s.State.String(), Output: out, Elapsed: s.Elapsed,
+		Maps: s.Maps, Reduces: s.Reduces, Failures: s.Failures, Counters: map[string]int64{}, User: s.User,
+	}
+	for _, k := range []job.Kind{job.Map, job.Reduce} {
+		m := s.Metrics[k]
+		for name, n := range map[string]int64{
+			"input_records": m.InputRecords, "input_bytes": m.InputBytes, "input_groups": m.InputGroups,
+			"output_records": m.OutputRecords, "output_bytes": m.OutputBytes,
+			"spills": m.Spills, "spilled_records": m.SpilledRecords, "spilled_bytes": m.SpilledBytes,
+			"file_bytes": m.FileBytes, "cpu_ms": m.CPU.Milliseconds(),
+		} {
+			if n != 0 {
+				r.Counters[k.String()+"."+name] = n
+			}
+		}
+	}
+	return r
+}

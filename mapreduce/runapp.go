@@ -1,0 +1,102 @@
+package mapreduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/slotwise/slotwise/internal/local"
+)
+
+// Check fills in the defaults of an app's parameters and refuses unknown,
+// missing and repeated ones.
+func (a *App) Check(given Params) (Params, error) {
+	p := Params{}
+	known := map[string]bool{}
+	for _, d := range a.Params {
+		known[d.Name] = true
+		v, ok := given[d.Name]
+		switch {
+		case ok:
+			p[d.Name] = v
+		case d.Required:
+			return nil, fmt.Errorf("%s needs the parameter %s: %s", a.Name, d.Name, d.Help)
+		default:
+			p[d.Name] = d.Default
+		}
+	}
+	for name := range given {
+		if !known[name] {
+			return nil, fmt.Errorf("%s has no parameter %s", a.Name, name)
+		}
+	}
+	return p, nil
+}
+
+// RunApp runs an app, a chain too, and returns the result of each of its jobs
+// in the order in which they ended.
+func RunApp(ctx context.Context, a *App, given Params, o Options) (results []*Result, err error) {
+	p, err := a.Check(given)
+	if err != nil {
+		return nil, err
+	}
+	if a.Chain == nil {
+		j, err := a.Job(p)
+		if err != nil {
+			return nil, err
+		}
+		r, err := Run(ctx, j, o)
+		if r != nil {
+			results = append(results, r)
+		}
+		return results, err
+	}
+	c, err := o.Cluster.start(o.Compress)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	return runChain(ctx, c, a, p, o)
+}
+
+// runChain runs the steps of a chain on one cluster.
+func runChain(ctx context.Context, c *local.Cluster, a *App, p Params, o Options) ([]*Result, error) {
+	temp, err := os.MkdirTemp(o.Cluster.TempDir, "slotwise-chain-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(temp)
+	var mu sync.Mutex
+	var results []*Result
+	chain := &Chain{Params: p, Inputs: o.Inputs, temp: temp, out: o.Output}
+	chain.run = func(ctx context.Context, step string, p Params, in []string, out string) error {
+		build := a.Steps[step]
+		if build == nil {
+			return fmt.Errorf("%s has no step %q", a.Name, step)
+		}
+		j, err := build(p)
+		if err != nil {
+			return err
+		}
+		so := o
+		so.Inputs, so.Output = in, out
+		if out != o.Output {
+			so.OutputCompress = ""
+		}
+		if filepath.Dir(out) == temp {
+			so.Include, so.Exclude = nil, nil
+		}
+		r, err := runOn(ctx, c, j, so)
+		if r != nil {
+			mu.Lock()
+			results = append(results, r)
+			mu.Unlock()
+		}
+		return err
+	}
+	err = a.Chain(ctx, chain)
+	return results, err
+}

@@ -1,0 +1,180 @@
+package mapreduce
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/stream"
+)
+
+// StreamingOptions describe a job whose map and reduce functions are commands,
+// in any language.
+//
+// A mapper gets the lines of its split on standard input; a reducer gets lines
+// of key TAB value, sorted by key. Each line that they print is a record: the
+// key is what stands before its first TAB, and a line without one is all key.
+// A line reaches the reducer exactly as the mapper printed it. On standard
+// error a line reporter:counter:GROUP,NAME,N adds to a counter; all else is
+// passed on. An exit status other than 0 fails the attempt.
+type StreamingOptions struct {
+	Name     string // of the job; made from the commands if empty
+	Mapper   string // given to sh -c; lines pass unchanged if empty
+	Reducer  string // without it there is no reduce
+	Combiner string // as the reducer; must print what the mapper could have printed, in the same order
+	Stderr   io.Writer
+}
+
+// Streaming makes a job of commands.
+func Streaming(o StreamingOptions) (*Job, error) {
+	if strings.TrimSpace(o.Mapper) == "" && strings.TrimSpace(o.Reducer) == "" {
+		return nil, errors.New("streaming needs a mapper or a reducer command")
+	}
+	if o.Combiner != "" && o.Reducer == "" {
+		return nil, errors.New("a combiner command needs a reducer command")
+	}
+	emit := emitRecord
+	if o.Reducer == "" {
+		emit = emitLine
+	}
+	j := &Job{Name: o.Name, Mapper: func() Mapper { return newStreamMapper(o.Mapper, o.Stderr, emit) }}
+	if j.Name == "" {
+		j.Name = "streaming"
+	}
+	if o.Reducer != "" {
+		j.Reducer = func() Reducer { return newStreamReducer("reducer", o.Reducer, o.Stderr, emitLine) }
+	}
+	if o.Combiner != "" {
+		j.Combiner = func() Reducer { return newStreamReducer("combiner", o.Combiner, o.Stderr, emitRecord) }
+	}
+	return j, nil
+}
+
+// command is a child process at the place of a mapper or reducer.
+type command struct {
+	role, cmd string
+	stderr    io.Writer
+	child     *stream.Child
+	emit      func(out *Emitter, line []byte)
+	line      func([]byte) error
+	out       *Emitter
+	buf       []byte
+}
+
+// commandBuffer is how many bytes of input are gathered for one write.
+const commandBuffer = 256 << 10
+
+// Start starts the child.
+func (c *command) Start(t *Task) (err error) {
+	c.line = func(b []byte) error { c.emit(c.out, b); return nil }
+	c.child, err = stream.Start(t.t.Ctx, stream.Config{
+		Command: c.cmd, Role: c.role, Stderr: c.stderr, Count: t.t.Counters.Add,
+		Env: []string{
+			"SLOTWISE_JOB=" + t.JobName(),
+			"SLOTWISE_ATTEMPT=" + t.t.Attempt.String(),
+			fmt.Sprintf("SLOTWISE_TASK=%d", t.Index()),
+			fmt.Sprintf("SLOTWISE_MAPS=%d", t.Maps()),
+			fmt.Sprintf("SLOTWISE_REDUCES=%d", t.Reduces()),
+		},
+	})
+	return err
+}
+
+// feed sends b to the child at once, after what was gathered.
+func (c *command) feed(b []byte, out *Emitter) error {
+	c.out = out
+	if len(c.buf) > 0 {
+		err := c.child.Feed(c.buf, c.line)
+		if c.buf = c.buf[:0]; err != nil {
+			return err
+		}
+	}
+	return c.child.Feed(b, c.line)
+}
+
+// Finish sends the rest and takes all that the child still prints.
+func (c *command) Finish(out *Emitter) error {
+	if c.child == nil {
+		return nil
+	}
+	defer c.child.Close()
+	if err := c.feed(nil, out); err != nil {
+		return err
+	}
+	return c.child.Finish(c.line)
+}
+
+// emitRecord emits a line with its TAB as the beginning of the value, so that
+// it can be put together again exactly.
+func emitRecord(out *Emitter, line []byte) {
+	if i := bytes.IndexByte(line, '\t'); i >= 0 {
+		out.Emit(line[:i], line[i:])
+		return
+	}
+	out.Emit(line, nil)
+}
+
+// emitLine emits a line for the output.
+func emitLine(out *Emitter, line []byte) { out.Emit(line, nil) }
+
+// streamMapper is a mapper command.
+type streamMapper struct{ command }
+
+func newStreamMapper(cmd string, stderr io.Writer, emit func(*Emitter, []byte)) Mapper {
+	if strings.TrimSpace(cmd) == "" {
+		return lineMapper{}
+	}
+	return &streamMapper{command{role: "mapper", cmd: cmd, stderr: stderr, emit: emit}}
+}
+
+// MapBlock feeds whole blocks.
+func (m *streamMapper) MapBlock(block []byte, out *Emitter) error {
+	if n := len(block); n > 0 && block[n-1] != '\n' {
+		if err := m.feed(block, out); err != nil {
+			return err
+		}
+		block = []byte{'\n'}
+	}
+	return m.feed(block, out)
+}
+
+// Map feeds one line.
+func (m *streamMapper) Map(_, value []byte, out *Emitter) error {
+	m.buf = append(append(m.buf, value...), '\n')
+	if len(m.buf) < commandBuffer {
+		return nil
+	}
+	return m.feed(nil, out)
+}
+
+// lineMapper stands for a missing mapper command.
+type lineMapper struct{}
+
+// Map emits the line as a mapper's cat would print it.
+func (lineMapper) Map(_, line []byte, out *Emitter) error {
+	emitRecord(out, line)
+	return nil
+}
+
+// streamReducer is a reducer or combiner command.
+type streamReducer struct{ command }
+
+func newStreamReducer(role, cmd string, stderr io.Writer, emit func(*Emitter, []byte)) Reducer {
+	return &streamReducer{command{role: role, cmd: cmd, stderr: stderr, emit: emit}}
+}
+
+// Reduce feeds the lines of a group.
+func (r *streamReducer) Reduce(key []byte, values iter.Seq[[]byte], out *Emitter) error {
+	for v := range values {
+		r.buf = append(append(append(r.buf, key...), v...), '\n')
+		if len(r.buf) >= commandBuffer {
+			if err := r.feed(nil, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -41,9 +41,13 @@ func unknown(what, name string, known []string) error {
 // flagError turns what the flag parser says into one line that names the flag
 // and, if it does not exist, the one that may be meant.
 func flagError(c *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return misuse("--%s %w", invalid.GetFlag().Name, invalidValue(invalid))
+	}
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) {
-		return misuse("%v", err)
+		return misuse("%w", err)
 	}
 	name := missing.GetSpecifiedName()
 	if missing.GetSpecifiedShortnames() != "" {
@@ -56,6 +60,16 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	})
 	return unknown("flag", "--"+name, known)
+}
+
+// invalidValue says what is wrong with a flag's value, without the names of
+// the functions that found it out.
+func invalidValue(e *pflag.InvalidValueError) error {
+	kinds := map[string]string{"int": "a whole number", "uint64": "a whole number", "bool": "true or false", "duration": "a time (90s, 10m)"}
+	if want, ok := kinds[e.GetFlag().Value.Type()]; ok {
+		return fmt.Errorf("%q: must be %s", e.GetValue(), want)
+	}
+	return e.Unwrap()
 }
 
 // report prints what went wrong, if anything, and returns the exit status.

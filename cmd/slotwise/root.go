@@ -31,6 +31,9 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().SortFlags = false
 	root.AddCommand(
+		newRun(),
+		newApps(),
+		newPolicies(),
 		newGenerate(),
 		newVersion(),
 		newMan(),

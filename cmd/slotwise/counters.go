@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// counterOrder lists the engine's counters as a record goes through a task.
+// Counters that are not in it come after, by name.
+var counterOrder = []string{
+	"input_records", "input_groups", "input_bytes", "output_records", "output_bytes",
+	"spills", "spilled_records", "spilled_bytes", "file_bytes", "cpu_ms",
+}
+
+// userGroup is the heading of counters that the job's own code counts.
+const userGroup = "job's own"
+
+// counterLine is a counter as it is printed.
+type counterLine struct{ group, name, value string }
+
+// printCounters prints a job's counters in groups: names in one column, numbers
+// with commas and units in another.
+func printCounters(w io.Writer, r *mapreduce.Result) {
+	lines := counterLines(r)
+	names, values := 0, 0
+	for _, l := range lines {
+		names = max(names, utf8.RuneCountInString(l.name))
+		values = max(values, utf8.RuneCountInString(l.value))
+	}
+	group := ""
+	for _, l := range lines {
+		if l.group != group {
+			group = l.group
+			fmt.Fprintf(w, "  %s\n", group)
+		}
+		fmt.Fprintf(w, "    %-*s  %*s\n", names, l.name, values, l.value)
+	}
+}
+
+// counterLines returns the engine's counters by group, map before reduce, then
+// the user's.
+func counterLines(r *mapreduce.Result) []counterLine {
+	keys := make([]string, 0, len(r.Counters))
+	for key := range r.Counters {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		groupA, nameA, _ := strings.Cut(a, ".")
+		groupB, nameB, _ := strings.Cut(b, ".")
+		return cmp.Or(cmp.Compare(groupA, groupB), cmp.Compare(counterRank(nameA), counterRank(nameB)), cmp.Compare(nameA, nameB))
+	})
+	var lines []counterLine
+	for _, key := range keys {
+		group, name, _ := strings.Cut(key, ".")
+		lines = append(lines, engineLine(group, name, r.Counters[key]))
+	}
+	var own []counterLine
+	for name, n := range r.User {
+		own = append(own, counterLine{userGroup, name, humanCount(n)})
+	}
+	slices.SortFunc(own, func(a, b counterLine) int { return cmp.Compare(a.name, b.name) })
+	return append(lines, own...)
+}
+
+// counterRank is a counter's place in counterOrder.
+func counterRank(name string) int {
+	if i := slices.Index(counterOrder, name); i >= 0 {
+		return i
+	}
+	return len(counterOrder)
+}
+
+// engineLine gives a counter of the engine the unit that its name ends with.
+func engineLine(group, name string, n int64) counterLine {
+	l := counterLine{group: group, value: humanCount(n)}
+	what, unit := name, ""
+	if i := strings.LastIndexByte(name, '_'); i >= 0 {
+		what, unit = name[:i], name[i+1:]
+	}
+	switch unit {
+	case "bytes":
+		l.value = humanBytes(n)
+	case "ms":
+		name, l.value = what+"_time", humanDuration(time.Duration(n)*time.Millisecond)
+	}
+	l.name = strings.ReplaceAll(name, "_", " ")
+	return l
+}

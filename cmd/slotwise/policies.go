@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+)
+
+func newPolicies() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "policies [NAME]",
+		Short: "List the scheduling policies, or describe one",
+		Long: `Lists the scheduling policies, a line each. With NAME, or a composition such as
+slots=static,order=fifo, it prints the four parts that the policy is made of,
+and their parameters with defaults.`,
+		Example: `  slotwise policies
+  slotwise policies fifo
+  slotwise policies slots=static,order=fifo,place=greedy,speculate=none
+  slotwise policies -o json`,
+		Args:              atMostOne("policy"),
+		ValidArgsFunction: completePolicies,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("format", format, listFormats); err != nil {
+				return err
+			}
+			return showPolicies(c.OutOrStdout(), format, args)
+		},
+	}
+	addFormat(c, &format)
+	return c
+}
+
+// showPolicies prints all policies or the one named.
+func showPolicies(w io.Writer, format string, args []string) error {
+	names := args
+	if len(args) == 0 {
+		var err error
+		if names, err = policies.Names(); err != nil {
+			return err
+		}
+	}
+	infos := make([]sched.Info, len(names))
+	for i, name := range names {
+		var err error
+		if infos[i], err = policies.Describe(name); err != nil {
+			return misuseError{err}
+		}
+	}
+	switch {
+	case format == "json":
+		return policiesJSON(w, infos)
+	case len(args) > 0:
+		return describePolicy(w, infos[0])
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, i := range infos {
+		fmt.Fprintf(t, "%s\t%s\n", i.Name, i.Summary)
+	}
+	return t.Flush()
+}
+
+// describePolicy prints a policy's parts, then their parameters.
+func describePolicy(w io.Writer, i sched.Info) error {
+	fmt.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
+	if i.Paper != "" {
+		fmt.Fprintf(w, "paper: %s\n", i.Paper)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "\nparts\n")
+	params := 0
+	for _, p := range i.Parts {
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", p.Part, p.Name, p.Summary)
+		params += len(p.Params)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if params > 0 {
+		fmt.Fprint(t, "\nparameters (--policy-set name=value)\n")
+	}
+	for _, p := range i.Parts {
+		for _, q := range p.Params {
+			fmt.Fprintf(t, "  %s\t%s\t%s: %s\n", q.Name, q.Default, p.Part, q.Help)
+		}
+	}
+	fmt.Fprintf(t, "\nexample\n  slotwise run wordcount --policy %s --input INPUT --output OUTPUT\n", i.Name)
+	return t.Flush()
+}
+
+// policiesJSON prints policies as a JSON array.
+func policiesJSON(w io.Writer, infos []sched.Info) error {
+	type param struct {
+		Name    string `json:"name"`
+		Default string `json:"default"`
+		Help    string `json:"help"`
+	}
+	type part struct {
+		Part    string  `json:"part"`
+		Name    string  `json:"name"`
+		Summary string  `json:"summary"`
+		Paper   string  `json:"paper,omitempty"`
+		Params  []param `json:"params"`
+	}
+	type policy struct {
+		Name    string `json:"name"`
+		Summary string `json:"summary"`
+		Paper   string `json:"paper,omitempty"`
+		Parts   []part `json:"parts"`
+	}
+	out := make([]policy, len(infos))
+	for n, i := range infos {
+		out[n] = policy{i.Name, i.Summary, i.Paper, []part{}}
+		for _, p := range i.Parts {
+			made := part{p.Part, p.Name, p.Summary, p.Paper, []param{}}
+			for _, q := range p.Params {
+				made.Params = append(made.Params, param(q))
+			}
+			out[n].Parts = append(out[n].Parts, made)
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+func completePolicies(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names, err := policies.Names()
+	if err != nil || len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// policySettings returns the policy's settings: those of the file of
+// --policy-config, a YAML mapping of names to values, and over them those of
+// --policy-set.
+func (f *runFlags) policySettings() (map[string]string, error) {
+	set := map[string]string{}
+	if f.policyConfig != "" {
+		text, err := os.ReadFile(f.policyConfig)
+		if err != nil {
+			return nil, misuse("--policy-config %s: %w", f.policyConfig, reason(err))
+		}
+		if err := yaml.Unmarshal(text, &set); err != nil {
+			return nil, misuse("--policy-config %s: %w", f.policyConfig, err)
+		}
+	}
+	given, err := parseAssignments("policy-set", f.policySet)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(set, given)
+	return set, nil
+}
+
+// checkPolicy refuses a policy that cannot be made, before anything is started.
+func (f *runFlags) checkPolicy(set map[string]string) error {
+	if f.policy == "" && len(set) == 0 {
+		return nil
+	}
+	spec := f.policy
+	if spec == "" {
+		spec = policies.Default
+	}
+	if _, err := policies.Build(spec, sched.Options{Seed: f.seed, Set: set}); err != nil {
+		return misuse("--policy %s: %w", spec, err)
+	}
+	return nil
+}

@@ -94,6 +94,11 @@ func (f *finder) add(p, rel string, info storage.Info) error {
 		}
 		return &fs.PathError{Op: "stat", Path: p, Err: fs.ErrInvalid}
 	}
+	if c, ok := f.fs.(storage.Checked); ok {
+		if err := c.Readable(f.ctx, p); err != nil {
+			return err
+		}
+	}
 	f.files = append(f.files, found{uri: storage.JoinURI(f.scheme, p), path: p, size: info.Size, fs: f.fs})
 	return nil
 }

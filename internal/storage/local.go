@@ -21,8 +21,9 @@ type Local struct {
 }
 
 var (
-	_ FS     = Local{}
-	_ Linked = Local{}
+	_ FS      = Local{}
+	_ Linked  = Local{}
+	_ Checked = Local{}
 )
 
 // Linked is implemented by file systems that have symbolic links, for walkers
@@ -30,6 +31,14 @@ var (
 type Linked interface {
 	// Canonical returns the absolute path without links.
 	Canonical(ctx context.Context, path string) (string, error)
+}
+
+// Checked is implemented by file systems that can tell at little cost whether
+// a file may be read, so that a job over many files can refuse at its start
+// rather than fail near its end.
+type Checked interface {
+	// Readable returns an error that names the path if it cannot be read.
+	Readable(ctx context.Context, path string) error
 }
 
 var errNotRegular = errors.New("not a regular file")
@@ -136,6 +145,14 @@ func (Local) Canonical(_ context.Context, path string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(abs)
+}
+
+// Readable implements Checked.
+func (Local) Readable(_ context.Context, path string) error {
+	if err := readable(path); err != nil {
+		return named("open", path, err)
+	}
+	return nil
 }
 
 // Remove implements FS.

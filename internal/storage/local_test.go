@@ -311,3 +311,20 @@ func TestListAndOpen(t *testing.T) {
 		}
 	}
 }
+
+func TestReadable(t *testing.T) {
+	p := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(p, nil, 0o600))
+	must(t, Local{}.Readable(ctx, p))
+	err := Local{}.Readable(ctx, p+"x")
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), p+"x") {
+		t.Errorf("a missing file: %v", err)
+	}
+	if os.Geteuid() == 0 {
+		return // may read everything
+	}
+	must(t, os.Chmod(p, 0))
+	if err := (Local{}).Readable(ctx, p); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("an unreadable file: %v", err)
+	}
+}

@@ -46,13 +46,14 @@ type Options struct {
 
 // ClusterOptions describe the in-process cluster that runs jobs.
 type ClusterOptions struct {
-	Workers     int   // nodes; the number of cores by default
-	MapSlots    int   // map slots of a worker, 1 by default
-	ReduceSlots int   // reduce slots of a worker, 1 by default
-	Memory      int64 // bytes for all tasks together; a quarter of RAM by default
-	Policy      string
-	TempDir     string    // for spills; the system's by default
-	Events      io.Writer // takes a line for each scheduling event, if set
+	Workers     int               // nodes; the number of cores by default
+	MapSlots    int               // map slots of a worker, 1 by default
+	ReduceSlots int               // reduce slots of a worker, 1 by default
+	Memory      int64             // bytes for all tasks together; a quarter of RAM by default
+	Policy      string            // a policy's name or composition; fifo by default
+	PolicySet   map[string]string // its parameters, by name
+	TempDir     string            // for spills; the system's by default
+	Events      io.Writer         // takes a line for each scheduling event, if set
 	Seed        uint64
 }
 

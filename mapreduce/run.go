@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
 )
@@ -44,10 +46,8 @@ func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
 	if cfg.Codec, err = runfile.ParseCodec(codec); err != nil {
 		return nil, err
 	}
-	if o.Policy != "" {
-		if cfg.Policy, err = policies.Parse(o.Policy); err != nil {
-			return nil, err
-		}
+	if cfg.Policy, err = policies.Build(cmp.Or(o.Policy, policies.Default), sched.Options{Seed: o.Seed, Set: o.PolicySet}); err != nil {
+		return nil, err
 	}
 	return local.Start(cfg)
 }

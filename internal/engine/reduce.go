@@ -28,9 +28,6 @@ type ReduceTask struct {
 	Meter   *Meter
 }
 
-// stepGroups is how many groups are reduced between two looks at the context.
-const stepGroups = 256
-
 // RunReduce runs a reduce attempt and commits its output file. On an error
 // nothing is left behind.
 func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (m *Metrics, err error) {
@@ -56,7 +53,7 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (m *Metrics, err er
 		return m, err
 	}
 	defer sink.discard()
-	if err := reduceAll(ctx, t, &meteredStream{Stream: merged, meter: t.Meter}, sink, m); err != nil {
+	if err := reduceAll(ctx, t, merged, sink, m); err != nil {
 		return m, err
 	}
 	sink.counts(m)
@@ -81,16 +78,15 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 		return err
 	}
 	g := merge.NewGroups(in, t.Program.SameGroup)
+	g.Watch(func(read int64) error {
+		t.Meter.Done.Store(read)
+		if err := sink.err(); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	})
 	for err == nil && g.Next() {
 		m.InputGroups++
-		if m.InputGroups%stepGroups == 0 {
-			if err = context.Cause(ctx); err == nil {
-				err = sink.err()
-			}
-			if err != nil {
-				break
-			}
-		}
 		err = r.Reduce(g.Key(), g.Values())
 	}
 	if err == nil {
@@ -105,27 +101,8 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 	if err == nil {
 		err = sink.err()
 	}
-	m.InputRecords += t.Meter.Done.Load()
+	m.InputRecords += g.Records()
 	return err
-}
-
-// meteredStream counts the records that go through it, now and then.
-type meteredStream struct {
-	kv.Stream
-	meter *Meter
-	n     int64
-}
-
-// Next advances the stream.
-func (s *meteredStream) Next() bool {
-	ok := s.Stream.Next()
-	if ok {
-		s.n++
-	}
-	if !ok || s.n&1023 == 0 {
-		s.meter.Done.Store(s.n)
-	}
-	return ok
 }
 
 // fileSink writes what is emitted to an output file.

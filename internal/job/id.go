@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,4 +76,10 @@ func parseTask(f []string) (TaskID, bool) {
 func number(s string) (int32, bool) {
 	n, err := strconv.ParseInt(s, 10, 32)
 	return int32(n), err == nil && n >= 0 && strconv.Itoa(int(n)) == s
+}
+
+// Compare orders attempts by job, kind, task and try.
+func (a AttemptID) Compare(b AttemptID) int {
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Index, b.Index), cmp.Compare(a.Try, b.Try))
 }

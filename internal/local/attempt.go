@@ -7,10 +7,11 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/engine/merge"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
 	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/shuffle"
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
@@ -68,8 +69,8 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: a.user,
 	}
 	if a.id.Kind == job.Reduce {
-		in := &inputs{store: c.store, job: int32(a.id.Job), maps: a.job.maps, part: int(a.id.Index)}
-		defer in.close()
+		in := c.store.NewFetch(ctx, int32(a.id.Job), a.job.maps, int(a.id.Index))
+		defer in.Close()
 		a.metrics, err = engine.RunReduce(ctx, &env, &engine.ReduceTask{
 			Program: spec.Program, Task: task, Inputs: in,
 			Staging: spec.Staging, Part: output.ReducePart(int(a.id.Index)), OutCode: spec.OutCode, Meter: &a.meter,
@@ -145,15 +146,24 @@ func (c *Cluster) publish(e tracker.Effect) {
 	a.out = nil
 }
 
-// lostOutput tells the tracker of a map output that a reduce found damaged, so
+// lostOutput tells the tracker of a map output that a reduce could not read, so
 // that the map is made again.
 func (c *Cluster) lostOutput(a *attempt, err error) {
-	var bad *runfile.Error
-	if a.id.Kind != job.Reduce || !errors.As(err, &bad) {
+	if a.id.Kind != job.Reduce {
 		return
 	}
-	if m, perr := job.ParseAttempt(bad.Name); perr == nil && m.Job == a.id.Job {
-		c.apply(&tracker.FetchFailed{Reduce: a.id, Map: m.TaskID, SourceGone: true})
+	index := -1
+	var open *shuffle.MapError
+	var read *merge.StreamError
+	switch {
+	case errors.As(err, &open):
+		index = open.Map
+	case errors.As(err, &read):
+		index = read.Index
+	}
+	if index >= 0 {
+		m := job.TaskID{Job: a.id.Job, Kind: job.Map, Index: int32(index)}
+		c.apply(&tracker.FetchFailed{Reduce: a.id, Map: m, SourceGone: true})
 	}
 }
 

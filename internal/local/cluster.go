@@ -88,7 +88,7 @@ func Start(cfg Config) (*Cluster, error) {
 		log:      newEventLog(cfg.Events),
 	}
 	c.env = memoryShares(cfg)
-	c.env.Scratch, c.env.Codec, c.env.Commit = scratch, cfg.Codec, c.askCommit
+	c.env.Scratch, c.env.Codec = scratch, cfg.Codec
 	for i := range cfg.Workers {
 		name := fmt.Sprintf("worker%d", i+1)
 		c.nodes = append(c.nodes, name)

@@ -18,7 +18,21 @@ type Groups struct {
 	key    []byte // of the current group's first record
 	ahead  bool   // s is on a record that no one has seen yet
 	inside bool   // that record, or the next one if there is none, may be the group's
+
+	read  int64 // records
+	watch func(read int64) error
+	err   error // of watch
 }
+
+// watchEvery is how many records are read between two calls of a watch.
+const watchEvery = 1024
+
+// Watch has f called every so often with the number of records read so far,
+// within large groups too. An error of f ends the walk and is what Err returns.
+func (g *Groups) Watch(f func(read int64) error) { g.watch = f }
+
+// Records returns how many records have been read.
+func (g *Groups) Records() int64 { return g.read }
 
 // NewGroups returns an iterator before the first group. Records belong to one
 // group while same(first key, key) holds; nil means that the keys are equal.
@@ -41,7 +55,7 @@ func NewGroups(s kv.Stream, same func(a, b []byte) bool) *Groups {
 func (g *Groups) Next() bool {
 	for g.nextValue() {
 	}
-	if !g.ahead && !g.s.Next() {
+	if !g.ahead && !g.advance() {
 		return false
 	}
 	g.key = append(g.key[:0], g.s.Key()...)
@@ -61,8 +75,25 @@ func (g *Groups) RecordKey() []byte { return g.s.Key() }
 // single pass: a second loop goes on where the first one stopped.
 func (g *Groups) Values() iter.Seq[[]byte] { return g.values }
 
-// Err returns the stream's error.
-func (g *Groups) Err() error { return g.s.Err() }
+// Err returns the error of the stream or of the watch.
+func (g *Groups) Err() error {
+	if g.err != nil {
+		return g.err
+	}
+	return g.s.Err()
+}
+
+// advance puts the stream on its next record.
+func (g *Groups) advance() bool {
+	if g.err != nil || !g.s.Next() {
+		return false
+	}
+	g.read++
+	if g.read%watchEvery == 0 && g.watch != nil {
+		g.err = g.watch(g.read)
+	}
+	return g.err == nil
+}
 
 // nextValue puts the stream on the group's next record, if there is one.
 func (g *Groups) nextValue() bool {
@@ -73,7 +104,7 @@ func (g *Groups) nextValue() bool {
 		g.ahead = false
 		return true
 	}
-	if !g.s.Next() {
+	if !g.advance() {
 		g.inside = false
 		return false
 	}

@@ -20,6 +20,8 @@ var badTrees = []struct {
 	{"imports", "the engine schedules", tree{"internal/engine/a.go": `package engine; import _ "` + Module + `/internal/sched/order"`}, "must not know"},
 	{"imports", "the engine names attempts", tree{"internal/engine/a.go": `package engine; import _ "` + Module + `/internal/job"`}, ""},
 	{"imports", "storage names jobs", tree{"internal/storage/a.go": `package storage; import _ "` + Module + `/internal/job"`}, "must not know"},
+	{"imports", "input reads runs", tree{"internal/input/a.go": `package input; import _ "` + Module + `/internal/engine/runfile"`}, ""},
+	{"imports", "the API runs the tracker itself", tree{"mapreduce/a.go": `package mapreduce; import _ "` + Module + `/internal/tracker"`}, "must not know"},
 	{"imports", "an app goes behind the API", tree{"apps/a.go": `package apps; import _ "` + Module + `/internal/engine"`}, "may import only"},
 	{"imports", "an app's test may", tree{"apps/a_test.go": `package apps; import _ "` + Module + `/internal/engine"`}, ""},
 	{"imports", "an app with a library", tree{"apps/a.go": `package apps; import _ "golang.org/x/sys/unix"`}, "standard library"},

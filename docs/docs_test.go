@@ -1,0 +1,143 @@
+// Package docs holds nothing but the test that what is written about the
+// project is true of it.
+package docs
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/apps"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the table of apps into the README")
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+const (
+	appsBegin = "<!-- apps: go test ./docs -rewrite -->\n"
+	appsEnd   = "<!-- /apps -->"
+)
+
+// The README's table of apps is the registry's.
+func TestApps(t *testing.T) {
+	var want strings.Builder
+	want.WriteString("| app | what it does | reads | writes |\n|---|---|---|---|\n")
+	cell := strings.NewReplacer("|", `\|`, "\n", " ").Replace
+	for _, a := range apps.All() {
+		reads := a.Reads
+		if reads == "" {
+			reads = "nothing"
+		}
+		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", a.Name, cell(a.Summary), cell(reads), cell(a.Writes))
+	}
+	const name = "../README.md"
+	text := read(t, name)
+	before, rest, ok1 := strings.Cut(text, appsBegin)
+	got, after, ok2 := strings.Cut(rest, appsEnd)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no table of apps", name)
+	}
+	if got == want.String() {
+		return
+	}
+	if !*rewrite {
+		t.Fatalf("%s: the table of apps is not that of apps.All; run go test ./docs -rewrite", name)
+	}
+	if err := os.WriteFile(name, []byte(before+appsBegin+want.String()+appsEnd+after), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var quotedPath = regexp.MustCompile("`((?:internal|mapreduce|apps|cmd|bench|examples|docs)(?:/[a-z0-9/.]+)?)`")
+
+// architecture.md names every package of ours, and none that is not there.
+func TestPackages(t *testing.T) {
+	named := make(map[string]bool)
+	for _, m := range quotedPath.FindAllStringSubmatch(read(t, "architecture.md"), -1) {
+		named[m[1]] = true
+		if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
+			t.Errorf("architecture.md names %s: %v", m[1], err)
+		}
+	}
+	for _, root := range []string{"internal", "mapreduce", "apps", "cmd", "bench"} {
+		err := filepath.WalkDir(filepath.Join("..", root), func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(p) != ".go" || strings.HasSuffix(p, "_test.go") {
+				return err
+			}
+			dir := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(p)), "../")
+			if !named[dir] {
+				t.Errorf("architecture.md does not say what %s is for", dir)
+				named[dir] = true // once is enough
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The versions in architecture.md are those of go.mod.
+func TestLibraries(t *testing.T) {
+	mod := read(t, "../go.mod")
+	versions := regexp.MustCompile(`([a-z][\w./-]+) \|? ?(v\d+\.\d+\.\d+)`).FindAllStringSubmatch(read(t, "architecture.md"), -1)
+	if len(versions) < 10 {
+		t.Fatalf("only %d libraries found", len(versions))
+	}
+	for _, v := range versions {
+		path := strings.TrimSuffix(v[1], " |")
+		if !regexp.MustCompile(`(?m)(^|[\s/])` + regexp.QuoteMeta(path) + ` ` + regexp.QuoteMeta(v[2]) + `\b`).MatchString(mod) {
+			t.Errorf("architecture.md has %s %s, go.mod has not", path, v[2])
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+
+// Links between the project's own pages lead somewhere.
+func TestLinks(t *testing.T) {
+	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(p) != ".md" {
+			return err
+		}
+		for _, m := range link.FindAllStringSubmatch(read(t, p), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(p), m[1])); err != nil {
+				t.Errorf("%s: link to %s: %v", p, m[1], err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The program in the README compiles.
+func TestReadmeProgram(t *testing.T) {
+	_, rest, _ := strings.Cut(read(t, "../README.md"), "```go\n")
+	program, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("the README has no Go program")
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(program), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
+		t.Errorf("go vet: %v\n%s", err, out)
+	}
+}

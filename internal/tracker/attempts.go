@@ -150,7 +150,7 @@ func (t *Tracker) expire(node int32) {
 		for _, a := range t.Nodes().Node(node).Attempts() {
 			at := t.expiry(a)
 			if at <= t.now {
-				why := fmt.Sprintf("no progress for %v", t.now-a.ProgressAt())
+				why := fmt.Sprintf("no progress for %v", a.Job().TaskTimeout())
 				t.emitAttempt(Kill, a, why)
 				t.fail(a, why)
 				again = true

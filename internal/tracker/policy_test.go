@@ -1,0 +1,110 @@
+package tracker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/place"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/sched/slots"
+	"github.com/slotwise/slotwise/internal/sched/speculate"
+)
+
+// copier copies the oldest task that may be copied.
+type copier struct{}
+
+func (copier) Copy(r *sched.Round, _ sched.Offer, c sched.Candidate) *job.Task {
+	for a := c.Job.Oldest(c.Kind); a != nil; a = a.Next() {
+		if r.Copyable(a.Task(), r.Node()) {
+			return a.Task()
+		}
+	}
+	return nil
+}
+
+// lender offers each free slot to its own kind, then to the other.
+type lender struct{}
+
+func (lender) Next(r *sched.Round) (sched.Offer, bool) {
+	for _, lent := range []bool{false, true} {
+		for s := range job.Kind(job.Kinds) {
+			o := sched.Offer{Kind: s, Slot: s, Borrowed: lent}
+			if lent {
+				o.Kind = s.Other()
+			}
+			if r.Free(s) > 0 && !r.RefusedKind(o.Kind, s) {
+				return o, true
+			}
+		}
+	}
+	return sched.Offer{}, false
+}
+
+// wisher preempts what it is told to, every 10 seconds.
+type wisher struct {
+	speculate.None
+	want []*job.Attempt
+}
+
+func (*wisher) Interval() time.Duration { return 10 * time.Second }
+func (*wisher) Update(time.Duration)    {}
+func (w *wisher) Preempt(time.Duration) []*job.Attempt {
+	want := w.want
+	w.want = nil
+	return want
+}
+
+// breaker returns an assignment that breaks a rule.
+type breaker struct{ a sched.Assignment }
+
+func (*breaker) Begin(*sched.Round)                           {}
+func (b *breaker) Next(*sched.Round) (sched.Assignment, bool) { return b.a, true }
+func (b *breaker) JobAdded(j *job.Job)                        { b.a.Task = j.Task(job.Reduce, 0) }
+func (b *breaker) JobRemoved(*job.Job)                        {}
+
+func testPolicy(t testing.TB, name string) sched.Policy {
+	switch name {
+	case "copies":
+		return sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, copier{})
+	case "lending":
+		return sched.Compose(lender{}, order.NewFIFO(), &place.Greedy{}, &speculate.None{})
+	case "preempting":
+		return sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, &wisher{})
+	}
+	p, err := policies.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestBrokenAssignmentsAreRefused(t *testing.T) {
+	b := &breaker{a: sched.Assignment{Slot: job.Reduce}}
+	tr := New(Config{}, b)
+	tr.Step(0, joinEvent("n1", 1, 1))
+	tr.Step(0, &Submit{Spec: job.Spec{Splits: make([]job.Split, 2), Reduces: 1, SlowStart: 1}})
+	j := tr.Jobs().Get(1)
+	own := b.a.Task
+	for name, a := range map[string]sched.Assignment{
+		"no task":            {},
+		"before slow start":  {Task: own, Slot: job.Reduce},
+		"must not be copied": {Task: own, Slot: job.Reduce, Speculative: true},
+		"no such slot":       {Task: j.Task(job.Map, 0), Slot: 7},
+	} {
+		b.a = a
+		before := tr.Stats().Refused
+		if got := tr.Step(0, &Heartbeat{Node: "n1"}); len(got) != 0 || tr.Stats().Refused != before+1 {
+			t.Errorf("%s: effects %v, refused %d", name, got, tr.Stats().Refused-before)
+		}
+	}
+	b.a = sched.Assignment{Task: j.Task(job.Map, 0), Slot: job.Map}
+	if got := tr.Step(0, &Heartbeat{Node: "n1"}); len(got) != 1 || tr.Stats().Refused != 5 {
+		t.Errorf("the same task twice: effects %v, refused %d", got, tr.Stats().Refused)
+	}
+	if err := recount(tr); err != nil {
+		t.Error(err)
+	}
+}

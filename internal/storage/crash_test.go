@@ -1,0 +1,112 @@
+package storage
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be the process that TestKilledJob kills.
+func TestMain(m *testing.M) {
+	if out := os.Getenv("SLOTWISE_TEST_STAGE"); out != "" {
+		stageAndHang(out)
+	}
+	os.Exit(m.Run())
+}
+
+// stageAndHang writes half a part into a new staging and waits to be killed.
+func stageAndHang(out string) {
+	s, err := Local{}.Stage(ctx, out, true)
+	if err == nil {
+		var w Writer
+		if w, err = s.Create(ctx, "part"); err == nil {
+			_, err = io.WriteString(w, "half")
+		}
+	}
+	fmt.Println("ready", err)
+	time.Sleep(time.Minute)
+	os.Exit(1)
+}
+
+// TestKilledJob kills a process in the middle of its output, as nothing else
+// shows that the lock of the staging dies with it.
+func TestKilledJob(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	old := stage(t, out, false)
+	put(t, old, "part", "old")
+	must(t, old.Commit(ctx))
+
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SLOTWISE_TEST_STAGE="+out)
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || line != "ready <nil>\n" {
+		t.Errorf("the other process says %q, %v", line, err)
+	}
+	must(t, stage(t, out, true).Abort(ctx))
+	if n := len(tree(t, dir)); n != 3 {
+		t.Errorf("%d files while the other job lives, want its own and the old two", n)
+	}
+	must(t, cmd.Process.Kill())
+	if err := cmd.Wait(); err == nil {
+		t.Error("the other process ended by itself")
+	}
+	must(t, stage(t, out, true).Abort(ctx))
+	wantTree(t, dir, map[string]string{"out/_SUCCESS": "", "out/part": "old"})
+}
+
+// TestConcurrentReplacement: jobs that replace the same output at once leave
+// one of theirs, whole, and at no time is there none.
+func TestConcurrentReplacement(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	first := stage(t, out, false)
+	put(t, first, "part", "0")
+	must(t, first.Commit(ctx))
+	if probe := filepath.Join(dir, "probe"); os.Mkdir(probe, 0o777) != nil || exchange(probe, out) != nil {
+		t.Skip("this file system cannot swap directories")
+	}
+	must(t, exchange(filepath.Join(dir, "probe"), out))
+	must(t, os.Remove(filepath.Join(dir, "probe")))
+
+	var wg sync.WaitGroup
+	for job := range 4 {
+		wg.Go(func() {
+			for range 10 {
+				s, err := Local{}.Stage(ctx, out, true)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				w, err := s.Create(ctx, "part")
+				if err == nil {
+					_, _ = fmt.Fprint(w, job)
+					err = w.Commit()
+				}
+				if err == nil {
+					err = s.Commit(ctx)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				if !exists(filepath.Join(out, SuccessFile)) {
+					t.Error("there is no output")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got := tree(t, dir)
+	if len(got) != 2 || len(got["out/part"]) != 1 {
+		t.Errorf("left: %v", got)
+	}
+}

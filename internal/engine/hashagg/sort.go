@@ -85,6 +85,13 @@ func (t *Table) Load(entries []radix.Entry, depth int) {
 	}
 }
 
+// Prefetch announces a Load.
+func (t *Table) Prefetch(entries []radix.Entry, _ int) {
+	if len(entries) > 0 {
+		radix.Prefetch(entries, t.slotsMem.Bytes(), entryShift, int(entrySize))
+	}
+}
+
 // Size implements kv.Partitioned; the Table must have been sorted.
 func (t *Table) Size(p int) (records, bytes int64) {
 	return int64(t.starts[p+1] - t.starts[p]), t.bytes[p]
@@ -96,7 +103,9 @@ func (t *Table) Partition(p int) (kv.Stream, error) { return t.Cursor(p), nil }
 // Cursor returns a new Cursor before the first key of partition p. The Table
 // must have been sorted.
 func (t *Table) Cursor(p int) *Cursor {
-	return &Cursor{table: t, entries: t.index(t.n)[t.starts[p]:t.starts[p+1]]}
+	c := &Cursor{table: t, entries: t.index(t.n)[t.starts[p]:t.starts[p+1]]}
+	t.Prefetch(radix.Ahead(c.entries, true), 0)
+	return c
 }
 
 // Cursor walks through one partition of a sorted Table. Values are encoded as
@@ -117,6 +126,9 @@ var _ kv.Stream = (*Cursor)(nil)
 func (c *Cursor) Next() bool {
 	if len(c.entries) == 0 {
 		return false
+	}
+	if ahead := radix.Ahead(c.entries, false); ahead != nil {
+		c.table.Prefetch(ahead, 0)
 	}
 	ref := c.entries[0]
 	c.entries = c.entries[1:]

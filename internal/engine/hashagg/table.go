@@ -70,9 +70,10 @@ type entry struct {
 }
 
 const (
-	entrySize = int64(unsafe.Sizeof(entry{}))
-	inlineMax = 16
-	inlineAcc = 8
+	entryShift = 5
+	entrySize  = 1 << entryShift // == unsafe.Sizeof(entry{})
+	inlineMax  = 16
+	inlineAcc  = 8
 
 	// sortCost is what sorting takes for each key: an entry in the index
 	// and one in the scratch space.

@@ -229,11 +229,25 @@ func (b *Buffer) Sort() {
 // Load gives the sort further bytes of the keys.
 func (b *Buffer) Load(entries []radix.Entry, depth int) {
 	for i := range entries {
+		if i%loadBatch == 0 && len(entries)-i > loadBatch {
+			b.Prefetch(entries[i+loadBatch:min(len(entries), i+2*loadBatch)], depth)
+		}
 		e := &entries[i]
-		body, keyLen, _ := header(b.arena[e.Position():])
+		at := e.Position()
+		body, keyLen, _ := header(b.arena[at:])
 		left := keyLen - depth
-		e.SetWindow(window(b.arena[int(e.Position())+body+depth:], left), left)
+		e.SetWindow(window(b.arena[int(at)+body+depth:], left), left)
 	}
+}
+
+// loadBatch is how many keys are prefetched while as many are loaded.
+const loadBatch = 16
+
+// Prefetch announces a Load. The length and the bytes at depth may lie in two
+// cache lines; of long keys only the first is needed early, since the second
+// does not depend on it.
+func (b *Buffer) Prefetch(entries []radix.Entry, depth int) {
+	radix.Prefetch(entries, b.arena, 0, min(depth+longHeaderLen, 128))
 }
 
 // Trim returns to the Pool what a sorted Buffer that stays resident does not

@@ -11,6 +11,7 @@ import (
 type Cursor struct {
 	arena   []byte
 	entries []radix.Entry // those still to come
+	span    int           // bytes of a record that are worth prefetching
 	prefix  uint64
 	key     []byte
 	value   []byte
@@ -21,7 +22,12 @@ var _ kv.Stream = (*Cursor)(nil)
 // Cursor returns a new Cursor before the first record of partition p. The
 // Buffer must have been sorted.
 func (b *Buffer) Cursor(p int) *Cursor {
-	return &Cursor{arena: b.arena, entries: b.index[b.starts[p]:b.starts[p+1]]}
+	c := &Cursor{arena: b.arena, entries: b.index[b.starts[p]:b.starts[p+1]]}
+	if records, bytes := b.Size(p); records > 0 {
+		c.span = min(int(bytes/records), 256)
+	}
+	radix.Prefetch(radix.Ahead(c.entries, true), c.arena, 0, c.span)
+	return c
 }
 
 // Partition implements kv.Partitioned; the Stream is a *Cursor.
@@ -31,6 +37,9 @@ func (b *Buffer) Partition(p int) (kv.Stream, error) { return b.Cursor(p), nil }
 func (c *Cursor) Next() bool {
 	if len(c.entries) == 0 {
 		return false
+	}
+	if ahead := radix.Ahead(c.entries, false); ahead != nil {
+		radix.Prefetch(ahead, c.arena, 0, c.span)
 	}
 	e := c.entries[0]
 	c.entries = c.entries[1:]

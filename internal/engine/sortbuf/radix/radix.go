@@ -76,6 +76,10 @@ type Loader interface {
 	// Load sets, by SetWindow, the window of each entry to the key bytes
 	// from depth on. Every key has at least depth+1 bytes.
 	Load(entries []Entry, depth int)
+
+	// Prefetch announces a Load of these entries; see the function
+	// Prefetch.
+	Prefetch(entries []Entry, depth int)
 }
 
 // Tuning, found by measurement on random and on text keys.
@@ -89,7 +93,7 @@ const (
 // is of the same length, if toScratch is set and in data if not; the other
 // holds garbage. Every Prefix is again the key's first eight bytes.
 func Sort(data, scratch []Entry, toScratch bool, l Loader) {
-	s := sorter{load: l}
+	s := &sorter{load: l}
 	s.sort(data, scratch[:len(data)], toScratch, 0)
 }
 
@@ -99,8 +103,9 @@ func Sort(data, scratch []Entry, toScratch bool, l Loader) {
 // long as data and holds garbage afterwards.
 func SortPartitions(data, scratch []Entry, starts []int, l Loader) {
 	scratch = scratch[:len(data)]
+	s := &sorter{load: l}
 	if len(starts) == 2 {
-		Sort(data, scratch, false, l)
+		s.sort(data, scratch, false, 0)
 		return
 	}
 	next := append([]int(nil), starts...)
@@ -111,29 +116,35 @@ func SortPartitions(data, scratch []Entry, starts []int, l Loader) {
 	}
 	for p, start := range starts[:len(starts)-1] {
 		if end := starts[p+1]; end > start {
-			Sort(scratch[start:end], data[start:end], true, l)
+			s.sort(scratch[start:end], data[start:end], true, 0)
 		}
 	}
 }
 
-type sorter struct{ load Loader }
+type sorter struct {
+	load Loader
+	tied [2 * tieBatch]Entry // used by prefetchTies
+}
 
-// sort sorts a, whose windows start at depth, into a or, if toB, into b.
+// sort sorts a by the key bytes from depth on, where its windows start, into a
+// or, if toB, into b.
 func (s *sorter) sort(a, b []Entry, toB bool, depth int) {
+	s.byWindow(a, b, toB)
+	if toB {
+		a, b = b, a
+	}
+	s.ties(a, b, depth)
+}
+
+// byWindow sorts a by (Prefix, Ref) into a or, if toB, into b.
+func (s *sorter) byWindow(a, b []Entry, toB bool) {
 	if len(a) <= smallMax {
 		insertion(a)
-		s.ties(a, b, depth)
-	} else {
-		diff, sorted := survey(a)
-		switch {
-		case diff == 0:
-			s.equal(a, b, depth)
-		case sorted:
-			s.ties(a, b, depth)
-		default:
-			s.pass(a, b, toB, depth, diff)
-			return
-		}
+	} else if diff, sorted := survey(a); diff == 0 {
+		byClass(a, b)
+	} else if !sorted {
+		s.pass(a, b, toB, diff)
+		return
 	}
 	if toB {
 		copy(b, a)
@@ -154,17 +165,28 @@ func survey(a []Entry) (diff uint64, sorted bool) {
 	return diff, sorted
 }
 
-// pass distributes a over the digit that starts at the highest differing bit
-// and sorts each bucket.
-func (s *sorter) pass(a, b []Entry, toB bool, depth int, diff uint64) {
+// pass sorts a by the digit that starts at the highest differing bit, and each
+// bucket by what is left.
+func (s *sorter) pass(a, b []Entry, toB bool, diff uint64) {
 	top := bits.Len64(diff)
 	width := min(max(bits.Len(uint(len(a)))-3, 1), maxWidth, top)
 	shift := uint(top - width)
-	var counts [1 << maxWidth]uint32
-	ends := counts[:1<<width]
+	// Clearing the large array would cost small inputs more than sorting.
+	if width <= 6 {
+		var ends [1 << 6]uint32
+		s.distribute(a, b, toB, shift, ends[:1<<width])
+	} else {
+		var ends [1 << maxWidth]uint32
+		s.distribute(a, b, toB, shift, ends[:1<<width])
+	}
+}
+
+// distribute moves a's entries to their buckets in b, in their order, and
+// sorts the buckets. ends is zero and has an element for each digit.
+func (s *sorter) distribute(a, b []Entry, toB bool, shift uint, ends []uint32) {
 	mask := uint64(len(ends) - 1)
 	for i := range a {
-		ends[a[i].Prefix>>shift&mask]++
+		ends[a[i].Prefix>>(shift&63)&mask]++
 	}
 	sum := uint32(0)
 	for i, c := range ends {
@@ -172,14 +194,14 @@ func (s *sorter) pass(a, b []Entry, toB bool, depth int, diff uint64) {
 		sum += c
 	}
 	for _, e := range a {
-		at := &ends[e.Prefix>>shift&mask]
+		at := &ends[e.Prefix>>(shift&63)&mask]
 		b[*at] = e
 		*at++
 	}
 	start := uint32(0)
 	for _, end := range ends {
 		if end-start > 1 {
-			s.sort(b[start:end], a[start:end], !toB, depth)
+			s.byWindow(b[start:end], a[start:end], !toB)
 		} else if end != start && !toB {
 			a[start] = b[start]
 		}
@@ -198,10 +220,19 @@ func insertion(a []Entry) {
 	}
 }
 
+// tieBatch is how many entries ahead ties looks for keys to prefetch.
+const tieBatch = 64
+
 // ties finds, in entries sorted by (Prefix, Ref), those with equal windows
 // whose keys go on, and sorts them by what follows.
 func (s *sorter) ties(a, b []Entry, depth int) {
+	seen := 0
 	for i := 1; i < len(a); i++ {
+		if i >= seen-tieBatch/2 && seen < len(a) && len(a) > smallMax/2 {
+			end := min(i+tieBatch, len(a))
+			s.prefetchTies(a[max(seen, i)-1:end], depth+8)
+			seen = end
+		}
 		if a[i].Prefix != a[i-1].Prefix || a[i-1].class() != more {
 			continue
 		}
@@ -212,11 +243,23 @@ func (s *sorter) ties(a, b []Entry, depth int) {
 	}
 }
 
-// equal sorts entries with the same window, in emission order.
-func (s *sorter) equal(a, b []Entry, depth int) {
-	ended := byClass(a, b)
-	if len(a)-ended > 1 {
-		s.deeper(a[ended:], b[ended:], depth+8)
+// prefetchTies prefetches the keys that ties will need among at most
+// tieBatch+1 entries.
+func (s *sorter) prefetchTies(a []Entry, depth int) {
+	n, last := 0, -1
+	for i := 1; i < len(a); i++ {
+		if a[i].Prefix != a[i-1].Prefix || a[i-1].class() != more {
+			continue
+		}
+		if last != i-1 {
+			s.tied[n] = a[i-1]
+			n++
+		}
+		s.tied[n], last = a[i], i
+		n++
+	}
+	if n > 0 {
+		s.load.Prefetch(s.tied[:n], depth)
 	}
 }
 
@@ -224,23 +267,21 @@ func (s *sorter) equal(a, b []Entry, depth int) {
 // there on. The loop (rather than recursion) bounds the stack where keys share
 // megabytes.
 func (s *sorter) deeper(a, b []Entry, depth int) {
-	if depth == 8 {
-		prefix, all := a[0].Prefix, a
-		defer func() {
-			for i := range all {
-				all[i].Prefix = prefix
-			}
-		}()
-	}
+	all, prefix, start := a, a[0].Prefix, depth
 	for len(a) > 1 {
 		s.load.Load(a, depth)
 		if diff, _ := survey(a); diff != 0 {
 			s.sort(a, b, false, depth)
-			return
+			break
 		}
 		ended := byClass(a, b)
 		a, b = a[ended:], b[ended:]
 		depth += 8
+	}
+	if start == 8 { // deeper windows are of no interest to anyone
+		for i := range all {
+			all[i].Prefix = prefix
+		}
 	}
 }
 

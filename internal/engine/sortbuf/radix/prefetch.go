@@ -1,0 +1,28 @@
+package radix
+
+import "unsafe"
+
+// Prefetch asks the processor to load the records behind entries while other
+// work goes on: span bytes from base[position<<shift] for each. Records are
+// scattered over far more memory than the caches hold, and waiting for them
+// one after the other is most of what reading in sorted order costs.
+func Prefetch(entries []Entry, base []byte, shift uint, span int) {
+	if len(entries) > 0 {
+		prefetch(unsafe.Pointer(unsafe.SliceData(base)), &entries[0], len(entries), uint64(shift), uint64(span))
+	}
+}
+
+// Ahead returns the entries to prefetch for a reader that takes its entries
+// one by one, remaining being those it has not yet taken: once in a while a
+// batch some way ahead, and most times none. With start set it returns the
+// batch to begin with.
+func Ahead(remaining []Entry, start bool) []Entry {
+	const batch = 8
+	switch {
+	case start:
+		return remaining[:min(len(remaining), 2*batch)]
+	case len(remaining)%batch != 0 || len(remaining) <= batch:
+		return nil
+	}
+	return remaining[batch:min(len(remaining), 2*batch)]
+}

@@ -188,3 +188,21 @@ func TestMedian(t *testing.T) {
 		t.Errorf("median of four is %v", m)
 	}
 }
+
+func TestSummary(t *testing.T) {
+	var out strings.Builder
+	printSummary(&out, []*result{
+		{Row: "a", Timings: []*timing{
+			{Name: "slotwise", Seconds: 2, Bytes: 4 * mib, PeakRSS: 7 * mib},
+			{Name: "sort | uniq", Seconds: 3, Bytes: 4 * mib},
+			{Name: "bigger", Seconds: 3, Bytes: 8 * mib},
+			{Name: "gone", Missing: "gone"},
+		}, Verdicts: []verdict{{Text: "1.50× sort", OK: true}}},
+		{Row: "b", Error: "it\nbroke"},
+	})
+	want := "| a | 2.000 s | 2 | 7 MiB | sort \\| uniq 1.50, bigger 0.75, gone missing | ok 1.50× sort |\n" +
+		"| b | | | | | FAILED: it broke |\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got\n%s\nwant at the end\n%s", out.String(), want)
+	}
+}

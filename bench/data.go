@@ -172,7 +172,7 @@ func missingTool(tools ...string) string {
 
 // duck makes a contestant that is DuckDB through its Python module, with the
 // lines of the input as a table to query.
-func (b *bench) duck(_ string, in dataset, query string) contestant {
+func (b *bench) duck(in dataset, query string) contestant {
 	c := contestant{name: "DuckDB", input: in}
 	script := fmt.Sprintf(`import duckdb
 c = duckdb.connect()
@@ -188,10 +188,13 @@ c.execute(r"""%s""")
 	return c
 }
 
-// humanSize formats a size at scale 1.
+// humanSize formats a size.
 func humanSize(n int64) string {
-	if n >= gib {
-		return fmt.Sprintf("%d GiB", n/gib)
+	switch {
+	case n >= gib:
+		return fmt.Sprintf("%.3g GiB", float64(n)/gib)
+	case n >= mib:
+		return fmt.Sprintf("%.3g MiB", float64(n)/mib)
 	}
-	return fmt.Sprintf("%d MiB", n/mib)
+	return fmt.Sprintf("%.3g KiB", float64(n)/kib)
 }

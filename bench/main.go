@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"strings"
 	"syscall"
 )
 
@@ -39,6 +40,7 @@ type settings struct {
 	slow    bool   // also contestants that take minutes
 	list    bool
 	workers int
+	load    string // not a flag: load averages at the start
 }
 
 func main() {
@@ -92,6 +94,8 @@ func run(ctx context.Context, s *settings) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
+	s.load = loadAverage()
+	fmt.Printf("%d cores; load averages at the start: %s (a machine with other work gives no clean ratios)\n", runtime.NumCPU(), s.load)
 	var results []*result
 	bad := 0
 	for _, r := range b.rows() {
@@ -117,4 +121,15 @@ func run(ctx context.Context, s *settings) error {
 	}
 	fmt.Printf("\n%d of %d rows hold; details in %s\n", len(results)-bad, len(results), s.json)
 	return nil
+}
+
+// loadAverage returns how busy the machine was over the last 1, 5 and 15
+// minutes, "unknown" if it does not tell.
+func loadAverage() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(data))
+	if err != nil || len(fields) < 3 {
+		return "unknown"
+	}
+	return strings.Join(fields[:3], " ")
 }

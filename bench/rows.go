@@ -25,8 +25,6 @@ type contestant struct {
 	// missing says why it cannot run on this machine; "" if it can.
 	missing string
 	env     []string
-	// perByte contestants have inputs of their own: outputs are not compared.
-	perByte bool
 }
 
 // sameness is how outputs are compared.
@@ -82,11 +80,13 @@ func pipe(name string, in dataset, script string, tools ...string) contestant {
 
 const mawkCount = `'{for(i=1;i<=NF;i++)c[$i]++} END{for(w in c) print w "\t" c[w]}'`
 
+const duckCount = `COPY (SELECT w, count(*) FROM (SELECT unnest(string_split(line, ' ')) AS w FROM lines) WHERE w <> '' GROUP BY w) TO '{out}' (FORMAT csv, DELIMITER '\t', HEADER false, QUOTE '')`
+
 func (b *bench) wordCountRow(in dataset) row {
 	half := in.halves()
 	r := row{
 		name: "wordcount",
-		what: "count the words of 1 GiB of text",
+		what: "count the words of " + humanSize(in.size) + " of text",
 		same: asSorted,
 		contestants: []contestant{
 			b.ours("slotwise", "wordcount", in),
@@ -95,7 +95,7 @@ func (b *bench) wordCountRow(in dataset) row {
 				`mawk %[1]s %[2]s > {out}.1 & mawk %[1]s %[3]s > {out}.2 & wait
 				mawk -F '\t' -v OFS='\t' '{c[$1]+=$2} END{for(w in c) print w, c[w]}' {out}.1 {out}.2 > {out}`,
 				mawkCount, half[0], half[1]), "mawk"),
-			b.duck("words", in, `COPY (SELECT w, count(*) FROM (SELECT unnest(string_split(line, ' ')) AS w FROM lines) WHERE w <> '' GROUP BY w) TO '{out}' (FORMAT csv, DELIMITER '\t', HEADER false, QUOTE '')`),
+			b.duck(in, duckCount),
 		},
 		limits: []limit{{against: "mawk", must: 8}},
 	}
@@ -109,11 +109,11 @@ func (b *bench) wordCountRow(in dataset) row {
 func (b *bench) sortRow(name, app string, in dataset) row {
 	return row{
 		name: name,
-		what: "sort 1 GiB of " + in.what(),
+		what: "sort " + humanSize(in.size) + " of " + in.what(),
 		contestants: []contestant{
 			b.ours("slotwise", app, in, "--memory", "2GiB"),
 			pipe("GNU sort", in, "sort --parallel=2 -S 2G -T "+b.data+" "+in.files()+" -o {out}", "sort"),
-			b.duck("sort", in, `COPY (SELECT line FROM lines ORDER BY line) TO '{out}' (FORMAT csv, DELIMITER '\x00', HEADER false, QUOTE '', ESCAPE '')`),
+			b.duck(in, `COPY (SELECT line FROM lines ORDER BY line) TO '{out}' (FORMAT csv, DELIMITER '\x00', HEADER false, QUOTE '', ESCAPE '')`),
 		},
 		limits: []limit{{against: "GNU sort", must: 1.3, aim: 2}},
 	}
@@ -122,7 +122,7 @@ func (b *bench) sortRow(name, app string, in dataset) row {
 func (b *bench) spillRow(name, app string, in dataset) row {
 	return row{
 		name: name,
-		what: "sort 1 GiB of " + in.what() + " in 256 MiB of memory",
+		what: "sort " + humanSize(in.size) + " of " + in.what() + " in 256 MiB of memory",
 		contestants: []contestant{
 			b.ours("256 MiB", app, in, "--memory", "256MiB"),
 			b.ours("2 GiB", app, in, "--memory", "2GiB"),
@@ -134,13 +134,13 @@ func (b *bench) spillRow(name, app string, in dataset) row {
 func (b *bench) grepRow(in dataset) row {
 	return row{
 		name: "grep",
-		what: "find the lines of 1 GiB of text that match " + pattern,
+		what: "find the lines of " + humanSize(in.size) + " of text that match " + pattern,
 		same: asSorted,
 		contestants: []contestant{
 			b.ours("slotwise", "grep", in, "--param", "regex="+pattern),
 			pipe("grep -E", in, "grep -hE '"+pattern+"' "+in.files()+" > {out}", "grep"),
 			pipe("ripgrep", in, "rg --no-config -IN '"+pattern+"' "+in.files()+" > {out}", "rg"),
-			b.duck("grep", in, `COPY (SELECT line FROM lines WHERE regexp_matches(line, '`+pattern+`')) TO '{out}' (FORMAT csv, DELIMITER '\x00', HEADER false, QUOTE '', ESCAPE '')`),
+			b.duck(in, `COPY (SELECT line FROM lines WHERE regexp_matches(line, '`+pattern+`')) TO '{out}' (FORMAT csv, DELIMITER '\x00', HEADER false, QUOTE '', ESCAPE '')`),
 		},
 		limits: []limit{{against: "grep -E", must: 2}, {against: "DuckDB", must: 1}, {against: "ripgrep", aim: 1 / 1.5}},
 	}
@@ -150,11 +150,12 @@ func (b *bench) smallRow() row {
 	in := b.dataset("text", mib)
 	return row{
 		name: "small",
-		what: "count the words of 1 MiB of text, whole process",
+		what: "count the words of 1 MiB of text",
 		same: asSorted,
 		contestants: []contestant{
 			b.ours("slotwise", "wordcount", in),
 			pipe("mawk", in, "mawk "+mawkCount+" "+in.files()+" > {out}", "mawk"),
+			b.duck(in, duckCount),
 		},
 		limits: []limit{{seconds: 0.080, aim: 0.040}},
 	}
@@ -170,7 +171,7 @@ func (b *bench) streamRow(in dataset) row {
 	const merge = "merge, uniq -c"
 	return row{
 		name: "stream",
-		what: "cat | sort | uniq -c over 1 GiB of text",
+		what: "cat | sort | uniq -c over " + humanSize(in.size) + " of text",
 		same: uniqCounts,
 		contestants: []contestant{
 			mine,
@@ -187,7 +188,7 @@ func (b *bench) streamRow(in dataset) row {
 func (b *bench) workersRow(in dataset) row {
 	return row{
 		name: "workers",
-		what: "count the words of 1 GiB of text with two workers and with one",
+		what: "count the words of " + humanSize(in.size) + " of text with two workers and with one",
 		contestants: []contestant{
 			b.ours("two workers", "wordcount", in, "--workers", "2"),
 			b.ours("one worker", "wordcount", in, "--workers", "1"),
@@ -207,8 +208,8 @@ func (b *bench) growthRow(name, app, kind string, memory int64) row {
 		limits: []limit{{flat: 0.15}, {memoryAll: memory + 64*mib}},
 	}
 	for _, size := range []int64{256 * mib, gib, 4 * gib} {
-		c := b.ours(humanSize(size), app, b.dataset(kind, size), "--memory", fmt.Sprintf("%dMiB", memory/mib))
-		c.perByte = true
+		in := b.dataset(kind, size)
+		c := b.ours(humanSize(in.size), app, in, "--memory", fmt.Sprintf("%dMiB", memory/mib))
 		r.contestants = append(r.contestants, c)
 	}
 	return r

@@ -36,7 +36,7 @@ type coder struct {
 // coders is the registry: the index is the codec byte.
 var coders = [...]coder{
 	None: {name: "none"},
-	LZ4:  {"lz4", encodeLZ4, lz4.UncompressBlock},
+	LZ4:  {"lz4", encodeLZ4, decodeLZ4},
 	S2:   {"s2", encodeS2, decodeS2},
 	Zstd: {"zstd", encodeZstd, decodeZstd},
 }
@@ -79,6 +79,8 @@ func encodeLZ4(dst, src []byte) ([]byte, error) {
 	}
 	return dst[:len(dst)-len(room)+n], err
 }
+
+func decodeLZ4(dst, src []byte) (int, error) { return lz4.UncompressBlock(src, dst) }
 
 func encodeS2(dst, src []byte) ([]byte, error) {
 	dst, room := extend(dst, s2.MaxEncodedLen(len(src)))

@@ -227,7 +227,7 @@ func TestMultiPassFaults(t *testing.T) {
 		"short":     {fault: storage.Fault{Op: storage.FaultWrite, Kind: storage.ShortWrite, Nth: 3}, want: syscall.EIO, text: "job-merge"},
 		"read":      {fault: storage.Fault{Op: storage.FaultRead, Nth: 7}, want: syscall.EIO, text: "job-merge"},
 		"flipped":   {fault: storage.Fault{Op: storage.FaultRead, Kind: storage.FlipBit, Nth: 7}, text: "job-merge"},
-		"combiner":  {combine: func([]byte, iter.Seq[[]byte], func(k, v []byte)) error { return bad }, want: bad},
+		"combiner":  {fault: off, combine: func([]byte, iter.Seq[[]byte], func(k, v []byte)) error { return bad }, want: bad},
 		"wrong keys": {fault: off, combine: func(_ []byte, _ iter.Seq[[]byte], emit func(k, v []byte)) error {
 			emit([]byte("z"), nil)
 			emit([]byte("a"), nil)

@@ -1,0 +1,151 @@
+package apps
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// tableRow reads the columns of a line without allocating. The first value
+// that is not what it should be is kept as err, so that a mapper can take all
+// it needs and check once.
+type tableRow struct {
+	table   string // for errors
+	sep     byte
+	columns int // how many are needed; what follows them is not looked at
+	line    []byte
+	cut     [16][]byte
+	err     error
+	key     []byte // room for what is emitted, kept from line to line
+	value   []byte
+}
+
+// split cuts a line at its separators.
+func (r *tableRow) split(line []byte) {
+	r.line = line
+	rest := line
+	for n := range r.columns {
+		end := bytes.IndexByte(rest, r.sep)
+		if end < 0 {
+			if r.cut[n] = rest; n+1 < r.columns {
+				r.err = fmt.Errorf("%s: row %q has %d columns, not %d", r.table, clip(line), n+1, r.columns)
+			}
+			return
+		}
+		r.cut[n], rest = rest[:end], rest[end+1:]
+	}
+}
+
+// text returns a column, counted from 0, as it is.
+func (r *tableRow) text(column int) []byte { return r.cut[column] }
+
+// integer returns a column that holds a whole number.
+func (r *tableRow) integer(column int) int64 {
+	n, ok := parseDecimal(r.cut[column], 0)
+	if !ok {
+		r.fail(column, "a whole number")
+	}
+	return n
+}
+
+// hundredths returns a column that holds an amount with up to two decimals, in
+// hundredths: money in cents. Floating point would make sums depend on the
+// order of their terms.
+func (r *tableRow) hundredths(column int) int64 {
+	n, ok := parseDecimal(r.cut[column], 2)
+	if !ok {
+		r.fail(column, "an amount with two decimals")
+	}
+	return n
+}
+
+// date returns a column that holds a date like 1996-01-02, which compares as
+// its text does.
+func (r *tableRow) date(column int) []byte {
+	d := r.cut[column]
+	if len(d) != len("1996-01-02") || d[4] != '-' || d[7] != '-' {
+		r.fail(column, "a date like 1996-01-02")
+	}
+	return d
+}
+
+func (r *tableRow) fail(column int, want string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s: column %d of row %q is not %s", r.table, column+1, clip(r.line), want)
+	}
+}
+
+// clip shortens what is quoted in an error.
+func clip(line []byte) []byte { return line[:min(len(line), 200)] }
+
+// parseDecimal reads digits with an optional sign and up to scale decimals, and
+// returns their value times ten to the scale. It takes no more than 17 digits,
+// so that nothing overflows.
+func parseDecimal(s []byte, scale int) (n int64, ok bool) {
+	negative := len(s) > 0 && s[0] == '-'
+	if negative {
+		s = s[1:]
+	}
+	if len(s) == 0 || len(s) > 18 || s[0] == '.' {
+		return 0, false
+	}
+	decimals := -1 // before the point
+	for _, c := range s {
+		switch {
+		case c == '.' && decimals < 0 && scale > 0:
+			decimals = 0
+			continue
+		case c < '0' || c > '9' || decimals == scale:
+			return 0, false
+		case decimals >= 0:
+			decimals++
+		}
+		if n = 10*n + int64(c-'0'); n > 1e16 {
+			return 0, false
+		}
+	}
+	for decimals = max(decimals, 0); decimals < scale; decimals++ {
+		n *= 10
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}
+
+// appendHundredths appends n/100 with two decimals.
+func appendHundredths(out []byte, n int64) []byte {
+	if n < 0 {
+		out, n = append(out, '-'), -n
+	}
+	out = strconv.AppendInt(out, n/100, 10)
+	return append(out, '.', byte('0'+n/10%10), byte('0'+n%10))
+}
+
+// tableMapper calls row for each line of a table.
+type tableMapper struct {
+	tableRow
+	row func(r *tableRow, out *mapreduce.Emitter)
+}
+
+// Map reads a line. An empty one is no row.
+func (m *tableMapper) Map(_, line []byte, out *mapreduce.Emitter) error {
+	if len(line) == 0 {
+		return nil
+	}
+	if m.split(line); m.err == nil {
+		m.row(&m.tableRow, out)
+	}
+	return m.err
+}
+
+// rowsOf makes mappers of a '|'-separated table of which the first columns are
+// needed. What row emits of a line with an error never leaves the task, since
+// the error fails it.
+func rowsOf(table string, columns int, row func(r *tableRow, out *mapreduce.Emitter)) func() mapreduce.Mapper {
+	return func() mapreduce.Mapper {
+		return &tableMapper{tableRow: tableRow{table: table, sep: '|', columns: columns}, row: row}
+	}
+}

@@ -74,10 +74,10 @@ func (d *byteDisplay) open(n int64) {
 	speed := func(s decor.Statistics) string {
 		return " " + humanBytes(rate(s.Current, time.Since(d.start))) + "/s"
 	}
-	d.bar = d.bars.AddBar(d.total,
-		mpb.BarRemoveOnComplete(),
+	d.bar = d.bars.AddBar(0,
 		mpb.PrependDecorators(decor.Name(d.name+" "), decor.Percentage()),
 		mpb.AppendDecorators(decor.Any(speed)))
+	d.bar.SetTotal(max(d.total, 1), false)
 	d.bar.SetCurrent(n)
 }
 

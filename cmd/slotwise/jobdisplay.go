@@ -29,9 +29,10 @@ type jobDisplay struct {
 
 // jobBars is what is shown of one job.
 type jobBars struct {
-	latest      atomic.Pointer[mapreduce.Progress]
-	maps, reds  *mpb.Bar // nil until shown, reds for a job without reduces
-	failed      int      // attempts that were told of
+	pace        pace
+	said        atomic.Pointer[remarks] // beside the bars
+	maps, reds  *mpb.Bar                // nil until shown, reds for a job without reduces
+	failed      int                     // attempts that were told of
 	lastPrinted time.Duration
 }
 
@@ -65,7 +66,8 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		j = new(jobBars)
 		d.mu.jobs[p.ID] = j
 	}
-	j.latest.Store(&p)
+	said := j.pace.remarks(&p)
+	j.said.Store(&said)
 	if p.Failed > j.failed {
 		j.failed = p.Failed
 		fmt.Fprintf(d.lineWriterLocked(), "%s: %s failed, trying again: %s\n",
@@ -75,7 +77,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		d.drawLocked(j, &p)
 	} else if over(p.State) == "" && p.Elapsed-j.lastPrinted >= lineEvery {
 		j.lastPrinted = p.Elapsed
-		fmt.Fprintln(d.out, progressLine(&p))
+		fmt.Fprintln(d.out, progressLine(&p, said))
 	}
 }
 
@@ -110,14 +112,18 @@ func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 	if d.mu.bars == nil {
 		d.mu.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithWidth(48))
 	}
-	add := func(what string, right func(*mapreduce.Progress) string) *mpb.Bar {
-		return d.mu.bars.AddBar(barSteps,
+	add := func(what string, right func(*remarks) string) *mpb.Bar {
+		// A bar made with a length ends by itself when it is full, and can then
+		// not be taken away.
+		b := d.mu.bars.AddBar(0,
 			mpb.PrependDecorators(decor.Name(p.Job+" "+what+" ", decor.WCSyncSpaceR), decor.Percentage(decor.WC{W: 5})),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + right(j.latest.Load()) })))
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + right(j.said.Load()) })))
+		b.SetTotal(barSteps, false)
+		return b
 	}
-	j.maps = add("map", speed)
+	j.maps = add("map", func(r *remarks) string { return r.speed + "  " + r.maps })
 	if p.Reduces > 0 {
-		j.reds = add("reduce", left)
+		j.reds = add("reduce", func(r *remarks) string { return r.reduces })
 	}
 }
 
@@ -151,44 +157,4 @@ func over(state string) string {
 		return state
 	}
 	return ""
-}
-
-// progressLine is a job's progress for a log.
-func progressLine(p *mapreduce.Progress) string {
-	s := fmt.Sprintf("%s: map %3.0f %%", p.Job, 100*p.MapFrac)
-	if p.Reduces > 0 {
-		s += fmt.Sprintf(", reduce %3.0f %%", 100*p.ReduceFrac)
-	}
-	return s + ", " + speed(p) + ", " + left(p)
-}
-
-// speed is how fast input has been read so far.
-func speed(p *mapreduce.Progress) string {
-	return humanBytes(rate(p.BytesRead, p.Elapsed)) + "/s"
-}
-
-// left is how long a job may still take.
-func left(p *mapreduce.Progress) string {
-	d, ok := remaining(p)
-	if !ok {
-		return "-"
-	}
-	if d < 100*time.Second {
-		return fmt.Sprintf("%.0f s left", d.Seconds())
-	}
-	return humanDuration(d) + " left"
-}
-
-// remaining guesses how long a job will still take: as if it went on as fast
-// as it has so far, with the maps two thirds of the work. It does not guess
-// before there is something to go by.
-func remaining(p *mapreduce.Progress) (time.Duration, bool) {
-	done := p.MapFrac
-	if p.Reduces > 0 {
-		done = (2*p.MapFrac + p.ReduceFrac) / 3
-	}
-	if done < 0.01 || done > 1 || p.Elapsed < time.Second {
-		return 0, false
-	}
-	return time.Duration(float64(p.Elapsed) * (1 - done) / done), true
 }

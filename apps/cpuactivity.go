@@ -1,0 +1,132 @@
+package apps
+
+import (
+	"iter"
+	"math/bits"
+	"strconv"
+
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// cpuActivity does expensive numeric work for every record and next to no I/O:
+// the CPUActivity job that learning schedulers were measured with. The work is
+// a chain of modular squarings, x ← x² + 1 mod 2^61-1, from a number made of
+// the record's bytes; it cannot be shortened.
+//
+//	input       text; or none, if maps is given
+//	parameters  iterations: squarings for each record
+//	            maps: number of map tasks of a job without input
+//	            records: records of each of them
+//	output      records TAB number; checksum TAB sum of all results
+var cpuActivity = &mapreduce.App{
+	Name:    "cpuactivity",
+	Summary: "does expensive numeric work for every record",
+	Reads:   "text, or nothing with maps=N",
+	Writes:  "records and a checksum",
+	Small:   true,
+	Params: []mapreduce.Param{
+		{Name: "iterations", Default: "10000", Help: "steps of the computation for each record"},
+		{Name: "maps", Default: "0", Help: "read no input but run so many map tasks"},
+		{Name: "records", Default: "1000", Help: "records of each of these"},
+	},
+	Job: func(p mapreduce.Params) (*mapreduce.Job, error) {
+		iterations, err := p.Int("iterations", 0)
+		if err != nil {
+			return nil, err
+		}
+		tasks, err := p.Int("maps", 0)
+		if err != nil {
+			return nil, err
+		}
+		records, err := p.Int("records", 0)
+		if err != nil {
+			return nil, err
+		}
+		if tasks == 0 {
+			records = 0
+		}
+		return &mapreduce.Job{
+			Name:      "cpuactivity",
+			Synthetic: int(tasks),
+			Mapper: func() mapreduce.Mapper {
+				return &squarer{iterations: iterations, synthetic: tasks > 0, records: records}
+			},
+			Aggregate:   mapreduce.Sum,
+			Partitioner: oneReduce,
+			Reducer:     func() mapreduce.Reducer { return &checksumWriter{} },
+			Reduces:     1,
+		}, nil
+	},
+}
+
+// squarer does the work.
+type squarer struct {
+	iterations int64
+	synthetic  bool
+	records    int64 // to make of each record of a job without input
+	done       int64
+	checksum   int64
+	record     []byte
+}
+
+// Map works on a record, or makes some.
+func (s *squarer) Map(_, record []byte, _ *mapreduce.Emitter) error {
+	if !s.synthetic {
+		s.work(record)
+		return nil
+	}
+	for i := range s.records {
+		s.record = append(append(s.record[:0], record...), '/')
+		s.record = strconv.AppendInt(s.record, i, 10)
+		s.work(s.record)
+	}
+	return nil
+}
+
+func (s *squarer) work(record []byte) {
+	s.checksum += squarings(record, s.iterations)
+	s.done++
+}
+
+// mersenne is a prime that remainders are cheap for.
+const mersenne = 1<<61 - 1
+
+// squarings returns the result of the chain that starts with the record, read
+// as a number of base 257.
+func squarings(record []byte, n int64) int64 {
+	x := uint64(0)
+	for _, b := range record {
+		x = mulAdd(x, 257, uint64(b)+1)
+	}
+	for range n {
+		x = mulAdd(x, x, 1)
+	}
+	return int64(x)
+}
+
+// mulAdd returns a·b + c modulo the prime, for a, b, c less than it.
+func mulAdd(a, b, c uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	x := low&mersenne + (high<<3 | low>>61) + c // 2^61 ≡ 1
+	x = x&mersenne + x>>61
+	if x >= mersenne {
+		x -= mersenne
+	}
+	return x
+}
+
+// Finish emits the sums.
+func (s *squarer) Finish(out *mapreduce.Emitter) error {
+	out.Add([]byte("records"), s.done)
+	out.Add([]byte("checksum"), s.checksum)
+	return nil
+}
+
+// checksumWriter writes both sums; the checksum is taken modulo 2^64.
+type checksumWriter struct{}
+
+// Reduce writes a sum.
+func (checksumWriter) Reduce(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
+	out.Emit(key, strconv.AppendUint(nil, uint64(total(values)), 10))
+	return nil
+}

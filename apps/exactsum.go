@@ -1,0 +1,73 @@
+package apps
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// exactSum adds up floating-point numbers without rounding, so that the sum
+// does not depend on their order and therefore not on how a job is split. It is
+// one wide fixed-point number, after Kulisch: limb i counts 2^(32i-1074), the
+// lowest bit being that of the smallest number there is. Limbs are wider than
+// 32 bits for carries to wait in.
+type exactSum struct {
+	limbs [sumLimbs]int64
+	adds  int
+}
+
+const (
+	sumLimbs = 68    // 2098 bits of numbers, 64 for the sums of many
+	sumUnit  = -1074 // exponent of the lowest bit
+)
+
+// add adds a finite number.
+func (s *exactSum) add(x float64) {
+	b := math.Float64bits(x)
+	exponent, mantissa := int(b>>52&0x7ff), b&(1<<52-1)
+	if exponent > 0 {
+		mantissa |= 1 << 52
+		exponent--
+	}
+	high, low := bits.Mul64(mantissa, 1<<(exponent&31))
+	parts := [3]int64{int64(low & math.MaxUint32), int64(low >> 32), int64(high)}
+	at := s.limbs[exponent>>5:][:3]
+	if b>>63 == 0 {
+		at[0] += parts[0]
+		at[1] += parts[1]
+		at[2] += parts[2]
+	} else {
+		at[0] -= parts[0]
+		at[1] -= parts[1]
+		at[2] -= parts[2]
+	}
+	if s.adds++; s.adds == 1<<30 {
+		s.carry()
+	}
+}
+
+// carry makes all limbs but the last less than 2^32 and not negative; the last
+// has the sign. Limbs of many sums can be added up then.
+func (s *exactSum) carry() {
+	s.adds = 0
+	var c int64
+	for i := range sumLimbs - 1 {
+		l := s.limbs[i] + c
+		c = l >> 32
+		s.limbs[i] = l & math.MaxUint32
+	}
+	s.limbs[sumLimbs-1] += c
+}
+
+// over returns the sum divided by n, rounded once.
+func (s *exactSum) over(n int64) float64 {
+	var sum, limb big.Int
+	for i := sumLimbs - 1; i >= 0; i-- {
+		sum.Lsh(&sum, 32)
+		sum.Add(&sum, limb.SetInt64(s.limbs[i]))
+	}
+	x := new(big.Float).SetInt(&sum) // exact: as precise as the integer is long
+	x.SetMantExp(x, sumUnit)
+	q, _ := new(big.Float).SetPrec(53).Quo(x, new(big.Float).SetInt64(n)).Float64()
+	return q
+}

@@ -1,0 +1,140 @@
+package apps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// errTooLarge ends the reading of a body that is longer than allowed.
+var errTooLarge = errors.New("too large")
+
+// fetcher gets URLs for one map task. What cannot be fetched is counted, by
+// the kind of trouble, and never fails the job: of a million URLs some are
+// always dead.
+type fetcher struct {
+	client *http.Client
+	max    int64
+	counts map[string]int64
+}
+
+// fetchParams are the parameters of apps that fetch.
+func fetchParams(maxBytes string) []mapreduce.Param {
+	return []mapreduce.Param{
+		{Name: "timeout", Default: "30s", Help: "give up on a URL after so long"},
+		{Name: "max-bytes", Default: maxBytes, Help: "give up on a URL that has more"},
+	}
+}
+
+// newFetcher returns what makes a fetcher for each task.
+func newFetcher(p mapreduce.Params) (func() *fetcher, error) {
+	timeout, err := time.ParseDuration(p.Get("timeout"))
+	if err != nil || timeout <= 0 {
+		return nil, fmt.Errorf("parameter timeout: %q is no duration such as 30s", p.Get("timeout"))
+	}
+	limit, err := p.Int("max-bytes", 0)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Timeout: timeout}
+	return func() *fetcher {
+		return &fetcher{client: client, max: limit, counts: map[string]int64{}}
+	}, nil
+}
+
+// target returns the URL of a line, or "" for an empty line and a comment.
+func target(line []byte) string {
+	s := strings.TrimSpace(string(line))
+	if strings.HasPrefix(s, "#") {
+		return ""
+	}
+	return s
+}
+
+// fetch gets a URL and hands its body, at most max bytes, to use. It reports
+// whether all of it was read and used; an error is one of use.
+func (f *fetcher) fetch(raw string, use func(body io.Reader) error) (bool, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		f.counts["malformed URLs"]++
+		return false, nil
+	}
+	// The client's time-out covers the body, so the request needs no other.
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, raw, nil)
+	if err != nil {
+		f.counts["malformed URLs"]++
+		return false, nil
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.counts[trouble(err)]++
+		return false, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		f.counts[fmt.Sprintf("answers %d", resp.StatusCode)]++
+		return false, nil
+	}
+	body := &limitedBody{r: resp.Body, left: f.max}
+	if resp.ContentLength > f.max {
+		body.err = errTooLarge
+	} else if err := use(body); err != nil && body.err == nil {
+		return false, err
+	}
+	if body.err != nil {
+		f.counts[trouble(body.err)]++
+		return false, nil
+	}
+	f.counts["fetched"]++
+	return true, nil
+}
+
+// limitedBody remembers the error with which reading ended, and ends it when
+// there is too much.
+type limitedBody struct {
+	r    io.Reader
+	left int64
+	err  error // not nil if the body is incomplete
+}
+
+// Read reads on.
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		err = errTooLarge
+	}
+	if err != nil && err != io.EOF {
+		b.err = err
+	}
+	return n, err
+}
+
+// trouble names the counter of an error.
+func trouble(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, errTooLarge):
+		return "too large"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timed out"
+	}
+	return "unreachable"
+}
+
+// Finish adds to the job's counters.
+func (f *fetcher) Finish(out *mapreduce.Emitter) error {
+	for what, n := range f.counts {
+		out.Count(what, n)
+	}
+	return nil
+}

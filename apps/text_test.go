@@ -1,0 +1,79 @@
+package apps
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+func TestWordCount(t *testing.T) {
+	files := hardFiles()
+	counts := map[string]int{}
+	for _, text := range files {
+		for _, w := range plainWords([]byte(text)) {
+			counts[w]++
+		}
+	}
+	appTest{app: "wordcount", files: files, want: counted(counts)}.run(t)
+}
+
+func TestSort(t *testing.T) {
+	files := hardFiles()
+	lines := textLines(files)
+	slices.Sort(lines)
+	appTest{app: "sort", files: files, want: joinLines(lines), ordered: true}.run(t)
+}
+
+func TestGrep(t *testing.T) {
+	for _, expr := range []string{`z[aeiou]z[aeiou]zu`, `^the`, `\bof\b`, `^$`, `(and|日本).*x`, `nothing like it`} {
+		files := hardFiles()
+		re := regexp.MustCompile(expr)
+		var lines []string
+		counts := map[string]int{}
+		for _, l := range textLines(files) {
+			if re.MatchString(l) {
+				lines = append(lines, l)
+				counts[l]++
+			}
+		}
+		appTest{app: "grep", params: mapreduce.Params{"regex": expr}, files: files, want: joinLines(lines), ordered: true}.run(t)
+		if expr == "^the" {
+			appTest{app: "grep", params: mapreduce.Params{"regex": expr, "count": "true"}, files: files, want: counted(counts)}.run(t)
+		}
+	}
+}
+
+// TestCoreutils compares with the programs that users would have taken.
+func TestCoreutils(t *testing.T) {
+	text := strings.NewReplacer("\x00", "").Replace(hardText(9, 400)) + "\n"
+	for _, c := range []struct {
+		app     string
+		params  mapreduce.Params
+		command []string
+	}{
+		{"sort", nil, []string{"sort"}},
+		{"grep", mapreduce.Params{"regex": "z[aeiou]z[aeiou]zu"}, []string{"grep", "-aE", "z[aeiou]z[aeiou]zu"}},
+		{"grep", mapreduce.Params{"regex": "^(the|of) .*(x|a[|]b)|and$"}, []string{"grep", "-aE", "^(the|of) .*(x|a[|]b)|and$"}},
+	} {
+		if _, err := exec.LookPath(c.command[0]); err != nil {
+			t.Skip(err)
+		}
+		path := filepath.Join(t.TempDir(), "input")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(c.command[0], append(c.command[1:], path)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C")
+		want, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		appTest{app: c.app, params: c.params, files: map[string]string{"f": text}, want: string(want), ordered: true}.run(t)
+	}
+}

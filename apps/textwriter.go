@@ -1,0 +1,99 @@
+package apps
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// textWriter writes random sentences, as RandomTextWriter of Hadoop's examples
+// does: a disk-bound job without input, whose output is input for others.
+//
+//	parameters  maps: number of map tasks; bytes: how much each writes, about
+//	            seed: another one gives another text
+//	output      on each line a key of 5 to 10 words, TAB, a value of 10 to 100
+//
+// The words are a thousand made-up ones, drawn evenly. Each task draws from a
+// generator of its own, so the same parameters give the same text.
+var textWriter = &mapreduce.App{
+	Name:    "textwriter",
+	Summary: "writes random text",
+	Writes:  "words TAB words",
+	Params: []mapreduce.Param{
+		{Name: "maps", Default: "2", Help: "number of map tasks"},
+		{Name: "bytes", Default: "16777216", Help: "bytes that each map task writes"},
+		{Name: "seed", Default: "1", Help: "picks one of many texts"},
+	},
+	Job: func(p mapreduce.Params) (*mapreduce.Job, error) {
+		tasks, err := p.Int("maps", 1)
+		if err != nil {
+			return nil, err
+		}
+		size, err := p.Int("bytes", 0)
+		if err != nil {
+			return nil, err
+		}
+		seed, err := p.Int("seed", 0)
+		if err != nil {
+			return nil, err
+		}
+		words := madeUpWords(1000)
+		return &mapreduce.Job{
+			Name:      "textwriter",
+			Synthetic: int(tasks),
+			Mapper: func() mapreduce.Mapper {
+				return mapreduce.MapperFunc(func(_, task []byte, out *mapreduce.Emitter) error {
+					return writeText(task, words, size, uint64(seed), out)
+				})
+			},
+		}, nil
+	},
+}
+
+// writeText writes lines until there are enough bytes.
+func writeText(task []byte, words []string, size int64, seed uint64, out *mapreduce.Emitter) error {
+	n, err := strconv.ParseUint(string(task), 10, 32)
+	if err != nil {
+		return fmt.Errorf("task %q has no number", task)
+	}
+	rng := rand.New(rand.NewPCG(seed, n))
+	sentence := func(b []byte, least, most int) []byte {
+		for i := range least + rng.IntN(most-least+1) {
+			if i > 0 {
+				b = append(b, ' ')
+			}
+			b = append(b, words[rng.IntN(len(words))]...)
+		}
+		return b
+	}
+	var key, value []byte
+	for size > 0 {
+		key = sentence(key[:0], 5, 10)
+		value = sentence(value[:0], 10, 100)
+		out.Emit(key, value)
+		size -= int64(len(key) + len(value) + len("\t\n"))
+	}
+	return nil
+}
+
+// madeUpWords returns n different words of two to four syllables, always the
+// same ones.
+func madeUpWords(n int) []string {
+	const consonants, vowels = "bdfghklmnprstvz", "aeiou"
+	rng := rand.New(rand.NewPCG(1, 2))
+	seen := map[string]bool{}
+	words := make([]string, 0, n)
+	for len(words) < n {
+		var w []byte
+		for range 2 + rng.IntN(3) {
+			w = append(w, consonants[rng.IntN(len(consonants))], vowels[rng.IntN(len(vowels))])
+		}
+		if !seen[string(w)] {
+			seen[string(w)] = true
+			words = append(words, string(w))
+		}
+	}
+	return words
+}

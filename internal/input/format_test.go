@@ -157,6 +157,13 @@ func TestFixed(t *testing.T) {
 			t.Errorf("%s in records of 11: %v", p, err)
 		}
 	}
+	splits, err := Plan(ctx, Options{Inputs: []string{plain}, SplitSize: 50, Format: Format{Fixed, 7}})
+	must(t, err)
+	for _, s := range splits {
+		if s.Bytes%7 != 0 || s.Pieces[0].Offset%7 != 0 {
+			t.Errorf("a split cuts a record: %+v", s)
+		}
+	}
 	// A split that another planner cut in the middle of a record.
 	s := Split{Pieces: []Piece{{plain, 3, 11, 2100}}, Bytes: 11}
 	recs, err := readSplit(t, s, Format{Fixed, 7}, 0)

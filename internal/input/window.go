@@ -142,13 +142,12 @@ func (w *window) skipLine() error {
 		if err := w.fill(w.wanted()); err != nil {
 			return err
 		}
-		limit := min(int64(w.n), w.end-1-w.base) // a '\n' at end-1 ends our neighbour's business
-		if i := bytes.IndexByte(w.buf[:max(limit, 0)], '\n'); i >= 0 {
-			w.cut = i + 1
+		if i := bytes.IndexByte(w.buf[:w.n], '\n'); i >= 0 {
+			w.cut = i + 1 // perhaps beyond the end: then there is no line here
 			w.advance(w.size)
 			return nil
 		}
-		if w.eof || limit < int64(w.n) || w.base+int64(w.n) >= w.end-1 {
+		if w.eof || w.base+int64(w.n) >= w.end-1 {
 			w.done = true
 			return nil
 		}

@@ -134,6 +134,13 @@ func (s *localStaging) Abort(_ context.Context) error {
 	if s.mu.done {
 		return nil
 	}
+	// A commit that failed between its two renames may have left the old
+	// output in the root, which must not be removed with it.
+	if old := filepath.Join(s.root, oldDir); exists(old) && !exists(s.target) {
+		if err := os.Rename(old, s.target); err != nil {
+			return fmt.Errorf("the old output %s could not be put back: %w", s.shown, err)
+		}
+	}
 	s.mu.done = true
 	return s.release()
 }

@@ -132,6 +132,28 @@ func TestAbortLeavesTheOldOutput(t *testing.T) {
 	wantTree(t, dir, map[string]string{"out/old": "old"})
 }
 
+// TestAbortBetweenRenames: even a commit that stopped half-way can be aborted.
+func TestAbortBetweenRenames(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	must(t, os.MkdirAll(out, 0o777))
+	must(t, os.WriteFile(filepath.Join(out, "old"), []byte("old"), 0o666))
+	s := stage(t, out, true)
+	put(t, s, "new", "new")
+	s.noExchange = true
+	s.crash = func(step string) error {
+		if step == "between" {
+			return errors.New("stopped")
+		}
+		return nil
+	}
+	if s.Commit(ctx) == nil || exists(out) {
+		t.Fatal("the commit did not stop between its renames")
+	}
+	must(t, s.Abort(ctx))
+	wantTree(t, dir, map[string]string{"out/old": "old"})
+}
+
 func TestStageRefuses(t *testing.T) {
 	dir := t.TempDir()
 	full := filepath.Join(dir, "full")

@@ -92,6 +92,7 @@ func (t *Table) growSlots(force bool) bool {
 		r.Release()
 		return false
 	}
+	r.Populate(size)
 	old, oldMem := t.slots, t.slotsMem
 	t.slotsMem, t.slots = r, entries(r, n)
 	t.shift = uint(64 - bits.TrailingZeros(uint(n)))

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sort"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/engine/mem"
@@ -145,7 +147,7 @@ func TestTableProperty(t *testing.T) {
 // limits hold all the time.
 func TestFullAndDrained(t *testing.T) {
 	for _, limit := range []int64{0, 1 << 12, 200_000, 1 << 20, 5 << 20} {
-		for _, format := range []string{"%d", "key %030d"} {
+		for _, format := range []string{"%d", "a key of many letters %d"} {
 			for _, width := range []int{8, 40} {
 				testDrain(t, limit, format, width)
 			}
@@ -154,7 +156,7 @@ func TestFullAndDrained(t *testing.T) {
 }
 
 func testDrain(t *testing.T, limit int64, format string, width int) {
-	const distinct = 30_000
+	const distinct = 20_000
 	pool := mem.NewPool(limit + 4*mem.Step)
 	table, err := New(Config{Pool: pool, Limit: limit, Op: Fold, Width: width, Fold: fold})
 	if err != nil {
@@ -165,8 +167,8 @@ func testDrain(t *testing.T, limit int64, format string, width int) {
 	drain := func() {
 		table.Sort(nil, 1)
 		for c := table.Cursor(0); c.Next(); {
-			var i int
-			if _, err := fmt.Sscanf(string(c.Key()), format, &i); err != nil || len(c.Value()) != width {
+			i, err := strconv.Atoi(strings.TrimPrefix(string(c.Key()), "a key of many letters "))
+			if err != nil || len(c.Value()) != width {
 				t.Fatalf("read %q = %q, %v", c.Key(), c.Value(), err)
 			}
 			seen[i]++
@@ -210,7 +212,7 @@ func TestGiantKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer table.Release()
-	giant := bytes.Repeat([]byte("0123456789"), 10_000_000)
+	giant := bytes.Repeat([]byte("0123456789"), 2_000_000)
 	for range 2 {
 		if !table.AddInt64(giant, 1) || !table.AddInt64(giant, 2) {
 			t.Fatal("refused")
@@ -236,7 +238,7 @@ func TestManyKeysAndSkew(t *testing.T) {
 	}
 	defer table.Release()
 	want := map[string][]byte{}
-	for i := range 300_000 {
+	for i := range 100_000 {
 		key := []byte("hot")
 		if i%3 == 0 {
 			key = fmt.Appendf(nil, "%x", uint64(i)*0x9e3779b97f4a7c15>>(i%60))

@@ -10,9 +10,11 @@ import (
 // within the TLB, which halves the time of sorting and hash probing.
 const hugePage = 2 << 20
 
-// hugeFrom is the smallest reservation that asks for huge pages: below it the
-// last, partly used page would be a noticeable share of the budget.
-const hugeFrom = 4 << 20
+// hugeFrom is the smallest reservation that asks for huge pages.
+const hugeFrom = hugePage
+
+// madvPopulateWrite is MADV_POPULATE_WRITE, of Linux 5.14.
+const madvPopulateWrite = 23
 
 func reserve(size int64) (mapping, buf []byte, err error) {
 	if size == 0 {
@@ -45,6 +47,13 @@ func reserve(size int64) (mapping, buf []byte, err error) {
 func discard(b []byte) {
 	if len(b) > 0 {
 		_ = syscall.Madvise(b, syscall.MADV_DONTNEED)
+	}
+}
+
+// populate may fail, on an older kernel; then pages come when touched.
+func populate(b []byte) {
+	if len(b) > 0 {
+		_ = syscall.Madvise(b, madvPopulateWrite)
 	}
 }
 

@@ -13,4 +13,6 @@ func reserve(size int64) (mapping, buf []byte, err error) {
 
 func discard(b []byte) { clear(b) }
 
+func populate([]byte) {}
+
 func unmap([]byte) {}

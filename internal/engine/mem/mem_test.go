@@ -79,6 +79,7 @@ func TestRegionsProperty(t *testing.T) {
 				}
 			case 3:
 				r.ForceGrow(min(n, r.Size()))
+				r.Populate(n)
 			case 4:
 				if n < Step {
 					r.Release()

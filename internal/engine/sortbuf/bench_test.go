@@ -18,7 +18,7 @@ type source struct {
 func newRand(seed uint64) *source {
 	s := &source{Rand: rand.New(rand.NewPCG(seed, seed))}
 	sum := 0.0
-	for i := range 200_000 {
+	for i := range vocabulary {
 		w := make([]byte, 2+s.IntN(10))
 		for j := range w {
 			w[j] = 'a' + byte(s.IntN(26))
@@ -53,6 +53,9 @@ func (s *source) line() []byte {
 	}
 	return b[:len(b)-1]
 }
+
+// vocabulary is how many words text is made of.
+const vocabulary = 200_000
 
 const benchRecords = 1_000_000
 

@@ -52,7 +52,8 @@ type BlockMapper interface {
 }
 
 // Reducer is called once for each key, in key order, with all its values. The
-// values can be walked once; what is left is skipped.
+// values can be walked once; what is left is skipped. Neither keys nor values
+// are ever nil, even if nil was emitted.
 //
 // A Reducer may also be a [Starter] and a [Finisher].
 type Reducer interface {

@@ -48,6 +48,9 @@ func Run(j *mapreduce.Job, files map[string][]byte) ([]Record, error) {
 		return mapped.out, nil
 	}
 	task.Attempt.Kind, task.Attempt.Index = job.Reduce, 0
+	for i, r := range mapped.out { // between map and reduce nil and empty are one
+		mapped.out[i] = Record{append([]byte{}, r.Key...), append([]byte{}, r.Value...)}
+	}
 	return reduceAll(p, task, mapped.out)
 }
 

@@ -39,7 +39,7 @@ func (g *Groups) Records() int64 { return g.read }
 // With same a job sorts a group's values: it orders by the whole key and
 // groups by a part of it. The stream remains the caller's to close.
 func NewGroups(s kv.Stream, same func(a, b []byte) bool) *Groups {
-	g := &Groups{s: s, same: same}
+	g := &Groups{s: s, same: same, key: make([]byte, 0, 32)} // an empty key is not a nil one
 	g.samer, _ = s.(samer)
 	g.values = func(yield func([]byte) bool) {
 		for g.nextValue() {

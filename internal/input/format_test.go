@@ -273,6 +273,37 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestEach: the records of each format, and the end at the first error.
+func TestEach(t *testing.T) {
+	block := []byte("a\tb\nc\nd\te")
+	for _, c := range []struct {
+		f    Format
+		want string
+	}{
+		{Format{}, `["" "a\tb"]["" "c"]["" "d\te"]`},
+		{Format{Kind: KeyValue}, `["a" "b"]["c" ""]["d" "e"]`},
+		{Format{Kind: Whole}, `["file" "a\tb\nc\nd\te"]`},
+		{Format{Fixed, 3}, `["" "a\tb"]["" "\nc\n"]["" "d\te"]`},
+	} {
+		var got strings.Builder
+		must(t, c.f.Each(block, "file", func(k, v []byte) error {
+			fmt.Fprintf(&got, "[%q %q]", k, v)
+			return nil
+		}))
+		if got.String() != c.want {
+			t.Errorf("%v: got %s, want %s", c.f, got.String(), c.want)
+		}
+		calls := 0
+		err := c.f.Each(block, "file", func(_, _ []byte) error {
+			calls++
+			return io.ErrClosedPipe
+		})
+		if calls != 1 || err != io.ErrClosedPipe {
+			t.Errorf("%v: %d calls after an error, then %v", c.f, calls, err)
+		}
+	}
+}
+
 func TestParseFormat(t *testing.T) {
 	for _, s := range []string{"text", "keyvalue", "fixed:100", "whole", "runs"} {
 		if f, err := ParseFormat(s); err != nil || f.String() != s {

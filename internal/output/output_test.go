@@ -33,8 +33,10 @@ type kvPair struct{ key, value []byte }
 
 // write makes an output directory with one part and returns its path.
 func write(t fataler, dir, name string, f Format, c Codec, recs []kvPair) string {
+	dir, err := os.MkdirTemp(dir, "")
+	must(t, err)
 	out := filepath.Join(dir, "out")
-	st, err := storage.Local{}.Stage(ctx, out, true)
+	st, err := storage.Local{}.Stage(ctx, out, false)
 	must(t, err)
 	defer st.Abort(ctx)
 	w, err := Open(st, name, f, c)

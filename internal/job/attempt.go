@@ -90,3 +90,6 @@ func (a *Attempt) OutputBytes() int64 { return a.outputBytes }
 // Next returns the running attempt of the same job and kind that was launched
 // after this one, or nil.
 func (a *Attempt) Next() *Attempt { return a.next }
+
+// Prev is the other direction of Next.
+func (a *Attempt) Prev() *Attempt { return a.prev }

@@ -163,6 +163,9 @@ func (j *Job) Task(k Kind, index int32) *Task {
 	return &j.tasks[k][index]
 }
 
+// Hosts counts the hosts named by the splits of a live job, each once.
+func (j *Job) Hosts() int { return len(j.pending[Map].hosts) }
+
 // Oldest returns the longest running attempt of a kind, or nil; Attempt.Next
 // leads to the others.
 func (j *Job) Oldest(k Kind) *Attempt { return j.first[k] }

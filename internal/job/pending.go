@@ -72,7 +72,9 @@ func enlist(lists map[int32]*cursor, key, task int32) {
 }
 
 // place adds the tasks of a host to the list of the rack in which the host
-// turned out to be. It costs the length of both lists, once per host and job.
+// turned out to be. It costs the length of both lists, once per host and job. A
+// host that moves stays in the old rack's list too: the price is a wrong level,
+// no more.
 func (p *pendingIndex) place(host, rack int32) {
 	h := p.hosts[host]
 	if h == nil {

@@ -70,8 +70,7 @@ type Offer struct {
 	// Pool limits the offer to one pool or partition, as the order understands
 	// the name; "" is no limit.
 	Pool string
-	// Within is the worst level at which a map never tried before may start;
-	// 0 is no limit.
+	// Within is the worst level at which a map may start; 0 is no limit.
 	Within cluster.Level
 	// NoWait says that the place must not hold a task back for a better level.
 	NoWait bool
@@ -87,7 +86,10 @@ type Candidate struct {
 	Kind job.Kind
 }
 
-// Slots says how many tasks of which kind a node may take now.
+// Slots says how many tasks of which kind a node may take now. One that lends
+// map slots to reduces must see to it that some stay out of their reach: a
+// reduce that waits for a map to be made again gives its slot up to nobody, and
+// does not time out.
 type Slots interface {
 	// Next returns the next offer to try, or false if the node gets no more.
 	// It is asked again after each launch and each refusal, with Round.Launched

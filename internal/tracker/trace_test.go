@@ -135,7 +135,8 @@ func (s *script) runMore(f []string) {
 			k = job.Reduce
 		}
 		j := s.tr.Jobs().Get(s.job(f[1]))
-		fmt.Fprintf(s.out, "  %s\n", s.tr.Explain(j, k).Words(k))
+		_, words := s.tr.Explain(j, k)
+		fmt.Fprintf(s.out, "  %s\n", words)
 	default:
 		s.t.Fatalf("unknown command %q", f[0])
 	}

@@ -117,10 +117,22 @@ func (t *Tracker) Now() time.Duration { return t.now }
 // Stats returns the counts so far.
 func (t *Tracker) Stats() Stats { return t.stats }
 
-// Explain says why the job gets no task of the kind now.
-func (t *Tracker) Explain(j *job.Job, k job.Kind) sched.Reason {
-	return sched.Why(t.view, t.policy, t.desk.Ledger(), j, k)
+// Explain says why the job gets no task of the kind now: as a reason for
+// programs, and in words, to which the policy may add a sentence.
+func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
+	why := sched.Why(t.view, t.policy, t.desk.Ledger(), j, k)
+	words := why.Words(k)
+	for _, h := range t.hooks.Explainers {
+		if more := h.Explain(j, k, t.now); more != "" {
+			words += "; " + more
+		}
+	}
+	return why, words
 }
+
+// Learned returns the parts of the policy whose state is worth keeping over a
+// restart, in a fixed order.
+func (t *Tracker) Learned() []sched.Stateful { return t.hooks.Statefuls }
 
 // Step tells the tracker of an event at a time since the run's start and
 // returns what to do about it. The effects take effect in the order given;

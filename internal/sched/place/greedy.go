@@ -15,8 +15,8 @@ var _ sched.Place = (*Greedy)(nil)
 
 // Pick implements sched.Place.
 func (*Greedy) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
-	if t := Retry(r, c); t != nil {
-		return t, r.Nodes().LevelOf(t, r.Node()), sched.Reason{}
+	if t, level := Retry(r, o, c); t != nil {
+		return t, level, sched.Reason{}
 	}
 	if c.Kind == job.Reduce {
 		if t := c.Job.Fresh(job.Reduce); t != nil {
@@ -31,21 +31,33 @@ func (*Greedy) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task
 	if t, level := c.Job.BestFresh(r.Node().Host(), r.Node().Rack(), within); t != nil {
 		return t, level, sched.Reason{}
 	}
-	if within < cluster.ANY && c.Job.Fresh(job.Map) != nil {
+	if within < cluster.ANY {
 		return nil, 0, sched.Reason{Code: sched.OutOfReach, Level: within}
 	}
 	return nil, 0, sched.Reason{Code: sched.FailedHere}
 }
 
-// Retry returns the first task to be tried again that does not keep away from
-// the round's node, or nil. Such tasks come first and regardless of where their
-// data is: they hold the job back most. It passes over the tasks that failed on
-// this very node, which are few: with many the job is barred from the node.
-func Retry(r *sched.Round, c sched.Candidate) *job.Task {
-	for _, t := range c.Job.Retries(c.Kind) {
-		if !r.Avoid(t, r.Node(), r.Now()) {
-			return t
+// maxRetryLooks bounds the search for a task to be tried again that is close
+// enough for an offer with a limit.
+const maxRetryLooks = 32
+
+// Retry returns the first task to be tried again that the offer allows and that
+// does not keep away from the round's node, and its level; or nil. Such tasks
+// come first and, unless the offer has a limit, regardless of where their data
+// is: they hold the job back most. It passes over the tasks that failed on this
+// very node, which are few: with many the job is barred from the node.
+func Retry(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level) {
+	near := c.Kind == job.Map && o.Within != 0
+	for i, t := range c.Job.Retries(c.Kind) {
+		if near && i == maxRetryLooks {
+			break
+		}
+		if r.Avoid(t, r.Node(), r.Now()) {
+			continue
+		}
+		if level := r.Nodes().LevelOf(t, r.Node()); !near || level <= o.Within {
+			return t, level
 		}
 	}
-	return nil
+	return nil, 0
 }

@@ -1,0 +1,254 @@
+package mapreduce_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// fixture is a directory with an input file and a place for the output.
+type fixture struct {
+	t            *testing.T
+	dir, in, out string
+}
+
+func newFixture(t *testing.T, text string) *fixture {
+	dir := t.TempDir()
+	f := &fixture{t: t, dir: dir, in: filepath.Join(dir, "in"), out: filepath.Join(dir, "out")}
+	if err := os.WriteFile(f.in, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) options() mapreduce.Options {
+	return mapreduce.Options{
+		Inputs: []string{f.in}, Output: f.out, SplitSize: 1000,
+		Cluster: mapreduce.ClusterOptions{Workers: 2, Memory: 32 << 20, TempDir: f.dir},
+	}
+}
+
+// fails runs a job that must fail with an error that says all of want, and
+// leave nothing behind.
+func (f *fixture) fails(ctx context.Context, j *mapreduce.Job, o mapreduce.Options, want ...string) *mapreduce.Result {
+	f.t.Helper()
+	r, err := mapreduce.Run(ctx, j, o)
+	if err == nil {
+		f.t.Fatal("the job succeeded")
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			f.t.Errorf("error %q does not say %q", err, w)
+		}
+	}
+	if _, err := os.Stat(f.out); !errors.Is(err, os.ErrNotExist) {
+		f.t.Errorf("the output directory exists: %v", err)
+	}
+	checkClean(f.t, f.dir)
+	return r
+}
+
+// lines is a job whose mapper is f.
+func lines(f mapreduce.MapperFunc) *mapreduce.Job {
+	return &mapreduce.Job{Name: "lines", Mapper: func() mapreduce.Mapper { return f }, Reducer: mapreduce.SumText}
+}
+
+const numbers = "one\ntwo\nthree\nfour\n"
+
+func TestMapperFails(t *testing.T) {
+	var tries atomic.Int64
+	job := lines(func(_, line []byte, out *mapreduce.Emitter) error {
+		tries.Add(1)
+		return errors.New("I don't like " + string(line))
+	})
+	f := newFixture(t, numbers)
+	r := f.fails(context.Background(), job, f.options(), "I don't like one", "job lines failed")
+	if tries.Load() != 4 || r.Failures != 4 || r.State != "failed" {
+		t.Errorf("%d tries, result %+v", tries.Load(), r)
+	}
+}
+
+func TestPanics(t *testing.T) {
+	f := newFixture(t, numbers)
+	f.fails(context.Background(), lines(func(_, line []byte, out *mapreduce.Emitter) error {
+		_ = line[100]
+		return nil
+	}), f.options(), "panic", "index out of range", "failure_test.go")
+}
+
+func TestRetrySucceeds(t *testing.T) {
+	f := newFixture(t, strings.Repeat(numbers, 1000))
+	count := func(_, line []byte, out *mapreduce.Emitter) error {
+		if out.Task().Try() < 2 && out.Task().Index() == 3 {
+			return errors.New("not yet")
+		}
+		out.Add(line, 1)
+		return nil
+	}
+	r, err := mapreduce.Run(context.Background(), lines(count), f.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sortedLines(readParts(t, f.out)); got != "four\t1000\none\t1000\nthree\t1000\ntwo\t1000\n" || r.Failures != 2 {
+		t.Errorf("got %q with %d failures", got, r.Failures)
+	}
+	checkClean(t, f.dir)
+}
+
+func TestReducerFails(t *testing.T) {
+	f := newFixture(t, numbers)
+	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Emit(line, line); return nil })
+	f.fails(context.Background(), job, f.options(), "panic") // SumText of what is no integer
+}
+
+func TestBadPartitioner(t *testing.T) {
+	f := newFixture(t, numbers)
+	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add(line, 1); return nil })
+	job.Partitioner = func(key []byte, n int) int { return n }
+	f.fails(context.Background(), job, f.options(), "part 2 of 2")
+}
+
+func TestTruncatedGzip(t *testing.T) {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	w.Write([]byte(strings.Repeat(numbers, 10_000)))
+	w.Close()
+	f := newFixture(t, "")
+	f.in += ".gz"
+	if err := os.WriteFile(f.in, z.Bytes()[:z.Len()-10], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.fails(context.Background(), lines(func(_, line []byte, out *mapreduce.Emitter) error { return nil }), f.options(), "in.gz")
+}
+
+func TestMissingInput(t *testing.T) {
+	f := newFixture(t, "")
+	f.in += "-not-there"
+	f.fails(context.Background(), lines(nil), f.options(), "in-not-there", "no such file")
+}
+
+func TestExistingOutput(t *testing.T) {
+	f := newFixture(t, numbers)
+	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add(line, 1); return nil })
+	if _, err := mapreduce.Run(context.Background(), job, f.options()); err != nil {
+		t.Fatal(err)
+	}
+	before := readParts(t, f.out)
+	o := f.options()
+	if _, err := mapreduce.Run(context.Background(), job, o); err == nil || !strings.Contains(err.Error(), f.out) {
+		t.Errorf("overwrote without being asked: %v", err)
+	}
+	o.Overwrite = true
+	bad := lines(func(_, line []byte, out *mapreduce.Emitter) error { return errors.New("no") })
+	if _, err := mapreduce.Run(context.Background(), bad, o); err == nil {
+		t.Error("a failing job succeeded")
+	}
+	if readParts(t, f.out) != before {
+		t.Error("a failed job changed the old output")
+	}
+	other := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add([]byte("x"), 1); return nil })
+	if _, err := mapreduce.Run(context.Background(), other, o); err != nil {
+		t.Fatal(err)
+	}
+	if got := readParts(t, f.out); got != "x\t4\n" {
+		t.Errorf("overwritten output is %q", got)
+	}
+	checkClean(t, f.dir)
+}
+
+func TestCancel(t *testing.T) {
+	f := newFixture(t, strings.Repeat(numbers, 100_000))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var n atomic.Int64
+	r := f.fails(ctx, lines(func(_, line []byte, out *mapreduce.Emitter) error {
+		if n.Add(1) == 1000 {
+			cancel()
+		}
+		out.Add(line, 1)
+		return nil
+	}), f.options(), "interrupted")
+	if r.State != "killed" {
+		t.Errorf("state %s", r.State)
+	}
+}
+
+func TestStreamingFailures(t *testing.T) {
+	for _, c := range []struct {
+		name, mapper, reducer string
+		want                  []string
+	}{
+		{"mapper status", "cat >/dev/null; echo oh no >&2; exit 3", "cat", []string{"exit status 3", "oh no"}},
+		{"no such mapper", "no-such-thing", "cat", []string{"not found"}},
+		{"reducer status", "cat", "exit 4", []string{"exit status 4", "reducer"}},
+		{"hanging mapper", "cat; sleep 1000", "cat", []string{"progress"}},
+		{"hanging reducer", "cat", "sleep 1000", []string{"progress"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, numbers)
+			job, err := mapreduce.Streaming(mapreduce.StreamingOptions{Mapper: c.mapper, Reducer: c.reducer})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := f.options()
+			o.Stderr = &bytes.Buffer{}
+			o.TaskTimeout = 300 * time.Millisecond
+			o.MaxAttempts = 2
+			f.fails(context.Background(), job, o, c.want...)
+		})
+	}
+}
+
+// TestFullDisk runs a job whose output, and one whose spills, don't fit.
+func TestFullDisk(t *testing.T) {
+	small := filepath.Join(t.TempDir(), "small")
+	if err := os.Mkdir(small, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("needs leave to mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(small, 0) })
+	identity := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add(line, 1); return nil })
+	var text bytes.Buffer
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "%d: some text that is longer than the disk has room for\n", i)
+	}
+	f := newFixture(t, text.String())
+
+	o := f.options()
+	identity.Reducer = nil
+	o.Output = filepath.Join(small, "out")
+	if _, err := mapreduce.Run(context.Background(), identity, o); !errors.Is(err, syscall.ENOSPC) && !strings.Contains(errText(err), "no space left") {
+		t.Errorf("output: %v", err)
+	}
+	o = f.options()
+	o.SplitSize = 1 << 30
+	o.Cluster.Memory, o.Cluster.Workers, o.Cluster.TempDir = 8<<20, 1, small
+	identity.Reducer = mapreduce.SumText
+	if _, err := mapreduce.Run(context.Background(), identity, o); !strings.Contains(errText(err), "no space left") {
+		t.Errorf("spills: %v", err)
+	}
+	for _, dir := range []string{small, f.dir} {
+		checkClean(t, dir)
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -30,10 +30,17 @@ func misuse(format string, args ...any) error {
 	return misuseError{fmt.Errorf(format, args...)}
 }
 
-// unknown makes the error for a name that is not among those known.
+// listAtMost is how many names an error lists.
+const listAtMost = 8
+
+// unknown makes the error for a name that is not among those known: with the
+// nearest one or, failing that, with all if they are few.
 func unknown(what, name string, known []string) error {
 	if near := nearest(name, known); near != "" {
 		return misuse("unknown %s %q; did you mean %q?", what, name, near)
+	}
+	if len(known) > 0 && len(known) <= listAtMost {
+		return misuse("unknown %s %q; known: %s", what, name, strings.Join(known, ", "))
 	}
 	return misuse("unknown %s %q", what, name)
 }

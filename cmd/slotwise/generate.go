@@ -47,8 +47,8 @@ parameters give the same bytes on any machine. Without KIND it lists the kinds.`
 	}
 	c.Flags().SortFlags = false
 	c.Flags().Var(&f.size, "size", "how many bytes, in all files together")
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "picks one of many data sets of a kind")
-	c.Flags().StringVar(&f.output, "output", "", "directory to make")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "`number` that picks one of many data sets of a kind")
+	c.Flags().StringVar(&f.output, "output", "", "`directory` to make")
 	c.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace the directory if it exists")
 	c.Flags().StringArrayVar(&f.params, "param", nil, "parameter of the kind, `name=value` (repeatable)")
 	c.Flags().BoolVar(&f.quiet, "quiet", false, "print nothing but errors")

@@ -89,7 +89,7 @@ func manFlags(b *strings.Builder, c *cobra.Command) {
 // hasDefault reports whether a flag's default says anything.
 func hasDefault(f *pflag.Flag) bool {
 	switch f.DefValue {
-	case "", "0", "false", "[]":
+	case "", "0", "0s", "false", "[]":
 		return false
 	}
 	return true

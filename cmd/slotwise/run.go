@@ -23,12 +23,13 @@ func newRun() *cobra.Command {
 run in this process, nothing has to be set up. Inputs are files, directories
 with all below them, or globs.
 
-With --mapper or --reducer the job is streaming: each command reads records on standard input
-and writes lines "key TAB value"; the reducer gets them sorted by key.
+With --mapper or --reducer the job is streaming: each command reads lines on
+standard input and writes lines "key TAB value"; the reducer gets them sorted by
+key.
 
 An app whose result is small prints it when there is no --output.`,
 		Example: `  slotwise run wordcount --input book.txt --output counts
-  slotwise run grep --param pattern='fail(ed|ure)' --input /var/log --include '*.log' --output hits
+  slotwise run grep --param regex='fail(ed|ure)' --input /var/log --include '*.log' --output hits
   slotwise run sort big.txt --memory 2GiB --compress lz4 --output sorted
   slotwise run --mapper 'tr -s " " "\n"' --reducer 'uniq -c' --input book.txt --output counts`,
 		Args: cobra.ArbitraryArgs,

@@ -61,19 +61,19 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.StringVar(&f.tempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
 
 	s.IntVar(&f.workers, "workers", 0, "`number` of workers (default: one for each core)")
-	s.IntVar(&f.mapSlots, "map-slots", 0, "map slots of a worker (default 1)")
-	s.IntVar(&f.reduceSlots, "reduce-slots", 0, "reduce slots of a worker (default 1)")
+	s.IntVar(&f.mapSlots, "map-slots", 0, "`number` of map slots of a worker (default 1)")
+	s.IntVar(&f.reduceSlots, "reduce-slots", 0, "`number` of reduce slots of a worker (default 1)")
 	s.StringVar(&f.policy, "policy", "", "scheduling `policy` (slotwise policies lists them; default fifo)")
 	s.StringVar(&f.policyConfig, "policy-config", "", "`file` with settings of the policy: a YAML mapping of names to values")
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting of the policy, `name=value` (repeatable)")
-	s.Uint64Var(&f.seed, "seed", 1, "seed of what is random in scheduling and sampling")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what is random in scheduling")
 
-	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task that reports nothing for so `long` (default 10m)")
-	s.IntVar(&f.maxAttempts, "max-attempts", 0, "failures of one task that fail the job (default 4)")
+	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task that reports nothing for this `time` (default 10m)")
+	s.IntVar(&f.maxAttempts, "max-attempts", 0, "`number` of failures of one task that fail the job (default 4)")
 
-	s.StringVar(&f.user, "user", "", "whose job it is (default: the login name)")
-	s.StringVar(&f.pool, "pool", "", "pool or queue of the job")
-	s.StringVar(&f.priority, "priority", "normal", "very-low, low, normal, high or very-high")
+	s.StringVar(&f.user, "user", "", "`name` of whose job it is (default: the login name)")
+	s.StringVar(&f.pool, "pool", "", "`name` of the pool or queue of the job")
+	s.StringVar(&f.priority, "priority", "normal", "`level`: very-low, low, normal, high or very-high")
 
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`")
 	s.BoolVar(&f.json, "json", false, "print the summary as one JSON object on standard output")

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+func TestParseSize(t *testing.T) {
+	for s, want := range map[string]int64{
+		"0": 0, "1": 1, "512": 512, "512b": 512, "512B": 512,
+		"1k": 1024, "1K": 1024, "1kB": 1024, "1KiB": 1024, "512k": 512 << 10,
+		"256MiB": 256 << 20, "2GiB": 2 << 30, "2g": 2 << 30, "1.5G": 3 << 29,
+		"1 MiB": 1 << 20, "3T": 3 << 40, "1PiB": 1 << 50, "8191PiB": 8191 << 50,
+	} {
+		if got, err := parseSize(s); err != nil || got != want {
+			t.Errorf("%q is %d (%v), want %d", s, got, err, want)
+		}
+	}
+	for _, s := range []string{
+		"", "k", "MiB", "-1", "-1k", "1x", "1kk", "1iB", "1 2", "0x10", "1_000", "NaN", "inf", "1e", "8192PiB", "1e30", "0.3", "1.0001k", "12q",
+	} {
+		if got, err := parseSize(s); err == nil {
+			t.Errorf("%q is taken for %d", s, got)
+		}
+	}
+}
+
+// What a size prints, for help texts, must be read as the same size.
+func TestSizeRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Beyond 2^53 a number with an odd count of bytes is no float64.
+		n := rapid.Int64Range(0, 1<<53).Draw(t, "n")
+		shift := rapid.IntRange(0, 40).Draw(t, "shift")
+		z := size(n >> shift << shift)
+		var got size
+		if err := got.Set(z.String()); err != nil || got != z {
+			t.Fatalf("%d prints as %s and is read as %d (%v)", int64(z), z, int64(got), err)
+		}
+	})
+}
+
+func TestHumanBytes(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 102_400: "100 KiB", 1_023_999: "1000 KiB",
+		1<<20 - 1: "1.0 MiB", 1 << 20: "1.0 MiB", 1 << 30: "1.0 GiB", 1100 << 30: "1.1 TiB",
+		-2048: "-2.0 KiB", math.MaxInt64: "8192 PiB",
+	} {
+		if got := humanBytes(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestHumanCount(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0", 999: "999", 1000: "1,000", 123456: "123,456", 1234567: "1,234,567",
+		-999: "-999", -1000: "-1,000", math.MinInt64: "-9,223,372,036,854,775,808",
+	} {
+		if got := humanCount(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestHumanDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 35 * time.Millisecond: "35 ms", 999 * time.Millisecond: "999 ms",
+		time.Second: "1.0 s", 4200 * time.Millisecond: "4.2 s", 99 * time.Second: "99.0 s",
+		125 * time.Second: "2 min 5 s", 3*time.Hour + 7*time.Minute: "3 h 7 min",
+		25*time.Hour - time.Second: "25 h 0 min", -time.Second: "-1.0 s",
+	} {
+		if got := humanDuration(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// editDistance against the definition, by recursion.
+func TestEditDistance(t *testing.T) {
+	var naive func(a, b string) int
+	naive = func(a, b string) int {
+		if a == "" || b == "" {
+			return len(a) + len(b)
+		}
+		d := naive(a[1:], b[1:])
+		if a[0] != b[0] {
+			d++
+		}
+		d = min(d, naive(a[1:], b)+1, naive(a, b[1:])+1)
+		if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+			d = min(d, naive(a[2:], b[2:])+1)
+		}
+		return d
+	}
+	word := rapid.StringOfN(rapid.RuneFrom([]rune("abc")), 0, 6, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := word.Draw(t, "a"), word.Draw(t, "b")
+		if got, want := editDistance(a, b), naive(a, b); got != want {
+			t.Fatalf("%q to %q: %d, want %d", a, b, got, want)
+		}
+	})
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"wordcount", "grep", "sort", "terasort"}
+	for name, want := range map[string]string{
+		"wordcuont": "wordcount", "WordCount": "wordcount", "word": "wordcount", "gerp": "grep",
+		"srt": "sort", "trasort": "terasort", "xyzzy": "", "": "", "g": "",
+	} {
+		if got := nearest(name, known); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(errInterrupted)
+	failure := errors.Join(errors.New("job x failed"), errors.New("file y:\nno space"))
+	for _, tt := range []struct {
+		ctx  context.Context
+		err  error
+		code int
+		text string
+	}{
+		{t.Context(), nil, 0, ""},
+		{interrupted, nil, 0, ""}, // it had ended before
+		{t.Context(), failure, 1, "slotwise: job x failed; file y:; no space\n"},
+		{t.Context(), misuse("--reduces %d: no", 3), 2, "slotwise: --reduces 3: no\n"},
+		{interrupted, failure, 130, "slotwise: interrupted\n"},
+	} {
+		var b bytes.Buffer
+		if code := report(tt.ctx, tt.err, &b); code != tt.code || b.String() != tt.text {
+			t.Errorf("%v: status %d and %q, want %d and %q", tt.err, code, b.String(), tt.code, tt.text)
+		}
+	}
+}
+
+func TestCounters(t *testing.T) {
+	var b strings.Builder
+	printCounters(&b, &mapreduce.Result{
+		Counters: map[string]int64{
+			"reduce.output_records": 7, "map.input_bytes": 1 << 20, "map.cpu_ms": 1500,
+			"map.input_records": 1234567, "map.something_new": 1,
+		},
+		User: map[string]int64{"bad lines": 3, "a": 1000},
+	})
+	want := `  map
+    input records   1,234,567
+    input bytes       1.0 MiB
+    cpu time            1.5 s
+    something new           1
+  reduce
+    output records          7
+  job's own
+    a                   1,000
+    bad lines               3
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestPace(t *testing.T) {
+	var c pace
+	at := func(seconds int, maps, reduces float64) string {
+		p := mapreduce.Progress{
+			Job: "j", Reduces: 1, MapFrac: maps, ReduceFrac: reduces,
+			Elapsed: time.Duration(seconds) * time.Second, BytesRead: int64(seconds) << 20,
+		}
+		return progressLine(&p, c.remarks(&p))
+	}
+	for _, tt := range []struct{ got, want string }{
+		{at(0, 0, 0), "j: map 0 %, reduce 0 %, 0 B/s"},
+		{at(10, 0.5, 0), "j: map 50 % (10 s left), reduce 0 %, 1.0 MiB/s"},
+		{at(20, 1, 0.2), "j: map 100 %, reduce 20 %, 1.0 MiB/s"},
+		{at(30, 1, 0.6), "j: map 100 %, reduce 60 % (10 s left), 1.0 MiB/s"},
+		{at(40, 1, 1), "j: map 100 %, reduce 100 % (0 s left), 1.0 MiB/s"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+// Where there is no terminal, a line is printed now and then, failures at once.
+func TestJobDisplayLines(t *testing.T) {
+	var b strings.Builder
+	d := newJobDisplay(&b, false)
+	for s := range 10 {
+		p := mapreduce.Progress{
+			Job: "j", ID: "1", State: "running", MapFrac: float64(s) / 10,
+			Elapsed: time.Duration(s) * time.Second,
+		}
+		if s >= 5 {
+			p.Failed, p.LastError = 1, "it broke"
+		}
+		d.update(p)
+	}
+	d.update(mapreduce.Progress{Job: "j", ID: "1", State: "failed", Elapsed: time.Minute})
+	io.WriteString(d, "said by a child\n")
+	d.close()
+	want := "j: map 30 % (7 s left), 0 B/s\n" +
+		"j: 1 attempt failed, trying again: it broke\n" +
+		"j: map 60 % (4 s left), 0 B/s\n" +
+		"j: map 90 % (1 s left), 0 B/s\n" +
+		"said by a child\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestQuietDisplayPassesOnWhatChildrenSay(t *testing.T) {
+	var b strings.Builder
+	d := newJobDisplay(&b, true)
+	d.update(mapreduce.Progress{ID: "1", State: "running", Elapsed: time.Hour, Failed: 1})
+	io.WriteString(d, "x\n")
+	d.close()
+	if b.String() != "x\n" {
+		t.Errorf("printed %q", b.String())
+	}
+}
+
+// An example that help shows must name an app, flags and parameters that exist.
+func TestExamplesAreValid(t *testing.T) {
+	root := newRoot()
+	for _, c := range root.Commands() {
+		for line := range strings.Lines(c.Example) {
+			words := strings.Fields(line)
+			if len(words) < 2 || words[0] != "slotwise" || words[1] != c.Name() {
+				t.Errorf("%s: example %q", c.Name(), line)
+			}
+			for i, w := range words {
+				name, isFlag := strings.CutPrefix(w, "--")
+				switch {
+				case isFlag && c.Flags().Lookup(name) == nil:
+					t.Errorf("%s: no flag %s in %q", c.Name(), w, line)
+				case w == "--param":
+					checkParam(t, words[2], words[i+1])
+				}
+			}
+		}
+	}
+}
+
+func checkParam(t *testing.T, app, assignment string) {
+	t.Helper()
+	a, err := apps.Lookup(app)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	name, _, _ := strings.Cut(assignment, "=")
+	for _, p := range a.Params {
+		if p.Name == name {
+			return
+		}
+	}
+	t.Errorf("%s has no parameter %s", app, name)
+}
+
+func TestRoffTakesNothingForARequest(t *testing.T) {
+	got := roff(".TH x\n'quoted\na-b \\n")
+	if want := "\\&.TH x\n\\&'quoted\na\\-b \\en"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

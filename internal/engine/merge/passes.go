@@ -13,7 +13,8 @@ import (
 )
 
 // Combine reduces the values of one key to fewer records. It emits records of
-// that key only. It is never called for what a single stream already combined.
+// that key only, and may be called for its own results again. What it is given
+// is valid during the call; what it emits is copied.
 type Combine func(key []byte, values iter.Seq[[]byte], emit func(k, v []byte)) error
 
 // Config limits a merge in several passes.

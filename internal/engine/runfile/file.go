@@ -146,12 +146,16 @@ func (f *File) StoredSize(p int) int64 {
 	return f.parts[p].length
 }
 
-// StreamMemory returns the most bytes of buffers that one open stream holds:
-// what a merge multiplies by its fan-in.
+// StreamMemory returns the most bytes of buffers that any open stream holds:
+// what a merge multiplies by its fan-in. A stream of a small partition knows
+// its own, lower figure.
 func (f *File) StreamMemory() int {
-	window := max(f.foot.maxStored+2*blockHdrLen, f.opts.Buffer)
-	return window + f.foot.maxRaw
+	return bufferCap(f.window()) + bufferCap(f.foot.maxRaw)
 }
+
+// window is the most stored bytes that a stream holds: the largest block, its
+// header and the next one's.
+func (f *File) window() int { return max(f.foot.maxStored+2*blockHdrLen, f.opts.Buffer) }
 
 // Name returns the name given to Open.
 func (f *File) Name() string { return f.name }

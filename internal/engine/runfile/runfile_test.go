@@ -328,6 +328,41 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
+// TestStreamMemory: no stream holds more than it said before it was read, and
+// none anything after its end.
+func TestStreamMemory(t *testing.T) {
+	for i := range 2 * len(coders) {
+		codec, block := i/2, []int{1000, 0}[i%2]
+		var parts [][]record
+		for n := range 8 {
+			var recs []record
+			for i := range n * n * 20 {
+				recs = append(recs, record{fmt.Sprintf("key%06d", i), strings.Repeat("v", i%50)})
+			}
+			parts = append(parts, recs)
+		}
+		b := writeRun(t, parts, Options{Codec: Codec(codec), BlockSize: block})
+		f, err := Open(bytes.NewReader(b), int64(len(b)), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for p, recs := range parts {
+			opened, _ := f.Partition(p)
+			s := opened.(*stream)
+			said, held := s.Memory(), 0
+			for s.Next() {
+				held = max(held, cap(s.win)+cap(s.raw))
+			}
+			if held > said || said > f.StreamMemory() || (len(recs) == 0 && said != 0) {
+				t.Errorf("%v: partition %d holds %d bytes, said %d of %d", Codec(codec), p, held, said, f.StreamMemory())
+			}
+			if s.win != nil || s.raw != nil {
+				t.Errorf("%v: partition %d keeps buffers at its end", Codec(codec), p)
+			}
+		}
+	}
+}
+
 func TestReadErrorKeepsCause(t *testing.T) {
 	cause := errors.New("disk on fire")
 	good, _ := smallRun(t, None)

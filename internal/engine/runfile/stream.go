@@ -24,15 +24,19 @@ type stream struct {
 	same       bool
 	records    int64 // still to come, by the index
 	bytes      int64 // likewise, of keys and values
+	memory     int   // see Memory
 	err        error
 }
 
 var _ kv.Stream = (*stream)(nil)
 
 func newStream(f *File, p *partStat) *stream {
+	// A job of many maps and reduces has partitions much smaller than a block.
+	window := min(int64(f.window()), p.length)
+	decoded := min(int64(f.foot.maxRaw), p.raw+p.records*2*binary.MaxVarintLen32)
 	return &stream{
 		f: f, next: p.offset, end: p.offset + p.length,
-		records: p.records, bytes: p.raw,
+		records: p.records, bytes: p.raw, memory: bufferCap(int(window)) + bufferCap(int(decoded)),
 	}
 }
 
@@ -46,7 +50,7 @@ func (s *stream) Same() bool { return s.same }
 
 // Memory returns the most bytes of buffers that the stream takes. It takes
 // none before the first Next and after the last.
-func (s *stream) Memory() int { return s.f.StreamMemory() }
+func (s *stream) Memory() int { return s.memory }
 
 // Remaining returns how many records are to come and how many bytes their keys
 // and values have.
@@ -231,8 +235,16 @@ const pooled = DefaultBlockSize + 2*blockHdrLen
 
 var buffers = sync.Pool{New: func() any { return new([pooled]byte) }}
 
-func getBuffer(n int) []byte {
+// bufferCap is the capacity of the buffer that getBuffer returns for n bytes.
+func bufferCap(n int) int {
 	if n > pooled/2 && n <= pooled {
+		return pooled
+	}
+	return n
+}
+
+func getBuffer(n int) []byte {
+	if bufferCap(n) == pooled {
 		return buffers.Get().(*[pooled]byte)[:n]
 	}
 	return make([]byte, n)

@@ -22,20 +22,25 @@ type tableRow struct {
 	value   []byte
 }
 
-// split cuts a line at its separators.
-func (r *tableRow) split(line []byte) {
+// split cuts a line at its separators, as far as columns are needed, and
+// returns how many there were.
+func (r *tableRow) split(line []byte) int {
 	r.line = line
 	rest := line
 	for n := range r.columns {
 		end := bytes.IndexByte(rest, r.sep)
 		if end < 0 {
-			if r.cut[n] = rest; n+1 < r.columns {
-				r.err = fmt.Errorf("%s: row %q has %d columns, not %d", r.table, clip(line), n+1, r.columns)
-			}
-			return
+			r.cut[n] = rest
+			return n + 1
 		}
 		r.cut[n], rest = rest[:end], rest[end+1:]
 	}
+	return r.columns
+}
+
+// short says that a line has too few columns.
+func (r *tableRow) short(columns int) error {
+	return fmt.Errorf("%s: row %q has %d columns, not %d", r.table, clip(r.line), columns, r.columns)
 }
 
 // text returns a column, counted from 0, as it is.
@@ -135,9 +140,10 @@ func (m *tableMapper) Map(_, line []byte, out *mapreduce.Emitter) error {
 	if len(line) == 0 {
 		return nil
 	}
-	if m.split(line); m.err == nil {
-		m.row(&m.tableRow, out)
+	if n := m.split(line); n < m.columns {
+		return m.short(n)
 	}
+	m.row(&m.tableRow, out)
 	return m.err
 }
 

@@ -11,7 +11,7 @@ import (
 
 // testBench makes a bench in a temporary directory and a data set of one file.
 func testBench(t *testing.T) (*bench, dataset) {
-	b := &bench{&settings{rounds: 3, scale: 1, data: t.TempDir(), workers: 1}}
+	b := newBench(&settings{rounds: 3, scale: 1, data: t.TempDir(), workers: 1})
 	d := dataset{"text", 12, filepath.Join(b.data, "text-12")}
 	write(t, filepath.Join(d.dir, "a"), "b a\na\nb c d\n")
 	return b, d

@@ -13,10 +13,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // bench is one run of the benchmark.
-type bench struct{ *settings }
+type bench struct {
+	*settings
+	hasDuck func() bool // whether python has the duckdb module
+}
+
+func newBench(s *settings) *bench {
+	return &bench{s, sync.OnceValue(func() bool {
+		return exec.Command(s.python, "-c", "import duckdb").Run() == nil
+	})}
+}
 
 func (b *bench) binary() string { return filepath.Join(b.data, "bin", "slotwise") }
 
@@ -182,7 +192,7 @@ c.execute(r"""CREATE VIEW lines AS SELECT * FROM read_csv('%s', columns={'line':
 c.execute(r"""%s""")
 `, in.files(), strings.ReplaceAll(query, `\t`, "\t"))
 	c.argv = []string{b.python, "-c", script}
-	if err := exec.Command(b.python, "-c", "import duckdb").Run(); err != nil {
+	if !b.hasDuck() {
 		c.missing = "the duckdb module of " + b.python + " is not installed"
 	}
 	return c

@@ -84,7 +84,7 @@ func parseFlags(args []string) (*settings, error) {
 // run measures the chosen rows one after the other. A row that cannot be
 // measured is reported and does not stop the others.
 func run(ctx context.Context, s *settings) error {
-	b := &bench{settings: s}
+	b := newBench(s)
 	if s.list {
 		for _, r := range b.rows() {
 			fmt.Printf("%-16s %s\n", r.name, r.what)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/internal/sched/policies"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the table of apps into the README")
@@ -102,6 +103,22 @@ func TestLibraries(t *testing.T) {
 		path := strings.TrimSuffix(v[1], " |")
 		if !regexp.MustCompile(`(?m)(^|[\s/])` + regexp.QuoteMeta(path) + ` ` + regexp.QuoteMeta(v[2]) + `\b`).MatchString(mod) {
 			t.Errorf("architecture.md has %s %s, go.mod has not", path, v[2])
+		}
+	}
+}
+
+// The table of parts in architecture.md has the registry's parts, all of them.
+func TestParts(t *testing.T) {
+	registry, err := policies.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, "architecture.md")
+	for _, part := range []string{"slots", "order", "place", "speculate"} {
+		want := "`" + strings.Join(registry.PartNames(part), "`, `") + "` |"
+		row := regexp.MustCompile(`(?m)^\| ` + part + ` \|.*$`).FindString(text)
+		if !strings.HasSuffix(row, "| "+want) {
+			t.Errorf("architecture.md has %q, the registry has %s", row, want)
 		}
 	}
 }

@@ -130,22 +130,28 @@ func follow(t *testing.T, example, dir, output string) string {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", block[1], err, out)
 	}
-	if _, err := os.Stat(filepath.Join(dir, output, "_SUCCESS")); err != nil {
+	return parts(t, filepath.Join(dir, output))
+}
+
+// parts returns the text of all files of an output directory.
+func parts(t *testing.T, dir string) string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, "_SUCCESS")); err != nil {
 		t.Error(err)
 	}
-	parts, err := filepath.Glob(filepath.Join(dir, output, "part-*"))
-	if err != nil || len(parts) == 0 {
-		t.Fatalf("no output files in %s: %v", output, err)
+	names, err := filepath.Glob(filepath.Join(dir, "part-*"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no output files in %s: %v", dir, err)
 	}
-	var all []byte
-	for _, p := range parts {
-		data, err := os.ReadFile(p)
+	var all strings.Builder
+	for _, name := range names {
+		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, data...)
+		all.Write(data)
 	}
-	return string(all)
+	return all.String()
 }
 
 // check compares lines of key TAB value, in any order, with a map.

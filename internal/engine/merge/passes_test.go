@@ -264,13 +264,13 @@ func TestEveryFault(t *testing.T) {
 		for _, kind := range []storage.FaultKind{storage.Fail, storage.ShortWrite, storage.FlipBit} {
 			for nth := 1; ; nth++ {
 				work := newWorkspace(t, storage.Fault{Op: op, Kind: kind, Nth: nth})
-				m, err := MultiPass(t.Context(), bufferedInputs(5, 20), Config{FanIn: 2, Scratch: work.scratch, Name: "job", BlockSize: 100})
+				m, err := MultiPass(t.Context(), bufferedInputs(4, 8), Config{FanIn: 2, Scratch: work.scratch, Name: "job", BlockSize: 100})
 				var got []record
 				if err == nil {
 					got, err = collect(m)
 					_ = m.Close()
 				}
-				if err == nil && len(got) != 100 {
+				if err == nil && len(got) != 32 {
 					t.Fatalf("op %v kind %v nth %d: %d records and no error", op, kind, nth, len(got))
 				}
 				if work.scratch.Fired() == 0 {

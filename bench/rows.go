@@ -92,7 +92,7 @@ func (b *bench) wordCountRow(in dataset) row {
 			b.ours("slotwise", "wordcount", in),
 			pipe("mawk", in, "mawk "+mawkCount+" "+in.files()+" > {out}", "mawk"),
 			pipe("mawk, two processes", in, fmt.Sprintf(
-				`mawk %[1]s %[2]s > {out}.1 & mawk %[1]s %[3]s > {out}.2 & wait
+				`mawk %[1]s %[2]s > {out}.1 & other=$!; mawk %[1]s %[3]s > {out}.2; wait $other
 				mawk -F '\t' -v OFS='\t' '{c[$1]+=$2} END{for(w in c) print w, c[w]}' {out}.1 {out}.2 > {out}`,
 				mawkCount, half[0], half[1]), "mawk"),
 			b.duck(in, duckCount),
@@ -175,9 +175,15 @@ func (b *bench) streamRow(in dataset) row {
 		same: uniqCounts,
 		contestants: []contestant{
 			mine,
-			pipe(merge, in, fmt.Sprintf(`sort -m <(cat %s | cat | sort --parallel=1 -S 1G) <(cat %s | cat | sort --parallel=1 -S 1G) | uniq -c > {out}`, half[0], half[1]), "sort", "uniq"),
+			pipe(merge, in, fmt.Sprintf(
+				`mkfifo {out}.1 {out}.2
+				(cat %s | cat | sort --parallel=1 -S 1G > {out}.1) & one=$!
+				(cat %s | cat | sort --parallel=1 -S 1G > {out}.2) & two=$!
+				sort -m {out}.1 {out}.2 | uniq -c > {out}; wait $one; wait $two`,
+				half[0], half[1]), "mkfifo", "sort", "uniq"),
 			pipe("uniq -c, add", in, fmt.Sprintf(
-				`(cat %s | cat | sort --parallel=1 -S 1G | uniq -c > {out}.1) & (cat %s | cat | sort --parallel=1 -S 1G | uniq -c > {out}.2) & wait
+				`(cat %s | cat | sort --parallel=1 -S 1G | uniq -c > {out}.1) & other=$!
+				cat %s | cat | sort --parallel=1 -S 1G | uniq -c > {out}.2; wait $other
 				sort -m -k2 {out}.1 {out}.2 | mawk '{n=$1; sub(/^ *[0-9]+ /,""); if (NR>1 && $0==last) t+=n; else {if (NR>1) print t, last; t=n; last=$0}} END{if (NR) print t, last}' > {out}`,
 				half[0], half[1]), "sort", "uniq", "mawk"),
 		},

@@ -59,27 +59,41 @@ const vocabulary = 200_000
 
 const benchRecords = 1_000_000
 
-// shape is one kind of input: a pool of keys that is walked through in order.
+// shapes are kinds of input: keys one behind the other in a block, as a reader
+// of text has them.
 func shapes() map[string][][]byte {
 	rng := newRand(1)
-	random, text := make([][]byte, benchRecords), make([][]byte, benchRecords)
-	equal := make([][]byte, benchRecords)
-	ascending := make([][]byte, benchRecords)
-	for i := range random {
-		random[i] = rng.bytes(10)
-		text[i] = rng.line()
-		equal[i] = []byte("the same")
-		if i%10 == 0 {
-			equal[i] = random[i]
+	skewed := func(i int) []byte {
+		if i%10 != 0 {
+			return []byte("the same")
 		}
-		ascending[i] = fmt.Appendf(nil, "%010d", i)
+		return rng.bytes(10)
 	}
-	return map[string][][]byte{"random": random, "text": text, "skewed": equal, "ascending": ascending}
+	return map[string][][]byte{
+		"random":    pack(func(int) []byte { return rng.bytes(10) }),
+		"text":      pack(func(int) []byte { return rng.line() }),
+		"skewed":    pack(skewed),
+		"ascending": pack(func(i int) []byte { return fmt.Appendf(nil, "%010d", i) }),
+	}
+}
+
+func pack(key func(i int) []byte) [][]byte {
+	var block []byte
+	ends := make([]int, benchRecords)
+	for i := range ends {
+		block = append(block, key(i)...)
+		ends[i] = len(block)
+	}
+	keys, start := make([][]byte, benchRecords), 0
+	for i, end := range ends {
+		keys[i], start = block[start:end], end
+	}
+	return keys
 }
 
 func fill(b *Buffer, keys [][]byte, value []byte, parts int) (bytes int64) {
 	for i, k := range keys {
-		if !b.Add(int(uint32(i)*2654435761>>16)%parts, k, value) {
+		if !b.Add(int(uint64(uint32(i)*2654435761)*uint64(parts)>>32), k, value) {
 			panic("full")
 		}
 		bytes += int64(len(k) + len(value))

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"runtime"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -21,6 +24,17 @@ func checkInput(ctx context.Context, uri string) error {
 	}
 	if _, err := files.Stat(ctx, path); err != nil {
 		return misuse("--input %s: %w", uri, reason(err))
+	}
+	return nil
+}
+
+// checkMemory refuses a memory limit that tasks cannot work with.
+func (f *runFlags) checkMemory() error {
+	workers, maps, reduces := cmp.Or(f.workers, runtime.NumCPU()), cmp.Or(f.mapSlots, 1), cmp.Or(f.reduceSlots, 1)
+	least := size(local.MinMemory * workers * (maps + reduces))
+	if f.memory != 0 && f.memory < least {
+		return misuse("--memory %s: too little for %s of %d+%d slots; the least is %s",
+			f.memory, plural(workers, "worker"), maps, reduces, least)
 	}
 	return nil
 }

@@ -212,7 +212,7 @@ func TestJobDisplayLines(t *testing.T) {
 	io.WriteString(d, "said by a child\n")
 	d.close()
 	want := "j: map 30 % (7 s left), 0 B/s\n" +
-		"j: 1 attempt failed, trying again: it broke\n" +
+		"j: 1 attempt failed and will be made again: it broke\n" +
 		"j: map 60 % (4 s left), 0 B/s\n" +
 		"j: map 90 % (1 s left), 0 B/s\n" +
 		"said by a child\n"

@@ -68,9 +68,9 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 	}
 	said := j.pace.remarks(&p)
 	j.said.Store(&said)
-	if p.Failed > j.failed {
+	if p.Failed > j.failed && over(p.State) == "" { // a failed job's error says it all
 		j.failed = p.Failed
-		fmt.Fprintf(d.lineWriterLocked(), "%s: %s failed, trying again: %s\n",
+		fmt.Fprintf(d.lineWriterLocked(), "%s: %s failed and will be made again: %s\n",
 			p.Job, plural(p.Failed, "attempt"), p.LastError)
 	}
 	if d.terminal {

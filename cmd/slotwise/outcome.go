@@ -104,7 +104,7 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 // summary is the object that --json prints.
 type summary struct {
 	Program string              `json:"program"`
-	State   string              `json:"state"` // succeeded or failed
+	State   string              `json:"state"` // succeeded, failed or killed
 	Error   string              `json:"error,omitempty"`
 	Output  string              `json:"output,omitempty"`
 	Result  *string             `json:"result,omitempty"` // of a small result without --output
@@ -122,6 +122,8 @@ func printJSON(w io.Writer, o *outcome) error {
 		s.Output = o.output.dir
 	}
 	switch {
+	case errors.Is(o.err, errInterrupted):
+		s.State, s.Error = "killed", errInterrupted.Error()
 	case o.err != nil:
 		s.State, s.Error = "failed", oneLine(o.err)
 	case o.output.temp != "":

@@ -22,11 +22,10 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
   slotwise run --mapper cat --reducer 'uniq -c' --input logs --output counts
   slotwise apps
   slotwise generate text --size 1GiB --output words`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		Args:              knownCommand,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          knownCommand,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().SortFlags = false

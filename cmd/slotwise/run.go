@@ -93,6 +93,9 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	results, err := p.run(c.Context(), o)
 	took := time.Since(start)
 	show.close()
+	if err != nil && len(results) == 0 {
+		err = misuseError{err} // nothing was started: it is what was asked for
+	}
 	err = errors.Join(err, closeEvents())
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: out, err: err})
 }

@@ -162,7 +162,7 @@ func (f *runFlags) checkValues() error {
 			return err
 		}
 	}
-	return nil
+	return f.checkMemory()
 }
 
 // oneOf refuses a flag's value that is not one of a few words.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -15,7 +16,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"slotwise": main})
+	testscript.Main(m, map[string]func(){"slotwise": main, "stubborn": stubborn})
+}
+
+// stubborn is a command that takes no notice of the first interrupt.
+func stubborn() {
+	ctx, stop := interruptible(context.Background(), os.Stderr)
+	defer stop()
+	os.WriteFile("started", nil, 0o666)
+	<-ctx.Done()
+	os.WriteFile("told", nil, 0o666)
+	time.Sleep(time.Minute)
 }
 
 // TestScript runs the scripts of testdata/script, each of which is a user at a
@@ -109,12 +120,13 @@ func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // interrupts starts a command, waits until a file matches a glob, sends SIGINT
-// and requires that the command ends with status 130 soon.
+// (again for each further glob), and requires that the command ends with status
+// 130 soon.
 //
 //	interrupts 'started*' slotwise run --mapper ...
 func interrupts(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: interrupts GLOB COMMAND [ARG]...")
+		ts.Fatalf("usage: interrupts GLOBS COMMAND [ARG]...")
 	}
 	c := exec.Command(lookPath(ts, args[1]), args[2:]...)
 	c.Dir = ts.Getenv("WORK")
@@ -122,8 +134,10 @@ func interrupts(ts *testscript.TestScript, neg bool, args []string) {
 	c.Stdout, c.Stderr = ts.Stdout(), ts.Stderr()
 	ts.Check(c.Start())
 	defer c.Process.Kill()
-	waitFor(ts, ts.MkAbs(args[0]))
-	ts.Check(c.Process.Signal(os.Interrupt))
+	for _, glob := range strings.Fields(args[0]) {
+		waitFor(ts, ts.MkAbs(glob))
+		ts.Check(c.Process.Signal(os.Interrupt))
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	select {

@@ -31,6 +31,32 @@ func Kinds() []Kind {
 			},
 			Func: trackerLogs,
 		},
+		{
+			Name:    "movies",
+			Summary: "movies with the ratings that users gave them, as the PUMA suite has them",
+			Func:    inParts("movies-%05d.txt", partSize, movies),
+		},
+		{
+			Name:    "points",
+			Summary: "named vectors in clusters, for kmeans and classification",
+			Params: []Param{
+				{Name: "clusters", Default: "8", Help: "how many clusters there are"},
+				{Name: "dimensions", Default: "4", Help: "how many numbers a vector has"},
+			},
+			Func: points,
+		},
+		{
+			Name:    "graph",
+			Summary: "edges of a directed graph whose out-degrees follow a power law",
+			Params:  []Param{{Name: "nodes", Default: "1000000", Help: "how many nodes there are"}},
+			Func:    inParts("edges-%05d.txt", partSize, graph),
+		},
+		{
+			Name:    "documents",
+			Summary: "many small files of text, for invertedindex, termvector and sequencecount",
+			Params:  []Param{{Name: "files", Default: "100", Help: "how many files to make"}},
+			Func:    documents,
+		},
 	}
 }
 

@@ -1,11 +1,25 @@
 package sched
 
-import "github.com/slotwise/slotwise/internal/job"
+import (
+	"time"
 
-// Why says why a job gets no task of a kind now. What the state itself tells
-// comes first, then the last note of a round, then the place in the order. It
-// costs a walk through the order; nothing is kept for it.
-func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind) Reason {
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// recent is how long a note of a round is worth more than the place in the
+// order: a few heartbeats of a large cluster.
+const recent = 15 * time.Second
+
+// Why says why a job gets no task of a kind now. It costs a walk through the
+// order; nothing is kept for it. The first answer that holds is given:
+//
+//	what the state of the job tells: ended, nothing pending, slow start
+//	all slots taken                → how many jobs come first, or just that
+//	a recent note of a round       → that note: the job had its turn
+//	jobs that come first           → how many
+//	an old note                    → that note
+//	otherwise                      → its turn comes with the next heartbeats
+func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration) Reason {
 	switch slots := v.nodes.Slots(job.Map) + v.nodes.Slots(job.Reduce); {
 	case j.State().Final():
 		return Reason{Code: Ended}
@@ -16,24 +30,29 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind) Reason {
 	case slots == 0:
 		return Reason{Code: NoNode}
 	}
-	if r := behind(v, p, j, k); r.Code == Behind {
-		return r
-	}
-	if r, _ := l.Last(j, k); r.Code != NoReason {
-		return r
-	}
-	if all := v.nodes.Slots(k); all > 0 && used(v, k) >= all {
+	place := behind(v, p, j, k)
+	note, at := l.Last(j, k)
+	all := v.nodes.Slots(k)
+	full := all > 0 && used(v, k) >= all
+	switch {
+	case full && place.Code == NoReason:
 		return Reason{Code: NoSlot, Need: all}
+	case note.Code != NoReason && !full && (now-at <= recent || place.Code == NoReason):
+		return note
+	case place.Code != NoReason:
+		return place
 	}
 	return Reason{Code: NotYet}
 }
 
+// used counts the occupied slots of a kind in the whole cluster.
 func used(v *View, slot job.Kind) int {
 	return v.jobs.RunningOn(job.Map, slot) + v.jobs.RunningOn(job.Reduce, slot)
 }
 
 // behind finds the place of a job among those that can launch a task of the
-// kind, as the order would serve them on the first live node.
+// kind, as the order would serve them on the first live node. It is NoReason for
+// the first in order, and for a policy that is not composed.
 func behind(v *View, p Policy, j *job.Job, k job.Kind) Reason {
 	c, ok := p.(*Composition)
 	if !ok {

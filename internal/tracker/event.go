@@ -34,7 +34,8 @@ type SetPriority struct {
 }
 
 // Join adds a node, or brings back one that was lost under the same name. What
-// an earlier life of the node ran is lost.
+// an earlier life of the node ran is lost. A spec that its Check finds fault with
+// is ignored; whoever takes it from outside checks it first.
 type Join struct{ Node cluster.Spec }
 
 // Lose says that a node is gone: its running attempts are lost (which does not

@@ -120,7 +120,7 @@ func (t *Tracker) Stats() Stats { return t.stats }
 // Explain says why the job gets no task of the kind now: as a reason for
 // programs, and in words, to which the policy may add a sentence.
 func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
-	why := sched.Why(t.view, t.policy, t.desk.Ledger(), j, k)
+	why := sched.Why(t.view, t.policy, t.desk.Ledger(), j, k, t.now)
 	words := why.Words(k)
 	for _, h := range t.hooks.Explainers {
 		if more := h.Explain(j, k, t.now); more != "" {

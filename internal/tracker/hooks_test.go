@@ -1,0 +1,152 @@
+package tracker
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/place"
+	"github.com/slotwise/slotwise/internal/sched/slots"
+	"github.com/slotwise/slotwise/internal/sched/speculate"
+)
+
+// recorder is a part with every hook; it writes down what it is told.
+type recorder struct {
+	speculate.None
+	log   []string
+	limit [job.Kinds]int
+}
+
+func (r *recorder) say(format string, args ...any) {
+	r.log = append(r.log, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Start(v *sched.View, now time.Duration) {
+	r.say("start %v %d jobs", now, len(v.Jobs().Live()))
+}
+func (r *recorder) JobAdded(j *job.Job)                         { r.say("add %v", j.ID()) }
+func (r *recorder) JobRemoved(j *job.Job)                       { r.say("remove %v %v", j.ID(), j.State()) }
+func (r *recorder) JobChanged(j *job.Job, c sched.Change)       { r.say("change %v %d", j.ID(), c) }
+func (r *recorder) TaskStarted(a *job.Attempt, _ time.Duration) { r.say("started %v", a.ID()) }
+func (r *recorder) TaskEnded(a *job.Attempt, _ time.Duration) {
+	r.say("ended %v %v", a.ID(), a.State())
+}
+func (r *recorder) NodeJoined(n *cluster.Node)                   { r.say("joined %s", n.Name()) }
+func (r *recorder) NodeLost(n *cluster.Node)                     { r.say("lost %s", n.Name()) }
+func (r *recorder) Heartbeat(n *cluster.Node, now time.Duration) { r.say("beat %s %v", n.Name(), now) }
+func (r *recorder) Interval() time.Duration                      { return 10 * time.Second }
+func (r *recorder) Update(now time.Duration)                     { r.say("update %v", now) }
+func (r *recorder) Limits(*cluster.Node) [job.Kinds]int          { return r.limit }
+func (r *recorder) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
+	return fmt.Sprintf("says %v %v", j.ID(), k)
+}
+func (r *recorder) Save() ([]byte, error) { return nil, nil }
+func (r *recorder) Load([]byte) error     { return nil }
+
+func TestHooksAreTold(t *testing.T) {
+	r := &recorder{limit: [job.Kinds]int{1, 5}}
+	tr := New(Config{}, sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r))
+	expect := func(what string, want ...string) {
+		t.Helper()
+		if !slices.Equal(r.log, want) {
+			t.Errorf("%s: told %q, want %q", what, r.log, want)
+		}
+		r.log = nil
+	}
+	step := func(at time.Duration, ev Event) { tr.Step(at*time.Second, ev) }
+	expect("new", "start 0s 0 jobs")
+	step(1, joinEvent("n1", 9, 0))
+	step(1, &Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}})
+	expect("join and submit", "joined n1", "add j1")
+	step(2, &Heartbeat{Node: "n1"})
+	expect("launch of the last map", "beat n1 2s", "started j1_m_0_0", "change j1 2")
+	done := Report{Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, State: job.AttemptSucceeded}
+	step(3, &Heartbeat{Node: "n1", Reports: []Report{done}, NoWork: true})
+	expect("maps done", "ended j1_m_0_0 succeeded", "change j1 3", "beat n1 3s")
+	step(35, &SetPriority{Job: 1, Priority: job.High})
+	expect("time passes", "update 10s", "update 20s", "update 30s", "change j1 1")
+	step(35, &Heartbeat{Node: "n1"})
+	if n := tr.Nodes().Get("n1"); n.Used(job.Reduce) != 1 {
+		t.Error("the limiter's slots were not used")
+	}
+	r.log = nil
+	step(36, &Lose{Node: "n1"})
+	expect("node lost", "ended j1_r_0_0 lost", "change j1 3", "change j1 2", "change j1 3", "lost n1")
+	step(37, &KillJob{Job: 1})
+	expect("kill", "remove j1 killed")
+	step(1e6, &Tick{})
+	if len(r.log) != maxCatchUp+1 || r.log[maxCatchUp] != "update 277h46m40s" {
+		t.Errorf("after a long silence: %d updates, the last %s", len(r.log), r.log[len(r.log)-1])
+	}
+	if len(tr.Learned()) != 1 {
+		t.Error("learned state not found")
+	}
+}
+
+// A new policy hears of the nodes and jobs that there are, and nothing else
+// happens.
+func TestSetPolicy(t *testing.T) {
+	tr := New(Config{}, testPolicy(t, "fifo"))
+	tr.Step(0, joinEvent("n1", 1, 0))
+	tr.Step(0, joinEvent("n2", 1, 0))
+	tr.Step(0, &Lose{Node: "n2"})
+	tr.Step(0, &Submit{Spec: job.Spec{Splits: make([]job.Split, 2)}})
+	tr.Step(0, &Heartbeat{Node: "n1"})
+	r := &recorder{limit: [job.Kinds]int{2, 0}}
+	p := sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r)
+	tr.Step(17*time.Second, &Tick{})
+	tr.SetPolicy(p)
+	if want := []string{"start 17s 1 jobs", "joined n1", "add j1"}; !slices.Equal(r.log, want) || tr.Policy() != p {
+		t.Errorf("told %q, want %q", r.log, want)
+	}
+	if got := tr.Step(20*time.Second, &Heartbeat{Node: "n1"}); len(got) != 1 || got[0].Kind != Launch {
+		t.Errorf("the new policy did %v", got)
+	}
+	if !slices.Contains(r.log, "update 20s") {
+		t.Errorf("not updated at a multiple of the interval: %q", r.log)
+	}
+	if why, words := tr.Explain(tr.Jobs().Get(1), job.Map); why.Code != sched.NoPending ||
+		words != "no map waits: all have been started (2 running) or are done; says j1 map" {
+		t.Errorf("explained %q", words)
+	}
+}
+
+func TestNextDeadline(t *testing.T) {
+	tr := New(Config{NodeTimeout: -1}, testPolicy(t, "fifo"))
+	expect := func(what string, want time.Duration) {
+		t.Helper()
+		if got := tr.NextDeadline(); got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	expect("nothing", -1)
+	tr.Step(0, joinEvent("n1", 1, 0))
+	tr.Step(0, &Submit{Spec: job.Spec{Splits: make([]job.Split, 1), TaskTimeout: time.Minute}})
+	tr.Step(5*time.Second, &Heartbeat{Node: "n1"})
+	expect("an attempt runs", 65*time.Second)
+	if got := tr.Step(tr.NextDeadline(), &Tick{}); len(got) != 1 || got[0].Kind != Kill {
+		t.Errorf("at the deadline: %v", got)
+	}
+	tr = New(Config{NodeTimeout: time.Hour}, testPolicy(t, "preempting"))
+	expect("periodic", 10*time.Second)
+	tr.Step(10*time.Second, joinEvent("n1", 1, 0))
+	expect("next period", 20*time.Second)
+	tr = New(Config{NodeTimeout: time.Hour}, testPolicy(t, "fifo"))
+	tr.Step(time.Second, joinEvent("n1", 1, 0))
+	expect("node", time.Hour+time.Second)
+}
+
+// Time that runs backwards counts as the latest so far.
+func TestTimeDoesNotRunBackwards(t *testing.T) {
+	tr := New(Config{}, testPolicy(t, "fifo"))
+	tr.Step(time.Hour, joinEvent("n1", 1, 0))
+	tr.Step(0, &Tick{})
+	if tr.Now() != time.Hour || !tr.Nodes().Get("n1").Alive() {
+		t.Errorf("now is %v", tr.Now())
+	}
+}

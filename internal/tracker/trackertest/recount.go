@@ -1,0 +1,152 @@
+package trackertest
+
+import (
+	"fmt"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// Recount counts everything again by brute force and says where the tracker's
+// running counts differ, or nil. Slots are held against what a node says it has
+// unless the policy has limits of its own, which may shrink below what runs.
+func Recount(t *tracker.Tracker) error {
+	var all job.Tally
+	on := make([][job.Kinds][job.Kinds]int, len(t.Nodes().All()))
+	for _, j := range t.Jobs().Live() {
+		mine := recountJob(j, on)
+		if mine != j.Tally() {
+			return fmt.Errorf("%v: counts %+v, recounted %+v", j.ID(), j.Tally(), mine)
+		}
+		addTally(&all, mine)
+		if err := recountLists(j); err != nil {
+			return err
+		}
+	}
+	if all != t.Jobs().Tally() {
+		return fmt.Errorf("cluster: counts %+v, recounted %+v", t.Jobs().Tally(), all)
+	}
+	return recountNodes(t, on)
+}
+
+func recountJob(j *job.Job, on [][job.Kinds][job.Kinds]int) job.Tally {
+	var c job.Tally
+	for k := range job.Kind(job.Kinds) {
+		for i := range j.Total(k) {
+			task := j.Task(k, int32(i))
+			switch task.State() {
+			case job.TaskPending:
+				c.Pending[k]++
+			case job.TaskRunning:
+				c.Active[k]++
+			case job.TaskSucceeded:
+				c.Done[k]++
+			}
+			for n := range task.Attempts() {
+				a := task.Attempt(int32(n))
+				if a.State() != job.AttemptRunning {
+					continue
+				}
+				c.Running[k]++
+				c.On[k][a.Slot()]++
+				on[a.Node()][k][a.Slot()]++
+				if a.Speculative() {
+					c.Copies[k]++
+				}
+			}
+		}
+	}
+	return c
+}
+
+func addTally(sum *job.Tally, c job.Tally) {
+	for k := range job.Kinds {
+		sum.Pending[k] += c.Pending[k]
+		sum.Active[k] += c.Active[k]
+		sum.Done[k] += c.Done[k]
+		sum.Running[k] += c.Running[k]
+		sum.Copies[k] += c.Copies[k]
+		for s := range job.Kinds {
+			sum.On[k][s] += c.On[k][s]
+		}
+	}
+}
+
+// recountLists checks the list of running attempts: all of them, oldest first.
+func recountLists(j *job.Job) error {
+	for k := range job.Kind(job.Kinds) {
+		count, last := 0, int64(0)
+		for a := j.Oldest(k); a != nil; a = a.Next() {
+			if a.State() != job.AttemptRunning || a.Seq() <= last {
+				return fmt.Errorf("%v: running list out of order at %v", j.ID(), a.ID())
+			}
+			count, last = count+1, a.Seq()
+		}
+		if count != j.Running(k) {
+			return fmt.Errorf("%v: %d in the running list, %d running", j.ID(), count, j.Running(k))
+		}
+	}
+	return nil
+}
+
+func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
+	var slots, with [job.Kinds]int
+	alive, limited := 0, sched.HooksOf(t.Policy()).Limiter != nil
+	for i, n := range t.Nodes().All() {
+		for k := range job.Kind(job.Kinds) {
+			for s := range job.Kind(job.Kinds) {
+				if n.RunningOn(k, s) != on[i][k][s] {
+					return fmt.Errorf("%s: %d %v on %v slots, recounted %d", n.Name(), n.RunningOn(k, s), k, s, on[i][k][s])
+				}
+			}
+			if n.Used(k) > n.Slots(k) && !limited {
+				return fmt.Errorf("%s: %d of %d %v slots used", n.Name(), n.Used(k), n.Slots(k), k)
+			}
+			if n.Alive() {
+				slots[k] += n.Slots(k)
+				with[k] += min(1, n.Slots(k))
+			}
+		}
+		if n.Alive() {
+			alive++
+		} else if len(n.Attempts()) > 0 {
+			return fmt.Errorf("%s is dead and runs %d attempts", n.Name(), len(n.Attempts()))
+		}
+	}
+	l := t.Nodes()
+	for k := range job.Kind(job.Kinds) {
+		if l.Slots(k) != slots[k] || l.With(k) != with[k] {
+			return fmt.Errorf("%v slots %d on %d nodes, recounted %d on %d", k, l.Slots(k), l.With(k), slots[k], with[k])
+		}
+	}
+	if l.Alive() != alive {
+		return fmt.Errorf("%d nodes alive, recounted %d", l.Alive(), alive)
+	}
+	return nil
+}
+
+// IdleWork names a task that could run in a free slot of its own kind, or "".
+// Right after every node has sent a heartbeat there is none, if the policy
+// promises to keep slots busy.
+func IdleWork(t *tracker.Tracker) string {
+	for _, j := range t.Jobs().Live() {
+		for k := range job.Kind(job.Kinds) {
+			for i := 0; j.Open(k) && i < j.Total(k); i++ {
+				task := j.Task(k, int32(i))
+				for _, n := range t.Nodes().All() {
+					if task.State() == job.TaskPending && usable(t, n, task) {
+						return fmt.Sprintf("%v waits while %s has a free %v slot", task.ID(), n.Name(), k)
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func usable(t *tracker.Tracker, n *cluster.Node, task *job.Task) bool {
+	return n.Alive() && n.Free(task.Kind()) > 0 && !t.View().Barred(task.Job(), n, task.Kind()) &&
+		!t.View().Avoid(task, n, t.Now())
+}

@@ -1,0 +1,261 @@
+// Package trackertest tests trackers and policies: scripts with golden traces,
+// a random world that checks the promises of a tracker while it plays, and a
+// recount of everything that is counted as it changes.
+package trackertest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// Parse makes the policy that a script names.
+type Parse func(spec string, opt sched.Options) (sched.Policy, error)
+
+// Run plays all scripts below a directory and compares what the tracker says
+// with what follows "----" in them; go test -rewrite writes that part anew.
+// Each line after "run" is a command, and what the tracker says to it follows,
+// indented. The state lasts from one "run" of a file to the next. After every
+// step all counts are counted again, and no assignment may have been refused.
+//
+//	policy SPEC [NAME=VALUE…]                install a policy with parameters
+//	config nodetimeout= nodefailures=        start afresh, the policy too
+//	join N maps= reduces= host= rack=        lose N
+//	submit NAME maps= reduces= loc=h1,h2;h3;- slowstart= attempts= timeout=
+//	       priority= user= pool= nospec=1 bytes= profile=CPU,MEM,DISK,NET
+//	finish|fail|killed A…                    the node's next heartbeat reports it
+//	progress A 0.5                           the same
+//	load N cpu= avg= mem= disk= net= procs=  the same, from then on
+//	heartbeat N… [nowork]   beat             some nodes' in turn, or all nodes'
+//	kill J   priority J P   commit A   fetchfail R M [gone]
+//	preempt A                                asks a policy's part with Want for it
+//	advance D  tick                          tick also lets time-outs happen
+//	show   explain J KIND
+//
+// loc gives the hosts of each map's split, used cyclically. Preemption shows as
+// kills.
+func Run(t *testing.T, dir string, parse Parse) {
+	datadriven.Walk(t, dir, func(t *testing.T, path string) {
+		s := newScript(t, parse)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s.t, s.out = t, &strings.Builder{}
+			for _, line := range strings.Split(d.Input, "\n") {
+				if line = strings.TrimSpace(line); line != "" {
+					fmt.Fprintf(s.out, "%s\n", line)
+					s.run(strings.Fields(line))
+				}
+			}
+			return s.out.String()
+		})
+	})
+}
+
+// script plays commands on a tracker.
+type script struct {
+	t       testing.TB
+	out     *strings.Builder
+	parse   Parse
+	tr      *tracker.Tracker
+	policy  []string // the arguments of the last policy command
+	now     time.Duration
+	pending *pending
+}
+
+func newScript(t testing.TB, parse Parse) *script {
+	s := &script{t: t, parse: parse, policy: []string{"fifo"}}
+	s.reset(tracker.Config{})
+	return s
+}
+
+func (s *script) reset(cfg tracker.Config) {
+	s.tr, s.pending, s.now = tracker.New(cfg, s.newPolicy()), newPending(), 0
+}
+
+func (s *script) newPolicy() sched.Policy {
+	p, err := s.parse(s.policy[0], sched.Options{Seed: 1, Set: args(s.policy[1:])})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+func (s *script) run(f []string) {
+	args := args(f[1:])
+	switch f[0] {
+	case "policy":
+		s.policy = f[1:]
+		s.tr.SetPolicy(s.newPolicy())
+	case "config":
+		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures")})
+	case "join":
+		s.step(args.join(f[1]))
+	case "submit":
+		s.step(&tracker.Submit{Spec: args.job(f[1])})
+	case "finish", "fail", "killed", "progress":
+		s.report(f)
+	case "load":
+		s.pending.loads[f[1]] = args.load()
+	case "heartbeat":
+		s.heartbeats(f[1:])
+	case "beat":
+		for _, n := range s.tr.Nodes().All() {
+			if n.Alive() {
+				s.step(s.pending.heartbeat(n.Name()))
+			}
+		}
+	case "show":
+		s.show()
+	default:
+		s.runMore(f)
+	}
+}
+
+func (s *script) heartbeats(nodes []string) {
+	last := len(nodes) - 1
+	noWork := nodes[last] == "nowork"
+	if noWork {
+		nodes = nodes[:last]
+	}
+	for _, n := range nodes {
+		hb := s.pending.heartbeat(n)
+		hb.NoWork = noWork
+		s.step(hb)
+	}
+}
+
+func (s *script) runMore(f []string) {
+	switch f[0] {
+	case "lose":
+		s.step(&tracker.Lose{Node: f[1]})
+	case "kill":
+		s.step(&tracker.KillJob{Job: s.job(f[1])})
+	case "priority":
+		p, ok := job.ParsePriority(f[2])
+		if !ok {
+			s.t.Fatalf("bad priority %s", f[2])
+		}
+		s.step(&tracker.SetPriority{Job: s.job(f[1]), Priority: p})
+	case "commit":
+		s.step(&tracker.AskCommit{Attempt: s.attempt(f[1])})
+	case "fetchfail":
+		m, err := job.ParseTask(f[2])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.step(&tracker.FetchFailed{Reduce: s.attempt(f[1]), Map: m, SourceGone: len(f) > 3})
+	case "preempt":
+		s.preempt(s.tr.Jobs().Attempt(s.attempt(f[1])))
+	case "advance":
+		d, err := time.ParseDuration(f[1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now += d
+	case "tick":
+		s.step(&tracker.Tick{})
+	case "explain":
+		k := job.Map
+		if f[2] == "reduce" {
+			k = job.Reduce
+		}
+		_, words := s.tr.Explain(s.tr.Jobs().Get(s.job(f[1])), k)
+		fmt.Fprintf(s.out, "  %s\n", words)
+	default:
+		s.t.Fatalf("unknown command %q", f[0])
+	}
+}
+
+func (s *script) step(ev tracker.Event) {
+	for _, e := range s.tr.Step(s.now, ev) {
+		fmt.Fprintf(s.out, "  %s\n", e)
+	}
+	if err := Recount(s.tr); err != nil {
+		s.t.Fatalf("after %s: %v", tracker.FormatEvent(ev), err)
+	}
+	if st := s.tr.Stats(); st.Refused > 0 {
+		s.t.Fatalf("after %s: %s", tracker.FormatEvent(ev), st.LastRefusal)
+	}
+}
+
+// preempt tells the part of the policy that takes wishes of one.
+func (s *script) preempt(a *job.Attempt) {
+	if p, ok := s.tr.Policy().(sched.Parted); ok {
+		for _, part := range p.Parts() {
+			if w, ok := part.(interface{ Want(a *job.Attempt) }); ok {
+				w.Want(a)
+				return
+			}
+		}
+	}
+	s.t.Fatal("the policy takes no wishes")
+}
+
+// report queues reports for the next heartbeats of the attempts' nodes.
+func (s *script) report(f []string) {
+	r, ids := tracker.Report{Error: "it broke"}, f[1:]
+	switch f[0] {
+	case "finish":
+		r = tracker.Report{State: job.AttemptSucceeded, Progress: 1, OutputBytes: 100}
+	case "fail":
+		r.State = job.AttemptFailed
+	case "killed":
+		r.State = job.AttemptKilled
+	case "progress":
+		p, err := strconv.ParseFloat(f[2], 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		r, ids = tracker.Report{State: job.AttemptRunning, Progress: p}, ids[:1]
+	}
+	for _, id := range ids {
+		r.Attempt = s.attempt(id)
+		a := s.tr.Jobs().Attempt(r.Attempt)
+		if a == nil {
+			s.t.Fatalf("no attempt %s", id)
+		}
+		s.pending.add(s.tr.Nodes().Node(a.Node()).Name(), r)
+	}
+}
+
+func (s *script) show() {
+	l := s.tr.Jobs()
+	for _, j := range append(append([]*job.Job(nil), l.Ended()...), l.Live()...) {
+		fmt.Fprintf(s.out, "  %v %v %v", j.ID(), j.Name(), j.State())
+		for k := range job.Kind(job.Kinds) {
+			fmt.Fprintf(s.out, "  %ss %d pending %d running %d done", k, j.Pending(k), j.Running(k), j.Done(k))
+		}
+		fmt.Fprintf(s.out, "  %d failed\n", j.FailedAttempts())
+	}
+	for _, n := range s.tr.Nodes().All() {
+		lost := ""
+		if !n.Alive() {
+			lost = "lost"
+		}
+		fmt.Fprintf(s.out, "  %s %s maps %d/%d reduces %d/%d\n", n.Name(), lost,
+			n.Used(job.Map), n.Slots(job.Map), n.Used(job.Reduce), n.Slots(job.Reduce))
+	}
+}
+
+func (s *script) job(name string) job.ID {
+	id, err := job.ParseID(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+func (s *script) attempt(name string) job.AttemptID {
+	id, err := job.ParseAttempt(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}

@@ -13,7 +13,9 @@ import (
 //
 //	key ‖ mark  →  mark ‖ value
 //
-// One reducer gets all of a key (byKey), and in one group (sameKey). It keeps
+// One reducer gets all of a key (byKey), and in one group (sameKey), for which
+// all keys of a join must have the same length: else one that goes on with a
+// mark would come between the sides of a shorter one. The reducer keeps
 // the left values of the key, of which there should be few, and walks past the
 // right ones, of which there may be any number.
 

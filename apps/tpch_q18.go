@@ -108,15 +108,58 @@ func q18Owned(p mapreduce.Params) (*mapreduce.Job, error) {
 }
 
 func q18Pieces(p mapreduce.Params) (*mapreduce.Job, error) {
-	lineitem := tableSide(rightSide, "lineitem", 5, func(r *tableRow) bool {
-		r.key = mapreduce.AppendInt64(r.key[:0], r.integer(0))
-		r.value = mapreduce.AppendInt64(r.value[:0], r.hundredths(4))
-		return true
-	})
+	lineitem := func() mapreduce.Mapper {
+		return &pieceMapper{
+			tableRow: tableRow{table: "lineitem", sep: '|', columns: 5},
+			marker:   marker{side: rightSide},
+		}
+	}
 	return joinJob("q18 pieces",
 		readsFrom(p, "owned", mapreduce.Runs, recordSide(leftSide)),
 		readsFrom(p, "lineitem", mapreduce.Text, lineitem),
 		func() mapreduce.Reducer { return mapreduce.ReducerFunc(q18Sum) }), nil
+}
+
+// pieceMapper emits the right side of the join: n8 orderkey → n8 pieces. The
+// items of an order are neighbours in the table, so it adds them up before they
+// are shuffled; a table in another order gives more records and the same sums.
+type pieceMapper struct {
+	tableRow
+	marker
+	order, pieces int64
+}
+
+// Map reads an item.
+func (m *pieceMapper) Map(_, line []byte, out *mapreduce.Emitter) error {
+	if len(line) == 0 {
+		return nil
+	}
+	if n := m.split(line); n < m.columns {
+		return m.short(n)
+	}
+	if order := m.integer(0); order != m.order {
+		m.flush(out)
+		m.order = order
+	}
+	m.pieces += m.hundredths(4)
+	return m.err
+}
+
+// Finish emits the last order.
+func (m *pieceMapper) Finish(out *mapreduce.Emitter) error {
+	m.flush(out)
+	return nil
+}
+
+// flush emits the order so far, if it has pieces at all.
+func (m *pieceMapper) flush(out *mapreduce.Emitter) {
+	if m.pieces == 0 {
+		return
+	}
+	m.tableRow.key = mapreduce.AppendInt64(m.tableRow.key[:0], m.order)
+	m.tableRow.value = mapreduce.AppendInt64(m.tableRow.value[:0], m.pieces)
+	m.emit(m.tableRow.key, m.tableRow.value, out)
+	m.pieces = 0
 }
 
 // q18Sum adds up the pieces of one order, if it is wanted: its left value, the

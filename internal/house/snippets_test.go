@@ -74,5 +74,7 @@ var badTrees = []struct {
 	{"words", "one machine's path", tree{"run.sh": "cd /wo" + "rk/main"}, "one machine"},
 	{"words", "a quoted one", tree{"x.go": `package x; var P = "/ho` + `me/me"`}, "one machine"},
 	{"words", "a relative path", tree{"x.md": "see docs/wo" + "rk/a.md and $DIR/ho" + "me/x"}, ""},
+	{"words", "a job's output", tree{"counts/_SUCCESS": "", "counts/part-r-00000": "TO" + "DO\t99"}, ""},
+	{"words", "big data", tree{"words.txt": strings.Repeat("TO"+"DO\n", maxSize/5+1)}, ""},
 	{"words", "binary", tree{"x": "\x00 TO" + "DO"}, ""},
 }

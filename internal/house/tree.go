@@ -41,18 +41,26 @@ type goFile struct {
 // skipped are directories that hold nothing of ours or nothing committed.
 var skipped = []string{".git", "bench/data", "bench/results"}
 
-// Load reads and parses all files below the root of fsys. A Go file that does
-// not parse is an error.
+// maxSize is the size in bytes of what can still be a text of ours. What is
+// larger is somebody's data or a binary.
+const maxSize = 1 << 20
+
+// Load reads and parses all files below the root of fsys, but not the output
+// of jobs that were run there: directories with a _SUCCESS file. A Go file that
+// does not parse is an error.
 func Load(fsys fs.FS) (*Tree, error) {
 	t := &Tree{fset: token.NewFileSet()}
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && slices.Contains(skipped, p):
+		case d.IsDir() && (slices.Contains(skipped, p) || isOutput(fsys, p)):
 			return fs.SkipDir
 		case !d.Type().IsRegular():
 			return nil
+		}
+		if info, err := d.Info(); err != nil || info.Size() > maxSize {
+			return err
 		}
 		data, err := fs.ReadFile(fsys, p)
 		if err != nil {
@@ -61,6 +69,11 @@ func Load(fsys fs.FS) (*Tree, error) {
 		return t.add(p, data)
 	})
 	return t, err
+}
+
+func isOutput(fsys fs.FS, dir string) bool {
+	_, err := fs.Stat(fsys, path.Join(dir, "_SUCCESS"))
+	return err == nil
 }
 
 // add takes one file in. Files with NUL bytes in the first block are binary

@@ -41,6 +41,8 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 		return note
 	case place.Code != NoReason:
 		return place
+	case all == 0:
+		return Reason{Code: NoNode} // no note either, so nobody lends a slot
 	}
 	return Reason{Code: NotYet}
 }

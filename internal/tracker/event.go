@@ -18,7 +18,8 @@ import (
 type Event interface{ event() }
 
 // Submit adds a job. Step assigns the next job.ID and returns it in a JobAccepted
-// effect. An invalid spec gets JobRejected instead.
+// effect. An invalid spec gets JobRejected instead. The tracker keeps the spec's
+// slices; the caller must not change them any more.
 type Submit struct{ Spec job.Spec }
 
 // KillJob ends a job; its running attempts get Kill effects.

@@ -104,6 +104,10 @@ func TestBrokenAssignmentsAreRefused(t *testing.T) {
 	if got := tr.Step(0, &Heartbeat{Node: "n1"}); len(got) != 1 || tr.Stats().Refused != 5 {
 		t.Errorf("the same task twice: effects %v, refused %d", got, tr.Stats().Refused)
 	}
+	b.a = sched.Assignment{Task: j.Task(job.Map, 1), Slot: job.Map}
+	if got := tr.Step(0, &Heartbeat{Node: "n1"}); len(got) != 0 || tr.Stats().LastRefusal != "on n1: j1_m_1: no free map slot" {
+		t.Errorf("a taken slot: effects %v, refused: %s", got, tr.Stats().LastRefusal)
+	}
 	if err := recount(tr); err != nil {
 		t.Error(err)
 	}

@@ -3,6 +3,7 @@ package house
 import (
 	"bytes"
 	"regexp"
+	"slices"
 )
 
 // unfinished and machine find what must not be committed. They are put
@@ -12,15 +13,30 @@ var (
 	machine    = regexp.MustCompile(`(^|[^\w.$}*)/\]-]|file://)/(wo` + `rk|ho` + `me|Us` + `ers)/`)
 )
 
+// hints are what a line that either expression matches has in it, in lower
+// case: looking for them first is many times as fast.
+var hints = [][]byte{
+	[]byte("to" + "do"), []byte("fix" + "me"), []byte("xx" + "x"), []byte("impl" + "emented"),
+	[]byte("/wo" + "rk/"), []byte("/ho" + "me/"), []byte("/us" + "ers/"),
+}
+
+func hinted(text []byte) bool {
+	lower := bytes.ToLower(text)
+	return slices.ContainsFunc(hints, func(h []byte) bool { return bytes.Contains(lower, h) })
+}
+
 // checkWords looks through every text file for marks of unfinished work and
 // for paths that exist on one machine only.
 func checkWords(t *Tree) ([]Finding, error) {
 	var found []Finding
 	for _, f := range t.files {
-		if f.path == "go.sum" {
-			continue // hashes spell anything
+		if f.path == "go.sum" || !hinted(f.data) { // hashes spell anything
+			continue
 		}
 		for i, line := range bytes.Split(f.data, []byte("\n")) {
+			if !hinted(line) {
+				continue
+			}
 			if w := unfinished.Find(line); w != nil {
 				found = append(found, Finding{f.path, i + 1, `"` + string(w) + `": finish it or leave it out`})
 			}

@@ -1,0 +1,66 @@
+package policies
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+)
+
+// conserving are the policies that promise to leave no slot free while a task
+// could use it.
+var conserving = map[string]bool{"fifo": true}
+
+// Every named policy keeps the promises that trackertest.World lists, ends
+// every job once nodes behave well, takes over from another policy and hands
+// over to one in mid-flight, and decides the same when it is told the same.
+func TestEveryPolicyKeepsItsPromises(t *testing.T) {
+	names, err := Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) { live(t, name) })
+		})
+	}
+}
+
+// live plays one random life of a cluster under a policy, with another policy
+// before or after it at times.
+func live(t *rapid.T, name string) {
+	first, next := name, []string(nil)
+	switch rapid.IntRange(0, 5).Draw(t, "swap") {
+	case 0:
+		first, next = Default, []string{name}
+	case 1:
+		next = []string{Default, name}
+	}
+	w := trackertest.NewWorld(t, build(t, first))
+	w.Join("n1", 2, 1)
+	for i, phase := range append([]string{first}, next...) {
+		if i > 0 {
+			w.Swap(build(t, phase))
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			w.Act()
+		}
+	}
+	w.Settle(conserving[name])
+	var again []sched.Policy
+	for _, n := range next {
+		again = append(again, build(t, n))
+	}
+	w.Replay(build(t, first), again...)
+}
+
+func build(t *rapid.T, name string) sched.Policy {
+	p, err := Build(name, sched.Options{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

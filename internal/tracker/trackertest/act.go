@@ -1,0 +1,136 @@
+package trackertest
+
+import (
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// What is drawn. Some hosts of splits never join, so that locality cannot
+// always be had.
+var (
+	nodeNames  = []string{"n1", "n2", "n3", "n4", "n5", "n6"}
+	splitHosts = []string{"h1", "h2", "h5", "h9"}
+	pools      = []string{"", "", "p1", "p2", "p3"}
+	users      = []string{"", "ann", "bob"}
+)
+
+// Act draws and takes one random action: nodes that join, leave and send
+// heartbeats, jobs that come, are killed and change priority, attempts that
+// report anything, also falsely.
+func (w *World) Act() {
+	t := w.t
+	node := rapid.SampledFrom(nodeNames).Draw(t, "node")
+	w.now += time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second
+	switch what := rapid.IntRange(0, 19).Draw(t, "what"); {
+	case what < 2:
+		w.Join(node, rapid.IntRange(0, 3).Draw(t, "maps"), rapid.IntRange(0, 2).Draw(t, "reduces"))
+	case what == 2 && w.live[node]:
+		w.dropNode(node)
+		w.step(&tracker.Lose{Node: node})
+	case what < 5:
+		w.submit()
+	case what < 10:
+		w.step(&tracker.Heartbeat{Node: node, Load: drawLoad(t)})
+	case what < 16:
+		w.actOnAttempt(node)
+	case what == 16:
+		w.tick()
+	case what == 17 && len(w.jobs) > 0:
+		w.step(&tracker.SetPriority{Job: rapid.SampledFrom(w.jobs).Draw(t, "job"),
+			Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))})
+	case what == 18 && len(w.jobs) > 0 && rapid.IntRange(0, 4).Draw(t, "kill") == 0:
+		w.step(&tracker.KillJob{Job: rapid.SampledFrom(w.jobs).Draw(t, "job")})
+	case what == 19:
+		w.step(&tracker.Heartbeat{Node: node, NoWork: true, Reports: []tracker.Report{{
+			Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1, Index: int32(rapid.IntRange(0, 3).Draw(t, "index"))}},
+			State:   job.AttemptState(rapid.IntRange(0, 3).Draw(t, "state"))}}})
+		w.resync()
+	}
+}
+
+func drawLoad(t *rapid.T) cluster.Load {
+	x := rapid.Float64Range(0, 1)
+	return cluster.Load{CPU: x.Draw(t, "cpu"), MemoryFree: x.Draw(t, "memory"), LoadAverage: 4 * x.Draw(t, "load")}
+}
+
+// resync takes over what the tracker thinks runs, after a report that was made
+// up and may have named a running attempt.
+func (w *World) resync() {
+	for _, name := range w.nodes {
+		for _, r := range slices.Clone(w.runs[name]) {
+			if a := w.Tracker.Jobs().Attempt(r.id); a == nil || a.State() != job.AttemptRunning {
+				w.gone(name, r.id)
+				if a != nil && a.State() == job.AttemptSucceeded {
+					w.output[r.id.TaskID] = r.id
+				}
+			}
+		}
+	}
+}
+
+func (w *World) tick() {
+	w.step(&tracker.Tick{})
+	for _, n := range w.Tracker.Nodes().All() {
+		if !n.Alive() && w.live[n.Name()] {
+			w.dropNode(n.Name())
+		}
+	}
+}
+
+func (w *World) submit() {
+	t := w.t
+	s := job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 6).Draw(t, "splits")),
+		Reduces: rapid.IntRange(0, 3).Draw(t, "reduces"), SlowStart: rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "slowstart"),
+		TaskTimeout: time.Minute, MaxAttempts: rapid.IntRange(1, 4).Draw(t, "attempts"),
+		Pool: rapid.SampledFrom(pools).Draw(t, "pool"), User: rapid.SampledFrom(users).Draw(t, "user"),
+		Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))}
+	for i := range s.Splits {
+		s.Splits[i].Hosts = rapid.SliceOfN(rapid.SampledFrom(splitHosts), 0, 3).Draw(t, "hosts")
+		s.Splits[i].Bytes = 1 << rapid.IntRange(0, 30).Draw(t, "bytes")
+	}
+	w.step(&tracker.Submit{Spec: s})
+}
+
+func (w *World) actOnAttempt(node string) {
+	t := w.t
+	if len(w.runs[node]) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(w.runs[node]).Draw(t, "attempt").id
+	switch rapid.IntRange(0, 9).Draw(t, "fate") {
+	case 0:
+		w.tell(node, id, job.AttemptFailed)
+	case 1:
+		w.tell(node, id, job.AttemptKilled)
+	case 2, 3:
+		w.step(&tracker.AskCommit{Attempt: id})
+	case 4:
+		w.step(&tracker.Heartbeat{Node: node, NoWork: true, Reports: []tracker.Report{{Attempt: id,
+			Progress: rapid.Float64Range(0, 1).Draw(t, "progress")}}})
+	case 5:
+		if id.Kind == job.Reduce {
+			w.step(&tracker.FetchFailed{Reduce: id, Map: job.TaskID{Job: id.Job, Index: int32(rapid.IntRange(0, 5).Draw(t, "map"))},
+				SourceGone: rapid.Bool().Draw(t, "gone")})
+		}
+	default:
+		w.succeed(node, id)
+	}
+}
+
+// succeed finishes an attempt as an honest node would: a reduce needs all maps,
+// and commits are asked for.
+func (w *World) succeed(node string, id job.AttemptID) {
+	if id.Kind == job.Reduce && !w.Tracker.Jobs().Get(id.Job).MapsDone() {
+		return
+	}
+	w.step(&tracker.AskCommit{Attempt: id})
+	if slices.ContainsFunc(w.runs[node], func(r running) bool { return r.id == id }) {
+		w.tell(node, id, job.AttemptSucceeded)
+	}
+}

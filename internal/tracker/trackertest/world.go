@@ -1,0 +1,267 @@
+package trackertest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// World is what a shell and its nodes would know, built from effects alone. It
+// draws events, plays them, and checks after each step the promises that the
+// tracker makes with its effects:
+//
+//   - kills come before launches and ends of jobs come last;
+//   - slots are never over-committed: typed, or, under a policy with limits of
+//     its own, within the limits, and within all slots of the node unless a
+//     limit is above that;
+//   - no assignment of the policy is refused;
+//   - a task succeeds at most once unless its output was lost, and at most one
+//     permission to commit is out for it;
+//   - a job ends once and nothing is launched for it after;
+//   - every count equals a recount.
+type World struct {
+	// Tracker is the tracker under test, for reading.
+	Tracker *tracker.Tracker
+
+	t      *rapid.T
+	now    time.Duration
+	slots  map[string][job.Kinds]int
+	nodes  []string
+	live   map[string]bool
+	runs   map[string][]running // by node, in order of launch
+	grants map[job.TaskID]job.AttemptID
+	output map[job.TaskID]job.AttemptID
+	ended  map[job.ID]job.State
+	jobs   []job.ID
+	log    []string
+	tape   []entry
+	limits [job.Kinds]int // of the node that sends a heartbeat, before it
+}
+
+type running struct {
+	id   job.AttemptID
+	slot job.Kind
+}
+
+// entry is a step to be played again, or a change of policy if ev is nil.
+type entry struct {
+	now time.Duration
+	ev  tracker.Event
+}
+
+// NewWorld returns a world without nodes under a policy.
+func NewWorld(t *rapid.T, p sched.Policy) *World {
+	return &World{t: t, Tracker: tracker.New(worldConfig, p),
+		slots: map[string][job.Kinds]int{}, live: map[string]bool{}, runs: map[string][]running{},
+		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}}
+}
+
+var worldConfig = tracker.Config{MaxNodeFailures: 3}
+
+// Swap installs another policy, as a user may at any time.
+func (w *World) Swap(p sched.Policy) {
+	w.tape = append(w.tape, entry{now: w.now})
+	w.log = append(w.log, "swap")
+	w.Tracker.SetPolicy(p)
+}
+
+// Replay plays the same events to a fresh tracker and fails unless it says the
+// same. first is its policy, next those that Swap installed, made anew.
+func (w *World) Replay(first sched.Policy, next ...sched.Policy) {
+	tr, log := tracker.New(worldConfig, first), []string(nil)
+	for _, e := range w.tape {
+		if e.ev == nil {
+			log = append(log, "swap")
+			tr.SetPolicy(next[0])
+			next = next[1:]
+			continue
+		}
+		log = append(log, tracker.FormatEvent(e.ev))
+		for _, effect := range tr.Step(e.now, e.ev) {
+			log = append(log, "  "+effect.String())
+		}
+	}
+	for i := range min(len(log), len(w.log)) {
+		if log[i] != w.log[i] {
+			w.t.Fatalf("played again, line %d differs: %q, was %q", i, log[i], w.log[i])
+		}
+	}
+	if len(log) != len(w.log) {
+		w.t.Fatalf("played again: %d lines, were %d", len(log), len(w.log))
+	}
+}
+
+func (w *World) step(ev tracker.Event) {
+	if hb, ok := ev.(*tracker.Heartbeat); ok {
+		w.limits = w.nodeLimits(hb.Node)
+	}
+	effects := w.Tracker.Step(w.now, ev)
+	w.tape = append(w.tape, entry{w.now, ev})
+	w.log = append(w.log, tracker.FormatEvent(ev))
+	launched, ended := false, false
+	for _, e := range effects {
+		w.log = append(w.log, "  "+e.String())
+		if e.Kind == tracker.Kill && launched || e.Kind != tracker.JobDone && ended {
+			w.t.Fatalf("effects out of order: %v", effects)
+		}
+		launched, ended = launched || e.Kind == tracker.Launch, ended || e.Kind == tracker.JobDone
+		w.apply(e)
+	}
+	if err := Recount(w.Tracker); err != nil {
+		w.t.Fatalf("after %s: %v", tracker.FormatEvent(ev), err)
+	}
+	if s := w.Tracker.Stats(); s.Refused > 0 {
+		w.t.Fatalf("after %s: refused: %s", tracker.FormatEvent(ev), s.LastRefusal)
+	}
+}
+
+func (w *World) apply(e tracker.Effect) {
+	if _, over := w.ended[e.Job]; over &&
+		(e.Kind == tracker.Launch || e.Kind == tracker.JobDone || e.Kind == tracker.CommitGranted) {
+		w.t.Fatalf("%v after the job's end", e)
+	}
+	switch e.Kind {
+	case tracker.JobAccepted:
+		w.jobs = append(w.jobs, e.Job)
+	case tracker.Launch:
+		w.launch(e)
+	case tracker.Kill, tracker.CommitDenied:
+		w.gone(e.Node, e.Attempt)
+	case tracker.CommitGranted:
+		if g, ok := w.grants[e.Attempt.TaskID]; ok && g != e.Attempt {
+			w.t.Fatalf("%v while %v holds the grant", e, g)
+		}
+		w.grants[e.Attempt.TaskID] = e.Attempt
+	case tracker.MapLost:
+		if w.output[e.Attempt.TaskID] != e.Attempt {
+			w.t.Fatalf("%v: not the task's output", e)
+		}
+		delete(w.output, e.Attempt.TaskID)
+	case tracker.JobDone:
+		w.ended[e.Job] = e.State
+	}
+}
+
+func (w *World) launch(e tracker.Effect) {
+	w.runs[e.Node] = append(w.runs[e.Node], running{e.Attempt, e.Slot})
+	used := 0
+	for _, r := range w.runs[e.Node] {
+		if r.slot == e.Slot {
+			used++
+		}
+	}
+	after, all := w.nodeLimits(e.Node), w.slots[e.Node][job.Map]+w.slots[e.Node][job.Reduce]
+	limit := max(w.limits[e.Slot], after[e.Slot])
+	if !w.live[e.Node] || used > limit || limit <= all && len(w.runs[e.Node]) > all {
+		w.t.Fatalf("%v: slots over-committed: %d %v slots of %d, %d of %d in all", e, used, e.Slot, limit,
+			len(w.runs[e.Node]), all)
+	}
+	if _, done := w.output[e.Attempt.TaskID]; done {
+		w.t.Fatalf("%v: the task is done", e)
+	}
+}
+
+// nodeLimits returns how many slots a node has in the eyes of the policy.
+func (w *World) nodeLimits(name string) [job.Kinds]int {
+	if l := sched.HooksOf(w.Tracker.Policy()).Limiter; l != nil {
+		if n := w.Tracker.Nodes().Get(name); n != nil && n.Alive() {
+			return l.Limits(n)
+		}
+	}
+	return w.slots[name]
+}
+
+// gone forgets a running attempt and the grant that it held.
+func (w *World) gone(node string, id job.AttemptID) {
+	w.runs[node] = slices.DeleteFunc(w.runs[node], func(r running) bool { return r.id == id })
+	if w.grants[id.TaskID] == id {
+		delete(w.grants, id.TaskID)
+	}
+}
+
+// tell reports an attempt's end and checks that a success counts once.
+func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
+	w.gone(node, id)
+	w.step(&tracker.Heartbeat{Node: node, Reports: []tracker.Report{{Attempt: id, State: state, Error: "x"}}, NoWork: true})
+	a := w.Tracker.Jobs().Attempt(id)
+	if a == nil || a.State() != job.AttemptSucceeded || state != job.AttemptSucceeded {
+		return
+	}
+	if before, ok := w.output[id.TaskID]; ok && before != id {
+		w.t.Fatalf("%v succeeded after %v had", id, before)
+	}
+	if g, ok := w.grants[id.TaskID]; ok && g != id {
+		w.t.Fatalf("%v succeeded while %v held the grant", id, g)
+	}
+	w.output[id.TaskID] = id
+}
+
+// Join makes a node join, or join again.
+func (w *World) Join(name string, maps, reduces int) {
+	w.dropNode(name)
+	w.slots[name], w.live[name] = [job.Kinds]int{maps, reduces}, true
+	if !slices.Contains(w.nodes, name) {
+		w.nodes = append(w.nodes, name)
+	}
+	w.step(&tracker.Join{Node: cluster.Spec{Name: name, Host: "h" + name[1:], Rack: "/r" + name[len(name)-1:],
+		MapSlots: maps, ReduceSlots: reduces}})
+}
+
+func (w *World) dropNode(name string) {
+	for _, r := range slices.Clone(w.runs[name]) {
+		w.gone(name, r.id)
+	}
+	w.live[name] = false
+}
+
+// Settle lets every node behave well until all jobs have ended, and fails if
+// they do not. conserving says that the policy leaves no slot free while a task
+// could use it; then that is checked as well.
+func (w *World) Settle(conserving bool) {
+	w.Join("n1", 1, 1)
+	for round := 0; len(w.Tracker.Jobs().Live()) > 0; round++ {
+		if round > 300 {
+			w.t.Fatalf("jobs do not end: %v", w.stuck())
+		}
+		w.now += 10 * time.Second
+		w.tick() // time-outs first: they make tasks pending
+		for _, n := range w.nodes {
+			if w.live[n] {
+				w.step(&tracker.Heartbeat{Node: n, Load: cluster.Load{CPU: 0.1, MemoryFree: 0.9, LoadAverage: 0.1}})
+			}
+		}
+		if idle := IdleWork(w.Tracker); conserving && idle != "" {
+			w.t.Fatal(idle)
+		}
+		for _, n := range w.nodes {
+			for _, r := range slices.Clone(w.runs[n]) {
+				if slices.Contains(w.runs[n], r) {
+					w.succeed(n, r.id)
+				}
+			}
+		}
+	}
+	for _, id := range w.jobs {
+		if _, ok := w.ended[id]; !ok {
+			w.t.Fatalf("%v never ended", id)
+		}
+	}
+}
+
+// stuck says of each live job why it gets nothing.
+func (w *World) stuck() (lines []string) {
+	for _, j := range w.Tracker.Jobs().Live() {
+		for k := range job.Kind(job.Kinds) {
+			_, words := w.Tracker.Explain(j, k)
+			lines = append(lines, fmt.Sprintf("%v %v: %s", j.ID(), k, words))
+		}
+	}
+	return lines
+}

@@ -40,7 +40,7 @@ parameters give the same bytes on any machine. Without KIND it lists the kinds.`
 		ValidArgsFunction: completeKinds,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listKinds(c.OutOrStdout())
+				return listKinds(c.OutOrStdout(), f.json)
 			}
 			return f.run(c, args[0])
 		},
@@ -52,7 +52,7 @@ parameters give the same bytes on any machine. Without KIND it lists the kinds.`
 	c.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace the directory if it exists")
 	c.Flags().StringArrayVar(&f.params, "param", nil, "parameter of the kind, `name=value` (repeatable)")
 	c.Flags().BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
-	c.Flags().BoolVar(&f.json, "json", false, "print a summary as JSON on standard output")
+	c.Flags().BoolVar(&f.json, "json", false, "print the summary, or the list of kinds, as JSON on standard output")
 	return c
 }
 
@@ -131,7 +131,10 @@ func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written 
 }
 
 // listKinds prints a line for each kind and one for each of its parameters.
-func listKinds(w io.Writer) error {
+func listKinds(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return kindsJSON(w)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, k := range generate.Kinds() {
 		fmt.Fprintf(t, "%s\t%s\n", k.Name, k.Summary)
@@ -140,6 +143,31 @@ func listKinds(w io.Writer) error {
 		}
 	}
 	return t.Flush()
+}
+
+// kindsJSON prints the kinds as a JSON array.
+func kindsJSON(w io.Writer) error {
+	type param struct {
+		Name    string `json:"name"`
+		Default string `json:"default"`
+		Help    string `json:"help"`
+	}
+	type kind struct {
+		Name    string  `json:"name"`
+		Summary string  `json:"summary"`
+		Params  []param `json:"params"`
+	}
+	var out []kind
+	for _, k := range generate.Kinds() {
+		params := []param{}
+		for _, p := range k.Params {
+			params = append(params, param(p))
+		}
+		out = append(out, kind{k.Name, k.Summary, params})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
 }
 
 func kindNames() []string {

@@ -68,14 +68,18 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 	}
 	said := j.pace.remarks(&p)
 	j.said.Store(&said)
-	if p.Failed > j.failed && over(p.State) == "" { // a failed job's error says it all
+	if p.Failed > j.failed && !over(p.State) { // a failed job's error says it all
 		j.failed = p.Failed
 		fmt.Fprintf(d.lineWriterLocked(), "%s: %s failed and will be made again: %s\n",
 			p.Job, plural(p.Failed, "attempt"), p.LastError)
 	}
-	if d.terminal {
+	switch {
+	case over(p.State):
+		j.drop()
+		delete(d.mu.jobs, p.ID)
+	case d.terminal:
 		d.drawLocked(j, &p)
-	} else if over(p.State) == "" && p.Elapsed-j.lastPrinted >= lineEvery {
+	case p.Elapsed-j.lastPrinted >= lineEvery:
 		j.lastPrinted = p.Elapsed
 		fmt.Fprintln(d.out, progressLine(&p, said))
 	}
@@ -89,12 +93,8 @@ func (d *jobDisplay) lineWriterLocked() io.Writer {
 	return d.out
 }
 
-// drawLocked moves a job's bars, putting them up or taking them away.
+// drawLocked moves a job's bars, putting them up if it is time.
 func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
-	if over(p.State) != "" {
-		j.drop()
-		return
-	}
 	if j.maps == nil {
 		if p.Elapsed < showAfter {
 			return
@@ -150,11 +150,7 @@ func (d *jobDisplay) close() {
 	}
 }
 
-// over returns the state of a job that has ended, else "".
-func over(state string) string {
-	switch state {
-	case "succeeded", "failed", "killed":
-		return state
-	}
-	return ""
+// over reports whether a job in this state has ended.
+func over(state string) bool {
+	return state == "succeeded" || state == "failed" || state == "killed"
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -135,30 +137,26 @@ func (f *runFlags) streaming(stderr io.Writer) (*program, error) {
 	return &program{name: j.Name, job: j}, nil
 }
 
-// appParams returns the app's parameters with defaults filled in.
+// appParams returns the parameters given, after a look at their names: what is
+// missing or misspelt is told in terms of flags.
 func (f *runFlags) appParams(app *mapreduce.App) (mapreduce.Params, error) {
 	given, err := parseAssignments("param", f.params)
 	if err != nil {
 		return nil, err
 	}
-	params := make(mapreduce.Params, len(app.Params))
 	var names []string
 	for _, p := range app.Params {
 		names = append(names, p.Name)
-		value, ok := given[p.Name]
-		if !ok && p.Required {
+		if _, ok := given[p.Name]; p.Required && !ok {
 			return nil, misuse("--param %s=… is missing: %s", p.Name, p.Help)
 		}
-		if !ok {
-			value = p.Default
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(names, name) {
+			return nil, unknown(app.Name+" parameter", name, names)
 		}
-		params[p.Name] = value
-		delete(given, p.Name)
 	}
-	for name := range given { // any one of them will do for the message
-		return nil, unknown(app.Name+" parameter", name, names)
-	}
-	return params, nil
+	return given, nil
 }
 
 // check refuses a job that cannot run before anything is started.

@@ -50,18 +50,23 @@ type Buffer struct {
 	cfg   Config
 	chunk int64 // space is granted in pieces of this many bytes
 
-	arenaMem *mem.Region
-	arena    []byte // the whole reservation; below granted it is ours
-	used     int64
-	granted  int64
+	data  share
+	arena []byte // the whole reservation; as far as granted it is ours
+	used  int64
 
-	indexMem     *mem.Region
-	index        []radix.Entry // as far as it is granted, without scratch
-	n            int
-	indexGranted int64
+	entries share
+	index   []radix.Entry // as far as it is granted, without scratch
+	n       int
 
 	parts  []size
 	starts []int // of the partitions in the sorted index, and its end
+}
+
+// share is a region and how much of it may be used: what the Limit allows, in
+// finer pieces than the Pool's.
+type share struct {
+	region  *mem.Region
+	granted int64
 }
 
 type size struct{ records, bytes int64 }
@@ -83,11 +88,11 @@ func New(cfg Config) (*Buffer, error) {
 		starts: make([]int, cfg.Partitions+1),
 	}
 	var err error
-	if b.indexMem, err = mem.Reserve(cfg.Pool, max(cfg.Limit, mem.Step)); err != nil {
+	if b.entries.region, err = mem.Reserve(cfg.Pool, max(cfg.Limit, mem.Step)); err != nil {
 		return nil, err
 	}
 	if err = b.reserveArena(cfg.Limit); err != nil {
-		b.indexMem.Release()
+		b.entries.region.Release()
 		return nil, err
 	}
 	return b, nil
@@ -101,7 +106,7 @@ func (b *Buffer) reserveArena(size int64) error {
 	if err != nil {
 		return err
 	}
-	b.arenaMem, b.arena, b.granted = r, r.Bytes(), 0
+	b.data, b.arena = share{region: r}, r.Bytes()
 	return nil
 }
 
@@ -112,7 +117,7 @@ func (b *Buffer) reserveArena(size int64) error {
 // Add must not be called between Sort and Reset.
 func (b *Buffer) Add(part int, key, value []byte) bool {
 	need := int64(headerLen(len(key), len(value)) + len(key) + len(value))
-	if need > b.granted-b.used || b.n == len(b.index) {
+	if need > b.data.granted-b.used || b.n == len(b.index) {
 		if !b.makeRoom(need) {
 			return false
 		}
@@ -144,58 +149,58 @@ func (b *Buffer) makeRoom(need int64) bool {
 	if arena+index > b.cfg.Limit {
 		return false
 	}
-	if arena > int64(b.granted) {
-		b.takeBack(&b.indexGranted, b.indexMem, index, arena)
-		b.index = entries(b.indexMem, int(b.indexGranted/entryCost))
-		grant := min(arena+b.chunk, b.cfg.Limit-b.indexGranted)
-		if grant < arena || !b.arenaMem.Grow(grant) {
-			return false
-		}
-		b.granted = grant
+	if arena > b.data.granted && !b.grow(&b.data, arena, &b.entries, index) {
+		return false
 	}
-	if index > b.indexGranted {
-		b.takeBack(&b.granted, b.arenaMem, arena, index)
-		grant := min(index+b.chunk, b.cfg.Limit-b.granted)
-		if grant < index || !b.indexMem.Grow(grant) {
-			return false
-		}
-		b.grantIndex(grant)
+	if index > b.entries.granted && !b.grow(&b.entries, index, &b.data, arena) {
+		return false
 	}
+	b.grantIndex(b.entries.granted)
 	return true
 }
 
-// takeBack reduces what one of the two regions was granted in an earlier fill,
-// with larger or smaller records, if it now keeps the other from getting need.
-func (b *Buffer) takeBack(granted *int64, r *mem.Region, uses, need int64) {
-	if keep := uses + b.chunk; *granted > keep && need+*granted > b.cfg.Limit {
-		r.Trim(keep)
-		*granted = keep
+// grow grants need bytes to s. If that fails because an earlier fill, with
+// larger or smaller records, left the other share more than it now uses, the
+// surplus is taken back.
+func (b *Buffer) grow(s *share, need int64, other *share, otherUses int64) bool {
+	for {
+		grant := min(need+b.chunk, b.cfg.Limit-other.granted)
+		if grant >= need && s.region.Grow(grant) {
+			s.granted = grant
+			return true
+		}
+		keep := otherUses + b.chunk
+		if other.granted <= keep {
+			return false
+		}
+		other.region.Trim(keep)
+		other.granted = keep
 	}
 }
 
 // forceRoom makes room for the first record at any price: without it a job
 // with one overlong line, or beside greedy neighbours, would never end.
 func (b *Buffer) forceRoom(arena, index int64) bool {
-	if arena+windowSlack > b.arenaMem.Size() {
-		b.arenaMem.Release()
+	if arena+windowSlack > b.data.region.Size() {
+		b.data.region.Release()
 		if err := b.reserveArena(arena); err != nil {
 			panic(err) // the address space is exhausted
 		}
 	}
-	if arena > int64(b.granted) {
-		b.arenaMem.ForceGrow(arena)
-		b.granted = arena
+	if arena > b.data.granted {
+		b.data.region.ForceGrow(arena)
+		b.data.granted = arena
 	}
-	if index > b.indexGranted {
-		b.indexMem.ForceGrow(index)
+	if index > b.entries.granted {
+		b.entries.region.ForceGrow(index)
 		b.grantIndex(index)
 	}
 	return true
 }
 
 func (b *Buffer) grantIndex(bytes int64) {
-	b.indexGranted = bytes
-	b.index = entries(b.indexMem, int(bytes/entryCost))
+	b.entries.granted = bytes
+	b.index = entries(b.entries.region, int(bytes/entryCost))
 }
 
 // entries views the start of a region as n entries.
@@ -222,7 +227,7 @@ func (b *Buffer) Sort() {
 		start += int(b.parts[p].records)
 	}
 	b.starts[len(b.parts)] = start
-	both := entries(b.indexMem, 2*b.n)
+	both := entries(b.entries.region, 2*b.n)
 	radix.SortPartitions(both[:b.n], both[b.n:], b.starts, b)
 }
 
@@ -253,31 +258,31 @@ func (b *Buffer) Prefetch(entries []radix.Entry, depth int) {
 // Trim returns to the Pool what a sorted Buffer that stays resident does not
 // need: granted but unused space, and the sort's scratch.
 func (b *Buffer) Trim() {
-	b.arenaMem.Trim(b.used)
-	b.granted = b.used
-	b.indexMem.Trim(int64(b.n) * entrySize)
-	b.index = entries(b.indexMem, b.n)
-	b.indexGranted = 0
+	b.data.region.Trim(b.used)
+	b.data.granted = b.used
+	b.entries.region.Trim(int64(b.n) * entrySize)
+	b.index = entries(b.entries.region, b.n)
+	b.entries.granted = int64(b.n) * entrySize
 }
 
 // Reset forgets all records but keeps the memory, so that the next fill does
 // not have to fault it in again.
 func (b *Buffer) Reset() {
-	if b.arenaMem.Charged() > b.cfg.Limit+mem.Step {
-		b.arenaMem.Trim(0) // was forced to hold a giant
-		b.granted = 0
+	if b.data.region.Charged() > b.cfg.Limit+mem.Step {
+		b.data.region.Trim(0) // was forced to hold a giant
+		b.data.granted = 0
 	}
 	clear(b.parts)
 	b.used, b.n = 0, 0
-	b.grantIndex(b.indexGranted) // Trim left it without scratch
+	b.grantIndex(b.entries.granted) // Trim left it without scratch
 }
 
 // Release gives all memory back. The Buffer must not be used afterwards,
 // except that Release may be called again.
 func (b *Buffer) Release() {
-	b.arenaMem.Release()
-	b.indexMem.Release()
-	b.arena, b.index, b.used, b.granted, b.n, b.indexGranted = nil, nil, 0, 0, 0, 0
+	b.data.region.Release()
+	b.entries.region.Release()
+	b.arena, b.index, b.used, b.data.granted, b.n, b.entries.granted = nil, nil, 0, 0, 0, 0
 }
 
 // Size implements kv.Partitioned. It is right at any time, also before Sort.

@@ -184,6 +184,30 @@ func TestAddStopsAtLimit(t *testing.T) {
 	}
 }
 
+// Fills with very different records share the limit in very different ways.
+func TestNextFillMayDiffer(t *testing.T) {
+	const limit = 8 << 20
+	pool := mem.NewPool(limit)
+	b, err := New(Config{Pool: pool, Limit: limit, Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Release()
+	for i, size := range []int{0, 5000, 1, 300, 0, 5000} {
+		value := make([]byte, size)
+		for b.Add(0, nil, value) {
+		}
+		if b.Bytes() < limit*3/4 || pool.Peak() > limit {
+			t.Errorf("fill %d, records of %d bytes: full at %d of %d, peak %d", i, size, b.Bytes(), limit, pool.Peak())
+		}
+		b.Sort()
+		if i%3 == 2 {
+			b.Trim()
+		}
+		b.Reset()
+	}
+}
+
 // A buffer beside neighbours that have taken the whole pool still takes one
 // record at a time, or the job would never end.
 func TestEmptyBufferTakesAnything(t *testing.T) {

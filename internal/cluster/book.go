@@ -147,6 +147,7 @@ func (b *Book) Leave(n *Node) {
 	n.alive = false
 }
 
+// members adds a node to the counts over live nodes, or with -1 takes it out.
 func (b *Book) members(n *Node, by int) {
 	b.list.alive += by
 	for k := range job.Kind(job.Kinds) {

@@ -116,11 +116,13 @@ func (c *Composition) consider(cand Candidate) bool {
 	return true
 }
 
+// copy makes the offer's slot hold a copy of a running task.
 func (c *Composition) copy(t *job.Task) {
 	c.found = Assignment{Task: t, Slot: c.slot(t.Kind()), Speculative: true, Label: c.offer.Label,
 		Level: c.round.Nodes().LevelOf(t, c.round.node)}
 }
 
+// slot is the kind of slot that a task takes under the current offer.
 func (c *Composition) slot(k job.Kind) job.Kind {
 	switch {
 	case !c.offer.Either:

@@ -174,6 +174,8 @@ func (g *Registry) Describe(spec string) (Info, error) {
 	return info, err
 }
 
+// describeParts looks the four parts of a row up; the first unknown one is the
+// error.
 func (g *Registry) describeParts(r Row) ([]PartInfo, error) {
 	s, err := g.slots.get("slots", r.Slots)
 	if err != nil {
@@ -232,6 +234,8 @@ func (g *Registry) resolve(spec string) (Row, error) {
 	return r, nil
 }
 
+// set replaces one of the four parts by name; whether there is such an
+// implementation is found out later, by describeParts.
 func (r *Row) set(part, name string) error {
 	switch part {
 	case "slots":

@@ -94,6 +94,14 @@ func (t *Tracker) stopped(a *job.Attempt) {
 	}
 }
 
+// askCommit decides which attempt of a task may make its output visible. The
+// permission is held until its holder ends: by success, or by dying, and then
+// another attempt may have it.
+//
+//	         first to ask                     holder succeeds
+//	nobody ───────────────► one attempt holds ───────────────► task done
+//	   ▲                            │
+//	   └────────────────────────────┘ holder dies
 func (t *Tracker) askCommit(ev *AskCommit) {
 	a := t.Jobs().Attempt(ev.Attempt)
 	if a == nil || a.State() != job.AttemptRunning {

@@ -7,6 +7,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched"
 )
 
+// submit enters a job. One without tasks ends at once.
 func (t *Tracker) submit(ev *Submit) {
 	if err := job.Check(&ev.Spec); err != nil {
 		t.emit(Effect{Kind: JobRejected, Text: err.Error()})
@@ -26,6 +27,7 @@ func (t *Tracker) submit(ev *Submit) {
 	t.endIfDone(j)
 }
 
+// killJob ends a job by request; one that has ended already is left alone.
 func (t *Tracker) killJob(ev *KillJob) {
 	if j := t.live(ev.Job); j != nil {
 		text := ev.Reason
@@ -36,6 +38,7 @@ func (t *Tracker) killJob(ev *KillJob) {
 	}
 }
 
+// setPriority moves a live job in the order. Its running attempts stay.
 func (t *Tracker) setPriority(ev *SetPriority) {
 	j := t.live(ev.Job)
 	if j == nil || !ev.Priority.Valid() || j.Priority() == ev.Priority {
@@ -105,6 +108,7 @@ func (t *Tracker) touch(j *job.Job) {
 	}
 }
 
+// tellChange tells the hooks of a change that has been made already.
 func (t *Tracker) tellChange(j *job.Job, c sched.Change) {
 	for _, h := range t.hooks.Changes {
 		h.JobChanged(j, c)

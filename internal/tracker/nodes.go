@@ -9,6 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/sched"
 )
 
+// join makes a node a member. One that is a member already has started afresh
+// without our seeing it go, so it is lost first.
 func (t *Tracker) join(ev *Join) {
 	if ev.Node.Check() != nil {
 		return
@@ -45,6 +47,8 @@ func (t *Tracker) lose(n *cluster.Node) {
 	t.tellNode(n, false)
 }
 
+// loseOutputs makes the job's maps that were done on a node pending again. It is
+// not the fault of the maps, so it does not count against them.
 func (t *Tracker) loseOutputs(j *job.Job, n *cluster.Node) {
 	for i := range j.Total(job.Map) {
 		m := j.Task(job.Map, int32(i))
@@ -66,6 +70,9 @@ func (t *Tracker) tellNode(n *cluster.Node, joined bool) {
 	}
 }
 
+// heartbeat works in what a node reports, then gives it work. The order matters:
+// reports and time-outs free the slots that are assigned below, and the policy
+// sees the counts after both.
 func (t *Tracker) heartbeat(ev *Heartbeat) {
 	n := t.Nodes().Get(ev.Node)
 	if n == nil || !n.Alive() {
@@ -128,6 +135,8 @@ func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
 	return nil
 }
 
+// launch carries out a checked assignment before the policy is asked again, so
+// that all counts it reads include it.
 func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 	j := as.Task.Job()
 	a := t.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Level: as.Level,

@@ -16,6 +16,19 @@ const (
 
 // Tracker is the job tracker. It is not safe for concurrent use: one goroutine
 // calls Step, and whoever wants to read does so between two calls.
+//
+// What holds between two steps:
+//
+//	on a node     attempts in slots of a kind ≤ slots of the kind, as the policy
+//	              limits them; fewer slots later take nothing from what runs
+//	of a task     running attempts ≤ 2; permissions to commit ≤ 1; successes ≤ 1
+//	of a job      it has ended ⇔ all its reduces (or maps, if it has none) have
+//	              succeeded, or a task has failed too often, or it was killed
+//	everywhere    each count equals a recount
+//
+// The files follow the events: jobs.go what concerns whole jobs, attempts.go
+// reports, commits and lost output, nodes.go membership and heartbeats, time.go
+// what happens because time passes.
 type Tracker struct {
 	cfg    Config
 	jobs   *job.Book
@@ -173,6 +186,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	return t.effects
 }
 
+// emit adds an effect to those that Step returns.
 func (t *Tracker) emit(e Effect) { t.effects = append(t.effects, e) }
 
 // emitAttempt adds an effect about an attempt that the tracker knows.
@@ -181,4 +195,5 @@ func (t *Tracker) emitAttempt(kind EffectKind, a *job.Attempt, text string) {
 		Slot: a.Slot(), Speculative: a.Speculative(), Level: a.Level(), Text: text})
 }
 
+// node returns the node that an attempt runs or ran on.
 func (t *Tracker) node(a *job.Attempt) *cluster.Node { return t.nodes.List().Node(a.Node()) }

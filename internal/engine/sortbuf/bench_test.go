@@ -2,7 +2,6 @@ package sortbuf
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sort"
 	"testing"
@@ -16,7 +15,10 @@ type source struct {
 }
 
 func newRand(seed uint64) *source {
-	s := &source{Rand: rand.New(rand.NewPCG(seed, seed))}
+	return &source{Rand: rand.New(rand.NewPCG(seed, seed))}
+}
+
+func (s *source) makeWords() {
 	sum := 0.0
 	for i := range vocabulary {
 		w := make([]byte, 2+s.IntN(10))
@@ -24,10 +26,9 @@ func newRand(seed uint64) *source {
 			w[j] = 'a' + byte(s.IntN(26))
 		}
 		s.words = append(s.words, string(w))
-		sum += 1 / math.Pow(float64(i+1), 1.0)
+		sum += 1 / float64(i+1)
 		s.cdf = append(s.cdf, sum)
 	}
-	return s
 }
 
 func (s *source) bytes(n int) []byte {
@@ -40,6 +41,9 @@ func (s *source) bytes(n int) []byte {
 
 // word draws from a Zipf distribution over 200,000 words.
 func (s *source) word() string {
+	if s.words == nil {
+		s.makeWords()
+	}
 	u := s.Float64() * s.cdf[len(s.cdf)-1]
 	return s.words[sort.SearchFloat64s(s.cdf, u)]
 }

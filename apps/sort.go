@@ -21,7 +21,7 @@ var sortLines = &mapreduce.App{
 		return &mapreduce.Job{
 			Name:       "sort",
 			Mapper:     func() mapreduce.Mapper { return lineKeys{} },
-			Reducer:    func() mapreduce.Reducer { return mapreduce.ReducerFunc(writeKeys) },
+			Reducer:    newKeyWriter,
 			TotalOrder: true,
 		}, nil
 	},
@@ -52,14 +52,26 @@ func (lineKeys) MapBlock(block []byte, out *mapreduce.Emitter) error {
 	return nil
 }
 
-// writeKeys writes a key once for each of its values. An empty line is an
-// empty key, which is written, and not a nil one, which is not.
-func writeKeys(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
-	if key == nil {
-		key = []byte{}
+// keyWriter writes a key once for each of its values. An empty line is an empty
+// key, which is written, and not a nil one, which is not.
+type keyWriter struct {
+	key  []byte
+	out  *mapreduce.Emitter
+	each func([]byte) bool
+}
+
+func newKeyWriter() mapreduce.Reducer {
+	w := &keyWriter{}
+	w.each = func([]byte) bool {
+		w.out.Emit(w.key, nil)
+		return true
 	}
-	for range values {
-		out.Emit(key, nil)
-	}
+	return w
+}
+
+// Reduce writes one line as often as it occurred.
+func (w *keyWriter) Reduce(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
+	w.key, w.out = key, out
+	values(w.each)
 	return nil
 }

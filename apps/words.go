@@ -25,7 +25,9 @@ func spaces(x uint64) uint64 {
 	return (control | space) &^ x & high1
 }
 
-// eachWord calls yield for each word of text, eight bytes at a time.
+// eachWord calls yield for each word of text, eight bytes at a time. The words
+// keep the text's capacity: who takes them may load more bytes than they have
+// and mask the rest off, which is quicker than to ask how many there are.
 func eachWord(text []byte, yield func(word []byte)) {
 	start, i := 0, 0
 	for ; i+8 <= len(text); i += 8 {
@@ -33,7 +35,7 @@ func eachWord(text []byte, yield func(word []byte)) {
 		for ; m != 0; m &= m - 1 {
 			at := i + bits.TrailingZeros64(m)>>3
 			if at > start {
-				yield(text[start:at:at])
+				yield(text[start:at])
 			}
 			start = at + 1
 		}
@@ -43,7 +45,7 @@ func eachWord(text []byte, yield func(word []byte)) {
 			continue
 		}
 		if i > start {
-			yield(text[start:i:i])
+			yield(text[start:i])
 		}
 		start = i + 1
 	}

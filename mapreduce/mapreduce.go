@@ -53,7 +53,9 @@ type BlockMapper interface {
 
 // Reducer is called once for each key, in key order, with all its values. The
 // values can be walked once; what is left is skipped. Neither keys nor values
-// are ever nil, even if nil was emitted.
+// are ever nil, even if nil was emitted. Range over them; where millions of
+// groups make the loop's closure felt, pass values a function made once, as
+// [IdentityReducer] does.
 //
 // A Reducer may also be a [Starter] and a [Finisher].
 type Reducer interface {

@@ -59,7 +59,7 @@ func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
 	h := &Handle{spec: spec, done: make(chan struct{}), start: time.Now(), maps: len(spec.Splits)}
 	js := job.Spec{
 		Name: spec.Name, User: spec.User, Pool: spec.Pool, Priority: spec.Priority, Reduces: spec.Reduces,
-		SlowStart: -1, TaskTimeout: spec.TaskTimeout, MaxAttempts: spec.MaxAttempts, NoSpeculation: true,
+		SlowStart: -1, TaskTimeout: spec.TaskTimeout, MaxAttempts: spec.MaxAttempts,
 	}
 	if spec.Synthetic > 0 {
 		h.maps = spec.Synthetic

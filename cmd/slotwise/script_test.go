@@ -46,6 +46,11 @@ func TestScript(t *testing.T) {
 			"exits":      exits,
 			"json":       checkJSON,
 			"interrupts": interrupts,
+			"appears": func(ts *testscript.TestScript, _ bool, globs []string) {
+				for _, g := range globs {
+					waitFor(ts, ts.MkAbs(g))
+				}
+			},
 		},
 	})
 }

@@ -29,19 +29,22 @@ const maxStates = 2048
 // of the line; its row in next is state<<8. Every step also starts the program
 // anew, since a match may begin anywhere.
 type dfa struct {
-	p     *Pattern
-	next  []int32          // entry for state<<8 | byte
-	wide  [][]int32        // entry for state, class of wide runes; rows made when needed
-	sets  [][]uint32       // the instructions of each state
-	index map[string]int32 // state of a set
-	start int32            // row at the beginning of a line, or an entry
-	homed int32            // row of the home state, if it can be skipped through; else -1
-	exit  byte             // the only byte that leads out of the home state
-	mark  []uint32         // generation in which an instruction was last added
-	gen   uint32
-	set   []uint32 // the set under construction
-	final bool     // it has reached a match
-	count int      // times the table was thrown away
+	p       *Pattern
+	next    []int32          // entry for state<<8 | byte
+	wide    [][]int32        // entry for state, class of wide runes; rows made when needed
+	sets    [][]uint32       // the instructions of each state
+	index   map[string]int32 // state of a set
+	start   int32            // row at the beginning of a line, or an entry
+	homed   int32            // row of the home state, if it can be skipped through; else -1
+	exits   exits            // the bytes that lead out of the home state
+	steps   bool             // searching for the exits does not pay
+	skips   int              // searches made
+	skipped int              // bytes that they skipped
+	mark    []uint32         // generation in which an instruction was last added
+	gen     uint32
+	set     []uint32 // the set under construction
+	final   bool     // it has reached a match
+	count   int      // times the table was thrown away
 }
 
 func newDFA(p *Pattern) *dfa {
@@ -58,32 +61,26 @@ func (d *dfa) reset() {
 	d.begin()
 	d.add(uint32(d.p.prog.Start), beginning)
 	d.start = d.intern(d.p.begins)
-	if d.start >= 0 && !d.p.begins {
-		d.findExit(d.start)
+	if d.start >= 0 && !d.p.begins && !d.steps {
+		d.findExits(d.start)
 	}
 }
 
-// findExit sees whether all bytes but one lead from the first state back to
-// it, LF included: then that byte can be searched for instead.
-func (d *dfa) findExit(row int32) {
-	exits := 0
-	for b := range 256 {
-		to := row
-		if b < utf8.RuneSelf {
-			to = d.compute(row, byte(b))
-		} else {
-			for c := range d.p.wide.sample {
-				if d.rune(row, int32(c)) != row {
-					return
-				}
-			}
-		}
-		if to != row {
-			exits++
-			d.exit = byte(b)
+// findExits sees whether all bytes but a few lead from the first state back to
+// it, LF included: then those can be searched for instead.
+func (d *dfa) findExits(row int32) {
+	for c := range d.p.wide.sample {
+		if d.rune(row, int32(c)) != row {
+			return
 		}
 	}
-	if exits != 1 {
+	d.exits = d.exits[:0]
+	for b := range byte(utf8.RuneSelf) {
+		if d.compute(row, b) != row {
+			d.exits = append(d.exits, b)
+		}
+	}
+	if len(d.exits) == 0 || len(d.exits) > maxExits {
 		return
 	}
 	d.homed = row
@@ -100,6 +97,26 @@ func (d *dfa) findExit(row int32) {
 		}
 	}
 	d.start = home
+}
+
+// A search from the home state costs as much as stepping through some bytes:
+// it must skip that many on average. That is judged once, over many searches.
+const (
+	minSkip    = 12
+	skipsTried = 4096
+)
+
+// paid counts a search that skipped n bytes and reports whether searches are to
+// go on. If not the table is made anew, without a home.
+func (d *dfa) paid(n int) bool {
+	if d.skips++; d.skips < skipsTried {
+		d.skipped += n
+	} else if d.skips == skipsTried && d.skipped < minSkip*skipsTried {
+		d.steps = true
+		d.reset()
+		return false
+	}
+	return true
 }
 
 // begin starts the construction of a set.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +122,43 @@ func TestTooManyStates(t *testing.T) {
 		}
 		if len(s.dfa.sets) > maxStates+512 {
 			t.Errorf("%s: %d states", c.expr, len(s.dfa.sets))
+		}
+	}
+}
+
+func TestExits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		near := rapid.OneOf(rapid.ByteRange('a', 'd'), rapid.Byte(), rapid.SampledFrom([]byte{0, 1, 0x7f, 0x80, 0x81, 0xff, 'a' - 1, 'a' ^ 0x80}))
+		e := exits(rapid.SliceOfN(near, 1, maxExits).Draw(t, "exits"))
+		b := rapid.SliceOfN(near, 0, 40).Draw(t, "bytes")
+		want := slices.IndexFunc(b, func(c byte) bool { return slices.Contains(e, c) })
+		if got := e.index(b); got != want {
+			t.Fatalf("%q in %q: %d, want %d", []byte(e), b, got, want)
+		}
+	})
+}
+
+// TestSearchThatDoesNotPay meets text full of first bytes: the automaton must
+// stop searching for them, without missing a line.
+func TestSearchThatDoesNotPay(t *testing.T) {
+	for _, letters := range []string{"abcd", "abcdefghijklmnopqrstuvwxyzefghijklmnopqrstuvwxyzefghijklmnopqrstuvwxyz"} {
+		var b bytes.Buffer
+		x := uint32(3)
+		for i := range 400_000 {
+			x = x*1664525 + 1013904223
+			b.WriteByte(letters[int(x>>12)%len(letters)])
+			if i%50 == 49 {
+				b.WriteByte('\n')
+			}
+		}
+		const expr = `[abc][a-d][c-z]$`
+		p, _ := Compile(expr)
+		s := p.NewScanner()
+		if got, want := scan(s, b.Bytes()), naive(expr, b.Bytes()); !slices.Equal(got, want) || len(want) == 0 {
+			t.Errorf("%d lines, want %d", len(got), len(want))
+		}
+		if steps := len(letters) == 4; s.dfa.steps != steps {
+			t.Errorf("%d letters: searching given up: %v, want %v", len(letters), s.dfa.steps, steps)
 		}
 	}
 }

@@ -25,9 +25,13 @@ func (p *Pattern) NewScanner() *Scanner {
 	if p.lazy {
 		s.dfa = newDFA(p)
 	}
-	// Searching for one byte is faster than for two or three, but long literals
-	// are rarer than their first bytes.
-	s.search = len(p.literal) >= 4 || len(p.literal) >= 2 && (s.slow || s.dfa.homed < 0)
+	// The automaton searches for one first byte quickly and for a few quickly
+	// enough, but longer literals are rarer than these.
+	least := 4
+	if s.slow || s.dfa.homed < 0 || len(s.dfa.exits) > 1 {
+		least = 2
+	}
+	s.search = len(p.literal) >= least
 	return s
 }
 
@@ -121,11 +125,14 @@ func (s *Scanner) find(b []byte, i int) (at int, state int32) {
 		case matched:
 			return i, row
 		case home:
-			skip := bytes.IndexByte(b[i:], d.exit)
+			skip := d.exits.index(b[i:])
 			if skip < 0 {
 				return -1, row
 			}
 			i, row = i+skip, d.homed
+			if !d.paid(skip) {
+				row = d.start
+			}
 		case dead:
 			skip := bytes.IndexByte(b[i:], '\n')
 			if skip < 0 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,9 +93,11 @@ func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[st
 	return written, err
 }
 
-// explain says what the user can do about an error, where that is known.
+// explain says what the user can do about an error, where that is known. What
+// is no trouble with files is trouble with what was asked for.
 func (f *generateFlags) explain(err error) error {
 	var param *generate.UnknownParamError
+	var file *fs.PathError
 	switch {
 	case errors.As(err, &param):
 		var names []string
@@ -106,10 +107,10 @@ func (f *generateFlags) explain(err error) error {
 		return unknown(param.Kind.Name+" parameter", param.Name, names)
 	case errors.Is(err, fs.ErrExist):
 		return misuse("--output %s: exists and is not empty; --overwrite replaces it", f.output)
-	case errors.Is(err, context.Canceled):
-		return err
+	case errors.As(err, &file):
+		return fmt.Errorf("--output %s: %w", f.output, file.Err)
 	}
-	return fmt.Errorf("generate: %w", err)
+	return misuseError{err}
 }
 
 // summarize prints what was made.

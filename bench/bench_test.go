@@ -206,3 +206,23 @@ func TestSummary(t *testing.T) {
 		t.Errorf("got\n%s\nwant at the end\n%s", out.String(), want)
 	}
 }
+
+func TestFirstHalf(t *testing.T) {
+	for _, tt := range []struct {
+		sizes []int64
+		want  int
+	}{
+		{[]int64{1, 1}, 1},
+		{[]int64{9, 1}, 1},
+		{[]int64{1, 9}, 1},
+		{[]int64{0, 0, 0}, 2},
+		{[]int64{5, 5, 5, 5}, 2},
+		{[]int64{5, 5, 5, 5, 1}, 2},
+		{[]int64{5, 5, 5, 5, 5, 5, 5, 5, 1}, 4},
+		{[]int64{1, 1, 1, 9}, 3},
+	} {
+		if got := firstHalf(tt.sizes); got != tt.want {
+			t.Errorf("firstHalf(%v) = %d, want %d", tt.sizes, got, tt.want)
+		}
+	}
+}

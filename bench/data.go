@@ -128,13 +128,41 @@ func (d dataset) cut() error {
 	if len(files) == 1 {
 		return cutFile(files[0], dirs)
 	}
+	var sizes []int64
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			return err
+		}
+		sizes = append(sizes, info.Size())
+	}
+	first := firstHalf(sizes)
 	for i, f := range files {
-		half := dirs[i*2/len(files)]
+		half := dirs[0]
+		if i >= first {
+			half = dirs[1]
+		}
 		if err := os.Link(f, filepath.Join(half, filepath.Base(f))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// firstHalf returns how many of at least two files, from the first on, hold
+// about half of all bytes; each half has a file.
+func firstHalf(sizes []int64) int {
+	var total, sum int64
+	for _, n := range sizes {
+		total += n
+	}
+	for i, n := range sizes {
+		if 2*sum+n > total { // more than half of this file is beyond the middle
+			return min(max(i, 1), len(sizes)-1)
+		}
+		sum += n
+	}
+	return len(sizes) - 1
 }
 
 // cutFile writes the lines up to the middle of a file into one directory and

@@ -1,6 +1,7 @@
 package apps
 
 import (
+	"context"
 	"iter"
 	"math/bits"
 	"strconv"
@@ -70,12 +71,16 @@ type squarer struct {
 }
 
 // Map works on a record, or makes some.
-func (s *squarer) Map(_, record []byte, _ *mapreduce.Emitter) error {
+func (s *squarer) Map(_, record []byte, out *mapreduce.Emitter) error {
+	ctx := out.Task().Context()
 	if !s.synthetic {
 		s.work(record)
-		return nil
+		return context.Cause(ctx)
 	}
 	for i := range s.records {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		s.record = append(append(s.record[:0], record...), '/')
 		s.record = strconv.AppendInt(s.record, i, 10)
 		s.work(s.record)

@@ -59,20 +59,24 @@ func target(line []byte) string {
 }
 
 // fetch gets a URL and hands its body, at most max bytes, to use. It reports
-// whether all of it was read and used; an error is one of use.
-func (f *fetcher) fetch(raw string, use func(body io.Reader) error) (bool, error) {
+// whether all of it was read and used. An error is one of use, or says that
+// the task is to stop.
+func (f *fetcher) fetch(ctx context.Context, raw string, use func(body io.Reader) error) (bool, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		f.counts["malformed URLs"]++
 		return false, nil
 	}
-	// The client's time-out covers the body, so the request needs no other.
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, raw, nil)
+	// The client's time-out covers the body too.
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, nil)
 	if err != nil {
 		f.counts["malformed URLs"]++
 		return false, nil
 	}
 	resp, err := f.client.Do(req)
+	if err != nil && ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
 	if err != nil {
 		f.counts[trouble(err)]++
 		return false, nil
@@ -87,6 +91,9 @@ func (f *fetcher) fetch(raw string, use func(body io.Reader) error) (bool, error
 		body.err = errTooLarge
 	} else if err := use(body); err != nil && body.err == nil {
 		return false, err
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
 	}
 	if body.err != nil {
 		f.counts[trouble(body.err)]++

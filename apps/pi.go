@@ -1,6 +1,7 @@
 package apps
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"math/big"
@@ -108,7 +109,11 @@ func countPoints(task []byte, samples int64, out *mapreduce.Emitter) error {
 	}
 	var inside int64
 	h := newHalton(n*uint64(samples) + 1) // point 0 is the corner
-	for range samples {
+	ctx := out.Task().Context()
+	for i := range samples {
+		if i%(1<<20) == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		x, y := h.point()
 		x, y = x-0.5, y-0.5
 		if float64(x*x)+float64(y*y) <= 0.25 {

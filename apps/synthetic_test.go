@@ -2,12 +2,15 @@ package apps
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"math/big"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -121,5 +124,39 @@ func TestTextWriter(t *testing.T) {
 	appTest{app: "textwriter", params: mapreduce.Params{"maps": "3", "bytes": strconv.Itoa(size)}, want: text, ordered: true}.run(t)
 	if !bytes.Contains([]byte(text), []byte(madeUpWords(1)[0])) {
 		t.Error("the most likely word is missing")
+	}
+}
+
+// TestCancel starts jobs that would take hours and gives them up.
+func TestCancel(t *testing.T) {
+	server := webServer(t)
+	for name, c := range map[string]struct {
+		params mapreduce.Params
+		files  map[string]string
+	}{
+		"pi":          {mapreduce.Params{"maps": "2", "samples": "1000000000000"}, nil},
+		"cpuactivity": {mapreduce.Params{"maps": "2", "records": "1000000000000"}, nil},
+		"textwriter":  {mapreduce.Params{"maps": "2", "bytes": "1000000000000"}, nil},
+		"urlget":      {mapreduce.Params{"timeout": "10h"}, map[string]string{"urls": server.URL + "/slow\n"}},
+		"urltodisk":   {mapreduce.Params{"timeout": "10h", "dir": t.TempDir()}, map[string]string{"urls": server.URL + "/slow\n"}},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		dir := t.TempDir()
+		app, err := Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		_, err = mapreduce.RunApp(ctx, app, c.params, mapreduce.Options{Inputs: writeFiles(t, dir, c.files), Output: filepath.Join(dir, "out")})
+		if err == nil || ctx.Err() == nil {
+			t.Errorf("%s: ended with %v", name, err)
+		}
+		if took := time.Since(begin); took > 20*time.Second {
+			t.Errorf("%s: it took %v to stop", name, took)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*out*")); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
 	}
 }

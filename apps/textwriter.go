@@ -1,6 +1,7 @@
 package apps
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -68,8 +69,12 @@ func writeText(task []byte, words []string, size int64, seed uint64, out *mapred
 		}
 		return b
 	}
+	ctx := out.Task().Context()
 	var key, value []byte
 	for size > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		key = sentence(key[:0], 5, 10)
 		value = sentence(value[:0], 10, 100)
 		out.Emit(key, value)

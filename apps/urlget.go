@@ -46,7 +46,7 @@ func (g *pageGetter) Map(_, line []byte, out *mapreduce.Emitter) error {
 		return nil
 	}
 	g.page.Reset()
-	ok, err := g.fetch(address, func(body io.Reader) error {
+	ok, err := g.fetch(out.Task().Context(), address, func(body io.Reader) error {
 		_, err := g.page.ReadFrom(body)
 		return err
 	})

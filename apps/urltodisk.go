@@ -62,7 +62,7 @@ func (d *downloader) Map(_, line []byte, out *mapreduce.Emitter) error {
 	}
 	name := fileName(address)
 	var size int64
-	ok, err := d.fetch(address, func(body io.Reader) (err error) {
+	ok, err := d.fetch(out.Task().Context(), address, func(body io.Reader) (err error) {
 		size, err = save(d.dir, name, body)
 		return err
 	})

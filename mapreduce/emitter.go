@@ -1,6 +1,8 @@
 package mapreduce
 
 import (
+	"context"
+
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
@@ -34,6 +36,10 @@ type Task struct{ t *engine.Task }
 
 // JobName returns the job's name.
 func (t *Task) JobName() string { return t.t.JobName }
+
+// Context returns a context that ends when the task is to stop: the job was
+// killed, or another attempt was quicker. What takes long or waits watches it.
+func (t *Task) Context() context.Context { return t.t.Ctx }
 
 // Index returns the number of the task within its phase, from 0.
 func (t *Task) Index() int { return int(t.t.Attempt.Index) }

@@ -188,7 +188,7 @@ func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.
 		a.state = AttemptFailed
 		b.blame(a, limit, now)
 	}
-	t.success, t.doneAt, t.fetchFails = nil, 0, 0
+	t.success, t.doneAt = nil, 0
 	t.state, t.pendingAt = TaskPending, now
 	b.each(t.job, func(c *Tally) { c.Done[k]--; c.Pending[k]++ })
 	t.job.pending[k].again(t)

@@ -138,6 +138,18 @@ func TestMissingInput(t *testing.T) {
 	f.fails(context.Background(), lines(nil), f.options(), "in-not-there", "no such file")
 }
 
+func TestOutputOverInput(t *testing.T) {
+	f := newFixture(t, numbers)
+	o := f.options()
+	o.Output, o.Overwrite = f.dir, true
+	if _, err := mapreduce.Run(context.Background(), lines(nil), o); err == nil || !strings.Contains(err.Error(), "holds the input file") {
+		t.Errorf("error %v", err)
+	}
+	if b, err := os.ReadFile(f.in); err != nil || string(b) != numbers {
+		t.Errorf("the input is %q, %v", b, err)
+	}
+}
+
 func TestExistingOutput(t *testing.T) {
 	f := newFixture(t, numbers)
 	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add(line, 1); return nil })

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -108,11 +109,47 @@ func prepare(ctx context.Context, c *local.Cluster, j *Job, o Options) (spec loc
 	if err != nil {
 		return spec, err
 	}
+	if err := apart(o.Output, spec.Splits); err != nil {
+		return spec, err
+	}
 	spec.Staging, err = fs.Stage(ctx, path, o.Overwrite)
 	if errors.Is(err, os.ErrExist) {
 		err = fmt.Errorf("output directory %s exists and is not empty: name another or ask to overwrite it", o.Output)
 	}
 	return spec, err
+}
+
+// apart refuses an output directory that holds input files: replacing it would
+// destroy them.
+func apart(out string, splits []engine.SourceSplit) error {
+	ofs, dir, err := canonical(out)
+	if err != nil {
+		return err
+	}
+	for _, s := range splits {
+		for _, p := range s.Split.Pieces {
+			ifs, path, err := canonical(p.URI)
+			if err != nil {
+				return err
+			}
+			if ifs == ofs && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")) {
+				return fmt.Errorf("output directory %s holds the input file %s", out, p.URI)
+			}
+		}
+	}
+	return nil
+}
+
+// canonical resolves a URI; local paths are made absolute.
+func canonical(uri string) (storage.FS, string, error) {
+	fs, path, err := storage.Resolve(uri)
+	if err != nil {
+		return nil, "", err
+	}
+	if _, ok := fs.(storage.Local); ok {
+		path, err = filepath.Abs(path)
+	}
+	return fs, path, err
 }
 
 // Splits are chosen so that each core gets a few of them and none outgrows the

@@ -56,7 +56,11 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (m *Metrics, err er
 	if err := reduceAll(ctx, t, merged, sink, m); err != nil {
 		return m, err
 	}
+	_, err = sink.finish(ctx)
 	sink.counts(m)
+	if err != nil {
+		return m, err
+	}
 	return m, sink.commit(ctx)
 }
 
@@ -138,13 +142,16 @@ func (s *fileSink) Add(key []byte, n int64) {
 
 func (s *fileSink) err() error { return s.fail }
 
-func (s *fileSink) finish(context.Context) (kv.Partitioned, error) { return nil, s.fail }
+// finish writes out all that is buffered, so that committing takes no time.
+func (s *fileSink) finish(context.Context) (kv.Partitioned, error) {
+	if s.fail == nil {
+		s.fail = s.w.Flush()
+	}
+	return nil, s.fail
+}
 
 // commit asks for leave and makes the file part of the job's output.
 func (s *fileSink) commit(ctx context.Context) error {
-	if err := s.w.Flush(); err != nil {
-		return err
-	}
 	if err := s.env.Commit(ctx, s.task.Attempt); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -103,6 +104,10 @@ func ReducePart(n int) string { return fmt.Sprintf("part-r-%05d", n) }
 // small without costing a task noticeable memory.
 const bufferSize = 512 << 10
 
+// buffers are kept from one file to the next: a job may write ten thousand
+// small ones.
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
 // Writer writes one output file. It is used by one goroutine. After an error
 // every later call returns the same error, and Commit refuses.
 type Writer struct {
@@ -149,7 +154,7 @@ func Open(st storage.Staging, name string, format Format, codec Codec) (*Writer,
 	if w.comp != nil {
 		w.w = w.comp
 	}
-	w.buf = make([]byte, 0, bufferSize)
+	w.buf = (*buffers.Get().(*[bufferSize]byte))[:0]
 	return w, nil
 }
 
@@ -264,10 +269,19 @@ func (w *Writer) Flush() error {
 		return w.err
 	}
 	w.empty()
+	w.free()
 	if w.comp != nil && w.err == nil {
 		w.err = w.comp.Close()
 	}
 	return w.err
+}
+
+// free gives the buffer back; nothing is written afterwards.
+func (w *Writer) free() {
+	if cap(w.buf) == bufferSize {
+		buffers.Put((*[bufferSize]byte)(w.buf[:bufferSize]))
+	}
+	w.buf = nil
 }
 
 // Bytes returns how many bytes the file has so far, compressed and with what
@@ -291,6 +305,7 @@ func (w *Writer) Commit() error {
 // Discard drops the file. It is a no-op after Commit.
 func (w *Writer) Discard() error {
 	w.done = true
+	w.free()
 	return w.dst.Discard()
 }
 

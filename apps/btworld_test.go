@@ -164,14 +164,16 @@ func TestBTWorld(t *testing.T) {
 func TestBTWorldOrder(t *testing.T) {
 	lines := []string{
 		"7200\ta\tx\t1\t2\t10\n", "7200\ta\tx\t1\t3\t10\n", "7201\ta\tx\t0\t9\t11\n", "10800\ta\tx\t0\t0\t12\n",
-		"10801\tb\tx\t5\t5\t3\n", "14400\tb\tx\t5\t4\t7\n", "14400\tb\t-\ttimed out\n", "\n",
+		"10801\tb\tx\t5\t5\t3\n", "14400\tb\tx\t5\t5\t7\n", "14400\tb\t-\ttimed out\n", "\n",
+		"14400\tb\ty\t1\t0\t5\n", "18000\ta\ty\t0\t1\t5\n",
 	}
-	want := "# " + btTitles[sectionDays] + "\n1970-01-01\t3\t9\t10\t1\n\n" +
-		"# " + btTitles[sectionTrackers] + "\n1970-01-01\t1\tb\t19\n1970-01-01\t2\ta\t9\n\n" +
-		"# " + btTitles[sectionHashes] + "\n1\tx\t10\t1970-01-01T03:00Z\t3\t4\t2\n\n" +
-		"# " + btTitles[sectionLifetimes] + "\n3\t4\t1\n\n" +
-		"# " + btTitles[sectionOverlap] + "\n1\ta\tb\t1\t100.0%\n\n" +
-		"# " + btTitles[sectionAvailability] + "\na\t1\t0\nb\t2\t1\n"
+	// Swarm x: 9 peers at 2, 10 at 3 and at 4; y: one at 4 and 5, first on b.
+	want := "# " + btTitles[sectionDays] + "\n1970-01-01\t4\t8\t11\t1\n\n" +
+		"# " + btTitles[sectionTrackers] + "\n1970-01-01\t1\tb\t21\n1970-01-01\t2\ta\t10\n\n" +
+		"# " + btTitles[sectionHashes] + "\n1\tx\t10\t1970-01-01T03:00Z\t3\t4\t2\n2\ty\t1\t1970-01-01T04:00Z\t2\t0\t2\n\n" +
+		"# " + btTitles[sectionLifetimes] + "\n2\t2\t1\n3\t4\t1\n\n" +
+		"# " + btTitles[sectionOverlap] + "\n1\ta\tb\t2\t100.0%\n\n" +
+		"# " + btTitles[sectionAvailability] + "\na\t2\t0\nb\t2\t1\n"
 	for range 3 {
 		file := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o666); err != nil {

@@ -7,6 +7,10 @@ import (
 )
 
 // trackerWorld is what the monitor looks at; it is only read once made.
+//
+// Sizes are floating point until a sample cuts them to whole numbers. Machines
+// may differ in the last bit of a float, which reaches the logs once in some
+// 10^12 samples.
 type trackerWorld struct {
 	swarms   []swarm
 	trackers []tracker

@@ -38,6 +38,7 @@ func All() []*mapreduce.App {
 		tpchQ15,
 		tpchQ16,
 		tpchQ18,
+		btworld,
 	}
 }
 

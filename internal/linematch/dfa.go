@@ -26,8 +26,20 @@ const maxStates = 2048
 
 // dfa is the lazily built automaton of one Scanner. A state is a set of
 // instructions of the program, those that consume a rune or wait for the end
-// of the line; its row in next is state<<8. Every step also starts the program
-// anew, since a match may begin anywhere.
+// of the line. Every step also starts the program anew, since a match may begin
+// anywhere; how long a match is and where it begins is never asked, so the
+// order of alternatives is of no account and sets are enough.
+//
+// The table has a row of 256 entries for each state, and rows are named by
+// their offset, state<<8, which saves a shift for each byte:
+//
+//	next[row|b] ≥ 0   the row after byte b
+//	next[row|b] < 0   an entry that the loop must stop at
+//
+// Invariants: an entry once computed is right until the table is thrown away;
+// no entry is the home state's row, they are all home instead; the state before
+// a line is start, and LF leads to it from every row in which the line does not
+// match by ending.
 type dfa struct {
 	p       *Pattern
 	next    []int32          // entry for state<<8 | byte
@@ -66,21 +78,22 @@ func (d *dfa) reset() {
 	}
 }
 
-// findExits sees whether all bytes but a few lead from the first state back to
-// it, LF included: then those can be searched for instead.
+// findExits sees which bytes lead from the first state to others, and makes it
+// the home state: the scan searches for these bytes instead of stepping through
+// all. Wide runes must lead back to it, or a search could stop amid one.
 func (d *dfa) findExits(row int32) {
 	for c := range d.p.wide.sample {
 		if d.rune(row, int32(c)) != row {
 			return
 		}
 	}
-	d.exits = d.exits[:0]
+	d.exits.clear()
 	for b := range byte(utf8.RuneSelf) {
 		if d.compute(row, b) != row {
-			d.exits = append(d.exits, b)
+			d.exits.add(b)
 		}
 	}
-	if len(d.exits) == 0 || len(d.exits) > maxExits {
+	if len(d.exits.list) == 0 {
 		return
 	}
 	d.homed = row
@@ -126,7 +139,9 @@ func (d *dfa) begin() {
 }
 
 // add puts an instruction and all that it leads to without consuming anything
-// into the set. at says what is true of this position.
+// into the set. at says what is true of this position. An assertion that is
+// true only if the line ends here stays in the set: endsMatching comes back to
+// it, and any other step drops it.
 func (d *dfa) add(pc uint32, at syntax.EmptyOp) {
 	if d.mark[pc] == d.gen {
 		return
@@ -146,7 +161,7 @@ func (d *dfa) add(pc uint32, at syntax.EmptyOp) {
 		switch missing := syntax.EmptyOp(inst.Arg) &^ at; {
 		case missing == 0:
 			d.add(inst.Out, at)
-		case missing&^ending == 0: // true if the line ends here
+		case missing&^ending == 0:
 			d.set = append(d.set, pc)
 		}
 	default:

@@ -4,26 +4,54 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
-// maxExits is the number of bytes up to which searching for all of them is
-// much faster than stepping through the automaton.
-const maxExits = 4
+// exits are the ASCII bytes that lead out of a state: all others may be
+// skipped, which is much faster than stepping through them. How it is done
+// depends on their number:
+//
+//	1      what the standard library does with vector instructions
+//	2–4    eight bytes at a time, compared in the lanes of a word
+//	more   four table look-ups at a time; unlike the automaton's, none waits
+//	       for the one before
+type exits struct {
+	list []byte
+	is   [256]uint8 // 1 for those in the list
+}
 
-// exits are the few bytes that lead out of a state: all others may be skipped.
-type exits []byte
+// add adds a byte.
+func (e *exits) add(b byte) {
+	e.list = append(e.list, b)
+	e.is[b] = 1
+}
+
+// clear removes all.
+func (e *exits) clear() { *e = exits{list: e.list[:0]} }
 
 // index returns the index of the first of the exits in b, -1 if there is none.
-func (e exits) index(b []byte) int {
-	switch len(e) {
+func (e *exits) index(b []byte) int {
+	switch x := e.list; len(x) {
 	case 1:
-		return bytes.IndexByte(b, e[0])
+		return bytes.IndexByte(b, x[0])
 	case 2:
-		return indexOf(b, e[0], e[1], e[1], e[1])
+		return indexOf(b, x[0], x[1], x[1], x[1])
 	case 3:
-		return indexOf(b, e[0], e[1], e[2], e[2])
+		return indexOf(b, x[0], x[1], x[2], x[2])
+	case 4:
+		return indexOf(b, x[0], x[1], x[2], x[3])
 	}
-	return indexOf(b, e[0], e[1], e[2], e[3])
+	i := 0
+	for ; i+4 <= len(b); i += 4 {
+		if e.is[b[i]]|e.is[b[i+1]]|e.is[b[i+2]]|e.is[b[i+3]] != 0 {
+			break
+		}
+	}
+	rest := slices.IndexFunc(b[i:], func(c byte) bool { return e.is[c] != 0 })
+	if rest < 0 {
+		return -1
+	}
+	return i + rest
 }
 
 const (
@@ -32,10 +60,10 @@ const (
 )
 
 // zero marks the zero bytes of x by their high bits. Bytes above the first zero
-// byte may be marked wrongly.
+// byte may be marked wrongly, which does not matter to who looks for the first.
 func zero(x uint64) uint64 { return (x - ones) &^ x & high }
 
-// indexOf looks at eight bytes at a time.
+// indexOf returns the index of the first of four bytes, which may be equal.
 func indexOf(b []byte, c, d, e, f byte) int {
 	cc, dd, ee, ff := uint64(c)*ones, uint64(d)*ones, uint64(e)*ones, uint64(f)*ones
 	i := 0

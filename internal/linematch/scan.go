@@ -28,7 +28,7 @@ func (p *Pattern) NewScanner() *Scanner {
 	// The automaton searches for one first byte quickly and for a few quickly
 	// enough, but longer literals are rarer than these.
 	least := 4
-	if s.slow || s.dfa.homed < 0 || len(s.dfa.exits) > 1 {
+	if s.slow || s.dfa.homed < 0 || len(s.dfa.exits.list) > 1 {
 		least = 2
 	}
 	s.search = len(p.literal) >= least
@@ -121,6 +121,8 @@ func (s *Scanner) slowly(block []byte, yield func(line []byte)) {
 func (s *Scanner) find(b []byte, i int) (at int, state int32) {
 	d := s.dfa
 	for row := d.start; ; {
+		// States that need not be stepped through: all is decided, or only one
+		// of a few bytes can change anything.
 		switch row {
 		case matched:
 			return i, row

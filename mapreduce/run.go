@@ -1,7 +1,6 @@
 package mapreduce
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +16,6 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/output"
-	"github.com/slotwise/slotwise/internal/sched"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -38,16 +35,13 @@ func Run(ctx context.Context, j *Job, o Options) (*Result, error) {
 func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
 	cfg := local.Config{
 		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory,
-		TempDir: o.TempDir, Events: o.Events,
+		Policy: o.Policy, PolicySet: o.PolicySet, Seed: o.Seed, TempDir: o.TempDir, Events: o.Events,
 	}
 	if cfg.TempDir == "" {
 		cfg.TempDir = os.TempDir()
 	}
 	var err error
 	if cfg.Codec, err = runfile.ParseCodec(codec); err != nil {
-		return nil, err
-	}
-	if cfg.Policy, err = policies.Build(cmp.Or(o.Policy, policies.Default), sched.Options{Seed: o.Seed, Set: o.PolicySet}); err != nil {
 		return nil, err
 	}
 	return local.Start(cfg)

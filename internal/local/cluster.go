@@ -9,6 +9,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,15 +31,17 @@ import (
 
 // Config describes the cluster to start. Every field has a default.
 type Config struct {
-	Workers     int           // nodes; default the number of cores
-	MapSlots    int           // of a worker; default 1
-	ReduceSlots int           // of a worker; default 1
-	Memory      int64         // bytes for all tasks; default a quarter of RAM
-	Policy      sched.Policy  // default fifo
-	TempDir     string        // where scratch space is made; default the system's
-	Codec       runfile.Codec // of spills and map outputs on disk
-	Events      io.Writer     // takes a line for each event and effect, if set
-	Tick        time.Duration // how often running attempts report; default 100 ms
+	Workers     int               // nodes; default the number of cores
+	MapSlots    int               // of a worker; default 1
+	ReduceSlots int               // of a worker; default 1
+	Memory      int64             // bytes for all tasks; default a quarter of RAM
+	Policy      string            // a name or composition; default policies.Default
+	PolicySet   map[string]string // its parameters, by name
+	Seed        uint64            // of what the policy draws
+	TempDir     string            // where scratch space is made; default the system's
+	Codec       runfile.Codec     // of spills and map outputs on disk
+	Events      io.Writer         // takes a line for each event and effect, if set
+	Tick        time.Duration     // how often running attempts report; default 100 ms
 }
 
 // MinMemory is the least memory that a task of either kind can work with.
@@ -70,6 +73,10 @@ func Start(cfg Config) (*Cluster, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
+	policy, err := policies.Build(cmp.Or(cfg.Policy, policies.Default), sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet})
+	if err != nil {
+		return nil, err
+	}
 	if _, err := storage.SweepStale(cfg.TempDir); err != nil {
 		return nil, err
 	}
@@ -82,7 +89,7 @@ func Start(cfg Config) (*Cluster, error) {
 		cfg: cfg, store: shuffle.NewStore(), scratch: scratch,
 		ctx: ctx, cancel: cancel,
 		inbox: make(chan func(), 64), stopped: make(chan struct{}), start: time.Now(),
-		tracker:  tracker.New(tracker.Config{NodeTimeout: -1}, cfg.Policy),
+		tracker:  tracker.New(tracker.Config{NodeTimeout: -1}, policy),
 		jobs:     map[job.ID]*Handle{},
 		attempts: map[job.AttemptID]*attempt{},
 		log:      newEventLog(cfg.Events),
@@ -119,13 +126,6 @@ func (cfg *Config) fill() error {
 	}
 	if cfg.Tick == 0 {
 		cfg.Tick = 100 * time.Millisecond
-	}
-	if cfg.Policy == nil {
-		p, err := policies.Parse("fifo")
-		if err != nil {
-			return err
-		}
-		cfg.Policy = p
 	}
 	return nil
 }

@@ -264,3 +264,57 @@ func errText(err error) string {
 	}
 	return err.Error()
 }
+
+// corrupter is a reducer whose first attempt damages the map outputs on disk
+// before it reads them.
+type corrupter struct {
+	mapreduce.Reducer
+	dir string
+}
+
+func (c *corrupter) Start(t *mapreduce.Task) error {
+	if t.Try() > 0 || t.Index() > 0 {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(c.dir, "slotwise-*", "*spill*"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no map outputs in %s: %v", c.dir, err)
+	}
+	for _, name := range files[:1] {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		for i := 30; i < len(b)-100; i += 16 {
+			f.WriteAt([]byte{b[i] ^ 1}, int64(i))
+		}
+		f.Close()
+	}
+	return nil
+}
+
+// TestDamagedMapOutput checks that a map whose output can't be read any more is
+// run again, and the reduce with it.
+func TestDamagedMapOutput(t *testing.T) {
+	f := newFixture(t, strings.Repeat(numbers, 1000))
+	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add(line, 1); return nil })
+	job.Combiner = sumUp // what is combined goes to disk
+	job.Reducer = func() mapreduce.Reducer { return &corrupter{mapreduce.SumText(), f.dir} }
+	o := f.options()
+	o.Reduces = 1
+	r, err := mapreduce.Run(context.Background(), job, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sortedLines(readParts(t, f.out)); got != "four\t1000\none\t1000\nthree\t1000\ntwo\t1000\n" {
+		t.Errorf("got %q", got)
+	}
+	if r.Failures == 0 {
+		t.Error("nothing failed: the test damaged nothing")
+	}
+	checkClean(t, f.dir)
+}

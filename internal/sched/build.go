@@ -18,6 +18,9 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Set, err = withProfile(info, opt.Set); err != nil {
+		return nil, err
+	}
 	if err := checkSettings(info, opt.Set); err != nil {
 		return nil, err
 	}
@@ -57,14 +60,49 @@ func newKit(params []Param, opt Options) *Kit {
 	return k
 }
 
-// checkSettings refuses values for parameters that nobody has.
-func checkSettings(info Info, set map[string]string) error {
-	var known []string
+// profileSetting is the setting that names a profile of a row that has any.
+const profileSetting = "profile"
+
+// withProfile replaces the setting of a profile by the settings that it stands
+// for, as far as the policy has such parameters: parts may have been replaced.
+func withProfile(info Info, set map[string]string) (map[string]string, error) {
+	name, given := set[profileSetting]
+	if len(info.Profiles) == 0 || !given {
+		return set, nil
+	}
+	set = maps.Clone(set)
+	delete(set, profileSetting)
+	if name == "default" {
+		return set, nil
+	}
+	known, names := paramNames(info), []string{"default"}
+	for _, p := range info.Profiles {
+		names = append(names, p.Name)
+		if p.Name != name {
+			continue
+		}
+		for _, k := range slices.Sorted(maps.Keys(p.Set)) {
+			if _, own := set[k]; !own && slices.Contains(known, k) {
+				set[k] = p.Set[k]
+			}
+		}
+		return set, nil
+	}
+	return nil, unknown("profile of "+info.Name, name, names)
+}
+
+func paramNames(info Info) (names []string) {
 	for _, p := range info.Parts {
 		for _, param := range p.Params {
-			known = append(known, param.Name)
+			names = append(names, param.Name)
 		}
 	}
+	return names
+}
+
+// checkSettings refuses values for parameters that nobody has.
+func checkSettings(info Info, set map[string]string) error {
+	known := paramNames(info)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if !slices.Contains(known, name) {
 			return unknown("parameter of "+info.Name, name, known)

@@ -14,6 +14,7 @@ type Composition struct {
 	Speculate Speculate
 
 	preceder Preceder
+	sparse   Sparse
 	copies   bool
 	beginner []interface{ Begin(r *Round) }
 
@@ -35,10 +36,14 @@ var (
 func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	c := &Composition{Slots: s, Order: o, Place: p, Speculate: sp}
 	c.preceder, _ = sp.(Preceder)
+	c.sparse, _ = sp.(Sparse)
 	_, never := sp.(NoCopies)
 	c.copies = !never
 	seen := map[any]bool{}
 	for _, part := range c.Parts() {
+		if x, ok := part.(Consulter); ok {
+			x.Consult(c.Parts())
+		}
 		if b, ok := part.(interface{ Begin(r *Round) }); ok && !seen[part] {
 			seen[part] = true
 			c.beginner = append(c.beginner, b)
@@ -56,6 +61,9 @@ func (c *Composition) Begin(r *Round) {
 	r.copies = c.copies
 	for _, b := range c.beginner {
 		b.Begin(r)
+	}
+	if r.copies && c.sparse != nil {
+		r.copies = c.sparse.MayCopy(r)
 	}
 }
 
@@ -91,7 +99,7 @@ func (c *Composition) serve(r *Round, o Offer) bool {
 // whether to go on with the next one.
 func (c *Composition) consider(cand Candidate) bool {
 	r, o, j, k := c.round, c.offer, cand.Job, cand.Kind
-	launchable, copies := j.Launchable(k), c.copies && !o.NoCopies && j.Active(k) > 0
+	launchable, copies := j.Launchable(k), r.copies && !o.NoCopies && j.Active(k) > 0
 	if !launchable && !copies {
 		return true
 	}

@@ -75,6 +75,13 @@ type (
 		Explain(j *job.Job, k job.Kind, now time.Duration) string
 	}
 
+	// Reconfigurable takes over a new configuration while jobs run. It is given
+	// a value of any type and reports whether it is one that it understands; an
+	// error means that it does and that nothing has changed.
+	Reconfigurable interface {
+		Reconfigure(conf any) (bool, error)
+	}
+
 	// Stateful has learned something worth keeping over a restart.
 	Stateful interface {
 		Save() ([]byte, error)
@@ -110,6 +117,7 @@ type Hooks struct {
 	Limiter    Limiter // the first one
 	Explainers []Explainer
 	Statefuls  []Stateful
+	Configs    []Reconfigurable
 }
 
 // Parted is a policy made of parts, whose hooks are found as well.
@@ -143,6 +151,7 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Preempters, x)
 	addIf(&h.Explainers, x)
 	addIf(&h.Statefuls, x)
+	addIf(&h.Configs, x)
 	if l, ok := x.(Limiter); ok && h.Limiter == nil {
 		h.Limiter = l
 	}

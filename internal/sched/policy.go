@@ -76,6 +76,9 @@ type Offer struct {
 	NoWait bool
 	// NoCopies says that the slot is not for speculative copies.
 	NoCopies bool
+	// HeadOnly says that only the first job in order that has tasks of the kind
+	// at all may take the slot, even if it has none to launch now.
+	HeadOnly bool
 	// Label is put on the attempt that fills the slot.
 	Label int32
 }
@@ -133,3 +136,13 @@ type Preceder interface {
 // NoCopies marks a Speculate that never copies, so that orders need not visit
 // jobs without pending tasks.
 type NoCopies interface{ NeverCopies() }
+
+// Sparse is a Speculate that knows without a walk through the jobs whether it
+// may want a copy of anything in a round; if not, orders need not visit jobs
+// without pending tasks.
+type Sparse interface{ MayCopy(r *Round) bool }
+
+// Consulter is a part that asks the others of its composition. It is told of
+// all four, slots, order, place and speculate, when the composition is made,
+// and looks for what it wants by type assertion.
+type Consulter interface{ Consult(parts []any) }

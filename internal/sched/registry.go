@@ -36,6 +36,17 @@ type Row struct {
 	Speculate string
 	Params    []Param // with New only
 	New       func(k *Kit) (Policy, error)
+	// Profiles are what the setting "profile" may name, beside "default".
+	Profiles []Profile
+}
+
+// Profile is a set of values of parameters that go together, such as those that
+// make a policy decide as a certain version of Hadoop does. What a user sets by
+// hand goes before it.
+type Profile struct {
+	Name    string
+	Summary string
+	Set     map[string]string
 }
 
 // Kit is what a constructor gets.
@@ -153,10 +164,11 @@ type PartInfo struct {
 
 // Info describes a policy for people.
 type Info struct {
-	Name    string // the name, or the composition as given
-	Summary string
-	Paper   string
-	Parts   []PartInfo
+	Name     string // the name, or the composition as given
+	Summary  string
+	Paper    string
+	Parts    []PartInfo
+	Profiles []Profile
 }
 
 // Describe says what a name or a composition stands for.
@@ -165,7 +177,7 @@ func (g *Registry) Describe(spec string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{Name: r.Name, Summary: r.Summary, Paper: r.Paper}
+	info := Info{Name: r.Name, Summary: r.Summary, Paper: r.Paper, Profiles: r.Profiles}
 	if r.New != nil {
 		info.Parts = []PartInfo{{"policy", r.Name, r.Summary, r.Paper, r.Params}}
 		return info, nil
@@ -211,7 +223,7 @@ func (g *Registry) resolve(spec string) (Row, error) {
 	first, rest, _ := strings.Cut(spec, ",")
 	r := g.rows.byName[g.rows.names[0]]
 	if strings.Contains(first, "=") {
-		rest = spec
+		rest, r.Profiles = spec, nil
 	} else {
 		var err error
 		if r, err = g.rows.get("policy", first); err != nil {

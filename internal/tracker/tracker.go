@@ -147,6 +147,19 @@ func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
 // restart, in a fixed order.
 func (t *Tracker) Learned() []sched.Stateful { return t.hooks.Statefuls }
 
+// Reconfigure hands a new configuration to the parts of the policy and reports
+// whether one of them understood it. After an error that part is as it was.
+func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
+	for _, h := range t.hooks.Configs {
+		ok, err := h.Reconfigure(conf)
+		known = known || ok
+		if err != nil {
+			return known, err
+		}
+	}
+	return known, nil
+}
+
 // Step tells the tracker of an event at a time since the run's start and
 // returns what to do about it. The effects take effect in the order given;
 // kills come before launches, ends of jobs last. An attempt that Step kills is

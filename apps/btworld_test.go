@@ -17,23 +17,24 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// btViews are what the sections are made from: the last sample of each hour
+// btTables make what the sections are made from: the last sample of each hour
 // that has peers, the totals of each hour, and the lives of swarms.
-var btViews = []string{
+var btTables = []string{
 	`create table samples as select * from (
 		select time / 3600 as hour, tracker, hash, seeders, leechers, downloads, seeders + leechers as peers,
 			row_number() over (partition by time / 3600, tracker, hash
 				order by time desc, seeders desc, leechers desc, downloads desc) as n
 		from logs where reason is null) where n = 1 and peers > 0`,
-	`create view totals as select hour, sum(peers) as peers, count(*) as swarms from samples group by hour`,
+	`create table totals as select hour, sum(peers) as peers, count(*) as swarms from samples group by hour`,
 	`create table swarmhours as select hash, hour, sum(peers) as peers from samples group by hash, hour`,
-	`create view lives as select hash, max(peers) as peak, min(hour) as first, max(hour) as last, count(*) as hours
+	`create table lives as select hash, max(peers) as peak, min(hour) as first, max(hour) as last, count(*) as hours
 		from swarmhours group by hash`,
-	`create view loads as select hash, tracker,
+	`create table loads as select hash, tracker,
 			last_value(downloads) over w - first_value(downloads) over w as downloads,
 			row_number() over w as n
 		from samples window w as (partition by hash, tracker order by hour rows between unbounded preceding and unbounded following)`,
 	`create table places as select distinct hash, tracker from samples`,
+	`create index a on swarmhours (hash)`, `create index b on loads (hash)`, `create index c on places (hash)`,
 }
 
 // btSections are the sections of the report, in its order.
@@ -82,9 +83,9 @@ func btFixture(t *testing.T) (string, *sql.DB) {
 	if err := loadLogs(db, filepath.Join(dir, "trackers.log")); err != nil {
 		t.Fatal(err)
 	}
-	for _, view := range btViews {
-		if _, err := db.Exec(view); err != nil {
-			t.Fatalf("%v in %s", err, view)
+	for _, table := range btTables {
+		if _, err := db.Exec(table); err != nil {
+			t.Fatalf("%v in %s", err, table)
 		}
 	}
 	return dir, db
@@ -152,7 +153,7 @@ func TestBTWorld(t *testing.T) {
 			t.Errorf("too little to test with:\n%s", want)
 		}
 	}
-	for seed := range 4 {
+	for seed := range 3 {
 		o := rapid.Custom(anyOptions).Example(seed)
 		if got := report(o); got != first {
 			t.Errorf("with %+v:\n%s\nwithout:\n%s", o, got, first)

@@ -35,7 +35,7 @@ func chainText(dir, app string, p mapreduce.Params, o mapreduce.Options) (string
 func anyOptions(t *rapid.T) mapreduce.Options {
 	return mapreduce.Options{
 		Reduces:   rapid.IntRange(1, 9).Draw(t, "reduces"),
-		SplitSize: rapid.Int64Range(20_000, 2<<20).Draw(t, "split size"),
+		SplitSize: rapid.Int64Range(50_000, 2<<20).Draw(t, "split size"),
 		Compress:  rapid.SampledFrom([]string{"none", "lz4", "zstd"}).Draw(t, "compress"),
 		Cluster: mapreduce.ClusterOptions{
 			Workers:  rapid.IntRange(1, 3).Draw(t, "workers"),

@@ -188,7 +188,7 @@ func TestTPCH(t *testing.T) {
 			}
 		})
 	}
-	for seed := range 18 {
+	for seed := range 12 {
 		i := seed % len(tpchCases)
 		o := rapid.Custom(anyOptions).Example(seed)
 		o.Inputs = []string{dir}

@@ -33,6 +33,7 @@ func All() []*mapreduce.App {
 		piEstimator,
 		textWriter,
 		cpuActivity,
+		cpuLoad,
 		urlGet,
 		urlToDisk,
 		tpchQ15,

@@ -14,28 +14,36 @@ import (
 // a chain of modular squarings, x ← x² + 1 mod 2^61-1, from a number made of
 // the record's bytes; it cannot be shortened.
 //
-//	input       text; or none, if maps is given
+//	input       text
 //	parameters  iterations: squarings for each record
-//	            maps: number of map tasks of a job without input
-//	            records: records of each of them
 //	output      records TAB number; checksum TAB sum of all results
 var cpuActivity = &mapreduce.App{
 	Name:    "cpuactivity",
-	Summary: "does expensive numeric work for every record",
-	Reads:   "text, or nothing with maps=N",
+	Summary: "does expensive numeric work for every line",
+	Reads:   "text",
+	Writes:  "records and a checksum",
+	Small:   true,
+	Params:  []mapreduce.Param{iterationsParam},
+	Job:     func(p mapreduce.Params) (*mapreduce.Job, error) { return squaringJob("cpuactivity", p, 0, 0) },
+}
+
+// cpuLoad does the same work on records that its tasks make up.
+//
+//	parameters  maps: number of map tasks; records: records of each
+//	            iterations: squarings for each record
+//	output      as of cpuactivity
+var cpuLoad = &mapreduce.App{
+	Name:    "cpuload",
+	Summary: "does the work of cpuactivity without reading anything",
 	Writes:  "records and a checksum",
 	Small:   true,
 	Params: []mapreduce.Param{
-		{Name: "iterations", Default: "10000", Help: "steps of the computation for each record"},
-		{Name: "maps", Default: "0", Help: "read no input but run so many map tasks"},
-		{Name: "records", Default: "1000", Help: "records of each of these"},
+		{Name: "maps", Default: "10", Help: "number of map tasks"},
+		{Name: "records", Default: "1000", Help: "records of each map task"},
+		iterationsParam,
 	},
 	Job: func(p mapreduce.Params) (*mapreduce.Job, error) {
-		iterations, err := p.Int("iterations", 0)
-		if err != nil {
-			return nil, err
-		}
-		tasks, err := p.Int("maps", 0)
+		tasks, err := p.Int("maps", 1)
 		if err != nil {
 			return nil, err
 		}
@@ -43,21 +51,29 @@ var cpuActivity = &mapreduce.App{
 		if err != nil {
 			return nil, err
 		}
-		if tasks == 0 {
-			records = 0
-		}
-		return &mapreduce.Job{
-			Name:      "cpuactivity",
-			Synthetic: int(tasks),
-			Mapper: func() mapreduce.Mapper {
-				return &squarer{iterations: iterations, synthetic: tasks > 0, records: records}
-			},
-			Aggregate:   mapreduce.Sum,
-			Partitioner: oneReduce,
-			Reducer:     func() mapreduce.Reducer { return &checksumWriter{} },
-			Reduces:     1,
-		}, nil
+		return squaringJob("cpuload", p, int(tasks), records)
 	},
+}
+
+var iterationsParam = mapreduce.Param{Name: "iterations", Default: "10000", Help: "steps of the computation for each record"}
+
+// squaringJob makes either job; tasks is 0 for the one that has input.
+func squaringJob(name string, p mapreduce.Params, tasks int, records int64) (*mapreduce.Job, error) {
+	iterations, err := p.Int("iterations", 0)
+	if err != nil {
+		return nil, err
+	}
+	return &mapreduce.Job{
+		Name:      name,
+		Synthetic: tasks,
+		Mapper: func() mapreduce.Mapper {
+			return &squarer{iterations: iterations, synthetic: tasks > 0, records: records}
+		},
+		Aggregate:   mapreduce.Sum,
+		Partitioner: oneReduce,
+		Reducer:     func() mapreduce.Reducer { return checksumWriter{} },
+		Reduces:     1,
+	}, nil
 }
 
 // squarer does the work.

@@ -23,12 +23,19 @@ import (
 //
 //	input       points: numbers with commas, perhaps after a name and a colon;
 //	            others, and ones of another length, are counted and skipped
-//	parameters  k and seed: that many different points, picked at random, are
-//	            the first centroids; or centroids: a file of them
+//	parameters  k and seed: that many different points, or all if there are
+//	            fewer, picked at random, are the first centroids;
+//	            or centroids: a file of them
 //	            iterations: at most so many
 //	            tolerance: stop when no centroid moves farther than this
 //	            assign=true: write the points with their clusters instead
 //	output      cluster TAB centroid; or cluster TAB point
+//
+// The steps of the chain:
+//
+//	points ─► pick ─► centroids ─┬─► iterate ─► centroids ─┐
+//	                             └──────── moved? ◄────────┤
+//	                                         rest: result, or assign
 var kMeans = &mapreduce.App{
 	Name:    "kmeans",
 	Summary: "finds clusters of points by iterated means",
@@ -68,8 +75,7 @@ func kMeansChain(ctx context.Context, c *mapreduce.Chain) error {
 	}
 	p := maps.Clone(c.Params)
 	if p["centroids"] == "" {
-		p["centroids"] = c.Temp("picked")
-		if err := c.Step(ctx, "pick", p, c.Inputs, p["centroids"]); err != nil {
+		if err := pick(ctx, c, p); err != nil {
 			return err
 		}
 	}
@@ -92,6 +98,24 @@ func kMeansChain(ctx context.Context, c *mapreduce.Chain) error {
 		return c.Step(ctx, "assign", p, c.Inputs, c.Output())
 	}
 	return c.Step(ctx, "result", p, []string{p["centroids"]}, c.Output())
+}
+
+// pick makes centroids to begin with.
+func pick(ctx context.Context, c *mapreduce.Chain, p mapreduce.Params) error {
+	picked := c.Temp("picked")
+	if err := c.Step(ctx, "pick", p, c.Inputs, picked); err != nil {
+		return err
+	}
+	found := false
+	err := mapreduce.ReadRecords(ctx, picked, mapreduce.Text, func(_, _ []byte) error {
+		found = true
+		return nil
+	})
+	if err == nil && !found {
+		err = errors.New("kmeans: the input has no points")
+	}
+	p["centroids"] = picked
+	return err
 }
 
 // movement returns how far the centroid moved that moved farthest.

@@ -87,7 +87,7 @@ func TestCPUActivity(t *testing.T) {
 			made = append(made, fmt.Sprintf("%d/%d", task, i))
 		}
 	}
-	appTest{app: "cpuactivity", params: mapreduce.Params{"iterations": "50", "maps": "4", "records": "30"}, want: want(made)}.run(t)
+	appTest{app: "cpuload", params: mapreduce.Params{"iterations": "50", "maps": "4", "records": "30"}, want: want(made)}.run(t)
 }
 
 func TestTextWriter(t *testing.T) {
@@ -134,11 +134,11 @@ func TestCancel(t *testing.T) {
 		params mapreduce.Params
 		files  map[string]string
 	}{
-		"pi":          {mapreduce.Params{"maps": "2", "samples": "1000000000000"}, nil},
-		"cpuactivity": {mapreduce.Params{"maps": "2", "records": "1000000000000"}, nil},
-		"textwriter":  {mapreduce.Params{"maps": "2", "bytes": "1000000000000"}, nil},
-		"urlget":      {mapreduce.Params{"timeout": "10h"}, map[string]string{"urls": server.URL + "/slow\n"}},
-		"urltodisk":   {mapreduce.Params{"timeout": "10h", "dir": t.TempDir()}, map[string]string{"urls": server.URL + "/slow\n"}},
+		"pi":         {mapreduce.Params{"maps": "2", "samples": "1000000000000"}, nil},
+		"cpuload":    {mapreduce.Params{"maps": "2", "records": "1000000000000"}, nil},
+		"textwriter": {mapreduce.Params{"maps": "2", "bytes": "1000000000000"}, nil},
+		"urlget":     {mapreduce.Params{"timeout": "10h"}, map[string]string{"urls": server.URL + "/slow\n"}},
+		"urltodisk":  {mapreduce.Params{"timeout": "10h", "dir": t.TempDir()}, map[string]string{"urls": server.URL + "/slow\n"}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

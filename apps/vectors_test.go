@@ -236,6 +236,15 @@ func TestKMeansPick(t *testing.T) {
 	}
 }
 
+func TestKMeansOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	app, _ := Lookup("kmeans")
+	o := mapreduce.Options{Inputs: writeFiles(t, dir, map[string]string{"f": "no point\n"}), Output: filepath.Join(dir, "out")}
+	if _, err := mapreduce.RunApp(context.Background(), app, nil, o); err == nil || !strings.Contains(err.Error(), "no points") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
 func TestBadCentroids(t *testing.T) {
 	for _, content := range []string{"", "1,2\n3\n", "x\n"} {
 		path := filepath.Join(t.TempDir(), "c")

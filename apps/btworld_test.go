@@ -69,7 +69,7 @@ func btFixture(t *testing.T) (string, *sql.DB) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	kind, _ := generate.Lookup("trackerlogs")
 	err := kind.Run(context.Background(), generate.Options{
-		Dir: dir, Seed: 4, Params: generate.Params{"trackers": "7", "swarms": "60", "hours": "80"},
+		Dir: dir, Seed: 4, Params: generate.Params{"trackers": "7", "swarms": "50", "hours": "54"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -32,8 +32,8 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 	}
 	place := behind(v, p, j, k)
 	note, at := l.Last(j, k)
-	all := v.nodes.Slots(k)
-	full := all > 0 && used(v, k) >= all
+	all, inUse := slotsOf(v, p, k)
+	full := all > 0 && inUse >= all
 	switch {
 	case full && place.Code == NoReason:
 		return Reason{Code: NoSlot, Need: all}
@@ -47,9 +47,14 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 	return Reason{Code: NotYet}
 }
 
-// used counts the occupied slots of a kind in the whole cluster.
-func used(v *View, slot job.Kind) int {
-	return v.jobs.RunningOn(job.Map, slot) + v.jobs.RunningOn(job.Reduce, slot)
+// slotsOf counts the slots of a kind in the whole cluster and those in use.
+func slotsOf(v *View, p Policy, k job.Kind) (all, used int) {
+	if c, ok := p.(*Composition); ok {
+		if s, ok := c.Slots.(Sizer); ok {
+			return s.Size(k), v.jobs.Running(k)
+		}
+	}
+	return v.nodes.Slots(k), v.jobs.RunningOn(job.Map, k) + v.jobs.RunningOn(job.Reduce, k)
 }
 
 // behind finds the place of a job among those that can launch a task of the

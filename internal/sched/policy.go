@@ -101,6 +101,11 @@ type Slots interface {
 	Next(r *Round) (Offer, bool)
 }
 
+// Sizer is a Slots that gives each kind of task other numbers of slots than
+// nodes say they have. Size returns how many tasks of a kind the whole cluster
+// takes now, whichever kind of slot they occupy.
+type Sizer interface{ Size(k job.Kind) int }
+
 // Order says whose turn it is.
 type Order interface {
 	// Each calls visit for the jobs that may fill the offer, best first, until

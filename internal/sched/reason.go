@@ -29,6 +29,7 @@ const (
 	NoNode             // no live node has a slot of the kind
 	OutOfReach         // the offer was for closer data only: Level
 	NotYet             // its turn comes with the next heartbeats
+	SplitFull          // the node's free slots are kept for the other kind: Have of Need run there
 )
 
 // Reason is why a job got no task: an enum and the numbers that go with it.
@@ -83,6 +84,9 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("no machine in the cluster can run a %s", k)
 	case OutOfReach:
 		return fmt.Sprintf("the free slot was for tasks whose data is %s only", near(r.Level))
+	case SplitFull:
+		return fmt.Sprintf("the machine that asked for work keeps its free slots for %ss: its split allows %d %ss, and %d run",
+			k.Other(), r.Need, k, r.Have)
 	case NotYet:
 		return fmt.Sprintf("it is next: a %s starts when a machine with a free slot asks for work", k)
 	}

@@ -9,20 +9,32 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
+	"github.com/slotwise/slotwise/internal/sched/slots/tumm"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
 )
 
 // Default is the policy that a user gets who asks for none.
 const Default = "fifo"
 
+// tummPaper is where tumm and htumm come from.
+const tummPaper = "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015"
+
 var rows = []sched.Row{
 	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
 		Place: "greedy", Speculate: "none"},
+	{Name: "tumm", Summary: "first come, first served on slots that follow the work left", Paper: tummPaper,
+		Slots: "tumm", Order: "fifo", Place: "greedy", Speculate: "none"},
+	{Name: "htumm", Summary: "tumm for nodes of unequal size or speed", Paper: tummPaper,
+		Slots: "htumm", Order: "fifo", Place: "greedy", Speculate: "none"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
 	{Name: "static", Summary: "fixed numbers of map and reduce slots per node",
 		New: func(*sched.Kit) (sched.Slots, error) { return &slots.Static{}, nil }},
+	{Name: "tumm", Summary: "slots of equal nodes re-typed in proportion to the work left", Paper: tummPaper,
+		Params: tumm.Params(), New: tumm.New},
+	{Name: "htumm", Summary: "slots of unequal nodes re-typed by each node's own task times", Paper: tummPaper,
+		Params: tumm.HeterParams(), New: tumm.NewHeter},
 }
 
 var orderParts = []sched.Part[sched.Order]{

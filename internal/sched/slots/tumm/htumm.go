@@ -1,0 +1,88 @@
+package tumm
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// HTuMM splits each node's slots by the times that tasks take on that very
+// node. Nodes may differ in slots and speed.
+type HTuMM struct {
+	base
+	minPerType int
+	// splits holds each node's last split, by node index; both zero before the
+	// first.
+	splits [][job.Kinds]int
+}
+
+var (
+	_ sched.Slots         = (*HTuMM)(nil)
+	_ sched.Consulter     = (*HTuMM)(nil)
+	_ sched.Starter       = (*HTuMM)(nil)
+	_ sched.JobWatcher    = (*HTuMM)(nil)
+	_ sched.ChangeWatcher = (*HTuMM)(nil)
+	_ sched.TaskWatcher   = (*HTuMM)(nil)
+	_ sched.NodeWatcher   = (*HTuMM)(nil)
+	_ sched.Preempter     = (*HTuMM)(nil)
+	_ sched.Sizer         = (*HTuMM)(nil)
+	_ sched.Explainer     = (*HTuMM)(nil)
+	_ sched.Stateful      = (*HTuMM)(nil)
+)
+
+// NewHTuMM returns H_TuMM without jobs or nodes.
+func NewHTuMM(o HeterOptions) *HTuMM {
+	h := &HTuMM{minPerType: o.MinPerType}
+	h.cfg = o.Config
+	h.mon = newMonitor(&h.cfg, true)
+	h.split = h.share
+	return h
+}
+
+// NodeJoined implements sched.NodeWatcher. A node that comes back may have
+// another number of slots, so it starts afresh.
+func (h *HTuMM) NodeJoined(n *cluster.Node) {
+	for int(n.Index()) >= len(h.splits) {
+		h.splits = append(h.splits, [job.Kinds]int{})
+	}
+	h.splits[n.Index()] = [job.Kinds]int{size(n) / 2, size(n) - size(n)/2}
+}
+
+// NodeLost implements sched.NodeWatcher.
+func (h *HTuMM) NodeLost(n *cluster.Node) { h.splits[n.Index()] = [job.Kinds]int{} }
+
+// share is Algorithm 4, lines 1–5, for the round's node. A node without work
+// keeps its last split.
+func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
+	n := r.Node()
+	own, all := h.mon.workOn(n.Index())
+	if split, ok := HeterShare(size(n), own, all); ok {
+		low := min(h.minPerType, size(n)/2)
+		split[job.Map] = min(max(split[job.Map], low), size(n)-low)
+		split[job.Reduce] = size(n) - split[job.Map]
+		h.splits[n.Index()] = split
+	}
+	return h.splits[n.Index()]
+}
+
+// Size implements sched.Sizer: the sum of the nodes' last splits.
+func (h *HTuMM) Size(k job.Kind) int {
+	sum := 0
+	for _, s := range h.splits {
+		sum += s[k]
+	}
+	return sum
+}
+
+// Explain implements sched.Explainer.
+func (h *HTuMM) Explain(j *job.Job, _ job.Kind, _ time.Duration) string {
+	if j.State().Final() {
+		return ""
+	}
+	work := h.mon.work()
+	return fmt.Sprintf("each machine splits its slots by its own task times, %d to maps and %d to reduces in all: "+
+		"maps have %.0f s of work left, reduces %.0f s", h.Size(job.Map), h.Size(job.Reduce), work[job.Map], work[job.Reduce])
+}

@@ -29,6 +29,8 @@ func (s *exactSum) add(x float64) {
 		mantissa |= 1 << 52
 		exponent--
 	}
+	// x is mantissa · 2^(exponent-1074): shifted by the exponent's part within a
+	// limb, at most 84 bits, it lies over three of them.
 	high, low := bits.Mul64(mantissa, 1<<(exponent&31))
 	parts := [3]int64{int64(low & math.MaxUint32), int64(low >> 32), int64(high)}
 	at := s.limbs[exponent>>5:][:3]
@@ -41,6 +43,7 @@ func (s *exactSum) add(x float64) {
 		at[1] -= parts[1]
 		at[2] -= parts[2]
 	}
+	// Each addition is less than 2^32 in a limb, which has room for 2^31 of them.
 	if s.adds++; s.adds == 1<<30 {
 		s.carry()
 	}
@@ -59,7 +62,8 @@ func (s *exactSum) carry() {
 	s.limbs[sumLimbs-1] += c
 }
 
-// over returns the sum divided by n, rounded once.
+// over returns the sum divided by n, rounded once, to the nearest number. It is
+// slow; it is called once for each sum.
 func (s *exactSum) over(n int64) float64 {
 	var sum, limb big.Int
 	for i := sumLimbs - 1; i >= 0; i-- {

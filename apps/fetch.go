@@ -18,7 +18,17 @@ var errTooLarge = errors.New("too large")
 
 // fetcher gets URLs for one map task. What cannot be fetched is counted, by
 // the kind of trouble, and never fails the job: of a million URLs some are
-// always dead.
+// always dead. The counters:
+//
+//	fetched         all of the body was read and used
+//	answers N       the server answered with status N, not 200; redirections
+//	                are followed first
+//	malformed URLs  not http or https, or no URL at all
+//	timed out       within the connection, the answer or the body
+//	too large       more than max-bytes, announced or met
+//	unreachable     everything else that can go wrong on the way
+//
+// A URL is asked for once: a task that fails and runs again asks again.
 type fetcher struct {
 	client *http.Client
 	max    int64

@@ -157,7 +157,9 @@ func pickJob(p mapreduce.Params) (*mapreduce.Job, error) {
 	}, nil
 }
 
-// picker keeps the k points with the smallest hashes.
+// picker keeps the k points with the smallest hashes. A hash depends on the
+// coordinates and the seed alone, so the choice does not depend on how the
+// input is split, and equal points are one.
 type picker struct {
 	k     int
 	seed  int64
@@ -216,9 +218,14 @@ func (w *pickedWriter) Reduce(key []byte, _ iter.Seq[[]byte], out *mapreduce.Emi
 	return nil
 }
 
-// iterateJob makes the next centroids. Keys are cluster, dimension and limb of
-// an exact sum, all values integers to be added up; dimension -1 is the number
-// of points.
+// iterateJob makes the next centroids. All its values are integers to be added
+// up, so that the job's fold does most of the work and no order of additions
+// can change a bit of the result:
+//
+//	key: cluster, dimension, limb   value: that limb of the sum (see exactSum)
+//	key: cluster, -1, 0             value: number of points
+//
+// All keys of a cluster go to one reduce, where the count comes first.
 func iterateJob(p mapreduce.Params) (*mapreduce.Job, error) {
 	centroids, err := readCentroids(p.Get("centroids"))
 	if err != nil {
@@ -269,7 +276,8 @@ func (m *clusterSums) Map(_, line []byte, _ *mapreduce.Emitter) error {
 	return nil
 }
 
-// Finish emits the sums, and a count for each cluster even if it is 0.
+// Finish emits the sums, and a count for each cluster even if it is 0: the
+// reducer writes a centroid for each cluster that it hears of.
 func (m *clusterSums) Finish(out *mapreduce.Emitter) error {
 	emit := func(cluster, dimension, limb int, n int64) {
 		m.key = mapreduce.AppendInt64(m.key[:0], int64(cluster))

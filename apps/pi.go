@@ -85,7 +85,9 @@ func (h *halton) point() (x, y float64) {
 	return float64(bits.Reverse64(h.index)) / (1 << 64), float64(h.third) / threes
 }
 
-// next goes to the next point: one is added to the first digit.
+// next goes to the next point: one is added to the first digit, which is the
+// most significant one of the mirrored number, and carried to the right. That
+// takes one and a half steps on average.
 func (h *halton) next() {
 	h.index++
 	unit := uint64(threes / 3)

@@ -46,7 +46,8 @@ func (p *prefixer) Map(_, line []byte, out *mapreduce.Emitter) error {
 	return nil
 }
 
-// newJoiner makes the reducer that pairs the last fields of a prefix.
+// newJoiner makes the reducer that pairs the last fields of a prefix. They come
+// sorted, so each pair is made once and in order.
 func newJoiner() mapreduce.Reducer {
 	var fields [][]byte
 	var line []byte

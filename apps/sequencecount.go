@@ -35,7 +35,8 @@ type sequenceCounter struct {
 	key  []byte
 }
 
-// Map takes one line.
+// Map takes one line. before and last are the two words before the current one,
+// nil at the beginning of the line; they are parts of the line, not copies.
 func (c *sequenceCounter) Map(_, line []byte, out *mapreduce.Emitter) error {
 	doc := c.name(out.Task())
 	var before, last []byte

@@ -45,7 +45,10 @@ var teraValidate = &mapreduce.App{
 // oneReduce is the partitioner of jobs whose result is one.
 func oneReduce([]byte, int) int { return 0 }
 
-// piece describes consecutive records of one file.
+// piece describes consecutive records of one file, all that the check of the
+// borders needs to know. As a value it is
+//
+//	first key, last key, records, misordered, checksum (two halves), file and bad as a pair
 type piece struct {
 	first, last [teraKey]byte
 	records     uint64

@@ -89,7 +89,7 @@ func madeUpWords(n int) []string {
 	const consonants, vowels = "bdfghklmnprstvz", "aeiou"
 	rng := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]bool{}
-	words := make([]string, 0, n)
+	words := make([]string, 0, n) // of 4, 6 or 8 letters
 	for len(words) < n {
 		var w []byte
 		for range 2 + rng.IntN(3) {

@@ -18,7 +18,8 @@ import (
 //	p7:1.5,2,-3e4
 
 // parseVector appends the numbers of a line to v. It reports false if the line
-// is no vector of finite numbers.
+// is no vector of finite numbers: infinities have no mean. Names may have
+// colons; what follows the last one is numbers.
 func parseVector(v []float64, line []byte) ([]float64, bool) {
 	numbers := bytes.TrimRight(line, "\r")
 	if end := bytes.LastIndexAny(numbers, ":\t"); end >= 0 {
@@ -86,7 +87,9 @@ func readCentroids(uri string) ([][]float64, error) {
 	return ordered, nil
 }
 
-// metric is a distance; only its order matters.
+// metric is a distance of two vectors of one length; only its order matters.
+// Machines must agree on it to the last bit, or attempts of one task could put
+// a point into different clusters.
 type metric func(a, b []float64) float64
 
 func metricParam(p mapreduce.Params) (metric, error) {
@@ -102,6 +105,7 @@ func metricParam(p mapreduce.Params) (metric, error) {
 
 var metricHelp = mapreduce.Param{Name: "metric", Default: "euclidean", Help: "what is near: euclidean, cosine"}
 
+// squaredDistance is the square of the Euclidean distance.
 func squaredDistance(a, b []float64) (sum float64) {
 	for i, x := range a {
 		d := x - b[i]

@@ -9,7 +9,9 @@ import (
 
 // wideClasses sort the runes above 127 into classes that no instruction of a
 // program tells apart, so that the automaton needs one transition for each
-// class instead of one for each of a million runes.
+// class instead of one for each of a million runes. For [α-ω]+|ß there are
+// three: the Greek letters, ß, and all others. Bytes that are no UTF-8 decode as
+// U+FFFD, one byte each, as they do in package regexp.
 type wideClasses struct {
 	starts []rune  // ascending; starts[0] is 0x80
 	class  []int32 // class of the runes from starts[i] to starts[i+1]
@@ -28,6 +30,8 @@ func (w *wideClasses) of(r rune) int32 {
 	return w.class[i]
 }
 
+// classify cuts the runes at both ends of every range that an instruction
+// names, and joins the pieces that the same instructions match.
 func classify(prog *syntax.Prog) wideClasses {
 	starts := []rune{0x80}
 	cut := func(lo, hi rune) { // at both ends of a range that is told apart

@@ -169,8 +169,11 @@ func (d *dfa) add(pc uint32, at syntax.EmptyOp) {
 	}
 }
 
-// intern returns the row of the set under construction, making the state if it
-// is new, or the entry that stands for it.
+// intern gives the set under construction its place in the table: it returns
+// the row of the set, making the state if it is new, or the entry that stands
+// for it. The state at the beginning of a line is one of its own if the program
+// looks for beginnings, since an assertion of the end may lead to one of the
+// beginning there.
 func (d *dfa) intern(atBeginning bool) int32 {
 	if d.final {
 		return matched
@@ -200,7 +203,7 @@ func (d *dfa) intern(atBeginning bool) int32 {
 	return row
 }
 
-// blank is the row of a new state.
+// blank is the row of a new state, in which all is unknown.
 var blank = func() (b [256]int32) {
 	for i := range b {
 		b[i] = unknown

@@ -59,7 +59,9 @@ func (s *Scanner) Match(line []byte) bool {
 	return at >= 0 || s.endMatches(state)
 }
 
-// candidates looks closer at the lines that hold the required literal.
+// candidates looks closer at the lines that hold the required literal. After a
+// line it goes on behind it, so a line is looked at once, however often it holds
+// the literal.
 func (s *Scanner) candidates(block []byte, yield func(line []byte)) {
 	for {
 		at := bytes.Index(block, s.p.literal)
@@ -192,8 +194,8 @@ func (s *Scanner) entry(row int32, b []byte, i int) (to int32, size int) {
 	return d.rune(row, d.p.wide.of(r)), size
 }
 
-// renew throws the table away, keeping the state that the scan is in, or gives
-// up if that happens too often.
+// renew is called when the table is full. It throws the table away, keeping the
+// state that the scan is in, or gives up if that happens too often.
 func (s *Scanner) renew(row int32, i int) int32 {
 	d := s.dfa
 	d.count++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/engine/merge"
@@ -20,6 +21,8 @@ import (
 type attempt struct {
 	id      job.AttemptID
 	node    string
+	slot    job.Kind      // of the slot that it occupies
+	started time.Duration // since the cluster's start
 	job     *Handle
 	meter   engine.Meter
 	stop    context.CancelCauseFunc
@@ -48,11 +51,12 @@ func (c *Cluster) launch(e tracker.Effect) {
 	h := c.jobs[e.Job]
 	ctx, stop := context.WithCancelCause(c.ctx)
 	a := &attempt{
-		id: e.Attempt, node: e.Node, job: h, stop: stop,
+		id: e.Attempt, node: e.Node, slot: e.Slot, started: c.now(), job: h, stop: stop,
 		granted: make(chan error, 1), user: &engine.Counters{},
 	}
 	c.attempts[a.id] = a
 	h.live++
+	h.stats.launched(e, a.started)
 	go func() {
 		err := c.run(ctx, a)
 		c.post(func() { c.finished(a, err) })
@@ -101,11 +105,10 @@ func (c *Cluster) mayCommit(ctx context.Context, a *attempt) error {
 	}
 }
 
-// finished reports the end of an attempt to the tracker and finishes jobs that
-// waited for it.
+// finished takes note of the end of an attempt's goroutine, and reports it if
+// heartbeats are sent at once.
 func (c *Cluster) finished(a *attempt, err error) {
 	delete(c.attempts, a.id)
-	a.job.live--
 	r := tracker.Report{Attempt: a.id, State: job.AttemptSucceeded, Progress: 1}
 	switch {
 	case err == nil:
@@ -118,15 +121,27 @@ func (c *Cluster) finished(a *attempt, err error) {
 		a.job.lastError = fmt.Sprintf("%s: %v", a.id, err)
 		c.lostOutput(a, err)
 	}
-	c.ending = a
-	c.step(&tracker.Heartbeat{Node: a.node, Reports: []tracker.Report{r}})
-	c.ending = nil
+	a.job.stats.SlotTime[a.slot] += c.now() - a.started
+	c.ended[a.id] = a
+	c.reports[a.node] = append(c.reports[a.node], r)
+	if c.heartbeat() == 0 {
+		c.beatNode(a.node, true)
+		c.offer()
+	}
+}
+
+// settle is called when the end of an attempt has been reported and the
+// tracker has said what is to become of it.
+func (c *Cluster) settle(id job.AttemptID) {
+	a := c.ended[id]
+	delete(c.ended, id)
 	if a.out != nil { // nobody wanted it
 		a.out.Release()
 	}
-	if err == nil {
+	if t := c.tracker.Jobs().Attempt(id); t != nil && t.State() == job.AttemptSucceeded {
 		a.job.count(a)
 	}
+	a.job.live--
 	a.job.finish(c)
 }
 
@@ -138,8 +153,8 @@ func (s *stopped) Error() string { return "killed: " + s.why }
 
 // publish hands a finished map's output to the reduces.
 func (c *Cluster) publish(e tracker.Effect) {
-	a := c.ending
-	if a == nil || a.id != e.Attempt || a.out == nil {
+	a := c.ended[e.Attempt]
+	if a == nil || a.out == nil {
 		return
 	}
 	c.store.Publish(int32(e.Job), int(e.Attempt.Index), a.out)

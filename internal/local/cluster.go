@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -42,6 +43,14 @@ type Config struct {
 	Codec       runfile.Codec     // of spills and map outputs on disk
 	Events      io.Writer         // takes a line for each event and effect, if set
 	Tick        time.Duration     // how often running attempts report; default 100 ms
+	// Heartbeat is how often a worker reports and gets work. 0 is at once, as
+	// soon as something has happened, but every second for a policy that learns
+	// from what a heartbeat's work did to the next one's load.
+	Heartbeat time.Duration
+	// Load measures the machine, if set. It is shared out among the workers.
+	Load func() cluster.Load
+	// Explain has the reasons gathered why jobs wait, for Summary.
+	Explain bool
 }
 
 // MinMemory is the least memory that a task of either kind can work with.
@@ -63,8 +72,12 @@ type Cluster struct {
 	tracker  *tracker.Tracker
 	nodes    []string
 	jobs     map[job.ID]*Handle
-	attempts map[job.AttemptID]*attempt
-	ending   *attempt // the one whose end is being reported
+	attempts map[job.AttemptID]*attempt  // whose goroutines run
+	ended    map[job.AttemptID]*attempt  // whose end is not reported yet
+	reports  map[string][]tracker.Report // by node, of those
+	load     cluster.Load
+	sampled  time.Duration // when load was measured
+	beat     time.Duration // when heartbeats are due, if not at once
 	log      *eventLog
 }
 
@@ -92,6 +105,8 @@ func Start(cfg Config) (*Cluster, error) {
 		tracker:  tracker.New(tracker.Config{NodeTimeout: -1}, policy),
 		jobs:     map[job.ID]*Handle{},
 		attempts: map[job.AttemptID]*attempt{},
+		ended:    map[job.AttemptID]*attempt{},
+		reports:  map[string][]tracker.Report{},
 		log:      newEventLog(cfg.Events),
 	}
 	c.env = memoryShares(cfg)
@@ -200,26 +215,32 @@ func (c *Cluster) killAll() {
 
 func (c *Cluster) now() time.Duration { return time.Since(c.start) }
 
-// step tells the tracker of an event, carries out what it says, and then
-// offers every node's free slots, until nothing more starts.
+// step tells the tracker of an event, carries out what it says, and then, if
+// heartbeats are sent at once, offers every node's free slots.
 func (c *Cluster) step(ev tracker.Event) {
 	c.apply(ev)
-	for c.offer() {
+	if c.heartbeat() == 0 {
+		c.offer()
 	}
 }
 
-// offer sends a heartbeat for each node with a free slot and reports whether
-// something was started.
-func (c *Cluster) offer() (launched bool) {
-	if c.tracker.Jobs().Pending(job.Map)+c.tracker.Jobs().Pending(job.Reduce) == 0 {
-		return false
+// heartbeat is the interval of heartbeats, 0 for at once.
+func (c *Cluster) heartbeat() time.Duration {
+	if c.cfg.Heartbeat == 0 && c.tracker.Judges() {
+		return time.Second
+	}
+	return c.cfg.Heartbeat
+}
+
+// offer sends a heartbeat for each node, if there is work to give.
+func (c *Cluster) offer() {
+	jobs := c.tracker.Jobs()
+	if jobs.Pending(job.Map)+jobs.Pending(job.Reduce) == 0 && jobs.Running(job.Map)+jobs.Running(job.Reduce) == 0 {
+		return
 	}
 	for _, n := range c.nodes {
-		before := len(c.attempts)
-		c.apply(&tracker.Heartbeat{Node: n})
-		launched = launched || len(c.attempts) > before
+		c.apply(&tracker.Heartbeat{Node: n, Load: c.load})
 	}
-	return launched
 }
 
 func (c *Cluster) apply(ev tracker.Event) {
@@ -254,21 +275,59 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 	}
 }
 
-// tick reports the progress of all running attempts and lets time pass.
+// tick reports what runs and lets time pass.
 func (c *Cluster) tick() {
+	now, every := c.now(), c.heartbeat()
+	c.sample(now)
 	for _, n := range c.nodes {
-		var reports []tracker.Report
-		for _, a := range c.running(n) {
-			reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction()})
+		if every == 0 {
+			c.beatNode(n, true)
+		} else if now >= c.beat {
+			c.beatNode(n, false)
 		}
-		if len(reports) > 0 {
-			c.apply(&tracker.Heartbeat{Node: n, Reports: reports})
-		}
+	}
+	if now >= c.beat {
+		c.beat = now + every
 	}
 	c.step(&tracker.Tick{})
 	for _, h := range c.jobs {
+		c.explain(h)
 		h.report(c)
 	}
+}
+
+// beatNode sends a node's heartbeat: attempts that have ended and those that
+// run. With noWork the tracker gives it nothing.
+func (c *Cluster) beatNode(node string, noWork bool) {
+	ended := c.reports[node]
+	delete(c.reports, node)
+	reports := slices.Clip(ended)
+	for _, a := range c.running(node) {
+		reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction()})
+	}
+	if noWork && len(reports) == 0 {
+		return
+	}
+	c.apply(&tracker.Heartbeat{Node: node, Load: c.load, Reports: reports, NoWork: noWork})
+	for _, r := range ended {
+		c.settle(r.Attempt)
+	}
+}
+
+// loadEvery is how often the machine is measured.
+const loadEvery = 500 * time.Millisecond
+
+// sample measures the machine now and then. Each worker is told its share of
+// what has no upper limit.
+func (c *Cluster) sample(now time.Duration) {
+	if c.cfg.Load == nil || (c.sampled > 0 && now < c.sampled+loadEvery) {
+		return
+	}
+	n := float64(c.cfg.Workers)
+	c.load, c.sampled = c.cfg.Load(), now
+	c.load.LoadAverage /= n
+	c.load.DiskRate /= n
+	c.load.NetworkRate /= n
 }
 
 // MapSlots is the number of map slots of all workers.

@@ -49,6 +49,7 @@ type Handle struct {
 	bytesRead int64 // by attempts that have ended
 	metrics   [job.Kinds]engine.Metrics
 	user      engine.Counters
+	stats     Stats
 	err       error
 	elapsed   time.Duration
 }
@@ -91,13 +92,15 @@ func (c *Cluster) submit(h *Handle, js job.Spec) string {
 			return e.Text
 		case tracker.JobAccepted:
 			h.id = e.Job
+			h.stats.Submitted = now
 			c.jobs[h.id] = h
 		default:
 			c.carryOut(e)
 		}
 	}
 	h.finish(c) // a job without tasks has ended already
-	for c.offer() {
+	if c.heartbeat() == 0 {
+		c.offer()
 	}
 	return ""
 }
@@ -139,6 +142,7 @@ func (h *Handle) finish(c *Cluster) {
 		c.post(func() {
 			h.err = err
 			h.elapsed = time.Since(h.start)
+			h.stats.Ended = c.now()
 			c.store.Drop(int32(h.id))
 			h.report(c)
 			delete(c.jobs, h.id)

@@ -64,6 +64,7 @@ type Summary struct {
 	Failures int // failed attempts
 	Metrics  [job.Kinds]engine.Metrics
 	User     map[string]int64 // the job's own counters
+	Stats    Stats
 }
 
 // Summary returns what the job counted. It may be called after Wait.
@@ -71,7 +72,7 @@ func (h *Handle) Summary() Summary {
 	return Summary{
 		ID: h.id.String(), Name: h.spec.Name, State: h.final.State, Elapsed: h.elapsed,
 		Maps: h.maps, Reduces: h.spec.Reduces, Failures: h.failures,
-		Metrics: h.metrics, User: h.user.Snapshot(),
+		Metrics: h.metrics, User: h.user.Snapshot(), Stats: h.stats.final(),
 	}
 }
 

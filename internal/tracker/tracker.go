@@ -143,6 +143,11 @@ func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
 	return why, words
 }
 
+// Judges reports whether the policy sets its own limits and looks at each
+// heartbeat to see what the work given with the one before has done: such a
+// policy wants heartbeats at an interval, not whenever something has happened.
+func (t *Tracker) Judges() bool { return t.hooks.Limiter != nil && len(t.hooks.Observers) > 0 }
+
 // Learned returns the parts of the policy whose state is worth keeping over a
 // restart, in a fixed order.
 func (t *Tracker) Learned() []sched.Stateful { return t.hooks.Statefuls }

@@ -1,0 +1,160 @@
+package optimum
+
+import "slices"
+
+// Node is a node of an unequal cluster: its slots and how long a map and a
+// reduce take on it, in seconds, more than 0.
+type Node struct {
+	Slots   int
+	Maps    float64
+	Reduces float64
+}
+
+// Plan is what a node does until the phases end: its split, and how many waves
+// of each kind it runs.
+type Plan struct {
+	MapSlots, ReduceSlots int
+	MapWaves, ReduceWaves int
+}
+
+// Problem is the program of Eq. 8–17: the waiting tasks of the two phases on a
+// cluster.
+type Problem struct {
+	Nodes         []Node
+	Maps, Reduces int // n'_m and n'_r
+	// Mirrored adds the constraints that the printed set lacks (A14): it
+	// couples a pair only if one node is strictly faster, and maps to reduces
+	// only if the map is the shorter one. Mirrored couples all pairs alike.
+	Mirrored bool
+}
+
+// Check is true if plans, one for each node, satisfy the constraints Eq. 9–17.
+func (p *Problem) Check(plans []Plan) bool {
+	maps, reduces := 0, 0
+	for i, a := range plans {
+		if a.MapSlots+a.ReduceSlots != p.Nodes[i].Slots { // Eq. 9
+			return false
+		}
+		maps += a.MapWaves * a.MapSlots
+		reduces += a.ReduceWaves * a.ReduceSlots
+		for j := range plans[:i+1] {
+			if !p.aligned(i, j, a, plans[j]) {
+				return false
+			}
+		}
+	}
+	return maps >= p.Maps && reduces >= p.Reduces // Eq. 10 and 11
+}
+
+// aligned is Eq. 12–17 for one pair of nodes, in both directions.
+func (p *Problem) aligned(i, j int, a, b Plan) bool {
+	x, y := p.Nodes[i], p.Nodes[j]
+	return p.even(a.MapWaves, x.Maps, b.MapWaves, y.Maps) &&
+		p.even(b.MapWaves, y.Maps, a.MapWaves, x.Maps) &&
+		p.even(a.ReduceWaves, x.Reduces, b.ReduceWaves, y.Reduces) &&
+		p.even(b.ReduceWaves, y.Reduces, a.ReduceWaves, x.Reduces) &&
+		p.across(a.MapWaves, x.Maps, b.ReduceWaves, y.Reduces) &&
+		p.across(b.MapWaves, y.Maps, a.ReduceWaves, x.Reduces)
+}
+
+// even is Eq. 12 and 13, or 14 and 15: waves of a faster and a slower node end
+// within one task of the slower. It says nothing if the first is not faster.
+func (p *Problem) even(fast int, fastTime float64, slow int, slowTime float64) bool {
+	if fastTime > slowTime || fastTime == slowTime && !p.Mirrored {
+		return true
+	}
+	return within(fast, fastTime, slow, slowTime)
+}
+
+// across is Eq. 16 and 17: the maps of a node and the reduces of a node end
+// within one reduce; or, mirrored, within one task of the longer kind.
+func (p *Problem) across(maps int, mapTime float64, reduces int, reduceTime float64) bool {
+	switch {
+	case mapTime < reduceTime:
+		return within(maps, mapTime, reduces, reduceTime)
+	case p.Mirrored:
+		return within(reduces, reduceTime, maps, mapTime)
+	}
+	return true
+}
+
+func within(fast int, fastTime float64, slow int, slowTime float64) bool {
+	end := float64(fast) * fastTime
+	return float64(slow-1)*slowTime <= end && end <= float64(slow+1)*slowTime
+}
+
+// Solve returns plans with the least objective (Eq. 8): when the slowest node
+// ends its maps. ok is false if there are none. It tries everything, so it is
+// for tests and studies with up to three nodes and a dozen tasks.
+func (p *Problem) Solve() (plans []Plan, objective float64, ok bool) {
+	for _, limit := range p.ends() {
+		s := search{p: p, limit: limit, plans: make([]Plan, len(p.Nodes))}
+		if s.waves(0) {
+			return s.plans, limit, true
+		}
+	}
+	return nil, 0, false
+}
+
+// longest bounds the time that plans need to cover: all tasks of both kinds one
+// after the other on the slowest node, and one more for alignment.
+func (p *Problem) longest() float64 {
+	var m, r float64
+	for _, n := range p.Nodes {
+		m, r = max(m, n.Maps), max(r, n.Reduces)
+	}
+	return float64(p.Maps+1)*m + float64(p.Reduces+1)*r
+}
+
+// ends lists in ascending order the times at which a node may end its maps.
+func (p *Problem) ends() []float64 {
+	all := []float64{0}
+	for _, n := range p.Nodes {
+		for v := 1; float64(v)*n.Maps <= p.longest(); v++ {
+			all = append(all, float64(v)*n.Maps)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// search looks for plans whose maps end by limit: first waves for node after
+// node, as far as they align, then splits that make room for all tasks.
+type search struct {
+	p     *Problem
+	limit float64
+	plans []Plan
+}
+
+func (s *search) waves(i int) bool {
+	if i == len(s.plans) {
+		return s.slots(0)
+	}
+	n := s.p.Nodes[i]
+	for m := 0; float64(m)*n.Maps <= s.limit; m++ {
+		for r := 0; float64(r)*n.Reduces <= s.p.longest(); r++ {
+			s.plans[i] = Plan{MapWaves: m, ReduceWaves: r}
+			fits := true
+			for j := 0; j <= i && fits; j++ {
+				fits = s.p.aligned(i, j, s.plans[i], s.plans[j])
+			}
+			if fits && s.waves(i+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *search) slots(i int) bool {
+	if i == len(s.plans) {
+		return s.p.Check(s.plans)
+	}
+	for m := 0; m <= s.p.Nodes[i].Slots; m++ {
+		s.plans[i].MapSlots, s.plans[i].ReduceSlots = m, s.p.Nodes[i].Slots-m
+		if s.slots(i + 1) {
+			return true
+		}
+	}
+	return false
+}

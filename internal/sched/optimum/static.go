@@ -1,0 +1,90 @@
+// Package optimum computes the best split of slots when all work is known in
+// advance: what a scheduler that must find out as it goes can be held against.
+//
+// Static is the best split that never changes (Algorithm 1 of Yao et al.,
+// Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop
+// Clusters, 2015). Program is the best split of each node of an unequal cluster
+// (Eq. 8–17 there), searched by brute force, for clusters of a few nodes.
+package optimum
+
+import (
+	"fmt"
+	"math"
+)
+
+// Work is what a job needs, in slot·seconds: the number of tasks of a kind times
+// their mean time (Eq. 1).
+type Work struct{ Maps, Reduces float64 }
+
+// Split divides the slots of a cluster; Makespan is how long the jobs take with
+// it, in seconds.
+type Split struct {
+	Maps, Reduces int
+	Makespan      float64
+}
+
+// The steps in which Static looks for a split.
+const (
+	BySlot = "slot" // any split
+	ByNode = "node" // the same on each node: what fixed slots can express
+)
+
+// Static is Algorithm 1: it returns the split with the shortest makespan for
+// jobs served in that order by slots slots on nodes nodes, at a cost of S·n. Of
+// equally good splits it returns the one with fewest map slots. Each kind gets a
+// slot at least, unless no job has a reduce.
+func Static(jobs []Work, slots, nodes int, by string) (Split, error) {
+	step := 1
+	switch {
+	case by == ByNode && nodes > 0 && slots%nodes == 0:
+		step = nodes
+	case by == ByNode:
+		return Split{}, fmt.Errorf("%d slots cannot be split evenly over %d nodes", slots, nodes)
+	case by != BySlot:
+		return Split{}, fmt.Errorf("unknown granularity %q: must be %s or %s", by, BySlot, ByNode)
+	}
+	last := slots - step
+	if mapOnly(jobs) {
+		last = slots
+	}
+	best := Split{Makespan: math.Inf(1)}
+	for maps := step; maps <= last; maps += step {
+		if t := Makespan(jobs, maps, slots-maps); t < best.Makespan {
+			best = Split{maps, slots - maps, t}
+		}
+	}
+	if math.IsInf(best.Makespan, 1) {
+		return Split{}, fmt.Errorf("%d slots are too few for a slot of each kind", slots)
+	}
+	return best, nil
+}
+
+func mapOnly(jobs []Work) bool {
+	for _, j := range jobs {
+		if j.Reduces > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Makespan is when the last of the jobs ends (Algorithm 1, lines 5–8), in a
+// model where a phase takes its work divided by its slots: the maps of a job
+// follow those of the job before, and its reduces start when its own maps and
+// the reduces of the job before have ended.
+func Makespan(jobs []Work, maps, reduces int) float64 {
+	start, finish := 0.0, 0.0
+	for _, j := range jobs {
+		start += span(j.Maps, maps)
+		finish = max(start, finish) + span(j.Reduces, reduces)
+	}
+	return finish
+}
+
+// span is work/slots, with 0/0 = 0.
+func span(work float64, slots int) float64 {
+	if work == 0 {
+		return 0
+	}
+	return work / float64(slots)
+}

@@ -43,9 +43,9 @@ func (j *Job) validate() error {
 	case j.Mapper == nil && len(j.Sources) == 0:
 		return errors.New("it has no Mapper")
 	case j.Reducer == nil && (j.Combiner != nil || j.Aggregate != NoFold || j.SameGroup != nil || j.TotalOrder):
-		return errors.New("Combiner, Aggregate, SameGroup and TotalOrder need a Reducer")
+		return errors.New("the settings Combiner, Aggregate, SameGroup and TotalOrder need a Reducer")
 	case j.Combiner != nil && j.Aggregate != NoFold:
-		return errors.New("Combiner and Aggregate exclude each other")
+		return errors.New("settings Combiner and Aggregate exclude each other")
 	case j.Aggregate > Max:
 		return fmt.Errorf("unknown fold %d", j.Aggregate)
 	case j.TotalOrder && j.Partitioner != nil:
@@ -53,7 +53,7 @@ func (j *Job) validate() error {
 	case j.SameGroup != nil && j.Partitioner == nil:
 		return errors.New("SameGroup needs a Partitioner that keeps a group together")
 	case j.Synthetic > 0 && len(j.Sources) > 0:
-		return errors.New("Synthetic and Sources exclude each other")
+		return errors.New("settings Synthetic and Sources exclude each other")
 	case j.Reduces < 0:
 		return fmt.Errorf("%d reduces", j.Reduces)
 	}

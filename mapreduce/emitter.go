@@ -71,3 +71,7 @@ func AppendInt64(b []byte, n int64) []byte {
 	kv.PutInt64(c[:], n)
 	return append(b, c[:]...)
 }
+
+// KeepAlive tells that the task is at work, for a record or group that takes
+// longer than the task time-out. It is cheap.
+func (t *Task) KeepAlive() { t.t.Meter.Ticks.Add(1) }

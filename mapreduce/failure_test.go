@@ -318,3 +318,41 @@ func TestDamagedMapOutput(t *testing.T) {
 	}
 	checkClean(t, f.dir)
 }
+
+// TestSlowRecords checks that a task that takes long over each record is not
+// taken for one that hangs.
+func TestSlowRecords(t *testing.T) {
+	f := newFixture(t, strings.Repeat(numbers, 16))
+	o := f.options()
+	o.TaskTimeout = 400 * time.Millisecond
+	slow := lines(func(_, line []byte, out *mapreduce.Emitter) error {
+		time.Sleep(10 * time.Millisecond)
+		out.Add(line, 1)
+		return nil
+	})
+	if _, err := mapreduce.Run(context.Background(), slow, o); err != nil {
+		t.Error(err)
+	}
+	o.Overwrite = true
+	slower := lines(func(_, line []byte, out *mapreduce.Emitter) error {
+		if bytes.Equal(line, []byte("one")) {
+			for range 6 {
+				time.Sleep(100 * time.Millisecond)
+				out.Task().KeepAlive()
+			}
+		}
+		return nil
+	})
+	o.Inputs = []string{newFixture(t, numbers).in}
+	if _, err := mapreduce.Run(context.Background(), slower, o); err != nil {
+		t.Error(err)
+	}
+	quiet, err := mapreduce.Streaming(mapreduce.StreamingOptions{Mapper: "for i in 1 2 3 4 5 6; do sleep 0.1; echo busy >&2; done; cat"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Stderr = &bytes.Buffer{}
+	if _, err := mapreduce.Run(context.Background(), quiet, o); err != nil {
+		t.Error(err)
+	}
+}

@@ -42,6 +42,8 @@ type Options struct {
 	Progress func(Progress)
 	// Stderr takes what child processes print; os.Stderr if nil.
 	Stderr io.Writer
+
+	chainDir string // where a chain keeps what goes from step to step
 }
 
 // ClusterOptions describe the in-process cluster that runs jobs.

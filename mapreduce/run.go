@@ -156,28 +156,12 @@ const (
 
 // planInputs cuts all inputs of the job into splits.
 func planInputs(ctx context.Context, c *local.Cluster, j *Job, o Options) ([]engine.SourceSplit, int64, error) {
-	type in struct {
-		paths  []string
-		format Format
+	lists, err := listInputs(ctx, j, o)
+	if err != nil {
+		return nil, 0, err
 	}
-	var ins []in
-	if j.Mapper != nil {
-		if len(o.Inputs) == 0 {
-			return nil, 0, errors.New("no input is given")
-		}
-		ins = append(ins, in{o.Inputs, j.Input})
-	}
-	for _, s := range j.Sources {
-		ins = append(ins, in{s.Inputs, s.Input})
-	}
-	plans := make([]*input.Listing, len(ins))
 	var total int64
-	for i, x := range ins {
-		l, err := input.List(ctx, input.Options{Inputs: x.paths, Include: o.Include, Exclude: o.Exclude, Format: x.format.input()})
-		if err != nil {
-			return nil, 0, err
-		}
-		plans[i] = l
+	for _, l := range lists {
 		total += l.Bytes
 	}
 	size := o.SplitSize
@@ -188,16 +172,58 @@ func planInputs(ctx context.Context, c *local.Cluster, j *Job, o Options) ([]eng
 		}
 	}
 	var out []engine.SourceSplit
-	for i, l := range plans {
+	for _, l := range lists {
 		splits, err := l.Split(ctx, size)
 		if err != nil {
 			return nil, 0, err
 		}
 		for _, s := range splits {
-			out = append(out, engine.SourceSplit{Source: i, Split: s})
+			out = append(out, engine.SourceSplit{Source: l.source, Split: s})
 		}
 	}
 	return out, total, nil
+}
+
+// sourceFiles are files of one source of a job.
+type sourceFiles struct {
+	*input.Listing
+	source int
+}
+
+// listInputs finds the files of all sources. What lies in a chain's own
+// directory is taken as it is: the user's filters are for the user's files.
+func listInputs(ctx context.Context, j *Job, o Options) (lists []sourceFiles, err error) {
+	sources := j.Sources
+	if j.Mapper != nil {
+		if len(o.Inputs) == 0 {
+			return nil, errors.New("no input is given")
+		}
+		sources = append([]Source{{Inputs: o.Inputs, Input: j.Input}}, sources...)
+	}
+	for i, s := range sources {
+		var own, given []string
+		for _, p := range s.Inputs {
+			if o.chainDir != "" && strings.HasPrefix(p, o.chainDir+"/") {
+				own = append(own, p)
+			} else {
+				given = append(given, p)
+			}
+		}
+		for _, opts := range []input.Options{
+			{Inputs: own, Format: s.Input.input()},
+			{Inputs: given, Include: o.Include, Exclude: o.Exclude, Format: s.Input.input()},
+		} {
+			if len(opts.Inputs) == 0 {
+				continue
+			}
+			l, err := input.List(ctx, opts)
+			if err != nil {
+				return nil, err
+			}
+			lists = append(lists, sourceFiles{l, i})
+		}
+	}
+	return lists, nil
 }
 
 // rangeBytes is how much input one reduce of a totally ordered job gets, about.
@@ -224,7 +250,7 @@ func cutRanges(ctx context.Context, p *engine.Program, spec *local.JobSpec) erro
 	if len(spec.Splits) == 0 {
 		return nil
 	}
-	t := &engine.Task{Ctx: ctx, JobName: spec.Name, Maps: len(spec.Splits), Reduces: spec.Reduces, Counters: &engine.Counters{}}
+	t := &engine.Task{Ctx: ctx, JobName: spec.Name, Maps: len(spec.Splits), Reduces: spec.Reduces, Counters: &engine.Counters{}, Meter: &engine.Meter{}}
 	cuts, err := engine.SampleCuts(ctx, p, t, spec.Splits, spec.Reduces)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -64,11 +63,7 @@ func RunApp(ctx context.Context, a *App, given Params, o Options) (results []*Re
 
 // runChain runs the steps of a chain on one cluster.
 func runChain(ctx context.Context, c *local.Cluster, a *App, p Params, o Options) ([]*Result, error) {
-	temp, err := os.MkdirTemp(o.Cluster.TempDir, "slotwise-chain-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(temp)
+	temp := filepath.Join(c.TempDir(), "chain") // goes when the cluster is closed
 	var mu sync.Mutex
 	var results []*Result
 	chain := &Chain{Params: p, Inputs: o.Inputs, temp: temp, out: o.Output}
@@ -82,12 +77,9 @@ func runChain(ctx context.Context, c *local.Cluster, a *App, p Params, o Options
 			return err
 		}
 		so := o
-		so.Inputs, so.Output = in, out
+		so.Inputs, so.Output, so.chainDir = in, out, temp
 		if out != o.Output {
 			so.OutputCompress = ""
-		}
-		if filepath.Dir(out) == temp {
-			so.Include, so.Exclude = nil, nil
 		}
 		r, err := runOn(ctx, c, j, so)
 		if r != nil {
@@ -97,6 +89,6 @@ func runChain(ctx context.Context, c *local.Cluster, a *App, p Params, o Options
 		}
 		return err
 	}
-	err = a.Chain(ctx, chain)
+	err := a.Chain(ctx, chain)
 	return results, err
 }

@@ -71,7 +71,7 @@ const commandBuffer = 256 << 10
 func (c *command) Start(t *Task) (err error) {
 	c.line = func(b []byte) error { c.emit(c.out, b); return nil }
 	c.child, err = stream.Start(t.t.Ctx, stream.Config{
-		Command: c.cmd, Role: c.role, Stderr: c.stderr, Count: t.t.Counters.Add,
+		Command: c.cmd, Role: c.role, Stderr: c.stderr, Count: t.t.Counters.Add, Alive: t.KeepAlive,
 		Env: []string{
 			"SLOTWISE_JOB=" + t.JobName(),
 			"SLOTWISE_ATTEMPT=" + t.t.Attempt.String(),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -19,7 +20,7 @@ import (
 // small result to be printed, a temporary one.
 type outputPlace struct {
 	dir  string
-	temp string // to be removed; "" for the user's directory
+	temp *storage.DirScratch // to be removed; nil for the user's directory
 }
 
 // openOutput finds the place for the program's output.
@@ -33,19 +34,19 @@ func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*outputPlace, e
 	if f.outputCompress != "none" {
 		return nil, misuse("--output-compress %s: needs --output", f.outputCompress)
 	}
-	temp, err := os.MkdirTemp(f.tempDir, "slotwise-result-")
+	temp, err := storage.NewDirScratch(f.tempDir)
 	if err != nil {
 		return nil, err
 	}
-	out := &outputPlace{dir: filepath.Join(temp, "result"), temp: temp}
+	out := &outputPlace{dir: filepath.Join(temp.Dir(), "result"), temp: temp}
 	o.Output = out.dir
 	return out, nil
 }
 
 // close removes a temporary place.
 func (p *outputPlace) close() {
-	if p.temp != "" {
-		os.RemoveAll(p.temp)
+	if p.temp != nil {
+		p.temp.Close()
 	}
 }
 
@@ -95,7 +96,7 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	if !f.quiet {
 		printSummary(c.ErrOrStderr(), &o)
 	}
-	if o.err == nil && o.output.temp != "" {
+	if o.err == nil && o.output.temp != nil {
 		return o.output.print(c.OutOrStdout())
 	}
 	return o.err
@@ -118,7 +119,7 @@ func printJSON(w io.Writer, o *outcome) error {
 	if s.Jobs == nil {
 		s.Jobs = []*mapreduce.Result{}
 	}
-	if o.output.temp == "" {
+	if o.output.temp == nil {
 		s.Output = o.output.dir
 	}
 	switch {
@@ -126,7 +127,7 @@ func printJSON(w io.Writer, o *outcome) error {
 		s.State, s.Error = "killed", errInterrupted.Error()
 	case o.err != nil:
 		s.State, s.Error = "failed", oneLine(o.err)
-	case o.output.temp != "":
+	case o.output.temp != nil:
 		var text strings.Builder
 		if err := o.output.print(&text); err != nil {
 			return err
@@ -135,7 +136,7 @@ func printJSON(w io.Writer, o *outcome) error {
 		s.Result = &result
 		for _, r := range s.Jobs {
 			// Where a temporary directory was is of no use to anyone.
-			if strings.HasPrefix(r.Output, o.output.temp) {
+			if strings.HasPrefix(r.Output, o.output.temp.Dir()) {
 				r.Output = ""
 			}
 		}
@@ -155,7 +156,7 @@ func printSummary(w io.Writer, o *outcome) {
 	if len(o.results) > 1 {
 		fmt.Fprintf(w, "%s: %s in %s\n", o.program.name, plural(len(o.results), "job"), humanDuration(o.elapsed))
 	}
-	if o.err == nil && o.output.temp == "" {
+	if o.err == nil && o.output.temp == nil {
 		fmt.Fprintf(w, "output: %s\n", o.output.dir)
 	}
 }

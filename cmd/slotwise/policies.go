@@ -123,7 +123,7 @@ func policiesJSON(w io.Writer, infos []sched.Info) error {
 		for _, p := range i.Parts {
 			made := part{p.Part, p.Name, p.Summary, p.Paper, []param{}}
 			for _, q := range p.Params {
-				made.Params = append(made.Params, param(q))
+				made.Params = append(made.Params, param{q.Name, q.Default, q.Help})
 			}
 			out[n].Parts = append(out[n].Parts, made)
 		}

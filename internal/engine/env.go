@@ -33,6 +33,7 @@ type Meter struct {
 	BytesRead atomic.Int64 // of the input
 	Done      atomic.Int64 // units of work done, of Total
 	Total     atomic.Int64
+	Ticks     atomic.Uint64 // signs of life beside progress
 }
 
 // Fraction returns the attempt's progress from 0 to 1.

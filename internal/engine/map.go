@@ -149,7 +149,12 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 		blocks = nil
 	}
 	record := func(k, v []byte) error {
-		m.InputRecords++
+		if m.InputRecords++; m.InputRecords%stepRecords == 0 {
+			t.Meter.Ticks.Add(1)
+			if err := step(); err != nil {
+				return err
+			}
+		}
 		return mapper.Map(k, v)
 	}
 	file := ""
@@ -179,14 +184,15 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 	}
 }
 
-// stepRecords is how many records of a stream are mapped between two looks at
-// the context.
-const stepRecords = 1024
+// stepRecords is how many records are mapped between two signs of life and
+// looks at the context: few, because a record may be a page to fetch.
+const stepRecords = 16
 
 func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, m *Metrics) error {
 	s := r.Records()
 	for s.Next() {
 		if m.InputRecords%stepRecords == 0 {
+			t.Meter.Ticks.Add(1)
 			t.setInputFile(r.File())
 			if err := step(); err != nil {
 				return err

@@ -16,6 +16,7 @@ type Task struct {
 	Maps     int // number of map tasks of the job
 	Reduces  int // number of reduce tasks of the job
 	Counters *Counters
+	Meter    *Meter
 
 	file atomic.Pointer[string]
 }

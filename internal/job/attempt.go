@@ -19,6 +19,7 @@ type Attempt struct {
 	ended       time.Duration
 	progress    float64
 	progressAt  time.Duration
+	ticks       uint64 // signs of life that are no progress
 	errText     string
 	outputBytes int64
 
@@ -78,7 +79,7 @@ func (a *Attempt) Ended() time.Duration { return a.ended }
 // Progress is the last reported progress, 0 to 1.
 func (a *Attempt) Progress() float64 { return a.progress }
 
-// ProgressAt is when the reported progress last changed.
+// ProgressAt is when the attempt last showed progress or another sign of life.
 func (a *Attempt) ProgressAt() time.Duration { return a.progressAt }
 
 // Error says in words why the attempt did not succeed; "" if it did.

@@ -139,11 +139,12 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	return a
 }
 
-// Report notes an attempt's progress; a repeated value does not count as one.
-func (b *Book) Report(a *Attempt, progress float64, now time.Duration) {
+// Report notes an attempt's progress. Repeated values do not count as a sign of
+// life, neither of progress nor of ticks.
+func (b *Book) Report(a *Attempt, progress float64, ticks uint64, now time.Duration) {
 	a.reported = true
-	if progress != a.progress {
-		a.progress, a.progressAt = progress, now
+	if progress != a.progress || ticks != a.ticks {
+		a.progress, a.ticks, a.progressAt = progress, ticks, now
 	}
 }
 

@@ -70,7 +70,7 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 	env := c.env
 	env.Commit = func(ctx context.Context, _ job.AttemptID) error { return c.mayCommit(ctx, a) }
 	task := &engine.Task{
-		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: a.user,
+		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: a.user, Meter: &a.meter,
 	}
 	if a.id.Kind == job.Reduce {
 		in := c.store.NewFetch(ctx, int32(a.id.Job), a.job.maps, int(a.id.Index))

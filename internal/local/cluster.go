@@ -61,7 +61,7 @@ type Cluster struct {
 	cfg     Config
 	env     engine.Env
 	store   *shuffle.Store
-	scratch storage.Scratch
+	scratch *storage.DirScratch
 	cancel  context.CancelFunc
 	ctx     context.Context
 	inbox   chan func()
@@ -303,7 +303,7 @@ func (c *Cluster) beatNode(node string, noWork bool) {
 	delete(c.reports, node)
 	reports := slices.Clip(ended)
 	for _, a := range c.running(node) {
-		reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction()})
+		reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction(), Ticks: a.meter.Ticks.Load()})
 	}
 	if noWork && len(reports) == 0 {
 		return
@@ -329,6 +329,10 @@ func (c *Cluster) sample(now time.Duration) {
 	c.load.DiskRate /= n
 	c.load.NetworkRate /= n
 }
+
+// TempDir is a directory that is removed, with all it holds, when the cluster
+// is closed, or by a later one if this process is killed.
+func (c *Cluster) TempDir() string { return c.scratch.Dir() }
 
 // MapSlots is the number of map slots of all workers.
 func (c *Cluster) MapSlots() int { return c.cfg.Workers * c.cfg.MapSlots }

@@ -20,8 +20,8 @@ const (
 	scratchLock   = "lock"
 )
 
-// dirScratch keeps files in a directory of its own.
-type dirScratch struct {
+// DirScratch is a Scratch that keeps its files in a directory of its own.
+type DirScratch struct {
 	dir  string
 	lock *os.File
 	mu   struct {
@@ -36,7 +36,7 @@ type dirScratch struct {
 // exist; an empty parent is the system's directory for temporary files. Close
 // removes the directory. What a killed process could not remove, SweepStale
 // does. Errors, a full disk's among them, name the file.
-func NewDirScratch(parent string) (Scratch, error) {
+func NewDirScratch(parent string) (*DirScratch, error) {
 	if parent == "" {
 		parent = os.TempDir()
 	}
@@ -52,7 +52,7 @@ func NewDirScratch(parent string) (Scratch, error) {
 			return nil, errors.Join(fmt.Errorf("making scratch space: %w", err), os.RemoveAll(dir))
 		}
 		if lock != nil {
-			s := &dirScratch{dir: dir, lock: lock}
+			s := &DirScratch{dir: dir, lock: lock}
 			s.mu.open = map[*scratchFile]struct{}{}
 			return s, nil
 		}
@@ -147,7 +147,7 @@ func sweep(dir string) (bool, error) {
 }
 
 // Create makes a new file. The name need not be unique; it is for people.
-func (s *dirScratch) Create(name string) (ScratchFile, error) {
+func (s *DirScratch) Create(name string) (ScratchFile, error) {
 	if name == "" || strings.ContainsAny(name, `/\`) || len(name) > 200 {
 		return nil, fmt.Errorf("scratch file %q: not a plain file name", name)
 	}
@@ -167,8 +167,12 @@ func (s *dirScratch) Create(name string) (ScratchFile, error) {
 	return sf, nil
 }
 
+// Dir returns the directory, for files that are made otherwise and are to go
+// with it.
+func (s *DirScratch) Dir() string { return s.dir }
+
 // Close removes every file made and the directory. It may be called again.
-func (s *dirScratch) Close() error {
+func (s *DirScratch) Close() error {
 	s.mu.Lock()
 	if s.mu.closed {
 		s.mu.Unlock()
@@ -199,7 +203,7 @@ func removeScratch(dir string) (err error) {
 // scratchFile is an open file that disappears when closed.
 type scratchFile struct {
 	*os.File
-	s    *dirScratch
+	s    *DirScratch
 	once sync.Once
 }
 

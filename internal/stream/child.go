@@ -27,6 +27,9 @@ type Config struct {
 	Stderr  io.Writer
 	// Count is called for each reporter:counter:group,name,n line on stderr.
 	Count func(name string, n int64)
+	// Alive is called whenever the child has printed something, on stderr too,
+	// from goroutines of its own.
+	Alive func()
 }
 
 // bufferSize is the size in bytes of what is read at once, and of the pipes
@@ -72,7 +75,10 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	defer stdout.Close()
 	growPipe(in)
 	growPipe(out)
-	log := &stderrLog{to: cfg.Stderr, count: cfg.Count}
+	if cfg.Alive == nil {
+		cfg.Alive = func() {}
+	}
+	log := &stderrLog{to: cfg.Stderr, count: cfg.Count, alive: cfg.Alive}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
 	// A grandchild that keeps stderr open must not keep Wait from returning.
 	cmd.WaitDelay = time.Second
@@ -111,6 +117,7 @@ func (c *Child) read() {
 	for b := range c.free {
 		n, err := c.outFile.Read(b[:cap(b)])
 		if n > 0 {
+			c.cfg.Alive()
 			c.out <- b[:n]
 		}
 		if err != nil {

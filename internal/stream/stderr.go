@@ -19,6 +19,7 @@ const keptStderr = 1 << 10
 type stderrLog struct {
 	to    io.Writer
 	count func(name string, n int64)
+	alive func()
 	line  []byte
 	last  []byte
 }
@@ -26,6 +27,7 @@ type stderrLog struct {
 // Write takes more of the messages.
 func (l *stderrLog) Write(b []byte) (int, error) {
 	n := len(b)
+	l.alive()
 	for {
 		i := bytes.IndexByte(b, '\n')
 		if i < 0 {

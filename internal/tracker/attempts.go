@@ -16,7 +16,7 @@ func (t *Tracker) report(n int32, r *Report) {
 	}
 	switch r.State {
 	case job.AttemptRunning:
-		t.jobs.Report(a, r.Progress, t.now)
+		t.jobs.Report(a, r.Progress, r.Ticks, t.now)
 	case job.AttemptSucceeded:
 		t.succeed(a, r.OutputBytes)
 	case job.AttemptFailed:

@@ -62,6 +62,9 @@ type Report struct {
 	Attempt  job.AttemptID
 	State    job.AttemptState // Running, Succeeded, Failed or Killed
 	Progress float64          // 0 to 1
+	// Ticks is any number that changes while the attempt is alive but makes no
+	// progress to be seen, so that it is not taken for one that hangs.
+	Ticks uint64
 	Error    string           // why it failed, in words
 	// OutputBytes is, for a successful map, the size of its output.
 	OutputBytes int64

@@ -29,6 +29,7 @@ const (
 	NoNode             // no live node has a slot of the kind
 	OutOfReach         // the offer was for closer data only: Level
 	NotYet             // its turn comes with the next heartbeats
+	JobsFull           // Pool, a pool or user, runs Have jobs of at most Need
 	SplitFull          // the node's free slots are kept for the other kind: Have of Need run there
 )
 
@@ -87,6 +88,8 @@ func (r Reason) moreWords(k job.Kind) string {
 	case SplitFull:
 		return fmt.Sprintf("the machine that asked for work keeps its free slots for %ss: its split allows %d %ss, and %d run",
 			k.Other(), r.Need, k, r.Have)
+	case JobsFull:
+		return fmt.Sprintf("%s runs %d jobs already and may run at most %d at once", r.Pool, r.Have, r.Need)
 	case NotYet:
 		return fmt.Sprintf("it is next: a %s starts when a machine with a free slot asks for work", k)
 	}

@@ -49,6 +49,9 @@ func (f *FIFO) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) b
 }
 
 func (f *FIFO) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+	if o.HeadOnly {
+		return f.head(o, k, visit)
+	}
 	q := f.ready[k]
 	if r.Copies() && !o.NoCopies {
 		q = f.all
@@ -56,6 +59,17 @@ func (f *FIFO) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.
 	for _, j := range q.jobs {
 		if (o.Pool == "" || o.Pool == j.Pool()) && !visit(sched.Candidate{Job: j, Kind: k}) {
 			return false
+		}
+	}
+	return true
+}
+
+// head yields the first job that has tasks of the kind, and no other. It costs
+// a walk past the jobs that have none.
+func (f *FIFO) head(o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+	for _, j := range f.all.jobs {
+		if j.Total(k) > 0 && (o.Pool == "" || o.Pool == j.Pool()) {
+			return visit(sched.Candidate{Job: j, Kind: k})
 		}
 	}
 	return true

@@ -9,12 +9,22 @@ import (
 
 // Greedy takes what there is: a task to be tried again first, then the map
 // closest to its data, and never waits for a closer one.
-type Greedy struct{}
+type Greedy struct{ search search }
 
 var _ sched.Place = (*Greedy)(nil)
 
+// NewGreedy returns a greedy placer; byRack says that far maps go by the names
+// of their racks.
+func NewGreedy(byRack bool) *Greedy { return &Greedy{search{byRack: byRack}} }
+
+// ReadGreedy makes a greedy placer from its parameter OffRack.
+func ReadGreedy(k *sched.Kit) (sched.Place, error) {
+	byRack, err := sched.Setting(k, OffRack.Name, ParseOffRack)
+	return NewGreedy(byRack), err
+}
+
 // Pick implements sched.Place.
-func (*Greedy) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
+func (g *Greedy) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
 	if t, level := Retry(r, o, c); t != nil {
 		return t, level, sched.Reason{}
 	}
@@ -28,7 +38,7 @@ func (*Greedy) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task
 	if within == 0 {
 		within = cluster.ANY
 	}
-	if t, level := c.Job.BestFresh(r.Node().Host(), r.Node().Rack(), within); t != nil {
+	if t, level := g.search.best(r, c.Job, within); t != nil {
 		return t, level, sched.Reason{}
 	}
 	if within < cluster.ANY {

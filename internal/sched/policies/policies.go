@@ -21,7 +21,9 @@ const tummPaper = "Yao et al., Self-Adjusting Slot Configurations for Homogeneou
 
 var rows = []sched.Row{
 	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
-		Place: "greedy", Speculate: "none"},
+		Place: "greedy", Speculate: "none", Profiles: fifoProfiles},
+	{Name: "fair", Summary: "pools and jobs share the slots by weight", Slots: "static", Order: "fair",
+		Place: "delay", Speculate: "none", Profiles: fairProfiles},
 	{Name: "tumm", Summary: "first come, first served on slots that follow the work left", Paper: tummPaper,
 		Slots: "tumm", Order: "fifo", Place: "greedy", Speculate: "none"},
 	{Name: "htumm", Summary: "tumm for nodes of unequal size or speed", Paper: tummPaper,
@@ -30,7 +32,7 @@ var rows = []sched.Row{
 
 var slotParts = []sched.Part[sched.Slots]{
 	{Name: "static", Summary: "fixed numbers of map and reduce slots per node",
-		New: func(*sched.Kit) (sched.Slots, error) { return &slots.Static{}, nil }},
+		Params: slots.StaticParams, New: slots.ReadStatic},
 	{Name: "tumm", Summary: "slots of equal nodes re-typed in proportion to the work left", Paper: tummPaper,
 		Params: tumm.Params(), New: tumm.New},
 	{Name: "htumm", Summary: "slots of unequal nodes re-typed by each node's own task times", Paper: tummPaper,
@@ -40,11 +42,15 @@ var slotParts = []sched.Part[sched.Slots]{
 var orderParts = []sched.Part[sched.Order]{
 	{Name: "fifo", Summary: "by priority, then time of submission",
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }},
+	{Name: "fair", Summary: "pools and jobs by minimum share and weight, with preemption",
+		Params: order.FairParams, New: order.ReadFair},
 }
 
 var placeParts = []sched.Part[sched.Place]{
 	{Name: "greedy", Summary: "the closest data at hand: node, rack, anywhere; never waits",
-		New: func(*sched.Kit) (sched.Place, error) { return &place.Greedy{}, nil }},
+		Params: []sched.Param{place.OffRack}, New: place.ReadGreedy},
+	{Name: "delay", Summary: "waits a fixed time for a slot near the data",
+		Params: place.DelayParams, New: place.ReadDelay},
 }
 
 var speculateParts = []sched.Part[sched.Speculate]{

@@ -1,0 +1,197 @@
+package order
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// Fair gives each pool, and within it each job, its share of the slots:
+// Hadoop's FairScheduler. The pool or job that is furthest below what it is
+// due goes first: those below their minimum share before all others, by
+// running/minimum, then the rest by running/weight; ties go by time of
+// submission, then number or name.
+//
+// Pools and jobs that can launch something are kept sorted while tasks start
+// and end, so that a heartbeat looks at no more of them than it has to. Shares
+// are needed for preemption and people alone and are computed now and then.
+type Fair struct {
+	cfg   FairConfig
+	view  *sched.View
+	now   time.Duration
+	round *sched.Round // the one being served
+	all   *Queue       // by urgency, for the limits on running jobs
+	jobs  []*fairJob   // by seat
+	pools []*fairPool  // by name
+	// ready ranks the pools that can launch something, busy also those with
+	// running tasks, for copies.
+	ready, busy [job.Kinds]ranking[*fairPool]
+	claims      []*claim
+	victims     []*job.Attempt
+	checked     time.Duration // when preemption was last considered
+}
+
+var (
+	_ sched.Order          = (*Fair)(nil)
+	_ sched.Starter        = (*Fair)(nil)
+	_ sched.JobWatcher     = (*Fair)(nil)
+	_ sched.ChangeWatcher  = (*Fair)(nil)
+	_ sched.TaskWatcher    = (*Fair)(nil)
+	_ sched.Periodic       = (*Fair)(nil)
+	_ sched.Preempter      = (*Fair)(nil)
+	_ sched.Explainer      = (*Fair)(nil)
+	_ sched.Holder         = (*Fair)(nil)
+	_ sched.Reconfigurable = (*Fair)(nil)
+)
+
+// NewFair returns an order without jobs.
+func NewFair(cfg FairConfig) *Fair {
+	f := &Fair{cfg: cfg, all: NewQueue(Urgency)}
+	f.pool(DefaultPool)
+	f.addPools()
+	return f
+}
+
+// DefaultPool always exists.
+const DefaultPool = "default"
+
+// fairJob is a job and where it stands, by kind.
+type fairJob struct {
+	job      *job.Job
+	pool     *fairPool
+	runnable bool // within the limits on running jobs
+	held     sched.Reason
+	side     [job.Kinds]struct {
+		claim
+		ready, busy seatIn[*fairJob]
+	}
+}
+
+// fairPool is a pool and where it stands, by kind.
+type fairPool struct {
+	name   string
+	limits PoolLimits
+	all    *Queue // its jobs by urgency
+	side   [job.Kinds]struct {
+		claim
+		running     int
+		ready, busy seatIn[*fairPool]
+		jobs        ranking[*fairJob] // that can launch something
+		active      ranking[*fairJob] // the same and those with running tasks
+		list        []*fairJob        // all jobs as last sorted, for stale demand
+		// When the pool last had its minimum, and half its fair share.
+		atMin, atHalf time.Duration
+	}
+}
+
+// Start implements sched.Starter.
+func (f *Fair) Start(v *sched.View, now time.Duration) {
+	f.view, f.now, f.checked = v, now, now
+	for _, p := range f.pools {
+		p.resetClocks(now)
+	}
+}
+
+// Begin notes the round, so that a mere question is told from it.
+func (f *Fair) Begin(r *sched.Round) { f.round, f.now = r, r.Now() }
+
+// Each implements sched.Order.
+func (f *Fair) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
+	if f.each(r, o, o.Kind, visit) && o.Either {
+		f.each(r, o, o.Kind.Other(), visit)
+	}
+}
+
+func (f *Fair) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+	if f.cfg.StaleDemand {
+		return f.eachSorted(r, o, k, visit)
+	}
+	copies := r.Copies() && !o.NoCopies
+	pools := f.ready[k].list
+	if copies {
+		pools = f.busy[k].list
+	}
+	for _, s := range pools {
+		p := s.item
+		if !p.takes(o, k) {
+			continue
+		}
+		jobs := p.side[k].jobs.list
+		if copies {
+			jobs = p.side[k].active.list
+		}
+		for _, s := range jobs {
+			if !visit(sched.Candidate{Job: s.item.job, Kind: k}) {
+				return false
+			}
+			if o.HeadOnly {
+				return true
+			}
+		}
+	}
+	return true
+}
+
+// takes reports whether the pool may have the offer.
+func (p *fairPool) takes(o sched.Offer, k job.Kind) bool {
+	return (o.Pool == "" || o.Pool == p.name) && p.side[k].running < p.limits.Max[k]
+}
+
+// Demand is how many tasks of a kind run or could run now; it makes Fair what
+// balanced filling of slots asks.
+func (f *Fair) Demand(k job.Kind) (sum int) {
+	for _, p := range f.pools {
+		if f.cfg.StaleDemand {
+			sum += p.side[k].demand
+		} else {
+			sum += p.liveDemand(k)
+		}
+	}
+	return sum
+}
+
+// rank puts a job and its pool where they stand now.
+func (f *Fair) rank(j *fairJob, k job.Kind) {
+	p := j.pool
+	s, ps := &j.side[k], &p.side[k]
+	at := standing{rested: true, ratio: float64(j.job.Running(k)) / s.weight, since: j.job.Submitted(), id: j.job.ID()}
+	if p.limits.FIFO {
+		at.ratio = -float64(j.job.Priority())
+	}
+	launchable := j.runnable && j.job.Launchable(k)
+	ps.jobs.place(&s.ready, at, launchable)
+	ps.active.place(&s.busy, at, launchable || j.runnable && j.job.Running(k) > 0)
+	f.rankPool(p, k)
+}
+
+func (f *Fair) rankPool(p *fairPool, k job.Kind) {
+	s := &p.side[k]
+	at := standing{rested: true, ratio: float64(s.running) / p.limits.Weight, name: p.name}
+	// A pool that has something to launch wants more than it runs, so it is
+	// needy exactly if it runs less than its minimum.
+	if least := p.least(k); s.running < least && len(s.jobs.list) > 0 {
+		at.rested, at.ratio = false, float64(s.running)/float64(least)
+	}
+	f.ready[k].place(&s.ready, at, len(s.jobs.list) > 0)
+	f.busy[k].place(&s.busy, at, len(s.active.list) > 0)
+}
+
+// least is the minimum share within the maximum.
+func (p *fairPool) least(k job.Kind) int { return min(p.limits.Min[k], p.limits.Max[k]) }
+
+// priorityFactor is Hadoop's: each step of priority doubles the weight, except
+// that normal is 1.
+func priorityFactor(p job.Priority) float64 {
+	switch p {
+	case job.VeryHigh:
+		return 4
+	case job.High:
+		return 2
+	case job.Low:
+		return 0.5
+	case job.VeryLow:
+		return 0.25
+	}
+	return 1
+}

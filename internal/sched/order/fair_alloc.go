@@ -1,0 +1,235 @@
+package order
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// NoLimit is the limit that limits nothing, for counts of slots and jobs.
+const NoLimit = math.MaxInt
+
+// Never is the time-out that never comes.
+const Never = time.Duration(math.MaxInt64)
+
+// Allocations say what pools and users are entitled to: the contents of
+// Hadoop's fair-scheduler.xml. Maps may be nil.
+type Allocations struct {
+	Pools map[string]PoolLimits
+	// UserJobs limits how many jobs of a user run at once.
+	UserJobs map[string]int
+	// MaxUserJobs and MaxPoolJobs hold where nothing is said of a user or pool.
+	MaxUserJobs, MaxPoolJobs int
+	// FairTimeout is after how long below half its fair share a pool may have
+	// tasks of others killed; MinTimeout the same for the minimum share, where
+	// a pool says nothing.
+	FairTimeout, MinTimeout time.Duration
+	// FIFO serves the jobs of a pool that says nothing by priority and time.
+	FIFO bool
+}
+
+// PoolLimits are what one pool is entitled to. Start from Allocations.Pool.
+type PoolLimits struct {
+	Min [job.Kinds]int // slots guaranteed while there is demand
+	Max [job.Kinds]int // slots at most
+	// MaxJobs is how many of its jobs run at once; the others wait.
+	MaxJobs int
+	// Weight is the pool's part of what the minimum shares leave, above 0.
+	Weight     float64
+	MinTimeout time.Duration
+	FIFO       bool
+}
+
+// NewAllocations limit nothing and never preempt.
+func NewAllocations() Allocations {
+	return Allocations{MaxUserJobs: NoLimit, MaxPoolJobs: NoLimit, FairTimeout: Never, MinTimeout: Never}
+}
+
+// Pool returns the limits of a pool, with the defaults for one not named.
+func (a *Allocations) Pool(name string) PoolLimits {
+	if p, ok := a.Pools[name]; ok {
+		return p
+	}
+	return PoolLimits{Max: [job.Kinds]int{NoLimit, NoLimit}, MaxJobs: a.MaxPoolJobs, Weight: 1,
+		MinTimeout: a.MinTimeout, FIFO: a.FIFO}
+}
+
+func (a *Allocations) userJobs(user string) int {
+	if n, ok := a.UserJobs[user]; ok {
+		return n
+	}
+	return a.MaxUserJobs
+}
+
+// ErrUnknown is wrapped by Set for a name that it does not know.
+var ErrUnknown = errors.New("unknown setting")
+
+// Set changes a default by its name in fair-scheduler.xml. Defaults must be set
+// before pools are.
+func (a *Allocations) Set(name, value string) (err error) {
+	switch name {
+	case "userMaxJobsDefault":
+		a.MaxUserJobs, err = count(value)
+	case "poolMaxJobsDefault":
+		a.MaxPoolJobs, err = count(value)
+	case "fairSharePreemptionTimeout":
+		a.FairTimeout, err = seconds(value)
+	case "defaultMinSharePreemptionTimeout":
+		a.MinTimeout, err = seconds(value)
+	case "defaultPoolSchedulingMode":
+		a.FIFO, err = mode(value)
+	default:
+		return fmt.Errorf("%w %q", ErrUnknown, name)
+	}
+	return wrap(name, err)
+}
+
+// SetPool changes an entitlement of a pool by its name in fair-scheduler.xml.
+func (a *Allocations) SetPool(pool, name, value string) (err error) {
+	p := a.Pool(pool)
+	switch name {
+	case "minMaps":
+		p.Min[job.Map], err = count(value)
+	case "minReduces":
+		p.Min[job.Reduce], err = count(value)
+	case "maxMaps":
+		p.Max[job.Map], err = count(value)
+	case "maxReduces":
+		p.Max[job.Reduce], err = count(value)
+	case "maxRunningJobs":
+		p.MaxJobs, err = count(value)
+	case "weight":
+		p.Weight, err = weight(value)
+	case "minSharePreemptionTimeout":
+		p.MinTimeout, err = seconds(value)
+	case "schedulingMode":
+		p.FIFO, err = mode(value)
+	default:
+		return fmt.Errorf("%w %q", ErrUnknown, name)
+	}
+	if err == nil {
+		a.AddPool(pool, p)
+	}
+	return wrap(name, err)
+}
+
+// AddPool names a pool, so that it has limits of its own.
+func (a *Allocations) AddPool(name string, p PoolLimits) {
+	if a.Pools == nil {
+		a.Pools = make(map[string]PoolLimits)
+	}
+	a.Pools[name] = p
+}
+
+// SetUser changes an entitlement of a user by its name in fair-scheduler.xml.
+func (a *Allocations) SetUser(user, name, value string) error {
+	if name != "maxRunningJobs" {
+		return fmt.Errorf("%w %q", ErrUnknown, name)
+	}
+	n, err := count(value)
+	if err != nil {
+		return wrap(name, err)
+	}
+	if a.UserJobs == nil {
+		a.UserJobs = make(map[string]int)
+	}
+	a.UserJobs[user] = n
+	return nil
+}
+
+// ParseAllocations reads the short form described at the parameter "pools".
+func ParseAllocations(s string) (Allocations, error) {
+	a := NewAllocations()
+	var errs []error
+	var later [][]string
+	for _, entry := range strings.Split(s, ";") {
+		f := strings.Fields(entry)
+		switch {
+		case len(f) == 0:
+		case f[0] == "pool" || f[0] == "user":
+			later = append(later, f)
+		default:
+			errs = append(errs, each(f, a.Set))
+		}
+	}
+	for _, f := range later {
+		errs = append(errs, a.parseNamed(f))
+	}
+	return a, errors.Join(errs...)
+}
+
+// parseNamed reads what is said of a pool or a user.
+func (a *Allocations) parseNamed(f []string) error {
+	if len(f) < 2 || strings.Contains(f[1], "=") {
+		return fmt.Errorf("%s: a name must follow", f[0])
+	}
+	set := a.SetUser
+	if f[0] == "pool" {
+		a.AddPool(f[1], a.Pool(f[1]))
+		set = a.SetPool
+	}
+	return each(f[2:], func(name, value string) error { return set(f[1], name, value) })
+}
+
+// each calls set for words of the form name=value.
+func each(words []string, set func(name, value string) error) error {
+	var errs []error
+	for _, w := range words {
+		name, value, ok := strings.Cut(w, "=")
+		if !ok {
+			errs = append(errs, fmt.Errorf("%q: want name=value", w))
+			continue
+		}
+		errs = append(errs, set(name, value))
+	}
+	return errors.Join(errs...)
+}
+
+func wrap(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func count(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is not a whole number of at least 0", s)
+	}
+	return n, nil
+}
+
+func seconds(s string) (time.Duration, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is not a number of seconds", s)
+	}
+	if n > int64(Never/time.Second) {
+		return Never, nil
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+func weight(s string) (float64, error) {
+	w, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(w > 0) || math.IsInf(w, 0) {
+		return 0, fmt.Errorf("%q is not a number above 0", s)
+	}
+	return w, nil
+}
+
+func mode(s string) (fifo bool, err error) {
+	switch strings.ToLower(s) {
+	case "fifo":
+		return true, nil
+	case "fair":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither fair nor fifo", s)
+}

@@ -1,0 +1,71 @@
+package order
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// Held implements sched.Holder.
+func (f *Fair) Held(j *job.Job, k job.Kind) sched.Reason {
+	x := f.jobs[j.Seat()]
+	s := &x.pool.side[k]
+	switch {
+	case !x.runnable:
+		return x.held
+	case s.running >= x.pool.limits.Max[k]:
+		return sched.Reason{Code: sched.PoolFull, Pool: x.pool.name, Have: s.running, Need: x.pool.limits.Max[k]}
+	}
+	return sched.Reason{}
+}
+
+// Explain implements sched.Explainer: what the pool has and is due.
+func (f *Fair) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
+	if j.State().Final() || j.Pending(k) == 0 || !j.Open(k) {
+		return ""
+	}
+	p := f.jobs[j.Seat()].pool
+	s := &p.side[k]
+	text := fmt.Sprintf("pool %q runs %d %ss, its fair share is %.1f", p.name, s.running, k, s.share)
+	if s.min > 0 {
+		text += fmt.Sprintf(" and its minimum %d", s.min)
+	}
+	return text
+}
+
+// Share is what a pool or job wants, is due and has, as of the last update but
+// for Running.
+type Share struct {
+	Pool    string
+	Job     *job.Job // nil for a pool
+	Kind    job.Kind
+	Min     int
+	Demand  int
+	Share   float64
+	Running int
+	Weight  float64
+}
+
+// Shares returns the shares of all pools by name, then of all jobs by number;
+// maps before reduces.
+func (f *Fair) Shares() (list []Share) {
+	for _, p := range f.pools {
+		for k := range job.Kind(job.Kinds) {
+			s := &p.side[k]
+			list = append(list, Share{p.name, nil, k, s.min, s.demand, s.share, s.running, s.weight})
+		}
+	}
+	if f.view == nil {
+		return list
+	}
+	for _, j := range f.view.Jobs().Live() {
+		x := f.jobs[j.Seat()]
+		for k := range job.Kind(job.Kinds) {
+			s := &x.side[k]
+			list = append(list, Share{x.pool.name, j, k, 0, s.demand, s.share, j.Running(k), s.weight})
+		}
+	}
+	return list
+}

@@ -1,0 +1,175 @@
+package order
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// JobAdded implements sched.JobWatcher.
+func (f *Fair) JobAdded(j *job.Job) {
+	f.now = max(f.now, j.Submitted())
+	p := f.pool(j.Pool())
+	x := &fairJob{job: j, pool: p}
+	for j.Seat() >= len(f.jobs) {
+		f.jobs = append(f.jobs, nil)
+	}
+	f.jobs[j.Seat()] = x
+	f.all.Add(j)
+	p.all.Add(j)
+	for k := range job.Kind(job.Kinds) {
+		x.side[k].weight = 1
+		x.side[k].ready.item, x.side[k].busy.item = x, x
+		p.side[k].list = append(p.side[k].list, x)
+		p.side[k].running += j.Running(k)
+	}
+	f.update(f.now)
+	f.rankAll()
+}
+
+// JobRemoved implements sched.JobWatcher.
+func (f *Fair) JobRemoved(j *job.Job) {
+	x := f.jobs[j.Seat()]
+	f.jobs[j.Seat()] = nil
+	f.all.Remove(j)
+	x.pool.all.Remove(j)
+	x.runnable = false
+	for k := range job.Kind(job.Kinds) {
+		s := &x.pool.side[k]
+		s.running -= j.Running(k)
+		s.list = slices.DeleteFunc(s.list, func(o *fairJob) bool { return o == x })
+		f.rank(x, k)
+	}
+	if !f.cfg.StaleDemand && f.admit() {
+		f.rankAll()
+	}
+}
+
+// JobChanged implements sched.ChangeWatcher.
+func (f *Fair) JobChanged(j *job.Job, c sched.Change) {
+	x := f.jobs[j.Seat()]
+	if c == sched.PriorityChanged {
+		f.all.Moved(j)
+		x.pool.all.Moved(j)
+		if !f.cfg.StaleDemand && f.admit() {
+			f.rankAll()
+		}
+		x.weigh(&f.cfg)
+	}
+	for k := range job.Kind(job.Kinds) {
+		f.rank(x, k)
+	}
+}
+
+// TaskStarted implements sched.TaskWatcher.
+func (f *Fair) TaskStarted(a *job.Attempt, now time.Duration) { f.count(a, 1, now) }
+
+// TaskEnded implements sched.TaskWatcher.
+func (f *Fair) TaskEnded(a *job.Attempt, now time.Duration) { f.count(a, -1, now) }
+
+func (f *Fair) count(a *job.Attempt, by int, now time.Duration) {
+	f.now = now
+	x := f.jobs[a.Job().Seat()]
+	x.pool.side[a.Kind()].running += by
+	f.rank(x, a.Kind())
+}
+
+// pool returns the pool of that name, new if there was none.
+func (f *Fair) pool(name string) *fairPool {
+	at, found := slices.BinarySearchFunc(f.pools, name, func(p *fairPool, name string) int {
+		switch {
+		case p.name < name:
+			return -1
+		case p.name > name:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		return f.pools[at]
+	}
+	p := &fairPool{name: name, limits: f.cfg.Pools.Pool(name), all: NewQueue(Urgency)}
+	for k := range p.side {
+		s := &p.side[k]
+		s.ready.item, s.busy.item = p, p
+		s.weight, s.min = p.limits.Weight, p.least(job.Kind(k))
+	}
+	p.resetClocks(f.now)
+	f.pools = slices.Insert(f.pools, at, p)
+	return p
+}
+
+// resetClocks starts the pool's time-outs anew.
+func (p *fairPool) resetClocks(now time.Duration) {
+	for k := range p.side {
+		p.side[k].atMin, p.side[k].atHalf = now, now
+	}
+}
+
+// rankAll puts everything where it stands, after weights or limits changed.
+func (f *Fair) rankAll() {
+	for _, x := range f.jobs {
+		if x != nil {
+			f.rank(x, job.Map)
+			f.rank(x, job.Reduce)
+		}
+	}
+}
+
+// admit finds the jobs that may run within the limits of users and pools, the
+// most urgent first, and reports whether any changed.
+func (f *Fair) admit() (changed bool) {
+	users, pools := map[string]int{}, map[string]int{}
+	for _, j := range f.all.jobs {
+		x, a := f.jobs[j.Seat()], &f.cfg.Pools
+		x.held = sched.Reason{}
+		switch user, pool := j.User(), j.Pool(); {
+		case users[user] >= a.userJobs(user):
+			x.held = sched.Reason{Code: sched.JobsFull, Pool: "user " + user, Have: users[user], Need: a.userJobs(user)}
+		case pools[pool] >= x.pool.limits.MaxJobs:
+			x.held = sched.Reason{Code: sched.JobsFull, Pool: "pool " + pool, Have: pools[pool], Need: x.pool.limits.MaxJobs}
+		default:
+			users[user]++
+			pools[pool]++
+		}
+		runnable := x.held.Code == sched.NoReason
+		changed = changed || runnable != x.runnable
+		x.runnable = runnable
+	}
+	return changed
+}
+
+// Reconfigure implements sched.Reconfigurable: it takes over Allocations.
+func (f *Fair) Reconfigure(conf any) (bool, error) {
+	a, ok := conf.(Allocations)
+	if !ok {
+		return false, nil
+	}
+	f.cfg.Pools = a
+	for _, p := range f.pools {
+		p.limits = a.Pool(p.name)
+	}
+	f.addPools()
+	for _, p := range f.pools {
+		for k := range p.side {
+			p.side[k].weight, p.side[k].min = p.limits.Weight, p.least(job.Kind(k))
+		}
+	}
+	f.update(f.now)
+	f.rankAll()
+	for _, p := range f.pools {
+		f.rankPool(p, job.Map)
+		f.rankPool(p, job.Reduce)
+	}
+	return true, nil
+}
+
+// addPools makes the pools that are named.
+func (f *Fair) addPools() {
+	//house:sorted pool keeps its list sorted by name whatever order they come in
+	for name := range f.cfg.Pools.Pools {
+		f.pool(name)
+	}
+}

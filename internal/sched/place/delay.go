@@ -1,0 +1,170 @@
+package place
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// Delay lets a job wait a little for a node that holds its data, as Hadoop's
+// FairScheduler does: with many jobs in turn, the right node asks for work soon.
+// The wait of a job is the time between heartbeats in which it had its turn and
+// took nothing; it starts anew with each map that it launches. How far a map may
+// be from its data depends on the wait and on how far the last one was:
+//
+//	last map    less than     up to         after that
+//	on node     node wait     + rack wait
+//	            NODE          RACK          ANY
+//	in rack     rack wait
+//	            RACK          ANY
+//	elsewhere   ANY at once
+//
+// A job with splits that are nowhere, and one whose pool starves, never wait.
+type Delay struct {
+	cfg    DelayConfig
+	search search
+	waits  []patience // by seat
+	turns  []int  // seats that had their turn in this round
+	last   time.Duration
+	begun  bool
+	starve Starver
+	beat   interval
+}
+
+// Starver is an order that knows whether a job's pool has got too little for
+// too long, so that the job should take what there is.
+type Starver interface {
+	Starving(j *job.Job, now time.Duration) bool
+}
+
+// patience is a job's patience.
+type patience struct {
+	level    cluster.Level // of the last map
+	waited   time.Duration
+	turn     bool // had its turn in this round
+	launched bool // and took a map
+}
+
+var (
+	_ sched.Place       = (*Delay)(nil)
+	_ sched.Consulter   = (*Delay)(nil)
+	_ sched.JobWatcher  = (*Delay)(nil)
+	_ sched.TaskWatcher = (*Delay)(nil)
+)
+
+// NewDelay returns a placer that has seen nothing yet.
+func NewDelay(cfg DelayConfig) *Delay {
+	return &Delay{cfg: cfg, search: search{byRack: cfg.ByRack}}
+}
+
+// Consult implements sched.Consulter.
+func (d *Delay) Consult(parts []any) {
+	for _, p := range parts {
+		if s, ok := p.(Starver); ok {
+			d.starve = s
+		}
+	}
+}
+
+// Begin adds the time since the last heartbeat to the wait of the jobs that it
+// passed over.
+func (d *Delay) Begin(r *sched.Round) {
+	now := r.Now()
+	for _, seat := range d.turns {
+		w := &d.waits[seat]
+		if !w.launched && d.begun {
+			w.waited += now - d.last
+		}
+		w.turn, w.launched = false, false
+	}
+	d.turns, d.last, d.begun = d.turns[:0], now, true
+	d.beat.heard(r.Node().Index(), now)
+}
+
+// Pick implements sched.Place.
+func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
+	if c.Kind == job.Map {
+		d.takeTurn(c.Job)
+	}
+	if t, level := Retry(r, o, c); t != nil {
+		return t, level, sched.Reason{}
+	}
+	if c.Kind == job.Reduce {
+		if t := c.Job.Fresh(job.Reduce); t != nil {
+			return t, 0, sched.Reason{}
+		}
+		return nil, 0, sched.Reason{Code: sched.FailedHere}
+	}
+	within := o.Within
+	if within == 0 {
+		within = cluster.ANY
+	}
+	allowed, limit := d.allowed(r, o, c.Job)
+	if t, level := d.search.best(r, c.Job, min(allowed, within)); t != nil {
+		return t, level, sched.Reason{}
+	}
+	switch {
+	case c.Job.Fresh(job.Map) == nil:
+		return nil, 0, sched.Reason{Code: sched.FailedHere}
+	case allowed < within:
+		return nil, 0, sched.Reason{Code: sched.WaitLocality, Level: allowed, Waited: d.waits[c.Job.Seat()].waited, Limit: limit}
+	}
+	return nil, 0, sched.Reason{Code: sched.OutOfReach, Level: within}
+}
+
+func (d *Delay) takeTurn(j *job.Job) {
+	if w := &d.waits[j.Seat()]; !w.turn {
+		w.turn = true
+		d.turns = append(d.turns, j.Seat())
+	}
+}
+
+// allowed is how far a map of the job may be from its data now, and the wait
+// after which it may be anywhere.
+func (d *Delay) allowed(r *sched.Round, o sched.Offer, j *job.Job) (cluster.Level, time.Duration) {
+	if o.NoWait || j.Unlocated() > 0 || d.starve != nil && d.starve.Starving(j, r.Now()) {
+		return cluster.ANY, 0
+	}
+	w := &d.waits[j.Seat()]
+	node, rack := d.cfg.NodeWait, d.cfg.RackWait
+	if node < 0 {
+		node = d.beat.wait()
+	}
+	if rack < 0 {
+		rack = d.beat.wait()
+	}
+	switch {
+	case w.level == cluster.NODE && w.waited < node:
+		return cluster.NODE, node + rack
+	case w.level == cluster.NODE && w.waited < node+rack:
+		return cluster.RACK, node + rack
+	case w.level == cluster.RACK && w.waited < rack:
+		return cluster.RACK, rack
+	}
+	return cluster.ANY, 0
+}
+
+// JobAdded implements sched.JobWatcher: a new job waits for its nodes.
+func (d *Delay) JobAdded(j *job.Job) {
+	for j.Seat() >= len(d.waits) {
+		d.waits = append(d.waits, patience{})
+	}
+	// A turn of the seat's last job may still be listed; it is then this one's.
+	d.waits[j.Seat()] = patience{level: cluster.NODE, turn: d.waits[j.Seat()].turn, launched: true}
+}
+
+// JobRemoved implements sched.JobWatcher.
+func (d *Delay) JobRemoved(*job.Job) {}
+
+// TaskStarted implements sched.TaskWatcher.
+func (d *Delay) TaskStarted(a *job.Attempt, _ time.Duration) {
+	if a.Kind() == job.Map {
+		w := &d.waits[a.Job().Seat()]
+		w.level, w.waited, w.launched = a.Level(), 0, true
+	}
+}
+
+// TaskEnded implements sched.TaskWatcher.
+func (d *Delay) TaskEnded(*job.Attempt, time.Duration) {}

@@ -1,0 +1,16 @@
+package policies
+
+import "github.com/slotwise/slotwise/internal/sched"
+
+// hadoop is the profile under which a baseline decides as Hadoop 1.2.1 does.
+func hadoop(scheduler string, set map[string]string) []sched.Profile {
+	return []sched.Profile{{Name: "hadoop-1.2", Summary: "decides as the " + scheduler + " of Hadoop 1.2.1", Set: set}}
+}
+
+// The settings of the profile hadoop-1.2 for each baseline.
+var (
+	fifoProfiles = hadoop("JobQueueTaskScheduler", map[string]string{
+		"fill": "load", "pad-jobs": "reducing", "off-rack": "by-rack"})
+	fairProfiles = hadoop("FairScheduler", map[string]string{
+		"fill": "balance", "demand": "update", "off-rack": "by-rack"})
+)

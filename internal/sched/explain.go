@@ -14,6 +14,7 @@ const recent = 15 * time.Second
 // order; nothing is kept for it. The first answer that holds is given:
 //
 //	what the state of the job tells: ended, nothing pending, slow start
+//	what a Holder says             → the limit that keeps the job back
 //	all slots taken                → how many jobs come first, or just that
 //	a recent note of a round       → that note: the job had its turn
 //	jobs that come first           → how many
@@ -29,6 +30,9 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 		return Reason{Code: SlowStart, Have: j.Done(job.Map), Need: j.Gate()}
 	case slots == 0:
 		return Reason{Code: NoNode}
+	}
+	if why := held(p, j, k); why.Code != NoReason {
+		return why
 	}
 	place := behind(v, p, j, k)
 	note, at := l.Last(j, k)

@@ -35,6 +35,10 @@ type Options struct {
 	Pool     string
 	Priority string // very-low, low, normal, high, very-high
 
+	// Profile rates how heavy the job's map and reduce tasks are, for policies
+	// that learn which jobs suit which nodes.
+	Profile Profile
+
 	Cluster ClusterOptions
 
 	// Progress, if set, is called now and then from one goroutine, and once at
@@ -46,6 +50,17 @@ type Options struct {
 	chainDir string // where a chain keeps what goes from step to step
 }
 
+// Profile rates a job's tasks.
+type Profile struct {
+	Map, Reduce Load
+}
+
+// Load rates the use of four resources from 1 (light) to 10 (heavy); 0 is
+// unknown.
+type Load struct {
+	CPU, Memory, Disk, Network uint8
+}
+
 // ClusterOptions describe the in-process cluster that runs jobs.
 type ClusterOptions struct {
 	Workers     int               // nodes; the number of cores by default
@@ -54,9 +69,14 @@ type ClusterOptions struct {
 	Memory      int64             // bytes for all tasks together; a quarter of RAM by default
 	Policy      string            // a policy's name or composition; fifo by default
 	PolicySet   map[string]string // its parameters, by name
-	TempDir     string            // for spills; the system's by default
-	Events      io.Writer         // takes a line for each scheduling event, if set
-	Seed        uint64
+	// Heartbeat is how often workers report and get work. 0 is at once, but
+	// every second for policies that judge their decisions by the next report.
+	Heartbeat time.Duration
+	// Explain has the reasons gathered why jobs wait, for [Result.Waits].
+	Explain bool
+	TempDir string    // for spills; the system's by default
+	Events  io.Writer // takes a line for each scheduling event, if set
+	Seed    uint64
 }
 
 // Progress is a snapshot of a running job.

@@ -8,7 +8,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
@@ -36,6 +35,7 @@ func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
 	cfg := local.Config{
 		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory,
 		Policy: o.Policy, PolicySet: o.PolicySet, Seed: o.Seed, TempDir: o.TempDir, Events: o.Events,
+		Heartbeat: o.Heartbeat, Explain: o.Explain,
 	}
 	if cfg.TempDir == "" {
 		cfg.TempDir = os.TempDir()
@@ -69,6 +69,7 @@ func prepare(ctx context.Context, c *local.Cluster, j *Job, o Options) (spec loc
 	}
 	spec = local.JobSpec{
 		Name: j.Name, User: o.User, Pool: o.Pool, Program: p, Synthetic: j.Synthetic,
+		Profile:  [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
 		Progress: o.Progress, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts,
 	}
 	if spec.User == "" {
@@ -264,39 +265,4 @@ func loginName() string {
 		return u.Username
 	}
 	return "unknown"
-}
-
-// Result is what a finished job leaves to say.
-type Result struct {
-	Job      string           `json:"job"`
-	ID       string           `json:"id"`
-	State    string           `json:"state"` // succeeded, failed or killed
-	Output   string           `json:"output,omitempty"`
-	Elapsed  time.Duration    `json:"elapsed_ns"`
-	Maps     int              `json:"maps"`
-	Reduces  int              `json:"reduces"`
-	Failures int              `json:"failed_attempts"`
-	Counters map[string]int64 `json:"counters"` // the engine's, as group.name
-	User     map[string]int64 `json:"user_counters,omitempty"`
-}
-
-func newResult(s local.Summary, out string) *Result {
-	r := &Result{
-		Job: s.Name, ID: s.ID, State: s.State.String(), Output: out, Elapsed: s.Elapsed,
-		Maps: s.Maps, Reduces: s.Reduces, Failures: s.Failures, Counters: map[string]int64{}, User: s.User,
-	}
-	for _, k := range []job.Kind{job.Map, job.Reduce} {
-		m := s.Metrics[k]
-		for name, n := range map[string]int64{
-			"input_records": m.InputRecords, "input_bytes": m.InputBytes, "input_groups": m.InputGroups,
-			"output_records": m.OutputRecords, "output_bytes": m.OutputBytes,
-			"spills": m.Spills, "spilled_records": m.SpilledRecords, "spilled_bytes": m.SpilledBytes,
-			"file_bytes": m.FileBytes, "cpu_ms": m.CPU.Milliseconds(),
-		} {
-			if n != 0 {
-				r.Counters[k.String()+"."+name] = n
-			}
-		}
-	}
-	return r
 }

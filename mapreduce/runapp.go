@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"os"
 	"sync"
 
 	"github.com/slotwise/slotwise/internal/local"
@@ -38,32 +38,41 @@ func (a *App) Check(given Params) (Params, error) {
 // RunApp runs an app, a chain too, and returns the result of each of its jobs
 // in the order in which they ended.
 func RunApp(ctx context.Context, a *App, given Params, o Options) (results []*Result, err error) {
-	p, err := a.Check(given)
-	if err != nil {
-		return nil, err
-	}
-	if a.Chain == nil {
-		j, err := a.Job(p)
-		if err != nil {
-			return nil, err
-		}
-		r, err := Run(ctx, j, o)
-		if r != nil {
-			results = append(results, r)
-		}
-		return results, err
-	}
 	c, err := o.Cluster.start(o.Compress)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	return runChain(ctx, c, a, p, o)
+	return runAppOn(ctx, c, a, given, o)
+}
+
+// runAppOn runs an app on a cluster that is up.
+func runAppOn(ctx context.Context, c *local.Cluster, a *App, given Params, o Options) ([]*Result, error) {
+	p, err := a.Check(given)
+	if err != nil {
+		return nil, err
+	}
+	if a.Chain != nil {
+		return runChain(ctx, c, a, p, o)
+	}
+	j, err := a.Job(p)
+	if err != nil {
+		return nil, err
+	}
+	r, err := runOn(ctx, c, j, o)
+	if r == nil {
+		return nil, err
+	}
+	return []*Result{r}, err
 }
 
 // runChain runs the steps of a chain on one cluster.
 func runChain(ctx context.Context, c *local.Cluster, a *App, p Params, o Options) ([]*Result, error) {
-	temp := filepath.Join(c.TempDir(), "chain") // goes when the cluster is closed
+	temp, err := os.MkdirTemp(c.TempDir(), "chain-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(temp)
 	var mu sync.Mutex
 	var results []*Result
 	chain := &Chain{Params: p, Inputs: o.Inputs, temp: temp, out: o.Output}
@@ -89,6 +98,6 @@ func runChain(ctx context.Context, c *local.Cluster, a *App, p Params, o Options
 		}
 		return err
 	}
-	err := a.Chain(ctx, chain)
+	err = a.Chain(ctx, chain)
 	return results, err
 }

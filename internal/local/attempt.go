@@ -51,7 +51,7 @@ func (c *Cluster) launch(e tracker.Effect) {
 	h := c.jobs[e.Job]
 	ctx, stop := context.WithCancelCause(c.ctx)
 	a := &attempt{
-		id: e.Attempt, node: e.Node, slot: e.Slot, started: c.now(), job: h, stop: stop,
+		id: e.Attempt, node: e.Node, slot: e.Slot, started: c.Now(), job: h, stop: stop,
 		granted: make(chan error, 1), user: &engine.Counters{},
 	}
 	c.attempts[a.id] = a
@@ -121,7 +121,7 @@ func (c *Cluster) finished(a *attempt, err error) {
 		a.job.lastError = fmt.Sprintf("%s: %v", a.id, err)
 		c.lostOutput(a, err)
 	}
-	a.job.stats.SlotTime[a.slot] += c.now() - a.started
+	a.job.stats.SlotTime[a.slot] += c.Now() - a.started
 	c.ended[a.id] = a
 	c.reports[a.node] = append(c.reports[a.node], r)
 	if c.heartbeat() == 0 {

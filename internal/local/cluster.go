@@ -86,7 +86,8 @@ func Start(cfg Config) (*Cluster, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	policy, err := policies.Build(cmp.Or(cfg.Policy, policies.Default), sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet})
+	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
+	policy, err := policies.Build(cfg.Policy, sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet})
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +214,8 @@ func (c *Cluster) killAll() {
 	}
 }
 
-func (c *Cluster) now() time.Duration { return time.Since(c.start) }
+// Now is the time since the cluster was started.
+func (c *Cluster) Now() time.Duration { return time.Since(c.start) }
 
 // step tells the tracker of an event, carries out what it says, and then, if
 // heartbeats are sent at once, offers every node's free slots.
@@ -244,7 +246,7 @@ func (c *Cluster) offer() {
 }
 
 func (c *Cluster) apply(ev tracker.Event) {
-	now := c.now()
+	now := c.Now()
 	effects := c.tracker.Step(now, ev)
 	c.log.write(now, ev, effects)
 	// The slice is the tracker's until the next step, and effects may lead to
@@ -277,7 +279,7 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 
 // tick reports what runs and lets time pass.
 func (c *Cluster) tick() {
-	now, every := c.now(), c.heartbeat()
+	now, every := c.Now(), c.heartbeat()
 	c.sample(now)
 	for _, n := range c.nodes {
 		if every == 0 {

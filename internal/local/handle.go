@@ -25,8 +25,9 @@ type JobSpec struct {
 	Reduces     int
 	Staging     storage.Staging // takes the output; the cluster commits or aborts it
 	OutCode     output.Codec
-	TaskTimeout time.Duration // as in job.Spec
-	MaxAttempts int           // as in job.Spec
+	Profile     [job.Kinds]job.Profile // as in job.Spec
+	TaskTimeout time.Duration          // as in job.Spec
+	MaxAttempts int                    // as in job.Spec
 	Progress    func(Progress)
 }
 
@@ -60,7 +61,7 @@ func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
 	h := &Handle{spec: spec, done: make(chan struct{}), start: time.Now(), maps: len(spec.Splits)}
 	js := job.Spec{
 		Name: spec.Name, User: spec.User, Pool: spec.Pool, Priority: spec.Priority, Reduces: spec.Reduces,
-		SlowStart: -1, TaskTimeout: spec.TaskTimeout, MaxAttempts: spec.MaxAttempts,
+		SlowStart: -1, Profile: spec.Profile, TaskTimeout: spec.TaskTimeout, MaxAttempts: spec.MaxAttempts,
 	}
 	if spec.Synthetic > 0 {
 		h.maps = spec.Synthetic
@@ -72,7 +73,7 @@ func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
 	}
 	rejected := make(chan string, 1)
 	if !c.post(func() { rejected <- c.submit(h, js) }) {
-		return nil, errors.Join(errors.New("the cluster is closed"), spec.Staging.Abort(context.Background()))
+		return nil, errors.Join(errClosed, spec.Staging.Abort(context.Background()))
 	}
 	if why := <-rejected; why != "" {
 		return nil, errors.Join(errors.New(why), spec.Staging.Abort(context.Background()))
@@ -83,7 +84,7 @@ func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
 // submit has the tracker accept the job; it returns why it did not, or "".
 func (c *Cluster) submit(h *Handle, js job.Spec) string {
 	ev := &tracker.Submit{Spec: js}
-	now := c.now()
+	now := c.Now()
 	effects := append([]tracker.Effect(nil), c.tracker.Step(now, ev)...)
 	c.log.write(now, ev, effects)
 	for _, e := range effects {
@@ -142,7 +143,7 @@ func (h *Handle) finish(c *Cluster) {
 		c.post(func() {
 			h.err = err
 			h.elapsed = time.Since(h.start)
-			h.stats.Ended = c.now()
+			h.stats.Ended = c.Now()
 			c.store.Drop(int32(h.id))
 			h.report(c)
 			delete(c.jobs, h.id)

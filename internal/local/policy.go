@@ -1,0 +1,67 @@
+package local
+
+import (
+	"errors"
+
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+)
+
+// SetPolicy installs another policy while jobs run. No task is touched. After
+// an error the old one goes on.
+func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
+	p, err := policies.Build(spec, sched.Options{Seed: c.cfg.Seed, Set: set})
+	if err != nil {
+		return err
+	}
+	return c.do(func() error {
+		c.tracker.SetPolicy(p)
+		c.cfg.Policy = spec
+		c.offer()
+		return nil
+	})
+}
+
+// Policy returns the policy's name, as it was asked for.
+func (c *Cluster) Policy() (spec string) {
+	c.do(func() error { spec = c.cfg.Policy; return nil })
+	return spec
+}
+
+// Reconfigure hands the policy another configuration, of a type that it knows;
+// one that no part knows is an error, and so is a wrong one. After an error
+// nothing has changed.
+func (c *Cluster) Reconfigure(conf any) error {
+	return c.do(func() error {
+		known, err := c.tracker.Reconfigure(conf)
+		if err == nil && !known {
+			err = errors.New("the policy takes no such configuration")
+		}
+		return err
+	})
+}
+
+// Learned returns what the policy has learned, for LoadLearned of another run.
+func (c *Cluster) Learned() (doc []byte, err error) {
+	err = c.do(func() error {
+		doc, err = sched.SaveState(c.cfg.Policy, c.tracker.Learned())
+		return err
+	})
+	return doc, err
+}
+
+// LoadLearned gives the policy what Learned of an earlier run returned.
+func (c *Cluster) LoadLearned(doc []byte) error {
+	return c.do(func() error { return sched.LoadState(doc, c.cfg.Policy, c.tracker.Learned()) })
+}
+
+// do has the loop run f and waits for it.
+func (c *Cluster) do(f func() error) error {
+	done := make(chan error, 1)
+	if !c.post(func() { done <- f() }) {
+		return errClosed
+	}
+	return <-done
+}
+
+var errClosed = errors.New("the cluster is closed")

@@ -1,0 +1,82 @@
+package mapreduce
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/local"
+)
+
+// Result is what a finished job leaves to say. Times are since the cluster that
+// ran it was started.
+type Result struct {
+	Job       string           `json:"job"`
+	ID        string           `json:"id"`
+	State     string           `json:"state"` // succeeded, failed or killed
+	Output    string           `json:"output,omitempty"`
+	Elapsed   time.Duration    `json:"elapsed_ns"`
+	Submitted time.Duration    `json:"submitted_ns"`
+	Started   time.Duration    `json:"started_ns"` // first task launched; 0 if none was
+	Ended     time.Duration    `json:"ended_ns"`
+	Maps      int              `json:"maps"`
+	Reduces   int              `json:"reduces"`
+	Failures  int              `json:"failed_attempts"`
+	Copies    int              `json:"speculative_attempts,omitempty"`
+	Locality  Locality         `json:"locality"`
+	SlotTime  SlotTime         `json:"slot_time"`
+	Waits     []Wait           `json:"waits,omitempty"` // longest first, if asked for
+	Counters  map[string]int64 `json:"counters"`        // the engine's, as kind.name
+	User      map[string]int64 `json:"user_counters,omitempty"`
+}
+
+// Locality counts map attempts by how close they ran to their data.
+type Locality struct {
+	Node int `json:"node"`
+	Rack int `json:"rack"`
+	Any  int `json:"any"`
+	None int `json:"none"` // the data is nowhere in particular
+}
+
+// SlotTime is for how long slots of each kind were occupied.
+type SlotTime struct {
+	Map    time.Duration `json:"map_ns"`
+	Reduce time.Duration `json:"reduce_ns"`
+}
+
+// Wait is a reason for which tasks of a job waited, in words, and for how long
+// in all.
+type Wait struct {
+	Tasks  string        `json:"tasks"` // map or reduce
+	For    time.Duration `json:"for_ns"`
+	Reason string        `json:"reason"`
+}
+
+func newResult(s local.Summary, out string) *Result {
+	t := &s.Stats
+	r := &Result{
+		Job: s.Name, ID: s.ID, State: s.State.String(), Output: out,
+		Elapsed: s.Elapsed, Submitted: t.Submitted, Started: t.Started, Ended: t.Ended,
+		Maps: s.Maps, Reduces: s.Reduces, Failures: s.Failures, Copies: t.Copies,
+		Locality: Locality{t.Maps[cluster.NODE], t.Maps[cluster.RACK], t.Maps[cluster.ANY], t.Maps[cluster.NONE]},
+		SlotTime: SlotTime{t.SlotTime[job.Map], t.SlotTime[job.Reduce]},
+		Counters: map[string]int64{}, User: s.User,
+	}
+	for _, h := range t.Holds {
+		r.Waits = append(r.Waits, Wait{h.Kind.String(), h.For, h.Words})
+	}
+	for _, k := range []job.Kind{job.Map, job.Reduce} {
+		m := s.Metrics[k]
+		for name, n := range map[string]int64{
+			"input_records": m.InputRecords, "input_bytes": m.InputBytes, "input_groups": m.InputGroups,
+			"output_records": m.OutputRecords, "output_bytes": m.OutputBytes,
+			"spills": m.Spills, "spilled_records": m.SpilledRecords, "spilled_bytes": m.SpilledBytes,
+			"file_bytes": m.FileBytes, "cpu_ms": m.CPU.Milliseconds(),
+		} {
+			if n != 0 {
+				r.Counters[k.String()+"."+name] = n
+			}
+		}
+	}
+	return r
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/order/modfair"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/slots/tumm"
@@ -15,6 +16,9 @@ import (
 
 // Default is the policy that a user gets who asks for none.
 const Default = "fifo"
+
+// modfairPaper is where modfair and delay-dynamic come from.
+const modfairPaper = "Modified fair scheduler (ModFair), journal version of a paper at PlatCon-17"
 
 // tummPaper is where tumm and htumm come from.
 const tummPaper = "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015"
@@ -28,6 +32,8 @@ var rows = []sched.Row{
 		Slots: "tumm", Order: "fifo", Place: "greedy", Speculate: "none"},
 	{Name: "htumm", Summary: "tumm for nodes of unequal size or speed", Paper: tummPaper,
 		Slots: "htumm", Order: "fifo", Place: "greedy", Speculate: "none"},
+	{Name: "modfair", Summary: "fair pools by what they still need, small jobs past large ones", Paper: modfairPaper,
+		Slots: "static", Order: "modfair", Place: "delay-dynamic", Speculate: "none"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
@@ -42,6 +48,8 @@ var slotParts = []sched.Part[sched.Slots]{
 var orderParts = []sched.Part[sched.Order]{
 	{Name: "fifo", Summary: "by priority, then time of submission",
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }},
+	{Name: "modfair", Summary: "pools by need and a shared pool for the smallest jobs", Paper: modfairPaper,
+		Params: modfair.Params(), New: modfair.Read},
 	{Name: "fair", Summary: "pools and jobs by minimum share and weight, with preemption",
 		Params: order.FairParams, New: order.ReadFair},
 }
@@ -49,6 +57,8 @@ var orderParts = []sched.Part[sched.Order]{
 var placeParts = []sched.Part[sched.Place]{
 	{Name: "greedy", Summary: "the closest data at hand: node, rack, anywhere; never waits",
 		Params: []sched.Param{place.OffRack}, New: place.ReadGreedy},
+	{Name: "delay-dynamic", Summary: "waits for a close node as long as maps have waited on average", Paper: modfairPaper,
+		Params: place.DynamicParams, New: place.ReadDynamic},
 	{Name: "delay", Summary: "waits a fixed time for a slot near the data",
 		Params: place.DelayParams, New: place.ReadDelay},
 }

@@ -68,6 +68,9 @@ func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 	return h.splits[n.Index()]
 }
 
+// Split returns a node's last split; it is 0 and 0 while the node is lost.
+func (h *HTuMM) Split(n *cluster.Node) [job.Kinds]int { return h.splits[n.Index()] }
+
 // Size implements sched.Sizer: the sum of the nodes' last splits.
 func (h *HTuMM) Size(k job.Kind) int {
 	sum := 0

@@ -28,7 +28,11 @@ func (b *base) Save() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(fmt.Appendf(nil, stateHead, crc32.ChecksumIEEE(body)), body...), nil
+	return seal(body), nil
+}
+
+func seal(body []byte) []byte {
+	return append(fmt.Appendf(nil, stateHead, crc32.ChecksumIEEE(body)), body...)
 }
 
 // Load implements sched.Stateful. What was saved by TuMM suits H_TuMM and the

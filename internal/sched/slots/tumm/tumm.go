@@ -57,7 +57,9 @@ func (t *TuMM) count(n *cluster.Node, by int) {
 	}
 	t.sizes[size(n)] += by
 	t.mon.stale = true
-	t.trouble = checkEqual(t.sizes)
+	if t.trouble = checkEqual(t.sizes); t.trouble == nil && t.view.Nodes().Alive() > 0 {
+		t.target.resize(t.capacity())
+	}
 }
 
 // checkEqual says why TuMM cannot serve live nodes of these sizes (A10), or nil.
@@ -87,9 +89,14 @@ func (t *TuMM) plan(now time.Duration) {
 	}
 	t.mon.stale = false
 	t.work = t.mon.work()
-	nodes := t.view.Nodes()
-	t.target.update(t.work[job.Map], t.work[job.Reduce], nodes.Slots(job.Map)+nodes.Slots(job.Reduce),
-		nodes.Alive(), t.mon.changed(), now)
+	slots, nodes := t.capacity()
+	t.target.update(t.work[job.Map], t.work[job.Reduce], slots, nodes, t.mon.changed(), now)
+}
+
+// capacity is S and k.
+func (t *TuMM) capacity() (slots, nodes int) {
+	l := t.view.Nodes()
+	return l.Slots(job.Map) + l.Slots(job.Reduce), l.Alive()
 }
 
 // want is s_m and s_r.

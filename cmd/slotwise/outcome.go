@@ -96,6 +96,9 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	if !f.quiet {
 		printSummary(c.ErrOrStderr(), &o)
 	}
+	if f.explain {
+		printWaits(c.ErrOrStderr(), o.program.name, o.results)
+	}
 	if o.err == nil && o.output.temp != nil {
 		return o.output.print(c.OutOrStdout())
 	}

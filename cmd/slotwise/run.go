@@ -33,6 +33,7 @@ An app whose result is small prints it when there is no --output.`,
 		Example: `  slotwise run wordcount --input book.txt --output counts
   slotwise run grep --param regex='fail(ed|ure)' --input /var/log --include '*.log' --output hits
   slotwise run sort big.txt --memory 2GiB --compress lz4 --output sorted
+  slotwise run --jobs mix.yaml --policy fair --alone --explain
   slotwise run --mapper 'tr -s " " "\n"' --reducer 'uniq -c' --input book.txt --output counts`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -69,6 +70,12 @@ func (p *program) run(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Re
 
 // run is the command.
 func (f *runFlags) run(c *cobra.Command, args []string) error {
+	if f.jobs != "" {
+		return f.runMix(c, args)
+	}
+	if f.alone || f.learned != "" {
+		return misuse("--alone and --learned need --jobs")
+	}
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress)
 	p, inputs, err := f.program(args, show)
 	if err != nil {

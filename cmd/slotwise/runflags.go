@@ -31,7 +31,9 @@ type runFlags struct {
 	policySet                      []string
 	user, pool, priority           string
 	tempDir, events                string
-	taskTimeout                    time.Duration
+	jobs, learned                  string
+	alone, explain                 bool
+	taskTimeout, heartbeat         time.Duration
 	maxAttempts                    int
 	seed                           uint64
 	json, quiet, noProgress        bool
@@ -67,6 +69,13 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.StringVar(&f.policyConfig, "policy-config", "", "`file` with settings of the policy: a YAML mapping of names to values")
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting of the policy, `name=value` (repeatable)")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what is random in scheduling")
+
+	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
+	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's reports (default: at once; 1s for policies that learn from them)")
+
+	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side")
+	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
+	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
 
 	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task that reports nothing for this `time` (default 10m)")
 	s.IntVar(&f.maxAttempts, "max-attempts", 0, "`number` of failures of one task that fail the job (default 4)")
@@ -121,6 +130,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 			Memory:      int64(f.memory),
 			TempDir:     f.tempDir,
 			Seed:        f.seed,
+			Heartbeat:   f.heartbeat,
+			Explain:     f.explain,
 		},
 	}
 	if err := f.checkValues(); err != nil {

@@ -18,6 +18,9 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Set, err = unalias(info, opt.Set); err != nil {
+		return nil, err
+	}
 	if opt.Set, err = withProfile(info, opt.Set); err != nil {
 		return nil, err
 	}
@@ -38,7 +41,41 @@ func (g *Registry) compose(r Row, opt Options) (Policy, error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	return Compose(s, o, p, c), nil
+	policy := Compose(s, o, p, c)
+	return policy, fit(policy)
+}
+
+// fit asks the parts that depend on their company whether they can work in it.
+func fit(c *Composition) error {
+	var errs []error
+	for _, part := range flatten(c.Parts()) {
+		if f, ok := part.(Fitter); ok {
+			errs = append(errs, f.Fit(c.Parts()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unalias replaces other names of parameters by their own.
+func unalias(info Info, set map[string]string) (map[string]string, error) {
+	out := set
+	for _, part := range info.Parts {
+		for _, p := range part.Params {
+			for _, alias := range p.Aliases {
+				v, given := out[alias]
+				if !given {
+					continue
+				}
+				if _, twice := out[p.Name]; twice {
+					return nil, fmt.Errorf("parameter %s is given twice, also as %s", p.Name, alias)
+				}
+				out = maps.Clone(out)
+				delete(out, alias)
+				out[p.Name] = v
+			}
+		}
+	}
+	return out, nil
 }
 
 func makePart[T any](p Part[T], opt Options) (T, error) {

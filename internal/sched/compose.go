@@ -40,7 +40,7 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	_, never := sp.(NoCopies)
 	c.copies = !never
 	seen := map[any]bool{}
-	for _, part := range c.Parts() {
+	for _, part := range flatten(c.Parts()) {
 		if x, ok := part.(Consulter); ok {
 			x.Consult(c.Parts())
 		}
@@ -55,6 +55,17 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 
 // Parts returns slots, order, place and speculate.
 func (c *Composition) Parts() []any { return []any{c.Slots, c.Order, c.Place, c.Speculate} }
+
+// flatten lists parts and the parts that they are made of, each before its own.
+func flatten(parts []any) (all []any) {
+	for _, part := range parts {
+		all = append(all, part)
+		if p, ok := part.(Parted); ok {
+			all = append(all, flatten(p.Parts())...)
+		}
+	}
+	return all
+}
 
 // Begin implements Policy.
 func (c *Composition) Begin(r *Round) {
@@ -105,6 +116,10 @@ func (c *Composition) consider(cand Candidate) bool {
 	}
 	if r.Barred(j, r.node, k) {
 		r.Note(j, k, Reason{Code: NodeBarred, Have: j.NodeFailures(r.node.Index())})
+		return true
+	}
+	if o.MapsDone && k == job.Reduce && !j.MapsDone() {
+		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)})
 		return true
 	}
 	if launchable {

@@ -120,7 +120,8 @@ type Hooks struct {
 	Configs    []Reconfigurable
 }
 
-// Parted is a policy made of parts, whose hooks are found as well.
+// Parted is a policy, or a part of one, made of parts, whose hooks are found as
+// well.
 type Parted interface{ Parts() []any }
 
 // HooksOf finds the hooks of a policy and, if it is Parted, of its parts. Parts
@@ -130,7 +131,7 @@ func HooksOf(p Policy) *Hooks {
 	seen := map[any]bool{p: true}
 	h.add(p)
 	if c, ok := p.(Parted); ok {
-		for _, part := range c.Parts() {
+		for _, part := range flatten(c.Parts()) {
 			if !seen[part] {
 				seen[part] = true
 				h.add(part)

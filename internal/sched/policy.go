@@ -79,6 +79,9 @@ type Offer struct {
 	// HeadOnly says that only the first job in order that has tasks of the kind
 	// at all may take the slot, even if it has none to launch now.
 	HeadOnly bool
+	// MapsDone keeps the slot from reduces that would wait in it: those of jobs
+	// with unfinished maps.
+	MapsDone bool
 	// Label is put on the attempt that fills the slot.
 	Label int32
 }
@@ -151,3 +154,7 @@ type Sparse interface{ MayCopy(r *Round) bool }
 // all four, slots, order, place and speculate, when the composition is made,
 // and looks for what it wants by type assertion.
 type Consulter interface{ Consult(parts []any) }
+
+// Fitter is a part that makes sense only beside certain others. Fit is told of
+// all four, as Consult is, and returns why they do not go together, or nil.
+type Fitter interface{ Fit(parts []any) error }

@@ -31,6 +31,10 @@ const (
 	NotYet             // its turn comes with the next heartbeats
 	JobsFull           // Pool, a pool or user, runs Have jobs of at most Need
 	SplitFull          // the node's free slots are kept for the other kind: Have of Need run there
+	MapsFirst          // the last slots that maps could use are not for reduces that wait for Have maps
+	UserFull           // the user's jobs use Have slots of at most Need in Pool
+	PassesSlots        // holds out for Level: let Have slots pass, takes any after Need
+	FarSpent           // the heartbeat gave out its Need tasks far from their data
 )
 
 // Reason is why a job got no task: an enum and the numbers that go with it.
@@ -88,8 +92,19 @@ func (r Reason) moreWords(k job.Kind) string {
 	case SplitFull:
 		return fmt.Sprintf("the machine that asked for work keeps its free slots for %ss: its split allows %d %ss, and %d run",
 			k.Other(), r.Need, k, r.Have)
+	case MapsFirst:
+		return fmt.Sprintf("the free slot is kept for maps: %d maps of the job are not done, and its reduces would wait for "+
+			"them in all slots that maps can use", r.Have)
 	case JobsFull:
 		return fmt.Sprintf("%s runs %d jobs already and may run at most %d at once", r.Pool, r.Have, r.Need)
+	case UserFull:
+		return fmt.Sprintf("the jobs of its user use %d slots in queue %q and may use at most %d", r.Have, r.Pool, r.Need)
+	case PassesSlots:
+		return fmt.Sprintf("waits for a free slot %s: has let %d slots pass, takes what there is after %d",
+			near(r.Level), r.Have, r.Need)
+	case FarSpent:
+		return fmt.Sprintf("the free slot is far from its data, and a heartbeat starts at most %d such %s; another one follows",
+			r.Need, k)
 	case NotYet:
 		return fmt.Sprintf("it is next: a %s starts when a machine with a free slot asks for work", k)
 	}

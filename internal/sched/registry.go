@@ -13,6 +13,9 @@ type Param struct {
 	Name    string
 	Default string
 	Help    string
+	// Aliases are other names for it, such as the one that its paper uses. No
+	// name may stand for two parameters of different names.
+	Aliases []string
 }
 
 // Part describes an implementation of one of the four parts.

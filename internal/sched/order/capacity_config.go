@@ -1,0 +1,222 @@
+package order
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/place"
+)
+
+// DefaultQueue is the queue of jobs that name none, or one that is not
+// declared.
+const DefaultQueue = "default"
+
+// QueueConfig is a queue of the capacity order. Percentages are of the slots of
+// a kind in the live cluster, so a queue grows and shrinks with it.
+type QueueConfig struct {
+	// Name is what jobs give as their pool.
+	Name string
+	// Capacity is the percentage that the queue is promised, 0 to 100. All
+	// queues together must not exceed 100. It is no reservation: what the queue
+	// does not use others take, and it gets it back as their tasks end.
+	Capacity float32
+	// MaxCapacity is the percentage that the queue never exceeds, however idle
+	// the cluster; 0 or less is no limit. It must not be below Capacity.
+	MaxCapacity float32
+	// MinUserLimit is the percentage of the queue's slots, 1 to 100, that each
+	// user can count on while users compete: with 25, up to four users share
+	// evenly and a fifth waits. 100 serves one user after the other.
+	MinUserLimit int
+	// UserLimitFactor is how many times the queue's capacity a single user may
+	// take when nobody competes, positive. Below 100/Capacity the rest of an
+	// idle cluster stays out of a user's reach.
+	UserLimitFactor float32
+	// Priorities says that jobs of higher priority come first; otherwise the
+	// queue is first come, first served.
+	Priorities bool
+}
+
+// NewQueueConfig returns a queue with Hadoop's defaults.
+func NewQueueConfig(name string, capacity float32) QueueConfig {
+	return QueueConfig{Name: name, Capacity: capacity, MaxCapacity: -1, MinUserLimit: 100, UserLimitFactor: 1}
+}
+
+// CapacityConfig configures Capacity.
+type CapacityConfig struct {
+	// Queues are the queues in order of declaration, which decides between
+	// queues that use nothing yet. A queue named DefaultQueue is added if there
+	// is none: it has what is left of 100 %, and a user limit factor that lets a
+	// user take all that is idle.
+	Queues []QueueConfig
+	// MaxMaps is how many maps one heartbeat gets at most, 0 for no limit.
+	MaxMaps int
+	// MaxReduces is the same for reduces. Hadoop gives 1, which spreads reduces
+	// over the nodes but fills a node with many free slots slowly.
+	MaxReduces int
+	// AfterOffSwitch is how many more maps a heartbeat gets after one that reads
+	// its input from another rack; negative is no limit. A large number lets one
+	// node take many far maps that others have near.
+	AfterOffSwitch int
+	// UnlocatedFar counts a map whose input has no location as one that reads
+	// from another rack, as Hadoop does: such a job gets one map a heartbeat.
+	UnlocatedFar bool
+	// TinyZero keeps limits that round to no slot at all as Hadoop has them: a
+	// maximum capacity of less than a slot is no limit, and a user whose limit is
+	// less than a slot starves. Otherwise both count as one slot.
+	TinyZero bool
+}
+
+// Check says what is wrong with a configuration, all of it, or nil.
+func (c *CapacityConfig) Check() error {
+	var errs []error
+	sum, seen := float32(0), map[string]bool{}
+	for i := range c.Queues {
+		q := &c.Queues[i]
+		if err := q.check(); err != nil {
+			errs = append(errs, fmt.Errorf("queue %q: %w", q.Name, err))
+		}
+		if seen[q.Name] {
+			errs = append(errs, fmt.Errorf("queue %q is declared twice", q.Name))
+		}
+		seen[q.Name] = true
+		sum += q.Capacity
+	}
+	if sum > 100.001 {
+		errs = append(errs, fmt.Errorf("the capacities of all queues add up to %g %%, more than 100", sum))
+	}
+	if c.MaxMaps < 0 || c.MaxReduces < 0 {
+		errs = append(errs, errors.New("limits per heartbeat must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// check is written so that a value that is no number fails.
+func (q *QueueConfig) check() error {
+	switch {
+	case q.Name == "":
+		return errors.New("has no name")
+	case !(q.Capacity >= 0 && q.Capacity <= 100):
+		return fmt.Errorf("capacity %g is not from 0 to 100", q.Capacity)
+	case !(q.MaxCapacity <= 100):
+		return fmt.Errorf("maximum-capacity %g is above 100", q.MaxCapacity)
+	case q.MaxCapacity > 0 && q.MaxCapacity < q.Capacity:
+		return fmt.Errorf("maximum-capacity %g is below capacity %g", q.MaxCapacity, q.Capacity)
+	case q.MinUserLimit < 1 || q.MinUserLimit > 100:
+		return fmt.Errorf("minimum-user-limit-percent %d is not from 1 to 100", q.MinUserLimit)
+	case !(q.UserLimitFactor > 0 && q.UserLimitFactor <= 1e6):
+		return fmt.Errorf("user-limit-factor %g is not positive", q.UserLimitFactor)
+	}
+	return nil
+}
+
+// withDefault returns the queues and, unless declared, the default one.
+func (c *CapacityConfig) withDefault() []QueueConfig {
+	left := float32(100)
+	for _, q := range c.Queues {
+		if q.Name == DefaultQueue {
+			return c.Queues
+		}
+		left -= q.Capacity
+	}
+	rest := NewQueueConfig(DefaultQueue, max(0, left))
+	rest.UserLimitFactor = 1e6
+	return append(c.Queues[:len(c.Queues):len(c.Queues)], rest)
+}
+
+// ParseQueues reads queues as users spell them: queues apart by semicolons, a
+// queue's name and settings apart by commas, such as
+//
+//	ads,capacity=70,maximum-capacity=80;web,capacity=30,supports-priority=true
+//
+// The settings have Hadoop's names and defaults; capacity must be given.
+func ParseQueues(s string) (queues []QueueConfig, err error) {
+	for _, text := range strings.Split(s, ";") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		fields := strings.Split(text, ",")
+		q := NewQueueConfig(strings.TrimSpace(fields[0]), -1)
+		for _, f := range fields[1:] {
+			key, value, _ := strings.Cut(strings.TrimSpace(f), "=")
+			if err := q.Set(key, value); err != nil {
+				return nil, fmt.Errorf("queue %q: %w", q.Name, err)
+			}
+		}
+		if q.Capacity == -1 {
+			return nil, fmt.Errorf("queue %q has no capacity", q.Name)
+		}
+		queues = append(queues, q)
+	}
+	return queues, nil
+}
+
+// Set changes one setting, by its name in Hadoop's file without the prefix.
+func (q *QueueConfig) Set(key, value string) (err error) {
+	switch key {
+	case "capacity":
+		q.Capacity, err = parseFloat32(value)
+	case "maximum-capacity":
+		q.MaxCapacity, err = parseFloat32(value)
+	case "minimum-user-limit-percent":
+		q.MinUserLimit, err = strconv.Atoi(value)
+	case "user-limit-factor":
+		q.UserLimitFactor, err = parseFloat32(value)
+	case "supports-priority":
+		q.Priorities, err = strconv.ParseBool(value)
+	default:
+		return fmt.Errorf("unknown setting %q", key)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: bad value %q", key, value)
+	}
+	return nil
+}
+
+func parseFloat32(s string) (float32, error) {
+	x, err := strconv.ParseFloat(s, 32)
+	return float32(x), err
+}
+
+// CapacityParams are the parameters that ReadCapacity reads.
+var CapacityParams = []sched.Param{
+	{Name: "queues", Default: "", Help: "The queues, apart by semicolons: a name, then settings apart by commas. capacity: " +
+		"the percentage of all slots that it is promised. maximum-capacity: the percentage that it never exceeds. " +
+		"minimum-user-limit-percent (100): what each of several users can count on. user-limit-factor (1): how many times " +
+		"the capacity one user may take. supports-priority (false). Jobs elsewhere go to the queue default, which has what is left."},
+	{Name: "maximum-tasks-per-heartbeat", Default: "0", Help: "The most maps that one heartbeat gets; 0 is no limit."},
+	{Name: "maximum-tasks-after-offswitch", Default: "0", Help: "How many more maps a heartbeat gets after one that reads " +
+		"from another rack; -1 is no limit. High values let a node take far maps that others have near."},
+	{Name: "reduces-per-heartbeat", Default: "0", Help: "The most reduces that one heartbeat gets; 0 is no limit, 1 spreads " +
+		"them over the nodes as Hadoop 1.2.1 does."},
+	place.Unlocated,
+	{Name: "tiny-limits", Default: "one", Help: "What a limit below one slot means. one: a slot. hadoop: none at all for a " +
+		"maximum capacity and starvation for a user, as in Hadoop 1.2.1."},
+}
+
+// ReadCapacity makes a capacity order from its parameters.
+func ReadCapacity(k *sched.Kit) (sched.Order, error) {
+	var c CapacityConfig
+	var errs [6]error
+	c.Queues, errs[0] = sched.Setting(k, "queues", ParseQueues)
+	c.MaxMaps, errs[1] = sched.Setting(k, "maximum-tasks-per-heartbeat", strconv.Atoi)
+	c.AfterOffSwitch, errs[2] = sched.Setting(k, "maximum-tasks-after-offswitch", strconv.Atoi)
+	c.MaxReduces, errs[3] = sched.Setting(k, "reduces-per-heartbeat", strconv.Atoi)
+	c.UnlocatedFar, errs[4] = sched.Setting(k, place.Unlocated.Name, place.ParseUnlocated)
+	c.TinyZero, errs[5] = sched.Setting(k, "tiny-limits", func(s string) (bool, error) {
+		if s != "one" && s != "hadoop" {
+			return false, errors.New("must be one or hadoop")
+		}
+		return s == "hadoop", nil
+	})
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	o, err := NewCapacity(c)
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}

@@ -1,0 +1,185 @@
+package order
+
+import (
+	"cmp"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// pot is a set of slots that limits are counted in: those of a kind, or all
+// where slots have no kind.
+type pot uint8
+
+const (
+	allSlots pot = job.Kinds
+	pots         = job.Kinds + 1
+)
+
+// capQueue is a queue with its jobs, its users and what they occupy. Every
+// count is kept as it changes:
+//
+//	occupied[k] = Σ over users = running attempts of the kind
+//	occupied[allSlots] = Σ over kinds
+//	wanting[p] = users with a job that can launch something for p
+type capQueue struct {
+	conf     QueueConfig
+	implied  bool // the default queue, which nobody declared
+	jobs     *Queue
+	ready    [pots]*Queue // the jobs that can launch something for the pot
+	users    map[string]*capUser
+	occupied [pots]int
+	wanting  [pots]int
+	// competing is wanting as it was when the round began: Hadoop counts users
+	// once a heartbeat, so that one who gets his last task still counts in it.
+	competing [pots]int
+	ratio     float64 // occupied by capacity, while queues are sorted
+}
+
+// capUser is a user of a queue.
+type capUser struct {
+	name     string
+	jobs     int
+	occupied [pots]int
+	ready    [pots]int // jobs that can launch something
+	noted    uint64    // the walk in which a job of the user was told of the limit
+}
+
+// capSeat is what the order knows of a job, in a table by seat.
+type capSeat struct {
+	queue *capQueue
+	user  *capUser
+	ready [job.Kinds]bool
+}
+
+func newCapQueue(conf QueueConfig) *capQueue {
+	order := byArrival
+	if conf.Priorities {
+		order = Urgency
+	}
+	q := &capQueue{conf: conf, jobs: NewQueue(order), users: make(map[string]*capUser)}
+	for p := range q.ready {
+		q.ready[p] = NewQueue(order)
+	}
+	return q
+}
+
+// byArrival is Hadoop's order of jobs in a queue without priorities.
+func byArrival(a, b *job.Job) int {
+	return cmp.Or(cmp.Compare(a.Submitted(), b.Submitted()), cmp.Compare(a.ID(), b.ID()))
+}
+
+// join enters a job and returns its user.
+func (q *capQueue) join(j *job.Job) *capUser {
+	u := q.users[j.User()]
+	if u == nil {
+		u = &capUser{name: j.User()}
+		q.users[j.User()] = u
+	}
+	u.jobs++
+	q.jobs.Add(j)
+	return u
+}
+
+// leave takes a job out, which must not be ready, and its user with the last.
+func (q *capQueue) leave(j *job.Job, u *capUser) {
+	q.jobs.Remove(j)
+	if u.jobs--; u.jobs == 0 {
+		delete(q.users, u.name)
+	}
+}
+
+// occupy counts slots that a user's tasks of a kind take or, if negative, give
+// back.
+func (q *capQueue) occupy(u *capUser, k job.Kind, by int) {
+	for _, p := range [...]pot{pot(k), allSlots} {
+		q.occupied[p] += by
+		u.occupied[p] += by
+	}
+}
+
+// demand notes whether the job can launch tasks of a kind.
+func (q *capQueue) demand(j *job.Job, s *capSeat, k job.Kind, ready bool) {
+	if s.ready[k] == ready {
+		return
+	}
+	was := s.ready[job.Map] || s.ready[job.Reduce]
+	s.ready[k] = ready
+	q.list(j, s.user, pot(k), ready)
+	if is := s.ready[job.Map] || s.ready[job.Reduce]; is != was {
+		q.list(j, s.user, allSlots, is)
+	}
+}
+
+func (q *capQueue) list(j *job.Job, u *capUser, p pot, ready bool) {
+	if ready {
+		q.ready[p].Add(j)
+		if u.ready[p]++; u.ready[p] == 1 {
+			q.wanting[p]++
+		}
+		return
+	}
+	q.ready[p].Remove(j)
+	if u.ready[p]--; u.ready[p] == 0 {
+		q.wanting[p]--
+	}
+}
+
+// capacity is how many of the slots the queue is promised. The arithmetic is
+// Hadoop's, in single precision and rounded down.
+func (q *capQueue) capacity(slots int) int {
+	return int(q.conf.Capacity * float32(slots) / 100)
+}
+
+// maximum is how many of the slots the queue may take, -1 for all.
+func (q *capQueue) maximum(slots int, tinyZero bool) int {
+	if q.conf.MaxCapacity <= 0 {
+		return -1
+	}
+	most := int(q.conf.MaxCapacity * float32(slots) / 100)
+	switch {
+	case most > 0:
+		return most
+	case tinyZero:
+		return -1
+	}
+	return 1
+}
+
+// full reports whether the queue is at its maximum.
+func (q *capQueue) full(p pot, slots int, tinyZero bool) bool {
+	most := q.maximum(slots, tinyZero)
+	return most > 0 && q.occupied[p] >= most
+}
+
+// userLimit is how many slots a user may occupy. With c the queue's capacity,
+// or one slot more than it occupies if that is above it, and n users who want
+// slots:
+//
+//	min( max(⌈c/n⌉, ⌈c·MinUserLimit/100⌉), ⌊capacity·UserLimitFactor⌋ )
+func (q *capQueue) userLimit(p pot, slots, users int, tinyZero bool) int {
+	capacity := max(q.capacity(slots), 1)
+	current := capacity
+	if q.occupied[p] >= capacity {
+		current = q.occupied[p] + 1
+	}
+	fair := max(ceilDiv(current, max(users, 1)), ceilDiv(q.conf.MinUserLimit*current, 100))
+	limit := min(fair, int(float32(capacity)*q.conf.UserLimitFactor))
+	if limit == 0 && !tinyZero {
+		return 1
+	}
+	return limit
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// byRatio is the order of queues: the one that uses least of its promise first.
+func byRatio(a, b *capQueue) int { return cmp.Compare(a.ratio, b.ratio) }
+
+// weigh works out how much of its promise a queue uses. One that is promised
+// nothing counts as using exactly that.
+func (q *capQueue) weigh(p pot, slots int) {
+	q.ratio = 1
+	if c := q.capacity(slots); c > 0 {
+		q.ratio = float64(q.occupied[p]) / float64(c)
+	}
+}

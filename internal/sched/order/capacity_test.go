@@ -1,0 +1,436 @@
+package order
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// capWorld is a capacity order with its jobs and nodes, and the calls that a
+// tracker would make.
+type capWorld struct {
+	nodes *cluster.Book
+	jobs  *job.Book
+	node  *cluster.Node
+	order *Capacity
+	desk  *sched.Desk
+	told  map[job.ID][job.Kinds]bool
+}
+
+// fataler is a test, or a property's.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func newCapWorld(t fataler, maps, reduces int, cfg CapacityConfig) *capWorld {
+	t.Helper()
+	w := &capWorld{nodes: cluster.NewBook(), told: map[job.ID][job.Kinds]bool{}}
+	w.jobs = job.NewBook(w.nodes, 0)
+	w.node, _ = w.nodes.Join(cluster.Spec{Name: "n", MapSlots: maps, ReduceSlots: reduces}, 0)
+	o, err := NewCapacity(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := sched.NewView(w.jobs.List(), w.nodes.List(), 0)
+	w.order, w.desk = o, sched.NewDesk(view)
+	o.Start(view, 0)
+	return w
+}
+
+func (w *capWorld) submit(pool, user string, maps, reduces int) *job.Job {
+	j := w.jobs.Add(job.Spec{Pool: pool, User: user, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 0}, 0)
+	w.order.JobAdded(j)
+	w.touch(j)
+	return j
+}
+
+// launch starts the next task of a job.
+func (w *capWorld) launch(j *job.Job, k job.Kind) *job.Attempt {
+	t := j.Fresh(k)
+	if t == nil {
+		t = j.Retries(k)[0]
+	}
+	a := w.jobs.Start(t, job.Launch{Node: w.node.Index(), Slot: k, Level: cluster.NODE}, 0)
+	w.nodes.Start(w.node, a)
+	w.order.TaskStarted(a, 0)
+	w.touch(j)
+	return a
+}
+
+// end lets an attempt succeed or be killed.
+func (w *capWorld) end(a *job.Attempt, ok bool) {
+	if ok {
+		w.jobs.Succeed(a, 0, 0)
+	} else {
+		w.jobs.Drop(a, job.AttemptKilled, "", 0)
+	}
+	w.nodes.Stop(w.node, a)
+	w.order.TaskEnded(a, 0)
+	w.touch(a.Job())
+}
+
+func (w *capWorld) kill(j *job.Job) {
+	for k := range job.Kind(job.Kinds) {
+		for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
+			w.end(a, false)
+		}
+	}
+	w.jobs.End(j, job.Killed, nil, "", 0)
+	w.order.JobRemoved(j)
+}
+
+func (w *capWorld) touch(j *job.Job) {
+	was := w.told[j.ID()]
+	for k := range job.Kind(job.Kinds) {
+		if now := j.Launchable(k); now != was[k] {
+			was[k] = now
+			w.order.JobChanged(j, sched.DemandOf(k))
+		}
+	}
+	w.told[j.ID()] = was
+}
+
+// round opens a round as the tracker does.
+func (w *capWorld) round() *sched.Round {
+	r := w.desk.Open(0, w.node, [job.Kinds]int{1 << 20, 1 << 20})
+	w.order.Begin(r)
+	return r
+}
+
+func (w *capWorld) served(r *sched.Round, o sched.Offer) (ids []job.ID) {
+	w.order.Each(r, o, func(c sched.Candidate) bool {
+		ids = append(ids, c.Job.ID())
+		return true
+	})
+	return ids
+}
+
+func mapOffer() sched.Offer { return sched.Offer{Kind: job.Map, Slot: job.Map} }
+
+func queues(t testing.TB, s string) CapacityConfig {
+	t.Helper()
+	q, err := ParseQueues(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return CapacityConfig{Queues: q}
+}
+
+// The limits of a queue in a cluster of some slots.
+func TestCapacityLimits(t *testing.T) {
+	for _, c := range []struct {
+		queue                     string
+		slots, occupied, users    int
+		capacity, maximum, perUse int
+	}{
+		{"q,capacity=50", 10, 0, 1, 5, -1, 5},
+		{"q,capacity=33", 10, 0, 1, 3, -1, 3},                                                       // rounded down
+		{"q,capacity=50,minimum-user-limit-percent=25", 100, 10, 2, 50, -1, 25},                     // an even share
+		{"q,capacity=50,minimum-user-limit-percent=25", 100, 10, 3, 50, -1, 17},                     // rounded up
+		{"q,capacity=50,minimum-user-limit-percent=25", 100, 10, 9, 50, -1, 13},                     // the minimum
+		{"q,capacity=50,minimum-user-limit-percent=25,user-limit-factor=2", 100, 80, 1, 50, -1, 81}, // over capacity: one more
+		{"q,capacity=50,user-limit-factor=2", 100, 100, 1, 50, -1, 100},                             // the factor
+		{"q,capacity=50,user-limit-factor=0.5", 100, 0, 1, 50, -1, 25},
+		{"q,capacity=10,maximum-capacity=20", 45, 0, 1, 4, 9, 4},
+		{"q,capacity=1,maximum-capacity=2,user-limit-factor=0.5", 10, 0, 1, 0, 1, 1}, // less than a slot is one
+		{"q,capacity=0", 10, 0, 0, 0, -1, 1},
+	} {
+		q := newCapQueue(queues(t, c.queue).Queues[0])
+		q.occupied[job.Map] = c.occupied
+		p := pot(job.Map)
+		if got := [...]int{q.capacity(c.slots), q.maximum(c.slots, false), q.userLimit(p, c.slots, c.users, false)}; got != [...]int{c.capacity, c.maximum, c.perUse} {
+			t.Errorf("%s: capacity, maximum, user limit %v, want %d %d %d", c.queue, got, c.capacity, c.maximum, c.perUse)
+		}
+	}
+	tiny := newCapQueue(queues(t, "q,capacity=1,maximum-capacity=2,user-limit-factor=0.5").Queues[0])
+	if m, u := tiny.maximum(10, true), tiny.userLimit(pot(job.Map), 10, 1, true); m != -1 || u != 0 {
+		t.Errorf("Hadoop's tiny limits: %d %d, want none and 0", m, u)
+	}
+}
+
+// Every count and every walk equals one made afresh from the jobs.
+func TestCapacityAgainstNaive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slots := rapid.IntRange(1, 12).Draw(t, "slots")
+		cfg := CapacityConfig{}
+		for _, name := range []string{"a", "b", "c"} {
+			q := NewQueueConfig(name, float32(rapid.SampledFrom([]int{0, 10, 33}).Draw(t, name)))
+			q.MinUserLimit = rapid.SampledFrom([]int{20, 50, 100}).Draw(t, "user")
+			q.UserLimitFactor = rapid.SampledFrom([]float32{0.5, 1, 3}).Draw(t, "factor")
+			q.MaxCapacity = rapid.SampledFrom([]float32{-1, 40}).Draw(t, "max")
+			cfg.Queues = append(cfg.Queues, q)
+		}
+		w := newCapWorld(t, slots, slots/2, cfg)
+		before := [job.Kinds][]string{{"a", "b", "c", DefaultQueue}, {"a", "b", "c", DefaultQueue}}
+		for range 60 {
+			capAct(t, w)
+			for k := range job.Kind(job.Kinds) {
+				before[k] = checkWalk(t, w, k, before[k])
+			}
+			if rapid.IntRange(0, 20).Draw(t, "reload") == 0 {
+				if ok, err := w.order.Reconfigure(cfg); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+			}
+		}
+	})
+}
+
+func capAct(t *rapid.T, w *capWorld) {
+	live := w.jobs.List().Live()
+	what := rapid.IntRange(0, 5).Draw(t, "what")
+	if what == 0 || len(live) == 0 {
+		w.submit(rapid.SampledFrom([]string{"a", "b", "c", "elsewhere"}).Draw(t, "pool"),
+			rapid.SampledFrom([]string{"ann", "bob", "eve"}).Draw(t, "user"), rapid.IntRange(0, 4).Draw(t, "maps"), rapid.IntRange(1, 3).Draw(t, "reduces"))
+		return
+	}
+	j := rapid.SampledFrom(live).Draw(t, "job")
+	k := job.Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
+	switch {
+	case what == 1 && rapid.Bool().Draw(t, "kill"):
+		w.kill(j)
+	case what == 2 && j.Oldest(k) != nil:
+		w.end(j.Oldest(k), rapid.Bool().Draw(t, "ok"))
+	case j.Launchable(k):
+		w.launch(j, k)
+	}
+}
+
+// checkWalk compares a walk with one made by the rules alone, given the order of
+// the queues before it, and returns the order after it.
+func checkWalk(t *rapid.T, w *capWorld, k job.Kind, order []string) []string {
+	type tally struct{ occupied, users map[string]int }
+	byQueue := map[string]*tally{}
+	for _, name := range order {
+		byQueue[name] = &tally{map[string]int{}, map[string]int{}}
+	}
+	pool := func(j *job.Job) string {
+		if byQueue[j.Pool()] == nil {
+			return DefaultQueue
+		}
+		return j.Pool()
+	}
+	total := func(name string) (n int) {
+		for _, x := range byQueue[name].occupied {
+			n += x
+		}
+		return n
+	}
+	for _, j := range w.jobs.List().Live() {
+		q := byQueue[pool(j)]
+		q.occupied[j.User()] += j.Running(k)
+		if j.Launchable(k) {
+			q.users[j.User()]++
+		}
+	}
+	slots := w.nodes.List().Slots(k)
+	conf := func(name string) *capQueue { return newCapQueue(w.order.byName[name].conf) }
+	ratio := func(name string) float64 {
+		if c := conf(name).capacity(slots); c > 0 {
+			return float64(total(name)) / float64(c)
+		}
+		return 1
+	}
+	order = slices.Clone(order)
+	slices.SortStableFunc(order, func(a, b string) int {
+		switch {
+		case ratio(a) < ratio(b):
+			return -1
+		case ratio(a) > ratio(b):
+			return 1
+		}
+		return 0
+	})
+	var want []job.ID
+	for _, name := range order {
+		q := conf(name)
+		q.occupied[k] = total(name)
+		if q.full(pot(k), slots, false) {
+			continue
+		}
+		limit := q.userLimit(pot(k), slots, len(byQueue[name].users), false)
+		for _, j := range w.jobs.List().Live() {
+			if pool(j) == name && j.Launchable(k) && byQueue[name].occupied[j.User()] < limit {
+				want = append(want, j.ID())
+			}
+		}
+	}
+	// A walk for an explanation, before and after, changes nothing.
+	aside := sched.NewDesk(sched.NewView(w.jobs.List(), w.nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
+	w.served(aside, sched.Offer{Kind: k, Slot: k})
+	if got := w.served(w.round(), sched.Offer{Kind: k, Slot: k}); !slices.Equal(got, want) {
+		t.Fatalf("%v: got %v, want %v", k, got, want)
+	}
+	return order
+}
+
+// Queues that use equally much keep the order that they had; the order of
+// declaration at first.
+func TestCapacityTieKeepsOrder(t *testing.T) {
+	w := newCapWorld(t, 10, 0, queues(t, "a,capacity=50;b,capacity=50"))
+	a, b := w.submit("a", "u", 9, 0), w.submit("b", "u", 9, 0)
+	serve := func(want ...job.ID) {
+		t.Helper()
+		if got := w.served(w.round(), mapOffer()); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	serve(a.ID(), b.ID())
+	x := w.launch(a, job.Map)
+	serve(b.ID(), a.ID())
+	w.end(x, true)
+	serve(b.ID(), a.ID())
+	if got := strings.Join(w.order.QueueOrder(job.Map), " "); got != "b a" {
+		t.Errorf("order %q", got)
+	}
+	if got := strings.Join(w.order.QueueOrder(job.Reduce), " "); got != "a b" {
+		t.Errorf("order for reduces %q", got)
+	}
+}
+
+// A heartbeat gets so many maps, so many after a far one, and so many reduces.
+func TestCapacityPerHeartbeat(t *testing.T) {
+	cfg := queues(t, "a,capacity=100")
+	cfg.MaxMaps, cfg.AfterOffSwitch, cfg.MaxReduces = 3, 1, 1
+	for _, c := range []struct {
+		name   string
+		levels []cluster.Level // 0 for a reduce
+		unloc  bool
+		want   [job.Kinds]bool
+	}{
+		{"nothing yet", nil, false, [job.Kinds]bool{true, true}},
+		{"one far", []cluster.Level{cluster.ANY}, false, [job.Kinds]bool{true, true}},
+		{"one after it", []cluster.Level{cluster.ANY, cluster.NODE}, false, [job.Kinds]bool{false, true}},
+		{"near ones first", []cluster.Level{cluster.RACK, cluster.ANY}, false, [job.Kinds]bool{true, true}},
+		{"unlocated", []cluster.Level{cluster.NONE, cluster.NONE}, false, [job.Kinds]bool{true, true}},
+		{"unlocated as far", []cluster.Level{cluster.NONE, cluster.NONE}, true, [job.Kinds]bool{false, true}},
+		{"three near", []cluster.Level{cluster.NODE, cluster.NODE, cluster.RACK}, false, [job.Kinds]bool{false, true}},
+		{"a reduce", []cluster.Level{cluster.NODE, 0}, false, [job.Kinds]bool{true, false}},
+	} {
+		cfg.UnlocatedFar = c.unloc
+		w := newCapWorld(t, 10, 10, cfg)
+		j := w.submit("a", "u", 9, 9)
+		r := w.round()
+		for _, l := range c.levels {
+			k := job.Map
+			if l == 0 {
+				k = job.Reduce
+			}
+			a := w.launch(j, k)
+			w.desk.Launched(sched.Assignment{Task: a.Task(), Slot: k, Level: l})
+		}
+		for k := range job.Kind(job.Kinds) {
+			if got := len(w.served(r, sched.Offer{Kind: k, Slot: k})) > 0; got != c.want[k] {
+				t.Errorf("%s: %v served %v", c.name, k, got)
+			}
+		}
+	}
+}
+
+// Without kinds of slots, maps and reduces share the limits, and an offer for
+// either asks a job for both.
+func TestCapacityUntyped(t *testing.T) {
+	w := newCapWorld(t, 4, 4, queues(t, "a,capacity=50,maximum-capacity=50;b,capacity=50"))
+	w.order.Consult([]any{untyped{}})
+	a, b := w.submit("a", "u", 9, 9), w.submit("b", "u", 9, 9)
+	o := sched.Offer{Kind: job.Map, Either: true}
+	if got := w.served(w.round(), o); !slices.Equal(got, []job.ID{a.ID(), a.ID(), b.ID(), b.ID()}) {
+		t.Errorf("both kinds: %v", got)
+	}
+	for _, k := range []job.Kind{job.Map, job.Map, job.Reduce, job.Reduce} {
+		w.launch(a, k)
+	}
+	if got := w.served(w.round(), o); !slices.Equal(got, []job.ID{b.ID(), b.ID()}) {
+		t.Errorf("a at its maximum: %v", got)
+	}
+	if why, _ := w.desk.Ledger().Last(a, job.Map); why.Code != sched.PoolFull || why.Have != 4 || why.Need != 4 {
+		t.Errorf("reason %+v", why)
+	}
+	want := `queue "a" uses 4 of its 4 slots and may use at most 4; the jobs of user "u" use 4 and may use at most 4`
+	if got := w.order.Explain(a, job.Map, 0); got != want {
+		t.Errorf("explained as\n%s, want\n%s", got, want)
+	}
+}
+
+type untyped struct{}
+
+func (untyped) Untyped() bool { return true }
+
+// Jobs of a queue that is gone move to the default one with what they run, and a
+// bad configuration changes nothing.
+func TestCapacityReconfigure(t *testing.T) {
+	w := newCapWorld(t, 10, 0, queues(t, "a,capacity=40;b,capacity=60"))
+	a := w.submit("a", "u", 9, 0)
+	w.launch(a, job.Map)
+	if ok, err := w.order.Reconfigure("a fair scheduler's"); ok || err != nil {
+		t.Errorf("foreign: %v %v", ok, err)
+	}
+	bad := queues(t, "a,capacity=40;b,capacity=70")
+	if ok, err := w.order.Reconfigure(bad); !ok || err == nil || !strings.Contains(err.Error(), "110 %") {
+		t.Errorf("bad: %v %v", ok, err)
+	}
+	if got := w.order.Explain(a, job.Map, 0); !strings.HasPrefix(got, `queue "a" uses 1 of its 4 map slots`) {
+		t.Errorf("after a bad one: %s", got)
+	}
+	if ok, err := w.order.Reconfigure(queues(t, "b,capacity=70")); !ok || err != nil {
+		t.Errorf("good: %v %v", ok, err)
+	}
+	want := `there is no queue "a", so the job is in "default"; queue "default" uses 1 of its 3 map slots; ` +
+		`the jobs of user "u" use 1 and may use at most 3`
+	if got := w.order.Explain(a, job.Map, 0); got != want {
+		t.Errorf("moved: %s", got)
+	}
+	w.kill(a)
+	for _, q := range w.order.queues {
+		if q.occupied != [pots]int{} || q.wanting != [pots]int{} || len(q.users) != 0 || len(q.jobs.jobs) != 0 {
+			t.Errorf("%s keeps %v %v", q.conf.Name, q.occupied, q.wanting)
+		}
+	}
+}
+
+func TestParseQueues(t *testing.T) {
+	got, err := ParseQueues(" ads,capacity=70,maximum-capacity=80,minimum-user-limit-percent=25; web,capacity=30,user-limit-factor=2,supports-priority=true;")
+	want := []QueueConfig{{"ads", 70, 80, 25, 1, false}, {"web", 30, -1, 100, 2, true}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v %v", got, err)
+	}
+	for s, why := range map[string]string{
+		"a": "no capacity", "a,capacity=x": `bad value "x"`, "a,capacity=1,colour=red": "unknown setting",
+		",capacity=1": "no name", "a,capacity=NaN": "not from 0 to 100", "a,capacity=60;b,capacity=50": "110",
+		"a,capacity=1;a,capacity=1": "twice", "a,capacity=50,maximum-capacity=20": "below capacity",
+		"a,capacity=5,maximum-capacity=101": "above 100", "a,capacity=5,minimum-user-limit-percent=0": "1 to 100",
+		"a,capacity=5,user-limit-factor=0": "not positive", "a,capacity=5,user-limit-factor=nan": "not positive",
+	} {
+		q, err := ParseQueues(s)
+		if err == nil {
+			err = (&CapacityConfig{Queues: q}).Check()
+		}
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: %v, want %q", s, err, why)
+		}
+	}
+}
+
+// With priorities the more urgent job comes first, also when that changes.
+func TestCapacityPriority(t *testing.T) {
+	w := newCapWorld(t, 10, 0, queues(t, "a,capacity=50,supports-priority=true;b,capacity=50"))
+	var ids []job.ID
+	for _, pool := range []string{"a", "a", "b", "b"} {
+		ids = append(ids, w.submit(pool, "u", 1, 0).ID())
+	}
+	for _, i := range []int{1, 3} {
+		j := w.jobs.List().Get(ids[i])
+		w.jobs.SetPriority(j, 1)
+		w.order.JobChanged(j, sched.PriorityChanged)
+	}
+	if got := w.served(w.round(), mapOffer()); !slices.Equal(got, []job.ID{ids[1], ids[0], ids[2], ids[3]}) {
+		t.Errorf("%v", got)
+	}
+}

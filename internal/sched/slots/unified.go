@@ -1,0 +1,119 @@
+package slots
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// Unified has no typed slots: a node's map and reduce slots together are so many
+// containers for tasks of either kind, as under YARN. The order decides which
+// kind comes next, except that reduces are held back as YARN's MapReduce holds
+// them back: while maps wait, reduces that hold their share of all slots get
+// only what no map takes.
+//
+// In the tracker's books a task takes a slot of its own kind as long as there is
+// one, then borrows one of the other kind; what is promised is the total.
+type Unified struct {
+	rampUp float64
+	view   *sched.View
+}
+
+var (
+	_ sched.Slots     = (*Unified)(nil)
+	_ sched.Sizer     = (*Unified)(nil)
+	_ sched.Starter   = (*Unified)(nil)
+	_ sched.Preempter = (*Unified)(nil)
+)
+
+// NewUnified returns untyped slots; rampUp is the share of all slots, 0 to 1,
+// that reduces may hold while maps wait.
+func NewUnified(rampUp float64) *Unified { return &Unified{rampUp: rampUp} }
+
+// UnifiedParams are the parameters that ReadUnified reads.
+var UnifiedParams = []sched.Param{
+	{Name: "reduce-rampup-limit", Default: "0.5", Help: "The share of all slots, 0 to 1, that reduces may take in turn with " +
+		"maps while maps wait; beyond it they get only what no map takes. High values let reduces that can do nothing yet " +
+		"hold the slots of the maps they wait for."},
+}
+
+// ReadUnified makes untyped slots from their parameter.
+func ReadUnified(k *sched.Kit) (sched.Slots, error) {
+	x, err := sched.Setting(k, "reduce-rampup-limit", parseShare)
+	return NewUnified(x), err
+}
+
+// Untyped reports that slots have no kind, so that an order counts limits in
+// slots of both kinds together.
+func (*Unified) Untyped() bool { return true }
+
+// Start implements sched.Starter.
+func (u *Unified) Start(v *sched.View, _ time.Duration) { u.view = v }
+
+// Size implements sched.Sizer: all slots that the other kind does not hold.
+func (u *Unified) Size(k job.Kind) int { return u.total() - u.view.Jobs().Running(k.Other()) }
+
+func (u *Unified) total() int {
+	return u.view.Nodes().Slots(job.Map) + u.view.Nodes().Slots(job.Reduce)
+}
+
+// Next implements sched.Slots.
+func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
+	if r.Free(job.Map)+r.Free(job.Reduce) == 0 {
+		return sched.Offer{}, false
+	}
+	if u.inTurn(r) {
+		return sched.Offer{Kind: job.Map, Slot: anySlot(r, job.Map), Either: true}, len(r.Refused()) == 0
+	}
+	k := job.Map
+	if len(r.Refused()) > 0 {
+		k = job.Reduce
+	}
+	s := anySlot(r, k)
+	return sched.Offer{Kind: k, Slot: s, Borrowed: s != k}, len(r.Refused()) < job.Kinds
+}
+
+// inTurn reports whether a slot may go to whichever kind comes first in order. It
+// leaves maps that wait at least one slot of the cluster.
+func (u *Unified) inTurn(r *sched.Round) bool {
+	if r.Jobs().Pending(job.Map) == 0 {
+		return true
+	}
+	all := u.total()
+	return r.Jobs().Running(job.Reduce) < min(int(u.rampUp*float64(all)), all-1)
+}
+
+// anySlot is a kind of slot of which the node has one free, the task's own if
+// possible.
+func anySlot(r *sched.Round, task job.Kind) job.Kind {
+	if r.Free(task) > 0 {
+		return task
+	}
+	return task.Other()
+}
+
+// Preempt implements sched.Preempter: every slot is held by a reduce, and all of
+// them wait for maps that have to be made again, or that no slot was left for.
+// None would ever end, nor time out, so the newest gives way. YARN's MapReduce
+// takes reduces back as well when its maps starve.
+func (u *Unified) Preempt(time.Duration) []*job.Attempt {
+	jobs := u.view.Jobs()
+	if jobs.Pending(job.Map) == 0 || jobs.Running(job.Map) > 0 || jobs.Running(job.Reduce) < u.total() {
+		return nil
+	}
+	var newest *job.Attempt
+	for _, j := range jobs.Live() {
+		switch a := j.Newest(job.Reduce); {
+		case a == nil:
+		case j.MapsDone():
+			return nil
+		case newest == nil || a.Seq() > newest.Seq():
+			newest = a
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	return []*job.Attempt{newest}
+}

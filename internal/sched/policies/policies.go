@@ -52,6 +52,10 @@ var orderParts = []sched.Part[sched.Order]{
 		Params: modfair.Params(), New: modfair.Read},
 	{Name: "fair", Summary: "pools and jobs by minimum share and weight, with preemption",
 		Params: order.FairParams, New: order.ReadFair},
+	{Name: "johnson", Summary: "by Johnson's rule: the order that ends a batch earliest, by priority first", Paper: tummPaper,
+		New: func(*sched.Kit) (sched.Order, error) { return order.NewJohnson(), nil }},
+	{Name: "reverse", Summary: "the inverse of Johnson's rule, by priority first: the worst order, for comparison", Paper: tummPaper,
+		New: func(*sched.Kit) (sched.Order, error) { return order.NewReverse(), nil }},
 }
 
 var placeParts = []sched.Part[sched.Place]{

@@ -346,10 +346,13 @@ func TestState(t *testing.T) {
 		t.Errorf("%v, %v", b.mon.last, err)
 	}
 	b.mon.last = [2]float64{3, 4}
-	bad := map[string]string{"": "not saved", "perceptron 1": "not saved", string(state[:len(state)-1]): "damaged",
-		strings.Replace(string(state), "12.5", "92.5", 1): "damaged", strings.Replace(string(state), " 1 ", " 2 ", 1): "version 2"}
-	for _, body := range []string{`{"map_seconds":-1}`, `{"map_seconds":"x"}`, `[]`} {
-		bad[string(seal([]byte(body)))] = "damaged"
+	bad := map[string]string{
+		"": "EOF", "perceptron 1": "invalid", string(state[:len(state)-1]): "EOF", string(state) + "{}": "more follows",
+		strings.Replace(string(state), `:1,`, `:2,`, 1):         "version 2",
+		strings.Replace(string(state), `"tumm"`, `"tags"`, 1):   `state of "tags"`,
+		strings.Replace(string(state), "12.5", "-1", 1):         "a task time of -1 s",
+		strings.Replace(string(state), "12.5", `"x"`, 1):        "cannot unmarshal",
+		strings.Replace(string(state), "map_sec", "map_min", 1): "unknown field",
 	}
 	for text, want := range bad {
 		if err := b.Load([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || b.mon.last != [2]float64{3, 4} {

@@ -30,6 +30,7 @@ type Fair struct {
 	claims      []*claim
 	victims     []*job.Attempt
 	checked     time.Duration // when preemption was last considered
+	ended       []Share       // of jobs that ended since the last update
 }
 
 var (
@@ -87,7 +88,7 @@ type fairPool struct {
 
 // Start implements sched.Starter.
 func (f *Fair) Start(v *sched.View, now time.Duration) {
-	f.view, f.now, f.checked = v, now, now
+	f.view, f.now, f.checked = v, now, now-f.cfg.PreemptInterval
 	for _, p := range f.pools {
 		p.resetClocks(now)
 	}

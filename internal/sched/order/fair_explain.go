@@ -1,7 +1,9 @@
 package order
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -48,8 +50,8 @@ type Share struct {
 	Weight  float64
 }
 
-// Shares returns the shares of all pools by name, then of all jobs by number;
-// maps before reduces.
+// Shares returns the shares of all pools by name, then of all jobs by number,
+// those that have ended since the last update among them; maps before reduces.
 func (f *Fair) Shares() (list []Share) {
 	for _, p := range f.pools {
 		for k := range job.Kind(job.Kinds) {
@@ -57,15 +59,21 @@ func (f *Fair) Shares() (list []Share) {
 			list = append(list, Share{p.name, nil, k, s.min, s.demand, s.share, s.running, s.weight})
 		}
 	}
-	if f.view == nil {
-		return list
-	}
-	for _, j := range f.view.Jobs().Live() {
-		x := f.jobs[j.Seat()]
-		for k := range job.Kind(job.Kinds) {
-			s := &x.side[k]
-			list = append(list, Share{x.pool.name, j, k, 0, s.demand, s.share, j.Running(k), s.weight})
+	jobs := slices.Clone(f.ended)
+	for _, x := range f.jobs {
+		if x != nil {
+			jobs = append(jobs, x.shares()...)
 		}
+	}
+	slices.SortStableFunc(jobs, func(a, b Share) int { return cmp.Compare(a.Job.ID(), b.Job.ID()) })
+	return append(list, jobs...)
+}
+
+// shares returns the job's shares, maps and reduces.
+func (x *fairJob) shares() (list []Share) {
+	for k := range job.Kind(job.Kinds) {
+		s := &x.side[k]
+		list = append(list, Share{x.pool.name, x.job, k, 0, s.demand, s.share, x.job.Running(k), s.weight})
 	}
 	return list
 }

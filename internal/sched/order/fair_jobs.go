@@ -33,6 +33,7 @@ func (f *Fair) JobAdded(j *job.Job) {
 func (f *Fair) JobRemoved(j *job.Job) {
 	x := f.jobs[j.Seat()]
 	f.jobs[j.Seat()] = nil
+	f.ended = append(f.ended, x.shares()...)
 	f.all.Remove(j)
 	x.pool.all.Remove(j)
 	x.runnable = false

@@ -23,6 +23,7 @@ func (f *Fair) Update(now time.Duration) {
 // notes which pools have what they are due. It costs the number of jobs, times
 // the steps of the search for shares.
 func (f *Fair) update(now time.Duration) {
+	f.ended = f.ended[:0]
 	f.admit()
 	for _, p := range f.pools {
 		for k := range job.Kind(job.Kinds) {

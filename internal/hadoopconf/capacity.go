@@ -1,0 +1,134 @@
+package hadoopconf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// capacityPrefix begins the names of the properties of Hadoop's capacity
+// scheduler, queuePrefix those of them that are about one queue, and defaultPrefix
+// those that hold for queues that say nothing.
+const (
+	capacityPrefix = "mapred.capacity-scheduler."
+	queuePrefix    = capacityPrefix + "queue."
+	defaultPrefix  = capacityPrefix + "default-"
+)
+
+// queueSettings are the properties of a queue that mean something here; the
+// parameter "queues" has the same names.
+var queueSettings = []string{
+	"capacity", "maximum-capacity", "minimum-user-limit-percent", "user-limit-factor", "supports-priority",
+}
+
+// capacityNames are the properties that are parameters of the same name.
+var capacityNames = []string{"maximum-tasks-per-heartbeat", "maximum-tasks-after-offswitch"}
+
+// capacityElsewhere are properties of Hadoop without a meaning here: jobs are
+// initialised at once, and memory is not scheduled.
+var capacityElsewhere = []string{
+	"maximum-initialized-active-tasks", "maximum-initialized-active-tasks-per-user", "init-accept-jobs-factor",
+	"maximum-system-jobs", "init-poll-interval", "init-worker-threads", "maximum-initialized-jobs-per-user",
+}
+
+// CapacitySettings turns the properties of Hadoop's capacity scheduler into
+// settings of the policy capacity. queues lists the queues in order (Hadoop's
+// mapred.queue.names); if it is nil they are taken from that property, or else
+// in order of their first mention. A property that means nothing here is warned
+// of; whether values are good is for the policy to say.
+func CapacitySettings(props []Property, queues []string) (set map[string]string, warnings []Warning, err error) {
+	set = make(map[string]string)
+	c := capacityReader{set: set, queues: queues, said: map[string][]string{}, defaults: map[string]string{}}
+	for _, p := range props {
+		if p.Name == "mapred.queue.names" && queues == nil {
+			for _, q := range strings.Split(p.Value, ",") {
+				c.queue(strings.TrimSpace(q))
+			}
+		}
+	}
+	for _, p := range props {
+		if w := c.read(p); w != "" {
+			warnings = append(warnings, Warning{p.Line, p.Name, w})
+		}
+	}
+	if len(c.queues) > 0 {
+		text, err := c.list()
+		if err != nil {
+			return nil, warnings, err
+		}
+		set["queues"] = text
+	}
+	return set, warnings, nil
+}
+
+// capacityReader gathers what is said of queues.
+type capacityReader struct {
+	set      map[string]string
+	queues   []string
+	said     map[string][]string // settings by queue
+	defaults map[string]string
+}
+
+// queue notes that a queue exists.
+func (c *capacityReader) queue(name string) {
+	if name != "" && !slices.Contains(c.queues, name) {
+		c.queues = append(c.queues, name)
+	}
+}
+
+// read takes one property and returns what is to be warned of.
+func (c *capacityReader) read(p Property) string {
+	name, ours := strings.CutPrefix(p.Name, capacityPrefix)
+	value := strings.TrimSpace(p.Value)
+	if !ours {
+		return ""
+	}
+	if setting, ok := strings.CutPrefix(p.Name, defaultPrefix); ok {
+		name = setting
+		if slices.Contains(queueSettings, setting) {
+			c.defaults[setting] = value
+			return ""
+		}
+	}
+	if rest, ok := strings.CutPrefix(p.Name, queuePrefix); ok {
+		dot := strings.LastIndexByte(rest, '.')
+		if dot < 0 {
+			return "names no setting of a queue"
+		}
+		queue, setting := rest[:dot], rest[dot+1:]
+		if slices.Contains(queueSettings, setting) {
+			c.queue(queue)
+			c.said[queue] = append(c.said[queue], setting+"="+value)
+			return ""
+		}
+		name = setting
+	}
+	switch {
+	case slices.Contains(capacityNames, name):
+		c.set[name] = value
+		return ""
+	case slices.Contains(capacityElsewhere, name):
+		return "has no meaning here"
+	}
+	return "is not a property of Hadoop's capacity scheduler"
+}
+
+// list writes the queues in the short form of the parameter "queues".
+func (c *capacityReader) list() (string, error) {
+	var queues []string
+	for _, q := range c.queues {
+		words := []string{q}
+		for _, setting := range queueSettings {
+			own := slices.ContainsFunc(c.said[q], func(s string) bool { return strings.HasPrefix(s, setting+"=") })
+			if v, ok := c.defaults[setting]; ok && !own {
+				words = append(words, setting+"="+v)
+			}
+		}
+		words = append(words, c.said[q]...)
+		if text := strings.Join(words, ","); strings.Contains(text, ";") {
+			return "", &Error{Element: queuePrefix + q, Text: fmt.Sprintf("%q holds a semicolon", text)}
+		}
+		queues = append(queues, strings.Join(words, ","))
+	}
+	return strings.Join(queues, ";"), nil
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/hadoopconf"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+)
+
+// profile is the one whose recordings are compared with.
+const profile = "hadoop-1.2"
+
+// policy builds the policy that a script describes.
+func (s *setup) policy() (sched.Policy, error) {
+	set := map[string]string{"profile": profile}
+	switch s.scheduler {
+	case "fair":
+		own, _, err := hadoopconf.FairSettings(s.props)
+		if err != nil {
+			return nil, err
+		}
+		// The recordings were made with Hadoop's automatic wait at its
+		// shortest interval of heartbeats, 300 ms.
+		set["node-wait"], set["rack-wait"] = "450ms", "450ms"
+		maps.Copy(set, own)
+		set["pools"] = strings.Join(s.pools, "; ")
+	case "capacity":
+		own, _, err := hadoopconf.CapacitySettings(s.props, s.queues)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(set, own)
+	case "fifo":
+	default:
+		return nil, fmt.Errorf("unknown scheduler %q", s.scheduler)
+	}
+	return policies.Build(s.scheduler, sched.Options{Set: set})
+}
+
+// queued is an order that has queues and serves them in some order.
+type queued interface{ QueueOrder(k job.Kind) []string }
+
+// show prints what the policy thinks everybody is due, and in which order queues
+// are served; the latter also at the start.
+func (p *player) show(running bool) {
+	for _, part := range p.tr.Policy().(sched.Parted).Parts() {
+		switch o := part.(type) {
+		case *order.Fair:
+			if running {
+				p.showShares(o)
+			}
+		case queued:
+			at := ""
+			if running {
+				at = fmt.Sprintf(" t=%d", millis(p.now))
+			}
+			fmt.Fprintf(p.out, "queueorder%s map [%s] reduce [%s]\n", at,
+				strings.Join(o.QueueOrder(job.Map), ", "), strings.Join(o.QueueOrder(job.Reduce), ", "))
+		}
+	}
+}
+
+func (p *player) showShares(f *order.Fair) {
+	for _, s := range f.Shares() {
+		what := fmt.Sprintf("pool t=%d %s", millis(p.now), s.Pool)
+		if s.Job != nil {
+			what = fmt.Sprintf("jobshare t=%d %s", millis(p.now), p.names[s.Job.ID()-1])
+		}
+		fmt.Fprintf(p.out, "%s %s min=%d demand=%d share=%.6f running=%d weight=%.6f\n", what,
+			strings.ToUpper(s.Kind.String()), s.Min, s.Demand, s.Share, s.Running, s.Weight)
+	}
+}

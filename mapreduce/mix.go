@@ -1,10 +1,12 @@
 package mapreduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -159,22 +161,26 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 	return r, errors.Join(errs...)
 }
 
-// swapLater starts the swaps; what it returns stops them and says what failed.
+// swapLater makes the swaps, in order of their times; what it returns stops
+// that and says what failed.
 func swapLater(ctx context.Context, c *local.Cluster, swaps []Swap) func() error {
 	ctx, cancel := context.WithCancel(ctx)
-	errs := make([]error, len(swaps))
-	var wg sync.WaitGroup
-	for i, s := range swaps {
-		wg.Go(func() {
-			if sleep(ctx, s.At) {
-				errs[i] = c.SetPolicy(s.Policy, s.Set)
+	start := c.Now()
+	swaps = slices.SortedStableFunc(slices.Values(swaps), func(a, b Swap) int { return cmp.Compare(a.At, b.At) })
+	done := make(chan error, 1)
+	go func() {
+		var errs []error
+		for _, s := range swaps {
+			if !sleep(ctx, start+s.At-c.Now()) {
+				break
 			}
-		})
-	}
+			errs = append(errs, c.SetPolicy(s.Policy, s.Set))
+		}
+		done <- errors.Join(errs...)
+	}()
 	return func() error {
 		cancel()
-		wg.Wait()
-		return errors.Join(errs...)
+		return <-done
 	}
 }
 
@@ -209,6 +215,11 @@ func runEntry(ctx context.Context, c *local.Cluster, j *MixJob, i int, start tim
 	ended := c.Now()
 	if e.Err != nil {
 		e.State = "failed"
+	}
+	for _, r := range e.Results {
+		if j.Options.Output == "" {
+			r.Output = "" // it is gone when the mix has ended
+		}
 	}
 	e.Submit = submitted - start
 	if len(e.Results) > 0 {

@@ -87,7 +87,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`")
 	s.BoolVar(&f.json, "json", false, "print the summary as one JSON object on standard output")
 	s.BoolVar(&f.noProgress, "no-progress", false, "show no progress")
-	s.BoolVar(&f.quiet, "quiet", false, "print nothing but results and errors")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but results and errors")
 	completeWords(c, "compress", codecs)
 	completeWords(c, "output-compress", outputCodecs)
 	completeWords(c, "priority", priorities)

@@ -8,6 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/order/modfair"
+	"github.com/slotwise/slotwise/internal/sched/order/tags"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/slots/tumm"
@@ -23,6 +24,9 @@ const modfairPaper = "Modified fair scheduler (ModFair), journal version of a pa
 // tummPaper is where tumm and htumm come from.
 const tummPaper = "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015"
 
+// tagsPaper is where statictags and dynamictags come from.
+const tagsPaper = "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapReduce Frameworks, 2016"
+
 var rows = []sched.Row{
 	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
 		Place: "greedy", Speculate: "none", Profiles: fifoProfiles},
@@ -34,6 +38,10 @@ var rows = []sched.Row{
 		Slots: "htumm", Order: "fifo", Place: "greedy", Speculate: "none"},
 	{Name: "modfair", Summary: "fair pools by what they still need, small jobs past large ones", Paper: modfairPaper,
 		Slots: "static", Order: "modfair", Place: "delay-dynamic", Speculate: "none"},
+	{Name: "statictags", Summary: "short jobs apart from long ones, by the work they have had", Paper: tagsPaper,
+		Slots: "static", Order: "tags", Place: "greedy", Speculate: "none"},
+	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,
+		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "none"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
@@ -56,6 +64,10 @@ var orderParts = []sched.Part[sched.Order]{
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewJohnson(), nil }},
 	{Name: "reverse", Summary: "the inverse of Johnson's rule, by priority first: the worst order, for comparison", Paper: tummPaper,
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewReverse(), nil }},
+	{Name: "tags", Summary: "by size: slots in partitions, jobs move on when their tasks have taken a set time", Paper: tagsPaper,
+		Params: tags.StaticParams(), New: tags.ReadStatic},
+	{Name: "tags-dynamic", Summary: "by size: slots in partitions, the largest jobs move on where sizes vary much", Paper: tagsPaper,
+		Params: tags.DynamicParams(), New: tags.ReadDynamic},
 }
 
 var placeParts = []sched.Part[sched.Place]{

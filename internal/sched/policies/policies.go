@@ -4,13 +4,15 @@ package policies
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/order/modfair"
-	"github.com/slotwise/slotwise/internal/sched/order/tags"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
+	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
 	"github.com/slotwise/slotwise/internal/sched/slots/tumm"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
 )
@@ -24,9 +26,6 @@ const modfairPaper = "Modified fair scheduler (ModFair), journal version of a pa
 // tummPaper is where tumm and htumm come from.
 const tummPaper = "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015"
 
-// tagsPaper is where statictags and dynamictags come from.
-const tagsPaper = "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapReduce Frameworks, 2016"
-
 var rows = []sched.Row{
 	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
 		Place: "greedy", Speculate: "none", Profiles: fifoProfiles},
@@ -38,10 +37,10 @@ var rows = []sched.Row{
 		Slots: "htumm", Order: "fifo", Place: "greedy", Speculate: "none"},
 	{Name: "modfair", Summary: "fair pools by what they still need, small jobs past large ones", Paper: modfairPaper,
 		Slots: "static", Order: "modfair", Place: "delay-dynamic", Speculate: "none"},
-	{Name: "statictags", Summary: "short jobs apart from long ones, by the work they have had", Paper: tagsPaper,
-		Slots: "static", Order: "tags", Place: "greedy", Speculate: "none"},
-	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,
-		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "none"},
+	{Name: "dynamicmr-pi", Summary: "fair pools; slots that a kind of task leaves idle are lent to the other",
+		Paper: dynamicmr.Paper, Slots: "dhsa-pi", Order: "fair", Place: "preschedule", Speculate: "none"},
+	{Name: "dynamicmr-pd", Summary: "fair pools; each uses its share of all slots for maps and reduces alike",
+		Paper: dynamicmr.Paper, Slots: "dhsa-pd", Order: "fair", Place: "preschedule", Speculate: "none"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
@@ -51,6 +50,10 @@ var slotParts = []sched.Part[sched.Slots]{
 		Params: tumm.Params(), New: tumm.New},
 	{Name: "htumm", Summary: "slots of unequal nodes re-typed by each node's own task times", Paper: tummPaper,
 		Params: tumm.HeterParams(), New: tumm.NewHeter},
+	{Name: "dhsa-pi", Summary: "slots that their own kind of task leaves idle are lent to the other kind", Paper: dynamicmr.Paper,
+		Params: dhsa.Params(dhsa.PI), New: dhsa.Read},
+	{Name: "dhsa-pd", Summary: "slots of either kind for the pool that is furthest below its share", Paper: dynamicmr.Paper,
+		Params: dhsa.Params(dhsa.PD), New: dhsa.Read},
 }
 
 var orderParts = []sched.Part[sched.Order]{
@@ -64,10 +67,6 @@ var orderParts = []sched.Part[sched.Order]{
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewJohnson(), nil }},
 	{Name: "reverse", Summary: "the inverse of Johnson's rule, by priority first: the worst order, for comparison", Paper: tummPaper,
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewReverse(), nil }},
-	{Name: "tags", Summary: "by size: slots in partitions, jobs move on when their tasks have taken a set time", Paper: tagsPaper,
-		Params: tags.StaticParams(), New: tags.ReadStatic},
-	{Name: "tags-dynamic", Summary: "by size: slots in partitions, the largest jobs move on where sizes vary much", Paper: tagsPaper,
-		Params: tags.DynamicParams(), New: tags.ReadDynamic},
 }
 
 var placeParts = []sched.Part[sched.Place]{
@@ -77,6 +76,8 @@ var placeParts = []sched.Part[sched.Place]{
 		Params: place.DynamicParams, New: place.ReadDynamic},
 	{Name: "delay", Summary: "waits a fixed time for a slot near the data",
 		Params: place.DelayParams, New: place.ReadDelay},
+	{Name: "preschedule", Summary: "delay, and local maps also where a node runs its part of the load", Paper: dynamicmr.Paper,
+		Params: slices.Concat(place.PrescheduleParams, place.DelayParams), New: place.ReadPreschedule(place.ReadDelay)},
 }
 
 var speculateParts = []sched.Part[sched.Speculate]{

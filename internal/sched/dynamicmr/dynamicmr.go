@@ -1,0 +1,58 @@
+// Package dynamicmr holds what the parts of DynamicMR have in common: exact
+// fractions, the labels that say by which case of the algorithms an attempt got
+// its slot, and the two measures by which the paper judges a schedule. The parts
+// themselves are slots/dhsa, place.Preschedule and speculate.SEPB.
+//
+// Source: Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization
+// Framework for MapReduce Clusters, IEEE Transactions on Cloud Computing, 2014,
+// supplemental material; Alg 1 to 4 and App. A to F are numbered as there.
+package dynamicmr
+
+import "github.com/slotwise/slotwise/internal/job"
+
+// Paper is the reference that the registry prints.
+const Paper = "Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization Framework, 2014"
+
+// Label says by which case of the algorithms a slot was given away. It stays on
+// the attempt, where counts of borrowed slots find it.
+type Label int32
+
+// The cases. Alg 1 and Alg 2 number theirs differently, so they are named by
+// what they do; the numbers of Alg 2 are behind them.
+const (
+	OwnMap      Label = iota + 1 // a map in a map slot, Case 1
+	OwnReduce                    // a reduce in a reduce slot, Case 2
+	MapLent                      // a map in a reduce slot, Case 3; Case 4 of Alg 1
+	ReduceLent                   // a reduce in a map slot, Case 4; Case 3 of Alg 1
+	FarMap                       // a map without regard to where its data is, Case 5
+	AboveLine                    // a local map in a map slot above the balance line, P1
+	AboveLent                    // a local map in a reduce slot above the balance line, P2
+	WithinLent                   // the same below the line, P2 inside Alg 2
+	ReduceBack                   // a reduce in a map slot, for a reduce slot that P2 took, P3
+	Rescued                      // a map for which reduces have waited too long
+	CopyOnly                     // offered when nothing is pending
+)
+
+// names are what String returns, in order of the constants.
+var names = [...]string{"?", "1", "2", "3", "4", "5", "P1", "P2", "P2", "P3", "rescue", "copy"}
+
+// String returns the case's number in Alg 2 or App. A.
+func (l Label) String() string {
+	if l < 0 || int(l) >= len(names) {
+		l = 0
+	}
+	return names[l]
+}
+
+// Presched reports whether an attempt is a map that slot prescheduling put in a
+// reduce slot (P2). The slot's kinds are looked at too, because attempts that
+// another policy started may bear any label.
+func Presched(a *job.Attempt) bool {
+	l := Label(a.Label())
+	return a.Kind() == job.Map && a.Slot() == job.Reduce && (l == AboveLent || l == WithinLent)
+}
+
+// PaidBack reports whether an attempt is a reduce in a map slot by P3.
+func PaidBack(a *job.Attempt) bool {
+	return a.Kind() == job.Reduce && a.Slot() == job.Map && Label(a.Label()) == ReduceBack
+}

@@ -1,0 +1,163 @@
+package place
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+)
+
+// Preschedule is DynamicMR's slot prescheduling over another place (App. A,
+// Alg 4): where a node already runs its part of the load, a job with data on it
+// may still start maps there, in slots above the balance line (P1) or in idle
+// reduce slots (P2), and reduces take as many map slots in return (P3). The slots
+// part makes the offers; this part keeps the counts that limit them, and gives
+// each job one task per heartbeat above the line. Everything else it leaves to
+// the place that it is over.
+type Preschedule struct {
+	base sched.Place
+	cfg  PrescheduleConfig
+	// pre counts the maps that run in reduce slots by P2, back the reduces that
+	// run in map slots by P3.
+	pre, back int
+}
+
+var (
+	_ sched.Place       = (*Preschedule)(nil)
+	_ sched.Parted      = (*Preschedule)(nil)
+	_ sched.Fitter      = (*Preschedule)(nil)
+	_ sched.JobWatcher  = (*Preschedule)(nil)
+	_ sched.TaskWatcher = (*Preschedule)(nil)
+	_ sched.Explainer   = (*Preschedule)(nil)
+)
+
+// PrescheduleConfig configures Preschedule.
+type PrescheduleConfig struct {
+	// Enabled switches prescheduling on; off, only the base is left.
+	Enabled bool
+	// Max is preMax, how many reduce slots of the cluster P2 may hold at once.
+	// More than the cluster has is no limit; 0 leaves P1 alone.
+	Max int
+}
+
+// PrescheduleParams are the parameters that ReadPreschedule reads, beside those
+// of the place below.
+var PrescheduleParams = []sched.Param{
+	{Name: "preschedule", Default: "true", Aliases: []string{"mapred.map.tasks.preScheduler.enabled"},
+		Help: "Whether a job with data on a node may start maps there although the node runs its part of the load " +
+			"already. false leaves only the waiting for local data."},
+	{Name: "preschedule-max", Default: "100000", Aliases: []string{"mapred.preScheduler.maximumNumBorrowedReduceSlots"},
+		Help: "How many reduce slots of the cluster such maps may hold at once. The default is more than most clusters have; " +
+			"0 lets them use map slots only."},
+}
+
+// NewPreschedule returns prescheduling over a place.
+func NewPreschedule(base sched.Place, cfg PrescheduleConfig) *Preschedule {
+	return &Preschedule{base: base, cfg: cfg}
+}
+
+// ReadPreschedule returns a constructor over a place that base makes.
+func ReadPreschedule(base func(*sched.Kit) (sched.Place, error)) func(*sched.Kit) (sched.Place, error) {
+	return func(k *sched.Kit) (sched.Place, error) {
+		var c PrescheduleConfig
+		var errs [3]error
+		var below sched.Place
+		c.Enabled, errs[0] = sched.Setting(k, "preschedule", strconv.ParseBool)
+		c.Max, errs[1] = sched.Setting(k, "preschedule-max", strconv.Atoi)
+		below, errs[2] = base(k)
+		if errs[1] == nil && c.Max < 0 {
+			errs[1] = errors.New("parameter preschedule-max: must not be negative")
+		}
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, err
+		}
+		return NewPreschedule(below, c), nil
+	}
+}
+
+// Parts implements sched.Parted: the place below has hooks of its own.
+func (p *Preschedule) Parts() []any { return []any{p.base} }
+
+// Fit implements sched.Fitter.
+func (p *Preschedule) Fit(parts []any) error {
+	if b, ok := parts[0].(interface{ Balances() bool }); ok && b.Balances() {
+		return nil
+	}
+	return errors.New("place=preschedule puts maps in slots above the line up to which slots=dhsa-pi or slots=dhsa-pd " +
+		"fill a node, and the slots chosen draw no such line: choose one of these, or place=delay")
+}
+
+// Enabled reports whether there is any prescheduling.
+func (p *Preschedule) Enabled() bool { return p.cfg.Enabled }
+
+// MayTake reports whether one more map may take a reduce slot (P2). The paper
+// says "does not exceed", which would allow one more than the maximum.
+func (p *Preschedule) MayTake() bool { return p.pre < p.cfg.Max }
+
+// MayReturn reports whether a reduce may take a map slot in return (P3). The
+// paper asks only that P2 holds a slot, by which a single one would lift every
+// limit on lent map slots.
+func (p *Preschedule) MayReturn() bool { return p.back < p.pre }
+
+// Pick implements sched.Place.
+func (p *Preschedule) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
+	if above(o.Label) {
+		for _, a := range r.Launched() {
+			if above(a.Label) && a.Task.Job() == c.Job {
+				return nil, 0, sched.Reason{Code: sched.NotYet}
+			}
+		}
+	}
+	return p.base.Pick(r, o, c)
+}
+
+// above reports whether a slot is above the balance line.
+func above(label int32) bool {
+	l := dynamicmr.Label(label)
+	return l == dynamicmr.AboveLine || l == dynamicmr.AboveLent
+}
+
+// JobAdded implements sched.JobWatcher: after a change of policy it may run what
+// counts already.
+func (p *Preschedule) JobAdded(j *job.Job) {
+	for k := range job.Kind(job.Kinds) {
+		for a := j.Oldest(k); a != nil; a = a.Next() {
+			p.count(a, 1)
+		}
+	}
+}
+
+// JobRemoved implements sched.JobWatcher; its attempts have ended before.
+func (p *Preschedule) JobRemoved(*job.Job) {}
+
+// TaskStarted implements sched.TaskWatcher.
+func (p *Preschedule) TaskStarted(a *job.Attempt, _ time.Duration) { p.count(a, 1) }
+
+// TaskEnded implements sched.TaskWatcher.
+func (p *Preschedule) TaskEnded(a *job.Attempt, _ time.Duration) { p.count(a, -1) }
+
+func (p *Preschedule) count(a *job.Attempt, by int) {
+	switch {
+	case dynamicmr.Presched(a):
+		p.pre += by
+	case dynamicmr.PaidBack(a):
+		p.back += by
+	}
+}
+
+// Explain implements sched.Explainer.
+func (p *Preschedule) Explain(_ *job.Job, k job.Kind, _ time.Duration) string {
+	switch {
+	case !p.cfg.Enabled || p.pre == 0:
+		return ""
+	case k == job.Reduce:
+		return strconv.Itoa(p.pre) + " reduce slots run maps that found their data there"
+	case p.pre >= p.cfg.Max:
+		return "no more than " + strconv.Itoa(p.cfg.Max) + " reduce slots may run maps for the sake of their data"
+	}
+	return ""
+}

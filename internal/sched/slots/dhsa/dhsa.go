@@ -1,0 +1,258 @@
+// Package dhsa is dynamic Hadoop slot allocation: idle slots of one kind are lent
+// to tasks of the other. PI, the pool-independent mode (Alg 1), lends only what a
+// kind of slots has left when all its own tasks are served. PD, the
+// pool-dependent mode (Alg 2), serves the pool that is furthest below its share
+// of all slots with whatever slots there are.
+//
+// Slots are counted by what runs in them (D = slots of the kind in use by anyone +
+// tasks of the kind that wait), and lent slots by the attempts in them. No task is
+// ever killed to get a lent slot back, but for one case: reduces that wait for a
+// lost map in all the slots that it could use, see guard.go.
+package dhsa
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+)
+
+// Mode says which of the two algorithms decides.
+type Mode uint8
+
+// The modes.
+const (
+	PI Mode = iota // Alg 1, pools independent of the other kind
+	PD             // Alg 2, a pool shares in the sum of both kinds
+)
+
+// Prescheduler is a place that may put maps where their data is although the
+// node already runs its part of the load (App. A).
+type Prescheduler interface {
+	// Enabled reports whether there is any prescheduling.
+	Enabled() bool
+	// MayTake reports whether one more map may go to a reduce slot (P2).
+	MayTake() bool
+	// MayReturn reports whether one more reduce may go to a map slot for it (P3).
+	MayReturn() bool
+}
+
+// rescue is how far the round is with the offer for maps that have waited too
+// long, which comes before all others.
+type rescue uint8
+
+const (
+	noRescue rescue = iota
+	toRescue
+	rescued
+)
+
+// DHSA offers slots, own ones and lent ones.
+type DHSA struct {
+	cfg     Config
+	view    *sched.View
+	pre     Prescheduler // nil if the place is no such
+	demand  demand
+	guard   guard
+	pi      independent
+	pd      dependent
+	rescue  rescue
+	seen    int  // launches of the round before the last offer
+	offered bool // there was an offer before
+}
+
+var (
+	_ sched.Slots         = (*DHSA)(nil)
+	_ sched.Consulter     = (*DHSA)(nil)
+	_ sched.Starter       = (*DHSA)(nil)
+	_ sched.JobWatcher    = (*DHSA)(nil)
+	_ sched.ChangeWatcher = (*DHSA)(nil)
+	_ sched.TaskWatcher   = (*DHSA)(nil)
+	_ sched.NodeWatcher   = (*DHSA)(nil)
+	_ sched.Observer      = (*DHSA)(nil)
+	_ sched.Periodic      = (*DHSA)(nil)
+	_ sched.Preempter     = (*DHSA)(nil)
+	_ sched.Explainer     = (*DHSA)(nil)
+)
+
+// New returns slots that are lent as the configuration says.
+func New(cfg Config) *DHSA {
+	d := &DHSA{cfg: cfg}
+	d.demand.init()
+	return d
+}
+
+// Consult implements sched.Consulter: the order may know the pools' shares, and
+// the place may preschedule.
+func (d *DHSA) Consult(parts []any) {
+	for _, p := range parts {
+		if s, ok := p.(Sharer); ok {
+			d.demand.shares = s
+		}
+		if h, ok := p.(sched.Holder); ok {
+			d.demand.holder = h
+		}
+		if p, ok := p.(Prescheduler); ok && p.Enabled() {
+			d.pre = p
+		}
+	}
+}
+
+// Balances says that there is a line above which a node gets no ordinary work;
+// prescheduling needs one.
+func (d *DHSA) Balances() bool { return true }
+
+// off reports whether no slot is ever lent: the policy is then Hadoop's own fair
+// scheduler whatever the mode (App. B).
+func (d *DHSA) off() bool { return d.cfg.LendMaps == 0 && d.cfg.LendReduces == 0 }
+
+// quota is how many slots of a kind may be lent at once: ⌊C·Pec⌋.
+func (d *DHSA) quota(slot job.Kind) int {
+	if slot == job.Map {
+		return d.cfg.LendMaps.Floor(d.view.Nodes().Slots(job.Map))
+	}
+	return d.cfg.LendReduces.Floor(d.view.Nodes().Slots(job.Reduce))
+}
+
+// lent counts the slots of a kind that run tasks of the other: B_M and B_R,
+// counted by attempt because U − run goes wrong once both kinds are lent.
+func (d *DHSA) lent(slot job.Kind) int { return d.view.Jobs().RunningOn(slot.Other(), slot) }
+
+// MayLend reports whether one more slot of a kind may be lent.
+func (d *DHSA) MayLend(slot job.Kind) bool { return d.lent(slot) < d.quota(slot) }
+
+// Lends reports whether one more slot of a kind may be lent now to whatever waits
+// for one.
+func (d *DHSA) Lends(slot job.Kind) bool {
+	return d.MayLend(slot) && (slot == job.Reduce || d.guard.open(d.view, d.cfg.KeepMapSlots))
+}
+
+// used counts the slots of a kind in use by anyone.
+func (d *DHSA) used(slot job.Kind) int { return d.view.Jobs().RunningOn(slot, slot) + d.lent(slot) }
+
+// Begin computes what the node may get in this round.
+func (d *DHSA) Begin(r *sched.Round) {
+	d.view = r.View
+	d.demand.refreshAll(r.View)
+	d.seen, d.offered = 0, false
+	d.rescue = noRescue
+	if d.guard.starving(r.View) {
+		d.rescue = toRescue
+	}
+	if d.cfg.Mode == PD && !d.off() {
+		d.pd.begin(d, r)
+	} else {
+		d.pi.begin(d, r)
+	}
+}
+
+// Next implements sched.Slots.
+func (d *DHSA) Next(r *sched.Round) (sched.Offer, bool) {
+	refused := d.offered && len(r.Launched()) == d.seen
+	d.seen, d.offered = len(r.Launched()), true
+	switch d.rescue {
+	case toRescue:
+		d.rescue = noRescue
+		if o, ok := d.rescuing(r); ok {
+			d.rescue = rescued
+			return o, true
+		}
+	case rescued: // its refusal tells nothing of the offers that follow
+		d.rescue, refused = noRescue, false
+	}
+	if d.cfg.Mode == PD && !d.off() {
+		return d.pd.next(d, r, refused)
+	}
+	return d.pi.next(d, r, refused)
+}
+
+// rescuing is the offer for maps that reduces have waited for too long: any free
+// map slot, or a reduce slot if the cluster has no others.
+func (d *DHSA) rescuing(r *sched.Round) (sched.Offer, bool) {
+	o := sched.Offer{Kind: job.Map, Slot: job.Map, NoWait: true, NoCopies: true, Label: int32(dynamicmr.Rescued)}
+	switch {
+	case r.Free(job.Map) > 0:
+		return o, true
+	case r.Nodes().Slots(job.Map) == 0 && d.cfg.LendReduces > 0 && r.Free(job.Reduce) > 0:
+		o.Slot, o.Borrowed = job.Reduce, true
+		return o, true
+	}
+	return o, false
+}
+
+// toMap offers a slot to maps.
+func toMap(slot job.Kind, label dynamicmr.Label) sched.Offer {
+	return sched.Offer{Kind: job.Map, Slot: slot, Borrowed: slot == job.Reduce, Label: int32(label)}
+}
+
+// local offers a slot to maps with data on the node, outside the balance.
+func local(slot job.Kind, label dynamicmr.Label) sched.Offer {
+	o := toMap(slot, label)
+	o.Within, o.NoWait, o.NoCopies = cluster.NODE, true, true
+	return o
+}
+
+// toReduce offers a slot to reduces; a map slot only as far as the guard allows.
+func (d *DHSA) toReduce(slot job.Kind, label dynamicmr.Label) sched.Offer {
+	return sched.Offer{Kind: job.Reduce, Slot: slot, Borrowed: slot == job.Map, Label: int32(label),
+		MapsDone: slot == job.Map && !d.guard.open(d.view, d.cfg.KeepMapSlots)}
+}
+
+// Start implements sched.Starter.
+func (d *DHSA) Start(v *sched.View, _ time.Duration) { d.view = v }
+
+// JobAdded implements sched.JobWatcher.
+func (d *DHSA) JobAdded(j *job.Job) {
+	d.demand.dirty = true
+	d.demand.add(j)
+	d.guard.watch(j)
+}
+
+// JobRemoved implements sched.JobWatcher.
+func (d *DHSA) JobRemoved(j *job.Job) {
+	d.demand.dirty = true
+	d.demand.remove(j)
+	d.guard.forget(j)
+}
+
+// JobChanged implements sched.ChangeWatcher.
+func (d *DHSA) JobChanged(j *job.Job, c sched.Change) {
+	d.demand.dirty = d.demand.dirty || c == sched.PriorityChanged
+	d.demand.refresh(j)
+}
+
+// TaskStarted implements sched.TaskWatcher.
+func (d *DHSA) TaskStarted(a *job.Attempt, _ time.Duration) { d.changed(a.Job()) }
+
+// TaskEnded implements sched.TaskWatcher.
+func (d *DHSA) TaskEnded(a *job.Attempt, _ time.Duration) { d.changed(a.Job()) }
+
+func (d *DHSA) changed(j *job.Job) {
+	d.demand.refresh(j)
+	d.guard.watch(j)
+}
+
+// NodeJoined implements sched.NodeWatcher.
+func (d *DHSA) NodeJoined(*cluster.Node) {}
+
+// NodeLost implements sched.NodeWatcher: lost map output makes maps pending
+// without a word about the jobs that had pending maps already.
+func (d *DHSA) NodeLost(*cluster.Node) { d.demand.dirty = true }
+
+// Heartbeat implements sched.Observer.
+func (d *DHSA) Heartbeat(*cluster.Node, time.Duration) { d.guard.beats++ }
+
+// Interval implements sched.Periodic.
+func (d *DHSA) Interval() time.Duration { return guardInterval }
+
+// Update implements sched.Periodic: pools' shares may have been configured anew,
+// and reduces may wait for ever.
+func (d *DHSA) Update(time.Duration) {
+	d.demand.rerank()
+	d.guard.update(d.view, &d.cfg)
+}
+
+// Preempt implements sched.Preempter.
+func (d *DHSA) Preempt(time.Duration) []*job.Attempt { return d.guard.take() }

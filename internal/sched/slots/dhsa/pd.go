@@ -1,0 +1,184 @@
+package dhsa
+
+import (
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+)
+
+// The steps for one slot in the pool-dependent mode: for each pool the cases of
+// Alg 2 with those of App. A between them, then for each pool the last case, then
+// copies.
+const (
+	case1 = iota
+	caseP2
+	case2
+	caseP3
+	case3
+	case4
+	casesPD
+)
+
+// stages of the search for a task for one slot.
+const (
+	byPool  = iota // cases 1 to 4 of each pool
+	farMaps        // case 5 of each pool
+	copies         // nothing is pending
+	done
+)
+
+// dependent is the state of a round under Alg 2.
+type dependent struct {
+	left  int  // tasks that the node may still get
+	pass  bool // over the line: only a pass of prescheduling
+	stage int
+	pool  int // index in the ranking
+	step  int // case within the pool
+	// noMap and noReduce say that the pool had no task of the kind for this
+	// node, whichever slot it would take (Q9).
+	noMap, noReduce bool
+}
+
+// begin is Alg 2 down to the loop.
+func (p *dependent) begin(d *DHSA, r *sched.Round) {
+	n, nodes := r.Node(), r.Nodes()
+	demand, slots := 0, nodes.Slots(job.Map)+nodes.Slots(job.Reduce)
+	for k := range job.Kind(job.Kinds) {
+		demand += d.used(k) + d.demand.pending(r.View, k)
+	}
+	size, runs := n.Slots(job.Map)+n.Slots(job.Reduce), n.Used(job.Map)+n.Used(job.Reduce)
+	*p = dependent{}
+	if slots > 0 {
+		p.left = min(dynamicmr.CeilDiv(demand*size, slots), size) - runs
+	}
+	p.pass = p.left <= 0 && d.pre != nil
+}
+
+func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
+	if p.pass {
+		return p.over(d, r, refused)
+	}
+	if n := len(r.Launched()); n > 0 && !refused {
+		// The pools are sorted again for each slot: Case 1 of the first one.
+		*p = dependent{left: p.left - 1}
+	}
+	if p.left <= 0 {
+		return sched.Offer{}, false
+	}
+	if refused {
+		p.refused(d)
+	}
+	for p.stage != done {
+		if o, ok := p.offer(d, r); ok {
+			return o, true
+		}
+		p.advance(d)
+	}
+	return sched.Offer{}, false
+}
+
+// over is the pass over a node at or above the balance line: each job may put
+// one local map in a map slot (P1), or if none is free in a reduce slot (P2).
+func (p *dependent) over(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
+	if refused {
+		return sched.Offer{}, false
+	}
+	if r.Free(job.Map) > 0 {
+		return local(job.Map, dynamicmr.AboveLine), true
+	}
+	return local(job.Reduce, dynamicmr.AboveLent), d.mayPreschedule(r)
+}
+
+// refused notes what the refusal of the last offer tells.
+func (p *dependent) refused(d *DHSA) {
+	if p.stage == byPool {
+		p.noMap = p.noMap || p.step == case1 || p.step == case3
+		p.noReduce = p.noReduce || p.step == case2 || p.step == caseP3 || p.step == case4
+	}
+	p.advance(d)
+}
+
+// advance goes to the next step, pool or stage.
+func (p *dependent) advance(d *DHSA) {
+	if p.step++; p.step < casesPD && p.stage != farMaps {
+		return
+	}
+	p.step, p.noMap, p.noReduce = 0, false, false
+	if p.pool++; p.pool < len(d.demand.ranking) && p.stage != copies {
+		return
+	}
+	p.pool = 0
+	if p.stage++; p.stage == farMaps && !d.cfg.FarAtOnce {
+		p.stage++
+	}
+}
+
+// offer returns the offer of the current step, if there is anything to offer.
+func (p *dependent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
+	if p.stage == copies {
+		return p.copy(d, r)
+	}
+	if p.pool >= len(d.demand.ranking) {
+		return sched.Offer{}, false
+	}
+	pool := d.demand.ranking[p.pool]
+	var o sched.Offer
+	var ok bool
+	if p.stage == farMaps {
+		o, ok = d.far(r, pool)
+	} else {
+		o, ok = p.casesOf(d, r, pool)
+	}
+	o.Pool = pool.name
+	return o, ok
+}
+
+// casesOf is the body of Alg 2's loop over pools. A case whose kind had nothing
+// for this node in an earlier case has nothing now.
+func (p *dependent) casesOf(d *DHSA, r *sched.Round, pool *pool) (sched.Offer, bool) {
+	maps, reduces := pool.pending[job.Map] > 0 && !p.noMap, pool.pending[job.Reduce] > 0 && !p.noReduce
+	freeMap, freeReduce := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
+	switch p.step {
+	case case1:
+		return toMap(job.Map, dynamicmr.OwnMap), maps && freeMap
+	case caseP2:
+		return local(job.Reduce, dynamicmr.WithinLent), maps && !freeMap && d.mayPreschedule(r)
+	case case2:
+		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), reduces && freeReduce
+	case caseP3:
+		return d.toReduce(job.Map, dynamicmr.ReduceBack), reduces && !freeReduce && freeMap &&
+			d.pre != nil && d.pre.MayReturn()
+	case case3:
+		return toMap(job.Reduce, dynamicmr.MapLent), maps && freeReduce && d.MayLend(job.Reduce)
+	}
+	return d.toReduce(job.Map, dynamicmr.ReduceLent), reduces && freeMap && d.MayLend(job.Map)
+}
+
+// far is Case 5: no task fits by the rules of locality, so any map will do.
+func (d *DHSA) far(r *sched.Round, pool *pool) (sched.Offer, bool) {
+	o := toMap(job.Map, dynamicmr.FarMap)
+	if r.Free(job.Map) == 0 {
+		o = toMap(job.Reduce, dynamicmr.FarMap)
+	}
+	o.NoWait = true
+	return o, pool.pending[job.Map] > 0 && (r.Free(job.Map) > 0 || r.Free(job.Reduce) > 0 && d.MayLend(job.Reduce))
+}
+
+// copy offers what is left to copies, each kind in its own slots first.
+func (p *dependent) copy(d *DHSA, r *sched.Round) (sched.Offer, bool) {
+	if !r.Copies() {
+		return sched.Offer{}, false
+	}
+	freeMap, freeReduce := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
+	switch p.step {
+	case case1:
+		return toMap(job.Map, dynamicmr.CopyOnly), freeMap
+	case case2:
+		return d.toReduce(job.Reduce, dynamicmr.CopyOnly), freeReduce
+	case case3:
+		return toMap(job.Reduce, dynamicmr.CopyOnly), freeReduce && !freeMap && d.MayLend(job.Reduce)
+	case case4:
+		return d.toReduce(job.Map, dynamicmr.CopyOnly), freeMap && !freeReduce && d.MayLend(job.Map)
+	}
+	return sched.Offer{}, false
+}

@@ -1,0 +1,215 @@
+package dhsa
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// Sharer is an order that shares slots among pools. Without one all jobs make one
+// pool, and the order alone says whose turn it is.
+type Sharer interface {
+	// PoolShare returns a pool's minimum share per kind in slots, and its weight,
+	// which is positive.
+	PoolShare(pool string) (minShare [job.Kinds]int, weight float64)
+}
+
+// pool counts what a pool runs and could run, both kinds of tasks together
+// counting for its rank (Q26).
+type pool struct {
+	name    string
+	pending [job.Kinds]int
+	running int
+	jobs    int
+	least   int
+	weight  float64
+	rank    rank
+	ranked  bool
+}
+
+// rank is a pool's place by HFS's comparator: pools below their minimum share
+// first, by the part of it that they have; then by running tasks per weight; then
+// by name. It is kept from when the pool was sorted in, to be found again.
+type rank struct {
+	fed  bool // not below the minimum share
+	load float64
+	name string
+}
+
+func compareRank(a, b rank) int {
+	switch {
+	case a.fed != b.fed && a.fed:
+		return 1
+	case a.fed != b.fed:
+		return -1
+	}
+	return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(a.name, b.name))
+}
+
+func (p *pool) now() rank {
+	demand := p.running + p.pending[job.Map] + p.pending[job.Reduce]
+	if least := min(p.least, demand); p.running < least {
+		return rank{false, float64(p.running) / float64(max(p.least, 1)), p.name}
+	}
+	return rank{true, float64(p.running) / p.weight, p.name}
+}
+
+// part is what one job adds to its pool's counts.
+type part struct {
+	pool    *pool
+	pending [job.Kinds]int
+	running int
+	// held counts pending maps that the order keeps back with their job.
+	held int
+}
+
+// demand keeps the pending tasks of all jobs and pools up to date job by job, and
+// the pools that have any sorted.
+type demand struct {
+	shares  Sharer
+	holder  sched.Holder
+	held    int    // pending maps of jobs that the order keeps back
+	dirty   bool   // which jobs are kept back may have changed
+	parts   []part // by the job's seat
+	pools   map[string]*pool
+	reduces int     // launchable reduces
+	ranking []*pool // with pending tasks, the one whose turn it is first
+}
+
+func (d *demand) init() { d.pools = make(map[string]*pool) }
+
+// pending is how many tasks of a kind wait and may start: P_M and P_R. Reduces
+// before their job's slow start are not among them, nor the tasks of jobs that
+// the order does not let run yet.
+func (d *demand) pending(v *sched.View, k job.Kind) int {
+	if k == job.Map {
+		return v.Jobs().Pending(job.Map) - d.held
+	}
+	return d.reduces
+}
+
+// add enters a job.
+func (d *demand) add(j *job.Job) {
+	for j.Seat() >= len(d.parts) {
+		d.parts = append(d.parts, part{})
+	}
+	name := ""
+	if d.shares != nil {
+		name = j.Pool()
+	}
+	p := d.pools[name]
+	if p == nil {
+		p = &pool{name: name}
+		d.pools[name] = p
+	}
+	p.jobs++
+	d.parts[j.Seat()] = part{pool: p}
+	d.count(j, false) // the order is told of the job only after the slots
+}
+
+func (d *demand) setShare(p *pool) {
+	p.least, p.weight = 0, 1
+	if d.shares != nil {
+		least, weight := d.shares.PoolShare(p.name)
+		p.least = least[job.Map] + least[job.Reduce]
+		if weight > 0 {
+			p.weight = weight
+		}
+	}
+}
+
+// remove takes a job out, and its pool with the last one.
+func (d *demand) remove(j *job.Job) {
+	c := &d.parts[j.Seat()]
+	p := c.pool
+	d.set(c, part{pool: p})
+	c.pool = nil
+	if p.jobs--; p.jobs == 0 {
+		delete(d.pools, p.name)
+	}
+}
+
+// refresh takes over what a job has pending and running now.
+func (d *demand) refresh(j *job.Job) {
+	if j.Seat() < len(d.parts) && d.parts[j.Seat()].pool != nil {
+		d.count(j, d.holder != nil && d.holder.Held(j, job.Map).Code == sched.JobsFull)
+	}
+}
+
+// count enters the numbers of a job, which the order may keep back.
+func (d *demand) count(j *job.Job, held bool) {
+	c := &d.parts[j.Seat()]
+	now := part{pool: c.pool, running: j.Running(job.Map) + j.Running(job.Reduce)}
+	if held {
+		now.held = j.Pending(job.Map)
+	}
+	for k := range job.Kind(job.Kinds) {
+		if j.Launchable(k) && !held {
+			now.pending[k] = j.Pending(k)
+		}
+	}
+	d.set(c, now)
+}
+
+// refreshAll takes over the numbers of all jobs, if one of them came, went or
+// changed its rank: then others may be let run that were kept back.
+func (d *demand) refreshAll(v *sched.View) {
+	if !d.dirty {
+		return
+	}
+	d.dirty = false
+	for _, j := range v.Jobs().Live() {
+		d.refresh(j)
+	}
+}
+
+func (d *demand) set(c *part, now part) {
+	if *c == now {
+		return
+	}
+	p := c.pool
+	d.unrank(p)
+	for k := range p.pending {
+		p.pending[k] += now.pending[k] - c.pending[k]
+	}
+	p.running += now.running - c.running
+	d.reduces += now.pending[job.Reduce] - c.pending[job.Reduce]
+	d.held += now.held - c.held
+	*c = now
+	d.enrank(p)
+}
+
+func (d *demand) unrank(p *pool) {
+	if !p.ranked {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(d.ranking, p.rank, byRank)
+	d.ranking = slices.Delete(d.ranking, at, at+1)
+	p.ranked = false
+}
+
+func (d *demand) enrank(p *pool) {
+	if p.pending[job.Map]+p.pending[job.Reduce] == 0 {
+		return
+	}
+	d.setShare(p)
+	p.rank, p.ranked = p.now(), true
+	at, _ := slices.BinarySearchFunc(d.ranking, p.rank, byRank)
+	d.ranking = slices.Insert(d.ranking, at, p)
+}
+
+func byRank(p *pool, r rank) int { return compareRank(p.rank, r) }
+
+// rerank asks for the shares again.
+func (d *demand) rerank() {
+	if d.shares == nil {
+		return
+	}
+	for _, p := range d.ranking {
+		d.setShare(p)
+		p.rank = p.now()
+	}
+	slices.SortFunc(d.ranking, func(a, b *pool) int { return compareRank(a.rank, b.rank) })
+}

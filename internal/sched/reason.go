@@ -35,6 +35,7 @@ const (
 	UserFull           // the user's jobs use Have slots of at most Need in Pool
 	PassesSlots        // holds out for Level: let Have slots pass, takes any after Need
 	FarSpent           // the heartbeat gave out its Need tasks far from their data
+	NoValue            // is worth nothing now, because of the utility named in Pool
 )
 
 // Reason is why a job got no task: an enum and the numbers that go with it.
@@ -105,6 +106,8 @@ func (r Reason) moreWords(k job.Kind) string {
 	case FarSpent:
 		return fmt.Sprintf("the free slot is far from its data, and a heartbeat starts at most %d such %s; another one follows",
 			r.Need, k)
+	case NoValue:
+		return "no task of the job is worth anything now: " + worthless(r.Pool)
 	case NotYet:
 		return fmt.Sprintf("it is next: a %s starts when a machine with a free slot asks for work", k)
 	}
@@ -119,4 +122,21 @@ func near(l cluster.Level) string {
 		return "in the same rack as its data"
 	}
 	return "anywhere"
+}
+
+// worthless says why a utility is 0.
+func worthless(utility string) string {
+	switch utility {
+	case "fifo":
+		return "it has only just been submitted"
+	case "gate":
+		return "too few of its maps are done"
+	case "budget":
+		return "its user has spent the budget"
+	case "dedicated", "dedicated_literal":
+		return "its pool has the share of the cluster that it was promised"
+	case "revenue":
+		return "its user offers nothing for it"
+	}
+	return "the policy values it at nothing"
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+	"github.com/slotwise/slotwise/internal/sched/learning"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/order/modfair"
 	"github.com/slotwise/slotwise/internal/sched/place"
@@ -26,6 +27,9 @@ const modfairPaper = "Modified fair scheduler (ModFair), journal version of a pa
 // tummPaper is where tumm and htumm come from.
 const tummPaper = "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015"
 
+// learningPaper is where learning-nb and learning-perceptron come from.
+const learningPaper = "Dhok and Varma, Using Pattern Classification for Task Assignment in MapReduce"
+
 var rows = []sched.Row{
 	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
 		Place: "greedy", Speculate: "none", Profiles: fifoProfiles},
@@ -35,6 +39,10 @@ var rows = []sched.Row{
 		Slots: "tumm", Order: "fifo", Place: "greedy", Speculate: "none"},
 	{Name: "htumm", Summary: "tumm for nodes of unequal size or speed", Paper: tummPaper,
 		Slots: "htumm", Order: "fifo", Place: "greedy", Speculate: "none"},
+	{Name: "learning-nb", Summary: "as many tasks as naive Bayes expects a node to bear", Paper: learningPaper,
+		Slots: "overload", Order: "utility", Place: "greedy", Speculate: "none", Profiles: learning.Profiles},
+	{Name: "learning-perceptron", Summary: "as many tasks as a perceptron expects a node to bear", Paper: learningPaper,
+		Slots: "overload-perceptron", Order: "utility", Place: "greedy", Speculate: "none", Profiles: learning.Profiles},
 	{Name: "modfair", Summary: "fair pools by what they still need, small jobs past large ones", Paper: modfairPaper,
 		Slots: "static", Order: "modfair", Place: "delay-dynamic", Speculate: "none"},
 	{Name: "dynamicmr-pi", Summary: "fair pools; slots that a kind of task leaves idle are lent to the other",
@@ -50,6 +58,10 @@ var slotParts = []sched.Part[sched.Slots]{
 		Params: tumm.Params(), New: tumm.New},
 	{Name: "htumm", Summary: "slots of unequal nodes re-typed by each node's own task times", Paper: tummPaper,
 		Params: tumm.HeterParams(), New: tumm.NewHeter},
+	{Name: "overload", Summary: "no slots: what naive Bayes expects not to overload the node", Paper: learningPaper,
+		Params: learning.BayesParams(), New: slots.ReadBayes},
+	{Name: "overload-perceptron", Summary: "no slots: what a perceptron expects not to overload the node", Paper: learningPaper,
+		Params: learning.PerceptronParams(), New: slots.ReadPerceptron},
 	{Name: "dhsa-pi", Summary: "slots that their own kind of task leaves idle are lent to the other kind", Paper: dynamicmr.Paper,
 		Params: dhsa.Params(dhsa.PI), New: dhsa.Read},
 	{Name: "dhsa-pd", Summary: "slots of either kind for the pool that is furthest below its share", Paper: dynamicmr.Paper,
@@ -67,6 +79,8 @@ var orderParts = []sched.Part[sched.Order]{
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewJohnson(), nil }},
 	{Name: "reverse", Summary: "the inverse of Johnson's rule, by priority first: the worst order, for comparison", Paper: tummPaper,
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewReverse(), nil }},
+	{Name: "utility", Summary: "by what a task is worth, times the chance that the node bears it", Paper: learningPaper,
+		Params: order.UtilityParams, New: order.ReadUtility},
 }
 
 var placeParts = []sched.Part[sched.Place]{

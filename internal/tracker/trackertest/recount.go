@@ -5,13 +5,13 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
 // Recount counts everything again by brute force and says where the tracker's
-// running counts differ, or nil. Slots are held against what a node says it has
-// unless the policy has limits of its own, which may shrink below what runs.
+// running counts differ, or nil. It does not hold what runs against the slots of
+// nodes: limits may shrink below it, by themselves or by a change of policy. That
+// is checked at each launch.
 func Recount(t *tracker.Tracker) error {
 	var all job.Tally
 	on := make([][job.Kinds][job.Kinds]int, len(t.Nodes().All()))
@@ -93,16 +93,13 @@ func recountLists(j *job.Job) error {
 
 func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 	var slots, with [job.Kinds]int
-	alive, limited := 0, sched.HooksOf(t.Policy()).Limiter != nil
+	alive := 0
 	for i, n := range t.Nodes().All() {
 		for k := range job.Kind(job.Kinds) {
 			for s := range job.Kind(job.Kinds) {
 				if n.RunningOn(k, s) != on[i][k][s] {
 					return fmt.Errorf("%s: %d %v on %v slots, recounted %d", n.Name(), n.RunningOn(k, s), k, s, on[i][k][s])
 				}
-			}
-			if n.Used(k) > n.Slots(k) && !limited {
-				return fmt.Errorf("%s: %d of %d %v slots used", n.Name(), n.Used(k), n.Slots(k), k)
 			}
 			if n.Alive() {
 				slots[k] += n.Slots(k)

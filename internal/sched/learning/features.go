@@ -1,0 +1,174 @@
+package learning
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// Feature is something known when a decision is made: of the job, or of the
+// node. The paper lists candidates and does not say which it used; the set is a
+// parameter.
+type Feature uint8
+
+// The features. Those of a job are the submitter's hints, 1 to 10.
+const (
+	JobCPU Feature = iota
+	JobMemory
+	JobDisk
+	JobNetwork
+	Load        // one-minute load average per processor
+	LoadFine    // one-minute load average of the whole node, in finer steps
+	Busy        // busy fraction of the processors
+	Tasks       // running on the node, before the one decided on
+	FreeMemory  // fraction
+	Cores       // processors
+	Speed       // of a core, relative to a normal one
+	DiskRate    // bytes a second
+	NetworkRate // bytes a second
+	Processes   // on the whole machine
+	Features    // the number of features
+)
+
+// Values holds a value for each feature, in the unit given above.
+type Values [Features]float64
+
+// Vector is a candidate as a classifier sees it: of each feature in use, in
+// order, the bin (for counting) and a number of about 0 to 1 (for weighing).
+type Vector struct {
+	Bins [Features]uint16
+	X    [Features]float64
+}
+
+// feature says how a value is counted and weighed.
+type feature struct {
+	name  string
+	bins  int                     // bins, numbered from 0
+	bin   func(v float64) float64 // unrounded; clipped to the bins
+	scale func(v float64) float64
+}
+
+// slack keeps 10·0.3 = 2.9999999999999996 in the bin of 3.
+const slack = 1e-9
+
+const mib = 1 << 20
+
+// minus and times are written with conversions so that no machine fuses them
+// into one rounding: the same seed must decide the same everywhere.
+func minus(by float64) func(float64) float64 { return func(v float64) float64 { return v - by } }
+func times(by float64) func(float64) float64 {
+	return func(v float64) float64 { return float64(v*by) + slack }
+}
+func over(by float64) func(float64) float64 { return func(v float64) float64 { return v / by } }
+func same(v float64) float64                { return v }
+func rate(v float64) float64                { return math.Log2(1 + v/mib) }
+func up(v float64) float64                  { return math.Ceil(v - slack) }
+
+// table describes the features. The first eight in use by default and their bins
+// are what the paper's specification recommends.
+var table = [Features]feature{
+	JobCPU:      {"cpu", 10, minus(1), over(10)},
+	JobMemory:   {"memory", 10, minus(1), over(10)},
+	JobDisk:     {"disk", 10, minus(1), over(10)},
+	JobNetwork:  {"network", 10, minus(1), over(10)},
+	Load:        {"load", 50, times(10), same},
+	LoadFine:    {"load_fine", 500, func(v float64) float64 { return up(10 * v) }, over(4)},
+	Busy:        {"busy", 10, times(10), same},
+	Tasks:       {"tasks", 32, same, over(10)},
+	FreeMemory:  {"free_memory", 10, times(10), func(v float64) float64 { return 1 - v }},
+	Cores:       {"cores", 8, func(v float64) float64 { return up(math.Log2(max(1, v))) }, over(16)},
+	Speed:       {"speed", 10, times(4), over(2)},
+	DiskRate:    {"disk_rate", 16, rate, func(v float64) float64 { return rate(v) / 16 }},
+	NetworkRate: {"network_rate", 16, rate, func(v float64) float64 { return rate(v) / 16 }},
+	Processes:   {"processes", 16, func(v float64) float64 { return math.Log2(1 + v) }, over(1000)},
+}
+
+// String returns the name by which the feature is chosen.
+func (f Feature) String() string { return table[f].name }
+
+// DefaultFeatures are the ones in use if nobody says otherwise. A feature that
+// never varies is not neutral in naive Bayes: it favours the class seen more
+// often. So those that tell nodes apart are left out where nodes are alike.
+const DefaultFeatures = "cpu,memory,disk,network,load,busy,tasks,free_memory"
+
+// ParseFeatures reads a list of names separated by commas.
+func ParseFeatures(list string) (Space, error) {
+	var s Space
+	seen := [Features]bool{}
+	for _, name := range strings.Split(list, ",") {
+		f := Feature(0)
+		for f < Features && table[f].name != strings.TrimSpace(name) {
+			f++
+		}
+		if f == Features {
+			return nil, fmt.Errorf("no feature %q; there are %s", name, strings.Join(featureNames(), ", "))
+		}
+		if seen[f] {
+			return nil, fmt.Errorf("feature %q is named twice", f)
+		}
+		seen[f] = true
+		s = append(s, f)
+	}
+	return s, nil
+}
+
+func featureNames() (names []string) {
+	for _, f := range table {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// Space is the features in use, in order.
+type Space []Feature
+
+// String returns what ParseFeatures reads.
+func (s Space) String() string {
+	names := make([]string, len(s))
+	for i, f := range s {
+		names[i] = f.String()
+	}
+	return strings.Join(names, ",")
+}
+
+// Sizes returns the number of bins of each feature in use.
+func (s Space) Sizes() []int {
+	sizes := make([]int, len(s))
+	for i, f := range s {
+		sizes[i] = table[f].bins
+	}
+	return sizes
+}
+
+// Encode makes a vector of values. A negative or undefined one counts as 0.
+func (s Space) Encode(v *Values, out *Vector) {
+	for i, f := range s {
+		x := v[f]
+		if !(x >= 0) {
+			x = 0
+		}
+		t := &table[f]
+		out.Bins[i] = uint16(min(float64(t.bins-1), max(0, math.Floor(t.bin(x)))))
+		out.X[i] = t.scale(x)
+	}
+}
+
+// setJob fills in the features of a job.
+func (v *Values) setJob(p job.Profile) {
+	v[JobCPU], v[JobMemory] = float64(p.CPU), float64(p.Memory)
+	v[JobDisk], v[JobNetwork] = float64(p.Disk), float64(p.Network)
+}
+
+// setNode fills in the features of a node, all but the number of its tasks,
+// which changes between heartbeats.
+func (v *Values) setNode(spec cluster.Spec, l cluster.Load) {
+	cores := float64(max(1, spec.Cores))
+	v[Load], v[LoadFine] = l.LoadAverage/cores, l.LoadAverage
+	v[Busy], v[FreeMemory] = l.CPU, l.MemoryFree
+	v[Cores], v[Speed] = cores, spec.Speed
+	v[DiskRate], v[NetworkRate] = l.DiskRate, l.NetworkRate
+	v[Processes] = float64(l.Processes)
+}

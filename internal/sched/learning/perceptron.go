@@ -1,0 +1,74 @@
+package learning
+
+import (
+	"errors"
+	"math"
+	"slices"
+)
+
+// Perceptron is a linear threshold over the scaled features. Its weights start
+// at 0 and change only when it is wrong; its bias is constant and, being
+// positive, lets the first tasks through.
+type Perceptron struct {
+	bias, rate float64
+	weights    []float64
+}
+
+// NewPerceptron returns a classifier without history for n features. rate is
+// the paper's α.
+func NewPerceptron(n int, bias, rate float64) *Perceptron {
+	return &Perceptron{bias: bias, rate: rate, weights: make([]float64, n)}
+}
+
+// Reset implements Classifier.
+func (p *Perceptron) Reset() { clear(p.weights) }
+
+// margin is W·F + b. The conversions keep machines from fusing multiplication
+// and addition into one rounding.
+func (p *Perceptron) margin(v *Vector) float64 {
+	var dot float64
+	for i, w := range p.weights {
+		dot += float64(w * v.X[i])
+	}
+	return dot + p.bias
+}
+
+// Predict implements Classifier. The paper gives no probability for a
+// perceptron; the logistic of the margin keeps its order.
+func (p *Perceptron) Predict(v *Vector) Verdict {
+	z := p.margin(v)
+	odds := 1 / (1 + math.Exp(-z))
+	return Verdict{Good: z > 0, P: odds, Joint: odds}
+}
+
+// Train implements Classifier: W_j += α(y−c)·F_j.
+func (p *Perceptron) Train(v *Vector, isGood bool) {
+	if said := p.margin(v) > 0; said == isGood {
+		return
+	}
+	step := p.rate
+	if !isGood {
+		step = -step
+	}
+	for i := range p.weights {
+		p.weights[i] += float64(step * v.X[i])
+	}
+}
+
+// Weights returns a copy of the weights, one for each feature in use.
+func (p *Perceptron) Weights() []float64 { return slices.Clone(p.weights) }
+
+func (p *Perceptron) save() model { return model{Weights: p.Weights()} }
+
+func (p *Perceptron) load(m model) error {
+	if len(m.Weights) != len(p.weights) || m.Counts != nil {
+		return errors.New("these are not the weights of a perceptron over these features")
+	}
+	for _, w := range m.Weights {
+		if math.IsNaN(w) || math.IsInf(w, 0) {
+			return errors.New("a weight is not a number")
+		}
+	}
+	copy(p.weights, m.Weights)
+	return nil
+}

@@ -1,0 +1,197 @@
+package learning
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// A saved state is
+//
+//	magic, a line
+//	length of the header, 4 bytes, little endian
+//	header, JSON
+//	records, of fixed size, little endian
+//	CRC-32 of all before
+const magic = "slotwise learning 1\n"
+
+// header is what is saved beside the log.
+type header struct {
+	Identity string   `json:"identity"` // of the classifier; see Config.identity
+	Withheld string   `json:"withheld"`
+	Rule     Rule     `json:"rule"`
+	Model    model    `json:"model"`
+	Hints    []uint32 `json:"hints"`
+	Accuracy Accuracy `json:"accuracy"`
+	Seq      int64    `json:"seq"`
+	Records  int      `json:"records"`
+}
+
+// model is what a classifier has learned: counts or weights.
+type model struct {
+	Good    uint64     `json:"good,omitempty"`
+	Bad     uint64     `json:"bad,omitempty"`
+	Counts  [][]uint64 `json:"counts,omitempty"` // by class, then bins of all features
+	Weights []float64  `json:"weights,omitempty"`
+}
+
+func (b *Bayes) save() model {
+	return model{Good: b.n[good], Bad: b.n[bad], Counts: [][]uint64{slices.Clone(b.count[bad]), slices.Clone(b.count[good])}}
+}
+
+// load implements Classifier. Each example is in one bin of each feature, so
+// the bins of a feature add up to the examples of the class.
+func (b *Bayes) load(m model) error {
+	if len(m.Counts) != classes || m.Weights != nil {
+		return errors.New("these are not the counts of a naive Bayes classifier")
+	}
+	n := [classes]uint64{bad: m.Bad, good: m.Good}
+	for c, counts := range m.Counts {
+		if len(counts) != len(b.count[c]) {
+			return fmt.Errorf("%d counts, %d expected", len(counts), len(b.count[c]))
+		}
+		for i, at := range b.start {
+			sum := uint64(0)
+			for _, x := range counts[at : at+b.sizes[i]] {
+				sum += x
+			}
+			if sum != n[c] {
+				return fmt.Errorf("the counts of feature %d add up to %d of %d examples", i+1, sum, n[c])
+			}
+		}
+	}
+	b.n = n
+	for c, counts := range m.Counts {
+		copy(b.count[c], counts)
+		for i, x := range counts {
+			b.ln[c][i] = b.lnCount(x)
+		}
+	}
+	b.rebase()
+	return nil
+}
+
+// Save returns what was learned and the log, as bytes. Decisions that wait to be
+// judged are left out.
+func (l *Learner) Save() ([]byte, error) {
+	head, err := json.Marshal(&header{Identity: l.cfg.identity(), Withheld: l.cfg.Withheld, Rule: l.cfg.Rule,
+		Model: l.model.save(), Hints: l.Hints.flat(), Accuracy: l.accuracy, Seq: l.seq, Records: l.log.Len()})
+	if err != nil {
+		return nil, err
+	}
+	out := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(head)))
+	out = append(out, head...)
+	for i := range l.log.Len() {
+		if out, err = binary.Append(out, binary.LittleEndian, l.log.At(i)); err != nil {
+			return nil, err
+		}
+	}
+	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out)), nil
+}
+
+// Load takes over what Save wrote. State that is damaged, of another version,
+// or of a classifier that counts or weighs something else is refused, and then
+// nothing changes. State learned under another rule is learned anew from its
+// log.
+func (l *Learner) Load(state []byte) error {
+	head, records, err := split(state)
+	if err != nil {
+		return err
+	}
+	if id := l.cfg.identity(); head.Identity != id {
+		return fmt.Errorf("state of %q, this is %q", head.Identity, id)
+	}
+	log, err := readLog(records, head, l.cfg.LogSize)
+	if err != nil {
+		return err
+	}
+	fresh := l.cfg.classifier()
+	if err := fresh.load(head.Model); err != nil {
+		return err
+	}
+	var hints Hints
+	if err := hints.set(head.Hints); err != nil {
+		return err
+	}
+	l.model, l.log, l.accuracy, l.seq, l.Hints = fresh, log, head.Accuracy, head.Seq, hints
+	if head.Rule != l.cfg.Rule || head.Withheld != l.cfg.Withheld {
+		l.relearn()
+	}
+	return nil
+}
+
+// split checks the frame of a saved state and takes it apart.
+func split(state []byte) (*header, []byte, error) {
+	rest, ok := bytes.CutPrefix(state, []byte(magic))
+	if !ok {
+		return nil, nil, errors.New("no state of a learning scheduler, or of another version")
+	}
+	if len(rest) < 8 {
+		return nil, nil, io.ErrUnexpectedEOF
+	}
+	end := len(state) - 4
+	if binary.LittleEndian.Uint32(state[end:]) != crc32.ChecksumIEEE(state[:end]) {
+		return nil, nil, errors.New("checksum mismatch")
+	}
+	size, body := int64(binary.LittleEndian.Uint32(rest)), rest[4:len(rest)-4]
+	if size > int64(len(body)) {
+		return nil, nil, io.ErrUnexpectedEOF
+	}
+	var h header
+	if err := json.Unmarshal(body[:size], &h); err != nil {
+		return nil, nil, err
+	}
+	return &h, body[size:], nil
+}
+
+// readLog reads the records that a header announces, as many of the latest as
+// the limit allows.
+func readLog(data []byte, h *header, limit int) (*Log, error) {
+	log, size, last := NewLog(limit), binary.Size(Record{}), int64(0)
+	if h.Records < 0 || len(data) != h.Records*size {
+		return nil, fmt.Errorf("%d bytes for %d records of %d", len(data), h.Records, size)
+	}
+	for len(data) > 0 {
+		var r Record
+		if _, err := binary.Decode(data, binary.LittleEndian, &r); err != nil {
+			return nil, err
+		}
+		if r.Seq <= last || r.Seq > h.Seq || r.Kind >= job.Kinds || r.Node < 0 {
+			return nil, fmt.Errorf("record %d is out of order or makes no sense", r.Seq)
+		}
+		last, data = r.Seq, data[size:]
+		log.Append(r)
+	}
+	return log, nil
+}
+
+// flat returns the counts as one list.
+func (h *Hints) flat() []uint32 {
+	var out []uint32
+	for k := range h.count {
+		for i := range h.count[k] {
+			out = append(out, h.count[k][i][:]...)
+		}
+	}
+	return out
+}
+
+// set is the reverse of flat.
+func (h *Hints) set(flat []uint32) error {
+	if want := len(h.flat()); len(flat) != want {
+		return fmt.Errorf("%d counts of hints, %d expected", len(flat), want)
+	}
+	for k := range h.count {
+		for i := range h.count[k] {
+			flat = flat[copy(h.count[k][i][:], flat):]
+		}
+	}
+	return nil
+}

@@ -31,6 +31,16 @@ type row struct {
 	on  [][job.Kinds]mean
 }
 
+// entry is a job in a phase, with what its work is computed from copied beside
+// it: with a thousand jobs in their reduce phase a sum over them is taken on each
+// heartbeat, and should not have to visit the jobs.
+type entry struct {
+	job  *job.Job
+	left float64           // n'
+	time float64           // t̄, 0 while no task has finished
+	on   [][job.Kinds]mean // of the row
+}
+
 // monitor is the paper's workload monitor (Algorithm 2): the mean times of each
 // job's finished tasks, which jobs are in which phase, and the work left.
 //
@@ -42,13 +52,13 @@ type monitor struct {
 	cfg     *Config
 	perNode bool
 	order   sched.Order
-	rows    []row                 // by seat
-	phase   [job.Kinds][]*job.Job // by job number
-	head    *job.Job              // first in order with a map to launch
-	last    [job.Kinds]float64    // the mean that changed last, of any job; 0 if none
-	was     [job.Kinds][]job.ID   // the phases when changed was last asked
-	stale   bool                  // something changed since the last look
-	moved   bool                  // a phase may have changed since then
+	rows    []row               // by seat
+	phase   [job.Kinds][]entry  // by job number
+	head    *job.Job            // first in order with a map to launch
+	last    [job.Kinds]float64  // the mean that changed last, of any job; 0 if none
+	was     [job.Kinds][]job.ID // the phases when changed was last asked
+	stale   bool                // something changed since the last look
+	moved   bool                // a phase may have changed since then
 	found   *job.Job
 	visit   func(sched.Candidate) bool
 }
@@ -121,16 +131,20 @@ func (m *monitor) place(j *job.Job) {
 
 func (m *monitor) enter(j *job.Job, k job.Kind, in bool) {
 	w := &m.rows[j.Seat()]
-	if w.in[k] == in {
+	if !in && !w.in[k] {
 		return
 	}
-	w.in[k], m.moved = in, true
-	at, _ := slices.BinarySearchFunc(m.phase[k], j.ID(), func(x *job.Job, id job.ID) int { return int(x.ID() - id) })
-	if in {
-		m.phase[k] = slices.Insert(m.phase[k], at, j)
-	} else {
-		m.phase[k] = slices.Delete(m.phase[k], at, at+1)
+	at, _ := slices.BinarySearchFunc(m.phase[k], j.ID(), func(e entry, id job.ID) int { return int(e.job.ID() - id) })
+	if in != w.in[k] {
+		w.in[k], m.moved = in, true
+		if !in {
+			m.phase[k] = slices.Delete(m.phase[k], at, at+1)
+			return
+		}
+		m.phase[k] = slices.Insert(m.phase[k], at, entry{job: j})
 	}
+	e := &m.phase[k][at]
+	e.left, e.time, e.on = float64(m.left(j, k)), w.all[k].value, w.on
 }
 
 // lookAhead finds the first job in order that has a map to launch.
@@ -173,10 +187,10 @@ func (m *monitor) changed() bool {
 	m.moved = false
 	same := true
 	for k, now := range m.phase {
-		same = same && slices.EqualFunc(now, m.was[k], func(j *job.Job, id job.ID) bool { return j.ID() == id })
+		same = same && slices.EqualFunc(now, m.was[k], func(e entry, id job.ID) bool { return e.job.ID() == id })
 		m.was[k] = m.was[k][:0]
-		for _, j := range now {
-			m.was[k] = append(m.was[k], j.ID())
+		for i := range now {
+			m.was[k] = append(m.was[k], now[i].job.ID())
 		}
 	}
 	return !same
@@ -209,33 +223,53 @@ func (m *monitor) time(j *job.Job, k job.Kind) float64 {
 	return 1
 }
 
-// timeOn is t̄^i on a node, and t̄ of the cluster where the node has finished none.
-func (m *monitor) timeOn(j *job.Job, k job.Kind, node int32) float64 {
-	if w := &m.rows[j.Seat()]; int(node) < len(w.on) && w.on[node][k].count > 0 {
-		return w.on[node][k].value
+// timeOf is time of a job in a phase, as a rule without a look at the job.
+func (m *monitor) timeOf(e *entry, k job.Kind) float64 {
+	switch {
+	case e.time > 0:
+		return e.time
+	case m.last[k] > 0:
+		return m.last[k]
 	}
-	return m.time(j, k)
+	return m.time(e.job, k)
 }
 
 // work is Eq. 1 and 2: ω' = Σ t̄·n' over the jobs in a phase, in slot·seconds.
 func (m *monitor) work() (all [job.Kinds]float64) {
 	for k := range job.Kind(job.Kinds) {
-		for _, j := range m.phase[k] {
-			all[k] += m.time(j, k) * float64(m.left(j, k))
+		sum := 0.0
+		for i := range m.phase[k] {
+			e := &m.phase[k][i]
+			t := e.time
+			if t == 0 {
+				t = m.timeOf(e, k)
+			}
+			sum += t * e.left
 		}
+		all[k] = sum
 	}
 	return all
 }
 
 // workOn is the same work as the tasks of a node take it (A12), beside it as
-// those of the cluster do.
+// those of the cluster do. A job that has finished no task on the node counts
+// there as it does in the cluster.
 func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
 	for k := range job.Kind(job.Kinds) {
-		for _, j := range m.phase[k] {
-			n := float64(m.left(j, k))
-			own[k] += m.timeOn(j, k, node) * n
-			all[k] += m.time(j, k) * n
+		here, sum := 0.0, 0.0
+		for i := range m.phase[k] {
+			e := &m.phase[k][i]
+			t := e.time
+			if t == 0 {
+				t = m.timeOf(e, k)
+			}
+			sum += t * e.left
+			if int(node) < len(e.on) && e.on[node][k].count > 0 {
+				t = e.on[node][k].value
+			}
+			here += t * e.left
 		}
+		own[k], all[k] = here, sum
 	}
 	return own, all
 }

@@ -49,6 +49,10 @@ var rows = []sched.Row{
 		Paper: dynamicmr.Paper, Slots: "dhsa-pi", Order: "fair", Place: "preschedule", Speculate: "none"},
 	{Name: "dynamicmr-pd", Summary: "fair pools; each uses its share of all slots for maps and reduces alike",
 		Paper: dynamicmr.Paper, Slots: "dhsa-pd", Order: "fair", Place: "preschedule", Speculate: "none"},
+	{Name: "capacity", Summary: "queues with a promised share of the slots each, and limits on users", Slots: "static",
+		Order: "capacity", Place: "missed", Speculate: "none", Profiles: capacityProfiles},
+	{Name: "yarn", Summary: "slots without kinds, shared by queues", Slots: "unified", Order: "capacity", Place: "delay",
+		Speculate: "none"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
@@ -66,6 +70,8 @@ var slotParts = []sched.Part[sched.Slots]{
 		Params: dhsa.Params(dhsa.PI), New: dhsa.Read},
 	{Name: "dhsa-pd", Summary: "slots of either kind for the pool that is furthest below its share", Paper: dynamicmr.Paper,
 		Params: dhsa.Params(dhsa.PD), New: dhsa.Read},
+	{Name: "unified", Summary: "slots without kinds, as under YARN",
+		Params: slots.UnifiedParams, New: slots.ReadUnified},
 }
 
 var orderParts = []sched.Part[sched.Order]{
@@ -81,6 +87,8 @@ var orderParts = []sched.Part[sched.Order]{
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewReverse(), nil }},
 	{Name: "utility", Summary: "by what a task is worth, times the chance that the node bears it", Paper: learningPaper,
 		Params: order.UtilityParams, New: order.ReadUtility},
+	{Name: "capacity", Summary: "queues by use of their promised share, users within limits",
+		Params: order.CapacityParams, New: order.ReadCapacity},
 }
 
 var placeParts = []sched.Part[sched.Place]{
@@ -92,6 +100,8 @@ var placeParts = []sched.Part[sched.Place]{
 		Params: place.DelayParams, New: place.ReadDelay},
 	{Name: "preschedule", Summary: "delay, and local maps also where a node runs its part of the load", Paper: dynamicmr.Paper,
 		Params: slices.Concat(place.PrescheduleParams, place.DelayParams), New: place.ReadPreschedule(place.ReadDelay)},
+	{Name: "missed", Summary: "lets free slots pass while the data is elsewhere, by count",
+		Params: place.MissedParams, New: place.ReadMissed},
 }
 
 var speculateParts = []sched.Part[sched.Speculate]{

@@ -11,7 +11,7 @@ import (
 // containers for tasks of either kind, as under YARN. The order decides which
 // kind comes next, except that reduces are held back as YARN's MapReduce holds
 // them back: while maps wait, reduces that hold their share of all slots get
-// only what no map takes.
+// only what no map takes, and the last slot only to finish, not to wait in.
 //
 // In the tracker's books a task takes a slot of its own kind as long as there is
 // one, then borrows one of the other kind; what is promised is the total.
@@ -66,12 +66,13 @@ func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 	if u.inTurn(r) {
 		return sched.Offer{Kind: job.Map, Slot: anySlot(r, job.Map), Either: true}, len(r.Refused()) == 0
 	}
-	k := job.Map
+	o := sched.Offer{Kind: job.Map}
 	if len(r.Refused()) > 0 {
-		k = job.Reduce
+		o = sched.Offer{Kind: job.Reduce, MapsDone: r.Jobs().Running(job.Reduce) >= u.total()-1}
 	}
-	s := anySlot(r, k)
-	return sched.Offer{Kind: k, Slot: s, Borrowed: s != k}, len(r.Refused()) < job.Kinds
+	o.Slot = anySlot(r, o.Kind)
+	o.Borrowed = o.Slot != o.Kind
+	return o, len(r.Refused()) < job.Kinds
 }
 
 // inTurn reports whether a slot may go to whichever kind comes first in order. It

@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/learning"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/order/modfair"
+	"github.com/slotwise/slotwise/internal/sched/order/tags"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
@@ -29,6 +30,9 @@ const tummPaper = "Yao et al., Self-Adjusting Slot Configurations for Homogeneou
 
 // learningPaper is where learning-nb and learning-perceptron come from.
 const learningPaper = "Dhok and Varma, Using Pattern Classification for Task Assignment in MapReduce"
+
+// tagsPaper is where statictags and dynamictags come from.
+const tagsPaper = "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapReduce Frameworks, 2016"
 
 var rows = []sched.Row{
 	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
@@ -53,6 +57,10 @@ var rows = []sched.Row{
 		Order: "capacity", Place: "missed", Speculate: "none", Profiles: capacityProfiles},
 	{Name: "yarn", Summary: "slots without kinds, shared by queues", Slots: "unified", Order: "capacity", Place: "delay",
 		Speculate: "none"},
+	{Name: "statictags", Summary: "short jobs apart from long ones, by the work they have had", Paper: tagsPaper,
+		Slots: "static", Order: "tags", Place: "greedy", Speculate: "none"},
+	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,
+		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "none"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
@@ -89,6 +97,10 @@ var orderParts = []sched.Part[sched.Order]{
 		Params: order.UtilityParams, New: order.ReadUtility},
 	{Name: "capacity", Summary: "queues by use of their promised share, users within limits",
 		Params: order.CapacityParams, New: order.ReadCapacity},
+	{Name: "tags", Summary: "by size: slots in partitions, jobs move on when their tasks have taken a set time", Paper: tagsPaper,
+		Params: tags.StaticParams(), New: tags.ReadStatic},
+	{Name: "tags-dynamic", Summary: "by size: slots in partitions, the largest jobs move on where sizes vary much", Paper: tagsPaper,
+		Params: tags.DynamicParams(), New: tags.ReadDynamic},
 }
 
 var placeParts = []sched.Part[sched.Place]{

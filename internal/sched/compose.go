@@ -1,6 +1,10 @@
 package sched
 
-import "github.com/slotwise/slotwise/internal/job"
+import (
+	"cmp"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
 
 // maxRefusals ends a round whose slots part offers without end. Real parts make
 // a few offers per pool.
@@ -98,7 +102,7 @@ func (c *Composition) serve(r *Round, o Offer) bool {
 	c.round, c.offer, c.found = r, o, Assignment{}
 	if c.preceder != nil && !o.NoCopies {
 		if t := c.preceder.Before(r, o, c.Order); t != nil {
-			c.copy(t)
+			c.copy(t, o.Label)
 			return true
 		}
 	}
@@ -125,14 +129,14 @@ func (c *Composition) consider(cand Candidate) bool {
 	if launchable {
 		t, level, why := c.Place.Pick(r, o, cand)
 		if t != nil {
-			c.found = Assignment{Task: t, Slot: c.slot(k), Level: level, Label: o.Label}
+			c.found = Assignment{Task: t, Slot: c.slot(k), Level: level, Label: cmp.Or(cand.Label, o.Label)}
 			return false
 		}
 		r.Note(j, k, why)
 	}
 	if copies {
 		if t := c.Speculate.Copy(r, o, cand); t != nil {
-			c.copy(t)
+			c.copy(t, cmp.Or(cand.Label, o.Label))
 			return false
 		}
 	}
@@ -140,8 +144,8 @@ func (c *Composition) consider(cand Candidate) bool {
 }
 
 // copy makes the offer's slot hold a copy of a running task.
-func (c *Composition) copy(t *job.Task) {
-	c.found = Assignment{Task: t, Slot: c.slot(t.Kind()), Speculative: true, Label: c.offer.Label,
+func (c *Composition) copy(t *job.Task, label int32) {
+	c.found = Assignment{Task: t, Slot: c.slot(t.Kind()), Speculative: true, Label: label,
 		Level: c.round.Nodes().LevelOf(t, c.round.node)}
 }
 

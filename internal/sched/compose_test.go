@@ -30,7 +30,7 @@ func (f *fixed) Next(r *Round) (Offer, bool) {
 func (f *fixed) Each(_ *Round, o Offer, visit func(Candidate) bool) {
 	f.asked = append(f.asked, o)
 	for _, j := range f.jobs {
-		if !visit(Candidate{j, o.Kind}) {
+		if !visit(Candidate{Job: j, Kind: o.Kind}) {
 			return
 		}
 	}

@@ -90,6 +90,8 @@ type Offer struct {
 type Candidate struct {
 	Job  *job.Job
 	Kind job.Kind
+	// Label, unless it is 0, is put on the attempt in place of the offer's.
+	Label int32
 }
 
 // Slots says how many tasks of which kind a node may take now. One that lends

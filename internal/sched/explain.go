@@ -45,7 +45,7 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 		return note
 	case place.Code != NoReason:
 		return place
-	case all == 0:
+	case all == 0 && v.nodes.Slots(k) == 0:
 		return Reason{Code: NoNode} // no note either, so nobody lends a slot
 	}
 	return Reason{Code: NotYet}

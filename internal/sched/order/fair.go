@@ -30,7 +30,11 @@ type Fair struct {
 	claims      []*claim
 	victims     []*job.Attempt
 	checked     time.Duration // when preemption was last considered
-	ended       []Share       // of jobs that ended since the last update
+	// unsettled says that who may run has to be found again, and stale that
+	// shares have.
+	unsettled, stale bool
+	limited          bool    // numbers of running jobs are
+	ended            []Share // of jobs that ended since the last update
 }
 
 var (
@@ -48,7 +52,7 @@ var (
 
 // NewFair returns an order without jobs.
 func NewFair(cfg FairConfig) *Fair {
-	f := &Fair{cfg: cfg, all: NewQueue(Urgency)}
+	f := &Fair{cfg: cfg, all: NewQueue(Urgency), limited: cfg.Pools.limitsJobs()}
 	f.pool(DefaultPool)
 	f.addPools()
 	return f
@@ -95,7 +99,10 @@ func (f *Fair) Start(v *sched.View, now time.Duration) {
 }
 
 // Begin notes the round, so that a mere question is told from it.
-func (f *Fair) Begin(r *sched.Round) { f.round, f.now = r, r.Now() }
+func (f *Fair) Begin(r *sched.Round) {
+	f.round, f.now = r, r.Now()
+	f.settle()
+}
 
 // Each implements sched.Order.
 func (f *Fair) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
@@ -108,6 +115,7 @@ func (f *Fair) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.
 	if f.cfg.StaleDemand {
 		return f.eachSorted(r, o, k, visit)
 	}
+	f.settle()
 	copies := r.Copies() && !o.NoCopies
 	pools := f.ready[k].list
 	if copies {
@@ -154,6 +162,9 @@ func (f *Fair) Demand(k job.Kind) (sum int) {
 
 // rank puts a job and its pool where they stand now.
 func (f *Fair) rank(j *fairJob, k job.Kind) {
+	if f.cfg.StaleDemand {
+		return
+	}
 	p := j.pool
 	s, ps := &j.side[k], &p.side[k]
 	at := standing{rested: true, ratio: float64(j.job.Running(k)) / s.weight, since: j.job.Submitted(), id: j.job.ID()}

@@ -12,6 +12,7 @@ import (
 
 // Held implements sched.Holder.
 func (f *Fair) Held(j *job.Job, k job.Kind) sched.Reason {
+	f.settle()
 	x := f.jobs[j.Seat()]
 	s := &x.pool.side[k]
 	switch {
@@ -28,6 +29,7 @@ func (f *Fair) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	if j.State().Final() || j.Pending(k) == 0 || !j.Open(k) {
 		return ""
 	}
+	f.fresh()
 	p := f.jobs[j.Seat()].pool
 	s := &p.side[k]
 	text := fmt.Sprintf("pool %q runs %d %ss, its fair share is %.1f", p.name, s.running, k, s.share)
@@ -35,6 +37,15 @@ func (f *Fair) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 		text += fmt.Sprintf(" and its minimum %d", s.min)
 	}
 	return text
+}
+
+// fresh computes shares anew if jobs have come or gone since the last update. It
+// must not if decisions depend on what was known then: to ask changes nothing.
+func (f *Fair) fresh() {
+	f.settle()
+	if f.stale && !f.cfg.StaleDemand && !f.cfg.SizeWeight {
+		f.share()
+	}
 }
 
 // Share is what a pool or job wants, is due and has, as of the last update but
@@ -53,6 +64,7 @@ type Share struct {
 // Shares returns the shares of all pools by name, then of all jobs by number,
 // those that have ended since the last update among them; maps before reduces.
 func (f *Fair) Shares() (list []Share) {
+	f.fresh()
 	for _, p := range f.pools {
 		for k := range job.Kind(job.Kinds) {
 			s := &p.side[k]

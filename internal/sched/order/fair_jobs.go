@@ -25,8 +25,26 @@ func (f *Fair) JobAdded(j *job.Job) {
 		p.side[k].list = append(p.side[k].list, x)
 		p.side[k].running += j.Running(k)
 	}
-	f.update(f.now)
-	f.rankAll()
+	if f.cfg.StaleDemand {
+		f.update(f.now)
+		return
+	}
+	f.stale = true
+	if f.unsettled = f.unsettled || f.limited; f.unsettled {
+		return // all are looked at once, however many come at a time
+	}
+	x.runnable = true
+	x.refresh(&f.cfg)
+	f.rank(x, job.Map)
+	f.rank(x, job.Reduce)
+}
+
+// refresh computes the job's demands and weights.
+func (x *fairJob) refresh(cfg *FairConfig) {
+	for k := range job.Kind(job.Kinds) {
+		x.side[k].demand = x.demand(k)
+	}
+	x.weigh(cfg)
 }
 
 // JobRemoved implements sched.JobWatcher.
@@ -43,9 +61,7 @@ func (f *Fair) JobRemoved(j *job.Job) {
 		s.list = slices.DeleteFunc(s.list, func(o *fairJob) bool { return o == x })
 		f.rank(x, k)
 	}
-	if !f.cfg.StaleDemand && f.admit() {
-		f.rankAll()
-	}
+	f.stale, f.unsettled = true, f.unsettled || f.limited
 }
 
 // JobChanged implements sched.ChangeWatcher.
@@ -54,9 +70,7 @@ func (f *Fair) JobChanged(j *job.Job, c sched.Change) {
 	if c == sched.PriorityChanged {
 		f.all.Moved(j)
 		x.pool.all.Moved(j)
-		if !f.cfg.StaleDemand && f.admit() {
-			f.rankAll()
-		}
+		f.unsettled = f.unsettled || f.limited
 		x.weigh(&f.cfg)
 	}
 	for k := range job.Kind(job.Kinds) {
@@ -119,6 +133,33 @@ func (f *Fair) rankAll() {
 	}
 }
 
+// settle finds out who may run if that has to be done again. With stale demand
+// only updates do it.
+func (f *Fair) settle() {
+	if !f.unsettled || f.cfg.StaleDemand {
+		return
+	}
+	f.unsettled = false
+	if f.admit() {
+		for _, x := range f.jobs {
+			if x != nil {
+				x.refresh(&f.cfg)
+			}
+		}
+		f.rankAll()
+	}
+}
+
+// limitsJobs reports whether anybody's number of running jobs is limited.
+func (a *Allocations) limitsJobs() bool {
+	limited := a.MaxUserJobs != NoLimit || a.MaxPoolJobs != NoLimit || len(a.UserJobs) > 0
+	//house:sorted any one pool is enough
+	for _, p := range a.Pools {
+		limited = limited || p.MaxJobs != NoLimit
+	}
+	return limited
+}
+
 // admit finds the jobs that may run within the limits of users and pools, the
 // most urgent first, and reports whether any changed.
 func (f *Fair) admit() (changed bool) {
@@ -148,7 +189,7 @@ func (f *Fair) Reconfigure(conf any) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	f.cfg.Pools = a
+	f.cfg.Pools, f.limited = a, a.limitsJobs()
 	for _, p := range f.pools {
 		p.limits = a.Pool(p.name)
 	}

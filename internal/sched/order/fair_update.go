@@ -19,12 +19,24 @@ func (f *Fair) Update(now time.Duration) {
 	f.checkPreemption(now)
 }
 
-// update computes who may run, demands, weights and shares, in that order, and
-// notes which pools have what they are due. It costs the number of jobs, times
-// the steps of the search for shares.
+// update computes who may run, then demands, weights and shares, and notes which
+// pools have what they are due. It costs the number of jobs, times the steps of
+// the search for shares.
 func (f *Fair) update(now time.Duration) {
 	f.ended = f.ended[:0]
-	f.admit()
+	f.settle()
+	if f.cfg.StaleDemand {
+		f.admit()
+	}
+	f.share()
+	if f.cfg.Preempt {
+		f.updateClocks(now)
+	}
+}
+
+// share computes demands, weights and shares.
+func (f *Fair) share() {
+	f.stale = false
 	for _, p := range f.pools {
 		for k := range job.Kind(job.Kinds) {
 			p.updateDemand(k)
@@ -37,9 +49,6 @@ func (f *Fair) update(now time.Duration) {
 	}
 	for k := range job.Kind(job.Kinds) {
 		f.updateShares(k)
-	}
-	if f.cfg.Preempt {
-		f.updateClocks(now)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 
 // Delay lets a job wait a little for a node that holds its data, as Hadoop's
 // FairScheduler does: with many jobs in turn, the right node asks for work soon.
-// The wait of a job is the time between heartbeats in which it had its turn and
-// took nothing; it starts anew with each map that it launches. How far a map may
-// be from its data depends on the wait and on how far the last one was:
+// The wait of a job is the time in which it had its turn and took nothing; it
+// starts anew with each map that it launches. How far a map may be from its data
+// depends on the wait and on how far the last one was:
 //
 //	last map    less than     up to         after that
 //	on node     node wait     + rack wait
@@ -22,13 +22,17 @@ import (
 //	elsewhere   ANY at once
 //
 // A job with splits that are nowhere, and one whose pool starves, never wait.
+//
+// From one turn to the next at most the time between two heartbeats of a node
+// counts, so that a job whose turn did not come for long still waits. Hadoop
+// counts the time to the next heartbeat of whatever node; where another node
+// always follows within a moment, such a job waits for ever.
 type Delay struct {
 	cfg    DelayConfig
 	search search
 	waits  []patience // by seat
-	turns  []int  // seats that had their turn in this round
+	turns  []int      // seats that had their turn in this round
 	last   time.Duration
-	begun  bool
 	starve Starver
 	beat   interval
 }
@@ -41,10 +45,11 @@ type Starver interface {
 
 // patience is a job's patience.
 type patience struct {
-	level    cluster.Level // of the last map
-	waited   time.Duration
-	turn     bool // had its turn in this round
-	launched bool // and took a map
+	level   cluster.Level // of the last map
+	waited  time.Duration
+	skipped bool          // had a turn since its last map
+	turn    time.Duration // when it last had one
+	listed  bool          // in turns
 }
 
 var (
@@ -68,25 +73,24 @@ func (d *Delay) Consult(parts []any) {
 	}
 }
 
-// Begin adds the time since the last heartbeat to the wait of the jobs that it
-// passed over.
+// Begin brings the clocks up to date.
 func (d *Delay) Begin(r *sched.Round) {
 	now := r.Now()
 	for _, seat := range d.turns {
 		w := &d.waits[seat]
-		if !w.launched && d.begun {
+		if w.skipped {
 			w.waited += now - d.last
 		}
-		w.turn, w.launched = false, false
+		w.skipped, w.listed = false, false
 	}
-	d.turns, d.last, d.begun = d.turns[:0], now, true
+	d.turns, d.last = d.turns[:0], now
 	d.beat.heard(r.Node().Index(), now)
 }
 
 // Pick implements sched.Place.
 func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
 	if c.Kind == job.Map {
-		d.takeTurn(c.Job)
+		d.takeTurn(c.Job, r.Now())
 	}
 	if t, level := Retry(r, o, c); t != nil {
 		return t, level, sched.Reason{}
@@ -114,11 +118,18 @@ func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Tas
 	return nil, 0, sched.Reason{Code: sched.OutOfReach, Level: within}
 }
 
-func (d *Delay) takeTurn(j *job.Job) {
-	if w := &d.waits[j.Seat()]; !w.turn {
-		w.turn = true
+// takeTurn notes that the job is asked; if it takes something, TaskStarted takes
+// the note back.
+func (d *Delay) takeTurn(j *job.Job, now time.Duration) {
+	w := &d.waits[j.Seat()]
+	switch {
+	case d.cfg.AnyHeartbeat && !w.listed:
+		w.listed = true
 		d.turns = append(d.turns, j.Seat())
+	case !d.cfg.AnyHeartbeat && w.skipped:
+		w.waited += min(now-w.turn, d.beat.mean)
 	}
+	w.skipped, w.turn = true, now
 }
 
 // allowed is how far a map of the job may be from its data now, and the wait
@@ -151,8 +162,8 @@ func (d *Delay) JobAdded(j *job.Job) {
 	for j.Seat() >= len(d.waits) {
 		d.waits = append(d.waits, patience{})
 	}
-	// A turn of the seat's last job may still be listed; it is then this one's.
-	d.waits[j.Seat()] = patience{level: cluster.NODE, turn: d.waits[j.Seat()].turn, launched: true}
+	// The seat's last job may still be listed; it is then this one that is.
+	d.waits[j.Seat()] = patience{level: cluster.NODE, listed: d.waits[j.Seat()].listed}
 }
 
 // JobRemoved implements sched.JobWatcher.
@@ -162,7 +173,7 @@ func (d *Delay) JobRemoved(*job.Job) {}
 func (d *Delay) TaskStarted(a *job.Attempt, _ time.Duration) {
 	if a.Kind() == job.Map {
 		w := &d.waits[a.Job().Seat()]
-		w.level, w.waited, w.launched = a.Level(), 0, true
+		w.level, w.waited, w.skipped = a.Level(), 0, false
 	}
 }
 

@@ -14,6 +14,9 @@ type DelayConfig struct {
 	// time between two heartbeats of a node, but at most 15 s. 0 does not wait.
 	// Waits of many heartbeats leave slots free.
 	NodeWait, RackWait time.Duration
+	// AnyHeartbeat ends the time that counts with the next heartbeat of any
+	// node, as Hadoop 1.2.1 does; see Delay.
+	AnyHeartbeat bool
 	// ByRack orders far maps by rack; see OffRack.
 	ByRack bool
 }
@@ -24,15 +27,19 @@ var DelayParams = []sched.Param{
 		"auto is 1.5 times the time between two heartbeats of a node, at most 15s. Long waits leave slots free."},
 	{Name: "rack-wait", Default: "auto", Help: "How much longer a job waits for a slot in the same rack as its data before it " +
 		"takes any; as node-wait."},
+	{Name: "wait-until", Default: "turn", Help: "When the time that counts as waiting ends. turn: with the job's next turn, " +
+		"but at most the time between two heartbeats of a node. heartbeat: with the next heartbeat of any node, as in Hadoop " +
+		"1.2.1, by which a job may wait much longer than it should."},
 	OffRack,
 }
 
 // ReadDelay makes a delaying placer from its parameters.
 func ReadDelay(k *sched.Kit) (sched.Place, error) {
 	var c DelayConfig
-	var errs [3]error
+	var errs [4]error
 	c.NodeWait, errs[0] = sched.Setting(k, "node-wait", ParseWait)
 	c.RackWait, errs[1] = sched.Setting(k, "rack-wait", ParseWait)
+	c.AnyHeartbeat, errs[3] = sched.Setting(k, "wait-until", parseUntil)
 	c.ByRack, errs[2] = sched.Setting(k, OffRack.Name, ParseOffRack)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
@@ -50,6 +57,13 @@ func ParseWait(s string) (time.Duration, error) {
 		err = errors.New("must be auto or at least 0")
 	}
 	return d, err
+}
+
+func parseUntil(s string) (bool, error) {
+	if s != "turn" && s != "heartbeat" {
+		return false, errors.New("must be turn or heartbeat")
+	}
+	return s == "heartbeat", nil
 }
 
 // maxAutoWait bounds the wait that is measured.

@@ -12,5 +12,5 @@ var (
 	fifoProfiles = hadoop("JobQueueTaskScheduler", map[string]string{
 		"fill": "load", "pad-jobs": "reducing", "off-rack": "by-rack"})
 	fairProfiles = hadoop("FairScheduler", map[string]string{
-		"fill": "balance", "demand": "update", "off-rack": "by-rack"})
+		"fill": "balance", "demand": "update", "off-rack": "by-rack", "wait-until": "heartbeat"})
 )

@@ -36,9 +36,9 @@ const tagsPaper = "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapR
 
 var rows = []sched.Row{
 	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
-		Place: "greedy", Speculate: "none", Profiles: fifoProfiles},
+		Place: "greedy", Speculate: "gap", Profiles: fifoProfiles},
 	{Name: "fair", Summary: "pools and jobs share the slots by weight", Slots: "static", Order: "fair",
-		Place: "delay", Speculate: "none", Profiles: fairProfiles},
+		Place: "delay", Speculate: "gap", Profiles: fairProfiles},
 	{Name: "tumm", Summary: "first come, first served on slots that follow the work left", Paper: tummPaper,
 		Slots: "tumm", Order: "fifo", Place: "greedy", Speculate: "none"},
 	{Name: "htumm", Summary: "tumm for nodes of unequal size or speed", Paper: tummPaper,
@@ -119,6 +119,10 @@ var placeParts = []sched.Part[sched.Place]{
 var speculateParts = []sched.Part[sched.Speculate]{
 	{Name: "none", Summary: "no copies of running tasks",
 		New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }},
+	{Name: "gap", Summary: "copies tasks whose progress is far behind the mean",
+		Params: speculate.GapParams, New: speculate.ReadGap},
+	{Name: "late", Summary: "copies the slow task that would end last, on nodes that are not slow",
+		Params: speculate.LateParams, New: speculate.ReadLate},
 }
 
 // Registry returns a registry of all parts and policies. An error is a mistake

@@ -13,6 +13,9 @@ import (
 // could use it.
 var conserving = map[string]bool{"fifo": true}
 
+// boundless are the policies that judge what a node bears by themselves.
+var boundless = map[string]bool{"learning-nb": true, "learning-perceptron": true}
+
 // Every named policy keeps the promises that trackertest.World lists, ends
 // every job once nodes behave well, takes over from another policy and hands
 // over to one in mid-flight, and decides the same when it is told the same.
@@ -40,6 +43,7 @@ func live(t *rapid.T, name string) {
 		next = []string{Default, name}
 	}
 	w := trackertest.NewWorld(t, build(t, first))
+	w.Boundless = boundless[name]
 	w.Join("n1", 2, 1)
 	for i, phase := range append([]string{first}, next...) {
 		if i > 0 {

@@ -1,0 +1,117 @@
+package speculate
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// Gap copies tasks that lag behind, as Hadoop 1.2.1 does: an attempt that has
+// run for Lag and whose progress is behind the mean of all tasks of its kind of
+// the job, done and waiting ones included, by at least Behind gets one copy.
+// There is no limit on the number of copies and slow nodes are not known.
+type Gap struct {
+	cfg   GapConfig
+	watch watch
+	mean  cached[float64]
+}
+
+// GapConfig configures Gap.
+type GapConfig struct {
+	// Lag is how long an attempt must have run, so that it has had time to get
+	// going. Hadoop: a minute. Short lags copy tasks that merely start slowly.
+	Lag time.Duration
+	// Behind is how far its progress, 0 to 1, must be behind. Hadoop: 0.2.
+	Behind float64
+}
+
+// GapParams are the parameters that ReadGap reads.
+var GapParams = []sched.Param{
+	lagParam,
+	{Name: "speculative-gap", Default: "0.2", Help: "How far a task must be behind the mean progress of all tasks of its kind " +
+		"of the job to be copied, from 0 to 1. Small gaps copy healthy tasks."},
+}
+
+var lagParam = sched.Param{Name: "speculative-lag", Default: "1m", Help: "How long an attempt must have run before it may be " +
+	"copied, a duration. Short times copy tasks that merely start slowly."}
+
+var (
+	_ sched.Speculate   = (*Gap)(nil)
+	_ sched.Sparse      = (*Gap)(nil)
+	_ sched.JobWatcher  = (*Gap)(nil)
+	_ sched.TaskWatcher = (*Gap)(nil)
+	_ sched.Observer    = (*Gap)(nil)
+)
+
+// NewGap returns a speculator that has seen nothing yet.
+func NewGap(cfg GapConfig) *Gap {
+	g := &Gap{cfg: cfg}
+	g.watch.judge = g
+	return g
+}
+
+// ReadGap makes a speculator from its parameters.
+func ReadGap(k *sched.Kit) (sched.Speculate, error) {
+	lag, err1 := sched.Setting(k, lagParam.Name, parseLag)
+	gap, err2 := sched.Setting(k, "speculative-gap", parseShare)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	return NewGap(GapConfig{lag, gap}), nil
+}
+
+func parseLag(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err == nil && d < 0 {
+		err = errors.New("must not be negative")
+	}
+	return d, err
+}
+
+func parseShare(s string) (float64, error) {
+	x, err := strconv.ParseFloat(s, 64)
+	if err == nil && !(x >= 0 && x <= 1) {
+		err = errors.New("must be from 0 to 1")
+	}
+	return x, err
+}
+
+func (g *Gap) slow(a *job.Attempt, now time.Duration) (float64, bool) {
+	if !alone(a, g.cfg.Lag, now) {
+		return 0, false
+	}
+	behind := *g.mean.get(a.Job(), a.Kind(), now, meanProgress) - a.Progress()
+	return behind, behind >= g.cfg.Behind
+}
+
+func meanProgress(j *job.Job, k job.Kind, _ time.Duration) float64 { return j.Progress(k) }
+
+// MayCopy implements sched.Sparse.
+func (g *Gap) MayCopy(*sched.Round) bool { return g.watch.count > 0 }
+
+// Copy implements sched.Speculate.
+func (g *Gap) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
+	return g.watch.pick(r, o, c)
+}
+
+// Heartbeat implements sched.Observer.
+func (g *Gap) Heartbeat(n *cluster.Node, now time.Duration) { g.watch.heard(n, now) }
+
+// JobAdded implements sched.JobWatcher.
+func (g *Gap) JobAdded(j *job.Job) {
+	g.watch.added(j)
+	g.mean.reset(j)
+}
+
+// JobRemoved implements sched.JobWatcher.
+func (g *Gap) JobRemoved(*job.Job) {}
+
+// TaskStarted implements sched.TaskWatcher: a task that has a copy needs none.
+func (g *Gap) TaskStarted(a *job.Attempt, _ time.Duration) { g.watch.started(a) }
+
+// TaskEnded implements sched.TaskWatcher.
+func (g *Gap) TaskEnded(a *job.Attempt, _ time.Duration) { g.watch.set(a, false) }

@@ -85,7 +85,6 @@ func (h *HTuMM) Explain(j *job.Job, _ job.Kind, _ time.Duration) string {
 	if j.State().Final() {
 		return ""
 	}
-	work := h.mon.work()
-	return fmt.Sprintf("each machine splits its slots by its own task times, %d to maps and %d to reduces in all: "+
-		"maps have %.0f s of work left, reduces %.0f s", h.Size(job.Map), h.Size(job.Reduce), work[job.Map], work[job.Reduce])
+	return fmt.Sprintf("each machine splits its slots by its own task times, %d to maps and %d to reduces in all%s",
+		h.Size(job.Map), h.Size(job.Reduce), because(h.mon.work()))
 }

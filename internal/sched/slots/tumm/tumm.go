@@ -2,6 +2,7 @@ package tumm
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -132,6 +133,22 @@ func (t *TuMM) Explain(j *job.Job, _ job.Kind, _ time.Duration) string {
 	case t.target.slots == 0:
 		return ""
 	}
-	return fmt.Sprintf("%d of %d slots go to maps for now and %d to reduces: maps have %.0f s of work left, reduces %.0f s",
-		t.target.mapSlots, t.target.slots, t.target.slots-t.target.mapSlots, t.work[job.Map], t.work[job.Reduce])
+	return fmt.Sprintf("%d of %d slots go to maps for now and %d to reduces%s", t.target.mapSlots, t.target.slots,
+		t.target.slots-t.target.mapSlots, because(t.work))
+}
+
+// because says why slots are split as they are.
+func because(work [job.Kinds]float64) string {
+	if work[job.Map]+work[job.Reduce] <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(": maps have %s s of work left, reduces %s s", brief(work[job.Map]), brief(work[job.Reduce]))
+}
+
+// brief is a number without digits that say nothing.
+func brief(x float64) string {
+	if x < 10 {
+		return strconv.FormatFloat(x, 'g', 2, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 0, 64)
 }

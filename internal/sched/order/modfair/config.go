@@ -44,18 +44,18 @@ const (
 // Config is what can be set. The zero value is not valid; see Params for
 // meanings and defaults.
 type Config struct {
-	Classify     Classify
-	UpdateEvery  time.Duration
-	Default      Limits
-	Pools        map[string]Limits
-	MaxHard      bool // maxMode=hard
-	Allocate     bool
-	Sorted       bool // sort=resource
-	SharedSorted bool // sharedOrder=fig8
-	RemainFree   bool // remaining=free
-	Table        Table
-	TieByName    bool
-	Seed         uint64
+	Classify       Classify
+	UpdateInterval time.Duration
+	Default        Limits
+	Pools          map[string]Limits
+	MaxHard        bool // max-mode=hard
+	Allocate       bool
+	Sorted         bool // sort=resource
+	SharedSorted   bool // shared-order=fig8
+	RemainFree     bool // remaining=free
+	Table          Table
+	TieByName      bool
+	Seed           uint64
 }
 
 // Params are the parameters of the part, in the order in which the paper
@@ -64,23 +64,28 @@ func Params() []sched.Param {
 	return []sched.Param{
 		{Name: "classify", Default: "tick", Help: "When jobs are sorted into small and large: tick (all jobs at each update), " +
 			"submit (each job once; what then comes out depends on the order of arrival), off (no shared pool)."},
-		{Name: "updateEvery", Default: "500ms", Help: "How often sizes and entitlements are worked out again, a duration above 0. " +
+		{Name: "update-interval", Default: "500ms", Help: "How often sizes and entitlements are worked out again, a duration above 0. " +
 			"Long intervals leave the shared pool empty after its last job."},
-		{Name: "sharedOrder", Default: "fifo", Help: "Order inside the shared pool: fifo (submission) or fig8 (as in users' pools)."},
+		{Name: "shared-order", Aliases: []string{"sharedOrder"}, Default: "fifo",
+			Help: "Order inside the shared pool: fifo (submission) or fig8 (as in users' pools)."},
 		{Name: "allocate", Default: "on", Help: "Whether pools below their entitlement go first: on or off."},
 		{Name: "remaining", Default: "total", Help: "What entitlements are parts of: total (all slots less the shared pool's grant) " +
 			"or free (slots idle at the update; nothing, and so no entitlement, on a full cluster)."},
-		{Name: "minAllocated", Default: "3", Help: "Maps below which a pool is served before others; not negative."},
-		{Name: "maxAllocated", Default: "6", Help: "Most maps that a pool runs at once, 0 for no limit. The paper's 6 is for 16 to 32 " +
-			"slots and three users: raise it on larger clusters, or slots stay idle."},
-		{Name: "maxMode", Default: "hard", Help: "hard: maxAllocated bounds what a pool runs. entitlement: it bounds what a pool " +
-			"is entitled to, and idle slots are lent beyond it."},
+		{Name: "min-allocated", Aliases: []string{"minAllocated"}, Default: "3",
+			Help: "Maps below which a pool is served before others; not negative."},
+		{Name: "max-allocated", Aliases: []string{"maxAllocated"}, Default: "6",
+			Help: "Most maps that a pool runs at once, 0 for no limit. The paper's 6 is for 16 to 32 " +
+				"slots and three users: raise it on larger clusters, or slots stay idle."},
+		{Name: "max-mode", Aliases: []string{"maxMode"}, Default: "hard",
+			Help: "hard: max-allocated bounds what a pool runs. entitlement: it bounds what a pool " +
+				"is entitled to, and idle slots are lent beyond it."},
 		{Name: "pools", Default: "", Help: "Limits of single pools as name:min/max/weight, separated by semicolons, " +
 			"such as ann:3/6/1;bob:0/0/2. Weights are above 0."},
 		{Name: "sort", Default: "resource", Help: "Order of pools and jobs: resource (the paper's) or fair (Hadoop's fair scheduler)."},
 		{Name: "tie", Default: "random", Help: "Which of two equal pools goes first: random (a lot from the seed) or name."},
-		{Name: "priorityTable", Default: "text", Help: "How the locality of maps moves a job's priority: text (as the paper says), " +
-			"print (as its table is printed) or off."},
+		{Name: "priority-table", Aliases: []string{"priorityTable"}, Default: "text",
+			Help: "How the locality of maps moves a job's priority: text (as the paper says), " +
+				"print (as its table is printed) or off."},
 	}
 }
 
@@ -97,17 +102,17 @@ func Read(k *sched.Kit) (sched.Order, error) {
 func readConfig(k *sched.Kit) (Config, error) {
 	cfg, errs := Config{Seed: k.Seed}, []error(nil)
 	read(k, &errs, "classify", choice("tick", "submit", "off"), func(i int) { cfg.Classify = Classify(i) })
-	read(k, &errs, "updateEvery", interval, func(d time.Duration) { cfg.UpdateEvery = d })
-	read(k, &errs, "sharedOrder", choice("fifo", "fig8"), func(i int) { cfg.SharedSorted = i == 1 })
+	read(k, &errs, "update-interval", interval, func(d time.Duration) { cfg.UpdateInterval = d })
+	read(k, &errs, "shared-order", choice("fifo", "fig8"), func(i int) { cfg.SharedSorted = i == 1 })
 	read(k, &errs, "allocate", choice("on", "off"), func(i int) { cfg.Allocate = i == 0 })
 	read(k, &errs, "remaining", choice("total", "free"), func(i int) { cfg.RemainFree = i == 1 })
-	read(k, &errs, "minAllocated", count, func(n int) { cfg.Default.Min = n })
-	read(k, &errs, "maxAllocated", count, func(n int) { cfg.Default.Max = n })
-	read(k, &errs, "maxMode", choice("hard", "entitlement"), func(i int) { cfg.MaxHard = i == 0 })
+	read(k, &errs, "min-allocated", count, func(n int) { cfg.Default.Min = n })
+	read(k, &errs, "max-allocated", count, func(n int) { cfg.Default.Max = n })
+	read(k, &errs, "max-mode", choice("hard", "entitlement"), func(i int) { cfg.MaxHard = i == 0 })
 	read(k, &errs, "pools", parsePools, func(p map[string]Limits) { cfg.Pools = p })
 	read(k, &errs, "sort", choice("resource", "fair"), func(i int) { cfg.Sorted = i == 0 })
 	read(k, &errs, "tie", choice("random", "name"), func(i int) { cfg.TieByName = i == 1 })
-	read(k, &errs, "priorityTable", choice("text", "print", "off"), func(i int) { cfg.Table = Table(i) })
+	read(k, &errs, "priority-table", choice("text", "print", "off"), func(i int) { cfg.Table = Table(i) })
 	cfg.Default.Weight = 1
 	return cfg, errors.Join(errs...)
 }

@@ -22,29 +22,39 @@ func (o *Order) Held(j *job.Job, k job.Kind) sched.Reason {
 	return sched.Reason{}
 }
 
-// Explain implements sched.Explainer: which pool the job is served from and what
-// the pool is entitled to, and what locality has made of the job's priority.
+// Explain implements sched.Explainer: what the pool that serves the job is
+// entitled to, unless Held says all, and what locality has made of the job's
+// priority.
 func (o *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
-	m := o.bySeat[j.Seat()]
-	if j.State().Final() || m == nil || m.job != j {
+	if !j.Launchable(k) {
 		return ""
 	}
-	s, text := &m.at.side[k], ""
-	switch {
-	case m.at.shared:
-		text = fmt.Sprintf("as one of the smallest jobs it is served ahead of others, with up to %d %ss of such jobs at a time",
-			o.sharedQuota(k), k)
-	case o.cfg.Allocate && s.running < s.quota:
-		text = fmt.Sprintf("pool %q runs %d of the %d %ss that it is entitled to", m.at.name, s.running, s.quota, k)
-	case o.cfg.Allocate:
-		text = fmt.Sprintf("pool %q runs %d %ss, no fewer than it is entitled to (%d), so that pools below that come first",
-			m.at.name, s.running, k, s.quota)
-	default:
-		text = fmt.Sprintf("pool %q runs %d %ss", m.at.name, s.running, k)
+	m := o.bySeat[j.Seat()]
+	text := ""
+	if o.Held(j, k).Code == sched.NoReason {
+		text = o.standing(m.at, k)
 	}
 	if m.priority != j.Priority() {
-		text += fmt.Sprintf("; its priority %v counts as %v now, because of how close its last maps ran to their data",
+		if text != "" {
+			text += "; "
+		}
+		text += fmt.Sprintf("its priority %v counts as %v now, because of how close its last maps ran to their data",
 			j.Priority(), m.priority)
 	}
 	return text
+}
+
+// standing says how a pool that may launch stands among others.
+func (o *Order) standing(p *pool, k job.Kind) string {
+	s := &p.side[k]
+	switch {
+	case p.shared:
+		return "as one of the smallest jobs it is served ahead of the others"
+	case !o.cfg.Allocate || s.quota == 0:
+		return ""
+	case s.running < s.quota:
+		return fmt.Sprintf("pool %q runs %d of the %d %ss that it is entitled to", p.name, s.running, s.quota, k)
+	}
+	return fmt.Sprintf("pool %q runs %d %ss, no fewer than the %d that it is entitled to, so that pools short of theirs come first",
+		p.name, s.running, k, s.quota)
 }

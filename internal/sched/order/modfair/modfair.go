@@ -232,7 +232,7 @@ func (o *Order) NodeLost(*cluster.Node) {
 }
 
 // Interval implements sched.Periodic: 500 ms in the paper.
-func (o *Order) Interval() time.Duration { return o.cfg.UpdateEvery }
+func (o *Order) Interval() time.Duration { return o.cfg.UpdateInterval }
 
 // Update implements sched.Periodic.
 func (o *Order) Update(time.Duration) {

@@ -194,7 +194,7 @@ func TestOffersForOnePoolAndEitherKind(t *testing.T) {
 	}
 }
 
-// In the shared pool priorities do not count, unless sharedOrder=fig8.
+// In the shared pool priorities do not count, unless shared-order=fig8.
 func TestSharedOrder(t *testing.T) {
 	for _, c := range []struct {
 		sorted bool
@@ -210,6 +210,22 @@ func TestSharedOrder(t *testing.T) {
 		}
 		expect(t, fmt.Sprint(c), w.served(), c.want)
 	}
+}
+
+// What is said of a pool that may launch.
+func TestStanding(t *testing.T) {
+	cfg := paper()
+	cfg.Default.Max = 0
+	w := newWorld(t, cfg).join(cluster8(2)...)
+	a, b := w.add("P1", 20, 0), w.add("P2", 20, 0)
+	w.update()
+	expect(t, "below", w.o.Explain(a, job.Map, 0), `pool "P1" runs 0 of the 8 maps that it is entitled to`)
+	w.start(b, 9)
+	expect(t, "above", w.o.Explain(b, job.Map, 0),
+		`pool "P2" runs 9 maps, no fewer than the 8 that it is entitled to, so that pools short of theirs come first`)
+	cfg.Allocate = false
+	w = newWorld(t, cfg).join(cluster8(2)...)
+	expect(t, "no entitlements", w.o.Explain(w.add("P1", 20, 0), job.Map, 0), "")
 }
 
 // A user's word replaces what locality has made of a priority.
@@ -284,9 +300,9 @@ func TestReasons(t *testing.T) {
 		held string
 		more string
 	}{
-		{"free", small, job.Map, "nothing holds it back", "as one of the smallest jobs it is served ahead of others, with up to 1 maps of such jobs at a time"},
-		{"full", large, job.Map, `pool "P2" runs 2 maps already and may run at most 2`, `pool "P2" runs 2 maps, no fewer than it is entitled to (2), so that pools below that come first`},
-		{"reduces", large, job.Reduce, "nothing holds it back", `pool "P2" runs 0 of the 8 reduces that it is entitled to`},
+		{"free", small, job.Map, "nothing holds it back", "as one of the smallest jobs it is served ahead of the others"},
+		{"full", large, job.Map, `pool "P2" runs 2 maps already and may run at most 2`, ``},
+		{"reduces wait for maps", large, job.Reduce, "nothing holds it back", ""},
 	} {
 		expect(t, c.what, w.o.Held(c.j, c.k).Words(c.k), c.held)
 		expect(t, c.what, w.o.Explain(c.j, c.k, 0), c.more)
@@ -296,9 +312,8 @@ func TestReasons(t *testing.T) {
 		`jobs of this size share 1 map slots (partition "shared"), and 1 are in use`)
 	w.launch(large.Fresh(job.Map), rk)
 	w.launch(large.Fresh(job.Map), nd)
-	if got := w.o.Explain(large, job.Map, 0); !strings.Contains(got, "its priority NORMAL counts as HIGH now") {
-		t.Errorf("explained as %q", got)
-	}
+	expect(t, "priority", w.o.Explain(large, job.Map, 0),
+		"its priority NORMAL counts as HIGH now, because of how close its last maps ran to their data")
 	w.end(large)
 	expect(t, "ended", w.o.Explain(large, job.Map, 0), "")
 }
@@ -311,9 +326,9 @@ func TestConfig(t *testing.T) {
 	expect(t, "pools", got.Pools, map[string]Limits{"ann": {1, 0, 2.5}, "b:c": {0, 7, 1}})
 	expect(t, "default", got.Default, Limits{3, 6, 1})
 	for name, values := range map[string][]string{
-		"classify": {"never", ""}, "updateEvery": {"0s", "x", "-1s"}, "sharedOrder": {"lifo"}, "allocate": {"yes"},
-		"remaining": {"all"}, "minAllocated": {"-1", "x"}, "maxAllocated": {"-1"}, "maxMode": {"soft"}, "sort": {"none"},
-		"tie": {"coin"}, "priorityTable": {"paper"},
+		"classify": {"never", ""}, "update-interval": {"0s", "x", "-1s"}, "shared-order": {"lifo"}, "allocate": {"yes"},
+		"remaining": {"all"}, "min-allocated": {"-1", "x"}, "max-allocated": {"-1"}, "max-mode": {"soft"}, "sort": {"none"},
+		"tie": {"coin"}, "priority-table": {"paper"},
 		"pools": {"ann", "ann:1/2", ":1/2/3", "ann:1/2/0", "ann:1/2/NaN", "ann:-1/2/1", "a:1/2/1;a:1/2/1", "a:1/x/1", "a:0/0/+Inf"},
 	} {
 		for _, v := range values {

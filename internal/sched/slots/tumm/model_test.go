@@ -45,13 +45,15 @@ type run struct {
 	id   job.AttemptID
 }
 
-func build(t testing.TB, spec string, settings ...string) sched.Policy {
+// build makes a policy of a slots part, first come, first served, without waits
+// and copies, which the model does not know.
+func build(t testing.TB, slots string, settings ...string) sched.Policy {
 	set := map[string]string{}
 	for _, s := range settings {
 		k, v, _ := strings.Cut(s, "=")
 		set[k] = v
 	}
-	p, err := policies.Build(spec, sched.Options{Seed: 1, Set: set})
+	p, err := policies.Build(slots+",order=fifo,place=greedy,speculate=none", sched.Options{Seed: 1, Set: set})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,12 +61,13 @@ func (d *Dynamic) Load(state []byte) error {
 	case s.Version != dynamicVersion:
 		return fmt.Errorf("state of %s: version %d, this program reads %d", dynamicKind, s.Version, dynamicVersion)
 	}
-	node, err1 := s.Node.load(d.cfg.Window)
-	rack, err2 := s.Rack.load(d.cfg.Window)
+	node, err1 := s.Node.load(d.node.window)
+	rack, err2 := s.Rack.load(d.rack.window)
 	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("state of %s: %w", dynamicKind, err)
 	}
 	d.node, d.rack = node, rack
+	d.measure()
 	return nil
 }
 

@@ -1,0 +1,220 @@
+package place
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+const ms = time.Millisecond
+
+func newDynamic(window int) *Dynamic {
+	return NewDynamic(DynamicConfig{Delay: 3000 * ms, Memory: true, Window: window})
+}
+
+// The examples T1 to T6 of the specification: samples, the two stages that
+// follow, and the level allowed after some wait.
+func TestModFair_T(t *testing.T) {
+	type at struct {
+		last, want cluster.Level
+		wait       time.Duration
+	}
+	const nd, rk, no = cluster.NODE, cluster.RACK, cluster.ANY
+	for _, c := range []struct {
+		name        string
+		node, rack  []time.Duration
+		first, next time.Duration
+		at          []at
+	}{
+		{"T1", nil, nil, 3000, 3000, []at{{nd, nd, 0}, {nd, nd, 2999}, {nd, rk, 3000}, {nd, rk, 5999}, {nd, no, 6000}}},
+		{"T2", []time.Duration{0, 1000, 2000}, nil, 1000, 3000, []at{{nd, nd, 999}, {nd, rk, 1000}, {nd, rk, 3999}, {nd, no, 4000}}},
+		{"T3", []time.Duration{0, 1000, 2000}, []time.Duration{2500, 3500}, 1000, 2000, []at{{nd, nd, 999}, {nd, rk, 1000},
+			{nd, rk, 2999}, {nd, no, 3000}, {rk, rk, 1999}, {rk, no, 2000}, {no, no, 0}}},
+		{"T4", []time.Duration{1000}, []time.Duration{400}, 1000, 0, []at{{nd, nd, 999}, {nd, no, 1000}}},
+		{"T5", []time.Duration{0, 0}, nil, 0, 3000, []at{{nd, rk, 0}, {nd, rk, 2999}, {nd, no, 3000}}},
+		{"T5 rack", []time.Duration{0, 0}, []time.Duration{0}, 0, 0, []at{{nd, no, 0}}},
+		{"T6", nil, []time.Duration{7000}, 3000, 4000, []at{{nd, nd, 2999}, {nd, rk, 3000}, {nd, rk, 6999}, {nd, no, 7000}}},
+	} {
+		jobs := job.NewBook(cluster.NewBook(), 0)
+		d := newDynamic(0)
+		play := func(level cluster.Level, waits []time.Duration) {
+			for _, wait := range waits {
+				j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"h"}}}}, 0)
+				d.JobAdded(j)
+				d.waits[j.Seat()].waited = wait * ms
+				d.TaskStarted(jobs.Start(j.Task(job.Map, 0), job.Launch{Level: level}, 0), 0)
+				if d.waits[j.Seat()].waited != 0 || d.waits[j.Seat()].level != level {
+					t.Errorf("%s: a launch leaves %+v", c.name, d.waits[j.Seat()])
+				}
+			}
+		}
+		play(cluster.NODE, c.node)
+		play(cluster.RACK, c.rack)
+		play(cluster.ANY, []time.Duration{9, 99}) // changes no counter
+		if node, rack := d.Waits(); node != c.first*ms || rack != c.next*ms {
+			t.Errorf("%s: waits %v and %v, want %d and %d ms", c.name, node, rack, c.first, c.next)
+		}
+		j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"h"}}}}, 0)
+		d.JobAdded(j)
+		for _, a := range c.at {
+			d.waits[j.Seat()].level, d.waits[j.Seat()].waited = a.last, a.wait*ms
+			if got, _ := d.allowed(&sched.Round{}, sched.Offer{}, j); got != a.want {
+				t.Errorf("%s: after %d ms, last map at %v: %v allowed, want %v", c.name, a.wait, a.last, got, a.want)
+			}
+		}
+	}
+}
+
+// Without memory the last map's level does not matter.
+func TestDynamicWithoutMemory(t *testing.T) {
+	jobs := job.NewBook(cluster.NewBook(), 0)
+	d := NewDynamic(DynamicConfig{Delay: 3000 * ms})
+	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"h"}}, {Hosts: []string{"h"}}}}, 0)
+	d.JobAdded(j)
+	d.TaskStarted(jobs.Start(j.Task(job.Map, 0), job.Launch{Level: cluster.ANY}, 0), 0)
+	if got, limit := d.allowed(&sched.Round{}, sched.Offer{}, j); got != cluster.NODE || limit != 6000*ms {
+		t.Errorf("%v allowed, anywhere after %v", got, limit)
+	}
+}
+
+// A copy is no sample; neither is a reduce.
+func TestDynamicSamples(t *testing.T) {
+	jobs := job.NewBook(cluster.NewBook(), 0)
+	d := newDynamic(0)
+	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"h"}}, {Hosts: []string{"h"}}}, Reduces: 1}, 0)
+	d.JobAdded(j)
+	if got := d.Explain(j, job.Map, 0); got != "" {
+		t.Errorf("explained before anything was measured: %q", got)
+	}
+	d.waits[j.Seat()].waited = 100 * ms
+	d.TaskStarted(jobs.Start(j.Task(job.Reduce, 0), job.Launch{Level: cluster.NODE}, 0), 0)
+	d.TaskStarted(jobs.Start(j.Task(job.Map, 0), job.Launch{Level: cluster.NODE, Speculative: true}, 0), 0)
+	if d.node.count != 0 {
+		t.Errorf("%d samples", d.node.count)
+	}
+	d.node.add(1500 * ms)
+	d.rack.add(1700 * ms)
+	d.measure()
+	want := "by what maps waited so far, a job passes by other machines for 1.5s, and machines outside the rack of its data for 200ms more"
+	if got := d.Explain(j, job.Map, 0); got != want {
+		t.Errorf("explained as %q", got)
+	}
+	*d = *newDynamic(0)
+	d.JobAdded(j)
+	d.node.add(0)
+	d.rack.add(0)
+	d.measure()
+	if got := d.Explain(j, job.Map, 0); !strings.Contains(got, "without waiting") {
+		t.Errorf("explained as %q", got)
+	}
+}
+
+// A mean over a window equals one over the last samples written down.
+func TestMeanAgainstList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		window := rapid.IntRange(0, 4).Draw(t, "window")
+		samples := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 20).Draw(t, "samples")
+		m, last := mean{window: window}, []int(nil)
+		for _, s := range samples {
+			m.add(time.Duration(s))
+			if last = append(last, s); window > 0 && len(last) > window {
+				last = last[1:]
+			}
+			sum := 0
+			for _, x := range last {
+				sum += x
+			}
+			if want := time.Duration((sum + len(last) - 1) / len(last)); m.value() != want || m.count != int64(len(last)) {
+				t.Fatalf("mean %v of %d, want %v of %d", m.value(), m.count, want, len(last))
+			}
+		}
+	})
+}
+
+// What is saved is loaded, under the same window and under others.
+func TestDynamicState(t *testing.T) {
+	d := newDynamic(3)
+	for i := range 5 {
+		d.node.add(time.Duration(i) * ms)
+	}
+	d.rack.add(9 * ms)
+	d.measure()
+	state, err := d.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for window, want := range map[int]string{3: "3ms 6ms", 0: "3ms 6ms", 2: "3.5ms 5.5ms"} {
+		e := newDynamic(window)
+		err := e.Load(state)
+		node, rack := e.Waits()
+		if got := fmt.Sprint(node, " ", rack); err != nil || got != want {
+			t.Errorf("window %d: %s, %v, want %s", window, got, err, want)
+		}
+	}
+	again := newDynamic(3)
+	if err := again.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	again.node.add(0)
+	d.node.add(0)
+	if again.node.value() != d.node.value() {
+		t.Errorf("loaded and saved part: %v, %v", again.node.value(), d.node.value())
+	}
+}
+
+// A state that is damaged or not ours is refused, and nothing of it is kept.
+func TestDynamicStateRefused(t *testing.T) {
+	good := `{"kind":"delay-dynamic","version":1,"node":{"sum_ns":5,"count":1},"rack":{"sum_ns":0,"count":0}}`
+	d := newDynamic(0)
+	if err := d.Load([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprint(*d)
+	for what, state := range map[string]string{
+		"empty":          "",
+		"cut off":        good[:len(good)-1],
+		"more":           good + "{}",
+		"foreign":        strings.Replace(good, "delay-dynamic", "tumm", 1),
+		"version":        strings.Replace(good, `"version":1`, `"version":2`, 1),
+		"unknown field":  strings.Replace(good, `"version"`, `"x":1,"version"`, 1),
+		"negative":       strings.Replace(good, `"sum_ns":0`, `"sum_ns":-1`, 1),
+		"negative count": strings.Replace(good, `"count":0`, `"count":-2`, 1),
+		"sum of nothing": strings.Replace(good, `"sum_ns":0`, `"sum_ns":3`, 1),
+		"no number":      strings.Replace(good, `"count":1`, `"count":"1"`, 1),
+		"wrong sum":      strings.Replace(good, `"count":1`, `"count":1,"recent_ns":[4]`, 1),
+		"bad sample":     strings.Replace(good, `"count":1`, `"count":2,"recent_ns":[6,-1]`, 1),
+	} {
+		if err := d.Load([]byte(state)); err == nil || !strings.HasPrefix(err.Error(), "state of delay-dynamic: ") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if after := fmt.Sprint(*d); after != before {
+			t.Errorf("%s: %s became %s", what, before, after)
+		}
+	}
+}
+
+func TestParseDynamic(t *testing.T) {
+	for _, s := range []string{"-1s", "x", ""} {
+		if _, err := parseDelay(s); err == nil {
+			t.Errorf("delay %q was accepted", s)
+		}
+	}
+	for _, s := range []string{"-1", "1048577", "x"} {
+		if _, err := parseWindow(s); err == nil {
+			t.Errorf("window %q was accepted", s)
+		}
+	}
+	if _, err := parseSwitch("yes"); err == nil {
+		t.Error("yes was accepted")
+	}
+	if on, err := parseSwitch("on"); err != nil || !on {
+		t.Error("on was refused")
+	}
+}

@@ -85,7 +85,20 @@ func TestUnifiedRefused(t *testing.T) {
 	if want := []sched.Offer{{Kind: job.Map, Slot: job.Map}, {Kind: job.Reduce, Slot: job.Reduce}}; len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("maps first: %+v", got)
 	}
+	w.add(1, 2)
+	w.launch(w.jobs.List().Get(2), job.Reduce)
+	w.launch(w.jobs.List().Get(2), job.Reduce)
+	got = nil
+	r = w.open()
+	p.Begin(r)
+	p.Next(r)
+	if len(got) != 2 || !got[1].MapsDone {
+		t.Errorf("the last slot is not to wait in: %+v", got)
+	}
 	w.launch(j, job.Map)
+	w.jobs.Succeed(w.jobs.List().Get(2).Oldest(job.Reduce), 0, 0)
+	w.nodes.Stop(w.node, w.node.Attempts()[0])
+	w.jobs.End(w.jobs.List().Get(2), job.Killed, nil, "", 0)
 	got = nil
 	r = w.open()
 	p.Begin(r)

@@ -61,7 +61,30 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 }
 
-// turn gives the node a map and ends the oldest map of that job.
+// BenchmarkWaiting measures the round that costs most: the node has a free slot,
+// and every job would rather wait for a node with its data.
+func BenchmarkWaiting(b *testing.B) {
+	cfg := paper()
+	cfg.Default.Max = 0
+	w := newWorld(b, cfg).join(same(100, 4)...)
+	p := place.NewDynamic(place.DynamicConfig{Delay: 1 << 60, Memory: true})
+	for i := range 1000 {
+		p.JobAdded(w.submit(job.Spec{Pool: fmt.Sprint("p", i%10), Splits: []job.Split{{Hosts: []string{"n1"}}, {Hosts: []string{"n2"}}}}))
+	}
+	c := sched.Compose(oneMap{}, w.o, p, &speculate.None{})
+	n := w.nodes.List().Node(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.now += time.Millisecond
+		r := w.desk.Open(w.now, n, [job.Kinds]int{4, 1})
+		c.Begin(r)
+		if _, ok := c.Next(r); ok {
+			b.Fatal("a job did not wait")
+		}
+	}
+}
+
+// turn gives the node a map and ends the oldest map of its job.
 func (w *world) turn(b testing.TB, c *sched.Composition, n *cluster.Node) {
 	w.now += time.Millisecond
 	r := w.desk.Open(w.now, n, [job.Kinds]int{4, 1})

@@ -52,7 +52,7 @@ type Config struct {
 	Allocate       bool
 	Sorted         bool // sort=resource
 	SharedSorted   bool // shared-order=fig8
-	RemainFree     bool // remaining=free
+	RemainFree     bool // remaining-slots=free
 	Table          Table
 	TieByName      bool
 	Seed           uint64
@@ -69,7 +69,7 @@ func Params() []sched.Param {
 		{Name: "shared-order", Aliases: []string{"sharedOrder"}, Default: "fifo",
 			Help: "Order inside the shared pool: fifo (submission) or fig8 (as in users' pools)."},
 		{Name: "allocate", Default: "on", Help: "Whether pools below their entitlement go first: on or off."},
-		{Name: "remaining", Default: "total", Help: "What entitlements are parts of: total (all slots less the shared pool's grant) " +
+		{Name: "remaining-slots", Default: "total", Help: "What entitlements are parts of: total (all slots less the shared pool's grant) " +
 			"or free (slots idle at the update; nothing, and so no entitlement, on a full cluster)."},
 		{Name: "min-allocated", Aliases: []string{"minAllocated"}, Default: "3",
 			Help: "Maps below which a pool is served before others; not negative."},
@@ -105,7 +105,7 @@ func readConfig(k *sched.Kit) (Config, error) {
 	read(k, &errs, "update-interval", interval, func(d time.Duration) { cfg.UpdateInterval = d })
 	read(k, &errs, "shared-order", choice("fifo", "fig8"), func(i int) { cfg.SharedSorted = i == 1 })
 	read(k, &errs, "allocate", choice("on", "off"), func(i int) { cfg.Allocate = i == 0 })
-	read(k, &errs, "remaining", choice("total", "free"), func(i int) { cfg.RemainFree = i == 1 })
+	read(k, &errs, "remaining-slots", choice("total", "free"), func(i int) { cfg.RemainFree = i == 1 })
 	read(k, &errs, "min-allocated", count, func(n int) { cfg.Default.Min = n })
 	read(k, &errs, "max-allocated", count, func(n int) { cfg.Default.Max = n })
 	read(k, &errs, "max-mode", choice("hard", "entitlement"), func(i int) { cfg.MaxHard = i == 0 })

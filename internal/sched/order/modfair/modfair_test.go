@@ -327,7 +327,7 @@ func TestConfig(t *testing.T) {
 	expect(t, "default", got.Default, Limits{3, 6, 1})
 	for name, values := range map[string][]string{
 		"classify": {"never", ""}, "update-interval": {"0s", "x", "-1s"}, "shared-order": {"lifo"}, "allocate": {"yes"},
-		"remaining": {"all"}, "min-allocated": {"-1", "x"}, "max-allocated": {"-1"}, "max-mode": {"soft"}, "sort": {"none"},
+		"remaining-slots": {"all"}, "min-allocated": {"-1", "x"}, "max-allocated": {"-1"}, "max-mode": {"soft"}, "sort": {"none"},
 		"tie": {"coin"}, "priority-table": {"paper"},
 		"pools": {"ann", "ann:1/2", ":1/2/3", "ann:1/2/0", "ann:1/2/NaN", "ann:-1/2/1", "a:1/2/1;a:1/2/1", "a:1/x/1", "a:0/0/+Inf"},
 	} {

@@ -218,7 +218,7 @@ func TestAllocateReduces(t *testing.T) {
 	expect(t, "quotas", w.quotas(job.Reduce), []int{20, 10})
 }
 
-// remaining=free: what is idle less the part of the grant that is not used.
+// remaining-slots=free: what is idle less the part of the grant that is not used.
 func TestRemainingFree(t *testing.T) {
 	cfg := paper()
 	cfg.RemainFree, cfg.Default.Max = true, 0

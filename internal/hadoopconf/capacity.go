@@ -3,7 +3,10 @@ package hadoopconf
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/slotwise/slotwise/internal/sched/order"
 )
 
 // capacityPrefix begins the names of the properties of Hadoop's capacity
@@ -59,6 +62,34 @@ func CapacitySettings(props []Property, queues []string) (set map[string]string,
 		set["queues"] = text
 	}
 	return set, warnings, nil
+}
+
+// CapacityConfig is CapacitySettings as a value for a running policy to take over
+// (sched.Reconfigurable). What the properties do not say is as in base.
+func CapacityConfig(props []Property, queues []string, base order.CapacityConfig) (order.CapacityConfig, []Warning, error) {
+	set, warnings, err := CapacitySettings(props, queues)
+	if err != nil {
+		return base, warnings, err
+	}
+	conf := base
+	if text, ok := set["queues"]; ok {
+		if conf.Queues, err = order.ParseQueues(text); err != nil {
+			return base, warnings, &Error{Element: queuePrefix + "…", Text: err.Error()}
+		}
+	}
+	for name, field := range map[string]*int{"maximum-tasks-per-heartbeat": &conf.MaxMaps, "maximum-tasks-after-offswitch": &conf.AfterOffSwitch} {
+		text, ok := set[name]
+		if !ok {
+			continue
+		}
+		if *field, err = strconv.Atoi(text); err != nil {
+			return base, warnings, &Error{Element: capacityPrefix + name, Text: fmt.Sprintf("%q is not a whole number", text)}
+		}
+	}
+	if err := conf.Check(); err != nil {
+		return base, warnings, &Error{Element: "configuration", Text: err.Error()}
+	}
+	return conf, warnings, nil
 }
 
 // capacityReader gathers what is said of queues.

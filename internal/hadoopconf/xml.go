@@ -1,0 +1,113 @@
+package hadoopconf
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// element is an XML element with the line on which it begins.
+type element struct {
+	name     string
+	attrs    map[string]string
+	text     string
+	line     int
+	children []*element
+}
+
+// maxDepth bounds the nesting of elements; Hadoop's files have three levels.
+const maxDepth = 100
+
+// parse reads a whole document and returns its root.
+func parse(r io.Reader) (*element, error) {
+	d := xml.NewDecoder(r)
+	root := &element{}
+	open := []*element{root}
+	for {
+		line, _ := d.InputPos()
+		token, err := d.Token()
+		top := open[len(open)-1]
+		switch t := token.(type) {
+		case xml.StartElement:
+			e := &element{name: t.Name.Local, attrs: map[string]string{}, line: line}
+			for _, a := range t.Attr {
+				e.attrs[a.Name.Local] = a.Value
+			}
+			if len(open) > maxDepth {
+				return nil, &Error{line, e.name, "is nested too deeply"}
+			}
+			top.children = append(top.children, e)
+			open = append(open, e)
+		case xml.EndElement:
+			top.text = strings.TrimSpace(top.text)
+			open = open[:len(open)-1]
+		case xml.CharData:
+			top.text += string(t)
+		}
+		if err == io.EOF {
+			return rootOf(root, line)
+		}
+		if err != nil {
+			return nil, bad(err, line, top.name)
+		}
+	}
+}
+
+func rootOf(doc *element, line int) (*element, error) {
+	if len(doc.children) != 1 {
+		return nil, &Error{line, "", fmt.Sprintf("the file has %d top elements, want one", len(doc.children))}
+	}
+	return doc.children[0], nil
+}
+
+// bad turns an error of the decoder into one with line and element.
+func bad(err error, line int, name string) error {
+	var syntax *xml.SyntaxError
+	if errors.As(err, &syntax) {
+		return &Error{syntax.Line, name, syntax.Msg}
+	}
+	return &Error{line, name, err.Error()}
+}
+
+// ReadProperties reads a file of properties such as mapred-site.xml or
+// capacity-scheduler.xml, in order. Of a name given twice both are returned; the
+// last one counts. Values are as they stand: variables are not replaced.
+func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err error) {
+	root, err := parse(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if root.name != "configuration" {
+		return nil, nil, &Error{root.line, root.name, "the top element must be <configuration>"}
+	}
+	for _, e := range root.children {
+		if e.name != "property" {
+			warnings = append(warnings, Warning{e.line, e.name, "is unknown and was passed over"})
+			continue
+		}
+		p := Property{Line: e.line}
+		given := false
+		for _, c := range e.children {
+			switch c.name {
+			case "name":
+				p.Name = c.text
+			case "value":
+				p.Value, given = c.text, true
+			case "description", "final", "source":
+			default:
+				warnings = append(warnings, Warning{c.line, c.name, "is unknown and was passed over"})
+			}
+		}
+		if p.Name == "" {
+			return nil, warnings, &Error{e.line, e.name, "has no name"}
+		}
+		if given {
+			props = append(props, p)
+		} else {
+			warnings = append(warnings, Warning{e.line, p.Name, "has no value and was passed over"})
+		}
+	}
+	return props, warnings, nil
+}

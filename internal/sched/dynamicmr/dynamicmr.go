@@ -20,17 +20,17 @@ type Label int32
 // The cases. Alg 1 and Alg 2 number theirs differently, so they are named by
 // what they do; the numbers of Alg 2 are behind them.
 const (
-	OwnMap      Label = iota + 1 // a map in a map slot, Case 1
-	OwnReduce                    // a reduce in a reduce slot, Case 2
-	MapLent                      // a map in a reduce slot, Case 3; Case 4 of Alg 1
-	ReduceLent                   // a reduce in a map slot, Case 4; Case 3 of Alg 1
-	FarMap                       // a map without regard to where its data is, Case 5
-	AboveLine                    // a local map in a map slot above the balance line, P1
-	AboveLent                    // a local map in a reduce slot above the balance line, P2
-	WithinLent                   // the same below the line, P2 inside Alg 2
-	ReduceBack                   // a reduce in a map slot, for a reduce slot that P2 took, P3
-	Rescued                      // a map for which reduces have waited too long
-	CopyOnly                     // offered when nothing is pending
+	OwnMap     Label = iota + 1 // a map in a map slot, Case 1
+	OwnReduce                   // a reduce in a reduce slot, Case 2
+	MapLent                     // a map in a reduce slot, Case 3; Case 4 of Alg 1
+	ReduceLent                  // a reduce in a map slot, Case 4; Case 3 of Alg 1
+	FarMap                      // a map without regard to where its data is, Case 5
+	AboveLine                   // a local map in a map slot above the balance line, P1
+	AboveLent                   // a local map in a reduce slot above the balance line, P2
+	WithinLent                  // the same below the line, P2 inside Alg 2
+	ReduceBack                  // a reduce in a map slot, for a reduce slot that P2 took, P3
+	Rescued                     // a map for which reduces have waited too long
+	CopyOnly                    // offered when nothing is pending
 )
 
 // names are what String returns, in order of the constants.

@@ -105,14 +105,31 @@ func (p *Preschedule) MayReturn() bool { return p.back < p.pre }
 
 // Pick implements sched.Place.
 func (p *Preschedule) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
-	if above(o.Label) {
-		for _, a := range r.Launched() {
-			if above(a.Label) && a.Task.Job() == c.Job {
-				return nil, 0, sched.Reason{Code: sched.NotYet}
-			}
+	switch l := dynamicmr.Label(o.Label); {
+	case l != dynamicmr.AboveLine && l != dynamicmr.AboveLent && l != dynamicmr.WithinLent:
+		return p.base.Pick(r, o, c)
+	case l != dynamicmr.WithinLent && served(r, c.Job):
+		return nil, 0, sched.Reason{Code: sched.NotYet}
+	}
+	// The base is not asked: an extra chance is no turn that a job lets pass.
+	if t, level := Retry(r, o, c); t != nil {
+		return t, level, sched.Reason{}
+	}
+	if t := c.Job.FreshOn(r.Node().Host()); t != nil {
+		return t, cluster.NODE, sched.Reason{}
+	}
+	return nil, 0, sched.Reason{Code: sched.OutOfReach, Level: cluster.NODE}
+}
+
+// served reports whether a job got a slot above the line in this round: one pass
+// gives each job one task.
+func served(r *sched.Round, j *job.Job) bool {
+	for _, a := range r.Launched() {
+		if a.Task.Job() == j && above(a.Label) {
+			return true
 		}
 	}
-	return p.base.Pick(r, o, c)
+	return false
 }
 
 // above reports whether a slot is above the balance line.

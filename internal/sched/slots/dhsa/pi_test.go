@@ -1,0 +1,192 @@
+package dhsa_test
+
+import (
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/place"
+	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
+)
+
+var off = place.PrescheduleConfig{}
+
+// state of cluster Z of the specification: 9 nodes of 4+2 slots. here is what
+// the node that asks runs, all what the whole cluster does, in the order maps in
+// map slots, reduces in map slots, reduces in reduce slots, maps in reduce slots.
+type state struct {
+	here, all  [4]int
+	maps, reds int // pending
+	local      int // of the pending maps; the others have their data elsewhere
+}
+
+var places = [4][2]job.Kind{{job.Map, job.Map}, {job.Reduce, job.Map}, {job.Reduce, job.Reduce}, {job.Map, job.Reduce}}
+
+// piBed puts the cluster in a state. The maps belong to one job, the reduces to
+// another one without maps.
+func piBed(t *testing.T, lendMaps, lendReduces string, pre place.PrescheduleConfig, s state) *bed {
+	b := newBed(t, 9, 4, 2, cfgOf(t, dhsa.PI, lendMaps, lendReduces), pre, "")
+	running := s.all[0] + s.all[3]
+	hosts := make([]string, running+s.maps)
+	for i := range hosts {
+		hosts[i] = "nowhere"
+		if i >= running && i < running+s.local {
+			hosts[i] = "t0"
+		}
+	}
+	m := b.add("x", running+s.maps, 0, hosts...)
+	r := b.add("x", 0, s.all[1]+s.all[2]+s.reds)
+	for i, p := range places {
+		j := m
+		if p[0] == job.Reduce {
+			j = r
+		}
+		b.start(j, s.here[i], p[0], p[1], b.all[0], 0)
+		b.spread(j, s.all[i]-s.here[i], p[0], p[1])
+	}
+	return b
+}
+
+func TestDynamicMR_A1(t *testing.T) {
+	b := piBed(t, "1", "1", off, state{maps: 10, reds: 200, local: 1})
+	b.want("M@M:1 R@R:2 R@R:2 R@M:4 R@M:4 R@M:4")
+}
+
+func TestDynamicMR_A2(t *testing.T) {
+	b := piBed(t, "0", "1", off, state{maps: 10, reds: 200, local: 1})
+	b.want("M@M:1 R@R:2 R@R:2")
+}
+
+// A3: two map slots are available; with no local map both are lent, since 8 are
+// left of the quota of 18 and 16 of the surplus.
+func TestDynamicMR_A3(t *testing.T) {
+	s := state{here: [4]int{0, 2, 2, 0}, all: [4]int{5, 10, 18, 0}, maps: 5, reds: 90}
+	piBed(t, "0.5", "1", off, s).want("R@M:4 R@M:4")
+	s.local = 5
+	piBed(t, "0.5", "1", off, s).want("M@M:1 M@M:1")
+}
+
+func TestDynamicMR_A4(t *testing.T) {
+	piBed(t, "1", "1", off, state{here: [4]int{4, 0, 1, 0}, all: [4]int{36, 0, 4, 0}, maps: 50, local: 50}).want("M@R:3")
+}
+
+func TestDynamicMR_A5(t *testing.T) {
+	piBed(t, "1", "1", off, state{here: [4]int{4, 0, 2, 0}, all: [4]int{36, 0, 18, 0}}).want("")
+	piBed(t, "1", "1", off, state{here: [4]int{4, 0, 2, 0}, all: [4]int{36, 0, 18, 0}, reds: 50}).want("")
+	piBed(t, "1", "1", off, state{here: [4]int{0, 0, 2, 0}, all: [4]int{30, 0, 18, 0}}).want("")
+}
+
+// A6: 12 slots are lent and 9 may be after the quota was lowered.
+func TestDynamicMR_A6(t *testing.T) {
+	piBed(t, "0.25", "1", off, state{here: [4]int{0, 0, 2, 0}, all: [4]int{0, 12, 18, 0}, reds: 90}).want("")
+}
+
+// A7: by D = U + P all 36 map slots are lent, by the literal demand 26.
+func TestDynamicMR_A7(t *testing.T) {
+	for _, c := range []struct {
+		lend string
+		each int
+	}{{"1", 4}, {"0.5", 2}} {
+		b := piBed(t, c.lend, "1", off, state{here: [4]int{0, 0, 2, 0}, all: [4]int{0, 0, 18, 0}, reds: 182})
+		for range 3 {
+			for _, n := range b.all {
+				b.heartbeat(n)
+			}
+		}
+		for _, n := range b.all {
+			if got := n.RunningOn(job.Reduce, job.Map); got != c.each {
+				t.Errorf("with %s, %s lends %d, want %d", c.lend, n.Name(), got, c.each)
+			}
+		}
+	}
+	if got, want := literalA7(), [9]int{4, 4, 4, 3, 3, 2, 2, 2, 2}; got != want {
+		t.Errorf("literal reading lends %v, the specification says %v", got, want)
+	}
+}
+
+// literalA7 is Alg 1 with the demand of Hadoop's fair scheduler, running and
+// pending tasks of a kind: lent slots are in use but not in demand.
+func literalA7() (lent [9]int) {
+	const slots, reduceSlots, quota = 36, 18, 36
+	running, pending := 18, 182
+	for range 5 {
+		for n := range lent {
+			borrowed := running - 18
+			extra := min(max(quota-borrowed, 0), running+pending-reduceSlots)
+			line := min((extra*4+slots-1)/slots, 4)
+			for give := min(line-lent[n], extra, pending); give > 0; give-- {
+				lent[n]++
+				running++
+				pending--
+			}
+		}
+	}
+	return lent
+}
+
+func TestDynamicMR_A8(t *testing.T) {
+	b := newBed(t, 1, 4, 0, cfgOf(t, dhsa.PI, "1", "1"), off, "")
+	b.add("x", 0, 3)
+	b.want("R@M:4 R@M:4 R@M:4")
+}
+
+func TestDynamicMR_A9(t *testing.T) {
+	piBed(t, "1", "1", off, state{}).want("")
+}
+
+// A10: counted by task and slot 4 map slots are lent, so that 14 more make the
+// quota of 18; U − run would give −2 and 20 more.
+func TestDynamicMR_A10(t *testing.T) {
+	b := piBed(t, "0.5", "1", off, state{here: [4]int{0, 0, 2, 0}, all: [4]int{6, 4, 12, 6}, reds: 40})
+	for range 3 {
+		for _, n := range b.all {
+			b.heartbeat(n)
+		}
+	}
+	if got := b.view.Jobs().RunningOn(job.Reduce, job.Map); got != 18 {
+		t.Errorf("%d map slots are lent, want 18", got)
+	}
+}
+
+// E: the wave model of the sweep over Pec_M: how many slots serve reduces.
+func TestDynamicMR_E(t *testing.T) {
+	for _, c := range []struct {
+		lend  string
+		slots int
+		waves int
+	}{{"0", 18, 12}, {"0.25", 27, 8}, {"0.5", 36, 6}, {"0.75", 45, 5}, {"1", 54, 4}} {
+		b := piBed(t, c.lend, "0", off, state{reds: 200})
+		waves := 0
+		for ; waves < 20; waves++ {
+			for _, n := range b.all {
+				b.heartbeat(n)
+			}
+			running := b.view.Jobs().Running(job.Reduce)
+			if running == 0 {
+				break
+			}
+			if waves == 0 && running != c.slots {
+				t.Errorf("Pec_M %s: %d slots run reduces, want %d", c.lend, running, c.slots)
+			}
+			b.finishAll()
+		}
+		if waves != c.waves {
+			t.Errorf("Pec_M %s: %d waves, want %d", c.lend, waves, c.waves)
+		}
+	}
+}
+
+// finishAll ends all running attempts well.
+func (b *bed) finishAll() {
+	for _, j := range b.view.Jobs().Live() {
+		for k := range job.Kind(job.Kinds) {
+			for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
+				b.jobs.Succeed(a, 0, b.now)
+				b.nodes.Stop(b.view.Nodes().Node(a.Node()), a)
+				for _, h := range b.hooks.Tasks {
+					h.TaskEnded(a, b.now)
+				}
+				b.changed(j)
+			}
+		}
+	}
+}

@@ -81,30 +81,30 @@ func commonParams(remaining string) []sched.Param {
 	return []sched.Param{
 		{Name: "remaining", Default: remaining, Help: "Which tasks are work left: unfinished (waiting and running) " +
 			"or unassigned (waiting only)."},
-		{Name: "reduce_time", Default: FullTime, Help: "The time of a reduce: full (from launch to end) or after_maps " +
+		{Name: "reduce-time", Default: FullTime, Aliases: []string{"reduce_time"}, Help: "The time of a reduce: full (from launch to end) or after_maps " +
 			"(without the wait for its job's maps)."},
 		{Name: "fallback", Default: WithinTarget, Help: "What a free slot does when the kind it was meant for has nothing " +
 			"to launch: within_target (the other kind up to its target), none (stay idle, the paper's letter; can stall) or " +
 			"any (the other kind, always)."},
-		{Name: "max_per_heartbeat", Default: "0", Help: "Tasks that a heartbeat launches at most; 0 is no limit, 1 the paper's letter."},
-		{Name: "max_reduces_per_heartbeat", Default: "0", Help: "Reduces among them at most; 0 is no limit, 1 as Hadoop's own scheduler."},
+		{Name: "max-per-heartbeat", Default: "0", Aliases: []string{"max_per_heartbeat"}, Help: "Tasks that a heartbeat launches at most; 0 is no limit, 1 the paper's letter."},
+		{Name: "max-reduces-per-heartbeat", Default: "0", Aliases: []string{"max_reduces_per_heartbeat"}, Help: "Reduces among them at most; 0 is no limit, 1 as Hadoop's own scheduler."},
 	}
 }
 
 // Params describes the settings of TuMM.
 func Params() []sched.Param {
 	return append([]sched.Param{
-		{Name: "feedback", Default: Telescoped, Help: "How the target follows the work left: off (in proportion, Eq. 4), " +
+		{Name: "feedback", Default: Telescoped, Aliases: []string{"feedback.mode"}, Help: "How the target follows the work left: off (in proportion, Eq. 4), " +
 			"telescoped (corrected by Eq. 6 without its drift) or literal (Eq. 6 as printed; loses map slots over time)."},
 		{Name: "alpha", Default: "1.2", Help: "The gain of the correction by Eq. 6, positive; 1 is no correction."},
-		{Name: "feedback_period", Default: "0s", Help: "The least time between two corrections, as 3s; 0 is none."},
+		{Name: "feedback-period", Default: "0s", Aliases: []string{"feedback_period"}, Help: "The least time between two corrections, as 3s; 0 is none."},
 	}, commonParams(Unfinished)...)
 }
 
 // HeterParams describes the settings of H_TuMM.
 func HeterParams() []sched.Param {
 	return append([]sched.Param{
-		{Name: "min_per_type", Default: "0", Help: "Slots of each node that each kind keeps at least; 0 is the paper's letter."},
+		{Name: "min-per-type", Default: "0", Aliases: []string{"min_per_type", "htumm.min_per_type"}, Help: "Slots of each node that each kind keeps at least; 0 is the paper's letter."},
 	}, commonParams(Unassigned)...)
 }
 
@@ -115,7 +115,7 @@ func New(k *sched.Kit) (sched.Slots, error) {
 	o.Config = s.common()
 	o.Feedback = setting(&s, "feedback", oneOf(Off, Telescoped, Literal))
 	o.Alpha = setting(&s, "alpha", positive)
-	o.Period = setting(&s, "feedback_period", span)
+	o.Period = setting(&s, "feedback-period", span)
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -127,7 +127,7 @@ func NewHeter(k *sched.Kit) (sched.Slots, error) {
 	var o HeterOptions
 	s := settings{kit: k}
 	o.Config = s.common()
-	o.MinPerType = setting(&s, "min_per_type", count)
+	o.MinPerType = setting(&s, "min-per-type", count)
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -143,10 +143,10 @@ type settings struct {
 func (s *settings) common() Config {
 	return Config{
 		Remaining:              setting(s, "remaining", oneOf(Unfinished, Unassigned)),
-		ReduceTime:             setting(s, "reduce_time", oneOf(FullTime, AfterMaps)),
+		ReduceTime:             setting(s, "reduce-time", oneOf(FullTime, AfterMaps)),
 		Fallback:               setting(s, "fallback", oneOf(WithinTarget, NoFallback, AnyKind)),
-		MaxPerHeartbeat:        setting(s, "max_per_heartbeat", count),
-		MaxReducesPerHeartbeat: setting(s, "max_reduces_per_heartbeat", count),
+		MaxPerHeartbeat:        setting(s, "max-per-heartbeat", count),
+		MaxReducesPerHeartbeat: setting(s, "max-reduces-per-heartbeat", count),
 	}
 }
 

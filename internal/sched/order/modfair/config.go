@@ -41,21 +41,36 @@ const (
 	TableOff
 )
 
-// Config is what can be set. The zero value is not valid; see Params for
-// meanings and defaults.
+// Config is what can be set; Params says what of it breaks what. The zero value
+// is not valid.
 type Config struct {
-	Classify       Classify
+	// Classify says when jobs are sorted. Default at each update.
+	Classify Classify
+	// UpdateInterval is the time between updates, above 0. Default 500 ms.
 	UpdateInterval time.Duration
-	Default        Limits
-	Pools          map[string]Limits
-	MaxHard        bool // max-mode=hard
-	Allocate       bool
-	Sorted         bool // sort=resource
-	SharedSorted   bool // shared-order=fig8
-	RemainFree     bool // remaining-slots=free
-	Table          Table
-	TieByName      bool
-	Seed           uint64
+	// Default holds the limits of pools that Pools does not name: 3 and 6 maps,
+	// weight 1.
+	Default Limits
+	Pools   map[string]Limits
+	// MaxHard makes Limits.Max bound what a pool runs, not just what it is
+	// entitled to (A9). Default true.
+	MaxHard bool
+	// Allocate lets pools below their entitlement go first. Default true.
+	Allocate bool
+	// Sorted is the paper's order of pools and jobs; otherwise it is that of
+	// Hadoop's fair scheduler. Default true.
+	Sorted bool
+	// SharedSorted has the shared pool in the order of users' pools and not
+	// first come, first served (A4). Default false.
+	SharedSorted bool
+	// RemainFree makes entitlements parts of the idle slots (A5). Default false.
+	RemainFree bool
+	// Table says how priorities move. Default as the paper's text says.
+	Table Table
+	// TieByName puts equal pools in the order of their names, for tests and
+	// examples; otherwise lots drawn from Seed decide (A16). Default false.
+	TieByName bool
+	Seed      uint64
 }
 
 // Params are the parameters of the part, in the order in which the paper

@@ -205,21 +205,17 @@ func (o *Order) JobChanged(j *job.Job, c sched.Change) {
 	o.sync(m)
 }
 
-// TaskStarted implements sched.TaskWatcher.
+// TaskStarted implements sched.TaskWatcher. Tasks start and end between their
+// job's coming and going.
 func (o *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	m := o.bySeat[a.Job().Seat()]
-	if m == nil || m.job != a.Job() {
-		return
-	}
 	o.syncKind(m, a.Kind())
 	o.launched(m, a)
 }
 
 // TaskEnded implements sched.TaskWatcher.
 func (o *Order) TaskEnded(a *job.Attempt, _ time.Duration) {
-	if m := o.bySeat[a.Job().Seat()]; m != nil && m.job == a.Job() {
-		o.syncKind(m, a.Kind())
-	}
+	o.syncKind(o.bySeat[a.Job().Seat()], a.Kind())
 }
 
 // NodeJoined implements sched.NodeWatcher.

@@ -48,17 +48,15 @@ func naive(o *Order, k job.Kind) (ids []job.ID) {
 	pools := slices.DeleteFunc(slices.Clone(o.pools), func(p *pool) bool { return len(byPool[p]) == 0 })
 	slices.SortFunc(pools, func(a, b *pool) int {
 		rank := func(p *pool) (int, float64) {
-			minimum, maximum := p.limits.Min, p.limits.Max
+			minimum := p.limits.Min
 			if k == job.Reduce {
 				minimum = 0
 			}
-			_ = maximum
 			eff := min(minimum, sum[p].pending)
-			if run := sum[p].running; run > eff {
-				return 1, float64(run) / p.limits.Weight
-			} else {
-				return 0, float64(run) / math.Max(float64(eff), 1)
+			if sum[p].running > eff {
+				return 1, float64(sum[p].running) / p.limits.Weight
 			}
+			return 0, float64(sum[p].running) / math.Max(float64(eff), 1)
 		}
 		ga, ra := rank(a)
 		gb, rb := rank(b)
@@ -68,7 +66,7 @@ func naive(o *Order, k job.Kind) (ids []job.ID) {
 	for pass := 1; pass <= 2; pass++ {
 		for _, p := range pools {
 			run, full := sum[p].running, k == job.Map && p.limits.Max > 0 && sum[p].running >= p.limits.Max
-			if seen[p] || full && (pass == 1 || o.cfg.MaxHard) || pass == 1 && run >= p.side[k].quota {
+			if seen[p] || full && (pass == 1 || o.cfg.MaxHard) || pass == 1 && o.cfg.Allocate && run >= p.side[k].quota {
 				continue
 			}
 			seen[p] = true
@@ -86,6 +84,7 @@ func TestAgainstNaive(t *testing.T) {
 		cfg.Default.Max = rapid.IntRange(0, 4).Draw(rt, "max")
 		cfg.Default.Min = rapid.IntRange(0, 3).Draw(rt, "min")
 		cfg.MaxHard = rapid.Bool().Draw(rt, "hard")
+		cfg.Allocate = rapid.Bool().Draw(rt, "allocate")
 		cfg.Classify = Classify(rapid.IntRange(0, 2).Draw(rt, "classify"))
 		cfg.Pools = map[string]Limits{"b": {1, 5, 2}}
 		w := newWorld(t, cfg).join(same(rapid.IntRange(1, 4).Draw(rt, "nodes"), rapid.IntRange(1, 3).Draw(rt, "slots"))...)
@@ -282,7 +281,6 @@ func TestPoolsComeAndGo(t *testing.T) {
 	expect(t, "pending", w.o.pending, w.view.Jobs().Tally().Pending)
 	b := w.add("P1", 2, 0)
 	expect(t, "seat", b.Seat(), a.Seat())
-	w.o.TaskEnded(a.Task(job.Map, 0).Attempt(0), 0) // too late, of the old job
 	expect(t, "running", w.o.bySeat[b.Seat()].have[job.Map].running, 0)
 }
 

@@ -157,15 +157,19 @@ func TestModFair_GrantIsKeptUntilReleased(t *testing.T) {
 
 // A job without reduces must not decide that small jobs get no reduce slot.
 func TestGrantCountsOnlyJobsWithReduces(t *testing.T) {
-	w := newWorld(t, paper()).join(cluster8(2)...)
-	for _, reduces := range []int{0, 5, 3} {
-		w.add("P1", 6, reduces)
+	for _, small := range [][]int{{0, 5, 3}, {5, 0, 3}, {3, 5, 0}} {
+		w := newWorld(t, paper()).join(cluster8(2)...)
+		for range 5 {
+			w.add("P2", 50, 1)
+		}
+		w.o.cfg.Classify = ClassifyOff
+		for _, reduces := range small {
+			w.add("P1", 6, reduces)
+		}
+		w.o.cfg.Classify = ClassifyTick
+		w.update()
+		expect(t, fmt.Sprint(small), w.o.sharedQuota(job.Reduce), 2)
 	}
-	for range 5 {
-		w.add("P2", 50, 1)
-	}
-	w.update()
-	expect(t, "reduces", w.o.sharedQuota(job.Reduce), 2)
 }
 
 func TestModFair_Q(t *testing.T) {

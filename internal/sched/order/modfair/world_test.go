@@ -53,7 +53,7 @@ func (w *world) join(maps ...int) *world {
 	return w
 }
 
-// cluster is n nodes of the same size.
+// cluster8 is the paper's cluster: 8 nodes of the same size.
 func cluster8(slots int) []int { return same(8, slots) }
 
 func same(n, x int) []int {

@@ -1,0 +1,237 @@
+package speculate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/place"
+	"github.com/slotwise/slotwise/internal/sched/slots"
+	"github.com/slotwise/slotwise/internal/sched/speculate"
+)
+
+// stragglers is a speculator that wants copies of the maps that it is told.
+type stragglers struct{ slow map[*job.Task]bool }
+
+func (s *stragglers) Copy(r *sched.Round, _ sched.Offer, c sched.Candidate) *job.Task {
+	for a := c.Job.Oldest(c.Kind); a != nil; a = a.Next() {
+		if s.slow[a.Task()] && r.Copyable(a.Task(), r.Node()) {
+			return a.Task()
+		}
+	}
+	return nil
+}
+
+// scene is the state of the specification's examples: 36 map slots, one of them
+// idle, and jobs that all run one map each, which may be a straggler.
+type scene struct {
+	t     *testing.T
+	base  *stragglers
+	sepb  *speculate.SEPB
+	jobs  *job.Book
+	nodes *cluster.Book
+	comp  *sched.Composition
+	hooks *sched.Hooks
+	desk  *sched.Desk
+	idle  *cluster.Node
+	busy  *cluster.Node
+}
+
+func newScene(t *testing.T, o sched.Order, s sched.Slots, cfg speculate.SEPBConfig) *scene {
+	if cfg.Cap == 0 {
+		cfg.Cap = fraction(t, "0.1") // of 36 slots: 3
+	}
+	x := &scene{t: t, base: &stragglers{map[*job.Task]bool{}}, nodes: cluster.NewBook()}
+	x.sepb = speculate.NewSEPB(x.base, cfg)
+	x.jobs = job.NewBook(x.nodes, 0)
+	x.comp = sched.Compose(s, o, place.NewGreedy(false), x.sepb)
+	x.hooks = sched.HooksOf(x.comp)
+	view := sched.NewView(x.jobs.List(), x.nodes.List(), 4)
+	x.desk = sched.NewDesk(view)
+	for _, h := range x.hooks.Starters {
+		h.Start(view, 0)
+	}
+	x.idle, _ = x.nodes.Join(cluster.Spec{Name: "idle", MapSlots: 1}, 0)
+	x.busy, _ = x.nodes.Join(cluster.Spec{Name: "busy", MapSlots: 35}, 0)
+	return x
+}
+
+func fraction(t *testing.T, s string) dynamicmr.Fraction {
+	f, err := dynamicmr.ParseFraction(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// add makes a job of a pool with a running map and some pending ones.
+func (x *scene) add(pool string, pending int, straggler bool) *job.Job {
+	j := x.jobs.Add(job.Spec{Pool: pool, Splits: make([]job.Split, 1+pending)}, 0)
+	for _, h := range x.hooks.Jobs {
+		h.JobAdded(j)
+	}
+	x.start(sched.Assignment{Task: j.Task(job.Map, 0)}, x.busy)
+	x.base.slow[j.Task(job.Map, 0)] = straggler
+	return j
+}
+
+func (x *scene) start(as sched.Assignment, n *cluster.Node) {
+	a := x.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Speculative: as.Speculative}, time.Second)
+	x.nodes.Start(n, a)
+	for _, h := range x.hooks.Tasks {
+		h.TaskStarted(a, time.Second)
+	}
+	for _, h := range x.hooks.Changes {
+		h.JobChanged(as.Task.Job(), sched.MapDemandChanged)
+	}
+}
+
+// copies runs copies of n more tasks, so that that many are running.
+func (x *scene) copies(n int) {
+	j := x.jobs.Add(job.Spec{Pool: "z", Priority: job.VeryLow, Splits: make([]job.Split, n)}, 0)
+	for _, h := range x.hooks.Jobs {
+		h.JobAdded(j)
+	}
+	for i := range n {
+		x.start(sched.Assignment{Task: j.Task(job.Map, int32(i))}, x.busy)
+		x.start(sched.Assignment{Task: j.Task(job.Map, int32(i)), Speculative: true}, x.busy)
+	}
+}
+
+// next plays a heartbeat of the node with an idle slot.
+func (x *scene) next() (sched.Assignment, bool) {
+	r := x.desk.Open(time.Minute, x.idle, [job.Kinds]int{1, 0})
+	x.comp.Begin(r)
+	return x.comp.Next(r)
+}
+
+// want fails unless the idle slot goes to a task of the job, or to none.
+func (x *scene) want(j *job.Job, copied bool) {
+	x.t.Helper()
+	switch a, ok := x.next(); {
+	case ok != (j != nil):
+		x.t.Errorf("assigned: %v", ok)
+	case ok && (a.Task.Job() != j || a.Speculative != copied):
+		x.t.Errorf("got %v, copy %v; want a task of %v, copy %v", a.Task.ID(), a.Speculative, j.ID(), copied)
+	}
+}
+
+// ten is ten jobs in order with the pending maps given, the stragglers in the
+// first.
+func ten(t *testing.T, share string, pending map[int]int, straggler bool, copies int) (*scene, []*job.Job) {
+	x := newScene(t, order.NewFIFO(), &slots.Static{}, speculate.SEPBConfig{Fraction: fraction(t, share)})
+	var jobs []*job.Job
+	for i := range 10 {
+		jobs = append(jobs, x.add("x", pending[i+1], straggler && i == 0))
+	}
+	if copies > 0 {
+		x.copies(copies)
+	}
+	return x, jobs
+}
+
+func TestDynamicMR_S1(t *testing.T) {
+	x, jobs := ten(t, "0.5", map[int]int{3: 3}, true, 0)
+	x.want(jobs[2], false)
+}
+
+func TestDynamicMR_S2(t *testing.T) {
+	x, jobs := ten(t, "0.2", map[int]int{3: 3}, true, 0)
+	x.want(jobs[0], true)
+}
+
+func TestDynamicMR_S3(t *testing.T) {
+	x, jobs := ten(t, "0", map[int]int{1: 3, 3: 3}, true, 0)
+	x.want(jobs[0], true)
+}
+
+func TestDynamicMR_S4(t *testing.T) {
+	x, jobs := ten(t, "0.2", map[int]int{7: 2}, true, 3)
+	x.want(jobs[6], false)
+	x, _ = ten(t, "0.2", nil, true, 3)
+	x.want(nil, false)
+}
+
+func TestDynamicMR_S5(t *testing.T) {
+	x, jobs := ten(t, "1", nil, true, 2)
+	x.want(jobs[0], true)
+	x, _ = ten(t, "1", nil, true, 3)
+	x.want(nil, false)
+}
+
+func TestDynamicMR_S6(t *testing.T) {
+	for _, pool := range []bool{true, false} {
+		cfg := speculate.SEPBConfig{PoolLevel: pool, Fraction: dynamicmr.One, PoolFraction: dynamicmr.One}
+		x := newScene(t, order.NewFair(order.FairConfig{Pools: order.NewAllocations(), UpdateInterval: time.Second}), &slots.Static{}, cfg)
+		a, b := x.add("a", 0, true), x.add("b", 20, false)
+		if pool {
+			x.want(a, true)
+		} else {
+			x.want(b, false)
+		}
+	}
+}
+
+func TestDynamicMR_S7(t *testing.T) {
+	x, jobs := ten(t, "0.05", map[int]int{9: 1}, false, 0)
+	x.want(jobs[8], false)
+	x, jobs = ten(t, "0.05", map[int]int{2: 1}, true, 0) // K = max(1, ⌈0.5⌉) = 1: the second job is not checked
+	x.want(jobs[0], true)
+}
+
+// PoolLevel with a fraction checks the first jobs of the pool only, and a scope
+// of 0 is the speculator below.
+func TestSEPBFractionOfAPool(t *testing.T) {
+	for share, copied := range map[string]bool{"1": false, "0.5": true, "0": true} {
+		cfg := speculate.SEPBConfig{PoolLevel: true, PoolFraction: fraction(t, share)}
+		x := newScene(t, order.NewFIFO(), &slots.Static{}, cfg)
+		first := x.add("a", 0, true)
+		second := x.add("a", 5, false)
+		if copied {
+			x.want(first, true)
+		} else {
+			x.want(second, false)
+		}
+	}
+}
+
+// A slot that may be lent is kept from copies by waiting tasks of either kind.
+type lending struct{ slots.Static }
+
+func (*lending) Lends(slot job.Kind) bool { return slot == job.Map }
+
+func TestSEPBCountsWhatTheSlotMayServe(t *testing.T) {
+	for _, s := range []sched.Slots{&slots.Static{}, &lending{}} {
+		x := newScene(t, order.NewFIFO(), s, speculate.SEPBConfig{Fraction: dynamicmr.One})
+		a := x.add("x", 0, true)
+		r := x.jobs.Add(job.Spec{Reduces: 5, SlowStart: 0}, 0)
+		for _, h := range x.hooks.Jobs {
+			h.JobAdded(r)
+		}
+		if _, lends := s.(*lending); lends {
+			x.want(nil, false)
+		} else {
+			x.want(a, true)
+		}
+	}
+}
+
+// Pending tasks of jobs that their pool does not let run yet hold no copy back.
+func TestSEPBPassesOverHeldJobs(t *testing.T) {
+	pools, err := order.ParseAllocations("pool a maxRunningJobs=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newScene(t, order.NewFair(order.FairConfig{Pools: pools, UpdateInterval: time.Second}), &slots.Static{},
+		speculate.SEPBConfig{Fraction: dynamicmr.One})
+	a := x.add("a", 0, true)
+	held := x.jobs.Add(job.Spec{Pool: "a", Splits: make([]job.Split, 3)}, 0)
+	for _, h := range x.hooks.Jobs {
+		h.JobAdded(held)
+	}
+	x.want(a, true)
+}

@@ -101,7 +101,7 @@ func (r Reason) moreWords(k job.Kind) string {
 	case UserFull:
 		return fmt.Sprintf("the jobs of its user use %d slots in queue %q and may use at most %d", r.Have, r.Pool, r.Need)
 	case PassesSlots:
-		return fmt.Sprintf("waits for a free slot %s: has let %d slots pass, takes what there is after %d",
+		return fmt.Sprintf("waits for a free slot %s: has let %d pass, takes what there is after %d",
 			near(r.Level), r.Have, r.Need)
 	case FarSpent:
 		return fmt.Sprintf("the free slot is far from its data, and a heartbeat starts at most %d such %s; another one follows",

@@ -287,6 +287,14 @@ func TestCapacityTieKeepsOrder(t *testing.T) {
 	serve(b.ID(), a.ID())
 	w.end(x, true)
 	serve(b.ID(), a.ID())
+	// Asking while b has more leaves no trace once it has not.
+	x = w.launch(b, job.Map)
+	aside := sched.NewDesk(sched.NewView(w.jobs.List(), w.nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
+	if got := w.served(aside, mapOffer()); !slices.Equal(got, []job.ID{a.ID(), b.ID()}) {
+		t.Errorf("asked: %v", got)
+	}
+	w.end(x, true)
+	serve(b.ID(), a.ID())
 	if got := strings.Join(w.order.QueueOrder(job.Map), " "); got != "b a" {
 		t.Errorf("order %q", got)
 	}
@@ -331,6 +339,20 @@ func TestCapacityPerHeartbeat(t *testing.T) {
 				t.Errorf("%s: %v served %v", c.name, k, got)
 			}
 		}
+	}
+}
+
+// A repeated map may be far without ending the heartbeat's share.
+func TestCapacityRepeatedIsNotFar(t *testing.T) {
+	w := newCapWorld(t, 10, 0, queues(t, "a,capacity=100"))
+	j := w.submit("a", "u", 2, 0)
+	w.end(w.launch(j, job.Map), false)
+	r := w.round()
+	w.launch(j, job.Map) // the fresh one
+	again := w.launch(j, job.Map)
+	w.desk.Launched(sched.Assignment{Task: again.Task(), Level: cluster.ANY})
+	if again.ID().Try != 1 || w.order.spent(r, job.Map) {
+		t.Errorf("%v ended the share", again.ID())
 	}
 }
 

@@ -32,9 +32,6 @@ func (b *base) Consult(parts []any) {
 	}
 }
 
-// Begin is called at the start of each round.
-func (b *base) Begin(r *sched.Round) { b.mon.lookAhead(r) }
-
 // JobAdded implements sched.JobWatcher.
 func (b *base) JobAdded(j *job.Job) { b.mon.added(j) }
 
@@ -62,7 +59,7 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 	if r.Free(job.Map)+r.Free(job.Reduce) == 0 || b.cfg.MaxPerHeartbeat > 0 && len(r.Launched()) >= b.cfg.MaxPerHeartbeat {
 		return sched.Offer{}, false
 	}
-	if len(r.Launched()) > 0 {
+	if len(r.Refused()) == 0 {
 		b.mon.lookAhead(r)
 	}
 	want := b.split(r)
@@ -120,28 +117,48 @@ func (b *base) note(r *sched.Round, k job.Kind, want, running [job.Kinds]int) {
 	}
 }
 
-// Preempt implements sched.Preempter for one situation only: every slot is held
-// by a reduce, and all of them wait for maps that have to be made again. None
-// would ever end, nor time out. The newest one gives way, and its slot goes to a
-// map, because then no reduce phase is left to be given slots.
+// Preempt implements sched.Preempter for one situation only: no map runs though
+// some wait, every reduce that runs waits for maps to be made again, and no slot
+// is free where the first of their jobs may run one. None of them would ever end,
+// nor time out. The newest gives way, and its slot goes to a map, because then no
+// reduce phase is left to be given slots.
 func (b *base) Preempt(time.Duration) []*job.Attempt {
-	jobs, nodes := b.view.Jobs(), b.view.Nodes()
-	slots := nodes.Slots(job.Map) + nodes.Slots(job.Reduce)
-	if jobs.Pending(job.Map) == 0 || jobs.Running(job.Map) > 0 || jobs.Running(job.Reduce) < slots {
+	jobs := b.view.Jobs()
+	if jobs.Pending(job.Map) == 0 || jobs.Running(job.Map) > 0 || jobs.Running(job.Reduce) == 0 {
 		return nil
 	}
-	var newest *job.Attempt
+	var stuck *job.Job
 	for _, j := range jobs.Live() {
-		switch a := j.Newest(job.Reduce); {
-		case a == nil:
+		switch {
+		case j.Running(job.Reduce) == 0:
 		case j.MapsDone():
 			return nil
-		case newest == nil || a.Seq() > newest.Seq():
-			newest = a
+		case stuck == nil:
+			stuck = j
 		}
 	}
+	newest := b.newest(stuck)
 	if newest == nil {
 		return nil
 	}
 	return []*job.Attempt{newest}
+}
+
+// newest returns the attempt launched last on the nodes where the job may run a
+// map, or nil if one of them has a slot free.
+func (b *base) newest(j *job.Job) (newest *job.Attempt) {
+	for _, n := range b.view.Nodes().All() {
+		if !n.Alive() || b.view.Barred(j, n, job.Map) {
+			continue
+		}
+		if runningOn(n).sum() < size(n) {
+			return nil
+		}
+		for _, a := range n.Attempts() {
+			if newest == nil || a.Seq() > newest.Seq() {
+				newest = a
+			}
+		}
+	}
+	return newest
 }

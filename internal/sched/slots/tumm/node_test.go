@@ -308,15 +308,7 @@ func TestPreemptBreaksTheOnlyDeadlock(t *testing.T) {
 	if j.Running(job.Reduce) != 4 {
 		t.Fatalf("%d reduces run", j.Running(job.Reduce))
 	}
-	kills := func() (n int) {
-		for _, e := range l.Step(l.now, &tracker.Tick{}) {
-			if e.Kind == tracker.Kill {
-				n++
-			}
-		}
-		return n
-	}
-	if n := kills(); n > 0 {
+	if n := l.kills(); n > 0 {
 		t.Errorf("%d killed while all can end", n)
 	}
 	m, r := j.Task(job.Map, 0).ID(), j.Oldest(job.Reduce).ID()
@@ -324,12 +316,51 @@ func TestPreemptBreaksTheOnlyDeadlock(t *testing.T) {
 	if j.MapsDone() {
 		t.Fatal("the map is still done")
 	}
-	if n := kills(); n != 1 {
+	if n := l.kills(); n != 1 {
 		t.Errorf("%d killed, want 1", n)
 	}
 	l.now += 2 * sched.AvoidFor
-	if n := kills() + l.beat(0) + l.beat(1); n != 1 || j.Running(job.Map) != 1 {
+	if n := l.kills() + l.beat(0) + l.beat(1); n != 1 || j.Running(job.Map) != 1 {
 		t.Errorf("%d events; %d maps run, want the one that is missing", n, j.Running(job.Map))
+	}
+}
+
+// kills returns how many attempts are killed now.
+func (l *lab) kills() (n int) {
+	for _, e := range l.Step(l.now, &tracker.Tick{}) {
+		if e.Kind == tracker.Kill {
+			n++
+		}
+	}
+	return n
+}
+
+// A free slot on a node that is barred from the job does not help it.
+func TestPreemptDoesNotCountBarredNodes(t *testing.T) {
+	l := newLab(t, newHeter(0), slices.Repeat([][job.Kinds]int{{1, 1}}, 8)...)
+	j := l.submit(4, 20)
+	for range 2 {
+		l.beat(7)
+		for a := j.Oldest(job.Map); a != nil; a = j.Oldest(job.Map) {
+			l.Step(l.now, &tracker.Heartbeat{Node: "n7", NoWork: true,
+				Reports: []tracker.Report{{Attempt: a.ID(), State: job.AttemptFailed}}})
+		}
+		l.now += 2 * sched.AvoidFor
+	}
+	for l.beat(0) > 0 && !j.MapsDone() {
+		for j.Oldest(job.Map) != nil {
+			l.finish(j, job.Map)
+		}
+	}
+	for i := range 8 {
+		l.beat(i)
+	}
+	if got := l.running(job.Reduce); !slices.Equal(got, []int{2, 2, 2, 2, 2, 2, 2, 0}) {
+		t.Fatalf("reduces %v", got)
+	}
+	l.Step(l.now, &tracker.FetchFailed{Reduce: j.Oldest(job.Reduce).ID(), Map: j.Task(job.Map, 0).ID(), SourceGone: true})
+	if n := l.kills() + l.beat(7); n != 1 {
+		t.Errorf("%d killed, or launched on the barred node; want 1", n)
 	}
 }
 

@@ -1,0 +1,348 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// stage is a part of an attempt's work, on one resource.
+type stage struct {
+	use    use
+	amount float64 // core-seconds at speed 1, or bytes; for useTime and useGate unused
+	span   time.Duration
+	alone  float64 // seconds that it takes with all resources to itself
+}
+
+// maxStages is how many stages an attempt has at most.
+const maxStages = 5
+
+// attempt is a virtual attempt. It lives from its launch until the tracker
+// knows of its end:
+//
+//	begin ─► stage ─► … ─► stage ─► commit? ─► over ─► reported, or killed
+type attempt struct {
+	id          job.AttemptID
+	self        int32    // its place in sim.attempts
+	job         *running // nil: the place is unused
+	node        int32
+	gen         uint32 // of its timer
+	slot        job.Kind
+	level       cluster.Level
+	speculative bool
+	label       int32
+
+	stages  [maxStages]stage
+	count   uint8 // of stages
+	current uint8
+	station int8 // that it uses now; -1 is none
+	fails   bool // ends in failure after its stages
+
+	over       bool
+	outcome    job.AttemptState
+	reported   bool
+	reportedAt time.Duration
+	began      time.Duration // when it was launched
+	from       time.Duration // when the current stage began
+	finished   time.Duration
+	runnable   float64 // what a task of given duration adds to the load
+
+	// While it fetches: what it has got, and what the current transfer brings.
+	got, transfer float64
+	fetching      bool
+	// At a gate: whether the timer runs, and when the maps are needed no more.
+	open      bool
+	fetchedAt time.Duration
+}
+
+// task is the workload's word on the attempt's task.
+func (a *attempt) task() *workload.Task {
+	if a.id.Kind == job.Map {
+		return &a.job.spec.Maps[a.id.Index]
+	}
+	return &a.job.spec.Reduces[a.id.Index]
+}
+
+// begin makes an attempt of a launch.
+func (s *sim) begin(e *tracker.Effect, n int32) {
+	j := s.jobs[e.Job]
+	at := s.allot()
+	a := &s.attempts[at]
+	*a = attempt{id: e.Attempt, self: at, job: j, node: n, gen: a.gen + 1, slot: e.Slot, level: e.Level,
+		speculative: e.Speculative, station: -1, began: s.now, from: s.now}
+	if s.cfg.Observer != nil {
+		a.label = s.tr.Jobs().Attempt(e.Attempt).Label()
+	}
+	s.nodes[n].attempts = append(s.nodes[n].attempts, at)
+	s.layOut(a)
+	s.counted(a)
+	s.tellAttempt(AttemptStarted, a, "")
+	s.moved = s.now
+	// The first stage only takes time: so nothing ends in the middle of the
+	// effects of a step.
+	if a.stages[0].use == useGate {
+		s.arriveAtGate(at)
+	} else {
+		s.queue.push(s.now+a.stages[0].span, evTimer, at, a.gen)
+	}
+}
+
+// counted enters a launch in the job's and the run's counts.
+func (s *sim) counted(a *attempt) {
+	d := s.detail(a.job)
+	if d != nil && d.Started < 0 {
+		d.Started = s.now
+	}
+	if a.id.Kind == job.Map {
+		s.result.Maps[a.level]++
+		if d != nil {
+			d.Maps[a.level]++
+		}
+	}
+}
+
+// allot returns a place for an attempt.
+func (s *sim) allot() int32 {
+	if n := len(s.free); n > 0 {
+		at := s.free[n-1]
+		s.free = s.free[:n-1]
+		return at
+	}
+	s.attempts = append(s.attempts, attempt{})
+	return int32(len(s.attempts) - 1)
+}
+
+// layOut plans the stages of an attempt.
+func (s *sim) layOut(a *attempt) {
+	t, nd := a.task(), &s.nodes[a.node]
+	luck := s.drawLuck(a)
+	switch {
+	case t.Duration > 0:
+		span := t.Duration
+		if f := luck.slower / nd.plant.speed; f != 1 {
+			span = time.Duration(float64(float64(span) * f))
+		}
+		a.runnable = 1
+		if t.CPU > 0 {
+			a.runnable = t.CPU.Seconds() / t.Duration.Seconds()
+		}
+		nd.load.add(s.now, a.runnable)
+		u := useTime
+		if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
+			u = useGate
+		}
+		a.add(stage{use: u, span: span})
+	case a.id.Kind == job.Map:
+		a.add(stage{use: useTime, span: s.model.TaskStartup})
+		s.addWork(a, readFrom(a.level), float64(t.Input), luck.slower)
+		s.addWork(a, useCPU, t.CPU.Seconds(), luck.slower)
+		s.addWork(a, useDisk, s.sorted(t.Output), luck.slower)
+	default:
+		bytes := a.job.wants(a.id.Index)
+		a.add(stage{use: useTime, span: s.model.TaskStartup})
+		a.add(stage{use: useShuffle, amount: bytes, alone: 1})
+		if s.model.ShuffleMemory > 0 && bytes > float64(s.model.ShuffleMemory) {
+			s.addWork(a, useDisk, 2*bytes, luck.slower)
+		}
+		s.addWork(a, useCPU, t.CPU.Seconds(), luck.slower)
+		s.addWork(a, useDisk, float64(t.Output), luck.slower)
+	}
+	if luck.fails {
+		a.cut(luck.point)
+	}
+}
+
+func (a *attempt) add(st stage) {
+	a.stages[a.count] = st
+	a.count++
+}
+
+// addWork adds a stage unless it would take no time.
+func (s *sim) addWork(a *attempt, u use, amount, slower float64) {
+	nd := &s.nodes[a.node]
+	if amount <= 0 || s.unlimited(nd, u) {
+		return
+	}
+	amount = float64(amount * slower)
+	a.add(stage{use: u, amount: amount, alone: amount / s.alone(nd, u)})
+}
+
+// readFrom says what a map uses to read its split.
+func readFrom(l cluster.Level) use {
+	switch l {
+	case cluster.RACK:
+		return useNear
+	case cluster.ANY:
+		return useFar
+	}
+	return useDisk
+}
+
+// sorted is how many bytes a map writes and reads to leave a sorted output.
+func (s *sim) sorted(output int64) float64 {
+	if s.model.SortMemory > 0 && output > s.model.SortMemory {
+		return 3 * float64(output)
+	}
+	return float64(output)
+}
+
+// cut ends an attempt in failure at a point, from 0 to 1, of its stages. One
+// that fails while it fetches fails when it has all.
+func (a *attempt) cut(point float64) {
+	a.fails = true
+	at := float64(point * float64(a.count))
+	last := min(int(at), int(a.count)-1)
+	st := &a.stages[last]
+	part := at - float64(last)
+	switch st.use {
+	case useGate:
+		st.use = useTime // it does not get to where the maps matter
+		fallthrough
+	case useTime:
+		st.span = time.Duration(float64(float64(st.span) * part))
+	case useShuffle:
+	default:
+		st.amount = float64(st.amount * part)
+	}
+	a.count = uint8(last + 1)
+}
+
+// stageDone goes on with an attempt whose current stage has ended, or part of
+// it: a transfer of a shuffle.
+func (s *sim) stageDone(at int32) {
+	a := &s.attempts[at]
+	switch a.stages[a.current].use {
+	case useShuffle:
+		a.got += a.transfer
+		a.fetching = false
+		if !s.fetch(at) {
+			return
+		}
+	case useGate:
+		a.job.forget(at)
+	}
+	a.gen++
+	s.nextStage(at)
+}
+
+// nextStage begins the stage after the current one, or ends the attempt.
+func (s *sim) nextStage(at int32) {
+	a := &s.attempts[at]
+	a.current++
+	a.from = s.now
+	if a.current == a.count {
+		s.worked(at)
+		return
+	}
+	st := &a.stages[a.current]
+	switch st.use {
+	case useTime:
+		s.queue.push(s.now+st.span, evTimer, at, a.gen)
+	case useShuffle:
+		a.job.waiters = append(a.job.waiters, at)
+		if s.fetch(at) {
+			s.nextStage(at)
+		}
+	default:
+		weight := 0.
+		if st.use == useFar {
+			weight = 1
+		}
+		s.enter(at, st.use, st.amount, weight)
+	}
+}
+
+// worked ends an attempt that has done its work. One that makes a part of the
+// job's result needs permission to commit.
+func (s *sim) worked(at int32) {
+	a := &s.attempts[at]
+	if a.fails {
+		s.over(at, job.AttemptFailed)
+		return
+	}
+	if a.id.Kind == job.Map && len(a.job.spec.Reduces) > 0 {
+		s.over(at, job.AttemptSucceeded)
+		return
+	}
+	s.step(&tracker.AskCommit{Attempt: a.id})
+}
+
+// over makes an attempt wait for its node's next heartbeat.
+func (s *sim) over(at int32, outcome job.AttemptState) {
+	a := &s.attempts[at]
+	a.over, a.outcome, a.finished = true, outcome, s.now
+	s.rest(a)
+	s.beatNow(a.node)
+}
+
+// rest takes what a task of given duration adds to the load away.
+func (s *sim) rest(a *attempt) {
+	if a.runnable > 0 {
+		s.nodes[a.node].load.add(s.now, -a.runnable)
+		a.runnable = 0
+	}
+}
+
+// drop ends an attempt for good: the tracker knows. Attempts in its node's list
+// keep their order.
+func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
+	a := &s.attempts[at]
+	nd := &s.nodes[a.node]
+	s.halt(at)
+	if !a.over {
+		a.finished = s.now
+	}
+	a.outcome = outcome
+	s.result.Attempts[a.id.Kind][outcome]++
+	s.tellAttempt(AttemptEnded, a, text)
+	for i, x := range nd.attempts {
+		if x == at {
+			nd.attempts = append(nd.attempts[:i], nd.attempts[i+1:]...)
+			break
+		}
+	}
+	a.job, a.gen = nil, a.gen+1
+	s.free = append(s.free, at)
+}
+
+// halt stops what an attempt does.
+func (s *sim) halt(at int32) {
+	a := &s.attempts[at]
+	s.leave(at)
+	s.rest(a)
+	if a.count > 0 && a.current < a.count {
+		if u := a.stages[a.current].use; u == useGate || u == useShuffle {
+			a.job.forget(at)
+		}
+	}
+	a.gen++
+}
+
+// tellAttempt tells the observer of an attempt.
+func (s *sim) tellAttempt(k EventKind, a *attempt, text string) {
+	if s.cfg.Observer == nil {
+		return
+	}
+	e := &s.told
+	*e = Event{Kind: k, At: s.now, Job: int(a.job.index), ID: a.id.Job, Attempt: a.id, Node: int(a.node),
+		NodeName: s.nodes[a.node].spec.Name, Slot: a.slot, Level: a.level, Speculative: a.speculative,
+		Label: a.label, Outcome: a.outcome, Started: a.began, Finished: a.finished, Text: text}
+	if k == AttemptEnded {
+		e.Bytes = a.bytes()
+	}
+	s.cfg.Observer.Observe(e)
+}
+
+// bytes is what an attempt has read or fetched, if it got so far.
+func (a *attempt) bytes() int64 {
+	switch {
+	case a.id.Kind == job.Reduce && a.task().Duration == 0:
+		return int64(a.got + 0.5)
+	case a.outcome == job.AttemptSucceeded:
+		return a.task().Input
+	}
+	return 0
+}

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// profile says how often nodes send heartbeats.
+type profile struct {
+	perNode time.Duration // for each node of the cluster
+	round   int           // nodes are counted in groups of that many, rounded up
+	floor   time.Duration
+}
+
+// defaultProfile is that of the Hadoop of most of the papers.
+const defaultProfile = "hadoop-0.20.2"
+
+// fixedPrefix starts a profile that does not depend on the number of nodes.
+const fixedPrefix = "fixed:"
+
+// Profiles returns the names of the heartbeat profiles, beside fixed:DURATION.
+func Profiles() []string { return []string{defaultProfile, "hadoop-1.0", "hadoop-1.2"} }
+
+// parseProfile reads a name; "" is the default.
+func parseProfile(name string) (profile, error) {
+	switch name {
+	case "", defaultProfile, "hadoop-1.0":
+		// max(1 s · ⌈n/100⌉, 3 s); 1.0 only adds a scale, which is 1.
+		return profile{perNode: time.Second, round: 100, floor: 3 * time.Second}, nil
+	case "hadoop-1.2":
+		// max(n · 10 ms, 300 ms)
+		return profile{perNode: 10 * time.Millisecond, round: 1, floor: 300 * time.Millisecond}, nil
+	}
+	if text, ok := strings.CutPrefix(name, fixedPrefix); ok {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return profile{}, fmt.Errorf("heartbeat %q: %q is not a duration above 0", name, text)
+		}
+		return profile{round: 1, floor: d}, nil
+	}
+	return profile{}, fmt.Errorf("unknown heartbeat %q: it is %s or %sDURATION", name,
+		strings.Join(Profiles(), ", "), fixedPrefix)
+}
+
+// interval is the time between two heartbeats of a node in a cluster of n.
+func (p profile) interval(n int) time.Duration {
+	return max(p.floor, time.Duration((n+p.round-1)/p.round)*p.perNode)
+}
+
+// pace recomputes the interval after a change of the number of nodes that the
+// tracker knows.
+func (s *sim) pace() { s.interval = s.beats.interval(s.tr.Nodes().Alive()) }
+
+// heartbeat reports what has become of a node's attempts and takes new ones.
+func (s *sim) heartbeat(n int32) {
+	nd := &s.nodes[n]
+	s.beat.Node, s.beat.Reports = nd.spec.Name, s.beat.Reports[:0]
+	nd.load.measure(s.now, nd, &s.beat.Load)
+	for i := 0; i < len(nd.attempts); i++ {
+		s.report(nd, nd.attempts[i])
+	}
+	s.step(&s.beat)
+	nd.beatGen++
+	s.queue.push(s.now+s.interval, evBeat, n, nd.beatGen)
+}
+
+// report adds what a node says of an attempt to its heartbeat.
+func (s *sim) report(nd *node, at int32) {
+	a := &s.attempts[at]
+	switch {
+	case a.over:
+		r := tracker.Report{Attempt: a.id, State: a.outcome, Progress: 1}
+		if a.outcome == job.AttemptFailed {
+			r.Error = "failed as drawn"
+		} else if a.id.Kind == job.Map {
+			r.OutputBytes = a.task().Output
+		}
+		s.beat.Reports = append(s.beat.Reports, r)
+		s.ending = append(s.ending, at)
+	case s.model.ProgressEvery < 0 || a.reported && s.now-a.reportedAt < s.model.ProgressEvery:
+	default:
+		a.reported, a.reportedAt = true, s.now
+		s.beat.Reports = append(s.beat.Reports, tracker.Report{Attempt: a.id, Progress: s.progress(nd, a)})
+	}
+}
+
+// beatNow sends a heartbeat out of band, if the model has such.
+func (s *sim) beatNow(n int32) {
+	nd := &s.nodes[n]
+	if s.model.OutOfBand && nd.up {
+		nd.beatGen++
+		s.queue.push(s.now, evBeat, n, nd.beatGen)
+	}
+}

@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// Config is one run. Nothing in it is changed by the run but the policy.
+type Config struct {
+	Cluster workload.Cluster
+	// Policy is a fresh policy: it keeps state and serves one run.
+	Policy sched.Policy
+	// Jobs are the work. They need not be in order of submission; jobs of one
+	// time are submitted in the order given.
+	Jobs []workload.Job
+	// Seed is that of all draws: placement, failures, stragglers.
+	Seed  uint64
+	Model ModelConfig
+	// Until ends the run at that time, done or not; 0 is when all jobs have
+	// ended.
+	Until time.Duration
+	// Details asks for Result.Jobs. Without it memory does not grow with the
+	// number of jobs that have ended.
+	Details bool
+	// Observer is told what happens; nil is nobody.
+	Observer Observer
+	// Trace is told every event of the tracker and what it answered, which is
+	// the whole truth about a run; nil is nobody. The arguments are valid until
+	// it returns.
+	Trace func(now time.Duration, ev tracker.Event, effects []tracker.Effect)
+}
+
+// ModelConfig says how the virtual cluster behaves. The zero value is a cluster
+// in which nothing fails and Hadoop's defaults hold.
+type ModelConfig struct {
+	// Heartbeat overrides Cluster.Heartbeat unless it is "".
+	Heartbeat string
+	// OutOfBand makes a node send a heartbeat as soon as an attempt has ended
+	// and not only at the next interval, which it then starts anew. Hadoop 1
+	// has it, switched off.
+	OutOfBand bool
+	// TickEvery sends ticks to the tracker at that interval, each of which
+	// costs the number of nodes. 0 is only where needed: to give nodes up. Heartbeats
+	// do the rest, so only a policy that preempts without a periodic part
+	// would want more.
+	TickEvery time.Duration
+	// NodeTimeout is after what silence the tracker gives a node up; see
+	// tracker.Config.
+	NodeTimeout time.Duration
+	// MaxNodeFailures bars nodes from jobs; see tracker.Config.
+	MaxNodeFailures int
+	// ProgressEvery is the least time between two reports of the progress of
+	// an attempt. 0 is with each heartbeat. Hadoop's tasks report at most every
+	// 3 s. Negative is never, which makes tasks time out that run for longer
+	// than the job's limit.
+	ProgressEvery time.Duration
+	// StallAfter is after how long without anything to come but heartbeats a
+	// run is given up as one that cannot end. Default 1 hour. Policies that
+	// hold work back for longer need more.
+	StallAfter time.Duration
+
+	// TaskStartup is what an attempt of a task with stages needs before its
+	// first byte: starting a JVM, say. Default 0.
+	TaskStartup time.Duration
+	// ShuffleShare is the part of a reduce of given duration that cannot end
+	// before the last map has: the reduce ends at the later of its start plus
+	// its duration and the end of the maps plus the rest. Default 1/3, the share
+	// that Hadoop's progress gives to it; negative is 0.
+	ShuffleShare float64
+	// SortMemory is the size of a map's output up to which it is written once;
+	// a larger one is spilled, read and merged: three times. 0 is no limit.
+	SortMemory int64
+	// ShuffleMemory is how many bytes a reduce merges in memory; more are
+	// written to disk and read again. 0 is no limit.
+	ShuffleMemory int64
+	// FetchRetry is how long reduces try to fetch from a node that is gone
+	// before they complain, and between two complaints. Default 30 s.
+	FetchRetry time.Duration
+	// Replicas is how many copies of a block there are, 1 to 3, where the
+	// workload gives no hosts. Default 3; negative is blocks without
+	// locations, which are read from the local disk anywhere.
+	Replicas int
+
+	// FailureRate is the probability that an attempt fails, at a random point.
+	FailureRate float64
+	// Straggler makes single attempts slow.
+	Straggler Straggler
+	// Crashes are nodes that go at a given time. MTBF is the mean time to a
+	// random crash of each node while it is up, exponentially distributed; 0 is
+	// never. MTTR is the mean time to its return; 0 is never.
+	Crashes    []Crash
+	MTBF, MTTR time.Duration
+	// Slow are nodes that are slower than their group.
+	Slow []Slow
+}
+
+// Straggler makes an attempt take longer by a factor with a probability. The
+// factor follows a Pareto distribution from Factor up with the exponent Alpha;
+// with Alpha 0 it is Factor.
+type Straggler struct {
+	Probability, Factor, Alpha float64
+}
+
+// Crash is a node that crashes at a time. It is back, empty, at Return; 0 is
+// never.
+type Crash struct {
+	Node       int
+	At, Return time.Duration
+}
+
+// Slow is a node that takes Factor times as long for everything.
+type Slow struct {
+	Node   int
+	Factor float64
+}
+
+const (
+	defaultStall      = time.Hour
+	defaultShuffle    = 1. / 3
+	defaultFetchRetry = 30 * time.Second
+	defaultReplicas   = 3
+)
+
+func (m *ModelConfig) fill() {
+	if m.StallAfter == 0 {
+		m.StallAfter = defaultStall
+	}
+	switch {
+	case m.ShuffleShare == 0:
+		m.ShuffleShare = defaultShuffle
+	case m.ShuffleShare < 0:
+		m.ShuffleShare = 0
+	}
+	if m.FetchRetry == 0 {
+		m.FetchRetry = defaultFetchRetry
+	}
+	if m.Replicas == 0 {
+		m.Replicas = defaultReplicas
+	}
+	if m.NodeTimeout == 0 {
+		m.NodeTimeout = tracker.DefaultNodeTimeout
+	}
+}
+
+// check says all that is wrong with a model for a cluster of n nodes.
+func (m *ModelConfig) check(n int) error {
+	var errs []error
+	bad := func(cond bool, format string, args ...any) {
+		if cond {
+			errs = append(errs, fmt.Errorf("model: "+format, args...))
+		}
+	}
+	bad(!(m.FailureRate >= 0 && m.FailureRate < 1), "failure rate %g, must be at least 0 and below 1", m.FailureRate)
+	bad(!(m.ShuffleShare <= 1), "shuffle share %g, must be at most 1", m.ShuffleShare)
+	bad(m.Replicas > 3, "%d replicas, at most 3 are placed", m.Replicas)
+	bad(m.StallAfter < 0 || m.FetchRetry < 0 || m.TickEvery < 0 || m.TaskStartup < 0 || m.MTBF < 0 || m.MTTR < 0,
+		"times must not be negative")
+	s := m.Straggler
+	bad(!(s.Probability >= 0 && s.Probability <= 1), "straggler probability %g, must be from 0 to 1", s.Probability)
+	bad(s.Probability > 0 && !(s.Factor >= 1 && s.Factor <= math.MaxInt32), "straggler factor %g, must be at least 1", s.Factor)
+	bad(!(s.Alpha >= 0), "straggler alpha %g, must not be negative", s.Alpha)
+	for _, c := range m.Crashes {
+		bad(c.Node < 0 || c.Node >= n, "crash of node %d, there are %d", c.Node, n)
+		bad(c.At < 0 || c.Return != 0 && c.Return <= c.At, "node %d crashes at %v and returns at %v", c.Node, c.At, c.Return)
+	}
+	for _, x := range m.Slow {
+		bad(x.Node < 0 || x.Node >= n, "slow node %d, there are %d", x.Node, n)
+		bad(!(x.Factor > 0 && x.Factor <= math.MaxInt32), "node %d is slower by %g, must be above 0", x.Node, x.Factor)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// What is drawn has a generator of its own, derived from the run's seed, the name
+// of the use and the subject. So the draws of one thing do not depend on what
+// else happened before, and two policies meet the same luck.
+const (
+	forPlacement uint64 = iota + 1
+	forAttempt
+	forCrash
+)
+
+// mix spreads a number over all bits (the finisher of SplitMix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// source seeds a generator for a use and a subject.
+func (s *sim) source(g *rand.PCG, use, a, b uint64) { g.Seed(mix(s.cfg.Seed^mix(use)), mix(a)^b) }
+
+// uniform draws from [0, 1).
+func uniform(g *rand.PCG) float64 { return float64(g.Uint64()>>11) / (1 << 53) }
+
+// exponential draws with a mean.
+func exponential(g *rand.PCG, mean time.Duration) time.Duration {
+	return time.Duration(-math.Log(1-uniform(g)) * float64(mean))
+}
+
+// luck is what is drawn for an attempt.
+type luck struct {
+	slower float64 // by that factor
+	fails  bool
+	point  float64 // of its work at which it fails
+}
+
+// drawLuck draws for an attempt. A job is known by its index, since its number
+// depends on the order of submission.
+func (s *sim) drawLuck(a *attempt) luck {
+	l := luck{slower: 1}
+	if s.model.FailureRate == 0 && s.model.Straggler.Probability == 0 {
+		return l
+	}
+	var g rand.PCG
+	s.source(&g, forAttempt, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
+	x, y, z, w := uniform(&g), uniform(&g), uniform(&g), uniform(&g)
+	if x < s.model.FailureRate {
+		l.fails, l.point = true, y
+	}
+	if st := &s.model.Straggler; z < st.Probability {
+		l.slower = st.Factor
+		if st.Alpha > 0 {
+			l.slower = st.Factor * math.Pow(1-w, -1/st.Alpha)
+		}
+	}
+	return l
+}
+
+// drawCrash schedules the next random crash of a node that is up.
+func (s *sim) drawCrash(n int32) {
+	if s.model.MTBF <= 0 {
+		return
+	}
+	var g rand.PCG
+	s.source(&g, forCrash, uint64(n), uint64(s.nodes[n].life))
+	s.queue.push(s.now+exponential(&g, s.model.MTBF), evCrash, n, s.nodes[n].life)
+}
+
+// drawReturn says when a node that crashes now is back; 0 is never.
+func (s *sim) drawReturn(n int32) time.Duration {
+	if s.model.MTTR <= 0 {
+		return 0
+	}
+	var g rand.PCG
+	s.source(&g, forCrash, uint64(n), uint64(s.nodes[n].life)|1<<32)
+	return s.now + exponential(&g, s.model.MTTR) + 1
+}
+
+// splits places the blocks of a job's input where the workload does not say.
+func (s *sim) splits(index int32) []job.Split {
+	j := &s.cfg.Jobs[index]
+	splits := make([]job.Split, len(j.Maps))
+	var g rand.PCG
+	s.source(&g, forPlacement, uint64(index), 0)
+	copies := min(s.model.Replicas, len(s.nodes))
+	var hosts []string
+	if copies > 0 {
+		hosts = make([]string, 0, copies*len(j.Maps))
+	}
+	for i := range splits {
+		t := &j.Maps[i]
+		splits[i] = job.Split{Hosts: t.Hosts, Bytes: t.Input}
+		if t.Hosts == nil && copies > 0 && (t.Input > 0 || t.Duration > 0) {
+			from := len(hosts)
+			hosts = s.placeBlock(&g, hosts, copies)
+			splits[i].Hosts = hosts[from:len(hosts):len(hosts)]
+		}
+	}
+	return splits
+}

@@ -1,0 +1,175 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// apply carries out what the tracker answers, in order. Attempts whose end the
+// current heartbeat reports leave before the first new one starts, so that an
+// observer never sees a slot taken twice; one of them that the tracker kills
+// nevertheless, because a rival is to commit, is not among them any more by then.
+func (s *sim) apply(effects []tracker.Effect) {
+	for i := range effects {
+		e := &effects[i]
+		switch e.Kind {
+		case tracker.Launch:
+			s.flush()
+			s.begin(e, s.node(e.Node))
+		case tracker.Kill, tracker.CommitDenied:
+			s.kill(e)
+		case tracker.CommitGranted:
+			if at := s.find(e); at >= 0 {
+				s.over(at, job.AttemptSucceeded)
+			}
+		case tracker.MapDone:
+			s.setOutput(s.jobs[e.Job], e.Attempt.Index, s.node(e.Node), outputReady)
+		case tracker.MapLost:
+			s.loseOutput(e)
+		case tracker.JobDone:
+			s.flush()
+			s.end(e)
+		case tracker.JobAccepted:
+			s.accepted(e)
+		case tracker.JobRejected:
+			j := &s.cfg.Jobs[s.coming]
+			s.err = fmt.Errorf("job %d %q: %s", s.coming, j.Name, e.Text)
+		}
+	}
+	s.flush()
+}
+
+// node finds a node by its name. Effects mostly concern the node that an event
+// came from.
+func (s *sim) node(name string) int32 {
+	if s.nodes[s.last].spec.Name != name {
+		s.last = s.byName[name]
+	}
+	return s.last
+}
+
+// find returns the attempt of an effect, or -1 if there is none any more.
+func (s *sim) find(e *tracker.Effect) int32 {
+	for _, at := range s.nodes[s.node(e.Node)].attempts {
+		if s.attempts[at].id == e.Attempt {
+			return at
+		}
+	}
+	return -1
+}
+
+// flush ends the attempts that the heartbeat has reported.
+func (s *sim) flush() {
+	for _, at := range s.ending {
+		a := &s.attempts[at]
+		text := ""
+		if a.outcome == job.AttemptSucceeded {
+			s.succeeded(a)
+		} else {
+			text = drawnFailure
+		}
+		s.drop(at, a.outcome, text)
+	}
+	s.ending = s.ending[:0]
+}
+
+// drawnFailure is what a node says of an attempt that fails by chance.
+const drawnFailure = "failed as drawn"
+
+// succeeded counts what an attempt has done.
+func (s *sim) succeeded(a *attempt) {
+	j := a.job
+	if a.id.Kind == job.Reduce {
+		if a.task().Duration == 0 {
+			s.result.BytesFetched += a.got
+		}
+		return
+	}
+	s.result.BytesRead[a.level] += a.task().Input
+	if j.succeeded++; j.succeeded == len(j.spec.Maps) {
+		if d := s.detail(j); d != nil {
+			d.MapsDone = s.now
+		}
+	}
+}
+
+func (s *sim) kill(e *tracker.Effect) {
+	at := s.find(e)
+	if at < 0 {
+		return
+	}
+	if i := slices.Index(s.ending, at); i >= 0 {
+		s.ending = slices.Delete(s.ending, i, i+1)
+	}
+	s.drop(at, job.AttemptKilled, e.Text)
+}
+
+// loseOutput makes the output of a map that must be made again unavailable.
+func (s *sim) loseOutput(e *tracker.Effect) {
+	j := s.jobs[e.Job]
+	s.setOutput(j, e.Attempt.Index, 0, outputNone)
+	j.succeeded--
+	if s.cfg.Observer != nil {
+		s.told = Event{Kind: OutputLost, At: s.now, Job: int(j.index), ID: j.id, Attempt: e.Attempt,
+			Node: int(s.node(e.Node)), NodeName: e.Node, Text: e.Text}
+		s.cfg.Observer.Observe(&s.told)
+	}
+}
+
+// submit hands a job to the tracker.
+func (s *sim) submit(i int32) {
+	j := &s.cfg.Jobs[i]
+	s.coming = i
+	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, User: j.User, Pool: j.Pool, Priority: j.Priority,
+		Splits: s.splits(i), Reduces: len(j.Reduces), SlowStart: j.SlowStart, Profile: j.Profile}})
+}
+
+// accepted enters the job that is being submitted.
+func (s *sim) accepted(e *tracker.Effect) {
+	j := newRunning(s.coming, e.Job, &s.cfg.Jobs[s.coming])
+	s.jobs[e.Job] = j
+	if d := s.detail(j); d != nil {
+		d.ID, d.Submitted = e.Job, s.now
+	}
+	s.tellJob(JobSubmitted, j, e)
+}
+
+// end forgets a job that has ended.
+func (s *sim) end(e *tracker.Effect) {
+	j := s.jobs[e.Job]
+	switch e.State {
+	case job.Succeeded:
+		s.result.Succeeded++
+	case job.Failed:
+		s.result.Failed++
+	default:
+		s.result.Killed++
+	}
+	if d := s.detail(j); d != nil {
+		d.Ended, d.State, d.Text = s.now, e.State, e.Text
+	}
+	s.tellJob(JobEnded, j, e)
+	delete(s.jobs, e.Job)
+	s.open--
+	s.moved = s.now
+	s.release(j.index)
+}
+
+// detail returns where the job's numbers go, or nil if nobody asked.
+func (s *sim) detail(j *running) *JobResult {
+	if s.result.Jobs == nil {
+		return nil
+	}
+	return &s.result.Jobs[j.index]
+}
+
+func (s *sim) tellJob(k EventKind, j *running, e *tracker.Effect) {
+	if s.cfg.Observer == nil {
+		return
+	}
+	s.told = Event{Kind: k, At: s.now, Job: int(j.index), ID: j.id, State: e.State, Text: e.Text, Node: -1}
+	s.cfg.Observer.Observe(&s.told)
+}

@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+)
+
+// node is a virtual machine.
+type node struct {
+	spec     cluster.Spec
+	index    int32
+	rack     int32
+	up       bool
+	attempts []int32 // that run or whose end has not been reported, oldest first
+	beatGen  uint32
+	life     uint32 // counts crashes and returns
+	load     load
+	plant    plant
+}
+
+// placeBlock appends the hosts of a block, as HDFS chooses them for a client
+// outside the cluster: the first at random, the second in another rack, the
+// third in the rack of the second, on another node. Where there is no such node,
+// any that has no copy yet will do.
+func (s *sim) placeBlock(g *rand.PCG, hosts []string, copies int) []string {
+	first := s.anyNode(g)
+	hosts = append(hosts, s.nodes[first].spec.Host)
+	if copies == 1 {
+		return hosts
+	}
+	second := s.anyNode(g)
+	for !s.fits(second, first, len(s.racks) > 1) {
+		second = s.anyNode(g)
+	}
+	hosts = append(hosts, s.nodes[second].spec.Host)
+	if copies == 2 {
+		return hosts
+	}
+	mates := s.racks[s.nodes[second].rack].nodes
+	third := mates[pick(g, len(mates))]
+	if enough := len(mates) > 2 || len(mates) == 2 && s.nodes[first].rack != s.nodes[second].rack; enough {
+		for third == second || third == first {
+			third = mates[pick(g, len(mates))]
+		}
+	} else {
+		for third = s.anyNode(g); third == second || third == first; {
+			third = s.anyNode(g)
+		}
+	}
+	return append(hosts, s.nodes[third].spec.Host)
+}
+
+// fits reports whether a second copy may go to a node: to another rack, if there
+// is one, or else to another node.
+func (s *sim) fits(n, first int32, racks bool) bool {
+	if racks {
+		return s.nodes[n].rack != s.nodes[first].rack
+	}
+	return n != first
+}
+
+func (s *sim) anyNode(g *rand.PCG) int32 { return int32(pick(g, len(s.nodes))) }
+
+// pick draws from 0 to n-1. The bias, below n/2⁶⁴, is nothing that shows.
+func pick(g *rand.PCG, n int) int { return int(g.Uint64() % uint64(n)) }
+
+// build makes the nodes and racks. Nodes go to the racks in turn, so that each
+// group is spread over all.
+func (s *sim) build() error {
+	c := &s.cfg.Cluster
+	racks := max(1, c.Racks)
+	s.racks = make([]rack, racks)
+	for r := range s.racks {
+		s.racks[r] = rack{name: fmt.Sprintf("/rack%d", r+1), uplink: float64(c.RackUplink)}
+	}
+	s.net = network{core: float64(c.CoreLink)}
+	for i := range c.Groups {
+		if err := s.addGroup(i); err != nil {
+			return err
+		}
+	}
+	if len(s.nodes) == 0 {
+		return fmt.Errorf("cluster: no nodes")
+	}
+	for i := range s.nodes {
+		nd := &s.nodes[i]
+		if others := len(s.nodes) - 1; others > 0 {
+			nd.plant.outside = float64(len(s.nodes)-len(s.racks[nd.rack].nodes)) / float64(others)
+		}
+	}
+	for _, x := range s.model.Slow {
+		if x.Node >= 0 && x.Node < len(s.nodes) && x.Factor > 0 {
+			p := &s.nodes[x.Node].plant
+			p.speed, p.disk, p.nic = p.speed/x.Factor, p.disk/x.Factor, p.nic/x.Factor
+		}
+	}
+	return nil
+}
+
+// addGroup makes the nodes of a group.
+func (s *sim) addGroup(i int) error {
+	g := &s.cfg.Cluster.Groups[i]
+	name := g.Name
+	if name == "" {
+		name = "node"
+	}
+	if g.Speed < 0 || g.Cores < 0 || g.DiskBandwidth < 0 || g.NICBandwidth < 0 {
+		return fmt.Errorf("cluster: group %s: cores, speed and bandwidths must not be negative", name)
+	}
+	for range g.Count {
+		n := int32(len(s.nodes))
+		r := int(n) % len(s.racks)
+		spec := cluster.Spec{Name: fmt.Sprintf("%s%d", name, n+1), Rack: s.racks[r].name, MapSlots: g.MapSlots,
+			ReduceSlots: g.ReduceSlots, Cores: g.Cores, Speed: g.Speed}
+		spec.Host = spec.Name
+		if err := spec.Check(); err != nil {
+			return fmt.Errorf("cluster: %w", err)
+		}
+		if _, twice := s.byName[spec.Name]; twice {
+			return fmt.Errorf("cluster: two nodes are called %s", spec.Name)
+		}
+		nd := node{spec: spec, index: n, rack: int32(r), up: true}
+		nd.plant = plant{cores: max(1, float64(g.Cores)), speed: g.Speed, disk: float64(g.DiskBandwidth),
+			nic: float64(g.NICBandwidth), next: never}
+		if g.Speed == 0 {
+			nd.plant.speed = 1
+		}
+		s.byName[spec.Name] = n
+		s.racks[r].nodes = append(s.racks[r].nodes, n)
+		s.nodes = append(s.nodes, nd)
+	}
+	return nil
+}

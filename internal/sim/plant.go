@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+)
+
+// use says what a stage uses.
+type use uint8
+
+// The stations of a node come first.
+const (
+	useCPU  use = iota
+	useDisk     // reads and writes together
+	useNear     // the NIC, from the same rack
+	useFar      // the NIC and the links above it
+	stations
+	useTime    = stations     // nothing: it only takes time
+	useGate    = stations + 1 // time, and the maps of the job
+	useShuffle = stations + 2 // transfers, as the maps of the job end
+)
+
+// plant is the equipment of a node.
+type plant struct {
+	cores float64
+	speed float64
+	disk  float64 // bytes a second; 0 is no limit
+	nic   float64
+	// outside is the fraction of the other nodes that are in other racks: how
+	// much of a byte that is fetched from everywhere weighs on the links above.
+	outside float64
+
+	station [stations]station
+	next    time.Duration // when evStation is scheduled
+	gen     uint32
+	dirty   bool
+}
+
+// unlimited reports whether a use takes no time on this node.
+func (s *sim) unlimited(nd *node, u use) bool {
+	p := &nd.plant
+	switch u {
+	case useCPU:
+		return false
+	case useDisk:
+		return p.disk == 0
+	case useNear:
+		return p.nic == 0
+	}
+	return p.nic == 0 && s.racks[nd.rack].uplink == 0 && s.net.core == 0
+}
+
+// alone is the rate of a use that has the node, and the network, to itself.
+func (s *sim) alone(nd *node, u use) float64 {
+	p := &nd.plant
+	switch u {
+	case useCPU:
+		return p.speed * min(1, p.cores)
+	case useDisk:
+		return limit(p.disk)
+	case useNear:
+		return limit(p.nic)
+	}
+	return min(limit(p.nic), limit(s.racks[nd.rack].uplink), limit(s.net.core))
+}
+
+// limit reads 0 as no limit.
+func limit(x float64) float64 {
+	if x == 0 {
+		return math.Inf(1)
+	}
+	return x
+}
+
+// enter makes an attempt use a station of its node for an amount.
+func (s *sim) enter(at int32, u use, amount, weight float64) {
+	a := &s.attempts[at]
+	nd := &s.nodes[a.node]
+	q := &nd.plant.station[u]
+	q.advance(s.now)
+	q.enter(at, amount, weight)
+	a.station = int8(u)
+	s.touched(a.node, u)
+	if u == useCPU || u == useDisk {
+		nd.load.add(s.now, 1)
+	}
+}
+
+// leave takes an attempt out of the station that it uses, if any.
+func (s *sim) leave(at int32) {
+	a := &s.attempts[at]
+	if a.station < 0 {
+		return
+	}
+	u := use(a.station)
+	q := &s.nodes[a.node].plant.station[u]
+	q.advance(s.now)
+	q.leave(at)
+	s.left(a, u)
+}
+
+// left notes that an attempt is no longer among a station's users.
+func (s *sim) left(a *attempt, u use) {
+	a.station = -1
+	s.touched(a.node, u)
+	if u == useCPU || u == useDisk {
+		s.nodes[a.node].load.add(s.now, -1)
+	}
+}
+
+// touched notes that the users of a station have changed. Rates are computed
+// once all that happens in this event has happened.
+func (s *sim) touched(n int32, u use) {
+	nd := &s.nodes[n]
+	if !nd.plant.dirty {
+		nd.plant.dirty = true
+		s.dirty = append(s.dirty, n)
+	}
+	if u == useNear || u == useFar {
+		s.net.touch(s, nd)
+	}
+}
+
+// share computes the rates of what has changed.
+func (s *sim) share() {
+	if len(s.dirty) == 0 {
+		return
+	}
+	s.net.share(s)
+	for _, n := range s.dirty {
+		p := &s.nodes[n].plant
+		p.dirty = false
+		if cpu := &p.station[useCPU]; len(cpu.users) > 0 {
+			cpu.advance(s.now)
+			cpu.rate = float64(p.speed * min(1, p.cores/float64(len(cpu.users))))
+		}
+		if disk := &p.station[useDisk]; len(disk.users) > 0 {
+			disk.advance(s.now)
+			disk.rate = p.disk / float64(len(disk.users))
+		}
+		s.reschedule(n)
+	}
+	s.dirty = s.dirty[:0]
+}
+
+// reschedule sets when the next user of the node's stations is done.
+func (s *sim) reschedule(n int32) {
+	p := &s.nodes[n].plant
+	at := never
+	for u := range p.station {
+		at = min(at, p.station[u].next())
+	}
+	if at == p.next {
+		return
+	}
+	p.gen++
+	if p.next = at; at < never {
+		s.queue.push(at, evStation, n, p.gen)
+	}
+}
+
+// stationDone goes on with the attempts that have got all they wanted.
+func (s *sim) stationDone(n int32) {
+	p := &s.nodes[n].plant
+	p.next = never
+	s.done = s.done[:0]
+	for u := range use(stations) {
+		q, from := &p.station[u], len(s.done)
+		if len(q.users) == 0 {
+			continue
+		}
+		q.advance(s.now)
+		s.done = q.take(s.done)
+		for _, at := range s.done[from:] {
+			s.left(&s.attempts[at], u)
+		}
+	}
+	// One that goes on may end others of the list, by a job's end.
+	for i := 0; i < len(s.done); i++ {
+		if at := s.done[i]; s.attempts[at].job != nil && !s.attempts[at].over {
+			s.stageDone(at)
+		}
+	}
+	if !p.dirty {
+		p.dirty = true
+		s.dirty = append(s.dirty, n)
+	}
+}
+
+// load measures how busy a node is.
+type load struct {
+	runnable float64 // what runs, or waits to
+	mean     float64 // decayed
+	at       time.Duration
+}
+
+// loadWindow is over what time the load average forgets, as Unix's.
+const loadWindow = 60
+
+// settle brings the mean up to now: L ← L·e^(−Δ/60) + n·(1 − e^(−Δ/60)).
+func (l *load) settle(now time.Duration) {
+	if now == l.at {
+		return
+	}
+	if l.mean != l.runnable {
+		keep := math.Exp(-(now - l.at).Seconds() / loadWindow)
+		l.mean = l.runnable + float64((l.mean-l.runnable)*keep)
+	}
+	l.at = now
+}
+
+func (l *load) add(now time.Duration, n float64) {
+	l.settle(now)
+	if l.runnable += n; l.runnable < 1e-9 {
+		l.runnable = 0
+	}
+}
+
+// measure fills in what the node reports of itself.
+func (l *load) measure(now time.Duration, nd *node, out *cluster.Load) {
+	l.settle(now)
+	p := &nd.plant
+	out.LoadAverage = l.mean
+	out.CPU = min(1, (l.runnable-float64(len(p.station[useDisk].users)))/p.cores)
+	out.Processes = len(nd.attempts)
+	out.DiskRate, out.NetworkRate = 0, 0
+	if q := &p.station[useDisk]; len(q.users) > 0 {
+		out.DiskRate = q.rate * float64(len(q.users))
+	}
+	for u := useNear; u <= useFar; u++ {
+		if q := &p.station[u]; len(q.users) > 0 {
+			out.NetworkRate += float64(q.rate * float64(len(q.users)))
+		}
+	}
+}

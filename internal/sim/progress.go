@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// progress is how far an attempt has come, from 0 to 1, as it would say itself:
+// a map by the time that its stages take alone, a reduce in thirds for shuffle,
+// merge and reduce, as Hadoop's do.
+func (s *sim) progress(nd *node, a *attempt) float64 {
+	st := &a.stages[min(a.current, a.count-1)]
+	switch {
+	case a.current == a.count: // waits for permission to commit
+		return 1
+	case a.task().Duration > 0 && st.use == useTime:
+		return fraction(s.now-a.from, st.span)
+	case st.use == useGate:
+		return s.gateProgress(a, st)
+	case a.id.Kind == job.Map:
+		return s.staged(nd, a, 0)
+	case st.use == useShuffle:
+		if st.amount == 0 {
+			return 0
+		}
+		got := a.got
+		if a.fetching {
+			got += a.transfer - nd.plant.station[a.station].left(a.self, s.now)
+		}
+		return min(1, got/st.amount) / 3
+	case a.current < 2:
+		return 0
+	}
+	return 1./3 + 2./3*s.staged(nd, a, 2)
+}
+
+// fraction is d out of span, below 1: what is complete is reported as such.
+func fraction(d, span time.Duration) float64 {
+	if span <= 0 {
+		return 0
+	}
+	return min(0.9999, d.Seconds()/span.Seconds())
+}
+
+// staged is the part that is done of the stages from one on.
+func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
+	done, all := 0., 0.
+	for i := from; i < a.count; i++ {
+		st := &a.stages[i]
+		all += st.alone
+		switch {
+		case i < a.current:
+			done += st.alone
+		case i == a.current && a.station >= 0:
+			left := nd.plant.station[a.station].left(a.self, s.now)
+			done += float64(st.alone * (1 - left/st.amount))
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return min(1, done/all)
+}
+
+// gateProgress is that of a reduce of given duration: a third for its shuffle,
+// which keeps pace with the maps, and the rest in proportion to time.
+func (s *sim) gateProgress(a *attempt, st *stage) float64 {
+	share := time.Duration(float64(st.span) * s.model.ShuffleShare)
+	if !a.open {
+		maps := float64(a.job.done) / float64(len(a.job.spec.Maps))
+		return min(maps, fraction(s.now-a.from, share)) / 3
+	}
+	if s.now < a.fetchedAt {
+		return fraction(s.now-a.from, share) / 3
+	}
+	return 1./3 + 2./3*fraction(s.now-a.fetchedAt, st.span-share)
+}

@@ -1,0 +1,330 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// sim is a run in progress.
+type sim struct {
+	cfg   Config
+	model ModelConfig
+	tr    *tracker.Tracker
+	queue queue
+	now   time.Duration
+	// moved is when something last happened that was not background.
+	moved time.Duration
+
+	nodes  []node
+	byName map[string]int32
+	silent []int32 // nodes that are down, of which the tracker does not know
+	racks  []rack
+	net    network
+	beats  profile
+	// interval is that between two heartbeats of a node, for as many nodes as
+	// the tracker knows now.
+	interval time.Duration
+
+	jobs    map[job.ID]*running // submitted and not ended
+	order   []int32             // indexes of Config.Jobs by time of submission
+	arrived int                 // how many of order have been submitted or wait
+	waits   []int32             // by index: predecessors that have not ended
+	after   map[int32][]int32   // by index: jobs that wait for it
+	open    int                 // jobs that have not ended
+	fresh   []*running          // jobs with news for their reduces
+	woken   []int32
+
+	attempts []attempt
+	free     []int32 // unused places in attempts
+
+	// Scratch space, so that no event allocates.
+	beat   tracker.Heartbeat
+	ending []int32 // attempts whose end the current heartbeat reports
+	done   []int32
+	dirty  []int32 // nodes whose shares must be computed again
+	last   int32   // node of the last effect
+	coming int32   // job that is being submitted
+	told   Event
+	result *Result
+	err    error
+}
+
+// Run makes one run. An error is a configuration that makes no sense, or work
+// that can never be done; it names the job.
+func Run(cfg Config) (*Result, error) {
+	s, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.start()
+	if err := s.loop(); err != nil {
+		return nil, err
+	}
+	s.finish()
+	return s.result, nil
+}
+
+// prepare checks a configuration and builds the cluster.
+func prepare(cfg Config) (*sim, error) {
+	if cfg.Policy == nil {
+		return nil, errors.New("no policy")
+	}
+	s := &sim{cfg: cfg, model: cfg.Model, jobs: make(map[job.ID]*running), byName: make(map[string]int32),
+		result: &Result{}, open: len(cfg.Jobs)}
+	s.model.fill()
+	name := cmp.Or(cfg.Model.Heartbeat, cfg.Cluster.Heartbeat)
+	var err error
+	if s.beats, err = parseProfile(name); err != nil {
+		return nil, err
+	}
+	if err := s.build(); err != nil {
+		return nil, err
+	}
+	if err := s.model.check(len(s.nodes)); err != nil {
+		return nil, err
+	}
+	if err := s.plan(); err != nil {
+		return nil, err
+	}
+	s.tr = tracker.New(tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
+		KeepEnded: -1}, cfg.Policy)
+	if cfg.Details {
+		s.result.Jobs = make([]JobResult, len(cfg.Jobs))
+		for i := range s.result.Jobs {
+			s.result.Jobs[i] = JobResult{Submitted: -1, Started: -1, MapsDone: -1, Ended: -1}
+		}
+	}
+	return s, nil
+}
+
+// plan checks the jobs and finds the order in which they come.
+func (s *sim) plan() error {
+	jobs := s.cfg.Jobs
+	s.order, s.waits = make([]int32, len(jobs)), make([]int32, len(jobs))
+	for i := range jobs {
+		s.order[i] = int32(i)
+		if err := checkJob(&jobs[i]); err != nil {
+			return fmt.Errorf("job %d %q: %w", i, jobs[i].Name, err)
+		}
+		for _, p := range jobs[i].After {
+			// Only earlier jobs: so no chain bites its tail.
+			if p < 0 || p >= i {
+				return fmt.Errorf("job %d %q comes after job %d, which is not one before it", i, jobs[i].Name, p)
+			}
+			if s.after == nil {
+				s.after = make(map[int32][]int32)
+			}
+			s.waits[i]++
+			s.after[int32(p)] = append(s.after[int32(p)], int32(i))
+		}
+	}
+	slices.SortStableFunc(s.order, func(a, b int32) int { return cmp.Compare(jobs[a].Submit, jobs[b].Submit) })
+	return nil
+}
+
+func checkJob(j *workload.Job) error {
+	if j.Submit < 0 {
+		return fmt.Errorf("submitted at %v, before the start", j.Submit)
+	}
+	for k, tasks := range [job.Kinds][]workload.Task{j.Maps, j.Reduces} {
+		for i, t := range tasks {
+			if t.Duration < 0 || t.CPU < 0 || t.Input < 0 || t.Output < 0 {
+				return fmt.Errorf("%v %d has a negative duration, CPU time or size", job.Kind(k), i)
+			}
+		}
+	}
+	return nil
+}
+
+// start makes the nodes join and schedules what comes by itself.
+func (s *sim) start() {
+	for i := range s.nodes {
+		s.step(&tracker.Join{Node: s.nodes[i].spec})
+		s.tellNode(NodeUp, int32(i))
+	}
+	s.pace()
+	for i := range s.nodes {
+		// Nodes are spread evenly over the interval.
+		at := s.interval * time.Duration(i) / time.Duration(len(s.nodes))
+		s.queue.push(at, evBeat, int32(i), s.nodes[i].beatGen)
+		s.drawCrash(int32(i))
+	}
+	for i, c := range s.model.Crashes {
+		s.queue.push(c.At, evPlanned, int32(i), 0)
+	}
+	if s.model.TickEvery > 0 {
+		s.queue.push(s.model.TickEvery, evTick, 0, 0)
+	}
+	s.nextArrival()
+}
+
+// nextArrival schedules the next submission: there is one in the queue at a
+// time.
+func (s *sim) nextArrival() {
+	if s.arrived < len(s.order) {
+		s.queue.push(max(s.now, s.cfg.Jobs[s.order[s.arrived]].Submit), evArrive, 0, 0)
+	}
+}
+
+// loop takes events until all jobs have ended.
+func (s *sim) loop() error {
+	for s.open > 0 {
+		e, ok := s.queue.pop()
+		if !ok {
+			return s.stuck()
+		}
+		if s.stale(&e) {
+			s.result.Stale++
+			continue
+		}
+		if s.cfg.Until > 0 && e.at > s.cfg.Until {
+			s.now = s.cfg.Until
+			return nil
+		}
+		s.now = e.at
+		s.result.Events++
+		if e.kind > background {
+			s.moved = s.now
+		} else if s.queue.real == 0 && s.now-s.moved > s.model.StallAfter {
+			return s.stuck()
+		}
+		s.dispatch(&e)
+		if s.err != nil {
+			return s.err
+		}
+	}
+	return nil
+}
+
+// stale reports whether an event has been overtaken.
+func (s *sim) stale(e *event) bool {
+	switch e.kind {
+	case evBeat:
+		return e.gen != s.nodes[e.who].beatGen
+	case evTimer:
+		return e.gen != s.attempts[e.who].gen
+	case evStation:
+		return e.gen != s.nodes[e.who].plant.gen
+	case evCrash, evReturn, evExpire:
+		return e.gen != s.nodes[e.who].life
+	case evRetry:
+		return s.jobs[job.ID(e.who)] == nil
+	}
+	return false
+}
+
+func (s *sim) dispatch(e *event) {
+	switch e.kind {
+	case evBeat:
+		s.heartbeat(e.who)
+	case evTick:
+		s.tick()
+		s.queue.push(s.now+s.model.TickEvery, evTick, 0, 0)
+	case evExpire:
+		s.tick()
+	case evArrive:
+		s.arrive()
+	case evSubmit:
+		s.submit(e.who)
+	case evPlanned:
+		c := &s.model.Crashes[e.who]
+		s.crash(int32(c.Node), c.Return)
+	case evCrash:
+		s.crash(e.who, s.drawReturn(e.who))
+	case evReturn:
+		s.comeBack(e.who)
+	case evTimer:
+		s.stageDone(e.who)
+	case evStation:
+		s.stationDone(e.who)
+	case evRetry:
+		s.complain(job.ID(e.who))
+	}
+	s.settle()
+}
+
+// step tells the tracker of an event and carries out what it answers.
+func (s *sim) step(ev tracker.Event) {
+	effects := s.tr.Step(s.now, ev)
+	if s.cfg.Trace != nil {
+		s.cfg.Trace(s.now, ev, effects)
+	}
+	if len(effects) > 0 || len(s.ending) > 0 {
+		s.apply(effects)
+	}
+}
+
+// arrive submits the next job in order, or lets it wait for its predecessors.
+func (s *sim) arrive() {
+	i := s.order[s.arrived]
+	s.arrived++
+	if s.waits[i] == 0 {
+		s.submit(i)
+	} else {
+		s.waits[i] |= arrivedBit
+	}
+	s.nextArrival()
+}
+
+// arrivedBit marks in waits a job whose time has come.
+const arrivedBit = 1 << 30
+
+// release lets the successors of a job that has ended go. They go whatever the
+// end was: a chain's later jobs fail or not by themselves.
+func (s *sim) release(index int32) {
+	for _, i := range s.after[index] {
+		s.waits[i]--
+		if s.waits[i] == arrivedBit {
+			s.waits[i] = 0
+			s.queue.push(s.now, evSubmit, i, 0)
+		}
+	}
+	delete(s.after, index)
+}
+
+// stuck says which job cannot go on, and why.
+func (s *sim) stuck() error {
+	live := s.tr.Jobs().Live()
+	if len(live) == 0 {
+		return fmt.Errorf("after %v: %d jobs have not ended and nothing is ahead", s.now, s.open)
+	}
+	for _, j := range live {
+		for k := range job.Kind(job.Kinds) {
+			if j.Pending(k) > 0 && (k == job.Map || j.MapsDone() || j.Pending(job.Map) == 0) {
+				_, words := s.tr.Explain(j, k)
+				if s.tr.Nodes().Slots(k) == 0 {
+					words = fmt.Sprintf("the cluster has no %v slots", k)
+				}
+				return fmt.Errorf("job %q (%v) cannot run: %d of its %d %vs have waited in vain since %v: %s",
+					j.Name(), j.ID(), j.Pending(k), j.Total(k), k, s.moved, words)
+			}
+		}
+	}
+	return fmt.Errorf("job %q (%v) cannot end: nothing has happened since %v", live[0].Name(), live[0].ID(), s.moved)
+}
+
+// finish completes the result.
+func (s *sim) finish() {
+	r := s.result
+	r.Ended, r.Tracker, r.Unfinished = s.now, s.tr.Stats(), s.open
+	r.Decisions = r.Tracker.Launches
+	if len(s.order) > 0 {
+		r.Makespan = max(0, s.now-s.cfg.Jobs[s.order[0]].Submit)
+	}
+}
+
+// tellNode tells the observer of a node.
+func (s *sim) tellNode(k EventKind, n int32) {
+	if s.cfg.Observer == nil {
+		return
+	}
+	s.told = Event{Kind: k, At: s.now, Job: -1, Node: int(n), NodeName: s.nodes[n].spec.Name}
+	s.cfg.Observer.Observe(&s.told)
+}

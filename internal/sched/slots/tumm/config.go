@@ -46,6 +46,10 @@ type Config struct {
 	// never leaves a slot idle, at the price that none may be left for the
 	// other kind when it comes.
 	Fallback string
+	// Early says whether reduces may start before the maps of their job are
+	// done, as soon as its slow start lets them. They fetch map output in time,
+	// but hold slots that maps could use, most of all on nodes of two slots.
+	Early bool
 	// MaxPerHeartbeat bounds the tasks that a heartbeat launches, 0 for no
 	// bound. 1 is the paper's letter (A9).
 	MaxPerHeartbeat int
@@ -86,6 +90,8 @@ func commonParams(remaining string) []sched.Param {
 		{Name: "fallback", Default: WithinTarget, Help: "What a free slot does when the kind it was meant for has nothing " +
 			"to launch: within_target (the other kind up to its target), none (stay idle, the paper's letter; can stall) or " +
 			"any (the other kind, always)."},
+		{Name: "early-reduces", Default: "on", Help: "Whether reduces may start before their job's maps are done: on (after its " +
+			"slow start) or off (their slots serve maps until then, with fallback any)."},
 		{Name: "max-per-heartbeat", Default: "0", Aliases: []string{"max_per_heartbeat"}, Help: "Tasks that a heartbeat launches at most; 0 is no limit, 1 the paper's letter."},
 		{Name: "max-reduces-per-heartbeat", Default: "0", Aliases: []string{"max_reduces_per_heartbeat"}, Help: "Reduces among them at most; 0 is no limit, 1 as Hadoop's own scheduler."},
 	}
@@ -145,6 +151,7 @@ func (s *settings) common() Config {
 		Remaining:              setting(s, "remaining", oneOf(Unfinished, Unassigned)),
 		ReduceTime:             setting(s, "reduce-time", oneOf(FullTime, AfterMaps)),
 		Fallback:               setting(s, "fallback", oneOf(WithinTarget, NoFallback, AnyKind)),
+		Early:                  setting(s, "early-reduces", oneOf("on", "off")) == "on",
 		MaxPerHeartbeat:        setting(s, "max-per-heartbeat", count),
 		MaxReducesPerHeartbeat: setting(s, "max-reduces-per-heartbeat", count),
 	}

@@ -65,12 +65,12 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 	want := b.split(r)
 	k := behind(want, running)
 	if b.open(r, k) {
-		return sched.Offer{Kind: k, Slot: slotFor(r, k)}, true
+		return b.offer(r, k), true
 	}
 	k = k.Other()
 	switch allowed := b.cfg.Fallback == AnyKind || b.cfg.Fallback == WithinTarget && want[k] > running[k]; {
 	case allowed && b.open(r, k):
-		return sched.Offer{Kind: k, Slot: slotFor(r, k)}, true
+		return b.offer(r, k), true
 	case !allowed:
 		b.note(r, k, want, running)
 	}
@@ -92,6 +92,10 @@ func (b *base) open(r *sched.Round, k job.Kind) bool {
 		}
 	}
 	return !r.RefusedKind(k, slotFor(r, k))
+}
+
+func (b *base) offer(r *sched.Round, k job.Kind) sched.Offer {
+	return sched.Offer{Kind: k, Slot: slotFor(r, k), MapsDone: !b.cfg.Early}
 }
 
 // slotFor is the kind of slot that a task occupies: its own, or if the node has

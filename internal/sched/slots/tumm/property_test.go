@@ -21,6 +21,7 @@ func TestAnySettingsKeepThePromises(t *testing.T) {
 		pick("fallback", "within_target", "any", "none")
 		pick("remaining", "unfinished", "unassigned")
 		pick("reduce-time", "full", "after_maps")
+		pick("early-reduces", "on", "off")
 		pick("max-per-heartbeat", "0", "1", "2")
 		pick("max-reduces-per-heartbeat", "0", "1")
 		if name == "tumm" {

@@ -97,7 +97,7 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("the free slot is kept for maps: %d maps of the job are not done, and its reduces would wait for "+
 			"them in all slots that maps can use", r.Have)
 	case JobsFull:
-		return fmt.Sprintf("%s runs %d jobs already and may run at most %d at once", r.Pool, r.Have, r.Need)
+		return fmt.Sprintf("%s already runs as many jobs as it may at once: %d of %d", r.Pool, r.Have, r.Need)
 	case UserFull:
 		return fmt.Sprintf("the jobs of its user use %d slots in queue %q and may use at most %d", r.Have, r.Pool, r.Need)
 	case PassesSlots:

@@ -26,24 +26,24 @@ func (f *Fair) Held(j *job.Job, k job.Kind) sched.Reason {
 
 // Explain implements sched.Explainer: what the pool has and is due.
 func (f *Fair) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
-	if j.State().Final() || j.Pending(k) == 0 || !j.Open(k) {
+	if j.State().Final() || j.Pending(k) == 0 || !j.Open(k) || f.Held(j, k).Code != sched.NoReason {
 		return ""
 	}
 	f.fresh()
 	p := f.jobs[j.Seat()].pool
 	s := &p.side[k]
-	text := fmt.Sprintf("pool %q runs %d %ss, its fair share is %.1f", p.name, s.running, k, s.share)
+	text := fmt.Sprintf("pool %q runs %d of its fair share of %.1f %ss", p.name, s.running, s.share, k)
 	if s.min > 0 {
-		text += fmt.Sprintf(" and its minimum %d", s.min)
+		text += fmt.Sprintf(", its minimum is %d", s.min)
 	}
 	return text
 }
 
-// fresh computes shares anew if jobs have come or gone since the last update. It
-// must not if decisions depend on what was known then: to ask changes nothing.
+// fresh computes shares anew, unless decisions depend on what was known at the
+// last update: to ask changes nothing.
 func (f *Fair) fresh() {
 	f.settle()
-	if f.stale && !f.cfg.StaleDemand && !f.cfg.SizeWeight {
+	if !f.cfg.StaleDemand && !f.cfg.SizeWeight {
 		f.share()
 	}
 }

@@ -29,7 +29,6 @@ func (f *Fair) JobAdded(j *job.Job) {
 		f.update(f.now)
 		return
 	}
-	f.stale = true
 	if f.unsettled = f.unsettled || f.limited; f.unsettled {
 		return // all are looked at once, however many come at a time
 	}
@@ -61,7 +60,7 @@ func (f *Fair) JobRemoved(j *job.Job) {
 		s.list = slices.DeleteFunc(s.list, func(o *fairJob) bool { return o == x })
 		f.rank(x, k)
 	}
-	f.stale, f.unsettled = true, f.unsettled || f.limited
+	f.unsettled = f.unsettled || f.limited
 }
 
 // JobChanged implements sched.ChangeWatcher.

@@ -341,7 +341,11 @@ func TestFairReasons(t *testing.T) {
 			t.Errorf("%v: %+v, want %+v", c.j.ID(), got, c.want)
 		}
 	}
-	if text := w.fair.Explain(full, job.Map, 0); !strings.Contains(text, `pool "p" runs 1 maps, its fair share is 1.0`) {
+	if text := w.fair.Explain(full, job.Map, 0); text != "" {
+		t.Errorf("said more than the limit: %s", text)
+	}
+	free := w.submit(spec("t", "cid"))
+	if text := w.fair.Explain(free, job.Map, 0); text != `pool "t" runs 0 of its fair share of 1.0 maps` {
 		t.Error(text)
 	}
 }

@@ -10,8 +10,13 @@ import (
 // Interval implements sched.Periodic.
 func (f *Fair) Interval() time.Duration { return f.cfg.UpdateInterval }
 
-// Update implements sched.Periodic.
+// Update implements sched.Periodic. If no decision depends on demands and shares
+// of a certain time, they wait until someone asks.
 func (f *Fair) Update(now time.Duration) {
+	if !f.cfg.StaleDemand && !f.cfg.SizeWeight && !f.cfg.Preempt {
+		f.ended = f.ended[:0]
+		return
+	}
 	f.update(now)
 	if f.cfg.SizeWeight || f.cfg.StaleDemand {
 		f.rankAll()
@@ -36,7 +41,6 @@ func (f *Fair) update(now time.Duration) {
 
 // share computes demands, weights and shares.
 func (f *Fair) share() {
-	f.stale = false
 	for _, p := range f.pools {
 		for k := range job.Kind(job.Kinds) {
 			p.updateDemand(k)

@@ -31,6 +31,22 @@ func (p *pending) heartbeat(node string) *tracker.Heartbeat {
 	return hb
 }
 
+// words splits a line at spaces that are not within double quotes, which go.
+func words(line string) (list []string) {
+	word, quoted := "", false
+	for _, c := range line + " " {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c != ' ' || quoted:
+			word += string(c)
+		case word != "":
+			list, word = append(list, word), ""
+		}
+	}
+	return list
+}
+
 // argMap holds the key=value arguments of a command. A value that is absent or
 // no number counts as zero.
 type argMap map[string]string

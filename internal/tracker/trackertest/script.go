@@ -40,7 +40,8 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	advance D  tick                          tick also lets time-outs happen
 //	show   explain J KIND
 //
-// loc gives the hosts of each map's split, used cyclically. Preemption shows as
+// A value with spaces stands in double quotes: pools="pool a weight=2". loc gives
+// the hosts of each map's split, used cyclically. Preemption shows as
 // kills.
 func Run(t *testing.T, dir string, parse Parse) {
 	datadriven.Walk(t, dir, func(t *testing.T, path string) {
@@ -50,7 +51,7 @@ func Run(t *testing.T, dir string, parse Parse) {
 			for _, line := range strings.Split(d.Input, "\n") {
 				if line = strings.TrimSpace(line); line != "" {
 					fmt.Fprintf(s.out, "%s\n", line)
-					s.run(strings.Fields(line))
+					s.run(words(line))
 				}
 			}
 			return s.out.String()

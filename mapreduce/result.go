@@ -3,7 +3,6 @@ package mapreduce
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 )
@@ -58,7 +57,7 @@ func newResult(s local.Summary, out string) *Result {
 		Job: s.Name, ID: s.ID, State: s.State.String(), Output: out,
 		Elapsed: s.Elapsed, Submitted: t.Submitted, Started: t.Started, Ended: t.Ended,
 		Maps: s.Maps, Reduces: s.Reduces, Failures: s.Failures, Copies: t.Copies,
-		Locality: Locality{t.Maps[cluster.NODE], t.Maps[cluster.RACK], t.Maps[cluster.ANY], t.Maps[cluster.NONE]},
+		Locality: Locality{t.Maps[job.LevelNode], t.Maps[job.LevelRack], t.Maps[job.LevelAny], t.Maps[job.LevelNone]},
 		SlotTime: SlotTime{t.SlotTime[job.Map], t.SlotTime[job.Reduce]},
 		Counters: map[string]int64{}, User: s.User,
 	}

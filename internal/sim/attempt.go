@@ -25,37 +25,39 @@ const maxStages = 5
 //
 //	begin ─► stage ─► … ─► stage ─► commit? ─► over ─► reported, or killed
 type attempt struct {
-	id          job.AttemptID
-	self        int32    // its place in sim.attempts
-	job         *running // nil: the place is unused
+	// What heartbeats look at comes first, to be in one line of the cache.
+	id         job.AttemptID
+	job        *running // nil: the place is unused
+	over       bool
+	plain      bool // of given duration: it has one stage, of that span
+	gate       bool // which is a gate
+	open       bool // whose timer runs
+	reported   bool
+	current    uint8 // stage
+	count      uint8 // of stages
+	station    int8  // that it uses now; -1 is none
+	outcome    job.AttemptState
+	reportedAt time.Duration
+	from       time.Duration // when the current stage began
+	span       time.Duration
+
+	self        int32 // its place in sim.attempts
 	node        int32
 	gen         uint32 // of its timer
 	slot        job.Kind
 	level       cluster.Level
 	speculative bool
+	fails       bool // ends in failure after its stages
 	label       int32
-
-	stages  [maxStages]stage
-	count   uint8 // of stages
-	current uint8
-	station int8 // that it uses now; -1 is none
-	fails   bool // ends in failure after its stages
-
-	over       bool
-	outcome    job.AttemptState
-	reported   bool
-	reportedAt time.Duration
-	began      time.Duration // when it was launched
-	from       time.Duration // when the current stage began
-	finished   time.Duration
-	runnable   float64 // what a task of given duration adds to the load
-
+	began       time.Duration // when it was launched
+	finished    time.Duration
+	// fetchedAt is when a reduce at an open gate needs the maps no more.
+	fetchedAt time.Duration
+	runnable  float64 // what a task of given duration adds to the load
 	// While it fetches: what it has got, and what the current transfer brings.
 	got, transfer float64
 	fetching      bool
-	// At a gate: whether the timer runs, and when the maps are needed no more.
-	open      bool
-	fetchedAt time.Duration
+	stages        [maxStages]stage
 }
 
 // task is the workload's word on the attempt's task.
@@ -134,6 +136,7 @@ func (s *sim) layOut(a *attempt) {
 		if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
 			u = useGate
 		}
+		a.plain, a.gate, a.span = true, u == useGate, span
 		a.add(stage{use: u, span: span})
 	case a.id.Kind == job.Map:
 		a.add(stage{use: useTime, span: s.model.TaskStartup})
@@ -152,6 +155,7 @@ func (s *sim) layOut(a *attempt) {
 	}
 	if luck.fails {
 		a.cut(luck.point)
+		a.gate = false
 	}
 }
 
@@ -328,7 +332,7 @@ func (s *sim) tellAttempt(k EventKind, a *attempt, text string) {
 	}
 	e := &s.told
 	*e = Event{Kind: k, At: s.now, Job: int(a.job.index), ID: a.id.Job, Attempt: a.id, Node: int(a.node),
-		NodeName: s.nodes[a.node].spec.Name, Slot: a.slot, Level: a.level, Speculative: a.speculative,
+		NodeName: s.nodes[a.node].name, Slot: a.slot, Level: a.level, Speculative: a.speculative,
 		Label: a.label, Outcome: a.outcome, Started: a.began, Finished: a.finished, Text: text}
 	if k == AttemptEnded {
 		e.Bytes = a.bytes()
@@ -339,7 +343,7 @@ func (s *sim) tellAttempt(k EventKind, a *attempt, text string) {
 // bytes is what an attempt has read or fetched, if it got so far.
 func (a *attempt) bytes() int64 {
 	switch {
-	case a.id.Kind == job.Reduce && a.task().Duration == 0:
+	case a.id.Kind == job.Reduce && !a.plain:
 		return int64(a.got + 0.5)
 	case a.outcome == job.AttemptSucceeded:
 		return a.task().Input

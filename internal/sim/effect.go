@@ -45,7 +45,7 @@ func (s *sim) apply(effects []tracker.Effect) {
 // node finds a node by its name. Effects mostly concern the node that an event
 // came from.
 func (s *sim) node(name string) int32 {
-	if s.nodes[s.last].spec.Name != name {
+	if s.nodes[s.last].name != name {
 		s.last = s.byName[name]
 	}
 	return s.last
@@ -83,7 +83,7 @@ const drawnFailure = "failed as drawn"
 func (s *sim) succeeded(a *attempt) {
 	j := a.job
 	if a.id.Kind == job.Reduce {
-		if a.task().Duration == 0 {
+		if !a.plain {
 			s.result.BytesFetched += a.got
 		}
 		return

@@ -30,7 +30,7 @@ func (s *sim) crash(n int32, back time.Duration) {
 		s.hideOutputs(s.jobs[j.ID()], n)
 	}
 	if s.model.NodeTimeout > 0 {
-		seen := s.tr.Nodes().Get(nd.spec.Name).LastSeen()
+		seen := s.tr.Nodes().Get(nd.name).LastSeen()
 		s.queue.push(max(s.now, seen+s.model.NodeTimeout), evExpire, n, nd.life)
 	}
 	if back > s.now {
@@ -91,7 +91,7 @@ func (s *sim) tick() {
 func (s *sim) bury() {
 	s.silent = slices.DeleteFunc(s.silent, func(n int32) bool {
 		nd := &s.nodes[n]
-		if s.tr.Nodes().Get(nd.spec.Name).Alive() {
+		if s.tr.Nodes().Get(nd.name).Alive() {
 			return false
 		}
 		s.lost(n)

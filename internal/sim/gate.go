@@ -162,18 +162,22 @@ func (s *sim) arriveAtGate(at int32) {
 // fetch, the timer is stopped again.
 func (s *sim) tryGate(at int32) {
 	a := &s.attempts[at]
-	st := &a.stages[a.current]
-	share := time.Duration(float64(float64(st.span) * s.model.ShuffleShare))
+	share := s.shuffleSpan(a)
 	switch done := a.job.mapsDone(); {
 	case done && !a.open:
 		a.open = true
 		a.fetchedAt = max(a.from+share, s.now)
 		a.gen++
-		s.queue.push(max(a.from+st.span, s.now+st.span-share), evTimer, at, a.gen)
+		s.queue.push(max(a.from+a.span, s.now+a.span-share), evTimer, at, a.gen)
 	case !done && a.open && s.now < a.fetchedAt:
 		a.open = false
 		a.gen++
 	}
+}
+
+// shuffleSpan is the part of a given duration that is for fetching.
+func (s *sim) shuffleSpan(a *attempt) time.Duration {
+	return time.Duration(float64(a.span) * s.model.ShuffleShare)
 }
 
 // fetch goes on with a shuffle and reports whether it is complete. What is ready

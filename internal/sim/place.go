@@ -7,16 +7,19 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 )
 
-// node is a virtual machine.
+// node is a virtual machine. What an idle heartbeat looks at comes first.
 type node struct {
-	spec     cluster.Spec
+	name     string
+	attempts []int32 // that run or whose end has not been reported, oldest first
+	load     load
+	cores    float64
+	users    int32 // of its stations
+	beatGen  uint32
+	life     uint32 // counts crashes and returns
 	index    int32
 	rack     int32
 	up       bool
-	attempts []int32 // that run or whose end has not been reported, oldest first
-	beatGen  uint32
-	life     uint32 // counts crashes and returns
-	load     load
+	spec     cluster.Spec
 	plant    plant
 }
 
@@ -121,8 +124,8 @@ func (s *sim) addGroup(i int) error {
 		if _, twice := s.byName[spec.Name]; twice {
 			return fmt.Errorf("cluster: two nodes are called %s", spec.Name)
 		}
-		nd := node{spec: spec, index: n, rack: int32(r), up: true}
-		nd.plant = plant{cores: max(1, float64(g.Cores)), speed: g.Speed, disk: float64(g.DiskBandwidth),
+		nd := node{name: spec.Name, cores: max(1, float64(g.Cores)), spec: spec, index: n, rack: int32(r), up: true}
+		nd.plant = plant{speed: g.Speed, disk: float64(g.DiskBandwidth),
 			nic: float64(g.NICBandwidth), next: never}
 		if g.Speed == 0 {
 			nd.plant.speed = 1

@@ -24,7 +24,6 @@ const (
 
 // plant is the equipment of a node.
 type plant struct {
-	cores float64
 	speed float64
 	disk  float64 // bytes a second; 0 is no limit
 	nic   float64
@@ -57,7 +56,7 @@ func (s *sim) alone(nd *node, u use) float64 {
 	p := &nd.plant
 	switch u {
 	case useCPU:
-		return p.speed * min(1, p.cores)
+		return p.speed
 	case useDisk:
 		return limit(p.disk)
 	case useNear:
@@ -82,6 +81,7 @@ func (s *sim) enter(at int32, u use, amount, weight float64) {
 	q.advance(s.now)
 	q.enter(at, amount, weight)
 	a.station = int8(u)
+	nd.users++
 	s.touched(a.node, u)
 	if u == useCPU || u == useDisk {
 		nd.load.add(s.now, 1)
@@ -103,10 +103,12 @@ func (s *sim) leave(at int32) {
 
 // left notes that an attempt is no longer among a station's users.
 func (s *sim) left(a *attempt, u use) {
+	nd := &s.nodes[a.node]
 	a.station = -1
+	nd.users--
 	s.touched(a.node, u)
 	if u == useCPU || u == useDisk {
-		s.nodes[a.node].load.add(s.now, -1)
+		nd.load.add(s.now, -1)
 	}
 }
 
@@ -130,11 +132,12 @@ func (s *sim) share() {
 	}
 	s.net.share(s)
 	for _, n := range s.dirty {
-		p := &s.nodes[n].plant
+		nd := &s.nodes[n]
+		p := &nd.plant
 		p.dirty = false
 		if cpu := &p.station[useCPU]; len(cpu.users) > 0 {
 			cpu.advance(s.now)
-			cpu.rate = float64(p.speed * min(1, p.cores/float64(len(cpu.users))))
+			cpu.rate = float64(p.speed * min(1, nd.cores/float64(len(cpu.users))))
 		}
 		if disk := &p.station[useDisk]; len(disk.users) > 0 {
 			disk.advance(s.now)
@@ -221,13 +224,15 @@ func (l *load) add(now time.Duration, n float64) {
 // measure fills in what the node reports of itself.
 func (l *load) measure(now time.Duration, nd *node, out *cluster.Load) {
 	l.settle(now)
+	out.LoadAverage, out.Processes = l.mean, len(nd.attempts)
+	out.CPU, out.DiskRate, out.NetworkRate = min(1, l.runnable/nd.cores), 0, 0
+	if nd.users == 0 {
+		return
+	}
 	p := &nd.plant
-	out.LoadAverage = l.mean
-	out.CPU = min(1, (l.runnable-float64(len(p.station[useDisk].users)))/p.cores)
-	out.Processes = len(nd.attempts)
-	out.DiskRate, out.NetworkRate = 0, 0
 	if q := &p.station[useDisk]; len(q.users) > 0 {
 		out.DiskRate = q.rate * float64(len(q.users))
+		out.CPU = min(1, (l.runnable-float64(len(q.users)))/nd.cores)
 	}
 	for u := useNear; u <= useFar; u++ {
 		if q := &p.station[u]; len(q.users) > 0 {

@@ -10,14 +10,21 @@ import (
 // a map by the time that its stages take alone, a reduce in thirds for shuffle,
 // merge and reduce, as Hadoop's do.
 func (s *sim) progress(nd *node, a *attempt) float64 {
-	st := &a.stages[min(a.current, a.count-1)]
 	switch {
 	case a.current == a.count: // waits for permission to commit
 		return 1
-	case a.task().Duration > 0 && st.use == useTime:
-		return fraction(s.now-a.from, st.span)
-	case st.use == useGate:
-		return s.gateProgress(a, st)
+	case a.gate:
+		return s.gateProgress(a)
+	case a.plain:
+		return fraction(s.now-a.from, a.span)
+	}
+	return s.stageProgress(nd, a)
+}
+
+// stageProgress is that of an attempt with stages.
+func (s *sim) stageProgress(nd *node, a *attempt) float64 {
+	st := &a.stages[a.current]
+	switch {
 	case a.id.Kind == job.Map:
 		return s.staged(nd, a, 0)
 	case st.use == useShuffle:
@@ -65,8 +72,8 @@ func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
 
 // gateProgress is that of a reduce of given duration: a third for its shuffle,
 // which keeps pace with the maps, and the rest in proportion to time.
-func (s *sim) gateProgress(a *attempt, st *stage) float64 {
-	share := time.Duration(float64(st.span) * s.model.ShuffleShare)
+func (s *sim) gateProgress(a *attempt) float64 {
+	share := s.shuffleSpan(a)
 	if !a.open {
 		maps := float64(a.job.done) / float64(len(a.job.spec.Maps))
 		return min(maps, fraction(s.now-a.from, share)) / 3
@@ -74,5 +81,5 @@ func (s *sim) gateProgress(a *attempt, st *stage) float64 {
 	if s.now < a.fetchedAt {
 		return fraction(s.now-a.from, share) / 3
 	}
-	return 1./3 + 2./3*fraction(s.now-a.fetchedAt, st.span-share)
+	return 1./3 + 2./3*fraction(s.now-a.fetchedAt, a.span-share)
 }

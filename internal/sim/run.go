@@ -325,6 +325,6 @@ func (s *sim) tellNode(k EventKind, n int32) {
 	if s.cfg.Observer == nil {
 		return
 	}
-	s.told = Event{Kind: k, At: s.now, Job: -1, Node: int(n), NodeName: s.nodes[n].spec.Name}
+	s.told = Event{Kind: k, At: s.now, Job: -1, Node: int(n), NodeName: s.nodes[n].name}
 	s.cfg.Observer.Observe(&s.told)
 }

@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// busyConfig keeps a cluster of n nodes with 4 map and 2 reduce slots each at
+// about four fifths of its map slots, with one job at a time for each ten nodes.
+func busyConfig(n int) Config {
+	const maps, task = 400, 30 * time.Second
+	c := workload.Cluster{Racks: max(1, n/40), Heartbeat: "fixed:3s",
+		Groups: []workload.NodeGroup{{Count: n, Cores: 4, Speed: 1, MapSlots: 4, ReduceSlots: 2}}}
+	jobs := make([]workload.Job, max(10, n/4))
+	gap := time.Duration(float64(maps) * float64(task) / (0.8 * 4 * float64(n)))
+	for i := range jobs {
+		jobs[i] = plain(maps, task, 10, 2*task)
+		jobs[i].Submit = time.Duration(i) * gap
+		jobs[i].Pool = fmt.Sprint("pool", i%10)
+	}
+	return Config{Cluster: c, Jobs: jobs, Seed: 1}
+}
+
+// BenchmarkRun prints what a run costs. An event is an entry that is popped from
+// the queue and was not overtaken.
+func BenchmarkRun(b *testing.B) {
+	for _, name := range []string{"fifo", "fair"} {
+		for _, nodes := range []int{100, 1000, 10000} {
+			b.Run(fmt.Sprintf("%s/%d", name, nodes), func(b *testing.B) {
+				var events, decisions int64
+				peak := memoryOf(b, name, nodes)
+				b.ResetTimer()
+				for range b.N {
+					cfg := busyConfig(nodes)
+					cfg.Policy = policy(b, name)
+					r, err := Run(cfg)
+					if err != nil {
+						b.Fatal(err)
+					}
+					events += r.Events
+					decisions += r.Decisions
+				}
+				b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(events), "ns/event")
+				b.ReportMetric(float64(decisions)/b.Elapsed().Seconds(), "decisions/s")
+				b.ReportMetric(float64(peak)/(1<<20), "peakMiB")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// memoryOf is the most memory that a run holds, beside its configuration.
+func memoryOf(b *testing.B, name string, nodes int) uint64 {
+	cfg := busyConfig(nodes)
+	cfg.Policy = policy(b, name)
+	peak := &peakMemory{base: heap(), every: len(cfg.Jobs) / 8}
+	cfg.Observer = peak
+	if _, err := Run(cfg); err != nil {
+		b.Fatal(err)
+	}
+	runtime.KeepAlive(cfg.Jobs)
+	return peak.most
+}
+
+// peakMemory looks at the live heap after every so many jobs.
+type peakMemory struct {
+	base, most   uint64
+	ended, every int
+}
+
+func (p *peakMemory) Observe(e *Event) {
+	if e.Kind == JobEnded {
+		if p.ended++; p.ended%p.every == 0 {
+			p.most = max(p.most, heap()-p.base)
+		}
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

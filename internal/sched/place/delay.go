@@ -23,8 +23,8 @@ import (
 //
 // A job with splits that are nowhere, and one whose pool starves, never wait.
 //
-// From one turn to the next at most the time between two heartbeats of a node
-// counts, so that a job whose turn did not come for long still waits. Hadoop
+// From one turn to the next at most twice the time between two heartbeats of a
+// node counts, so that a job whose turn did not come for long still waits. Hadoop
 // counts the time to the next heartbeat of whatever node; where another node
 // always follows within a moment, such a job waits for ever.
 type Delay struct {
@@ -127,7 +127,7 @@ func (d *Delay) takeTurn(j *job.Job, now time.Duration) {
 		w.listed = true
 		d.turns = append(d.turns, j.Seat())
 	case !d.cfg.AnyHeartbeat && w.skipped:
-		w.waited += min(now-w.turn, d.beat.mean)
+		w.waited += min(now-w.turn, 2*d.beat.mean)
 	}
 	w.skipped, w.turn = true, now
 }

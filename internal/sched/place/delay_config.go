@@ -28,7 +28,7 @@ var DelayParams = []sched.Param{
 	{Name: "rack-wait", Default: "auto", Help: "How much longer a job waits for a slot in the same rack as its data before it " +
 		"takes any; as node-wait."},
 	{Name: "wait-until", Default: "turn", Help: "When the time that counts as waiting ends. turn: with the job's next turn, " +
-		"but at most the time between two heartbeats of a node. heartbeat: with the next heartbeat of any node, as in Hadoop " +
+		"but at most twice the time between two heartbeats of a node. heartbeat: with the next heartbeat of any node, as in Hadoop " +
 		"1.2.1, by which a job may wait much longer than it should."},
 	OffRack,
 }
@@ -70,7 +70,7 @@ func parseUntil(s string) (bool, error) {
 const maxAutoWait = 15 * time.Second
 
 // interval measures the time between two heartbeats of a node, as a mean over
-// all nodes in which old values fade.
+// all nodes in which old values fade and the silence of one node counts little.
 type interval struct {
 	last []time.Duration // by node, -1 before its first heartbeat
 	mean time.Duration
@@ -85,7 +85,7 @@ func (v *interval) heard(node int32, now time.Duration) {
 		if v.mean == 0 {
 			v.mean = gap
 		}
-		v.mean += (gap - v.mean) / 16
+		v.mean += (min(gap, 4*v.mean) - v.mean) / 16
 	}
 	v.last[node] = now
 }

@@ -1,0 +1,206 @@
+package place
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// starved is an order whose pools starve, or not.
+type starved bool
+
+func (s starved) Starving(*job.Job, time.Duration) bool { return bool(s) }
+
+// delayWorld has nodes home, near (in home's rack) and far, and a job all of
+// whose data is at home.
+type delayWorld struct {
+	t     *testing.T
+	jobs  *job.Book
+	nodes map[string]*cluster.Node
+	desk  *sched.Desk
+	delay *Delay
+	j     *job.Job
+	at    time.Duration
+}
+
+func newDelayWorld(t *testing.T, cfg DelayConfig, spec job.Spec) *delayWorld {
+	book := cluster.NewBook()
+	w := &delayWorld{t: t, jobs: job.NewBook(book, 0), nodes: map[string]*cluster.Node{}, delay: NewDelay(cfg)}
+	for name, rack := range map[string]string{"home": "/r1", "near": "/r1", "far": "/r2"} {
+		w.nodes[name], _ = book.Join(cluster.Spec{Name: name, Rack: rack, MapSlots: 9, ReduceSlots: 9}, 0)
+	}
+	w.desk = sched.NewDesk(sched.NewView(w.jobs.List(), book.List(), 4))
+	w.j = w.jobs.Add(spec, 0)
+	w.delay.JobAdded(w.j)
+	return w
+}
+
+func atHome(maps int) job.Spec {
+	s := job.Spec{Splits: make([]job.Split, maps), Reduces: 1}
+	for i := range s.Splits {
+		s.Splits[i].Hosts = []string{"home"}
+	}
+	return s
+}
+
+// beat asks for a map on a node at a time and launches what comes.
+func (w *delayWorld) beat(seconds float64, node string, o sched.Offer) (cluster.Level, sched.Reason) {
+	now := time.Duration(seconds * float64(time.Second))
+	r := w.desk.Open(now, w.nodes[node], [job.Kinds]int{9, 9})
+	w.delay.Begin(r)
+	t, level, why := w.delay.Pick(r, o, sched.Candidate{Job: w.j, Kind: o.Kind})
+	if t != nil {
+		w.delay.TaskStarted(w.jobs.Start(t, job.Launch{Node: r.Node().Index(), Level: level}, now), now)
+	}
+	return level, why
+}
+
+// want is beat with what is expected; level 0 is that the job waits.
+func (w *delayWorld) want(seconds float64, node string, level cluster.Level) {
+	w.t.Helper()
+	got, why := w.beat(seconds, node, sched.Offer{})
+	if got != level || level == 0 && why.Code != sched.WaitLocality {
+		w.t.Errorf("at %v on %s: got %v (%+v), want %v", seconds, node, got, why, level)
+	}
+}
+
+const second = time.Second
+
+func TestDelayLevels(t *testing.T) {
+	w := newDelayWorld(t, DelayConfig{NodeWait: 2 * second, RackWait: 3 * second}, atHome(9))
+	w.want(0, "far", 0)
+	w.want(0.5, "home", cluster.NODE)
+	w.want(1, "far", 0) // the wait begins
+	w.want(2, "far", 0)
+	w.want(2.9, "far", 0)
+	w.want(3, "far", 0)
+	w.want(3, "near", cluster.RACK) // 2 s: the rack will do, and now 3 s count
+	w.want(4, "far", 0)
+	w.want(5, "far", 0)
+	w.want(6, "far", 0)
+	w.want(7, "far", cluster.ANY)
+	w.want(7, "far", cluster.ANY) // the last one was anywhere
+	w.want(7, "home", cluster.NODE)
+	w.want(7, "far", 0) // and now it waits again
+}
+
+// The wait says how long it has been and how long it can be.
+func TestDelayReason(t *testing.T) {
+	w := newDelayWorld(t, DelayConfig{NodeWait: 2 * second, RackWait: 3 * second}, atHome(9))
+	w.beat(0, "far", sched.Offer{})
+	w.beat(1, "far", sched.Offer{})
+	_, why := w.beat(2, "far", sched.Offer{})
+	if want := (sched.Reason{Code: sched.WaitLocality, Level: cluster.RACK, Waited: 2 * second, Limit: 5 * second}); why != want {
+		t.Errorf("%+v, want %+v", why, want)
+	}
+}
+
+func TestDelayBypasses(t *testing.T) {
+	cfg := DelayConfig{NodeWait: time.Hour, RackWait: time.Hour}
+	w := newDelayWorld(t, cfg, atHome(9))
+	if level, _ := w.beat(0, "far", sched.Offer{NoWait: true}); level != cluster.ANY {
+		t.Errorf("an offer that must not wait: %v", level)
+	}
+	w = newDelayWorld(t, cfg, job.Spec{Splits: []job.Split{{Hosts: []string{"home"}}, {}}})
+	w.want(0, "far", cluster.ANY) // a split is nowhere, so none waits
+	w = newDelayWorld(t, cfg, atHome(9))
+	w.delay.Consult([]any{starved(true)})
+	w.want(0, "far", cluster.ANY)
+	w = newDelayWorld(t, cfg, atHome(9))
+	w.delay.Consult([]any{starved(false), w.delay})
+	w.want(0, "far", 0)
+	if _, why := w.beat(0, "far", sched.Offer{Within: cluster.NODE}); why.Code != sched.OutOfReach {
+		t.Errorf("an offer for near data only: %+v", why)
+	}
+	if level, why := w.beat(0, "far", sched.Offer{Kind: job.Reduce}); level != 0 || why.Code != sched.NoReason {
+		t.Errorf("reduces do not wait: %+v", why)
+	}
+}
+
+// A turn that does not come for long does not count as waiting for long, and
+// with Hadoop's clock only the time to the next heartbeat does.
+func TestDelayClock(t *testing.T) {
+	for _, hadoop := range []bool{false, true} {
+		w := newDelayWorld(t, DelayConfig{NodeWait: 5 * second, RackWait: time.Hour, AnyHeartbeat: hadoop}, atHome(9))
+		for s := range 4 {
+			w.want(float64(s), "far", 0)
+			r := w.desk.Open(time.Duration(s)*second, w.nodes["home"], [job.Kinds]int{}) // full, asks nobody
+			w.delay.Begin(r)
+		}
+		w.want(100, "far", 0)
+		if waited := w.delay.waits[w.j.Seat()].waited; hadoop && waited != 0 || !hadoop && (waited < 3*second || waited > 5*second+second) {
+			t.Errorf("by any heartbeat %v: waited %v", hadoop, waited)
+		}
+	}
+}
+
+// The automatic wait is one and a half times between heartbeats, within limits.
+func TestDelayAutoWait(t *testing.T) {
+	var v interval
+	if v.wait() != 0 {
+		t.Error("waits before it knows for how long")
+	}
+	for s := range 20 {
+		v.heard(3, time.Duration(s)*2*second)
+		v.heard(1, time.Duration(s)*2*second)
+	}
+	if got := v.wait(); got != 3*second {
+		t.Errorf("2 s between heartbeats: waits %v", got)
+	}
+	v.heard(1, time.Hour)
+	if got := v.wait(); got > 4*second {
+		t.Errorf("after an hour's silence of one node: waits %v", got)
+	}
+	for s := range 100 {
+		v.heard(2, time.Duration(s)*30*second)
+	}
+	if got := v.wait(); got != maxAutoWait {
+		t.Errorf("30 s between heartbeats: waits %v", got)
+	}
+}
+
+// A job that takes the seat of one that waited has waited for nothing.
+func TestDelaySeatIsClean(t *testing.T) {
+	for _, hadoop := range []bool{false, true} {
+		w := newDelayWorld(t, DelayConfig{NodeWait: 2 * second, RackWait: second, AnyHeartbeat: hadoop}, atHome(9))
+		w.want(0, "far", 0)
+		w.want(1, "far", 0)
+		w.jobs.End(w.j, job.Killed, nil, "", second)
+		seat := w.j.Seat()
+		w.j = w.jobs.Add(atHome(9), second)
+		w.delay.JobAdded(w.j)
+		if w.j.Seat() != seat {
+			t.Fatal("another seat")
+		}
+		w.want(5, "far", 0)
+		if waited := w.delay.waits[seat].waited; waited != 0 {
+			t.Errorf("waited %v", waited)
+		}
+	}
+}
+
+func TestFarMapsByRack(t *testing.T) {
+	book := cluster.NewBook()
+	jobs := job.NewBook(book, 0)
+	var n *cluster.Node
+	for _, name := range []string{"me", "z", "b"} {
+		x, _ := book.Join(cluster.Spec{Name: name, Rack: "/" + name, MapSlots: 1}, 0)
+		if name == "me" {
+			n = x
+		}
+	}
+	j := jobs.Add(job.Spec{Splits: []job.Split{{}, {Hosts: []string{"z"}}, {Hosts: []string{"b"}}}}, 0)
+	desk := sched.NewDesk(sched.NewView(jobs.List(), book.List(), 4))
+	g := NewGreedy(true)
+	for _, want := range []string{"j1_m_2", "j1_m_1", "j1_m_0"} {
+		r := desk.Open(0, n, [job.Kinds]int{1, 1})
+		task, _, _ := g.Pick(r, sched.Offer{}, sched.Candidate{Job: j})
+		if task.ID().String() != want {
+			t.Fatalf("got %v, want %s", task.ID(), want)
+		}
+		jobs.Start(task, job.Launch{}, 0)
+	}
+}

@@ -1,0 +1,162 @@
+package slots
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// fillWorld has nodes of equal slots and lets Static fill one after the other.
+type fillWorld struct {
+	book   *cluster.Book
+	jobs   *job.Book
+	desk   *sched.Desk
+	static *Static
+}
+
+func newFillWorld(cfg StaticConfig, nodes, maps, reduces int) *fillWorld {
+	w := &fillWorld{book: cluster.NewBook(), static: NewStatic(cfg)}
+	w.jobs = job.NewBook(w.book, 0)
+	for i := range nodes {
+		w.book.Join(cluster.Spec{Name: string(rune('a' + i)), MapSlots: maps, ReduceSlots: reduces}, 0)
+	}
+	w.desk = sched.NewDesk(sched.NewView(w.jobs.List(), w.book.List(), 0))
+	return w
+}
+
+// submit adds a job whose reduces may start at once.
+func (w *fillWorld) submit(maps, reduces int) *job.Job {
+	return w.jobs.Add(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces}, 0)
+}
+
+// beat fills a node and returns what it got, such as "mmr"; maps start at the
+// level given.
+func (w *fillWorld) beat(node int32, level cluster.Level, jobs ...*job.Job) string {
+	n := w.book.List().Node(node)
+	w.book.Report(n)
+	r := w.desk.Open(0, n, [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)})
+	w.static.Begin(r)
+	var got []string
+	for o, ok := w.static.Next(r); ok; o, ok = w.static.Next(r) {
+		i := slices.IndexFunc(jobs, func(j *job.Job) bool { return j.Fresh(o.Kind) != nil })
+		if i < 0 || o.HeadOnly && i > 0 {
+			return strings.Join(append(got, "-"+o.Kind.String()), "")
+		}
+		t := jobs[i].Fresh(o.Kind)
+		a := sched.Assignment{Task: t, Slot: o.Slot, Level: level}
+		w.book.Start(n, w.jobs.Start(t, job.Launch{Node: node, Slot: o.Slot, Level: level}, 0))
+		w.desk.Launched(a)
+		got = append(got, o.Kind.String()[:1])
+	}
+	return strings.Join(got, "")
+}
+
+func TestFillLoad(t *testing.T) {
+	cfg := StaticConfig{Fill: FillLoad, Padding: 0.01}
+	w := newFillWorld(cfg, 3, 4, 2)
+	j := w.submit(6, 3)
+	// 6 maps on 12 slots fill half of each node; one reduce a heartbeat.
+	if got := w.beat(0, cluster.NODE, j); got != "mmr" {
+		t.Errorf("half the load: %s", got)
+	}
+	if got := w.beat(0, cluster.NODE, j); got != "" {
+		t.Errorf("one of two reduce slots is the share of half the load: %s", got)
+	}
+	if got := w.beat(1, cluster.ANY, j); got != "mr" {
+		t.Errorf("one map without local data: %s", got)
+	}
+	if got := w.beat(1, cluster.NONE, j); got != "m" {
+		t.Errorf("one map without location: %s", got)
+	}
+	if got := newFillWorld(cfg, 1, 0, 0).beat(0, cluster.NODE, j); got != "" {
+		t.Errorf("no slots at all: %s", got)
+	}
+}
+
+// With little room left in a cluster of more than three nodes a heartbeat gets
+// one map, and only the first job gets reduces. Hadoop forgets map-only jobs.
+func TestFillLoadPadding(t *testing.T) {
+	for _, reducing := range []bool{false, true} {
+		w := newFillWorld(StaticConfig{Fill: FillLoad, Padding: 0.5, PadReducing: reducing}, 4, 2, 2)
+		only := w.submit(16, 0)
+		want := map[bool]string{false: "m", true: "mm"}[reducing]
+		for node := range int32(3) {
+			w.beat(node, cluster.NODE, only)
+			w.book.Report(w.book.List().Node(node))
+		}
+		if got := w.beat(3, cluster.NODE, only); got != want {
+			t.Errorf("map-only job, forgotten %v: %s, want %s", reducing, got, want)
+		}
+	}
+	w := newFillWorld(StaticConfig{Fill: FillLoad, Padding: 1}, 4, 1, 1)
+	first, second := w.submit(0, 4), w.submit(0, 4)
+	for node := range int32(3) {
+		if got := w.beat(node, 0, first, second); got != "r" {
+			t.Errorf("node %d: %s", node, got)
+		}
+		w.book.Report(w.book.List().Node(node))
+	}
+	w.jobs.Start(first.Fresh(job.Reduce), job.Launch{}, 0)
+	if got := w.beat(3, 0, first, second); got != "-reduce" {
+		t.Errorf("the second job got a reduce of a cluster that is nearly full: %s", got)
+	}
+}
+
+// wish is an order that knows its demand.
+type wish [job.Kinds]int
+
+func (w wish) Demand(k job.Kind) int { return w[k] }
+
+func TestFillBalance(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		cfg           StaticConfig
+		demand        wish
+		maps, reduces int
+		want          string
+	}{
+		{"the kind with fewer tasks first", StaticConfig{MaxMaps: -1, MaxReduces: -1}, wish{99, 99}, 9, 9, "mrmrmm"},
+		{"its part of the load", StaticConfig{MaxMaps: -1, MaxReduces: -1}, wish{4, 0}, 4, 0, "mm"},
+		{"may be fuller", StaticConfig{MaxMaps: -1, MaxReduces: -1, MaxDiff: 0.25}, wish{4, 0}, 4, 0, "mmm"},
+		{"one a heartbeat", StaticConfig{Single: true}, wish{99, 99}, 9, 9, "m"},
+		{"so many a heartbeat", StaticConfig{MaxMaps: 1, MaxReduces: 2}, wish{99, 99}, 9, 9, "mrr"},
+		{"all that is wanted runs", StaticConfig{MaxMaps: -1, MaxReduces: -1}, wish{0, 0}, 9, 9, ""},
+	} {
+		c.cfg.Fill = FillBalance
+		w := newFillWorld(c.cfg, 2, 4, 2)
+		w.static.Consult([]any{c.demand})
+		if got := w.beat(0, cluster.NODE, w.submit(c.maps, c.reduces)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	// Beside an order that does not know, all that waits or runs counts.
+	w := newFillWorld(StaticConfig{Fill: FillBalance, MaxMaps: -1, MaxReduces: -1}, 2, 4, 2)
+	if got := w.beat(0, cluster.NODE, w.submit(2, 0)); got != "m" {
+		t.Errorf("without a word from the order: %s", got)
+	}
+}
+
+func TestReadStatic(t *testing.T) {
+	for name, value := range map[string]string{
+		"fill": "slowly", "padding": "2", "pad-jobs": "some", "load-max-diff": "NaN", "assign-multiple": "maybe",
+		"assign-maps": "0", "assign-reduces": "x",
+	} {
+		g := &sched.Registry{}
+		if err := g.AddSlots(sched.Part[sched.Slots]{Name: "static", Params: StaticParams, New: ReadStatic}); err != nil {
+			t.Fatal(err)
+		}
+		_ = g.AddOrder(sched.Part[sched.Order]{Name: "o", New: func(*sched.Kit) (sched.Order, error) { return nil, nil }})
+		_ = g.AddPlace(sched.Part[sched.Place]{Name: "p", New: func(*sched.Kit) (sched.Place, error) { return nil, nil }})
+		_ = g.AddSpeculate(sched.Part[sched.Speculate]{Name: "s", New: func(*sched.Kit) (sched.Speculate, error) { return nil, nil }})
+		if err := g.Add(sched.Row{Name: "x", Slots: "static", Order: "o", Place: "p", Speculate: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Build("x", sched.Options{Set: map[string]string{name: value}}); err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(name, "s")) {
+			t.Errorf("%s=%s: error %v", name, value, err)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package speculate
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// part is what a speculator that is told of tasks implements.
+type part interface {
+	sched.Speculate
+	sched.Sparse
+	sched.JobWatcher
+	sched.TaskWatcher
+	sched.Observer
+}
+
+// copyWorld has ten nodes with a running map each and one idle one.
+type copyWorld struct {
+	book *cluster.Book
+	jobs *job.Book
+	desk *sched.Desk
+	part part
+	j    *job.Job
+	runs []*job.Attempt
+}
+
+func newCopyWorld(p part, maps int) *copyWorld {
+	w := &copyWorld{book: cluster.NewBook(), part: p}
+	w.jobs = job.NewBook(w.book, 0)
+	w.j = w.jobs.Add(job.Spec{Splits: make([]job.Split, maps), TaskTimeout: -1}, 0)
+	p.JobAdded(w.j)
+	for i := range maps {
+		w.book.Join(cluster.Spec{Name: fmt.Sprint("n", i), MapSlots: 1}, 0)
+		w.start(w.j.Fresh(job.Map), int32(i), 0)
+	}
+	w.book.Join(cluster.Spec{Name: "idle", MapSlots: 1}, 0)
+	w.desk = sched.NewDesk(sched.NewView(w.jobs.List(), w.book.List(), 0))
+	return w
+}
+
+func (w *copyWorld) start(t *job.Task, node int32, now time.Duration) *job.Attempt {
+	a := w.jobs.Start(t, job.Launch{Node: node, Speculative: t.Running() > 0}, now)
+	w.book.Start(w.book.List().Node(node), a)
+	w.part.TaskStarted(a, now)
+	w.runs = append(w.runs, a)
+	return a
+}
+
+func (w *copyWorld) end(a *job.Attempt, succeed bool, now time.Duration) {
+	if succeed {
+		w.jobs.Succeed(a, 0, now)
+	} else {
+		w.jobs.Drop(a, job.AttemptKilled, "", now)
+	}
+	w.book.Stop(w.book.List().Node(a.Node()), a)
+	w.part.TaskEnded(a, now)
+}
+
+// report tells all nodes' progress at a time.
+func (w *copyWorld) report(now time.Duration, progress ...float64) {
+	for i, p := range progress {
+		w.jobs.Report(w.runs[i], p, 0, now)
+	}
+	for _, n := range w.book.List().All() {
+		w.part.Heartbeat(n, now)
+	}
+}
+
+// asked returns the task that is copied on a node, if any.
+func (w *copyWorld) asked(node int32, now time.Duration) *job.Task {
+	r := w.desk.Open(now, w.book.List().Node(node), [job.Kinds]int{1, 0})
+	if !w.part.MayCopy(r) {
+		return nil
+	}
+	return w.part.Copy(r, sched.Offer{}, sched.Candidate{Job: w.j})
+}
+
+func TestGap(t *testing.T) {
+	w := newCopyWorld(NewGap(GapConfig{Lag: time.Minute, Behind: 0.2}), 4)
+	idle := int32(4)
+	w.report(59*time.Second, 0.9, 0.9, 0.6, 0.1)
+	if got := w.asked(idle, 59*time.Second); got != nil {
+		t.Errorf("before a minute is over: %v", got.ID())
+	}
+	now := 61 * time.Second
+	w.report(now, 0.9, 0.9, 0.5, 0.1) // mean 0.6: only the last is behind by 0.2
+	if got := w.asked(idle, now); got == nil || got.ID().Index != 3 {
+		t.Fatalf("got %v", got)
+	}
+	if got := w.asked(3, now); got != nil {
+		t.Errorf("on the node where it runs: %v", got.ID())
+	}
+	again := w.start(w.j.Task(job.Map, 3), idle, now)
+	if w.part.MayCopy(nil) {
+		t.Error("more copies of what has one")
+	}
+	w.end(again, false, now)
+	w.report(now+time.Second, 0.9, 0.9, 0.2, 0.1)
+	if got := w.asked(idle, now+time.Second); got == nil || got.ID().Index != 3 {
+		t.Errorf("the one furthest behind goes first: %v", got)
+	}
+	w.end(w.runs[3], false, now)
+	w.end(w.runs[2], true, now)
+	if w.part.MayCopy(nil) {
+		t.Error("copies of what has ended")
+	}
+}
+
+// The gap counts tasks that are done, and those that have not begun.
+func TestGapMean(t *testing.T) {
+	w := newCopyWorld(NewGap(GapConfig{Lag: 0, Behind: 0.2}), 4)
+	w.end(w.runs[0], true, time.Second)
+	w.end(w.runs[1], true, time.Second)
+	w.report(2*time.Second, 1, 1, 0.5, 0.5)
+	if got := w.asked(4, 2*time.Second); got == nil || got.ID().Index != 2 {
+		t.Errorf("mean 0.75, two tasks at 0.5: %v", got)
+	}
+	w = newCopyWorld(NewGap(GapConfig{Lag: 0, Behind: 0.2}), 4)
+	w.end(w.runs[0], false, time.Second)
+	w.report(2*time.Second, 0, 0.5, 0.5, 0.3)
+	if got := w.asked(4, 2*time.Second); got != nil {
+		t.Errorf("mean 0.325 with the waiting task: %v", got.ID())
+	}
+}
+
+func late() *Late { return NewLate(LateConfig{Lag: time.Minute, SlowTask: 1, SlowNode: 1, Cap: 0.1}) }
+
+func TestLate(t *testing.T) {
+	w := newCopyWorld(late(), 6)
+	now := 100 * time.Second
+	// Rates per 100 s: mean 0.467, deviation 0.21. The last two are slow; the
+	// one at 0.2 has less to do but (1-p)/r says that 0.1 ends last.
+	w.report(now, 0.6, 0.6, 0.6, 0.6, 0.2, 0.1)
+	if got := w.asked(6, now); got == nil || got.ID().Index != 5 {
+		t.Fatalf("got %v", got)
+	}
+	w.start(w.j.Task(job.Map, 5), 6, now)
+	w.report(now+time.Second, 0.6, 0.6, 0.6, 0.6, 0.2, 0.1)
+	if got := w.asked(5, now+time.Second); got == nil || got.ID().Index != 4 {
+		t.Errorf("next: %v", got)
+	}
+}
+
+// Equal tasks are never slow, and neither is a lone one.
+func TestLateNeedsSpread(t *testing.T) {
+	for _, maps := range []int{1, 5} {
+		w := newCopyWorld(late(), maps)
+		w.report(100*time.Second, make([]float64, maps)...)
+		if w.part.MayCopy(nil) {
+			t.Errorf("%d equal tasks: copies", maps)
+		}
+	}
+}
+
+func TestLateAvoidsSlowNodes(t *testing.T) {
+	l := late()
+	w := newCopyWorld(l, 6)
+	// Node 6 took 90 s where others took 10 s.
+	for node, seconds := range map[int32]float64{0: 10, 1: 10, 2: 10, 6: 90} {
+		l.nodes[w.j.Seat()][job.Map].add(node, seconds)
+	}
+	now := 100 * time.Second
+	w.report(now, 0.6, 0.6, 0.6, 0.6, 0.6, 0.1)
+	if got := w.asked(6, now); got != nil {
+		t.Errorf("a copy on a slow node: %v", got.ID())
+	}
+	if got := w.asked(4, now); got == nil {
+		t.Error("no copy on a node that is not known")
+	}
+}
+
+// With 10 copies, 1 % of the slots and a tenth of the running tasks it stops.
+func TestLateCap(t *testing.T) {
+	l := late()
+	w := newCopyWorld(l, 60)
+	progress := make([]float64, 60)
+	for i := range progress {
+		progress[i] = 0.9
+		if i < 15 {
+			progress[i] = 0.1
+		}
+	}
+	now := 100 * time.Second
+	w.report(now, progress...)
+	for i := range 11 {
+		got := w.asked(60, now)
+		if i == 10 {
+			if got != nil {
+				t.Errorf("copy %d of 60 running tasks", i+1)
+			}
+			break
+		}
+		if got == nil {
+			t.Fatalf("no copy %d", i+1)
+		}
+		w.start(got, 60, now)
+	}
+	l.cfg.Cap = 1
+	if w.asked(60, now) == nil {
+		t.Error("no copy though all may have one")
+	}
+}
+
+// spread kept by adding and taking out equals the definition.
+func TestSpread(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s spread
+		all := rapid.SliceOf(rapid.Float64Range(0, 100)).Draw(t, "values")
+		for _, x := range all {
+			s.add(x)
+			s.change(1, x/2)
+			s.change(-1, x/2)
+		}
+		mean, variance := 0.0, 0.0
+		for _, x := range all {
+			mean += x / float64(len(all))
+		}
+		for _, x := range all {
+			variance += (x - mean) * (x - mean) / float64(len(all))
+		}
+		if math.Abs(s.mean()-mean) > 1e-6 || math.Abs(s.std()-math.Sqrt(variance)) > 1e-3 {
+			t.Fatalf("mean %v deviation %v, want %v %v", s.mean(), s.std(), mean, math.Sqrt(variance))
+		}
+	})
+}

@@ -88,13 +88,19 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	return sched.Offer{}, false
 }
 
-// Limits implements sched.Limiter: the safety cap.
+// Limits implements sched.Limiter: the safety cap, and nothing of a kind that the
+// node has no slots for at all.
 func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
 	if !s.learner.Known(n.Index()) {
 		return [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
 	}
-	most := s.learner.Config().MaxTasks
-	return [job.Kinds]int{most, most}
+	var limits [job.Kinds]int
+	for k := range limits {
+		if n.Slots(job.Kind(k)) > 0 {
+			limits[k] = s.learner.Config().MaxTasks
+		}
+	}
+	return limits
 }
 
 // Size implements sched.Sizer: the caps of all live nodes.

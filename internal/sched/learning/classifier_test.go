@@ -1,0 +1,130 @@
+package learning
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// dumbBayes keeps every example and computes the formulas as they are printed.
+type dumbBayes struct {
+	sizes     []int
+	histogram bool
+	seen      []*Vector
+	labels    []bool
+}
+
+func (d *dumbBayes) joint(v *Vector, class bool) float64 {
+	n := 0.0
+	for _, l := range d.labels {
+		if l == class {
+			n++
+		}
+	}
+	all := float64(len(d.seen))
+	p := (n + 1) / (all + 2)
+	if d.histogram {
+		p = n / all
+	}
+	for i, size := range d.sizes {
+		c := 0.0
+		for k, s := range d.seen {
+			if d.labels[k] == class && s.Bins[i] == v.Bins[i] {
+				c++
+			}
+		}
+		if d.histogram {
+			p *= max(c, 1) / n
+		} else {
+			p *= (c + 1) / (n + float64(size))
+		}
+	}
+	return p
+}
+
+func (d *dumbBayes) predict(v *Vector) float64 {
+	goods := 0
+	for _, l := range d.labels {
+		if l {
+			goods++
+		}
+	}
+	if d.histogram {
+		switch {
+		case len(d.seen) <= 3 || goods == len(d.seen):
+			return 1
+		case goods == 0:
+			return 0
+		}
+	}
+	g, b := d.joint(v, true), d.joint(v, false)
+	return g / (g + b)
+}
+
+// Counts and tables of logarithms give what going through all examples gives.
+func TestBayesAgainstAllExamples(t *testing.T) {
+	sizes := []int{10, 4, 50}
+	draw := rapid.Custom(func(t *rapid.T) *Vector {
+		return bins(rapid.Uint16Range(0, 3).Draw(t, "a"), rapid.Uint16Range(0, 3).Draw(t, "b"), rapid.Uint16Range(0, 49).Draw(t, "c"))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		smoothing := rapid.SampledFrom([]string{Laplace, Histogram}).Draw(t, "smoothing")
+		fast, dumb := NewBayes(sizes, smoothing), &dumbBayes{sizes: sizes, histogram: smoothing == Histogram}
+		for range rapid.IntRange(0, 30).Draw(t, "examples") {
+			v, label := draw.Draw(t, "v"), rapid.Bool().Draw(t, "good")
+			fast.Train(v, label)
+			dumb.seen, dumb.labels = append(dumb.seen, v), append(dumb.labels, label)
+		}
+		v := draw.Draw(t, "asked")
+		got, want := fast.Predict(v), dumb.predict(v)
+		if math.Abs(got.P-want) > 1e-9 || got.Good != (got.P >= 0.5-1e-12) {
+			t.Fatalf("P %v, good %v; want P %v", got.P, got.Good, want)
+		}
+		fast.Reset()
+		if again := fast.Predict(v); again != NewBayes(sizes, smoothing).Predict(v) {
+			t.Fatalf("after a reset %+v", again)
+		}
+	})
+}
+
+// A perceptron that is shown examples which a line can tell apart over and over
+// ends up making no mistake: here with the weights −0.3 and −0.3, which steps of 0.1
+// can reach.
+func TestPerceptronConverges(t *testing.T) {
+	p := NewPerceptron(2, 0.2, 1)
+	wrong := 0
+	for round := range 1000 {
+		wrong = 0
+		for i := range 11 {
+			for k := range 11 {
+				v, good := xs(float64(i)/10, float64(k)/10), i+k < 7
+				if p.Predict(v).Good != good {
+					wrong++
+				}
+				p.Train(v, good)
+			}
+		}
+		if wrong == 0 {
+			t.Logf("after %d rounds", round)
+			return
+		}
+	}
+	t.Errorf("%d mistakes", wrong)
+}
+
+func BenchmarkPredict(b *testing.B) {
+	cfg := DefaultConfig()
+	var v Vector
+	cfg.Space.Encode(&Values{JobCPU: 3, Load: 0.7, Busy: 0.5, Tasks: 3, FreeMemory: 0.4}, &v)
+	for _, cfg.Classifier = range []string{NaiveBayes, PerceptronAlg} {
+		b.Run(cfg.Classifier, func(b *testing.B) {
+			c := cfg.classifier()
+			b.ReportAllocs()
+			for i := range b.N {
+				c.Train(&v, i%3 == 0)
+				c.Predict(&v)
+			}
+		})
+	}
+}

@@ -1,0 +1,337 @@
+package learning
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// bench is a learner with some nodes that report what a test says.
+type bench struct {
+	*Learner
+	book  *cluster.Book
+	nodes []*cluster.Node
+	now   time.Duration
+}
+
+func newBench(cfg Config, nodes int) *bench {
+	b := &bench{Learner: New(cfg), book: cluster.NewBook()}
+	for i := range nodes {
+		n, _ := b.book.Join(cluster.Spec{Name: string(rune('a' + i)), Cores: 1}, 0)
+		b.nodes = append(b.nodes, n)
+	}
+	return b
+}
+
+func (b *bench) report(i int, load float64) {
+	b.now += time.Second
+	b.book.Seen(b.nodes[i], cluster.Load{LoadAverage: load, MemoryFree: 0.5}, b.now)
+	b.Report(b.nodes[i], b.now)
+}
+
+// live plays a random life: reports, decisions, lost nodes.
+func (b *bench) live(t *rapid.T) (decided, dropped int) {
+	waiting := make([]int, len(b.nodes))
+	for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		i := rapid.IntRange(0, len(b.nodes)-1).Draw(t, "node")
+		switch rapid.IntRange(0, 5).Draw(t, "what") {
+		case 0:
+			b.Forget(int32(i))
+			dropped, waiting[i] = dropped+waiting[i], 0
+		case 1, 2:
+			d := Decision{Job: 1, Profile: rapid.SampledFrom(paperJobs).Draw(t, "profile"), Tasks: rapid.IntRange(0, 5).Draw(t, "tasks")}
+			d.P = b.Predict(int32(i), d.Profile, d.Tasks).P
+			b.decide(int32(i), d, rapid.Bool().Draw(t, "assigned"))
+			decided++
+			if waiting[i]++; waiting[i] > b.cfg.Window*b.cfg.PerHeartbeat {
+				waiting[i], dropped = waiting[i]-1, dropped+1
+			}
+		default:
+			b.report(i, rapid.Float64Range(0, 2).Draw(t, "load"))
+			if b.cfg.Window == 1 {
+				waiting[i] = 0
+			}
+		}
+		if got := len(b.node(int32(i)).waiting); got > b.cfg.Window*b.cfg.PerHeartbeat {
+			t.Fatalf("%d decisions wait", got)
+		}
+	}
+	for i := range b.nodes {
+		dropped += len(b.node(int32(i)).waiting)
+	}
+	return decided, dropped
+}
+
+func drawConfig(t *rapid.T) Config {
+	cfg := DefaultConfig()
+	cfg.Classifier = rapid.SampledFrom([]string{NaiveBayes, PerceptronAlg}).Draw(t, "classifier")
+	cfg.Smoothing = rapid.SampledFrom([]string{Laplace, Histogram}).Draw(t, "smoothing")
+	cfg.Withheld = rapid.SampledFrom([]string{TrainAll, TrainFalseNegatives, TrainNone}).Draw(t, "withheld")
+	cfg.PerHeartbeat = rapid.IntRange(1, 3).Draw(t, "k")
+	return cfg
+}
+
+// Each decision is judged exactly once, unless its node is lost or tells nothing
+// for long; and the log replays to the very same counts or weights.
+func TestJudgedOnceAndReplayed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBench(drawConfig(t), 3)
+		decided, dropped := b.live(t)
+		if got := int(b.accuracy.Judged()); got != decided-dropped || got != b.log.Len() {
+			t.Fatalf("%d judged, %d logged, of %d decisions %d were dropped", got, b.log.Len(), decided, dropped)
+		}
+		before := b.model.save()
+		b.relearn()
+		if after := b.model.save(); !reflect.DeepEqual(before, after) {
+			t.Fatalf("replayed to %+v, was %+v", after, before)
+		}
+	})
+}
+
+// What is saved is loaded: the same predictions, log and counts, in which it
+// then goes on; a change anywhere is refused and changes nothing.
+func TestSaveAndLoad(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := drawConfig(t)
+		b := newBench(cfg, 2)
+		b.live(t)
+		b.Hints.Add(job.Map, paperJobs[0])
+		state, err := b.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := New(cfg)
+		if err := fresh.Load(state); err != nil {
+			t.Fatal(err)
+		}
+		again, err := fresh.Save()
+		if err != nil || !slices.Equal(state, again) {
+			t.Fatalf("saved again it differs (%v)", err)
+		}
+		damaged := slices.Clone(state)
+		at := rapid.IntRange(0, len(state)-1).Draw(t, "at")
+		damaged[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "flip"))
+		if err := fresh.Load(damaged); err == nil {
+			t.Fatalf("a change at %d was not noticed", at)
+		}
+		if err := fresh.Load(state[:at]); err == nil {
+			t.Fatalf("%d of %d bytes were enough", at, len(state))
+		}
+		if after, _ := fresh.Save(); !slices.Equal(state, after) {
+			t.Fatal("a refused state has changed something")
+		}
+	})
+}
+
+// State of another classifier is refused; under another rule it is learned anew.
+func TestLoadForeign(t *testing.T) {
+	l, _, _ := trace(t)
+	state, err := l.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Classifier = PerceptronAlg },
+		func(c *Config) { c.Smoothing = Histogram },
+		func(c *Config) { c.Space = Space{JobCPU, Busy} },
+	} {
+		cfg := l.Config()
+		change(&cfg)
+		if err := New(cfg).Load(state); err == nil || !strings.Contains(err.Error(), "features=cpu,load") {
+			t.Errorf("%s: %v", cfg.identity(), err)
+		}
+	}
+	cfg := l.Config()
+	cfg.Rule.Target = 1.25
+	other := New(cfg)
+	if err := other.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	if g, b := other.model.(*Bayes).Counts(); g != 4 || b != 0 {
+		t.Errorf("under the other rule %d good, %d bad", g, b)
+	}
+	cfg.LogSize = 2
+	short := New(cfg)
+	if err := short.Load(state); err != nil || short.log.Len() != 2 || short.log.At(1).Seq != 4 {
+		t.Errorf("a shorter log has %d records (%v)", short.log.Len(), err)
+	}
+	if err := l.Load(nil); err == nil {
+		t.Error("nothing was taken for a state")
+	}
+}
+
+// Counts and weights that cannot be are refused, even if the frame is whole.
+func TestLoadImpossible(t *testing.T) {
+	bayes, perceptron := toy(Laplace), NewPerceptron(2, 0, 1)
+	good := bayes.save()
+	for name, m := range map[string]model{
+		"counts too many": {Good: good.Good, Bad: good.Bad + 1, Counts: good.Counts},
+		"counts missing":  {Good: 0, Bad: 0, Counts: [][]uint64{{}, {}}},
+		"weights":         perceptron.save(),
+	} {
+		if bayes.load(m) == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if perceptron.load(good) == nil || perceptron.load(model{Weights: []float64{1}}) == nil {
+		t.Error("a perceptron takes anything")
+	}
+	if !reflect.DeepEqual(bayes.save(), good) {
+		t.Error("a refused model has changed something")
+	}
+}
+
+// With a window a decision is wrong if any of the next heartbeats is overloaded.
+func TestJudgeWindow(t *testing.T) {
+	for _, c := range []struct {
+		loads []float64
+		good  bool
+	}{{[]float64{0.5, 0.5, 0.5}, true}, {[]float64{0.5, 1.5, 0.5}, false}, {[]float64{0.5, 0.5, 1.5}, false}} {
+		cfg := DefaultConfig()
+		cfg.Window = 3
+		b := newBench(cfg, 1)
+		b.report(0, 0)
+		b.Assigned(0, Decision{})
+		for i, load := range c.loads {
+			if b.log.Len() != 0 {
+				t.Fatalf("judged after %d of 3 heartbeats", i)
+			}
+			b.report(0, load)
+		}
+		if b.log.Len() != 1 || b.log.At(0).Good != c.good {
+			t.Errorf("%v: %+v", c.loads, b.log.At(0))
+		}
+	}
+}
+
+// A report without load neither judges nor makes a node known; one that joins
+// anew has nothing to be judged.
+func TestUnknownLoad(t *testing.T) {
+	b := newBench(DefaultConfig(), 1)
+	silent := func() { b.book.Seen(b.nodes[0], cluster.Load{}, b.now); b.Report(b.nodes[0], b.now) }
+	silent()
+	if b.Known(0) {
+		t.Error("known without a report")
+	}
+	b.report(0, 0.5)
+	b.Assigned(0, Decision{})
+	silent()
+	if b.log.Len() != 0 || !b.Known(0) {
+		t.Error("silence was taken for a report")
+	}
+	b.Forget(0)
+	b.report(0, 0.5)
+	if b.log.Len() != 0 {
+		t.Error("a decision outlived its node")
+	}
+}
+
+func TestEscape(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.IdleEscape, cfg.Withheld = true, TrainNone
+	b := newBench(cfg, 1)
+	b.report(0, 0.81)
+	for i := range 4 {
+		if got := b.Escape(0, 0); got != (i == 3) {
+			t.Errorf("after %d refusals: %v", i, got)
+		}
+		b.Withheld(0, Decision{})
+		b.report(0, 0.81)
+	}
+	if b.Escape(0, 1) {
+		t.Error("a node with a task escapes")
+	}
+	b.report(0, 0.8)
+	b.Forget(0)
+	b.report(0, 0.8)
+	if !b.Escape(0, 0) {
+		t.Error("a calm node does not")
+	}
+}
+
+func TestRuleWithSeveralLimits(t *testing.T) {
+	any := Rule{Target: 1, CPU: 0.9, Memory: 0.8, Disk: 100, Network: 10}
+	for _, s := range []State{{Load: 2}, {CPU: 0.95}, {Memory: 0.9}, {Disk: 101}, {Network: 11}} {
+		all := any
+		all.All = true
+		if !any.Overloaded(s) || all.Overloaded(s) {
+			t.Errorf("%+v", s)
+		}
+	}
+	above := State{Load: 2, CPU: 1, Memory: 1, Disk: 101, Network: 11}
+	if any.All = true; !any.Overloaded(above) || (Rule{}).Overloaded(above) {
+		t.Error("all limits crossed")
+	}
+	if (Rule{}).Check() == nil || (Rule{Target: -1}).Check() == nil || any.Check() != nil {
+		t.Error("checks")
+	}
+	l, _, _ := trace(t)
+	if l.SetRule(Rule{}) == nil || l.Config().Rule.Target != 1 {
+		t.Error("a bad rule was taken")
+	}
+}
+
+func TestAccuracyBlocks(t *testing.T) {
+	var a Accuracy
+	if a.Share() != 0 || a.Precision() != 0 {
+		t.Error("before the first")
+	}
+	for i := range BlockSize * (maxBlocks + 3) {
+		a.Add(true, i%BlockSize < i/BlockSize%BlockSize)
+	}
+	if len(a.Blocks) != maxBlocks || a.Blocks[0] != 3.0/BlockSize || a.Tail != 0 {
+		t.Errorf("%d blocks from %v on", len(a.Blocks), a.Blocks[0])
+	}
+}
+
+func TestLogKeepsTheLatest(t *testing.T) {
+	l := NewLog(3)
+	for i := range 5 {
+		l.Append(Record{Seq: int64(i)})
+	}
+	if l.Len() != 3 || l.At(0).Seq != 2 || l.At(2).Seq != 4 {
+		t.Errorf("%d from %d", l.Len(), l.At(0).Seq)
+	}
+	none := NewLog(0)
+	if none.Append(Record{}); none.Len() != 0 {
+		t.Error("a log of none keeps something")
+	}
+}
+
+func TestConfigCheckNamesAll(t *testing.T) {
+	cfg := DefaultConfig()
+	if err := cfg.Check(); err != nil {
+		t.Error(err)
+	}
+	err := (&Config{Classifier: "x", Smoothing: "x", Withheld: "x", Rank: "x", Rate: -1, LogSize: -1}).Check()
+	for _, want := range []string{"classifier", "smoothing", "withheld", "rank", "rate", "feature", "per heartbeat", "judge by",
+		"per node", "log", "rule"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing of %s in: %v", want, err)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, bad := range []string{"", "cpu,heat", "cpu,cpu"} {
+		if _, err := ParseFeatures(bad); err == nil {
+			t.Errorf("features %q were taken", bad)
+		}
+	}
+	if s, err := ParseFeatures(" load, cpu"); err != nil || s.String() != "load,cpu" {
+		t.Errorf("%v, %v", s, err)
+	}
+	if f, err := ParseUtility("fifo * budget"); err != nil || !slices.Equal(f, []string{FIFO, Budget}) {
+		t.Errorf("%v, %v", f, err)
+	}
+	if _, err := ParseUtility("fifo*luck"); err == nil {
+		t.Error("luck was taken")
+	}
+}

@@ -1,0 +1,361 @@
+package order
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/learning"
+)
+
+// teacher is slots with a learner whose probabilities a test sets: it looks at
+// a job's CPU rating only.
+type teacher struct{ l *learning.Learner }
+
+func (x teacher) Learner() *learning.Learner { return x.l }
+
+// set makes P(good) of a rating (goods+1)/(goods+bads+2), as long as as many
+// good examples as bad ones are shown in all.
+func (x teacher) set(rating, goods, bads int) {
+	v := &learning.Vector{}
+	v.Bins[0] = uint16(rating - 1)
+	for range goods {
+		x.l.Model().Train(v, true)
+	}
+	for range bads {
+		x.l.Model().Train(v, false)
+	}
+}
+
+// office is an order with jobs and one node that asks.
+type office struct {
+	u    *Utility
+	book *job.Book
+	node *cluster.Node
+	desk *sched.Desk
+	view *sched.View
+	x    teacher
+}
+
+func newOffice(cfg UtilityConfig, tweak func(*learning.Config)) *office {
+	lc := learning.DefaultConfig()
+	lc.Space = learning.Space{learning.JobCPU}
+	if tweak != nil {
+		tweak(&lc)
+	}
+	nodes := cluster.NewBook()
+	n, _ := nodes.Join(cluster.Spec{Name: "n", MapSlots: 10, Cores: 1}, 0)
+	o := &office{u: NewUtility(cfg, 1), book: job.NewBook(nodes, 0), node: n, x: teacher{learning.New(lc)}}
+	nodes.Seen(n, cluster.Load{LoadAverage: 0.5, MemoryFree: 1}, 0)
+	o.x.l.Report(n, 0)
+	o.view = sched.NewView(o.book.List(), nodes.List(), 0)
+	o.desk = sched.NewDesk(o.view)
+	o.u.Consult([]any{o.x, o.u})
+	o.u.Start(o.view, 0)
+	return o
+}
+
+func (o *office) submit(at time.Duration, rating uint8, spec job.Spec) *job.Job {
+	if spec.Splits == nil {
+		spec.Splits = make([]job.Split, 1)
+	}
+	for k := range spec.Profile {
+		spec.Profile[k].CPU = rating
+	}
+	j := o.book.Add(spec, at)
+	o.u.JobAdded(j)
+	return j
+}
+
+// served returns the jobs that a round's offer would go to, in order. Nobody
+// takes it.
+func (o *office) served(now time.Duration) (ids []job.ID) {
+	r := o.desk.Open(now, o.node, [job.Kinds]int{100, 100})
+	o.u.Begin(r)
+	o.u.Each(r, sched.Offer{Either: true}, func(c sched.Candidate) bool {
+		ids = append(ids, c.Job.ID())
+		return true
+	})
+	return ids
+}
+
+func (o *office) reason(j *job.Job) sched.Reason {
+	why, _ := o.desk.Ledger().Last(j, job.Map)
+	return why
+}
+
+func fixed(factors ...string) UtilityConfig {
+	return UtilityConfig{Factors: factors, Tie: TieOrdered, MapGate: 0.05}
+}
+
+func TestUtility_E5_ZeroAndFIFO(t *testing.T) {
+	cfg := fixed(learning.Budget, learning.Revenue)
+	cfg.Balances = Amounts{{"ann", 0}}
+	cfg.Offers = Amounts{{"bob", 0.1}}
+	o := newOffice(cfg, nil)
+	o.x.set(1, 98, 0) // P = 0.99
+	o.x.set(2, 5, 3)  // P = 0.6
+	o.x.set(9, 0, 100)
+	x, y := o.submit(0, 1, job.Spec{User: "ann"}), o.submit(0, 2, job.Spec{User: "bob"})
+	if got := o.served(time.Second); !slices.Equal(got, []job.ID{y.ID()}) {
+		t.Errorf("served %v", got)
+	}
+	if why := o.reason(x); why.Code != sched.NoValue || !strings.Contains(why.Words(job.Map), "spent the budget") {
+		t.Errorf("the reason is %q", why.Words(job.Map))
+	}
+	cfg.Balances = append(cfg.Balances, Amounts{{"bob", 0}}...)
+	if ok, err := o.u.Reconfigure(cfg); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if got := o.served(2 * time.Second); got != nil {
+		t.Errorf("nothing is worth anything, and %v are served", got)
+	}
+	o.x.l.Report(o.node, 3*time.Second)
+	if a := o.x.l.Accuracy(); a.Judged() != 0 {
+		t.Errorf("a decision was made: %+v", a)
+	}
+
+	o = newOffice(fixed(learning.FIFO), nil)
+	o.x.set(2, 5, 3) // P = 0.6
+	o.x.set(3, 8, 0) // P = 0.9
+	o.x.set(9, 0, 10)
+	old, young := o.submit(0, 2, job.Spec{}), o.submit(50*time.Second, 3, job.Spec{})
+	if got := o.served(120 * time.Second); !slices.Equal(got, []job.ID{old.ID(), young.ID()}) {
+		t.Errorf("at 72 to 63 served %v", got)
+	}
+	if got := o.served(100 * time.Second); !slices.Equal(got, []job.ID{old.ID(), young.ID()}) {
+		t.Errorf("at 60 to 45 served %v", got)
+	}
+	if got := o.served(50 * time.Second); !slices.Equal(got, []job.ID{old.ID()}) {
+		t.Errorf("a job of no age is served: %v", got)
+	}
+}
+
+func TestUtility_E7_Ties(t *testing.T) {
+	cfg := fixed(learning.Constant)
+	o := newOffice(cfg, nil)
+	a, b := o.submit(0, 1, job.Spec{Reduces: 1}), o.submit(0, 1, job.Spec{Reduces: 1})
+	if got := o.served(0); !slices.Equal(got, []job.ID{a.ID(), a.ID(), b.ID(), b.ID()}) {
+		t.Errorf("in order: %v", got)
+	}
+	cfg.Tie = TieRandom
+	o = newOffice(cfg, nil)
+	a, b = o.submit(0, 1, job.Spec{}), o.submit(0, 1, job.Spec{})
+	firsts := map[job.ID]int{}
+	for range 1000 {
+		firsts[o.served(0)[0]]++
+	}
+	if n := firsts[a.ID()]; n < 450 || n > 550 || n+firsts[b.ID()] != 1000 {
+		t.Errorf("first of a thousand: %v", firsts)
+	}
+}
+
+// A question outside the tracker's rounds draws nothing, notes nothing and
+// decides nothing.
+func TestUtilityOnlyAsked(t *testing.T) {
+	o := newOffice(UtilityConfig{Factors: []string{learning.Constant}, Tie: TieRandom}, nil)
+	o.x.set(1, 0, 5)
+	j := o.submit(0, 1, job.Spec{})
+	o.u.Begin(o.desk.Open(0, o.node, [job.Kinds]int{1, 1}))
+	desk := sched.NewDesk(o.view)
+	o.u.Each(desk.Open(0, o.node, [job.Kinds]int{}), sched.Offer{Either: true}, func(sched.Candidate) bool { return true })
+	if why, _ := desk.Ledger().Last(j, job.Map); why.Code != 0 {
+		t.Errorf("noted %+v", why)
+	}
+	o.x.l.Report(o.node, time.Second)
+	if n := o.x.l.Log().Len(); n != 0 {
+		t.Errorf("%d decisions", n)
+	}
+}
+
+// All bad: one decision against the best of them, a reason with the probability
+// for each; and with the hard gate neither, but a reason.
+func TestUtilityAllBad(t *testing.T) {
+	o := newOffice(fixed(learning.Constant), nil)
+	o.x.set(1, 0, 8) // P = 0.1
+	o.x.set(2, 3, 5) // P = 0.4
+	o.x.set(9, 10, 0)
+	a, b := o.submit(0, 1, job.Spec{}), o.submit(0, 2, job.Spec{})
+	if got := o.served(0); got != nil {
+		t.Errorf("served %v", got)
+	}
+	if p, q := o.reason(a), o.reason(b); p.Code != sched.Overload || p.P < 0.9-1e-9 || q.P > 0.6+1e-9 {
+		t.Errorf("reasons %+v, %+v", p, q)
+	}
+	o.x.l.Report(o.node, time.Second)
+	log := o.x.l.Log()
+	if log.Len() != 1 || log.At(0).Job != b.ID() || log.At(0).Assigned || log.At(0).Values[learning.JobCPU] != 2 {
+		t.Errorf("%d decisions, %+v", log.Len(), log.At(0))
+	}
+
+	o = newOffice(fixed(learning.Constant), func(c *learning.Config) { c.HardGate, c.Rule.Target = true, 0.25 })
+	a = o.submit(0, 1, job.Spec{})
+	if got := o.served(0); got != nil || o.reason(a).Code != sched.Overload || o.reason(a).P != 1 {
+		t.Errorf("served %v on an overloaded node, reason %+v", got, o.reason(a))
+	}
+	o.x.l.Report(o.node, time.Second)
+	if o.x.l.Log().Len() != 0 {
+		t.Error("a decision at the gate")
+	}
+	o = newOffice(fixed(learning.Constant), func(c *learning.Config) { c.IdleEscape = true })
+	o.x.set(1, 0, 8)
+	if a = o.submit(0, 1, job.Spec{}); !slices.Equal(o.served(0), []job.ID{a.ID()}) {
+		t.Error("an idle node gets nothing")
+	}
+}
+
+// Shares of pools, the gate, offers, priorities: who goes first, who gets
+// nothing, and why.
+func TestUtilityFactors(t *testing.T) {
+	o := newOffice(fixed(learning.Priority), nil)
+	lo, hi := o.submit(0, 1, job.Spec{Priority: job.Low}), o.submit(5, 1, job.Spec{Priority: job.High})
+	if got := o.served(time.Second); !slices.Equal(got, []job.ID{hi.ID(), lo.ID()}) {
+		t.Errorf("by priority: %v", got)
+	}
+	cfg := fixed(learning.Dedicated)
+	cfg.Shares = Amounts{{"a", 0.5}, {"b", 0.3}}
+	o = newOffice(cfg, nil)
+	a, b := o.submit(0, 1, job.Spec{Pool: "a"}), o.submit(0, 1, job.Spec{Pool: "b"})
+	c := o.submit(0, 1, job.Spec{Pool: "c", Splits: make([]job.Split, 3)})
+	o.u.worth.pools[o.u.entries[a.Seat()].pool].running = 4 // of 10 slots
+	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), c.ID(), a.ID()}) {
+		t.Errorf("lacking 0.3, 0.2, 0.1: %v", got)
+	}
+	for range 2 {
+		o.u.TaskStarted(o.book.Start(c.Fresh(job.Map), job.Launch{Node: o.node.Index()}, 0), 0)
+	}
+	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), a.ID()}) || o.reason(c).Code != sched.NoValue {
+		t.Errorf("with its share c gets %v, %+v", got, o.reason(c))
+	}
+	cfg.Factors = []string{learning.DedicatedLiteral}
+	if _, err := o.u.Reconfigure(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.served(time.Minute); !slices.Equal(got, []job.ID{a.ID(), b.ID()}) {
+		t.Errorf("by the letter: %v", got)
+	}
+	o.u.TaskEnded(c.Oldest(job.Map), 0)
+	if got := o.served(time.Minute); len(got) != 3 {
+		t.Errorf("below its share again: %v", got)
+	}
+	cfg = fixed(learning.Gate)
+	cfg.MapGate = 0.5
+	o = newOffice(cfg, nil)
+	d := o.submit(0, 1, job.Spec{Splits: make([]job.Split, 2), Reduces: 1})
+	if got := o.served(0); len(got) != 1 {
+		t.Errorf("before the gate: %v", got)
+	}
+	if why, _ := o.desk.Ledger().Last(d, job.Reduce); why.Pool != learning.Gate {
+		t.Errorf("the reason is %+v", why)
+	}
+}
+
+// Without a learner it is an order by utility, for any slots.
+func TestUtilityAlone(t *testing.T) {
+	o := newOffice(fixed(learning.Priority), nil)
+	u := NewUtility(fixed(learning.Priority), 1)
+	o.u = u
+	u.Start(o.view, 0)
+	a, b := o.submit(0, 1, job.Spec{Pool: "p"}), o.submit(0, 1, job.Spec{Priority: job.High, Reduces: 1})
+	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), b.ID(), a.ID()}) {
+		t.Errorf("served %v", got)
+	}
+	r := o.desk.Open(0, o.node, [job.Kinds]int{1, 1})
+	for _, c := range []struct {
+		o    sched.Offer
+		want job.ID
+	}{{sched.Offer{Kind: job.Map, Pool: "p"}, a.ID()}, {sched.Offer{Kind: job.Reduce}, b.ID()}} {
+		var got []job.ID
+		u.Each(r, c.o, func(c sched.Candidate) bool { got = append(got, c.Job.ID()); return true })
+		if !slices.Equal(got, []job.ID{c.want}) {
+			t.Errorf("%+v: %v", c.o, got)
+		}
+	}
+}
+
+// The sets kept up to date job by job are those found by looking at all jobs,
+// and the visits go by expected utility.
+func TestUtilityAgainstAllJobs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := newOffice(fixed(learning.Priority), nil)
+		for r := 1; r <= 10; r++ {
+			o.x.set(r, rapid.IntRange(0, 5).Draw(t, "goods"), rapid.IntRange(0, 5).Draw(t, "bads"))
+		}
+		for range 40 {
+			live := o.book.List().Live()
+			what := rapid.IntRange(0, 3).Draw(t, "what")
+			if what == 0 || len(live) == 0 {
+				o.submit(0, uint8(rapid.IntRange(0, 10).Draw(t, "rating")), job.Spec{Splits: make([]job.Split, rapid.IntRange(1, 3).Draw(t, "maps")),
+					Reduces: rapid.IntRange(0, 2).Draw(t, "reduces"), SlowStart: 1, Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))})
+				continue
+			}
+			j := rapid.SampledFrom(live).Draw(t, "job")
+			if f := j.Fresh(job.Map); what == 1 && j.Oldest(job.Map) == nil {
+				o.book.End(j, job.Killed, nil, "", 0)
+				o.u.JobRemoved(j)
+			} else if f != nil {
+				a := o.book.Start(f, job.Launch{Node: o.node.Index()}, 0)
+				o.u.TaskStarted(a, 0)
+				o.book.Succeed(a, 0, 0)
+				o.u.TaskEnded(a, 0)
+				o.u.JobChanged(j, sched.MapDemandChanged)
+			}
+			o.compare(t)
+		}
+	})
+}
+
+func (o *office) compare(t *rapid.T) {
+	want, last := map[sched.Candidate]bool{}, 0.0
+	worth := func(c sched.Candidate) (float64, bool) {
+		e := &o.u.entries[c.Job.Seat()]
+		v := o.x.l.Predict(o.node.Index(), o.u.profile[e.profile[c.Kind]], 0)
+		return v.P * learning.PriorityUtility(int(c.Job.Priority())), v.Good
+	}
+	for _, j := range o.book.List().Live() {
+		for k := range job.Kind(job.Kinds) {
+			if _, good := worth(sched.Candidate{Job: j, Kind: k}); good && j.Launchable(k) {
+				want[sched.Candidate{Job: j, Kind: k}] = true
+			}
+		}
+	}
+	r := o.desk.Open(0, o.node, [job.Kinds]int{9, 9})
+	o.u.Begin(r)
+	o.u.Each(r, sched.Offer{Either: true}, func(c sched.Candidate) bool {
+		eu, _ := worth(c)
+		if !want[c] || last > 0 && eu > last*(1+1e-9) {
+			t.Fatalf("%v %v: wanted %v, worth %v after %v", c.Job.ID(), c.Kind, want[c], eu, last)
+		}
+		delete(want, c)
+		last = eu
+		return true
+	})
+	if len(want) > 0 {
+		t.Fatalf("%d candidates left out", len(want))
+	}
+}
+
+func TestUtilityConfig(t *testing.T) {
+	bad := UtilityConfig{Tie: "x", MapGate: 2, Shares: Amounts{{"a", 0.7}, {"b", 0.7}}}
+	err := bad.Check()
+	for _, want := range []string{"no utility", "ties", "map gate", "1.4"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing of %q in %v", want, err)
+		}
+	}
+	for _, list := range []string{"a", "a:x", "a:-1", ":1", "a:1,a:2"} {
+		if _, err := ParseAmounts(list); err == nil {
+			t.Errorf("%q was taken", list)
+		}
+	}
+	good := DefaultUtility()
+	if got, err := ParseAmounts("a:1,b:0.5"); err != nil || got.of("b", 0) != 0.5 || got.of("c", 7) != 7 || good.Check() != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -179,8 +179,7 @@ func (c *Capacity) JobAdded(j *job.Job) {
 	s := &c.seats[j.Seat()]
 	*s = capSeat{queue: q, user: q.join(j)}
 	for k := range job.Kind(job.Kinds) {
-		q.occupy(s.user, k, j.Running(k))
-		q.demand(j, s, k, j.Launchable(k))
+		q.set(j, s, k, j.Launchable(k), j.Running(k))
 	}
 }
 
@@ -188,7 +187,7 @@ func (c *Capacity) JobAdded(j *job.Job) {
 func (c *Capacity) JobRemoved(j *job.Job) {
 	s := &c.seats[j.Seat()]
 	for k := range job.Kind(job.Kinds) {
-		s.queue.demand(j, s, k, false)
+		s.queue.set(j, s, k, false, 0)
 	}
 	s.queue.leave(j, s.user)
 	*s = capSeat{}
@@ -199,28 +198,28 @@ func (c *Capacity) JobChanged(j *job.Job, what sched.Change) {
 	s := &c.seats[j.Seat()]
 	if what != sched.PriorityChanged {
 		for k := range job.Kind(job.Kinds) {
-			s.queue.demand(j, s, k, j.Launchable(k))
+			s.queue.set(j, s, k, j.Launchable(k), s.runs[k])
 		}
 		return
 	}
 	if s.queue.conf.Priorities {
 		s.queue.jobs.Moved(j)
-		for _, ready := range s.queue.ready {
-			ready.Moved(j)
+		for p := range s.queue.ready {
+			s.queue.ready[p].Moved(j)
+			s.queue.busy[p].Moved(j)
 		}
 	}
 }
 
 // TaskStarted implements sched.TaskWatcher.
-func (c *Capacity) TaskStarted(a *job.Attempt, _ time.Duration) {
-	s := &c.seats[a.Job().Seat()]
-	s.queue.occupy(s.user, a.Kind(), 1)
-}
+func (c *Capacity) TaskStarted(a *job.Attempt, _ time.Duration) { c.count(a, 1) }
 
 // TaskEnded implements sched.TaskWatcher.
-func (c *Capacity) TaskEnded(a *job.Attempt, _ time.Duration) {
-	s := &c.seats[a.Job().Seat()]
-	s.queue.occupy(s.user, a.Kind(), -1)
+func (c *Capacity) TaskEnded(a *job.Attempt, _ time.Duration) { c.count(a, -1) }
+
+func (c *Capacity) count(a *job.Attempt, by int) {
+	s, k := &c.seats[a.Job().Seat()], a.Kind()
+	s.queue.set(a.Job(), s, k, s.ready[k], s.runs[k]+by)
 }
 
 // Explain implements sched.Explainer: what the job's queue and user have.

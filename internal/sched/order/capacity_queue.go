@@ -26,6 +26,7 @@ type capQueue struct {
 	implied  bool // the default queue, which nobody declared
 	jobs     *Queue
 	ready    [pots]*Queue // the jobs that can launch something for the pot
+	busy     [pots]*Queue // those, and the jobs that run something of it
 	users    map[string]*capUser
 	occupied [pots]int
 	wanting  [pots]int
@@ -49,6 +50,22 @@ type capSeat struct {
 	queue *capQueue
 	user  *capUser
 	ready [job.Kinds]bool
+	runs  [job.Kinds]int
+}
+
+// readyFor and busyFor say in which lists of its queue the job is.
+func (s *capSeat) readyFor(p pot) bool {
+	if p == allSlots {
+		return s.ready[job.Map] || s.ready[job.Reduce]
+	}
+	return s.ready[p]
+}
+
+func (s *capSeat) busyFor(p pot) bool {
+	if p == allSlots {
+		return s.busyFor(pot(job.Map)) || s.busyFor(pot(job.Reduce))
+	}
+	return s.ready[p] || s.runs[p] > 0
 }
 
 func newCapQueue(conf QueueConfig) *capQueue {
@@ -58,7 +75,7 @@ func newCapQueue(conf QueueConfig) *capQueue {
 	}
 	q := &capQueue{conf: conf, jobs: NewQueue(order), users: make(map[string]*capUser)}
 	for p := range q.ready {
-		q.ready[p] = NewQueue(order)
+		q.ready[p], q.busy[p] = NewQueue(order), NewQueue(order)
 	}
 	return q
 }
@@ -88,37 +105,40 @@ func (q *capQueue) leave(j *job.Job, u *capUser) {
 	}
 }
 
-// occupy counts slots that a user's tasks of a kind take or, if negative, give
-// back.
-func (q *capQueue) occupy(u *capUser, k job.Kind, by int) {
+// set notes whether a job can launch tasks of a kind and how many it runs, and
+// brings lists and counts up to date.
+func (q *capQueue) set(j *job.Job, s *capSeat, k job.Kind, ready bool, runs int) {
+	before := *s
+	s.ready[k], s.runs[k] = ready, runs
 	for _, p := range [...]pot{pot(k), allSlots} {
-		q.occupied[p] += by
-		u.occupied[p] += by
+		q.occupied[p] += runs - before.runs[k]
+		s.user.occupied[p] += runs - before.runs[k]
+		if is := s.readyFor(p); is != before.readyFor(p) {
+			enlist(q.ready[p], j, is)
+			q.want(s.user, p, is)
+		}
+		if is := s.busyFor(p); is != before.busyFor(p) {
+			enlist(q.busy[p], j, is)
+		}
 	}
 }
 
-// demand notes whether the job can launch tasks of a kind.
-func (q *capQueue) demand(j *job.Job, s *capSeat, k job.Kind, ready bool) {
-	if s.ready[k] == ready {
-		return
-	}
-	was := s.ready[job.Map] || s.ready[job.Reduce]
-	s.ready[k] = ready
-	q.list(j, s.user, pot(k), ready)
-	if is := s.ready[job.Map] || s.ready[job.Reduce]; is != was {
-		q.list(j, s.user, allSlots, is)
+func enlist(list *Queue, j *job.Job, in bool) {
+	if in {
+		list.Add(j)
+	} else {
+		list.Remove(j)
 	}
 }
 
-func (q *capQueue) list(j *job.Job, u *capUser, p pot, ready bool) {
-	if ready {
-		q.ready[p].Add(j)
+// want counts a job of a user that can launch something, or can no more.
+func (q *capQueue) want(u *capUser, p pot, more bool) {
+	if more {
 		if u.ready[p]++; u.ready[p] == 1 {
 			q.wanting[p]++
 		}
 		return
 	}
-	q.ready[p].Remove(j)
 	if u.ready[p]--; u.ready[p] == 0 {
 		q.wanting[p]--
 	}

@@ -171,6 +171,7 @@ func TestCapacityAgainstNaive(t *testing.T) {
 		before := [job.Kinds][]string{{"a", "b", "c", DefaultQueue}, {"a", "b", "c", DefaultQueue}}
 		for range 60 {
 			capAct(t, w)
+			checkLists(t, w)
 			for k := range job.Kind(job.Kinds) {
 				before[k] = checkWalk(t, w, k, before[k])
 			}
@@ -200,6 +201,33 @@ func capAct(t *rapid.T, w *capWorld) {
 		w.end(j.Oldest(k), rapid.Bool().Draw(t, "ok"))
 	case j.Launchable(k):
 		w.launch(j, k)
+	}
+}
+
+// checkLists compares which jobs a walk visits, with and without copies, for one
+// kind and for both.
+func checkLists(t *rapid.T, w *capWorld) {
+	for _, q := range w.order.queues {
+		for p := range pot(pots) {
+			var ready, busy []*job.Job
+			for _, j := range q.jobs.jobs {
+				can, runs := false, false
+				for k := range job.Kind(job.Kinds) {
+					if p == pot(k) || p == allSlots {
+						can, runs = can || j.Launchable(k), runs || j.Running(k) > 0
+					}
+				}
+				if can {
+					ready = append(ready, j)
+				}
+				if can || runs {
+					busy = append(busy, j)
+				}
+			}
+			if !slices.Equal(q.ready[p].jobs, ready) || !slices.Equal(q.busy[p].jobs, busy) {
+				t.Fatalf("queue %s, pot %d: lists differ from the jobs'", q.conf.Name, p)
+			}
+		}
 	}
 }
 

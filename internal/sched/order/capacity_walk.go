@@ -21,8 +21,8 @@ type stroll struct {
 
 // Each implements sched.Order. It costs the number of queues and of the jobs
 // that can launch something up to the one that takes the slot; with copies, of
-// all jobs. In a walk outside a round, for explanations, every job that can
-// launch something is visited, whatever its queue's and user's limits.
+// those that run something too. In a walk outside a round, for explanations,
+// every job that can launch something is visited, whatever the limits.
 func (c *Capacity) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	s := stroll{Capacity: c, r: r, o: o, real: r == c.round, visit: visit}
 	s.want(o.Kind)
@@ -91,12 +91,16 @@ func (s *stroll) queue(q *capQueue) bool {
 	if s.real {
 		limit = q.userLimit(s.p, s.slots, q.competing[s.p], s.cfg.TinyZero)
 	}
-	list := q.ready[s.p]
+	which := s.p
+	if s.n == 1 {
+		which = pot(s.kinds[0])
+	}
+	list := q.ready[which]
 	switch {
-	case s.o.HeadOnly || s.r.Copies() && !s.o.NoCopies:
+	case s.o.HeadOnly:
 		list = q.jobs
-	case s.n == 1:
-		list = q.ready[s.kinds[0]]
+	case s.r.Copies() && !s.o.NoCopies:
+		list = q.busy[which]
 	}
 	for _, j := range list.jobs {
 		if u := s.seats[j.Seat()].user; s.real && u.occupied[s.p] >= limit {

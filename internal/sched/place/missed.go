@@ -179,10 +179,18 @@ func ReadMissed(k *sched.Kit) (sched.Place, error) {
 	c := DefaultMissed
 	var errs [4]error
 	c.WaitFactor, errs[0] = sched.Setting(k, "locality-wait-factor", parseFactor)
-	c.PerHeartbeat, errs[1] = sched.Setting(k, "offswitch-per-heartbeat", strconv.Atoi)
+	c.PerHeartbeat, errs[1] = sched.Setting(k, "offswitch-per-heartbeat", parseCount)
 	c.UnlocatedFar, errs[2] = sched.Setting(k, Unlocated.Name, ParseUnlocated)
 	c.ByRack, errs[3] = sched.Setting(k, OffRack.Name, ParseOffRack)
 	return NewMissed(c), errors.Join(errs[:]...)
+}
+
+func parseCount(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err == nil && n < 0 {
+		err = fmt.Errorf("must not be negative")
+	}
+	return n, err
 }
 
 func parseFactor(s string) (float64, error) {

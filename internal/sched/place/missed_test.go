@@ -147,3 +147,17 @@ func TestMissedSeat(t *testing.T) {
 		t.Errorf("seat %d, passed %v", w.job.Seat(), w.place.passed)
 	}
 }
+
+// Values that make no sense are refused when the policy is made.
+func TestMissedParameters(t *testing.T) {
+	for _, parse := range []func() error{
+		func() error { _, err := parseFactor("-1"); return err },
+		func() error { _, err := parseFactor("NaN"); return err },
+		func() error { _, err := parseCount("-1"); return err },
+		func() error { _, err := ParseUnlocated("near"); return err },
+	} {
+		if parse() == nil {
+			t.Error("a bad value was taken")
+		}
+	}
+}

@@ -57,7 +57,7 @@ func TestJohnsonAndReverse(t *testing.T) {
 func TestJohnsonLearns(t *testing.T) {
 	b, o := job.NewBook(cluster.NewBook(), 0), NewJohnson()
 	old := add(b, o, "sort", 1, 1, 0)
-	add(b, o, "grep", 3, 4, 0)
+	add(b, o, "grep", 3, 6, 0)
 	add(b, o, "sort", 2, 3, 0)
 	running := add(b, o, "sort", 4, 5, 0)
 	b.Start(running.Fresh(job.Map), job.Launch{}, 0)
@@ -72,7 +72,7 @@ func TestJohnsonLearns(t *testing.T) {
 	b.End(old, job.Succeeded, nil, "", 0)
 	o.JobRemoved(old)
 	// The running sort keeps rank (4,5); the waiting one has (60,3) now, and
-	// grep, by the times of all jobs, (90,4).
+	// grep, by the times of all jobs, (90,6).
 	if got := yielded(o); got != "sort grep sort" || o.all.jobs[0] != running {
 		t.Errorf("after: %s", got)
 	}

@@ -79,6 +79,13 @@ func TestTuMM_E7_9(t *testing.T) {
 	}
 }
 
+// Without work in the cluster to compare with, a kind is as slow as elsewhere.
+func TestHeterShareWithoutComparison(t *testing.T) {
+	if split, _ := HeterShare(3, [2]float64{1, 1}, [2]float64{0, 2}); split != [2]int{1, 2} {
+		t.Errorf("split %v, want 1 and 2: maps as fast as elsewhere, reduces twice as fast", split)
+	}
+}
+
 // On the nodes of E6.2, Algorithm 4 gives each node the split of an optimum.
 func TestTuMM_E7_OnE6_2(t *testing.T) {
 	p := optimum.Problem{Nodes: []optimum.Node{{Slots: 4, Maps: 1, Reduces: 2}, {Slots: 4, Maps: 2, Reduces: 4}}, Maps: 12, Reduces: 6}

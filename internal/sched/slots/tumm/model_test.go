@@ -37,6 +37,7 @@ type model struct {
 	running []run
 	waiting []job.AttemptID
 	watch   func(*model) // called after each moment, if set
+	ended   func(*model) // called after each moment's ends, if set
 }
 
 type run struct {
@@ -157,6 +158,9 @@ func (m *model) advance() {
 		} else {
 			m.waiting = append(m.waiting, id)
 		}
+	}
+	if m.ended != nil {
+		m.ended(m)
 	}
 }
 

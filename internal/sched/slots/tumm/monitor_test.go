@@ -132,6 +132,41 @@ func TestTuMM_E2_4(t *testing.T) {
 	}
 }
 
+// A queued job that a more urgent one overtakes counts no more.
+func TestOvertakenHead(t *testing.T) {
+	d := newDesk(Config{Remaining: Unfinished}, false)
+	d.add(5, 0)
+	if got := d.work(); got[job.Map] != 5 {
+		t.Errorf("%v s of maps, want 5", got[job.Map])
+	}
+	urgent := d.add(7, 0)
+	d.SetPriority(urgent, job.High)
+	d.fifo.JobChanged(urgent, sched.PriorityChanged)
+	if got := d.work(); got[job.Map] != 7 {
+		t.Errorf("%v s of maps, want 7", got[job.Map])
+	}
+}
+
+// Only a change of the sets counts: not a job that was in a phase for a moment.
+func TestChanged(t *testing.T) {
+	d := newDesk(Config{Remaining: Unfinished}, false)
+	d.add(5, 0)
+	other := d.add(5, 0)
+	for i, want := range []bool{true, false, false, true} {
+		switch i {
+		case 2:
+			a := d.start(other, job.Map, 0, 0)
+			d.Drop(a, job.AttemptKilled, "", 0)
+			d.m.ended(a)
+		case 3:
+			d.start(other, job.Map, 0, 0)
+		}
+		if d.work(); d.m.changed() != want {
+			t.Errorf("look %d: changed is %v", i, !want)
+		}
+	}
+}
+
 // A1: with unassigned work running tasks do not count.
 func TestRemainingUnassigned(t *testing.T) {
 	d := newDesk(Config{Remaining: Unassigned}, false)

@@ -346,6 +346,31 @@ func TestPreemptBreaksTheOnlyDeadlock(t *testing.T) {
 	}
 }
 
+// Nobody gives way while a reduce of another job can end. A map to be made again
+// takes its job back to the map phase at once.
+func TestPreemptWaitsForOthers(t *testing.T) {
+	h := newHeter(0)
+	l := newLab(t, h, [2]int{1, 1}, [2]int{1, 1})
+	other := l.submit(0, 1)
+	l.beat(0)
+	j := l.submit(1, 8)
+	l.now = time.Second
+	l.beat(0)
+	l.finish(j, job.Map)
+	l.beat(1)
+	l.beat(0)
+	if n := len(h.mon.phase[job.Reduce]); n != 2 || j.Running(job.Reduce) != 3 {
+		t.Fatalf("%d jobs in the reduce phase, %d reduces run", n, j.Running(job.Reduce))
+	}
+	l.Step(l.now, &tracker.FetchFailed{Reduce: j.Oldest(job.Reduce).ID(), Map: j.Task(job.Map, 0).ID(), SourceGone: true})
+	if n := len(h.mon.phase[job.Reduce]); n != 1 {
+		t.Errorf("%d jobs in the reduce phase, want 1", n)
+	}
+	if n := l.kills(); n != 0 {
+		t.Errorf("%d killed while a reduce of %v runs", n, other.ID())
+	}
+}
+
 // kills returns how many attempts are killed now.
 func (l *lab) kills() (n int) {
 	for _, e := range l.Step(l.now, &tracker.Tick{}) {

@@ -1,0 +1,54 @@
+package policies
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// parameterRow is a row of a table of parameters: name, default, what it means.
+var parameterRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (`([^`]*)`|none) \\|")
+
+// The page of a baseline lists exactly the parameters that the policy has, with
+// their defaults, each once, and says what its profile stands for.
+func TestPagesListParameters(t *testing.T) {
+	for _, name := range baselines {
+		page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "policies", name+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(string(page), "\n## Parameters")
+		text, _, _ = strings.Cut(text, "\n## ")
+		said := map[string]string{}
+		for _, row := range parameterRow.FindAllStringSubmatch(text, -1) {
+			if _, twice := said[row[1]]; twice {
+				t.Errorf("%s: the page names %s twice", name, row[1])
+			}
+			said[row[1]] = row[3]
+		}
+		info, err := Describe(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := map[string]string{}
+		for _, part := range info.Parts {
+			for _, p := range part.Params {
+				has[p.Name] = p.Default
+			}
+		}
+		if d := cmp.Diff(has, said); d != "" {
+			t.Errorf("%s: parameters (-) and page (+) differ:\n%s", name, d)
+		}
+		for _, p := range info.Profiles {
+			for k, v := range p.Set {
+				if !strings.Contains(text, k+"="+v) {
+					t.Errorf("%s: the page does not say that %s sets %s=%s", name, p.Name, k, v)
+				}
+			}
+		}
+	}
+}

@@ -175,32 +175,39 @@ func (s *sim) nextArrival() {
 
 // loop takes events until all jobs have ended.
 func (s *sim) loop() error {
-	for s.open > 0 {
-		e, ok := s.queue.pop()
-		if !ok {
-			return s.stuck()
-		}
-		if s.stale(&e) {
-			s.result.Stale++
-			continue
-		}
-		if s.cfg.Until > 0 && e.at > s.cfg.Until {
-			s.now = s.cfg.Until
-			return nil
-		}
-		s.now = e.at
-		s.result.Events++
-		if e.kind > background {
-			s.moved = s.now
-		} else if s.queue.real == 0 && s.now-s.moved > s.model.StallAfter {
-			return s.stuck()
-		}
-		s.dispatch(&e)
-		if s.err != nil {
-			return s.err
+	for s.open > 0 && s.err == nil {
+		if !s.once() {
+			break
 		}
 	}
-	return nil
+	return s.err
+}
+
+// once takes one event, and reports whether there was one before the run's time
+// was up.
+func (s *sim) once() bool {
+	e, ok := s.queue.pop()
+	switch {
+	case !ok:
+		s.err = s.stuck()
+		return false
+	case s.stale(&e):
+		s.result.Stale++
+		return true
+	case s.cfg.Until > 0 && e.at > s.cfg.Until:
+		s.now = s.cfg.Until
+		return false
+	}
+	s.now = e.at
+	s.result.Events++
+	if e.kind > background {
+		s.moved = s.now
+	} else if s.queue.real == 0 && s.now-s.moved > s.model.StallAfter {
+		s.err = s.stuck()
+		return false
+	}
+	s.dispatch(&e)
+	return true
 }
 
 // stale reports whether an event has been overtaken.

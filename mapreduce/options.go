@@ -69,6 +69,11 @@ type ClusterOptions struct {
 	Memory      int64             // bytes for all tasks together; a quarter of RAM by default
 	Policy      string            // a policy's name or composition; fifo by default
 	PolicySet   map[string]string // its parameters, by name
+	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
+	// queues, for policies that know either. They are read again when they
+	// change; a bad one changes nothing. Warn is told of what is odd in them.
+	FairScheduler, CapacityScheduler string
+	Warn                             func(string)
 	// Heartbeat is how often workers report and get work. 0 is at once, but
 	// every second for policies that judge their decisions by the next report.
 	Heartbeat time.Duration

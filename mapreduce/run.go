@@ -36,6 +36,7 @@ func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
 		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory,
 		Policy: o.Policy, PolicySet: o.PolicySet, Seed: o.Seed, TempDir: o.TempDir, Events: o.Events,
 		Heartbeat: o.Heartbeat, Explain: o.Explain,
+		FairScheduler: o.FairScheduler, CapacityScheduler: o.CapacityScheduler, Warn: o.Warn,
 	}
 	if cfg.TempDir == "" {
 		cfg.TempDir = os.TempDir()

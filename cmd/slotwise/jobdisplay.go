@@ -54,6 +54,9 @@ func (d *jobDisplay) Write(p []byte) (int, error) {
 	return d.lineWriterLocked().Write(p)
 }
 
+// warn prints a warning.
+func (d *jobDisplay) warn(text string) { fmt.Fprintf(d, "slotwise: warning: %s\n", text) }
+
 // update shows a job's new state.
 func (d *jobDisplay) update(p mapreduce.Progress) {
 	if d.quiet {

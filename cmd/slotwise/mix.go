@@ -194,6 +194,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.Cluster.Warn = show.warn
 	closeEvents, err := f.openEvents(&o)
 	if err != nil {
 		return err

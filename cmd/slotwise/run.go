@@ -88,7 +88,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if err := f.check(c.Context(), p, o.Inputs); err != nil {
 		return err
 	}
-	o.Progress, o.Stderr = show.update, show
+	o.Progress, o.Stderr, o.Cluster.Warn = show.update, show, show.warn
 	out, err := f.openOutput(p, &o)
 	if err != nil {
 		return err

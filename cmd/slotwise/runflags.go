@@ -31,6 +31,7 @@ type runFlags struct {
 	policySet                      []string
 	user, pool, priority           string
 	tempDir, events                string
+	fairScheduler, capacityFile    string
 	jobs, learned                  string
 	alone, explain                 bool
 	taskTimeout, heartbeat         time.Duration
@@ -68,6 +69,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.StringVar(&f.policy, "policy", "", "scheduling `policy` (slotwise policies lists them; default fifo)")
 	s.StringVar(&f.policyConfig, "policy-config", "", "`file` with settings of the policy: a YAML mapping of names to values")
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting of the policy, `name=value` (repeatable)")
+	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for the policy fair; reloaded when it changes")
+	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for the policy capacity; reloaded when it changes")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what is random in scheduling")
 
 	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
@@ -131,7 +134,10 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 			TempDir:     f.tempDir,
 			Seed:        f.seed,
 			Heartbeat:   f.heartbeat,
-			Explain:     f.explain,
+
+			FairScheduler:     f.fairScheduler,
+			CapacityScheduler: f.capacityFile,
+			Explain:           f.explain,
 		},
 	}
 	if err := f.checkValues(); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/nodeload"
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/shuffle"
@@ -47,8 +48,17 @@ type Config struct {
 	// soon as something has happened, but every second for a policy that learns
 	// from what a heartbeat's work did to the next one's load.
 	Heartbeat time.Duration
-	// Load measures the machine, if set. It is shared out among the workers.
-	Load func() cluster.Load
+	// Load measures the machine at a time since the start; by default the real
+	// one is measured. It is shared out among the workers.
+	Load func(now time.Duration) cluster.Load
+	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
+	// queues. They are read at the start and again when they change, which is
+	// looked at every Reload (10 seconds by default).
+	FairScheduler, CapacityScheduler string
+	Reload                           time.Duration
+	// Warn, if set, is told what is odd in those files. It may be called from
+	// any goroutine.
+	Warn func(string)
 	// Explain has the reasons gathered why jobs wait, for Summary.
 	Explain bool
 }
@@ -118,6 +128,15 @@ func Start(cfg Config) (*Cluster, error) {
 		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: 1}})
 	}
 	go c.loop()
+	files := c.hadoopFiles()
+	for _, f := range files {
+		if err := f.load(c.warn); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	if len(files) > 0 {
+		go c.follow(files)
+	}
 	return c, nil
 }
 
@@ -139,6 +158,16 @@ func (cfg *Config) fill() error {
 	if least := int64(MinMemory * cfg.Workers * (cfg.MapSlots + cfg.ReduceSlots)); cfg.Memory < least {
 		return fmt.Errorf("memory of %d bytes is too little for %d workers of %d+%d slots: the least is %d",
 			cfg.Memory, cfg.Workers, cfg.MapSlots, cfg.ReduceSlots, least)
+	}
+	if cfg.Load == nil {
+		s := nodeload.New()
+		cfg.Load = func(now time.Duration) cluster.Load {
+			l, _ := s.Sample(now) // what can't be measured is unknown
+			return l
+		}
+	}
+	if cfg.Reload == 0 {
+		cfg.Reload = reloadEvery
 	}
 	if cfg.Tick == 0 {
 		cfg.Tick = 100 * time.Millisecond
@@ -322,11 +351,11 @@ const loadEvery = 500 * time.Millisecond
 // sample measures the machine now and then. Each worker is told its share of
 // what has no upper limit.
 func (c *Cluster) sample(now time.Duration) {
-	if c.cfg.Load == nil || (c.sampled > 0 && now < c.sampled+loadEvery) {
+	if c.sampled > 0 && now < c.sampled+loadEvery {
 		return
 	}
 	n := float64(c.cfg.Workers)
-	c.load, c.sampled = c.cfg.Load(), now
+	c.load, c.sampled = c.cfg.Load(now), now
 	c.load.LoadAverage /= n
 	c.load.DiskRate /= n
 	c.load.NetworkRate /= n

@@ -24,7 +24,7 @@ func (t *Tags) pass(r *sched.Round, o sched.Offer, full bool, visit func(sched.C
 func (t *Tags) passKind(r *sched.Round, o sched.Offer, k job.Kind, full bool, visit func(sched.Candidate) bool) bool {
 	slot := slotOf(r, o, k)
 	for i := range t.parts {
-		if p := &t.parts[i]; p.full(slot) == full && !t.serve(r, o, p, k, visit) {
+		if t.parts[i].full(slot) == full && !t.serve(r, o, i, k, visit) {
 			return false
 		}
 	}
@@ -42,18 +42,19 @@ func slotOf(r *sched.Round, o sched.Offer, k job.Kind) job.Kind {
 	return k.Other()
 }
 
-// serve visits the jobs of one partition.
-func (t *Tags) serve(r *sched.Round, o sched.Offer, p *partition, k job.Kind, visit func(sched.Candidate) bool) bool {
-	q := p.ready[k]
+// serve visits the jobs of one partition, whose number is the label of what they
+// launch.
+func (t *Tags) serve(r *sched.Round, o sched.Offer, part int, k job.Kind, visit func(sched.Candidate) bool) bool {
+	q := t.parts[part].ready[k]
 	if o.HeadOnly || r.Copies() && !o.NoCopies {
-		q = p.all
+		q = t.parts[part].all
 	}
 	for _, j := range q.Jobs() {
 		switch {
 		case o.Pool != "" && o.Pool != j.Pool() || o.HeadOnly && j.Total(k) == 0:
 			continue
 		case j.Launchable(k) && !t.open(j, k):
-		case !visit(sched.Candidate{Job: j, Kind: k}):
+		case !visit(sched.Candidate{Job: j, Kind: k, Label: int32(part + 1)}):
 			return false
 		}
 		if o.HeadOnly {

@@ -133,3 +133,21 @@ func (t *Tags) decide() {
 		t.rule.enter(r)
 	}
 }
+
+// Partition returns the number of the partition that a live job is in, from 1.
+func (t *Tags) Partition(j *job.Job) int { return t.rows[j.Seat()].part + 1 }
+
+// PartialSize returns the time that the tasks took which the live job has
+// completed in its partition.
+func (t *Tags) PartialSize(j *job.Job) time.Duration { return t.rows[j.Seat()].spent }
+
+// Timer returns the timer of a partition, by its number from 1, as it was at the
+// last decision; false if it is infinite.
+func (t *Tags) Timer(number int) (time.Duration, bool) { return t.rule.timer(number - 1) }
+
+// Slots returns how many slots of a kind are in use by a partition, by its number
+// from 1, and how many it has.
+func (t *Tags) Slots(number int, k job.Kind) (used, limit int) {
+	p := &t.parts[number-1]
+	return p.used[k], p.limit[k]
+}

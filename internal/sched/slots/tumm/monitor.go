@@ -94,6 +94,7 @@ func (m *monitor) removed(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		m.enter(j, k, false)
 	}
+	m.rows[j.Seat()] = row{} // the means of nodes take room
 }
 
 // ended takes in a finished attempt. Failed and killed ones say nothing of how

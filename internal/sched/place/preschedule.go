@@ -167,9 +167,9 @@ func (p *Preschedule) count(a *job.Attempt, by int) {
 }
 
 // Explain implements sched.Explainer.
-func (p *Preschedule) Explain(_ *job.Job, k job.Kind, _ time.Duration) string {
+func (p *Preschedule) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	switch {
-	case !p.cfg.Enabled || p.pre == 0:
+	case !p.cfg.Enabled || p.pre == 0 || !j.Launchable(k):
 		return ""
 	case k == job.Reduce:
 		return strconv.Itoa(p.pre) + " reduce slots run maps that found their data there"

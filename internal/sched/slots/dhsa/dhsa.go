@@ -17,6 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+	"github.com/slotwise/slotwise/internal/sched/slots"
 )
 
 // Mode says which of the two algorithms decides.
@@ -56,6 +57,7 @@ type DHSA struct {
 	pre     Prescheduler // nil if the place is no such
 	demand  demand
 	guard   guard
+	stock   *slots.Static // Hadoop's fair scheduler, for when nothing is lent
 	pi      independent
 	pd      dependent
 	rescue  rescue
@@ -79,7 +81,7 @@ var (
 
 // New returns slots that are lent as the configuration says.
 func New(cfg Config) *DHSA {
-	d := &DHSA{cfg: cfg}
+	d := &DHSA{cfg: cfg, stock: slots.NewStatic(slots.StaticConfig{Fill: slots.FillBalance, MaxMaps: -1, MaxReduces: -1})}
 	d.demand.init()
 	return d
 }
@@ -87,6 +89,7 @@ func New(cfg Config) *DHSA {
 // Consult implements sched.Consulter: the order may know the pools' shares, and
 // the place may preschedule.
 func (d *DHSA) Consult(parts []any) {
+	d.stock.Consult(parts)
 	for _, p := range parts {
 		if s, ok := p.(Sharer); ok {
 			d.demand.shares = s
@@ -138,14 +141,36 @@ func (d *DHSA) Begin(r *sched.Round) {
 	d.demand.refreshAll(r.View)
 	d.seen, d.offered = 0, false
 	d.rescue = noRescue
-	if d.guard.starving(r.View) {
+	if d.guard.starving(r.View) && (d.by() != noLending || d.lent(job.Map) > 0) {
 		d.rescue = toRescue
 	}
-	if d.cfg.Mode == PD && !d.off() {
-		d.pd.begin(d, r)
-	} else {
+	switch d.by() {
+	case lendPI:
 		d.pi.begin(d, r)
+	case lendPD:
+		d.pd.begin(d, r)
+	default:
+		d.stock.Begin(r)
 	}
+}
+
+// What decides a round, beside the rescue of maps.
+const (
+	noLending = iota
+	lendPI
+	lendPD
+)
+
+// by says what decides. Without lending, prescheduling still needs a line for
+// maps alone, which is that of Alg 1.
+func (d *DHSA) by() int {
+	switch {
+	case d.off() && d.pre == nil:
+		return noLending
+	case d.off() || d.cfg.Mode == PI:
+		return lendPI
+	}
+	return lendPD
 }
 
 // Next implements sched.Slots.
@@ -162,16 +187,20 @@ func (d *DHSA) Next(r *sched.Round) (sched.Offer, bool) {
 	case rescued: // its refusal tells nothing of the offers that follow
 		d.rescue, refused = noRescue, false
 	}
-	if d.cfg.Mode == PD && !d.off() {
+	switch d.by() {
+	case lendPI:
+		return d.pi.next(d, r, refused)
+	case lendPD:
 		return d.pd.next(d, r, refused)
 	}
-	return d.pi.next(d, r, refused)
+	return d.stock.Next(r)
 }
 
 // rescuing is the offer for maps that reduces have waited for too long: any free
-// map slot, or a reduce slot if the cluster has no others.
+// map slot, or a reduce slot if the cluster has no others. The wait for local
+// data still counts, as it ends by itself.
 func (d *DHSA) rescuing(r *sched.Round) (sched.Offer, bool) {
-	o := sched.Offer{Kind: job.Map, Slot: job.Map, NoWait: true, NoCopies: true, Label: int32(dynamicmr.Rescued)}
+	o := sched.Offer{Kind: job.Map, Slot: job.Map, NoCopies: true, Label: int32(dynamicmr.Rescued)}
 	switch {
 	case r.Free(job.Map) > 0:
 		return o, true

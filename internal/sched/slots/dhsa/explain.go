@@ -17,16 +17,42 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	slots, used := d.view.Nodes().Slots(k), d.used(k)
 	idle := d.view.Nodes().Slots(other) - d.used(other)
 	switch {
+	case k == job.Map && isStuck(j):
+		return fmt.Sprintf("%d reduces of the job wait in their slots for its maps; if no slot comes free soon, one of "+
+			"them is stopped", j.Running(job.Reduce))
+	case used < slots && d.allBusy(k):
+		return fmt.Sprintf("%d %s slots are free, on machines that already run their part of the load", slots-used, k)
 	case used < slots:
-		return fmt.Sprintf("%d %s slots are free on machines that already run their part of the load, or that other "+
-			"tasks are served first on", slots-used, k)
+		return ""
 	case idle > 0 && d.quota(other) == 0:
 		return fmt.Sprintf("%d %s slots are idle and none may run %ss", idle, other, k)
 	case idle > 0 && !d.MayLend(other):
 		return fmt.Sprintf("%d %s slots are idle, but the %d that may run %ss all do", idle, other, d.quota(other), k)
+	case idle > 0 && k == job.Reduce && !j.MapsDone() && !d.guard.open(d.view, d.cfg.KeepMapSlots):
+		return fmt.Sprintf("%d map slots are idle but kept for maps: the reduces would wait in them for %d maps of the job",
+			idle, j.Unfinished(job.Map))
 	case d.lent(k) > 0:
 		return fmt.Sprintf("%d of the %s slots run %ss that borrowed them and give them back when they end",
 			d.lent(k), k, other)
 	}
 	return ""
+}
+
+// allBusy reports whether every node with a free slot of the kind runs its part
+// of the load. It costs a walk over the nodes, for one who asks.
+func (d *DHSA) allBusy(k job.Kind) bool {
+	lines, extra := new(independent).lines(d, d.view)
+	for _, n := range d.view.Nodes().All() {
+		if !n.Alive() || n.Free(k) == 0 {
+			continue
+		}
+		room := lines[k].room(extra[k], n, k)
+		if d.by() == lendPD {
+			room = d.roomPD(d.view, n)
+		}
+		if room > 0 {
+			return false
+		}
+	}
+	return true
 }

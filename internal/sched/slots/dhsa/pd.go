@@ -1,6 +1,7 @@
 package dhsa
 
 import (
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
@@ -41,17 +42,22 @@ type dependent struct {
 
 // begin is Alg 2 down to the loop.
 func (p *dependent) begin(d *DHSA, r *sched.Round) {
-	n, nodes := r.Node(), r.Nodes()
-	demand, slots := 0, nodes.Slots(job.Map)+nodes.Slots(job.Reduce)
+	*p = dependent{left: d.roomPD(r.View, r.Node())}
+	p.pass = p.left <= 0 && d.pre != nil
+}
+
+// roomPD is how many more tasks a node may get, T_cur − T_run with
+// T_cur = min(⌈D/C·T_cap⌉, T_cap); over the line it is negative.
+func (d *DHSA) roomPD(v *sched.View, n *cluster.Node) int {
+	demand, slots := 0, v.Nodes().Slots(job.Map)+v.Nodes().Slots(job.Reduce)
 	for k := range job.Kind(job.Kinds) {
-		demand += d.used(k) + d.demand.pending(r.View, k)
+		demand += d.used(k) + d.demand.pending(v, k)
+	}
+	if slots == 0 {
+		return 0
 	}
 	size, runs := n.Slots(job.Map)+n.Slots(job.Reduce), n.Used(job.Map)+n.Used(job.Reduce)
-	*p = dependent{}
-	if slots > 0 {
-		p.left = min(dynamicmr.CeilDiv(demand*size, slots), size) - runs
-	}
-	p.pass = p.left <= 0 && d.pre != nil
+	return min(dynamicmr.CeilDiv(demand*size, slots), size) - runs
 }
 
 func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {

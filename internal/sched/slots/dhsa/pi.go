@@ -1,6 +1,7 @@
 package dhsa
 
 import (
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
@@ -26,6 +27,9 @@ type independent struct {
 	from  job.Kind       // the kind of slot that is lent
 	pass  bool           // prescheduling: no map slot was allowed at the start
 	taken int            // launches accounted for
+	// none says that no task of the kind would go to this node: not in a slot of
+	// its own, and so not in a lent one either.
+	none [job.Kinds]bool
 }
 
 // line is one kind's numbers in Alg 1.
@@ -45,34 +49,40 @@ func (l line) allowed(extra, cap int) int {
 	return min(dynamicmr.CeilDiv((l.demand+extra)*cap, l.slots), cap)
 }
 
+// room is how many more slots of a kind a node fills.
+func (l line) room(extra int, n *cluster.Node, k job.Kind) int {
+	return max(0, l.allowed(extra, n.Slots(k))-n.Used(k))
+}
+
 // begin is Alg 1 up to its last line.
 func (p *independent) begin(d *DHSA, r *sched.Round) {
-	var lines [job.Kinds]line
-	for k := range job.Kind(job.Kinds) {
-		lines[k] = line{r.Nodes().Slots(k), d.used(k) + d.demand.pending(r.View, k)}
-	}
 	*p = independent{}
-	extra := 0
+	lines, extra := p.lines(d, r.View)
+	// The surplus bounds what is lent: a slot that a pending task of its own kind
+	// is counted on is not given away (Q4).
+	p.lend = max(0, min(extra[p.from], lines[p.from].slots-lines[p.from].demand))
+	for k := range job.Kind(job.Kinds) {
+		p.avail[k] = min(r.Free(k), lines[k].room(extra[k], r.Node(), k))
+	}
+	p.pass = d.pre != nil && p.avail[job.Map] == 0
+}
+
+// lines computes the load of both kinds of slots, which of them is lent and what
+// is added to its demand for that.
+func (p *independent) lines(d *DHSA, v *sched.View) (lines [job.Kinds]line, extra [job.Kinds]int) {
+	for k := range job.Kind(job.Kinds) {
+		lines[k] = line{v.Nodes().Slots(k), d.used(k) + d.demand.pending(v, k)}
+	}
 	m, red := lines[job.Map], lines[job.Reduce]
 	switch {
 	case m.ample() && red.short(): // Case 3
 		p.from = job.Map
-		extra = d.extra(job.Map, red)
+		extra[job.Map] = d.extra(job.Map, red)
 	case m.short() && red.ample(): // Case 4
 		p.from = job.Reduce
-		extra = d.extra(job.Reduce, m)
+		extra[job.Reduce] = d.extra(job.Reduce, m)
 	}
-	// The surplus bounds what is lent: a slot that a pending task of its own kind
-	// is counted on is not given away (Q4).
-	p.lend = max(0, min(extra, lines[p.from].slots-lines[p.from].demand))
-	for k := range job.Kind(job.Kinds) {
-		more := 0
-		if k == p.from {
-			more = extra
-		}
-		p.avail[k] = min(r.Free(k), max(0, lines[k].allowed(more, r.Node().Slots(k))-r.Node().Used(k)))
-	}
-	p.pass = d.pre != nil && p.avail[job.Map] == 0
+	return lines, extra
 }
 
 // extra is how many more slots of a kind may be lent to the other kind, whose
@@ -90,6 +100,8 @@ func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, 
 		}
 	}
 	if refused {
+		p.none[job.Map] = p.none[job.Map] || p.step == ownMaps
+		p.none[job.Reduce] = p.none[job.Reduce] || p.step == ownReduces
 		p.step++
 	}
 	for ; p.step < stepsPI; p.step++ {
@@ -112,7 +124,7 @@ func (p *independent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	case ownReduces:
 		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), p.avail[job.Reduce] > 0
 	}
-	if p.lend <= 0 || p.avail[p.from] == 0 {
+	if p.lend <= 0 || p.avail[p.from] == 0 || p.none[p.from.Other()] {
 		return sched.Offer{}, false
 	}
 	if p.from == job.Map {

@@ -1,0 +1,135 @@
+package dhsa
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// shares gives pools minimum shares and weights by their names, and keeps jobs
+// of low priority back.
+type shares struct{}
+
+func (shares) PoolShare(pool string) ([job.Kinds]int, float64) {
+	n := int(pool[0] - 'a')
+	return [job.Kinds]int{n, n / 2}, float64(1 + n%3)
+}
+
+func (shares) Held(j *job.Job, _ job.Kind) sched.Reason {
+	if j.Priority() < job.Normal {
+		return sched.Reason{Code: sched.JobsFull}
+	}
+	return sched.Reason{}
+}
+
+// Demands and ranks kept up to date job by job equal counting and sorting all
+// jobs afresh.
+func TestDemandAgainstRecount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := job.NewBook(cluster.NewBook(), 0)
+		view := sched.NewView(b.List(), cluster.NewBook().List(), 0)
+		d := demand{shares: shares{}, holder: shares{}}
+		d.init()
+		for range 60 {
+			live := b.List().Live()
+			what := rapid.IntRange(0, 5).Draw(t, "what")
+			if what == 0 || len(live) == 0 {
+				j := b.Add(job.Spec{Pool: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pool"),
+					Splits: make([]job.Split, rapid.IntRange(0, 3).Draw(t, "maps")), Reduces: rapid.IntRange(0, 3).Draw(t, "reduces"),
+					SlowStart: 0.5, Priority: job.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))}, 0)
+				d.dirty = true
+				d.add(j)
+				d.refreshAll(view)
+				continue
+			}
+			j := rapid.SampledFrom(live).Draw(t, "job")
+			change(t, b, &d, j, what)
+			compare(t, b, &d, view)
+		}
+	})
+}
+
+// change lets a job go on or end, and tells the demand as the tracker would.
+func change(t *rapid.T, b *job.Book, d *demand, j *job.Job, what int) {
+	k := job.Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
+	run, fresh := j.Oldest(k), j.Fresh(k)
+	switch {
+	case what == 1 && j.Oldest(job.Map) == nil && j.Oldest(job.Reduce) == nil:
+		b.End(j, job.Killed, nil, "", 0)
+		d.remove(j)
+		return
+	case what == 2 && run != nil:
+		b.Succeed(run, 0, 0)
+	case what == 3 && run != nil:
+		b.Drop(run, job.AttemptKilled, "", 0)
+	case fresh != nil && j.Launchable(k):
+		b.Start(fresh, job.Launch{Slot: job.Kind(rapid.IntRange(0, 1).Draw(t, "slot"))}, 0)
+	}
+	d.refresh(j)
+}
+
+func compare(t *rapid.T, b *job.Book, d *demand, v *sched.View) {
+	var pending [job.Kinds]int
+	byName := map[string]*pool{}
+	for _, j := range b.List().Live() {
+		p := byName[j.Pool()]
+		if p == nil {
+			least, weight := shares{}.PoolShare(j.Pool())
+			p = &pool{name: j.Pool(), least: least[job.Map] + least[job.Reduce], weight: weight}
+			byName[j.Pool()] = p
+		}
+		p.running += j.Running(job.Map) + j.Running(job.Reduce)
+		for k := range job.Kind(job.Kinds) {
+			if j.Launchable(k) && j.Priority() >= job.Normal {
+				p.pending[k] += j.Pending(k)
+				pending[k] += j.Pending(k)
+			}
+		}
+	}
+	for k := range job.Kind(job.Kinds) {
+		if got := d.pending(v, k); got != pending[k] {
+			t.Fatalf("%d pending %vs, want %d", got, k, pending[k])
+		}
+	}
+	var want, got []string
+	var list []*pool
+	for _, p := range byName {
+		if p.pending[job.Map]+p.pending[job.Reduce] > 0 {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, dumb)
+	for _, p := range list {
+		want = append(want, fmt.Sprint(p.name, p.pending, p.running))
+	}
+	for _, p := range d.ranking {
+		got = append(got, fmt.Sprint(p.name, p.pending, p.running))
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("ranking %v, want %v", got, want)
+	}
+}
+
+// dumb is HFS's comparator written out.
+func dumb(a, b *pool) int {
+	needy := func(p *pool) bool {
+		return p.running < min(p.least, p.running+p.pending[job.Map]+p.pending[job.Reduce])
+	}
+	switch {
+	case needy(a) && !needy(b):
+		return -1
+	case !needy(a) && needy(b):
+		return 1
+	case needy(a):
+		return cmp.Or(cmp.Compare(float64(a.running)/float64(max(a.least, 1)), float64(b.running)/float64(max(b.least, 1))),
+			cmp.Compare(a.name, b.name))
+	}
+	return cmp.Or(cmp.Compare(float64(a.running)/a.weight, float64(b.running)/b.weight), cmp.Compare(a.name, b.name))
+}

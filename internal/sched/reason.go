@@ -32,6 +32,7 @@ const (
 	JobsFull           // Pool, a pool or user, runs Have jobs of at most Need
 	SplitFull          // the node's free slots are kept for the other kind: Have of Need run there
 	MapsFirst          // the last slots that maps could use are not for reduces that wait for Have maps
+	QueueFull          // Pool uses Have slots of at most Need, whatever runs in them
 	UserFull           // the user's jobs use Have slots of at most Need in Pool
 	PassesSlots        // holds out for Level: let Have slots pass, takes any after Need
 	FarSpent           // the heartbeat gave out its Need tasks far from their data
@@ -98,6 +99,8 @@ func (r Reason) moreWords(k job.Kind) string {
 			"them in all slots that maps can use", r.Have)
 	case JobsFull:
 		return fmt.Sprintf("%s already runs as many jobs as it may at once: %d of %d", r.Pool, r.Have, r.Need)
+	case QueueFull:
+		return fmt.Sprintf("queue %q uses %d slots already and may use at most %d", r.Pool, r.Have, r.Need)
 	case UserFull:
 		return fmt.Sprintf("the jobs of its user use %d slots in queue %q and may use at most %d", r.Have, r.Pool, r.Need)
 	case PassesSlots:

@@ -400,7 +400,7 @@ func TestCapacityUntyped(t *testing.T) {
 	if got := w.served(w.round(), o); !slices.Equal(got, []job.ID{b.ID(), b.ID()}) {
 		t.Errorf("a at its maximum: %v", got)
 	}
-	if why, _ := w.desk.Ledger().Last(a, job.Map); why.Code != sched.PoolFull || why.Have != 4 || why.Need != 4 {
+	if why, _ := w.desk.Ledger().Last(a, job.Map); why.Code != sched.QueueFull || why.Have != 4 || why.Need != 4 {
 		t.Errorf("reason %+v", why)
 	}
 	want := `queue "a" uses 4 of its 4 slots and may use at most 4; the jobs of user "u" use 4 and may use at most 4`
@@ -482,5 +482,44 @@ func TestCapacityPriority(t *testing.T) {
 	}
 	if got := w.served(w.round(), mapOffer()); !slices.Equal(got, []job.ID{ids[1], ids[0], ids[2], ids[3]}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// Without kinds of slots a queue or a user may be full of reduces that wait for
+// maps: the newest gives way, but not while anything there can end.
+func TestCapacityStuck(t *testing.T) {
+	for _, c := range []struct{ name, queues string }{
+		{"queue", "a,capacity=50,maximum-capacity=50,user-limit-factor=9;b,capacity=50"},
+		{"user", "a,capacity=50;b,capacity=50"},
+	} {
+		w := newCapWorld(t, 2, 2, queues(t, c.queues))
+		w.order.Consult([]any{untyped{}})
+		other := w.submit("b", "u", 9, 1)
+		w.launch(other, job.Map)
+		j := w.submit("a", "u", 2, 2)
+		w.launch(j, job.Reduce)
+		if got := w.order.Preempt(0); got != nil {
+			t.Errorf("%s: there is room: %v", c.name, got)
+		}
+		m := w.launch(j, job.Map)
+		if got := w.order.Preempt(0); got != nil {
+			t.Errorf("%s: a map runs: %v", c.name, got)
+		}
+		w.end(m, false)
+		newest := w.launch(j, job.Reduce)
+		if got := w.order.Preempt(0); len(got) != 1 || got[0] != newest {
+			t.Errorf("%s: stuck: %v, want %v", c.name, got, newest.ID())
+		}
+		w.order.untyped = false
+		if got := w.order.Preempt(0); got != nil {
+			t.Errorf("%s: typed slots: %v", c.name, got)
+		}
+		w.order.untyped = true
+		w.end(newest, false)
+		done := w.submit("a", "u", 0, 1)
+		w.launch(done, job.Reduce)
+		if got := w.order.Preempt(0); got != nil {
+			t.Errorf("%s: another reduce can end: %v", c.name, got)
+		}
 	}
 }

@@ -132,7 +132,7 @@ func (s *stroll) job(j *job.Job) bool {
 func (s *stroll) noteFull(q *capQueue) {
 	for _, k := range s.kinds[:s.n] {
 		if ready := q.ready[k].jobs; len(ready) > 0 {
-			s.r.Note(ready[0], k, sched.Reason{Code: sched.PoolFull, Pool: q.conf.Name,
+			s.r.Note(ready[0], k, sched.Reason{Code: sched.QueueFull, Pool: q.conf.Name,
 				Have: q.occupied[s.p], Need: q.maximum(s.slots, s.cfg.TinyZero)})
 		}
 	}

@@ -1,4 +1,4 @@
-package tracker
+package tracker_test
 
 import (
 	"fmt"
@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
 )
 
 // busyTracker has n running jobs, nodes that are full, and maps left to do in
 // every job.
-func busyTracker(b *testing.B, jobs, maps int) (*Tracker, []string) {
-	tr := New(Config{NodeTimeout: -1}, testPolicy(b, "fifo"))
+func busyTracker(b *testing.B, jobs, maps int) (*tracker.Tracker, []string) {
+	tr := tracker.New(tracker.Config{NodeTimeout: -1}, testPolicy(b, "fifo"))
 	nodes := make([]string, 100)
 	for i := range nodes {
 		nodes[i] = fmt.Sprint("n", i)
@@ -22,7 +23,7 @@ func busyTracker(b *testing.B, jobs, maps int) (*Tracker, []string) {
 		for i := range s.Splits {
 			s.Splits[i].Hosts = []string{nodes[i%100], nodes[(i*7)%100], nodes[(i*13)%100]}
 		}
-		tr.Step(0, &Submit{Spec: s})
+		tr.Step(0, &tracker.Submit{Spec: s})
 	}
 	return tr, nodes
 }
@@ -32,7 +33,7 @@ func BenchmarkIdleHeartbeat(b *testing.B) {
 	for _, jobs := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(jobs, "jobs"), func(b *testing.B) {
 			tr, nodes := busyTracker(b, jobs, 100)
-			hb := &Heartbeat{}
+			hb := &tracker.Heartbeat{}
 			for _, hb.Node = range nodes {
 				tr.Step(1, hb)
 			}
@@ -54,9 +55,9 @@ func BenchmarkWaitingHeartbeat(b *testing.B) {
 			tr, nodes := busyTracker(b, jobs, 1)
 			for i := range 20 {
 				tr.Step(0, joinEvent(fmt.Sprint("big", i), 100, 100))
-				tr.Step(0, &Heartbeat{Node: fmt.Sprint("big", i)})
+				tr.Step(0, &tracker.Heartbeat{Node: fmt.Sprint("big", i)})
 			}
-			hb := &Heartbeat{}
+			hb := &tracker.Heartbeat{}
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
@@ -74,22 +75,22 @@ func BenchmarkBusyHeartbeat(b *testing.B) {
 		b.Run(fmt.Sprint(jobs, "jobs"), func(b *testing.B) {
 			tr, nodes := busyTracker(b, jobs, b.N/jobs+100)
 			running := map[string]job.AttemptID{}
-			hb := &Heartbeat{}
+			hb := &tracker.Heartbeat{}
 			for _, hb.Node = range nodes {
 				for _, e := range tr.Step(1, hb) {
 					running[e.Node] = e.Attempt
 				}
 			}
-			report := make([]Report, 1)
+			report := make([]tracker.Report, 1)
 			launched := 0
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
 				node := nodes[i%len(nodes)]
-				report[0] = Report{Attempt: running[node], State: job.AttemptSucceeded}
-				hb := Heartbeat{Node: node, Reports: report}
+				report[0] = tracker.Report{Attempt: running[node], State: job.AttemptSucceeded}
+				hb := tracker.Heartbeat{Node: node, Reports: report}
 				for _, e := range tr.Step(time.Duration(i), &hb) {
-					if e.Kind == Launch && e.Attempt.Kind == job.Map {
+					if e.Kind == tracker.Launch && e.Attempt.Kind == job.Map {
 						running[node] = e.Attempt
 						launched++
 					}
@@ -104,10 +105,10 @@ func BenchmarkBusyHeartbeat(b *testing.B) {
 
 // A heartbeat that leads to nothing must not allocate.
 func TestIdleHeartbeatDoesNotAllocate(t *testing.T) {
-	tr := New(Config{}, testPolicy(t, "fifo"))
+	tr := tracker.New(tracker.Config{}, testPolicy(t, "fifo"))
 	tr.Step(0, joinEvent("n1", 2, 2))
-	tr.Step(0, &Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}})
-	hb := &Heartbeat{Node: "n1", Reports: []Report{{Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, Progress: 0.1}}}
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}})
+	hb := &tracker.Heartbeat{Node: "n1", Reports: []tracker.Report{{Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, Progress: 0.1}}}
 	tr.Step(0, hb)
 	if n := testing.AllocsPerRun(100, func() { tr.Step(1, hb) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -1,4 +1,4 @@
-package tracker
+package tracker_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/internal/tracker"
 )
 
 // recorder is a part with every hook; it writes down what it is told.
@@ -50,7 +51,7 @@ func (r *recorder) Load([]byte) error     { return nil }
 
 func TestHooksAreTold(t *testing.T) {
 	r := &recorder{limit: [job.Kinds]int{1, 5}}
-	tr := New(Config{}, sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r))
+	tr := tracker.New(tracker.Config{}, sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r))
 	expect := func(what string, want ...string) {
 		t.Helper()
 		if !slices.Equal(r.log, want) {
@@ -58,29 +59,29 @@ func TestHooksAreTold(t *testing.T) {
 		}
 		r.log = nil
 	}
-	step := func(at time.Duration, ev Event) { tr.Step(at*time.Second, ev) }
+	step := func(at time.Duration, ev tracker.Event) { tr.Step(at*time.Second, ev) }
 	expect("new", "start 0s 0 jobs")
 	step(1, joinEvent("n1", 9, 0))
-	step(1, &Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}})
+	step(1, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}})
 	expect("join and submit", "joined n1", "add j1")
-	step(2, &Heartbeat{Node: "n1"})
+	step(2, &tracker.Heartbeat{Node: "n1"})
 	expect("launch of the last map", "beat n1 2s", "started j1_m_0_0", "change j1 2")
-	done := Report{Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, State: job.AttemptSucceeded}
-	step(3, &Heartbeat{Node: "n1", Reports: []Report{done}, NoWork: true})
+	done := tracker.Report{Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, State: job.AttemptSucceeded}
+	step(3, &tracker.Heartbeat{Node: "n1", Reports: []tracker.Report{done}, NoWork: true})
 	expect("maps done", "ended j1_m_0_0 succeeded", "change j1 3", "beat n1 3s")
-	step(35, &SetPriority{Job: 1, Priority: job.High})
+	step(35, &tracker.SetPriority{Job: 1, Priority: job.High})
 	expect("time passes", "update 10s", "update 20s", "update 30s", "change j1 1")
-	step(35, &Heartbeat{Node: "n1"})
+	step(35, &tracker.Heartbeat{Node: "n1"})
 	if n := tr.Nodes().Get("n1"); n.Used(job.Reduce) != 1 {
 		t.Error("the limiter's slots were not used")
 	}
 	r.log = nil
-	step(36, &Lose{Node: "n1"})
+	step(36, &tracker.Lose{Node: "n1"})
 	expect("node lost", "ended j1_r_0_0 lost", "change j1 3", "change j1 2", "change j1 3", "lost n1")
-	step(37, &KillJob{Job: 1})
+	step(37, &tracker.KillJob{Job: 1})
 	expect("kill", "remove j1 killed")
-	step(1e6, &Tick{})
-	if len(r.log) != maxCatchUp+1 || r.log[maxCatchUp] != "update 277h46m40s" {
+	step(1e6, &tracker.Tick{})
+	if len(r.log) != tracker.MaxCatchUp+1 || r.log[tracker.MaxCatchUp] != "update 277h46m40s" {
 		t.Errorf("after a long silence: %d updates, the last %s", len(r.log), r.log[len(r.log)-1])
 	}
 	if len(tr.Learned()) != 1 {
@@ -91,20 +92,20 @@ func TestHooksAreTold(t *testing.T) {
 // A new policy hears of the nodes and jobs that there are, and nothing else
 // happens.
 func TestSetPolicy(t *testing.T) {
-	tr := New(Config{}, testPolicy(t, "fifo"))
+	tr := tracker.New(tracker.Config{}, testPolicy(t, "fifo"))
 	tr.Step(0, joinEvent("n1", 1, 0))
 	tr.Step(0, joinEvent("n2", 1, 0))
-	tr.Step(0, &Lose{Node: "n2"})
-	tr.Step(0, &Submit{Spec: job.Spec{Splits: make([]job.Split, 2)}})
-	tr.Step(0, &Heartbeat{Node: "n1"})
+	tr.Step(0, &tracker.Lose{Node: "n2"})
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2)}})
+	tr.Step(0, &tracker.Heartbeat{Node: "n1"})
 	r := &recorder{limit: [job.Kinds]int{2, 0}}
 	p := sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r)
-	tr.Step(17*time.Second, &Tick{})
+	tr.Step(17*time.Second, &tracker.Tick{})
 	tr.SetPolicy(p)
 	if want := []string{"start 17s 1 jobs", "joined n1", "add j1"}; !slices.Equal(r.log, want) || tr.Policy() != p {
 		t.Errorf("told %q, want %q", r.log, want)
 	}
-	if got := tr.Step(20*time.Second, &Heartbeat{Node: "n1"}); len(got) != 1 || got[0].Kind != Launch {
+	if got := tr.Step(20*time.Second, &tracker.Heartbeat{Node: "n1"}); len(got) != 1 || got[0].Kind != tracker.Launch {
 		t.Errorf("the new policy did %v", got)
 	}
 	if !slices.Contains(r.log, "update 20s") {
@@ -117,7 +118,7 @@ func TestSetPolicy(t *testing.T) {
 }
 
 func TestNextDeadline(t *testing.T) {
-	tr := New(Config{NodeTimeout: -1}, testPolicy(t, "fifo"))
+	tr := tracker.New(tracker.Config{NodeTimeout: -1}, testPolicy(t, "fifo"))
 	expect := func(what string, want time.Duration) {
 		t.Helper()
 		if got := tr.NextDeadline(); got != want {
@@ -126,26 +127,26 @@ func TestNextDeadline(t *testing.T) {
 	}
 	expect("nothing", -1)
 	tr.Step(0, joinEvent("n1", 1, 0))
-	tr.Step(0, &Submit{Spec: job.Spec{Splits: make([]job.Split, 1), TaskTimeout: time.Minute}})
-	tr.Step(5*time.Second, &Heartbeat{Node: "n1"})
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), TaskTimeout: time.Minute}})
+	tr.Step(5*time.Second, &tracker.Heartbeat{Node: "n1"})
 	expect("an attempt runs", 65*time.Second)
-	if got := tr.Step(tr.NextDeadline(), &Tick{}); len(got) != 1 || got[0].Kind != Kill {
+	if got := tr.Step(tr.NextDeadline(), &tracker.Tick{}); len(got) != 1 || got[0].Kind != tracker.Kill {
 		t.Errorf("at the deadline: %v", got)
 	}
-	tr = New(Config{NodeTimeout: time.Hour}, testPolicy(t, "preempting"))
+	tr = tracker.New(tracker.Config{NodeTimeout: time.Hour}, testPolicy(t, "preempting"))
 	expect("periodic", 10*time.Second)
 	tr.Step(10*time.Second, joinEvent("n1", 1, 0))
 	expect("next period", 20*time.Second)
-	tr = New(Config{NodeTimeout: time.Hour}, testPolicy(t, "fifo"))
+	tr = tracker.New(tracker.Config{NodeTimeout: time.Hour}, testPolicy(t, "fifo"))
 	tr.Step(time.Second, joinEvent("n1", 1, 0))
 	expect("node", time.Hour+time.Second)
 }
 
 // Time that runs backwards counts as the latest so far.
 func TestTimeDoesNotRunBackwards(t *testing.T) {
-	tr := New(Config{}, testPolicy(t, "fifo"))
+	tr := tracker.New(tracker.Config{}, testPolicy(t, "fifo"))
 	tr.Step(time.Hour, joinEvent("n1", 1, 0))
-	tr.Step(0, &Tick{})
+	tr.Step(0, &tracker.Tick{})
 	if tr.Now() != time.Hour || !tr.Nodes().Get("n1").Alive() {
 		t.Errorf("now is %v", tr.Now())
 	}

@@ -1,4 +1,4 @@
-package tracker
+package tracker_test
 
 import (
 	"testing"
@@ -11,6 +11,8 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 )
 
 // copier copies the oldest task that may be copied.
@@ -51,6 +53,7 @@ type wisher struct {
 
 func (*wisher) Interval() time.Duration { return 10 * time.Second }
 func (*wisher) Update(time.Duration)    {}
+func (w *wisher) Want(a *job.Attempt)   { w.want = append(w.want, a) }
 func (w *wisher) Preempt(time.Duration) []*job.Attempt {
 	want := w.want
 	w.want = nil
@@ -83,9 +86,9 @@ func testPolicy(t testing.TB, name string) sched.Policy {
 
 func TestBrokenAssignmentsAreRefused(t *testing.T) {
 	b := &breaker{a: sched.Assignment{Slot: job.Reduce}}
-	tr := New(Config{}, b)
+	tr := tracker.New(tracker.Config{}, b)
 	tr.Step(0, joinEvent("n1", 1, 1))
-	tr.Step(0, &Submit{Spec: job.Spec{Splits: make([]job.Split, 2), Reduces: 1, SlowStart: 1}})
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2), Reduces: 1, SlowStart: 1}})
 	j := tr.Jobs().Get(1)
 	own := b.a.Task
 	for name, a := range map[string]sched.Assignment{
@@ -96,19 +99,19 @@ func TestBrokenAssignmentsAreRefused(t *testing.T) {
 	} {
 		b.a = a
 		before := tr.Stats().Refused
-		if got := tr.Step(0, &Heartbeat{Node: "n1"}); len(got) != 0 || tr.Stats().Refused != before+1 {
+		if got := tr.Step(0, &tracker.Heartbeat{Node: "n1"}); len(got) != 0 || tr.Stats().Refused != before+1 {
 			t.Errorf("%s: effects %v, refused %d", name, got, tr.Stats().Refused-before)
 		}
 	}
 	b.a = sched.Assignment{Task: j.Task(job.Map, 0), Slot: job.Map}
-	if got := tr.Step(0, &Heartbeat{Node: "n1"}); len(got) != 1 || tr.Stats().Refused != 5 {
+	if got := tr.Step(0, &tracker.Heartbeat{Node: "n1"}); len(got) != 1 || tr.Stats().Refused != 5 {
 		t.Errorf("the same task twice: effects %v, refused %d", got, tr.Stats().Refused)
 	}
 	b.a = sched.Assignment{Task: j.Task(job.Map, 1), Slot: job.Map}
-	if got := tr.Step(0, &Heartbeat{Node: "n1"}); len(got) != 0 || tr.Stats().LastRefusal != "on n1: j1_m_1: no free map slot" {
+	if got := tr.Step(0, &tracker.Heartbeat{Node: "n1"}); len(got) != 0 || tr.Stats().LastRefusal != "on n1: j1_m_1: no free map slot" {
 		t.Errorf("a taken slot: effects %v, refused: %s", got, tr.Stats().LastRefusal)
 	}
-	if err := recount(tr); err != nil {
+	if err := trackertest.Recount(tr); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
+// fataler is a test, also one of package rapid.
+type fataler interface{ Fatal(args ...any) }
+
 // policy builds a policy by name.
-func policy(t testing.TB, spec string) sched.Policy {
-	t.Helper()
+func policy(t fataler, spec string) sched.Policy {
 	p, err := policies.Build(spec, sched.Options{Seed: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -15,26 +15,26 @@ func common() []sched.Param {
 	return []sched.Param{
 		{Name: "target", Default: "1", Help: "The limit of a node's one-minute load average per processor, the paper's ρ: above " +
 			"it the node is overloaded. 0 does not look at the load average."},
-		{Name: "cpu_limit", Default: "0", Help: "The same for the busy fraction of the processors, 0 to 1; 0 does not look at it."},
-		{Name: "memory_limit", Default: "0", Help: "The same for the used fraction of memory, 0 to 1; 0 does not look at it."},
-		{Name: "disk_limit", Default: "0", Help: "The same for bytes read and written a second; 0 does not look at them."},
-		{Name: "network_limit", Default: "0", Help: "The same for bytes received and sent a second; 0 does not look at them."},
-		{Name: "all_limits", Default: "false", Help: "Whether a node is overloaded only when it is above all limits that are " +
+		{Name: "cpu-limit", Default: "0", Help: "The same for the busy fraction of the processors, 0 to 1; 0 does not look at it."},
+		{Name: "memory-limit", Default: "0", Help: "The same for the used fraction of memory, 0 to 1; 0 does not look at it."},
+		{Name: "disk-limit", Default: "0", Help: "The same for bytes read and written a second; 0 does not look at them."},
+		{Name: "network-limit", Default: "0", Help: "The same for bytes received and sent a second; 0 does not look at them."},
+		{Name: "all-limits", Default: "false", Help: "Whether a node is overloaded only when it is above all limits that are " +
 			"looked at (true) or above any of them (false)."},
-		{Name: "tasks_per_heartbeat", Default: "1", Help: "How many tasks a heartbeat launches at most, each decided on for itself. " +
+		{Name: "tasks-per-heartbeat", Default: "1", Help: "How many tasks a heartbeat launches at most, each decided on for itself. " +
 			"With 1, the paper's, short tasks cannot keep a node busy whose heartbeats are far apart."},
-		{Name: "judge_window", Default: "1", Help: "For how many heartbeats a node must stay below its limits for a decision to have " +
+		{Name: "judge-window", Default: "1", Help: "For how many heartbeats a node must stay below its limits for a decision to have " +
 			"been right. 1 is the paper's; 6 to 12 keep nodes below the target, since a load average of a minute follows slowly."},
-		{Name: "train_withheld", Default: TrainAll, Help: "Which decisions to launch nothing are learned from: all, false_negatives " +
-			"(those that no overload followed) or none (then set idle_escape, or all work can stop for good)."},
-		{Name: "hard_gate", Default: "false", Help: "Whether an overloaded node gets nothing, whatever the classifier says."},
-		{Name: "idle_escape", Default: "false", Help: "Whether a node without tasks and below its limits gets one though all are called bad."},
+		{Name: "train-withheld", Default: TrainAll, Help: "Which decisions to launch nothing are learned from: all, false_negatives " +
+			"(those that no overload followed) or none (then set idle-escape, or all work can stop for good)."},
+		{Name: "hard-gate", Default: "false", Help: "Whether an overloaded node gets nothing, whatever the classifier says."},
+		{Name: "idle-escape", Default: "false", Help: "Whether a node without tasks and below its limits gets one though all are called bad."},
 		{Name: "rank", Default: RankPosterior, Help: "What the utility is multiplied by: posterior (the probability of being good) or " +
 			"joint (the paper's shortened product, which favours common features)."},
 		{Name: "features", Default: DefaultFeatures, Help: "What the classifier looks at, of " + strings.Join(featureNames(), ", ") +
 			". cores and speed are for nodes that are not alike; the first four are the job's own ratings."},
-		{Name: "max_tasks", Default: "100", Help: "A safety cap on the maps, and on the reduces, that a node runs at once."},
-		{Name: "log_size", Default: "65536", Help: "How many judged decisions are kept, of some 200 bytes each, to learn anew from when " +
+		{Name: "max-tasks", Default: "100", Help: "A safety cap on the maps, and on the reduces, that a node runs at once."},
+		{Name: "log-size", Default: "65536", Help: "How many judged decisions are kept, of some 200 bytes each, to learn anew from when " +
 			"the limits change; older ones are forgotten then. 0 keeps none."},
 	}
 }
@@ -52,7 +52,7 @@ func PerceptronParams() []sched.Param {
 	return append([]sched.Param{
 		{Name: "bias", Default: "0.2", Help: "The constant added to the weighted features. Above 0 everything is good at first; " +
 			"otherwise everything is bad until withheld decisions have taught better."},
-		{Name: "learning_rate", Default: "1", Help: "How far a mistake moves the weights, the paper's α; positive."},
+		{Name: "learning-rate", Default: "1", Help: "How far a mistake moves the weights, the paper's α; positive."},
 	}, common()...)
 }
 
@@ -60,10 +60,10 @@ func PerceptronParams() []sched.Param {
 // phase, which the default is too quick for.
 var Profiles = []sched.Profile{
 	{Name: "slow", Summary: "starts cautiously and fills nodes over a quarter of an hour, as the paper's figures show",
-		Set: map[string]string{"smoothing": Histogram, "train_withheld": TrainFalseNegatives,
+		Set: map[string]string{"smoothing": Histogram, "train-withheld": TrainFalseNegatives,
 			"features": "cpu,memory,disk,network,load_fine,busy,tasks,free_memory"}},
 	{Name: "steady", Summary: "judges a decision by the next 12 heartbeats: fewer overloads, slightly less load (not in the paper)",
-		Set: map[string]string{"judge_window": "12"}},
+		Set: map[string]string{"judge-window": "12"}},
 }
 
 // ReadBayes reads the settings that BayesParams describes.
@@ -79,7 +79,7 @@ func ReadPerceptron(k *sched.Kit) (Config, error) {
 	s := settings{kit: k}
 	cfg := s.common(PerceptronAlg)
 	cfg.Bias = setting(&s, "bias", number)
-	cfg.Rate = setting(&s, "learning_rate", number)
+	cfg.Rate = setting(&s, "learning-rate", number)
 	return cfg, s.check(&cfg)
 }
 
@@ -109,19 +109,19 @@ func (s *settings) common(classifier string) Config {
 	cfg.Classifier = classifier
 	cfg.Rule = Rule{
 		Target: setting(s, "target", number),
-		CPU:    setting(s, "cpu_limit", number), Memory: setting(s, "memory_limit", number),
-		Disk: setting(s, "disk_limit", number), Network: setting(s, "network_limit", number),
-		All: setting(s, "all_limits", strconv.ParseBool),
+		CPU:    setting(s, "cpu-limit", number), Memory: setting(s, "memory-limit", number),
+		Disk: setting(s, "disk-limit", number), Network: setting(s, "network-limit", number),
+		All: setting(s, "all-limits", strconv.ParseBool),
 	}
-	cfg.PerHeartbeat = setting(s, "tasks_per_heartbeat", strconv.Atoi)
-	cfg.Window = setting(s, "judge_window", strconv.Atoi)
-	cfg.Withheld = setting(s, "train_withheld", word)
-	cfg.HardGate = setting(s, "hard_gate", strconv.ParseBool)
-	cfg.IdleEscape = setting(s, "idle_escape", strconv.ParseBool)
+	cfg.PerHeartbeat = setting(s, "tasks-per-heartbeat", strconv.Atoi)
+	cfg.Window = setting(s, "judge-window", strconv.Atoi)
+	cfg.Withheld = setting(s, "train-withheld", word)
+	cfg.HardGate = setting(s, "hard-gate", strconv.ParseBool)
+	cfg.IdleEscape = setting(s, "idle-escape", strconv.ParseBool)
 	cfg.Rank = setting(s, "rank", word)
 	cfg.Space = setting(s, "features", ParseFeatures)
-	cfg.MaxTasks = setting(s, "max_tasks", strconv.Atoi)
-	cfg.LogSize = setting(s, "log_size", strconv.Atoi)
+	cfg.MaxTasks = setting(s, "max-tasks", strconv.Atoi)
+	cfg.LogSize = setting(s, "log-size", strconv.Atoi)
 	return cfg
 }
 

@@ -20,8 +20,9 @@ import (
 // bad, and those worth nothing, get nothing. With slots that have no learner, P
 // is 1 for all.
 //
-// A heartbeat costs a prediction for each distinct profile of a job and a
-// multiplication for each candidate.
+// A heartbeat costs a prediction for each distinct profile of a job, and for
+// each candidate a multiplication: they lie side by side in memory, so that a
+// thousand of them are a few microseconds.
 type Utility struct {
 	cfg     UtilityConfig
 	worth   worth
@@ -30,40 +31,45 @@ type Utility struct {
 	rnd     *rand.Rand
 	hints   *learning.Hints
 
-	entries []entry       // by seat
-	ready   candidates    // can launch a task
-	all     candidates    // of all live jobs
-	profile []job.Profile // distinct ones
-	byValue map[job.Profile]int32
+	entries  []entry    // by seat
+	ready    candidates // can launch a task
+	all      candidates // of all live jobs
+	profiles []profile  // distinct ones
+	byValue  map[job.Profile]int32
 
-	round    *sched.Round // the tracker's, as opposed to one that only asks
-	verdicts []learning.Verdict
-	said     []bool // verdicts are of this call
+	// The state of a call of Each. round is the tracker's, as opposed to one
+	// that only asks.
+	round    *sched.Round
+	call     uint64
+	from     *candidates
 	picks    []pick
-	best     pick // among the bad ones
-	proposed pick
-	open     bool // proposed has been offered to the tracker
-	withheld bool // since the last launch of this round
+	top      float64 // the greatest of picks
+	best     pick    // among the bad ones, if it has an age
+	proposed proposal
+	withheld bool // since the last launch of the round
 }
 
-// entry is what is known of a live job.
-type entry struct {
-	job     *job.Job
-	pool    int32 // of worth.pools
-	profile [job.Kinds]int32
-	noted   [job.Kinds]time.Duration // when a reason was last written down, plus 1
-	at      [2][job.Kinds]int32      // places in ready and all, plus 1
-	balance float64
-	offer   float64
+// profile is a distinct profile of jobs and what the learner says of it.
+type profile struct {
+	job.Profile
+	call    uint64 // of which the rest is
+	verdict learning.Verdict
+	weight  float64
 }
 
-// pick is a candidate with what it is worth now.
+// pick is a candidate with its expected utility.
 type pick struct {
-	c       sched.Candidate
-	eu      float64
-	utility float64
-	p       float64
-	profile int32
+	eu  float64
+	age int64
+	at  int32 // in Utility.from
+}
+
+// proposal is a candidate that was offered to the tracker.
+type proposal struct {
+	open bool // it may yet be taken
+	job  *job.Job
+	kind job.Kind
+	d    learning.Decision
 }
 
 var (
@@ -105,146 +111,164 @@ func (u *Utility) Decides() {}
 func (u *Utility) Start(v *sched.View, _ time.Duration) { u.view = v }
 
 // Begin is called at the start of each of the tracker's rounds.
-func (u *Utility) Begin(r *sched.Round) { u.round, u.open, u.withheld = r, false, false }
+func (u *Utility) Begin(r *sched.Round) {
+	u.round, u.withheld, u.proposed = r, false, proposal{}
+}
 
 // Each implements sched.Order. Called in a round of the tracker it also writes
 // down reasons, and tells the learner of a decision against all candidates.
 func (u *Utility) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	live := r == u.round && r.Node() != nil
-	u.weigh(r, o, live)
-	if len(u.picks) == 0 && u.best.c.Job != nil && !u.gated(r) {
+	gated := u.gated(r)
+	u.weigh(r, o, live, gated)
+	if len(u.picks) == 0 && u.best.age > 0 && !gated {
 		u.refuse(r, live)
 	}
-	u.visit(live, visit)
+	u.visit(r, live, visit)
 }
+
+// gated reports whether the node gets nothing because it is overloaded now.
+func (u *Utility) gated(r *sched.Round) bool {
+	return u.learner != nil && r.Node() != nil && u.learner.Config().HardGate && u.learner.Over(r.Node().Index())
+}
+
+// running is how many tasks the round's node runs.
+func running(r *sched.Round) int { return r.Node().Running(job.Map) + r.Node().Running(job.Reduce) }
 
 // refuse is what happens when all that is worth something is bad: the best of it
 // is withheld, or goes ahead as an exception.
 func (u *Utility) refuse(r *sched.Round, live bool) {
-	node, tasks := r.Node().Index(), running(r)
 	switch {
-	case u.learner.Escape(node, tasks):
-		u.picks = append(u.picks, u.best)
+	case u.learner.Escape(r.Node().Index(), running(r)):
+		u.picks, u.top = append(u.picks, u.best), u.best.eu
 	case live && !u.withheld:
 		u.withheld = true
-		u.learner.Withheld(node, u.decision(u.best, tasks))
+		u.learner.Withheld(r.Node().Index(), u.proposal(r, u.best).d)
 	}
 }
 
 // visit yields the good candidates, best first. The first is found without
 // sorting: it is nearly always taken.
-func (u *Utility) visit(live bool, visit func(sched.Candidate) bool) {
+func (u *Utility) visit(r *sched.Round, live bool, visit func(sched.Candidate) bool) {
 	if len(u.picks) == 0 {
 		return
 	}
 	first := u.first(live)
 	u.picks[0], u.picks[first] = u.picks[first], u.picks[0]
-	if !u.yield(live, &u.picks[0], visit) {
+	if !u.yield(r, live, u.picks[0], visit) {
 		return
 	}
 	rest := u.picks[1:]
 	u.sort(rest, live)
-	for i := range rest {
-		if !u.yield(live, &rest[i], visit) {
+	for _, x := range rest {
+		if !u.yield(r, live, x, visit) {
 			return
 		}
 	}
 }
 
 // yield offers a candidate and reports whether to go on.
-func (u *Utility) yield(live bool, x *pick, visit func(sched.Candidate) bool) bool {
+func (u *Utility) yield(r *sched.Round, live bool, x pick, visit func(sched.Candidate) bool) bool {
+	p := u.proposal(r, x)
 	if live {
-		u.proposed, u.open = *x, true
+		u.proposed = p
 	}
-	more := visit(x.c)
-	u.open = u.open && !more
+	more := visit(sched.Candidate{Job: p.job, Kind: p.kind})
+	u.proposed.open = live && !more
 	return more
 }
 
-// running is how many tasks the round's node runs.
-func running(r *sched.Round) int { return r.Node().Running(job.Map) + r.Node().Running(job.Reduce) }
-
-// gated reports whether the node gets nothing because it is overloaded now.
-func (u *Utility) gated(r *sched.Round) bool {
-	return u.learner != nil && u.learner.Config().HardGate && u.learner.Over(r.Node().Index())
-}
-
-func (u *Utility) decision(x pick, tasks int) learning.Decision {
-	return learning.Decision{Job: x.c.Job.ID(), Kind: x.c.Kind, Task: -1, Profile: u.profile[x.profile],
-		Tasks: tasks, P: x.p, Utility: x.utility}
+// proposal says what a pick stands for.
+func (u *Utility) proposal(r *sched.Round, x pick) proposal {
+	c := &u.from.list[x.at]
+	p := proposal{job: u.entries[c.seat].job, kind: c.kind()}
+	if u.learner != nil && r.Node() != nil {
+		what := &u.profiles[c.profile]
+		value, _ := u.value(r, c)
+		p.d = learning.Decision{Job: p.job.ID(), Kind: p.kind, Task: -1, Profile: what.Profile, Tasks: running(r),
+			P: what.verdict.P, Utility: value}
+	}
+	return p
 }
 
 // weigh fills picks with the good candidates that are worth something, and best
 // with the best of the bad ones.
-func (u *Utility) weigh(r *sched.Round, o sched.Offer, live bool) {
-	u.picks, u.best = u.picks[:0], pick{}
-	u.said = append(u.said[:0], make([]bool, len(u.profile))...)
-	for len(u.verdicts) < len(u.profile) {
-		u.verdicts = append(u.verdicts, learning.Verdict{})
-	}
-	list, gated := &u.ready, r.Node() != nil && u.gated(r)
+func (u *Utility) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
+	u.call++
+	u.picks, u.top, u.best, u.from = u.picks[:0], 0, pick{}, &u.ready
 	if r.Copies() && !o.NoCopies {
-		list = &u.all
+		u.from = &u.all
 	}
-	for _, id := range list.ids {
-		e, k := &u.entries[id/job.Kinds], job.Kind(id%job.Kinds)
-		if !o.Either && o.Kind != k || o.Pool != "" && o.Pool != e.job.Pool() ||
-			list == &u.all && !e.job.Launchable(k) && e.job.Active(k) == 0 {
+	plain := o.Either && o.Pool == "" && u.from == &u.ready
+	for i := range u.from.list {
+		c := &u.from.list[i]
+		if !plain && !u.wanted(o, c) {
 			continue
 		}
-		u.weighOne(r, e, k, live, gated)
-	}
-}
-
-func (u *Utility) weighOne(r *sched.Round, e *entry, k job.Kind, live, gated bool) {
-	value, zero := u.worth.of(e, k, r)
-	if value <= 0 {
-		if live {
-			u.note(r, e, k, sched.Reason{Code: sched.NoValue, Pool: zero})
+		value, zero := u.value(r, c)
+		if value <= 0 {
+			u.note(r, c, live, sched.Reason{Code: sched.NoValue, Pool: zero})
+			continue
 		}
-		return
-	}
-	v := u.verdict(r, e.profile[k])
-	x := pick{c: sched.Candidate{Job: e.job, Kind: k}, utility: value, p: v.P, profile: e.profile[k], eu: value}
-	if u.learner != nil {
-		x.eu = value * u.learner.Weight(v)
-	}
-	switch {
-	case gated:
-		v.P = 0
-		fallthrough
-	case !v.Good:
-		if live {
-			u.note(r, e, k, sched.Reason{Code: sched.Overload, P: 1 - v.P})
+		p := &u.profiles[c.profile]
+		if p.call != u.call {
+			u.ask(r, p)
 		}
-		if u.best.c.Job == nil || x.eu > u.best.eu || x.eu == u.best.eu && byAge(&x, &u.best) < 0 {
+		x := pick{value * p.weight, c.age, int32(i)}
+		switch {
+		case p.verdict.Good && !gated:
+			u.picks, u.top = append(u.picks, x), max(u.top, x.eu)
+			continue
+		case gated:
+			u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1})
+		default:
+			u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.verdict.P})
+		}
+		if u.best.age == 0 || x.eu > u.best.eu || x.eu == u.best.eu && x.age < u.best.age {
 			u.best = x
 		}
-	case x.eu > 0:
-		u.picks = append(u.picks, x)
 	}
 }
 
-// verdict asks the learner once per call and profile.
-func (u *Utility) verdict(r *sched.Round, profile int32) learning.Verdict {
-	if u.learner == nil || r.Node() == nil {
-		return learning.Verdict{Good: true, P: 1, Joint: 1}
+// wanted reports whether a candidate may fill an offer.
+func (u *Utility) wanted(o sched.Offer, c *candidate) bool {
+	j, k := u.entries[c.seat].job, c.kind()
+	return (o.Either || o.Kind == k) && (o.Pool == "" || o.Pool == j.Pool()) &&
+		(u.from == &u.ready || j.Launchable(k) || j.Active(k) > 0)
+}
+
+// value is the utility of a candidate, and if that is 0 what made it so.
+func (u *Utility) value(r *sched.Round, c *candidate) (value float64, zero string) {
+	value = c.fixed
+	if value > 0 && !u.worth.moving {
+		return value, ""
 	}
-	if !u.said[profile] {
-		u.said[profile] = true
-		u.verdicts[profile] = u.learner.Predict(r.Node().Index(), u.profile[profile], running(r))
+	if value *= u.worth.moves(&u.entries[c.seat], c.kind(), r); !(value > 0) {
+		return 0, u.worth.why(&u.entries[c.seat], c.kind(), r)
 	}
-	return u.verdicts[profile]
+	return value, ""
+}
+
+// certain is the word of slots without a learner.
+var certain = learning.Verdict{Good: true, P: 1, Joint: 1}
+
+// ask has the learner judge a profile.
+func (u *Utility) ask(r *sched.Round, p *profile) {
+	p.call, p.verdict, p.weight = u.call, certain, 1
+	if u.learner != nil && r.Node() != nil {
+		p.verdict = u.learner.Predict(r.Node().Index(), p.Profile, running(r))
+		p.weight = u.learner.Weight(p.verdict)
+	}
 }
 
 // noteEvery is how long a reason that was written down stands: a heartbeat need
 // not write one for each of a thousand jobs.
 const noteEvery = 5 * time.Second
 
-func (u *Utility) note(r *sched.Round, e *entry, k job.Kind, why sched.Reason) {
-	if at := e.noted[k]; at == 0 || r.Now() >= at-1+noteEvery {
-		e.noted[k] = r.Now() + 1
-		r.Note(e.job, k, why)
+func (u *Utility) note(r *sched.Round, c *candidate, live bool, why sched.Reason) {
+	if live && r.Now() >= c.due {
+		c.due = r.Now() + noteEvery
+		r.Note(u.entries[c.seat].job, c.kind(), why)
 	}
 }
 
@@ -252,24 +276,18 @@ func (u *Utility) note(r *sched.Round, e *entry, k job.Kind, why sched.Reason) {
 const even = 1e-12
 
 // first returns the place of the best pick; of several equal ones a random one,
-// or by age.
+// or the oldest.
 func (u *Utility) first(live bool) int {
-	top := 0.0
+	least, best, ties := u.top-float64(u.top*even), -1, 0
 	for i := range u.picks {
-		top = max(top, u.picks[i].eu)
-	}
-	least, best, ties := top-float64(top*even), -1, 0
-	random := live && u.cfg.Tie == TieRandom
-	for i := range u.picks {
-		if u.picks[i].eu < least {
-			continue
-		}
-		ties++
-		if best < 0 || !random && byAge(&u.picks[i], &u.picks[best]) < 0 {
-			best = i
+		if x := &u.picks[i]; x.eu >= least {
+			ties++
+			if best < 0 || x.age < u.picks[best].age {
+				best = i
+			}
 		}
 	}
-	if !random || ties == 1 {
+	if ties == 1 || !live || u.cfg.Tie == TieOrdered {
 		return best
 	}
 	nth := u.rnd.IntN(ties)
@@ -284,9 +302,10 @@ func (u *Utility) first(live bool) int {
 	return best
 }
 
-// sort puts the picks in order, equal ones at random or by age.
+// sort puts picks in order, equal ones at random or by age.
 func (u *Utility) sort(picks []pick, live bool) {
-	slices.SortFunc(picks, func(a, b pick) int { return cmp.Or(cmp.Compare(b.eu, a.eu), byAge(&a, &b)) })
+	age := func(a, b pick) int { return cmp.Compare(a.age, b.age) }
+	slices.SortFunc(picks, func(a, b pick) int { return cmp.Or(cmp.Compare(b.eu, a.eu), age(a, b)) })
 	for i := 0; i < len(picks); {
 		end, least := i+1, picks[i].eu-float64(picks[i].eu*even)
 		for end < len(picks) && picks[end].eu >= least {
@@ -296,15 +315,8 @@ func (u *Utility) sort(picks []pick, live bool) {
 		if live && u.cfg.Tie == TieRandom {
 			u.rnd.Shuffle(len(run), func(a, b int) { run[a], run[b] = run[b], run[a] })
 		} else {
-			slices.SortFunc(run, func(a, b pick) int { return byAge(&a, &b) })
+			slices.SortFunc(run, age)
 		}
 		i = end
 	}
-}
-
-// byAge orders equal picks: earlier submission, lower number, map before
-// reduce.
-func byAge(a, b *pick) int {
-	return cmp.Or(cmp.Compare(a.c.Job.Submitted(), b.c.Job.Submitted()), cmp.Compare(a.c.Job.ID(), b.c.Job.ID()),
-		cmp.Compare(a.c.Kind, b.c.Kind))
 }

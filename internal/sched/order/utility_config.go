@@ -113,7 +113,7 @@ var UtilityParams = []sched.Param{
 	{Name: "utility", Default: learning.Priority, Help: "What a task is worth, a product of " + strings.Join(learning.Utilities(), ", ") +
 		" such as fifo*budget. A job worth 0 gets nothing."},
 	{Name: "ties", Default: TieRandom, Help: "Who goes first of equals: random (by the seed) or ordered (by time of submission)."},
-	{Name: "map_gate", Default: "0.05", Help: "For the utility gate: the fraction of a job's maps that must be done before its " +
+	{Name: "map-gate", Default: "0.05", Help: "For the utility gate: the fraction of a job's maps that must be done before its " +
 		"reduces are worth something, 0 to 1."},
 	{Name: "balances", Default: "", Help: "For the utility budget: what users have left, as ann:10,bob:0; 1 for those not named."},
 	{Name: "shares", Default: "", Help: "For the utility dedicated: fractions of the cluster promised to pools, as fast:0.5,slow:0.2; " +
@@ -127,7 +127,7 @@ func ReadUtility(k *sched.Kit) (sched.Order, error) {
 	var errs [6]error
 	cfg.Factors, errs[0] = sched.Setting(k, "utility", learning.ParseUtility)
 	cfg.Tie, errs[1] = sched.Setting(k, "ties", func(v string) (string, error) { return v, nil })
-	cfg.MapGate, errs[2] = sched.Setting(k, "map_gate", func(v string) (float64, error) { return strconv.ParseFloat(v, 64) })
+	cfg.MapGate, errs[2] = sched.Setting(k, "map-gate", func(v string) (float64, error) { return strconv.ParseFloat(v, 64) })
 	cfg.Balances, errs[3] = sched.Setting(k, "balances", ParseAmounts)
 	cfg.Shares, errs[4] = sched.Setting(k, "shares", ParseAmounts)
 	cfg.Offers, errs[5] = sched.Setting(k, "offers", ParseAmounts)

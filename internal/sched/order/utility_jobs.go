@@ -5,28 +5,71 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched"
-	"github.com/slotwise/slotwise/internal/sched/learning"
 )
 
-// candidates is a set of (job, kind), each as seat·Kinds + kind, in no order
-// that matters. Adding and removing cost nothing that grows.
+// entry is what is known of a live job.
+type entry struct {
+	job     *job.Job
+	pool    int32 // of worth.pools
+	profile [job.Kinds]int32
+	at      [2][job.Kinds]int32 // places in ready and all, plus 1
+	balance float64
+	offer   float64
+}
+
+// candidate is a job's next task of a kind, with what weighing it needs.
+type candidate struct {
+	fixed   float64       // product of the factors that change with the job only
+	due     time.Duration // when a reason may be written down again
+	age     int64         // number of the job, then kind: numbers ascend with submission
+	seat    int32
+	profile int32
+}
+
+func (c *candidate) kind() job.Kind { return job.Kind(c.age % job.Kinds) }
+
+// candidates is a set in no order that matters. Adding and removing cost nothing
+// that grows.
 type candidates struct {
-	ids   []int32
+	list  []candidate
 	which int // place in entry.at
 }
 
-func (c *candidates) set(entries []entry, seat int, k job.Kind, in bool) {
-	at := &entries[seat].at[c.which][k]
+// set puts the candidate of a job and kind in or takes it out.
+func (c *candidates) set(entries []entry, w *worth, j *job.Job, k job.Kind, in bool) {
+	e := &entries[j.Seat()]
+	at := &e.at[c.which][k]
 	switch {
 	case in == (*at > 0):
 	case in:
-		c.ids = append(c.ids, int32(seat*job.Kinds)+int32(k))
-		*at = int32(len(c.ids))
+		c.list = append(c.list, candidate{fixed: w.fixed(e), age: int64(j.ID())*job.Kinds + int64(k),
+			seat: int32(j.Seat()), profile: e.profile[k]})
+		*at = int32(len(c.list))
 	default:
-		last := c.ids[len(c.ids)-1]
-		c.ids[*at-1] = last
-		entries[last/job.Kinds].at[c.which][last%job.Kinds] = *at
-		c.ids, *at = c.ids[:len(c.ids)-1], 0
+		last := len(c.list) - 1
+		moved := c.list[last]
+		c.list[*at-1] = moved
+		entries[moved.seat].at[c.which][moved.kind()] = *at
+		c.list, *at = c.list[:last], 0
+	}
+}
+
+// get returns the candidate of an entry, or nil.
+func (c *candidates) get(e *entry, k job.Kind) *candidate {
+	if at := e.at[c.which][k]; at > 0 {
+		return &c.list[at-1]
+	}
+	return nil
+}
+
+// each calls f for the candidates of an entry.
+func (u *Utility) each(e *entry, f func(c *candidate)) {
+	for k := range job.Kind(job.Kinds) {
+		for _, set := range [...]*candidates{&u.ready, &u.all} {
+			if c := set.get(e, k); c != nil {
+				f(c)
+			}
+		}
 	}
 }
 
@@ -45,8 +88,8 @@ func (u *Utility) JobAdded(j *job.Job) {
 			u.hints.Add(k, j.Profile(k))
 		}
 		e.profile[k] = u.number(u.hints.Fill(k, j.Profile(k)))
-		u.all.set(u.entries, j.Seat(), k, j.Total(k) > 0)
-		u.ready.set(u.entries, j.Seat(), k, j.Launchable(k))
+		u.all.set(u.entries, &u.worth, j, k, j.Total(k) > 0)
+		u.ready.set(u.entries, &u.worth, j, k, j.Launchable(k))
 	}
 }
 
@@ -54,9 +97,9 @@ func (u *Utility) JobAdded(j *job.Job) {
 func (u *Utility) number(p job.Profile) int32 {
 	i, ok := u.byValue[p]
 	if !ok {
-		i = int32(len(u.profile))
+		i = int32(len(u.profiles))
 		u.byValue[p] = i
-		u.profile = append(u.profile, p)
+		u.profiles = append(u.profiles, profile{Profile: p})
 	}
 	return i
 }
@@ -64,37 +107,39 @@ func (u *Utility) number(p job.Profile) int32 {
 // JobRemoved implements sched.JobWatcher.
 func (u *Utility) JobRemoved(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
-		u.all.set(u.entries, j.Seat(), k, false)
-		u.ready.set(u.entries, j.Seat(), k, false)
+		u.all.set(u.entries, &u.worth, j, k, false)
+		u.ready.set(u.entries, &u.worth, j, k, false)
 	}
 	u.entries[j.Seat()] = entry{}
 }
 
 // JobChanged implements sched.ChangeWatcher.
-func (u *Utility) JobChanged(j *job.Job, _ sched.Change) {
+func (u *Utility) JobChanged(j *job.Job, c sched.Change) {
 	for k := range job.Kind(job.Kinds) {
-		u.ready.set(u.entries, j.Seat(), k, j.Launchable(k))
+		u.ready.set(u.entries, &u.worth, j, k, j.Launchable(k))
+	}
+	if c == sched.PriorityChanged {
+		u.price(&u.entries[j.Seat()])
 	}
 }
 
-// TaskStarted implements sched.TaskWatcher: an offer that was taken is a
+// price computes again what a job is worth that changes with it only.
+func (u *Utility) price(e *entry) {
+	fixed := u.worth.fixed(e)
+	u.each(e, func(c *candidate) { c.fixed = fixed })
+}
+
+// TaskStarted implements sched.TaskWatcher: a proposal that was taken is a
 // decision.
 func (u *Utility) TaskStarted(a *job.Attempt, _ time.Duration) {
 	e := &u.entries[a.Job().Seat()]
 	u.worth.pools[e.pool].running++
-	e.noted[a.Kind()] = 0 // the tracker forgets its reasons too
-	if x := u.proposed; u.open && u.learner != nil && x.c.Job == a.Job() && x.c.Kind == a.Kind() {
-		d := u.decision(x, u.tasksBefore(a))
-		d.Task = a.ID().Index
-		u.learner.Assigned(a.Node(), d)
+	u.each(e, func(c *candidate) { c.due = 0 }) // the tracker forgets its reasons too
+	if p := &u.proposed; p.open && u.learner != nil && p.job == a.Job() && p.kind == a.Kind() {
+		p.d.Task = a.ID().Index
+		u.learner.Assigned(a.Node(), p.d)
 	}
-	u.open, u.withheld = false, false
-}
-
-// tasksBefore is how many tasks ran on the node when the attempt was decided on.
-func (u *Utility) tasksBefore(a *job.Attempt) int {
-	n := u.view.Nodes().Node(a.Node())
-	return n.Running(job.Map) + n.Running(job.Reduce) - 1
+	u.proposed.open, u.withheld = false, false
 }
 
 // TaskEnded implements sched.TaskWatcher.
@@ -114,99 +159,11 @@ func (u *Utility) Reconfigure(conf any) (bool, error) {
 	u.cfg = cfg
 	u.worth.set(&u.cfg)
 	for i := range u.entries {
-		if u.entries[i].job != nil {
-			u.worth.enter(&u.entries[i])
+		if e := &u.entries[i]; e.job != nil {
+			u.worth.enter(e)
+			u.price(e)
+			u.each(e, func(c *candidate) { c.due = 0 })
 		}
 	}
 	return true, nil
-}
-
-// worth computes utilities.
-type worth struct {
-	cfg     *UtilityConfig
-	factors []string
-	pools   []poolShare
-	byName  map[string]int32
-}
-
-// poolShare is what was promised to a pool, and what it has.
-type poolShare struct {
-	name     string
-	promised float64
-	running  int
-}
-
-// set takes a configuration; entries must then be entered again.
-func (w *worth) set(cfg *UtilityConfig) {
-	w.cfg, w.factors = cfg, cfg.Factors
-	if w.byName == nil {
-		w.byName = map[string]int32{}
-	}
-	for i := range w.pools {
-		w.pools[i].promised = cfg.share(w.pools[i].name)
-	}
-}
-
-// enter fills in what the worth of a job depends on and does not change.
-func (w *worth) enter(e *entry) {
-	name := e.job.Pool()
-	i, ok := w.byName[name]
-	if !ok {
-		i = int32(len(w.pools))
-		w.byName[name] = i
-		w.pools = append(w.pools, poolShare{name: name, promised: w.cfg.share(name)})
-	}
-	e.pool = i
-	e.balance, e.offer = w.cfg.Balances.of(e.job.User(), 1), w.cfg.Offers.of(e.job.User(), 1)
-}
-
-// of is the utility of a task of the job, and if that is 0 the factor that made
-// it so.
-func (w *worth) of(e *entry, k job.Kind, r *sched.Round) (value float64, zero string) {
-	value = 1
-	for _, f := range w.factors {
-		value *= w.factor(f, e, k, r)
-		if !(value > 0) {
-			return 0, f
-		}
-	}
-	return value, ""
-}
-
-func (w *worth) factor(name string, e *entry, k job.Kind, r *sched.Round) float64 {
-	switch name {
-	case learning.FIFO:
-		return learning.FIFOUtility(r.Now() - e.job.Submitted())
-	case learning.Gate:
-		if k == job.Map {
-			return 1
-		}
-		return learning.GateUtility(e.job.Done(job.Map), e.job.Total(job.Map), w.cfg.MapGate)
-	case learning.Budget:
-		return learning.BudgetUtility(e.balance)
-	case learning.Dedicated:
-		return learning.DedicatedUtility(w.pools[e.pool].promised, w.allocated(e, r))
-	case learning.DedicatedLiteral:
-		return learning.LiteralUtility(w.pools[e.pool].promised, w.allocated(e, r))
-	case learning.Revenue:
-		return e.offer
-	case learning.Priority:
-		return learning.PriorityUtility(int(e.job.Priority()))
-	}
-	return 1
-}
-
-// allocated is the share of the cluster that the job's pool has: its running
-// tasks of all slots that nodes say they have, or of all running tasks if those
-// are more.
-func (w *worth) allocated(e *entry, r *sched.Round) float64 {
-	slots, tasks := 0, 0
-	for k := range job.Kind(job.Kinds) {
-		slots += r.Nodes().Slots(k)
-		tasks += r.Jobs().Running(k)
-	}
-	if all := max(slots, tasks); all > 0 {
-		return float64(w.pools[e.pool].running) / float64(all)
-	}
-	return 0
 }

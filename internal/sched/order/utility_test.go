@@ -315,7 +315,7 @@ func (o *office) compare(t *rapid.T) {
 	want, last := map[sched.Candidate]bool{}, 0.0
 	worth := func(c sched.Candidate) (float64, bool) {
 		e := &o.u.entries[c.Job.Seat()]
-		v := o.x.l.Predict(o.node.Index(), o.u.profile[e.profile[c.Kind]], 0)
+		v := o.x.l.Predict(o.node.Index(), o.u.profiles[e.profile[c.Kind]].Profile, 0)
 		return v.P * learning.PriorityUtility(int(c.Job.Priority())), v.Good
 	}
 	for _, j := range o.book.List().Live() {

@@ -281,7 +281,7 @@ func TestOverloadNeedsUtility(t *testing.T) {
 		t.Error(err)
 	}
 	for set, want := range map[string]string{"target=-1": "limit", "classifier=x": "unknown parameter", "features=heat": "heat",
-		"utility=luck": "luck", "profile=slwo": "slow", "tasks_per_heartbeat=0": "per heartbeat"} {
+		"utility=luck": "luck", "profile=slwo": "slow", "tasks-per-heartbeat=0": "per heartbeat"} {
 		name, v, _ := strings.Cut(set, "=")
 		if _, err := Build("learning-nb", sched.Options{Set: map[string]string{name: v}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", set, err)

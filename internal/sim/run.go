@@ -150,6 +150,7 @@ func (s *sim) start() {
 		s.tellNode(NodeUp, int32(i))
 	}
 	s.pace()
+	s.nextArrival() // before the heartbeats of the same time
 	for i := range s.nodes {
 		// Nodes are spread evenly over the interval.
 		at := s.interval * time.Duration(i) / time.Duration(len(s.nodes))
@@ -162,7 +163,6 @@ func (s *sim) start() {
 	if s.model.TickEvery > 0 {
 		s.queue.push(s.model.TickEvery, evTick, 0, 0)
 	}
-	s.nextArrival()
 }
 
 // nextArrival schedules the next submission: there is one in the queue at a
@@ -268,14 +268,17 @@ func (s *sim) step(ev tracker.Event) {
 	}
 }
 
-// arrive submits the next job in order, or lets it wait for its predecessors.
+// arrive submits the jobs whose time has come, in order, unless they wait for
+// predecessors.
 func (s *sim) arrive() {
-	i := s.order[s.arrived]
-	s.arrived++
-	if s.waits[i] == 0 {
-		s.submit(i)
-	} else {
-		s.waits[i] |= arrivedBit
+	for s.arrived < len(s.order) && s.cfg.Jobs[s.order[s.arrived]].Submit <= s.now && s.err == nil {
+		i := s.order[s.arrived]
+		s.arrived++
+		if s.waits[i] == 0 {
+			s.submit(i)
+		} else {
+			s.waits[i] |= arrivedBit
+		}
 	}
 	s.nextArrival()
 }

@@ -9,10 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/tracker"
 )
 
 const fairXML = `<?xml version="1.0"?>
@@ -213,5 +215,53 @@ func TestCapacityConfig(t *testing.T) {
 		if c, err := read(bad[0], bad[1]); err == nil || len(c.Queues) > 0 {
 			t.Errorf("%v: got %+v, %v", bad, c, err)
 		}
+	}
+}
+
+// A file takes effect on a policy that runs; a bad one, and one of another
+// scheduler, change nothing.
+func TestReconfigureWhileJobsRun(t *testing.T) {
+	p, err := policies.Build("fair", sched.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := tracker.New(tracker.Config{}, p)
+	reload := func(text string) (bool, error) {
+		a, _, err := ReadAllocations(strings.NewReader(text))
+		if err != nil {
+			return false, err
+		}
+		return tr.Reconfigure(a)
+	}
+	launches := func(node string) (n int) {
+		tr.Step(0, &tracker.Join{Node: cluster.Spec{Name: node, MapSlots: 4}})
+		for _, e := range tr.Step(0, &tracker.Heartbeat{Node: node}) {
+			if e.Kind == tracker.Launch {
+				n++
+			}
+		}
+		return n
+	}
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Pool: "p", Splits: make([]job.Split, 20)}})
+	if known, err := reload("<allocations><pool name='p'><maxMaps>5</maxMaps></pool></allocations>"); !known || err != nil {
+		t.Fatal(known, err)
+	}
+	if got := launches("n1") + launches("n2"); got != 5 {
+		t.Errorf("%d maps under a limit of 5", got)
+	}
+	if _, err := reload("<allocations><pool name='p'><maxMaps>many</maxMaps></pool></allocations>"); err == nil {
+		t.Error("a bad file was taken")
+	}
+	if known, _ := tr.Reconfigure(order.CapacityConfig{}); known {
+		t.Error("fair took a configuration of capacity")
+	}
+	if got := launches("n3"); got != 0 {
+		t.Errorf("%d maps more than the old limit", got)
+	}
+	if _, err := reload("<allocations/>"); err != nil {
+		t.Fatal(err)
+	}
+	if got := launches("n4"); got != 4 {
+		t.Errorf("%d maps on four free slots without limit", got)
 	}
 }

@@ -77,7 +77,6 @@ type fairJob struct {
 type fairPool struct {
 	name   string
 	limits PoolLimits
-	all    *Queue // its jobs by urgency
 	side   [job.Kinds]struct {
 		claim
 		running     int

@@ -18,7 +18,6 @@ func (f *Fair) JobAdded(j *job.Job) {
 	}
 	f.jobs[j.Seat()] = x
 	f.all.Add(j)
-	p.all.Add(j)
 	for k := range job.Kind(job.Kinds) {
 		x.side[k].weight = 1
 		x.side[k].ready.item, x.side[k].busy.item = x, x
@@ -52,7 +51,6 @@ func (f *Fair) JobRemoved(j *job.Job) {
 	f.jobs[j.Seat()] = nil
 	f.ended = append(f.ended, x.shares()...)
 	f.all.Remove(j)
-	x.pool.all.Remove(j)
 	x.runnable = false
 	for k := range job.Kind(job.Kinds) {
 		s := &x.pool.side[k]
@@ -61,6 +59,19 @@ func (f *Fair) JobRemoved(j *job.Job) {
 		f.rank(x, k)
 	}
 	f.unsettled = f.unsettled || f.limited
+	f.forget(x.pool)
+}
+
+// forget drops a pool that nobody has named and that has no jobs: pools are often
+// users, and users come and go. With stale demand pools stay, as in Hadoop.
+func (f *Fair) forget(p *fairPool) {
+	_, named := f.cfg.Pools.Pools[p.name]
+	if named || p.name == DefaultPool || f.cfg.StaleDemand || len(p.side[job.Map].list) > 0 {
+		return
+	}
+	if at := slices.Index(f.pools, p); at >= 0 {
+		f.pools = slices.Delete(f.pools, at, at+1)
+	}
 }
 
 // JobChanged implements sched.ChangeWatcher.
@@ -68,7 +79,6 @@ func (f *Fair) JobChanged(j *job.Job, c sched.Change) {
 	x := f.jobs[j.Seat()]
 	if c == sched.PriorityChanged {
 		f.all.Moved(j)
-		x.pool.all.Moved(j)
 		f.unsettled = f.unsettled || f.limited
 		x.weigh(&f.cfg)
 	}
@@ -104,7 +114,7 @@ func (f *Fair) pool(name string) *fairPool {
 	if found {
 		return f.pools[at]
 	}
-	p := &fairPool{name: name, limits: f.cfg.Pools.Pool(name), all: NewQueue(Urgency)}
+	p := &fairPool{name: name, limits: f.cfg.Pools.Pool(name)}
 	for k := range p.side {
 		s := &p.side[k]
 		s.ready.item, s.busy.item = p, p

@@ -372,6 +372,27 @@ func TestFairReconfigure(t *testing.T) {
 	}
 }
 
+// Pools of users who have left do not pile up.
+func TestFairForgetsPools(t *testing.T) {
+	alloc, _ := ParseAllocations("pool named")
+	w := newFairWorld(FairConfig{Pools: alloc}, 4, 0)
+	for _, pool := range []string{"passing", "named", DefaultPool} {
+		w.kill(w.submit(job.Spec{Pool: pool, Splits: make([]job.Split, 1)}))
+	}
+	a, b := w.submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1)}), w.submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1)})
+	w.kill(a)
+	var names []string
+	for _, s := range w.fair.Shares() {
+		if s.Job == nil && s.Kind == job.Map {
+			names = append(names, s.Pool)
+		}
+	}
+	if want := []string{DefaultPool, "named", "x"}; !slices.Equal(names, want) {
+		t.Errorf("pools %v, want %v", names, want)
+	}
+	w.kill(b)
+}
+
 func TestParseAllocations(t *testing.T) {
 	for text, want := range map[string]string{
 		"pool":                       "a name must follow",

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slotwise/slotwise/internal/sched"
 )
 
 // parameterRow is a row of a table of parameters: name, default, what it means.
@@ -50,5 +52,41 @@ func TestPagesListParameters(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A profile sets parameters that the policy has, to values that it takes, so
+// that a mistyped name is not passed over in silence.
+func TestProfilesAreWhole(t *testing.T) {
+	names, err := Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range names {
+		info, err := Describe(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := map[string]bool{}
+		for _, part := range info.Parts {
+			for _, p := range part.Params {
+				has[p.Name] = true
+			}
+		}
+		for _, p := range info.Profiles {
+			found++
+			for k := range p.Set {
+				if !has[k] {
+					t.Errorf("%s: profile %s sets %s, which the policy does not have", name, p.Name, k)
+				}
+			}
+			if _, err := Build(name, sched.Options{Set: map[string]string{"profile": p.Name}}); err != nil {
+				t.Errorf("%s: profile %s: %v", name, p.Name, err)
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d profiles", found)
 	}
 }

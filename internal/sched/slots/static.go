@@ -3,6 +3,8 @@
 package slots
 
 import (
+	"time"
+
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched"
 )
@@ -20,6 +22,7 @@ type Static struct {
 var (
 	_ sched.Slots     = (*Static)(nil)
 	_ sched.Consulter = (*Static)(nil)
+	_ sched.Explainer = (*Static)(nil)
 )
 
 // NewStatic returns typed slots.
@@ -59,4 +62,12 @@ func (s *Static) Next(r *sched.Round) (sched.Offer, bool) {
 		}
 	}
 	return sched.Offer{}, false
+}
+
+// Explain implements sched.Explainer: slots may be free and not be filled.
+func (s *Static) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
+	if s.cfg.Fill == FillFree || !j.Launchable(k) {
+		return ""
+	}
+	return "free slots are filled only as far as the load of the cluster asks for, a few with each heartbeat"
 }

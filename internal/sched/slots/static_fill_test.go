@@ -140,6 +140,20 @@ func TestFillBalance(t *testing.T) {
 	}
 }
 
+// Where slots may stay free on purpose, the answer to why says so.
+func TestFillExplains(t *testing.T) {
+	for fill, want := range map[Fill]bool{FillFree: false, FillLoad: true, FillBalance: true} {
+		w := newFillWorld(StaticConfig{Fill: fill}, 1, 1, 1)
+		j := w.submit(1, 0)
+		if got := w.static.Explain(j, job.Map, 0) != ""; got != want {
+			t.Errorf("fill %d: explains %v", fill, got)
+		}
+		if got := w.static.Explain(j, job.Reduce, 0); got != "" {
+			t.Errorf("fill %d: no reduce waits, but %q", fill, got)
+		}
+	}
+}
+
 func TestReadStatic(t *testing.T) {
 	for name, value := range map[string]string{
 		"fill": "slowly", "padding": "2", "pad-jobs": "some", "load-max-diff": "NaN", "assign-multiple": "maybe",

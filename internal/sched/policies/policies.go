@@ -58,9 +58,9 @@ var rows = []sched.Row{
 	{Name: "dynamicmr-pd", Summary: "fair pools; each uses its share of all slots for maps and reduces alike",
 		Paper: dynamicmr.Paper, Slots: "dhsa-pd", Order: "fair", Place: "preschedule", Speculate: "sepb"},
 	{Name: "statictags", Summary: "short jobs apart from long ones, by the work they have had", Paper: tagsPaper,
-		Slots: "static", Order: "tags", Place: "greedy", Speculate: "none"},
+		Slots: "static", Order: "tags", Place: "greedy", Speculate: "gap"},
 	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,
-		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "none"},
+		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "gap"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{

@@ -76,11 +76,11 @@ type DynamicConfig struct {
 var commonParams = []sched.Param{
 	{Name: "capacities", Default: "0.3,0.7", Help: "The partitions' shares of the slots, short jobs first, which sum to 1; as " +
 		"many partitions as numbers. Too small a first share lets short jobs queue, too large a one overloads the last."},
-	{Name: "map_capacities", Default: "", Help: "The same for map slots only; empty is as capacities."},
-	{Name: "reduce_capacities", Default: "", Help: "The same for reduce slots only; empty is as capacities."},
+	{Name: "map-capacities", Default: "", Help: "The same for map slots only; empty is as capacities."},
+	{Name: "reduce-capacities", Default: "", Help: "The same for reduce slots only; empty is as capacities."},
 	{Name: "lend", Default: "false", Help: "Whether idle slots of a partition go to jobs of others, true or false. The paper " +
 		"keeps them free for the next short job."},
-	{Name: "reduce_gate", Default: "1", Help: "The share of its maps that a job must have completed before its reduces start, " +
+	{Name: "reduce-gate", Default: "1", Help: "The share of its maps that a job must have completed before its reduces start, " +
 		"0 to 1. Below 1 a job that has moved on can hold reduce slots of its old partition while they wait for maps."},
 }
 
@@ -128,10 +128,10 @@ func ReadDynamic(k *sched.Kit) (sched.Order, error) {
 func readConfig(k *sched.Kit) (Config, error) {
 	var c Config
 	both, err1 := sched.Setting(k, "capacities", list(number))
-	maps, err2 := sched.Setting(k, "map_capacities", list(number))
-	reduces, err3 := sched.Setting(k, "reduce_capacities", list(number))
+	maps, err2 := sched.Setting(k, "map-capacities", list(number))
+	reduces, err3 := sched.Setting(k, "reduce-capacities", list(number))
 	lend, err4 := sched.Setting(k, "lend", strconv.ParseBool)
-	gate, err5 := sched.Setting(k, "reduce_gate", within(0, 1))
+	gate, err5 := sched.Setting(k, "reduce-gate", within(0, 1))
 	c.Lend, c.ReduceGate = lend, gate
 	for kind, own := range [job.Kinds][]float64{maps, reduces} {
 		if c.Capacities[kind] = own; len(own) == 0 {

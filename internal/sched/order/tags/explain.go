@@ -21,22 +21,24 @@ func (t *Tags) Held(j *job.Job, k job.Kind) sched.Reason {
 }
 
 // Explain implements sched.Explainer: where the job is and what would move it on.
-func (t *Tags) Explain(j *job.Job, _ job.Kind, _ time.Duration) string {
-	if j.Seat() >= len(t.rows) || t.rows[j.Seat()] == nil || t.rows[j.Seat()].job != j {
+func (t *Tags) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
+	if len(t.parts) == 1 || j.Seat() >= len(t.rows) || t.rows[j.Seat()] == nil || t.rows[j.Seat()].job != j {
 		return ""
 	}
 	r := t.rows[j.Seat()]
-	p := &t.parts[r.part]
-	text := fmt.Sprintf("it is in partition %s, for ", p.name)
+	text, spent := "partition "+t.parts[r.part].name, r.spent.Round(time.Millisecond)
 	switch limit, ok := t.rule.timer(r.part); {
-	case r.part == len(t.parts)-1 && r.part == 0:
-		return ""
 	case r.part == len(t.parts)-1:
-		text += "the largest jobs"
+		text += ", where the job is, is for all that need more time than the others allow"
 	case ok:
-		text += fmt.Sprintf("jobs whose tasks there took %v at most together", limit.Round(time.Millisecond))
+		text += fmt.Sprintf(" is for jobs until their finished tasks have taken %v in all; those of this job have taken %v",
+			limit.Round(time.Millisecond), spent)
 	default:
-		text += "jobs of any size as long as their sizes are alike"
+		text += fmt.Sprintf(" keeps jobs of all sizes for now, because sizes are much alike; the finished tasks of this job "+
+			"have taken %v", spent)
 	}
-	return text + fmt.Sprintf("; its own took %v", r.spent.Round(time.Millisecond))
+	if t.view.Nodes().Slots(k) < len(t.parts) {
+		text += fmt.Sprintf("; the cluster has too few %s slots to be split, so all partitions share them", k)
+	}
+	return text
 }

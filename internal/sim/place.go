@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -78,7 +79,12 @@ func (s *sim) build() error {
 	for r := range s.racks {
 		s.racks[r] = rack{name: fmt.Sprintf("/rack%d", r+1), uplink: float64(c.RackUplink)}
 	}
-	s.net = network{core: float64(c.CoreLink)}
+	s.net = network{core: float64(c.CoreLink), level: math.Inf(1)}
+	for _, x := range []float64{float64(c.RackUplink), s.net.core} {
+		if !(x >= 0 && x <= math.MaxFloat64) {
+			return fmt.Errorf("cluster: bandwidth between racks is %v, must not be negative", x)
+		}
+	}
 	for i := range c.Groups {
 		if err := s.addGroup(i); err != nil {
 			return err
@@ -109,8 +115,10 @@ func (s *sim) addGroup(i int) error {
 	if name == "" {
 		name = "node"
 	}
-	if g.Speed < 0 || g.Cores < 0 || g.DiskBandwidth < 0 || g.NICBandwidth < 0 {
-		return fmt.Errorf("cluster: group %s: cores, speed and bandwidths must not be negative", name)
+	for _, x := range []float64{g.Speed, float64(g.Cores), float64(g.DiskBandwidth), float64(g.NICBandwidth)} {
+		if !(x >= 0 && x <= math.MaxFloat64) {
+			return fmt.Errorf("cluster: group %s: cores, speed and bandwidths are %v, must not be negative", name, x)
+		}
 	}
 	for range g.Count {
 		n := int32(len(s.nodes))

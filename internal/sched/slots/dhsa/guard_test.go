@@ -25,7 +25,7 @@ type shop struct {
 	now   time.Duration
 	nodes []string
 	runs  map[string][]job.AttemptID
-	kills int
+	kills []job.AttemptID
 }
 
 func newShop(cfg dhsa.Config, specs ...cluster.Spec) *shop {
@@ -44,7 +44,7 @@ func (s *shop) step(ev tracker.Event) {
 		case tracker.Launch:
 			s.runs[e.Node] = append(s.runs[e.Node], e.Attempt)
 		case tracker.Kill:
-			s.kills++
+			s.kills = append(s.kills, e.Attempt)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestLostMapsDoNotHang(t *testing.T) {
 				if j.State() != job.Succeeded {
 					t.Errorf("the job is %v", j.State())
 				}
-				if s.kills == 0 {
+				if len(s.kills) == 0 {
 					t.Error("no reduce was killed, so the trap was not set")
 				}
 			})
@@ -133,6 +133,36 @@ func (s *shop) lostAfterMaps(t *testing.T) {
 	s.lose("a")
 	if j.MapsDone() {
 		t.Fatal("no map was lost")
+	}
+}
+
+// Of several reduces in the way the one that started last is stopped, and no
+// more than one for the one map.
+func TestYoungestReduceGivesWay(t *testing.T) {
+	cfg := dhsa.Default(dhsa.PD)
+	cfg.LendReduces = 0
+	s := newShop(cfg, node("a", 1, 0), node("b", 1, 1), node("c", 1, 1))
+	s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 3), Reduces: 20, SlowStart: 1}})
+	j := s.tr.Jobs().Get(1)
+	for !j.MapsDone() {
+		s.beat(true)
+	}
+	s.beat(false)
+	var youngest *job.Attempt
+	for a := j.Oldest(job.Reduce); a != nil; a = a.Next() {
+		if a.Slot() == job.Map && s.tr.Nodes().Node(a.Node()).Name() != "a" {
+			youngest = a
+		}
+	}
+	s.lose("a")
+	for range 12 {
+		s.beat(false)
+	}
+	if len(s.kills) != 1 || s.kills[0] != youngest.ID() {
+		t.Errorf("stopped %v, want %v", s.kills, youngest.ID())
+	}
+	if j.Active(job.Map) != 1 {
+		t.Error("the map did not get the slot")
 	}
 }
 

@@ -147,6 +147,15 @@ func TestDynamicMR_A10(t *testing.T) {
 	}
 }
 
+// Q4: three maps wait for closer nodes and are counted on three of the four map
+// slots, so only one is lent although the quota is four.
+func TestSurplusBoundsLending(t *testing.T) {
+	b := newBed(t, 1, 4, 1, cfgOf(t, dhsa.PI, "1", "1"), off, "")
+	b.add("x", 3, 0, "elsewhere")
+	b.add("x", 0, 9)
+	b.want("R@R:2 R@M:4")
+}
+
 // E: the wave model of the sweep over Pec_M: how many slots serve reduces.
 func TestDynamicMR_E(t *testing.T) {
 	for _, c := range []struct {

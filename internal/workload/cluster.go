@@ -1,0 +1,178 @@
+package workload
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxNodes is how many nodes a cluster may have: a slip of the pen should not
+// fill the memory.
+const maxNodes = 1 << 20
+
+// ReadCluster reads a cluster; docs/formats/cluster.md describes the file.
+// Errors name the file and line. The name of the heartbeat profile is checked by
+// the simulator.
+func ReadCluster(file string, in io.Reader) (Cluster, error) {
+	r := &reader{file: file}
+	o := r.open(in, "cluster")
+	if o == nil {
+		return Cluster{}, r.err()
+	}
+	c := Cluster{Racks: field(o, "racks", 1, whole(1, maxNodes)), Heartbeat: o.text("heartbeat"),
+		RackUplink: field(o, "rack-uplink", 0, ParseRate), CoreLink: field(o, "core-link", 0, ParseRate)}
+	nodes := o.list("nodes")
+	for i, n := range nodes {
+		c.Groups = append(c.Groups, r.group(n, i))
+	}
+	o.end()
+	if len(nodes) == 0 {
+		r.fail(o.node, "cluster: no nodes")
+	}
+	if err := c.check(); err != nil && len(r.errs) == 0 {
+		r.fail(o.node, "cluster: %s", err)
+	}
+	return c, r.err()
+}
+
+// group reads the i-th group of nodes.
+func (r *reader) group(n *yaml.Node, i int) NodeGroup {
+	o := r.object(n, fmt.Sprintf("nodes %d", i+1))
+	if o == nil {
+		return NodeGroup{}
+	}
+	g := NodeGroup{Name: field(o, "name", "", nonEmpty), Count: field(o, "count", 1, whole(1, maxNodes)),
+		Cores: field(o, "cores", 0, whole(0, 1<<16)), Speed: field(o, "speed", 0, positive),
+		MapSlots: field(o, "maps", 0, whole(0, 1<<16)), ReduceSlots: field(o, "reduces", 0, whole(0, 1<<16)),
+		DiskBandwidth: field(o, "disk", 0, ParseRate), NICBandwidth: field(o, "nic", 0, ParseRate)}
+	o.end()
+	if o.value["maps"] == nil && o.value["reduces"] == nil {
+		r.fail(n, "%s: has no slots: neither maps nor reduces", o.what)
+	}
+	if g.Speed > maxSpeed {
+		r.fail(n, "%s: speed %g, must be at most %g", o.what, g.Speed, float64(maxSpeed))
+	}
+	return g
+}
+
+const maxSpeed = 1e6
+
+// check says what is wrong with a cluster as a whole.
+func (c *Cluster) check() error {
+	total := 0
+	for i := range c.Groups {
+		total += c.Groups[i].Count
+	}
+	switch {
+	case total == 0:
+		return errors.New("no nodes")
+	case total > maxNodes:
+		return fmt.Errorf("%d nodes, at most %d", total, maxNodes)
+	case c.Racks > total:
+		return fmt.Errorf("%d racks for %d nodes", c.Racks, total)
+	}
+	return nil
+}
+
+// ParseCluster reads the short form of a cluster of equal nodes, for command
+// lines: nodes=600,maps=4,reduces=2,racks=20. The keys are nodes, maps and
+// reduces (slots of a node), racks, cores, speed, disk, nic, uplink, core and
+// heartbeat; nodes and one sort of slots must be there.
+func ParseCluster(spec string) (Cluster, error) {
+	c := Cluster{Racks: 1, Groups: []NodeGroup{{Name: "node"}}}
+	g := &c.Groups[0]
+	seen := make(map[string]bool)
+	for part := range strings.SplitSeq(spec, ",") {
+		key, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok || value == "" {
+			return Cluster{}, fmt.Errorf("cluster %q: %q is not key=value", spec, part)
+		}
+		if seen[key] {
+			return Cluster{}, fmt.Errorf("cluster %q: %s twice", spec, key)
+		}
+		seen[key] = true
+		if err := c.set(g, key, value); err != nil {
+			return Cluster{}, fmt.Errorf("cluster %q: %s: %w", spec, key, err)
+		}
+	}
+	switch {
+	case !seen["nodes"]:
+		return Cluster{}, fmt.Errorf("cluster %q: no nodes=", spec)
+	case g.MapSlots+g.ReduceSlots == 0:
+		return Cluster{}, fmt.Errorf("cluster %q: no slots: it needs maps= or reduces= above 0", spec)
+	}
+	if err := c.check(); err != nil {
+		return Cluster{}, fmt.Errorf("cluster %q: %w", spec, err)
+	}
+	return c, nil
+}
+
+// set sets a key of the short form.
+func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
+	switch key {
+	case "nodes":
+		g.Count, err = whole(1, maxNodes)(value)
+	case "maps":
+		g.MapSlots, err = whole(0, 1<<16)(value)
+	case "reduces":
+		g.ReduceSlots, err = whole(0, 1<<16)(value)
+	case "cores":
+		g.Cores, err = whole(1, 1<<16)(value)
+	case "racks":
+		c.Racks, err = whole(1, maxNodes)(value)
+	case "speed":
+		g.Speed, err = number(math.SmallestNonzeroFloat64, maxSpeed)(value)
+	case "disk":
+		g.DiskBandwidth, err = ParseRate(value)
+	case "nic":
+		g.NICBandwidth, err = ParseRate(value)
+	case "uplink":
+		c.RackUplink, err = ParseRate(value)
+	case "core":
+		c.CoreLink, err = ParseRate(value)
+	case "heartbeat":
+		c.Heartbeat = value
+	default:
+		err = errors.New("unknown; there are nodes, maps, reduces, racks, cores, speed, disk, nic, uplink, core, heartbeat")
+	}
+	return err
+}
+
+// WriteCluster writes a file that ReadCluster reads back as the same.
+func WriteCluster(out io.Writer, c *Cluster) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintln(w, "# Bandwidths in bytes a second; what is not there has no limit.")
+	fmt.Fprintf(w, "racks: %d\n", max(1, c.Racks))
+	if c.Heartbeat != "" {
+		fmt.Fprintf(w, "heartbeat: %s\n", quote(c.Heartbeat))
+	}
+	writeNumber(w, "", "rack-uplink", c.RackUplink)
+	writeNumber(w, "", "core-link", c.CoreLink)
+	fmt.Fprintln(w, "nodes:")
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		fmt.Fprintf(w, "  - count: %d\n", g.Count)
+		if g.Name != "" {
+			fmt.Fprintf(w, "    name: %s\n", quote(g.Name))
+		}
+		fmt.Fprintf(w, "    maps: %d\n    reduces: %d\n", g.MapSlots, g.ReduceSlots)
+		writeNumber(w, "    ", "cores", float64(g.Cores))
+		writeNumber(w, "    ", "speed", g.Speed)
+		writeNumber(w, "    ", "disk", g.DiskBandwidth)
+		writeNumber(w, "    ", "nic", g.NICBandwidth)
+	}
+	return w.Flush()
+}
+
+// writeNumber writes a key unless its value is 0, which stands for the default.
+func writeNumber(w *bufio.Writer, indent, key string, v float64) {
+	if v != 0 {
+		fmt.Fprintf(w, "%s%s: %s\n", indent, key, strconv.FormatFloat(v, 'f', -1, 64))
+	}
+}

@@ -1,0 +1,96 @@
+package workload
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestReadCluster(t *testing.T) {
+	got, err := ReadCluster("c.yaml", strings.NewReader(`
+racks: 2
+heartbeat: hadoop-1.2
+rack-uplink: 10Gbit/s
+nodes:
+  - {name: fast, count: 3, cores: 8, speed: 2, maps: 6, reduces: 2, disk: 100MB/s, nic: 1Gbit}
+  - {count: 2, maps: 1}
+`))
+	want := Cluster{Racks: 2, Heartbeat: "hadoop-1.2", RackUplink: 1.25e9, Groups: []NodeGroup{
+		{Name: "fast", Count: 3, Cores: 8, Speed: 2, MapSlots: 6, ReduceSlots: 2, DiskBandwidth: 1e8, NICBandwidth: 1.25e8},
+		{Count: 2, MapSlots: 1}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+}
+
+func TestParseCluster(t *testing.T) {
+	got, err := ParseCluster("nodes=600,maps=4, reduces=2,racks=20,nic=1Gbit,uplink=10Gbit,heartbeat=fixed:1s")
+	want := Cluster{Racks: 20, Heartbeat: "fixed:1s", RackUplink: 1.25e9,
+		Groups: []NodeGroup{{Name: "node", Count: 600, MapSlots: 4, ReduceSlots: 2, NICBandwidth: 1.25e8}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+	for spec, want := range map[string]string{
+		"":                             `"" is not key=value`,
+		"nodes":                        `"nodes" is not key=value`,
+		"nodes=,maps=1":                `"nodes=" is not key=value`,
+		"maps=4":                       "no nodes=",
+		"nodes=3":                      "no slots",
+		"nodes=3,maps=0":               "no slots",
+		"nodes=0,maps=1":               "nodes: 0, must be at least 1",
+		"nodes=-1,maps=1":              "nodes: -1, must be at least 1",
+		"nodes=99999999,maps=1":        "must be at most",
+		"nodes=many,maps=1":            `nodes: "many" is not a whole number`,
+		"nodes=3,nodes=4,maps=1":       "nodes twice",
+		"nodes=3,maps=1,racks=4":       "4 racks for 3 nodes",
+		"nodes=3,maps=1,speed=NaN":     `speed: "NaN" is not a number`,
+		"nodes=3,maps=1,disk=fast":     `disk: "fast" is not a size`,
+		"nodes=3,maps=1,colour=orange": "colour: unknown; there are nodes,",
+	} {
+		if _, err := ParseCluster(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want something with %s", spec, err, want)
+		}
+	}
+}
+
+func TestClusterErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                    "c.yaml: is empty",
+		"racks: 3\n":                          "c.yaml:1: cluster: no nodes",
+		"racks: 3\nnodes: [{maps: 1}]\n":      "c.yaml:1: cluster: 3 racks for 1 nodes",
+		"racks: 0\nnodes: [{maps: 1}]\n":      "c.yaml:1: cluster: racks: 0, must be at least 1",
+		"nodes:\n  - count: 3\n":              "c.yaml:2: nodes 1: has no slots",
+		"nodes:\n  - maps: 1\n    speed: 0\n": "c.yaml:3: nodes 1: speed: 0, must be above 0",
+		"nodes: [{maps: 1, nic: 3 apples}]\n": `"3 apples" is not a size`,
+		"nodes: [{maps: 1, spede: 1}]\n":      `unknown key "spede"; there are name, count,`,
+		"nodes: {maps: 1}\n":                  "c.yaml:1: cluster: nodes: should be a list, is a mapping",
+		"nodes: [3]\n":                        "nodes 1: should be a mapping",
+	} {
+		if _, err := ReadCluster("c.yaml", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want something with %s", text, err, want)
+		}
+	}
+}
+
+func TestClusterRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := rapid.Float64Range(0, 1e12)
+		c := Cluster{Racks: 1, Heartbeat: anyName(t, "heartbeat"), RackUplink: rate.Draw(t, "up"), CoreLink: rate.Draw(t, "core")}
+		for range rapid.IntRange(1, 3).Draw(t, "groups") {
+			c.Groups = append(c.Groups, NodeGroup{Name: anyName(t, "name") + "n", Count: rapid.IntRange(1, 9).Draw(t, "count"),
+				Cores: rapid.IntRange(0, 9).Draw(t, "cores"), Speed: rapid.Float64Range(0.1, 9).Draw(t, "speed"), MapSlots: 1,
+				DiskBandwidth: rate.Draw(t, "disk"), NICBandwidth: rate.Draw(t, "nic")})
+		}
+		var b bytes.Buffer
+		if err := WriteCluster(&b, &c); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadCluster("c.yaml", &b)
+		if diff := cmp.Diff(c, got); diff != "" || err != nil {
+			t.Fatalf("%v (-written +read)\n%s", err, diff)
+		}
+	})
+}

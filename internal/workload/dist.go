@@ -1,0 +1,200 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Shape is a kind of distribution.
+type Shape uint8
+
+// The shapes. Unset is that of the zero Dist.
+const (
+	Unset       Shape = iota
+	Constant          // always A
+	Uniform           // from A to B
+	Normal            // mean A, standard deviation B; negative draws are drawn again
+	LogNormal         // mean A, standard deviation B, of the value and not of its logarithm
+	Exponential       // mean A
+	Table             // one of Values, each as likely
+)
+
+// Dist is a distribution of times (in seconds), sizes (in bytes) or counts. It
+// never gives a negative value.
+type Dist struct {
+	Shape  Shape
+	A, B   float64
+	Values []float64
+}
+
+// Fixed is always v.
+func Fixed(v float64) Dist { return Dist{Shape: Constant, A: v} }
+
+// LogNormalCV2 is log-normal with a mean and a squared coefficient of variation
+// (variance over squared mean).
+func LogNormalCV2(mean, cv2 float64) Dist {
+	return Dist{Shape: LogNormal, A: mean, B: float64(mean * math.Sqrt(cv2))}
+}
+
+// Draw draws a value.
+func (d *Dist) Draw(g *rand.Rand) float64 {
+	switch d.Shape {
+	case Constant:
+		return d.A
+	case Uniform:
+		return d.A + float64((d.B-d.A)*g.Float64())
+	case Normal:
+		for range 64 {
+			if v := d.A + float64(d.B*g.NormFloat64()); v >= 0 {
+				return v
+			}
+		}
+		return d.A // the mean is not negative
+	case LogNormal:
+		if d.A == 0 || d.B == 0 {
+			return d.A
+		}
+		// With variance s² and mean m: σ² = ln(1 + s²/m²), μ = ln m − σ²/2.
+		ratio := d.B / d.A
+		s2 := math.Log1p(ratio * ratio)
+		return math.Exp(math.Log(d.A) - s2/2 + float64(math.Sqrt(s2)*g.NormFloat64()))
+	case Exponential:
+		return d.A * g.ExpFloat64()
+	case Table:
+		return d.Values[g.IntN(len(d.Values))]
+	}
+	return 0
+}
+
+// Mean is the mean of what is drawn; for Normal that of the whole bell.
+func (d *Dist) Mean() float64 {
+	switch d.Shape {
+	case Uniform:
+		return (d.A + d.B) / 2
+	case Table:
+		sum := 0.
+		for _, v := range d.Values {
+			sum += v
+		}
+		return sum / float64(len(d.Values))
+	}
+	return d.A
+}
+
+// check says what is wrong with a distribution that was made in code.
+func (d *Dist) check() error {
+	for _, v := range append([]float64{d.A, d.B}, d.Values...) {
+		if !(v >= 0 && v <= math.MaxFloat64) {
+			return fmt.Errorf("%g, must be a number of at least 0", v)
+		}
+	}
+	switch {
+	case d.Shape > Table:
+		return fmt.Errorf("unknown shape %d", d.Shape)
+	case d.Shape == Uniform && d.A > d.B:
+		return fmt.Errorf("from %g to %g is empty", d.A, d.B)
+	case d.Shape == LogNormal && d.A == 0 && d.B > 0:
+		return errors.New("a log-normal mean must be above 0")
+	case d.Shape == Table && len(d.Values) == 0:
+		return errors.New("an empty table")
+	}
+	return nil
+}
+
+// shapes are the names of the shapes that a file can ask for.
+var shapes = []string{"constant", "uniform", "normal", "lognormal", "exponential", "table"}
+
+// dist reads a distribution whose values a parser reads; Unset if the key is
+// absent.
+func (o *object) dist(key string, parse func(string) (float64, error)) Dist {
+	n := o.get(key)
+	if n == nil {
+		return Dist{}
+	}
+	what := o.what + ": " + key
+	if n.Kind == yaml.ScalarNode {
+		return Dist{Shape: Constant, A: scalar(o.r, n, what, parse)}
+	}
+	in := o.r.object(n, what)
+	if in == nil {
+		return Dist{}
+	}
+	if len(n.Content) != 2 || !slices.Contains(shapes, n.Content[0].Value) {
+		o.r.fail(n, "%s: should be a value or one of %q with its numbers", what, shapes)
+		return Dist{}
+	}
+	name := n.Content[0].Value
+	d := in.shape(name, parse)
+	if err := d.check(); err != nil {
+		o.r.fail(n, "%s: %s", what, err)
+	}
+	return d
+}
+
+// shape reads the numbers of a distribution.
+func (o *object) shape(name string, parse func(string) (float64, error)) Dist {
+	what := o.what + ": " + name
+	switch name {
+	case "constant":
+		return Dist{Shape: Constant, A: field(o, name, 0, parse)}
+	case "exponential":
+		return Dist{Shape: Exponential, A: field(o, name, 0, parse)}
+	case "uniform", "table":
+		var values []float64
+		n := o.get(name)
+		for _, c := range o.r.list(n, what) {
+			values = append(values, scalar(o.r, c, what, parse))
+		}
+		if name == "table" {
+			return Dist{Shape: Table, Values: values}
+		}
+		if len(values) != 2 {
+			o.r.fail(n, "%s: should be [least, most]", what)
+			return Dist{}
+		}
+		return Dist{Shape: Uniform, A: values[0], B: values[1]}
+	}
+	return o.bell(name, what, parse)
+}
+
+// bell reads the mean and the spread of a normal or log-normal distribution.
+func (o *object) bell(name, what string, parse func(string) (float64, error)) Dist {
+	in := o.r.object(o.get(name), what)
+	if in == nil {
+		return Dist{}
+	}
+	d := Dist{Shape: Normal, A: field(in, "mean", 0, parse), B: field(in, "sd", 0, parse)}
+	if name == "lognormal" {
+		d.Shape = LogNormal
+	}
+	cv2 := field(in, "cv2", 0, number(0, 1e6))
+	in.end()
+	_, hasMean := in.value["mean"]
+	_, hasSD := in.value["sd"]
+	_, hasCV := in.value["cv2"]
+	switch {
+	case !hasMean || hasSD == hasCV:
+		o.r.fail(in.node, "%s: should have mean and either sd or cv2 (variance over squared mean)", what)
+	case hasCV:
+		d.B = float64(d.A * math.Sqrt(cv2))
+	}
+	return d
+}
+
+// Parsers of the three sorts of values.
+func timeValue(s string) (float64, error) {
+	d, err := parseTime(s)
+	return d.Seconds(), err
+}
+
+func byteValue(s string) (float64, error) {
+	b, err := ParseBytes(s)
+	return float64(b), err
+}
+
+var countValue = number(0, MaxTasks)

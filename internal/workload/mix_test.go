@@ -1,0 +1,403 @@
+package workload
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+func readMix(t *testing.T, text string) *Mix {
+	t.Helper()
+	m, err := ReadMix("mix.yaml", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func jobsOf(t *testing.T, s Source, seed uint64) []Job {
+	t.Helper()
+	jobs, err := s.Jobs(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}
+
+const twoClasses = `
+block: 1MiB
+pools: [p1, p2, p3]
+order: in-turn
+start: 5s
+arrivals: {every: 10s}
+profiles:
+  - {app: wc, map-cpu: 0.02, map-selectivity: 2, combiner-ratio: 0.25, sort-cpu: 0.01, reduce-cpu: 0.1, reduce-selectivity: 0.5}
+classes:
+  - name: small
+    count: 2
+    maps: 3
+    reduces: 1
+    map-time: 20s
+    reduce-time: {uniform: [1s, 2s]}
+    priority: high
+    user: ann
+  - name: big
+    count: 3
+    app: wc
+    input: 2.5MiB
+    reduces: 2
+    slow-start: 0.5
+`
+
+func TestMix(t *testing.T) {
+	jobs := jobsOf(t, readMix(t, twoClasses), 1)
+	var text strings.Builder
+	for _, j := range jobs {
+		fmt.Fprintf(&text, "%s %s %q %s %v: %d+%d\n", j.Name, j.Pool, j.User, j.Class, j.Submit, len(j.Maps), len(j.Reduces))
+	}
+	want := `small-1 p1 "ann" small 5s: 3+1
+big-1 p2 "" big 15s: 3+2
+small-2 p3 "ann" small 25s: 3+1
+big-2 p1 "" big 35s: 3+2
+big-3 p2 "" big 45s: 3+2
+`
+	if diff := cmp.Diff(want, text.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	small, big := jobs[0], jobs[1]
+	if small.Priority != job.High || small.Maps[0].Duration != 20*time.Second || small.SlowStart != -1 {
+		t.Errorf("small: %+v", small)
+	}
+	if d := small.Reduces[0].Duration; d < time.Second || d > 2*time.Second {
+		t.Errorf("reduce of %v", d)
+	}
+	// 1 MiB = 1.048576 MB: 0.02 s/MB of input and 0.01 s/MB of twice as much.
+	first := Task{Input: 1 << 20, Output: 1 << 19, CPU: time.Duration(math.Round(1.048576 * 0.04 * 1e9))}
+	if diff := cmp.Diff(first, big.Maps[0]); diff != "" {
+		t.Errorf("map of big (-want +got)\n%s", diff)
+	}
+	if big.Maps[2].Input != 1<<19 || big.SlowStart != 0.5 {
+		t.Errorf("big: %+v", big)
+	}
+	// The reduces share 2.5 MiB · 2 · 0.25 = 1.25 MiB.
+	if in := big.Reduces[0].Input; in != 1.25*(1<<20)/2 || big.Reduces[1].Output != in/2 {
+		t.Errorf("reduces of big: %+v", big.Reduces)
+	}
+}
+
+// A seed decides everything, and a class's jobs do not depend on other classes.
+func TestMixSeeds(t *testing.T) {
+	text := `
+jobs: 40
+arrivals: {poisson: 10s}
+classes:
+  - {name: a, share: 3, maps: {uniform: [1, 9]}, map-time: {exponential: 10s}}
+  - {name: b, share: 1, maps: 2, map-time: {lognormal: {mean: 10s, cv2: 4}}}
+`
+	m := readMix(t, text)
+	one, again, two := jobsOf(t, m, 1), jobsOf(t, m, 1), jobsOf(t, m, 2)
+	if diff := cmp.Diff(one, again); diff != "" {
+		t.Errorf("same seed, other jobs:\n%s", diff)
+	}
+	if cmp.Equal(one, two) {
+		t.Error("two seeds give the same jobs")
+	}
+	other := jobsOf(t, readMix(t, strings.Replace(text, "share: 1, maps: 2", "share: 1, maps: 5", 1)), 1)
+	for i := range one {
+		if one[i].Class == "a" && !cmp.Equal(one[i], other[i]) {
+			t.Errorf("job %s changed with the other class", one[i].Name)
+		}
+	}
+}
+
+func TestArrivals(t *testing.T) {
+	const class = "\nclasses: [{name: a, count: 400, maps: 2, map-time: 15s, reduces: 1, reduce-time: 10s}]\n"
+	for _, tt := range []struct {
+		law string
+		gap float64 // mean, in seconds
+		off float64 // that it may be off
+	}{
+		{"arrivals: at-once", 0, 0},
+		{"arrivals: {every: 7s}", 7, 0},
+		{"arrivals: {poisson: 7s}", 7, 1},
+		// 40 s of work each on 8 slots at 0.5: one every 10 s.
+		{"arrivals: {load: {of: 0.5, slots: 8}}", 10, 1.5},
+	} {
+		jobs := jobsOf(t, readMix(t, tt.law+class), 3)
+		last := time.Duration(0)
+		for i, j := range jobs {
+			if j.Submit < last {
+				t.Errorf("%s: job %d comes before the one before it", tt.law, i)
+			}
+			last = j.Submit
+		}
+		if gap := last.Seconds() / 399; math.Abs(gap-tt.gap) > tt.off+1e-9 {
+			t.Errorf("%s: mean gap %g s, want %g", tt.law, gap, tt.gap)
+		}
+	}
+	jobs := jobsOf(t, readMix(t, "arrivals: {times: [1s, 1s, 1m]}"+strings.Replace(class, "400", "3", 1)), 1)
+	if jobs[0].Submit != time.Second || jobs[2].Submit != time.Minute {
+		t.Errorf("times: %v, %v", jobs[0].Submit, jobs[2].Submit)
+	}
+}
+
+// The k-th job of a class waits for the k-th of the class before it.
+func TestChains(t *testing.T) {
+	text := `
+order: ORDER
+classes:
+  - {name: a, count: 2, maps: 1, map-time: 1s}
+  - {name: b, count: 2, maps: 1, map-time: 1s, after: a}
+  - {name: c, count: 1, maps: 1, map-time: 1s, after: b}
+`
+	for _, order := range []string{"listed", "in-turn"} {
+		jobs := jobsOf(t, readMix(t, strings.Replace(text, "ORDER", order, 1)), 1)
+		var chain []string
+		for _, j := range jobs {
+			for _, p := range j.After {
+				chain = append(chain, jobs[p].Name+"<"+j.Name)
+			}
+		}
+		if got := strings.Join(chain, " "); got != "a-1<b-1 a-2<b-2 b-1<c-1" && got != "a-1<b-1 b-1<c-1 a-2<b-2" {
+			t.Errorf("%s: %s", order, got)
+		}
+	}
+}
+
+// Work keeps its sum, whatever the number of tasks.
+func TestWork(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Class{Name: "w", Count: 1, Work: Fixed(rapid.Float64Range(0.1, 1e5).Draw(t, "work")),
+			TaskTime: rapid.Float64Range(1, 100).Draw(t, "task"), ReduceShare: rapid.Float64Range(0, 1).Draw(t, "share")}
+		m := &Mix{Classes: []Class{c}}
+		jobs, err := m.Jobs(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(jobs[0].Maps) + len(jobs[0].Reduces)
+		if off := jobs[0].Work().Seconds() - c.Work.A; n == 0 || math.Abs(off) > 0.001*float64(n+1) {
+			t.Fatalf("%d tasks, %g s too much", n, off)
+		}
+	})
+}
+
+// The means and variances of what is drawn are those asked for.
+func TestDist(t *testing.T) {
+	for _, tt := range []struct {
+		d        Dist
+		mean, sd float64
+	}{
+		{Fixed(3), 3, 0},
+		{Dist{Shape: Uniform, A: 2, B: 8}, 5, 6 / math.Sqrt(12)},
+		{Dist{Shape: Normal, A: 20, B: 2}, 20, 2},
+		{Dist{Shape: LogNormal, A: 20, B: 10}, 20, 10},
+		{LogNormalCV2(10, 0.25), 10, 5},
+		{Dist{Shape: Exponential, A: 4}, 4, 4},
+		{Dist{Shape: Table, Values: []float64{1, 1, 4}}, 2, math.Sqrt2},
+	} {
+		const n = 40000
+		g := generator(1, "test", int(tt.d.Shape))
+		sum, squares := 0., 0.
+		for range n {
+			v := tt.d.Draw(g)
+			sum, squares = sum+v, squares+v*v
+		}
+		mean := sum / n
+		sd := math.Sqrt(max(0, squares/n-mean*mean))
+		if math.Abs(mean-tt.mean) > 0.03*tt.mean || math.Abs(sd-tt.sd) > 0.05*tt.mean {
+			t.Errorf("%+v: mean %g, deviation %g; want %g and %g", tt.d, mean, sd, tt.mean, tt.sd)
+		}
+	}
+	wild := Dist{Shape: Normal, A: 1, B: 100}
+	g := generator(1, "test", 0)
+	for range 1000 {
+		if v := wild.Draw(g); v < 0 {
+			t.Fatalf("drew %g", v)
+		}
+	}
+}
+
+func TestMixErrors(t *testing.T) {
+	const class = "classes: [{name: a, count: 1, maps: 1, map-time: 1s}]\n"
+	for _, tt := range []struct{ name, text, want string }{
+		{"empty", "", "mix.yaml: is empty"},
+		{"comment only", "# nothing\n", "mix.yaml: is empty"},
+		{"syntax", "classes:\n  - {name: a\n", "mix.yaml:"},
+		{"tab", "a: 1\n\tb: 2\n", "mix.yaml:2: "},
+		{"no mapping", "- a\n", `mix.yaml:1: job mix: should be a mapping (key: value), is a list`},
+		{"two documents", class + "---\na: 1\n", "mix.yaml:3: a second YAML document"},
+		{"unknown key", class + "blok: 3\n", `mix.yaml:2: job mix: unknown key "blok"; there are jobs, order, block,`},
+		{"twice", class + "block: 1\nblock: 2\n", `mix.yaml:3: job mix: key "block" again, it is on line 2 too`},
+		{"no jobs", "block: 1MiB\n", "mix.yaml:1: no jobs"},
+		{"empty list", "jobs: []\n", "mix.yaml: no jobs"},
+		{"block", class + "block: 0\n", "mix.yaml:2: job mix: block: must be above 0"},
+		{"size", class + "block: 3 parsecs\n", `mix.yaml:2: job mix: block: "3 parsecs" is not a size`},
+		{"negative size", class + "block: -3MB\n", `"-3MB" is not a size from 0`},
+		{"huge size", class + "block: 9e9PB\n", `is not a size from 0 to`},
+		{"NaN size", class + "block: NaN\n", `is not a size from 0`},
+		{"order", class + "order: best\n", `mix.yaml:2: job mix: order: unknown order "best"; there are listed, in-turn, shuffled`},
+		{"null", class + "block:\n", "mix.yaml:2: job mix: block: should be a single value, is nothing"},
+		{"class without size", "classes:\n  - name: a\n    count: 1\n    map-time: 1s\n", `mix.yaml:2: class "a": no tasks`},
+		{"zero count", "classes:\n  - name: a\n    count: 0\n    maps: 1\n    map-time: 1s\n", `mix.yaml:3: class "a": count: 0, must be at least 1`},
+		{"NaN time", "classes:\n  - name: a\n    count: 1\n    maps: 1\n    map-time: NaN\n", `mix.yaml:5: class "a": map-time: NaN s is not a time`},
+		{"negative time", "classes: [{count: 1, maps: 1, map-time: -1s}]\n", `map-time: -1s is not a time`},
+		{"no profile", "classes: [{count: 1, maps: 1, app: wc}]\n", `it has no map-time, and there is no profile of app "wc"`},
+		{"no reduce time", "classes: [{count: 1, maps: 1, map-time: 1s, reduces: 2}]\n", "it has reduces and no reduce-time"},
+		{"both sizes", "classes: [{count: 1, maps: 1, input: 1GB, map-time: 1s}]\n", "both maps and input"},
+		{"no share", "jobs: 4\nclasses: [{count: 1, maps: 1, map-time: 1s}]\n", "needs a share above 0 and no count"},
+		{"negative share", "jobs: 4\nclasses: [{share: -1, maps: 1, map-time: 1s}]\n", "share: -1, must be at least 0"},
+		{"too many tasks", "classes: [{count: 1, maps: 1e9, map-time: 1s}]\n", "maps: 1e+09, must be at most"},
+		{"priority", "classes: [{count: 1, maps: 1, map-time: 1s, priority: urgent}]\n", `unknown priority "urgent"; there are very-low`},
+		{"same class", "classes: [{name: a, count: 1, maps: 1, map-time: 1s}, {name: a, count: 1, maps: 1, map-time: 1s}]\n", `a second class "a"`},
+		{"after", "classes: [{count: 1, maps: 1, map-time: 1s, after: z}]\n", `there is no class "z" before it`},
+		{"distribution", "classes: [{count: 1, maps: 1, map-time: {gamma: 3}}]\n", "should be a value or one of"},
+		{"uniform", "classes: [{count: 1, maps: 1, map-time: {uniform: [2s, 1s]}}]\n", "from 2 to 1 is empty"},
+		{"uniform of one", "classes: [{count: 1, maps: 1, map-time: {uniform: [2s]}}]\n", "should be [least, most]"},
+		{"uniform of none", "classes: [{count: 1, maps: 1, map-time: {uniform: 2s}}]\n", "should be a list"},
+		{"empty table", "classes: [{count: 1, maps: 1, map-time: {table: []}}]\n", "an empty table"},
+		{"bell", "classes: [{count: 1, maps: 1, map-time: {normal: {mean: 1s}}}]\n", "should have mean and either sd or cv2"},
+		{"arrivals", class + "arrivals: {sometimes: 3}\n", `mix.yaml:2: arrivals: unknown law "sometimes"`},
+		{"unsorted times", class + "arrivals: {times: [3s, 1s]}\n", "number 2, 1s, is before the one before it"},
+		{"few times", "arrivals: {times: [3s]}\nclasses: [{count: 2, maps: 1, map-time: 1s}]\n", "1 times for 2 jobs"},
+		{"load", class + "arrivals: {load: {of: 0, slots: 3}}\n", "of: 0, must be above 0"},
+		{"listed zero tasks", "jobs:\n  - name: j\n    submit: 1s\n", `mix.yaml:2: job "j": has no tasks`},
+		{"listed forward", "jobs: [{after: [0], maps: [{time: 1s}]}]\n", "0 is not a job before it"},
+		{"listed key", "jobs: [{maps: [{time: 1s, bytes: 3}]}]\n", `unknown key "bytes"; there are count, time,`},
+		{"listed time", "jobs: [{submit: -3s, maps: [{time: 1s}]}]\n", "-3s is not a time"},
+		{"hints", "classes: [{count: 1, maps: 1, map-time: 1s, hints: {map: [1, 2, 3, 11]}}]\n", "11, must be at most 10"},
+		{"profile", "profiles: [{app: x}]\n" + class, `profile of "x": has no map-cpu`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := ReadMix("mix.yaml", strings.NewReader(tt.text))
+			if err == nil {
+				t.Fatalf("no error, but %+v", m)
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v\nwant something with\n%s", err, tt.want)
+			}
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "mix.yaml:") {
+					t.Errorf("%q does not begin with the file", line)
+				}
+			}
+		})
+	}
+}
+
+// A mix whose jobs are few in the file but too many in memory is refused before
+// they are made.
+func TestTooMany(t *testing.T) {
+	for _, text := range []string{
+		"classes: [{count: 1, input: 1000PiB, map-time: 1s}]",
+		"classes: [{count: 1, maps: {exponential: 1000000}, map-time: 1s}, {name: b, count: 1, work: 3000h, task-time: 1ms}]",
+	} {
+		_, err := readMix(t, text).Jobs(1)
+		if err == nil || !strings.Contains(err.Error(), "a job may have") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func anyName(t *rapid.T, label string) string {
+	return rapid.StringN(0, 4, -1).Draw(t, label)
+}
+
+func anyJobs(t *rapid.T) []Job {
+	jobs := make([]Job, rapid.IntRange(1, 4).Draw(t, "jobs"))
+	size := rapid.Int64Range(0, 3)
+	for i := range jobs {
+		j := Job{Name: anyName(t, "name"), App: anyName(t, "app"), User: anyName(t, "user"), Pool: anyName(t, "pool"),
+			Class: anyName(t, "class"), SlowStart: -1, Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority")),
+			Submit: time.Duration(rapid.Int64Range(0, int64(maxTime)).Draw(t, "submit"))}
+		if rapid.Bool().Draw(t, "slow start") {
+			j.SlowStart = rapid.Float64Range(0, 1).Draw(t, "fraction")
+		}
+		for p := range i {
+			if rapid.Bool().Draw(t, "after") {
+				j.After = append(j.After, p)
+			}
+		}
+		j.Profile[job.Reduce].Disk = uint8(rapid.IntRange(0, 10).Draw(t, "hint"))
+		for range rapid.IntRange(1, 4).Draw(t, "maps") {
+			task := Task{Duration: time.Duration(size.Draw(t, "time")), CPU: time.Duration(size.Draw(t, "cpu") * 1e9),
+				Input: size.Draw(t, "input") << 50, Output: size.Draw(t, "output")}
+			if rapid.Bool().Draw(t, "placed") {
+				task.Hosts = []string{"h" + anyName(t, "host"), "-"}
+			}
+			j.Maps = append(j.Maps, task)
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "reduces") {
+			j.Reduces = append(j.Reduces, Task{Duration: time.Duration(size.Draw(t, "time"))})
+		}
+		jobs[i] = j
+	}
+	return jobs
+}
+
+// Whatever is written is read back as the same.
+func TestJobsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		jobs := anyJobs(t)
+		var b bytes.Buffer
+		if err := WriteJobs(&b, jobs); err != nil {
+			t.Fatal(err)
+		}
+		m, err := ReadMix("mix.yaml", bytes.NewReader(b.Bytes()))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, b.String())
+		}
+		got, err := m.Jobs(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(jobs, got); diff != "" {
+			t.Fatalf("(-written +read)\n%s\n%s", diff, b.String())
+		}
+	})
+}
+
+// A drawn mix, written out, is the same without its seed.
+func TestDrawnRoundTrip(t *testing.T) {
+	jobs := jobsOf(t, readMix(t, twoClasses), 7)
+	var b bytes.Buffer
+	if err := WriteJobs(&b, jobs); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(jobs, jobsOf(t, readMix(t, b.String()), 8)); diff != "" {
+		t.Errorf("(-drawn +read)\n%s", diff)
+	}
+}
+
+func TestProfilesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.Float64Range(0, 1e6)
+		var list []Profile
+		for i := range rapid.IntRange(1, 3).Draw(t, "profiles") {
+			p := Profile{App: fmt.Sprintf("app %d:", i), Source: anyName(t, "source")}
+			for _, c := range costs {
+				*c.of(&p) = f.Draw(t, c.key)
+			}
+			p.Hints[job.Map].CPU = uint8(rapid.IntRange(0, 10).Draw(t, "hint"))
+			list = append(list, p)
+		}
+		var b bytes.Buffer
+		if err := WriteProfiles(&b, list); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadProfiles("p.yaml", &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(list, got); diff != "" {
+			t.Fatalf("(-written +read)\n%s", diff)
+		}
+	})
+}

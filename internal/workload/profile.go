@@ -1,0 +1,206 @@
+package workload
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// Profile is what an app costs, measured from real runs. Costs are core-seconds
+// on a core of speed 1 for each MB (10⁶ bytes); ratios are bytes over bytes.
+type Profile struct {
+	// App is the app's name; Source says where the numbers come from.
+	App, Source string
+	// MapCPU is for each MB of a map's input: reading, the user's function and
+	// emitting.
+	MapCPU float64
+	// MapSelectivity is what the map function emits over its input;
+	// CombinerRatio is what a combiner leaves of that, 1 without one.
+	MapSelectivity, CombinerRatio float64
+	// SortCPU is for each MB emitted: sorting, combining, spilling, merging.
+	SortCPU float64
+	// ReduceCPU is for each MB of a reduce's input, merging included.
+	ReduceCPU float64
+	// ReduceSelectivity is a reduce's output over its input.
+	ReduceSelectivity float64
+	// InputRecord, MapRecord and OutputRecord are mean sizes in bytes of the
+	// records read, emitted and written; 0 is unknown. They are for people: the
+	// model does not use them.
+	InputRecord, MapRecord, OutputRecord float64
+	// Hints rates the tasks, for the schedulers that ask.
+	Hints [job.Kinds]job.Profile
+}
+
+const mega = 1e6
+
+// MapTask is a map of so many bytes.
+func (p *Profile) MapTask(input int64) Task {
+	in := float64(input)
+	emitted := float64(in * p.MapSelectivity)
+	return Task{Input: input, Output: int64(math.Round(emitted * p.CombinerRatio)),
+		CPU: cores(float64(in*p.MapCPU) + float64(emitted*p.SortCPU))}
+}
+
+// ReduceTask is a reduce of so many bytes.
+func (p *Profile) ReduceTask(input int64) Task {
+	in := float64(input)
+	return Task{Input: input, Output: int64(math.Round(in * p.ReduceSelectivity)), CPU: cores(in * p.ReduceCPU)}
+}
+
+// cores turns bytes times core-seconds for each MB into time, at least 1 ns:
+// a task of nothing at all would be one that nobody said anything about.
+func cores(v float64) time.Duration {
+	return time.Duration(max(1, min(math.Round(v/mega*1e9), float64(maxTime))))
+}
+
+// costs are the numbers of a profile in the order of the file.
+var costs = []struct {
+	key string
+	of  func(*Profile) *float64
+	// without is the value of a profile that does not say; negative if it must.
+	without float64
+}{
+	{"map-cpu", func(p *Profile) *float64 { return &p.MapCPU }, -1},
+	{"map-selectivity", func(p *Profile) *float64 { return &p.MapSelectivity }, -1},
+	{"combiner-ratio", func(p *Profile) *float64 { return &p.CombinerRatio }, 1},
+	{"sort-cpu", func(p *Profile) *float64 { return &p.SortCPU }, 0},
+	{"reduce-cpu", func(p *Profile) *float64 { return &p.ReduceCPU }, -1},
+	{"reduce-selectivity", func(p *Profile) *float64 { return &p.ReduceSelectivity }, -1},
+	{"input-record", func(p *Profile) *float64 { return &p.InputRecord }, 0},
+	{"map-record", func(p *Profile) *float64 { return &p.MapRecord }, 0},
+	{"output-record", func(p *Profile) *float64 { return &p.OutputRecord }, 0},
+}
+
+// ReadProfiles reads a file of profiles: a mapping with the one key "profiles",
+// a list. Errors name the file and line.
+func ReadProfiles(file string, in io.Reader) ([]Profile, error) {
+	r := &reader{file: file}
+	o := r.open(in, "list of profiles")
+	if o == nil {
+		return nil, r.err()
+	}
+	list := o.profiles(nil)
+	o.end()
+	if o.value["profiles"] == nil {
+		r.fail(o.node, "no key \"profiles\"")
+	}
+	return list, r.err()
+}
+
+// profiles reads the key "profiles" and appends to those known before; the
+// file's own win.
+func (o *object) profiles(known []Profile) []Profile {
+	var own []Profile
+	for _, n := range o.list("profiles") {
+		p, ok := o.r.profile(n)
+		if ok && find(own, p.App) != nil {
+			o.r.fail(n, "a second profile of app %q", p.App)
+		}
+		own = append(own, p)
+	}
+	for _, p := range known {
+		if find(own, p.App) == nil {
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// find returns the profile of an app, or nil.
+func find(list []Profile, app string) *Profile {
+	for i := range list {
+		if list[i].App == app {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+func (r *reader) profile(n *yaml.Node) (Profile, bool) {
+	o := r.object(n, "profile")
+	if o == nil {
+		return Profile{}, false
+	}
+	p := Profile{App: field(o, "app", "", nonEmpty), Source: o.text("source")}
+	if o.value["app"] == nil {
+		r.fail(n, "profile: has no app")
+	}
+	for _, c := range costs {
+		*c.of(&p) = field(o, c.key, c.without, number(0, 1e9))
+		if o.value[c.key] == nil && c.without < 0 {
+			r.fail(n, "profile of %q: has no %s", p.App, c.key)
+		}
+	}
+	p.Hints = o.hints()
+	o.end()
+	return p, true
+}
+
+// hints reads the key "hints": {map: [cpu, memory, disk, network], reduce: …},
+// each from 1 to 10, 0 for unknown.
+func (o *object) hints() (hints [job.Kinds]job.Profile) {
+	n := o.get("hints")
+	if n == nil {
+		return hints
+	}
+	in := o.r.object(n, o.what+": hints")
+	if in == nil {
+		return hints
+	}
+	for k := range job.Kind(job.Kinds) {
+		key := k.String()
+		if in.get(key) == nil {
+			continue
+		}
+		var v [4]uint8
+		list := in.list(key)
+		if len(list) != len(v) {
+			o.r.fail(in.value[key], "%s: %s: should be [cpu, memory, disk, network]", in.what, key)
+			continue
+		}
+		for i, c := range list {
+			v[i] = uint8(scalar(o.r, c, in.what+": "+key, whole(0, 10)))
+		}
+		hints[k] = job.Profile{CPU: v[0], Memory: v[1], Disk: v[2], Network: v[3]}
+	}
+	in.end()
+	return hints
+}
+
+// WriteProfiles writes a file that ReadProfiles reads back as the same.
+func WriteProfiles(out io.Writer, list []Profile) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintln(w, "# Costs of apps. CPU in core-seconds for each MB, records in bytes.")
+	fmt.Fprintln(w, "profiles:")
+	for i := range list {
+		p := &list[i]
+		fmt.Fprintf(w, "  - app: %s\n", quote(p.App))
+		if p.Source != "" {
+			fmt.Fprintf(w, "    source: %s\n", quote(p.Source))
+		}
+		for _, c := range costs {
+			fmt.Fprintf(w, "    %s: %s\n", c.key, strconv.FormatFloat(*c.of(p), 'g', -1, 64))
+		}
+		if text := hintsText(&p.Hints); text != "" {
+			fmt.Fprintf(w, "    hints: %s\n", text)
+		}
+	}
+	return w.Flush()
+}
+
+// hintsText writes hints as the YAML of object.hints, "" if there are none.
+func hintsText(h *[job.Kinds]job.Profile) string {
+	if *h == ([job.Kinds]job.Profile{}) {
+		return ""
+	}
+	m, r := &h[job.Map], &h[job.Reduce]
+	return fmt.Sprintf("{map: [%d, %d, %d, %d], reduce: [%d, %d, %d, %d]}",
+		m.CPU, m.Memory, m.Disk, m.Network, r.CPU, r.Memory, r.Disk, r.Network)
+}

@@ -30,11 +30,9 @@ type Fair struct {
 	claims      []*claim
 	victims     []*job.Attempt
 	checked     time.Duration // when preemption was last considered
-	// unsettled says that who may run has to be found again, and stale that
-	// shares have.
-	unsettled, stale bool
-	limited          bool    // numbers of running jobs are
-	ended            []Share // of jobs that ended since the last update
+	unsettled   bool          // who may run has to be found again
+	limited     bool          // numbers of running jobs are
+	ended       []Share       // of jobs that ended since the last update
 }
 
 var (

@@ -23,7 +23,6 @@ type delayWorld struct {
 	desk  *sched.Desk
 	delay *Delay
 	j     *job.Job
-	at    time.Duration
 }
 
 func newDelayWorld(t *testing.T, cfg DelayConfig, spec job.Spec) *delayWorld {

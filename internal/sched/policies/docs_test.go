@@ -55,34 +55,38 @@ func TestPagesListParameters(t *testing.T) {
 	}
 }
 
-// A profile sets parameters that the policy has, to values that it takes, so
-// that a mistyped name is not passed over in silence.
+// A profile sets parameters that exist, to values that they take, so that a
+// mistyped name is not passed over in silence. Policies may share a profile of
+// which each has a part.
 func TestProfilesAreWhole(t *testing.T) {
 	names, err := Names()
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := 0
+	has, found := map[string]bool{}, 0
+	var infos []sched.Info
 	for _, name := range names {
 		info, err := Describe(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		has := map[string]bool{}
+		infos = append(infos, info)
 		for _, part := range info.Parts {
 			for _, p := range part.Params {
 				has[p.Name] = true
 			}
 		}
+	}
+	for _, info := range infos {
 		for _, p := range info.Profiles {
 			found++
 			for k := range p.Set {
 				if !has[k] {
-					t.Errorf("%s: profile %s sets %s, which the policy does not have", name, p.Name, k)
+					t.Errorf("%s: profile %s sets %s, which no policy has", info.Name, p.Name, k)
 				}
 			}
-			if _, err := Build(name, sched.Options{Set: map[string]string{"profile": p.Name}}); err != nil {
-				t.Errorf("%s: profile %s: %v", name, p.Name, err)
+			if _, err := Build(info.Name, sched.Options{Set: map[string]string{"profile": p.Name}}); err != nil {
+				t.Errorf("%s: profile %s: %v", info.Name, p.Name, err)
 			}
 		}
 	}

@@ -1,0 +1,100 @@
+package policies
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+)
+
+// A pool never runs more than its maximum, copies included, however jobs come
+// and go, under Hadoop's rules as under ours.
+func TestPoolNeverAboveMaximum(t *testing.T) {
+	limits := map[string][job.Kinds]int{"p1": {2, 1}, "p2": {0, 1}, "p3": {3, 0}}
+	for _, profile := range []string{"default", "hadoop-1.2"} {
+		t.Run(profile, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				p, err := Build("fair", sched.Options{Set: map[string]string{"profile": profile, "speculative-lag": "0s",
+					"pools": "pool p1 maxMaps=2 maxReduces=1; pool p2 maxMaps=0 maxReduces=1; pool p3 minMaps=5 maxMaps=3 maxReduces=0"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := trackertest.NewWorld(t, p)
+				w.Join("n1", 3, 2)
+				for range rapid.IntRange(1, 80).Draw(t, "steps") {
+					w.Act()
+					var running [job.Kinds]map[string]int
+					for k := range running {
+						running[k] = map[string]int{}
+						for _, j := range w.Tracker.Jobs().Live() {
+							running[k][j.Pool()] += j.Running(job.Kind(k))
+						}
+						for pool, most := range limits {
+							if running[k][pool] > most[k] {
+								t.Fatalf("pool %s runs %d %vs of at most %d", pool, running[k][pool], job.Kind(k), most[k])
+							}
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// Profiles keep the promises of a tracker too. They need not end all jobs: some
+// exist to show what the original got wrong.
+func TestProfilesKeepTheirPromises(t *testing.T) {
+	names, err := Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := Describe(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, profile := range info.Profiles {
+			t.Run(name+"/"+profile.Name, func(t *testing.T) {
+				opt := sched.Options{Seed: 7, Set: map[string]string{"profile": profile.Name}}
+				rapid.Check(t, func(t *rapid.T) {
+					first, err1 := Build(name, opt)
+					again, err2 := Build(name, opt)
+					if err1 != nil || err2 != nil {
+						t.Fatal(err1, err2)
+					}
+					w := trackertest.NewWorld(t, first)
+					w.Boundless = boundless[name]
+					w.Join("n1", 2, 1)
+					for range rapid.IntRange(1, 60).Draw(t, "steps") {
+						w.Act()
+					}
+					w.Replay(again)
+				})
+			})
+		}
+	}
+}
+
+// Preemption, with time-outs short enough to bite, ends no job and is repeated
+// exactly.
+func TestPreemptionKeepsItsPromises(t *testing.T) {
+	set := map[string]string{"preemption": "true", "preemption-interval": "5s", "size-weight": "true",
+		"pools": "pool p1 minMaps=2 minReduces=1 minSharePreemptionTimeout=5; pool p2 weight=3; fairSharePreemptionTimeout=10"}
+	rapid.Check(t, func(t *rapid.T) {
+		first, err1 := Build("fair", sched.Options{Set: set})
+		again, err2 := Build("fair", sched.Options{Set: set})
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		w := trackertest.NewWorld(t, first)
+		w.Join("n1", 2, 1)
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			w.Act()
+		}
+		w.Settle(false)
+		w.Replay(again)
+	})
+}

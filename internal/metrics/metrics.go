@@ -1,0 +1,45 @@
+// Package metrics measures how a set of jobs fared: percentiles, the variability
+// of slowdowns, and what part of the work short jobs bring. The definitions are
+// those of the Tyrex paper (Ghit and Epema, 2016), so that numbers can be held
+// against published ones; a job's slowdown is its response time over its run
+// time alone in the empty system.
+package metrics
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Percentile returns F⁻¹(q) of the values' empirical distribution, q in percent,
+// 0 < q ≤ 100: the smallest value that at least q percent of the values do not
+// exceed (nearest rank). It never interpolates, so it is one of the values. The
+// values are left as they are; there must be one at least.
+func Percentile[T cmp.Ordered](values []T, q float64) T {
+	sorted := slices.Sorted(slices.Values(values))
+	// The sliver keeps 95 % of 20 from becoming rank 20 by rounding.
+	rank := int(math.Ceil(q*float64(len(sorted))/100 - 1e-9))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// Variability returns V_F(q) = F⁻¹(q) / F⁻¹(50): how much worse the q-th
+// percentile fares than the median. With q = 95 it is the paper's overall
+// variability; 1 is the best there is for q above 50. The values must be
+// positive, and one at least.
+func Variability(values []float64, q float64) float64 {
+	return Percentile(values, q) / Percentile(values, 50)
+}
+
+// LoadShare returns the part of all work that jobs bring up to a size c:
+// Σ min(X, c) / ΣX. Large jobs count with their first c. It is 0 without work.
+func LoadShare(sizes []float64, c float64) float64 {
+	part, all := 0.0, 0.0
+	for _, x := range sizes {
+		part += min(x, c)
+		all += x
+	}
+	if all == 0 {
+		return 0
+	}
+	return part / all
+}

@@ -18,24 +18,31 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	idle := d.view.Nodes().Slots(other) - d.used(other)
 	switch {
 	case k == job.Map && isStuck(j):
-		return fmt.Sprintf("%d reduces of the job wait in their slots for its maps; if no slot comes free soon, one of "+
+		return fmt.Sprintf("reduces of the job (%d) wait in their slots for its maps; if no slot comes free soon, one of "+
 			"them is stopped", j.Running(job.Reduce))
 	case used < slots && d.allBusy(k):
-		return fmt.Sprintf("%d %s slots are free, on machines that already run their part of the load", slots-used, k)
+		return fmt.Sprintf("%s free, but on machines that already run their part of the load", slotsAre(slots-used, k))
 	case used < slots:
 		return ""
 	case idle > 0 && d.quota(other) == 0:
-		return fmt.Sprintf("%d %s slots are idle and none may run %ss", idle, other, k)
+		return fmt.Sprintf("%s idle, but none may run %ss", slotsAre(idle, other), k)
 	case idle > 0 && !d.MayLend(other):
-		return fmt.Sprintf("%d %s slots are idle, but the %d that may run %ss all do", idle, other, d.quota(other), k)
+		return fmt.Sprintf("%s idle, but no more than %d may run %ss, and do", slotsAre(idle, other), d.quota(other), k)
 	case idle > 0 && k == job.Reduce && !j.MapsDone() && !d.guard.open(d.view, d.cfg.KeepMapSlots):
-		return fmt.Sprintf("%d map slots are idle but kept for maps: the reduces would wait in them for %d maps of the job",
-			idle, j.Unfinished(job.Map))
+		return fmt.Sprintf("%s idle but kept for maps: a reduce would wait there for maps of the job, %d of which are not done",
+			slotsAre(idle, other), j.Unfinished(job.Map))
 	case d.lent(k) > 0:
-		return fmt.Sprintf("%d of the %s slots run %ss that borrowed them and give them back when they end",
-			d.lent(k), k, other)
+		return fmt.Sprintf("%s lent to %ss, which give them back when they end", slotsAre(d.lent(k), k), other)
 	}
 	return ""
+}
+
+// slotsAre counts slots in words.
+func slotsAre(n int, k job.Kind) string {
+	if n == 1 {
+		return fmt.Sprintf("1 %s slot is", k)
+	}
+	return fmt.Sprintf("%d %s slots are", n, k)
 }
 
 // allBusy reports whether every node with a free slot of the kind runs its part

@@ -1,11 +1,15 @@
 package dhsa_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
+	"github.com/slotwise/slotwise/internal/sched/speculate"
 )
 
 var off = place.PrescheduleConfig{}
@@ -156,31 +160,49 @@ func TestSurplusBoundsLending(t *testing.T) {
 	b.want("R@R:2 R@M:4")
 }
 
-// E: the wave model of the sweep over Pec_M: how many slots serve reduces.
+// E: the wave model of the sweep: 320 maps of time 1, then 200 reduces of time
+// 0.3816, on cluster Z, no overlap. It calibrates a simulator and is no data of
+// the paper.
 func TestDynamicMR_E(t *testing.T) {
+	const reduceTime = 0.3816
+	base := 0.0
 	for _, c := range []struct {
-		lend  string
-		slots int
-		waves int
-	}{{"0", 18, 12}, {"0.25", 27, 8}, {"0.5", 36, 6}, {"0.75", 45, 5}, {"1", 54, 4}} {
-		b := piBed(t, c.lend, "0", off, state{reds: 200})
-		waves := 0
-		for ; waves < 20; waves++ {
-			for _, n := range b.all {
-				b.heartbeat(n)
+		lendMaps, lendReduces string
+		maps, reduces         int // waves
+		speedUp               float64
+	}{{"0", "0", 9, 12, 1}, {"0.25", "0", 9, 8, 1.127}, {"0.5", "0", 9, 6, 1.203}, {"0.75", "0", 9, 5, 1.245}, {"1", "0", 9, 4, 1.29},
+		{"0", "1", 6, 12, 1.284}, {"1", "1", 6, 4, 1.804}} {
+		for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
+			b := bedOf(t, 9, 4, 2, sched.Compose(dhsa.New(cfgOf(t, mode, c.lendMaps, c.lendReduces)), order.NewFIFO(),
+				place.NewGreedy(false), &speculate.None{}))
+			b.add("x", 320, 0)
+			maps := b.waves()
+			b.add("x", 0, 200)
+			reduces := b.waves()
+			if maps != c.maps || reduces != c.reduces {
+				t.Errorf("%v %s/%s: %d and %d waves, want %d and %d", mode, c.lendMaps, c.lendReduces, maps, reduces, c.maps, c.reduces)
 			}
-			running := b.view.Jobs().Running(job.Reduce)
-			if running == 0 {
-				break
+			took := float64(maps) + reduceTime*float64(reduces)
+			if base == 0 {
+				base = took
 			}
-			if waves == 0 && running != c.slots {
-				t.Errorf("Pec_M %s: %d slots run reduces, want %d", c.lend, running, c.slots)
+			if math.Abs(base/took-c.speedUp) > 5e-4 {
+				t.Errorf("%v %s/%s: speed-up %.4f, want %.3f", mode, c.lendMaps, c.lendReduces, base/took, c.speedUp)
 			}
-			b.finishAll()
 		}
-		if waves != c.waves {
-			t.Errorf("Pec_M %s: %d waves, want %d", c.lend, waves, c.waves)
+	}
+}
+
+// waves counts how often all nodes must be filled until nothing waits.
+func (b *bed) waves() (n int) {
+	for ; ; n++ {
+		for _, node := range b.all {
+			b.heartbeat(node)
 		}
+		if b.view.Jobs().Running(job.Map)+b.view.Jobs().Running(job.Reduce) == 0 {
+			return n
+		}
+		b.finishAll()
 	}
 }
 

@@ -27,7 +27,7 @@ func poisson(n int, gap time.Duration, stages bool, service func(g *rand.Rand) f
 }
 
 const (
-	beatEvery = 50 * time.Millisecond
+	beatEvery = 100 * time.Millisecond
 	load60    = 0.6
 	gap60     = time.Second * 5 / 3
 )
@@ -63,7 +63,7 @@ func TestFIFOQueue(t *testing.T) {
 	for _, d := range distributions {
 		t.Run(d.name, func(t *testing.T) {
 			c, m := queueCluster(1)
-			jobs := poisson(20000, gap60, false, d.draw)
+			jobs := poisson(10000, gap60, false, d.draw)
 			r := run(t, Config{Cluster: c, Model: m, Jobs: jobs})
 			waits := make([]float64, len(jobs))
 			for i := range jobs {
@@ -82,7 +82,7 @@ func TestProcessorSharing(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			c, m := queueCluster(1000)
 			m.OutOfBand = false
-			jobs := poisson(20000, gap60, true, d.draw)
+			jobs := poisson(10000, gap60, true, d.draw)
 			r := run(t, Config{Cluster: c, Model: m, Jobs: jobs})
 			times := make([]float64, len(jobs))
 			for i := range jobs {

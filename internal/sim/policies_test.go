@@ -30,18 +30,18 @@ func logOf(t testing.TB, cfg Config, name string) []byte {
 
 // everything is a run in which all that the model knows happens.
 func everything() Config {
-	c := workload.Cluster{Racks: 3, Heartbeat: "hadoop-1.2", RackUplink: 60e6, CoreLink: 100e6,
+	c := workload.Cluster{Racks: 3, Heartbeat: "fixed:1s", RackUplink: 60e6, CoreLink: 100e6,
 		Groups: []workload.NodeGroup{
 			{Name: "fast", Count: 6, Cores: 4, Speed: 1.5, MapSlots: 3, ReduceSlots: 2, DiskBandwidth: 100e6, NICBandwidth: 50e6},
 			{Name: "slow", Count: 5, Cores: 2, Speed: 0.7, MapSlots: 2, ReduceSlots: 1, DiskBandwidth: 60e6, NICBandwidth: 30e6}}}
 	var jobs []workload.Job
-	for i := range 9 {
-		j := staged(20+5*i, 64e6, 30*time.Second, 4, 50e6)
+	for i := range 6 {
+		j := staged(16+4*i, 64e6, 30*time.Second, 4, 50e6)
 		if i%3 == 0 {
 			j = plain(30, 20*time.Second, 5, time.Minute)
 		}
 		j.Pool, j.Submit = fmt.Sprint("p", i%3), time.Duration(i)*20*time.Second
-		if i == 8 {
+		if i == 5 {
 			j.After = []int{2, 3}
 		}
 		jobs = append(jobs, j)

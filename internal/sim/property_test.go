@@ -151,7 +151,7 @@ func checkShares(t *rapid.T, s *sim) {
 // drawConfig draws a small cluster and some jobs.
 func drawConfig(t *rapid.T) Config {
 	some := rapid.SampledFrom([]float64{0, 10e6, 50e6, 200e6})
-	c := workload.Cluster{Racks: rapid.IntRange(1, 3).Draw(t, "racks"), Heartbeat: "fixed:500ms",
+	c := workload.Cluster{Racks: rapid.IntRange(1, 3).Draw(t, "racks"), Heartbeat: "fixed:1s",
 		RackUplink: some.Draw(t, "uplink"), CoreLink: some.Draw(t, "core")}
 	for g := range rapid.IntRange(1, 2).Draw(t, "groups") {
 		c.Groups = append(c.Groups, workload.NodeGroup{Name: fmt.Sprint("g", g, "n"), Count: rapid.IntRange(1, 4).Draw(t, "nodes"),

@@ -25,7 +25,7 @@ func policy(t fataler, spec string) sched.Policy {
 // uniformCluster has equal nodes; heartbeats come fast so that they do not
 // matter.
 func uniformCluster(nodes, maps, reduces int) workload.Cluster {
-	return workload.Cluster{Racks: 1, Heartbeat: "fixed:1ms",
+	return workload.Cluster{Racks: 1, Heartbeat: "fixed:10ms",
 		Groups: []workload.NodeGroup{{Count: nodes, Cores: 2, Speed: 1, MapSlots: maps, ReduceSlots: reduces}}}
 }
 

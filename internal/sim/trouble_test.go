@@ -101,10 +101,14 @@ func TestCrash(t *testing.T) {
 // Slow nodes, stragglers and failures change times as they say.
 func TestSlowness(t *testing.T) {
 	jobs := []workload.Job{plain(400, 10*time.Second, 0, 0)}
-	base := func() Config { return Config{Cluster: uniformCluster(1, 400, 0), Jobs: jobs} }
+	base := func() Config {
+		cfg := Config{Cluster: uniformCluster(1, 400, 0), Jobs: jobs}
+		cfg.Model.Heartbeat, cfg.Model.ProgressEvery = "fixed:100ms", time.Minute
+		return cfg
+	}
 	cfg := base()
 	cfg.Model.Slow = []Slow{{Node: 0, Factor: 3}}
-	near(t, "slow node", run(t, cfg).Makespan, 30*time.Second, 10*time.Millisecond)
+	near(t, "slow node", run(t, cfg).Makespan, 30*time.Second, 100*time.Millisecond)
 	cfg = base()
 	cfg.Model.Straggler = Straggler{Probability: 0.25, Factor: 5}
 	late := 0
@@ -113,7 +117,7 @@ func TestSlowness(t *testing.T) {
 			late++
 		}
 	})
-	near(t, "straggler", run(t, cfg).Makespan, 50*time.Second, 10*time.Millisecond)
+	near(t, "straggler", run(t, cfg).Makespan, 50*time.Second, 100*time.Millisecond)
 	if late < 70 || late > 130 {
 		t.Errorf("%d stragglers of 400, want a quarter", late)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
@@ -29,7 +30,10 @@ type shop struct {
 }
 
 func newShop(cfg dhsa.Config, specs ...cluster.Spec) *shop {
-	p := sched.Compose(dhsa.New(cfg), order.NewFIFO(), place.NewGreedy(false), &speculate.None{})
+	return shopOf(sched.Compose(dhsa.New(cfg), order.NewFIFO(), place.NewGreedy(false), &speculate.None{}), specs...)
+}
+
+func shopOf(p sched.Policy, specs ...cluster.Spec) *shop {
 	s := &shop{tr: tracker.New(tracker.Config{NodeTimeout: -1}, p), runs: map[string][]job.AttemptID{}}
 	for _, n := range specs {
 		s.step(&tracker.Join{Node: n})
@@ -208,25 +212,30 @@ func TestGuardExplains(t *testing.T) {
 	}
 }
 
-// Property: on random clusters with random losses of map output each job ends,
-// no quota is exceeded by DHSA's own lending, and slots are never overfull.
+// Property: on random clusters with random losses of map output each job ends, no
+// limit on lent slots is exceeded, and slots are never overfull; alone and as
+// part of the named policies.
 func TestLendingLivesAndKeepsQuotas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := dhsa.Default(rapid.SampledFrom([]dhsa.Mode{dhsa.PI, dhsa.PD}).Draw(t, "mode"))
-		shares := []string{"0", "0.3", "0.5", "1"}
-		cfg.LendMaps = fraction(t, rapid.SampledFrom(shares).Draw(t, "maps"))
-		cfg.LendReduces = fraction(t, rapid.SampledFrom(shares).Draw(t, "reduces"))
-		cfg.KeepMapSlots = rapid.IntRange(0, 3).Draw(t, "keep")
-		s := newShop(cfg, node("a", 1, 1), node("b", rapid.IntRange(0, 3).Draw(t, "m"), rapid.IntRange(0, 2).Draw(t, "r")),
-			node("c", rapid.IntRange(0, 3).Draw(t, "m"), rapid.IntRange(0, 2).Draw(t, "r")))
+		mode := rapid.SampledFrom([]dhsa.Mode{dhsa.PI, dhsa.PD}).Draw(t, "mode")
+		share := rapid.SampledFrom([]string{"0", "0.3", "0.5", "1"})
+		set := map[string]string{"lend-mode": mode.String(), "lend-map-slots": share.Draw(t, "maps"),
+			"lend-reduce-slots": share.Draw(t, "reduces"), "keep-map-slots": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "keep"))}
+		spec := "slots=dhsa-pi,place=greedy,speculate=none"
+		if rapid.Bool().Draw(t, "named") {
+			spec = "dynamicmr-pi"
+			set["preschedule-max"], set["speculative-lag"] = fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "most")), "2s"
+		}
+		count := rapid.IntRange(0, 3)
+		s := shopOf(build(t, spec, set), node("a", 1, 1), node("b", count.Draw(t, "m"), count.Draw(t, "r")),
+			node("c", count.Draw(t, "m"), count.Draw(t, "r")))
 		for range rapid.IntRange(1, 4).Draw(t, "jobs") {
-			s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 6).Draw(t, "splits")),
-				Reduces: rapid.IntRange(1, 9).Draw(t, "n"), SlowStart: 0.05, Pool: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")}})
+			s.step(&tracker.Submit{Spec: drawJob(t)})
 		}
 		lossy := rapid.IntRange(0, 12).Draw(t, "loss")
 		for i := range 600 {
 			s.beat(i%3 != 1)
-			s.checkQuotas(t, cfg)
+			s.checkQuotas(t, set)
 			if i == lossy && rapid.Bool().Draw(t, "lose") {
 				s.lose(rapid.SampledFrom([]string{"b", "c"}).Draw(t, "node"))
 			}
@@ -242,17 +251,43 @@ func TestLendingLivesAndKeepsQuotas(t *testing.T) {
 	})
 }
 
-func (s *shop) checkQuotas(t *rapid.T, cfg dhsa.Config) {
-	l, n := s.tr.Jobs(), s.tr.Nodes()
-	if st := s.tr.Stats(); st.Refused > 0 {
-		t.Fatal(st.LastRefusal)
+func drawJob(t *rapid.T) job.Spec {
+	s := job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 6).Draw(t, "splits")), SlowStart: 0.05,
+		Reduces: rapid.IntRange(1, 9).Draw(t, "n"), Pool: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")}
+	for i := range s.Splits {
+		s.Splits[i].Hosts = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "z"}), 0, 2).Draw(t, "hosts")
 	}
-	if st := s.tr.Stats(); st.LostNodes == 0 { // capacity that goes takes nothing from what runs
-		if b := l.RunningOn(job.Reduce, job.Map); b > cfg.LendMaps.Floor(n.Slots(job.Map)) {
-			t.Fatalf("%d map slots lent of %d", b, n.Slots(job.Map))
+	return s
+}
+
+// checkQuotas holds the counts of lent slots against their limits. Slots that go
+// with a node take nothing from what runs, and P3 has a limit of its own.
+func (s *shop) checkQuotas(t *rapid.T, set map[string]string) {
+	l, n := s.tr.Jobs(), s.tr.Nodes()
+	if st := s.tr.Stats(); st.Refused > 0 || st.LostNodes > 0 {
+		if st.Refused > 0 {
+			t.Fatal(st.LastRefusal)
 		}
-		if b := l.RunningOn(job.Map, job.Reduce); b > cfg.LendReduces.Floor(n.Slots(job.Reduce)) {
-			t.Fatalf("%d reduce slots lent of %d", b, n.Slots(job.Reduce))
+		return
+	}
+	pre, back := 0, 0
+	for _, x := range n.All() {
+		for _, a := range x.Attempts() {
+			if dynamicmr.Presched(a) {
+				pre++
+			}
+			if dynamicmr.PaidBack(a) {
+				back++
+			}
 		}
+	}
+	if most := fraction(t, set["lend-map-slots"]).Floor(n.Slots(job.Map)); l.RunningOn(job.Reduce, job.Map)-back > most {
+		t.Fatalf("%d map slots lent, %d of them by P3, of %d", l.RunningOn(job.Reduce, job.Map), back, most)
+	}
+	if most := fraction(t, set["lend-reduce-slots"]).Floor(n.Slots(job.Reduce)); l.RunningOn(job.Map, job.Reduce) > most {
+		t.Fatalf("%d reduce slots lent of %d", l.RunningOn(job.Map, job.Reduce), most)
+	}
+	if most, named := set["preschedule-max"]; named && fmt.Sprint(pre) > most {
+		t.Fatalf("%d reduce slots taken by P2 of %s", pre, most)
 	}
 }

@@ -43,6 +43,11 @@ func TestPaperArguments(t *testing.T) {
 			}
 		}
 	}
+	for name, bad := range map[string]string{"keep-map-slots": "-1", "rescue-after": "0", "far-at-once": "sometimes", "sepb-cap": "2"} {
+		if _, err := policies.Build("dynamicmr-pd", sched.Options{Set: map[string]string{name: bad}}); err == nil {
+			t.Errorf("%s=%s was accepted", name, bad)
+		}
+	}
 	twice := map[string]string{"lend-map-slots": "1", "mapred.idle.mapslots.borrowedforReduceTasks": "1"}
 	if _, err := policies.Build("dynamicmr-pi", sched.Options{Set: twice}); err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("a parameter set under two names: %v", err)

@@ -49,9 +49,9 @@ var distributions = []struct {
 }{
 	{"constant", 1, func(*rand.Rand) float64 { return 1 }},
 	{"exponential", 2, (*rand.Rand).ExpFloat64},
-	{"two sizes", 0.9*0.5*0.5 + 0.1*5.5*5.5, func(g *rand.Rand) float64 {
-		if g.Float64() < 0.1 {
-			return 5.5
+	{"two sizes", 0.8*0.5*0.5 + 0.2*3*3, func(g *rand.Rand) float64 {
+		if g.Float64() < 0.2 {
+			return 3
 		}
 		return 0.5
 	}},

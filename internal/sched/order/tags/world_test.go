@@ -171,4 +171,9 @@ func TestSwapBringsWorkAlong(t *testing.T) {
 	if used, _ := o.Slots(1, job.Map); used != 2 {
 		t.Errorf("after the move the first partition uses %d slots", used)
 	}
+	p.now = 100
+	p.beat()
+	if old, _ := o.Slots(1, job.Map); old != 0 {
+		t.Errorf("in the end the first partition uses %d slots", old)
+	}
 }

@@ -81,7 +81,7 @@ func TestProfilesKeepTheirPromises(t *testing.T) {
 // Preemption, with time-outs short enough to bite, ends no job and is repeated
 // exactly.
 func TestPreemptionKeepsItsPromises(t *testing.T) {
-	set := map[string]string{"preemption": "true", "preemption-interval": "5s", "size-weight": "true",
+	set := map[string]string{"preemption": "true", "preemption-interval": "5s", "update-interval": "5s", "size-weight": "true",
 		"pools": "pool p1 minMaps=2 minReduces=1 minSharePreemptionTimeout=5; pool p2 weight=3; fairSharePreemptionTimeout=10"}
 	rapid.Check(t, func(t *rapid.T) {
 		first, err1 := Build("fair", sched.Options{Set: set})

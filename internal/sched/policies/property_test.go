@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"flag"
+	"os"
 	"strings"
 	"testing"
 
@@ -9,6 +11,20 @@ import (
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 )
+
+// checks is how many random lives each property plays unless -rapid.checks says
+// otherwise: there are many policies.
+const checks = "25"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(checks); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // conserving are the policies that promise to leave no slot free while a task
 // could use it.
@@ -77,7 +93,7 @@ func TestCompositionsKeepTheirPromises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for range 8 {
 		rapid.Check(t, func(t *rapid.T) { composed(t, g) })
 	}
 }

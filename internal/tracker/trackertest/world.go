@@ -45,6 +45,8 @@ type World struct {
 	log    []string
 	tape   []entry
 	limits [job.Kinds]int // of the node that sends a heartbeat, before it
+
+	limiter sched.Limiter // the policy's, if it has one
 }
 
 type running struct {
@@ -60,7 +62,7 @@ type entry struct {
 
 // NewWorld returns a world without nodes under a policy.
 func NewWorld(t *rapid.T, p sched.Policy) *World {
-	return &World{t: t, Tracker: tracker.New(worldConfig, p),
+	return &World{t: t, Tracker: tracker.New(worldConfig, p), limiter: sched.HooksOf(p).Limiter,
 		slots: map[string][job.Kinds]int{}, live: map[string]bool{}, runs: map[string][]running{},
 		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}}
 }
@@ -72,6 +74,7 @@ func (w *World) Swap(p sched.Policy) {
 	w.tape = append(w.tape, entry{now: w.now})
 	w.log = append(w.log, "swap")
 	w.Tracker.SetPolicy(p)
+	w.limiter = sched.HooksOf(p).Limiter
 }
 
 // Replay plays the same events to a fresh tracker and fails unless it says the
@@ -172,9 +175,9 @@ func (w *World) launch(e tracker.Effect) {
 
 // nodeLimits returns how many slots a node has in the eyes of the policy.
 func (w *World) nodeLimits(name string) [job.Kinds]int {
-	if l := sched.HooksOf(w.Tracker.Policy()).Limiter; l != nil {
+	if w.limiter != nil {
 		if n := w.Tracker.Nodes().Get(name); n != nil && n.Alive() {
-			return l.Limits(n)
+			return w.limiter.Limits(n)
 		}
 	}
 	return w.slots[name]

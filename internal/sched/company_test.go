@@ -84,7 +84,7 @@ func TestMapsDone(t *testing.T) {
 		t.Errorf("got %+v, %v", a, ok)
 	}
 	why, _ := d.Ledger().Last(waits, job.Reduce)
-	if why.Code != MapsFirst || why.Have != 2 || !strings.Contains(why.Words(job.Reduce), "2 maps of the job are not done") {
+	if why.Code != MapsFirst || why.Have != 2 || !strings.Contains(why.Words(job.Reduce), "2 of them are not done") {
 		t.Errorf("told %+v: %s", why, why.Words(job.Reduce))
 	}
 }

@@ -31,7 +31,7 @@ const (
 	NotYet             // its turn comes with the next heartbeats
 	JobsFull           // Pool, a pool or user, runs Have jobs of at most Need
 	SplitFull          // the node's free slots are kept for the other kind: Have of Need run there
-	MapsFirst          // the last slots that maps could use are not for reduces that wait for Have maps
+	MapsFirst          // the slot is not for a reduce that would wait in it: Have maps are not done
 	QueueFull          // Pool uses Have slots of at most Need, whatever runs in them
 	UserFull           // the user's jobs use Have slots of at most Need in Pool
 	PassesSlots        // holds out for Level: let Have slots pass, takes any after Need
@@ -95,8 +95,8 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("the machine that asked for work keeps its free slots for %ss: its split allows %d %ss, and %d run",
 			k.Other(), r.Need, k, r.Have)
 	case MapsFirst:
-		return fmt.Sprintf("the free slot is kept for maps: %d maps of the job are not done, and its reduces would wait for "+
-			"them in all slots that maps can use", r.Have)
+		return fmt.Sprintf("the free slot is kept for maps: a reduce would wait there for maps of the job, and %d of them are not done",
+			r.Have)
 	case JobsFull:
 		return fmt.Sprintf("%s already runs as many jobs as it may at once: %d of %d", r.Pool, r.Have, r.Need)
 	case QueueFull:

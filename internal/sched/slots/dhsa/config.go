@@ -23,6 +23,11 @@ type Config struct {
 	// FarAtOnce lets Case 5 of Alg 2 start a map far from its data rather than
 	// leave a slot idle; without it maps wait as the place says.
 	FarAtOnce bool
+	// EarlyReduces lets reduces start after their job's slow start, as in the
+	// paper. Without it they start when all maps of the job are done, so that no
+	// slot is held by one that waits: better where slots are few and the data is
+	// near, worse where fetching map output takes long.
+	EarlyReduces bool
 	// KeepMapSlots is how many map slots stay out of the reach of reduces whose
 	// maps are not all done, in slots of the whole cluster. 0 makes lost map
 	// output expensive: a reduce must be killed for each.
@@ -35,7 +40,7 @@ type Config struct {
 
 // Default is the configuration of a mode, with all that may be lent.
 func Default(m Mode) Config {
-	return Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true,
+	return Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, EarlyReduces: true,
 		KeepMapSlots: 1, RescueAfter: 3}
 }
 
@@ -52,6 +57,8 @@ func Params(m Mode) []sched.Param {
 			Help: "The fraction of all reduce slots that may run maps at once, 0 to 1 (Pec_R). 0 lends none."},
 		{Name: "far-at-once", Default: "true", Help: "With PoolDependent: whether a map without data near starts when nothing " +
 			"else fits (Case 5). false leaves the slot idle while the job waits for a better place."},
+		{Name: "early-reduces", Default: "on", Help: "Whether reduces may start before their job's maps are done: on (after its " +
+			"slow start) or off (then no slot is held by a reduce that waits, and maps may have it)."},
 		{Name: "keep-map-slots", Default: "1", Aliases: []string{"dhsa.min.map.capable.slots"},
 			Help: "How many map slots of the cluster stay out of the reach of reduces whose maps are not all done. 0 lets such " +
 				"reduces fill the cluster, and one is killed for each map that must be made again."},
@@ -81,17 +88,25 @@ func ParseMode(s string) (Mode, error) {
 // Read makes the part from the settings that Params describes.
 func Read(k *sched.Kit) (sched.Slots, error) {
 	var c Config
-	var errs [6]error
+	var errs [7]error
 	c.Mode, errs[0] = sched.Setting(k, "lend-mode", ParseMode)
 	c.LendMaps, errs[1] = sched.Setting(k, "lend-map-slots", dynamicmr.ParseFraction)
 	c.LendReduces, errs[2] = sched.Setting(k, "lend-reduce-slots", dynamicmr.ParseFraction)
 	c.FarAtOnce, errs[3] = sched.Setting(k, "far-at-once", strconv.ParseBool)
 	c.KeepMapSlots, errs[4] = sched.Setting(k, "keep-map-slots", atLeast(0))
 	c.RescueAfter, errs[5] = sched.Setting(k, "rescue-after", atLeast(1))
+	c.EarlyReduces, errs[6] = sched.Setting(k, "early-reduces", onOff)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	return New(c), nil
+}
+
+func onOff(s string) (bool, error) {
+	if s != "on" && s != "off" {
+		return false, errors.New("must be on or off")
+	}
+	return s == "on", nil
 }
 
 // atLeast returns a parser of whole numbers that are not below the least.

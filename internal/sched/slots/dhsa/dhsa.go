@@ -83,6 +83,7 @@ var (
 func New(cfg Config) *DHSA {
 	d := &DHSA{cfg: cfg, stock: slots.NewStatic(slots.StaticConfig{Fill: slots.FillBalance, MaxMaps: -1, MaxReduces: -1})}
 	d.demand.init()
+	d.demand.late = !cfg.EarlyReduces
 	return d
 }
 
@@ -165,7 +166,7 @@ const (
 // maps alone, which is that of Alg 1.
 func (d *DHSA) by() int {
 	switch {
-	case d.off() && d.pre == nil:
+	case d.off() && d.pre == nil && d.cfg.EarlyReduces:
 		return noLending
 	case d.off() || d.cfg.Mode == PI:
 		return lendPI
@@ -226,7 +227,7 @@ func local(slot job.Kind, label dynamicmr.Label) sched.Offer {
 // toReduce offers a slot to reduces; a map slot only as far as the guard allows.
 func (d *DHSA) toReduce(slot job.Kind, label dynamicmr.Label) sched.Offer {
 	return sched.Offer{Kind: job.Reduce, Slot: slot, Borrowed: slot == job.Map, Label: int32(label),
-		MapsDone: slot == job.Map && !d.guard.open(d.view, d.cfg.KeepMapSlots)}
+		MapsDone: !d.cfg.EarlyReduces || slot == job.Map && !d.guard.open(d.view, d.cfg.KeepMapSlots)}
 }
 
 // Start implements sched.Starter.

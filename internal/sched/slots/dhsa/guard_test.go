@@ -170,6 +170,29 @@ func TestYoungestReduceGivesWay(t *testing.T) {
 	}
 }
 
+// Without early reduces maps borrow the reduce slot that a reduce would wait in.
+func TestLateReduces(t *testing.T) {
+	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
+		for _, early := range []bool{true, false} {
+			cfg := dhsa.Default(mode)
+			cfg.EarlyReduces = early
+			s := newShop(cfg, node("a", 1, 1))
+			s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 8), Reduces: 2, SlowStart: 0}})
+			j := s.tr.Jobs().Get(1)
+			s.beat(true)
+			if got := j.Running(job.Map); early != (got == 1) {
+				t.Errorf("%v, early %v: %d maps run", mode, early, got)
+			}
+			for i := 0; !j.State().Final(); i++ {
+				if i > 50 {
+					t.Fatalf("%v: the job hangs: %+v", mode, j.Tally())
+				}
+				s.beat(true)
+			}
+		}
+	}
+}
+
 // With only reduce slots left maps and reduces share those, and the same holds.
 func TestLostMapsDoNotHangWithoutMapSlots(t *testing.T) {
 	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
@@ -221,6 +244,7 @@ func TestLendingLivesAndKeepsQuotas(t *testing.T) {
 		share := rapid.SampledFrom([]string{"0", "0.3", "0.5", "1"})
 		set := map[string]string{"lend-mode": mode.String(), "lend-map-slots": share.Draw(t, "maps"),
 			"lend-reduce-slots": share.Draw(t, "reduces"), "keep-map-slots": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "keep"))}
+		set["early-reduces"] = rapid.SampledFrom([]string{"on", "off"}).Draw(t, "early")
 		spec := "slots=dhsa-pi,place=greedy,speculate=none"
 		if rapid.Bool().Draw(t, "named") {
 			spec = "dynamicmr-pi"

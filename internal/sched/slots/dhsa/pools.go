@@ -71,6 +71,7 @@ type demand struct {
 	shares  Sharer
 	holder  sched.Holder
 	held    int    // pending maps of jobs that the order keeps back
+	late    bool   // reduces wait outside until all maps of their job are done
 	dirty   bool   // which jobs are kept back may have changed
 	parts   []part // by the job's seat
 	pools   map[string]*pool
@@ -146,7 +147,7 @@ func (d *demand) count(j *job.Job, held bool) {
 		now.held = j.Pending(job.Map)
 	}
 	for k := range job.Kind(job.Kinds) {
-		if j.Launchable(k) && !held {
+		if j.Launchable(k) && !held && (k == job.Map || !d.late || j.MapsDone()) {
 			now.pending[k] = j.Pending(k)
 		}
 	}

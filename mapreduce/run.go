@@ -154,6 +154,7 @@ const (
 	minSplit     = 1 << 20
 	maxSplit     = 128 << 20
 	splitsPerMap = 4
+	foldsPerMap  = 2 // of a job that folds: each task has a table to empty
 )
 
 // planInputs cuts all inputs of the job into splits.
@@ -168,7 +169,11 @@ func planInputs(ctx context.Context, c *local.Cluster, j *Job, o Options) ([]eng
 	}
 	size := o.SplitSize
 	if size <= 0 {
-		size = min(maxSplit, max(minSplit, total/int64(splitsPerMap*c.MapSlots())))
+		perSlot := splitsPerMap
+		if j.Aggregate != NoFold {
+			perSlot = foldsPerMap
+		}
+		size = min(maxSplit, max(minSplit, total/int64(perSlot*c.MapSlots())))
 		if j.Reducer != nil && j.Aggregate == NoFold {
 			size = min(size, max(minSplit, c.MapBuffer()*6/10))
 		}

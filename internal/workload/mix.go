@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -119,6 +120,7 @@ func (m *Mix) check() error {
 		if err := c.check(m, i); err != nil {
 			errs = append(errs, fmt.Errorf("class %q: %w", c.Name, err))
 		}
+		bad(slices.ContainsFunc(m.Classes[:i], func(d Class) bool { return d.Name == c.Name }), "a second class %q", c.Name)
 		total += min(max(0, c.Count), MaxTotal)
 	}
 	bad(total > MaxTotal, "%d jobs, at most %d", total, MaxTotal)

@@ -1,0 +1,247 @@
+package workload
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// RumenOptions say how a Rumen trace becomes jobs.
+type RumenOptions struct {
+	TraceOptions
+	// Stages makes tasks whose CPU time was recorded go through stages, with the
+	// bytes recorded, instead of taking as long as they took. What they waited
+	// for on their old cluster is then not in them.
+	Stages bool
+}
+
+// The parts of Rumen's LoggedJob that are used. Times are in ms since the
+// epoch; -1 is unknown, as are fields that are absent.
+type rumenJob struct {
+	ID         string `json:"jobID"`
+	Name       string `json:"jobName"`
+	User       string `json:"user"`
+	Queue      string `json:"queue"`
+	Priority   string `json:"priority"`
+	Outcome    string `json:"outcome"`
+	Submit     *int64 `json:"submitTime"`
+	Maps       int    `json:"totalMaps"`
+	Reduces    int    `json:"totalReduces"`
+	Properties struct {
+		SlowStart1 any `json:"mapred.reduce.slowstart.completed.maps"`
+		SlowStart2 any `json:"mapreduce.job.reduce.slowstart.completedmaps"`
+	} `json:"jobProperties"`
+	MapTasks    []rumenTask `json:"mapTasks"`
+	ReduceTasks []rumenTask `json:"reduceTasks"`
+}
+
+type rumenTask struct {
+	ID                string         `json:"taskID"`
+	Start             *int64         `json:"startTime"`
+	Finish            *int64         `json:"finishTime"`
+	Input             int64          `json:"inputBytes"`
+	Output            int64          `json:"outputBytes"`
+	Attempts          []rumenAttempt `json:"attempts"`
+	PreferredLocation []struct {
+		Layers []string `json:"layers"`
+	} `json:"preferredLocations"`
+}
+
+type rumenAttempt struct {
+	Result        string `json:"result"`
+	Start         *int64 `json:"startTime"`
+	Finish        *int64 `json:"finishTime"`
+	Read          int64  `json:"hdfsBytesRead"`
+	Written       int64  `json:"hdfsBytesWritten"`
+	MapInput      int64  `json:"mapInputBytes"`
+	MapOutput     int64  `json:"mapOutputBytes"`
+	Shuffle       int64  `json:"reduceShuffleBytes"`
+	ResourceUsage struct {
+		CPU int64 `json:"cumulativeCpuUsage"`
+	} `json:"resourceUsageMetrics"`
+}
+
+// ReadRumen reads the JSON of Hadoop's Rumen: LoggedJob objects one after
+// another. A task takes as long as its successful attempt did; a reduce's time
+// counts from the end of the job's last map, if it began before, so that
+// waiting is not taken for work. Tasks without times get the median of their
+// kind. Jobs that did not succeed are left out unless options.All. Errors and
+// warnings name the file and the line of the job.
+func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) {
+	if err := options.check(); err != nil {
+		return nil, fmt.Errorf("%s: options: %w", file, err)
+	}
+	im := &importer{r: reader{file: file}, options: options.TraceOptions}
+	failed := 0
+	eachObject(im, in, func(line int, r *rumenJob) bool {
+		if r.Outcome != "" && r.Outcome != "SUCCESS" && !options.All {
+			failed++
+			return true
+		}
+		j, guessed, err := options.job(r)
+		switch {
+		case err != nil:
+			im.fail(line, "job %q: %s", r.ID, err)
+		case len(j.Maps)+len(j.Reduces) == 0:
+			im.warn(line, "job %q has no tasks and is left out", r.ID)
+		default:
+			if guessed > 0 {
+				im.warn(line, "job %q: %d tasks have no times and get the median", r.ID, guessed)
+			}
+			im.add(line, j)
+		}
+		return !im.full()
+	})
+	if failed > 0 {
+		im.warn(0, "%d jobs that did not succeed are left out", failed)
+	}
+	return im.finish()
+}
+
+// job makes a job, and says how many of its tasks had no times.
+func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
+	j := Job{Name: r.Name, App: r.Name, User: r.User, Pool: r.Queue, SlowStart: -1}
+	if j.Name == "" {
+		j.Name = r.ID
+	}
+	var err error
+	if r.Priority != "" {
+		if j.Priority, err = parsePriority(r.Priority); err != nil {
+			return j, 0, err
+		}
+	}
+	if r.Submit == nil || *r.Submit < 0 {
+		return j, 0, fmt.Errorf("submitTime is missing or negative")
+	}
+	// Relative times are made later, so this may be any time since the epoch.
+	j.Submit = time.Duration(min(*r.Submit, int64(time.Duration(1<<62)/time.Millisecond))) * time.Millisecond
+	for _, s := range []any{r.Properties.SlowStart1, r.Properties.SlowStart2} {
+		if v, err := strconv.ParseFloat(fmt.Sprint(s), 64); s != nil && err == nil && v >= 0 && v <= 1 {
+			j.SlowStart = v
+		}
+	}
+	var mapsEnd int64
+	for i := range r.MapTasks {
+		if a := r.MapTasks[i].best(); a.Finish != nil {
+			mapsEnd = max(mapsEnd, *a.Finish)
+		}
+	}
+	var guessed [job.Kinds]int
+	if j.Maps, guessed[0], err = o.tasks(r.MapTasks, r.Maps, job.Map, 0); err != nil {
+		return j, 0, err
+	}
+	j.Reduces, guessed[1], err = o.tasks(r.ReduceTasks, r.Reduces, job.Reduce, mapsEnd)
+	return j, guessed[0] + guessed[1], err
+}
+
+// tasks makes the tasks of a kind, at least as many as the job is said to have.
+func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from int64) ([]Task, int, error) {
+	if err := checkTasks(kind, float64(max(total, len(list)))); err != nil {
+		return nil, 0, err
+	}
+	tasks := make([]Task, max(total, len(list)))
+	var known []time.Duration
+	for i := range list {
+		t, err := list[i].task(kind, from)
+		if err != nil {
+			return nil, 0, fmt.Errorf("task %q: %w", list[i].ID, err)
+		}
+		if o.KeepHosts && kind == job.Map {
+			t.Hosts = list[i].hosts()
+		}
+		if t.Duration > 0 {
+			known = append(known, t.Duration)
+		}
+		tasks[i] = t
+	}
+	guessed, middle := 0, median(known)
+	for i := range tasks {
+		t := &tasks[i]
+		if t.Duration == 0 {
+			t.Duration = middle
+			guessed++
+		}
+		if o.Stages && t.CPU > 0 {
+			t.Duration = 0
+		}
+	}
+	if len(tasks) > 0 && middle == 0 {
+		return nil, 0, fmt.Errorf("%d %ss and the time of none of them", len(tasks), kind)
+	}
+	return tasks, guessed, nil
+}
+
+// best returns the attempt that counts: the one that succeeded, or else the last
+// one with times, or else the task's own times.
+func (r *rumenTask) best() rumenAttempt {
+	best := rumenAttempt{Start: r.Start, Finish: r.Finish}
+	for _, a := range r.Attempts {
+		if a.Result == "SUCCESS" {
+			best = a
+			break
+		}
+		if a.Start != nil && a.Finish != nil {
+			best = a
+		}
+	}
+	if best.Start != nil && *best.Start < 0 {
+		best.Start = nil
+	}
+	if best.Finish != nil && *best.Finish < 0 {
+		best.Finish = nil
+	}
+	return best
+}
+
+// task makes a task, without a duration if its times are unknown. from is when
+// its work can have begun at the earliest.
+func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
+	a := r.best()
+	in, out := first(a.MapInput, a.Read, r.Input), first(a.MapOutput, a.Written, r.Output)
+	if kind == job.Reduce {
+		in, out = first(a.Shuffle, r.Input), first(a.Written, r.Output)
+	}
+	t := Task{Input: in, Output: out}
+	if cpu := a.ResourceUsage.CPU; cpu > 0 {
+		t.CPU = min(time.Duration(min(cpu, int64(maxTime/time.Millisecond)))*time.Millisecond, maxTime)
+	}
+	if in > maxBytes || out > maxBytes {
+		return t, fmt.Errorf("%d bytes, must be at most 2⁶⁰", max(in, out))
+	}
+	if a.Start == nil || a.Finish == nil {
+		return t, nil
+	}
+	if *a.Finish < *a.Start {
+		return t, fmt.Errorf("it finished at %d, before it started at %d", *a.Finish, *a.Start)
+	}
+	ms := *a.Finish - max(*a.Start, min(from, *a.Finish))
+	if ms > int64(maxTime/time.Millisecond) {
+		return t, fmt.Errorf("it took %d ms, more than 10 years", ms)
+	}
+	t.Duration = time.Duration(max(1, ms)) * time.Millisecond
+	return t, nil
+}
+
+// first returns the first of some numbers that is above 0, or 0.
+func first(list ...int64) int64 {
+	i := slices.IndexFunc(list, func(v int64) bool { return v > 0 })
+	if i < 0 {
+		return 0
+	}
+	return list[i]
+}
+
+// hosts returns the hosts of the preferred locations; the last layer is a host.
+func (r *rumenTask) hosts() []string {
+	var list []string
+	for _, p := range r.PreferredLocation {
+		if n := len(p.Layers); n > 0 && p.Layers[n-1] != "" {
+			list = append(list, p.Layers[n-1])
+		}
+	}
+	return list
+}

@@ -1,0 +1,148 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// The parts of a job of Hadoop's scheduler load simulator that are used.
+type slsJob struct {
+	ID    string    `json:"job.id"`
+	User  string    `json:"job.user"`
+	Queue string    `json:"job.queue.name"`
+	Type  string    `json:"am.type"`
+	Start *int64    `json:"job.start.ms"`
+	End   *int64    `json:"job.end.ms"`
+	Count *int      `json:"job.count"`
+	Tasks []slsTask `json:"job.tasks"`
+}
+
+type slsTask struct {
+	Host     string `json:"container.host"`
+	Start    *int64 `json:"container.start.ms"`
+	End      *int64 `json:"container.end.ms"`
+	Type     string `json:"container.type"`
+	Duration *int64 `json:"duration.ms"`
+	Count    *int   `json:"count"`
+}
+
+// ReadSLS reads the JSON of Hadoop's scheduler load simulator: jobs one after
+// another, each with its containers. A container is a task that takes as long
+// as the container lived, a reduce from the end of the job's last map on; the container of the application master is not there.
+// job.count and a container's count stand for so many equal ones. Errors name the
+// file and the line of the job.
+func ReadSLS(file string, in io.Reader, options TraceOptions) (*Trace, error) {
+	if err := options.check(); err != nil {
+		return nil, fmt.Errorf("%s: options: %w", file, err)
+	}
+	im := &importer{r: reader{file: file}, options: options}
+	number := 0
+	eachObject(im, in, func(line int, s *slsJob) bool {
+		number++
+		if s.ID == "" {
+			s.ID = fmt.Sprintf("job%d", number)
+		}
+		j, err := s.job(&options)
+		if err != nil {
+			im.fail(line, "job %q: %s", s.ID, err)
+			return true
+		}
+		for i := range many(s.Count) {
+			if im.full() || len(im.r.errs) > 0 {
+				break
+			}
+			c := j
+			if i > 0 {
+				c.Name = fmt.Sprintf("%s-%d", j.Name, i+1)
+			}
+			im.add(line, c)
+		}
+		return !im.full()
+	})
+	return im.finish()
+}
+
+// many is a count that is 1 if it is absent.
+func many(n *int) int {
+	if n == nil {
+		return 1
+	}
+	return *n
+}
+
+func (s *slsJob) job(o *TraceOptions) (Job, error) {
+	j := Job{Name: s.ID, App: s.Type, User: s.User, Pool: s.Queue, SlowStart: -1}
+	switch {
+	case s.Start != nil && *s.Start < 0:
+		return j, fmt.Errorf("job.start.ms: %d, must not be negative", *s.Start)
+	case many(s.Count) < 1 || many(s.Count) > MaxTasks:
+		return j, fmt.Errorf("job.count: %d, must be from 1 to %d", *s.Count, MaxTasks)
+	case len(s.Tasks) == 0:
+		return j, errors.New("has no tasks")
+	}
+	if s.Start != nil {
+		j.Submit = time.Duration(min(*s.Start, int64(time.Duration(1<<62)/time.Millisecond))) * time.Millisecond
+	}
+	mapsEnd := int64(math.MinInt64)
+	for i := range s.Tasks {
+		if c := &s.Tasks[i]; c.Type == "map" && c.End != nil {
+			mapsEnd = max(mapsEnd, *c.End)
+		}
+	}
+	for i := range s.Tasks {
+		c := &s.Tasks[i]
+		d, err := c.duration(mapsEnd)
+		if err != nil {
+			return j, fmt.Errorf("task %d: %w", i, err)
+		}
+		kind, list := job.Map, &j.Maps
+		switch c.Type {
+		case "map":
+		case "reduce":
+			kind, list = job.Reduce, &j.Reduces
+		default:
+			return j, fmt.Errorf("task %d: container.type %q, must be map or reduce", i, c.Type)
+		}
+		n := many(c.Count)
+		if n < 1 {
+			return j, fmt.Errorf("task %d: count %d, must be at least 1", i, n)
+		}
+		if err := checkTasks(kind, float64(len(*list)+n)); err != nil {
+			return j, err
+		}
+		t := Task{Duration: d}
+		if o.KeepHosts && kind == job.Map && c.Host != "" {
+			t.Hosts = []string{c.Host[strings.LastIndex(c.Host, "/")+1:]}
+		}
+		for range n {
+			*list = append(*list, t)
+		}
+	}
+	return j, nil
+}
+
+// duration is how long a container lived, at least 1 ms; that of a reduce since
+// the job's maps ended.
+func (c *slsTask) duration(mapsEnd int64) (time.Duration, error) {
+	var ms int64
+	switch {
+	case c.Duration != nil:
+		ms = *c.Duration
+	case c.Start == nil || c.End == nil:
+		return 0, errors.New("neither duration.ms nor container.start.ms and container.end.ms")
+	default:
+		if ms = *c.End - *c.Start; c.Type == "reduce" && ms > 0 {
+			ms = min(ms, *c.End-min(mapsEnd, *c.End))
+		}
+	}
+	if ms < 0 || ms > int64(maxTime/time.Millisecond) {
+		return 0, fmt.Errorf("it takes %d ms, must be from 0 to 10 years", ms)
+	}
+	return time.Duration(max(1, ms)) * time.Millisecond, nil
+}

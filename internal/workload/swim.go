@@ -1,0 +1,192 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// SWIMOptions say how the rows of a SWIM trace become tasks, of which it says
+// nothing. The zero value has the defaults.
+type SWIMOptions struct {
+	TraceOptions
+	// Block is how many bytes make a map: a row has max(1, ⌈input/Block⌉) maps.
+	// Default 64 MiB.
+	Block int64
+	// ReduceBytes is how many bytes of shuffle a reduce takes: a row has
+	// ⌈shuffle/ReduceBytes⌉ reduces; one without shuffle is map-only. Default
+	// 1 GiB. ReducesPerMap, if above 0, is the rule instead: ⌈maps · that⌉.
+	ReduceBytes   int64
+	ReducesPerMap float64
+	// MaxReduces bounds the reduces of a job; 0 is no bound.
+	MaxReduces int
+	// DataScale multiplies all bytes, for smaller clusters; 0 is 1.
+	DataScale float64
+	// Rate is how many bytes a second a task gets through, and Startup what it
+	// takes beside that. A map's bytes are its input, and its output in a
+	// map-only job; a reduce's are its part of the shuffle and of the output.
+	// Default of Rate is 64 MiB in 18.5 s, which TuMM gives for a map of Grep on
+	// machines of the trace's age; of Startup 1 s, a guess. Negative is 0.
+	Rate    float64
+	Startup time.Duration
+	// Profile, if any, makes tasks go through stages instead: the bytes are the
+	// trace's, the CPU costs the profile's.
+	Profile *Profile
+}
+
+const (
+	defaultReduceBytes = 1 << 30
+	defaultRate        = DefaultBlock / 18.5
+	defaultStartup     = time.Second
+)
+
+func (o *SWIMOptions) fill() error {
+	if o.Block == 0 {
+		o.Block = DefaultBlock
+	}
+	if o.ReduceBytes == 0 {
+		o.ReduceBytes = defaultReduceBytes
+	}
+	if o.DataScale == 0 {
+		o.DataScale = 1
+	}
+	if o.Rate == 0 {
+		o.Rate = defaultRate
+	}
+	if o.Startup == 0 {
+		o.Startup = defaultStartup
+	}
+	o.Startup = max(0, o.Startup)
+	if o.Block < 0 || o.ReduceBytes < 0 || o.MaxReduces < 0 || !(o.DataScale > 0 && o.DataScale < 1e9) ||
+		!(o.Rate > 0) || !(o.ReducesPerMap >= 0 && o.ReducesPerMap < 1e9) || o.Startup > maxTime {
+		return errors.New("sizes, scales and rates must be above 0")
+	}
+	return o.check()
+}
+
+// ReadSWIM reads a SWIM trace: lines of job, time of submission in seconds, gap
+// since the job before, and bytes of input, shuffle and output, with tabs
+// between them. The gap is checked and not used. Errors name the file and line.
+func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
+	if err := options.fill(); err != nil {
+		return nil, fmt.Errorf("%s: options: %w", file, err)
+	}
+	im := &importer{r: reader{file: file}, options: options.TraceOptions}
+	lines := bufio.NewScanner(in)
+	number := 0
+	for lines.Scan() && !im.full() {
+		number++
+		if text := bytes.TrimRight(lines.Bytes(), "\r"); len(bytes.TrimSpace(text)) > 0 {
+			j, err := options.row(string(text))
+			if err != nil {
+				im.fail(number, "%s", err)
+				continue
+			}
+			im.add(number, j)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		im.fail(number+1, "%s", err)
+	}
+	return im.finish()
+}
+
+// swimColumns are the names of a row's columns.
+var swimColumns = []string{"job", "submit time", "gap", "input bytes", "shuffle bytes", "output bytes"}
+
+// row makes a job of a line.
+func (o *SWIMOptions) row(line string) (Job, error) {
+	cells := strings.Split(line, "\t")
+	if len(cells) != len(swimColumns) {
+		return Job{}, fmt.Errorf("%d columns, must be %d: %s", len(cells), len(swimColumns), strings.Join(swimColumns, ", "))
+	}
+	var times [2]time.Duration
+	for i := range times {
+		v, err := strconv.ParseFloat(cells[1+i], 64)
+		if err == nil {
+			times[i], err = seconds(v)
+		} else {
+			err = fmt.Errorf("%q is not a number", cells[1+i])
+		}
+		if err != nil {
+			return Job{}, fmt.Errorf("%s: %w", swimColumns[1+i], err)
+		}
+	}
+	var sizes [3]int64
+	for i := range sizes {
+		v, err := strconv.ParseInt(cells[3+i], 10, 64)
+		scaled := math.Round(float64(v) * o.DataScale)
+		switch {
+		case err != nil:
+			return Job{}, fmt.Errorf("%s: %q is not a whole number", swimColumns[3+i], cells[3+i])
+		case v < 0 || scaled > maxBytes:
+			return Job{}, fmt.Errorf("%s: %d, must be from 0 to 2⁶⁰", swimColumns[3+i], v)
+		}
+		sizes[i] = int64(scaled)
+		if v > 0 {
+			sizes[i] = max(1, sizes[i]) // a job does not become map-only by scaling
+		}
+	}
+	j, err := o.job(sizes[0], sizes[1], sizes[2])
+	j.Name, j.Submit = cells[0], times[0]
+	return j, err
+}
+
+// job makes the tasks of a job of so many bytes.
+func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
+	j := Job{SlowStart: -1}
+	var err error
+	if j.Maps, err = split(input, o.Block); err != nil {
+		return j, fmt.Errorf("input bytes: %w", err)
+	}
+	out := output
+	if shuffle > 0 {
+		out = shuffle
+		n := math.Ceil(float64(shuffle) / float64(o.ReduceBytes))
+		if o.ReducesPerMap > 0 {
+			n = math.Ceil(float64(len(j.Maps)) * o.ReducesPerMap)
+		}
+		if o.MaxReduces > 0 {
+			n = min(n, float64(o.MaxReduces))
+		}
+		if j.Reduces, err = count(job.Reduce, n); err != nil {
+			return j, fmt.Errorf("shuffle bytes: %w", err)
+		}
+	}
+	for i := range j.Maps {
+		t := &j.Maps[i]
+		t.Output = share(out, i, len(j.Maps))
+		work := t.Input
+		if shuffle == 0 {
+			work += t.Output
+		}
+		o.cost(t, job.Map, work)
+	}
+	for i := range j.Reduces {
+		t := &j.Reduces[i]
+		t.Input, t.Output = share(shuffle, i, len(j.Reduces)), share(output, i, len(j.Reduces))
+		o.cost(t, job.Reduce, t.Input+t.Output)
+	}
+	return j, nil
+}
+
+// cost gives a task its time: a duration for so many bytes, or the CPU costs of
+// the profile.
+func (o *SWIMOptions) cost(t *Task, kind job.Kind, work int64) {
+	switch p := o.Profile; {
+	case p == nil:
+		t.Duration = o.Startup + milliseconds(float64(work)/o.Rate)
+	case kind == job.Map:
+		t.CPU = cores(float64(float64(t.Input)*p.MapCPU) + float64(float64(t.Output)*p.SortCPU))
+	default:
+		t.CPU = cores(float64(t.Input) * p.ReduceCPU)
+	}
+}

@@ -1,0 +1,193 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Synth is a workload of Hadoop's synthetic generator. It is a Source: jobs are
+// drawn from its classes and come when its time distributions say.
+type Synth struct {
+	// Nodes and NodesPerRack are the cluster that the file has in mind; 0 is
+	// unknown.
+	Nodes, NodesPerRack int
+
+	mix     Mix
+	seed    uint64
+	arrival []synthTimes // by class of the mix
+}
+
+// synthTimes is a distribution of times of submission: with the i-th weight
+// between the i-th time and the next, evenly; with the last weight at the last.
+type synthTimes []synthTime
+
+type synthTime struct {
+	Time   float64 `json:"time"` // seconds
+	Weight float64 `json:"weight"`
+}
+
+type synthFile struct {
+	Nodes        int   `json:"num_nodes"`
+	NodesPerRack int   `json:"nodes_per_rack"`
+	Jobs         *int  `json:"num_jobs"`
+	Seed         int64 `json:"rand_seed"`
+	Workloads    []struct {
+		Name    string       `json:"workload_name"`
+		Weight  float64      `json:"workload_weight"`
+		Queue   string       `json:"queue_name"`
+		Times   synthTimes   `json:"time_distribution"`
+		Classes []synthClass `json:"job_classes"`
+	} `json:"workloads"`
+}
+
+type synthClass struct {
+	Name    string  `json:"class_name"`
+	User    string  `json:"user_name"`
+	Weight  float64 `json:"class_weight"`
+	Maps    float64 `json:"mtasks_avg"`
+	MapsSD  float64 `json:"mtasks_stddev"`
+	Reds    float64 `json:"rtasks_avg"`
+	RedsSD  float64 `json:"rtasks_stddev"`
+	MTime   float64 `json:"mtime_avg"`
+	MTimeSD float64 `json:"mtime_stddev"`
+	RTime   float64 `json:"rtime_avg"`
+	RTimeSD float64 `json:"rtime_stddev"`
+}
+
+// ReadSynth reads the JSON of Hadoop's synthetic generator (SYNTH). Counts of
+// tasks and their times, in seconds, are log-normal with the means and
+// deviations given; a job has at least
+// one task. What a job as a whole should
+// take (dur_avg), memory and reservations are not used. The file's rand_seed and
+// the seed of the run decide together. Errors name the file and the line where
+// the object begins.
+func ReadSynth(file string, in io.Reader) (*Synth, error) {
+	im := &importer{r: reader{file: file}}
+	var s *Synth
+	eachObject(im, in, func(line int, f *synthFile) bool {
+		if s != nil {
+			im.fail(line, "a second object; a file holds one workload")
+			return false
+		}
+		s = f.synth(im, line)
+		return true
+	})
+	if s == nil && len(im.r.errs) == 0 {
+		im.r.errs = append(im.r.errs, fmt.Errorf("%s: is empty, it should hold a workload", file))
+	}
+	if err := im.r.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// synth checks a file and makes a mix of it.
+func (f *synthFile) synth(im *importer, line int) *Synth {
+	s := &Synth{Nodes: f.Nodes, NodesPerRack: f.NodesPerRack, seed: uint64(f.Seed)}
+	if f.Jobs == nil || *f.Jobs < 1 || *f.Jobs > MaxTotal {
+		im.fail(line, "num_jobs is missing or not from 1 to %d", MaxTotal)
+		return s
+	}
+	s.mix.Count = *f.Jobs
+	for i := range f.Workloads {
+		w := &f.Workloads[i]
+		what := fmt.Sprintf("workloads[%d] %q", i, w.Name)
+		if err := w.Times.check(); err != nil {
+			im.fail(line, "%s: time_distribution: %s", what, err)
+		}
+		sum := 0.
+		for _, c := range w.Classes {
+			sum += c.Weight
+		}
+		if !(w.Weight > 0) || !(sum > 0) || !(w.Weight+sum < 1e9) {
+			im.fail(line, "%s: workload_weight %g and the sum of class_weight %g must be above 0", what, w.Weight, sum)
+			continue
+		}
+		for k := range w.Classes {
+			if w.Classes[k].Weight == 0 {
+				continue
+			}
+			c := w.Classes[k].class(w.Queue, w.Weight/sum)
+			c.Name = fmt.Sprintf("%s/%s", w.Name, cmp.Or(w.Classes[k].Name, fmt.Sprint(k+1)))
+			s.mix.Classes = append(s.mix.Classes, c)
+			s.arrival = append(s.arrival, w.Times)
+		}
+	}
+	if len(s.mix.Classes) == 0 && len(im.r.errs) == 0 {
+		im.fail(line, "no workloads with job_classes")
+	}
+	if err := s.mix.check(); err != nil && len(im.r.errs) == 0 {
+		im.fail(line, "%s", err)
+	}
+	return s
+}
+
+// class makes a class of a mix.
+func (c *synthClass) class(queue string, scale float64) Class {
+	bell := func(mean, sd float64) Dist { return Dist{Shape: LogNormal, A: mean, B: sd} }
+	out := Class{Share: c.Weight * scale, User: c.User, Pool: queue, SlowStart: -1,
+		Maps: bell(c.Maps, c.MapsSD), MapTime: bell(c.MTime, c.MTimeSD)}
+	if c.Reds > 0 {
+		out.Reduces, out.ReduceTime = bell(c.Reds, c.RedsSD), bell(c.RTime, c.RTimeSD)
+	}
+	return out
+}
+
+func (t synthTimes) check() error {
+	if len(t) == 0 {
+		return fmt.Errorf("is missing")
+	}
+	sum, last := 0., 0.
+	for i, p := range t {
+		if _, err := seconds(p.Time); err != nil {
+			return err
+		}
+		if p.Time < last || !(p.Weight >= 0) {
+			return fmt.Errorf("entry %d: time %g after %g with weight %g; times must ascend and weights not be negative", i, p.Time, last, p.Weight)
+		}
+		last, sum = p.Time, sum+p.Weight
+	}
+	if !(sum > 0 && sum < 1e18) {
+		return fmt.Errorf("weights add up to %g, must be above 0", sum)
+	}
+	return nil
+}
+
+// draw draws a time.
+func (t synthTimes) draw(g *rand.Rand) time.Duration {
+	sum := 0.
+	for _, p := range t {
+		sum += p.Weight
+	}
+	i, x := 0, g.Float64()*sum
+	for ; i < len(t)-1 && x >= t[i].Weight; i++ {
+		x -= t[i].Weight
+	}
+	at := t[i].Time
+	if i+1 < len(t) {
+		at += float64((t[i+1].Time - at) * g.Float64())
+	}
+	return time.Duration(at*1e3) * time.Millisecond
+}
+
+// Jobs draws the jobs and sorts them by time.
+func (s *Synth) Jobs(seed uint64) ([]Job, error) {
+	seed ^= spread(s.seed)
+	jobs, err := s.mix.Jobs(seed)
+	if err != nil {
+		return nil, err
+	}
+	byName := make(map[string]synthTimes)
+	for i := range s.mix.Classes {
+		byName[s.mix.Classes[i].Name] = s.arrival[i]
+	}
+	for i := range jobs {
+		jobs[i].Submit = byName[jobs[i].Class].draw(generator(seed, "synth arrival", i))
+	}
+	slices.SortStableFunc(jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	return jobs, nil
+}

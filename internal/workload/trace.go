@@ -1,0 +1,186 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sort"
+	"time"
+)
+
+// Trace is what was read from a trace. It is a Source that ignores the seed.
+type Trace struct {
+	// List are the jobs by time of submission, the first at 0.
+	List []Job
+	// Warnings say what was left out, mended or guessed, a sentence each.
+	Warnings []string
+}
+
+// Jobs returns the jobs of the trace.
+func (t *Trace) Jobs(uint64) ([]Job, error) { return append([]Job(nil), t.List...), nil }
+
+// TraceOptions are common to all traces. The zero value takes a trace as it is.
+type TraceOptions struct {
+	// TimeScale multiplies the times of submission: 0.5 is twice the load. 0 is
+	// 1. The times of tasks stay.
+	TimeScale float64
+	// Limit is how many jobs are taken, the first of the file; 0 is all.
+	Limit int
+	// Pools are given in turn to the jobs whose trace names none.
+	Pools []string
+	// KeepHosts places maps where the trace says. Without it they are placed
+	// anew, since the nodes of a simulated cluster have other names.
+	KeepHosts bool
+	// All takes jobs that failed or were killed too, as if they had not.
+	All bool
+}
+
+func (o *TraceOptions) check() error {
+	if !(o.TimeScale >= 0 && o.TimeScale < 1e9) || o.Limit < 0 {
+		return fmt.Errorf("time scale %g and limit %d, must not be negative", o.TimeScale, o.Limit)
+	}
+	return nil
+}
+
+// importer gathers the jobs of a trace and what is wrong with it.
+type importer struct {
+	r       reader
+	options TraceOptions
+	jobs    []Job
+	lines   []int // of the jobs
+	tasks   int
+	trace   Trace
+	// firstBack is the line of the first job that comes before the one before
+	// it, back how many such there are.
+	firstBack, back int
+}
+
+// fail adds an error at a line.
+func (im *importer) fail(line int, format string, args ...any) {
+	if len(im.r.errs) == maxErrors {
+		im.r.more++
+		return
+	}
+	im.r.errs = append(im.r.errs, fmt.Errorf("%s:%d: %s", im.r.file, line, fmt.Sprintf(format, args...)))
+}
+
+// warn adds a sentence about a line; 0 is the whole file.
+func (im *importer) warn(line int, format string, args ...any) {
+	at := im.r.file
+	if line > 0 {
+		at = fmt.Sprintf("%s:%d", at, line)
+	}
+	im.trace.Warnings = append(im.trace.Warnings, at+": "+fmt.Sprintf(format, args...))
+}
+
+// full reports whether no more jobs are wanted.
+func (im *importer) full() bool { return im.options.Limit > 0 && len(im.jobs) >= im.options.Limit }
+
+// add takes a job that a line describes.
+func (im *importer) add(line int, j Job) {
+	if n := len(im.jobs); n > 0 && j.Submit < im.jobs[n-1].Submit {
+		if im.back++; im.back == 1 {
+			im.firstBack = line
+		}
+	}
+	if im.tasks += len(j.Maps) + len(j.Reduces); im.tasks > MaxTotal {
+		im.fail(line, "more than %d tasks so far; take fewer jobs, or larger blocks", MaxTotal)
+		j.Maps, j.Reduces = nil, nil
+	}
+	im.jobs, im.lines = append(im.jobs, j), append(im.lines, line)
+}
+
+// finish sorts the jobs and makes their times relative to the first. Jobs that
+// are out of order are no error, since merged traces have them; there is a
+// warning.
+func (im *importer) finish() (*Trace, error) {
+	first := im.first()
+	if len(im.r.errs) > 0 {
+		return nil, im.r.err()
+	}
+	if len(im.jobs) == 0 {
+		for _, w := range im.trace.Warnings {
+			im.r.errs = append(im.r.errs, fmt.Errorf("%s", w))
+		}
+		im.r.errs = append(im.r.errs, fmt.Errorf("%s: no jobs", im.r.file))
+		return nil, im.r.err()
+	}
+	if im.back > 0 {
+		im.warn(im.firstBack, "submitted before the job before it; %d such jobs, sorted by time", im.back)
+	}
+	jobs := im.jobs
+	slices.SortStableFunc(jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	for i := range jobs {
+		j := &jobs[i]
+		j.Submit = scaleTime(j.Submit-first, im.options.TimeScale)
+		j.Pool = turn(j.Pool, im.options.Pools, i)
+	}
+	im.trace.List = jobs
+	return &im.trace, nil
+}
+
+// first returns the time of the first job. Jobs that come too long after it are
+// errors.
+func (im *importer) first() time.Duration {
+	if len(im.jobs) == 0 {
+		return 0
+	}
+	first := slices.MinFunc(im.jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) }).Submit
+	for i := range im.jobs {
+		if im.jobs[i].Submit-first > maxTime {
+			im.fail(im.lines[i], "job %q comes %v after the first, more than 10 years", im.jobs[i].Name, im.jobs[i].Submit-first)
+		}
+	}
+	return first
+}
+
+// scaleTime multiplies a time by a factor, 0 being 1.
+func scaleTime(d time.Duration, factor float64) time.Duration {
+	if factor == 0 || factor == 1 {
+		return d
+	}
+	return time.Duration(min(math.Round(float64(d)*factor), float64(maxTime)))
+}
+
+// median returns the middle of some durations, 0 of none.
+func median(list []time.Duration) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	list = slices.Sorted(slices.Values(list))
+	return list[(len(list)-1)/2]
+}
+
+// lineCounter notes where the lines of what is read through it begin.
+type lineCounter struct {
+	in    io.Reader
+	read  int64
+	ends  []int64 // offsets of newlines, in order
+	first int     // number of lines forgotten
+}
+
+// Read implements io.Reader.
+func (l *lineCounter) Read(p []byte) (int, error) {
+	n, err := l.in.Read(p)
+	for i, c := range p[:n] {
+		if c == '\n' {
+			l.ends = append(l.ends, l.read+int64(i))
+		}
+	}
+	l.read += int64(n)
+	return n, err
+}
+
+// line returns the number of the line that an offset is in, from 1.
+func (l *lineCounter) line(offset int64) int {
+	return 1 + l.first + sort.Search(len(l.ends), func(i int) bool { return l.ends[i] >= offset })
+}
+
+// forget drops what is known of the lines before an offset.
+func (l *lineCounter) forget(offset int64) {
+	n := l.line(offset) - 1 - l.first
+	l.first += n
+	l.ends = append(l.ends[:0], l.ends[n:]...)
+}

@@ -14,7 +14,7 @@ import (
 
 // checks is how many random lives each property plays unless -rapid.checks says
 // otherwise: there are many policies.
-const checks = "25"
+const checks = "40"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -93,7 +93,7 @@ func TestCompositionsKeepTheirPromises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 8 {
+	for range 5 {
 		rapid.Check(t, func(t *rapid.T) { composed(t, g) })
 	}
 }

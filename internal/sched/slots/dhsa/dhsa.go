@@ -130,7 +130,7 @@ func (d *DHSA) MayLend(slot job.Kind) bool { return d.lent(slot) < d.quota(slot)
 // Lends reports whether one more slot of a kind may be lent now to whatever waits
 // for one.
 func (d *DHSA) Lends(slot job.Kind) bool {
-	return d.MayLend(slot) && (slot == job.Reduce || d.guard.open(d.view, d.cfg.KeepMapSlots))
+	return d.MayLend(slot) && (slot == job.Reduce || d.demand.reduces > 0 && d.guard.open(d.view, d.cfg.KeepMapSlots))
 }
 
 // used counts the slots of a kind in use by anyone.

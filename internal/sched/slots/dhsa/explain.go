@@ -17,6 +17,8 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	slots, used := d.view.Nodes().Slots(k), d.used(k)
 	idle := d.view.Nodes().Slots(other) - d.used(other)
 	switch {
+	case k == job.Reduce && !d.cfg.EarlyReduces && !j.MapsDone():
+		return fmt.Sprintf("reduces start when all maps of the job are done, and %d are not", j.Unfinished(job.Map))
 	case k == job.Map && isStuck(j):
 		return fmt.Sprintf("reduces of the job (%d) wait in their slots for its maps; if no slot comes free soon, one of "+
 			"them is stopped", j.Running(job.Reduce))

@@ -43,6 +43,12 @@ type Config struct {
 	// PerHeartbeat is the paper's k: how many tasks a heartbeat launches at
 	// most. Each is a decision of its own.
 	PerHeartbeat int
+	// Refill lets a heartbeat also launch as many tasks as have ended on the
+	// node since the last one: they leave room for others like them. Without
+	// it no node starts more than PerHeartbeat tasks in the time between two
+	// heartbeats, however short they are. It is ours; the paper's tasks last
+	// for twelve heartbeats.
+	Refill bool
 	// Window is for how many heartbeats a node must stay below its limits for
 	// a decision to have been right. The paper's is 1. More is ours: the load
 	// average of a minute follows a task slowly, and the next heartbeat shows
@@ -59,6 +65,11 @@ type Config struct {
 	// bad, when its load is at most 0.8 of the target or was below its limits
 	// after three such refusals.
 	IdleEscape bool
+	// Patience is after how many successive refusals a node that runs nothing
+	// gets a task though all are called bad, and though it is overloaded: then
+	// it is not our tasks that load it, and refusing them changes nothing. The
+	// paper has a cluster to itself, and never does it; nor does 0.
+	Patience int
 	// Rank is RankPosterior or RankJoint.
 	Rank string
 	// MaxTasks is a safety cap on the tasks of each kind that a node runs.
@@ -76,7 +87,7 @@ func DefaultConfig() Config {
 	}
 	return Config{
 		Classifier: NaiveBayes, Smoothing: Laplace, Bias: 0.2, Rate: 1, Space: space, Rule: Rule{Target: 1},
-		PerHeartbeat: 1, Window: 1, Withheld: TrainAll, Rank: RankPosterior, MaxTasks: 100, LogSize: 1 << 16,
+		PerHeartbeat: 1, Window: 1, Withheld: TrainAll, Patience: 12, Rank: RankPosterior, MaxTasks: 100, LogSize: 1 << 16,
 	}
 }
 
@@ -105,6 +116,7 @@ func (c *Config) Check() error {
 	want(len(c.Space) > 0, "no feature is in use")
 	want(c.PerHeartbeat > 0, "tasks per heartbeat: %d must be positive", c.PerHeartbeat)
 	want(c.Window > 0 && c.Window <= 1000, "heartbeats to judge by: %d must be from 1 to 1000", c.Window)
+	want(c.Patience >= 0, "patience %d must not be negative", c.Patience)
 	want(c.MaxTasks > 0, "tasks per node: %d must be positive", c.MaxTasks)
 	want(c.LogSize >= 0 && c.LogSize <= 1<<24, "size of the log: %d must be from 0 to %d", c.LogSize, 1<<24)
 	errs = append(errs, c.Rule.Check())

@@ -12,7 +12,7 @@ import (
 //
 //	each decision is judged once, by the next Window reports of its own node,
 //	unless the node is lost or joins anew before
-//	decisions that wait, per node ≤ Window · PerHeartbeat
+//	decisions that wait, per node ≤ Window · (PerHeartbeat + what is refilled)
 //	size is bounded by the configuration and the number of nodes
 type Learner struct {
 	// Hints guesses the profiles of jobs that declare none.
@@ -35,6 +35,7 @@ type node struct {
 	over     bool
 	waiting  []decision
 	refusals int // successive ones that no overload followed
+	idle     int // successive ones while it ran nothing
 }
 
 // decision waits to be judged.
@@ -172,13 +173,24 @@ func (l *Learner) Withheld(index int32, d Decision) { l.decide(index, d, false) 
 
 func (l *Learner) decide(index int32, d Decision, assigned bool) {
 	x := l.node(index)
-	if len(x.waiting) >= l.cfg.Window*l.cfg.PerHeartbeat {
+	if x.idle++; assigned || d.Tasks > 0 {
+		x.idle = 0
+	}
+	if len(x.waiting) >= l.limit() {
 		// Only a node that has launched without reporting its load since.
 		x.waiting = append(x.waiting[:0], x.waiting[1:]...)
 	}
 	x.waiting = append(x.waiting, decision{left: l.cfg.Window, rec: Record{
 		Node: index, Job: d.Job, Kind: d.Kind, Task: d.Task, Assigned: assigned, P: d.P, Utility: d.Utility,
 		Values: l.values(index, d.Profile, d.Tasks)}})
+}
+
+// limit is how many decisions of a node may wait.
+func (l *Learner) limit() int {
+	if l.cfg.Refill {
+		return l.cfg.Window * (l.cfg.PerHeartbeat + job.Kinds*l.cfg.MaxTasks)
+	}
+	return l.cfg.Window * l.cfg.PerHeartbeat
 }
 
 // maxRefusals and idleShare say when IdleEscape steps in.
@@ -191,8 +203,13 @@ const (
 // candidates are bad.
 func (l *Learner) Escape(index int32, tasks int) bool {
 	x := l.node(index)
-	return l.cfg.IdleEscape && tasks == 0 &&
-		(x.state.Load <= float64(idleShare*l.cfg.Rule.Target) || x.refusals >= maxRefusals)
+	switch {
+	case tasks > 0:
+		return false
+	case l.cfg.Patience > 0 && x.idle >= l.cfg.Patience:
+		return true
+	}
+	return l.cfg.IdleEscape && (x.state.Load <= float64(idleShare*l.cfg.Rule.Target) || x.refusals >= maxRefusals)
 }
 
 // SetRule changes when a node is overloaded. What was learned under the old rule

@@ -256,6 +256,27 @@ func TestEscape(t *testing.T) {
 	}
 }
 
+// A node that others keep busy gets a task after some patience; one that runs
+// something, or under the paper's rule, does not.
+func TestPatience(t *testing.T) {
+	for _, patience := range []int{0, 3} {
+		cfg := DefaultConfig()
+		cfg.Patience = patience
+		b := newBench(cfg, 1)
+		for i := range 5 {
+			b.report(0, 9)
+			if got := b.Escape(0, 0); got != (patience > 0 && i >= patience) || b.Escape(0, 1) {
+				t.Errorf("patience %d, after %d refusals: %v", patience, i, got)
+			}
+			b.Withheld(0, Decision{})
+		}
+		b.Assigned(0, Decision{})
+		if b.Escape(0, 0) {
+			t.Error("patience does not begin again")
+		}
+	}
+}
+
 func TestRuleWithSeveralLimits(t *testing.T) {
 	any := Rule{Target: 1, CPU: 0.9, Memory: 0.8, Disk: 100, Network: 10}
 	for _, s := range []State{{Load: 2}, {CPU: 0.95}, {Memory: 0.9}, {Disk: 101}, {Network: 11}} {

@@ -23,12 +23,16 @@ func common() []sched.Param {
 			"looked at (true) or above any of them (false)."},
 		{Name: "tasks-per-heartbeat", Default: "1", Help: "How many tasks a heartbeat launches at most, each decided on for itself. " +
 			"With 1, the paper's, short tasks cannot keep a node busy whose heartbeats are far apart."},
+		{Name: "refill", Default: "false", Help: "Whether a heartbeat also launches as many tasks as have ended on the node since the last " +
+			"one. For tasks shorter than a dozen heartbeats; not in the paper."},
 		{Name: "judge-window", Default: "1", Help: "For how many heartbeats a node must stay below its limits for a decision to have " +
 			"been right. 1 is the paper's; 6 to 12 keep nodes below the target, since a load average of a minute follows slowly."},
 		{Name: "train-withheld", Default: TrainAll, Help: "Which decisions to launch nothing are learned from: all, false_negatives " +
 			"(those that no overload followed) or none (then set idle-escape, or all work can stop for good)."},
 		{Name: "hard-gate", Default: "false", Help: "Whether an overloaded node gets nothing, whatever the classifier says."},
 		{Name: "idle-escape", Default: "false", Help: "Whether a node without tasks and below its limits gets one though all are called bad."},
+		{Name: "patience", Default: "12", Help: "After how many refusals in a row a node that runs nothing gets a task all the same: what loads " +
+			"it are not our tasks. 0 is never, as in the paper."},
 		{Name: "rank", Default: RankPosterior, Help: "What the utility is multiplied by: posterior (the probability of being good) or " +
 			"joint (the paper's shortened product, which favours common features)."},
 		{Name: "features", Default: DefaultFeatures, Help: "What the classifier looks at, of " + strings.Join(featureNames(), ", ") +
@@ -114,10 +118,12 @@ func (s *settings) common(classifier string) Config {
 		All: setting(s, "all-limits", strconv.ParseBool),
 	}
 	cfg.PerHeartbeat = setting(s, "tasks-per-heartbeat", strconv.Atoi)
+	cfg.Refill = setting(s, "refill", strconv.ParseBool)
 	cfg.Window = setting(s, "judge-window", strconv.Atoi)
 	cfg.Withheld = setting(s, "train-withheld", word)
 	cfg.HardGate = setting(s, "hard-gate", strconv.ParseBool)
 	cfg.IdleEscape = setting(s, "idle-escape", strconv.ParseBool)
+	cfg.Patience = setting(s, "patience", strconv.Atoi)
 	cfg.Rank = setting(s, "rank", word)
 	cfg.Space = setting(s, "features", ParseFeatures)
 	cfg.MaxTasks = setting(s, "max-tasks", strconv.Atoi)

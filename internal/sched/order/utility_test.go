@@ -45,7 +45,7 @@ type office struct {
 
 func newOffice(cfg UtilityConfig, tweak func(*learning.Config)) *office {
 	lc := learning.DefaultConfig()
-	lc.Space = learning.Space{learning.JobCPU}
+	lc.Space, lc.Patience = learning.Space{learning.JobCPU}, 0
 	if tweak != nil {
 		tweak(&lc)
 	}

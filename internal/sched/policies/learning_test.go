@@ -198,6 +198,20 @@ func TestLearningProfiles(t *testing.T) {
 	if late, _ := w.run(time.Hour); early > 0.75 || late < 0.88 || late > 1 {
 		t.Errorf("slow: load %v, then %v", early, late)
 	}
+	blocks := map[string][]float64{}
+	for _, j := range []int{2, 4} {
+		w = newWorkers(t, "learning-nb", map[string]string{"profile": "slow"}, 7, 3)
+		w.submit(20000, paperJobs[j].profile, 4/paperJobs[j].tasks)
+		w.run(time.Hour)
+		blocks[paperJobs[j].name] = w.learner().Accuracy().Blocks
+	}
+	steady, blocking := blocks["CPUActivity"], blocks["URLGet"]
+	t.Logf("accuracies as in Fig. 10: CPUActivity %.2f, URLGet %.2f", steady, blocking)
+	for i := 1; i < 5; i++ {
+		if steady[i] <= blocking[i] || i > 1 && blocking[i] <= blocking[i-1] {
+			t.Errorf("block %d: %v of CPUActivity, %v of URLGet", i, steady[i], blocking[i])
+		}
+	}
 	w = newWorkers(t, "learning-nb", map[string]string{"profile": "steady"}, 7, 3)
 	w.submit(20000, heavy.profile, 4/heavy.tasks)
 	w.run(15 * time.Minute)
@@ -269,6 +283,28 @@ func TestLearningServesTheHeavyJob(t *testing.T) {
 	t.Logf("the heavy job has %.2f of the tasks, with more utility %.2f", equal, raised)
 	if equal > 0.4 || raised < 0.5 || raised < equal+0.2 {
 		t.Errorf("the heavy job has %v of the tasks, with more utility %v", equal, raised)
+	}
+}
+
+// With refill a task that ends is replaced with the heartbeat that reports it, so
+// that short tasks do not fall behind the heartbeats; one more is a decision.
+func TestLearningRefills(t *testing.T) {
+	most := func(refill string) int {
+		w := newWorkers(t, "learning-nb", map[string]string{"refill": refill}, 1, 1)
+		w.submit(5000, job.Profile{}, 0)
+		done := 0
+		for range 50 {
+			before := w.tr.Jobs().Get(1).Done(job.Map)
+			for a := range w.ends {
+				w.ends[a] = w.now // a task takes less than the 5 s between heartbeats
+			}
+			w.step()
+			done = w.tr.Jobs().Get(1).Done(job.Map) - before
+		}
+		return done
+	}
+	if slow, quick := most("false"), most("true"); slow != 1 || quick < 40 {
+		t.Errorf("a heartbeat ends %d tasks, %d with refill", slow, quick)
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 type Overload struct {
 	learner *learning.Learner
 	view    *sched.View
+	ended   []int // tasks since the node's last round, by node index
+	room    int   // of this round, beside the decisions of a heartbeat
 }
 
 var (
@@ -29,6 +31,7 @@ var (
 	_ sched.Limiter        = (*Overload)(nil)
 	_ sched.Observer       = (*Overload)(nil)
 	_ sched.NodeWatcher    = (*Overload)(nil)
+	_ sched.TaskWatcher    = (*Overload)(nil)
 	_ sched.Stateful       = (*Overload)(nil)
 	_ sched.Reconfigurable = (*Overload)(nil)
 	_ sched.Fitter         = (*Overload)(nil)
@@ -70,13 +73,35 @@ func (s *Overload) Fit(parts []any) error {
 // Start implements sched.Starter.
 func (s *Overload) Start(v *sched.View, _ time.Duration) { s.view = v }
 
+// Begin is called at the start of each round.
+func (s *Overload) Begin(r *sched.Round) {
+	s.room = 0
+	if n := s.count(r.Node().Index()); s.learner.Config().Refill {
+		s.room, *n = *n, 0
+	}
+}
+
+// count returns the number of tasks that have ended on a node.
+func (s *Overload) count(node int32) *int {
+	for int(node) >= len(s.ended) {
+		s.ended = append(s.ended, 0)
+	}
+	return &s.ended[node]
+}
+
+// TaskStarted implements sched.TaskWatcher.
+func (s *Overload) TaskStarted(*job.Attempt, time.Duration) {}
+
+// TaskEnded implements sched.TaskWatcher.
+func (s *Overload) TaskEnded(a *job.Attempt, _ time.Duration) { *s.count(a.Node())++ }
+
 // Next implements sched.Slots. Both kinds compete for each decision, as long as
 // neither has reached the cap; then the other has the offer alone, so that it is
 // never lent a slot.
 func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	maps, reduces := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
 	switch {
-	case len(r.Launched()) >= s.learner.Config().PerHeartbeat, len(r.Refused()) > 0:
+	case len(r.Launched()) >= s.learner.Config().PerHeartbeat+s.room, len(r.Refused()) > 0:
 		return sched.Offer{}, false
 	case maps && reduces:
 		return sched.Offer{Kind: job.Map, Slot: job.Map, Either: true}, true
@@ -121,7 +146,10 @@ func (s *Overload) Heartbeat(n *cluster.Node, now time.Duration) { s.learner.Rep
 func (s *Overload) NodeJoined(n *cluster.Node) { s.learner.Forget(n.Index()) }
 
 // NodeLost implements sched.NodeWatcher.
-func (s *Overload) NodeLost(n *cluster.Node) { s.learner.Forget(n.Index()) }
+func (s *Overload) NodeLost(n *cluster.Node) {
+	s.learner.Forget(n.Index())
+	*s.count(n.Index()) = 0
+}
 
 // Save implements sched.Stateful.
 func (s *Overload) Save() ([]byte, error) { return s.learner.Save() }

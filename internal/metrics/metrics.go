@@ -1,8 +1,15 @@
-// Package metrics measures how a set of jobs fared: percentiles, the variability
-// of slowdowns, and what part of the work short jobs bring. The definitions are
-// those of the Tyrex paper (Ghit and Epema, 2016), so that numbers can be held
-// against published ones; a job's slowdown is its response time over its run
-// time alone in the empty system.
+// Package metrics defines each number by which runs are compared, once: with its
+// formula and where it comes from. Definitions follow the papers that the
+// policies come from, so that numbers can be held against published ones.
+//
+//	metrics.go    percentiles, variability of slowdowns, load share   Tyrex
+//	summary.go    means, CV², Jain's index, slowdown
+//	balance.go    UnbalancedDegree, UnfairnessDegree                  DynamicMR
+//	level.go      time averages, and courses over time
+//	interval.go   confidence intervals over seeds
+//
+// What can be computed while a run goes on is, in constant memory; percentiles
+// need all values.
 package metrics
 
 import (
@@ -16,7 +23,11 @@ import (
 // exceed (nearest rank). It never interpolates, so it is one of the values. The
 // values are left as they are; there must be one at least.
 func Percentile[T cmp.Ordered](values []T, q float64) T {
-	sorted := slices.Sorted(slices.Values(values))
+	return ranked(slices.Sorted(slices.Values(values)), q)
+}
+
+// ranked is Percentile of values in ascending order.
+func ranked[T cmp.Ordered](sorted []T, q float64) T {
 	// The sliver keeps 95 % of 20 from becoming rank 20 by rounding.
 	rank := int(math.Ceil(q*float64(len(sorted))/100 - 1e-9))
 	return sorted[min(max(rank, 1), len(sorted))-1]

@@ -1,0 +1,33 @@
+package metrics
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Estimate is a mean over independent runs and how far off it may be.
+type Estimate struct {
+	N    int     `json:"n"`
+	Mean float64 `json:"mean"`
+	// Half is half the width of the confidence interval Mean ± Half; 0 if one
+	// run, which says nothing of the spread, is all there is.
+	Half float64 `json:"half"`
+}
+
+// Confidence estimates the mean of what values were drawn from. The interval
+// x̄ ± t₍ₙ₋₁₎·s/√n, t the quantile of Student's distribution with n−1 degrees of
+// freedom, covers it with the given probability, 0 < level < 1, if values are
+// independent (as runs of different seeds are) and not far from normal.
+func Confidence(values []float64, level float64) Estimate {
+	var m Moments
+	for _, v := range values {
+		m.Add(v)
+	}
+	e := Estimate{N: m.N(), Mean: m.Mean()}
+	if e.N > 1 {
+		t := distuv.StudentsT{Sigma: 1, Nu: float64(e.N - 1)}.Quantile((1 + level) / 2)
+		e.Half = t * math.Sqrt(m.Variance()/float64(e.N))
+	}
+	return e
+}

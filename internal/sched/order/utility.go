@@ -124,7 +124,7 @@ func (u *Utility) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate
 	if len(u.picks) == 0 && u.best.age > 0 && !gated {
 		u.refuse(r, live)
 	}
-	u.visit(r, live, visit)
+	u.visit(r, o, live, visit)
 }
 
 // gated reports whether the node gets nothing because it is overloaded now.
@@ -148,14 +148,15 @@ func (u *Utility) refuse(r *sched.Round, live bool) {
 }
 
 // visit yields the good candidates, best first. The first is found without
-// sorting: it is nearly always taken.
-func (u *Utility) visit(r *sched.Round, live bool, visit func(sched.Candidate) bool) {
+// sorting: it is nearly always taken. If only the head may have the slot, that is
+// the oldest of the best, and stays so.
+func (u *Utility) visit(r *sched.Round, o sched.Offer, live bool, visit func(sched.Candidate) bool) {
 	if len(u.picks) == 0 {
 		return
 	}
-	first := u.first(live)
+	first := u.first(live && !o.HeadOnly)
 	u.picks[0], u.picks[first] = u.picks[first], u.picks[0]
-	if !u.yield(r, live, u.picks[0], visit) {
+	if !u.yield(r, live, u.picks[0], visit) || o.HeadOnly {
 		return
 	}
 	rest := u.picks[1:]
@@ -196,7 +197,7 @@ func (u *Utility) proposal(r *sched.Round, x pick) proposal {
 func (u *Utility) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 	u.call++
 	u.picks, u.top, u.best, u.from = u.picks[:0], 0, pick{}, &u.ready
-	if r.Copies() && !o.NoCopies {
+	if r.Copies() && !o.NoCopies || o.HeadOnly {
 		u.from = &u.all
 	}
 	plain := o.Either && o.Pool == "" && u.from == &u.ready
@@ -234,7 +235,7 @@ func (u *Utility) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 func (u *Utility) wanted(o sched.Offer, c *candidate) bool {
 	j, k := u.entries[c.seat].job, c.kind()
 	return (o.Either || o.Kind == k) && (o.Pool == "" || o.Pool == j.Pool()) &&
-		(u.from == &u.ready || j.Launchable(k) || j.Active(k) > 0)
+		(u.from == &u.ready || o.HeadOnly || j.Launchable(k) || j.Active(k) > 0)
 }
 
 // value is the utility of a candidate, and if that is 0 what made it so.
@@ -277,7 +278,7 @@ const even = 1e-12
 
 // first returns the place of the best pick; of several equal ones a random one,
 // or the oldest.
-func (u *Utility) first(live bool) int {
+func (u *Utility) first(random bool) int {
 	least, best, ties := u.top-float64(u.top*even), -1, 0
 	for i := range u.picks {
 		if x := &u.picks[i]; x.eu >= least {
@@ -287,7 +288,7 @@ func (u *Utility) first(live bool) int {
 			}
 		}
 	}
-	if ties == 1 || !live || u.cfg.Tie == TieOrdered {
+	if ties == 1 || !random || u.cfg.Tie == TieOrdered {
 		return best
 	}
 	nth := u.rnd.IntN(ties)

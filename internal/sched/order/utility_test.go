@@ -277,6 +277,14 @@ func TestUtilityAlone(t *testing.T) {
 			t.Errorf("%+v: %v", c.o, got)
 		}
 	}
+	// The head stays the head while all its tasks run.
+	o.u.TaskStarted(o.book.Start(b.Fresh(job.Map), job.Launch{Node: o.node.Index()}, 0), 0)
+	u.JobChanged(b, sched.MapDemandChanged)
+	var heads []job.ID
+	u.Each(r, sched.Offer{HeadOnly: true}, func(c sched.Candidate) bool { heads = append(heads, c.Job.ID()); return true })
+	if !slices.Equal(heads, []job.ID{b.ID()}) {
+		t.Errorf("heads %v", heads)
+	}
 }
 
 // The sets kept up to date job by job are those found by looking at all jobs,

@@ -68,6 +68,8 @@ var Profiles = []sched.Profile{
 			"features": "cpu,memory,disk,network,load_fine,busy,tasks,free_memory"}},
 	{Name: "steady", Summary: "judges a decision by the next 12 heartbeats: fewer overloads, slightly less load (not in the paper)",
 		Set: map[string]string{"judge-window": "12"}},
+	{Name: "quick", Summary: "up to 4 tasks a heartbeat and one for each that has ended, for tasks of seconds (not in the paper)",
+		Set: map[string]string{"tasks-per-heartbeat": "4", "refill": "true"}},
 }
 
 // ReadBayes reads the settings that BayesParams describes.

@@ -287,10 +287,11 @@ func TestLearningServesTheHeavyJob(t *testing.T) {
 }
 
 // With refill a task that ends is replaced with the heartbeat that reports it, so
-// that short tasks do not fall behind the heartbeats; one more is a decision.
+// that short tasks do not fall behind the heartbeats; one more is a decision, up to
+// the cap.
 func TestLearningRefills(t *testing.T) {
-	most := func(refill string) int {
-		w := newWorkers(t, "learning-nb", map[string]string{"refill": refill}, 1, 1)
+	most := func(profile string) int {
+		w := newWorkers(t, "learning-nb", map[string]string{"profile": profile}, 1, 1)
 		w.submit(5000, job.Profile{}, 0)
 		done := 0
 		for range 50 {
@@ -303,7 +304,7 @@ func TestLearningRefills(t *testing.T) {
 		}
 		return done
 	}
-	if slow, quick := most("false"), most("true"); slow != 1 || quick < 40 {
+	if slow, quick := most("default"), most("quick"); slow != 1 || quick != 100 {
 		t.Errorf("a heartbeat ends %d tasks, %d with refill", slow, quick)
 	}
 }

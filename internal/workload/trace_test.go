@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -277,7 +278,7 @@ func TestSynth(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs, again := jobsOf(t, s, 1), jobsOf(t, s, 1)
-	if !cmp.Equal(jobs, again) || cmp.Equal(jobs, jobsOf(t, s, 2)) {
+	if !reflect.DeepEqual(jobs, again) || reflect.DeepEqual(jobs, jobsOf(t, s, 2)) {
 		t.Error("the seed does not decide")
 	}
 	if s.Nodes != 20 || s.NodesPerRack != 4 || len(jobs) != 400 {

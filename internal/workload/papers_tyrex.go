@@ -1,0 +1,75 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+)
+
+// tyrexMix is one of Tyrex's workloads: what Table II says of it, and the small
+// and middle jobs of which most of it consists.
+type tyrexMix struct {
+	name          string
+	cpuHours, cv2 float64 // Table II: total work, squared coefficient of variation
+	small, middle int     // jobs
+	smallMean     float64 // seconds
+	middleMean    float64
+}
+
+// tyrexJobs is the number of jobs of each.
+const tyrexJobs = 300
+
+var tyrexMixes = []tyrexMix{
+	{"hvw", 63.6, 20, 222, 60, 28, 100},
+	{"mvw", 124.6, 10, 165, 90, 28, 150},
+	{"lvw", 306.9, 4, 90, 96, 30, 180},
+}
+
+// tyrexTask is the mean task of Table II: total work over tasks, in seconds.
+const tyrexTask = 33
+
+// tyrexGenerators are the workloads of Ghit and Epema, Tyrex.
+func tyrexGenerators() []Generator {
+	var list []Generator
+	for i := range tyrexMixes {
+		t := &tyrexMixes[i]
+		for _, load := range []float64{0.7, 0.9} {
+			name := "tyrex-" + t.name
+			if load != 0.7 {
+				name = fmt.Sprintf("%s-%g", name, load)
+			}
+			list = append(list, Generator{Name: name, Cluster: "tyrex",
+				Summary: fmt.Sprintf("Tyrex, Table II: 300 jobs, %g h of work, squared CV of sizes %g; Poisson arrivals at load %g", t.cpuHours, t.cv2, load),
+				Assumptions: []string{
+					fmt.Sprintf("sizes are a mixture of three log-normal classes that meets mean and squared CV, and has more than 60 %% of jobs below 10 min where stated: %d jobs of mean %g s and %d of mean %g s (squared CV 1 each), the rest solved for; a draw differs from Table II as samples do",
+						t.small, t.smallMean, t.middle, t.middleMean),
+					"tasks last about 33 s (work over tasks in Table II), a quarter of the work is in reduces",
+					"load is total work over 160 slots and the span of submission; the mean gap follows from the jobs drawn"},
+				Source: t.mix(load)})
+		}
+	}
+	big := bench{"overhead", 600, 60, tyrexTask, tyrexTask}
+	return append(list, Generator{Name: "tyrex-overhead", Cluster: "tyrex",
+		Summary:     "Tyrex, Figure 3: one job of 600 maps and 60 reduces",
+		Assumptions: []string{"tasks of 33 s, the mean of Table II; the four benchmarks' times are not given"},
+		Source:      &Mix{Classes: []Class{big.class("overhead", 1)}}})
+}
+
+// mix makes the classes. With shares p, means m and squared CVs c, the large
+// jobs follow from Σ p·m = M and Σ p·m²·(1+c) = M²·(1+C).
+func (t *tyrexMix) mix(load float64) *Mix {
+	mean := t.cpuHours * 3600 / tyrexJobs
+	large := tyrexJobs - t.small - t.middle
+	p1, p2, p3 := float64(t.small)/tyrexJobs, float64(t.middle)/tyrexJobs, float64(large)/tyrexJobs
+	const cv2 = 1 // of the small and the middle
+	m3 := (mean - float64(p1*t.smallMean) - float64(p2*t.middleMean)) / p3
+	second := float64(mean*mean*(1+t.cv2)) - float64(p1*t.smallMean*t.smallMean*(1+cv2)) - float64(p2*t.middleMean*t.middleMean*(1+cv2))
+	c3 := max(0, second/float64(p3*m3*m3)-1)
+	class := func(name string, n int, work Dist) Class {
+		return Class{Name: name, Count: n, App: name, SlowStart: -1, Work: work, TaskTime: tyrexTask, ReduceShare: 0.25}
+	}
+	return &Mix{Order: Shuffled, Arrivals: Arrivals{Kind: AtLoad, Load: load, Slots: 160}, Classes: []Class{
+		class("small", t.small, Dist{Shape: LogNormal, A: t.smallMean, B: t.smallMean * math.Sqrt(cv2)}),
+		class("middle", t.middle, Dist{Shape: LogNormal, A: t.middleMean, B: t.middleMean * math.Sqrt(cv2)}),
+		class("large", large, LogNormalCV2(m3, c3)),
+	}}
+}

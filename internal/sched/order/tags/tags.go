@@ -45,7 +45,7 @@ type partition struct {
 	all   *order.Queue
 	ready [job.Kinds]*order.Queue // those that can launch a task of the kind
 	limit [job.Kinds]int
-	used  [job.Kinds]int // slots that hold attempts started in this partition
+	used  [job.Kinds]int // attempts of a kind that were started in this partition, on whatever slot
 }
 
 func (p *partition) full(slot job.Kind) bool { return p.used[slot] >= p.limit[slot] }

@@ -36,7 +36,7 @@ func (t *Tags) JobAdded(j *job.Job) {
 	r := &row{job: j, spent: consumed(j)}
 	t.rows[j.Seat()] = r
 	for k := range job.Kind(job.Kinds) {
-		t.parts[0].used[k] += j.RunningOn(job.Map, k) + j.RunningOn(job.Reduce, k)
+		t.parts[0].used[k] += j.Running(k)
 		if a := j.Newest(k); a != nil {
 			t.lastSeq = max(t.lastSeq, a.Seq())
 		}
@@ -88,7 +88,7 @@ func (t *Tags) JobChanged(j *job.Job, c sched.Change) {
 // that its job is in now, for good.
 func (t *Tags) TaskStarted(a *job.Attempt, _ time.Duration) {
 	t.lastSeq = a.Seq()
-	t.parts[t.rows[a.Job().Seat()].part].used[a.Slot()]++
+	t.parts[t.rows[a.Job().Seat()].part].used[a.Kind()]++
 }
 
 // TaskEnded implements sched.TaskWatcher. Only the attempt whose output counts
@@ -98,7 +98,7 @@ func (t *Tags) TaskStarted(a *job.Attempt, _ time.Duration) {
 func (t *Tags) TaskEnded(a *job.Attempt, _ time.Duration) {
 	r := t.rows[a.Job().Seat()]
 	part := r.partOf(a.Seq())
-	t.parts[part].used[a.Slot()]--
+	t.parts[part].used[a.Kind()]--
 	if a.State() != job.AttemptSucceeded {
 		return
 	}

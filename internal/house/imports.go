@@ -34,7 +34,7 @@ var layers = []layer{
 	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/cluster", "internal/sched"}},
 	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/cluster"}},
 	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/workload"}, scheduling...)},
-	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/workload", "internal/sim"}, scheduling...)},
+	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...)},
 
 	{name: "kv", dirs: []string{"internal/kv"}, allow: []string{}, selfContained: true},
 	{name: "data plane", dirs: []string{"internal/storage", "internal/shuffle", "internal/input", "internal/output"},

@@ -3,7 +3,6 @@ package policies
 import (
 	"flag"
 	"os"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -84,37 +83,4 @@ func build(t *rapid.T, name string) sched.Policy {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// So does any composition of parts that the registry lets through; 200 random
-// ones and more are drawn.
-func TestCompositionsKeepTheirPromises(t *testing.T) {
-	g, err := Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 {
-		rapid.Check(t, func(t *rapid.T) { composed(t, g) })
-	}
-}
-
-// composed plays one random life of a cluster under a random composition.
-func composed(t *rapid.T, g *sched.Registry) {
-	var pairs []string
-	for _, part := range []string{"slots", "order", "place", "speculate"} {
-		pairs = append(pairs, part+"="+rapid.SampledFrom(g.PartNames(part)).Draw(t, part))
-	}
-	spec := strings.Join(pairs, ",")
-	p, err := Build(spec, sched.Options{Seed: 7})
-	if err != nil {
-		t.Skip(err)
-	}
-	w := trackertest.NewWorld(t, p)
-	w.Boundless = strings.Contains(spec, "slots=overload")
-	w.Join("n1", 2, 1)
-	for range rapid.IntRange(1, 60).Draw(t, "steps") {
-		w.Act()
-	}
-	w.Settle(false)
-	w.Replay(build(t, spec))
 }

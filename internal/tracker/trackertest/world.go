@@ -31,6 +31,8 @@ type World struct {
 	Tracker *tracker.Tracker
 	// Boundless says that the policy may run more on a node than it has slots.
 	Boundless bool
+	// Also, if set, checks more after each step; an error fails the test.
+	Also func(effects []tracker.Effect) error
 
 	t      *rapid.T
 	now    time.Duration
@@ -42,6 +44,7 @@ type World struct {
 	output map[job.TaskID]job.AttemptID
 	ended  map[job.ID]job.State
 	jobs   []job.ID
+	tasks  map[job.ID]int // how many each job has
 	log    []string
 	tape   []entry
 	limits [job.Kinds]int // of the node that sends a heartbeat, before it
@@ -64,7 +67,7 @@ type entry struct {
 func NewWorld(t *rapid.T, p sched.Policy) *World {
 	return &World{t: t, Tracker: tracker.New(worldConfig, p), limiter: sched.HooksOf(p).Limiter,
 		slots: map[string][job.Kinds]int{}, live: map[string]bool{}, runs: map[string][]running{},
-		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}}
+		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}, tasks: map[job.ID]int{}}
 }
 
 var worldConfig = tracker.Config{MaxNodeFailures: 3}
@@ -125,6 +128,11 @@ func (w *World) step(ev tracker.Event) {
 	if s := w.Tracker.Stats(); s.Refused > 0 {
 		w.t.Fatalf("after %s: refused: %s", tracker.FormatEvent(ev), s.LastRefusal)
 	}
+	if w.Also != nil {
+		if err := w.Also(effects); err != nil {
+			w.t.Fatalf("after %s: %v", tracker.FormatEvent(ev), err)
+		}
+	}
 }
 
 func (w *World) apply(e tracker.Effect) {
@@ -135,6 +143,8 @@ func (w *World) apply(e tracker.Effect) {
 	switch e.Kind {
 	case tracker.JobAccepted:
 		w.jobs = append(w.jobs, e.Job)
+		j := w.Tracker.Jobs().Get(e.Job)
+		w.tasks[e.Job] = j.Total(job.Map) + j.Total(job.Reduce)
 	case tracker.Launch:
 		w.launch(e)
 	case tracker.Kill, tracker.CommitDenied:
@@ -236,12 +246,7 @@ func (w *World) Settle(conserving bool) {
 			w.t.Fatalf("jobs do not end: %v", w.stuck())
 		}
 		w.now += 10 * time.Second
-		w.tick() // time-outs first: they make tasks pending
-		for _, n := range w.nodes {
-			if w.live[n] {
-				w.step(&tracker.Heartbeat{Node: n, Load: cluster.Load{CPU: 0.1, MemoryFree: 0.9, LoadAverage: 0.1}})
-			}
-		}
+		w.Beat()
 		if idle := IdleWork(w.Tracker); conserving && idle != "" {
 			w.t.Fatal(idle)
 		}
@@ -253,9 +258,33 @@ func (w *World) Settle(conserving bool) {
 			}
 		}
 	}
+	w.checkEnds()
+}
+
+// Beat lets every node send a heartbeat, in turn, none of them under load.
+func (w *World) Beat() {
+	w.tick() // time-outs first: they make tasks pending
+	for _, n := range w.nodes {
+		if w.live[n] {
+			w.step(&tracker.Heartbeat{Node: n, Load: cluster.Load{CPU: 0.1, MemoryFree: 0.9, LoadAverage: 0.1}})
+		}
+	}
+}
+
+// checkEnds checks that all jobs have ended, and that each task of those that
+// succeeded has an output.
+func (w *World) checkEnds() {
+	outputs := map[job.ID]int{}
+	for id := range w.output {
+		outputs[id.Job]++
+	}
 	for _, id := range w.jobs {
-		if _, ok := w.ended[id]; !ok {
+		state, ok := w.ended[id]
+		if !ok {
 			w.t.Fatalf("%v never ended", id)
+		}
+		if state == job.Succeeded && outputs[id] != w.tasks[id] {
+			w.t.Fatalf("%v succeeded with the output of %d of its %d tasks", id, outputs[id], w.tasks[id])
 		}
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -86,15 +89,54 @@ func describePolicy(w io.Writer, i sched.Info) error {
 		return err
 	}
 	if params > 0 {
-		fmt.Fprint(t, "\nparameters (--policy-set name=value)\n")
+		fmt.Fprint(w, "\nparameters (--policy-set name=value)\n")
 	}
 	for _, p := range i.Parts {
 		for _, q := range p.Params {
-			fmt.Fprintf(t, "  %s\t%s\t%s: %s\n", q.Name, q.Default, p.Part, q.Help)
+			describeParam(w, p.Part, q)
 		}
 	}
-	fmt.Fprintf(t, "\nexample\n  slotwise run wordcount --policy %s --input INPUT --output OUTPUT\n", i.Name)
-	return t.Flush()
+	if len(i.Profiles) > 0 {
+		fmt.Fprint(w, "\nprofiles (--policy-set profile=name): many settings at once\n")
+	}
+	for _, p := range i.Profiles {
+		fmt.Fprintf(w, "  %s\n", p.Name)
+		printWrapped(w, p.Summary)
+		for _, name := range slices.Sorted(maps.Keys(p.Set)) {
+			fmt.Fprintf(w, "      %s=%s\n", name, p.Set[name])
+		}
+	}
+	_, err := fmt.Fprintf(w, "\nexample\n  slotwise run wordcount --policy %s --input INPUT --output OUTPUT\n", i.Name)
+	return err
+}
+
+// describeParam prints a parameter: its name, default and other names, then the
+// paragraph on it.
+func describeParam(w io.Writer, part string, q sched.Param) {
+	fmt.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
+	if len(q.Aliases) > 0 {
+		fmt.Fprintf(w, ", also %s", strings.Join(q.Aliases, ", "))
+	}
+	fmt.Fprintln(w)
+	printWrapped(w, q.Help)
+}
+
+// printWrapped prints a paragraph, indented, in lines of at most 80 columns.
+func printWrapped(w io.Writer, text string) {
+	const indent, width = "      ", 80
+	line := indent
+	for _, word := range strings.Fields(text) {
+		if len(line) > len(indent) {
+			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+				fmt.Fprintln(w, line)
+				line = indent
+			} else {
+				line += " "
+			}
+		}
+		line += word
+	}
+	fmt.Fprintln(w, line)
 }
 
 // policiesJSON prints policies as a JSON array.

@@ -71,7 +71,7 @@ func (a *attempt) task() *workload.Task {
 // begin makes an attempt of a launch.
 func (s *sim) begin(e *tracker.Effect, n int32) {
 	j := s.jobs[e.Job]
-	at := s.allot()
+	at := s.allot(&s.nodes[n])
 	a := &s.attempts[at]
 	*a = attempt{id: e.Attempt, self: at, job: j, node: n, gen: a.gen + 1, slot: e.Slot, level: e.Level,
 		speculative: e.Speculative, station: -1, began: s.now, from: s.now}
@@ -106,15 +106,22 @@ func (s *sim) counted(a *attempt) {
 	}
 }
 
-// allot returns a place for an attempt.
-func (s *sim) allot() int32 {
-	if n := len(s.free); n > 0 {
-		at := s.free[n-1]
-		s.free = s.free[:n-1]
-		return at
+// places is how many places a node gets at a time. A node keeps its places, so
+// that what its heartbeats look at stays together in memory.
+const places = 8
+
+// allot returns a place for an attempt on a node.
+func (s *sim) allot(nd *node) int32 {
+	if len(nd.free) == 0 {
+		for i := range int32(places) {
+			nd.free = append(nd.free, int32(len(s.attempts))+places-1-i)
+		}
+		s.attempts = append(s.attempts, make([]attempt, places)...)
 	}
-	s.attempts = append(s.attempts, attempt{})
-	return int32(len(s.attempts) - 1)
+	last := len(nd.free) - 1
+	at := nd.free[last]
+	nd.free = nd.free[:last]
+	return at
 }
 
 // layOut plans the stages of an attempt.
@@ -131,7 +138,7 @@ func (s *sim) layOut(a *attempt) {
 		if t.CPU > 0 {
 			a.runnable = t.CPU.Seconds() / t.Duration.Seconds()
 		}
-		nd.load.add(s.now, a.runnable)
+		s.addLoad(nd, a.runnable)
 		u := useTime
 		if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
 			u = useGate
@@ -285,7 +292,7 @@ func (s *sim) over(at int32, outcome job.AttemptState) {
 // rest takes what a task of given duration adds to the load away.
 func (s *sim) rest(a *attempt) {
 	if a.runnable > 0 {
-		s.nodes[a.node].load.add(s.now, -a.runnable)
+		s.addLoad(&s.nodes[a.node], -a.runnable)
 		a.runnable = 0
 	}
 }
@@ -309,7 +316,7 @@ func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 		}
 	}
 	a.job, a.gen = nil, a.gen+1
-	s.free = append(s.free, at)
+	nd.free = append(nd.free, at)
 }
 
 // halt stops what an attempt does.

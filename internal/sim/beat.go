@@ -59,7 +59,7 @@ func (s *sim) pace() { s.interval = s.beats.interval(s.tr.Nodes().Alive()) }
 func (s *sim) heartbeat(n int32) {
 	nd := &s.nodes[n]
 	s.beat.Node, s.beat.Reports = nd.name, s.beat.Reports[:0]
-	nd.load.measure(s.now, nd, &s.beat.Load)
+	s.measure(nd, &s.beat.Load)
 	for i := 0; i < len(nd.attempts); i++ {
 		s.report(nd, nd.attempts[i])
 	}

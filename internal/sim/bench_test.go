@@ -11,15 +11,17 @@ import (
 )
 
 // busyConfig keeps a cluster of n nodes with 4 map and 2 reduce slots each at
-// about four fifths of its map slots, with one job at a time for each ten nodes.
+// about four fifths of its map slots. A larger cluster has larger jobs, of which
+// as many run at once.
 func busyConfig(n int) Config {
-	const maps, task = 400, 30 * time.Second
+	const task = 30 * time.Second
+	maps := 2 * n / 5
 	c := workload.Cluster{Racks: max(1, n/40), Heartbeat: "fixed:3s",
 		Groups: []workload.NodeGroup{{Count: n, Cores: 4, Speed: 1, MapSlots: 4, ReduceSlots: 2}}}
-	jobs := make([]workload.Job, max(10, n/4))
+	jobs := make([]workload.Job, 250)
 	gap := time.Duration(float64(maps) * float64(task) / (0.8 * 4 * float64(n)))
 	for i := range jobs {
-		jobs[i] = plain(maps, task, 10, 2*task)
+		jobs[i] = plain(maps, task, n/100, 2*task)
 		jobs[i].Submit = time.Duration(i) * gap
 		jobs[i].Pool = fmt.Sprint("pool", i%10)
 	}

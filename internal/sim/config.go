@@ -79,6 +79,10 @@ type ModelConfig struct {
 	// ShuffleMemory is how many bytes a reduce merges in memory; more are
 	// written to disk and read again. 0 is no limit.
 	ShuffleMemory int64
+	// LoadTick makes the load of tasks of given duration noisy: in each tick one
+	// is runnable with twice its mean, CPU over Duration, or not at all. 0 is
+	// steady.
+	LoadTick time.Duration
 	// FetchRetry is how long reduces try to fetch from a node that is gone
 	// before they complain, and between two complaints. Default 30 s.
 	FetchRetry time.Duration
@@ -159,7 +163,7 @@ func (m *ModelConfig) check(n int) error {
 	bad(!(m.FailureRate >= 0 && m.FailureRate < 1), "failure rate %g, must be at least 0 and below 1", m.FailureRate)
 	bad(!(m.ShuffleShare <= 1), "shuffle share %g, must be at most 1", m.ShuffleShare)
 	bad(m.Replicas > 3, "%d replicas, at most 3 are placed", m.Replicas)
-	bad(m.StallAfter < 0 || m.FetchRetry < 0 || m.TickEvery < 0 || m.TaskStartup < 0 || m.MTBF < 0 || m.MTTR < 0,
+	bad(m.StallAfter < 0 || m.FetchRetry < 0 || m.TickEvery < 0 || m.TaskStartup < 0 || m.LoadTick < 0 || m.MTBF < 0 || m.MTTR < 0,
 		"times must not be negative")
 	s := m.Straggler
 	bad(!(s.Probability >= 0 && s.Probability <= 1), "straggler probability %g, must be from 0 to 1", s.Probability)

@@ -14,6 +14,7 @@
 //	gate.go     reduces and the outputs of maps: what they wait for
 //	station.go  a resource of a node, shared equally by those who use it
 //	plant.go    the resources of a node together
+//	load.go     what a node says of how busy it is
 //	network.go  NICs, rack uplinks and the core link, shared max-min fairly
 //	failure.go  nodes that crash and return, outputs that are lost with them
 //	place.go    where blocks lie

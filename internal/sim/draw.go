@@ -15,6 +15,7 @@ const (
 	forPlacement uint64 = iota + 1
 	forAttempt
 	forCrash
+	forLoad
 )
 
 // mix spreads a number over all bits (the finisher of SplitMix64).
@@ -63,6 +64,12 @@ func (s *sim) drawLuck(a *attempt) luck {
 		}
 	}
 	return l
+}
+
+// coin is drawn for an attempt and a tick of its load.
+func (s *sim) coin(a *attempt, tick uint64) bool {
+	subject := mix(uint64(a.job.index)<<1|uint64(a.id.Kind)) ^ uint64(a.id.Index)<<32 ^ uint64(a.id.Try)
+	return mix(mix(mix(s.cfg.Seed^forLoad)^subject)^tick)&1 == 1
 }
 
 // drawCrash schedules the next random crash of a node that is up.

@@ -25,9 +25,10 @@ func ratesOf(t testing.TB, racks, perRack int, nic, uplink, core float64, flows 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range flows {
-		at := s.allot()
-		s.attempts[at].node = int32(f.node)
+	places := make([]int32, len(flows))
+	for i, f := range flows {
+		at := s.allot(&s.nodes[f.node])
+		places[i], s.attempts[at].node = at, int32(f.node)
 		u := useNear
 		if f.far {
 			u = useFar
@@ -37,7 +38,7 @@ func ratesOf(t testing.TB, racks, perRack int, nic, uplink, core float64, flows 
 	}
 	rates := make([]float64, len(flows))
 	for i, f := range flows {
-		rates[i] = s.nodes[f.node].plant.station[s.attempts[i].station].rate
+		rates[i] = s.nodes[f.node].plant.station[s.attempts[places[i]].station].rate
 	}
 	return rates
 }

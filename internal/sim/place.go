@@ -20,6 +20,7 @@ type node struct {
 	index    int32
 	rack     int32
 	up       bool
+	free     []int32 // unused places of its own in sim.attempts
 	spec     cluster.Spec
 	plant    plant
 }

@@ -3,8 +3,6 @@ package sim
 import (
 	"math"
 	"time"
-
-	"github.com/slotwise/slotwise/internal/cluster"
 )
 
 // use says what a stage uses.
@@ -84,7 +82,7 @@ func (s *sim) enter(at int32, u use, amount, weight float64) {
 	nd.users++
 	s.touched(a.node, u)
 	if u == useCPU || u == useDisk {
-		nd.load.add(s.now, 1)
+		s.addLoad(nd, 1)
 	}
 }
 
@@ -108,7 +106,7 @@ func (s *sim) left(a *attempt, u use) {
 	nd.users--
 	s.touched(a.node, u)
 	if u == useCPU || u == useDisk {
-		nd.load.add(s.now, -1)
+		s.addLoad(nd, -1)
 	}
 }
 
@@ -189,54 +187,5 @@ func (s *sim) stationDone(n int32) {
 	if !p.dirty {
 		p.dirty = true
 		s.dirty = append(s.dirty, n)
-	}
-}
-
-// load measures how busy a node is.
-type load struct {
-	runnable float64 // what runs, or waits to
-	mean     float64 // decayed
-	at       time.Duration
-}
-
-// loadWindow is over what time the load average forgets, as Unix's.
-const loadWindow = 60
-
-// settle brings the mean up to now: L ← L·e^(−Δ/60) + n·(1 − e^(−Δ/60)).
-func (l *load) settle(now time.Duration) {
-	if now == l.at {
-		return
-	}
-	if l.mean != l.runnable {
-		keep := math.Exp(-(now - l.at).Seconds() / loadWindow)
-		l.mean = l.runnable + float64((l.mean-l.runnable)*keep)
-	}
-	l.at = now
-}
-
-func (l *load) add(now time.Duration, n float64) {
-	l.settle(now)
-	if l.runnable += n; l.runnable < 1e-9 {
-		l.runnable = 0
-	}
-}
-
-// measure fills in what the node reports of itself.
-func (l *load) measure(now time.Duration, nd *node, out *cluster.Load) {
-	l.settle(now)
-	out.LoadAverage, out.Processes = l.mean, len(nd.attempts)
-	out.CPU, out.DiskRate, out.NetworkRate = min(1, l.runnable/nd.cores), 0, 0
-	if nd.users == 0 {
-		return
-	}
-	p := &nd.plant
-	if q := &p.station[useDisk]; len(q.users) > 0 {
-		out.DiskRate = q.rate * float64(len(q.users))
-		out.CPU = min(1, (l.runnable-float64(len(q.users)))/nd.cores)
-	}
-	for u := useNear; u <= useFar; u++ {
-		if q := &p.station[u]; len(q.users) > 0 {
-			out.NetworkRate += float64(q.rate * float64(len(q.users)))
-		}
 	}
 }

@@ -42,7 +42,6 @@ type sim struct {
 	woken   []int32
 
 	attempts []attempt
-	free     []int32 // unused places in attempts
 
 	// Scratch space, so that no event allocates.
 	beat   tracker.Heartbeat

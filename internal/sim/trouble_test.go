@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/workload"
 )
@@ -179,33 +178,6 @@ func TestProfiles(t *testing.T) {
 		if err != nil || p.interval(c.nodes) != c.want {
 			t.Errorf("%s with %d nodes: %v, %v, want %v", c.name, c.nodes, p.interval(c.nodes), err, c.want)
 		}
-	}
-}
-
-// Four runnable processes from an idle machine, as Unix counts: 4·(1−e^(−t/60)).
-func TestLoadAverage(t *testing.T) {
-	var l load
-	l.add(0, 4)
-	want := map[int]float64{5: 0.319822, 10: 0.614073, 15: 0.884797, 60: 2.528482}
-	for at := 5; at <= 60; at += 5 {
-		l.settle(time.Duration(at) * time.Second)
-		if w, ok := want[at]; ok && math.Abs(l.mean-w) > 1e-6 {
-			t.Errorf("after %d s: %f, want %f", at, l.mean, w)
-		}
-	}
-	// What a node reports: half of the time on a core is half a process.
-	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 4, 0),
-		Jobs: []workload.Job{{Maps: tasks(3, workload.Task{Duration: 100 * time.Second, CPU: 50 * time.Second})}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.start()
-	for s.now < 61*time.Second && s.once() {
-	}
-	var got cluster.Load
-	s.nodes[0].load.measure(s.now, &s.nodes[0], &got)
-	if math.Abs(got.LoadAverage-1.5*(1-math.Exp(-s.now.Seconds()/60))) > 0.001 || got.CPU != 0.75 || got.Processes != 3 {
-		t.Errorf("load %+v", got)
 	}
 }
 

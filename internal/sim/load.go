@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+)
+
+// load measures how busy a node is.
+type load struct {
+	runnable float64 // what runs, or waits to
+	mean     float64 // decayed
+	at       time.Duration
+}
+
+// loadWindow is over how many seconds the load average forgets, as Unix's.
+const loadWindow = 60
+
+// settle brings the mean up to now: L ← L·e^(−Δ/60) + n·(1 − e^(−Δ/60)).
+func (l *load) settle(now time.Duration, n float64) {
+	if now == l.at {
+		return
+	}
+	if l.mean != n {
+		l.mean = n + float64((l.mean-n)*decay((now-l.at).Seconds()/loadWindow))
+	}
+	l.at = now
+}
+
+// settleLoad brings a node's load up to now.
+func (s *sim) settleLoad(nd *node) {
+	tick := s.model.LoadTick
+	if tick == 0 {
+		nd.load.settle(s.now, nd.load.runnable)
+		return
+	}
+	for nd.load.at < s.now {
+		w := nd.load.at / tick
+		nd.load.settle(min(s.now, (w+1)*tick), s.burst(nd, w))
+	}
+}
+
+// burst is what runs on a node in a tick, if each task of given duration does so
+// in half of the ticks with double force.
+func (s *sim) burst(nd *node, tick time.Duration) float64 {
+	n := nd.load.runnable
+	for _, at := range nd.attempts {
+		a := &s.attempts[at]
+		if a.runnable > 0 && s.coin(a, uint64(tick)) {
+			n += a.runnable
+		} else {
+			n -= a.runnable
+		}
+	}
+	return max(0, n)
+}
+
+// addLoad changes what runs on a node.
+func (s *sim) addLoad(nd *node, n float64) {
+	s.settleLoad(nd)
+	if nd.load.runnable += n; nd.load.runnable < 1e-9 {
+		nd.load.runnable = 0
+	}
+}
+
+// measure fills in what a node reports of itself.
+func (s *sim) measure(nd *node, out *cluster.Load) {
+	s.settleLoad(nd)
+	n := nd.load.runnable
+	if s.model.LoadTick > 0 {
+		n = s.burst(nd, s.now/s.model.LoadTick)
+	}
+	out.LoadAverage, out.Processes = nd.load.mean, len(nd.attempts)
+	out.CPU, out.DiskRate, out.NetworkRate = min(1, n/nd.cores), 0, 0
+	if nd.users == 0 {
+		return
+	}
+	p := &nd.plant
+	if q := &p.station[useDisk]; len(q.users) > 0 {
+		out.DiskRate = q.rate * float64(len(q.users))
+		out.CPU = max(0, min(1, (n-float64(len(q.users)))/nd.cores))
+	}
+	for u := useNear; u <= useFar; u++ {
+		if q := &p.station[u]; len(q.users) > 0 {
+			out.NetworkRate += float64(q.rate * float64(len(q.users)))
+		}
+	}
+}
+
+// decay is e^(−x) for x ≥ 0, up to a few units in the last place. It is our own
+// because the library's differs between processors, and decisions can hang on
+// a load: with x = k·ln 2 + r and |r| ≤ ½·ln 2 it is 2^(−k)·e^(−r), by its series.
+func decay(x float64) float64 {
+	const ln2High, ln2Low = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+	if x > 700 {
+		return 0
+	}
+	k := math.Floor(float64(x/math.Ln2) + 0.5)
+	r := float64(x-float64(k*ln2High)) - float64(k*ln2Low)
+	sum := 1.
+	for n := 14.; n >= 1; n-- {
+		sum = 1 - float64(float64(r*sum)/n)
+	}
+	return math.Ldexp(sum, -int(k))
+}

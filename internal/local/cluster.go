@@ -14,8 +14,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -97,6 +99,10 @@ func Start(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
+	more, err := cfg.limitTasks()
+	if err != nil {
+		return nil, err
+	}
 	policy, err := policies.Build(cfg.Policy, sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet})
 	if err != nil {
 		return nil, err
@@ -120,7 +126,7 @@ func Start(cfg Config) (*Cluster, error) {
 		reports:  map[string][]tracker.Report{},
 		log:      newEventLog(cfg.Events),
 	}
-	c.env = memoryShares(cfg)
+	c.env = memoryShares(cfg, more)
 	c.env.Scratch, c.env.Codec = scratch, cfg.Codec
 	for i := range cfg.Workers {
 		name := fmt.Sprintf("worker%d", i+1)
@@ -175,17 +181,48 @@ func (cfg *Config) fill() error {
 	return nil
 }
 
+// tasksPerSlot is how many tasks of a kind a worker runs at most, times its
+// slots, under a policy that decides their number itself: each needs memory.
+const tasksPerSlot = 4
+
+// limitTasks sets that limit, for a policy that has one to set, and returns how
+// many tasks there may be for each slot.
+func (cfg *Config) limitTasks() (int, error) {
+	info, err := policies.Describe(cfg.Policy)
+	if err != nil {
+		return 0, err
+	}
+	for _, part := range info.Parts {
+		for _, p := range part.Params {
+			if p.Name != "max-tasks" {
+				continue
+			}
+			slots := max(cfg.MapSlots, cfg.ReduceSlots)
+			if given, err := strconv.Atoi(cfg.PolicySet[p.Name]); err == nil {
+				return max(1, (given+slots-1)/slots), nil
+			}
+			cfg.PolicySet = maps.Clone(cfg.PolicySet)
+			if cfg.PolicySet == nil {
+				cfg.PolicySet = map[string]string{}
+			}
+			cfg.PolicySet[p.Name] = strconv.Itoa(tasksPerSlot * slots)
+			return tasksPerSlot, nil
+		}
+	}
+	return 1, nil
+}
+
 // memoryShares divides the memory: most for map outputs that stay, a third for
 // the buffers of running maps, the rest for merging run files.
-func memoryShares(cfg Config) engine.Env {
+func memoryShares(cfg Config, more int) engine.Env {
 	m := cfg.Memory
-	maps := int64(cfg.Workers * cfg.MapSlots)
-	reduces := int64(cfg.Workers * cfg.ReduceSlots)
+	mapTasks := int64(cfg.Workers * cfg.MapSlots * more)
+	reduceTasks := int64(cfg.Workers * cfg.ReduceSlots * more)
 	return engine.Env{
 		Mem:         mem.NewPool(m),
 		Resident:    mem.NewPool(m * 60 / 100),
-		MapBuffer:   m * 30 / 100 / maps,
-		MergeBuffer: m * 10 / 100 / reduces,
+		MapBuffer:   m * 30 / 100 / mapTasks,
+		MergeBuffer: m * 10 / 100 / reduceTasks,
 	}
 }
 

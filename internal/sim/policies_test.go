@@ -67,7 +67,7 @@ func TestSameRunEveryTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
+	for _, name := range append(names, "fifo,speculate=late") {
 		t.Run(name, func(t *testing.T) {
 			first := logOf(t, everything(), name)
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

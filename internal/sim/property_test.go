@@ -211,7 +211,7 @@ func TestRunKeepsItsPromises(t *testing.T) {
 			nodes += g.Count
 		}
 		cfg.Model = drawTrouble(t, nodes)
-		cfg.Policy = policy(t, rapid.SampledFrom([]string{"fifo", "fair", "capacity"}).Draw(t, "policy"))
+		cfg.Policy = policy(t, rapid.SampledFrom([]string{"fifo", "fair", "capacity", "fifo,speculate=late"}).Draw(t, "policy"))
 		s, err := prepare(cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -128,6 +128,23 @@ func TestSlowness(t *testing.T) {
 	}
 }
 
+// A copy of a straggler overtakes it; the straggler is killed, and only one of
+// the two counts.
+func TestCopies(t *testing.T) {
+	jobs := []workload.Job{plain(40, 2*time.Minute, 0, 0)}
+	cfg := Config{Cluster: uniformCluster(10, 5, 0), Jobs: jobs, Seed: 3,
+		Model: ModelConfig{Heartbeat: "fixed:1s", Straggler: Straggler{Probability: 0.1, Factor: 20}}}
+	cfg.Policy = policy(t, "fifo,speculate=none")
+	without := run(t, cfg)
+	cfg.Policy = policy(t, "fifo,speculate=late")
+	with := run(t, cfg)
+	a := with.Attempts[job.Map]
+	if without.Makespan < 40*time.Minute || with.Makespan > 8*time.Minute ||
+		a[job.AttemptSucceeded] != 40 || a[job.AttemptKilled] == 0 {
+		t.Errorf("makespan %v, with copies %v; attempts %v", without.Makespan, with.Makespan, a)
+	}
+}
+
 type observe func(e *Event)
 
 func (f observe) Observe(e *Event) { f(e) }

@@ -178,6 +178,9 @@ func (cfg *Config) fill() error {
 	if cfg.Tick == 0 {
 		cfg.Tick = 100 * time.Millisecond
 	}
+	if cfg.Heartbeat > 0 {
+		cfg.Tick = min(cfg.Tick, cfg.Heartbeat) // ticks send heartbeats
+	}
 	return nil
 }
 

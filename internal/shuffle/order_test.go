@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/engine/merge"
 	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // orderedOut is a map output whose values are given.
@@ -40,14 +41,18 @@ func (s *orderedStream) Value() []byte { return []byte(s.cur[0][1]) }
 func (s *orderedStream) Err() error    { return nil }
 func (s *orderedStream) Close() error  { return nil }
 
-// TestReduceSeesInputOrder publishes outputs in any order, writes some to disk,
-// and merges them in passes: equal keys come in the order of the maps, and of
+// TestReduceSeesInputOrder publishes outputs in any order and merges them in
+// passes: equal keys come in the order of the maps, and of
 // each map in its own.
 func TestReduceSeesInputOrder(t *testing.T) {
+	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
-		scratch := newScratch(t)
+		scratch, err := storage.NewDirScratch(dir)
+		if err != nil {
+			rt.Fatal(err)
+		}
 		defer scratch.Close()
-		s := New(Options{Scratch: scratch})
+		s := NewStore()
 		defer s.Close()
 		maps := rapid.IntRange(1, 8).Draw(rt, "maps")
 		outs := make([]*orderedOut, maps)
@@ -67,10 +72,7 @@ func TestReduceSeesInputOrder(t *testing.T) {
 			order[i] = i
 		}
 		for _, m := range rapid.Permutation(order).Draw(rt, "order") {
-			s.PublishResident(1, m, outs[m], 1, 10)
-			if _, err := s.Evict(rapid.SampledFrom([]int64{0, 10, 100}).Draw(rt, "evict")); err != nil {
-				rt.Fatal(err)
-			}
+			s.Publish(1, m, outs[m])
 		}
 		f := s.NewFetch(t.Context(), 1, maps, 0)
 		defer f.Close()

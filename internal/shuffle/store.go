@@ -1,17 +1,14 @@
 // Package shuffle brings map outputs to reduces. Within one process that is a
 // registry: maps publish their outputs, reduces wait for all of them and read
-// their partition of each, and outputs that sit in memory are written to disk
-// when the memory is needed.
+// their partition of each. Where an output lies, in memory or in run files, its
+// map has decided.
 //
 // An output of a map goes through these states, for the readers of its job:
 //
-//	        Publish            Invalidate
-//	(none) ────────► ready ────────────────► lost
-//	                  ▲  │ Evict: the same      │
-//	                  │  ▼ records, on disk     │
-//	                 ready                      │
-//	                  ▲        Publish          │
-//	                  └─────────────────────────┘
+//	        Publish         Invalidate
+//	(none) ────────► ready ────────────► lost
+//	                  ▲      Publish      │
+//	                  └───────────────────┘
 //
 // What a reader has begun to read stays as it is until the reader closes,
 // whatever happens to the registry: versions of an output are counted
@@ -24,29 +21,18 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/kv"
-	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // ErrDropped is what a reader gets whose job has been dropped.
 var ErrDropped = errors.New("the job's map outputs have been dropped")
 
-// Options say how outputs are written to disk. Without Scratch none can be.
-type Options struct {
-	Scratch   storage.Scratch
-	Codec     runfile.Codec
-	BlockSize int // as in runfile.Options
-}
-
 // Store is the registry. It is safe for concurrent use.
 type Store struct {
-	opts Options
-	mu   struct {
+	mu struct {
 		sync.Mutex
 		jobs    map[int32]*jobState
 		dropped map[int32]struct{} // so that a straggling Publish leaks nothing
-		seq     uint64
 		closed  bool
 	}
 }
@@ -65,24 +51,15 @@ type change struct {
 	lost     bool
 }
 
-// version is one output as one attempt made it, in one place.
+// version is one output as one attempt made it.
 type version struct {
 	out  kv.Partitioned
 	refs int // the store's own, while it is current, and the readers'
-
-	// For outputs in memory that may be written to disk:
-	bytes    int64 // memory that releasing it frees; 0 for all others
-	parts    int
-	seq      uint64 // order of publishing
-	evicting bool
 }
 
-// NewStore returns an empty store that cannot evict.
-func NewStore() *Store { return New(Options{}) }
-
-// New returns an empty store.
-func New(opts Options) *Store {
-	s := &Store{opts: opts}
+// NewStore returns an empty store.
+func NewStore() *Store {
+	s := &Store{}
 	s.mu.jobs = map[int32]*jobState{}
 	s.mu.dropped = map[int32]struct{}{}
 	return s
@@ -93,27 +70,15 @@ func New(opts Options) *Store {
 // or dropped and no one reads it any more; at once if the job is dropped. It
 // does no I/O and never blocks for long.
 func (s *Store) Publish(job int32, mapIndex int, out kv.Partitioned) {
-	s.publish(job, mapIndex, &version{out: out})
-}
-
-// PublishResident is Publish for an output in memory that Evict may write to
-// disk. It has parts partitions, and releasing it frees so many bytes.
-func (s *Store) PublishResident(job int32, mapIndex int, out kv.Partitioned, parts int, bytes int64) {
-	s.publish(job, mapIndex, &version{out: out, parts: parts, bytes: bytes})
-}
-
-func (s *Store) publish(job int32, mapIndex int, v *version) {
 	s.mu.Lock()
 	st := s.jobLocked(job)
 	if st.dropped {
 		s.mu.Unlock()
-		v.out.Release()
+		out.Release()
 		return
 	}
-	s.mu.seq++
-	v.refs, v.seq = 1, s.mu.seq
 	old := st.outs[mapIndex]
-	st.outs[mapIndex] = v
+	st.outs[mapIndex] = &version{out: out, refs: 1}
 	st.noteLocked(change{mapIndex: mapIndex})
 	free := old.unrefLocked()
 	s.mu.Unlock()
@@ -157,18 +122,6 @@ func (s *Store) Close() {
 	clear(s.mu.jobs)
 	s.mu.Unlock()
 	release(free...)
-}
-
-// Resident returns how many bytes of memory the current outputs occupy.
-func (s *Store) Resident() (bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, st := range s.mu.jobs {
-		for _, v := range st.outs {
-			bytes += v.bytes
-		}
-	}
-	return bytes
 }
 
 // jobLocked finds a job, which begins to exist when it is first asked for: a

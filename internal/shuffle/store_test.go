@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slotwise/slotwise/internal/kv"
-	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // fakeOut is a map output that notices when it is used after its release.
@@ -267,148 +266,17 @@ func TestOpenError(t *testing.T) {
 	}
 }
 
-func newScratch(t *testing.T, faults ...storage.Fault) *storage.FaultScratch {
-	t.Helper()
-	dir, err := storage.NewDirScratch(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return storage.NewFaultScratch(dir, faults...)
-}
-
-func TestEvictOrder(t *testing.T) {
-	scratch := newScratch(t)
-	defer scratch.Close()
-	s := New(Options{Scratch: scratch})
-	defer s.Close()
-	outs := []*fakeOut{out("a"), out("b", "c"), out("d"), out("e")}
-	for i, bytes := range []int64{50, 100, 50, 70} {
-		s.PublishResident(1, i, outs[i], 2, bytes)
-	}
-	s.Publish(1, 4, out("on disk already"))
-	var got []string
-	for _, n := range []int64{1, 100, 1000} {
-		freed, err := s.Evict(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		state := ""
-		for _, o := range outs {
-			state += fmt.Sprint(o.released.Load())
-		}
-		got = append(got, fmt.Sprintf("%d %s %d", freed, state, s.Resident()))
-	}
-	want := []string{"100 0100 170", "120 1101 50", "50 1111 0"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	f := s.NewFetch(t.Context(), 1, 5, 0)
-	defer f.Close()
-	if all := collect(t, f); !slices.Equal(all, []string{"a", "b c", "d", "e", "on disk already"}) {
-		t.Errorf("collected %q", all)
-	}
-}
-
-func TestEvictSparesReaders(t *testing.T) {
-	scratch := newScratch(t)
-	defer scratch.Close()
-	s := New(Options{Scratch: scratch})
-	defer s.Close()
-	o := out("a")
-	s.PublishResident(1, 0, o, 2, 10)
-	f := s.NewFetch(t.Context(), 1, 1, 0)
-	if _, err := f.Collect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if freed, err := s.Evict(1); freed != 0 || err != nil {
-		t.Errorf("evicted %d, %v", freed, err)
-	}
-	_ = f.Close()
-	if freed, err := s.Evict(1); freed != 10 || err != nil {
-		t.Errorf("evicted %d, %v", freed, err)
-	}
-}
-
-func TestEvictFaults(t *testing.T) {
-	for name, tc := range map[string]struct {
-		fault storage.Fault
-		want  error
-	}{
-		"create":    {storage.Fault{Op: storage.FaultCreate}, syscall.EIO},
-		"disk full": {storage.Fault{Op: storage.FaultWrite, Kind: storage.NoSpace}, syscall.ENOSPC},
-		"reopen":    {storage.Fault{Op: storage.FaultRead}, syscall.EIO},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scratch := newScratch(t, tc.fault)
-			defer scratch.Close()
-			s := New(Options{Scratch: scratch})
-			defer s.Close()
-			s.PublishResident(7, 3, out("a"), 2, 10)
-			_, err := s.Evict(1)
-			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), "job7-map3") {
-				t.Errorf("got %v", err)
-			}
-			f := s.NewFetch(t.Context(), 7, 4, 0)
-			defer f.Close()
-			for i := range 3 {
-				s.Publish(7, i, out())
-			}
-			if all := collect(t, f); all[3] != "a" { // it is still there
-				t.Errorf("collected %q", all)
-			}
-		})
-	}
-}
-
-type budget struct{ limit, used atomic.Int64 }
-
-func (b *budget) TryGrow(n int64) bool {
-	if b.used.Load()+n > b.limit.Load() {
-		return false
-	}
-	b.used.Add(n)
-	return true
-}
-
-type budgeted struct {
-	*fakeOut
-	b *budget
-	n int64
-}
-
-func (o *budgeted) Release() { o.fakeOut.Release(); o.b.used.Add(-o.n) }
-
-func TestMakeRoom(t *testing.T) {
-	scratch := newScratch(t)
-	defer scratch.Close()
-	s := New(Options{Scratch: scratch})
-	defer s.Close()
-	b := &budget{}
-	b.limit.Store(100)
-	for i := range 10 {
-		if ok, err := s.MakeRoom(b, 30); !ok || err != nil {
-			t.Fatal(i, ok, err)
-		}
-		s.PublishResident(1, i, &budgeted{out(fmt.Sprint(i)), b, 30}, 2, 30)
-	}
-	if ok, err := s.MakeRoom(b, 101); ok || err != nil {
-		t.Errorf("more than the limit: %v, %v", ok, err)
-	}
-}
-
-// TestConcurrent runs publishers, losses, evictions and readers at once. Every
+// TestConcurrent runs publishers, losses and readers at once. Every
 // reader sees exactly one version of each output, and nothing leaks.
 func TestConcurrent(t *testing.T) {
 	const maps, parts, rounds = 8, 2, 20
-	scratch := newScratch(t)
-	defer scratch.Close()
-	s := New(Options{Scratch: scratch})
+	s := NewStore()
 	var made sync.Map
 	publish := func(job int32, i int) {
 		key := fmt.Sprintf("j%dm%d", job, i)
 		o := &fakeOut{parts: [][]string{{key + "p0"}, {key + "p1"}}}
 		made.Store(o, true)
-		s.PublishResident(job, i, o, parts, int64(i+1))
+		s.Publish(job, i, o)
 	}
 	var wg sync.WaitGroup
 	for job := range int32(3) {
@@ -422,13 +290,6 @@ func TestConcurrent(t *testing.T) {
 			}
 			for i := range maps {
 				publish(job, i)
-			}
-		})
-		wg.Go(func() {
-			for range rounds {
-				if _, err := s.Evict(5); err != nil {
-					t.Error(err)
-				}
 			}
 		})
 		for p := range parts {
@@ -457,26 +318,19 @@ func TestConcurrent(t *testing.T) {
 func TestFetchModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const maps = 4
-		scratch := newScratch(t)
-		defer scratch.Close()
-		s := New(Options{Scratch: scratch})
+		s := NewStore()
 		defer s.Close()
 		model := map[int]string{}
 		f := s.NewFetch(t.Context(), 1, maps, 0)
 		defer f.Close()
 		for n := range rapid.IntRange(0, 30).Draw(rt, "steps") {
 			i := rapid.IntRange(0, maps-1).Draw(rt, "map")
-			switch rapid.IntRange(0, 3).Draw(rt, "op") {
-			case 0, 1:
+			if rapid.Bool().Draw(rt, "publish") {
 				model[i] = fmt.Sprint("v", n)
-				s.PublishResident(1, i, out(model[i]), 2, 5)
-			case 2:
+				s.Publish(1, i, out(model[i]))
+			} else {
 				delete(model, i)
 				s.Invalidate(1, i)
-			case 3:
-				if _, err := s.Evict(5); err != nil {
-					rt.Fatal(err)
-				}
 			}
 		}
 		for i := range maps {

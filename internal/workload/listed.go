@@ -19,8 +19,8 @@ func (r *reader) listed(nodes []*yaml.Node) []Job {
 	total := 0
 	for i, n := range nodes {
 		j := r.job(n, i)
-		if total += len(j.Maps) + len(j.Reduces); total > MaxTotal {
-			r.fail(n, "more than %d tasks", MaxTotal)
+		if total += len(j.Maps) + len(j.Reduces); total > MaxTotal || i >= MaxJobs {
+			r.fail(n, "more than %d tasks, or %d jobs", MaxTotal, MaxJobs)
 			break
 		}
 		jobs = append(jobs, j)
@@ -45,7 +45,7 @@ func (r *reader) job(n *yaml.Node, i int) Job {
 	j.SlowStart = field(o, "slow-start", -1, number(0, 1))
 	j.Profile = o.hints()
 	for _, c := range o.list("after") {
-		if k := scalar(r, c, o.what+": after", whole(0, MaxTotal)); k < i {
+		if k := scalar(r, c, o.what+": after", whole(0, MaxJobs)); k < i {
 			j.After = append(j.After, k)
 		} else {
 			r.fail(c, "%s: after: %d is not a job before it (they count from 0, this is %d)", o.what, k, i)

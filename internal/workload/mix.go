@@ -112,7 +112,8 @@ func (m *Mix) check() error {
 		}
 	}
 	bad(len(m.Classes) > 0 && len(m.Listed) > 0, "classes and listed jobs, only one of them makes sense")
-	bad(m.Count < 0 || m.Count > MaxTotal, "%d jobs, must be from 0 to %d", m.Count, MaxTotal)
+	bad(m.Count < 0 || m.Count > MaxJobs, "%d jobs, must be from 0 to %d", m.Count, MaxJobs)
+	bad(m.Count > 0 && m.Order != InOrder, "an order, which means something only where classes have counts")
 	bad(m.Block < 0, "block of %d bytes", m.Block)
 	total := 0
 	for i := range m.Classes {
@@ -121,9 +122,9 @@ func (m *Mix) check() error {
 			errs = append(errs, fmt.Errorf("class %q: %w", c.Name, err))
 		}
 		bad(slices.ContainsFunc(m.Classes[:i], func(d Class) bool { return d.Name == c.Name }), "a second class %q", c.Name)
-		total += min(max(0, c.Count), MaxTotal)
+		total = min(total+max(0, c.Count), MaxJobs+1)
 	}
-	bad(total > MaxTotal, "%d jobs, at most %d", total, MaxTotal)
+	bad(total > MaxJobs, "more than %d jobs", MaxJobs)
 	if m.Count > 0 {
 		total = m.Count
 	}
@@ -161,6 +162,10 @@ func (c *Class) check(m *Mix, i int) error {
 		return errors.New("work says how many tasks there are and how long they take; leave maps, input, reduces and their times out")
 	case c.Work.Shape != Unset:
 		return nil
+	case c.TaskTime != 0 || c.ReduceShare != 0:
+		return errors.New("task-time and reduce-share mean something only with work")
+	case c.ReduceTime.Shape != Unset && !reduces:
+		return errors.New("it has a reduce-time and no reduces")
 	case c.Maps.Shape != Unset && c.Input.Shape != Unset:
 		return errors.New("both maps and input; the input says how many maps there are")
 	case c.Maps.Shape == Unset && c.Input.Shape == Unset && !reduces:

@@ -28,7 +28,7 @@ func ReadMix(file string, in io.Reader, profiles ...Profile) (*Mix, error) {
 		o.end()
 		return m, r.err()
 	}
-	m.Count = field(o, "jobs", 0, whole(1, MaxTotal))
+	m.Count = field(o, "jobs", 0, whole(1, MaxJobs))
 	m.Order = field(o, "order", InOrder, oneOf("order", "listed", "in-turn", "shuffled"))
 	m.Block = field(o, "block", DefaultBlock, blockSize)
 	m.Pools, m.Users = o.texts("pools"), o.texts("users")
@@ -99,7 +99,7 @@ func (r *reader) class(n *yaml.Node, i int, m *Mix, known []Profile) Class {
 		r.fail(n, "a second class %q", c.Name)
 	}
 	c.Share = field(o, "share", 0, positive)
-	c.Count = field(o, "count", 0, whole(1, MaxTotal))
+	c.Count = field(o, "count", 0, whole(1, MaxJobs))
 	c.App, c.User, c.Pool = o.text("app"), o.text("user"), o.text("pool")
 	c.Priority = field(o, "priority", job.Normal, parsePriority)
 	c.SlowStart = field(o, "slow-start", -1, number(0, 1))

@@ -19,8 +19,10 @@ type Source interface {
 const (
 	// MaxTasks is how many maps or reduces a job may have.
 	MaxTasks = 1 << 20
+	// MaxJobs is how many jobs a source may have.
+	MaxJobs = 1 << 22
 	// MaxTotal is how many tasks all jobs of a source may have together.
-	MaxTotal = 1 << 26
+	MaxTotal = 1 << 25
 )
 
 // checkTasks says if a job has too many tasks of a kind. It must be asked before

@@ -88,8 +88,8 @@ func ReadSynth(file string, in io.Reader) (*Synth, error) {
 // synth checks a file and makes a mix of it.
 func (f *synthFile) synth(im *importer, line int) *Synth {
 	s := &Synth{Nodes: f.Nodes, NodesPerRack: f.NodesPerRack, seed: uint64(f.Seed)}
-	if f.Jobs == nil || *f.Jobs < 1 || *f.Jobs > MaxTotal {
-		im.fail(line, "num_jobs is missing or not from 1 to %d", MaxTotal)
+	if f.Jobs == nil || *f.Jobs < 1 || *f.Jobs > MaxJobs {
+		im.fail(line, "num_jobs is missing or not from 1 to %d", MaxJobs)
 		return s
 	}
 	s.mix.Count = *f.Jobs

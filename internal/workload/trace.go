@@ -89,6 +89,10 @@ func (im *importer) add(line int, j Job) {
 		im.fail(line, "more than %d tasks so far; take fewer jobs, or larger blocks", MaxTotal)
 		j.Maps, j.Reduces = nil, nil
 	}
+	if len(im.jobs) == MaxJobs {
+		im.fail(line, "more than %d jobs", MaxJobs)
+		return
+	}
 	im.jobs, im.lines = append(im.jobs, j), append(im.lines, line)
 }
 

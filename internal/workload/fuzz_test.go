@@ -1,0 +1,73 @@
+package workload
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// long finds numbers that could stand for many jobs or tasks.
+var long = regexp.MustCompile(`[0-9]{4}|[0-9][eE]|[TGPM]i?B|h`)
+
+// FuzzReaders gives any bytes to every reader: none may panic, and what one
+// takes must make jobs without negative numbers, or say why not.
+func FuzzReaders(f *testing.F) {
+	for _, s := range []string{"", twoClasses, swimRows, rumenJobs, synthText, "nodes: [{count: 3, maps: 1}]\n",
+		"a: &a [*a]\n", "jobs: &x\n  - maps: [{time: 1s}]\n", "classes: [&c {maps: {table: [1, 2]}, count: 1, map-time: 1s}, *c]\n",
+		`{"job.tasks": [{"container.type": "map", "duration.ms": 1}]}`, "a\t1\t1\t1\t1\t1\n", "{", "[1]", "null", "\xff\xfe"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if c, err := ReadCluster("f", bytes.NewReader(data)); err == nil && c.check() != nil {
+			t.Errorf("a cluster that makes no sense: %+v", c)
+		}
+		ReadProfiles("f", bytes.NewReader(data))
+		ParseCluster(string(data))
+		// Numbers of jobs and tasks far below the limits keep this fast.
+		few := !long.Match(data)
+		var sources []Source
+		for i, read := range []func() (Source, error){
+			func() (Source, error) { return ReadRumen("f", bytes.NewReader(data), RumenOptions{}) },
+			func() (Source, error) { return ReadMix("f", bytes.NewReader(data)) },
+			func() (Source, error) { return ReadSWIM("f", bytes.NewReader(data), SWIMOptions{}) },
+			func() (Source, error) { return ReadSLS("f", bytes.NewReader(data), TraceOptions{}) },
+			func() (Source, error) { return ReadSynth("f", bytes.NewReader(data)) },
+		} {
+			if !few && i > 0 {
+				break
+			}
+			switch s, err := read(); {
+			case err == nil:
+				sources = append(sources, s)
+			case !strings.HasPrefix(err.Error(), "f:"):
+				t.Errorf("an error that does not name the file: %v", err)
+			}
+		}
+		for _, s := range sources {
+			jobs, err := s.Jobs(1)
+			if err != nil {
+				continue
+			}
+			for i := range jobs {
+				checkJob(t, &jobs[i], i)
+			}
+		}
+	})
+}
+
+func checkJob(t *testing.T, j *Job, index int) {
+	if j.Submit < 0 || j.Submit > maxTime || len(j.Maps)+len(j.Reduces) == 0 {
+		t.Errorf("job %q at %v with %d+%d tasks", j.Name, j.Submit, len(j.Maps), len(j.Reduces))
+	}
+	for _, p := range j.After {
+		if p < 0 || p >= index {
+			t.Errorf("job %d after %d", index, p)
+		}
+	}
+	for _, task := range append(append([]Task(nil), j.Maps...), j.Reduces...) {
+		if task.Duration < 0 || task.CPU < 0 || task.Input < 0 || task.Output < 0 {
+			t.Errorf("job %q: %+v", j.Name, task)
+		}
+	}
+}

@@ -6,8 +6,8 @@ package apps
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/slotwise/slotwise/internal/suggest"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -46,38 +46,15 @@ func All() []*mapreduce.App {
 // Lookup returns the app called name. The error for a name that no app has
 // suggests the nearest one.
 func Lookup(name string) (*mapreduce.App, error) {
-	near, best := "", len(name)
+	var names []string
 	for _, a := range All() {
 		if a.Name == name {
 			return a, nil
 		}
-		if d := distance(strings.ToLower(name), a.Name); d < best && d <= 1+len(a.Name)/3 {
-			near, best = a.Name, d
-		}
+		names = append(names, a.Name)
 	}
-	if near != "" {
-		return nil, fmt.Errorf("no app is called %q; did you mean %q?", name, near)
+	if best := suggest.Nearest(name, names); best != "" {
+		return nil, fmt.Errorf("no app is called %q; did you mean %q?", name, best)
 	}
 	return nil, fmt.Errorf("no app is called %q", name)
-}
-
-// distance is the number of bytes to insert, delete or replace to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

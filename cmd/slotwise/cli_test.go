@@ -86,44 +86,6 @@ func TestHumanDuration(t *testing.T) {
 	}
 }
 
-// editDistance against the definition, by recursion.
-func TestEditDistance(t *testing.T) {
-	var naive func(a, b string) int
-	naive = func(a, b string) int {
-		if a == "" || b == "" {
-			return len(a) + len(b)
-		}
-		d := naive(a[1:], b[1:])
-		if a[0] != b[0] {
-			d++
-		}
-		d = min(d, naive(a[1:], b)+1, naive(a, b[1:])+1)
-		if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
-			d = min(d, naive(a[2:], b[2:])+1)
-		}
-		return d
-	}
-	word := rapid.StringOfN(rapid.RuneFrom([]rune("abc")), 0, 6, -1)
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := word.Draw(t, "a"), word.Draw(t, "b")
-		if got, want := editDistance(a, b), naive(a, b); got != want {
-			t.Fatalf("%q to %q: %d, want %d", a, b, got, want)
-		}
-	})
-}
-
-func TestNearest(t *testing.T) {
-	known := []string{"wordcount", "grep", "sort", "terasort"}
-	for name, want := range map[string]string{
-		"wordcuont": "wordcount", "WordCount": "wordcount", "word": "wordcount", "gerp": "grep",
-		"srt": "sort", "trasort": "terasort", "xyzzy": "", "": "", "g": "",
-	} {
-		if got := nearest(name, known); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
-}
-
 func TestReport(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
 	cancel(errInterrupted)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/slotwise/slotwise/internal/suggest"
 )
 
 // The exit statuses.
@@ -36,8 +38,8 @@ const listAtMost = 8
 // unknown makes the error for a name that is not among those known: with the
 // nearest one or, failing that, with all if they are few.
 func unknown(what, name string, known []string) error {
-	if near := nearest(name, known); near != "" {
-		return misuse("unknown %s %q; did you mean %q?", what, name, near)
+	if best := suggest.Nearest(name, known); best != "" {
+		return misuse("unknown %s %q; did you mean %q?", what, name, best)
 	}
 	if len(known) > 0 && len(known) <= listAtMost {
 		return misuse("unknown %s %q; known: %s", what, name, strings.Join(known, ", "))

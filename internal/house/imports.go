@@ -30,7 +30,7 @@ var (
 var layers = []layer{
 	{name: "job", dirs: []string{"internal/job"}, allow: []string{}, selfContained: true},
 	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job"}, selfContained: true},
-	{name: "sched", dirs: []string{"internal/sched"}, allow: []string{"internal/job", "internal/cluster"}},
+	{name: "sched", dirs: []string{"internal/sched"}, allow: []string{"internal/job", "internal/cluster", "internal/suggest"}},
 	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/cluster", "internal/sched"}},
 	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/cluster"}},
 	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/workload"}, scheduling...)},
@@ -46,7 +46,7 @@ var layers = []layer{
 	{name: "worker", dirs: []string{"internal/worker"}, deny: append([]string{"internal/local", "internal/master", "internal/sim", "internal/repro"}, surface...)},
 	// The API takes a policy by its name and hands it on.
 	{name: "api", dirs: []string{"mapreduce"}, deny: []string{"internal/tracker", "internal/cluster", "apps", "cmd", "examples", "bench", "internal/sim", "internal/repro"}},
-	{name: "apps", dirs: []string{"apps"}, allow: []string{"mapreduce", "internal/linematch"}, selfContained: true},
+	{name: "apps", dirs: []string{"apps"}, allow: []string{"mapreduce", "internal/linematch", "internal/suggest"}, selfContained: true},
 	{name: "examples", dirs: []string{"examples"}, allow: []string{"mapreduce"}, selfContained: true},
 }
 

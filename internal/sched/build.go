@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/slotwise/slotwise/internal/suggest"
 )
 
 // Build makes the policy that a name or composition stands for.
@@ -151,12 +153,7 @@ func checkSettings(info Info, set map[string]string) error {
 // unknown is the error for a name that does not exist; it names the nearest one
 // that does, or else all of them.
 func unknown(what, name string, known []string) error {
-	best, distance := "", len(name)/2+1
-	for _, k := range known {
-		if d := editDistance(name, k); d < distance {
-			best, distance = k, d
-		}
-	}
+	best := suggest.Nearest(name, known)
 	switch {
 	case best != "":
 		return fmt.Errorf("unknown %s %q; did you mean %q?", what, name, best)
@@ -164,26 +161,4 @@ func unknown(what, name string, known []string) error {
 		return fmt.Errorf("unknown %s %q: there are none", what, name)
 	}
 	return fmt.Errorf("unknown %s %q: must be one of %s", what, name, strings.Join(known, ", "))
-}
-
-// editDistance counts the insertions, deletions and replacements of bytes that
-// turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for i := range row {
-		row[i] = i
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

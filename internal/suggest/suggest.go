@@ -1,15 +1,18 @@
-package main
+// Package suggest finds the name that a misspelt one was most likely meant to be,
+// for error messages: of commands, flags, apps, policies and their parameters.
+package suggest
 
 import "strings"
 
-// nearest returns the candidate that name is most likely a misspelling of, ""
-// if there is none near enough. The first of equally near ones wins.
-func nearest(name string, candidates []string) string {
+// Nearest returns the candidate that name is most likely a misspelling of, "" if
+// there is none near enough: a beginning of three letters will do. Upper case
+// is taken for lower. The first of equally near candidates wins.
+func Nearest(name string, candidates []string) string {
 	// A third of the letters may be wrong: that takes in a slip in a short word
 	// and two in a long one, but does not turn one word into another.
 	best, limit := "", max(1, len(name)/3)
 	for _, c := range candidates {
-		d := editDistance(strings.ToLower(name), c)
+		d := distance(strings.ToLower(name), c)
 		if d <= limit {
 			best, limit = c, d-1
 		} else if best == "" && len(name) >= 3 && strings.HasPrefix(c, name) {
@@ -19,9 +22,9 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
-// editDistance counts the letters to insert, delete, replace or swap with
-// their neighbour to make b of a.
-func editDistance(a, b string) int {
+// distance counts the bytes to insert, delete, replace or swap with their
+// neighbour to make b of a.
+func distance(a, b string) int {
 	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j

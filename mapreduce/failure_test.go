@@ -150,6 +150,49 @@ func TestOutputOverInput(t *testing.T) {
 	}
 }
 
+// TestOutputOverInputByLinks: links must not hide that the output directory
+// holds the input.
+func TestOutputOverInputByLinks(t *testing.T) {
+	f := newFixture(t, numbers)
+	link, elsewhere := filepath.Join(f.dir, "link"), t.TempDir()
+	data := filepath.Join(f.dir, "data")
+	inside := filepath.Join(data, "in")
+	for _, err := range []error{
+		os.Mkdir(data, 0o755), os.Rename(f.in, inside), os.Symlink(data, link),
+		os.Symlink(inside, filepath.Join(elsewhere, "linked")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ in, out string }{
+		{inside, link}, {filepath.Join(link, "in"), data}, {filepath.Join(elsewhere, "linked"), data}, {elsewhere, link},
+	} {
+		o := f.options()
+		o.Inputs, o.Output, o.Overwrite = []string{c.in}, c.out, true
+		if _, err := mapreduce.Run(context.Background(), lines(nil), o); err == nil || !strings.Contains(err.Error(), "holds the input file") {
+			t.Errorf("%s into %s: error %v", c.in, c.out, err)
+		}
+		if b, err := os.ReadFile(inside); err != nil || string(b) != numbers {
+			t.Fatalf("the input is %q, %v", b, err)
+		}
+	}
+}
+
+func TestTooManyTasks(t *testing.T) {
+	f := newFixture(t, "")
+	if err := os.Truncate(f.in, 1<<30); err != nil { // a hole: no disk is used
+		t.Fatal(err)
+	}
+	o := f.options()
+	o.SplitSize = 1
+	f.fails(context.Background(), lines(nil), o, "split size of 1 bytes", "map tasks")
+	o.SplitSize, o.Reduces = 1<<30, 1<<40
+	f.fails(context.Background(), lines(nil), o, "reduce tasks")
+	o.Reduces, o.Cluster.Workers = 1, 1<<50
+	f.fails(context.Background(), lines(nil), o, "workers")
+}
+
 func TestExistingOutput(t *testing.T) {
 	f := newFixture(t, numbers)
 	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add(line, 1); return nil })

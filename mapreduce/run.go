@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/engine"
@@ -95,36 +95,47 @@ func prepare(ctx context.Context, c *local.Cluster, j *Job, o Options) (spec loc
 			return spec, err
 		}
 	}
-	spec.Reduces = reduces(j, o, c, bytes)
+	if spec.Reduces = reduces(j, o, c, bytes); spec.Reduces > maxTasks {
+		return spec, fmt.Errorf("%d reduce tasks are too many; the most are %d", spec.Reduces, maxTasks)
+	}
 	if j.TotalOrder && spec.Reduces > 1 {
 		if err := cutRanges(ctx, p, &spec); err != nil {
 			return spec, err
 		}
 	}
-	fs, path, err := storage.Resolve(o.Output)
+	files, path, err := storage.Resolve(o.Output)
 	if err != nil {
 		return spec, err
 	}
-	if err := apart(o.Output, spec.Splits); err != nil {
+	if err := apart(ctx, o.Output, spec.Splits); err != nil {
 		return spec, err
 	}
-	spec.Staging, err = fs.Stage(ctx, path, o.Overwrite)
+	spec.Staging, err = files.Stage(ctx, path, o.Overwrite)
 	if errors.Is(err, os.ErrExist) {
 		err = fmt.Errorf("output directory %s exists and is not empty: name another or ask to overwrite it", o.Output)
 	}
 	return spec, err
 }
 
-// apart refuses an output directory that holds input files: replacing it would
-// destroy them.
-func apart(out string, splits []engine.SourceSplit) error {
-	ofs, dir, err := canonical(out)
+// apart refuses an output directory that holds input files, whatever links
+// lead there: replacing it would destroy them. One that does not exist holds
+// none, which saves a look at every input.
+func apart(ctx context.Context, out string, splits []engine.SourceSplit) error {
+	ofs, dir, err := canonical(ctx, out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	last := ""
 	for _, s := range splits {
 		for _, p := range s.Split.Pieces {
-			ifs, path, err := canonical(p.URI)
+			if p.URI == last { // of one file there may be many pieces
+				continue
+			}
+			last = p.URI
+			ifs, path, err := canonical(ctx, p.URI)
 			if err != nil {
 				return err
 			}
@@ -136,16 +147,16 @@ func apart(out string, splits []engine.SourceSplit) error {
 	return nil
 }
 
-// canonical resolves a URI; local paths are made absolute.
-func canonical(uri string) (storage.FS, string, error) {
-	fs, path, err := storage.Resolve(uri)
+// canonical resolves a URI and the links in its path.
+func canonical(ctx context.Context, uri string) (storage.FS, string, error) {
+	files, path, err := storage.Resolve(uri)
 	if err != nil {
 		return nil, "", err
 	}
-	if _, ok := fs.(storage.Local); ok {
-		path, err = filepath.Abs(path)
+	if l, ok := files.(storage.Linked); ok {
+		path, err = l.Canonical(ctx, path)
 	}
-	return fs, path, err
+	return files, path, err
 }
 
 // Splits are chosen so that each core gets a few of them and none outgrows the
@@ -156,6 +167,11 @@ const (
 	splitsPerMap = 4
 	foldsPerMap  = 2 // of a job that folds: each task has a table to empty
 )
+
+// maxTasks is the largest number of maps or reduces that a job may have: what
+// is known of each stays in memory, and a slip of the finger (a split size of
+// 1) must not take all of it.
+const maxTasks = 1_000_000
 
 // planInputs cuts all inputs of the job into splits.
 func planInputs(ctx context.Context, c *local.Cluster, j *Job, o Options) ([]engine.SourceSplit, int64, error) {
@@ -177,6 +193,9 @@ func planInputs(ctx context.Context, c *local.Cluster, j *Job, o Options) ([]eng
 		if j.Reducer != nil && j.Aggregate == NoFold {
 			size = min(size, max(minSplit, c.MapBuffer()*6/10))
 		}
+	}
+	if maps := total / size; maps > maxTasks {
+		return nil, 0, fmt.Errorf("a split size of %d bytes makes %d map tasks; the most are %d", size, maps, maxTasks)
 	}
 	var out []engine.SourceSplit
 	for _, l := range lists {

@@ -68,6 +68,10 @@ type Config struct {
 // MinMemory is the least memory that a task of either kind can work with.
 const MinMemory = 4 << 20
 
+// maxSlots is the largest number of slots of all workers: more goroutines than
+// that help nobody, and within it sizes do not overflow.
+const maxSlots = 1 << 16
+
 // Cluster runs jobs until it is closed.
 type Cluster struct {
 	cfg     Config
@@ -157,6 +161,11 @@ func (cfg *Config) fill() error {
 	def(&cfg.ReduceSlots, 1)
 	if cfg.Workers < 0 || cfg.MapSlots < 0 || cfg.ReduceSlots < 0 {
 		return errors.New("workers and slots must be positive")
+	}
+	if cfg.Workers > maxSlots || cfg.MapSlots > maxSlots || cfg.ReduceSlots > maxSlots ||
+		cfg.Workers*(cfg.MapSlots+cfg.ReduceSlots) > maxSlots {
+		return fmt.Errorf("%d workers of %d+%d slots are too many; the most slots in all are %d",
+			cfg.Workers, cfg.MapSlots, cfg.ReduceSlots, maxSlots)
 	}
 	if cfg.Memory == 0 {
 		cfg.Memory = defaultMemory()

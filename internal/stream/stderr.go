@@ -11,6 +11,10 @@ import (
 // the error that its failure makes.
 const keptStderr = 1 << 10
 
+// maxStderrLine is how long a line of a child's messages may become, in bytes;
+// what is longer, such as binary data, is passed on in pieces of that length.
+const maxStderrLine = 64 << 10
+
 // stderrLog passes on a child's messages line by line, but takes out Hadoop's
 // reporter lines:
 //
@@ -30,13 +34,18 @@ func (l *stderrLog) Write(b []byte) (int, error) {
 	l.alive()
 	for {
 		i := bytes.IndexByte(b, '\n')
-		if i < 0 {
+		if i < 0 && len(l.line)+len(b) < maxStderrLine {
 			l.line = append(l.line, b...)
 			return n, nil
 		}
-		l.line = append(l.line, b[:i+1]...)
+		end := i + 1
+		if i < 0 {
+			end = len(b)
+		}
+		end = min(end, maxStderrLine-len(l.line))
+		l.line = append(l.line, b[:end]...)
 		l.flush()
-		b = b[i+1:]
+		b = b[end:]
 	}
 }
 

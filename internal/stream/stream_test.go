@@ -100,6 +100,25 @@ func TestStderr(t *testing.T) {
 	}
 }
 
+// TestEndlessStderrLine: a child that prints garbage without line ends must not
+// fill the memory, and loses none of it.
+func TestEndlessStderrLine(t *testing.T) {
+	var log bytes.Buffer
+	l := &stderrLog{to: &log, alive: func() {}}
+	want := strings.Repeat("\x00garbage", 100_000) + "\nend"
+	for rest := want; rest != ""; {
+		n := min(len(rest), 7777)
+		l.Write([]byte(rest[:n]))
+		if rest = rest[n:]; len(l.line) > maxStderrLine {
+			t.Fatalf("%d bytes are kept", len(l.line))
+		}
+	}
+	l.flush()
+	if log.String() != want {
+		t.Errorf("passed on %d bytes of %d, or others", log.Len(), len(want))
+	}
+}
+
 // TestKill checks that a cancelled child dies with everything it started, at
 // once, whether it ignores its input, its output, or signals.
 func TestKill(t *testing.T) {

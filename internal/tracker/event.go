@@ -65,7 +65,7 @@ type Report struct {
 	// Ticks is any number that changes while the attempt is alive but makes no
 	// progress to be seen, so that it is not taken for one that hangs.
 	Ticks uint64
-	Error    string           // why it failed, in words
+	Error string // why it failed, in words
 	// OutputBytes is, for a successful map, the size of its output.
 	OutputBytes int64
 }

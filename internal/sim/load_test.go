@@ -60,6 +60,25 @@ func TestLoadNoise(t *testing.T) {
 	}
 }
 
+// The load at a time does not depend on when it is looked at before.
+func TestLoadBetweenHeartbeats(t *testing.T) {
+	at := func(heartbeat string) float64 {
+		s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 4, 0),
+			Model: ModelConfig{LoadTick: 5 * time.Second, Heartbeat: heartbeat},
+			Jobs:  []workload.Job{{Maps: tasks(3, workload.Task{Duration: time.Hour})}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start()
+		for s.now < 70*time.Second && s.once() {
+		}
+		return s.beat.Load.LoadAverage
+	}
+	if a, b := at("fixed:1s"), at("fixed:7s"); math.Abs(a-b) > 1e-12 || a == 0 {
+		t.Errorf("load %v or %v", a, b)
+	}
+}
+
 func TestDecay(t *testing.T) {
 	for x := 0.; x < 700; x += 0.037 {
 		if got, want := decay(x), math.Exp(-x); math.Abs(got-want) > 4e-16*want {

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
@@ -74,6 +76,54 @@ func TestNetworkShares(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A transfer that another slows down for a while: 50 alone in half a second, 25
+// beside the other, 25 alone again.
+func TestNetworkOverTime(t *testing.T) {
+	cfg := Config{Policy: policy(t, "fifo"), Cluster: workload.Cluster{Racks: 2,
+		Groups: []workload.NodeGroup{{Count: 2, MapSlots: 9, NICBandwidth: 100}}}}
+	s, err := prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nd := &s.nodes[0]
+	first, second := s.allot(nd), s.allot(nd)
+	s.enter(first, useNear, 100, 0)
+	s.share()
+	s.now = 500 * time.Millisecond
+	s.enter(second, useFar, 25, 1)
+	s.share()
+	if nd.plant.next != time.Second {
+		t.Fatalf("the second is done at %v, want 1s", nd.plant.next)
+	}
+	s.now = time.Second
+	s.leave(second)
+	s.share()
+	if nd.plant.next != 1250*time.Millisecond {
+		t.Errorf("the first is done at %v, want 1.25s", nd.plant.next)
+	}
+}
+
+// Reduces report a third for what they have fetched, a third for the rest of
+// what they merge, and so on.
+func TestProgress(t *testing.T) {
+	cl := workload.Cluster{Racks: 1, Heartbeat: "fixed:100ms", Groups: []workload.NodeGroup{
+		{Count: 2, Cores: 1, MapSlots: 1, ReduceSlots: 1, NICBandwidth: 10}}}
+	j := workload.Job{SlowStart: 1, Maps: tasks(1, workload.Task{CPU: 10 * time.Second, Output: 100}),
+		Reduces: tasks(1, workload.Task{CPU: 10 * time.Second})}
+	got := map[time.Duration]float64{}
+	run(t, Config{Cluster: cl, Jobs: []workload.Job{j}, Trace: func(now time.Duration, ev tracker.Event, _ []tracker.Effect) {
+		if hb, ok := ev.(*tracker.Heartbeat); ok && len(hb.Reports) > 0 {
+			got[now.Truncate(time.Second)] = hb.Reports[0].Progress
+		}
+	}})
+	// The map takes 10 s, the fetch 10 s, the reduce 10 s.
+	for at, want := range map[time.Duration]float64{2: .29, 7: .79, 14: .49 / 3, 24: 1./3 + .49*2/3} {
+		if math.Abs(got[at*time.Second]-want) > 0.011 {
+			t.Errorf("progress after about %d s is %v, want %v", at, got[at*time.Second], want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
@@ -217,9 +218,11 @@ func TestRunKeepsItsPromises(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.cfg.Observer = newAuditor(t, s)
+		s.cfg.Trace = checkSteps(t, s)
 		s.start()
 		for s.open > 0 && s.once() {
 			checkShares(t, s)
+			checkOutputs(t, s)
 		}
 		if s.err != nil {
 			t.Fatal(s.err)
@@ -227,6 +230,53 @@ func TestRunKeepsItsPromises(t *testing.T) {
 		s.finish()
 		checkEnd(t, &cfg, s)
 	})
+}
+
+// checkSteps fails unless only nodes that are up speak, and progress does not run
+// backwards.
+func checkSteps(t *rapid.T, s *sim) func(time.Duration, tracker.Event, []tracker.Effect) {
+	progress := map[job.AttemptID]float64{}
+	return func(_ time.Duration, ev tracker.Event, _ []tracker.Effect) {
+		switch ev := ev.(type) {
+		case *tracker.AskCommit:
+			if a := s.tr.Jobs().Attempt(ev.Attempt); a != nil && !s.nodes[a.Node()].up {
+				t.Fatalf("%v asks to commit on a node that is down", ev.Attempt)
+			}
+		case *tracker.Heartbeat:
+			if !s.nodes[s.byName[ev.Node]].up {
+				t.Fatalf("%s sends a heartbeat while it is down", ev.Node)
+			}
+			for _, r := range ev.Reports {
+				if p := progress[r.Attempt]; r.State == job.AttemptRunning && (r.Progress < p-1e-9 || r.Progress > 1) &&
+					r.Attempt.Kind == job.Map {
+					t.Fatalf("progress of %v is %v after %v", r.Attempt, r.Progress, p)
+				}
+				progress[r.Attempt] = r.Progress
+			}
+		}
+	}
+}
+
+// checkOutputs counts what is known of outputs again.
+func checkOutputs(t *rapid.T, s *sim) {
+	for _, live := range s.tr.Jobs().Live() {
+		j := s.jobs[live.ID()]
+		done, gone, bytes := 0, 0, 0.
+		for m, o := range j.outputs {
+			if o.state == outputReady {
+				done++
+				bytes += float64(j.spec.Maps[m].Output)
+			} else if o.state == outputGone {
+				gone++
+			}
+			if o.state == outputReady && !s.nodes[o.node].up {
+				t.Fatalf("%v: the output of map %d is ready on a node that is down", j.id, m)
+			}
+		}
+		if len(j.outputs) > 0 && (done != j.done || gone != j.gone || bytes != j.bytes) {
+			t.Fatalf("%v: %d outputs ready, %d gone, %v bytes; counted %d, %d, %v", j.id, done, gone, bytes, j.done, j.gone, j.bytes)
+		}
+	}
 }
 
 func checkEnd(t *rapid.T, cfg *Config, s *sim) {

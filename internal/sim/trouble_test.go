@@ -97,6 +97,18 @@ func TestCrash(t *testing.T) {
 	near(t, "job, with a return", r.Jobs[0].MapsDone, 31*time.Second, 100*time.Millisecond)
 }
 
+// A reduce that is still fetching when outputs are lost has to wait for them: all
+// maps are done at 10 s, its third of 60 s is over at 30 s, but two outputs are
+// gone at 15 s. Its third complaint, at 30 s, has them made again by 40 s.
+func TestCrashWhileFetching(t *testing.T) {
+	cfg := Config{Cluster: uniformCluster(2, 2, 1), Jobs: []workload.Job{plain(4, 10*time.Second, 1, time.Minute)}}
+	cfg.Model = ModelConfig{Crashes: []Crash{{Node: 1, At: 15 * time.Second}}, Replicas: -1, FetchRetry: 5 * time.Second}
+	near(t, "job", run(t, cfg).Jobs[0].Ended, 80*time.Second, 100*time.Millisecond)
+	// Later it does not need them any more.
+	cfg.Model.Crashes[0].At = 31 * time.Second
+	near(t, "job", run(t, cfg).Jobs[0].Ended, 70*time.Second, 100*time.Millisecond)
+}
+
 // Slow nodes, stragglers and failures change times as they say.
 func TestSlowness(t *testing.T) {
 	jobs := []workload.Job{plain(400, 10*time.Second, 0, 0)}

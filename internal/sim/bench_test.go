@@ -28,6 +28,43 @@ func busyConfig(n int) Config {
 	return Config{Cluster: c, Jobs: jobs, Seed: 1}
 }
 
+// stagedConfig is the same with tasks that go through stages, on racks of 40
+// nodes with limited uplinks.
+func stagedConfig(n int) Config {
+	cfg := busyConfig(n)
+	cfg.Cluster.RackUplink = 1e9
+	g := &cfg.Cluster.Groups[0]
+	g.DiskBandwidth, g.NICBandwidth = 400e6, 125e6
+	for i := range cfg.Jobs {
+		j := &cfg.Jobs[i]
+		j.Maps = tasks(len(j.Maps), workload.Task{Input: 64 << 20, CPU: 25 * time.Second, Output: 32 << 20})
+		j.Reduces = tasks(n/100, workload.Task{CPU: 20 * time.Second, Output: 64 << 20})
+	}
+	return cfg
+}
+
+// BenchmarkStages is BenchmarkRun with stages and shuffles.
+func BenchmarkStages(b *testing.B) {
+	for _, nodes := range []int{100, 1000, 10000} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			var events int64
+			before := processorTime()
+			for range b.N {
+				cfg := stagedConfig(nodes)
+				cfg.Policy = policy(b, "fifo")
+				r, err := Run(cfg)
+				if err != nil {
+					b.Fatal(err)
+				}
+				events += r.Events
+			}
+			spent := processorTime() - before
+			b.ReportMetric(float64(events)/spent.Seconds(), "events/cpu-s")
+			b.ReportMetric(float64(spent.Nanoseconds())/float64(events), "cpu-ns/event")
+		})
+	}
+}
+
 // BenchmarkRun prints what a run costs, by the time that processors have spent
 // on it, all of them, so that the other work of a machine does not count. An event is an entry that is popped from
 // the queue and was not overtaken.

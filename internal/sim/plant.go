@@ -134,11 +134,9 @@ func (s *sim) share() {
 		p := &nd.plant
 		p.dirty = false
 		if cpu := &p.station[useCPU]; len(cpu.users) > 0 {
-			cpu.advance(s.now)
 			cpu.rate = float64(p.speed * min(1, nd.cores/float64(len(cpu.users))))
 		}
 		if disk := &p.station[useDisk]; len(disk.users) > 0 {
-			disk.advance(s.now)
 			disk.rate = p.disk / float64(len(disk.users))
 		}
 		s.reschedule(n)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -133,7 +134,14 @@ func checkShares(t *rapid.T, s *sim) {
 				t.Fatalf("%s: NIC %v", nd.name, net)
 			}
 			if far := &p.station[useFar]; len(far.users) > 0 {
-				up += far.rate * far.weight
+				weight := 0.
+				for _, u := range far.users {
+					weight += u.weight
+				}
+				up += far.rate * weight
+				if math.Abs(weight-far.weight) > 1e-9 {
+					t.Fatalf("%s: weight %v, counted %v", nd.name, weight, far.weight)
+				}
 			}
 			if busy := total(useCPU) > 0; busy && p.next == never {
 				t.Fatalf("%s: nothing is scheduled", nd.name)

@@ -28,6 +28,11 @@ type SWIMOptions struct {
 	ReducesPerMap float64
 	// MaxReduces bounds the reduces of a job; 0 is no bound.
 	MaxReduces int
+	// MapOutput is how many bytes a map of a map-only job writes at most: a row
+	// has ⌈output/MapOutput⌉ maps if that is more. 0 is no bound; then jobs that
+	// make much of nothing, as generators of data do, have one map that takes
+	// for hours, of which there is a warning.
+	MapOutput int64
 	// DataScale multiplies all bytes, for smaller clusters; 0 is 1.
 	DataScale float64
 	// Rate is how many bytes a second a task gets through, and Startup what it
@@ -46,6 +51,7 @@ const (
 	defaultReduceBytes = 1 << 30
 	defaultRate        = DefaultBlock / 18.5
 	defaultStartup     = time.Second
+	heavyMap           = 1 << 30
 )
 
 func (o *SWIMOptions) fill() error {
@@ -65,7 +71,7 @@ func (o *SWIMOptions) fill() error {
 		o.Startup = defaultStartup
 	}
 	o.Startup = max(0, o.Startup)
-	if o.Block < 0 || o.ReduceBytes < 0 || o.MaxReduces < 0 || !(o.DataScale > 0 && o.DataScale < 1e9) ||
+	if o.Block < 0 || o.ReduceBytes < 0 || o.MapOutput < 0 || o.MaxReduces < 0 || !(o.DataScale > 0 && o.DataScale < 1e9) ||
 		!(o.Rate > 0) || !(o.ReducesPerMap >= 0 && o.ReducesPerMap < 1e9) || o.Startup > maxTime {
 		return errors.New("sizes, scales and rates must be above 0")
 	}
@@ -81,7 +87,7 @@ func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 	}
 	im := &importer{r: reader{file: file}, options: options.TraceOptions}
 	lines := bufio.NewScanner(in)
-	number := 0
+	number, heavy, where := 0, 0, 0
 	for lines.Scan() && !im.full() {
 		number++
 		if text := bytes.TrimRight(lines.Bytes(), "\r"); len(bytes.TrimSpace(text)) > 0 {
@@ -90,11 +96,19 @@ func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 				im.fail(number, "%s", err)
 				continue
 			}
+			if len(j.Reduces) == 0 && options.MapOutput == 0 && j.Maps[0].Output > heavyMap {
+				if heavy++; heavy == 1 {
+					where = number
+				}
+			}
 			im.add(number, j)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		im.fail(number+1, "%s", err)
+	}
+	if heavy > 0 {
+		im.warn(where, "maps that write more than 1 GiB each; %d such map-only jobs, a bound on a map's output would give them more maps", heavy)
 	}
 	return im.finish()
 }
@@ -148,7 +162,15 @@ func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
 		return j, fmt.Errorf("input bytes: %w", err)
 	}
 	out := output
-	if shuffle > 0 {
+	switch n := math.Ceil(float64(output) / float64(max(1, o.MapOutput))); {
+	case shuffle == 0 && o.MapOutput > 0 && n > float64(len(j.Maps)):
+		if j.Maps, err = count(job.Map, n); err != nil {
+			return j, fmt.Errorf("output bytes: %w", err)
+		}
+		for i := range j.Maps {
+			j.Maps[i].Input = share(input, i, len(j.Maps))
+		}
+	case shuffle > 0:
 		out = shuffle
 		n := math.Ceil(float64(shuffle) / float64(o.ReduceBytes))
 		if o.ReducesPerMap > 0 {

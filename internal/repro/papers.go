@@ -15,7 +15,7 @@ type paper struct {
 
 // papers is the registry, in the order of the report.
 var papers = []paper{
-	{"tumm", "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015", tumm},}
+	{"tumm", "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015", tumm}}
 
 // Papers are the short names of the papers, in the order of the report.
 func Papers() []string {

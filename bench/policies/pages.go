@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The server of the learning paper's URLGet: its delay is normal with mean 1.5 s
+// and deviation 0.5 s, the size of a page with mean 300 KB and deviation 50 KB.
+const (
+	delayMean, delayDeviation = 1500 * time.Millisecond, 500 * time.Millisecond
+	sizeMean, sizeDeviation   = 300_000, 50_000
+)
+
+// startPages starts the server on the loopback interface. What a page is, and how
+// long it takes, follows from its number alone, so that every run fetches the
+// same.
+func startPages() *httptest.Server {
+	line := bytes.Repeat([]byte("a line of text on a page that is fetched\n"), (sizeMean+10*sizeDeviation)/40)
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.ParseUint(strings.TrimLeft(r.URL.Path, "/"), 10, 64)
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		rnd := rand.New(rand.NewPCG(n, 1))
+		delay := delayMean + time.Duration(rnd.NormFloat64()*float64(delayDeviation))
+		size := sizeMean + int(rnd.NormFloat64()*sizeDeviation)
+		select {
+		case <-time.After(max(0, delay)):
+			w.Write(line[:max(0, min(len(line), size))])
+		case <-r.Context().Done():
+		}
+	}))
+}
+
+// writeURLs writes the list of pages, each line as long as a split, so that each
+// map has one.
+func writeURLs(name, server string) error {
+	var b bytes.Buffer
+	for i := range pageCount {
+		url := server + "/"
+		b.WriteString(url + strings.Repeat("0", max(0, 36-len(url))) + strconv.Itoa(100+i) + "\n")
+	}
+	return os.WriteFile(name, b.Bytes(), 0o666)
+}

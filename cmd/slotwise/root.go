@@ -33,6 +33,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newRun(),
 		newApps(),
 		newPolicies(),
+		newSim(),
 		newGenerate(),
 		newVersion(),
 		newMan(),

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/metrics/collect"
+	simreport "github.com/slotwise/slotwise/internal/report"
+	"github.com/slotwise/slotwise/internal/sim"
+)
+
+// references are what slowdowns are measured against.
+var references = []string{"alone", "ideal"}
+
+// simFlags are the flags of sim.
+type simFlags struct {
+	workload, cluster string
+	policies          []string
+	policySet         []string
+	seed              uint64
+	seeds             int
+	out, events       string
+	overwrite         bool
+	fairScheduler     string
+	capacityFile      string
+	heartbeat         string
+	reference         string
+	limit             int
+	timeScale         float64
+	json, quiet       bool
+}
+
+func newSim() *cobra.Command {
+	f := new(simFlags)
+	c := &cobra.Command{
+		Use:   "sim --workload W --cluster C [--policy P,P...]",
+		Short: "Ask what if: run a workload on a virtual cluster",
+		Long: `Runs a workload on a virtual cluster under one or more scheduling policies, with
+the very code that schedules real jobs, and prints how the policies compare.
+
+A workload is a job mix in YAML, or a trace: swim:FILE, rumen:FILE, sls:FILE or
+synth:FILE. A cluster is a YAML file, or short: nodes=600,maps=4,reduces=2,racks=20.
+A policy is a name or a composition; parts with = belong to the policy before
+them, so fifo,fair,place=greedy is two policies.
+
+The same seed gives the same run, on any machine.`,
+		Example: `  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair
+  slotwise sim --workload swim:trace.tsv --cluster nodes=600,maps=4,reduces=2,racks=20 --policy fifo,fair --out result
+  slotwise sim --workload rumen:jobs.json --cluster cluster.yaml --policy fair,tumm --fair-scheduler fair-scheduler.xml
+  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fair --seeds 10`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	f.register(c)
+	return c
+}
+
+// register declares the flags: what runs where, how, and what is said of it.
+func (f *simFlags) register(c *cobra.Command) {
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix, or swim:FILE, rumen:FILE, sls:FILE, synth:FILE")
+	s.StringVar(&f.cluster, "cluster", "", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
+	s.StringArrayVar(&f.policies, "policy", []string{"fifo"}, "`policies` to compare, with commas between them (repeatable)")
+	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting, `name=value`, of the policies that have it (repeatable)")
+	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for policies with fair pools")
+	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
+	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the cluster's)")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all that is drawn")
+	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
+	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
+	s.Float64Var(&f.timeScale, "time-scale", 1, "multiply the times of submission of a trace by this `factor`; 0.5 is twice the load")
+	s.StringVar(&f.reference, "reference", "alone", "slowdowns are against each job run `alone`, or its ideal, which is quicker to find")
+	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
+	s.BoolVar(&f.overwrite, "overwrite", false, "replace the directory of --out, once all runs have ended")
+	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`, of a single run")
+	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
+	completeWith(c, "policy", completePolicies)
+	completeWords(c, "reference", references)
+	completeWords(c, "heartbeat", sim.Profiles())
+}
+
+// check refuses flags that make no sense by themselves.
+func (f *simFlags) check() error {
+	switch {
+	case f.workload == "":
+		return misuse("--workload is missing: a job mix (YAML), or swim:FILE, rumen:FILE, sls:FILE or synth:FILE")
+	case f.cluster == "":
+		return misuse("--cluster is missing: a YAML file, or nodes=20,maps=4,reduces=2,racks=2")
+	case f.seeds < 1:
+		return misuse("--seeds %d: must be at least 1", f.seeds)
+	case f.limit < 0:
+		return misuse("--limit %d: must be positive", f.limit)
+	case !(f.timeScale > 0):
+		return misuse("--time-scale %g: must be above 0", f.timeScale)
+	}
+	return oneOf("reference", f.reference, references)
+}
+
+// run is the command.
+func (f *simFlags) run(c *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	study, err := f.study(c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	files, err := f.openFiles(study)
+	if err != nil {
+		return err
+	}
+	defer files.discard()
+	show := newSimProgress(c.ErrOrStderr(), f.quiet, study)
+	err = study.run(c.Context(), show)
+	show.close()
+	if err == nil {
+		err = files.publish(study)
+	}
+	if err != nil {
+		return err
+	}
+	return f.print(c.OutOrStdout(), study)
+}
+
+// comparison is the object that --json prints and report.json holds.
+type comparison struct {
+	Workload string            `json:"workload"`
+	Cluster  string            `json:"cluster"`
+	Slowdown string            `json:"slowdown_reference"`
+	Policies []collect.Across  `json:"policies"`
+	Runs     []*collect.Report `json:"runs"`
+}
+
+// print prints the comparison.
+func (f *simFlags) print(w io.Writer, s *study) error {
+	if !f.json {
+		return simreport.Comparison(w, s.reports())
+	}
+	return json.NewEncoder(w).Encode(s.comparison())
+}
+
+// comparison puts all runs together.
+func (s *study) comparison() *comparison {
+	reports := s.reports()
+	return &comparison{Workload: s.flags.workload, Cluster: s.flags.cluster, Slowdown: s.flags.reference,
+		Policies: collect.Over(reports), Runs: reports}
+}
+
+// await calls f in a goroutine of its own and returns its error, or why the
+// context has ended, if that comes first. A run cannot be stopped: it ends with
+// the process.
+func await(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// untangle returns the errors of runs that were made together, without those
+// that say what another has said, up to three.
+func untangle(err error, names []string, failed func(int) bool) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	list := joined.Unwrap()
+	var out []error
+	for i, name := range names {
+		if failed(i) && len(list) > 0 {
+			inner := errors.Unwrap(list[0])
+			list = list[1:]
+			if len(out) < 3 {
+				out = append(out, fmt.Errorf("%s: %w", name, inner))
+			}
+		}
+	}
+	return errors.Join(out...)
+}

@@ -1,0 +1,251 @@
+package collect
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/metrics"
+	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// Collector watches one run as its sim.Observer. It keeps what is active, and
+// for each job a few numbers that belong into tables.
+type Collector struct {
+	jobs  []workload.Job
+	nodes []virtual
+	slots [job.Kinds]int
+
+	start    time.Duration // first submission; negative before
+	end      time.Duration // of the last job so far
+	perJob   []Use
+	busy     [job.Kinds]metrics.Level // by kind of slot
+	time     [job.Kinds]float64
+	lent     [job.Kinds]float64
+	balance  metrics.Balance
+	pools    pools
+	over     metrics.Level // overloaded nodes
+	waste    Waste
+	copied   map[job.TaskID]int // tasks that had a copy: their live attempts
+	overlaid Courses
+}
+
+// Use is what a job has used.
+type Use struct {
+	// Slots is slot time, in slot-seconds, by the kind of the task.
+	Slots [job.Kinds]float64
+	// Copies counts speculative attempts, Attempts all.
+	Copies, Attempts int
+}
+
+// Courses are how counts went over time, for plots.
+type Courses struct {
+	Busy   [job.Kinds]metrics.Course // slots in use, by the kind of the slot
+	System metrics.Course            // jobs submitted that have not ended
+	Queue  metrics.Course            // those of them of which nothing was launched yet
+}
+
+// virtual is a node as far as it matters here.
+type virtual struct {
+	cores, running int
+	up             bool
+}
+
+// firstWidth is that of the spans of courses at first.
+const firstWidth = time.Second
+
+// New makes the collector of a run of jobs on a cluster.
+func New(c *workload.Cluster, jobs []workload.Job) *Collector {
+	k := &Collector{jobs: jobs, start: -1, perJob: make([]Use, len(jobs)), copied: make(map[job.TaskID]int)}
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		k.slots[job.Map] += g.Count * g.MapSlots
+		k.slots[job.Reduce] += g.Count * g.ReduceSlots
+		for range g.Count {
+			k.nodes = append(k.nodes, virtual{cores: cmp.Or(g.Cores, g.MapSlots+g.ReduceSlots)})
+		}
+	}
+	k.pools.init(jobs)
+	for _, c := range []*metrics.Course{&k.overlaid.Busy[0], &k.overlaid.Busy[1], &k.overlaid.System, &k.overlaid.Queue} {
+		c.Width = firstWidth
+	}
+	return k
+}
+
+// Observe implements sim.Observer.
+func (k *Collector) Observe(e *sim.Event) {
+	switch e.Kind {
+	case sim.NodeUp:
+		k.nodes[e.Node].up = true
+		k.balance.Join(e.At, k.nodes[e.Node].running)
+	case sim.NodeDown:
+		if n := &k.nodes[e.Node]; n.up {
+			n.up = false
+			k.balance.Leave(e.At, n.running)
+		}
+	case sim.JobSubmitted:
+		k.submitted(e)
+	case sim.JobEnded:
+		k.end = e.At
+		k.pools.ended(e.At, e.Job)
+		k.overlaid.System.Add(e.At, -1)
+		if k.perJob[e.Job].Attempts == 0 {
+			k.overlaid.Queue.Add(e.At, -1)
+		}
+	case sim.AttemptStarted:
+		k.started(e)
+	case sim.AttemptEnded:
+		k.ended(e)
+	}
+}
+
+func (k *Collector) submitted(e *sim.Event) {
+	if k.start < 0 {
+		k.start = e.At
+		k.balance.Restart(e.At)
+		k.pools.balance.Restart(e.At)
+	}
+	k.pools.submitted(e.At, e.Job)
+	k.overlaid.System.Add(e.At, 1)
+	k.overlaid.Queue.Add(e.At, 1)
+}
+
+// occupy moves the counts of a slot that is taken or left.
+func (k *Collector) occupy(e *sim.Event, by int) {
+	n := &k.nodes[e.Node]
+	if n.up {
+		k.balance.Change(e.At, n.running, n.running+by)
+	}
+	was := n.running > n.cores
+	n.running += by
+	if is := n.running > n.cores; is != was {
+		k.over.Add(e.At, by)
+	}
+	k.busy[e.Slot].Add(e.At, by)
+	k.overlaid.Busy[e.Slot].Add(e.At, by)
+	k.pools.hold(e.At, e.Job, by)
+}
+
+func (k *Collector) started(e *sim.Event) {
+	k.occupy(e, 1)
+	u := &k.perJob[e.Job]
+	if u.Attempts++; u.Attempts == 1 {
+		k.overlaid.Queue.Add(e.At, -1)
+	}
+	if e.Speculative {
+		u.Copies++
+		k.waste.Copies++
+		k.copied[e.Attempt.TaskID] += 2 // the copy, and what it is a copy of
+		if n := k.copied[e.Attempt.TaskID]; n > 2 {
+			k.copied[e.Attempt.TaskID] = n - 1 // which was counted before
+		}
+	}
+}
+
+func (k *Collector) ended(e *sim.Event) {
+	k.occupy(e, -1)
+	kind, spent := e.Attempt.Kind, (e.At - e.Started).Seconds()
+	k.perJob[e.Job].Slots[kind] += spent
+	k.time[kind] += spent
+	if e.Slot != kind {
+		k.lent[kind] += spent
+	}
+	live, copied := k.copied[e.Attempt.TaskID]
+	switch {
+	case e.Outcome == job.AttemptSucceeded && e.Speculative:
+		k.waste.Won++
+	case e.Outcome == job.AttemptSucceeded:
+	case e.Outcome == job.AttemptKilled && copied:
+		k.waste.Speculation += spent
+	default:
+		k.waste.Other += spent
+	}
+	if copied && live <= 1 {
+		delete(k.copied, e.Attempt.TaskID)
+	} else if copied {
+		k.copied[e.Attempt.TaskID] = live - 1
+	}
+}
+
+// Uses are what each job has used, by its index. They are the collector's.
+func (k *Collector) Uses() []Use { return k.perJob }
+
+// Courses are how counts went over time. They are the collector's.
+func (k *Collector) Courses() *Courses { return &k.overlaid }
+
+// Capacity is how many slots of each kind the cluster has.
+func (k *Collector) Capacity() [job.Kinds]int { return k.slots }
+
+// Report makes the report of a run with details that has ended. alone is what
+// each job takes by itself; Policy and Seed are left to the caller.
+func (k *Collector) Report(r *sim.Result, alone []time.Duration, bounds Bounds) *Report {
+	p := &Report{Makespan: r.Makespan.Seconds(), Bounds: bounds, Events: r.Events, Decisions: r.Decisions, Waste: k.waste,
+		Jobs: Jobs{All: len(k.jobs), Succeeded: r.Succeeded, Failed: r.Failed, Killed: r.Killed, Unfinished: r.Unfinished},
+		Locality: Locality{Node: r.Maps[cluster.NODE], Rack: r.Maps[cluster.RACK], Any: r.Maps[cluster.ANY],
+			None: r.Maps[cluster.NONE]}}
+	k.jobNumbers(p, r, alone)
+	end := r.Ended
+	if r.Unfinished == 0 {
+		end = k.end
+	}
+	k.slotNumbers(p, end)
+	return p
+}
+
+// jobNumbers reports what is about jobs.
+func (k *Collector) jobNumbers(p *Report, r *sim.Result, alone []time.Duration) {
+	var response, waiting, slowdown []float64
+	classes := make(map[string][2][]float64)
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		if j.State != job.Succeeded || j.Ended < 0 {
+			continue
+		}
+		took := (j.Ended - j.Submitted).Seconds()
+		slow := metrics.Slowdown(took, alone[i].Seconds())
+		response, slowdown = append(response, took), append(slowdown, slow)
+		if j.Started >= 0 {
+			waiting = append(waiting, (j.Started - j.Submitted).Seconds())
+		}
+		name := ClassOf(&k.jobs[i])
+		c := classes[name]
+		classes[name] = [2][]float64{append(c[0], took), append(c[1], slow)}
+	}
+	p.Response, p.Waiting, p.Slowdown = metrics.Summarize(response), metrics.Summarize(waiting), metrics.Summarize(slowdown)
+	p.Jain = metrics.Jain(slowdown)
+	if len(slowdown) > 0 {
+		p.Variability = metrics.Variability(slowdown, 95)
+	}
+	p.Classes = []Class{}
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		c := classes[name]
+		p.Classes = append(p.Classes, Class{name, metrics.Summarize(c[0]), metrics.Summarize(c[1])})
+	}
+}
+
+// ClassOf is the class that a job is reported in.
+func ClassOf(j *workload.Job) string { return cmp.Or(j.Class, j.App, "all") }
+
+// slotNumbers reports what is about slots and nodes.
+func (k *Collector) slotNumbers(p *Report, end time.Duration) {
+	p.Slots.Time, p.Slots.Lent = k.time, k.lent
+	p.Unbalanced, p.Unfairness = k.balance.Degree(k.start, end), k.pools.balance.Degree(k.start, end)
+	span := (end - k.start).Seconds()
+	if k.start < 0 || span <= 0 {
+		return
+	}
+	use := func(area float64, n int) float64 {
+		if n == 0 {
+			return 0
+		}
+		return area / (float64(n) * span)
+	}
+	maps, reduces := k.busy[job.Map].Area(end), k.busy[job.Reduce].Area(end)
+	p.Slots.Map, p.Slots.Reduce = use(maps, k.slots[job.Map]), use(reduces, k.slots[job.Reduce])
+	p.Slots.Use = use(maps+reduces, k.slots[job.Map]+k.slots[job.Reduce])
+	p.Overload = use(k.over.Area(end), len(k.nodes))
+}

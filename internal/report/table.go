@@ -1,0 +1,229 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/metrics/collect"
+)
+
+// column is a column of the comparison. Neighbours of one group stand under one
+// heading.
+type column struct {
+	group, head string
+	of          func(*collect.Report) float64
+	text        func(float64) string
+}
+
+// fates is the first table: how jobs fared.
+var fates = []column{
+	{"makespan", "total", func(r *collect.Report) float64 { return r.Makespan }, number},
+	{"makespan", "/ bound", overBound, ratio},
+	{"response time", "mean", func(r *collect.Report) float64 { return r.Response.Mean }, number},
+	{"response time", "median", func(r *collect.Report) float64 { return r.Response.Median }, number},
+	{"response time", "p95", func(r *collect.Report) float64 { return r.Response.P95 }, number},
+	{"waiting", "mean", func(r *collect.Report) float64 { return r.Waiting.Mean }, number},
+	{"slowdown", "mean", func(r *collect.Report) float64 { return r.Slowdown.Mean }, ratio},
+	{"slowdown", "median", func(r *collect.Report) float64 { return r.Slowdown.Median }, ratio},
+	{"slowdown", "p95", func(r *collect.Report) float64 { return r.Slowdown.P95 }, ratio},
+	{"slowdown", "V(95)", func(r *collect.Report) float64 { return r.Variability }, ratio},
+	{"slowdown", "Jain", func(r *collect.Report) float64 { return r.Jain }, ratio},
+}
+
+// slots is the second table: how the slots were used.
+var slots = []column{
+	{"slots in use", "map", func(r *collect.Report) float64 { return r.Slots.Map }, percent},
+	{"slots in use", "reduce", func(r *collect.Report) float64 { return r.Slots.Reduce }, percent},
+	{"slots in use", "all", func(r *collect.Report) float64 { return r.Slots.Use }, percent},
+	{"maps", "local", func(r *collect.Report) float64 { return r.Locality.NodeShare() }, percent},
+	{"uneven", "nodes", func(r *collect.Report) float64 { return r.Unbalanced }, number},
+	{"uneven", "pools", func(r *collect.Report) float64 { return r.Unfairness }, number},
+	{"nodes", "overload", func(r *collect.Report) float64 { return r.Overload }, percent},
+	{"copies", "made", func(r *collect.Report) float64 { return float64(r.Waste.Copies) }, whole},
+	{"copies", "won", func(r *collect.Report) float64 { return float64(r.Waste.Won) }, whole},
+	{"slot time wasted", "by copies", func(r *collect.Report) float64 { return r.Waste.Speculation }, number},
+	{"slot time wasted", "otherwise", func(r *collect.Report) float64 { return r.Waste.Other }, number},
+}
+
+func overBound(r *collect.Report) float64 {
+	if b := r.Bounds.Best(); b > 0 {
+		return r.Makespan / b
+	}
+	return 1
+}
+
+// Comparison writes runs side by side: a line for each policy, with means and
+// confidence intervals if it has run with several seeds. Reports are grouped by
+// policy in the order in which policies first come; there must be one at least.
+func Comparison(out io.Writer, reports []*collect.Report) error {
+	w := bufio.NewWriter(out)
+	groups := grouped(reports)
+	head := groups[0][0]
+	fmt.Fprintf(w, "%s%s; times in seconds\n\n", count(head.Jobs.All, "job"), seeds(groups))
+	table(w, fates, groups)
+	fmt.Fprintf(w, "\nlower bound of the makespan: %s\n\n", bounds(groups[0]))
+	table(w, slots, groups)
+	notes(w, groups)
+	return w.Flush()
+}
+
+// grouped puts the reports of each policy together.
+func grouped(reports []*collect.Report) [][]*collect.Report {
+	var groups [][]*collect.Report
+	at := make(map[string]int)
+	for _, r := range reports {
+		i, known := at[r.Policy]
+		if !known {
+			i = len(groups)
+			at[r.Policy] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return groups
+}
+
+func seeds(groups [][]*collect.Report) string {
+	runs := groups[0]
+	if len(runs) == 1 {
+		return fmt.Sprintf(", seed %d", runs[0].Seed)
+	}
+	return fmt.Sprintf(", %d seeds from %d on, means ± half of the %.0f %% confidence interval",
+		len(runs), runs[0].Seed, 100*collect.Level)
+}
+
+func bounds(runs []*collect.Report) string {
+	b := runs[0].Bounds
+	text := fmt.Sprintf("%s (all work over all slots %s, longest job or chain %s)", number(b.Best()), number(b.Work), number(b.Path))
+	if len(runs) > 1 {
+		text += fmt.Sprintf(" with seed %d", runs[0].Seed)
+	}
+	return text
+}
+
+// table writes one of the two tables.
+func table(w io.Writer, columns []column, groups [][]*collect.Report) {
+	above, rows := []string{""}, [][]string{{"policy"}}
+	for i, c := range columns {
+		group := c.group
+		if i > 0 && columns[i-1].group == group {
+			group = ""
+		}
+		above, rows[0] = append(above, group), append(rows[0], c.head)
+	}
+	for _, runs := range groups {
+		row := []string{runs[0].Policy}
+		for _, c := range columns {
+			row = append(row, c.cell(runs))
+		}
+		rows = append(rows, row)
+	}
+	align(w, above, rows)
+}
+
+// cell is a mean over runs, with its interval if there are several.
+func (c *column) cell(runs []*collect.Report) string {
+	e := collect.Mean(runs, c.of)
+	if e.N < 2 {
+		return c.text(e.Mean)
+	}
+	return c.text(e.Mean) + " ± " + strings.TrimSuffix(c.text(e.Half), " %")
+}
+
+// align writes rows with the first column to the left and the others to the
+// right, and above the columns of each group its heading.
+func align(w io.Writer, above []string, rows [][]string) {
+	widths := make([]int, len(above))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	makeRoom(widths, above)
+	var heading strings.Builder
+	at, edge := 0, widths[0]
+	for i := 1; i < len(above); i++ {
+		edge += gapBefore(above[i])
+		if above[i] != "" {
+			heading.WriteString(strings.Repeat(" ", edge-at) + above[i])
+			at = edge + utf8.RuneCountInString(above[i])
+		}
+		edge += widths[i]
+	}
+	fmt.Fprintln(w, heading.String())
+	for _, row := range rows {
+		fmt.Fprintf(w, "%-*s", widths[0], row[0])
+		for i := 1; i < len(row); i++ {
+			fmt.Fprintf(w, "%*s", gapBefore(above[i])+widths[i], row[i])
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// gapBefore is how far a column is from the one before it: more where a group
+// begins.
+func gapBefore(heading string) int {
+	if heading != "" {
+		return 4
+	}
+	return 2
+}
+
+// makeRoom widens the first column of each group whose heading is wider than the
+// group.
+func makeRoom(widths []int, above []string) {
+	group := 0
+	for i := len(widths) - 1; i > 0; i-- {
+		group += widths[i]
+		if above[i] == "" {
+			group += gapBefore("")
+			continue
+		}
+		if short := utf8.RuneCountInString(above[i]) - group; short > 0 {
+			widths[i] += short
+		}
+		group = 0
+	}
+}
+
+// notes says what a reader must know to believe the tables.
+func notes(w io.Writer, groups [][]*collect.Report) {
+	for _, runs := range groups {
+		for _, r := range runs {
+			if j := r.Jobs; j.Succeeded < j.All {
+				fmt.Fprintf(w, "\n%s, seed %d: only %d of %d jobs succeeded (%d failed, %d killed, %d unfinished); the others are in no mean\n",
+					r.Policy, r.Seed, j.Succeeded, j.All, j.Failed, j.Killed, j.Unfinished)
+			}
+		}
+	}
+}
+
+// number has three or four digits that mean something.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case a == 0:
+		return "0"
+	case a < 1:
+		return fmt.Sprintf("%.2f", v)
+	case a < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
+
+func ratio(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -275,6 +275,7 @@ func (w *World) Beat() {
 // succeeded has an output.
 func (w *World) checkEnds() {
 	outputs := map[job.ID]int{}
+	//house:sorted counting
 	for id := range w.output {
 		outputs[id.Job]++
 	}

@@ -114,7 +114,8 @@ func (o *object) get(key string) *yaml.Node {
 // end reports the keys that nobody asked for.
 func (o *object) end() {
 	for i := 0; i < len(o.node.Content); i += 2 {
-		if key := o.node.Content[i]; !slices.Contains(o.asked, key.Value) {
+		key := o.node.Content[i]
+		if o.at[key.Value] == key && !slices.Contains(o.asked, key.Value) {
 			o.r.fail(key, "%s: unknown key %q; there are %s", o.what, key.Value, strings.Join(o.asked, ", "))
 		}
 	}

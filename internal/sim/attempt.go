@@ -132,7 +132,7 @@ func (s *sim) layOut(a *attempt) {
 	case t.Duration > 0:
 		span := t.Duration
 		if f := luck.slower / nd.plant.speed; f != 1 {
-			span = time.Duration(float64(float64(span) * f))
+			span = scale(span, f)
 		}
 		a.runnable = 1
 		if t.CPU > 0 {
@@ -213,7 +213,7 @@ func (a *attempt) cut(point float64) {
 		st.use = useTime // it does not get to where the maps matter
 		fallthrough
 	case useTime:
-		st.span = time.Duration(float64(float64(st.span) * part))
+		st.span = scale(st.span, part)
 	case useShuffle:
 	default:
 		st.amount = float64(st.amount * part)

@@ -32,9 +32,17 @@ func (s *sim) source(g *rand.PCG, use, a, b uint64) { g.Seed(mix(s.cfg.Seed^mix(
 // uniform draws from [0, 1).
 func uniform(g *rand.PCG) float64 { return float64(g.Uint64()>>11) / (1 << 53) }
 
+// longest bounds all times, so that sums of a few do not overflow: 31 years.
+const longest = time.Duration(1e18)
+
+// scale multiplies a time by a factor, up to longest.
+func scale(d time.Duration, factor float64) time.Duration {
+	return time.Duration(min(float64(longest), float64(float64(d)*factor)))
+}
+
 // exponential draws with a mean.
 func exponential(g *rand.PCG, mean time.Duration) time.Duration {
-	return time.Duration(-math.Log(1-uniform(g)) * float64(mean))
+	return scale(mean, -math.Log(1-uniform(g)))
 }
 
 // luck is what is drawn for an attempt.

@@ -177,7 +177,7 @@ func (s *sim) tryGate(at int32) {
 
 // shuffleSpan is the part of a given duration that is for fetching.
 func (s *sim) shuffleSpan(a *attempt) time.Duration {
-	return time.Duration(float64(a.span) * s.model.ShuffleShare)
+	return scale(a.span, s.model.ShuffleShare)
 }
 
 // fetch goes on with a shuffle and reports whether it is complete. What is ready

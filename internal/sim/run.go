@@ -129,13 +129,16 @@ func (s *sim) plan() error {
 }
 
 func checkJob(j *workload.Job) error {
-	if j.Submit < 0 {
-		return fmt.Errorf("submitted at %v, before the start", j.Submit)
+	if j.Submit < 0 || j.Submit > longest {
+		return fmt.Errorf("submitted at %v, must be from 0 to %v", j.Submit, longest)
 	}
 	for k, tasks := range [job.Kinds][]workload.Task{j.Maps, j.Reduces} {
 		for i, t := range tasks {
 			if t.Duration < 0 || t.CPU < 0 || t.Input < 0 || t.Output < 0 {
 				return fmt.Errorf("%v %d has a negative duration, CPU time or size", job.Kind(k), i)
+			}
+			if t.Duration > longest {
+				return fmt.Errorf("%v %d takes %v, more than %v", job.Kind(k), i, t.Duration, longest)
 			}
 		}
 	}

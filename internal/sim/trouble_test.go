@@ -32,6 +32,8 @@ func TestErrors(t *testing.T) {
 		{"heartbeat", func(c *Config) { c.Cluster.Heartbeat = "hadoop-3" }, `unknown heartbeat "hadoop-3"`},
 		{"heartbeat's length", func(c *Config) { c.Cluster.Heartbeat = "fixed:-1s" }, `"-1s" is not a duration above 0`},
 		{"negative submission", func(c *Config) { c.Jobs[0].Submit = -1 }, `job 0 "plain": submitted at -1ns`},
+		{"late submission", func(c *Config) { c.Jobs[0].Submit = math.MaxInt64 }, "submitted at"},
+		{"long task", func(c *Config) { c.Jobs[0].Maps[1].Duration = math.MaxInt64 }, "map 1 takes"},
 		{"negative size", func(c *Config) { c.Jobs[0].Maps[1].Input = -1 }, `job 0 "plain": map 1 has a negative`},
 		{"chain", func(c *Config) { c.Jobs[0].After = []int{0} }, "comes after job 0"},
 		{"spec", func(c *Config) { c.Jobs[0].SlowStart = 2 }, `job 0 "plain": slow start is 2`},

@@ -88,10 +88,11 @@ func (s *sim) report(nd *node, at int32) {
 	}
 }
 
-// beatNow sends a heartbeat out of band, if the model has such.
+// beatNow sends a heartbeat out of band, if the model has such and the policy does
+// not judge what it did by what the next heartbeat says.
 func (s *sim) beatNow(n int32) {
 	nd := &s.nodes[n]
-	if s.model.OutOfBand && nd.up {
+	if s.model.OutOfBand && nd.up && !s.tr.Judges() {
 		nd.beatGen++
 		s.queue.push(s.now, evBeat, n, nd.beatGen)
 	}

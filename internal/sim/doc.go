@@ -19,6 +19,10 @@
 //	failure.go  nodes that crash and return, outputs that are lost with them
 //	place.go    where blocks lie
 //
+// Nodes are called by the name of their group, or "node", and their number in the
+// whole cluster from 1: the hosts that a workload gives mean these. They go to
+// the racks /rack1, /rack2, … in turn.
+//
 // # The model of a task
 //
 // A task whose workload gives a duration takes that long on a node of speed 1,

@@ -70,7 +70,7 @@ func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
 		return nil, s.fail
 	}
 	s.table.Trim()
-	out, err := s.settle(s.table, s.table.Bytes())
+	out, err := s.settle(s.table, s.table.Occupied())
 	if err == nil {
 		s.table = nil
 	}

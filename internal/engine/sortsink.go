@@ -51,7 +51,7 @@ func (s *sortSink) spill() {
 func (s *sortSink) finish(context.Context) (kv.Partitioned, error) {
 	s.buf.Sort()
 	s.buf.Trim()
-	out, err := s.settle(s.buf, s.buf.Bytes())
+	out, err := s.settle(s.buf, s.buf.Occupied())
 	if err == nil {
 		s.buf = nil
 	}

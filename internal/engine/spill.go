@@ -112,7 +112,9 @@ func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, e
 }
 
 // settle turns the sorted last buffer and the runs before it into the map
-// output. The buffer stays in memory if there is room for it.
+// output. The buffer stays in memory if there is room for it. Its footprint is
+// what it occupies, not what is in it: else many small outputs would take the
+// memory that maps to come fill their buffers with.
 func (s *spiller) settle(b kv.Partitioned, footprint int64) (kv.Partitioned, error) {
 	if s.task.Program.NewCombiner == nil && s.env.Resident.TryGrow(footprint) {
 		last := &resident{Partitioned: b, release: func() { s.env.Resident.Shrink(footprint) }}

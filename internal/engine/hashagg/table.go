@@ -288,6 +288,18 @@ func (t *Table) Bytes() int64 {
 	return slots + t.granted + int64(t.sortFor)*sortCost
 }
 
+// Occupied is how many bytes the Pool is charged for the Table.
+func (t *Table) Occupied() int64 {
+	n := t.indexMem.Charged()
+	if t.slotsMem != nil {
+		n += t.slotsMem.Charged()
+	}
+	if t.arenaMem != nil {
+		n += t.arenaMem.Charged()
+	}
+	return n
+}
+
 // The hash multiplies the two words, each made odd-looking first, into 128
 // bits and folds them: every bit of the key reaches the high bits, which
 // choose the slot.

@@ -5,11 +5,6 @@ import (
 	"unsafe"
 )
 
-// hugePage is the size and alignment of a transparent huge page on the usual
-// platforms. With them a scattered walk over hundreds of megabytes stays
-// within the TLB, which halves the time of sorting and hash probing.
-const hugePage = 2 << 20
-
 // hugeFrom is the smallest reservation that asks for huge pages.
 const hugeFrom = hugePage
 

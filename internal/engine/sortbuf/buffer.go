@@ -218,6 +218,9 @@ func (b *Buffer) Len() int { return b.n }
 // sort scratch included; it is what Limit bounds.
 func (b *Buffer) Bytes() int64 { return b.used + int64(b.n)*entryCost }
 
+// Occupied is how many bytes the Pool is charged for the Buffer.
+func (b *Buffer) Occupied() int64 { return b.data.region.Charged() + b.entries.region.Charged() }
+
 // Sort orders the records by (partition, key bytes, emission order) and makes
 // the Buffer read-only.
 func (b *Buffer) Sort() {

@@ -15,7 +15,9 @@ type paper struct {
 
 // papers is the registry, in the order of the report.
 var papers = []paper{
-	{"tumm", "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015", tumm}}
+	{"tumm", "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015", tumm},
+	{"dynamicmr", "Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization Framework for MapReduce Clusters, 2014", dynamicMR},
+}
 
 // Papers are the short names of the papers, in the order of the report.
 func Papers() []string {

@@ -57,6 +57,24 @@ func contended(jobs []workload.Job, seed uint64) []workload.Job {
 	return jobs
 }
 
+// reducesToo makes reduces hinder each other as Grep's maps do: the part of the
+// time that a map spends reading they spend writing.
+func reducesToo(jobs []workload.Job) []workload.Job {
+	part := sharedPart()
+	for i := range jobs {
+		reduces := make([]workload.Task, len(jobs[i].Reduces))
+		for n, t := range jobs[i].Reduces {
+			s := t.Duration.Seconds()
+			t.Input, t.Output = 0, int64(s*part*diskRate)
+			t.CPU = time.Duration(s * (1 - part) * float64(time.Second))
+			t.Duration = 0
+			reduces[n] = t
+		}
+		jobs[i].Reduces = reduces
+	}
+	return jobs
+}
+
 // withDisks gives each node a disk as fast as its processors.
 func withDisks(c workload.Cluster) workload.Cluster {
 	c.Groups = append([]workload.NodeGroup(nil), c.Groups...)
@@ -109,6 +127,8 @@ type setup struct {
 	policy   string
 	settings []string
 	model    sim.ModelConfig
+	// seed is added to that of the experiment, for runs that differ by luck.
+	seed uint64
 }
 
 // outcome is one run that was made.
@@ -133,7 +153,7 @@ func play(ctx context.Context, o Options, setups []setup) ([]outcome, error) {
 			out[i].slots += n
 		}
 		configs[i] = sim.Config{Cluster: s.cluster, Jobs: s.jobs, Policy: policy(s.policy, o.Seed, s.settings...),
-			Seed: o.Seed, Model: s.model, Details: true, Observer: out[i].watch}
+			Seed: o.Seed + s.seed, Model: s.model, Details: true, Observer: out[i].watch}
 	}
 	results, err := runAll(ctx, configs)
 	for i := range results {

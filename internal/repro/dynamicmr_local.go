@@ -1,0 +1,183 @@
+package repro
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/sim"
+)
+
+// with adds settings to a variant.
+func (v variant) with(name string, settings ...string) variant {
+	return variant{name, v.policy, append(append([]string(nil), v.settings...), settings...)}
+}
+
+// dynNoDHSA is the Fair scheduler with DynamicMR's prescheduling alone.
+var dynNoDHSA = variant{"fair", "dynamicmr-pi", []string{"lend-map-slots", "0", "lend-reduce-slots", "0"}}
+
+// localShare is the part of maps that started where their data is.
+func localShare(run outcome) float64 {
+	all := int64(0)
+	for _, n := range run.Maps {
+		all += n
+	}
+	return float64(run.Maps[cluster.NODE]) / float64(all)
+}
+
+// dynPairs are the variants of Figures 3 and 4, each without and with
+// prescheduling.
+func dynPairs() []variant {
+	var list []variant
+	for _, v := range []variant{dynNoDHSA, dynPI, dynPIl, dynPDl} {
+		list = append(list, v.with(v.name+", without", "preschedule", "false"), v.with(v.name+", with", "preschedule", "true"))
+	}
+	return list
+}
+
+// dynFig3 measures locality.
+func dynFig3(ctx context.Context, o Options) (*Report, error) {
+	variants := dynPairs()
+	r := new(Report)
+	better, worse := make([]int, len(variants)/2), make([]int, len(variants)/2)
+	for _, replicas := range []int{3, 1} {
+		t := r.table(fmt.Sprintf("Maps that start where their data is, without and with PreScheduling, %d replicas; the paper's in a figure that is not at hand", replicas),
+			dynColumns("jobs", variants)...)
+		for _, n := range pick(o, []int{1, 5, 10}, []int{1, 5, 10, 20, 30}) {
+			jobs, err := dynJobs(o, n)
+			if err != nil {
+				return nil, err
+			}
+			setups := dynRuns(jobs, variants...)
+			for i := range setups {
+				setups[i].model.Replicas = replicas
+			}
+			runs, err := play(ctx, o, setups)
+			if err != nil {
+				return nil, err
+			}
+			row := []string{fmt.Sprint(n)}
+			for i := range runs {
+				row = append(row, share(localShare(runs[i])))
+				if i%2 == 1 {
+					d := localShare(runs[i]) - localShare(runs[i-1])
+					better[i/2] += btoi(d > 0)
+					worse[i/2] += btoi(d < 0)
+				}
+			}
+			t.add(row...)
+		}
+	}
+	text := ""
+	for i := range better {
+		text += fmt.Sprintf("%s: more in %d, less in %d of the rows; ", variants[2*i].name[:len(variants[2*i].name)-len(", without")], better[i], worse[i])
+	}
+	r.claim(better[2] > worse[2] && better[1] >= worse[1], "PreScheduling improves locality",
+		"%sunder PD with late reduces what it would start on a reduce slot starts there by Case 3 anyway", text)
+	return r, nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// dynFig4 measures load balance and fairness for 1 to 10 jobs.
+func dynFig4(ctx context.Context, o Options) (*Report, error) {
+	variants := dynPairs()
+	r := new(Report)
+	var balance, fairness [][]float64
+	for n := 1; n <= 10; n++ {
+		jobs, err := dynJobs(o, n)
+		if err != nil {
+			return nil, err
+		}
+		runs, err := play(ctx, o, dynRuns(jobs, variants...))
+		if err != nil {
+			return nil, err
+		}
+		var b, f []float64
+		for _, run := range runs {
+			b, f = append(b, run.watch.unbalanced.Value()), append(f, run.watch.unfair.Value())
+		}
+		balance, fairness = append(balance, b), append(fairness, f)
+	}
+	titles := []string{"UnbalancedDegree", "UnfairnessDegree"}
+	for i, values := range [][][]float64{balance, fairness} {
+		t := r.table(titles[i]+", without and with PreScheduling; the paper's in a figure that is not at hand", dynColumns("jobs", variants)...)
+		sums := make([]float64, len(variants))
+		for n, row := range values {
+			cells := []string{fmt.Sprint(n + 1)}
+			for v, x := range row {
+				cells = append(cells, number(x, 2))
+				sums[v] += x / 10
+			}
+			t.add(cells...)
+		}
+		cells := []string{"mean"}
+		for _, x := range sums {
+			cells = append(cells, number(x, 2))
+		}
+		t.add(cells...)
+		if i == 0 {
+			r.claim(sums[5] >= sums[4], "PreScheduling makes the balance a bit worse", "mean of 1 to 10 jobs, PI with late reduces: %.2f without, %.2f with; PD with late reduces %.2f, %.2f; DHSA off %.2f, %.2f",
+				sums[4], sums[5], sums[6], sums[7], sums[0], sums[1])
+			continue
+		}
+		r.claim(sums[7] <= sums[6] && sums[5] <= sums[4], "PreScheduling makes it fairer", "mean of 1 to 10 jobs: PI with late reduces %.1f without, %.1f with; PD %.1f, %.1f; DHSA off %.1f, %.1f. "+
+			"Under PI a pool with local data gets maps on slots that are idle for other pools' reduces a moment later, which this measure, a sum over both kinds, "+
+			"counts as unfair; under PD nothing changes", sums[4], sums[5], sums[6], sums[7], sums[0], sums[1])
+	}
+	return r, nil
+}
+
+// dynSEPB compares copies that wait for pending tasks with ones that do not.
+func dynSEPB(ctx context.Context, o Options) (*Report, error) {
+	variants := []variant{
+		{"no copies", "slots=dhsa-pi,order=fair,place=preschedule,speculate=none", nil},
+		{"LATE", "slots=dhsa-pi,order=fair,place=preschedule,speculate=late", nil},
+		{"SEPB, fraction 0", "dynamicmr-pi", []string{"sepb-fraction", "0"}},
+		{"SEPB, fraction 1", "dynamicmr-pi", nil},
+	}
+	r := new(Report)
+	t := r.table("Makespan with stragglers (s), mean over seeds, and copies started", "jobs", "no copies", "LATE", "copies", "SEPB, fraction 0", "copies", "SEPB, fraction 1", "copies")
+	sums := map[string][4]float64{}
+	names := []any{"wordcount", "invertedindex", 5, 10}
+	for _, n := range names {
+		jobs, err := dynJobs(o, n)
+		if err != nil {
+			return nil, err
+		}
+		seeds := pick(o, 5, 20)
+		var setups []setup
+		for range seeds {
+			setups = append(setups, dynRuns(jobs, variants...)...)
+		}
+		for i := range setups {
+			setups[i].model.Straggler = sim.Straggler{Probability: 0.02, Factor: 5}
+			setups[i].seed = uint64(i / len(variants))
+		}
+		runs, err := play(ctx, o, setups)
+		if err != nil {
+			return nil, err
+		}
+		var spans, copies [4]float64
+		for i, run := range runs {
+			spans[i%4] += run.Makespan.Seconds() / float64(seeds)
+			copies[i%4] += float64(run.watch.copies) / float64(seeds)
+		}
+		sums[fmt.Sprint(n)] = spans
+		row := []string{fmt.Sprint(n), number(spans[0], 1)}
+		for v := 1; v < 4; v++ {
+			row = append(row, number(spans[v], 1), number(copies[v], 1))
+		}
+		t.add(row...)
+	}
+	five, ten, alone := sums["5"], sums["10"], sums["wordcount"]
+	r.claim(five[3] <= 1.01*five[1] && ten[3] <= 1.01*ten[1], "a batch under SEPB is not slower than under LATE alone", "5 jobs %.1f s, LATE %.1f s; 10 jobs %.1f s, LATE %.1f s",
+		five[3], five[1], ten[3], ten[1])
+	r.claim(alone[3] < alone[0], "a job alone keeps what copies gain it", "WordCount: none %.1f s, LATE %.1f s, SEPB %.1f s", alone[0], alone[1], alone[3])
+	return r, nil
+}

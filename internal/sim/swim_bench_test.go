@@ -2,15 +2,16 @@ package sim
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
 // BenchmarkDay runs a day of a cluster of 600 nodes, 5,894 jobs of a public
-// trace, if it is there.
+// trace, if SLOTWISE_TRACES names a folder that has it.
 func BenchmarkDay(b *testing.B) {
-	const file = "../../../shared/traces/swim-fb-2009-0.tsv"
+	file := filepath.Join(os.Getenv("SLOTWISE_TRACES"), "swim-fb-2009-0.tsv")
 	in, err := os.Open(file)
 	if err != nil {
 		b.Skipf("no trace: %v", err)

@@ -89,6 +89,10 @@ func (x *simFiles) begin(s *study) error {
 		t := simreport.NewTable[simreport.Attempt](csv, parquet)
 		x.tasks = append(x.tasks, t)
 		r.more = append(r.more, simreport.Attempts{Table: t})
+		if r.draft == s.drafts[0] {
+			r.lanes = simreport.NewLanes(&s.cluster, r.draft.jobs)
+			r.more = append(r.more, r.lanes)
+		}
 	}
 	return nil
 }
@@ -219,6 +223,3 @@ func (x *simFiles) discard() {
 		os.Remove(x.events)
 	}
 }
-
-// plots draws all plots.
-func (x *simFiles) plots(*study) error { return nil }

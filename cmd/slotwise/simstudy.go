@@ -40,6 +40,7 @@ type simRun struct {
 	// more are told what happens beside the collector: tables and plots.
 	more   sim.Observers
 	trace  *simreport.EventLog
+	lanes  *simreport.Lanes // nil for no plot
 	result *sim.Result
 	report *collect.Report
 }

@@ -1,0 +1,216 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/metrics/collect"
+)
+
+// Line is a set of values with the name of what they are of.
+type Line struct {
+	Name   string
+	Values []float64
+}
+
+// SlowdownCDF draws which part of the jobs has at most which slowdown: a line for
+// each policy. Values are slowdowns; a line without values is left out.
+func SlowdownCDF(lines []Line) (*Figure, error) {
+	p := newPlot("Slowdown of jobs", "slowdown (response time / time alone)", "part of the jobs")
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
+	p.Y.Min, p.Y.Max = 0, 1
+	p.Add(grid())
+	f := newFigure()
+	f.add(p, panelHeight)
+	low, high := 1., 2.
+	for i, l := range lines {
+		if len(l.Values) == 0 {
+			continue
+		}
+		v := slices.Sorted(slices.Values(l.Values))
+		low, high = min(low, v[0]), max(high, v[len(v)-1])
+		points := plotter.XYs{{X: max(v[0], 1e-3), Y: 0}}
+		for k, x := range v {
+			points = append(points, plotter.XY{X: max(x, 1e-3), Y: float64(k+1) / float64(len(v))})
+		}
+		if err := f.line(p, l.Name, points, i, plotter.PostStep); err != nil {
+			return nil, err
+		}
+	}
+	p.X.Min, p.X.Max = max(low, 1e-3), high*1.02
+	return f, nil
+}
+
+// line adds a line in the i-th colour to a panel, with an entry in the legend.
+func (f *Figure) line(p *plot.Plot, name string, points plotter.XYs, i int, steps plotter.StepKind) error {
+	l, err := plotter.NewLine(points)
+	if err != nil {
+		return err
+	}
+	l.Color, l.Width, l.StepStyle = colour(i), vg.Points(1.6), steps
+	if i >= len(palette) { // a second round of the colours
+		l.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
+	}
+	p.Add(l)
+	f.name(name, l)
+	return nil
+}
+
+func grid() *plotter.Grid {
+	g := plotter.NewGrid()
+	g.Vertical.Color, g.Horizontal.Color = faint, faint
+	g.Vertical.Width, g.Horizontal.Width = vg.Points(0.5), vg.Points(0.5)
+	return g
+}
+
+// Timeline is how a run went.
+type Timeline struct {
+	Name     string
+	Courses  *collect.Courses
+	Capacity [job.Kinds]int
+	End      time.Duration
+}
+
+// longest is when the last of some runs ends.
+func longest(runs []Timeline) time.Duration {
+	end := time.Second
+	for _, r := range runs {
+		end = max(end, r.End)
+	}
+	return end
+}
+
+// onTime makes the X axis one of time.
+func onTime(p *plot.Plot, end time.Duration) {
+	unit, _ := unitOf(end.Seconds())
+	p.X.Min, p.X.Max, p.X.Tick.Marker = 0, end.Seconds(), hours{}
+	p.X.Label.Text = "time [" + unit + "]"
+}
+
+// QueueLength draws how many jobs are in the system, running or waiting: a line
+// for each run.
+func QueueLength(runs []Timeline) (*Figure, error) {
+	p := newPlot("Jobs that have come and not ended", "", "jobs")
+	onTime(p, longest(runs))
+	p.Y.Min = 0
+	p.Add(grid())
+	f := newFigure()
+	f.add(p, panelHeight)
+	for i, r := range runs {
+		c := r.Courses.System
+		points := steps(c.Means(r.End), c.Width, r.End)
+		points = append(points, plotter.XY{X: r.End.Seconds(), Y: 0})
+		if err := f.line(p, r.Name, points, i, plotter.PostStep); err != nil {
+			return nil, err
+		}
+	}
+	p.Y.Max = max(1, p.Y.Max*1.05)
+	return f, nil
+}
+
+// spans is how many spans of a course are drawn: about two pixels each.
+const spans = 400
+
+// steps are the beginnings of the spans of a course with their means, and its end.
+// Neighbours are put together so that they can be told apart in a plot.
+func steps(means []float64, width, end time.Duration) plotter.XYs {
+	several := (len(means) + spans - 1) / spans
+	var points plotter.XYs
+	last := 0.
+	for i := 0; i < len(means); i += max(1, several) {
+		part := means[i:min(i+several, len(means))]
+		last = 0
+		for _, m := range part {
+			last += m / float64(len(part))
+		}
+		points = append(points, plotter.XY{X: (time.Duration(i) * width).Seconds(), Y: last})
+	}
+	return append(points, plotter.XY{X: end.Seconds(), Y: last})
+}
+
+// SlotUse draws how many slots are in use, map slots at the bottom and reduce
+// slots on them: a panel for each run, all to one scale.
+func SlotUse(runs []Timeline) (*Figure, error) {
+	f := newFigure()
+	end, top := longest(runs), 1.
+	for i := range runs {
+		p, most, err := f.usePanel(&runs[i], end, i == 0)
+		if err != nil {
+			return nil, err
+		}
+		top = max(top, most)
+		height := vg.Length(1.7 * vg.Inch)
+		if i < len(runs)-1 {
+			p.X.Label.Text = ""
+		} else {
+			height += 0.2 * vg.Inch
+		}
+		f.add(p, height)
+	}
+	for _, p := range f.panels {
+		p.Y.Min, p.Y.Max = 0, top*1.04
+	}
+	return f, nil
+}
+
+// usePanel makes the panel of a run, and says how high it reaches. The first one
+// explains the colours of all.
+func (f *Figure) usePanel(r *Timeline, end time.Duration, first bool) (*plot.Plot, float64, error) {
+	p := newPlot(r.Name, "", "slots in use")
+	p.Title.TextStyle.Font.Size = vg.Points(12)
+	onTime(p, end)
+	p.Add(grid())
+	all := float64(r.Capacity[job.Map] + r.Capacity[job.Reduce])
+	top := all
+	maps, both := use(r)
+	for _, pt := range both {
+		top = max(top, pt.Y)
+	}
+	lower, err1 := area(maps, colour(0))
+	upper, err2 := area(both, colour(4))
+	limit, err3 := plotter.NewLine(plotter.XYs{{X: 0, Y: all}, {X: end.Seconds(), Y: all}})
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, 0, err
+	}
+	limit.Color, limit.Width, limit.Dashes = ink, vg.Points(0.8), []vg.Length{vg.Points(3), vg.Points(3)}
+	p.Add(upper, lower, limit)
+	if first {
+		f.name("reduce slots", upper)
+		f.name("map slots", lower)
+		f.name(fmt.Sprintf("all %.0f slots", all), limit)
+	}
+	return p, top, nil
+}
+
+// use are the course of the map slots in use and that of all slots.
+func use(r *Timeline) (maps, both plotter.XYs) {
+	m, c := r.Courses.Busy[job.Map], r.Courses.Busy[job.Reduce]
+	// Both have seen the run to the same end but may have begun or stopped at
+	// other spans.
+	a, b := m.Means(r.End), c.Means(r.End)
+	sum := make([]float64, max(len(a), len(b)))
+	copy(sum, a)
+	for i := range b {
+		sum[i] += b[i]
+	}
+	return steps(a, m.Width, r.End), steps(sum, m.Width, r.End)
+}
+
+// area is a filled area below steps.
+func area(points plotter.XYs, c color.RGBA) (*plotter.Line, error) {
+	l, err := plotter.NewLine(points)
+	if err != nil {
+		return nil, err
+	}
+	l.StepStyle, l.FillColor = plotter.PostStep, mixed(c, white, 0.35)
+	l.Color, l.Width = c, vg.Points(0.5)
+	return l, nil
+}

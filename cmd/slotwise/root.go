@@ -34,6 +34,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newApps(),
 		newPolicies(),
 		newSim(),
+		newRepro(),
 		newGenerate(),
 		newVersion(),
 		newMan(),

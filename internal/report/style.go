@@ -202,7 +202,7 @@ func (even) Ticks(low, high float64) []plot.Tick {
 	}
 	var ticks []plot.Tick
 	for i := math.Ceil(low/step - 1e-9); i*step <= high*(1+1e-9); i++ {
-		v := math.Round(i*step*1e9) / 1e9
+		v := math.Round(i*step*1e9)/1e9 + 0 // no -0
 		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
 	}
 	return ticks

@@ -2,7 +2,7 @@
 // under several policies, run by slotwise in turns, in one run, so that the
 // ratios mean something on any machine.
 //
-//	go run ./bench/policies                   everything, five rounds, about six minutes
+//	go run ./bench/policies                   everything, five rounds, about eight minutes
 //	go run ./bench/policies -only '^grep' -n 3
 //	go run ./bench/policies -list
 //

@@ -24,6 +24,9 @@ type watch struct {
 	// held counts slots by pool, live the submitted jobs of each that have not
 	// ended.
 	held, live []int
+	// heldBy counts them by the kind of task, unfairBy is the degree of each.
+	heldBy   [job.Kinds][]int
+	unfairBy [job.Kinds]dynamicmr.Degree
 
 	// busy is slot-seconds, and starts attempts, by task and slot.
 	busy   [job.Kinds][job.Kinds]float64
@@ -76,6 +79,9 @@ func newWatch(jobs []workload.Job, slots []int) *watch {
 		w.pool = append(w.pool, at)
 	}
 	w.held, w.live = make([]int, len(names)), make([]int, len(names))
+	for k := range w.heldBy {
+		w.heldBy[k] = make([]int, len(names))
+	}
 	return w
 }
 
@@ -113,13 +119,10 @@ func (w *watch) pass(now time.Duration) {
 		}
 	}
 	w.unbalanced.Hold(w.nodes, span)
-	w.demanding = w.demanding[:0]
-	for p, n := range w.live {
-		if n > 0 {
-			w.demanding = append(w.demanding, w.held[p])
-		}
+	w.unfair.Hold(w.demand(w.held), span)
+	for k := range w.heldBy {
+		w.unfairBy[k].Hold(w.demand(w.heldBy[k]), span)
 	}
-	w.unfair.Hold(w.demanding, span)
 	busy := true
 	for n, slots := range w.slots {
 		if w.nodes[n] < slots {
@@ -135,6 +138,18 @@ func (w *watch) pass(now time.Duration) {
 	w.last = now
 }
 
+// demand picks the values of the pools that have jobs, into a buffer that is used
+// again.
+func (w *watch) demand(held []int) []int {
+	w.demanding = w.demanding[:0]
+	for p, n := range w.live {
+		if n > 0 {
+			w.demanding = append(w.demanding, held[p])
+		}
+	}
+	return w.demanding
+}
+
 // sum is how many tasks of a kind run.
 func (w *watch) sum(k job.Kind) int { return w.running[k][job.Map] + w.running[k][job.Reduce] }
 
@@ -143,6 +158,7 @@ func (w *watch) count(e *sim.Event, by int) {
 	w.nodes[e.Node] += by
 	w.split[e.Node][e.Attempt.Kind] += by
 	w.held[w.pool[e.Job]] += by
+	w.heldBy[e.Attempt.Kind][w.pool[e.Job]] += by
 }
 
 // timed notes how long a task took. A reduce of given duration that waited for

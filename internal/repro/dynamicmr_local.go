@@ -187,7 +187,7 @@ func dynSEPB(ctx context.Context, o Options) (*Report, error) {
 	}
 	five, ten, alone := sums["5"], sums["10"], sums["wordcount"]
 	r.claim(five[3] <= 1.01*five[1] && ten[3] <= 1.01*ten[1], "a batch under SEPB is not slower than under LATE alone", "5 jobs %.1f s, LATE %.1f s; 10 jobs %.1f s, LATE %.1f s: what SEPB saves in copies it may lose at the end, where stragglers that could "+
-			"have been copied before are what is left",
+		"have been copied before are what is left",
 		five[3], five[1], ten[3], ten[1])
 	r.claim(alone[3] < alone[0], "a job alone keeps what copies gain it", "WordCount: none %.1f s, LATE %.1f s, SEPB %.1f s; while reduces are pending its last maps get no copies, and the reduces wait for them", alone[0], alone[1], alone[3])
 	return r, nil

@@ -16,6 +16,9 @@ type paper struct {
 // papers is the registry, in the order of the report.
 var papers = []paper{
 	{"tumm", "Yao et al., Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop Clusters, 2015", tumm},
+	{"modfair", "Modified fair scheduler (ModFair), journal version of a paper at PlatCon-17", modfairExperiments},
+	{"tyrex", "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapReduce Frameworks, 2016", tyrexExperiments},
+	{"learning", "Dhok and Varma, Using Pattern Classification for Task Assignment in MapReduce", learningExperiments},
 	{"dynamicmr", "Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization Framework for MapReduce Clusters, 2014", dynamicMR},
 }
 

@@ -156,7 +156,7 @@ func dynSingle(ctx context.Context, o Options) (*Report, error) {
 			above += fmt.Sprintf("%s %s, ", dynApps[i], percent(x))
 		}
 	}
-	r.claim(outside <= 1 && low >= 0.46, "single jobs gain 46 to 115 % on MRv1",
+	r.claim(outside == 0, "single jobs gain 46 to 115 % on MRv1",
 		"PD %s to %s; outside: %sof which the reduces are most of the work: 1.5 + 1.5·r is what 54 slots for all give over 36 and 18 "+
 			"for one kind each, r being the reduces' part of the work, and +115 %% is r = 0.43", percent(low), percent(high), above)
 	pi, _ := improvements(spans, 1, 2)

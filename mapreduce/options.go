@@ -75,7 +75,7 @@ type ClusterOptions struct {
 	FairScheduler, CapacityScheduler string
 	Warn                             func(string)
 	// Heartbeat is how often workers report and get work. 0 is at once, but
-	// every second for policies that judge their decisions by the next report.
+	// every 100 ms for policies that judge their decisions by the next report.
 	Heartbeat time.Duration
 	// Explain has the reasons gathered why jobs wait, for [Result.Waits].
 	Explain bool

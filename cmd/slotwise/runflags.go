@@ -74,7 +74,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what is random in scheduling")
 
 	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
-	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's reports (default: at once; 1s for policies that learn from them)")
+	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's reports (default: at once; 100ms for policies that learn from them)")
 
 	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side")
 	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")

@@ -56,7 +56,8 @@ func Load(fsys fs.FS) (*Tree, error) {
 			return err
 		case d.IsDir() && (slices.Contains(skipped, p) || isOutput(fsys, p)):
 			return fs.SkipDir
-		case !d.Type().IsRegular():
+		case !d.Type().IsRegular() || p == ".git": // a file, in a second work tree
+
 			return nil
 		}
 		if info, err := d.Info(); err != nil || info.Size() > maxSize {

@@ -47,7 +47,7 @@ type Config struct {
 	Events      io.Writer         // takes a line for each event and effect, if set
 	Tick        time.Duration     // how often running attempts report; default 100 ms
 	// Heartbeat is how often a worker reports and gets work. 0 is at once, as
-	// soon as something has happened, but every second for a policy that learns
+	// soon as something has happened, but every Tick for a policy that learns
 	// from what a heartbeat's work did to the next one's load.
 	Heartbeat time.Duration
 	// Load measures the machine at a time since the start; by default the real
@@ -135,7 +135,7 @@ func Start(cfg Config) (*Cluster, error) {
 	for i := range cfg.Workers {
 		name := fmt.Sprintf("worker%d", i+1)
 		c.nodes = append(c.nodes, name)
-		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: 1}})
+		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: cfg.cores()}})
 	}
 	go c.loop()
 	files := c.hadoopFiles()
@@ -307,7 +307,7 @@ func (c *Cluster) step(ev tracker.Event) {
 // heartbeat is the interval of heartbeats, 0 for at once.
 func (c *Cluster) heartbeat() time.Duration {
 	if c.cfg.Heartbeat == 0 && c.tracker.Judges() {
-		return time.Second
+		return c.cfg.Tick
 	}
 	return c.cfg.Heartbeat
 }
@@ -403,12 +403,15 @@ func (c *Cluster) sample(now time.Duration) {
 	if c.sampled > 0 && now < c.sampled+loadEvery {
 		return
 	}
-	n := float64(c.cfg.Workers)
+	part := float64(c.cfg.cores()) / float64(runtime.NumCPU())
 	c.load, c.sampled = c.cfg.Load(now), now
-	c.load.LoadAverage /= n
-	c.load.DiskRate /= n
-	c.load.NetworkRate /= n
+	c.load.LoadAverage *= part
+	c.load.DiskRate *= part
+	c.load.NetworkRate *= part
 }
+
+// cores is how many of the machine's cores are a worker's, at least one.
+func (cfg *Config) cores() int { return max(1, runtime.NumCPU()/cfg.Workers) }
 
 // TempDir is a directory that is removed, with all it holds, when the cluster
 // is closed, or by a later one if this process is killed.

@@ -36,6 +36,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newSim(),
 		newRepro(),
 		newGenerate(),
+		newProfile(),
 		newVersion(),
 		newMan(),
 	)

@@ -15,6 +15,8 @@ type Inputs interface {
 	Collect(ctx context.Context) ([]kv.Stream, error)
 	// Records returns how many records Collect's streams hold in all.
 	Records() int64
+	// Bytes returns how many bytes their keys and values have.
+	Bytes() int64
 }
 
 // ReduceTask is one attempt of a reduce task.
@@ -48,6 +50,7 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (m *Metrics, err er
 		return m, err
 	}
 	defer merged.Close()
+	m.InputBytes = t.Inputs.Bytes()
 	sink, err := newFileSink(env, t.Staging, t.Part, t.Program.Output, t.OutCode, t.Task)
 	if err != nil {
 		return m, err

@@ -36,6 +36,7 @@ type Fetch struct {
 	pinned  []*version
 	streams []kv.Stream
 	records int64
+	bytes   int64
 }
 
 // NewFetch begins to follow a job of so many maps. The context is for Next.
@@ -155,11 +156,12 @@ func (f *Fetch) open() error {
 	streams := make([]kv.Stream, len(f.pinned))
 	f.streams = streams
 	for i, v := range f.pinned {
-		n, _ := v.out.Size(f.part)
+		n, bytes := v.out.Size(f.part)
 		if n == 0 {
 			continue
 		}
 		f.records += n
+		f.bytes += bytes
 		s, err := v.out.Partition(f.part)
 		if err != nil {
 			return &MapError{i, err}
@@ -171,6 +173,9 @@ func (f *Fetch) open() error {
 
 // Records returns how many records the streams of Collect have together.
 func (f *Fetch) Records() int64 { return f.records }
+
+// Bytes returns how many bytes their keys and values have together.
+func (f *Fetch) Bytes() int64 { return f.bytes }
 
 // Close closes the streams and lets go of the outputs. A call after the first
 // does nothing.

@@ -1,0 +1,134 @@
+// Command simreal runs mixes of jobs for real and in the simulator, and compares
+// when each job ended.
+//
+//	go run ./bench/simreal                        all mixes, five rounds
+//	go run ./bench/simreal -scale 0.1 -n 1        a tenth of the sizes, to try it out
+//	go run ./bench/simreal -markdown docs/sim-vs-real.md
+//
+// First it measures the profile of each app as slotwise profile does, on inputs
+// that no mix reads. Then it runs each mix in the local shell, and simulates it
+// on a cluster with a node of one core for each worker, from the profiles and
+// the sizes of the splits alone: no number of a run goes into its simulation.
+//
+// A machine with other work makes the real runs slower, which no profile can
+// know. With -quiet above 0 a round counts only if our threads ran for at least
+// that share of the time in which they could, up to -tries rounds for each that is
+// wanted; then those with the largest shares are taken. The share is below 1 on an
+// idle machine too, where threads of ours wait for each other. Real-time priority
+// helps (chrt -r 50).
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// settings are the flags.
+type settings struct {
+	data     string
+	markdown string
+	scale    float64
+	rounds   int
+	tries    int     // at most, for each round that counts
+	quiet    float64 // the least share of a core in a round that counts
+	workers  int
+	log      io.Writer // progress
+}
+
+func main() {
+	s := &settings{log: os.Stderr}
+	flag.StringVar(&s.data, "data", "", "directory for inputs and results, best in memory; a temporary one by default")
+	flag.StringVar(&s.markdown, "markdown", "", "file for the report")
+	flag.Float64Var(&s.scale, "scale", 1, "multiplies all sizes and times of submission")
+	flag.IntVar(&s.rounds, "n", 5, "rounds; the median counts")
+	flag.IntVar(&s.tries, "tries", 4, "give up on quiet after so many rounds for each that counts, and take the quietest")
+	flag.Float64Var(&s.quiet, "quiet", 0, "least `share` of the time in which our threads could run in a round that counts")
+	flag.IntVar(&s.workers, "workers", runtime.NumCPU(), "workers, and nodes of the simulated cluster")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := s.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "simreal:", err)
+		os.Exit(1)
+	}
+}
+
+func (s *settings) run(ctx context.Context) error {
+	if s.scale <= 0 || s.rounds < 1 || s.tries < 1 || s.workers < 1 {
+		return fmt.Errorf("-scale, -n, -tries and -workers must be positive")
+	}
+	if s.data == "" {
+		dir, err := os.MkdirTemp("", "simreal-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		s.data = dir
+	}
+	r, err := s.compare(ctx)
+	if err != nil {
+		return err
+	}
+	r.print(os.Stdout)
+	if s.markdown == "" {
+		return nil
+	}
+	f, err := os.Create(s.markdown)
+	if err != nil {
+		return err
+	}
+	r.print(f)
+	return f.Close()
+}
+
+// report is all that was measured.
+type report struct {
+	settings *settings
+	load     string // averages at the start
+	profiles []workload.Profile
+	mixes    []mixReport
+}
+
+// compare makes the inputs, measures the profiles and compares each mix.
+func (s *settings) compare(ctx context.Context) (*report, error) {
+	r := &report{settings: s, load: loadAverage()}
+	if err := s.makeInputs(ctx); err != nil {
+		return nil, err
+	}
+	for i := range programs {
+		p, err := s.profile(ctx, &programs[i])
+		if err != nil {
+			return nil, fmt.Errorf("profile of %s: %w", programs[i].name, err)
+		}
+		r.profiles = append(r.profiles, p)
+	}
+	for i := range mixes {
+		m, err := s.compareMix(ctx, &mixes[i], r.profiles)
+		if err != nil {
+			return nil, fmt.Errorf("mix %s: %w", mixes[i].name, err)
+		}
+		r.mixes = append(r.mixes, *m)
+	}
+	return r, nil
+}
+
+func loadAverage() string {
+	var one, five, fifteen string
+	f, err := os.Open("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	if _, err := fmt.Fscan(f, &one, &five, &fifteen); err != nil {
+		return "unknown"
+	}
+	return one + " " + five + " " + fifteen
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+)
+
+// print writes the report as Markdown.
+func (r *report) print(w io.Writer) {
+	var all []jobReport
+	for i := range r.mixes {
+		all = append(all, r.mixes[i].jobs...)
+	}
+	fmt.Fprintf(w, `# Simulated against real
+
+Mixes of jobs were run for real, in the local shell, and in the simulator, from
+profiles measured beforehand on other inputs; see `+"`bench/simreal`"+`, which wrote
+this page. Times are from a job's submission to its end.
+
+**Over %d jobs of %d mixes the simulated time is within %.1f %% of the real one at
+the median.** Real times are medians of %d rounds; beside them is how much the
+rounds themselves differ.
+
+%d workers of 1+1 slots on %d cores; load averages at the start: %s.
+
+`, len(all), len(r.mixes), 100*within(all), r.settings.rounds, r.settings.workers, runtime.NumCPU(), r.load)
+	for i := range r.mixes {
+		r.mixes[i].print(w)
+	}
+	r.printProfiles(w)
+}
+
+func (m *mixReport) print(w io.Writer) {
+	fmt.Fprintf(w, "## %s: policy %s\n\n", m.mix.name, m.mix.policy)
+	fmt.Fprintln(w, "| job | input, MiB | maps | submitted, s | real, s | rounds differ by | simulated, s | error |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|")
+	for i := range m.jobs {
+		j := &m.jobs[i]
+		fmt.Fprintf(w, "| %s | %d | %d | %.1f | %.3f | %.1f %% | %.3f | %+.1f %% |\n", j.entry.program, j.entry.size, j.maps,
+			j.entry.at.Seconds(), median(j.real).Seconds(),
+			100*(slices.Max(j.real)-slices.Min(j.real)).Seconds()/median(j.real).Seconds(), j.simulated.Seconds(), 100*j.error())
+	}
+	span, simulated := median(m.spans), m.simulated
+	fmt.Fprintf(w, "\nWithin %.1f %% at the median. Makespan %.3f s, simulated %.3f s (%+.1f %%).\n%d of %d rounds count; our threads ran for %.1f %% of the time in which they could, in the median.\n\n",
+		100*within(m.jobs), span.Seconds(), simulated.Seconds(), 100*(simulated.Seconds()/span.Seconds()-1), len(m.shares), m.tried, 100*median(m.shares))
+}
+
+func (r *report) printProfiles(w io.Writer) {
+	fmt.Fprint(w, "## Profiles\n\nCore-seconds for each GB (10⁹ bytes).\n\n")
+	fmt.Fprintln(w, "| app | map | sort, for each GB emitted | reduce | emitted over read | left over emitted | written over left |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|")
+	for i := range r.profiles {
+		p := &r.profiles[i]
+		fmt.Fprintf(w, "| %s | %.2f | %.2f | %.2f | %.3g | %.3g | %.3g |\n", p.App,
+			1000*p.MapCPU, 1000*p.SortCPU, 1000*p.ReduceCPU, p.MapSelectivity, p.CombinerRatio, p.ReduceSelectivity)
+	}
+}

@@ -1,0 +1,182 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// Splits cuts a job's input as the runner does when it is told the size of a
+// split: one for each map, in their order.
+func Splits(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) ([]engine.SourceSplit, error) {
+	p, err := j.Program()
+	if err != nil {
+		return nil, err
+	}
+	lists := [][]string{o.Inputs}
+	if j.Mapper == nil {
+		lists = nil
+	}
+	for _, s := range j.Sources {
+		lists = append(lists, s.Inputs)
+	}
+	var out []engine.SourceSplit
+	for i, inputs := range lists {
+		l, err := input.List(ctx, input.Options{Inputs: inputs, Include: o.Include, Exclude: o.Exclude, Format: p.Sources[i].Format})
+		if err != nil {
+			return nil, err
+		}
+		splits, err := l.Split(ctx, o.SplitSize)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range splits {
+			out = append(out, engine.SourceSplit{Source: i, Split: s})
+		}
+	}
+	return out, nil
+}
+
+// bare runs the maps of the app's job and throws away what they emit.
+func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) (err error) {
+	params, err := m.app.Check(m.params)
+	if err != nil {
+		return err
+	}
+	j, err := m.app.Job(params)
+	if err != nil {
+		return err
+	}
+	if o.SplitSize == 0 {
+		o.SplitSize = s.read/int64(s.maps) + 1
+	}
+	spec := local.JobSpec{Name: j.Name}
+	if spec.Splits, err = Splits(ctx, j, o); err != nil {
+		return err
+	}
+	if spec.Program, err = j.Program(); err != nil {
+		return err
+	}
+	count := &tally{}
+	count.strip(spec.Program)
+	metrics, err := runMaps(ctx, spec, o)
+	if err != nil {
+		return fmt.Errorf("the maps alone: %w", err)
+	}
+	s.bareCPU = metrics.CPU
+	s.records, s.emitted = count.records, count.bytes
+	return nil
+}
+
+// runMaps runs a job without reduces in the local shell and returns what its
+// maps counted.
+func runMaps(ctx context.Context, spec local.JobSpec, o mapreduce.Options) (m engine.Metrics, err error) {
+	c, err := local.Start(local.Config{Workers: o.Cluster.Workers, MapSlots: o.Cluster.MapSlots,
+		ReduceSlots: o.Cluster.ReduceSlots, Memory: o.Cluster.Memory, TempDir: tempDir(o)})
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	fs, path, err := storage.Resolve(o.Output)
+	if err != nil {
+		return m, err
+	}
+	if spec.Staging, err = fs.Stage(ctx, path, true); err != nil {
+		return m, err
+	}
+	h, err := c.Submit(spec)
+	if err != nil {
+		return m, err
+	}
+	err = h.Wait(ctx, c)
+	return h.Summary().Metrics[job.Map], err
+}
+
+func tempDir(o mapreduce.Options) string {
+	if o.Cluster.TempDir != "" {
+		return o.Cluster.TempDir
+	}
+	return os.TempDir()
+}
+
+// tally counts what the maps of a job emit.
+type tally struct {
+	mu             sync.Mutex
+	records, bytes int64
+}
+
+// strip makes a program one of maps alone that emit into nothing but t.
+func (t *tally) strip(p *engine.Program) {
+	p.NewReducer, p.NewCombiner, p.Aggregate, p.Partition, p.SameGroup = nil, nil, engine.NoFold, nil, nil
+	for i := range p.Sources {
+		whole := p.Sources[i].NewMapper
+		p.Sources[i].NewMapper = func(task *engine.Task, _ engine.Sink) (engine.Mapper, error) {
+			sink := &void{}
+			m, err := whole(task, sink)
+			if err != nil {
+				return nil, err
+			}
+			b := bareMapper{m, sink, t}
+			if blocks, ok := m.(engine.BlockMapper); ok {
+				return &bareBlockMapper{b, blocks}, nil
+			}
+			return &b, nil
+		}
+	}
+}
+
+// void is a sink that only counts. One task uses it.
+type void struct{ records, bytes int64 }
+
+// Emit counts a record.
+func (v *void) Emit(key, value []byte) {
+	v.records++
+	v.bytes += int64(len(key) + len(value))
+}
+
+// Add counts a record whose value is an integer's code.
+func (v *void) Add(key []byte, _ int64) {
+	v.records++
+	v.bytes += int64(len(key) + kv.Int64Len)
+}
+
+// bareMapper hands in what its sink has counted when it is closed.
+type bareMapper struct {
+	engine.Mapper
+	sink  *void
+	tally *tally
+}
+
+// Close closes the mapper, which may still emit.
+func (m *bareMapper) Close() error {
+	err := m.Mapper.Close()
+	m.tally.mu.Lock()
+	defer m.tally.mu.Unlock()
+	m.tally.records += m.sink.records
+	m.tally.bytes += m.sink.bytes
+	return err
+}
+
+// bareBlockMapper is one that takes whole blocks, as it does in a real run.
+type bareBlockMapper struct {
+	bareMapper
+	blocks engine.BlockMapper
+}
+
+// MapBlock hands a block on.
+func (m *bareBlockMapper) MapBlock(b []byte) error { return m.blocks.MapBlock(b) }
+
+var (
+	_ engine.Sink        = (*void)(nil)
+	_ engine.BlockMapper = (*bareBlockMapper)(nil)
+)

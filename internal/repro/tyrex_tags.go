@@ -108,9 +108,9 @@ func tyClaimsStatic(r *Report, capacities []int, best, low [][]time.Duration, at
 	i := of(30)
 	tyClaimUse(r, at, i)
 	h, m, l := at[0][i], at[1][i], at[2][i]
-	r.claim(mean(h.doneFirst) > 0.8 && mean(m.doneFirst) > 0.8, "over 80 % of the jobs of HVW and MVW end in P_1", "%s and %s with 30 %% of the slots",
+	r.claim(mean(h.doneFirst) > 0.8 && mean(m.doneFirst) > 0.8, "over 80 % of the jobs of HVW and MVW end in P_1", "%s and %s with 30 %% of the slots and the timer of the least 95th percentile",
 		share(mean(h.doneFirst)), share(mean(m.doneFirst)))
-	r.claim(mean(l.doneFirst) < mean(m.doneFirst), "clearly fewer of LVW's, below 60 %", "%s", share(mean(l.doneFirst)))
+	r.claim(mean(l.doneFirst) < 0.6, "clearly fewer of LVW's, below 60 %", "%s", share(mean(l.doneFirst)))
 	tyClaimSlowdown(r, at, i, 2, 3.3)
 }
 
@@ -224,7 +224,7 @@ func tyClaimsDynamic(r *Report, at [][]*tyOutcome, medians [3]float64) {
 	r.claim(mean(h.doneFirst) > 0.8 && mean(m.doneFirst) > 0.8, "over 80 % of the jobs of HVW and MVW end in P_1", "%s and %s",
 		share(mean(h.doneFirst)), share(mean(m.doneFirst)))
 	static := at[2][3]
-	r.claim(mean(l.doneFirst) > mean(static.doneFirst), "of LVW, 10 points more end in P_1 than under STATICTAGS", "%s against %s",
+	r.claim(mean(l.doneFirst) > mean(static.doneFirst)+0.05, "of LVW, 10 points more end in P_1 than under STATICTAGS", "%s against %s",
 		share(mean(l.doneFirst)), share(mean(static.doneFirst)))
 	tyClaimSlowdown(r, at, 1, 2.2, 3.2)
 	far := 0.0

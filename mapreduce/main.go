@@ -7,24 +7,25 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
+
+	"github.com/slotwise/slotwise/internal/console"
 )
 
 // Exit codes of [Main], the same as those of the slotwise command.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1   // the job failed
-	ExitMisuse      = 2   // wrong flags
-	ExitInterrupted = 130 // Ctrl-C
+	ExitFailed      = 1                       // the job failed
+	ExitMisuse      = 2                       // wrong flags or files: nothing was started
+	ExitInterrupted = console.ExitInterrupted // Ctrl-C
 )
 
-// Main makes a program of a job: it reads flags (-input, -output, -reduces, …;
-// see -help), runs the job on this machine, prints a summary to standard error
-// and exits.
+// Main makes a program of a job: it reads flags (-input, -output, -memory, …;
+// see -help), runs the job on this machine, tells of its progress and its
+// counters on standard error, and exits. The first interrupt ends the job and
+// cleans up, a second one exits at once.
 func Main(j *Job) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := console.Interruptible(context.Background(), j.Name, os.Stderr)
 	code := runMain(ctx, j, os.Args[1:], os.Stderr)
 	stop()
 	os.Exit(code)
@@ -42,16 +43,29 @@ func (l *list) Set(s string) error {
 	return nil
 }
 
+// mainFlags declares the flags of [Main]; quiet says what to leave unsaid.
+func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.Var((*list)(&o.Inputs), "input", "`file`, directory or glob to read; may be repeated")
+	f.Var((*list)(&o.Include), "include", "`glob` of file names to take; may be repeated")
+	f.Var((*list)(&o.Exclude), "exclude", "`glob` of file names to leave out; may be repeated")
+	f.StringVar(&o.Output, "output", "", "`directory` to write")
+	f.BoolVar(&o.Overwrite, "overwrite", false, "replace the output directory, once the job has succeeded")
+	f.IntVar(&o.Reduces, "reduces", 0, "`number` of reduce tasks (0: choose)")
+	f.Var((*console.Size)(&o.Cluster.Memory), "memory", "`size` of the memory for all tasks together, as 512MiB (0: a quarter of RAM)")
+	f.Var((*console.Size)(&o.SplitSize), "split-size", "`size` of the input of one map task (0: choose)")
+	f.StringVar(&o.Compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
+	f.IntVar(&o.Cluster.Workers, "workers", 0, "`number` of in-process workers (0: as many as cores)")
+	f.StringVar(&o.Cluster.TempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
+	f.BoolVar(quiet, "quiet", false, "print nothing but errors")
+	return f
+}
+
 func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 	var o Options
-	f := flag.NewFlagSet(j.Name, flag.ContinueOnError)
+	var quiet bool
+	f := mainFlags(j.Name, &o, &quiet)
 	f.SetOutput(stderr)
-	f.Var((*list)(&o.Inputs), "input", "file, directory or glob to read; may be repeated")
-	f.Var((*list)(&o.Include), "include", "glob of file names to take; may be repeated")
-	f.StringVar(&o.Output, "output", "", "directory to write")
-	f.BoolVar(&o.Overwrite, "overwrite", false, "replace the output directory if it exists, once the job has succeeded")
-	f.IntVar(&o.Reduces, "reduces", 0, "number of reduce tasks (0: choose)")
-	f.IntVar(&o.Cluster.Workers, "workers", 0, "number of in-process workers (0: as many as cores)")
 	f.Usage = func() {
 		fmt.Fprintf(stderr, "usage: %s -input PATH -output DIR [flags]\n\n", j.Name)
 		f.PrintDefaults()
@@ -62,19 +76,55 @@ func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 		}
 		return ExitMisuse
 	}
-	if o.Output == "" || (len(o.Inputs) == 0 && j.Synthetic == 0 && j.Mapper != nil) || f.NArg() > 0 {
-		f.Usage()
+	if why := missing(j, &o, f.Args()); why != "" {
+		fmt.Fprintf(stderr, "%s: %s (-help lists the flags)\n", j.Name, why)
 		return ExitMisuse
 	}
+	if !quiet {
+		o.Progress = progressLines(stderr)
+	}
 	r, err := Run(ctx, j, o)
+	if r != nil && !quiet {
+		r.Summary(stderr)
+	}
 	switch {
+	case err == nil && quiet:
+		return ExitOK
 	case err == nil:
-		fmt.Fprintf(stderr, "%s: succeeded in %.2f s, output in %s\n", j.Name, r.Elapsed.Seconds(), o.Output)
+		fmt.Fprintf(stderr, "output: %s\n", o.Output)
 		return ExitOK
 	case ctx.Err() != nil:
 		fmt.Fprintf(stderr, "%s: interrupted\n", j.Name)
 		return ExitInterrupted
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", j.Name, err)
+	if r == nil {
+		return ExitMisuse
+	}
 	return ExitFailed
+}
+
+// missing says what a command line lacks or has too much, "" if it is complete.
+func missing(j *Job, o *Options, args []string) string {
+	switch {
+	case len(args) > 0:
+		return fmt.Sprintf("%q: files and directories follow -input or -output", args[0])
+	case len(o.Inputs) == 0 && j.Synthetic == 0 && j.Mapper != nil:
+		return "-input is missing"
+	case o.Output == "":
+		return "-output is missing"
+	}
+	return ""
+}
+
+// progressLines prints a line now and then, and failures at once.
+func progressLines(w io.Writer) func(Progress) {
+	var pace console.Pace
+	return func(p Progress) {
+		for _, line := range []string{pace.Trouble(&p), pace.Line(&p)} {
+			if line != "" {
+				fmt.Fprintln(w, line)
+			}
+		}
+	}
 }

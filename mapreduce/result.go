@@ -1,8 +1,10 @@
 package mapreduce
 
 import (
+	"io"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 )
@@ -49,6 +51,13 @@ type Wait struct {
 	Tasks  string        `json:"tasks"` // map or reduce
 	For    time.Duration `json:"for_ns"`
 	Reason string        `json:"reason"`
+}
+
+// Summary prints how the job ended and what it counted, for people to read.
+func (r *Result) Summary(w io.Writer) {
+	console.Summary(w, &console.Outcome{
+		Job: r.Job, State: r.State, Took: r.Elapsed, Maps: r.Maps, Reduces: r.Reduces, Counters: r.Counters, User: r.User,
+	})
 }
 
 func newResult(s local.Summary, out string) *Result {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/storage"
 )
@@ -31,10 +32,10 @@ func checkInput(ctx context.Context, uri string) error {
 // checkMemory refuses a memory limit that tasks cannot work with.
 func (f *runFlags) checkMemory() error {
 	workers, maps, reduces := cmp.Or(f.workers, runtime.NumCPU()), cmp.Or(f.mapSlots, 1), cmp.Or(f.reduceSlots, 1)
-	least := size(local.MinMemory * workers * (maps + reduces))
+	least := console.Size(local.MinMemory * workers * (maps + reduces))
 	if f.memory != 0 && f.memory < least {
 		return misuse("--memory %s: too little for %s of %d+%d slots; the least is %s",
-			f.memory, plural(workers, "worker"), maps, reduces, least)
+			f.memory, console.Plural(workers, "worker"), maps, reduces, least)
 	}
 	return nil
 }

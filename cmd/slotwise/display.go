@@ -9,10 +9,9 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
-)
 
-// lineEvery is how often progress is told of where there is no terminal.
-const lineEvery = 3 * time.Second
+	"github.com/slotwise/slotwise/internal/console"
+)
 
 // showAfter is how long a command runs before it shows bars: what is over at
 // once needs none.
@@ -61,10 +60,10 @@ func (d *byteDisplay) update(n int64) {
 		if now.Sub(d.start) >= showAfter {
 			d.open(n)
 		}
-	case now.Sub(d.last) >= lineEvery:
+	case now.Sub(d.last) >= console.LineEvery:
 		d.last = now
 		fmt.Fprintf(d.out, "%s: %3.0f %%, %s/s\n", d.name,
-			100*float64(n)/float64(max(d.total, 1)), humanBytes(rate(n, now.Sub(d.start))))
+			100*float64(n)/float64(max(d.total, 1)), console.Bytes(console.Rate(n, now.Sub(d.start))))
 	}
 }
 
@@ -72,7 +71,7 @@ func (d *byteDisplay) update(n int64) {
 func (d *byteDisplay) open(n int64) {
 	d.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithWidth(64))
 	speed := func(s decor.Statistics) string {
-		return " " + humanBytes(rate(s.Current, time.Since(d.start))) + "/s"
+		return " " + console.Bytes(console.Rate(s.Current, time.Since(d.start))) + "/s"
 	}
 	d.bar = d.bars.AddBar(0,
 		mpb.PrependDecorators(decor.Name(d.name+" "), decor.Percentage()),
@@ -87,12 +86,4 @@ func (d *byteDisplay) close() {
 		d.bar.Abort(true)
 		d.bars.Wait()
 	}
-}
-
-// rate returns bytes a second.
-func rate(n int64, took time.Duration) int64 {
-	if took <= 0 {
-		return 0
-	}
-	return int64(float64(n) / took.Seconds())
 }

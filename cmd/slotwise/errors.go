@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/suggest"
 )
 
@@ -18,7 +19,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1
 	exitMisuse      = 2
-	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+	exitInterrupted = console.ExitInterrupted
 )
 
 // misuseError is what the user can put right by typing something else.
@@ -86,7 +87,7 @@ func report(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	if errors.Is(context.Cause(ctx), errInterrupted) {
+	if errors.Is(context.Cause(ctx), console.ErrInterrupted) {
 		fmt.Fprintln(stderr, "slotwise: interrupted")
 		return exitInterrupted
 	}

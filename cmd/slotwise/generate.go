@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/generate"
 )
 
 // generateFlags are the flags of generate.
 type generateFlags struct {
-	size      size
+	size      console.Size
 	seed      uint64
 	output    string
 	overwrite bool
@@ -126,7 +127,7 @@ func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written 
 	}
 	if !f.quiet {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s of %s in %s\n",
-			f.output, humanBytes(written), kind.Name, humanDuration(took))
+			f.output, console.Bytes(written), kind.Name, console.Duration(took))
 	}
 	return nil
 }

@@ -5,11 +5,11 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -29,11 +29,9 @@ type jobDisplay struct {
 
 // jobBars is what is shown of one job.
 type jobBars struct {
-	pace        pace
-	said        atomic.Pointer[remarks] // beside the bars
-	maps, reds  *mpb.Bar                // nil until shown, reds for a job without reduces
-	failed      int                     // attempts that were told of
-	lastPrinted time.Duration
+	pace       console.Pace
+	said       atomic.Pointer[console.Remarks] // beside the bars
+	maps, reds *mpb.Bar                        // nil until shown, reds for a job without reduces
 }
 
 // barSteps is the length of a bar in its own units.
@@ -69,22 +67,21 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		j = new(jobBars)
 		d.mu.jobs[p.ID] = j
 	}
-	said := j.pace.remarks(&p)
-	j.said.Store(&said)
-	if p.Failed > j.failed && !over(p.State) { // a failed job's error says it all
-		j.failed = p.Failed
-		fmt.Fprintf(d.lineWriterLocked(), "%s: %s failed and will be made again: %s\n",
-			p.Job, plural(p.Failed, "attempt"), p.LastError)
+	if text := j.pace.Trouble(&p); text != "" {
+		fmt.Fprintln(d.lineWriterLocked(), text)
 	}
 	switch {
-	case over(p.State):
+	case console.Over(p.State):
 		j.drop()
 		delete(d.mu.jobs, p.ID)
 	case d.terminal:
+		said := j.pace.Remarks(&p)
+		j.said.Store(&said)
 		d.drawLocked(j, &p)
-	case p.Elapsed-j.lastPrinted >= lineEvery:
-		j.lastPrinted = p.Elapsed
-		fmt.Fprintln(d.out, progressLine(&p, said))
+	default:
+		if text := j.pace.Line(&p); text != "" {
+			fmt.Fprintln(d.out, text)
+		}
 	}
 }
 
@@ -115,7 +112,7 @@ func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 	if d.mu.bars == nil {
 		d.mu.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithWidth(48))
 	}
-	add := func(what string, right func(*remarks) string) *mpb.Bar {
+	add := func(what string, right func(*console.Remarks) string) *mpb.Bar {
 		// A bar made with a length ends by itself when it is full, and can then
 		// not be taken away.
 		b := d.mu.bars.AddBar(0,
@@ -124,9 +121,9 @@ func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 		b.SetTotal(barSteps, false)
 		return b
 	}
-	j.maps = add("map", func(r *remarks) string { return r.speed + "  " + r.maps })
+	j.maps = add("map", func(r *console.Remarks) string { return r.Speed + "  " + r.Maps })
 	if p.Reduces > 0 {
-		j.reds = add("reduce", func(r *remarks) string { return r.reduces })
+		j.reds = add("reduce", func(r *console.Remarks) string { return r.Reduces })
 	}
 }
 
@@ -151,9 +148,4 @@ func (d *jobDisplay) close() {
 		d.mu.bars.Wait()
 		d.mu.bars = nil
 	}
-}
-
-// over reports whether a job in this state has ended.
-func over(state string) bool {
-	return state == "succeeded" || state == "failed" || state == "killed"
 }

@@ -10,10 +10,12 @@ import (
 	"context"
 	"io"
 	"os"
+
+	"github.com/slotwise/slotwise/internal/console"
 )
 
 func main() {
-	ctx, stop := interruptible(context.Background(), os.Stderr)
+	ctx, stop := console.Interruptible(context.Background(), "slotwise", os.Stderr)
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/console"
 )
 
 // TestMemoryLimit counts ten million distinct words and sorts text, both
@@ -38,7 +40,7 @@ func TestMemoryLimit(t *testing.T) {
 		end := start(path("slotwise"), "run", job[0], job[1], "--output", path(job[0]),
 			"--memory", fmt.Sprint(limit), "--workers", "2", "--temp-dir", dir, "--quiet")
 		if peak := end.SysUsage().(*syscall.Rusage).Maxrss << 10; peak > limit+slack {
-			t.Errorf("%s: peak of %s with a limit of %s", job[0], humanBytes(peak), humanBytes(limit))
+			t.Errorf("%s: peak of %s with a limit of %s", job[0], console.Bytes(peak), console.Bytes(limit))
 		}
 	}
 	checkCounts(t, path("wordcount"), words)

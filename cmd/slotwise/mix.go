@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/mapreduce"
@@ -44,7 +45,7 @@ type mixEntry struct {
 	Pool     string            `yaml:"pool"`
 	Priority string            `yaml:"priority"`
 	Reduces  int               `yaml:"reduces"`
-	Split    size              `yaml:"split-size"`
+	Split    mixSize           `yaml:"split-size"`
 	Delay    time.Duration     `yaml:"delay"`
 	Repeat   int               `yaml:"repeat"`
 	Every    time.Duration     `yaml:"every"`
@@ -83,11 +84,16 @@ func (w *words) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*[]string)(w))
 }
 
-// UnmarshalYAML reads a size such as 64MiB.
-func (z *size) UnmarshalYAML(n *yaml.Node) error {
-	if err := z.Set(n.Value); err != nil {
+// mixSize is a size such as 64MiB.
+type mixSize int64
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (z *mixSize) UnmarshalYAML(n *yaml.Node) error {
+	var v console.Size
+	if err := v.Set(n.Value); err != nil {
 		return fmt.Errorf("line %d: %w", n.Line, err)
 	}
+	*z = mixSize(v)
 	return nil
 }
 
@@ -297,15 +303,15 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 			all += x.Locality.Node + x.Locality.Rack + x.Locality.Any
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s", e.Name, strings.Join(ids, ","), e.State,
-			humanDuration(e.Submit), humanDuration(e.Wait), humanDuration(e.Run), share(local, all))
+			console.Duration(e.Submit), console.Duration(e.Wait), console.Duration(e.Run), share(local, all))
 		if alone {
-			fmt.Fprintf(t, "\t%s\t%.2f", humanDuration(e.Alone), e.Slowdown)
+			fmt.Fprintf(t, "\t%s\t%.2f", console.Duration(e.Alone), e.Slowdown)
 		}
 		fmt.Fprintln(t)
 	}
 	t.Flush()
 	fmt.Fprintf(w, "policy %s: makespan %s, map slots used %.0f %%, reduce slots %.0f %%\n",
-		r.Policy, humanDuration(r.Makespan), 100*r.MapUse, 100*r.ReduceUse)
+		r.Policy, console.Duration(r.Makespan), 100*r.MapUse, 100*r.ReduceUse)
 }
 
 // share is a fraction in per cent, or a dash where there is nothing to share:
@@ -325,7 +331,7 @@ func printWaits(w io.Writer, name string, results []*mapreduce.Result) {
 			fmt.Fprintln(w, "  nothing to speak of")
 		}
 		for _, x := range r.Waits[:min(3, len(r.Waits))] {
-			fmt.Fprintf(w, "  %8s  %s: %s\n", humanDuration(x.For), x.Tasks, x.Reason)
+			fmt.Fprintf(w, "  %8s  %s: %s\n", console.Duration(x.For), x.Tasks, x.Reason)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -126,8 +127,8 @@ func printJSON(w io.Writer, o *outcome) error {
 		s.Output = o.output.dir
 	}
 	switch {
-	case errors.Is(o.err, errInterrupted):
-		s.State, s.Error = "killed", errInterrupted.Error()
+	case errors.Is(o.err, console.ErrInterrupted):
+		s.State, s.Error = "killed", console.ErrInterrupted.Error()
 	case o.err != nil:
 		s.State, s.Error = "failed", oneLine(o.err)
 	case o.output.temp != nil:
@@ -152,12 +153,10 @@ func printJSON(w io.Writer, o *outcome) error {
 // printSummary prints a line for each job of the run and its counters.
 func printSummary(w io.Writer, o *outcome) {
 	for _, r := range o.results {
-		fmt.Fprintf(w, "%s: %s in %s; %s, %s\n", r.Job, r.State, humanDuration(r.Elapsed),
-			plural(r.Maps, "map"), plural(r.Reduces, "reduce"))
-		printCounters(w, r)
+		r.Summary(w)
 	}
 	if len(o.results) > 1 {
-		fmt.Fprintf(w, "%s: %s in %s\n", o.program.name, plural(len(o.results), "job"), humanDuration(o.elapsed))
+		fmt.Fprintf(w, "%s: %s in %s\n", o.program.name, console.Plural(len(o.results), "job"), console.Duration(o.elapsed))
 	}
 	if o.err == nil && o.output.temp == nil {
 		fmt.Fprintf(w, "output: %s\n", o.output.dir)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -90,12 +89,4 @@ func parseAssignments(flag string, values []string) (map[string]string, error) {
 		m[name] = value
 	}
 	return m, nil
-}
-
-// plural returns "1 thing" or "n things".
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -24,7 +25,7 @@ type runFlags struct {
 	mapper, combiner, reducer      string
 	params                         []string
 	reduces                        int
-	splitSize, memory              size
+	splitSize, memory              console.Size
 	compress, outputCompress       string
 	workers, mapSlots, reduceSlots int
 	policy, policyConfig           string

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/slotwise/slotwise/internal/console"
 )
 
 func TestMain(m *testing.M) {
@@ -21,10 +23,11 @@ func TestMain(m *testing.M) {
 
 // stubborn is a command that takes no notice of the first interrupt.
 func stubborn() {
-	ctx, stop := interruptible(context.Background(), os.Stderr)
+	ctx, stop := console.Interruptible(context.Background(), "slotwise", os.Stderr)
 	defer stop()
 	os.WriteFile("started", nil, 0o666)
 	<-ctx.Done()
+	time.Sleep(time.Second / 2) // an interrupt that comes at once is the same one
 	os.WriteFile("told", nil, 0o666)
 	time.Sleep(time.Minute)
 }

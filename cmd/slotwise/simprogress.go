@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/sim"
 )
 
@@ -34,7 +35,7 @@ func newSimProgress(out io.Writer, quiet bool, s *study) *simProgress {
 		p.out = nil
 		return p
 	}
-	every := lineEvery
+	every := console.LineEvery
 	if p.terminal {
 		every = showAfter
 	}
@@ -79,8 +80,8 @@ func (p *simProgress) line() {
 	}
 	p.told = ended
 	done := float64(ended) / float64(max(1, total))
-	text := fmt.Sprintf("%s: %.0f %% of %s", what, 100*done, plural(total, "job"))
-	if rest := left(took, done); rest != "" {
+	text := fmt.Sprintf("%s: %.0f %% of %s", what, 100*done, console.Plural(total, "job"))
+	if rest := console.Left(took, done); rest != "" {
 		text += ", " + rest
 	}
 	if p.terminal {

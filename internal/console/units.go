@@ -1,4 +1,7 @@
-package main
+// Package console is how programs talk to people who run jobs from a terminal:
+// numbers with units, progress in lines, a summary of counters, and interrupts.
+// The slotwise command and the programs that mapreduce.Main makes share it.
+package console
 
 import (
 	"fmt"
@@ -8,25 +11,25 @@ import (
 	"time"
 )
 
-// size is a number of bytes, as a flag: 512k, 256MiB, 1.5G. Units are powers
+// Size is a number of bytes, as a flag: 512k, 256MiB, 1.5G. Units are powers
 // of 1024, whether spelt k, kB or KiB, as in the tools that people sort with.
-type size int64
+type Size int64
 
 // unitLetters are the units, each 1024 times the one before.
 const unitLetters = "kmgtp"
 
-// Set parses s.
-func (z *size) Set(s string) error {
+// Set parses s, as flags want it.
+func (z *Size) Set(s string) error {
 	n, err := parseSize(s)
 	if err == nil {
-		*z = size(n)
+		*z = Size(n)
 	}
 	return err
 }
 
 // String returns the number in the largest unit that needs no fraction, in a
 // form that Set reads.
-func (z size) String() string {
+func (z Size) String() string {
 	n, unit := int64(z), ""
 	for i := 0; i < len(unitLetters) && n != 0 && n%1024 == 0; i++ {
 		n /= 1024
@@ -36,7 +39,7 @@ func (z size) String() string {
 }
 
 // Type names the value in help texts.
-func (size) Type() string { return "size" }
+func (Size) Type() string { return "size" }
 
 // parseSize reads a number of bytes.
 func parseSize(s string) (int64, error) {
@@ -66,8 +69,8 @@ func parseSize(s string) (int64, error) {
 	return int64(bytes), nil
 }
 
-// humanBytes returns n with three digits or so and a unit.
-func humanBytes(n int64) string {
+// Bytes returns n with three digits or so and a unit.
+func Bytes(n int64) string {
 	if n < 1024 && n > -1024 {
 		return strconv.FormatInt(n, 10) + " B"
 	}
@@ -83,8 +86,8 @@ func humanBytes(n int64) string {
 	return fmt.Sprintf("%.*f %ciB", decimals, f, unitLetters[unit]-'a'+'A')
 }
 
-// humanCount returns n with commas between thousands.
-func humanCount(n int64) string {
+// Count returns n with commas between thousands.
+func Count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	start := 0
 	if n < 0 {
@@ -96,11 +99,11 @@ func humanCount(n int64) string {
 	return s
 }
 
-// humanDuration returns d as people say it: 35 ms, 4.2 s, 2 min 5 s, 3 h 7 min.
-func humanDuration(d time.Duration) string {
+// Duration returns d as people say it: 35 ms, 4.2 s, 2 min 5 s, 3 h 7 min.
+func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
-		return "-" + humanDuration(-d)
+		return "-" + Duration(-d)
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < 100*time.Second:
@@ -111,4 +114,12 @@ func humanDuration(d time.Duration) string {
 	}
 	d = d.Round(time.Minute)
 	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+// Plural returns "1 thing" or "n things".
+func Plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

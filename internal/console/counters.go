@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"cmp"
@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/slotwise/slotwise/mapreduce"
 )
 
 // counterOrder lists the engine's counters as a record goes through a task.
@@ -25,10 +23,26 @@ const userGroup = "job's own"
 // counterLine is a counter as it is printed.
 type counterLine struct{ group, name, value string }
 
+// Outcome is what a summary tells of a job that has ended.
+type Outcome struct {
+	Job           string
+	State         string
+	Took          time.Duration
+	Maps, Reduces int
+	Counters      map[string]int64 // the engine's, as kind.name
+	User          map[string]int64 // the job's own
+}
+
+// Summary prints a line on how a job ended and its counters.
+func Summary(w io.Writer, o *Outcome) {
+	fmt.Fprintf(w, "%s: %s in %s; %s, %s\n", o.Job, o.State, Duration(o.Took), Plural(o.Maps, "map"), Plural(o.Reduces, "reduce"))
+	printCounters(w, o)
+}
+
 // printCounters prints a job's counters in groups: names in one column, numbers
 // with commas and units in another.
-func printCounters(w io.Writer, r *mapreduce.Result) {
-	lines := counterLines(r)
+func printCounters(w io.Writer, o *Outcome) {
+	lines := counterLines(o)
 	names, values := 0, 0
 	for _, l := range lines {
 		names = max(names, utf8.RuneCountInString(l.name))
@@ -46,9 +60,9 @@ func printCounters(w io.Writer, r *mapreduce.Result) {
 
 // counterLines returns the engine's counters by group, map before reduce, then
 // the user's.
-func counterLines(r *mapreduce.Result) []counterLine {
-	keys := make([]string, 0, len(r.Counters))
-	for key := range r.Counters {
+func counterLines(o *Outcome) []counterLine {
+	keys := make([]string, 0, len(o.Counters))
+	for key := range o.Counters {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b string) int {
@@ -59,11 +73,11 @@ func counterLines(r *mapreduce.Result) []counterLine {
 	var lines []counterLine
 	for _, key := range keys {
 		group, name, _ := strings.Cut(key, ".")
-		lines = append(lines, engineLine(group, name, r.Counters[key]))
+		lines = append(lines, engineLine(group, name, o.Counters[key]))
 	}
 	var own []counterLine
-	for name, n := range r.User {
-		own = append(own, counterLine{userGroup, name, humanCount(n)})
+	for name, n := range o.User {
+		own = append(own, counterLine{userGroup, name, Count(n)})
 	}
 	slices.SortFunc(own, func(a, b counterLine) int { return cmp.Compare(a.name, b.name) })
 	return append(lines, own...)
@@ -79,16 +93,16 @@ func counterRank(name string) int {
 
 // engineLine gives a counter of the engine the unit that its name ends with.
 func engineLine(group, name string, n int64) counterLine {
-	l := counterLine{group: group, value: humanCount(n)}
+	l := counterLine{group: group, value: Count(n)}
 	what, unit := name, ""
 	if i := strings.LastIndexByte(name, '_'); i >= 0 {
 		what, unit = name[:i], name[i+1:]
 	}
 	switch unit {
 	case "bytes":
-		l.value = humanBytes(n)
+		l.value = Bytes(n)
 	case "ms":
-		name, l.value = what+"_time", humanDuration(time.Duration(n)*time.Millisecond)
+		name, l.value = what+"_time", Duration(time.Duration(n)*time.Millisecond)
 	}
 	l.name = strings.ReplaceAll(name, "_", " ")
 	return l

@@ -34,7 +34,7 @@ func misuse(format string, args ...any) error {
 }
 
 // listAtMost is how many names an error lists.
-const listAtMost = 12
+const listAtMost = 16
 
 // unknown makes the error for a name that is not among those known: with the
 // nearest one or, failing that, with all if they are few.

@@ -40,7 +40,7 @@ func TestStructure(t *testing.T) {
 	}
 	var out bytes.Buffer
 	r.print(&out)
-	for _, want := range []string{"| wordcount | 768 |", "at the median", "## first come, first served: policy fifo"} {
+	for _, want := range []string{"| wordcount | 7.68 |", "at the median", "## first come, first served: policy fifo"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report has no %q:\n%s", want, out.String())
 		}

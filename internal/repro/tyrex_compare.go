@@ -90,7 +90,7 @@ func tyClaimsCompare(r *Report, list []tyWorkload, all [2][][]tyOutcome) {
 	late, words := tyAgainst(all[0], tyAtDynamic, tyAtFIFO, -0.4, tyP95)
 	early, words2 := tyAgainst(all[1], tyAtDynamic, tyAtFIFO, -0.4, tyP95)
 	r.claim(late && early, "the 95th percentile of slowdowns is 50 to 60 % below FIFO's in all workloads", "reduces after all maps: %s; early reduces: %s", words, words2)
-	late, words = tyAgainst(all[0], tyAtDynamic, tyAtFairTasks, -0.1, tyP95)
+	_, words = tyAgainst(all[0], tyAtDynamic, tyAtFairTasks, -0.1, tyP95)
 	early, words2 = tyAgainst(all[1], tyAtDynamic, tyAtFairTasks, -0.1, tyP95)
 	_, equal := tyAgainst(all[1], tyAtDynamic, tyAtFair, 0, tyP95)
 	tuned, static := tyAgainst(all[1], tyAtStaticLow, tyAtFairTasks, -0.1, tyP95)

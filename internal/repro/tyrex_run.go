@@ -173,12 +173,3 @@ func (x *tyOutcome) add(b *tyBatch, r *sim.Result, w *tyWatch, first float64) {
 	x.submitted = append(x.submitted, span)
 	x.tail = append(x.tail, (r.Ended - last).Seconds())
 }
-
-// tyRealized is the load that a batch really brings over its span.
-func tyRealized(b *tyBatch) float64 {
-	sum := 0.0
-	for _, x := range tySizes(b.jobs) {
-		sum += x
-	}
-	return sum / tySlots / (b.jobs[len(b.jobs)-1].Submit - b.jobs[0].Submit).Seconds()
-}

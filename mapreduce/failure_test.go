@@ -399,3 +399,19 @@ func TestSlowRecords(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestChildCPU checks that the processor time of commands is the attempts'.
+func TestChildCPU(t *testing.T) {
+	f := newFixture(t, numbers)
+	busy, err := mapreduce.Streaming(mapreduce.StreamingOptions{Mapper: "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; cat"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := mapreduce.Run(context.Background(), busy, f.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ms := r.Counters["map.cpu_ms"]; ms < 20 {
+		t.Errorf("%d ms of processor time", ms)
+	}
+}

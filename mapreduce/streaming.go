@@ -100,7 +100,10 @@ func (c *command) Finish(out *Emitter) error {
 	if c.child == nil {
 		return nil
 	}
-	defer c.child.Close()
+	defer func() {
+		c.child.Close()
+		out.task.t.Children.Add(int64(c.child.CPU()))
+	}()
 	if err := c.feed(nil, out); err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, m *M
 	}()
 	m = &Metrics{}
 	cpu := startCPU()
-	defer func() { m.CPU = cpu.stop() }()
+	defer func() { m.CPU = cpu.stop() + t.Task.childCPU() }()
 	sink, commit, err := newMapSink(env, t)
 	if err != nil {
 		return nil, m, err

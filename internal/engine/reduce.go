@@ -44,7 +44,7 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (m *Metrics, err er
 		return m, err
 	}
 	cpu := startCPU()
-	defer func() { m.CPU = cpu.stop() }()
+	defer func() { m.CPU = cpu.stop() + t.Task.childCPU() }()
 	merged, err := mergeInputs(ctx, env, t, streams)
 	if err != nil {
 		return m, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
 )
@@ -17,6 +18,9 @@ type Task struct {
 	Reduces  int // number of reduce tasks of the job
 	Counters *Counters
 	Meter    *Meter
+	// Children is the processor time of child processes, in nanoseconds: it
+	// counts as the attempt's.
+	Children atomic.Int64
 
 	file atomic.Pointer[string]
 }
@@ -28,6 +32,8 @@ func (t *Task) InputFile() string {
 	}
 	return ""
 }
+
+func (t *Task) childCPU() time.Duration { return time.Duration(t.Children.Load()) }
 
 func (t *Task) setInputFile(name string) { t.file.Store(&name) }
 

@@ -164,7 +164,7 @@ func (j *Job) Task(k Kind, index int32) *Task {
 }
 
 // Hosts counts the hosts named by the splits of a live job, each once.
-func (j *Job) Hosts() int { return len(j.pending[Map].hosts) }
+func (j *Job) Hosts() int { return j.pending[Map].hosts.count }
 
 // Oldest returns the longest running attempt of a kind, or nil; Attempt.Next
 // leads to the others.
@@ -186,14 +186,12 @@ func (j *Job) Fresh(k Kind) *Task { return j.pending[k].all.first(j.tasks[k]) }
 
 // FreshOn returns the first map never launched whose data is on the host, or
 // nil.
-func (j *Job) FreshOn(host int32) *Task { return j.look(j.pending[Map].hosts, host) }
+func (j *Job) FreshOn(host int32) *Task { return j.pending[Map].hosts.first(host, j.tasks[Map]) }
 
 // FreshIn returns the first map never launched whose data is in the rack, or
 // nil.
-func (j *Job) FreshIn(rack int32) *Task { return j.look(j.pending[Map].racks, rack) }
-
-func (j *Job) look(lists map[int32]*cursor, key int32) *Task {
-	if c := lists[key]; c != nil {
+func (j *Job) FreshIn(rack int32) *Task {
+	if c := j.pending[Map].rack(rack); c != nil {
 		return c.first(j.tasks[Map])
 	}
 	return nil

@@ -27,10 +27,10 @@ func (c *cursor) first(tasks []Task) *Task {
 // rack of those hosts. A task to be tried again is in retry alone.
 type pendingIndex struct {
 	all       cursor
-	hosts     map[int32]*cursor
-	racks     map[int32]*cursor
-	retry     []*Task // most failures first, then index
-	unlocated int32   // fresh tasks whose split names no host
+	hosts     hostLists
+	racks     []*cursor // by rack
+	retry     []*Task   // most failures first, then index
+	unlocated int32     // fresh tasks whose split names no host
 }
 
 // Topology tells the book where hosts are; the numbers are dense indices.
@@ -43,29 +43,48 @@ type Topology interface {
 }
 
 func (p *pendingIndex) fill(splits []Split, topo Topology) {
-	p.hosts, p.racks = make(map[int32]*cursor), make(map[int32]*cursor)
+	entries := 0
+	for i := range splits {
+		entries += len(splits[i].Hosts)
+	}
+	at := make([]int32, 0, entries) // hosts of all splits
 	for i, s := range splits {
 		if len(s.Hosts) == 0 {
 			p.unlocated++
 		}
 		for _, name := range s.Hosts {
 			h := topo.Host(name)
-			enlist(p.hosts, h, int32(i))
+			at = append(at, h)
 			if r := topo.RackOf(h); r >= 0 {
-				enlist(p.racks, r, int32(i))
+				p.addRack(r).add(int32(i))
 			}
 		}
 	}
+	p.hosts = listHosts(splits, at)
 }
 
-// enlist appends a task to the list under a key unless it is there already: a
-// split has several hosts in one rack.
-func enlist(lists map[int32]*cursor, key, task int32) {
-	c := lists[key]
-	if c == nil {
-		c = &cursor{}
-		lists[key] = c
+// rack returns the list of a rack, or nil if it has none.
+func (p *pendingIndex) rack(rack int32) *cursor {
+	if rack < 0 || int(rack) >= len(p.racks) {
+		return nil
 	}
+	return p.racks[rack]
+}
+
+// addRack returns the list of a rack, new if there was none.
+func (p *pendingIndex) addRack(rack int32) *cursor {
+	for int(rack) >= len(p.racks) {
+		p.racks = append(p.racks, nil)
+	}
+	if p.racks[rack] == nil {
+		p.racks[rack] = &cursor{}
+	}
+	return p.racks[rack]
+}
+
+// add appends a task to the list unless it is there already: a split has several
+// hosts in one rack.
+func (c *cursor) add(task int32) {
 	if n := len(c.list); n == 0 || c.list[n-1] != task {
 		c.list = append(c.list, task)
 	}
@@ -76,16 +95,12 @@ func enlist(lists map[int32]*cursor, key, task int32) {
 // host that moves stays in the old rack's list too: the price is a wrong level,
 // no more.
 func (p *pendingIndex) place(host, rack int32) {
-	h := p.hosts[host]
+	h := p.hosts.find(host)
 	if h == nil {
 		return
 	}
-	r := p.racks[rack]
-	if r == nil {
-		r = &cursor{}
-		p.racks[rack] = r
-	}
-	r.list = append(r.list, h.list[h.head:]...)
+	r := p.addRack(rack)
+	r.list = append(r.list, p.hosts.items[h.head:h.end]...)
 	slices.Sort(r.list)
 	r.list, r.head = slices.Compact(r.list), 0
 }

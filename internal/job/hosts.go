@@ -1,0 +1,110 @@
+package job
+
+import "math/bits"
+
+// hostLists holds, for each host named by the splits of a job, the tasks with
+// data there, in ascending order. All lists share one slice. Numbers of hosts are
+// dense, so a job with data in many places has a table indexed by them: nodes,
+// which ask one after the other, look at places one after the other. One with
+// data on few hosts of many has a small table with open addressing.
+type hostLists struct {
+	table []hostList
+	items []int32
+	count int  // hosts
+	shift uint // of the hash, 0 if the table is indexed by hosts
+}
+
+// hostList is a cursor into the shared slice: head moves past tasks that have
+// been launched.
+type hostList struct {
+	key       int32 // the host's number and 1; 0 is an unused place
+	head, end int32
+}
+
+// listHosts makes the lists. at holds the hosts of all splits, one after the
+// other.
+func listHosts(splits []Split, at []int32) hostLists {
+	if len(at) == 0 {
+		return hostLists{}
+	}
+	highest := int32(0)
+	for _, h := range at {
+		highest = max(highest, h)
+	}
+	l := hostLists{items: make([]int32, len(at))}
+	if size := int(highest) + 1; size <= 4*len(at) {
+		l.table = make([]hostList, size)
+	} else {
+		width := bits.Len(uint(2 * len(at))) // at most half of the places are used
+		l.table, l.shift = make([]hostList, 1<<width), 32-uint(width)
+	}
+	for _, h := range at {
+		s := l.place(h)
+		if s.key == 0 {
+			s.key = h + 1
+			l.count++
+		}
+		s.end++ // how many there are, for now
+	}
+	next := int32(0)
+	for i := range l.table {
+		s := &l.table[i]
+		n := s.end
+		s.head, s.end = next, next
+		next += n
+	}
+	for i := range splits {
+		for range splits[i].Hosts {
+			l.add(l.place(at[0]), int32(i))
+			at = at[1:]
+		}
+	}
+	return l
+}
+
+// add appends a task to a host's list unless it is there already: a split may
+// name a host twice.
+func (l *hostLists) add(s *hostList, task int32) {
+	if s.end == s.head || l.items[s.end-1] != task {
+		l.items[s.end] = task
+		s.end++
+	}
+}
+
+// place returns the place of a host, or the unused one where it would be. With
+// shift 0 the host must be within the table.
+func (l *hostLists) place(host int32) *hostList {
+	if l.shift == 0 {
+		return &l.table[host]
+	}
+	i := uint32(host) * 0x9e3779b1 >> l.shift // the golden ratio spreads what is close
+	for l.table[i].key != host+1 && l.table[i].key != 0 {
+		i = (i + 1) & uint32(len(l.table)-1)
+	}
+	return &l.table[i]
+}
+
+// find returns the list of a host, or nil if it has none.
+func (l *hostLists) find(host int32) *hostList {
+	if len(l.table) == 0 || host < 0 || l.shift == 0 && int(host) >= len(l.table) {
+		return nil
+	}
+	if s := l.place(host); s.key != 0 {
+		return s
+	}
+	return nil
+}
+
+// first returns the first fresh task of a host's list, or nil.
+func (l *hostLists) first(host int32, tasks []Task) *Task {
+	s := l.find(host)
+	if s == nil {
+		return nil
+	}
+	for ; s.head < s.end; s.head++ {
+		if t := &tasks[l.items[s.head]]; t.fresh {
+			return t
+		}
+	}
+	return nil
+}

@@ -129,6 +129,7 @@ func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
 	n = b.list.byName[spec.Name]
 	if n == nil {
 		n = &Node{index: int32(len(b.list.nodes))}
+		n.running = n.room[:0]
 		b.list.nodes = append(b.list.nodes, n)
 		b.list.byName[spec.Name] = n
 	}

@@ -91,3 +91,23 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Find gives the attempt of a name and its place, wherever it starts to look.
+func TestFind(t *testing.T) {
+	jobs := job.NewBook(NewBook(), 0)
+	j := jobs.Add(job.Spec{Reduces: 3}, 0)
+	n := &Node{}
+	for i := range int32(3) {
+		n.running = append(n.running, jobs.Start(j.Task(job.Reduce, i), job.Launch{}, 0))
+	}
+	for from := range 5 {
+		for want, x := range n.running {
+			if a, at := n.Find(x.ID(), from); a != x || at != want {
+				t.Errorf("from %d: got %v at %d, want %v at %d", from, a, at, x.ID(), want)
+			}
+		}
+		if a, _ := n.Find(job.AttemptID{}, from); a != nil {
+			t.Errorf("from %d: found %v", from, a.ID())
+		}
+	}
+}

@@ -77,6 +77,8 @@ type Node struct {
 	on       [job.Kinds][job.Kinds]int
 	reported [job.Kinds]int
 	running  []*job.Attempt
+	// room is where running starts out, beside the rest of the node in memory.
+	room [8]*job.Attempt
 }
 
 // Name returns the node's unique name.
@@ -133,3 +135,21 @@ func (n *Node) Reported(task job.Kind) int { return n.reported[task] }
 // Attempts returns what runs on the node, oldest first. The slice must not be
 // changed and holds until the next change.
 func (n *Node) Attempts() []*job.Attempt { return n.running }
+
+// Find returns the attempt of that name if it runs on the node, and its place in
+// Attempts. It looks from a place on and then at those before it, so that
+// finding all, each from the place of the last, costs one look each.
+func (n *Node) Find(id job.AttemptID, from int) (*job.Attempt, int) {
+	from = min(from, len(n.running))
+	for i, a := range n.running[from:] {
+		if a.ID() == id {
+			return a, from + i
+		}
+	}
+	for i, a := range n.running[:from] {
+		if a.ID() == id {
+			return a, i
+		}
+	}
+	return nil, from
+}

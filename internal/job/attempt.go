@@ -4,10 +4,14 @@ import "time"
 
 // Attempt is one try at a task on one node. All methods read.
 type Attempt struct {
+	// What each report of a node looks at comes first, to be in one line of the
+	// cache.
+	id          AttemptID
+	progress    float64
+	progressAt  time.Duration
+	ticks       uint64 // signs of life that are no progress
 	task        *Task
-	try         int32
 	node        int32
-	seq         int64
 	slot        Kind
 	level       Level
 	state       AttemptState
@@ -15,11 +19,9 @@ type Attempt struct {
 	granted     bool
 	reported    bool
 	label       int32
+	seq         int64
 	started     time.Duration
 	ended       time.Duration
-	progress    float64
-	progressAt  time.Duration
-	ticks       uint64 // signs of life that are no progress
 	errText     string
 	outputBytes int64
 
@@ -29,7 +31,7 @@ type Attempt struct {
 }
 
 // ID returns the attempt's name.
-func (a *Attempt) ID() AttemptID { return AttemptID{a.task.id, a.try} }
+func (a *Attempt) ID() AttemptID { return a.id }
 
 // Task returns the task that is tried.
 func (a *Attempt) Task() *Task { return a.task }
@@ -38,7 +40,7 @@ func (a *Attempt) Task() *Task { return a.task }
 func (a *Attempt) Job() *Job { return a.task.job }
 
 // Kind is what the attempt is; Slot is what it occupies.
-func (a *Attempt) Kind() Kind { return a.task.id.Kind }
+func (a *Attempt) Kind() Kind { return a.id.Kind }
 
 // Slot is the kind of slot that the attempt occupies, which differs from Kind
 // when the slot is lent.

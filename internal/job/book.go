@@ -122,8 +122,8 @@ type Launch struct {
 func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	j, k := t.job, t.id.Kind
 	b.seq++
-	a := &Attempt{task: t, try: int32(len(t.attempts)), node: how.Node, seq: b.seq, slot: how.Slot,
-		level: how.Level, speculative: how.Speculative, label: how.Label, started: now, progressAt: now}
+	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: how.Node, seq: b.seq,
+		slot: how.Slot, level: how.Level, speculative: how.Speculative, label: how.Label, started: now, progressAt: now}
 	t.attempts = append(t.attempts, a)
 	j.link(a)
 	if t.state == TaskPending {

@@ -58,6 +58,7 @@ func (s *sim) pace() { s.interval = s.beats.interval(s.tr.Nodes().Alive()) }
 // heartbeat reports what has become of a node's attempts and takes new ones.
 func (s *sim) heartbeat(n int32) {
 	nd := &s.nodes[n]
+	s.last = n // what the tracker answers mostly concerns it
 	s.beat.Node, s.beat.Reports = nd.name, s.beat.Reports[:0]
 	s.measure(nd, &s.beat.Load)
 	for i := 0; i < len(nd.attempts); i++ {

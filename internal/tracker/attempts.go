@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// report works in what a node says of one attempt.
-func (t *Tracker) report(n int32, r *Report) {
-	a := t.Jobs().Attempt(r.Attempt)
-	if a == nil || a.Node() != n || a.State() != job.AttemptRunning {
-		t.stale(n, a, r)
-		return
+// report works in what a node says of one attempt. Nodes report their attempts
+// in the order in which they were started, so it looks from a place in the
+// node's list on, and returns that of the next one.
+func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
+	a, at := n.Find(r.Attempt, from)
+	if a == nil {
+		t.stale(n.Index(), t.Jobs().Attempt(r.Attempt), r)
+		return at
 	}
 	switch r.State {
 	case job.AttemptRunning:
@@ -24,6 +27,10 @@ func (t *Tracker) report(n int32, r *Report) {
 	default:
 		t.drop(a, job.AttemptKilled, r.Error)
 	}
+	if left := n.Attempts(); at < len(left) && left[at] == a {
+		at++
+	}
+	return at
 }
 
 // stale answers a report about an attempt that is not running as far as the

@@ -74,15 +74,15 @@ func (t *Tracker) tellNode(n *cluster.Node, joined bool) {
 // reports and time-outs free the slots that are assigned below, and the policy
 // sees the counts after both.
 func (t *Tracker) heartbeat(ev *Heartbeat) {
-	n := t.Nodes().Get(ev.Node)
+	n := t.sender(ev.Node)
 	if n == nil || !n.Alive() {
 		t.emit(Effect{Kind: Rejoin, Node: ev.Node})
 		return
 	}
 	t.stats.Heartbeats++
 	t.nodes.Seen(n, ev.Load, t.now)
-	for i := range ev.Reports {
-		t.report(n.Index(), &ev.Reports[i])
+	for i, at := 0, 0; i < len(ev.Reports); i++ {
+		at = t.report(n, &ev.Reports[i], at)
 	}
 	t.expire(n.Index())
 	t.nodes.Report(n)
@@ -92,6 +92,24 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	if !ev.NoWork {
 		t.assign(n)
 	}
+}
+
+// sender finds the node that sends a heartbeat, or nil. Nodes take turns, so it is
+// most often the one after the last, which is found without a look-up that costs
+// more the more nodes there are.
+func (t *Tracker) sender(name string) *cluster.Node {
+	all := t.Nodes().All()
+	if t.turn++; t.turn >= len(all) {
+		t.turn = 0
+	}
+	if t.turn < len(all) && all[t.turn].Name() == name {
+		return all[t.turn]
+	}
+	n := t.Nodes().Get(name)
+	if n != nil {
+		t.turn = int(n.Index())
+	}
+	return n
 }
 
 // assign pulls assignments from the policy and carries them out.

@@ -48,7 +48,9 @@ type Tracker struct {
 	demand [][job.Kinds]bool
 	// due holds, by node index, a time before which no attempt of the node
 	// times out; never if there is none.
-	due   []time.Duration
+	due []time.Duration
+	// turn is the index of the node that sent the last heartbeat.
+	turn  int
 	stats Stats
 }
 

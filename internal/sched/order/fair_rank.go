@@ -24,8 +24,17 @@ func compareStanding(a, b *standing) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(a.ratio, b.ratio), cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id),
-		cmp.Compare(a.name, b.name))
+	// Step by step and not by cmp.Or, which would compare all, names too.
+	if c := cmp.Compare(a.ratio, b.ratio); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.since, b.since); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.id, b.id); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.name, b.name)
 }
 
 // seatIn is the place of an item in a ranking; the item owns it.
@@ -44,6 +53,12 @@ func (r *ranking[T]) find(s *seatIn[T]) int {
 	return at
 }
 
+// fits reports whether the item at i would stay there with a new standing.
+func (r *ranking[T]) fits(i int, at *standing) bool {
+	return (i == 0 || compareStanding(&r.list[i-1].at, at) < 0) &&
+		(i+1 == len(r.list) || compareStanding(at, &r.list[i+1].at) < 0)
+}
+
 // place puts an item where its new standing says, or takes it out.
 func (r *ranking[T]) place(s *seatIn[T], at standing, in bool) {
 	if s.in && in && s.at == at {
@@ -51,6 +66,10 @@ func (r *ranking[T]) place(s *seatIn[T], at standing, in bool) {
 	}
 	if s.in {
 		i := r.find(s)
+		if in && r.fits(i, &at) {
+			s.at = at
+			return
+		}
 		r.list = slices.Delete(r.list, i, i+1)
 	}
 	if s.at, s.in = at, in; in {

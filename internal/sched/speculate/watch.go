@@ -34,7 +34,9 @@ func (w *watch) added(j *job.Job) {
 func (w *watch) heard(n *cluster.Node, now time.Duration) {
 	for _, a := range n.Attempts() {
 		_, yes := w.judge.slow(a, now)
-		w.set(a, yes)
+		if yes || w.count > 0 {
+			w.set(a, yes)
+		}
 	}
 }
 
@@ -89,9 +91,10 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 
 // alone reports whether the attempt is the only one of its task, has run for
 // the time given and is not about to commit, so that a copy makes sense.
+// Most have not run for long, which the attempt alone tells, without its task.
 func alone(a *job.Attempt, lag, now time.Duration) bool {
-	return a.State() == job.AttemptRunning && a.Task().Running() == 1 && a.Task().Granted() == nil &&
-		now-a.Started() >= lag && !a.Job().NoSpeculation()
+	return now-a.Started() >= lag && a.State() == job.AttemptRunning && a.Task().Running() == 1 &&
+		a.Task().Granted() == nil && !a.Job().NoSpeculation()
 }
 
 // refreshEvery is how old the statistics over all tasks of a job may be. They

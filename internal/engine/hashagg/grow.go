@@ -11,7 +11,7 @@ import (
 const windowSlack = 8
 
 // maxKeys is how many keys a table of n slots takes before it is doubled.
-func maxKeys(n int) int { return n / 4 * 3 }
+func maxKeys(n int) int { return n / 16 * 13 }
 
 // makeRoom provides for one more key that needs arena bytes in the arena. A
 // Table without keys gets it at any price.

@@ -1,10 +1,12 @@
 package sched
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 )
 
 // stateVersion is that of the envelope; each part versions its own state.
@@ -77,6 +79,35 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 			}
 			return err
 		}
+	}
+	return nil
+}
+
+// ReadState decodes the state of one part, a JSON object that says its kind and
+// version, strictly: one that is not whole, has unknown fields or something
+// after it, or is of another kind or version is an error, which begins with
+// what. The caller checks the values before it takes any over.
+func ReadState(state []byte, what, kind string, version int, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(state))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("state of %s: %w", what, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("state of %s: more follows its end", what)
+	}
+	var head struct {
+		Kind    string `json:"kind"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(state, &head); err != nil {
+		return fmt.Errorf("state of %s: %w", what, err)
+	}
+	switch {
+	case head.Kind != kind:
+		return fmt.Errorf("state of %s: this is a state of %q", what, head.Kind)
+	case head.Version != version:
+		return fmt.Errorf("state of %s: version %d, this program reads %d", what, head.Version, version)
 	}
 	return nil
 }

@@ -1,15 +1,13 @@
 package order
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
 )
 
 // Times remembers how long tasks of jobs of a name took in the mean. The zero
@@ -99,20 +97,9 @@ func (t *Times) Save() ([]byte, error) {
 // whole, of another kind or version, or impossible is refused, and nothing of
 // it is taken over.
 func (t *Times) Load(state []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(state))
-	dec.DisallowUnknownFields()
 	var s timesState
-	if err := dec.Decode(&s); err != nil {
-		return fmt.Errorf("state of task times: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("state of task times: more follows its end")
-	}
-	switch {
-	case s.Kind != timesKind:
-		return fmt.Errorf("state of task times: this is a state of %q", s.Kind)
-	case s.Version != timesVersion:
-		return fmt.Errorf("state of task times: version %d, this program reads %d", s.Version, timesVersion)
+	if err := sched.ReadState(state, "task times", timesKind, timesVersion, &s); err != nil {
+		return err
 	}
 	fresh := Times{all: s.All}
 	for i := range s.Names {

@@ -1,13 +1,13 @@
 package place
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/sched"
 )
 
 // The kind and version that a state of Dynamic begins with.
@@ -46,20 +46,9 @@ func (m *mean) save() meanState {
 // Load implements sched.Stateful. A state that is not whole, of another kind or
 // version, or impossible is refused, and nothing of it is taken over.
 func (d *Dynamic) Load(state []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(state))
-	dec.DisallowUnknownFields()
 	var s dynamicState
-	if err := dec.Decode(&s); err != nil {
-		return fmt.Errorf("state of %s: %w", dynamicKind, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("state of %s: more follows its end", dynamicKind)
-	}
-	switch {
-	case s.Kind != dynamicKind:
-		return fmt.Errorf("state of %s: this is a state of %q", dynamicKind, s.Kind)
-	case s.Version != dynamicVersion:
-		return fmt.Errorf("state of %s: version %d, this program reads %d", dynamicKind, s.Version, dynamicVersion)
+	if err := sched.ReadState(state, dynamicKind, dynamicKind, dynamicVersion, &s); err != nil {
+		return err
 	}
 	node, err1 := s.Node.load(d.node.window)
 	rack, err2 := s.Rack.load(d.rack.window)

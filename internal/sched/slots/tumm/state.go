@@ -1,14 +1,12 @@
 package tumm
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
 )
 
 // The kind and version that a state begins with. TuMM and H_TuMM share it: what
@@ -36,20 +34,9 @@ func (b *base) Save() ([]byte, error) {
 // Load implements sched.Stateful. A state that is not whole, of another kind or
 // version, or impossible is refused, and nothing of it is taken over.
 func (b *base) Load(state []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(state))
-	dec.DisallowUnknownFields()
 	var l learned
-	if err := dec.Decode(&l); err != nil {
-		return fmt.Errorf("state of tumm: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("state of tumm: more follows its end")
-	}
-	switch {
-	case l.Kind != stateKind:
-		return fmt.Errorf("state of tumm: this is a state of %q", l.Kind)
-	case l.Version != stateVersion:
-		return fmt.Errorf("state of tumm: version %d, this program reads %d", l.Version, stateVersion)
+	if err := sched.ReadState(state, "tumm", stateKind, stateVersion, &l); err != nil {
+		return err
 	}
 	for _, x := range []float64{l.MapSeconds, l.ReduceSeconds} {
 		if !(x >= 0) || math.IsInf(x, 0) {

@@ -46,19 +46,26 @@ func sides(values []int64, p float64) (low, high float64) {
 }
 
 // naiveCutoff walks as cutoff does, with the definitions alone; the limit at
-// the upper end of a gap and at 0 is taken a hair away from it.
+// the upper end of a gap is taken a hair away from it. At 0 the limit of
+// CV²(L_p) is that of the indicator of x > 0, since L_p is p times it.
 func naiveCutoff(values []int64) float64 {
 	distinct := slices.Compact(slices.Clone(values))
-	g := func(p float64) float64 { l, r := sides(values, p); return l - r }
-	for i, a := range distinct {
-		at := float64(a)
-		if a == 0 {
-			at = 1e-6
+	g := func(p float64) float64 {
+		l, r := sides(values, p)
+		if p == 0 {
+			var positive []float64
+			for _, x := range values {
+				positive = append(positive, float64(min(x, 1)))
+			}
+			l = moments(positive)
 		}
-		if i == len(distinct)-1 || g(at) >= -1e-9 {
+		return l - r
+	}
+	for i, a := range distinct {
+		if i == len(distinct)-1 || g(float64(a)) >= -1e-9 {
 			return float64(a)
 		}
-		low, high := at, float64(distinct[i+1])*(1-1e-12)
+		low, high := float64(a), float64(distinct[i+1])*(1-1e-12)
 		if g(high) < 0 {
 			continue
 		}
@@ -137,6 +144,18 @@ func TestTyrex_D5_Threshold(t *testing.T) {
 	checkCalm(t, of(20, 25, 30, 30, 40, 300), 1.8610)
 	checkCut(t, of(1, 1, 1, 1000), 2.9761, 1)
 	checkCut(t, of(0, 0, 0, 0, 100, 200), 2.3333, 0)
+}
+
+// Where both sides are equal at 0, in the limit, 0 is the cut-off point.
+func TestSampleTieAtZero(t *testing.T) {
+	values := []int64{0, 1, 1, 3, 3}
+	s := &sample{}
+	for _, x := range values {
+		s.add(x)
+	}
+	if got, naive := s.cutoff(), naiveCutoff(values); got != 0 || naive != 0 {
+		t.Errorf("cut-off %v, by definition %v, want 0", got, naive)
+	}
 }
 
 func TestTyrex_D6_GrowthWithHistory(t *testing.T) {

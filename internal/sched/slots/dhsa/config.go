@@ -2,6 +2,7 @@ package dhsa
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,14 +24,13 @@ type Config struct {
 	// FarAtOnce lets Case 5 of Alg 2 start a map far from its data rather than
 	// leave a slot idle; without it maps wait as the place says.
 	FarAtOnce bool
-	// EarlyReduces lets reduces start after their job's slow start, as in the
-	// paper. Without it they start when all maps of the job are done, so that no
-	// slot is held by one that waits: better where slots are few and the data is
-	// near, worse where fetching map output takes long.
-	EarlyReduces bool
+	// Early says in which slots reduces may start before all maps of their job
+	// are done, and then wait.
+	Early Early
 	// KeepMapSlots is how many map slots stay out of the reach of reduces whose
-	// maps are not all done, in slots of the whole cluster. 0 makes lost map
-	// output expensive: a reduce must be killed for each.
+	// maps are not all done, in slots of the whole cluster. It matters with
+	// EarlyAnywhere only. 0 makes lost map output expensive: a reduce must be
+	// killed for each.
 	KeepMapSlots int
 	// RescueAfter is how many heartbeats of every node a job's reduces wait for a
 	// map that finds no slot before one of them is killed; at least 1. Small
@@ -40,7 +40,7 @@ type Config struct {
 
 // Default is the configuration of a mode, with all that may be lent.
 func Default(m Mode) Config {
-	return Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, EarlyReduces: true,
+	return Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: EarlyOwn,
 		KeepMapSlots: 1, RescueAfter: 3}
 }
 
@@ -57,8 +57,9 @@ func Params(m Mode) []sched.Param {
 			Help: "The fraction of all reduce slots that may run maps at once, 0 to 1 (Pec_R). 0 lends none."},
 		{Name: "far-at-once", Default: "true", Help: "With PoolDependent: whether a map without data near starts when nothing " +
 			"else fits (Case 5). false leaves the slot idle while the job waits for a better place."},
-		{Name: "early-reduces", Default: "on", Help: "Whether reduces may start before their job's maps are done: on (after its " +
-			"slow start) or off (then no slot is held by a reduce that waits, and maps may have it)."},
+		{Name: "early-reduces", Default: "own", Help: "Where reduces may start before their job's maps are done: own (after its " +
+			"slow start, in reduce slots; a lent map slot is not for waiting in), on (in lent slots too, the paper to the letter) " +
+			"or off (nowhere, so that maps may have all slots)."},
 		{Name: "keep-map-slots", Default: "1", Aliases: []string{"dhsa.min.map.capable.slots"},
 			Help: "How many map slots of the cluster stay out of the reach of reduces whose maps are not all done. 0 lets such " +
 				"reduces fill the cluster, and one is killed for each map that must be made again."},
@@ -95,18 +96,42 @@ func Read(k *sched.Kit) (sched.Slots, error) {
 	c.FarAtOnce, errs[3] = sched.Setting(k, "far-at-once", strconv.ParseBool)
 	c.KeepMapSlots, errs[4] = sched.Setting(k, "keep-map-slots", atLeast(0))
 	c.RescueAfter, errs[5] = sched.Setting(k, "rescue-after", atLeast(1))
-	c.EarlyReduces, errs[6] = sched.Setting(k, "early-reduces", onOff)
+	c.Early, errs[6] = sched.Setting(k, "early-reduces", ParseEarly)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	return New(c), nil
 }
 
-func onOff(s string) (bool, error) {
-	if s != "on" && s != "off" {
-		return false, errors.New("must be on or off")
+// Early says where reduces may wait for the maps of their job.
+type Early uint8
+
+// The places.
+const (
+	// EarlyOwn lets them wait in reduce slots, as in Hadoop. A map slot is lent
+	// to reduces that have all they need: one that waits there would keep out the
+	// maps that it waits for, and with many jobs such reduces fill the cluster.
+	EarlyOwn Early = iota
+	// EarlyAnywhere lets them wait in lent map slots too, as the paper's Case 4
+	// does, which has no word on slow start.
+	EarlyAnywhere
+	// EarlyNever lets them start when all maps of the job are done, so that no
+	// slot is held by one that waits: better where slots are few and the data is
+	// near, worse where fetching map output takes long.
+	EarlyNever
+)
+
+var earlyNames = []string{"own", "on", "off"}
+
+// String returns the word for settings.
+func (e Early) String() string { return earlyNames[e] }
+
+// ParseEarly reads what String writes.
+func ParseEarly(s string) (Early, error) {
+	if at := slices.Index(earlyNames, s); at >= 0 {
+		return Early(at), nil
 	}
-	return s == "on", nil
+	return 0, errors.New("must be own, on or off")
 }
 
 // atLeast returns a parser of whole numbers that are not below the least.

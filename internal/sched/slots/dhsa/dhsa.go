@@ -83,7 +83,7 @@ var (
 func New(cfg Config) *DHSA {
 	d := &DHSA{cfg: cfg, stock: slots.NewStatic(slots.StaticConfig{Fill: slots.FillBalance, MaxMaps: -1, MaxReduces: -1})}
 	d.demand.init()
-	d.demand.late = !cfg.EarlyReduces
+	d.demand.late = cfg.Early == EarlyNever
 	return d
 }
 
@@ -130,7 +130,7 @@ func (d *DHSA) MayLend(slot job.Kind) bool { return d.lent(slot) < d.quota(slot)
 // Lends reports whether one more slot of a kind may be lent now to whatever waits
 // for one.
 func (d *DHSA) Lends(slot job.Kind) bool {
-	return d.MayLend(slot) && (slot == job.Reduce || d.demand.reduces > 0 && d.guard.open(d.view, d.cfg.KeepMapSlots))
+	return d.MayLend(slot) && (slot == job.Reduce || d.demand.ready > 0 || d.demand.reduces > 0 && d.mayWait(job.Map))
 }
 
 // used counts the slots of a kind in use by anyone.
@@ -166,7 +166,7 @@ const (
 // maps alone, which is that of Alg 1.
 func (d *DHSA) by() int {
 	switch {
-	case d.off() && d.pre == nil && d.cfg.EarlyReduces:
+	case d.off() && d.pre == nil && d.cfg.Early != EarlyNever:
 		return noLending
 	case d.off() || d.cfg.Mode == PI:
 		return lendPI
@@ -227,7 +227,18 @@ func local(slot job.Kind, label dynamicmr.Label) sched.Offer {
 // toReduce offers a slot to reduces; a map slot only as far as the guard allows.
 func (d *DHSA) toReduce(slot job.Kind, label dynamicmr.Label) sched.Offer {
 	return sched.Offer{Kind: job.Reduce, Slot: slot, Borrowed: slot == job.Map, Label: int32(label),
-		MapsDone: !d.cfg.EarlyReduces || slot == job.Map && !d.guard.open(d.view, d.cfg.KeepMapSlots)}
+		MapsDone: !d.mayWait(slot)}
+}
+
+// mayWait reports whether a reduce may wait for maps in a slot of a kind.
+func (d *DHSA) mayWait(slot job.Kind) bool {
+	switch d.cfg.Early {
+	case EarlyNever:
+		return false
+	case EarlyOwn:
+		return slot == job.Reduce
+	}
+	return slot == job.Reduce || d.guard.open(d.view, d.cfg.KeepMapSlots)
 }
 
 // Start implements sched.Starter.

@@ -17,7 +17,7 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	slots, used := d.view.Nodes().Slots(k), d.used(k)
 	idle := d.view.Nodes().Slots(other) - d.used(other)
 	switch {
-	case k == job.Reduce && !d.cfg.EarlyReduces && !j.MapsDone():
+	case k == job.Reduce && d.cfg.Early == EarlyNever && !j.MapsDone():
 		return fmt.Sprintf("reduces start when all maps of the job are done, and %d are not", j.Unfinished(job.Map))
 	case k == job.Map && isStuck(j):
 		return fmt.Sprintf("reduces of the job (%d) wait in their slots for its maps; if no slot comes free soon, one of "+
@@ -30,7 +30,7 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 		return fmt.Sprintf("%s idle, but none may run %ss", slotsAre(idle, other), k)
 	case idle > 0 && !d.MayLend(other):
 		return fmt.Sprintf("%s idle, but no more than %d may run %ss, and do", slotsAre(idle, other), d.quota(other), k)
-	case idle > 0 && k == job.Reduce && !j.MapsDone() && !d.guard.open(d.view, d.cfg.KeepMapSlots):
+	case idle > 0 && k == job.Reduce && !j.MapsDone() && !d.mayWait(job.Map):
 		return fmt.Sprintf("%s idle but kept for maps: a reduce would wait there for maps of the job, %d of which are not done",
 			slotsAre(idle, other), j.Unfinished(job.Map))
 	case d.lent(k) > 0:

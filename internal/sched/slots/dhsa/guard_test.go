@@ -173,9 +173,10 @@ func TestYoungestReduceGivesWay(t *testing.T) {
 // Without early reduces maps borrow the reduce slot that a reduce would wait in.
 func TestLateReduces(t *testing.T) {
 	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
-		for _, early := range []bool{true, false} {
+		for _, where := range []dhsa.Early{dhsa.EarlyOwn, dhsa.EarlyAnywhere, dhsa.EarlyNever} {
+			early := where != dhsa.EarlyNever
 			cfg := dhsa.Default(mode)
-			cfg.EarlyReduces = early
+			cfg.Early = where
 			s := newShop(cfg, node("a", 1, 1))
 			s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 8), Reduces: 2, SlowStart: 0}})
 			j := s.tr.Jobs().Get(1)
@@ -244,7 +245,7 @@ func TestLendingLivesAndKeepsQuotas(t *testing.T) {
 		share := rapid.SampledFrom([]string{"0", "0.3", "0.5", "1"})
 		set := map[string]string{"lend-mode": mode.String(), "lend-map-slots": share.Draw(t, "maps"),
 			"lend-reduce-slots": share.Draw(t, "reduces"), "keep-map-slots": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "keep"))}
-		set["early-reduces"] = rapid.SampledFrom([]string{"on", "off"}).Draw(t, "early")
+		set["early-reduces"] = rapid.SampledFrom([]string{"own", "on", "off"}).Draw(t, "early")
 		spec := "slots=dhsa-pi,place=greedy,speculate=none"
 		if rapid.Bool().Draw(t, "named") {
 			spec = "dynamicmr-pi"

@@ -146,13 +146,17 @@ func TestDynamicMR_B10(t *testing.T) {
 	b.want("M@M:1/b M@M:1/b")
 }
 
-// B11: reduces go before the far maps of their own job, unless the guard keeps
-// the last map slots.
+// B11: reduces go before the far maps of their own job where they may wait in lent
+// slots, unless the guard keeps the last map slots; by default they may not.
 func TestDynamicMR_B11(t *testing.T) {
-	b := pdBed(t, pd(t, "1", "1"), off, "", 2, 2, 54, 10)
+	c := pd(t, "1", "1")
+	b := pdBed(t, c, off, "", 2, 2, 54, 10)
+	b.add("x", 5, 5, "t5")
+	b.want("M@M:5 M@M:5")
+	c.Early = dhsa.EarlyAnywhere
+	b = pdBed(t, c, off, "", 2, 2, 54, 10)
 	b.add("x", 5, 5, "t5")
 	b.want("R@M:4 R@M:4")
-	c := pd(t, "1", "1")
 	c.KeepMapSlots = 36
 	b = pdBed(t, c, off, "", 2, 2, 54, 10)
 	b.add("x", 5, 5, "t5")

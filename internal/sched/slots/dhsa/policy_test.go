@@ -171,12 +171,13 @@ func play(t *rapid.T, step func(time.Duration, tracker.Event) []tracker.Effect, 
 
 // Some tracker below its line has a slot for every task that waits, so that after
 // a round of heartbeats no slot stays idle beside a task that it may serve: the
-// claim of App. C, with all slots lent and no wait for local data.
+// claim of App. C, with all slots lent, to reduces that wait for maps as well, and
+// no wait for local data.
 func TestNoSlotIdlesBesideWaitingTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom([]string{"dhsa-pi", "dhsa-pd"}).Draw(t, "mode")
 		tr := tracker.New(tracker.Config{}, build(t, "slots="+mode+",place=greedy,speculate=none,order="+
-			rapid.SampledFrom([]string{"fifo", "fair"}).Draw(t, "order"), map[string]string{"keep-map-slots": "0"}))
+			rapid.SampledFrom([]string{"fifo", "fair"}).Draw(t, "order"), map[string]string{"keep-map-slots": "0", "early-reduces": "on"}))
 		play(t, tr.Step, tr)
 		for range 3 {
 			for _, n := range tr.Nodes().All() {

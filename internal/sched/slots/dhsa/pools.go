@@ -63,6 +63,8 @@ type part struct {
 	running int
 	// held counts pending maps that the order keeps back with their job.
 	held int
+	// ready counts pending reduces that need not wait for maps.
+	ready int
 }
 
 // demand keeps the pending tasks of all jobs and pools up to date job by job, and
@@ -76,6 +78,7 @@ type demand struct {
 	parts   []part // by the job's seat
 	pools   map[string]*pool
 	reduces int     // launchable reduces
+	ready   int     // of these, those of jobs whose maps are all done
 	ranking []*pool // with pending tasks, the one whose turn it is first
 }
 
@@ -151,6 +154,9 @@ func (d *demand) count(j *job.Job, held bool) {
 			now.pending[k] = j.Pending(k)
 		}
 	}
+	if j.MapsDone() {
+		now.ready = now.pending[job.Reduce]
+	}
 	d.set(c, now)
 }
 
@@ -178,6 +184,7 @@ func (d *demand) set(c *part, now part) {
 	p.running += now.running - c.running
 	d.reduces += now.pending[job.Reduce] - c.pending[job.Reduce]
 	d.held += now.held - c.held
+	d.ready += now.ready - c.ready
 	*c = now
 	d.enrank(p)
 }

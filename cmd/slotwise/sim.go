@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/metrics/collect"
 	simreport "github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/sim"
 )
@@ -32,6 +29,7 @@ type simFlags struct {
 	reference         string
 	limit             int
 	timeScale         float64
+	dataScale         float64
 	json, quiet       bool
 }
 
@@ -75,6 +73,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
 	s.Float64Var(&f.timeScale, "time-scale", 1, "multiply the times of submission of a trace by this `factor`; 0.5 is twice the load")
+	s.Float64Var(&f.dataScale, "data-scale", 1, "multiply all bytes of a SWIM trace by this `factor`, for a smaller cluster than its own")
 	s.StringVar(&f.reference, "reference", "alone", "slowdowns are against each job run `alone`, or its ideal, which is quicker to find")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace the directory of --out, once all runs have ended")
@@ -99,6 +98,8 @@ func (f *simFlags) check() error {
 		return misuse("--limit %d: must be positive", f.limit)
 	case !(f.timeScale > 0):
 		return misuse("--time-scale %g: must be above 0", f.timeScale)
+	case !(f.dataScale > 0):
+		return misuse("--data-scale %g: must be above 0", f.dataScale)
 	}
 	return oneOf("reference", f.reference, references)
 }
@@ -120,70 +121,24 @@ func (f *simFlags) run(c *cobra.Command) error {
 	show := newSimProgress(c.ErrOrStderr(), f.quiet, study)
 	err = study.run(c.Context(), show)
 	show.close()
-	if err == nil {
-		err = files.publish(study)
-	}
 	if err != nil {
 		return err
 	}
-	return f.print(c.OutOrStdout(), study)
-}
-
-// comparison is the object that --json prints and report.json holds.
-type comparison struct {
-	Workload string            `json:"workload"`
-	Cluster  string            `json:"cluster"`
-	Slowdown string            `json:"slowdown_reference"`
-	Policies []collect.Across  `json:"policies"`
-	Runs     []*collect.Report `json:"runs"`
+	failed := study.failure()
+	if len(study.failed()) < len(study.runs) {
+		if err := files.publish(c.Context(), study); err != nil {
+			return err
+		}
+	} else if !f.json {
+		return failed // there is nothing to compare
+	}
+	return errors.Join(f.print(c.OutOrStdout(), study.comparison()), failed)
 }
 
 // print prints the comparison.
-func (f *simFlags) print(w io.Writer, s *study) error {
+func (f *simFlags) print(w io.Writer, s *simreport.Study) error {
 	if !f.json {
-		return simreport.Comparison(w, s.reports())
+		return simreport.Comparison(w, s)
 	}
-	return json.NewEncoder(w).Encode(s.comparison())
-}
-
-// comparison puts all runs together.
-func (s *study) comparison() *comparison {
-	reports := s.reports()
-	return &comparison{Workload: s.flags.workload, Cluster: s.flags.cluster, Slowdown: s.flags.reference,
-		Policies: collect.Over(reports), Runs: reports}
-}
-
-// await calls f in a goroutine of its own and returns its error, or why the
-// context has ended, if that comes first. A run cannot be stopped: it ends with
-// the process.
-func await(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// untangle returns the errors of runs that were made together, without those
-// that say what another has said, up to three.
-func untangle(err error, names []string, failed func(int) bool) error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return err
-	}
-	list := joined.Unwrap()
-	var out []error
-	for i, name := range names {
-		if failed(i) && len(list) > 0 {
-			inner := errors.Unwrap(list[0])
-			list = list[1:]
-			if len(out) < 3 {
-				out = append(out, fmt.Errorf("%s: %w", name, inner))
-			}
-		}
-	}
-	return errors.Join(out...)
+	return json.NewEncoder(w).Encode(s)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,8 +118,12 @@ func (x *simFiles) create(name string) (*os.File, error) {
 	return file, err
 }
 
-// write makes a file of the directory with what f writes.
-func (x *simFiles) write(name string, f func(io.Writer) error) error {
+// write makes a file of the directory with what f writes, unless the context has
+// ended.
+func (x *simFiles) write(ctx context.Context, name string, f func(io.Writer) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	file, err := x.create(name)
 	if err != nil {
 		return err
@@ -126,15 +131,16 @@ func (x *simFiles) write(name string, f func(io.Writer) error) error {
 	return f(file)
 }
 
-// publish writes what is known at the end and gives all their names.
-func (x *simFiles) publish(s *study) error {
+// publish writes what is known at the end and gives all their names, unless the
+// context ends before.
+func (x *simFiles) publish(ctx context.Context, s *study) error {
 	if x.events != "" {
 		if err := s.runs[0].trace.Close(); err != nil {
 			return fmt.Errorf("--events %s: %w", x.flags.events, err)
 		}
 	}
 	if x.dir != "" {
-		if err := x.fill(s); err != nil {
+		if err := x.fill(ctx, s); err != nil {
 			return fmt.Errorf("--out %s: %w", x.flags.out, err)
 		}
 	}
@@ -147,23 +153,30 @@ func (x *simFiles) publish(s *study) error {
 	return x.rename()
 }
 
-// fill writes tables and plots.
-func (x *simFiles) fill(s *study) error {
-	for _, t := range x.tasks {
+// fill writes tables and plots, and takes away what there is of failed runs.
+func (x *simFiles) fill(ctx context.Context, s *study) error {
+	for i, t := range x.tasks {
 		if err := t.Close(); err != nil {
 			return err
+		}
+		if s.runs[i].err != nil {
+			name := filepath.Join(x.dir, "tasks-"+fileName(s.runs[i].Run))
+			if err := errors.Join(os.Remove(name+".csv"), os.Remove(name+".parquet")); err != nil {
+				return err
+			}
 		}
 	}
 	if err := x.jobs(s); err != nil {
 		return err
 	}
-	err := x.write("report.json", func(w io.Writer) error {
+	all := s.comparison()
+	err := x.write(ctx, "report.json", func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(s.comparison())
+		return e.Encode(all)
 	})
-	return errors.Join(err, x.write("comparison.txt", func(w io.Writer) error { return simreport.Comparison(w, s.reports()) }),
-		x.plots(s))
+	return errors.Join(err, x.write(ctx, "comparison.txt", func(w io.Writer) error { return simreport.Comparison(w, all) }),
+		x.plots(ctx, s))
 }
 
 // jobs writes the table of all runs' jobs.
@@ -178,6 +191,9 @@ func (x *simFiles) jobs(s *study) error {
 	}
 	t := simreport.NewTable[simreport.Job](csv, parquet)
 	for _, r := range s.runs {
+		if r.err != nil {
+			continue
+		}
 		for _, row := range simreport.Jobs(r.Run, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
 			t.Add(row)
 		}

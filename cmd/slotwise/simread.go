@@ -17,65 +17,58 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// importers read the traces that --workload can name, by prefix. Warnings are
-// sentences.
-var importers = map[string]func(f *simFlags, file string, in io.Reader) (workload.Source, []string, error){
-	"swim": func(f *simFlags, file string, in io.Reader) (workload.Source, []string, error) {
-		return traced(workload.ReadSWIM(file, in, workload.SWIMOptions{TraceOptions: f.traceOptions()}))
-	},
-	"rumen": func(f *simFlags, file string, in io.Reader) (workload.Source, []string, error) {
-		return traced(workload.ReadRumen(file, in, workload.RumenOptions{TraceOptions: f.traceOptions()}))
-	},
-	"sls": func(f *simFlags, file string, in io.Reader) (workload.Source, []string, error) {
-		return traced(workload.ReadSLS(file, in, f.traceOptions()))
-	},
-	"synth": func(_ *simFlags, file string, in io.Reader) (workload.Source, []string, error) {
-		s, err := workload.ReadSynth(file, in)
-		return s, nil, err
-	},
-}
-
-func traced(t *workload.Trace, err error) (workload.Source, []string, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	return t, t.Warnings, nil
-}
-
-func (f *simFlags) traceOptions() workload.TraceOptions {
-	return workload.TraceOptions{TimeScale: f.timeScale, Limit: f.limit}
-}
-
 // readWorkload reads what --workload names.
 func (f *simFlags) readWorkload(warn func(string)) (workload.Source, error) {
-	prefix, path, found := strings.Cut(f.workload, ":")
-	read, known := importers[prefix]
-	switch {
-	case found && !known:
-		if _, err := os.Stat(f.workload); err != nil { // it may be a file with a colon in its name
-			return nil, unknown("sort of --workload", prefix, slices.Sorted(maps.Keys(importers)))
+	format, path := workload.SplitSpec(f.workload)
+	if prefix, _, found := strings.Cut(f.workload, ":"); found && path == f.workload {
+		if _, err := os.Stat(path); err != nil { // it may be a file with a colon in its name
+			return nil, unknown("sort of --workload", prefix, formatNames())
 		}
-		fallthrough
-	case !found:
-		path = f.workload
-		read = func(_ *simFlags, file string, in io.Reader) (workload.Source, []string, error) {
-			m, err := workload.ReadMix(file, in)
-			return m, nil, err
-		}
+	}
+	if err := f.checkScales(format); err != nil {
+		return nil, err
 	}
 	in, err := openText(path)
 	if err != nil {
 		return nil, misuse("--workload: %w", err)
 	}
 	defer in.Close()
-	source, warnings, err := read(f, path, in)
+	source, err := workload.Read(format, path, in, workload.Options{
+		Trace: workload.TraceOptions{TimeScale: f.timeScale, Limit: f.limit},
+		SWIM:  workload.SWIMOptions{DataScale: f.dataScale},
+	})
 	if err != nil {
 		return nil, misuse("--workload: %w", err)
 	}
-	for _, w := range warnings {
-		warn(path + ": " + w)
+	if trace, ok := source.(*workload.Trace); ok {
+		for _, w := range trace.Warnings {
+			warn(w)
+		}
 	}
 	return source, nil
+}
+
+// checkScales refuses what a format knows nothing of.
+func (f *simFlags) checkScales(format string) error {
+	drawn := format == "mix" || format == "synth"
+	switch {
+	case drawn && f.limit > 0:
+		return misuse("--limit: is for traces, and a %s says itself how many jobs there are", format)
+	case drawn && f.timeScale != 1:
+		return misuse("--time-scale: is for traces, and a %s says itself when jobs come", format)
+	case format != "swim" && f.dataScale != 1:
+		return misuse("--data-scale: is for swim traces")
+	}
+	return nil
+}
+
+// formatNames are the formats that --workload can name.
+func formatNames() []string {
+	var names []string
+	for _, f := range workload.Formats() {
+		names = append(names, f[0])
+	}
+	return names
 }
 
 // openText opens a file, which may be compressed by gzip.

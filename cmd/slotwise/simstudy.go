@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -16,11 +17,13 @@ import (
 
 // study is what one command line asks for: every policy with every seed.
 type study struct {
-	flags   *simFlags
-	cluster workload.Cluster
-	model   sim.ModelConfig
-	drafts  []*draft // by seed
-	runs    []*simRun
+	flags     *simFlags
+	warn      func(string)
+	cluster   workload.Cluster
+	model     sim.ModelConfig
+	reference string   // of slowdowns
+	drafts    []*draft // by seed
+	runs      []*simRun
 }
 
 // draft is the workload of a seed.
@@ -36,13 +39,14 @@ type simRun struct {
 	simreport.Run
 	draft     *draft
 	policy    sched.Policy
-	collector *collect.Collector
+	collector *collect.Collector // once what it needs is known
 	// more are told what happens beside the collector: tables and plots.
 	more   sim.Observers
 	trace  *simreport.EventLog
 	lanes  *simreport.Lanes // nil for no plot
 	result *sim.Result
 	report *collect.Report
+	err    error // why there is none
 }
 
 // study reads all that the flags name and checks that it fits together. Warnings
@@ -69,7 +73,7 @@ func (f *simFlags) study(stderr io.Writer) (*study, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &study{flags: f, cluster: cluster, model: sim.ModelConfig{Heartbeat: f.heartbeat}}
+	s := &study{flags: f, warn: warn, cluster: cluster, model: sim.ModelConfig{Heartbeat: f.heartbeat}, reference: f.reference}
 	if err := s.tryOut(); err != nil {
 		return nil, err
 	}
@@ -83,7 +87,7 @@ func (f *simFlags) study(stderr io.Writer) (*study, error) {
 	}
 	for _, m := range makers {
 		for _, d := range s.drafts {
-			r := &simRun{Run: simreport.Run{Policy: m.spec, Seed: d.seed}, draft: d, collector: collect.New(&s.cluster, d.jobs)}
+			r := &simRun{Run: simreport.Run{Policy: m.spec, Seed: d.seed}, draft: d}
 			if r.policy, err = m.make(d.seed); err != nil {
 				return nil, err
 			}
@@ -105,61 +109,99 @@ func (s *study) tryOut() error {
 	return nil
 }
 
-// run makes all runs, as many at a time as there are processors.
+// run makes all runs, as many at a time as there are processors. What goes wrong
+// in one is kept with it and stops none of the others; an error is that all are
+// stopped, because the context has ended.
 func (s *study) run(ctx context.Context, show *simProgress) error {
-	return await(ctx, func() error {
-		if err := s.findAlone(show); err != nil {
-			return fmt.Errorf("jobs run alone for their slowdown: %w", err)
+	stop := func() error { return context.Cause(ctx) }
+	if err := s.findAlone(stop, show); err != nil {
+		return err
+	}
+	configs := make([]sim.Config, len(s.runs))
+	for i, r := range s.runs {
+		details := s.flags.out != ""
+		r.collector = collect.New(&s.cluster, r.draft.jobs, r.draft.alone, details)
+		configs[i] = sim.Config{Cluster: s.cluster, Policy: r.policy, Jobs: r.draft.jobs, Seed: r.Seed, Model: s.model,
+			Details: details, Stop: stop, Observer: append(sim.Observers{r.collector, show}, r.more...)}
+		if r.trace != nil {
+			configs[i].Trace = r.trace.Write
 		}
-		configs, names := make([]sim.Config, len(s.runs)), make([]string, len(s.runs))
-		for i, r := range s.runs {
-			configs[i] = sim.Config{Cluster: s.cluster, Policy: r.policy, Jobs: r.draft.jobs, Seed: r.Seed, Model: s.model,
-				Details: true, Observer: append(sim.Observers{r.collector, show}, r.more...)}
-			if r.trace != nil {
-				configs[i].Trace = r.trace.Write
-			}
-			names[i] = r.String()
-		}
-		show.phase("simulating", len(s.runs))
-		results, err := sim.RunAll(configs)
-		if err != nil {
-			return untangle(err, names, func(i int) bool { return results[i] == nil })
-		}
-		for i, r := range s.runs {
-			r.result = results[i]
-			r.report = r.collector.Report(r.result, r.draft.alone, r.draft.bounds)
-			r.report.Policy, r.report.Seed = r.Policy, r.Seed
-		}
-		return nil
-	})
-}
-
-// findAlone finds out how long each job takes by itself.
-func (s *study) findAlone(show *simProgress) error {
-	show.phase("running each job alone", len(s.drafts))
-	for _, d := range s.drafts {
-		if s.flags.reference == "ideal" {
-			d.alone = collect.Ideal(&s.cluster, d.jobs, s.model)
+	}
+	show.phase("simulating", len(s.runs))
+	results, errs := sim.RunEach(configs)
+	for i, r := range s.runs {
+		if r.result, r.err = results[i], errs[i]; r.err != nil {
 			continue
 		}
+		r.report = r.collector.Report(r.result, r.draft.bounds)
+		r.report.Policy, r.report.Seed = r.Policy, r.Seed
+	}
+	return stop()
+}
+
+// findAlone finds out how long each job takes by itself. Where one cannot run
+// alone, first come, first served, the ideal is the reference instead, for all.
+func (s *study) findAlone(stop func() error, show *simProgress) error {
+	show.phase("running each job alone", len(s.drafts))
+	fifo := func() (sched.Policy, error) { return policies.Parse("fifo") }
+	for _, d := range s.drafts {
+		if s.reference == "ideal" {
+			break
+		}
 		var err error
-		fifo := func() (sched.Policy, error) { return policies.Parse("fifo") }
-		if d.alone, err = collect.Alone(&s.cluster, d.jobs, s.model, d.seed, fifo, show); err != nil {
-			return err
+		d.alone, err = collect.Alone(sim.Config{Cluster: s.cluster, Jobs: d.jobs, Seed: d.seed, Model: s.model,
+			Stop: stop, Observer: show}, fifo)
+		if stopped := stop(); stopped != nil {
+			return stopped
+		}
+		if err != nil {
+			s.warn(fmt.Sprintf("slowdowns are against the ideal of each job, since not all can run alone: %v", err))
+			s.reference = "ideal"
+		}
+	}
+	if s.reference == "ideal" {
+		for _, d := range s.drafts {
+			d.alone = collect.Ideal(&s.cluster, d.jobs, s.model)
 		}
 	}
 	return nil
 }
 
-// String names a run for people.
-func (r *simRun) String() string { return fmt.Sprintf("policy %s, seed %d", r.Policy, r.Seed) }
-
-// reports are those of all runs.
-func (s *study) reports() []*collect.Report {
-	out := make([]*collect.Report, len(s.runs))
-	for i, r := range s.runs {
-		out[i] = r.report
+// failed lists the runs that could not be made.
+func (s *study) failed() []simreport.Fault {
+	var list []simreport.Fault
+	for _, r := range s.runs {
+		if r.err != nil {
+			list = append(list, simreport.Fault{Policy: r.Policy, Seed: r.Seed, Error: r.err.Error()})
+		}
 	}
+	return list
+}
+
+// mostFaults is how many failed runs an error tells of.
+const mostFaults = 3
+
+// failure is the error of a study some of whose runs could not be made.
+func (s *study) failure() error {
+	var errs []error
+	for i, f := range s.failed() {
+		if i < mostFaults {
+			errs = append(errs, fmt.Errorf("policy %s, seed %d: %s", f.Policy, f.Seed, f.Error))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// comparison puts all runs together.
+func (s *study) comparison() *simreport.Study {
+	out := &simreport.Study{Workload: s.flags.workload, Cluster: s.flags.cluster, Slowdown: s.reference,
+		Policies: []collect.Across{}, Runs: []*collect.Report{}, Failed: s.failed()}
+	for _, r := range s.runs {
+		if r.err == nil {
+			out.Runs = append(out.Runs, r.report)
+		}
+	}
+	out.Policies = append(out.Policies, collect.Over(out.Runs)...)
 	return out
 }
 

@@ -4,12 +4,12 @@
 //
 //	metrics.go    percentiles, variability of slowdowns, load share   Tyrex
 //	summary.go    means, CV², Jain's index, slowdown
+//	digest.go     the same of many values, in bounded memory
 //	balance.go    UnbalancedDegree, UnfairnessDegree                  DynamicMR
 //	level.go      time averages, and courses over time
 //	interval.go   confidence intervals over seeds
 //
-// What can be computed while a run goes on is, in constant memory; percentiles
-// need all values.
+// What can be computed while a run goes on is, in constant memory.
 package metrics
 
 import (
@@ -27,10 +27,12 @@ func Percentile[T cmp.Ordered](values []T, q float64) T {
 }
 
 // ranked is Percentile of values in ascending order.
-func ranked[T cmp.Ordered](sorted []T, q float64) T {
+func ranked[T cmp.Ordered](sorted []T, q float64) T { return sorted[rank(q, len(sorted))-1] }
+
+// rank is the place of a percentile among n values in ascending order, from 1.
+func rank(q float64, n int) int {
 	// The sliver keeps 95 % of 20 from becoming rank 20 by rounding.
-	rank := int(math.Ceil(q*float64(len(sorted))/100 - 1e-9))
-	return sorted[min(max(rank, 1), len(sorted))-1]
+	return min(max(int(math.Ceil(float64(q*float64(n))/100-1e-9)), 1), n)
 }
 
 // Variability returns V_F(q) = F⁻¹(q) / F⁻¹(50): how much worse the q-th

@@ -84,10 +84,14 @@ func Jain(values []float64) float64 {
 		sum += x
 		squares += float64(x * x)
 	}
+	return jain(sum, squares, len(values))
+}
+
+func jain(sum, squares float64, n int) float64 {
 	if squares == 0 {
 		return 1
 	}
-	return float64(sum*sum) / float64(float64(len(values))*squares)
+	return float64(sum*sum) / float64(float64(n)*squares)
 }
 
 // Slowdown is a job's response time over its time alone in the empty system,

@@ -140,15 +140,17 @@ func TestComparison(t *testing.T) {
 	bad := r("fair", 1, 200)
 	bad.Jobs = collect.Jobs{All: 2, Succeeded: 1, Failed: 1}
 	var text strings.Builder
-	if err := Comparison(&text, []*collect.Report{r("fifo", 1, 100), bad}); err != nil {
+	if err := Comparison(&text, &Study{Slowdown: "alone", Runs: []*collect.Report{r("fifo", 1, 100), bad},
+		Failed: []Fault{{"fifo", 2, "it broke"}, {"tumm", 1, "no slots"}}}); err != nil {
 		t.Fatal(err)
 	}
-	const want = `2 jobs, seed 1; times in seconds
+	const want = `2 jobs, seed 1; times in seconds, slowdowns against the job alone
 
         makespan          response time         waiting    slowdown
 policy     total  / bound    mean  median  p95     mean    mean  median   p95  V(95)  Jain
 fifo         100     2.00    80.0    60.0  100        0    0.00    0.00  0.00   0.00  1.00
 fair         200     4.00     130    60.0  200        0    0.00    0.00  0.00   0.00  1.00
+tumm      failed        -       -       -    -        -       -       -     -      -     -
 
 lower bound of the makespan: 50.0 (all work over all slots 50.0, longest job or chain 40.0)
 `
@@ -159,13 +161,18 @@ lower bound of the makespan: 50.0 (all work over all slots 50.0, longest job or 
 	if !strings.Contains(text.String(), "fair, seed 1: only 1 of 2 jobs succeeded (1 failed, 0 killed, 0 unfinished)") {
 		t.Errorf("nothing is said of the failed job:\n%s", text.String())
 	}
+	for _, want := range []string{"\nfifo, seed 2: failed, and is in no mean: it broke\n", "\ntumm, seed 1: failed, and is in no mean: no slots\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, text.String())
+		}
+	}
 	for i, line := range strings.Split(text.String(), "\n") {
 		if line != strings.TrimRight(line, " ") {
 			t.Errorf("line %d ends in spaces", i+1)
 		}
 	}
 	text.Reset()
-	if err := Comparison(&text, []*collect.Report{r("fifo", 1, 100), r("fifo", 2, 102)}); err != nil {
+	if err := Comparison(&text, &Study{Slowdown: "ideal", Runs: []*collect.Report{r("fifo", 1, 100), r("fifo", 2, 102)}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "101 ± 12.7") || !strings.Contains(text.String(), "2 seeds from 1 on") {
@@ -177,7 +184,7 @@ lower bound of the makespan: 50.0 (all work over all slots 50.0, longest job or 
 func TestFigures(t *testing.T) {
 	draw := func() map[string]*Figure {
 		cfg, _ := small(t)
-		lanes, k := NewLanes(&cfg.Cluster, cfg.Jobs), collect.New(&cfg.Cluster, cfg.Jobs)
+		lanes, k := NewLanes(&cfg.Cluster, cfg.Jobs), collect.New(&cfg.Cluster, cfg.Jobs, make([]time.Duration, len(cfg.Jobs)), false)
 		_, r := small(t, lanes, k)
 		runs := []Timeline{{"fair", k.Courses(), k.Capacity(), r.Ended}, {"fair again", k.Courses(), k.Capacity(), r.Ended}}
 		cdf, err1 := SlowdownCDF([]Line{{"fair", []float64{3, 1, 2}}, {"nothing", nil}, {"zero", []float64{0}}})

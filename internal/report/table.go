@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -56,19 +57,58 @@ func overBound(r *collect.Report) float64 {
 	return 1
 }
 
-// Comparison writes runs side by side: a line for each policy, with means and
-// confidence intervals if it has run with several seeds. Reports are grouped by
-// policy in the order in which policies first come; there must be one at least.
-func Comparison(out io.Writer, reports []*collect.Report) error {
+// Fault is a run of which there is no report, and why.
+type Fault struct {
+	Policy string `json:"policy"`
+	Seed   uint64 `json:"seed"`
+	Error  string `json:"error"`
+}
+
+// Study is a number of runs that are compared.
+type Study struct {
+	Workload string `json:"workload"`
+	Cluster  string `json:"cluster"`
+	// Slowdown is what slowdowns are against: alone or ideal.
+	Slowdown string            `json:"slowdown_reference"`
+	Policies []collect.Across  `json:"policies"`
+	Runs     []*collect.Report `json:"runs"`
+	// Failed are the runs that could not be made. They are in none of the above.
+	Failed []Fault `json:"failed,omitempty"`
+}
+
+// against says in words what slowdowns are measured by.
+var against = map[string]string{"alone": "the job alone", "ideal": "the job's ideal"}
+
+// Comparison writes the runs of a study side by side: a line for each policy,
+// with means and confidence intervals if it has run with several seeds. Runs are
+// grouped by policy in the order in which policies first come, then come the
+// policies of which no run could be made. There must be one run at least.
+func Comparison(out io.Writer, s *Study) error {
 	w := bufio.NewWriter(out)
-	groups := grouped(reports)
+	groups := grouped(s.Runs)
 	head := groups[0][0]
-	fmt.Fprintf(w, "%s%s; times in seconds\n\n", count(head.Jobs.All, "job"), seeds(groups))
-	table(w, fates, groups)
+	fmt.Fprintf(w, "%s%s; times in seconds, slowdowns against %s\n\n", count(head.Jobs.All, "job"), seeds(groups), against[s.Slowdown])
+	none := faulty(s.Failed, groups)
+	table(w, fates, groups, none)
 	fmt.Fprintf(w, "\nlower bound of the makespan: %s\n\n", bounds(groups[0]))
-	table(w, slots, groups)
+	table(w, slots, groups, none)
 	notes(w, groups)
+	for _, f := range s.Failed {
+		fmt.Fprintf(w, "\n%s, seed %d: failed, and is in no mean: %s\n", f.Policy, f.Seed, f.Error)
+	}
 	return w.Flush()
+}
+
+// faulty lists the policies that have faults and no runs.
+func faulty(faults []Fault, groups [][]*collect.Report) []string {
+	var names []string
+	for _, f := range faults {
+		ran := slices.ContainsFunc(groups, func(runs []*collect.Report) bool { return runs[0].Policy == f.Policy })
+		if !ran && !slices.Contains(names, f.Policy) {
+			names = append(names, f.Policy)
+		}
+	}
+	return names
 }
 
 // grouped puts the reports of each policy together.
@@ -105,8 +145,9 @@ func bounds(runs []*collect.Report) string {
 	return text
 }
 
-// table writes one of the two tables.
-func table(w io.Writer, columns []column, groups [][]*collect.Report) {
+// table writes one of the two tables, with a line of dashes for policies that have
+// no runs.
+func table(w io.Writer, columns []column, groups [][]*collect.Report, none []string) {
 	above, rows := []string{""}, [][]string{{"policy"}}
 	for i, c := range columns {
 		group := c.group
@@ -121,6 +162,9 @@ func table(w io.Writer, columns []column, groups [][]*collect.Report) {
 			row = append(row, c.cell(runs))
 		}
 		rows = append(rows, row)
+	}
+	for _, name := range none {
+		rows = append(rows, append([]string{name, "failed"}, slices.Repeat([]string{"-"}, len(columns)-1)...))
 	}
 	align(w, above, rows)
 }

@@ -28,6 +28,9 @@ type Config struct {
 	// Details asks for Result.Jobs. Without it memory does not grow with the
 	// number of jobs that have ended.
 	Details bool
+	// Stop is asked before the first event and again every few thousand; an
+	// error ends the run, which returns it. nil is never.
+	Stop func() error
 	// Observer is told what happens; nil is nobody.
 	Observer Observer
 	// Trace is told every event of the tracker and what it answered, which is

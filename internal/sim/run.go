@@ -55,8 +55,8 @@ type sim struct {
 	err    error
 }
 
-// Run makes one run. An error is a configuration that makes no sense, or work
-// that can never be done; it names the job.
+// Run makes one run. An error is a configuration that makes no sense, work that
+// can never be done, with the name of the job, or what Config.Stop returned.
 func Run(cfg Config) (*Result, error) {
 	s, err := prepare(cfg)
 	if err != nil {
@@ -175,9 +175,18 @@ func (s *sim) nextArrival() {
 	}
 }
 
+// stopEvery is how many events pass between two calls of Config.Stop: a few
+// milliseconds.
+const stopEvery = 1 << 12
+
 // loop takes events until all jobs have ended.
 func (s *sim) loop() error {
-	for s.open > 0 && s.err == nil {
+	for turn := 0; s.open > 0 && s.err == nil; turn++ {
+		if turn%stopEvery == 0 && s.cfg.Stop != nil {
+			if err := s.cfg.Stop(); err != nil {
+				return err
+			}
+		}
 		if !s.once() {
 			break
 		}

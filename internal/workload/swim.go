@@ -29,9 +29,10 @@ type SWIMOptions struct {
 	// MaxReduces bounds the reduces of a job; 0 is no bound.
 	MaxReduces int
 	// MapOutput is how many bytes a map of a map-only job writes at most: a row
-	// has ⌈output/MapOutput⌉ maps if that is more. 0 is no bound; then jobs that
-	// make much of nothing, as generators of data do, have one map that takes
-	// for hours, of which there is a warning.
+	// has ⌈output/MapOutput⌉ maps if that is more. Jobs that make much of nothing
+	// are generators of data, and Hadoop's own (RandomWriter) writes 1 GiB with
+	// each map, which is the default. Negative is no bound; then such jobs have
+	// one map that takes for hours, of which there is a warning.
 	MapOutput int64
 	// DataScale multiplies all bytes, for smaller clusters; 0 is 1.
 	DataScale float64
@@ -51,7 +52,7 @@ const (
 	defaultReduceBytes = 1 << 30
 	defaultRate        = DefaultBlock / 18.5
 	defaultStartup     = time.Second
-	heavyMap           = 1 << 30
+	defaultMapOutput   = 1 << 30
 )
 
 func (o *SWIMOptions) fill() error {
@@ -60,6 +61,9 @@ func (o *SWIMOptions) fill() error {
 	}
 	if o.ReduceBytes == 0 {
 		o.ReduceBytes = defaultReduceBytes
+	}
+	if o.MapOutput == 0 {
+		o.MapOutput = defaultMapOutput
 	}
 	if o.DataScale == 0 {
 		o.DataScale = 1
@@ -71,7 +75,7 @@ func (o *SWIMOptions) fill() error {
 		o.Startup = defaultStartup
 	}
 	o.Startup = max(0, o.Startup)
-	if o.Block < 0 || o.ReduceBytes < 0 || o.MapOutput < 0 || o.MaxReduces < 0 || !(o.DataScale > 0 && o.DataScale < 1e9) ||
+	if o.Block < 0 || o.ReduceBytes < 0 || o.MaxReduces < 0 || !(o.DataScale > 0 && o.DataScale < 1e9) ||
 		!(o.Rate > 0) || !(o.ReducesPerMap >= 0 && o.ReducesPerMap < 1e9) || o.Startup > maxTime {
 		return errors.New("sizes, scales and rates must be above 0")
 	}
@@ -96,7 +100,7 @@ func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 				im.fail(number, "%s", err)
 				continue
 			}
-			if len(j.Reduces) == 0 && options.MapOutput == 0 && j.Maps[0].Output > heavyMap {
+			if len(j.Reduces) == 0 && options.MapOutput < 0 && j.Maps[0].Output > defaultMapOutput {
 				if heavy++; heavy == 1 {
 					where = number
 				}

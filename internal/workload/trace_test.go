@@ -81,13 +81,13 @@ func TestSWIMOptions(t *testing.T) {
 		t.Errorf("a byte of shuffle became %d by scaling", b.Reduces[0].Input)
 	}
 	const generator = "g\t1\t1\t10\t0\t3221225473\n" // 3 GiB and a byte of 10
-	if trace, err = ReadSWIM("t.tsv", strings.NewReader(generator), SWIMOptions{MapOutput: 1 << 30}); err != nil || trace.Warnings != nil {
+	if trace, err = ReadSWIM("t.tsv", strings.NewReader(generator), SWIMOptions{}); err != nil || trace.Warnings != nil {
 		t.Fatal(err, trace.Warnings)
 	}
 	if m := trace.List[0].Maps; len(m) != 4 || m[0].Output != 1<<28*3+1 || m[0].Input+m[1].Input+m[2].Input+m[3].Input != 10 {
 		t.Errorf("maps that write: %+v", m)
 	}
-	if trace, err = ReadSWIM("t.tsv", strings.NewReader(generator), SWIMOptions{}); err != nil {
+	if trace, err = ReadSWIM("t.tsv", strings.NewReader(generator), SWIMOptions{MapOutput: -1}); err != nil {
 		t.Fatal(err)
 	}
 	if len(trace.List[0].Maps) != 1 || len(trace.Warnings) != 1 || !strings.HasPrefix(trace.Warnings[0], "t.tsv:1: maps that write more than 1 GiB") {

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -9,36 +10,40 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// chunk is how many jobs follow each other in one run. It does not depend on the
-// number of processors, so that results do not either.
-const chunk = 64
+// chunkSize is how many jobs follow each other in one run. It does not depend on
+// the number of processors, so that results do not either.
+const chunkSize = 64
 
-// Alone finds how long each job takes by itself: in the empty cluster, all of it,
-// which is Tyrex's reference time. Jobs run one after another, each submitted
-// when the one before has ended, on the cluster of the run without what is drawn
-// to go wrong. policy makes a fresh policy for each of several runs that go on
-// at the same time; the papers take first come, first served.
+// Alone finds how long each job of a run takes by itself: in the empty cluster,
+// all of it, which is Tyrex's reference time. Jobs go one after another, each
+// submitted when the one before has ended, on the cluster of the run without
+// what is drawn to go wrong. policy makes a fresh policy for each of several runs
+// that go on at the same time, in place of the run's own; the papers take first
+// come, first served. The run's Observer and Stop serve all of them, from several
+// goroutines at a time.
 //
-// A job that does not succeed alone has the time that it took to fail. watch, if
-// not nil, is told of all runs, from several goroutines at a time.
-func Alone(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig, seed uint64,
-	policy func() (sched.Policy, error), watch sim.Observer) ([]time.Duration, error) {
+// A job that does not succeed alone has the time that it took to fail; one that
+// cannot run at all is an error.
+func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration, error) {
+	m := &run.Model
 	m.FailureRate, m.Straggler, m.Crashes, m.MTBF = 0, sim.Straggler{}, nil, 0
+	run.Details, run.Trace, run.Until = true, nil, 0
 	var configs []sim.Config
-	for i := 0; i < len(jobs); i += chunk {
-		p, err := policy()
-		if err != nil {
+	for chunk := range slices.Chunk(run.Jobs, chunkSize) {
+		cfg := run
+		cfg.Jobs = chain(chunk)
+		var err error
+		if cfg.Policy, err = policy(); err != nil {
 			return nil, err
 		}
-		configs = append(configs, sim.Config{Cluster: *c, Policy: p, Jobs: chain(jobs[i:min(i+chunk, len(jobs))]),
-			Seed: seed, Model: m, Details: true, Observer: watch})
+		configs = append(configs, cfg)
 	}
-	results, err := sim.RunAll(configs)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]time.Duration, 0, len(jobs))
-	for _, r := range results {
+	results, errs := sim.RunEach(configs)
+	out := make([]time.Duration, 0, len(run.Jobs))
+	for i, r := range results {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
 		for _, j := range r.Jobs {
 			out = append(out, j.Ended-j.Submitted)
 		}

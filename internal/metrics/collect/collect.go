@@ -13,16 +13,21 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// Collector watches one run as its sim.Observer. It keeps what is active, and
-// for each job a few numbers that belong into tables.
+// Collector watches one run as its sim.Observer. It keeps what is active: of
+// jobs that have ended only digests, unless it is asked for their uses.
 type Collector struct {
 	jobs  []workload.Job
+	alone []time.Duration
 	nodes []virtual
 	slots [job.Kinds]int
 
 	start    time.Duration // first submission; negative before
 	end      time.Duration // of the last job so far
-	perJob   []Use
+	live     map[int]span
+	fates    fates
+	waiting  metrics.Digest
+	classes  map[string]*fates
+	perJob   []Use                    // nil if nobody asked
 	busy     [job.Kinds]metrics.Level // by kind of slot
 	time     [job.Kinds]float64
 	lent     [job.Kinds]float64
@@ -33,6 +38,13 @@ type Collector struct {
 	copied   map[job.TaskID]int // tasks that had a copy: their live attempts
 	overlaid Courses
 }
+
+// span is when a live job was submitted and its first attempt launched, negative
+// if none was.
+type span struct{ submitted, started time.Duration }
+
+// fates are how jobs that succeeded have fared, in seconds and as a factor.
+type fates struct{ response, slowdown metrics.Digest }
 
 // Use is what a job has used.
 type Use struct {
@@ -58,9 +70,15 @@ type virtual struct {
 // firstWidth is that of the spans of courses at first.
 const firstWidth = time.Second
 
-// New makes the collector of a run of jobs on a cluster.
-func New(c *workload.Cluster, jobs []workload.Job) *Collector {
-	k := &Collector{jobs: jobs, start: -1, perJob: make([]Use, len(jobs)), copied: make(map[job.TaskID]int)}
+// New makes the collector of a run of jobs on a cluster. alone is what each job
+// takes by itself, for slowdowns. With uses it keeps for each job what Uses
+// returns; without, its memory does not grow with the jobs that have ended.
+func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses bool) *Collector {
+	k := &Collector{jobs: jobs, alone: alone, start: -1, live: make(map[int]span), classes: make(map[string]*fates),
+		copied: make(map[job.TaskID]int)}
+	if uses {
+		k.perJob = make([]Use, len(jobs))
+	}
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		k.slots[job.Map] += g.Count * g.MapSlots
@@ -90,12 +108,7 @@ func (k *Collector) Observe(e *sim.Event) {
 	case sim.JobSubmitted:
 		k.submitted(e)
 	case sim.JobEnded:
-		k.end = e.At
-		k.pools.ended(e.At, e.Job)
-		k.overlaid.System.Add(e.At, -1)
-		if k.perJob[e.Job].Attempts == 0 {
-			k.overlaid.Queue.Add(e.At, -1)
-		}
+		k.jobEnded(e)
 	case sim.AttemptStarted:
 		k.started(e)
 	case sim.AttemptEnded:
@@ -109,9 +122,38 @@ func (k *Collector) submitted(e *sim.Event) {
 		k.balance.Restart(e.At)
 		k.pools.balance.Restart(e.At)
 	}
+	k.live[e.Job] = span{e.At, -1}
 	k.pools.submitted(e.At, e.Job)
 	k.overlaid.System.Add(e.At, 1)
 	k.overlaid.Queue.Add(e.At, 1)
+}
+
+func (k *Collector) jobEnded(e *sim.Event) {
+	k.end = e.At
+	k.pools.ended(e.At, e.Job)
+	k.overlaid.System.Add(e.At, -1)
+	s := k.live[e.Job]
+	delete(k.live, e.Job)
+	if s.started < 0 {
+		k.overlaid.Queue.Add(e.At, -1)
+	}
+	if e.State != job.Succeeded {
+		return
+	}
+	if s.started >= 0 {
+		k.waiting.Add((s.started - s.submitted).Seconds())
+	}
+	took := (e.At - s.submitted).Seconds()
+	slow := metrics.Slowdown(took, k.alone[e.Job].Seconds())
+	class := k.classes[ClassOf(&k.jobs[e.Job])]
+	if class == nil {
+		class = new(fates)
+		k.classes[ClassOf(&k.jobs[e.Job])] = class
+	}
+	for _, f := range []*fates{&k.fates, class} {
+		f.response.Add(took)
+		f.slowdown.Add(slow)
+	}
 }
 
 // occupy moves the counts of a slot that is taken or left.
@@ -132,12 +174,19 @@ func (k *Collector) occupy(e *sim.Event, by int) {
 
 func (k *Collector) started(e *sim.Event) {
 	k.occupy(e, 1)
-	u := &k.perJob[e.Job]
-	if u.Attempts++; u.Attempts == 1 {
+	if s := k.live[e.Job]; s.started < 0 {
+		s.started = e.At
+		k.live[e.Job] = s
 		k.overlaid.Queue.Add(e.At, -1)
 	}
+	if k.perJob != nil {
+		u := &k.perJob[e.Job]
+		u.Attempts++
+		if e.Speculative {
+			u.Copies++
+		}
+	}
 	if e.Speculative {
-		u.Copies++
 		k.waste.Copies++
 		k.copied[e.Attempt.TaskID] += 2 // the copy, and what it is a copy of
 		if n := k.copied[e.Attempt.TaskID]; n > 2 {
@@ -149,7 +198,9 @@ func (k *Collector) started(e *sim.Event) {
 func (k *Collector) ended(e *sim.Event) {
 	k.occupy(e, -1)
 	kind, spent := e.Attempt.Kind, (e.At - e.Started).Seconds()
-	k.perJob[e.Job].Slots[kind] += spent
+	if k.perJob != nil {
+		k.perJob[e.Job].Slots[kind] += spent
+	}
 	k.time[kind] += spent
 	if e.Slot != kind {
 		k.lent[kind] += spent
@@ -171,7 +222,8 @@ func (k *Collector) ended(e *sim.Event) {
 	}
 }
 
-// Uses are what each job has used, by its index. They are the collector's.
+// Uses are what each job has used, by its index, nil if New was told that nobody
+// asks. They are the collector's.
 func (k *Collector) Uses() []Use { return k.perJob }
 
 // Courses are how counts went over time. They are the collector's.
@@ -180,14 +232,14 @@ func (k *Collector) Courses() *Courses { return &k.overlaid }
 // Capacity is how many slots of each kind the cluster has.
 func (k *Collector) Capacity() [job.Kinds]int { return k.slots }
 
-// Report makes the report of a run with details that has ended. alone is what
-// each job takes by itself; Policy and Seed are left to the caller.
-func (k *Collector) Report(r *sim.Result, alone []time.Duration, bounds Bounds) *Report {
+// Report makes the report of a run that has ended. Policy and Seed are left to
+// the caller.
+func (k *Collector) Report(r *sim.Result, bounds Bounds) *Report {
 	p := &Report{Makespan: r.Makespan.Seconds(), Bounds: bounds, Events: r.Events, Decisions: r.Decisions, Waste: k.waste,
 		Jobs: Jobs{All: len(k.jobs), Succeeded: r.Succeeded, Failed: r.Failed, Killed: r.Killed, Unfinished: r.Unfinished},
 		Locality: Locality{Node: r.Maps[cluster.NODE], Rack: r.Maps[cluster.RACK], Any: r.Maps[cluster.ANY],
 			None: r.Maps[cluster.NONE]}}
-	k.jobNumbers(p, r, alone)
+	k.jobNumbers(p)
 	end := r.Ended
 	if r.Unfinished == 0 {
 		end = k.end
@@ -197,33 +249,16 @@ func (k *Collector) Report(r *sim.Result, alone []time.Duration, bounds Bounds) 
 }
 
 // jobNumbers reports what is about jobs.
-func (k *Collector) jobNumbers(p *Report, r *sim.Result, alone []time.Duration) {
-	var response, waiting, slowdown []float64
-	classes := make(map[string][2][]float64)
-	for i := range r.Jobs {
-		j := &r.Jobs[i]
-		if j.State != job.Succeeded || j.Ended < 0 {
-			continue
-		}
-		took := (j.Ended - j.Submitted).Seconds()
-		slow := metrics.Slowdown(took, alone[i].Seconds())
-		response, slowdown = append(response, took), append(slowdown, slow)
-		if j.Started >= 0 {
-			waiting = append(waiting, (j.Started - j.Submitted).Seconds())
-		}
-		name := ClassOf(&k.jobs[i])
-		c := classes[name]
-		classes[name] = [2][]float64{append(c[0], took), append(c[1], slow)}
-	}
-	p.Response, p.Waiting, p.Slowdown = metrics.Summarize(response), metrics.Summarize(waiting), metrics.Summarize(slowdown)
-	p.Jain = metrics.Jain(slowdown)
-	if len(slowdown) > 0 {
-		p.Variability = metrics.Variability(slowdown, 95)
+func (k *Collector) jobNumbers(p *Report) {
+	p.Response, p.Waiting, p.Slowdown = k.fates.response.Summary(), k.waiting.Summary(), k.fates.slowdown.Summary()
+	p.Jain = k.fates.slowdown.Jain()
+	if p.Slowdown.Median > 0 {
+		p.Variability = p.Slowdown.P95 / p.Slowdown.Median
 	}
 	p.Classes = []Class{}
-	for _, name := range slices.Sorted(maps.Keys(classes)) {
-		c := classes[name]
-		p.Classes = append(p.Classes, Class{name, metrics.Summarize(c[0]), metrics.Summarize(c[1])})
+	for _, name := range slices.Sorted(maps.Keys(k.classes)) {
+		c := k.classes[name]
+		p.Classes = append(p.Classes, Class{name, c.response.Summary(), c.slowdown.Summary()})
 	}
 }
 

@@ -41,17 +41,17 @@ func virtualCluster(nodes, maps, reduces int) workload.Cluster {
 // watch runs jobs and makes the report.
 func watch(t *testing.T, cfg sim.Config) (*Report, *Collector, *sim.Result) {
 	t.Helper()
-	k := New(&cfg.Cluster, cfg.Jobs)
+	alone, err := Alone(cfg, func() (sched.Policy, error) { return policies.Parse("fifo") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := New(&cfg.Cluster, cfg.Jobs, alone, true)
 	cfg.Observer, cfg.Details = k, true
 	r, err := sim.Run(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := Alone(&cfg.Cluster, cfg.Jobs, cfg.Model, cfg.Seed, func() (sched.Policy, error) { return policies.Parse("fifo") }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k.Report(r, alone, BoundsOf(&cfg.Cluster, cfg.Jobs, cfg.Model)), k, r
+	return k.Report(r, BoundsOf(&cfg.Cluster, cfg.Jobs, cfg.Model)), k, r
 }
 
 // One node with one map slot, two jobs of one map of 10 s each, both at 0. All is

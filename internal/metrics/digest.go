@@ -1,0 +1,94 @@
+package metrics
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// Digest describes values as they come, in bounded memory. Up to 8,192 values it
+// is exact: what Summarize and Jain say of all of them. Of more it counts how
+// many lie in each of 512 equal parts between two powers of two, so that a
+// percentile is off by a thousandth of its value at most; mean, deviation, Jain's
+// index and the largest stay exact. Values must not be negative. The zero value
+// has seen nothing.
+type Digest struct {
+	values []float64 // all, while they are few
+	counts map[uint64]int64
+	// These are kept once there are counts.
+	moments      Moments
+	sum, squares float64
+	max          float64
+}
+
+const (
+	digestExact = 1 << 13
+	// digestShift leaves of a float64's bits the exponent and the first nine of
+	// the fraction.
+	digestShift = 52 - 9
+)
+
+// Add takes a value in.
+func (d *Digest) Add(x float64) {
+	if d.counts == nil && len(d.values) < digestExact {
+		d.values = append(d.values, x)
+		return
+	}
+	if d.counts == nil {
+		d.counts = make(map[uint64]int64)
+		for _, v := range d.values {
+			d.count(v)
+		}
+		d.values = nil
+	}
+	d.count(x)
+}
+
+func (d *Digest) count(x float64) {
+	d.counts[math.Float64bits(x)>>digestShift]++
+	d.moments.Add(x)
+	d.sum += x
+	d.squares += float64(x * x)
+	d.max = max(d.max, x)
+}
+
+// Summary describes the values so far.
+func (d *Digest) Summary() Summary {
+	if d.counts == nil {
+		return Summarize(d.values)
+	}
+	m := &d.moments
+	at := d.percentiles(50, 95, 99)
+	return Summary{N: m.N(), Mean: m.Mean(), SD: math.Sqrt(m.Variance()), CV2: m.CV2(),
+		Median: at[0], P95: at[1], P99: at[2], Max: d.max}
+}
+
+// Jain is Jain's index of the values so far.
+func (d *Digest) Jain() float64 {
+	if d.counts == nil {
+		return Jain(d.values)
+	}
+	return jain(d.sum, d.squares, d.moments.N())
+}
+
+// percentiles finds the parts that hold some percentiles, which ascend, and
+// returns the middle of each.
+func (d *Digest) percentiles(qs ...float64) []float64 {
+	out := make([]float64, 0, len(qs))
+	seen := int64(0)
+	for _, key := range slices.Sorted(maps.Keys(d.counts)) {
+		seen += d.counts[key]
+		for len(out) < len(qs) && seen >= int64(rank(qs[len(out)], d.moments.N())) {
+			out = append(out, min(d.max, middle(key)))
+		}
+	}
+	return out
+}
+
+// middle is that of the part with a key.
+func middle(key uint64) float64 {
+	if key == 0 {
+		return 0
+	}
+	return math.Float64frombits(key<<digestShift | 1<<(digestShift-1))
+}

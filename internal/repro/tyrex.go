@@ -182,10 +182,10 @@ func tyPool(i int) string { return fmt.Sprint("job", i+1) }
 func tyShares(first int) string { return fmt.Sprintf("0.%02d,0.%02d", first, 100-first) }
 
 func tyStatic(first int, timer time.Duration) tyScheduler {
-	return tyPlain("STATICTAGS", "statictags,speculate=none", "capacities", tyShares(first), "timers", timer.String(), "reduce-gate", "0")
+	return tyPlain("STATICTAGS", "statictags,speculate=none", "capacities", tyShares(first), "timers", timer.String(), "reduce-gate", "0", "lend", "false")
 }
 
 func tyDynamic(first int, set ...string) tyScheduler {
-	return tyPlain("DYNAMICTAGS", "dynamictags,speculate=none", append([]string{"capacities", tyShares(first), "window", "0",
+	return tyPlain("DYNAMICTAGS", "dynamictags,speculate=none", append([]string{"capacities", tyShares(first), "window", "0", "lend", "false",
 		"reduce-gate", "0"}, set...)...)
 }

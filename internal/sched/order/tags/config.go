@@ -20,15 +20,38 @@ type Config struct {
 	// short jobs queue; one above the share of work that short jobs bring takes
 	// slots from the long ones, which then pile up.
 	Capacities [job.Kinds][]float64
-	// Lend gives slots that no job of their partition can use to other
-	// partitions, first to last, until their tasks end. The paper does not: a
-	// short job that comes would wait for long tasks.
-	Lend bool
+	// Lend says whose jobs may use slots that no job of their partition can use,
+	// until their tasks end.
+	Lend Lend
 	// ReduceGate is the share of its maps that a job must have completed before
 	// its reduces start, 0 to 1, on top of the job's own slow start. Below 1 a
 	// job that has moved on can keep reduce slots of its old partition until
 	// its last map is done, because running tasks are never killed.
 	ReduceGate float64
+}
+
+// Lend says to whom a partition's idle slots go.
+type Lend uint8
+
+const (
+	// LendNone keeps them idle, as the paper does: capacities are fixed.
+	LendNone Lend = iota
+	// LendEarlier lends them to partitions before it, never to later ones. What
+	// is kept for short jobs stays theirs, and jobs that are all alike, so that
+	// none ever moves on, have the whole cluster.
+	LendEarlier
+	// LendAll lends them to any partition, first to last: a short job that comes
+	// may wait for long tasks.
+	LendAll
+)
+
+var lendNames = []string{"false", "earlier", "true"}
+
+func parseLend(s string) (Lend, error) {
+	if at := slices.Index(lendNames, s); at >= 0 {
+		return Lend(at), nil
+	}
+	return 0, errors.New("must be false, earlier or true")
 }
 
 // StaticConfig configures STATICTAGS.
@@ -78,8 +101,8 @@ var commonParams = []sched.Param{
 		"many partitions as numbers. Too small a first share lets short jobs queue, too large a one overloads the last."},
 	{Name: "map-capacities", Default: "", Help: "The same for map slots only; empty is as capacities."},
 	{Name: "reduce-capacities", Default: "", Help: "The same for reduce slots only; empty is as capacities."},
-	{Name: "lend", Default: "false", Help: "Whether idle slots of a partition go to jobs of others, true or false. The paper " +
-		"keeps them free for the next short job."},
+	{Name: "lend", Default: "earlier", Help: "Whether idle slots of a partition go to jobs of others: false, as in the paper; earlier, to " +
+		"those of partitions before it, so that the slots of short jobs stay free for the next one; or true, to all."},
 	{Name: "reduce-gate", Default: "1", Help: "The share of its maps that a job must have completed before its reduces start, " +
 		"0 to 1. Below 1 a job that has moved on can hold reduce slots of its old partition while they wait for maps."},
 }
@@ -130,7 +153,7 @@ func readConfig(k *sched.Kit) (Config, error) {
 	both, err1 := sched.Setting(k, "capacities", list(number))
 	maps, err2 := sched.Setting(k, "map-capacities", list(number))
 	reduces, err3 := sched.Setting(k, "reduce-capacities", list(number))
-	lend, err4 := sched.Setting(k, "lend", strconv.ParseBool)
+	lend, err4 := sched.Setting(k, "lend", parseLend)
 	gate, err5 := sched.Setting(k, "reduce-gate", within(0, 1))
 	c.Lend, c.ReduceGate = lend, gate
 	for kind, own := range [job.Kinds][]float64{maps, reduces} {

@@ -14,7 +14,11 @@ func (t *Tags) Held(j *job.Job, k job.Kind) sched.Reason {
 	if !t.open(j, k) {
 		return sched.Reason{Code: sched.SlowStart, Have: j.Done(job.Map), Need: t.gate(j)}
 	}
-	if p := &t.parts[t.rows[j.Seat()].part]; !t.cfg.Lend && p.full(k) {
+	// To the first partition all slots are open that others leave: if none is, the
+	// cluster is full.
+	part := t.rows[j.Seat()].part
+	if t.parts[part].full(k) && !t.borrows(part, k) && (part > 0 || t.cfg.Lend == LendNone) {
+		p := &t.parts[part]
 		return sched.Reason{Code: sched.PartitionFull, Pool: p.name, Have: p.used[k], Need: p.limit[k]}
 	}
 	return sched.Reason{}

@@ -146,7 +146,7 @@ func (p *play) launch(id job.AttemptID) {
 		return
 	}
 	used, limit := p.tags.Slots(int(a.Label()), id.Kind)
-	if used > limit && !p.tags.cfg.Lend {
+	if used > limit && p.tags.cfg.Lend == LendNone {
 		p.t.Errorf("%v: partition %d uses %d slots of %d", id, a.Label(), used, limit)
 	}
 	p.most[id.Kind][int(a.Label())] = max(p.most[id.Kind][int(a.Label())], used)

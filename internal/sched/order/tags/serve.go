@@ -10,7 +10,7 @@ import (
 // use is left out, unless lending is on: then it comes after those that have a
 // right to the slot.
 func (t *Tags) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
-	if t.pass(r, o, false, visit) && t.cfg.Lend {
+	if t.pass(r, o, false, visit) && t.cfg.Lend != LendNone {
 		t.pass(r, o, true, visit)
 	}
 }
@@ -24,11 +24,27 @@ func (t *Tags) pass(r *sched.Round, o sched.Offer, full bool, visit func(sched.C
 func (t *Tags) passKind(r *sched.Round, o sched.Offer, k job.Kind, full bool, visit func(sched.Candidate) bool) bool {
 	slot := slotOf(r, o, k)
 	for i := range t.parts {
-		if t.parts[i].full(slot) == full && !t.serve(r, o, i, k, visit) {
+		if t.parts[i].full(slot) == full && (!full || t.borrows(i, slot)) && !t.serve(r, o, i, k, visit) {
 			return false
 		}
 	}
 	return true
+}
+
+// borrows reports whether a full partition may take a slot of the kind that another
+// has left: any one, or one that no partition before it has a right to.
+func (t *Tags) borrows(part int, slot job.Kind) bool {
+	if t.cfg.Lend != LendEarlier {
+		return t.cfg.Lend == LendAll
+	}
+	idle := 0
+	for i := range t.parts {
+		left := t.parts[i].limit[slot] - t.parts[i].used[slot]
+		if i >= part || left < 0 {
+			idle += left
+		}
+	}
+	return idle > 0
 }
 
 // slotOf is the kind of slot that a task would take under an offer.

@@ -12,7 +12,7 @@ import (
 
 // held plays the scene of two partitions of two map slots each: job 1 has moved
 // on and uses the second one, and jobs 2 and 3 share the first, which is full.
-func held(t *testing.T, lend bool) *play {
+func held(t *testing.T, lend Lend) *play {
 	c := shares(.5, .5)
 	c.Lend = lend
 	p := newPlay(t, staticTags(t, c, 10), 4, 1)
@@ -28,7 +28,7 @@ func held(t *testing.T, lend bool) *play {
 }
 
 func TestReasons(t *testing.T) {
-	p := held(t, false)
+	p := held(t, LendNone)
 	for _, c := range []struct {
 		job   job.ID
 		kind  job.Kind
@@ -54,7 +54,7 @@ func TestReasons(t *testing.T) {
 }
 
 func TestReasonsWithLending(t *testing.T) {
-	p := held(t, true)
+	p := held(t, LendAll)
 	if why, _ := p.tr.Explain(p.tr.Jobs().Get(3), job.Map); why.Code != sched.Behind && why.Code != sched.NoSlot {
 		t.Errorf("%+v", why)
 	}
@@ -86,24 +86,28 @@ func yields(p *play, o sched.Offer) (got []int) {
 
 func TestOffers(t *testing.T) {
 	for _, c := range []struct {
-		lend bool
+		lend Lend
 		end  job.ID // a job to kill, which frees slots of its partition
 		o    sched.Offer
 		want []int
 	}{
-		{false, 0, sched.Offer{}, nil},
-		{true, 0, sched.Offer{}, []int{2, 3, 1}},
-		{false, 2, sched.Offer{}, []int{3}},
-		{true, 2, sched.Offer{}, []int{3, 1}},
-		{true, 1, sched.Offer{}, []int{2, 3}},
-		{true, 0, sched.Offer{HeadOnly: true}, []int{2, 1}},
-		{true, 0, sched.Offer{HeadOnly: true, Kind: job.Reduce, Slot: job.Reduce}, []int{-1}},
-		{false, 2, sched.Offer{Either: true}, []int{3}},
-		{false, 2, sched.Offer{Either: true, Kind: job.Reduce}, []int{3}},
-		{false, 2, sched.Offer{Pool: "default"}, []int{3}},
-		{false, 2, sched.Offer{Pool: "other"}, nil},
+		{LendNone, 0, sched.Offer{}, nil},
+		{LendAll, 0, sched.Offer{}, []int{2, 3, 1}},
+		{LendNone, 2, sched.Offer{}, []int{3}},
+		// A full partition gets what a later one has left, not what an earlier one has.
+		{LendEarlier, 0, sched.Offer{}, nil},
+		{LendEarlier, 1, sched.Offer{}, []int{2, 3}},
+		{LendEarlier, 2, sched.Offer{}, []int{3}},
+		{LendAll, 2, sched.Offer{}, []int{3, 1}},
+		{LendAll, 1, sched.Offer{}, []int{2, 3}},
+		{LendAll, 0, sched.Offer{HeadOnly: true}, []int{2, 1}},
+		{LendAll, 0, sched.Offer{HeadOnly: true, Kind: job.Reduce, Slot: job.Reduce}, []int{-1}},
+		{LendNone, 2, sched.Offer{Either: true}, []int{3}},
+		{LendNone, 2, sched.Offer{Either: true, Kind: job.Reduce}, []int{3}},
+		{LendNone, 2, sched.Offer{Pool: "default"}, []int{3}},
+		{LendNone, 2, sched.Offer{Pool: "other"}, nil},
 		// A lent slot counts to the kind of slot that it is.
-		{false, 0, sched.Offer{Kind: job.Map, Slot: job.Reduce}, []int{2, 3, 1}},
+		{LendNone, 0, sched.Offer{Kind: job.Map, Slot: job.Reduce}, []int{2, 3, 1}},
 	} {
 		p := held(t, c.lend)
 		if c.end > 0 {
@@ -117,7 +121,7 @@ func TestOffers(t *testing.T) {
 
 // The first job in the queue gets the slot, and no other is asked.
 func TestEachStops(t *testing.T) {
-	p := held(t, true)
+	p := held(t, LendAll)
 	visits := 0
 	r := sched.NewDesk(p.tr.View()).Open(seconds(p.now), p.tr.Nodes().Get("n1"), [job.Kinds]int{9, 9})
 	p.tags.Each(r, sched.Offer{Either: true}, func(sched.Candidate) bool { visits++; return false })

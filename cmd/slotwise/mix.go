@@ -323,15 +323,20 @@ func share(part, all int) string {
 	return fmt.Sprintf("%d %%", 100*part/all)
 }
 
-// printWaits prints what held jobs back, the longest three of each.
+// printWaits prints what held the jobs of a run back.
 func printWaits(w io.Writer, name string, results []*mapreduce.Result) {
 	for _, r := range results {
-		fmt.Fprintf(w, "%s (%s) waited for\n", name, r.ID)
-		if len(r.Waits) == 0 {
-			fmt.Fprintln(w, "  nothing to speak of")
-		}
-		for _, x := range r.Waits[:min(3, len(r.Waits))] {
-			fmt.Fprintf(w, "  %8s  %s: %s\n", console.Duration(x.For), x.Tasks, x.Reason)
-		}
+		printWait(w, name, r.ID, r.Waits)
+	}
+}
+
+// printWait prints what held a job back, the longest three reasons.
+func printWait(w io.Writer, name, id string, waits []mapreduce.Wait) {
+	fmt.Fprintf(w, "%s (%s) waited for\n", name, id)
+	if len(waits) == 0 {
+		fmt.Fprintln(w, "  nothing to speak of")
+	}
+	for _, x := range waits[:min(3, len(waits))] {
+		fmt.Fprintf(w, "  %8s  %s: %s\n", console.Duration(x.For), x.Tasks, x.Reason)
 	}
 }

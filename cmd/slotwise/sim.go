@@ -30,6 +30,7 @@ type simFlags struct {
 	limit             int
 	timeScale         float64
 	dataScale         float64
+	explain           bool
 	json, quiet       bool
 }
 
@@ -78,6 +79,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace the directory of --out, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`, of a single run")
+	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
 	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	completeWith(c, "policy", completePolicies)
@@ -136,9 +138,15 @@ func (f *simFlags) run(c *cobra.Command) error {
 }
 
 // print prints the comparison.
-func (f *simFlags) print(w io.Writer, s *simreport.Study) error {
-	if !f.json {
-		return simreport.Comparison(w, s)
+func (f *simFlags) print(w io.Writer, all comparison) error {
+	if f.json {
+		return json.NewEncoder(w).Encode(all)
 	}
-	return json.NewEncoder(w).Encode(s)
+	if err := simreport.Comparison(w, all.Study); err != nil {
+		return err
+	}
+	for i := range all.Waits {
+		all.Waits[i].printHeld(w)
+	}
+	return nil
 }

@@ -175,7 +175,7 @@ func (x *simFiles) fill(ctx context.Context, s *study) error {
 		e.SetIndent("", "  ")
 		return e.Encode(all)
 	})
-	return errors.Join(err, x.write(ctx, "comparison.txt", func(w io.Writer) error { return simreport.Comparison(w, all) }),
+	return errors.Join(err, x.write(ctx, "comparison.txt", func(w io.Writer) error { return simreport.Comparison(w, all.Study) }),
 		x.plots(ctx, s))
 }
 

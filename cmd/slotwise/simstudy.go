@@ -122,7 +122,7 @@ func (s *study) run(ctx context.Context, show *simProgress) error {
 		details := s.flags.out != ""
 		r.collector = collect.New(&s.cluster, r.draft.jobs, r.draft.alone, details)
 		configs[i] = sim.Config{Cluster: s.cluster, Policy: r.policy, Jobs: r.draft.jobs, Seed: r.Seed, Model: s.model,
-			Details: details, Stop: stop, Observer: append(sim.Observers{r.collector, show}, r.more...)}
+			Details: details || s.flags.explain, Explain: s.flags.explain, Stop: stop, Observer: append(sim.Observers{r.collector, show}, r.more...)}
 		if r.trace != nil {
 			configs[i].Trace = r.trace.Write
 		}
@@ -193,7 +193,7 @@ func (s *study) failure() error {
 }
 
 // comparison puts all runs together.
-func (s *study) comparison() *simreport.Study {
+func (s *study) comparison() comparison {
 	out := &simreport.Study{Workload: s.flags.workload, Cluster: s.flags.cluster, Slowdown: s.reference,
 		Policies: []collect.Across{}, Runs: []*collect.Report{}, Failed: s.failed()}
 	for _, r := range s.runs {
@@ -202,7 +202,7 @@ func (s *study) comparison() *simreport.Study {
 		}
 	}
 	out.Policies = append(out.Policies, collect.Over(out.Runs)...)
-	return out
+	return comparison{out, s.waits()}
 }
 
 // jobs counts the jobs of all runs of a phase: each policy's, or each once.

@@ -1,13 +1,10 @@
 package local
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
@@ -19,22 +16,9 @@ type Stats struct {
 	Maps      [cluster.NONE + 1]int    // map attempts launched, by level
 	Copies    int                      // speculative attempts
 	SlotTime  [job.Kinds]time.Duration // occupied, by kind of slot
-	Holds     []Hold                   // why it waited, longest first, if that was asked for
+	Holds     []tracker.Hold           // why it waited, longest first, if that was asked for
 
-	holds map[holdKey]*Hold
-}
-
-// Hold is a reason for which tasks of a kind waited, and for how long in all.
-type Hold struct {
-	Kind  job.Kind
-	Code  sched.Code
-	For   time.Duration
-	Words string // the reason when it was last given
-}
-
-type holdKey struct {
-	kind job.Kind
-	code sched.Code
+	holds tracker.Holds
 }
 
 // launched counts an attempt.
@@ -52,37 +36,13 @@ func (s *Stats) launched(e tracker.Effect, now time.Duration) {
 
 // final returns the stats with the holds in order.
 func (s Stats) final() Stats {
-	s.Holds = nil
-	for _, h := range s.holds {
-		s.Holds = append(s.Holds, *h)
-	}
-	slices.SortFunc(s.Holds, func(a, b Hold) int {
-		return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Code, b.Code))
-	})
+	s.Holds = s.holds.Longest()
 	return s
 }
 
 // explain notes what holds the job back now.
 func (c *Cluster) explain(h *Handle) {
-	j := c.tracker.Jobs().Get(h.id)
-	if !c.cfg.Explain || j == nil || j.State().Final() {
-		return
-	}
-	for k := range job.Kind(job.Kinds) {
-		if j.Pending(k) == 0 {
-			continue
-		}
-		why, words := c.tracker.Explain(j, k)
-		key := holdKey{k, why.Code}
-		if h.stats.holds == nil {
-			h.stats.holds = map[holdKey]*Hold{}
-		}
-		hold := h.stats.holds[key]
-		if hold == nil {
-			hold = &Hold{Kind: k, Code: why.Code}
-			h.stats.holds[key] = hold
-		}
-		hold.For += c.cfg.Tick
-		hold.Words = words
+	if j := c.tracker.Jobs().Get(h.id); c.cfg.Explain && j != nil {
+		h.stats.holds.Note(c.tracker, j, c.cfg.Tick)
 	}
 }

@@ -28,6 +28,10 @@ type Config struct {
 	// Details asks for Result.Jobs. Without it memory does not grow with the
 	// number of jobs that have ended.
 	Details bool
+	// Explain asks for JobResult.Holds too, if Details is set. What holds jobs back
+	// is looked up once in each interval of heartbeats, which costs the number of
+	// live jobs, or its square under policies that sort them.
+	Explain bool
 	// Stop is asked before the first event and again every few thousand; an
 	// error ends the run, which returns it. nil is never.
 	Stop func() error

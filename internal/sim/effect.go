@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -149,13 +150,22 @@ func (s *sim) end(e *tracker.Effect) {
 		s.result.Killed++
 	}
 	if d := s.detail(j); d != nil {
-		d.Ended, d.State, d.Text = s.now, e.State, e.Text
+		d.Ended, d.State, d.Text, d.Holds = s.now, e.State, e.Text, j.holds.Longest()
 	}
 	s.tellJob(JobEnded, j, e)
 	delete(s.jobs, e.Job)
 	s.open--
 	s.moved = s.now
 	s.release(j.index)
+}
+
+// explain notes what has held live jobs back since it was asked last, up to a time
+// at which the next event happens.
+func (s *sim) explain(until time.Duration) {
+	for _, j := range s.tr.Jobs().Live() {
+		s.jobs[j.ID()].holds.Note(s.tr, j, until-max(s.asked, j.Submitted()))
+	}
+	s.asked, s.askAt = until, until+s.interval
 }
 
 // detail returns where the job's numbers go, or nil if nobody asked.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
@@ -31,6 +32,7 @@ type running struct {
 	news    bool // something changed that they wait for
 	// succeeded counts maps, for the time when all have.
 	succeeded int
+	holds     tracker.Holds
 }
 
 // output is where a map's output is.

@@ -53,6 +53,8 @@ type JobResult struct {
 	State job.State
 	// Maps counts launched maps by level.
 	Maps [cluster.NONE + 1]int32
+	// Holds are why its tasks waited, longest first, if Config.Explain is set.
+	Holds []tracker.Hold
 	// Text says why the job did not succeed.
 	Text string
 }

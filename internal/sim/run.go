@@ -19,6 +19,9 @@ type sim struct {
 	tr    *tracker.Tracker
 	queue queue
 	now   time.Duration
+	// asked is when it was last looked up what holds jobs back, askAt when it will
+	// be again.
+	asked, askAt time.Duration
 	// moved is when something last happened that was not background.
 	moved time.Duration
 
@@ -94,6 +97,7 @@ func prepare(cfg Config) (*sim, error) {
 	}
 	s.tr = tracker.New(tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
 		KeepEnded: -1}, cfg.Policy)
+	s.askAt = never
 	if cfg.Details {
 		s.result.Jobs = make([]JobResult, len(cfg.Jobs))
 		for i := range s.result.Jobs {
@@ -152,6 +156,9 @@ func (s *sim) start() {
 		s.tellNode(NodeUp, int32(i))
 	}
 	s.pace()
+	if s.cfg.Explain && s.cfg.Details {
+		s.askAt = 0
+	}
 	s.nextArrival() // before the heartbeats of the same time
 	for i := range s.nodes {
 		// Nodes are spread evenly over the interval.
@@ -208,6 +215,9 @@ func (s *sim) once() bool {
 	case s.cfg.Until > 0 && e.at > s.cfg.Until:
 		s.now = s.cfg.Until
 		return false
+	}
+	if e.at >= s.askAt {
+		s.explain(e.at)
 	}
 	s.now = e.at
 	s.result.Events++

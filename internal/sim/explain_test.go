@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// One slot, two jobs of a map of 10 s each, the second 1 s later: it is held back
+// for 9 s by the slot that is taken.
+func TestHolds(t *testing.T) {
+	second := plain(1, 10*time.Second, 0, 0)
+	second.Submit = time.Second
+	r := run(t, Config{Cluster: uniformCluster(1, 1, 0), Explain: true, Jobs: []workload.Job{plain(1, 10*time.Second, 0, 0), second}})
+	first, held := r.Jobs[0].Holds, r.Jobs[1].Holds
+	if len(first) > 1 || len(held) == 0 {
+		t.Fatalf("the first was held by %v, the second by %v", first, held)
+	}
+	near(t, "held", held[0].For, 9*time.Second, 100*time.Millisecond)
+	if held[0].Kind != job.Map || !strings.Contains(held[0].Words, "all 1 map slots of the cluster are in use") {
+		t.Errorf("%+v", held[0])
+	}
+	if r := run(t, Config{Cluster: uniformCluster(1, 1, 0), Jobs: []workload.Job{second}}); r.Jobs[0].Holds != nil {
+		t.Error("nobody asked")
+	}
+}
+
+// To look what holds jobs back changes nothing of what is decided.
+func TestExplainChangesNothing(t *testing.T) {
+	names, err := policies.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			decisions := func(explain bool) []byte {
+				cfg := everything()
+				cfg.Explain = explain
+				log := logOf(t, cfg, name)
+				return log[:bytes.LastIndexByte(bytes.TrimSpace(log), '\n')] // without the result
+			}
+			if a, b := decisions(false), decisions(true); !bytes.Equal(a, b) {
+				t.Error(firstDifference(a, b))
+			}
+		})
+	}
+}

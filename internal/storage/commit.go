@@ -23,7 +23,7 @@ func (s *localStaging) Create(_ context.Context, name string) (Writer, error) {
 	}
 	// Each attempt writes under a name of its own, so that two attempts of a
 	// task never share a file.
-	tmp := filepath.Join(s.root, tmpDir, strconv.FormatInt(s.files.Add(1), 10))
+	tmp := filepath.Join(s.root, tmpDir, s.prefix+strconv.FormatInt(s.files.Add(1), 10))
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return nil, named("create", filepath.Join(s.shown, name), err)
@@ -134,15 +134,25 @@ func (s *localStaging) Abort(_ context.Context) error {
 	if s.mu.done {
 		return nil
 	}
-	// A commit that failed between its two renames may have left the old
-	// output in the root, which must not be removed with it.
-	if old := filepath.Join(s.root, oldDir); exists(old) && !exists(s.target) {
-		if err := os.Rename(old, s.target); err != nil {
-			return fmt.Errorf("the old output %s could not be put back: %w", s.shown, err)
-		}
+	if err := s.putBack(); err != nil {
+		return err
 	}
 	s.mu.done = true
 	return s.release()
+}
+
+// putBack returns the old output to its place. A commit that failed between
+// its two renames may have left it in the root, which must not be removed with
+// it.
+func (s *localStaging) putBack() error {
+	old := filepath.Join(s.root, oldDir)
+	if !exists(old) || exists(s.target) {
+		return nil
+	}
+	if err := os.Rename(old, s.target); err != nil {
+		return fmt.Errorf("the old output %s could not be put back: %w", s.shown, err)
+	}
+	return nil
 }
 
 // syncTree flushes every file and directory under dir.
@@ -200,14 +210,28 @@ func (w *localWriter) commit() error {
 	if s.mu.done {
 		return &fs.PathError{Op: "commit", Path: w.shown(), Err: fs.ErrClosed}
 	}
-	final := filepath.Join(s.root, dataDir, w.name)
-	if dir := filepath.Dir(w.name); dir != "." {
-		if err := os.MkdirAll(filepath.Dir(final), 0o777); err != nil {
-			return named("commit", w.shown(), err)
-		}
+	data := filepath.Join(s.root, dataDir)
+	if err := mkdirBelow(data, filepath.Dir(w.name)); err != nil {
+		return named("commit", w.shown(), err)
 	}
-	if err := os.Rename(w.f.Name(), final); err != nil {
-		return fmt.Errorf("commit %s: %w", w.shown(), err)
+	if err := os.Rename(w.f.Name(), filepath.Join(data, w.name)); err != nil {
+		return named("commit", w.shown(), err)
+	}
+	return nil
+}
+
+// mkdirBelow makes the directory rel below base and those between. Unlike
+// MkdirAll it does not make base: where that is gone, another process has
+// ended the staging.
+func mkdirBelow(base, rel string) error {
+	if rel == "." {
+		return nil
+	}
+	if err := mkdirBelow(base, filepath.Dir(rel)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(base, rel), 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	return nil
 }

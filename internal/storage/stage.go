@@ -42,6 +42,7 @@ type localStaging struct {
 	overwrite bool
 	durable   bool
 	files     atomic.Int64
+	prefix    string // of the names in tmp; tells processes apart
 
 	// crash, if set, is asked before each step of Commit; an error stops the
 	// commit dead, as if the process had been killed there. Tests only.
@@ -58,6 +59,19 @@ type localStaging struct {
 // left, then makes a hidden directory beside the target, on the same device,
 // so that the final rename needs no copy.
 func (l Local) Stage(_ context.Context, dir string, overwrite bool) (Staging, error) {
+	s, err := l.prepare(dir, overwrite)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.makeRoot(); err != nil {
+		return nil, fmt.Errorf("preparing the output directory %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// prepare checks and clears the way for a staging of dir, whose root is still
+// to be made.
+func (l Local) prepare(dir string, overwrite bool) (*localStaging, error) {
 	target, err := stageTarget(dir)
 	if err != nil {
 		return nil, err
@@ -71,11 +85,7 @@ func (l Local) Stage(_ context.Context, dir string, overwrite bool) (Staging, er
 	if err := checkTarget(dir, target, overwrite); err != nil {
 		return nil, err
 	}
-	s := &localStaging{target: target, shown: dir, overwrite: overwrite, durable: l.Durable}
-	if err := s.makeRoot(); err != nil {
-		return nil, fmt.Errorf("preparing the output directory %s: %w", dir, err)
-	}
-	return s, nil
+	return &localStaging{target: target, shown: dir, overwrite: overwrite, durable: l.Durable}, nil
 }
 
 // stageTarget resolves links, so that a link to a directory keeps pointing to
@@ -146,7 +156,8 @@ func within(path, dir string) bool {
 // longer leads to the locked directory, and another root is tried.
 func (s *localStaging) makeRoot() error {
 	for {
-		root, err := os.MkdirTemp(filepath.Dir(s.target), "."+filepath.Base(s.target)+rootMark+"*")
+		prefix := rootPrefix(s.target)
+		root, err := os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)+"*")
 		if err != nil {
 			return err
 		}
@@ -192,10 +203,15 @@ func (s *localStaging) release() error {
 	return errors.Join(os.RemoveAll(s.root), s.lock.Close())
 }
 
+// rootPrefix is what the paths of all staging roots of target begin with.
+func rootPrefix(target string) string {
+	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+rootMark)
+}
+
 // sweepStaging settles the staging roots of target whose owners are dead.
 func sweepStaging(target string) error {
-	parent, prefix := filepath.Dir(target), "."+filepath.Base(target)+rootMark
-	entries, err := os.ReadDir(parent)
+	prefix := rootPrefix(target)
+	entries, err := os.ReadDir(filepath.Dir(prefix))
 	if errors.Is(err, fs.ErrPermission) {
 		return nil // an unreadable but writable parent: nothing can be found
 	}
@@ -203,21 +219,37 @@ func sweepStaging(target string) error {
 		return err
 	}
 	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), prefix)
-		// Digits only: ".a.slotwise-b.slotwise-1" belongs to "a.slotwise-b".
-		if !ok || !e.IsDir() || digits == "" || strings.Trim(digits, "0123456789") != "" {
+		id, ok := strings.CutPrefix(e.Name(), filepath.Base(prefix))
+		if !ok || !e.IsDir() {
 			continue
 		}
-		root := filepath.Join(parent, e.Name())
-		lock, err := lockRoot(root, false)
-		if err != nil {
-			continue // alive, already gone, or another user's
+		token, shared := strings.CutPrefix(id, sharedMark)
+		// Neither fits ".a.slotwise-b.slotwise-1", which belongs to "a.slotwise-b".
+		if shared && CheckToken(token) != nil || !shared && !digits(id) {
+			continue
 		}
-		if err := errors.Join(settle(root, target), lock.Close()); err != nil {
+		if err := sweepRoot(prefix+id, target, shared); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sweepRoot settles one root, if its owner is dead.
+func sweepRoot(root, target string, shared bool) error {
+	lock, err := lockRoot(root, false)
+	if err != nil {
+		return nil // alive, already gone, or another user's
+	}
+	if shared {
+		if !abandoned(root) {
+			return lock.Close()
+		}
+		if root, err = hideRoot(root, target); err != nil {
+			return errors.Join(err, lock.Close())
+		}
+	}
+	return errors.Join(settle(root, target), lock.Close())
 }
 
 // settle finishes what the dead owner of root began. Only a crash between the

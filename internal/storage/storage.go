@@ -1,5 +1,5 @@
 // Package storage is the small file interface that jobs read from and write
-// to: local directories now, HDFS and S3 behind the same five methods.
+// to: local directories now, HDFS and S3 behind the same seven methods.
 //
 // Writing is transactional at two levels. A file made by Staging.Create is
 // invisible until its writer commits, and a job's whole output directory is
@@ -51,6 +51,19 @@ type FS interface {
 	// Stage begins a job's output directory. It fails with fs.ErrExist if dir
 	// exists, is not empty and overwrite is false.
 	Stage(ctx context.Context, dir string, overwrite bool) (Staging, error)
+	// StageShared is Stage for an output that several processes write. Any of
+	// them that knows dir and token gets at it by Reopen. It belongs to nobody's
+	// life: only Commit or Abort, in whichever process, ends it, and other
+	// stagings of the same target leave it alone (see SharedTTL). Staging again
+	// under a token that is in use reopens it, so a caller that cannot tell
+	// whether its first try went through may try again. See NewToken.
+	StageShared(ctx context.Context, dir, token string, overwrite bool) (Staging, error)
+	// Reopen returns a shared staging, also one whose Commit was interrupted.
+	// After a Commit that went through it returns one whose Commit returns nil
+	// and whose Create fails with fs.ErrClosed. It fails with fs.ErrNotExist if
+	// there is no such staging: it was never begun, it was aborted, or it was
+	// committed and a later job has since replaced its output.
+	Reopen(ctx context.Context, dir, token string) (Staging, error)
 	// Remove removes a file or a directory with all it holds; removing what
 	// does not exist is no error.
 	Remove(ctx context.Context, path string) error
@@ -61,11 +74,15 @@ type Staging interface {
 	// Create begins a file; name is relative and has no "..". Two attempts may
 	// create the same name at once; the last Commit wins, whole.
 	Create(ctx context.Context, name string) (Writer, error)
-	// Commit makes the directory visible under its final name at once, with an
-	// empty _SUCCESS file in it, replacing an old one only now.
+	// Commit makes the directory visible under its final name at once, with a
+	// _SUCCESS file in it, replacing an old one only now. The file is empty, or
+	// holds the token if the staging is shared; the Commit of a shared staging
+	// may be repeated, in this process or after Reopen in another, until one
+	// returns nil. What fails with fs.ErrExist will go on failing.
 	Commit(ctx context.Context) error
 	// Abort removes everything staged and leaves an old directory as it was.
-	// It is a no-op after Commit.
+	// It is a no-op after Commit. A file committed in another process at the
+	// same time may fail, but leaves nothing behind.
 	Abort(ctx context.Context) error
 }
 

@@ -26,6 +26,7 @@ const (
 	List    Op = "list"
 	Remove  Op = "remove"
 	Stage   Op = "stage"
+	Reopen  Op = "reopen"
 	Create  Op = "create"
 	Write   Op = "write"
 	Commit  Op = "commit"  // of one file
@@ -156,6 +157,28 @@ func (f *FS) Stage(ctx context.Context, dir string, overwrite bool) (storage.Sta
 		return nil, err
 	}
 	s, err := f.under.Stage(ctx, dir, overwrite)
+	return f.staged(s, dir, err)
+}
+
+// StageShared implements storage.FS.
+func (f *FS) StageShared(ctx context.Context, dir, token string, overwrite bool) (storage.Staging, error) {
+	if err := f.check(Stage, dir); err != nil {
+		return nil, err
+	}
+	s, err := f.under.StageShared(ctx, dir, token, overwrite)
+	return f.staged(s, dir, err)
+}
+
+// Reopen implements storage.FS.
+func (f *FS) Reopen(ctx context.Context, dir, token string) (storage.Staging, error) {
+	if err := f.check(Reopen, dir); err != nil {
+		return nil, err
+	}
+	s, err := f.under.Reopen(ctx, dir, token)
+	return f.staged(s, dir, err)
+}
+
+func (f *FS) staged(s storage.Staging, dir string, err error) (storage.Staging, error) {
 	if err != nil {
 		return nil, err
 	}

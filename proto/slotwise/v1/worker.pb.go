@@ -93,7 +93,8 @@ type RegisterRequest struct {
 	Running       []string               `protobuf:"bytes,11,rep,name=running,proto3" json:"running,omitempty"`         // attempts that run here now
 	Outputs       []*HeldOutput          `protobuf:"bytes,12,rep,name=outputs,proto3" json:"outputs,omitempty"`         // map outputs that lie here
 	Version       string                 `protobuf:"bytes,13,opt,name=version,proto3" json:"version,omitempty"`
-	Executable    string                 `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"` // SHA-256 of the worker's own executable
+	Executable    string                 `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`                 // SHA-256 of the worker's own executable
+	MapBuffer     int64                  `protobuf:"varint,15,opt,name=map_buffer,json=mapBuffer,proto3" json:"map_buffer,omitempty"` // bytes that a map may sort in
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -224,6 +225,13 @@ func (x *RegisterRequest) GetExecutable() string {
 		return x.Executable
 	}
 	return ""
+}
+
+func (x *RegisterRequest) GetMapBuffer() int64 {
+	if x != nil {
+		return x.MapBuffer
+	}
+	return 0
 }
 
 // HeldOutput is a finished map's output on a worker's disk.
@@ -363,8 +371,9 @@ type HeartbeatRequest struct {
 	Load          *Load                  `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
 	Reports       []*Report              `protobuf:"bytes,5,rep,name=reports,proto3" json:"reports,omitempty"`
 	FetchFailures []*FetchFailure        `protobuf:"bytes,6,rep,name=fetch_failures,json=fetchFailures,proto3" json:"fetch_failures,omitempty"`
-	Draining      bool                   `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`           // wants no more work
+	Draining      bool                   `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`           // wants no more work for now
 	WaitMs        int64                  `protobuf:"varint,8,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // how long the answer may be held
+	Leaving       bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`             // the last one: the worker ends, what it holds is gone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -453,6 +462,13 @@ func (x *HeartbeatRequest) GetWaitMs() int64 {
 		return x.WaitMs
 	}
 	return 0
+}
+
+func (x *HeartbeatRequest) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 // Load is how busy the machine is; see cluster.Load.
@@ -1461,7 +1477,7 @@ var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\x98\x03\n" +
+	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xb7\x03\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1479,7 +1495,9 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\aversion\x18\r \x01(\tR\aversion\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x0e \x01(\tR\n" +
-	"executable\"<\n" +
+	"executable\x12\x1d\n" +
+	"\n" +
+	"map_buffer\x18\x0f \x01(\x03R\tmapBuffer\"<\n" +
 	"\n" +
 	"HeldOutput\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
@@ -1489,7 +1507,7 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x06master\x18\x02 \x01(\tR\x06master\x12\x1b\n" +
 	"\tdrop_jobs\x18\x03 \x03(\tR\bdropJobs\x12\x12\n" +
 	"\x04kill\x18\x04 \x03(\tR\x04kill\x12!\n" +
-	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\"\xa1\x02\n" +
+	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\"\xbb\x02\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x14\n" +
@@ -1498,7 +1516,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\areports\x18\x05 \x03(\v2\x13.slotwise.v1.ReportR\areports\x12@\n" +
 	"\x0efetch_failures\x18\x06 \x03(\v2\x19.slotwise.v1.FetchFailureR\rfetchFailures\x12\x1a\n" +
 	"\bdraining\x18\a \x01(\bR\bdraining\x12\x17\n" +
-	"\await_ms\x18\b \x01(\x03R\x06waitMs\"\xa9\x01\n" +
+	"\await_ms\x18\b \x01(\x03R\x06waitMs\x12\x18\n" +
+	"\aleaving\x18\t \x01(\bR\aleaving\"\xa9\x01\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12!\n" +
 	"\fload_average\x18\x02 \x01(\x01R\vloadAverage\x12\x16\n" +

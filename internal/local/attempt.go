@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 // owns the rest.
 type attempt struct {
 	id      job.AttemptID
+	seq     int // counts launches
 	node    string
 	slot    job.Kind      // of the slot that it occupies
 	started time.Duration // since the cluster's start
@@ -42,7 +44,7 @@ func (c *Cluster) running(node string) []*attempt {
 			out = append(out, a)
 		}
 	}
-	slices.SortFunc(out, func(a, b *attempt) int { return a.id.Compare(b.id) })
+	slices.SortFunc(out, func(a, b *attempt) int { return cmp.Compare(a.seq, b.seq) })
 	return out
 }
 
@@ -51,10 +53,11 @@ func (c *Cluster) launch(e tracker.Effect) {
 	h := c.jobs[e.Job]
 	ctx, stop := context.WithCancelCause(c.ctx)
 	a := &attempt{
-		id: e.Attempt, node: e.Node, slot: e.Slot, started: c.Now(), job: h, stop: stop,
+		id: e.Attempt, seq: c.launches, node: e.Node, slot: e.Slot, started: c.Now(), job: h, stop: stop,
 		granted: make(chan error, 1), user: &engine.Counters{},
 	}
 	c.attempts[a.id] = a
+	c.launches++
 	h.live++
 	h.stats.launched(e, a.started)
 	go func() {

@@ -88,6 +88,7 @@ type Cluster struct {
 	tracker  *tracker.Tracker
 	nodes    []string
 	jobs     map[job.ID]*Handle
+	launches int
 	attempts map[job.AttemptID]*attempt  // whose goroutines run
 	ended    map[job.AttemptID]*attempt  // whose end is not reported yet
 	reports  map[string][]tracker.Report // by node, of those
@@ -377,10 +378,11 @@ func (c *Cluster) tick() {
 }
 
 // beatNode sends a node's heartbeat: attempts that have ended and those that
-// run. With noWork the tracker gives it nothing.
+// run, of each the oldest first. With noWork the tracker gives it nothing.
 func (c *Cluster) beatNode(node string, noWork bool) {
 	ended := c.reports[node]
 	delete(c.reports, node)
+	slices.SortFunc(ended, func(a, b tracker.Report) int { return cmp.Compare(c.ended[a.Attempt].seq, c.ended[b.Attempt].seq) })
 	reports := slices.Clip(ended)
 	for _, a := range c.running(node) {
 		reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction(), Ticks: a.meter.Ticks.Load()})

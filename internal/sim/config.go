@@ -48,6 +48,10 @@ type Config struct {
 type ModelConfig struct {
 	// Heartbeat overrides Cluster.Heartbeat unless it is "".
 	Heartbeat string
+	// Aligned makes all nodes send their heartbeats at the same moments, one after
+	// another, as the workers of a local run do. They are spread evenly over the
+	// interval otherwise.
+	Aligned bool
 	// OutOfBand makes a node send a heartbeat as soon as an attempt has ended
 	// and not only at the next interval, which it then starts anew. Hadoop 1
 	// has it, switched off. It is off under a policy for which

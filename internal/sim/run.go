@@ -161,8 +161,10 @@ func (s *sim) start() {
 	}
 	s.nextArrival() // before the heartbeats of the same time
 	for i := range s.nodes {
-		// Nodes are spread evenly over the interval.
 		at := s.interval * time.Duration(i) / time.Duration(len(s.nodes))
+		if s.model.Aligned {
+			at = 0
+		}
 		s.queue.push(at, evBeat, int32(i), s.nodes[i].beatGen)
 		s.drawCrash(int32(i))
 	}

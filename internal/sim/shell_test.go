@@ -118,7 +118,8 @@ func logStep(log *strings.Builder, now time.Duration, ev tracker.Event, effects 
 	}
 }
 
-// A scripted run of the live kind and the same script in the simulator give the
+// What internal/local shows of the real live shell holds for one with data in places
+// and heartbeats spread over the interval: a scripted run and the same script in the simulator give the
 // same trace of decisions, line for line.
 func TestSameDecisionsAsALiveRun(t *testing.T) {
 	const beat = 300 * time.Millisecond

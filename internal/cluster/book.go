@@ -7,7 +7,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// List is the read view of all nodes. Counts are over live nodes only.
+// List is the read view of all nodes. Counts are over live nodes only, those of
+// slots over the ones that take work.
 type List struct {
 	nodes    []*Node
 	byName   map[string]*Node
@@ -15,6 +16,7 @@ type List struct {
 	hostIDs  map[string]int32
 	rackOf   []int32 // by host index, -1 while unknown
 	alive    int
+	open     int
 	slots    [job.Kinds]int
 	with     [job.Kinds]int
 	reported [job.Kinds]int
@@ -33,10 +35,13 @@ func (l *List) Get(name string) *Node { return l.byName[name] }
 // Alive counts the live nodes.
 func (l *List) Alive() int { return l.alive }
 
-// Slots counts the slots of a kind.
+// Open counts the live nodes that are not closed.
+func (l *List) Open() int { return l.open }
+
+// Slots counts the slots of a kind of nodes that are not closed.
 func (l *List) Slots(k job.Kind) int { return l.slots[k] }
 
-// With counts the nodes that have a slot of a kind.
+// With counts the nodes not closed that have a slot of a kind.
 func (l *List) With(k job.Kind) int { return l.with[k] }
 
 // Reported sums Node.Reported.
@@ -117,15 +122,7 @@ func (b *Book) rack(name string) int32 {
 // Join makes a node a live member; if it was one before it must have left
 // first. It reports whether the host's rack became known or changed by it.
 func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
-	if spec.Host == "" {
-		spec.Host = spec.Name
-	}
-	if spec.Rack == "" {
-		spec.Rack = DefaultRack
-	}
-	if spec.Speed == 0 {
-		spec.Speed = 1
-	}
+	spec = spec.Filled()
 	n = b.list.byName[spec.Name]
 	if n == nil {
 		n = &Node{index: int32(len(b.list.nodes))}
@@ -148,9 +145,31 @@ func (b *Book) Leave(n *Node) {
 	n.alive = false
 }
 
+// Drain keeps new work from a node, or no longer, and reports whether that is a
+// change.
+func (b *Book) Drain(n *Node, on bool) bool {
+	changed := n.draining != on
+	b.change(n, func() { n.draining = on })
+	return changed
+}
+
+// change does something to a node that may close or open it.
+func (b *Book) change(n *Node, do func()) {
+	b.members(n, -1)
+	do()
+	b.members(n, 1)
+}
+
 // members adds a node to the counts over live nodes, or with -1 takes it out.
 func (b *Book) members(n *Node, by int) {
+	if !n.alive {
+		return
+	}
 	b.list.alive += by
+	if n.Closed() {
+		return
+	}
+	b.list.open += by
 	for k := range job.Kind(job.Kinds) {
 		b.list.slots[k] += by * n.Slots(k)
 		if n.Slots(k) > 0 {

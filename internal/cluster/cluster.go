@@ -8,6 +8,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -54,6 +55,14 @@ func (s *Spec) Check() error {
 	return nil
 }
 
+// Filled returns the spec with the defaults filled in.
+func (s Spec) Filled() Spec {
+	s.Host = cmp.Or(s.Host, s.Name)
+	s.Rack = cmp.Or(s.Rack, DefaultRack)
+	s.Speed = cmp.Or(s.Speed, 1)
+	return s
+}
+
 // Load is a node's state as it last reported it. Zero values are unknown.
 type Load struct {
 	LoadAverage float64 // processes that run or wait to, mean of the last minute
@@ -71,6 +80,7 @@ type Node struct {
 	host     int32
 	rack     int32
 	alive    bool
+	draining bool
 	lastSeen time.Duration
 	joined   time.Duration
 	load     Load
@@ -98,6 +108,13 @@ func (n *Node) Rack() int32 { return n.rack }
 
 // Alive reports whether the node is a member now.
 func (n *Node) Alive() bool { return n.alive }
+
+// Draining reports whether the node is to get no new work. It says so of nodes
+// that have left, too.
+func (n *Node) Draining() bool { return n.draining }
+
+// Closed reports whether the node is kept from new work for whatever reason.
+func (n *Node) Closed() bool { return n.draining }
 
 // LastSeen is when the node last joined or sent a heartbeat.
 func (n *Node) LastSeen() time.Duration { return n.lastSeen }

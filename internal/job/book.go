@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,7 +48,7 @@ func Check(s *Spec) error {
 func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	fillDefaults(&spec)
 	b.last++
-	j := &Job{id: b.last, spec: spec, priority: spec.Priority, submitted: now, seat: b.seat(),
+	j := &Job{id: b.last, spec: spec, priority: spec.Priority, pool: spec.Pool, submitted: now, seat: b.seat(),
 		gate: slowGate(spec.SlowStart, len(spec.Splits))}
 	for k, n := range [Kinds]int{len(spec.Splits), spec.Reduces} {
 		j.addTasks(Kind(k), n, now)
@@ -69,13 +70,11 @@ func fillDefaults(s *Spec) {
 	if s.TaskTimeout == 0 {
 		s.TaskTimeout = DefaultTaskTimeout
 	}
-	if s.Pool == "" {
-		s.Pool = s.User
-	}
-	if s.Pool == "" {
-		s.Pool = "default"
-	}
+	s.Pool = poolOf(s.Pool, s.User)
 }
+
+// poolOf returns the pool of a job of a user that names one or, by "", none.
+func poolOf(pool, user string) string { return cmp.Or(pool, user, "default") }
 
 func (j *Job) addTasks(k Kind, n int, now time.Duration) {
 	j.tasks[k] = make([]Task, n)
@@ -107,6 +106,10 @@ func (b *Book) HostPlaced(host, rack int32) {
 
 // SetPriority changes a job's priority.
 func (b *Book) SetPriority(j *Job, p Priority) { j.priority = p }
+
+// SetPool puts a job into another pool; "" is the one that a job gets which
+// names none.
+func (b *Book) SetPool(j *Job, pool string) { j.pool = poolOf(pool, j.spec.User) }
 
 // Launch says where and how an attempt starts.
 type Launch struct {
@@ -147,6 +150,10 @@ func (b *Book) Report(a *Attempt, progress float64, ticks uint64, now time.Durat
 		a.progress, a.ticks, a.progressAt = progress, ticks, now
 	}
 }
+
+// Met notes that a node has confirmed an attempt after it could not be heard for a
+// while; what it did meanwhile is not known, so its time-out starts anew.
+func (b *Book) Met(a *Attempt, now time.Duration) { a.reported, a.progressAt = true, now }
 
 // Grant gives an attempt its task's permission to commit.
 func (b *Book) Grant(a *Attempt) { a.granted, a.task.grant = true, a }

@@ -25,6 +25,7 @@ type Job struct {
 	seat      int
 	spec      Spec
 	priority  Priority
+	pool      string
 	state     State
 	submitted time.Duration
 	started   time.Duration
@@ -62,8 +63,8 @@ func (j *Job) Name() string { return j.spec.Name }
 // User returns whose job it is.
 func (j *Job) User() string { return j.spec.User }
 
-// Pool returns the pool or queue, never "".
-func (j *Job) Pool() string { return j.spec.Pool }
+// Pool returns the pool or queue that the job is in now, never "".
+func (j *Job) Pool() string { return j.pool }
 
 // Profile returns the submitter's rating of the tasks of a kind.
 func (j *Job) Profile(k Kind) Profile { return j.spec.Profile[k] }

@@ -180,8 +180,10 @@ func (c *Cluster) lostOutput(a *attempt, err error) {
 		index = read.Index
 	}
 	if index >= 0 {
-		m := job.TaskID{Job: a.id.Job, Kind: job.Map, Index: int32(index)}
-		c.apply(&tracker.FetchFailed{Reduce: a.id, Map: m, SourceGone: true})
+		m := c.tracker.Jobs().Task(job.TaskID{Job: a.id.Job, Kind: job.Map, Index: int32(index)})
+		if m != nil && m.Success() != nil {
+			c.apply(&tracker.FetchFailed{Reduce: a.id, Map: m.Success().ID(), SourceGone: true})
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ const recent = 15 * time.Second
 // order; nothing is kept for it. The first answer that holds is given:
 //
 //	what the state of the job tells: ended, nothing pending, slow start
+//	no node that takes work        → that
 //	what a Holder says             → the limit that keeps the job back
 //	all slots taken                → how many jobs come first, or just that
 //	a recent note of a round       → that note: the job had its turn
@@ -28,6 +29,8 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 		return Reason{Code: NoPending, Have: j.Active(k)}
 	case !j.Open(k):
 		return Reason{Code: SlowStart, Have: j.Done(job.Map), Need: j.Gate()}
+	case v.nodes.Open() == 0 && v.nodes.Alive() > 0:
+		return Reason{Code: AllClosed, Have: v.nodes.Alive()}
 	case slots == 0:
 		return Reason{Code: NoNode}
 	}
@@ -71,7 +74,7 @@ func behind(v *View, p Policy, j *job.Job, k job.Kind) Reason {
 	}
 	r := &Round{View: v, ledger: &Ledger{}}
 	for _, n := range v.nodes.All() {
-		if n.Alive() {
+		if n.Alive() && !n.Closed() {
 			r.node = n
 			break
 		}

@@ -43,6 +43,10 @@ type (
 		NodeLost(n *cluster.Node)
 	}
 
+	// CapacityWatcher is told when the slots of the cluster that take work have
+	// become more or fewer without a node's coming or going.
+	CapacityWatcher interface{ CapacityChanged() }
+
 	// Observer is told of every heartbeat of a known node, after its reports
 	// are worked in and before a round, also when the node wants no work.
 	Observer interface {
@@ -98,6 +102,7 @@ const (
 	PriorityChanged Change = iota + 1
 	MapDemandChanged
 	ReduceDemandChanged
+	PoolChanged
 )
 
 // DemandOf returns the change of demand for a kind.
@@ -111,6 +116,7 @@ type Hooks struct {
 	Changes    []ChangeWatcher
 	Tasks      []TaskWatcher
 	Nodes      []NodeWatcher
+	Capacity   []CapacityWatcher
 	Observers  []Observer
 	Periodics  []Periodic
 	Preempters []Preempter
@@ -147,6 +153,7 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Changes, x)
 	addIf(&h.Tasks, x)
 	addIf(&h.Nodes, x)
+	addIf(&h.Capacity, x)
 	addIf(&h.Observers, x)
 	addIf(&h.Periodics, x)
 	addIf(&h.Preempters, x)

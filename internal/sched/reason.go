@@ -36,6 +36,7 @@ const (
 	UserFull           // the user's jobs use Have slots of at most Need in Pool
 	PassesSlots        // holds out for Level: let Have slots pass, takes any after Need
 	FarSpent           // the heartbeat gave out its Need tasks far from their data
+	AllClosed          // all Have live nodes are kept from new work
 	NoValue            // is worth nothing now, because of the utility named in Pool
 )
 
@@ -89,6 +90,8 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("all %d %s slots of the cluster are in use", r.Need, k)
 	case NoNode:
 		return fmt.Sprintf("no machine in the cluster can run a %s", k)
+	case AllClosed:
+		return fmt.Sprintf("none of the %d machines takes new work: they are being drained, or avoided after failures", r.Have)
 	case OutOfReach:
 		return fmt.Sprintf("the free slot was for tasks whose data is %s only", near(r.Level))
 	case SplitFull:

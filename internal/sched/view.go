@@ -31,25 +31,29 @@ func (v *View) Jobs() *job.List { return v.jobs }
 // Nodes returns all nodes.
 func (v *View) Nodes() *cluster.List { return v.nodes }
 
-// Barred reports whether tasks of a kind of the job are kept off the node
-// because too many of the job's attempts failed there. Bars are lifted, all of
+// Barred reports whether tasks of a kind of the job are kept off the node,
+// because it is closed or because too many of the job's attempts failed there.
+// Bars of the second sort are lifted, all of
 // them, once they would hit a quarter or more of the live nodes with slots of
 // that kind (Hadoop's rule): then the job is at fault, not the nodes. So three
 // quarters of the nodes always remain, and with fewer than five nodes none is
 // ever barred.
 func (v *View) Barred(j *job.Job, n *cluster.Node, k job.Kind) bool {
+	if n.Closed() {
+		return true
+	}
 	if v.maxFails <= 0 || len(j.Flaky()) == 0 || j.NodeFailures(n.Index()) < v.maxFails {
 		return false
 	}
 	return 4*v.flaky(j, k) < v.nodes.With(k)
 }
 
-// flaky counts the live nodes with slots of a kind where the job failed too
+// flaky counts the live nodes, not closed, with slots of a kind where the job failed too
 // often.
 func (v *View) flaky(j *job.Job, k job.Kind) int {
 	count := 0
 	for _, i := range j.Flaky() {
-		if n := v.nodes.Node(i); n.Alive() && n.Slots(k) > 0 {
+		if n := v.nodes.Node(i); n.Alive() && !n.Closed() && n.Slots(k) > 0 {
 			count++
 		}
 	}

@@ -64,8 +64,8 @@ func (s *sim) complain(id job.ID) {
 			if s.jobs[id] != j || !s.waiting(at, reduce) {
 				break
 			}
-			if j.outputs[m].state == outputGone {
-				s.step(&tracker.FetchFailed{Reduce: reduce, Map: job.TaskID{Job: id, Index: int32(m)}})
+			if done := s.tr.Jobs().Task(job.TaskID{Job: id, Index: int32(m)}).Success(); j.outputs[m].state == outputGone && done != nil {
+				s.step(&tracker.FetchFailed{Reduce: reduce, Map: done.ID()})
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -80,6 +81,13 @@ func (t *Tracker) fail(a *job.Attempt, why string) {
 	}
 }
 
+// killAttempt stops an attempt by request.
+func (t *Tracker) killAttempt(ev *KillAttempt) {
+	if a := t.Jobs().Attempt(ev.Attempt); a != nil && a.State() == job.AttemptRunning {
+		t.kill(a, cmp.Or(ev.Reason, "killed by request"))
+	}
+}
+
 // kill orders a node to stop an attempt, which counts against nobody.
 func (t *Tracker) kill(a *job.Attempt, why string) {
 	t.emitAttempt(Kill, a, why)
@@ -111,9 +119,11 @@ func (t *Tracker) stopped(a *job.Attempt) {
 //	   └────────────────────────────┘ holder dies
 func (t *Tracker) askCommit(ev *AskCommit) {
 	a := t.Jobs().Attempt(ev.Attempt)
-	if a == nil || a.State() != job.AttemptRunning {
-		e := Effect{Kind: CommitDenied, Job: ev.Attempt.Job, Attempt: ev.Attempt, Text: "the attempt was given up"}
-		if a != nil {
+	stranger := a != nil && ev.Node != "" && ev.Node != t.node(a).Name()
+	if a == nil || a.State() != job.AttemptRunning || stranger {
+		e := Effect{Kind: CommitDenied, Job: ev.Attempt.Job, Attempt: ev.Attempt, Node: ev.Node,
+			Text: "the attempt was given up"}
+		if a != nil && !stranger {
 			e.Node = t.node(a).Name()
 		}
 		t.emit(e)
@@ -136,17 +146,18 @@ const minFetchFailures = 3
 // loss of a node it counts as a failure of the map, so that an output that can
 // never be fetched ends the job and does not keep it busy for ever.
 func (t *Tracker) fetchFailed(ev *FetchFailed) {
-	r, m := t.Jobs().Attempt(ev.Reduce), t.Jobs().Task(ev.Map)
+	r, a := t.Jobs().Attempt(ev.Reduce), t.Jobs().Attempt(ev.Map)
 	if r == nil || r.State() != job.AttemptRunning || r.Kind() != job.Reduce ||
-		m == nil || m.Kind() != job.Map || m.Job() != r.Job() || m.State() != job.TaskSucceeded {
+		a == nil || a.Kind() != job.Map || a.Job() != r.Job() || a != a.Task().Success() {
 		return
 	}
+	m := a.Task()
 	count := t.jobs.FetchFailure(m)
 	if !ev.SourceGone && (count < minFetchFailures || 2*count < r.Job().Running(job.Reduce)) {
 		return
 	}
 	why := "its output could not be fetched"
-	t.emitAttempt(MapLost, m.Success(), why)
+	t.emitAttempt(MapLost, a, why)
 	t.jobs.LoseOutput(m, true, why, t.cfg.MaxNodeFailures, t.now)
 	if !t.failIfSpent(m, why) {
 		t.touch(m.Job())

@@ -34,10 +34,54 @@ type SetPriority struct {
 	Priority job.Priority
 }
 
-// Join adds a node, or brings back one that was lost under the same name. What
-// an earlier life of the node ran is lost. A spec that its Check finds fault with
-// is ignored; whoever takes it from outside checks it first.
-type Join struct{ Node cluster.Spec }
+// MoveJob puts a job into another pool; "" is the pool that a job gets which
+// names none. Its running attempts stay.
+type MoveJob struct {
+	Job  job.ID
+	Pool string
+}
+
+// KillAttempt stops one running attempt, which counts against nobody; its task
+// is tried again. One that does not run is left alone.
+type KillAttempt struct {
+	Attempt job.AttemptID
+	Reason  string
+}
+
+// Join adds a node, or brings back one that was lost under the same name. A spec
+// that its Check finds fault with is ignored; whoever takes it from outside
+// checks it first.
+//
+// A node that has not been lost meanwhile may say what it still runs and holds.
+// Then running attempts go on, without a launch, if both the tracker and the node
+// say that they run there; those that the node does not name are lost. Finished
+// maps stay done if the node has their output, and are made again if not, as long
+// as they are needed. All else that is named gets a Kill effect. Attempts cannot
+// go on if the node is not the same in all of its spec. Naming nothing is to have
+// started afresh: all that an earlier life ran and held is lost.
+type Join struct {
+	Node cluster.Spec
+	// Running are the attempts that run, and those that have ended and whose
+	// end the node has yet to report.
+	Running []job.AttemptID
+	// Outputs are the map outputs that the node has. A map of them that runs as
+	// far as the tracker knows goes on: its report follows.
+	Outputs []Output
+}
+
+// Output is a finished map's output on a node.
+type Output struct {
+	Attempt job.AttemptID
+	Bytes   int64
+}
+
+// Drain keeps new work from a node, until it is undone; what runs there goes on.
+// It outlasts the node's leaving and coming back. A node that never joined is
+// ignored.
+type Drain struct {
+	Node string
+	Undo bool
+}
 
 // Lose says that a node is gone: its running attempts are lost (which does not
 // count against the task) and its finished map outputs, if still needed, are
@@ -54,6 +98,11 @@ type Heartbeat struct {
 	// NoWork asks the tracker to assign nothing (a draining node, a report
 	// sent between heartbeats).
 	NoWork bool
+	// All says that the reports name every attempt that the node runs, or has
+	// run and not yet reported, except for launches that it had not heard of:
+	// those are Unheard. What is in neither is lost.
+	All     bool
+	Unheard []job.AttemptID
 }
 
 // Report is the state of one attempt on the reporting node. A report about an
@@ -73,14 +122,20 @@ type Report struct {
 // AskCommit asks whether an attempt may commit its output. Exactly one attempt
 // of a task gets CommitGranted; another gets CommitDenied and is killed. If the
 // granted attempt dies, the grant returns to the task.
-type AskCommit struct{ Attempt job.AttemptID }
+type AskCommit struct {
+	Attempt job.AttemptID
+	// Node is who asks; if it is not "" and not where the attempt runs, the
+	// answer is no and nothing else happens.
+	Node string
+}
 
-// FetchFailed says that a reduce attempt could not fetch a map's output. The
-// output is declared lost by Hadoop's rule: at least three notices and half of
-// the job's running reduces, or SourceGone.
+// FetchFailed says that a reduce attempt could not fetch a map attempt's output.
+// The output is declared lost by Hadoop's rule: at least three notices and half
+// of the job's running reduces, or SourceGone. A notice about an attempt whose
+// output is no longer the map's is ignored.
 type FetchFailed struct {
 	Reduce     job.AttemptID
-	Map        job.TaskID
+	Map        job.AttemptID
 	SourceGone bool
 }
 
@@ -90,7 +145,10 @@ type Tick struct{}
 func (*Submit) event()      {}
 func (*KillJob) event()     {}
 func (*SetPriority) event() {}
+func (*MoveJob) event()     {}
+func (*KillAttempt) event() {}
 func (*Join) event()        {}
+func (*Drain) event()       {}
 func (*Lose) event()        {}
 func (*Heartbeat) event()   {}
 func (*AskCommit) event()   {}

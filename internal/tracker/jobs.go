@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -30,11 +31,7 @@ func (t *Tracker) submit(ev *Submit) {
 // killJob ends a job by request; one that has ended already is left alone.
 func (t *Tracker) killJob(ev *KillJob) {
 	if j := t.live(ev.Job); j != nil {
-		text := ev.Reason
-		if text == "" {
-			text = "killed by request"
-		}
-		t.end(j, job.Killed, nil, text)
+		t.end(j, job.Killed, nil, cmp.Or(ev.Reason, "killed by request"))
 	}
 }
 
@@ -46,6 +43,19 @@ func (t *Tracker) setPriority(ev *SetPriority) {
 	}
 	t.jobs.SetPriority(j, ev.Priority)
 	t.tellChange(j, sched.PriorityChanged)
+}
+
+// moveJob puts a live job into another pool.
+func (t *Tracker) moveJob(ev *MoveJob) {
+	j := t.live(ev.Job)
+	if j == nil {
+		return
+	}
+	before := j.Pool()
+	t.jobs.SetPool(j, ev.Pool)
+	if j.Pool() != before {
+		t.tellChange(j, sched.PoolChanged)
+	}
 }
 
 // live returns a job that has not ended, or nil.

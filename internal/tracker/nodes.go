@@ -9,14 +9,29 @@ import (
 	"github.com/slotwise/slotwise/internal/sched"
 )
 
-// join makes a node a member. One that is a member already has started afresh
-// without our seeing it go, so it is lost first.
+// join makes a node a member. One that is a member already keeps what it says
+// that it has; else it has started afresh without our seeing it go, so it is lost
+// first.
 func (t *Tracker) join(ev *Join) {
 	if ev.Node.Check() != nil {
 		return
 	}
-	t.lose(t.Nodes().Get(ev.Node.Name))
-	n, placed := t.nodes.Join(ev.Node, t.now)
+	n := t.Nodes().Get(ev.Node.Name)
+	switch {
+	case n == nil || !n.Alive():
+		n = t.enter(ev.Node)
+	case len(ev.Running)+len(ev.Outputs) == 0:
+		t.lose(n)
+		n = t.enter(ev.Node)
+	default:
+		t.rejoin(n, ev)
+	}
+	t.refuse(n, ev)
+}
+
+// enter makes a node a member that is none.
+func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
+	n, placed := t.nodes.Join(spec, t.now)
 	for int(n.Index()) >= len(t.due) {
 		t.due = append(t.due, never)
 	}
@@ -24,6 +39,7 @@ func (t *Tracker) join(ev *Join) {
 		t.jobs.HostPlaced(n.Host(), n.Rack())
 	}
 	t.tellNode(n, true)
+	return n
 }
 
 // lose gives a node up, if it is a live one. What it runs is lost, and so is the
@@ -35,29 +51,56 @@ func (t *Tracker) lose(n *cluster.Node) {
 		return
 	}
 	t.stats.LostNodes++
-	for len(n.Attempts()) > 0 {
-		t.drop(n.Attempts()[0], job.AttemptLost, "its node was lost")
-	}
+	t.strip(n, nil, "its node was lost")
 	t.nodes.Leave(n)
-	for _, j := range t.Jobs().Live() {
-		if j.Unfinished(job.Reduce) > 0 {
-			t.loseOutputs(j, n)
-		}
-	}
+	t.loseOutputs(n, nil, "its node was lost")
 	t.tellNode(n, false)
 }
 
-// loseOutputs makes the job's maps that were done on a node pending again. It is
-// not the fault of the maps, so it does not count against them.
-func (t *Tracker) loseOutputs(j *job.Job, n *cluster.Node) {
-	for i := range j.Total(job.Map) {
-		m := j.Task(job.Map, int32(i))
-		if a := m.Success(); a != nil && a.Node() == n.Index() {
-			t.emitAttempt(MapLost, a, "its node was lost")
-			t.jobs.LoseOutput(m, false, "its node was lost", 0, t.now)
+// strip gives up what runs on a node and is not to be kept.
+func (t *Tracker) strip(n *cluster.Node, keep map[job.AttemptID]bool, why string) {
+	for i := 0; i < len(n.Attempts()); {
+		if a := n.Attempts()[i]; keep[a.ID()] {
+			i++
+		} else {
+			t.drop(a, job.AttemptLost, why)
 		}
 	}
-	t.touch(j)
+}
+
+// loseOutputs makes the maps pending again whose output was on a node and is not
+// kept, as long as a reduce of their job is not done. It is not the fault of the
+// maps, so it does not count against them.
+func (t *Tracker) loseOutputs(n *cluster.Node, keep map[job.AttemptID]bool, why string) {
+	for _, j := range t.Jobs().Live() {
+		if j.Unfinished(job.Reduce) == 0 {
+			continue
+		}
+		for i := range j.Total(job.Map) {
+			m := j.Task(job.Map, int32(i))
+			if a := m.Success(); a != nil && a.Node() == n.Index() && !keep[a.ID()] {
+				t.emitAttempt(MapLost, a, why)
+				t.jobs.LoseOutput(m, false, why, 0, t.now)
+			}
+		}
+		t.touch(j)
+	}
+}
+
+// drain keeps new work from a node, or no longer.
+func (t *Tracker) drain(ev *Drain) {
+	n := t.Nodes().Get(ev.Node)
+	if n == nil || !t.nodes.Drain(n, !ev.Undo) {
+		return
+	}
+	t.tellCapacity()
+}
+
+// tellCapacity tells the hooks that slots were closed or opened.
+func (t *Tracker) tellCapacity() {
+	for _, h := range t.hooks.Capacity {
+		h.CapacityChanged()
+	}
 }
 
 func (t *Tracker) tellNode(n *cluster.Node, joined bool) {
@@ -84,12 +127,15 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	for i, at := 0, 0; i < len(ev.Reports); i++ {
 		at = t.report(n, &ev.Reports[i], at)
 	}
+	if ev.All {
+		t.missing(n, ev)
+	}
 	t.expire(n.Index())
 	t.nodes.Report(n)
 	for _, h := range t.hooks.Observers {
 		h.Heartbeat(n, t.now)
 	}
-	if !ev.NoWork {
+	if !ev.NoWork && !n.Closed() {
 		t.assign(n)
 	}
 }

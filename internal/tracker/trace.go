@@ -18,15 +18,20 @@ func FormatEvent(ev Event) string {
 		return fmt.Sprintf("kill %v %q", ev.Job, ev.Reason)
 	case *SetPriority:
 		return fmt.Sprintf("priority %v %v", ev.Job, ev.Priority)
+	case *MoveJob:
+		return fmt.Sprintf("move %v %s", ev.Job, ev.Pool)
+	case *KillAttempt:
+		return fmt.Sprintf("kill %v %q", ev.Attempt, ev.Reason)
 	case *Join:
-		return fmt.Sprintf("join %s host=%s rack=%s maps=%d reduces=%d", ev.Node.Name, ev.Node.Host,
-			ev.Node.Rack, ev.Node.MapSlots, ev.Node.ReduceSlots)
+		return formatJoin(ev)
+	case *Drain:
+		return fmt.Sprintf("drain %s%s", ev.Node, when(ev.Undo, " undo"))
 	case *Lose:
 		return "lose " + ev.Node
 	case *Heartbeat:
 		return formatHeartbeat(ev)
 	case *AskCommit:
-		return fmt.Sprintf("commit? %v", ev.Attempt)
+		return fmt.Sprintf("commit? %v%s", ev.Attempt, when(ev.Node != "", " from "+ev.Node))
 	case *FetchFailed:
 		return fmt.Sprintf("fetch failed %v by %v%s", ev.Map, ev.Reduce, when(ev.SourceGone, " source gone"))
 	case *Tick:
@@ -35,9 +40,28 @@ func FormatEvent(ev Event) string {
 	return fmt.Sprintf("%T", ev)
 }
 
+func formatJoin(ev *Join) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "join %s host=%s rack=%s maps=%d reduces=%d", ev.Node.Name, ev.Node.Host,
+		ev.Node.Rack, ev.Node.MapSlots, ev.Node.ReduceSlots)
+	list(&b, " running", ev.Running)
+	for i, o := range ev.Outputs {
+		fmt.Fprintf(&b, "%s %v:%d", when(i == 0, " with"), o.Attempt, o.Bytes)
+	}
+	return b.String()
+}
+
+// list writes a word and attempts after it, or nothing if there are none.
+func list(b *strings.Builder, word string, ids []job.AttemptID) {
+	for i, id := range ids {
+		fmt.Fprintf(b, "%s %v", when(i == 0, word), id)
+	}
+}
+
 func formatHeartbeat(ev *Heartbeat) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "heartbeat %s%s", ev.Node, when(ev.NoWork, " no work"))
+	fmt.Fprintf(&b, "heartbeat %s%s%s", ev.Node, when(ev.NoWork, " no work"), when(ev.All, " all"))
+	list(&b, " but", ev.Unheard)
 	for i := range ev.Reports {
 		r := &ev.Reports[i]
 		fmt.Fprintf(&b, " %v:%v", r.Attempt, r.State)

@@ -189,8 +189,14 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 		t.killJob(ev)
 	case *SetPriority:
 		t.setPriority(ev)
+	case *MoveJob:
+		t.moveJob(ev)
+	case *KillAttempt:
+		t.killAttempt(ev)
 	case *Join:
 		t.join(ev)
+	case *Drain:
+		t.drain(ev)
 	case *Lose:
 		t.lose(t.nodes.List().Get(ev.Node))
 	case *Heartbeat:

@@ -195,6 +195,11 @@ func (c *Capacity) JobRemoved(j *job.Job) {
 
 // JobChanged implements sched.ChangeWatcher.
 func (c *Capacity) JobChanged(j *job.Job, what sched.Change) {
+	if what == sched.PoolChanged {
+		c.JobRemoved(j)
+		c.JobAdded(j)
+		return
+	}
 	s := &c.seats[j.Seat()]
 	if what != sched.PriorityChanged {
 		for k := range job.Kind(job.Kinds) {

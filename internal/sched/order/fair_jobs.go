@@ -12,7 +12,7 @@ import (
 func (f *Fair) JobAdded(j *job.Job) {
 	f.now = max(f.now, j.Submitted())
 	p := f.pool(j.Pool())
-	x := &fairJob{job: j, pool: p}
+	x := &fairJob{job: j}
 	for j.Seat() >= len(f.jobs) {
 		f.jobs = append(f.jobs, nil)
 	}
@@ -21,9 +21,8 @@ func (f *Fair) JobAdded(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		x.side[k].weight = 1
 		x.side[k].ready.item, x.side[k].busy.item = x, x
-		p.side[k].list = append(p.side[k].list, x)
-		p.side[k].running += j.Running(k)
 	}
+	x.enterPool(p)
 	if f.cfg.StaleDemand {
 		f.update(f.now)
 		return
@@ -52,14 +51,28 @@ func (f *Fair) JobRemoved(j *job.Job) {
 	f.ended = append(f.ended, x.shares()...)
 	f.all.Remove(j)
 	x.runnable = false
+	f.leavePool(x)
+	f.unsettled = f.unsettled || f.limited
+}
+
+// leavePool takes a job that is no longer runnable out of its pool.
+func (f *Fair) leavePool(x *fairJob) {
 	for k := range job.Kind(job.Kinds) {
 		s := &x.pool.side[k]
-		s.running -= j.Running(k)
+		s.running -= x.job.Running(k)
 		s.list = slices.DeleteFunc(s.list, func(o *fairJob) bool { return o == x })
 		f.rank(x, k)
 	}
-	f.unsettled = f.unsettled || f.limited
 	f.forget(x.pool)
+}
+
+// enterPool puts a job, running tasks and all, into a pool.
+func (x *fairJob) enterPool(p *fairPool) {
+	x.pool = p
+	for k := range job.Kind(job.Kinds) {
+		p.side[k].list = append(p.side[k].list, x)
+		p.side[k].running += x.job.Running(k)
+	}
 }
 
 // forget drops a pool that nobody has named and that has no jobs: pools are often
@@ -77,6 +90,14 @@ func (f *Fair) forget(p *fairPool) {
 // JobChanged implements sched.ChangeWatcher.
 func (f *Fair) JobChanged(j *job.Job, c sched.Change) {
 	x := f.jobs[j.Seat()]
+	if c == sched.PoolChanged {
+		runnable := x.runnable
+		x.runnable = false
+		f.leavePool(x)
+		x.enterPool(f.pool(j.Pool()))
+		x.runnable = runnable
+		f.unsettled = f.unsettled || f.limited
+	}
 	if c == sched.PriorityChanged {
 		f.all.Moved(j)
 		f.unsettled = f.unsettled || f.limited

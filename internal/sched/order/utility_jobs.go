@@ -118,8 +118,16 @@ func (u *Utility) JobChanged(j *job.Job, c sched.Change) {
 	for k := range job.Kind(job.Kinds) {
 		u.ready.set(u.entries, &u.worth, j, k, j.Launchable(k))
 	}
-	if c == sched.PriorityChanged {
-		u.price(&u.entries[j.Seat()])
+	e := &u.entries[j.Seat()]
+	switch c {
+	case sched.PoolChanged:
+		running := j.Running(job.Map) + j.Running(job.Reduce)
+		u.worth.pools[e.pool].running -= running
+		u.worth.enter(e)
+		u.worth.pools[e.pool].running += running
+		u.each(e, func(c *candidate) { c.due = 0 })
+	case sched.PriorityChanged:
+		u.price(e)
 	}
 }
 

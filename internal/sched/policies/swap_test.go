@@ -39,7 +39,7 @@ func TestSwapFromLentSlots(t *testing.T) {
 			for a := range s.running {
 				reduce = a
 			}
-			s.step(&tracker.FetchFailed{Reduce: reduce, Map: job.TaskID{Job: 1, Kind: job.Map}, SourceGone: true})
+			s.step(&tracker.FetchFailed{Reduce: reduce, Map: job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map}}, SourceGone: true})
 			s.tr.SetPolicy(next)
 			for range 200 {
 				s.beats(1, job.Map)

@@ -39,6 +39,7 @@ type SEPB struct {
 type lender interface{ Lends(slot job.Kind) bool }
 
 type sepbPool struct {
+	name    string
 	jobs    int
 	pending [job.Kinds]int
 }

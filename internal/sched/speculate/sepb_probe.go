@@ -104,7 +104,7 @@ func (s *SEPB) JobAdded(j *job.Job) {
 	}
 	p := s.pools[j.Pool()]
 	if p == nil {
-		p = &sepbPool{}
+		p = &sepbPool{name: j.Pool()}
 		s.pools[j.Pool()] = p
 	}
 	p.jobs++
@@ -117,13 +117,19 @@ func (s *SEPB) JobRemoved(j *job.Job) {
 	x := &s.seats[j.Seat()]
 	s.set(x, [job.Kinds]int{})
 	if x.pool.jobs--; x.pool.jobs == 0 {
-		delete(s.pools, j.Pool())
+		delete(s.pools, x.pool.name)
 	}
 	x.pool = nil
 }
 
 // JobChanged implements sched.ChangeWatcher.
-func (s *SEPB) JobChanged(j *job.Job, _ sched.Change) { s.count(j) }
+func (s *SEPB) JobChanged(j *job.Job, c sched.Change) {
+	if c == sched.PoolChanged {
+		s.JobRemoved(j)
+		s.JobAdded(j)
+	}
+	s.count(j)
+}
 
 // TaskStarted implements sched.TaskWatcher.
 func (s *SEPB) TaskStarted(a *job.Attempt, _ time.Duration) { s.count(a.Job()) }

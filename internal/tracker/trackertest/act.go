@@ -27,7 +27,7 @@ func (w *World) Act() {
 	t := w.t
 	node := rapid.SampledFrom(nodeNames).Draw(t, "node")
 	w.now += time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second
-	switch what := rapid.IntRange(0, 19).Draw(t, "what"); {
+	switch what := rapid.IntRange(0, 24).Draw(t, "what"); {
 	case what < 2:
 		w.Join(node, rapid.IntRange(0, 3).Draw(t, "maps"), rapid.IntRange(0, 2).Draw(t, "reduces"))
 	case what == 2 && w.live[node]:
@@ -51,7 +51,43 @@ func (w *World) Act() {
 			Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1, Index: int32(rapid.IntRange(0, 3).Draw(t, "index"))}},
 			State:   job.AttemptState(rapid.IntRange(0, 3).Draw(t, "state"))}}})
 		w.resync()
+	case what > 19:
+		w.actMore(node, what)
 	}
+}
+
+// actMore takes the rarer actions.
+func (w *World) actMore(node string, what int) {
+	t := w.t
+	switch {
+	case what == 20 && slices.Contains(w.nodes, node):
+		w.rejoin(node, func() bool { return rapid.IntRange(0, 3).Draw(t, "keep") > 0 })
+	case what == 21:
+		w.drain(node, rapid.Bool().Draw(t, "undo"))
+	case what == 22 && len(w.jobs) > 0:
+		w.step(&tracker.MoveJob{Job: rapid.SampledFrom(w.jobs).Draw(t, "job"), Pool: rapid.SampledFrom(pools).Draw(t, "pool")})
+	case what == 23 && len(w.runs[node]) > 0:
+		w.step(&tracker.KillAttempt{Attempt: rapid.SampledFrom(w.runs[node]).Draw(t, "attempt").id})
+	case what == 24 && w.live[node]:
+		w.beatAll(node)
+	}
+}
+
+// beatAll lets a node name all that it runs but for some launches, of which one
+// kind is on its way and the other was lost.
+func (w *World) beatAll(node string) {
+	hb := &tracker.Heartbeat{Node: node, NoWork: true, All: true}
+	for _, r := range slices.Clone(w.runs[node]) {
+		switch rapid.IntRange(0, 4).Draw(w.t, "heard") {
+		case 0:
+			hb.Unheard = append(hb.Unheard, r.id)
+		case 1:
+			w.gone(node, r.id)
+		default:
+			hb.Reports = append(hb.Reports, tracker.Report{Attempt: r.id})
+		}
+	}
+	w.step(hb)
 }
 
 func drawLoad(t *rapid.T) cluster.Load {
@@ -115,12 +151,23 @@ func (w *World) actOnAttempt(node string) {
 			Progress: rapid.Float64Range(0, 1).Draw(t, "progress")}}})
 	case 5:
 		if id.Kind == job.Reduce {
-			w.step(&tracker.FetchFailed{Reduce: id, Map: job.TaskID{Job: id.Job, Index: int32(rapid.IntRange(0, 5).Draw(t, "map"))},
-				SourceGone: rapid.Bool().Draw(t, "gone")})
+			w.fetchFailed(id)
 		}
 	default:
 		w.succeed(node, id)
 	}
+}
+
+// fetchFailed lets a reduce complain about a map's output, sometimes that of an
+// attempt whose output was given up long ago.
+func (w *World) fetchFailed(reduce job.AttemptID) {
+	t := w.t
+	id := job.TaskID{Job: reduce.Job, Index: int32(rapid.IntRange(0, 5).Draw(t, "map"))}
+	of := job.AttemptID{TaskID: id, Try: int32(rapid.IntRange(0, 2).Draw(t, "try"))}
+	if done, ok := w.output[id]; ok && rapid.IntRange(0, 3).Draw(t, "stale") > 0 {
+		of = done
+	}
+	w.step(&tracker.FetchFailed{Reduce: reduce, Map: of, SourceGone: rapid.Bool().Draw(t, "gone")})
 }
 
 // succeed finishes an attempt as an honest node would: a reduce needs all maps,

@@ -73,6 +73,14 @@ func (m argMap) join(name string) *tracker.Join {
 		MemoryBytes: int64(m.int("memory"))}}
 }
 
+// list splits a value at commas.
+func (m argMap) list(key string) []string {
+	if m[key] == "" {
+		return nil
+	}
+	return strings.Split(m[key], ",")
+}
+
 func (m argMap) load() cluster.Load {
 	return cluster.Load{CPU: m.float("cpu"), LoadAverage: m.float("avg"), MemoryFree: m.float("mem"),
 		DiskRate: m.float("disk"), NetworkRate: m.float("net"), Processes: m.int("procs")}

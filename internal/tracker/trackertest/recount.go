@@ -93,7 +93,7 @@ func recountLists(j *job.Job) error {
 
 func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 	var slots, with [job.Kinds]int
-	alive := 0
+	alive, open := 0, 0
 	for i, n := range t.Nodes().All() {
 		for k := range job.Kind(job.Kinds) {
 			for s := range job.Kind(job.Kinds) {
@@ -101,13 +101,14 @@ func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 					return fmt.Errorf("%s: %d %v on %v slots, recounted %d", n.Name(), n.RunningOn(k, s), k, s, on[i][k][s])
 				}
 			}
-			if n.Alive() {
+			if n.Alive() && !n.Closed() {
 				slots[k] += n.Slots(k)
 				with[k] += min(1, n.Slots(k))
 			}
 		}
 		if n.Alive() {
 			alive++
+			open += 1 - closed(n)
 		} else if len(n.Attempts()) > 0 {
 			return fmt.Errorf("%s is dead and runs %d attempts", n.Name(), len(n.Attempts()))
 		}
@@ -118,10 +119,17 @@ func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 			return fmt.Errorf("%v slots %d on %d nodes, recounted %d on %d", k, l.Slots(k), l.With(k), slots[k], with[k])
 		}
 	}
-	if l.Alive() != alive {
-		return fmt.Errorf("%d nodes alive, recounted %d", l.Alive(), alive)
+	if l.Alive() != alive || l.Open() != open {
+		return fmt.Errorf("%d nodes alive, %d open, recounted %d and %d", l.Alive(), l.Open(), alive, open)
 	}
 	return nil
+}
+
+func closed(n *cluster.Node) int {
+	if n.Closed() {
+		return 1
+	}
+	return 0
 }
 
 // IdleWork names a task that could run in a free slot of its own kind, or "".

@@ -28,14 +28,16 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //
 //	policy SPEC [NAME=VALUE…]                install a policy with parameters
 //	config nodetimeout= nodefailures=        start afresh, the policy too
-//	join N maps= reduces= host= rack=        lose N
+//	join N maps= reduces= host= rack= running=A,A outputs=A,A
+//	lose N   drain N   undrain N
 //	submit NAME maps= reduces= loc=h1,h2;h3;- slowstart= attempts= timeout=
 //	       priority= user= pool= nospec=1 bytes= profile=CPU,MEM,DISK,NET
 //	finish|fail|killed A…                    the node's next heartbeat reports it
 //	progress A 0.5                           the same
 //	load N cpu= avg= mem= disk= net= procs=  the same, from then on
 //	heartbeat N… [nowork]   beat             some nodes' in turn, or all nodes'
-//	kill J   priority J P   commit A   fetchfail R M [gone]
+//	heartbeat N all unheard=A,A              one that names all it runs
+//	kill J|A   priority J P   move J [POOL]   commit A [N]   fetchfail R M [gone]
 //	preempt A                                asks a policy's part with Want for it
 //	advance D  tick                          tick also lets time-outs happen
 //	show   explain J KIND
@@ -97,7 +99,12 @@ func (s *script) run(f []string) {
 	case "config":
 		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures")})
 	case "join":
-		s.step(args.join(f[1]))
+		ev := args.join(f[1])
+		ev.Running = s.attempts(args.list("running"))
+		for _, id := range s.attempts(args.list("outputs")) {
+			ev.Outputs = append(ev.Outputs, tracker.Output{Attempt: id, Bytes: 100})
+		}
+		s.step(ev)
 	case "submit":
 		s.step(&tracker.Submit{Spec: args.job(f[1])})
 	case "finish", "fail", "killed", "progress":
@@ -105,6 +112,12 @@ func (s *script) run(f []string) {
 	case "load":
 		s.pending.loads[f[1]] = args.load()
 	case "heartbeat":
+		if _, ok := args["unheard"]; ok || f[len(f)-1] == "all" {
+			hb := s.pending.heartbeat(f[1])
+			hb.All, hb.Unheard = true, s.attempts(args.list("unheard"))
+			s.step(hb)
+			break
+		}
 		s.heartbeats(f[1:])
 	case "beat":
 		for _, n := range s.tr.Nodes().All() {
@@ -136,8 +149,16 @@ func (s *script) runMore(f []string) {
 	switch f[0] {
 	case "lose":
 		s.step(&tracker.Lose{Node: f[1]})
+	case "drain", "undrain":
+		s.step(&tracker.Drain{Node: f[1], Undo: f[0] == "undrain"})
 	case "kill":
+		if id, err := job.ParseAttempt(f[1]); err == nil {
+			s.step(&tracker.KillAttempt{Attempt: id})
+			break
+		}
 		s.step(&tracker.KillJob{Job: s.job(f[1])})
+	case "move":
+		s.step(&tracker.MoveJob{Job: s.job(f[1]), Pool: strings.Join(f[2:], "")})
 	case "priority":
 		p, ok := job.ParsePriority(f[2])
 		if !ok {
@@ -145,13 +166,9 @@ func (s *script) runMore(f []string) {
 		}
 		s.step(&tracker.SetPriority{Job: s.job(f[1]), Priority: p})
 	case "commit":
-		s.step(&tracker.AskCommit{Attempt: s.attempt(f[1])})
+		s.step(&tracker.AskCommit{Attempt: s.attempt(f[1]), Node: strings.Join(f[2:], "")})
 	case "fetchfail":
-		m, err := job.ParseTask(f[2])
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.step(&tracker.FetchFailed{Reduce: s.attempt(f[1]), Map: m, SourceGone: len(f) > 3})
+		s.step(&tracker.FetchFailed{Reduce: s.attempt(f[1]), Map: s.attempt(f[2]), SourceGone: len(f) > 3})
 	case "preempt":
 		s.preempt(s.tr.Jobs().Attempt(s.attempt(f[1])))
 	case "advance":
@@ -239,6 +256,8 @@ func (s *script) show() {
 		lost := ""
 		if !n.Alive() {
 			lost = "lost"
+		} else if n.Draining() {
+			lost = "draining"
 		}
 		fmt.Fprintf(s.out, "  %s %s maps %d/%d reduces %d/%d\n", n.Name(), lost,
 			n.Used(job.Map), n.Slots(job.Map), n.Used(job.Reduce), n.Slots(job.Reduce))
@@ -259,4 +278,11 @@ func (s *script) attempt(name string) job.AttemptID {
 		s.t.Fatal(err)
 	}
 	return id
+}
+
+func (s *script) attempts(names []string) (ids []job.AttemptID) {
+	for _, name := range names {
+		ids = append(ids, s.attempt(name))
+	}
+	return ids
 }

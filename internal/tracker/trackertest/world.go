@@ -21,6 +21,7 @@ import (
 //   - slots are never over-committed: typed, or, under a policy with limits of
 //     its own, within the limits and within all slots of the node together,
 //     unless the world is Boundless;
+//   - nothing is launched on a node that is being drained;
 //   - no assignment of the policy is refused;
 //   - a task succeeds at most once unless its output was lost, and at most one
 //     permission to commit is out for it;
@@ -43,6 +44,7 @@ type World struct {
 	grants map[job.TaskID]job.AttemptID
 	output map[job.TaskID]job.AttemptID
 	ended  map[job.ID]job.State
+	shut   map[string]bool // drained
 	jobs   []job.ID
 	tasks  map[job.ID]int // how many each job has
 	log    []string
@@ -67,7 +69,7 @@ type entry struct {
 func NewWorld(t *rapid.T, p sched.Policy) *World {
 	return &World{t: t, Tracker: tracker.New(worldConfig, p), limiter: sched.HooksOf(p).Limiter,
 		slots: map[string][job.Kinds]int{}, live: map[string]bool{}, runs: map[string][]running{},
-		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}, tasks: map[job.ID]int{}}
+		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}, tasks: map[job.ID]int{}, shut: map[string]bool{}}
 }
 
 var worldConfig = tracker.Config{MaxNodeFailures: 3}
@@ -178,6 +180,9 @@ func (w *World) launch(e tracker.Effect) {
 		w.t.Fatalf("%v: slots over-committed: %d %v slots of %d, %d of %d in all", e, used, e.Slot, limit,
 			len(w.runs[e.Node]), all)
 	}
+	if w.shut[e.Node] {
+		w.t.Fatalf("%v: the node is being drained", e)
+	}
 	if _, done := w.output[e.Attempt.TaskID]; done {
 		w.t.Fatalf("%v: the task is done", e)
 	}
@@ -218,15 +223,71 @@ func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
 	w.output[id.TaskID] = id
 }
 
-// Join makes a node join, or join again.
+// Join makes a node join, or join again as one that has started afresh.
 func (w *World) Join(name string, maps, reduces int) {
 	w.dropNode(name)
 	w.slots[name], w.live[name] = [job.Kinds]int{maps, reduces}, true
 	if !slices.Contains(w.nodes, name) {
 		w.nodes = append(w.nodes, name)
 	}
-	w.step(&tracker.Join{Node: cluster.Spec{Name: name, Host: "h" + name[1:], Rack: "/r" + name[len(name)-1:],
-		MapSlots: maps, ReduceSlots: reduces}})
+	w.step(&tracker.Join{Node: w.spec(name)})
+}
+
+func (w *World) spec(name string) cluster.Spec {
+	return cluster.Spec{Name: name, Host: "h" + name[1:], Rack: "/r" + name[len(name)-1:],
+		MapSlots: w.slots[name][job.Map], ReduceSlots: w.slots[name][job.Reduce]}
+}
+
+// rejoin makes a node join that kept some of what it ran and held, and checks that
+// this goes on if the node was a member.
+func (w *World) rejoin(name string, keep func() bool) {
+	ev := &tracker.Join{Node: w.spec(name)}
+	member := w.live[name]
+	for _, r := range slices.Clone(w.runs[name]) {
+		if keep() {
+			ev.Running = append(ev.Running, r.id)
+		} else {
+			w.gone(name, r.id)
+		}
+	}
+	for _, id := range w.heldBy(name) {
+		if keep() {
+			ev.Outputs = append(ev.Outputs, tracker.Output{Attempt: id})
+		}
+	}
+	if !member || len(ev.Running)+len(ev.Outputs) == 0 {
+		w.dropNode(name)
+	}
+	w.live[name] = true
+	w.step(ev)
+	for _, id := range ev.Running {
+		if a := w.Tracker.Jobs().Attempt(id); member && a.State() != job.AttemptRunning {
+			w.t.Fatalf("%v did not go on: %v, %s", id, a.State(), a.Error())
+		}
+	}
+	for _, o := range ev.Outputs {
+		if member && w.output[o.Attempt.TaskID] != o.Attempt {
+			w.t.Fatalf("the output of %v was given up", o.Attempt)
+		}
+	}
+}
+
+// heldBy lists the map outputs on a node, in a fixed order.
+func (w *World) heldBy(name string) (held []job.AttemptID) {
+	for _, j := range w.Tracker.Jobs().Live() {
+		for i := range j.Total(job.Map) {
+			if a := j.Task(job.Map, int32(i)).Success(); a != nil && w.Tracker.Nodes().Node(a.Node()).Name() == name {
+				held = append(held, a.ID())
+			}
+		}
+	}
+	return held
+}
+
+// drain keeps new work from a node, or with undo no longer.
+func (w *World) drain(name string, undo bool) {
+	w.step(&tracker.Drain{Node: name, Undo: undo})
+	w.shut[name] = !undo && slices.Contains(w.nodes, name)
 }
 
 func (w *World) dropNode(name string) {
@@ -241,6 +302,9 @@ func (w *World) dropNode(name string) {
 // could use it; then that is checked as well.
 func (w *World) Settle(conserving bool) {
 	w.Join("n1", 1, 1)
+	for _, n := range w.nodes {
+		w.drain(n, true)
+	}
 	for round := 0; len(w.Tracker.Jobs().Live()) > 0; round++ {
 		if round > 300 {
 			w.t.Fatalf("jobs do not end: %v", w.stuck())

@@ -186,10 +186,28 @@ func (o *Order) JobRemoved(j *job.Job) {
 	if at, ok := slices.BinarySearchFunc(o.members, j.ID(), compareID); ok {
 		o.members = slices.Delete(o.members, at, at+1)
 	}
-	if m.home.homes--; m.home.homes == 0 {
-		delete(o.byName, m.home.name)
-		o.pools = slices.DeleteFunc(o.pools, func(p *pool) bool { return p == m.home })
+	o.forsake(m.home)
+}
+
+// forsake counts one job less that belongs to a pool, which goes with the last.
+func (o *Order) forsake(home *pool) {
+	if home.homes--; home.homes == 0 {
+		delete(o.byName, home.name)
+		o.pools = slices.DeleteFunc(o.pools, func(p *pool) bool { return p == home })
 	}
+}
+
+// rehome makes a job belong to the pool that it names now. One that is elsewhere
+// because it is small stays there.
+func (o *Order) rehome(m *member) {
+	from, to := m.home, o.poolOf(m.job.Pool())
+	m.home = to
+	to.homes++
+	if m.at == from {
+		o.move(m, to)
+	}
+	o.forsake(from)
+	o.update()
 }
 
 func compareID(m *member, id job.ID) int { return cmp.Compare(m.job.ID(), id) }
@@ -198,11 +216,14 @@ func compareID(m *member, id job.ID) int { return cmp.Compare(m.job.ID(), id) }
 // replaces what locality has made of the old one.
 func (o *Order) JobChanged(j *job.Job, c sched.Change) {
 	m := o.bySeat[j.Seat()]
-	if c == sched.PriorityChanged {
+	switch c {
+	case sched.PriorityChanged:
 		o.prioritize(m, j.Priority())
-		return
+	case sched.PoolChanged:
+		o.rehome(m)
+	default:
+		o.sync(m)
 	}
-	o.sync(m)
 }
 
 // TaskStarted implements sched.TaskWatcher. Tasks start and end between their
@@ -226,6 +247,9 @@ func (o *Order) NodeLost(*cluster.Node) {
 	o.recount()
 	o.update()
 }
+
+// CapacityChanged implements sched.CapacityWatcher.
+func (o *Order) CapacityChanged() { o.update() }
 
 // Interval implements sched.Periodic: 500 ms in the paper.
 func (o *Order) Interval() time.Duration { return o.cfg.UpdateInterval }

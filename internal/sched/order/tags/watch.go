@@ -17,6 +17,9 @@ func (t *Tags) NodeJoined(*cluster.Node) { t.resize() }
 // NodeLost implements sched.NodeWatcher.
 func (t *Tags) NodeLost(*cluster.Node) { t.resize() }
 
+// CapacityChanged implements sched.CapacityWatcher.
+func (t *Tags) CapacityChanged() { t.resize() }
+
 // resize follows the number of slots of the cluster. A partition that uses more
 // than its new limit drains; nothing is killed.
 func (t *Tags) resize() {

@@ -260,7 +260,11 @@ func (d *DHSA) JobRemoved(j *job.Job) {
 
 // JobChanged implements sched.ChangeWatcher.
 func (d *DHSA) JobChanged(j *job.Job, c sched.Change) {
-	d.demand.dirty = d.demand.dirty || c == sched.PriorityChanged
+	d.demand.dirty = d.demand.dirty || c == sched.PriorityChanged || c == sched.PoolChanged
+	if c == sched.PoolChanged {
+		d.demand.remove(j)
+		d.demand.add(j)
+	}
 	d.demand.refresh(j)
 }
 

@@ -333,7 +333,7 @@ func TestPreemptBreaksTheOnlyDeadlock(t *testing.T) {
 		t.Errorf("%d killed while all can end", n)
 	}
 	m, r := j.Task(job.Map, 0).ID(), j.Oldest(job.Reduce).ID()
-	l.Step(l.now, &tracker.FetchFailed{Reduce: r, Map: m, SourceGone: true})
+	l.Step(l.now, &tracker.FetchFailed{Reduce: r, Map: l.Jobs().Task(m).Success().ID(), SourceGone: true})
 	if j.MapsDone() {
 		t.Fatal("the map is still done")
 	}
@@ -362,7 +362,7 @@ func TestPreemptWaitsForOthers(t *testing.T) {
 	if n := len(h.mon.phase[job.Reduce]); n != 2 || j.Running(job.Reduce) != 3 {
 		t.Fatalf("%d jobs in the reduce phase, %d reduces run", n, j.Running(job.Reduce))
 	}
-	l.Step(l.now, &tracker.FetchFailed{Reduce: j.Oldest(job.Reduce).ID(), Map: j.Task(job.Map, 0).ID(), SourceGone: true})
+	l.Step(l.now, &tracker.FetchFailed{Reduce: j.Oldest(job.Reduce).ID(), Map: j.Task(job.Map, 0).Success().ID(), SourceGone: true})
 	if n := len(h.mon.phase[job.Reduce]); n != 1 {
 		t.Errorf("%d jobs in the reduce phase, want 1", n)
 	}
@@ -404,7 +404,7 @@ func TestPreemptDoesNotCountBarredNodes(t *testing.T) {
 	if got := l.running(job.Reduce); !slices.Equal(got, []int{2, 2, 2, 2, 2, 2, 2, 0}) {
 		t.Fatalf("reduces %v", got)
 	}
-	l.Step(l.now, &tracker.FetchFailed{Reduce: j.Oldest(job.Reduce).ID(), Map: j.Task(job.Map, 0).ID(), SourceGone: true})
+	l.Step(l.now, &tracker.FetchFailed{Reduce: j.Oldest(job.Reduce).ID(), Map: j.Task(job.Map, 0).Success().ID(), SourceGone: true})
 	if n := l.kills() + l.beat(7); n != 1 {
 		t.Errorf("%d killed, or launched on the barred node; want 1", n)
 	}

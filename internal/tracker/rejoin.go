@@ -1,0 +1,82 @@
+package tracker
+
+import (
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// rejoin brings a member that says what it runs and holds in line with what the
+// tracker knows of it. Policies hear of it only if the node has changed, and then
+// nothing runs on it: some keep books of nodes by their size.
+func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
+	same := n.Spec() == ev.Node.Filled()
+	outputs, running := map[job.AttemptID]bool{}, map[job.AttemptID]bool{}
+	for _, o := range ev.Outputs {
+		outputs[o.Attempt], running[o.Attempt] = true, same
+	}
+	for _, id := range ev.Running {
+		running[id] = same
+	}
+	t.strip(n, running, "its node does not run it any more")
+	t.loseOutputs(n, outputs, "its node does not have it any more")
+	if !same {
+		t.nodes.Leave(n)
+		t.tellNode(n, false)
+		t.enter(ev.Node)
+		return
+	}
+	t.nodes.Seen(n, cluster.Load{}, t.now)
+	t.due[n.Index()] = t.now // look at them anew
+	for _, a := range n.Attempts() {
+		t.jobs.Met(a, t.now)
+	}
+}
+
+// refuse orders a node that has joined to stop and remove what it has named and
+// is not wanted.
+func (t *Tracker) refuse(n *cluster.Node, ev *Join) {
+	for _, id := range ev.Running {
+		if !t.runs(n, id) {
+			t.refuseOne(n, id)
+		}
+	}
+	for _, o := range ev.Outputs {
+		if !t.runs(n, o.Attempt) && !t.holds(n, o.Attempt) {
+			t.refuseOne(n, o.Attempt)
+		}
+	}
+}
+
+func (t *Tracker) refuseOne(n *cluster.Node, id job.AttemptID) {
+	t.emit(Effect{Kind: Kill, Job: id.Job, Attempt: id, Node: n.Name(), Text: "the attempt was given up"})
+}
+
+// runs reports whether an attempt runs on a node as far as the tracker knows.
+func (t *Tracker) runs(n *cluster.Node, id job.AttemptID) bool {
+	a, _ := n.Find(id, 0)
+	return a != nil
+}
+
+// holds reports whether a map's output on a node is the one that counts, of a
+// job that is not over.
+func (t *Tracker) holds(n *cluster.Node, id job.AttemptID) bool {
+	a := t.Jobs().Attempt(id)
+	return a != nil && a.Node() == n.Index() && a == a.Task().Success() && !a.Job().State().Final()
+}
+
+// missing gives up what a node should run by now and does not know of: a launch
+// that got lost on its way.
+func (t *Tracker) missing(n *cluster.Node, ev *Heartbeat) {
+	for i := 0; i < len(n.Attempts()); {
+		a := n.Attempts()[i]
+		named := slices.Contains(ev.Unheard, a.ID()) ||
+			slices.ContainsFunc(ev.Reports, func(r Report) bool { return r.Attempt == a.ID() })
+		if named {
+			i++
+			continue
+		}
+		t.drop(a, job.AttemptLost, "its node does not know of it")
+	}
+}

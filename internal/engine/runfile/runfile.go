@@ -100,10 +100,16 @@ func parseBlockHeader(b []byte) blockHeader {
 
 // blockSum is the checksum of a block whose header's first nine bytes are in b.
 func blockSum(b []byte, off int64, stored []byte) uint64 {
+	return xxhash.Sum64(stored) ^ placeSum(b, off)
+}
+
+// placeSum is the part of a block's checksum that does not depend on its
+// stored bytes.
+func placeSum(b []byte, off int64) uint64 {
 	var place [17]byte
 	copy(place[:9], b)
 	binary.LittleEndian.PutUint64(place[9:], uint64(off))
-	return xxhash.Sum64(stored) ^ xxhash.Sum64(place[:])
+	return xxhash.Sum64(place[:])
 }
 
 // footer is the fixed-size end of the file, by which it is opened.

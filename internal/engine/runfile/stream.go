@@ -15,10 +15,12 @@ type stream struct {
 	next int64 // file offset of the first byte not yet in the window
 	end  int64 // file offset at which the partition ends
 
-	win  []byte // stored bytes read ahead; win[pos:] are not consumed yet
-	pos  int
-	raw  []byte // decoded block
-	left []byte // records of the current block not yet read
+	win []byte // stored bytes read ahead; win[pos:] are not consumed yet
+	// borrowed means that win is somebody else's and holds all there is.
+	borrowed bool
+	pos      int
+	raw      []byte // decoded block
+	left     []byte // records of the current block not yet read
 
 	key, value []byte
 	same       bool
@@ -123,7 +125,7 @@ func (s *stream) load() bool {
 	}
 	hdr := s.win[s.pos : s.pos+blockHdrLen]
 	h := parseBlockHeader(hdr)
-	if err := s.plausible(h, at); err != nil {
+	if err := s.f.foot.plausible(h, at, s.end); err != nil {
 		s.err = s.f.errorAt(at, err)
 		return false
 	}
@@ -141,13 +143,13 @@ func (s *stream) load() bool {
 	return s.decode(h, stored, at)
 }
 
-// plausible checks a header before anything is allocated on its word; the
+// plausible checks the header of the block at offset at before anything is allocated on its word; the
 // checksum can only be checked once the block has been read.
-func (s *stream) plausible(h blockHeader, at int64) error {
+func (f *footer) plausible(h blockHeader, at, end int64) error {
 	switch {
-	case at+blockHdrLen+int64(h.stored) > s.end:
+	case at+blockHdrLen+int64(h.stored) > end:
 		return fmt.Errorf("%w: block ends past its partition", ErrCorrupt)
-	case h.raw < 2 || h.raw > s.f.foot.maxRaw || h.stored > s.f.foot.maxStored:
+	case h.raw < 2 || h.raw > f.maxRaw || h.stored > f.maxStored:
 		return fmt.Errorf("%w: block of %d bytes", ErrCorrupt, h.raw)
 	case !h.codec.valid():
 		return fmt.Errorf("%w: unknown %v", ErrCorrupt, h.codec)
@@ -223,7 +225,9 @@ func (s *stream) Close() error {
 }
 
 func (s *stream) free() {
-	putBuffer(s.win)
+	if !s.borrowed {
+		putBuffer(s.win)
+	}
 	putBuffer(s.raw)
 	s.win, s.raw, s.left, s.pos = nil, nil, nil, 0
 	s.key, s.value = nil, nil

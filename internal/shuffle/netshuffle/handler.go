@@ -1,0 +1,128 @@
+package netshuffle
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+)
+
+// Handler serves the run files of a directory, which are named as File says.
+// Mount it at Pattern. A file may be removed at any time.
+//
+// Answers: 200 or 206 with the bytes; 400 for a path or range that makes no
+// sense; 403 without the right proof, which is also the answer for a job that
+// is not known; 404 if the output is not there; 410 if it is damaged.
+type Handler struct {
+	// Dir is where the outputs are.
+	Dir string
+	// Secret returns a job's secret, nil if the job is not known.
+	Secret func(job string) []byte
+	// Log takes refusals and damaged files; nil means slog.Default.
+	Log *slog.Logger
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	job, attempt := r.PathValue("job"), r.PathValue("map")
+	part, err := strconv.Atoi(r.PathValue("part"))
+	if err != nil || part < 0 || !plain(job) || !plain(attempt) {
+		http.Error(w, "no such output", http.StatusBadRequest)
+		return
+	}
+	if !Signed(h.Secret(job), Path(job, attempt, part), r.Header.Get(ProofHeader)) {
+		h.log().Warn("map output refused: wrong proof", "job", job, "attempt", attempt, "peer", r.RemoteAddr)
+		http.Error(w, "wrong proof", http.StatusForbidden)
+		return
+	}
+	f, err := openBelow(h.Dir, job, attempt)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		http.Error(w, "no such output", http.StatusNotFound)
+	case err != nil:
+		h.log().Error("map output cannot be opened", "attempt", attempt, "err", err)
+		http.Error(w, "the output cannot be opened", http.StatusInternalServerError)
+	default:
+		defer f.Close()
+		h.serve(w, r, f, part)
+	}
+}
+
+// openBelow opens an output and nothing outside dir, whatever links there are.
+func openBelow(dir, job, attempt string) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Open(job + "/" + attempt + ".run")
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, f *os.File, part int) {
+	run, err := openRun(f)
+	if err != nil {
+		h.log().Error("map output is damaged", "err", err)
+		http.Error(w, "the output is damaged", http.StatusGone)
+		return
+	}
+	s, ok := run.Section(part)
+	if !ok {
+		http.Error(w, "no such partition", http.StatusNotFound)
+		return
+	}
+	from, status := int64(0), http.StatusOK
+	if v := r.Header.Get("Range"); v != "" {
+		if from, ok = rangeStart(v); !ok || from >= s.Length {
+			http.Error(w, "only ranges bytes=N- within the partition", http.StatusBadRequest)
+			return
+		}
+		status = http.StatusPartialContent
+		w.Header().Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+
+			strconv.FormatInt(s.Length-1, 10)+"/"+strconv.FormatInt(s.Length, 10))
+	}
+	text, err := s.MarshalText()
+	if err == nil {
+		_, err = f.Seek(s.Offset+from, io.SeekStart)
+	}
+	if err != nil {
+		http.Error(w, "the output cannot be read", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set(SectionHeader, string(text))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(s.Length-from, 10))
+	w.WriteHeader(status)
+	// A plain file and a plain connection let the system move the bytes
+	// itself. The reader notices if they are too few.
+	_, _ = io.CopyN(w, f, s.Length-from)
+}
+
+// openRun reads a run's index.
+func openRun(f *os.File) (*runfile.File, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return runfile.Open(f, st.Size(), f.Name())
+}
+
+// rangeStart reads "bytes=N-", the one kind of range that is of use here.
+func rangeStart(v string) (int64, bool) {
+	v, ok := strings.CutPrefix(v, "bytes=")
+	v, open := strings.CutSuffix(v, "-")
+	n, err := strconv.ParseInt(v, 10, 64)
+	return n, ok && open && err == nil && n >= 0
+}
+
+func (h *Handler) log() *slog.Logger {
+	if h.Log == nil {
+		return slog.Default()
+	}
+	return h.Log
+}

@@ -1,0 +1,71 @@
+package netshuffle
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+)
+
+func TestHandlerRefuses(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "outputs")
+	if err := writeRun(dir, attempt(0, 0), [][]record{recordsOf(0, 0, 9, 9), nil}, runfile.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeRun(top, "outside", [][]record{recordsOf(0, 0, 9, 9)}, runfile.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../../"+testJob+"/outside.run", File(dir, testJob, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(File(dir, testJob, "rubbish"), []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(Pattern, newHandler(dir))
+	for _, tt := range []struct {
+		path, proof, ranges string
+		status              int
+	}{
+		{path: Path(testJob, attempt(0, 0), 0), status: 200},
+		{path: Path(testJob, attempt(0, 0), 1), status: 200},
+		{path: Path(testJob, attempt(0, 0), 0), ranges: "bytes=5-", status: 206},
+		{path: Path(testJob, attempt(0, 0), 0), ranges: "bytes=5-9", status: 400},
+		{path: Path(testJob, attempt(0, 0), 0), ranges: "bytes=99999-", status: 400},
+		{path: Path(testJob, attempt(0, 0), 0), ranges: "bytes=-5", status: 400},
+		{path: Path(testJob, attempt(0, 0), 2), status: 404},
+		{path: Path(testJob, attempt(0, 0), 0), proof: "none", status: 403},
+		{path: Path(testJob, attempt(0, 0), 0), proof: Sign(testSecret, Path(testJob, attempt(0, 0), 1)), status: 403},
+		{path: Path(testJob, attempt(0, 0), 0), proof: Sign(nil, Path(testJob, attempt(0, 0), 0)), status: 403},
+		{path: Path("j2", attempt(0, 0), 0), proof: Sign(nil, Path("j2", attempt(0, 0), 0)), status: 403},
+		{path: Path(testJob, attempt(7, 0), 0), status: 404},
+		{path: Path(testJob, "rubbish", 0), status: 410},
+		{path: Path(testJob, "link", 0), status: 500},
+		{path: Path(testJob, "..%2f..%2fj1%2foutside", 0), status: 400},
+		{path: Path("..", testJob+"%2foutside", 0), status: 307}, // to the cleaned path, which leads nowhere
+		{path: Path(testJob, "a%00b", 0), status: 400},
+		{path: "/v1/outputs/j1/x/-1", status: 400},
+		{path: "/v1/outputs/j1/x/99999999999999999999", status: 400},
+	} {
+		r := httptest.NewRequest(http.MethodGet, tt.path, nil)
+		switch tt.proof {
+		case "none":
+		case "":
+			r.Header.Set(ProofHeader, Sign(testSecret, tt.path))
+		default:
+			r.Header.Set(ProofHeader, tt.proof)
+		}
+		if tt.ranges != "" {
+			r.Header.Set("Range", tt.ranges)
+		}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if w.Code != tt.status {
+			t.Errorf("%s %s: %d, want %d: %s", tt.path, tt.ranges, w.Code, tt.status, w.Body)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package netshuffle
+
+import (
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/engine/mem"
+	"github.com/slotwise/slotwise/internal/engine/merge"
+	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/kv"
+)
+
+func serve(t testing.TB, dir string) (addr string) {
+	mux := http.NewServeMux()
+	mux.Handle(Pattern, newHandler(dir))
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	return srv.Listener.Addr().String()
+}
+
+// proxy passes connections on to a server, badly: it delays, cuts off and
+// changes what comes back, until it has done so often enough.
+type proxy struct {
+	to      string
+	rand    *rand.Rand
+	mu      sync.Mutex // of rand
+	trouble atomic.Int64
+}
+
+func (p *proxy) draw(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rand.IntN(n)
+}
+
+func (p *proxy) pass(c net.Conn) {
+	defer c.Close()
+	up, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	go func() {
+		_, _ = io.Copy(up, c)
+		_ = up.Close()
+	}()
+	buf := make([]byte, 4096)
+	for {
+		n, err := up.Read(buf)
+		if p.draw(3) == 0 && p.trouble.Add(-1) >= 0 {
+			switch p.draw(3) {
+			case 0:
+				return
+			case 1:
+				time.Sleep(time.Duration(p.draw(30)) * time.Millisecond)
+			case 2:
+				if n > 0 {
+					buf[p.draw(n)] ^= 8
+				}
+			}
+		}
+		if _, werr := c.Write(buf[:n]); werr != nil || err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) listen(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.pass(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestBadLine fetches over real connections that are anything but reliable.
+func TestBadLine(t *testing.T) {
+	const maps = 30
+	_, dir, places := oneWorker(t, maps, 200, 100)
+	p := &proxy{to: serve(t, dir), rand: rand.New(rand.NewPCG(1, 1))}
+	p.trouble.Store(80)
+	addr := p.listen(t)
+	for i := range places {
+		places[i].Address = addr
+	}
+	transport := NewTransport(nil)
+	defer transport.CloseIdleConnections()
+	cfg := newConfig(t, maps, transport)
+	cfg.Backoff, cfg.MaxBackoff = time.Millisecond, 20*time.Millisecond
+	f := mustStart(t, cfg)
+	f.Update(false, places)
+	collect(t, f, maps, 200, 100)
+	if p.trouble.Load() > 60 {
+		t.Errorf("there was hardly any trouble: %d left", p.trouble.Load())
+	}
+}
+
+// Many reduces fetch at once from a few workers.
+func TestManyReduces(t *testing.T) {
+	const maps = 20
+	_, dir, places := oneWorker(t, maps, 20, 20)
+	addrs := []string{serve(t, dir), serve(t, dir)}
+	for i := range places {
+		places[i].Address = addrs[i%2]
+	}
+	transport := NewTransport(nil)
+	defer transport.CloseIdleConnections()
+	var wg sync.WaitGroup
+	for range 8 {
+		f := mustStart(t, newConfig(t, maps, transport))
+		wg.Go(func() {
+			f.Update(false, places)
+			collect(t, f, maps, 20, 20)
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkFetch merges 64 outputs of 1 MiB: read from their files, fetched
+// into memory, and fetched into scratch files.
+func BenchmarkFetch(b *testing.B) {
+	const maps, records = 64, 10_000
+	_, dir, places := oneWorker(b, maps, records, 100)
+	addr := serve(b, dir)
+	for i := range places {
+		places[i].Address = addr
+	}
+	bytes := int64(0)
+	for _, r := range recordsOf(0, 0, records, 100) {
+		bytes += int64(maps * len(r[0]+r[1]))
+	}
+	b.Run("plain-files", func(b *testing.B) {
+		b.SetBytes(bytes)
+		for b.Loop() {
+			var streams []kv.Stream
+			for _, p := range places {
+				f, err := openBelow(dir, testJob, p.Attempt)
+				if err != nil {
+					b.Fatal(err)
+				}
+				run, err := openRun(f)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer run.Release()
+				s, err := run.Partition(0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				streams = append(streams, s)
+			}
+			drain(b, streams, maps*records)
+		}
+	})
+	for _, bb := range []struct {
+		name   string
+		memory int64
+		own    string
+	}{{"own-files", 256 << 20, dir}, {"memory", 256 << 20, ""}, {"scratch", 0, ""}} {
+		b.Run(bb.name, func(b *testing.B) {
+			transport := NewTransport(nil)
+			defer transport.CloseIdleConnections()
+			b.SetBytes(bytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				cfg := newConfig(b, maps, transport)
+				cfg.Memory, cfg.Pool = bb.memory, mem.NewPool(bb.memory)
+				if bb.own != "" {
+					cfg.Worker, cfg.Dir = "w1", bb.own
+				}
+				f := mustStart(b, cfg)
+				f.Update(false, places)
+				streams, err := f.Collect(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				drain(b, streams, maps*records)
+				if err := f.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSmallOutputs fetches outputs of a few hundred bytes: what a request
+// costs.
+func BenchmarkSmallOutputs(b *testing.B) {
+	const maps = 500
+	dir := b.TempDir()
+	parts := make([][]record, 100)
+	for p := range parts {
+		parts[p] = recordsOf(0, p, 10, 20)
+	}
+	places := make([]Place, maps)
+	addr := serve(b, dir)
+	for m := range maps {
+		if err := writeRun(dir, attempt(m, 0), parts, runfile.Options{}); err != nil {
+			b.Fatal(err)
+		}
+		places[m] = Place{Map: m, Attempt: attempt(m, 0), Worker: "w1", Address: addr}
+	}
+	transport := NewTransport(nil)
+	defer transport.CloseIdleConnections()
+	for b.Loop() {
+		f := mustStart(b, newConfig(b, maps, transport))
+		f.Update(false, places)
+		if _, err := f.Collect(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		_ = f.Close()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*maps), "µs/output")
+}
+
+func drain(b *testing.B, streams []kv.Stream, want int) {
+	m := merge.New(streams)
+	n := 0
+	for m.Next() {
+		n++
+	}
+	if m.Err() != nil || n != want {
+		b.Fatalf("%d records of %d, %v", n, want, m.Err())
+	}
+	_ = m.Close()
+}

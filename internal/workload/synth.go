@@ -2,6 +2,8 @@ package workload
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -56,13 +58,33 @@ type synthClass struct {
 	MTimeSD float64 `json:"mtime_stddev"`
 	RTime   float64 `json:"rtime_avg"`
 	RTimeSD float64 `json:"rtime_stddev"`
+	// Type and Tasks are the newer form, beside which the above is absent.
+	Type  string      `json:"type"`
+	Tasks []synthTask `json:"tasks"`
+}
+
+// synthTask is the tasks of a kind.
+type synthTask struct {
+	Type  string      `json:"type"`
+	Count synthSample `json:"count"`
+	Time  synthSample `json:"time"`
+}
+
+// synthSample is what is drawn: log-normal or normal (dist NORM) with a mean and a
+// deviation, or one of a list.
+type synthSample struct {
+	Val      *float64      `json:"val"`
+	Std      float64       `json:"std"`
+	Dist     string        `json:"dist"`
+	Discrete []json.Number `json:"discrete"`
+	Weights  []float64     `json:"weights"`
 }
 
 // ReadSynth reads the JSON of Hadoop's synthetic generator (SYNTH). Counts of
 // tasks and their times, in seconds, are log-normal with the means and
-// deviations given; a job has at least
-// one task. What a job as a whole should
-// take (dur_avg), memory and reservations are not used. The file's rand_seed and
+// deviations given, or what a newer file says of each; a job has at least one
+// task. What a job as a whole should take (dur_avg), memory, reservations and
+// priorities are not used; jobs that are not of maps and reduces are errors. The file's rand_seed and
 // the seed of the run decide together. Errors name the file and the line where
 // the object begins.
 func ReadSynth(file string, in io.Reader) (*Synth, error) {
@@ -111,8 +133,13 @@ func (f *synthFile) synth(im *importer, line int) *Synth {
 			if w.Classes[k].Weight == 0 {
 				continue
 			}
-			c := w.Classes[k].class(w.Queue, w.Weight/sum)
-			c.Name = fmt.Sprintf("%s/%s", w.Name, cmp.Or(w.Classes[k].Name, fmt.Sprint(k+1)))
+			name := fmt.Sprintf("%s/%s", w.Name, cmp.Or(w.Classes[k].Name, fmt.Sprint(k+1)))
+			c, err := w.Classes[k].class(w.Queue, w.Weight/sum)
+			if err != nil {
+				im.fail(line, "class %q: %s", name, err)
+				continue
+			}
+			c.Name = name
 			s.mix.Classes = append(s.mix.Classes, c)
 			s.arrival = append(s.arrival, w.Times)
 		}
@@ -127,14 +154,72 @@ func (f *synthFile) synth(im *importer, line int) *Synth {
 }
 
 // class makes a class of a mix.
-func (c *synthClass) class(queue string, scale float64) Class {
+func (c *synthClass) class(queue string, scale float64) (Class, error) {
 	bell := func(mean, sd float64) Dist { return Dist{Shape: LogNormal, A: mean, B: sd} }
-	out := Class{Share: c.Weight * scale, User: c.User, Pool: queue, SlowStart: -1,
-		Maps: bell(c.Maps, c.MapsSD), MapTime: bell(c.MTime, c.MTimeSD)}
+	out := Class{Share: c.Weight * scale, User: c.User, Pool: queue, SlowStart: -1}
+	if c.Tasks != nil || c.Type != "" {
+		return out, c.generic(&out)
+	}
+	out.Maps, out.MapTime = bell(c.Maps, c.MapsSD), bell(c.MTime, c.MTimeSD)
 	if c.Reds > 0 {
 		out.Reduces, out.ReduceTime = bell(c.Reds, c.RedsSD), bell(c.RTime, c.RTimeSD)
 	}
-	return out
+	return out, nil
+}
+
+// generic reads the newer form of a class.
+func (c *synthClass) generic(out *Class) error {
+	if c.Type != "" && c.Type != "mapreduce" {
+		return fmt.Errorf("type %q, must be mapreduce", c.Type)
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		count, span := &out.Maps, &out.MapTime
+		switch {
+		case t.Type == "reduce":
+			count, span = &out.Reduces, &out.ReduceTime
+		case t.Type != "map":
+			return fmt.Errorf("tasks[%d]: type %q, must be map or reduce", i, t.Type)
+		}
+		if count.Shape != Unset {
+			return fmt.Errorf("tasks[%d]: the second of type %s", i, t.Type)
+		}
+		var err1, err2 error
+		*count, err1 = t.Count.dist("count")
+		*span, err2 = t.Time.dist("time")
+		if err := errors.Join(err1, err2); err != nil {
+			return fmt.Errorf("tasks[%d]: %w", i, err)
+		}
+	}
+	if out.Maps.Shape == Unset {
+		return errors.New("no tasks of type map")
+	}
+	return nil
+}
+
+// dist makes a distribution of a sample.
+func (s *synthSample) dist(what string) (Dist, error) {
+	switch {
+	case s.Weights != nil:
+		return Dist{}, fmt.Errorf("%s: weights are not read, a discrete value may be given several times instead", what)
+	case s.Discrete != nil:
+		d := Dist{Shape: Table}
+		for _, n := range s.Discrete {
+			v, err := n.Float64()
+			if err != nil {
+				return d, fmt.Errorf("%s: discrete: %q is not a number", what, n)
+			}
+			d.Values = append(d.Values, v)
+		}
+		return d, nil
+	case s.Val == nil:
+		return Dist{}, fmt.Errorf("%s: has neither val nor discrete", what)
+	case s.Dist == "NORM":
+		return Dist{Shape: Normal, A: *s.Val, B: s.Std}, nil
+	case s.Dist != "" && s.Dist != "LOGNORM":
+		return Dist{}, fmt.Errorf("%s: dist %q, must be LOGNORM or NORM", what, s.Dist)
+	}
+	return Dist{Shape: LogNormal, A: *s.Val, B: s.Std}, nil
 }
 
 func (t synthTimes) check() error {

@@ -155,7 +155,7 @@ func TestSWIMDay(t *testing.T) {
 		}
 	}
 	// Counted with awk from the file.
-	if len(trace.List) != 5894 || maps != 406005 || only != 4448 || in != 22216712306762 {
+	if len(trace.List) != 5894 || maps != 409855 || only != 4448 || in != 22216712306762 {
 		t.Errorf("%d jobs, %d maps, %d map-only, %d bytes shuffled", len(trace.List), maps, only, in)
 	}
 	if last := trace.List[len(trace.List)-1].Submit; last < 23*time.Hour || last > 25*time.Hour {
@@ -350,6 +350,57 @@ func TestSynthErrors(t *testing.T) {
 	}
 	_, err = s.Jobs(1)
 	wantError(t, err, "9000000000 maps, a job may have")
+}
+
+// The newer form of a class says of each kind of task how many there are and how
+// long they take.
+func TestSynthTasks(t *testing.T) {
+	const text = `{"num_jobs": 200, "workloads": [{"workload_name": "w", "workload_weight": 1, "job_classes": [
+ {"class_name": "c", "class_weight": 1, "type": "mapreduce", "duration": {"val": 60}, "tasks": [
+  {"type": "map", "priority": 20, "count": {"val": 5, "std": 1}, "time": {"val": 10, "std": 2, "dist": "NORM"}},
+  {"type": "reduce", "priority": 10, "count": {"val": 2}, "time": {"discrete": ["20", 30]}, "max_vcores": {"val": 2}}]}],
+ "time_distribution": [{"time": 1, "weight": 100}, {"time": 60, "weight": 0}]}]}`
+	s, err := ReadSynth("y.json", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, spent, long, reduces := 0, time.Duration(0), 0, 0
+	for _, j := range jobsOf(t, s, 1) {
+		maps += len(j.Maps)
+		for _, m := range j.Maps {
+			spent += m.Duration
+		}
+		if len(j.Reduces) != 2 {
+			t.Fatalf("%d reduces", len(j.Reduces))
+		}
+		for _, r := range j.Reduces {
+			reduces++
+			switch r.Duration {
+			case 30 * time.Second:
+				long++
+			case 20 * time.Second:
+			default:
+				t.Fatalf("a reduce of %v", r.Duration)
+			}
+		}
+	}
+	if mean := spent.Seconds() / float64(maps); maps < 950 || maps > 1050 || mean < 9.8 || mean > 10.2 || long < reduces/3 || long > 2*reduces/3 {
+		t.Errorf("%d maps of %.1f s, %d long reduces of %d", maps, mean, long, reduces)
+	}
+	for _, tt := range [][3]string{
+		{`"type": "mapreduce"`, `"type": "stream"`, `y.json:1: class "w/c": type "stream", must be mapreduce`},
+		{`"type": "map",`, `"type": "shuffle",`, `tasks[0]: type "shuffle", must be map or reduce`},
+		{`"type": "reduce"`, `"type": "map"`, `tasks[1]: the second of type map`},
+		{`"type": "map",`, `"type": "reduce",`, `tasks[1]: the second of type reduce`},
+		{`"count": {"val": 2}`, `"count": {"std": 2}`, "tasks[1]: count: has neither val nor discrete"},
+		{`"dist": "NORM"`, `"dist": "PARETO"`, `tasks[0]: time: dist "PARETO", must be LOGNORM or NORM`},
+		{`"discrete": ["20", 30]`, `"discrete": ["20", 30], "weights": [1, 2]`, "tasks[1]: time: weights are not read"},
+		{`"discrete": ["20", 30]`, `"discrete": ["soon"]`, "y.json:"},
+		{`"val": 5, "std": 1`, `"val": -5`, "-5, must be a number of at least 0"},
+	} {
+		_, err := ReadSynth("y.json", strings.NewReader(strings.Replace(text, tt[0], tt[1], 1)))
+		wantError(t, err, tt[2])
+	}
 }
 
 type brokenReader struct{}

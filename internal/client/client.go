@@ -1,0 +1,264 @@
+// Package client is how programs speak to a master: calls that are tried again
+// when the master is away for a while, uploads, and waiting for a job.
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+)
+
+// Options say how to reach the master. The zero value is right for one on this
+// machine without security.
+type Options struct {
+	// HTTP makes the requests; default one that keeps connections alive. It
+	// must have no time-out of its own, since calls may be held.
+	HTTP *http.Client
+	// Token, if set, is sent as bearer token with each request.
+	Token string
+	// Patience is for how long a call is tried again while the master cannot be
+	// reached. Default 3 seconds; negative is not at all.
+	Patience time.Duration
+}
+
+// Client speaks to one master. It is safe for concurrent use.
+type Client struct {
+	base string
+	http *http.Client
+	opts Options
+	rpc  slotwisev1connect.ClientServiceClient
+}
+
+// New makes a client of the master at an address: host:port, or a URL. Nothing
+// is sent yet.
+func New(address string, opts Options) (*Client, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("master %q: want host:port", address)
+	}
+	if opts.HTTP == nil {
+		opts.HTTP = &http.Client{}
+	}
+	if opts.Patience == 0 {
+		opts.Patience = 3 * time.Second
+	}
+	c := &Client{base: strings.TrimSuffix(u.String(), "/"), opts: opts, http: opts.HTTP}
+	if opts.Token != "" {
+		own := *opts.HTTP
+		own.Transport = bearer{opts.HTTP.Transport, opts.Token}
+		c.http = &own
+	}
+	c.rpc = slotwisev1connect.NewClientServiceClient(c.http, c.base)
+	return c, nil
+}
+
+// bearer adds a token to each request.
+type bearer struct {
+	next  http.RoundTripper
+	token string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	next := b.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return next.RoundTrip(r)
+}
+
+// RPC gives access to the bare calls, for Call and for streams.
+func (c *Client) RPC() slotwisev1connect.ClientServiceClient { return c.rpc }
+
+// Address returns the URL of the master.
+func (c *Client) Address() string { return c.base }
+
+// Call makes a call, such as Client.RPC().Jobs, and makes it again while the
+// master cannot be reached and patience lasts. So it is only for calls that may
+// be repeated, which all of ClientService are.
+func Call[Req, Resp any](ctx context.Context, c *Client, call func(context.Context, *Req) (*Resp, error), r *Req) (*Resp, error) {
+	return again(ctx, c, c.opts.Patience, func() (*Resp, error) { return call(ctx, r) })
+}
+
+// again tries something until it succeeds, fails for good, or patience is at an
+// end.
+func again[T any](ctx context.Context, c *Client, patience time.Duration, try func() (T, error)) (T, error) {
+	end := time.Now().Add(patience)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		v, err := try()
+		if err == nil || !Unreachable(err) || ctx.Err() != nil || time.Now().After(end) {
+			return v, c.named(err)
+		}
+		select {
+		case <-time.After(pause/2 + mathrand.N(pause)):
+		case <-ctx.Done():
+			return v, context.Cause(ctx)
+		}
+	}
+}
+
+// Unreachable reports whether an error says that the master could not be reached
+// or could not answer now, so that trying again may help.
+func Unreachable(err error) bool {
+	var coded *connect.Error
+	if errors.As(err, &coded) {
+		return coded.Code() == connect.CodeUnavailable || coded.Code() == connect.CodeUnknown && !connect.IsWireError(err)
+	}
+	var status *statusError
+	if errors.As(err, &status) {
+		return status.code == http.StatusServiceUnavailable || status.code == http.StatusBadGateway
+	}
+	var transport *url.Error
+	return errors.As(err, &transport)
+}
+
+// named says which master could not be reached, and drops the words of the
+// protocol from what it said.
+func (c *Client) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	if Unreachable(err) {
+		return fmt.Errorf("master %s cannot be reached: %w", c.base, err)
+	}
+	return err
+}
+
+// Message returns what an error says without the code of the protocol.
+func Message(err error) string {
+	var coded *connect.Error
+	if errors.As(err, &coded) && coded.Message() != "" && !Unreachable(err) {
+		return coded.Message()
+	}
+	return err.Error()
+}
+
+// Submit enters a job and returns its name. It is tried again under the same
+// request, so the job is entered once.
+func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
+	r := &slotwisev1.SubmitRequest{RequestId: rand.Text(), Spec: spec}
+	resp, err := again(ctx, c, max(c.opts.Patience, submitPatience), func() (*slotwisev1.SubmitResponse, error) { return c.rpc.Submit(ctx, r) })
+	if err != nil {
+		return "", err
+	}
+	return resp.Job, nil
+}
+
+// How long a master may be away: while a job that has been planned is entered,
+// and while somebody waits for one. Masters are started again.
+const (
+	submitPatience = 30 * time.Second
+	waitPatience   = 10 * time.Minute
+)
+
+// waitMs is how long each request for news is held.
+const waitMs = 20_000
+
+// Wait follows a job until it has ended and returns its last state. news, if
+// set, is called with each state.
+func (c *Client) Wait(ctx context.Context, job string, news func(*slotwisev1.JobStatus)) (*slotwisev1.JobStatus, error) {
+	after := int64(-1)
+	for {
+		r := &slotwisev1.JobRequest{Job: job, After: after, WaitMs: waitMs}
+		resp, err := again(ctx, c, waitPatience, func() (*slotwisev1.JobResponse, error) { return c.rpc.Job(ctx, r) })
+		if err != nil {
+			return nil, err
+		}
+		after = resp.Job.Revision
+		if news != nil {
+			news(resp.Job)
+		}
+		if Over(resp.Job.State) {
+			return resp.Job, nil
+		}
+	}
+}
+
+// Over reports whether a job in this state has ended.
+func Over(s slotwisev1.JobState) bool {
+	switch s {
+	case slotwisev1.JobState_JOB_STATE_SUCCEEDED, slotwisev1.JobState_JOB_STATE_FAILED, slotwisev1.JobState_JOB_STATE_KILLED:
+		return true
+	}
+	return false
+}
+
+// Ensure uploads a file under its SHA-256 unless the master has it. open is
+// called for each try and returns the content and its length.
+func (c *Client) Ensure(ctx context.Context, sha string, open func() (io.ReadCloser, int64, error)) error {
+	_, err := again(ctx, c, max(c.opts.Patience, submitPatience), func() (struct{}, error) { return struct{}{}, c.ensure(ctx, sha, open) })
+	return err
+}
+
+func (c *Client) ensure(ctx context.Context, sha string, open func() (io.ReadCloser, int64, error)) error {
+	head, err := http.NewRequestWithContext(ctx, http.MethodHead, c.base+"/files/"+sha, nil)
+	if err != nil {
+		return err
+	}
+	if err := c.do(head); err == nil || !isStatus(err, http.StatusNotFound) {
+		return err
+	}
+	body, size, err := open()
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	put, err := http.NewRequestWithContext(ctx, http.MethodPut, c.base+"/files/"+sha, body)
+	if err != nil {
+		return err
+	}
+	put.ContentLength = size
+	return c.do(put)
+}
+
+// statusError is an answer that is no success.
+type statusError struct {
+	code int
+	text string
+}
+
+// Error says what the master said.
+func (e *statusError) Error() string { return e.text }
+
+func isStatus(err error, code int) bool {
+	var s *statusError
+	return errors.As(err, &s) && s.code == code
+}
+
+// do makes a request whose answer has no content that matters.
+func (c *Client) do(r *http.Request) error {
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 == 2 {
+		return nil
+	}
+	said := strings.TrimSpace(string(text))
+	if said == "" {
+		said = resp.Status
+	}
+	return &statusError{resp.StatusCode, fmt.Sprintf("%s %s: %s", r.Method, r.URL.Path, said)}
+}

@@ -1,0 +1,180 @@
+package master
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+)
+
+// clientService answers people and their programs.
+type clientService struct {
+	slotwisev1connect.UnimplementedClientServiceHandler
+	m *Master
+}
+
+var _ slotwisev1connect.ClientServiceHandler = clientService{}
+
+// Cluster says what a planner must know.
+func (c clientService) Cluster(ctx context.Context, _ *slotwisev1.ClusterRequest) (*slotwisev1.ClusterResponse, error) {
+	who, m := identity(ctx), c.m
+	return ask(ctx, m, func() (*slotwisev1.ClusterResponse, error) {
+		nodes := m.tracker.Nodes()
+		return &slotwisev1.ClusterResponse{
+			Master: m.id, Version: m.cfg.Version, Nodes: int32(nodes.Alive()),
+			MapSlots: int32(nodes.Slots(job.Map)), ReduceSlots: int32(nodes.Slots(job.Reduce)),
+			MapBuffer: m.mapBuffer(), Policy: m.policy, User: who.User, Admin: who.Admin,
+			UptimeMs: time.Since(m.start).Milliseconds(),
+		}, nil
+	})
+}
+
+// mapBuffer is the least that a map may sort in on any worker, 0 if unknown.
+func (m *Master) mapBuffer() (least int64) {
+	for _, s := range m.nodes {
+		if s.mapBuffer > 0 && (least == 0 || s.mapBuffer < least) {
+			least = s.mapBuffer
+		}
+	}
+	return least
+}
+
+// Submit enters a job.
+func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) (*slotwisev1.SubmitResponse, error) {
+	return c.m.submit(ctx, r)
+}
+
+// Jobs lists jobs by number.
+func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*slotwisev1.JobsResponse, error) {
+	return ask(ctx, c.m, func() (*slotwisev1.JobsResponse, error) {
+		resp := &slotwisev1.JobsResponse{}
+		for _, id := range c.m.jobIDs() {
+			j := c.m.jobs[id]
+			if j.final != nil && !r.Ended || r.User != "" && j.spec.User != r.User {
+				continue
+			}
+			s := c.m.status(j)
+			if r.Pool == "" || s.Pool == r.Pool {
+				s.Waiting = c.m.waitsFor(j)
+				resp.Jobs = append(resp.Jobs, s)
+			}
+		}
+		return resp, nil
+	})
+}
+
+// Job returns a job, or waits for news of it.
+func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slotwisev1.JobResponse, error) {
+	id, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	timer := time.NewTimer(waitFor(r.WaitMs))
+	defer timer.Stop()
+	for wait := r.WaitMs > 0; ; {
+		f, err := ask(ctx, c.m, func() (jobNews, error) { return c.m.jobNews(id, r.After, wait) })
+		if err != nil || f.news == nil {
+			return &slotwisev1.JobResponse{Job: f.status}, err
+		}
+		select {
+		case <-f.news:
+		case <-timer.C:
+			wait = false
+		case <-ctx.Done():
+		case <-c.m.stopped:
+		}
+		if err := c.m.post(context.WithoutCancel(ctx), func() { c.m.waiting-- }); err != nil {
+			return nil, rpcError(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, rpcError(err)
+		}
+	}
+}
+
+// jobNews is a job's state, or a channel that is closed when it has changed.
+type jobNews struct {
+	status *slotwisev1.JobStatus
+	news   <-chan struct{}
+}
+
+// jobNews answers one who has seen a revision of a job. If he must wait, he
+// counts as waiting.
+func (m *Master) jobNews(id job.ID, after int64, wait bool) (jobNews, error) {
+	j := m.jobs[id]
+	if j == nil {
+		return jobNews{}, m.noJob(id)
+	}
+	if wait && j.revision <= after && j.final == nil && m.waiting < m.cfg.Limits.Waiting {
+		m.waiting++
+		return jobNews{news: j.news}, nil
+	}
+	s := m.status(j)
+	s.Waiting = m.waitsFor(j)
+	return jobNews{status: s}, nil
+}
+
+// noJob is the error for a job that is not there.
+func (m *Master) noJob(id job.ID) error {
+	return fault(connect.CodeNotFound, "no job %s", id)
+}
+
+// job finds a job by name.
+func (m *Master) job(name string) (*jobInfo, error) {
+	id, err := job.ParseID(name)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	if j := m.jobs[id]; j != nil {
+		return j, nil
+	}
+	return nil, m.noJob(id)
+}
+
+// owned finds a job that somebody may change.
+func (m *Master) owned(who Identity, name string) (*jobInfo, error) {
+	j, err := m.job(name)
+	if err != nil {
+		return nil, err
+	}
+	return j, own(who, j.spec.User, name)
+}
+
+// Kill ends a job.
+func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
+	who := identity(ctx)
+	return ask(ctx, c.m, func() (*slotwisev1.KillResponse, error) {
+		j, err := c.m.owned(who, r.Job)
+		if err != nil {
+			return nil, err
+		}
+		if j.verdict == nil {
+			c.m.log.Info("job killed", "job", r.Job, "by", who.User, "reason", r.Reason)
+			c.m.step(&tracker.KillJob{Job: j.id, Reason: clip(r.Reason)})
+		}
+		return &slotwisev1.KillResponse{}, nil
+	})
+}
+
+// SetPriority changes a job's priority.
+func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorityRequest) (*slotwisev1.SetPriorityResponse, error) {
+	who := identity(ctx)
+	p, ok := job.ParsePriority(r.Priority)
+	if !ok {
+		return nil, fault(connect.CodeInvalidArgument, "priority %q: must be one of VERY_LOW, LOW, NORMAL, HIGH and VERY_HIGH", r.Priority)
+	}
+	return ask(ctx, c.m, func() (*slotwisev1.SetPriorityResponse, error) {
+		j, err := c.m.owned(who, r.Job)
+		if err != nil {
+			return nil, err
+		}
+		c.m.step(&tracker.SetPriority{Job: j.id, Priority: p})
+		c.m.offers.wanted, j.changed = true, true
+		return &slotwisev1.SetPriorityResponse{}, nil
+	})
+}

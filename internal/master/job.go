@@ -1,0 +1,312 @@
+package master
+
+import (
+	"maps"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// jobInfo is what the master knows of a job beside the tracker. It belongs to
+// the loop.
+//
+//	            JobDone          none of its attempts alive       published or removed
+//	accepted ────────────► verdict ─────────────────────► settling ─────────────────────► final
+type jobInfo struct {
+	id      job.ID
+	request string // by which a repeated Submit finds the job
+	spec    *slotwisev1.JobSpec
+	maps    int
+	input   int64 // bytes
+	token   string
+	staging storage.Staging // nil for a job without output
+	secret  []byte
+
+	live     int             // attempts that may be alive; see Master.alive
+	nodes    map[string]bool // on which anything of it was ever launched
+	verdict  *verdict        // the tracker's
+	settling bool
+	final    *slotwisev1.JobStatus // once it has ended and its output is in place or gone
+
+	counters  [job.Kinds]slotwisev1.Counters // of attempts that succeeded
+	reading   map[job.AttemptID]int64        // bytes read so far by running maps
+	levels    [cluster.NONE + 1]int32        // maps launched
+	failures  [job.Kinds]int32
+	lastError string
+	holds     tracker.Holds
+
+	outputs  outputLog
+	revision int64
+	changed  bool          // since the revision
+	news     chan struct{} // closed when the revision rises
+}
+
+// verdict is how a job ended, as far as the tracker is concerned.
+type verdict struct {
+	state job.State
+	text  string
+	at    time.Duration
+}
+
+// tell lets those go that wait for news of the job.
+func (j *jobInfo) tell() {
+	j.changed = false
+	j.revision++
+	close(j.news)
+	j.news = make(chan struct{})
+}
+
+// launched notes an attempt and orders it from its node.
+func (m *Master) launched(j *jobInfo, e tracker.Effect) {
+	m.born(j, e)
+	if e.Attempt.Kind == job.Map {
+		j.levels[e.Level]++
+	}
+	s := m.nodes[e.Node]
+	if s == nil {
+		return // it is told to register again, and the attempt is found missing then
+	}
+	l := &slotwisev1.Launch{Attempt: e.Attempt.String(), Slot: wireKind(e.Slot), Speculative: e.Speculative}
+	if e.Attempt.Kind == job.Map && len(j.spec.Splits) > 0 {
+		l.Split = j.spec.Splits[e.Attempt.Index]
+	}
+	m.send(s, &slotwisev1.Action{What: &slotwisev1.Action_Launch{Launch: l}})
+}
+
+// born notes that an attempt may be alive.
+func (m *Master) born(j *jobInfo, e tracker.Effect) {
+	on := m.alive[e.Node]
+	if on == nil {
+		on = map[job.AttemptID]bool{}
+		m.alive[e.Node] = on
+	}
+	if !on[e.Attempt] {
+		on[e.Attempt] = true
+		j.live++
+	}
+	j.nodes[e.Node] = true
+}
+
+// dead notes that an attempt is not alive on a node.
+func (m *Master) dead(node string, id job.AttemptID) {
+	if on := m.alive[node]; on[id] {
+		delete(on, id)
+		if j := m.jobs[id.Job]; j != nil {
+			j.live--
+			m.finish(j)
+		}
+	}
+}
+
+// confirm notes that of the attempts that were alive on a node only those that
+// are named still are.
+func (m *Master) confirm(node string, still map[job.AttemptID]bool) {
+	for id := range m.alive[node] {
+		if !still[id] {
+			m.dead(node, id)
+		}
+	}
+}
+
+// kill orders a node to end an attempt.
+func (m *Master) kill(e tracker.Effect) {
+	if s := m.nodes[e.Node]; s != nil {
+		k := &slotwisev1.Kill{Attempt: e.Attempt.String(), Reason: e.Text}
+		m.send(s, &slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: k}})
+	}
+}
+
+// ending are those of a heartbeat's reports that tell of an attempt's end.
+type ending struct {
+	id      job.AttemptID
+	report  *slotwisev1.Report
+	running bool // as far as the tracker knew before the heartbeat
+}
+
+// ending finds them, and notes what running attempts have read.
+func (m *Master) ending(s *session, r *slotwisev1.HeartbeatRequest, in *tracker.Heartbeat) (out []ending) {
+	wire := map[string]*slotwisev1.Report{}
+	for _, w := range r.Reports {
+		wire[w.Attempt] = w
+	}
+	for _, report := range in.Reports {
+		j := m.jobs[report.Attempt.Job]
+		if j == nil {
+			continue
+		}
+		w := wire[report.Attempt.String()]
+		j.changed = true
+		if report.State == job.AttemptRunning {
+			if n := w.GetCounters().GetBytesRead(); n > 0 {
+				j.reading[report.Attempt] = n
+			}
+			continue
+		}
+		a := m.tracker.Jobs().Attempt(report.Attempt)
+		running := a != nil && a.State() == job.AttemptRunning && m.nodeOf(a) == s.worker
+		out = append(out, ending{report.Attempt, w, running})
+	}
+	return out
+}
+
+// settle takes note of an attempt's end, after the tracker has.
+func (m *Master) settle(s *session, e ending) {
+	j := m.jobs[e.id.Job]
+	if j == nil {
+		return
+	}
+	m.dead(s.worker, e.id)
+	m.offers.wanted = true // a slot is free, or a task waits again
+	if !e.running {
+		m.finish(j)
+		return
+	}
+	delete(j.reading, e.id)
+	if a := m.tracker.Jobs().Attempt(e.id); a != nil {
+		switch a.State() {
+		case job.AttemptSucceeded:
+			addCounters(&j.counters[e.id.Kind], e.report.Counters)
+		case job.AttemptFailed:
+			j.failures[e.id.Kind]++
+			j.lastError = e.id.String() + ": " + a.Error()
+			m.log.Info("attempt failed", "attempt", e.id.String(), "error", a.Error())
+		}
+	}
+	m.finish(j)
+}
+
+// addCounters adds what an attempt counted.
+func addCounters(to, c *slotwisev1.Counters) {
+	to.InputRecords += c.GetInputRecords()
+	to.InputBytes += c.GetInputBytes()
+	to.OutputRecords += c.GetOutputRecords()
+	to.OutputBytes += c.GetOutputBytes()
+	to.InputGroups += c.GetInputGroups()
+	to.Spills += c.GetSpills()
+	to.SpilledRecords += c.GetSpilledRecords()
+	to.SpilledBytes += c.GetSpilledBytes()
+	to.FileBytes += c.GetFileBytes()
+	to.CpuNs += c.GetCpuNs()
+	to.BytesRead += c.GetBytesRead()
+	if len(c.GetUser()) > 0 {
+		if to.User == nil {
+			to.User = map[string]int64{}
+		}
+		for name, n := range c.User {
+			to.User[name] += n
+		}
+	}
+}
+
+// finish ends a job that has a verdict and none of whose attempts is alive, or
+// has been waited for too long: its output is published or removed beside the
+// loop, once the verdict is durable.
+func (m *Master) finish(j *jobInfo) {
+	if j.verdict == nil || j.settling || (j.live > 0 && m.now() < j.verdict.at+m.cfg.Grace) {
+		return
+	}
+	j.settling, j.changed = true, true
+	v, staging := *j.verdict, j.staging
+	m.after = append(m.after, func() {
+		m.beside.Go(func() {
+			err := settleOutput(m.ctx, staging, v.state)
+			if m.ctx.Err() == nil { // else the next master finds it out
+				_ = m.post(m.ctx, func() { m.finished(j, err) })
+			}
+		})
+	})
+}
+
+// finished gives a job its final state.
+func (m *Master) finished(j *jobInfo, err error) {
+	state, text := j.verdict.state, j.verdict.text
+	if err != nil {
+		m.log.Error("output of a job", "job", j.id.String(), "error", err)
+		if state == job.Succeeded {
+			state, text = job.Failed, "cannot publish its output: "+err.Error()
+		}
+	}
+	st := m.status(j)
+	st.State, st.Message, st.EndedMs, st.Waiting = wireState(state), text, m.millis(m.now()), ""
+	j.final = st
+	m.tasks -= j.maps + int(j.spec.Reduces)
+	m.drop(j)
+	m.log.Info("job ended", "job", j.id.String(), "name", j.spec.Name, "state", state.String(), "message", text)
+	j.tell()
+	j.final.Revision = j.revision
+	j.spec.Splits, j.reading = nil, nil
+	m.ended = append(m.ended, j.id)
+	m.forget()
+}
+
+// drop tells the workers that a job is over.
+func (m *Master) drop(j *jobInfo) {
+	for name := range j.nodes {
+		if s := m.nodes[name]; s != nil {
+			m.send(s, &slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: j.id.String()}})
+		}
+	}
+}
+
+// forget drops the oldest ended jobs beyond those to be kept.
+func (m *Master) forget() {
+	for len(m.ended) > max(0, m.cfg.KeepEnded) {
+		j := m.jobs[m.ended[0]]
+		m.ended = m.ended[1:]
+		delete(m.jobs, j.id)
+		if r := m.requests[j.request]; r != nil && r.job == j.id {
+			delete(m.requests, j.request)
+		}
+	}
+}
+
+// status describes a job as it is now.
+func (m *Master) status(j *jobInfo) *slotwisev1.JobStatus {
+	if j.final != nil {
+		return j.final
+	}
+	s := &slotwisev1.JobStatus{
+		Id: j.id.String(), Name: j.spec.Name, User: j.spec.User, Pool: j.spec.Pool, Priority: j.spec.Priority,
+		Output: j.spec.Output, InputBytes: j.input, Revision: j.revision, LastError: j.lastError,
+		MapCounters: j.totals(job.Map), ReduceCounters: j.totals(job.Reduce), Locality: j.levels[cluster.NODE:],
+		Maps: &slotwisev1.TaskCounts{}, Reduces: &slotwisev1.TaskCounts{},
+	}
+	t := m.tracker.Jobs().Get(j.id)
+	if t == nil { // forgotten by the tracker before its output was in place
+		s.State = slotwisev1.JobState_JOB_STATE_COMMITTING
+		return s
+	}
+	s.State = wireState(t.State())
+	if j.verdict != nil {
+		s.State, s.Message = slotwisev1.JobState_JOB_STATE_COMMITTING, j.verdict.text
+	}
+	s.Pool, s.Priority = t.Pool(), t.Priority().String()
+	s.SubmittedMs, s.StartedMs = m.millis(max(1, t.Submitted())), m.millis(t.Started())
+	s.Maps, s.Reduces = j.counts(t, job.Map), j.counts(t, job.Reduce)
+	return s
+}
+
+// counts describes the tasks of a kind.
+func (j *jobInfo) counts(t *job.Job, k job.Kind) *slotwisev1.TaskCounts {
+	return &slotwisev1.TaskCounts{
+		Total: int32(t.Total(k)), Pending: int32(t.Pending(k)), Running: int32(t.Running(k)),
+		Done: int32(t.Done(k)), Failed: j.failures[k], Progress: t.Progress(k),
+	}
+}
+
+// totals returns a copy of what attempts of a kind counted. What running maps
+// have read counts as read.
+func (j *jobInfo) totals(k job.Kind) *slotwisev1.Counters {
+	var c slotwisev1.Counters
+	addCounters(&c, &j.counters[k])
+	if k == job.Map {
+		for n := range maps.Values(j.reading) {
+			c.BytesRead += n
+		}
+	}
+	return &c
+}

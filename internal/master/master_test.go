@@ -1,0 +1,337 @@
+package master
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// TestJob runs a job of two maps and a reduce through a fake worker: launches,
+// map outputs, commit, verdict, and the order to drop what is left.
+func TestJob(t *testing.T) {
+	r := newRig(t, Config{})
+	out := filepath.Join(t.TempDir(), "out")
+	id := r.submit(r.spec(2, 1, out))
+	w := r.worker("w1", 2, 1)
+	w.gets("j1_m_0_0")
+	w.gets("j1_m_1_0")
+	ask := &slotwisev1.MapOutputsRequest{Session: w.session, Job: id}
+	first, err := r.workers.MapOutputs(t.Context(), ask)
+	if err != nil || !first.Reset_ || len(first.Outputs) != 0 {
+		t.Fatalf("%v, error %v", first, err)
+	}
+	w.beat(0, w.done("j1_m_0_0"), w.done("j1_m_1_0"))
+	ask.Cursor, ask.WaitMs = first.Cursor, 10_000
+	second, err := r.workers.MapOutputs(t.Context(), ask)
+	if err != nil || second.Reset_ || len(second.Outputs) != 2 || second.Outputs[0].Address != "w1:1" {
+		t.Fatalf("%v, error %v", second, err)
+	}
+	w.gets("j1_r_0_0")
+	if !w.commit(id, "j1_r_0_0", "part-r-00000", "result") {
+		t.Fatal("the commit was denied")
+	}
+	w.beat(0, w.done("j1_r_0_0"))
+	st := r.ends(id)
+	if st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.MapCounters.InputRecords != 20 || st.Maps.Done != 2 {
+		t.Errorf("job %v", st)
+	}
+	if b, err := os.ReadFile(filepath.Join(out, "part-r-00000")); string(b) != "result" {
+		t.Errorf("output %q, error %v", b, err)
+	}
+	w.beat(5 * time.Second)
+	if !slices.Equal(w.dropped, []string{"j1"}) {
+		t.Errorf("jobs dropped: %v", w.dropped)
+	}
+	over, err := r.workers.MapOutputs(t.Context(), ask)
+	if err != nil || !over.Ended {
+		t.Errorf("map outputs of an ended job: %v, error %v", over, err)
+	}
+}
+
+// TestRepetition repeats what a network may repeat or reorder: actions until
+// they are acknowledged, reports, heartbeats that were overtaken, sessions that
+// are over.
+func TestRepetition(t *testing.T) {
+	r := newRig(t, Config{})
+	id := r.submit(r.spec(3, 0, ""))
+	w := r.worker("w1", 2, 0)
+
+	// The answer is lost: the same actions come again, under the same numbers.
+	lost, err := w.send(t.Context(), 1, 0)
+	if err != nil || len(lost.Actions) != 2 {
+		t.Fatalf("%v, error %v", lost, err)
+	}
+	w.seq = 1
+	again := w.beat(0)
+	if len(again.Actions) != 2 || again.Actions[0].Number != 1 || again.Actions[1].Number != 2 {
+		t.Fatalf("again: %v", again)
+	}
+	if next := w.beat(0); len(next.Actions) != 0 {
+		t.Fatalf("acknowledged actions came again: %v", next)
+	}
+
+	// A report told three times counts once, also in a heartbeat that was
+	// overtaken.
+	report := w.done("j1_m_0_0")
+	w.beat(0, report)
+	w.beat(0, report)
+	if _, err := w.send(t.Context(), 1, 0, report); err != nil {
+		t.Fatal(err)
+	}
+	if st := r.job(id); st.Maps.Done != 1 || st.MapCounters.InputRecords != 10 {
+		t.Errorf("after one success told three times: %v", st)
+	}
+	w.gets("j1_m_2_0")
+
+	// A held heartbeat is answered, empty, when another one comes.
+	held := make(chan *slotwisev1.HeartbeatResponse, 1)
+	w.seq++
+	go func(seq int64) {
+		resp, err := w.send(t.Context(), seq, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		held <- resp
+	}(w.seq)
+	eventually(t, "the heartbeat is held", func() bool {
+		got, err := ask(t.Context(), r.m, func() (bool, error) { s := r.m.nodes["w1"]; return s.held != nil && s.seq == w.seq, nil })
+		return err == nil && got
+	})
+	w.beat(0)
+	if resp := <-held; resp.RegisterAgain || len(resp.Actions) > 0 {
+		t.Errorf("the held one got %v", resp)
+	}
+
+	// A second registration ends the first session; what ran is started anew.
+	old := w.session
+	w.running = map[string]*slotwisev1.Launch{}
+	w.register(2, 0)
+	resp, err := r.workers.Heartbeat(t.Context(), &slotwisev1.HeartbeatRequest{Session: old, Seq: 99})
+	if err != nil || !resp.RegisterAgain {
+		t.Errorf("the old session got %v, error %v", resp, err)
+	}
+	if _, err := r.workers.AskCommit(t.Context(), &slotwisev1.AskCommitRequest{Session: old, Attempt: "j1_m_1_0"}); connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("commit in an old session: %v", err)
+	}
+	w.gets("j1_m_1_1")
+	w.gets("j1_m_2_1")
+	w.beat(0, w.done("j1_m_1_1"), w.done("j1_m_2_1"))
+	if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		t.Errorf("job %v", st)
+	}
+}
+
+// TestPush holds a heartbeat of an idle worker: a job that comes reaches it at
+// once.
+func TestPush(t *testing.T) {
+	r := newRig(t, Config{Heartbeat: time.Minute})
+	w := r.worker("w1", 1, 0)
+	got := make(chan *slotwisev1.HeartbeatResponse, 1)
+	go func() {
+		resp, err := w.send(t.Context(), 1, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- resp
+	}()
+	r.submit(r.spec(1, 0, ""))
+	select {
+	case resp := <-got:
+		if len(resp.Actions) != 1 || resp.Actions[0].GetLaunch().GetAttempt() != "j1_m_0_0" {
+			t.Errorf("got %v", resp)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing in 20 s")
+	}
+}
+
+// TestRequestID submits the same request many times at once: one job.
+func TestRequestID(t *testing.T) {
+	r := newRig(t, Config{})
+	out := filepath.Join(t.TempDir(), "out")
+	req := &slotwisev1.SubmitRequest{RequestId: "r1", Spec: r.spec(1, 0, out)}
+	results := make(chan string, 8)
+	for range cap(results) {
+		go func() {
+			resp, err := r.users.Submit(t.Context(), req)
+			if err != nil {
+				t.Error(err)
+			}
+			results <- resp.GetJob()
+		}()
+	}
+	for range cap(results) {
+		if id := <-results; id != "j1" {
+			t.Errorf("job %q", id)
+		}
+	}
+	req.RequestId = "r2"
+	if resp, err := r.users.Submit(t.Context(), req); err != nil || resp.Job != "j2" {
+		t.Errorf("another request: %v, error %v", resp, err)
+	}
+}
+
+// TestFailure lets a task fail too often: the job fails, its staging goes, and
+// its last error is told.
+func TestFailure(t *testing.T) {
+	r := newRig(t, Config{})
+	dir := t.TempDir()
+	spec := r.spec(1, 0, filepath.Join(dir, "out"))
+	spec.MaxAttempts = 2
+	id := r.submit(spec)
+	w := r.worker("w1", 1, 0)
+	w.gets("j1_m_0_0")
+	w.beat(0, w.failed("j1_m_0_0", "bad luck"))
+	w.gets("j1_m_0_1")
+	w.beat(0, w.failed("j1_m_0_1", "bad luck"))
+	st := r.ends(id)
+	if st.State != slotwisev1.JobState_JOB_STATE_FAILED || !strings.Contains(st.Message, "bad luck") || st.Maps.Failed != 2 || st.LastError != "j1_m_0_1: bad luck" {
+		t.Errorf("job %v", st)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, error %v", left, err)
+	}
+}
+
+// TestKill kills a job whose attempt is slow to die: the output is removed only
+// when it is dead.
+func TestKill(t *testing.T) {
+	r := newRig(t, Config{})
+	dir := t.TempDir()
+	id := r.submit(r.spec(1, 0, filepath.Join(dir, "out")))
+	w := r.worker("w1", 1, 0)
+	w.gets("j1_m_0_0")
+	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id, Reason: "enough"}); err != nil {
+		t.Fatal(err)
+	}
+	w.beat(5 * time.Second)
+	if !slices.Contains(w.killed, "j1_m_0_0") {
+		t.Fatalf("killed: %v", w.killed)
+	}
+	if st := r.job(id); st.State != slotwisev1.JobState_JOB_STATE_COMMITTING {
+		t.Errorf("with its attempt alive the job is %v", st.State)
+	}
+	w.beat(0, &slotwisev1.Report{Attempt: "j1_m_0_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_KILLED})
+	if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED || st.Message != "enough" {
+		t.Errorf("job %v", st)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, error %v", left, err)
+	}
+}
+
+// TestLeaving ends a worker in order: its work goes to another one at once.
+func TestLeaving(t *testing.T) {
+	r := newRig(t, Config{})
+	id := r.submit(r.spec(1, 0, ""))
+	w1 := r.worker("w1", 1, 0)
+	w1.gets("j1_m_0_0")
+	resp, err := r.workers.Heartbeat(t.Context(), &slotwisev1.HeartbeatRequest{Session: w1.session, Seq: 9, Draining: true, Leaving: true})
+	if err != nil || !resp.RegisterAgain {
+		t.Fatalf("%v, error %v", resp, err)
+	}
+	w2 := r.worker("w2", 1, 0)
+	w2.gets("j1_m_0_1")
+	w2.beat(0, w2.done("j1_m_0_1"))
+	r.ends(id)
+}
+
+// TestFiles puts files that are what they are called and others.
+func TestFiles(t *testing.T) {
+	r := newRig(t, Config{Limits: Limits{File: 100}})
+	sha := r.put("hello")
+	r.put("hello")
+	for _, c := range []struct {
+		name, content string
+		code          int
+	}{
+		{sha[:63] + "0", "hello", http.StatusBadRequest},
+		{strings.ToUpper(sha), "hello", http.StatusBadRequest},
+		{"..%2f..%2fx", "hello", http.StatusBadRequest},
+		{strings.Repeat("0", 64), strings.Repeat("x", 101), http.StatusRequestEntityTooLarge},
+	} {
+		if code := r.putAs(c.name, c.content); code != c.code {
+			t.Errorf("PUT %s: status %d, want %d", c.name, code, c.code)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(r.cfg.Dir, "files"))
+	if err != nil || len(entries) != 1 || entries[0].Name() != sha {
+		t.Errorf("files %v, error %v", entries, err)
+	}
+	spec := r.spec(1, 0, "")
+	spec.Program.Executable = strings.Repeat("0", 64)
+	_, err = r.users.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "x", Spec: spec})
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("a job whose program is missing: %v", err)
+	}
+}
+
+// TestAccess asks as users who may not.
+func TestAccess(t *testing.T) {
+	m, err := Open(Config{Dir: t.TempDir(), Access: Access{Pools: map[string][]string{"prod": {"ann", "@ops"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	as := func(user string, groups ...string) context.Context {
+		return WithIdentity(t.Context(), Identity{User: user, Groups: groups, Admin: user == "root"})
+	}
+	c := clientService{m: m}
+	program := &slotwisev1.Program{App: "x"}
+	submit := func(ctx context.Context, user, pool string) error {
+		_, err := c.Submit(ctx, &slotwisev1.SubmitRequest{RequestId: newToken(), Spec: &slotwisev1.JobSpec{
+			User: user, Pool: pool, Program: program, Synthetic: 1,
+		}})
+		return err
+	}
+	for _, x := range []struct {
+		what string
+		err  error
+		code connect.Code
+	}{
+		{"ann in prod", submit(as("ann"), "", "prod"), 0},
+		{"bob in prod", submit(as("bob"), "", "prod"), connect.CodePermissionDenied},
+		{"bob of ops in prod", submit(as("bob", "ops"), "", "prod"), 0},
+		{"bob as ann", submit(as("bob"), "ann", ""), connect.CodePermissionDenied},
+		{"root as ann", submit(as("root"), "ann", ""), 0},
+	} {
+		if got := connect.CodeOf(x.err); x.err != nil && got != x.code || x.err == nil && x.code != 0 {
+			t.Errorf("%s: %v", x.what, x.err)
+		}
+	}
+	_, err = c.Kill(as("bob"), &slotwisev1.KillRequest{Job: "j1"})
+	if connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("bob kills ann's job: %v", err)
+	}
+	if _, err = c.Kill(as("ann"), &slotwisev1.KillRequest{Job: "j1"}); err != nil {
+		t.Error(err)
+	}
+	_, err = c.SetPolicy(as("ann"), &slotwisev1.SetPolicyRequest{Name: "fair"})
+	if connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("ann sets the policy: %v", err)
+	}
+	_, err = workerService{m}.Register(as("ann"), &slotwisev1.RegisterRequest{Worker: "x"})
+	if connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("ann as a worker: %v", err)
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatal("in vain: " + what)
+}

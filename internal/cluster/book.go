@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -131,18 +132,25 @@ func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
 		b.list.byName[spec.Name] = n
 	}
 	n.spec, n.host, n.rack = spec, b.Host(spec.Host), b.rack(spec.Rack)
-	n.alive, n.lastSeen, n.joined, n.load = true, now, now, Load{}
+	n.alive, n.absent, n.lastSeen, n.joined, n.load = true, false, now, now, Load{}
 	b.members(n, 1)
 	placed = b.list.rackOf[n.host] != n.rack
 	b.list.rackOf[n.host] = n.rack
 	return n, placed
 }
 
-// Leave makes a node a dead one. Its attempts must have been ended.
+// Leave makes a node a dead one. But for absent ones, its attempts must have been ended.
 func (b *Book) Leave(n *Node) {
 	b.report(n, [job.Kinds]int{})
 	b.members(n, -1)
-	n.alive = false
+	n.alive, n.absent = false, false
+}
+
+// Miss makes a member absent, with what runs there in order of its launch.
+func (b *Book) Miss(n *Node, now time.Duration) {
+	b.Leave(n)
+	n.absent, n.lastSeen = true, now
+	slices.SortFunc(n.running, func(x, y *job.Attempt) int { return cmp.Compare(x.Seq(), y.Seq()) })
 }
 
 // Drain keeps new work from a node, or no longer, and reports whether that is a

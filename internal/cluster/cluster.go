@@ -80,6 +80,7 @@ type Node struct {
 	host     int32
 	rack     int32
 	alive    bool
+	absent   bool
 	draining bool
 	lastSeen time.Duration
 	joined   time.Duration
@@ -108,6 +109,10 @@ func (n *Node) Rack() int32 { return n.rack }
 
 // Alive reports whether the node is a member now.
 func (n *Node) Alive() bool { return n.alive }
+
+// Absent reports whether the node was a member before a restart and has not been
+// heard of since. It is not alive, but what ran there may still run.
+func (n *Node) Absent() bool { return n.absent }
 
 // Draining reports whether the node is to get no new work. It says so of nodes
 // that have left, too.

@@ -104,6 +104,7 @@ func (t *Tracker) drop(a *job.Attempt, state job.AttemptState, why string) {
 // stopped frees the slot of an attempt that has just ended.
 func (t *Tracker) stopped(a *job.Attempt) {
 	t.nodes.Stop(t.node(a), a)
+	t.noteEnded(a)
 	for _, h := range t.hooks.Tasks {
 		h.TaskEnded(a, t.now)
 	}
@@ -135,6 +136,9 @@ func (t *Tracker) askCommit(ev *AskCommit) {
 		t.drop(a, job.AttemptKilled, why)
 		return
 	}
+	if t.cfg.Record && !a.Granted() {
+		t.note(&FactGranted{a.ID()})
+	}
 	t.jobs.Grant(a)
 	t.emitAttempt(CommitGranted, a, "")
 }
@@ -153,14 +157,26 @@ func (t *Tracker) fetchFailed(ev *FetchFailed) {
 	}
 	m := a.Task()
 	count := t.jobs.FetchFailure(m)
+	if t.cfg.Record {
+		t.note(&FactFetchFailed{a.ID()})
+	}
 	if !ev.SourceGone && (count < minFetchFailures || 2*count < r.Job().Running(job.Reduce)) {
 		return
 	}
 	why := "its output could not be fetched"
-	t.emitAttempt(MapLost, a, why)
-	t.jobs.LoseOutput(m, true, why, t.cfg.MaxNodeFailures, t.now)
+	t.loseOutput(a, true, why)
 	if !t.failIfSpent(m, why) {
 		t.touch(m.Job())
+	}
+}
+
+// loseOutput makes a map pending again that was done. With blame it counts as a
+// failure.
+func (t *Tracker) loseOutput(a *job.Attempt, blame bool, why string) {
+	t.emitAttempt(MapLost, a, why)
+	t.jobs.LoseOutput(a.Task(), blame, why, t.cfg.MaxNodeFailures, t.now)
+	if t.cfg.Record {
+		t.note(&FactOutputLost{a.ID(), blame, why, t.now})
 	}
 }
 

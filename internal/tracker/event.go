@@ -62,7 +62,7 @@ type KillAttempt struct {
 type Join struct {
 	Node cluster.Spec
 	// Running are the attempts that run, and those that have ended and whose
-	// end the node has yet to report.
+	// report the node has yet to see answered.
 	Running []job.AttemptID
 	// Outputs are the map outputs that the node has. A map of them that runs as
 	// far as the tracker knows goes on: its report follows.
@@ -197,4 +197,6 @@ type Config struct {
 	// KeepEnded is how many ended jobs stay readable, tasks and all. Default
 	// 100; negative is none.
 	KeepEnded int
+	// Record makes the tracker note facts, so that it can be restored.
+	Record bool
 }

@@ -15,17 +15,25 @@ func (t *Tracker) submit(ev *Submit) {
 		return
 	}
 	j := t.jobs.Add(ev.Spec, t.now)
+	if t.cfg.Record {
+		t.note(&FactAccepted{j.ID(), j.Spec(), t.now})
+	}
+	t.watch(j)
+	t.emit(Effect{Kind: JobAccepted, Job: j.ID()})
+	for _, h := range t.hooks.Jobs {
+		h.JobAdded(j)
+	}
+	t.endIfDone(j)
+}
+
+// watch notes what a job can launch, to see it change.
+func (t *Tracker) watch(j *job.Job) {
 	for j.Seat() >= len(t.demand) {
 		t.demand = append(t.demand, [job.Kinds]bool{})
 	}
 	for k := range job.Kind(job.Kinds) {
 		t.demand[j.Seat()][k] = j.Launchable(k)
 	}
-	t.emit(Effect{Kind: JobAccepted, Job: j.ID()})
-	for _, h := range t.hooks.Jobs {
-		h.JobAdded(j)
-	}
-	t.endIfDone(j)
 }
 
 // killJob ends a job by request; one that has ended already is left alone.
@@ -42,6 +50,9 @@ func (t *Tracker) setPriority(ev *SetPriority) {
 		return
 	}
 	t.jobs.SetPriority(j, ev.Priority)
+	if t.cfg.Record {
+		t.note(&FactPriority{j.ID(), ev.Priority})
+	}
 	t.tellChange(j, sched.PriorityChanged)
 }
 
@@ -54,6 +65,9 @@ func (t *Tracker) moveJob(ev *MoveJob) {
 	before := j.Pool()
 	t.jobs.SetPool(j, ev.Pool)
 	if j.Pool() != before {
+		if t.cfg.Record {
+			t.note(&FactPool{j.ID(), j.Pool()})
+		}
 		t.tellChange(j, sched.PoolChanged)
 	}
 }
@@ -99,6 +113,9 @@ func (t *Tracker) end(j *job.Job, state job.State, culprit *job.Task, text strin
 		}
 	}
 	t.jobs.End(j, state, culprit, text, t.now)
+	if t.cfg.Record {
+		t.note(endOf(j, culprit))
+	}
 	t.ends = append(t.ends, Effect{Kind: JobDone, Job: j.ID(), State: state, Text: text})
 	for _, h := range t.hooks.Jobs {
 		h.JobRemoved(j)

@@ -3,6 +3,7 @@ package tracker
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
@@ -18,7 +19,7 @@ func (t *Tracker) join(ev *Join) {
 	}
 	n := t.Nodes().Get(ev.Node.Name)
 	switch {
-	case n == nil || !n.Alive():
+	case n == nil || !n.Alive() && !n.Absent():
 		n = t.enter(ev.Node)
 	case len(ev.Running)+len(ev.Outputs) == 0:
 		t.lose(n)
@@ -31,14 +32,23 @@ func (t *Tracker) join(ev *Join) {
 
 // enter makes a node a member that is none.
 func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
-	n, placed := t.nodes.Join(spec, t.now)
+	n := t.place(spec, t.now)
+	if t.cfg.Record {
+		t.note(&FactJoined{n.Spec(), t.now})
+	}
+	t.tellNode(n, true)
+	return n
+}
+
+// place enters a node in the books.
+func (t *Tracker) place(spec cluster.Spec, at time.Duration) *cluster.Node {
+	n, placed := t.nodes.Join(spec, at)
 	for int(n.Index()) >= len(t.due) {
 		t.due = append(t.due, never)
 	}
 	if placed {
 		t.jobs.HostPlaced(n.Host(), n.Rack())
 	}
-	t.tellNode(n, true)
 	return n
 }
 
@@ -47,14 +57,25 @@ func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
 // their job is not done. The output of map-only jobs is committed and stays. It
 // costs the number of maps of the live jobs.
 func (t *Tracker) lose(n *cluster.Node) {
-	if n == nil || !n.Alive() {
+	if n == nil || !n.Alive() && !n.Absent() {
 		return
 	}
 	t.stats.LostNodes++
 	t.strip(n, nil, "its node was lost")
-	t.nodes.Leave(n)
+	known := n.Alive()
+	t.leave(n)
 	t.loseOutputs(n, nil, "its node was lost")
-	t.tellNode(n, false)
+	if known {
+		t.tellNode(n, false)
+	}
+}
+
+// leave takes a node out of the books on which nothing runs.
+func (t *Tracker) leave(n *cluster.Node) {
+	t.nodes.Leave(n)
+	if t.cfg.Record {
+		t.note(&FactLeft{n.Name(), t.now})
+	}
 }
 
 // strip gives up what runs on a node and is not to be kept.
@@ -79,8 +100,7 @@ func (t *Tracker) loseOutputs(n *cluster.Node, keep map[job.AttemptID]bool, why 
 		for i := range j.Total(job.Map) {
 			m := j.Task(job.Map, int32(i))
 			if a := m.Success(); a != nil && a.Node() == n.Index() && !keep[a.ID()] {
-				t.emitAttempt(MapLost, a, why)
-				t.jobs.LoseOutput(m, false, why, 0, t.now)
+				t.loseOutput(a, false, why)
 			}
 		}
 		t.touch(j)
@@ -92,6 +112,9 @@ func (t *Tracker) drain(ev *Drain) {
 	n := t.Nodes().Get(ev.Node)
 	if n == nil || !t.nodes.Drain(n, !ev.Undo) {
 		return
+	}
+	if t.cfg.Record {
+		t.note(&FactDrained{ev.Node, ev.Undo})
 	}
 	t.tellCapacity()
 }
@@ -205,6 +228,9 @@ func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 	j := as.Task.Job()
 	a := t.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Level: as.Level,
 		Speculative: as.Speculative, Label: as.Label}, t.now)
+	if t.cfg.Record {
+		t.note(&FactLaunched{a.ID(), n.Name(), as.Slot, as.Level, as.Speculative, as.Label, t.now})
+	}
 	t.nodes.Start(n, a)
 	t.due[n.Index()] = min(t.due[n.Index()], t.expiry(a))
 	t.desk.Launched(as)

@@ -31,6 +31,27 @@ func TestTrackerKeepsItsPromises(t *testing.T) {
 	}
 }
 
+// A tracker restored from facts, or from a snapshot, is the same and goes on the
+// same, wherever it was cut off.
+func TestRestoredTrackersBehaveAlike(t *testing.T) {
+	for _, policy := range []string{"fifo", "copies", "lending"} {
+		t.Run(policy, func(t *testing.T) {
+			rapid.Check(t, func(r *rapid.T) {
+				w := trackertest.NewWorld(r, testPolicy(t, policy))
+				w.Join("n1", 2, 1)
+				for range rapid.IntRange(1, 120).Draw(r, "steps") {
+					w.Act()
+				}
+				w.Shadow(testPolicy(t, policy), testPolicy(t, policy))
+				for range rapid.IntRange(1, 60).Draw(r, "steps") {
+					w.Act()
+				}
+				w.Settle(true)
+			})
+		})
+	}
+}
+
 // The same events give the same effects, whatever the order of maps in memory.
 func TestStepIsDeterministic(t *testing.T) {
 	play := func() []string {

@@ -7,9 +7,10 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// rejoin brings a member that says what it runs and holds in line with what the
-// tracker knows of it. Policies hear of it only if the node has changed, and then
-// nothing runs on it: some keep books of nodes by their size.
+// rejoin brings a member, or one that is absent, in line with what it says that
+// it runs and holds. Policies hear of it if the node was absent or has changed,
+// and in the latter case nothing runs on it: some keep books of nodes by their
+// size.
 func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	same := n.Spec() == ev.Node.Filled()
 	outputs, running := map[job.AttemptID]bool{}, map[job.AttemptID]bool{}
@@ -17,15 +18,16 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 		outputs[o.Attempt], running[o.Attempt] = true, same
 	}
 	for _, id := range ev.Running {
-		running[id] = same
+		outputs[id], running[id] = true, same
 	}
 	t.strip(n, running, "its node does not run it any more")
 	t.loseOutputs(n, outputs, "its node does not have it any more")
-	if !same {
-		t.nodes.Leave(n)
+	if !same && n.Alive() {
+		t.leave(n)
 		t.tellNode(n, false)
+	}
+	if !n.Alive() {
 		t.enter(ev.Node)
-		return
 	}
 	t.nodes.Seen(n, cluster.Load{}, t.now)
 	t.due[n.Index()] = t.now // look at them anew
@@ -38,19 +40,17 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 // is not wanted.
 func (t *Tracker) refuse(n *cluster.Node, ev *Join) {
 	for _, id := range ev.Running {
-		if !t.runs(n, id) {
-			t.refuseOne(n, id)
-		}
+		t.refuseOne(n, id)
 	}
 	for _, o := range ev.Outputs {
-		if !t.runs(n, o.Attempt) && !t.holds(n, o.Attempt) {
-			t.refuseOne(n, o.Attempt)
-		}
+		t.refuseOne(n, o.Attempt)
 	}
 }
 
 func (t *Tracker) refuseOne(n *cluster.Node, id job.AttemptID) {
-	t.emit(Effect{Kind: Kill, Job: id.Job, Attempt: id, Node: n.Name(), Text: "the attempt was given up"})
+	if !t.runs(n, id) && !t.holds(n, id) {
+		t.emit(Effect{Kind: Kill, Job: id.Job, Attempt: id, Node: n.Name(), Text: "the attempt was given up"})
+	}
 }
 
 // runs reports whether an attempt runs on a node as far as the tracker knows.
@@ -59,8 +59,8 @@ func (t *Tracker) runs(n *cluster.Node, id job.AttemptID) bool {
 	return a != nil
 }
 
-// holds reports whether a map's output on a node is the one that counts, of a
-// job that is not over.
+// holds reports whether an attempt on a node is its task's success, of a job that
+// is not over. The node may have yet to hear that this is known.
 func (t *Tracker) holds(n *cluster.Node, id job.AttemptID) bool {
 	a := t.Jobs().Attempt(id)
 	return a != nil && a.Node() == n.Index() && a == a.Task().Success() && !a.Job().State().Final()

@@ -9,14 +9,12 @@ import (
 // tick lets time-outs happen. It costs the number of nodes.
 func (t *Tracker) tick() {
 	for _, n := range t.Nodes().All() {
-		if !n.Alive() {
-			continue
-		}
-		if t.cfg.NodeTimeout > 0 && t.now-n.LastSeen() >= t.cfg.NodeTimeout {
+		member := n.Alive() || n.Absent()
+		if member && t.cfg.NodeTimeout > 0 && t.now-n.LastSeen() >= t.cfg.NodeTimeout {
 			t.lose(n)
-			continue
+		} else if n.Alive() {
+			t.expire(n.Index())
 		}
-		t.expire(n.Index())
 	}
 	t.preempt()
 }
@@ -27,13 +25,12 @@ func (t *Tracker) tick() {
 func (t *Tracker) NextDeadline() time.Duration {
 	at := never
 	for _, n := range t.Nodes().All() {
-		if !n.Alive() {
-			continue
-		}
-		if t.cfg.NodeTimeout > 0 {
+		if t.cfg.NodeTimeout > 0 && (n.Alive() || n.Absent()) {
 			at = min(at, n.LastSeen()+t.cfg.NodeTimeout)
 		}
-		at = min(at, t.due[n.Index()])
+		if n.Alive() {
+			at = min(at, t.due[n.Index()])
+		}
 	}
 	for _, due := range t.next {
 		at = min(at, due)

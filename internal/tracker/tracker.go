@@ -44,6 +44,8 @@ type Tracker struct {
 	// which come last.
 	effects []Effect
 	ends    []Effect
+	// facts are what Facts returns.
+	facts []Fact
 	// demand holds what hooks were last told of Job.Launchable, by seat.
 	demand [][job.Kinds]bool
 	// due holds, by node index, a time before which no attempt of the node
@@ -74,6 +76,13 @@ type Stats struct {
 
 // New returns a tracker without jobs or nodes.
 func New(cfg Config, policy sched.Policy) *Tracker {
+	t := blank(cfg)
+	t.SetPolicy(policy)
+	return t
+}
+
+// blank returns a tracker that lacks a policy.
+func blank(cfg Config) *Tracker {
 	if cfg.NodeTimeout == 0 {
 		cfg.NodeTimeout = DefaultNodeTimeout
 	}
@@ -86,7 +95,6 @@ func New(cfg Config, policy sched.Policy) *Tracker {
 	t := &Tracker{cfg: cfg, nodes: cluster.NewBook()}
 	t.jobs = job.NewBook(t.nodes, max(0, cfg.KeepEnded))
 	t.view = sched.NewView(t.jobs.List(), t.nodes.List(), cfg.MaxNodeFailures)
-	t.SetPolicy(policy)
 	return t
 }
 
@@ -178,7 +186,7 @@ func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
 func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	t.now = max(t.now, now)
 	t.stats.Steps++
-	t.effects, t.ends = t.effects[:0], t.ends[:0]
+	t.effects, t.ends, t.facts = t.effects[:0], t.ends[:0], t.facts[:0]
 	if t.runPeriodic() {
 		t.preempt()
 	}

@@ -34,7 +34,7 @@ var boundless = map[string]bool{"learning-nb": true, "learning-perceptron": true
 
 // Every named policy keeps the promises that trackertest.World lists, ends
 // every job once nodes behave well, takes over from another policy and hands
-// over to one in mid-flight, and decides the same when it is told the same.
+// over to one in mid-flight, goes on after a restart, and decides the same when it is told the same.
 func TestEveryPolicyKeepsItsPromises(t *testing.T) {
 	names, err := Names()
 	if err != nil {
@@ -49,20 +49,25 @@ func TestEveryPolicyKeepsItsPromises(t *testing.T) {
 }
 
 // live plays one random life of a cluster under a policy, with another policy
-// before or after it at times.
+// before or after it at times, or a restart of the tracker in between.
 func live(t *rapid.T, name string) {
-	first, next := name, []string(nil)
-	switch rapid.IntRange(0, 5).Draw(t, "swap") {
+	first, next, restart := name, []string(nil), false
+	switch rapid.IntRange(0, 6).Draw(t, "swap") {
 	case 0:
 		first, next = Default, []string{name}
 	case 1:
 		next = []string{Default, name}
+	case 2, 3:
+		next, restart = []string{name}, true
 	}
 	w := trackertest.NewWorld(t, build(t, first))
 	w.Boundless = boundless[name]
 	w.Join("n1", 2, 1)
 	for i, phase := range append([]string{first}, next...) {
-		if i > 0 {
+		switch {
+		case i > 0 && restart:
+			w.Restart(build(t, phase))
+		case i > 0:
 			w.Swap(build(t, phase))
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {

@@ -113,7 +113,7 @@ func (w *World) resync() {
 func (w *World) tick() {
 	w.step(&tracker.Tick{})
 	for _, n := range w.Tracker.Nodes().All() {
-		if !n.Alive() && w.live[n.Name()] {
+		if !n.Alive() && !n.Absent() && w.live[n.Name()] {
 			w.dropNode(n.Name())
 		}
 	}

@@ -109,7 +109,7 @@ func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 		if n.Alive() {
 			alive++
 			open += 1 - closed(n)
-		} else if len(n.Attempts()) > 0 {
+		} else if len(n.Attempts()) > 0 && !n.Absent() {
 			return fmt.Errorf("%s is dead and runs %d attempts", n.Name(), len(n.Attempts()))
 		}
 	}

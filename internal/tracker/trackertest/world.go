@@ -52,6 +52,8 @@ type World struct {
 	limits [job.Kinds]int // of the node that sends a heartbeat, before it
 
 	limiter sched.Limiter // the policy's, if it has one
+	facts   []tracker.Fact
+	shadows []*tracker.Tracker
 }
 
 type running struct {
@@ -59,10 +61,12 @@ type running struct {
 	slot job.Kind
 }
 
-// entry is a step to be played again, or a change of policy if ev is nil.
+// entry is a step to be played again, or a change of policy if ev is nil, by a
+// restart if restored is set.
 type entry struct {
-	now time.Duration
-	ev  tracker.Event
+	now      time.Duration
+	ev       tracker.Event
+	restored bool
 }
 
 // NewWorld returns a world without nodes under a policy.
@@ -72,7 +76,7 @@ func NewWorld(t *rapid.T, p sched.Policy) *World {
 		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}, tasks: map[job.ID]int{}, shut: map[string]bool{}}
 }
 
-var worldConfig = tracker.Config{MaxNodeFailures: 3}
+var worldConfig = tracker.Config{MaxNodeFailures: 3, Record: true}
 
 // Swap installs another policy, as a user may at any time.
 func (w *World) Swap(p sched.Policy) {
@@ -83,19 +87,30 @@ func (w *World) Swap(p sched.Policy) {
 }
 
 // Replay plays the same events to a fresh tracker and fails unless it says the
-// same. first is its policy, next those that Swap installed, made anew.
+// same. first is its policy, next those that Swap and Restart installed, made
+// anew.
 func (w *World) Replay(first sched.Policy, next ...sched.Policy) {
 	tr, log := tracker.New(worldConfig, first), []string(nil)
+	var facts []tracker.Fact
 	for _, e := range w.tape {
-		if e.ev == nil {
+		switch {
+		case e.restored:
+			log = append(log, "restart")
+			var err error
+			if tr, err = tracker.Restore(worldConfig, next[0], e.now, slices.Values(facts)); err != nil {
+				w.t.Fatal(err)
+			}
+			next = next[1:]
+		case e.ev == nil:
 			log = append(log, "swap")
 			tr.SetPolicy(next[0])
 			next = next[1:]
-			continue
-		}
-		log = append(log, tracker.FormatEvent(e.ev))
-		for _, effect := range tr.Step(e.now, e.ev) {
-			log = append(log, "  "+effect.String())
+		default:
+			log = append(log, tracker.FormatEvent(e.ev))
+			for _, effect := range tr.Step(e.now, e.ev) {
+				log = append(log, "  "+effect.String())
+			}
+			facts = append(facts, tr.Facts()...)
 		}
 	}
 	for i := range min(len(log), len(w.log)) {
@@ -113,7 +128,9 @@ func (w *World) step(ev tracker.Event) {
 		w.limits = w.nodeLimits(hb.Node)
 	}
 	effects := w.Tracker.Step(w.now, ev)
-	w.tape = append(w.tape, entry{w.now, ev})
+	w.facts = append(w.facts, w.Tracker.Facts()...)
+	w.shadow(ev, effects)
+	w.tape = append(w.tape, entry{now: w.now, ev: ev})
 	w.log = append(w.log, tracker.FormatEvent(ev))
 	launched, ended := false, false
 	for _, e := range effects {
@@ -238,52 +255,6 @@ func (w *World) spec(name string) cluster.Spec {
 		MapSlots: w.slots[name][job.Map], ReduceSlots: w.slots[name][job.Reduce]}
 }
 
-// rejoin makes a node join that kept some of what it ran and held, and checks that
-// this goes on if the node was a member.
-func (w *World) rejoin(name string, keep func() bool) {
-	ev := &tracker.Join{Node: w.spec(name)}
-	member := w.live[name]
-	for _, r := range slices.Clone(w.runs[name]) {
-		if keep() {
-			ev.Running = append(ev.Running, r.id)
-		} else {
-			w.gone(name, r.id)
-		}
-	}
-	for _, id := range w.heldBy(name) {
-		if keep() {
-			ev.Outputs = append(ev.Outputs, tracker.Output{Attempt: id})
-		}
-	}
-	if !member || len(ev.Running)+len(ev.Outputs) == 0 {
-		w.dropNode(name)
-	}
-	w.live[name] = true
-	w.step(ev)
-	for _, id := range ev.Running {
-		if a := w.Tracker.Jobs().Attempt(id); member && a.State() != job.AttemptRunning {
-			w.t.Fatalf("%v did not go on: %v, %s", id, a.State(), a.Error())
-		}
-	}
-	for _, o := range ev.Outputs {
-		if member && w.output[o.Attempt.TaskID] != o.Attempt {
-			w.t.Fatalf("the output of %v was given up", o.Attempt)
-		}
-	}
-}
-
-// heldBy lists the map outputs on a node, in a fixed order.
-func (w *World) heldBy(name string) (held []job.AttemptID) {
-	for _, j := range w.Tracker.Jobs().Live() {
-		for i := range j.Total(job.Map) {
-			if a := j.Task(job.Map, int32(i)).Success(); a != nil && w.Tracker.Nodes().Node(a.Node()).Name() == name {
-				held = append(held, a.ID())
-			}
-		}
-	}
-	return held
-}
-
 // drain keeps new work from a node, or with undo no longer.
 func (w *World) drain(name string, undo bool) {
 	w.step(&tracker.Drain{Node: name, Undo: undo})
@@ -329,6 +300,9 @@ func (w *World) Settle(conserving bool) {
 func (w *World) Beat() {
 	w.tick() // time-outs first: they make tasks pending
 	for _, n := range w.nodes {
+		if w.absent(n) && rapid.Bool().Draw(w.t, "back") {
+			w.rejoin(n, func() bool { return true })
+		}
 		if w.live[n] {
 			w.step(&tracker.Heartbeat{Node: n, Load: cluster.Load{CPU: 0.1, MemoryFree: 0.9, LoadAverage: 0.1}})
 		}

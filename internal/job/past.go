@@ -1,0 +1,125 @@
+package job
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Past is what has happened to a task, to be kept over a restart. What follows
+// from it, such as counts of failures, is not in it.
+type Past struct {
+	FetchFailures int
+	PendingSince  time.Duration
+	DoneAt        time.Duration
+	LastFailure   time.Duration
+	Attempts      []PastAttempt // by number
+}
+
+// PastAttempt is what has happened to an attempt.
+type PastAttempt struct {
+	Launch
+	State       AttemptState
+	Granted     bool
+	Seq         int64
+	Started     time.Duration
+	Ended       time.Duration
+	Error       string
+	OutputBytes int64
+}
+
+// Past returns what has happened to the task.
+func (t *Task) Past() Past {
+	p := Past{FetchFailures: int(t.fetchFails), PendingSince: t.pendingAt, DoneAt: t.doneAt, LastFailure: t.lastFail}
+	for _, a := range t.attempts {
+		p.Attempts = append(p.Attempts, PastAttempt{
+			Launch: Launch{Node: a.node, Slot: a.slot, Level: a.level, Speculative: a.speculative, Label: a.label},
+			State:  a.state, Granted: a.granted, Seq: a.seq, Started: a.started, Ended: a.ended,
+			Error: a.errText, OutputBytes: a.outputBytes})
+	}
+	return p
+}
+
+// Counts returns how many jobs were added and how many attempts started.
+func (b *Book) Counts() (jobs ID, launches int64) { return b.last, b.seq }
+
+// SetCounts goes on from what Counts returned.
+func (b *Book) SetCounts(jobs ID, launches int64) { b.last, b.seq = jobs, launches }
+
+// AddAs enters a job under a number that no job has, greater than those of all
+// live jobs.
+func (b *Book) AddAs(id ID, spec Spec, now time.Duration) *Job {
+	last := b.last
+	b.last = id - 1
+	j := b.Add(spec, now)
+	b.last = max(last, id)
+	return j
+}
+
+// Recall gives a past, with at least one attempt, to a task that has none. limit
+// is that of Fail. Running attempts may come in any order if Resume follows.
+func (b *Book) Recall(t *Task, p Past, limit int) {
+	j, k := t.job, t.id.Kind
+	j.pending[k].take(t)
+	t.fetchFails, t.doneAt = int32(p.FetchFailures), p.DoneAt
+	for i := range p.Attempts {
+		b.recallAttempt(t, &p.Attempts[i], limit)
+	}
+	t.pendingAt, t.lastFail = p.PendingSince, p.LastFailure
+	switch {
+	case t.success != nil:
+		t.state = TaskSucceeded
+		b.each(j, func(c *Tally) { c.Pending[k]--; c.Done[k]++ })
+		if k == Map {
+			j.mapsDone = max(j.mapsDone, t.doneAt)
+		}
+	case t.running > 0:
+		t.state = TaskRunning
+		b.each(j, func(c *Tally) { c.Pending[k]--; c.Active[k]++ })
+	default:
+		j.pending[k].again(t)
+	}
+}
+
+func (b *Book) recallAttempt(t *Task, p *PastAttempt, limit int) {
+	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot, level: p.Level,
+		speculative: p.Speculative, label: p.Label, state: p.State, granted: p.Granted, seq: p.Seq,
+		started: p.Started, ended: p.Ended, errText: p.Error, outputBytes: p.OutputBytes, progressAt: p.Started}
+	t.attempts = append(t.attempts, a)
+	b.seq = max(b.seq, p.Seq)
+	if j := t.job; j.state == Pending || a.started < j.started {
+		j.state, j.started = Running, a.started
+	}
+	switch a.state {
+	case AttemptRunning:
+		t.running++
+		t.job.link(a)
+		b.countAttempt(a, 1)
+	case AttemptSucceeded:
+		t.success, a.progress = a, 1
+	case AttemptFailed:
+		b.blame(a, limit, 0)
+	}
+	if a.granted {
+		t.grant = a
+	}
+}
+
+// Resume puts the running attempts of all live jobs in order after Recall, and
+// starts their time-outs anew: what they did meanwhile is not known.
+func (b *Book) Resume(now time.Duration) {
+	for _, j := range b.list.live {
+		for k := range Kind(Kinds) {
+			var running []*Attempt
+			for a := j.first[k]; a != nil; a = a.next {
+				running = append(running, a)
+			}
+			slices.SortFunc(running, func(a, b *Attempt) int { return cmp.Compare(a.seq, b.seq) })
+			j.first[k], j.last[k] = nil, nil
+			for _, a := range running {
+				a.next, a.progressAt = nil, now
+				j.link(a)
+			}
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package tracker
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+)
+
+// Restore returns a tracker in the state that facts lead to: those of Snapshot,
+// if there is one, and then those of all steps since. The members are absent until
+// they join again, and lost if they do not within Config.NodeTimeout from now on;
+// what runs there neither times out nor gets company meanwhile. What a step had
+// begun when the log was cut off is completed, if need be by the end of a job; the
+// facts of that are in Facts, and what they say of jobs must be carried out as if
+// a step had had the effect.
+//
+// Facts that do not fit together are an error.
+func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[Fact]) (*Tracker, error) {
+	t := blank(cfg)
+	t.now = now
+	count := 0
+	for f := range facts {
+		if err := t.redo(f); err != nil {
+			return nil, fmt.Errorf("fact %d, %T: %w", count, f, err)
+		}
+		count++
+	}
+	t.jobs.Resume(now)
+	for _, n := range t.Nodes().All() {
+		if n.Alive() {
+			t.nodes.Miss(n, now)
+		}
+	}
+	for _, j := range t.Jobs().Live() {
+		t.watch(j)
+	}
+	t.SetPolicy(policy)
+	t.complete()
+	return t, nil
+}
+
+// complete does what the last step may have left undone.
+func (t *Tracker) complete() {
+	for i := 0; i < len(t.Jobs().Live()); {
+		j := t.Jobs().Live()[i]
+		if t.completeJob(j); !j.State().Final() {
+			i++
+		}
+	}
+	t.effects, t.ends = t.effects[:0], t.ends[:0]
+}
+
+func (t *Tracker) completeJob(j *job.Job) {
+	for k := range job.Kind(job.Kinds) {
+		for i := range j.Total(k) {
+			task := j.Task(k, int32(i))
+			for task.Success() != nil && task.Running() > 0 {
+				t.kill(task.Oldest(), fmt.Sprintf("%v succeeded first", task.Success().ID()))
+			}
+			if n := task.Attempts(); n > 0 && t.failIfSpent(task, task.Attempt(int32(n-1)).Error()) {
+				return
+			}
+		}
+	}
+	t.endIfDone(j)
+}
+
+// redo repeats a change of state.
+func (t *Tracker) redo(f Fact) error {
+	switch f := f.(type) {
+	case *FactCounts:
+		t.jobs.SetCounts(f.Jobs, f.Launches)
+	case *FactAccepted:
+		return t.redoAccepted(f)
+	case *FactPriority:
+		return t.withJob(f.Job, func(j *job.Job) { t.jobs.SetPriority(j, f.Priority) })
+	case *FactPool:
+		return t.withJob(f.Job, func(j *job.Job) { t.jobs.SetPool(j, f.Pool) })
+	case *FactJobEnded:
+		return t.redoJobEnded(f)
+	case *FactTask:
+		return t.redoTask(f)
+	case *FactLaunched:
+		return t.redoLaunched(f)
+	case *FactGranted:
+		return t.withAttempt(f.Attempt, job.AttemptRunning, t.jobs.Grant)
+	case *FactEnded:
+		return t.redoEnded(f)
+	case *FactFetchFailed:
+		return t.withAttempt(f.Map, job.AttemptSucceeded, func(a *job.Attempt) { t.jobs.FetchFailure(a.Task()) })
+	case *FactOutputLost:
+		return t.withAttempt(f.Map, job.AttemptSucceeded, func(a *job.Attempt) {
+			t.jobs.LoseOutput(a.Task(), f.Blame, f.Error, t.cfg.MaxNodeFailures, f.At)
+		})
+	default:
+		return t.redoNode(f)
+	}
+	return nil
+}
+
+// redoNode repeats a change of membership.
+func (t *Tracker) redoNode(f Fact) error {
+	switch f := f.(type) {
+	case *FactJoined:
+		if err := f.Node.Check(); err != nil {
+			return err
+		}
+		if n := t.Nodes().Get(f.Node.Name); n != nil && n.Alive() {
+			t.nodes.Leave(n) // it had been absent
+		}
+		t.place(f.Node, f.At)
+	case *FactLeft:
+		return t.withNode(f.Node, t.nodes.Leave)
+	case *FactDrained:
+		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Drain(n, !f.Undo) })
+	default:
+		return errors.New("unknown sort of fact")
+	}
+	return nil
+}
+
+func (t *Tracker) withJob(id job.ID, do func(*job.Job)) error {
+	j := t.live(id)
+	if j == nil {
+		return fmt.Errorf("%v is no live job", id)
+	}
+	do(j)
+	return nil
+}
+
+func (t *Tracker) withNode(name string, do func(*cluster.Node)) error {
+	n := t.Nodes().Get(name)
+	if n == nil {
+		return fmt.Errorf("no node %q", name)
+	}
+	do(n)
+	return nil
+}
+
+// withAttempt does something to an attempt in a state, of a live job.
+func (t *Tracker) withAttempt(id job.AttemptID, state job.AttemptState, do func(*job.Attempt)) error {
+	a := t.Jobs().Attempt(id)
+	if a == nil || a.State() != state || t.live(id.Job) == nil {
+		return fmt.Errorf("%v is no %v attempt of a live job", id, state)
+	}
+	do(a)
+	return nil
+}
+
+func (t *Tracker) redoAccepted(f *FactAccepted) error {
+	live := t.Jobs().Live()
+	if f.Job <= 0 || t.Jobs().Get(f.Job) != nil || len(live) > 0 && live[len(live)-1].ID() > f.Job {
+		return fmt.Errorf("%v comes out of turn", f.Job)
+	}
+	if err := job.Check(&f.Spec); err != nil {
+		return err
+	}
+	t.jobs.AddAs(f.Job, f.Spec, f.At)
+	return nil
+}
+
+func (t *Tracker) redoJobEnded(f *FactJobEnded) error {
+	j := t.live(f.Job)
+	if j == nil || j.Running(job.Map)+j.Running(job.Reduce) > 0 || !f.State.Final() {
+		return fmt.Errorf("%v has ended, still runs, or is not known", f.Job)
+	}
+	var culprit *job.Task
+	if f.Culprit != nil {
+		if culprit = t.Jobs().Task(*f.Culprit); culprit == nil || culprit.Job() != j {
+			return fmt.Errorf("%v is no task of %v", *f.Culprit, f.Job)
+		}
+	}
+	t.jobs.End(j, f.State, culprit, f.Message, f.At)
+	return nil
+}
+
+func (t *Tracker) redoLaunched(f *FactLaunched) error {
+	task, n := t.Jobs().Task(f.Attempt.TaskID), t.Nodes().Get(f.Node)
+	switch {
+	case task == nil || task.Job().State().Final() || int(f.Attempt.Try) != task.Attempts():
+		return fmt.Errorf("%v is not the next attempt of a task of a live job", f.Attempt)
+	case n == nil || f.Slot >= job.Kinds:
+		return fmt.Errorf("%v has no place", f.Attempt)
+	case f.Speculative != (task.State() == job.TaskRunning) || task.State() > job.TaskRunning:
+		return fmt.Errorf("%v: its task is %v", f.Attempt, task.State())
+	}
+	a := t.jobs.Start(task, job.Launch{Node: n.Index(), Slot: f.Slot, Level: f.Level,
+		Speculative: f.Speculative, Label: f.Label}, f.At)
+	t.nodes.Start(n, a)
+	return nil
+}
+
+func (t *Tracker) redoEnded(f *FactEnded) error {
+	if task := t.Jobs().Task(f.Attempt.TaskID); f.State == job.AttemptSucceeded && task != nil && task.Success() != nil {
+		return fmt.Errorf("%v succeeded after %v", f.Attempt, task.Success().ID())
+	}
+	return t.withAttempt(f.Attempt, job.AttemptRunning, func(a *job.Attempt) {
+		switch f.State {
+		case job.AttemptSucceeded:
+			t.jobs.Succeed(a, f.OutputBytes, f.At)
+		case job.AttemptFailed:
+			t.jobs.Fail(a, f.Error, t.cfg.MaxNodeFailures, f.At)
+		default:
+			t.jobs.Drop(a, f.State, f.Error, f.At)
+		}
+		t.nodes.Stop(t.node(a), a)
+	})
+}
+
+func (t *Tracker) redoTask(f *FactTask) error {
+	task := t.Jobs().Task(f.Task)
+	if task == nil || t.live(f.Task.Job) == nil || task.Attempts() > 0 || len(f.Past.Attempts) == 0 ||
+		len(f.Nodes) != len(f.Past.Attempts) {
+		return fmt.Errorf("%v has a past already, or none to take over", f.Task)
+	}
+	p := f.Past
+	p.Attempts = append([]job.PastAttempt(nil), p.Attempts...)
+	for i, name := range f.Nodes {
+		n := t.Nodes().Get(name)
+		if n == nil || p.Attempts[i].Slot >= job.Kinds {
+			return fmt.Errorf("%v: attempt %d has no place", f.Task, i)
+		}
+		p.Attempts[i].Node = n.Index()
+	}
+	t.jobs.Recall(task, p, t.cfg.MaxNodeFailures)
+	for i := range f.Nodes {
+		if a := task.Attempt(int32(i)); a.State() == job.AttemptRunning {
+			t.nodes.Start(t.node(a), a)
+		}
+	}
+	return nil
+}

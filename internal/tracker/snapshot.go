@@ -1,0 +1,89 @@
+package tracker
+
+import (
+	"iter"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// Snapshot returns few facts from which Restore makes what this tracker is:
+// members, live jobs, and the ended ones that are still known. What only shells
+// need of older jobs, they keep themselves. The tracker must not change while the
+// facts are drawn.
+func (t *Tracker) Snapshot() iter.Seq[Fact] {
+	return func(yield func(Fact) bool) {
+		jobs, launches := t.jobs.Counts()
+		_ = yield(&FactCounts{jobs, launches}) && t.snapshotNodes(yield) && t.snapshotJobs(yield)
+	}
+}
+
+func (t *Tracker) snapshotNodes(yield func(Fact) bool) bool {
+	for _, n := range t.Nodes().All() {
+		if !yield(&FactJoined{n.Spec(), n.Joined()}) || n.Draining() && !yield(&FactDrained{n.Name(), false}) ||
+			!n.Alive() && !n.Absent() && !yield(&FactLeft{n.Name(), n.LastSeen()}) {
+			return false
+		}
+	}
+	return true
+}
+
+// snapshotJobs gives ended jobs in the order in which they ended, then live ones.
+func (t *Tracker) snapshotJobs(yield func(Fact) bool) bool {
+	for _, j := range t.Jobs().Ended() {
+		if !t.snapshotJob(j, yield) || !yield(endOf(j, culprit(j))) {
+			return false
+		}
+	}
+	for _, j := range t.Jobs().Live() {
+		if !t.snapshotJob(j, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Tracker) snapshotJob(j *job.Job, yield func(Fact) bool) bool {
+	if !yield(&FactAccepted{j.ID(), j.Spec(), j.Submitted()}) ||
+		j.Priority() != j.Spec().Priority && !yield(&FactPriority{j.ID(), j.Priority()}) ||
+		j.Pool() != j.Spec().Pool && !yield(&FactPool{j.ID(), j.Pool()}) {
+		return false
+	}
+	for k := range job.Kind(job.Kinds) {
+		for i := range j.Total(k) {
+			if task := j.Task(k, int32(i)); task.Attempts() > 0 && !yield(t.taskFact(task)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (t *Tracker) taskFact(task *job.Task) *FactTask {
+	f := &FactTask{Task: task.ID(), Past: task.Past()}
+	for _, a := range f.Past.Attempts {
+		f.Nodes = append(f.Nodes, t.Nodes().Node(a.Node).Name())
+	}
+	return f
+}
+
+// culprit returns the task that failed a job, or nil.
+func culprit(j *job.Job) *job.Task {
+	for k := range job.Kind(job.Kinds) {
+		for i := range j.Total(k) {
+			if task := j.Task(k, int32(i)); task.State() == job.TaskFailed {
+				return task
+			}
+		}
+	}
+	return nil
+}
+
+// endOf is the fact that a job has ended.
+func endOf(j *job.Job, culprit *job.Task) *FactJobEnded {
+	f := &FactJobEnded{Job: j.ID(), State: j.State(), Message: j.Message(), At: j.Ended()}
+	if culprit != nil {
+		id := culprit.ID()
+		f.Culprit = &id
+	}
+	return f
+}

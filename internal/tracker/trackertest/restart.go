@@ -1,0 +1,185 @@
+package trackertest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// Restart goes on with a tracker restored from the facts so far under a policy,
+// as after the end of the process. The nodes do not notice.
+func (w *World) Restart(p sched.Policy) {
+	w.Tracker = w.restored(p, w.facts)
+	w.tape = append(w.tape, entry{now: w.now, restored: true})
+	w.log = append(w.log, "restart")
+	w.limiter = sched.HooksOf(p).Limiter
+}
+
+// Shadow makes two more trackers, one restored from all facts and one from a
+// snapshot, and has them play along: from now on they must do what the tracker
+// does, though nodes have not been gone for it. It fails if any of them differs to
+// the eye. The policies must have no memory.
+func (w *World) Shadow(one, two sched.Policy) {
+	before := Dump(w.Tracker)
+	all := w.restored(one, w.facts)
+	w.shadows = []*tracker.Tracker{all, w.restored(two, slices.Collect(w.Tracker.Snapshot()))}
+	for i, tr := range w.shadows {
+		w.same(before, Dump(tr), fmt.Sprint("restored ", i))
+	}
+	w.same(before, Dump(w.restored(one, slices.Collect(all.Snapshot()))), "a snapshot of the restored")
+	for _, n := range w.nodes {
+		if w.live[n] {
+			w.rejoin(n, func() bool { return true })
+		}
+	}
+	if after := Dump(w.Tracker); before != after {
+		w.same(before, after, "after all came back with all they had")
+	}
+}
+
+// restored returns a tracker restored from facts, checked.
+func (w *World) restored(p sched.Policy, facts []tracker.Fact) *tracker.Tracker {
+	tr, err := tracker.Restore(worldConfig, p, w.now, slices.Values(facts))
+	if err == nil {
+		err = Recount(tr)
+	}
+	if err != nil {
+		w.t.Fatalf("restored: %v", err)
+	}
+	if len(tr.Facts()) > 0 {
+		w.t.Fatalf("something was left undone by whole steps: %T", tr.Facts()[0])
+	}
+	return tr
+}
+
+// shadow lets the other trackers take the step too.
+func (w *World) shadow(ev tracker.Event, effects []tracker.Effect) {
+	for i, tr := range w.shadows {
+		if got := tr.Step(w.now, ev); !slices.Equal(got, effects) {
+			w.t.Fatalf("%s: restored tracker %d says %v, the other %v", tracker.FormatEvent(ev), i, got, effects)
+		}
+		if len(w.tape)%20 == 0 { // it is dear
+			w.same(Dump(w.Tracker), Dump(tr), tracker.FormatEvent(ev))
+		}
+	}
+}
+
+// same fails at the first line that differs.
+func (w *World) same(want, got, what string) {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			w.t.Fatalf("%s: %s\n  was %s", what, b[i], a[i])
+		}
+	}
+	if len(a) != len(b) {
+		w.t.Fatalf("%s: %d lines, were %d", what, len(b), len(a))
+	}
+}
+
+// absent reports whether the tracker waits for a node since a restart.
+func (w *World) absent(name string) bool {
+	n := w.Tracker.Nodes().Get(name)
+	return n != nil && n.Absent()
+}
+
+// rejoin makes a node join that kept some of what it ran and held, and checks that
+// this goes on if the node was a member.
+func (w *World) rejoin(name string, keep func() bool) {
+	ev := &tracker.Join{Node: w.spec(name)}
+	member := w.live[name]
+	for _, r := range slices.Clone(w.runs[name]) {
+		if keep() {
+			ev.Running = append(ev.Running, r.id)
+		} else {
+			w.gone(name, r.id)
+		}
+	}
+	for _, id := range w.heldBy(name) {
+		if keep() {
+			ev.Outputs = append(ev.Outputs, tracker.Output{Attempt: id})
+		}
+	}
+	if !member || len(ev.Running)+len(ev.Outputs) == 0 {
+		w.dropNode(name)
+	}
+	w.live[name] = true
+	w.step(ev)
+	for _, id := range ev.Running {
+		if a := w.Tracker.Jobs().Attempt(id); member && a.State() != job.AttemptRunning {
+			w.t.Fatalf("%v did not go on: %v, %s", id, a.State(), a.Error())
+		}
+	}
+	for _, o := range ev.Outputs {
+		if member && w.output[o.Attempt.TaskID] != o.Attempt {
+			w.t.Fatalf("the output of %v was given up", o.Attempt)
+		}
+	}
+}
+
+// heldBy lists the map outputs on a node, in a fixed order.
+func (w *World) heldBy(name string) (held []job.AttemptID) {
+	for _, j := range w.Tracker.Jobs().Live() {
+		for i := range j.Total(job.Map) {
+			if a := j.Task(job.Map, int32(i)).Success(); a != nil && w.Tracker.Nodes().Node(a.Node()).Name() == name {
+				held = append(held, a.ID())
+			}
+		}
+	}
+	return held
+}
+
+// Dump writes down all that a tracker must know after a restart. Absent nodes look
+// like live ones.
+func Dump(t *tracker.Tracker) string {
+	var b strings.Builder
+	for _, n := range t.Nodes().All() {
+		fmt.Fprintf(&b, "node %+v member %v draining %v:", n.Spec(), n.Alive() || n.Absent(), n.Draining())
+		for _, a := range n.Attempts() {
+			fmt.Fprintf(&b, " %v", a.ID())
+		}
+		fmt.Fprintln(&b)
+	}
+	for _, j := range t.Jobs().Ended() {
+		dumpJob(&b, t, j)
+	}
+	for _, j := range t.Jobs().Live() {
+		dumpJob(&b, t, j)
+	}
+	fmt.Fprintf(&b, "%+v\n", t.Jobs().Tally())
+	return b.String()
+}
+
+func dumpJob(b *strings.Builder, t *tracker.Tracker, j *job.Job) {
+	fmt.Fprintf(b, "%v %v %v %s %q submitted %v started %v ended %v failed %d %+v %+v", j.ID(), j.State(), j.Priority(), j.Pool(),
+		j.Message(), j.Submitted(), j.Started(), j.Ended(), j.FailedAttempts(), j.Spec(), j.Tally())
+	if j.MapsDone() {
+		fmt.Fprintf(b, " maps done %v", j.MapsDoneAt())
+	}
+	flaky := slices.Sorted(slices.Values(j.Flaky()))
+	fmt.Fprintf(b, " flaky %v unlocated %d hosts %d\n", flaky, j.Unlocated(), j.Hosts())
+	for k := range job.Kind(job.Kinds) {
+		for a := j.Oldest(k); a != nil; a = a.Next() {
+			fmt.Fprintf(b, "  runs %v\n", a.ID())
+		}
+		for _, task := range j.Retries(k) {
+			fmt.Fprintf(b, "  again %v\n", task.ID())
+		}
+		for i := range j.Total(k) {
+			dumpTask(b, t, j.Task(k, int32(i)))
+		}
+	}
+}
+
+func dumpTask(b *strings.Builder, t *tracker.Tracker, task *job.Task) {
+	past := task.Past()
+	fmt.Fprintf(b, "  %v %v pending %v done %v failures %d fetch %d last %v on %v\n", task.ID(), task.State(), past.PendingSince,
+		past.DoneAt, task.Failures(), past.FetchFailures, past.LastFailure, slices.Sorted(slices.Values(task.FailedNodes())))
+	for i, a := range past.Attempts {
+		fmt.Fprintf(b, "    %d on %s %+v\n", i, t.Nodes().Node(a.Node).Name(), a)
+	}
+}

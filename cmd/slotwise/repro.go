@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	simreport "github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/repro"
 )
 
@@ -50,7 +51,7 @@ as tumm/fig7; --list shows them.`,
 	s.BoolVar(&f.quick, "quick", false, "fewer seeds and smaller inputs: seconds, not minutes")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all that is drawn")
 	s.BoolVar(&f.list, "list", false, "list the experiments, and make none")
-	s.StringVar(&f.out, "out", "", "`directory` to write repro.md and repro.json to")
+	s.StringVar(&f.out, "out", "", "`directory` to write repro.md, its figures in repro, and repro.json to")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace those files if they exist")
 	s.BoolVar(&f.json, "json", false, "print the results as JSON on standard output")
 	s.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
@@ -98,8 +99,7 @@ func (f *reproFlags) run(c *cobra.Command, name string) error {
 			return err
 		}
 	} else {
-		held, all := repro.Held(made)
-		fmt.Fprintf(out, "claims that hold: %d of %d\n", held, all)
+		fmt.Fprintln(out, repro.Summary(made))
 	}
 	if f.out == "" {
 		return nil
@@ -130,7 +130,7 @@ func (f *reproFlags) makeAll(c *cobra.Command, out io.Writer, experiments []repr
 func (f *reproFlags) options() repro.Options { return repro.Options{Quick: f.quick, Seed: f.seed} }
 
 // reproFiles are what --out gets.
-var reproFiles = []string{"repro.md", "repro.json"}
+var reproFiles = []string{"repro.md", "repro.json", repro.FigureDir}
 
 // checkOut refuses to lose a file, before anything is made.
 func (f *reproFlags) checkOut() error {
@@ -145,24 +145,58 @@ func (f *reproFlags) checkOut() error {
 	return nil
 }
 
-// write writes the files of --out, each under another name first, so that it is
-// whole or not there.
+// write writes the files of --out: the figures, the page that shows them and the
+// data.
 func (f *reproFlags) write(made []repro.Made, data []byte) error {
-	if err := os.MkdirAll(f.out, 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Join(f.out, repro.FigureDir), 0o777); err != nil {
 		return misuse("--out %s: %w", f.out, reason(err))
+	}
+	for _, m := range made {
+		for i := range m.Figures {
+			if err := f.draw(&m.Figures[i]); err != nil {
+				return err
+			}
+		}
 	}
 	var page bytes.Buffer
 	if err := repro.WriteMarkdown(&page, made, f.options()); err != nil {
 		return err
 	}
-	for i, text := range [][]byte{page.Bytes(), data} {
-		to := filepath.Join(f.out, reproFiles[i])
-		if err := os.WriteFile(to+".new", text, 0o666); err != nil {
-			return misuse("--out %s: %w", f.out, reason(err))
-		}
-		if err := os.Rename(to+".new", to); err != nil {
-			return misuse("--out %s: %w", f.out, reason(err))
-		}
+	if err := f.put("repro.md", page.Bytes()); err != nil {
+		return err
+	}
+	return f.put("repro.json", data)
+}
+
+// draw writes a figure.
+func (f *reproFlags) draw(x *repro.Figure) error {
+	c := simreport.Chart{Title: x.Title, X: x.X, Y: x.Y, Groups: x.Groups, LogX: x.LogX, LogY: x.LogY}
+	for _, s := range x.Series {
+		c.Series = append(c.Series, simreport.Series{Name: s.Name, X: s.X, Y: s.Y, Hollow: s.Paper})
+	}
+	for _, l := range x.Limits {
+		c.Limits = append(c.Limits, simreport.Limit(l))
+	}
+	figure, err := simreport.Draw(c)
+	if err != nil {
+		return fmt.Errorf("figure %s: %w", x.Name, err)
+	}
+	var svg bytes.Buffer
+	if err := figure.SVG(&svg); err != nil {
+		return fmt.Errorf("figure %s: %w", x.Name, err)
+	}
+	return f.put(filepath.Join(repro.FigureDir, x.Name+".svg"), svg.Bytes())
+}
+
+// put writes a file of --out, under another name first, so that it is whole or not
+// there.
+func (f *reproFlags) put(name string, data []byte) error {
+	to := filepath.Join(f.out, name)
+	if err := os.WriteFile(to+".new", data, 0o666); err != nil {
+		return misuse("--out %s: %w", f.out, reason(err))
+	}
+	if err := os.Rename(to+".new", to); err != nil {
+		return misuse("--out %s: %w", f.out, reason(err))
 	}
 	return nil
 }
@@ -193,10 +227,20 @@ type reproTable struct {
 	Rows    [][]string `json:"rows"`
 }
 
+// reproClaim has a verdict in words, and whether it is one that holds.
 type reproClaim struct {
-	Text     string `json:"text"`
-	Holds    bool   `json:"holds"`
-	Evidence string `json:"evidence"`
+	Text     string    `json:"text"`
+	Holds    bool      `json:"holds"`
+	Verdict  string    `json:"verdict"`
+	Rule     string    `json:"rule"`
+	Evidence string    `json:"evidence"`
+	Why      *reproWhy `json:"why,omitempty"`
+}
+
+type reproWhy struct {
+	Hypothesis string       `json:"hypothesis"`
+	Tables     []reproTable `json:"tables"`
+	Conclusion string       `json:"conclusion"`
 }
 
 // reproResults turns experiments into what is written as JSON.
@@ -204,14 +248,23 @@ func reproResults(made []repro.Made) []reproResult {
 	results := []reproResult{}
 	for _, m := range made {
 		r := reproResult{ID: m.ID, Paper: m.Paper, Title: m.Title, Setup: m.Setup, Assumptions: m.Assumptions,
-			Tables: []reproTable{}, Claims: []reproClaim{}}
-		for _, t := range m.Tables {
-			r.Tables = append(r.Tables, reproTable(t))
-		}
+			Tables: tablesOf(m.Tables), Claims: []reproClaim{}}
 		for _, c := range m.Claims {
-			r.Claims = append(r.Claims, reproClaim(c))
+			claim := reproClaim{Text: c.Text, Holds: c.Verdict != repro.Fails, Verdict: c.Verdict.String(), Rule: c.Rule, Evidence: c.Evidence}
+			if c.Why != nil {
+				claim.Why = &reproWhy{c.Why.Hypothesis, tablesOf(c.Why.Tables), c.Why.Conclusion}
+			}
+			r.Claims = append(r.Claims, claim)
 		}
 		results = append(results, r)
 	}
 	return results
+}
+
+func tablesOf(tables []repro.Table) []reproTable {
+	out := make([]reproTable, 0, len(tables))
+	for _, t := range tables {
+		out = append(out, reproTable(t))
+	}
+	return out
 }

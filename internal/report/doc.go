@@ -7,6 +7,7 @@
 //	tables.go    rows as CSV and Parquet
 //	eventlog.go  every event of the tracker and its effects
 //	style.go     what all plots have in common
+//	chart.go     bars and lines of any numbers
 //	curves.go    slowdowns, slot use and queue length
 //	lanes.go     Gantt: gathers what is in the slots
 //	gantt.go     and draws it

@@ -57,13 +57,30 @@ func runLearningRuns(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	first, last, slow, six, twelve := at[0][0], at[0][runs-1], at[1], at[2][runs-1], at[3][runs-1]
-	r.claim(last.load > 0.9 && last.load < 1.2, "utilisation settles close to what was asked, at about 96 %", "%s in the last run as the paper judges decisions, "+
-		"%s and %s when a decision is judged by the next 6 or 12 heartbeats: after 5 s a load average of a minute shows 8 %% of a task, so the label is late", share(last.load), share(six.load), share(twelve.load))
-	r.claim(last.above < 0.2, "after the learning phase nodes are rarely overloaded", "%s of the samples are above the target, %s and %s when judged by 6 or 12 heartbeats; "+
-		"at a mean of 96 %% with tasks that add %.2f to a load of 4, a node must often be above", share(last.above), share(six.above), share(twelve.above), 4/lnFind("WordCount").tasks)
-	r.claim(last.peak < first.peak, "peaks of the load shrink over time", "%s in the first run, %s in the last", share(first.peak), share(last.peak))
-	r.claim(slow[0].minutes > slow[1].minutes, "the first run is the slowest, and most is gained from the first to the second", "cautious reading: %.1f, %.1f and %.1f min; default: %.1f, %.1f and %.1f min",
+	r.claim(sized(number1(4, "%"), 1-last.load), "utilisation settles close to what was asked, at about 96 %", "%s in the last run as the paper judges decisions, "+
+		"%s and %s when a decision is judged by the next 6 or 12 heartbeats", share(last.load), share(six.load), share(twelve.load))
+	r.claim(worded(last.above <= rarely, "rarely"), "after the learning phase nodes are rarely overloaded", "%s of the samples are above the target", share(last.above))
+	if r.failing(2) {
+		if err := lnWhyLate(ctx, o, r); err != nil {
+			return nil, err
+		}
+	}
+	r.claim(ordered(last.peak < first.peak), "peaks of the load shrink over time", "%s in the first run, %s in the last", share(first.peak), share(last.peak))
+	r.claim(ordered(slow[0].minutes > max(slow[1].minutes, slow[2].minutes)), "the first run is the slowest", "cautious reading: %.1f, %.1f and %.1f min; default: %.1f, %.1f and %.1f min",
 		slow[0].minutes, slow[1].minutes, slow[2].minutes, first.minutes, at[0][1].minutes, at[0][2].minutes)
+	var groups []string
+	var bars []Series
+	for n := range runs {
+		groups = append(groups, fmt.Sprint("run ", n+1))
+	}
+	for k, x := range list {
+		s := Series{Name: x.name}
+		for _, p := range at[k] {
+			s.Y = append(s.Y, 100*p.load)
+		}
+		bars = append(bars, s)
+	}
+	r.bars("learning-fig8", "Learning, Figure 8: mean load of the nodes, WordCount six times", "of the target [%]", groups, bars...).Limits = []Limit{{"paper, last run", 96}}
 	return r, nil
 }
 
@@ -77,10 +94,7 @@ func runLearningTargets(ctx context.Context, o Options) (*Report, error) {
 		for _, target := range targets {
 			for s := range seeds {
 				seed := o.Seed + uint64(s)
-				jobs := []workload.Job{lnFind("TextWriter").run(seed, 0, 160, time.Minute), lnFind("WordCount").run(seed, 1, 160, time.Minute),
-					lnFind("Grep").run(seed, 2, 160, time.Minute)}
-				jobs[1].After, jobs[2].After = []int{0}, []int{0}
-				b.add(x.with(x.name, "target", number(target, 1)), jobs, seed, 0)
+				b.add(x.with(x.name, "target", number(target, 1)), lnThree(seed, 160), seed, 0)
 			}
 		}
 	}
@@ -113,11 +127,22 @@ func runLearningTargets(ctx context.Context, o Options) (*Report, error) {
 	monotone, near := true, true
 	for i := range nb {
 		monotone = monotone && (i == 0 || nb[i]*targets[i] > nb[i-1]*targets[i-1])
-		near = near && abs(nb[i]-1) < 0.15
+		near = near && abs(nb[i]-1) <= closeTo
 	}
-	r.claim(monotone, "the load follows the target", "from %.2f at 1 to %.2f at 4", nb[0]*lnCores, nb[len(nb)-1]*4*lnCores)
-	r.claim(near, "it is close to the load asked", "between %s and %s of it (within 15 %% asked for here); each job has 23 maps a node only, "+
-		"so that filling and emptying the nodes, one task in 5 s, is a large part of the time at high targets", share(slices.Min(nb)), share(slices.Max(nb)))
-	r.claim(nb[len(nb)-1] < nb[0], "the gap grows with the target, because a heartbeat adds one task", "%s of the load at 1, %s at 4", share(nb[0]), share(nb[len(nb)-1]))
-	return r, nil
+	r.claim(ordered(monotone), "the load follows the target", "from %.2f at 1 to %.2f at 4", nb[0]*lnCores, nb[len(nb)-1]*4*lnCores)
+	r.claim(worded(near, "close to"), "it is close to the load asked", "between %s and %s of it", share(slices.Min(nb)), share(slices.Max(nb)))
+	if r.failing(1) {
+		if err := lnWhyTargets(ctx, o, r); err != nil {
+			return nil, err
+		}
+	}
+	r.claim(ordered(nb[len(nb)-1] < nb[0]), "the gap grows with the target, because a heartbeat adds one task", "%s of the load at 1, %s at 4", share(nb[0]), share(nb[len(nb)-1]))
+	lines := []Series{{Name: "as asked", Paper: true}, {Name: list[0].name}, {Name: list[1].name}}
+	for i, target := range targets {
+		for k, part := range []float64{1, achieved[0][i], achieved[1][i]} {
+			lines[k].X, lines[k].Y = append(lines[k].X, target), append(lines[k].Y, part*target*lnCores)
+		}
+	}
+	r.lines("learning-fig9", "Learning, Figure 9: load of a node by target", "target (load of a processor)", "mean load of a node", lines...)
+	return r, lnSlowStops(ctx, o, r)
 }

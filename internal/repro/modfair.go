@@ -68,6 +68,8 @@ type mfTest struct {
 	slots int   // for maps, of a node
 	sizes []int // maps of the jobs, in the order of their submission
 	mfReading
+	// holders is how many nodes hold the blocks, in turn; 0 is as the reading says.
+	holders int
 }
 
 // mfPolicy is a scheduler with its settings, in pairs.
@@ -108,7 +110,10 @@ func (t *mfTest) jobs() []workload.Job {
 			Maps: make([]workload.Task, n)}
 		for m := range j.Maps {
 			j.Maps[m] = workload.Task{Input: 64 * mib, Output: 64 * mib / 10, CPU: mfMapCPU}
-			if t.oneNode {
+			switch {
+			case t.holders > 0:
+				j.Maps[m].Hosts = []string{fmt.Sprint("node", m%t.holders+1)}
+			case t.oneNode:
 				j.Maps[m].Hosts = []string{"node1"}
 			}
 		}
@@ -219,7 +224,7 @@ func runModfairExample(ctx context.Context, o Options) (*Report, error) {
 		}
 		t.add(append(row, seconds(sum/mfPools), means[i])...)
 	}
-	r.claim(same, "FIFO ends jobs one after the other, fair sharing starts all at once and ends all later",
+	r.claim(bounded(same, "the times of the example"), "FIFO ends jobs one after the other, fair sharing starts all at once and ends all later",
 		"both timelines to the second: 40, 60 and 80 s against three times 120 s")
 	return r, nil
 }

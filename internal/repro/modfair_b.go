@@ -52,7 +52,21 @@ func runModfairB(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	mfClaimsB(r, modes[0], modes[1])
-	return r, nil
+	mfDrawB(r, modes[0][2])
+	return r, mfWhyB(ctx, o, r, mfClaimsOfB)
+}
+
+// mfDrawB draws Table 7 with a shuffled order.
+func mfDrawB(r *Report, rows []mfTriple) {
+	var groups []string
+	s := []Series{{Name: "original"}, {Name: "original, paper", Paper: true}, {Name: "modified"}, {Name: "modified, paper", Paper: true}, {Name: "FIFO"}, {Name: "FIFO, paper", Paper: true}}
+	for i, c := range mfTable7 {
+		groups = append(groups, fmt.Sprintf("%d jobs", 5*c.each))
+		for k, y := range []float64{rows[i].orig.time(), c.orig, rows[i].mod.time(), c.mod, rows[i].fifo.time(), c.fifo} {
+			s[k].Y = append(s[k].Y, y)
+		}
+	}
+	r.bars("modfair-table7", "Modified Fair, Table 7: jobs of five sizes, shuffled", "mean turnaround [s]", groups, s...)
 }
 
 // mfRunB runs the three tests in each order. A shuffle differs from seed to seed,
@@ -132,30 +146,33 @@ func mfMeanGain(rows []mfTriple) (orig, fifo, fifoOrig float64) {
 func mfClaimsB(r *Report, promise, hard [][]mfTriple) {
 	var gains [2][3]float64
 	var toFIFO, fifoOrig [3]float64
-	all, fifoAll := true, true
+	fifoAll := true
 	for i := range mfOrders {
 		gains[0][i], toFIFO[i], fifoOrig[i] = mfMeanGain(promise[i])
 		gains[1][i], _, _ = mfMeanGain(hard[i])
 		for k := range promise[i] {
 			x := &promise[i][k]
-			all = all && x.mod.time() < x.orig.time()
 			fifoAll = fifoAll && x.fifo.time() < x.orig.time()
 		}
 	}
-	r.claim(all && gains[0][0] < -0.4, "the modified scheduler takes 41 to 71 % less time than the original, 57 % on average",
+	r.claim(sized(printed{-57, -57, "%"}, gains[0][2]), "the modified scheduler takes 57 % less time than the original on average",
 		"mean gains with jobs in ascending, descending and shuffled order: %s, %s, %s (promise), %s, %s, %s (cap). The printed "+
 			"original cannot come from another order of the same work: it takes 1242 s for 5 jobs on average, and a FIFO with the printed "+
-			"mean of 513.6 s has done all of them after %s s. modfair/mechanisms shows what makes an original so slow",
+			"mean of 513.6 s has done all of them after %s s",
 		percent(gains[0][0]), percent(gains[0][1]), percent(gains[0][2]), percent(gains[1][0]), percent(gains[1][1]), percent(gains[1][2]),
 		number(mean(promise[2][0].fifo.makespan), 0))
-	r.claim(toFIFO[0] < 0, "the modified scheduler beats FIFO for 5 and 10 jobs, FIFO wins with 15",
-		"the modified against FIFO: %s ascending, %s descending, %s shuffled. In ascending order FIFO is shortest job first, which "+
-			"nothing beats; who wins is decided by the order of submission, which the paper does not give", percent(toFIFO[0]), percent(toFIFO[1]), percent(toFIFO[2]))
-	r.claim(fifoAll, "FIFO beats the original in all three tests",
+	wins := func(k int) bool { return promise[2][k].mod.time() < promise[2][k].fifo.time() }
+	r.claim(ordered(wins(0) && wins(1) && !wins(2)), "the modified scheduler beats FIFO for 5 and 10 jobs, FIFO wins with 15",
+		"the modified against FIFO: %s ascending, %s descending, %s shuffled, which is what is judged. In ascending order FIFO is shortest job first, which "+
+			"nothing beats", percent(toFIFO[0]), percent(toFIFO[1]), percent(toFIFO[2]))
+	r.claim(ordered(fifoAll), "FIFO beats the original in all three tests",
 		"FIFO against the original: %s ascending, %s descending, %s shuffled", percent(fifoOrig[0]), percent(fifoOrig[1]), percent(fifoOrig[2]))
 	x := &promise[2][2]
-	r.claim(x.mod.local() < 0.5 && abs(x.mod.local()-x.orig.local()) < 0.1, "locality is low and about equal under the three schedulers",
+	r.claim(worded(max(x.mod.local(), x.orig.local(), x.fifo.local()) < low, "low"), "locality is low under the three schedulers",
 		"15 jobs, shuffled: original %.2f, modified %.2f, FIFO %.2f", x.orig.local(), x.mod.local(), x.fifo.local())
 }
+
+// mfClaimsOfB is how many claims mfClaimsB makes.
+const mfClaimsOfB = 4
 
 func abs(x float64) float64 { return max(x, -x) }

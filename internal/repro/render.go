@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,25 +15,21 @@ type Made struct {
 	*Report
 }
 
-// Held counts the claims of some experiments, and those that hold.
-func Held(made []Made) (held, all int) {
+// Tally counts the claims of some experiments by verdict.
+func Tally(made []Made) (count [AsPrint + 1]int) {
 	for _, m := range made {
 		for _, c := range m.Claims {
-			all++
-			if c.Holds {
-				held++
-			}
+			count[c.Verdict]++
 		}
 	}
-	return held, all
+	return count
 }
 
-// verdict is a word on a claim.
-func verdict(c Claim) string {
-	if c.Holds {
-		return "holds"
-	}
-	return "does not hold"
+// Summary says in words how many claims of some experiments hold.
+func Summary(made []Made) string {
+	n := Tally(made)
+	return fmt.Sprintf("%d of %d claims hold: %d as printed or as ordered, %d in direction and size; %d do not", n[AsPrint]+n[InSize], n[AsPrint]+n[InSize]+n[Fails],
+		n[AsPrint], n[InSize], n[Fails])
 }
 
 // WriteText writes an experiment for a terminal: its tables and verdicts.
@@ -40,22 +37,43 @@ func WriteText(out io.Writer, m Made) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%s  %s\n", m.ID, m.Title)
 	for _, t := range m.Tables {
-		fmt.Fprintf(w, "\n  %s\n", t.Title)
-		widths := columnWidths(t)
-		for _, row := range append([][]string{t.Columns}, t.Rows...) {
-			line := "   "
-			for i, cell := range row {
-				line += " " + cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+1)
+		textTable(w, t)
+	}
+	for i := range m.Claims {
+		if why := m.Claims[i].Why; why != nil && m.first(i) {
+			for _, t := range why.Tables {
+				textTable(w, t)
 			}
-			fmt.Fprintln(w, strings.TrimRight(line, " "))
 		}
 	}
 	fmt.Fprintln(w)
 	for _, c := range m.Claims {
-		fmt.Fprintf(w, "  %s: %s\n      %s\n", verdict(c), c.Text, c.Evidence)
+		fmt.Fprintf(w, "  %v: %s (%s)\n      %s\n", c.Verdict, c.Text, c.Rule, c.Evidence)
+		if c.Why != nil {
+			fmt.Fprintf(w, "      why: %s\n      found: %s\n", c.Why.Hypothesis, c.Why.Conclusion)
+		}
 	}
 	fmt.Fprintln(w)
 	return w.Flush()
+}
+
+// first reports whether the i-th claim is the first with its explanation, which
+// several may have in common.
+func (m *Made) first(i int) bool {
+	return !slices.ContainsFunc(m.Claims[:i], func(c Claim) bool { return c.Why == m.Claims[i].Why })
+}
+
+// textTable writes a table for a terminal.
+func textTable(w io.Writer, t Table) {
+	fmt.Fprintf(w, "\n  %s\n", t.Title)
+	widths := columnWidths(t)
+	for _, row := range append([][]string{t.Columns}, t.Rows...) {
+		line := "   "
+		for i, cell := range row {
+			line += " " + cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+1)
+		}
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	}
 }
 
 // columnWidths are the widths of a table's columns, in characters.
@@ -69,14 +87,20 @@ func columnWidths(t Table) []int {
 	return widths
 }
 
-// WriteMarkdown writes a report of all that was made, by paper, beginning with
-// the claims that do not hold.
+// FigureDir is where a page looks for its figures, NAME.svg, beside itself.
+const FigureDir = "repro"
+
+// WriteMarkdown writes a report of all that was made, by paper, after the rules of
+// judgement and the explanations of what does not hold.
 func WriteMarkdown(out io.Writer, made []Made, o Options) error {
 	w := bufio.NewWriter(out)
-	held, all := Held(made)
-	fmt.Fprintf(w, "# The papers' experiments, re-made\n\nWritten by `slotwise repro`%s, seed %d. The policies and the tracker are the "+
-		"ones that run for real; only nodes and time are virtual. %d of %d claims hold.\n", quickFlag(o), o.Seed, held, all)
+	fmt.Fprintf(w, "# The papers' experiments, re-made\n\nWritten by `slotwise repro`%s, seed %d, with its figures. The policies and the tracker are the "+
+		"ones that run for real; only nodes and time are virtual. %s.\n", quickFlag(o), o.Seed, Summary(made))
+	if o.Quick {
+		fmt.Fprint(w, "\nA quick run has fewer seeds and smaller inputs, so that verdicts may differ from those of a full one.\n")
+	}
 	fmt.Fprintf(w, "\n`%s` in a column of the paper's numbers is one that is in a figure that could not be read, or nowhere.\n", Missing)
+	writeRules(w, made)
 	writeFailures(w, made)
 	for i, m := range made {
 		if i == 0 || made[i-1].Paper != m.Paper {
@@ -94,21 +118,61 @@ func quickFlag(o Options) string {
 	return ""
 }
 
-// writeFailures lists the claims that do not hold.
+// writeRules writes how claims are judged, and the verdicts by paper.
+func writeRules(w io.Writer, made []Made) {
+	fmt.Fprintf(w, "\n## How claims are judged\n\nBy these rules alone, all of them; which one, with its numbers, stands beside each verdict. Where an experiment has several "+
+		"rows for one claim, each is judged. The assumptions are those listed with the experiment, whatever others would give.\n\n- %s\n", strings.Join(Rules, "\n- "))
+	fmt.Fprint(w, "\n| paper | holds | in size | does not hold |\n|---|---|---|---|\n")
+	for _, p := range papers {
+		var own []Made
+		for _, m := range made {
+			if m.Paper == p.name {
+				own = append(own, m)
+			}
+		}
+		if n := Tally(own); len(own) > 0 {
+			markdownRow(w, []string{p.name, fmt.Sprint(n[AsPrint]), fmt.Sprint(n[InSize]), fmt.Sprint(n[Fails])})
+		}
+	}
+}
+
+// writeFailures explains the claims that do not hold, those with a common
+// explanation together.
 func writeFailures(w io.Writer, made []Made) {
-	fmt.Fprint(w, "\n## Claims that do not hold\n\n")
+	fmt.Fprint(w, "\n## Claims that do not hold, and why\n")
 	none := true
 	for _, m := range made {
-		for _, c := range m.Claims {
-			if !c.Holds {
-				fmt.Fprintf(w, "- `%s` %s: %s\n", m.ID, c.Text, c.Evidence)
-				none = false
+		for i, c := range m.Claims {
+			if c.Verdict != Fails {
+				continue
+			}
+			none = false
+			if c.Why == nil || m.first(i) {
+				writeFailure(w, m, c)
 			}
 		}
 	}
 	if none {
-		fmt.Fprintln(w, "None.")
+		fmt.Fprint(w, "\nNone.\n")
 	}
+}
+
+// writeFailure writes what claims with the explanation of c say, and it.
+func writeFailure(w io.Writer, m Made, c Claim) {
+	fmt.Fprintf(w, "\n### %s: %s\n\n", m.ID, c.Text)
+	for _, x := range m.Claims {
+		if x.Verdict == Fails && x.Why == c.Why {
+			fmt.Fprintf(w, "- Claim: %s (%s). Here: %s.\n", x.Text, x.Rule, strings.TrimSuffix(x.Evidence, "."))
+		}
+	}
+	if c.Why == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nHypothesis: %s.\n", c.Why.Hypothesis)
+	for _, t := range c.Why.Tables {
+		markdownTable(w, t)
+	}
+	fmt.Fprintf(w, "\nConclusion: %s.\n", c.Why.Conclusion)
 }
 
 func writeExperiment(w io.Writer, m Made) {
@@ -121,20 +185,27 @@ func writeExperiment(w io.Writer, m Made) {
 			fmt.Fprintf(w, "\n%s:\n\n- %s\n", l.name, strings.Join(l.items, "\n- "))
 		}
 	}
+	for _, f := range m.Figures {
+		fmt.Fprintf(w, "\n![%s](%s/%s.svg)\n", f.Title, FigureDir, f.Name)
+	}
 	for _, t := range m.Tables {
-		fmt.Fprintf(w, "\n%s:\n\n", t.Title)
-		markdownRow(w, t.Columns)
-		fmt.Fprintln(w, "|"+strings.Repeat("---|", len(t.Columns)))
-		for _, row := range t.Rows {
-			markdownRow(w, row)
-		}
+		markdownTable(w, t)
 	}
 	if len(m.Claims) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\n| claim | verdict | evidence |\n|---|---|---|\n")
+	fmt.Fprint(w, "\n| claim | judged by | verdict | evidence |\n|---|---|---|---|\n")
 	for _, c := range m.Claims {
-		markdownRow(w, []string{c.Text, verdict(c), c.Evidence})
+		markdownRow(w, []string{c.Text, c.Rule, c.Verdict.String(), c.Evidence})
+	}
+}
+
+func markdownTable(w io.Writer, t Table) {
+	fmt.Fprintf(w, "\n%s:\n\n", t.Title)
+	markdownRow(w, t.Columns)
+	fmt.Fprintln(w, "|"+strings.Repeat("---|", len(t.Columns)))
+	for _, row := range t.Rows {
+		markdownRow(w, row)
 	}
 }
 

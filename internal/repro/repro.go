@@ -10,6 +10,8 @@
 //
 //	repro.go    Experiment, Report and their helpers
 //	papers.go   the registry
+//	judge.go    the rules by which claims are judged
+//	figure.go   what is drawn
 //	render.go   reports as text and as markdown
 //	NAME.go     the experiments of a paper, more of them in NAME_….go
 package repro
@@ -59,7 +61,9 @@ type Experiment struct {
 // Report is what an experiment found.
 type Report struct {
 	Tables []Table
-	Claims []Claim
+	// Figures are drawn by whoever prints the report.
+	Figures []Figure
+	Claims  []Claim
 }
 
 // Table has ours and the paper's numbers side by side. Numbers are ready to be
@@ -77,18 +81,20 @@ const Missing = "-"
 // Claim is a statement of a paper and what became of it here.
 type Claim struct {
 	Text string
-	// Holds is the verdict, Evidence the numbers behind it. If it does not hold,
-	// Evidence says why, by an experiment of the same report.
-	Holds    bool
-	Evidence string
+	// Verdict follows from one of Rules, which Rule names with its numbers;
+	// Evidence is ours.
+	Verdict        Verdict
+	Rule, Evidence string
+	// Why is the explanation of a claim that does not hold; nil of others.
+	Why *Why
 }
 
 // add appends a row to a table.
 func (t *Table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 // claim adds a verdict to a report.
-func (r *Report) claim(holds bool, text, evidence string, args ...any) {
-	r.Claims = append(r.Claims, Claim{Text: text, Holds: holds, Evidence: fmt.Sprintf(evidence, args...)})
+func (r *Report) claim(j judgement, text, evidence string, args ...any) {
+	r.Claims = append(r.Claims, Claim{Text: text, Verdict: j.verdict, Rule: j.rule, Evidence: fmt.Sprintf(evidence, args...)})
 }
 
 // table adds a table to a report. The pointer is valid until the next one is

@@ -42,7 +42,12 @@ const unlike = 0.1
 // hinder each other as Grep's do. Reduces stay as they are: the paper's Table 1
 // has them wait.
 func contended(jobs []workload.Job, seed uint64) []workload.Job {
-	part, g := sharedPart(), rand.New(rand.NewPCG(seed, 0x756e6c696b65)) // "unlike"
+	return contendedBy(sharedPart(), jobs, seed)
+}
+
+// contendedBy does so with that part of the time on the shared resource.
+func contendedBy(part float64, jobs []workload.Job, seed uint64) []workload.Job {
+	g := rand.New(rand.NewPCG(seed, 0x756e6c696b65)) // "unlike"
 	for i := range jobs {
 		maps := make([]workload.Task, len(jobs[i].Maps))
 		for m, t := range jobs[i].Maps {
@@ -59,8 +64,37 @@ func contended(jobs []workload.Job, seed uint64) []workload.Job {
 
 // reducesToo makes reduces hinder each other as Grep's maps do: the part of the
 // time that a map spends reading they spend writing.
-func reducesToo(jobs []workload.Job) []workload.Job {
-	part := sharedPart()
+func reducesToo(jobs []workload.Job) []workload.Job { return reducesBy(sharedPart(), jobs) }
+
+// reducesTimes makes the times of reduces that many times as long.
+func reducesTimes(factor float64, jobs []workload.Job) []workload.Job {
+	for i := range jobs {
+		reduces := slices.Clone(jobs[i].Reduces)
+		for n := range reduces {
+			reduces[n].Duration = time.Duration(factor * float64(reduces[n].Duration))
+		}
+		jobs[i].Reduces = reduces
+	}
+	return jobs
+}
+
+// unlikeTimes makes given times vary to either side.
+func unlikeTimes(spread float64, jobs []workload.Job, seed uint64) []workload.Job {
+	g := rand.New(rand.NewPCG(seed, 0x756e6c696b65))
+	for i := range jobs {
+		for _, tasks := range []*[]workload.Task{&jobs[i].Maps, &jobs[i].Reduces} {
+			own := slices.Clone(*tasks)
+			for n := range own {
+				own[n].Duration = time.Duration(float64(own[n].Duration) * (1 + spread*(2*g.Float64()-1)))
+			}
+			*tasks = own
+		}
+	}
+	return jobs
+}
+
+// reducesBy does as reducesToo with that part of the time on the shared resource.
+func reducesBy(part float64, jobs []workload.Job) []workload.Job {
 	for i := range jobs {
 		reduces := make([]workload.Task, len(jobs[i].Reduces))
 		for n, t := range jobs[i].Reduces {

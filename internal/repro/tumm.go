@@ -2,8 +2,10 @@ package repro
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
@@ -128,25 +130,28 @@ func tummCase1(ctx context.Context, o Options) (*Report, error) {
 		}
 		t.add(splitName(i), seconds(run.Makespan), Missing, percent(speedup(runs[1].Makespan, run.Makespan)), paper)
 	}
-	r.claim(runs[2].Makespan < min(runs[0].Makespan, runs[1].Makespan), "3:1 is the best fixed split for Classification",
+	r.claim(ordered(runs[2].Makespan < min(runs[0].Makespan, runs[1].Makespan)), "3:1 is the best fixed split for Classification",
 		"1:3 %s s, 2:2 %s s, 3:1 %s s", seconds(runs[0].Makespan), seconds(runs[1].Makespan), seconds(runs[2].Makespan))
 	more := speedup(runs[1].Makespan, runs[2].Makespan)
-	if within(more, 0.1, 0.3) {
-		r.claim(true, "3:1 uses the processors 20 % more than 2:2", "the same work in less time: %s a second", percent(more))
-		return r, nil
+	r.claim(tummMore(more), "3:1 uses the processors 20 % more than 2:2", "the same work in less time: %s a second", percent(more))
+	if r.failing(1) {
+		err = tummCase1Why(ctx, o, r)
 	}
-	return r, tummCase1Why(ctx, o, r, more)
+	return r, err
 }
+
+// tummMore judges the gain in work per second that the paper prints for 3:1.
+func tummMore(x float64) judgement { return sized(number1(20, "%"), x) }
 
 // tummCase1Why makes Case 1 again with what the paper leaves open: fewer reduces,
 // which are what 3:1 is short of slots for, and maps that do not hinder each
 // other, since what was measured is Grep.
-func tummCase1Why(ctx context.Context, o Options, r *Report, more float64) error {
-	t := r.table("Work per second with 3:1, to 2:2", "reduces a job", "contention as of Grep", "no contention")
-	low, high := more, more
-	for _, n := range []int{20, 40, 80} {
+func tummCase1Why(ctx context.Context, o Options, r *Report) error {
+	t := newTable("Work per second with 3:1, to 2:2", "reduces a job", "contention as of Grep", "no contention")
+	with := ""
+	for _, n := range []int{10, 20, 40, 80} {
 		row := []string{strconv.Itoa(n)}
-		for _, contention := range []bool{true, false} {
+		for i, contention := range []bool{true, false} {
 			jobs, err := tummBatch(o, "tumm-classification", 160, n, contention)
 			if err != nil {
 				return err
@@ -156,19 +161,17 @@ func tummCase1Why(ctx context.Context, o Options, r *Report, more float64) error
 				return err
 			}
 			g := speedup(runs[0].Makespan, runs[1].Makespan)
-			low, high = min(low, g), max(high, g)
+			if tummMore(g).verdict != Fails {
+				with += fmt.Sprintf("; %d reduces, %s: %s", n, t.Columns[i+1], percent(g))
+			}
 			row = append(row, percent(g))
 		}
 		t.add(row...)
 	}
-	r.claim(false, "3:1 uses the processors 20 % more than 2:2",
-		"%s with the 80 reduces of the heterogeneous runs and Grep's contention. Neither is given for Classification here: with "+
-			"other values it is %s to %s", percent(more), percent(low), percent(high))
+	r.explain(1, because("The jobs have fewer reduces, or their maps hinder each other less: neither is said. 3:1 has a reduce slot a node, and the 80 reduces a job of the "+
+		"heterogeneous runs keep those busy to the end", []Table{*t}, "It is in size with%s. So the claim needs reduces that one slot a node is enough for", strings.TrimPrefix(with, ";")))
 	return nil
 }
-
-// within reports whether x is from low to high.
-func within(x, low, high float64) bool { return x >= low && x <= high }
 
 // splitName names the splits in the order of tummSplits.
 func splitName(i int) string { return []string{"1:3", "2:2", "3:1", "TuMM"}[i] }

@@ -54,7 +54,7 @@ func tummFig8(ctx context.Context, o Options) (*Report, error) {
 		if run[1].Makespan < min(run[0].Makespan, run[2].Makespan) {
 			balanced++
 		}
-		if run[3].Makespan <= min(run[0].Makespan, run[1].Makespan, run[2].Makespan) {
+		if run[3].Makespan < min(run[0].Makespan, run[1].Makespan, run[2].Makespan) {
 			ahead++
 		}
 		if i < 2 {
@@ -72,10 +72,10 @@ func tummFig8(ctx context.Context, o Options) (*Report, error) {
 	}
 	t.add(append(row, percent(mean(random[3])/mean(random[1])-1))...)
 	t.add("paper", Missing, Missing, Missing, "about 2400 in Johnson's order", Missing)
-	r.claim(balanced == len(runs), "2:2 is the best fixed split in every order", "in %d of %d", balanced, len(runs))
-	r.claim(ahead == len(runs), "TuMM is the shortest in every order", "in %d of %d", ahead, len(runs))
+	r.claim(ordered(balanced == len(runs)), "2:2 is the best fixed split in every order", "in %d of %d", balanced, len(runs))
+	r.claim(ordered(ahead == len(runs)), "TuMM is the shortest in every order", "in %d of %d", ahead, len(runs))
 	fixed, adaptive := spread(runs, 1), spread(runs, 3)
-	r.claim(adaptive < fixed/2, "TuMM depends least on the order", "longest to shortest: 2:2 %s, TuMM %s", percent(fixed), percent(adaptive))
+	r.claim(ordered(adaptive < fixed), "TuMM depends least on the order", "longest to shortest: 2:2 %s, TuMM %s", percent(fixed), percent(adaptive))
 	tummNarrative(r, runs[0], runs[1])
 	return r, nil
 }
@@ -107,11 +107,11 @@ func tummNarrative(r *Report, johnson, inverse []outcome) {
 	}
 	first := johnson[3].Jobs[0].MapsDone
 	maps := johnson[3].watch.meanLevel(0, first, job.Map)
-	r.claim(maps > 10, "Johnson: nearly all slots are map slots until the first job's maps are done (first 100 s)",
+	r.claim(worded(maps >= (1-closeTo)*12, "nearly all of what the bounds allow"), "Johnson: nearly all slots are map slots until the first job's maps are done (first 100 s)",
 		"%.1f of 16 slots run maps for the first %s s; 12 is what the bounds allow", maps, seconds(first))
-	r.claim(half[0][0] < 0 && half[0][1] > 0, "Johnson: more reduce slots in the first half, more map slots in the second",
+	r.claim(ordered(half[0][0] < 0 && half[0][1] > 0), "Johnson: more reduce slots in the first half, more map slots in the second",
 		"maps less reduces on average: %+.1f, then %+.1f", half[0][0], half[0][1])
-	r.claim(half[1][0] > 0 && half[1][1] < 0, "the inverse order is the mirror image", "%+.1f, then %+.1f", half[1][0], half[1][1])
+	r.claim(ordered(half[1][0] > 0 && half[1][1] < 0), "the inverse order is the mirror image", "%+.1f, then %+.1f", half[1][0], half[1][1])
 	g := r.table("Mean distance between the end of a job's maps and that of the job before (s)", "order", "2:2", "TuMM")
 	better := true
 	for i, runs := range [][]outcome{johnson, inverse} {
@@ -119,7 +119,7 @@ func tummNarrative(r *Report, johnson, inverse []outcome) {
 		g.add([]string{"Johnson", "inverse"}[i], number(fixed, 1), number(adaptive, 1))
 		better = better && adaptive < fixed
 	}
-	r.claim(better, "the maps of a job end with the reduces of the one before", "distances in the table above")
+	r.claim(ordered(better), "the maps of a job end with the reduces of the one before, more closely than on fixed slots", "distances in the table above")
 }
 
 // phaseGap is the mean time between the end of each job's maps and the end of the
@@ -189,8 +189,48 @@ func tummAblation(ctx context.Context, o Options) (*Report, error) {
 		}
 		t.add(row...)
 	}
-	r.claim(runs[1].Makespan < runs[3].Makespan, "feedback improves the estimate",
-		"only if Eq. 6 is summed from where a phase began: %s s; to the letter, rounding down at each step loses map slots: %s s; "+
+	r.claim(ordered(runs[1].Makespan < min(runs[2].Makespan, runs[3].Makespan)), "feedback improves the estimate",
+		"Johnson's order, Eq. 6 summed from where a phase began: %s s; to the letter, rounding down at each step loses map slots: %s s; "+
 			"Eq. 4 alone: %s s", seconds(runs[1].Makespan), seconds(runs[3].Makespan), seconds(runs[2].Makespan))
-	return r, nil
+	if r.failing(1) {
+		err = tummFeedback(ctx, o, r)
+	}
+	return r, err
+}
+
+// tummFeedback compares Eq. 4 with and without feedback in many orders.
+func tummFeedback(ctx context.Context, o Options, r *Report) error {
+	names, seeds := tummOrders(o)
+	t := newTable("TuMM with feedback to TuMM without, makespan of ten jobs over all orders of Figure 8", "heartbeat", "mean", "least", "greatest", "shorter with feedback")
+	conclusion := ""
+	for _, beat := range []string{"fixed:3s", "fixed:300ms", "fixed:10s"} {
+		var setups []setup
+		for i := range names {
+			jobs, err := tummMix(names[i], seeds[i])
+			if err != nil {
+				return err
+			}
+			for _, v := range tummVariants[1:3] {
+				s := tummRun(withDisks(paperCluster("tumm")), jobs, v.policy, v.settings...)
+				s.model.Heartbeat = beat
+				setups = append(setups, s)
+			}
+		}
+		runs, err := play(ctx, o, setups)
+		if err != nil {
+			return err
+		}
+		var diffs []float64
+		shorter := 0
+		for i := range names {
+			diffs = append(diffs, -gain(runs[2*i+1].Makespan, runs[2*i].Makespan))
+			shorter += btoi(diffs[i] < 0)
+		}
+		t.add(beat[len("fixed:"):], percent(mean(diffs)), percent(slices.Min(diffs)), percent(slices.Max(diffs)), fmt.Sprintf("%d of %d", shorter, len(names)))
+		conclusion += fmt.Sprintf("; %s on average with a heartbeat every %s", percent(mean(diffs)), beat[len("fixed:"):])
+	}
+	r.explain(1, because("One order of jobs says little: other orders, and other intervals of the heartbeats that slots follow the estimate by, may tell both apart", []Table{*t},
+		"Feedback changes the makespan by a few percent to either side%s. Eq. 4 is nearly right without it where tasks of a kind are alike, as they are here; "+
+			"what it is for, estimates that are wrong, this set-up has none of", conclusion))
+	return nil
 }

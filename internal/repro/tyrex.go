@@ -55,6 +55,15 @@ type tyWorkload struct {
 	tiny, short         workload.Class
 	large               int
 	timerLow, timerHigh float64 // of DYNAMICTAGS in Fig. 10, s
+	tyWorld
+}
+
+// tyWorld is what had to be assumed of a workload's tasks.
+type tyWorld struct {
+	// shorter divides the times of tasks, and multiplies their number.
+	shorter float64
+	// inReduces is the part of the work that is in reduces.
+	inReduces float64
 }
 
 func tyClass(name string, count int, mean float64) workload.Class {
@@ -67,11 +76,14 @@ const (
 	tyReduceShare = 0.25
 )
 
+// tyAssumed is the world of all experiments but those that explain.
+var tyAssumed = tyWorld{1, tyReduceShare}
+
 func tyWorkloads() []tyWorkload {
 	return []tyWorkload{
-		{"HVW", 20, 6139, 788, 63.6, 3.51, tyClass("tiny", 222, 28), tyClass("short", 60, 100), 18, 50, 300},
-		{"MVW", 10, 11866, 1368, 124.6, 3.98, tyClass("tiny", 165, 28), tyClass("short", 90, 150), 45, 100, 500},
-		{"LVW", 4, 30576, 3089, 306.9, 5.31, tyClass("tiny", 90, 30), tyClass("short", 96, 180), 114, 500, 2500},
+		{"HVW", 20, 6139, 788, 63.6, 3.51, tyClass("tiny", 222, 28), tyClass("short", 60, 100), 18, 50, 300, tyAssumed},
+		{"MVW", 10, 11866, 1368, 124.6, 3.98, tyClass("tiny", 165, 28), tyClass("short", 90, 150), 45, 100, 500, tyAssumed},
+		{"LVW", 4, 30576, 3089, 306.9, 5.31, tyClass("tiny", 90, 30), tyClass("short", 96, 180), 114, 500, 2500, tyAssumed},
 	}
 }
 
@@ -101,14 +113,14 @@ func (w *tyWorkload) jobs(seed uint64, load, gate float64) ([]workload.Job, erro
 		return nil, err
 	}
 	work := w.cpu * 3600
-	mapTime := (1 - tyReduceShare) * work / float64(w.maps)
-	reduceTime := tyReduceShare * work / float64(w.reduces)
+	mapTime := (1 - w.inReduces) * work / float64(w.maps) / w.shorter
+	reduceTime := w.inReduces * work / float64(w.reduces) / w.shorter
 	for i := range jobs {
 		j := &jobs[i]
 		size := tySize(j)
 		j.SlowStart = gate
-		j.Maps = tyTasks((1-tyReduceShare)*size, mapTime)
-		j.Reduces = tyTasks(tyReduceShare*size, reduceTime)
+		j.Maps = tyTasks((1-w.inReduces)*size, mapTime)
+		j.Reduces = tyTasks(w.inReduces*size, reduceTime)
 	}
 	return jobs, nil
 }

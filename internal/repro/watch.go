@@ -35,9 +35,11 @@ type watch struct {
 	copies, useful int
 	unbalanced     dynamicmr.Degree
 	unfair         dynamicmr.Degree
-	times          map[string]*[job.Kinds]times
-	levels         []level
-	demanding      []int
+	// unfairAll counts all pools, also those whose jobs have all ended.
+	unfairAll dynamicmr.Degree
+	times     map[string]*[job.Kinds]times
+	levels    []level
+	demanding []int
 	// low and high are the fewest and the most maps that each node ran while all
 	// its slots were occupied; full is for how long all nodes' were.
 	low, high, slots []int
@@ -120,6 +122,7 @@ func (w *watch) pass(now time.Duration) {
 	}
 	w.unbalanced.Hold(w.nodes, span)
 	w.unfair.Hold(w.demand(w.held), span)
+	w.unfairAll.Hold(w.held, span)
 	for k := range w.heldBy {
 		w.unfairBy[k].Hold(w.demand(w.heldBy[k]), span)
 	}

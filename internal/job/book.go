@@ -80,10 +80,10 @@ func (j *Job) addTasks(k Kind, n int, now time.Duration) {
 	j.tasks[k] = make([]Task, n)
 	order := make([]int32, n)
 	for i := range j.tasks[k] {
-		j.tasks[k][i] = Task{id: TaskID{j.id, k, int32(i)}, job: j, fresh: true, pendingAt: now}
+		j.tasks[k][i] = Task{id: TaskID{j.id, k, int32(i)}, job: j, pendingAt: now}
 		order[i] = int32(i)
 	}
-	j.pending[k].all.list = order
+	j.pending[k].all.list, j.pending[k].fresh = order, allTasks(n)
 	j.tally.Pending[k] = n
 }
 
@@ -253,7 +253,7 @@ func (b *Book) End(j *Job, state State, culprit *Task, message string, now time.
 	for k := range j.tasks {
 		for i := range j.tasks[k] {
 			if t := &j.tasks[k][i]; t.state == TaskPending {
-				t.state, t.inRetry, t.fresh = TaskKilled, false, false
+				t.state, t.inRetry = TaskKilled, false
 			}
 		}
 		b.list.tally.Pending[k] -= j.tally.Pending[k]

@@ -95,16 +95,16 @@ func (l *hostLists) find(host int32) *hostList {
 	return nil
 }
 
-// first returns the first fresh task of a host's list, or nil.
-func (l *hostLists) first(host int32, tasks []Task) *Task {
+// first returns the first fresh task of a host's list, or -1.
+func (l *hostLists) first(host int32, fresh taskSet) int32 {
 	s := l.find(host)
 	if s == nil {
-		return nil
+		return -1
 	}
 	for ; s.head < s.end; s.head++ {
-		if t := &tasks[l.items[s.head]]; t.fresh {
-			return t
+		if i := l.items[s.head]; fresh.has(i) {
+			return i
 		}
 	}
-	return nil
+	return -1
 }

@@ -29,23 +29,22 @@ func TestHostListsAgainstMap(t *testing.T) {
 		if l.count != len(want) {
 			t.Fatalf("%d hosts, want %d", l.count, len(want))
 		}
-		tasks := make([]Task, len(splits))
-		for i := range tasks {
-			tasks[i].fresh = true
-		}
+		fresh := allTasks(len(splits))
 		for range 60 {
 			h := rapid.Int32Range(-1, 2*most+2).Draw(t, "asked")
-			for len(want[h]) > 0 && !tasks[want[h][0]].fresh {
+			for len(want[h]) > 0 && !fresh.has(want[h][0]) {
 				want[h] = want[h][1:]
 			}
-			got := l.first(h, tasks)
-			if len(want[h]) == 0 && got == nil {
+			got := l.first(h, fresh)
+			if len(want[h]) == 0 && got < 0 {
 				continue
 			}
-			if len(want[h]) == 0 || got != &tasks[want[h][0]] {
+			if len(want[h]) == 0 || got != want[h][0] {
 				t.Fatalf("host %d: want %v", h, want[h])
 			}
-			got.fresh = rapid.Bool().Draw(t, "launched")
+			if rapid.Bool().Draw(t, "launched") {
+				fresh.remove(got)
+			}
 		}
 	})
 }

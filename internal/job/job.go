@@ -182,18 +182,30 @@ func (j *Job) Retries(k Kind) []*Task { return j.pending[k].retry }
 // Unlocated counts the maps never launched whose split names no host.
 func (j *Job) Unlocated() int { return int(j.pending[Map].unlocated) }
 
+// task is the task of an index, nil of -1.
+func (j *Job) task(k Kind, i int32) *Task {
+	if i < 0 {
+		return nil
+	}
+	return &j.tasks[k][i]
+}
+
 // Fresh returns the first task of a kind that was never launched, or nil.
-func (j *Job) Fresh(k Kind) *Task { return j.pending[k].all.first(j.tasks[k]) }
+func (j *Job) Fresh(k Kind) *Task {
+	return j.task(k, j.pending[k].all.first(j.pending[k].fresh))
+}
 
 // FreshOn returns the first map never launched whose data is on the host, or
 // nil.
-func (j *Job) FreshOn(host int32) *Task { return j.pending[Map].hosts.first(host, j.tasks[Map]) }
+func (j *Job) FreshOn(host int32) *Task {
+	return j.task(Map, j.pending[Map].hosts.first(host, j.pending[Map].fresh))
+}
 
 // FreshIn returns the first map never launched whose data is in the rack, or
 // nil.
 func (j *Job) FreshIn(rack int32) *Task {
 	if c := j.pending[Map].rack(rack); c != nil {
-		return c.first(j.tasks[Map])
+		return j.task(Map, c.first(j.pending[Map].fresh))
 	}
 	return nil
 }

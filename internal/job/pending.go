@@ -11,21 +11,38 @@ type cursor struct {
 	head int
 }
 
-// first returns the first fresh task of the list, or nil.
-func (c *cursor) first(tasks []Task) *Task {
-	for c.head < len(c.list) {
-		if t := &tasks[c.list[c.head]]; t.fresh {
-			return t
+// first returns the first fresh task of the list, or -1.
+func (c *cursor) first(fresh taskSet) int32 {
+	for ; c.head < len(c.list); c.head++ {
+		if i := c.list[c.head]; fresh.has(i) {
+			return i
 		}
-		c.head++
 	}
-	return nil
+	return -1
 }
+
+// taskSet is a set of task indices. It is a bit for each task and so stays in the
+// processor's cache where the tasks themselves would not.
+type taskSet []uint64
+
+// allTasks is the set of the first n tasks.
+func allTasks(n int) taskSet {
+	s := make(taskSet, (n+63)/64)
+	for i := range n {
+		s[i/64] |= 1 << (i % 64)
+	}
+	return s
+}
+
+func (s taskSet) has(i int32) bool { return s[i>>6]>>(i&63)&1 != 0 }
+
+func (s taskSet) remove(i int32) { s[i>>6] &^= 1 << (i & 63) }
 
 // pendingIndex finds the pending tasks of one kind of a job. A fresh task is in
 // up to three sorts of lists at once: all, one per host of its split, one per
 // rack of those hosts. A task to be tried again is in retry alone.
 type pendingIndex struct {
+	fresh     taskSet // never launched
 	all       cursor
 	hosts     hostLists
 	racks     []*cursor // by rack
@@ -119,10 +136,13 @@ func (p *pendingIndex) take(t *Task) {
 		p.retry = slices.Delete(p.retry, at, at+1)
 		t.inRetry = false
 	}
-	if t.fresh && t.id.Kind == Map && len(t.job.spec.Splits[t.id.Index].Hosts) == 0 {
+	if !p.fresh.has(t.id.Index) {
+		return
+	}
+	p.fresh.remove(t.id.Index)
+	if t.id.Kind == Map && len(t.job.spec.Splits[t.id.Index].Hosts) == 0 {
 		p.unlocated--
 	}
-	t.fresh = false
 }
 
 // compareRetry puts the task nearest to failing its job first: if it is going

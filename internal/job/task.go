@@ -7,7 +7,7 @@ type Task struct {
 	id         TaskID
 	job        *Job
 	state      TaskState
-	fresh      bool // never launched; such a task is found through the index
+	inRetry    bool // in the job's list of tasks to try again
 	running    int8
 	failures   int32
 	fetchFails int32
@@ -20,7 +20,6 @@ type Task struct {
 	lastFail time.Duration
 	grant    *Attempt
 	success  *Attempt
-	inRetry  bool // in the job's list of tasks to try again
 }
 
 // ID returns the task's name.

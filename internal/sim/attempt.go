@@ -25,30 +25,36 @@ const maxStages = 5
 //
 //	begin ─► stage ─► … ─► stage ─► commit? ─► over ─► reported, or killed
 type attempt struct {
-	// What heartbeats look at comes first, to be in one line of the cache.
-	id         job.AttemptID
-	job        *running // nil: the place is unused
-	over       bool
-	plain      bool // of given duration: it has one stage, of that span
-	gate       bool // which is a gate
-	open       bool // whose timer runs
-	reported   bool
-	current    uint8 // stage
-	count      uint8 // of stages
-	station    int8  // that it uses now; -1 is none
-	outcome    job.AttemptState
-	reportedAt time.Duration
-	from       time.Duration // when the current stage began
-	span       time.Duration
+	// This is what heartbeats look at, and is as long as a line of the cache; the
+	// rest is elsewhere.
+	id      job.AttemptID
+	job     *running // nil: the place is unused
+	over    bool
+	plain   bool  // of given duration: it has one stage, of that span
+	gate    bool  // which is a gate
+	open    bool  // whose timer runs
+	current uint8 // stage
+	count   uint8 // of stages
+	station int8  // that it uses now; -1 is none
+	outcome job.AttemptState
+	gen     uint32        // of its timer
+	self    int32         // its place in sim.attempts
+	from    time.Duration // when the current stage began
+	span    time.Duration
+	*work
+}
 
-	self        int32 // its place in sim.attempts
+// work is what a heartbeat does not look at of an attempt.
+type work struct {
 	node        int32
-	gen         uint32 // of its timer
 	slot        job.Kind
 	level       cluster.Level
 	speculative bool
 	fails       bool // ends in failure after its stages
+	reported    bool
+	fetching    bool
 	label       int32
+	reportedAt  time.Duration
 	began       time.Duration // when it was launched
 	finished    time.Duration
 	// fetchedAt is when a reduce at an open gate needs the maps no more.
@@ -56,7 +62,6 @@ type attempt struct {
 	runnable  float64 // what a task of given duration adds to the load
 	// While it fetches: what it has got, and what the current transfer brings.
 	got, transfer float64
-	fetching      bool
 	stages        [maxStages]stage
 }
 
@@ -73,8 +78,8 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	j := s.jobs[e.Job]
 	at := s.allot(&s.nodes[n])
 	a := &s.attempts[at]
-	*a = attempt{id: e.Attempt, self: at, job: j, node: n, gen: a.gen + 1, slot: e.Slot, level: e.Level,
-		speculative: e.Speculative, station: -1, began: s.now, from: s.now}
+	*a.work = work{node: n, slot: e.Slot, level: e.Level, speculative: e.Speculative, began: s.now}
+	*a = attempt{id: e.Attempt, self: at, job: j, gen: a.gen + 1, station: -1, from: s.now, work: a.work}
 	if s.cfg.Observer != nil {
 		a.label = s.tr.Jobs().Attempt(e.Attempt).Label()
 	}
@@ -116,7 +121,9 @@ func (s *sim) allot(nd *node) int32 {
 		for i := range int32(places) {
 			nd.free = append(nd.free, int32(len(s.attempts))+places-1-i)
 		}
-		s.attempts = append(s.attempts, make([]attempt, places)...)
+		for works := make([]work, places); len(works) > 0; works = works[1:] {
+			s.attempts = append(s.attempts, attempt{work: &works[0]})
+		}
 	}
 	last := len(nd.free) - 1
 	at := nd.free[last]

@@ -82,11 +82,19 @@ func (s *sim) report(nd *node, at int32) {
 		}
 		s.beat.Reports = append(s.beat.Reports, r)
 		s.ending = append(s.ending, at)
-	case s.model.ProgressEvery < 0 || a.reported && s.now-a.reportedAt < s.model.ProgressEvery:
+	case s.model.ProgressEvery != 0 && !s.reportsNow(a):
 	default:
-		a.reported, a.reportedAt = true, s.now
 		s.beat.Reports = append(s.beat.Reports, tracker.Report{Attempt: a.id, Progress: s.progress(nd, a)})
 	}
+}
+
+// reportsNow says whether it is time to report an attempt's progress again.
+func (s *sim) reportsNow(a *attempt) bool {
+	if s.model.ProgressEvery < 0 || a.reported && s.now-a.reportedAt < s.model.ProgressEvery {
+		return false
+	}
+	a.reported, a.reportedAt = true, s.now
+	return true
 }
 
 // beatNow sends a heartbeat out of band, if the model has such and the policy does

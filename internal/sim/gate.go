@@ -30,6 +30,7 @@ type running struct {
 	// waiters are the reduces that fetch, or wait for maps, oldest first.
 	waiters []int32
 	news    bool // something changed that they wait for
+	staged  bool // some fetch output by output
 	// succeeded counts maps, for the time when all have.
 	succeeded int
 	holds     tracker.Holds
@@ -58,6 +59,7 @@ func newRunning(index int32, id job.ID, spec *workload.Job) *running {
 		j.all += float64(spec.Maps[i].Output)
 	}
 	for i := range spec.Reduces {
+		j.staged = j.staged || spec.Reduces[i].Duration == 0
 		j.fetched += float64(spec.Reduces[i].Input)
 	}
 	return j
@@ -99,7 +101,7 @@ func (j *running) forget(at int32) {
 
 // setOutput notes what has become of a map's output.
 func (s *sim) setOutput(j *running, m int32, node int32, state outputState) {
-	o := &j.outputs[m]
+	o, were := &j.outputs[m], j.mapsDone()
 	if o.state == outputReady {
 		j.done--
 		j.bytes -= float64(j.spec.Maps[m].Output)
@@ -113,7 +115,8 @@ func (s *sim) setOutput(j *running, m int32, node int32, state outputState) {
 	} else if state == outputGone {
 		j.gone++
 	}
-	if !j.news && len(j.waiters) > 0 {
+	// A reduce of given duration waits for all maps and not for each.
+	if (j.staged || j.mapsDone() != were) && !j.news && len(j.waiters) > 0 {
 		j.news = true
 		s.fresh = append(s.fresh, j)
 	}

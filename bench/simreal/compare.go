@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -35,6 +37,9 @@ type jobReport struct {
 	maps      int
 	real      []time.Duration // by round
 	simulated time.Duration
+	// where the time went: of each real round, and simulated
+	realPhases []phases
+	phases     phases
 }
 
 // error is how much the simulated time is above the real one, in the medians.
@@ -86,18 +91,40 @@ func (s *settings) compareMix(ctx context.Context, m *mix, profiles []workload.P
 type round struct {
 	share float64
 	times []time.Duration // of the jobs, from submission to end
+	parts []phases        // of the jobs
 	span  time.Duration
 }
 
 // runRound runs a mix for real.
 func runRound(ctx context.Context, jobs []mapreduce.MixJob, o mapreduce.MixOptions) (x round, err error) {
 	runtime.GC() // what an earlier one has left is not this one's to collect
+	var log bytes.Buffer
+	o.Cluster.Events = &log
 	before := used()
 	out, err := mapreduce.RunMix(ctx, jobs, o)
 	if err != nil {
 		return x, err
 	}
-	x.share = used().share(before)
+	x.share = 1 - used().others(before)
+	stories, err := readLog(&log)
+	if err != nil {
+		return x, err
+	}
+	// The log knows jobs in the order in which they were accepted.
+	order := make([]int, len(jobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Compare(out.Jobs[a].Results[0].Submitted, out.Jobs[b].Results[0].Submitted)
+	})
+	x.parts = make([]phases, len(jobs))
+	for place, i := range order {
+		x.parts[i] = stories[place].phases(jobs[i].Delay.Seconds())
+		r := out.Jobs[i].Results[0]
+		x.parts[i].mapCPU = float64(r.Counters["map.cpu_ms"]) / 1000 / float64(r.Maps)
+		x.parts[i].reduceCPU = float64(r.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, r.Reduces))
+	}
 	for i := range out.Jobs {
 		ended := out.Jobs[i].Results[0].Ended
 		x.times = append(x.times, ended-jobs[i].Delay)
@@ -113,6 +140,7 @@ func (r *mixReport) take(rounds []round) {
 		r.spans = append(r.spans, x.span)
 		for i := range r.jobs {
 			r.jobs[i].real = append(r.jobs[i].real, x.times[i])
+			r.jobs[i].realPhases = append(r.jobs[i].realPhases, x.parts[i])
 		}
 	}
 }
@@ -180,7 +208,9 @@ func (s *settings) simulate(r *mixReport, jobs []workload.Job) error {
 	if err != nil {
 		return err
 	}
+	var log bytes.Buffer
 	out, err := sim.Run(sim.Config{
+		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { line(&log, now, ev, effects) },
 		Cluster: workload.Cluster{Racks: 1, Heartbeat: "fixed:1ms", Groups: []workload.NodeGroup{
 			{Name: "worker", Count: s.workers, Cores: 1, Speed: 1, MapSlots: 1, ReduceSlots: 1}}},
 		Policy: policy, Jobs: jobs, Details: true,
@@ -197,7 +227,25 @@ func (s *settings) simulate(r *mixReport, jobs []workload.Job) error {
 		r.jobs[i].simulated = j.Ended - jobs[i].Submit
 	}
 	r.simulated = out.Ended
+	stories, err := readLog(&log)
+	if err != nil {
+		return err
+	}
+	for i := range r.jobs {
+		p := &r.jobs[i].phases
+		*p = stories[i].phases(jobs[i].Submit.Seconds())
+		p.mapCPU, p.reduceCPU = meanCPU(jobs[i].Maps), meanCPU(jobs[i].Reduces)
+	}
 	return nil
+}
+
+// meanCPU is the mean processor time of tasks, in seconds.
+func meanCPU(tasks []workload.Task) float64 {
+	var list []float64
+	for i := range tasks {
+		list = append(list, tasks[i].CPU.Seconds())
+	}
+	return mean(list)
 }
 
 // median returns the middle value, or the mean of the two in the middle.

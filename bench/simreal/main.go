@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/slotwise/slotwise/internal/workload"
@@ -35,6 +36,7 @@ import (
 type settings struct {
 	data     string
 	markdown string
+	only     string
 	scale    float64
 	rounds   int
 	tries    int     // at most, for each round that counts
@@ -51,6 +53,7 @@ func main() {
 	flag.IntVar(&s.rounds, "n", 5, "rounds; the median counts")
 	flag.IntVar(&s.tries, "tries", 4, "give up on quiet after so many rounds for each that counts, and take the quietest")
 	flag.Float64Var(&s.quiet, "quiet", 0, "least `share` of the time in which our threads could run in a round that counts")
+	flag.StringVar(&s.only, "mix", "", "only the mixes whose names contain `this`")
 	flag.IntVar(&s.workers, "workers", runtime.NumCPU(), "workers, and nodes of the simulated cluster")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -111,6 +114,9 @@ func (s *settings) compare(ctx context.Context) (*report, error) {
 		r.profiles = append(r.profiles, p)
 	}
 	for i := range mixes {
+		if !strings.Contains(mixes[i].name, s.only) {
+			continue
+		}
 		m, err := s.compareMix(ctx, &mixes[i], r.profiles)
 		if err != nil {
 			return nil, fmt.Errorf("mix %s: %w", mixes[i].name, err)

@@ -86,7 +86,7 @@ var mixes = []mix{
 func apart(list []entry) []entry {
 	out := append([]entry(nil), list...)
 	for i := range out {
-		out[i].at = time.Duration(i) * 10 * half
+		out[i].at = time.Duration(i) * 7 * half
 	}
 	return out
 }
@@ -190,7 +190,7 @@ func (s *settings) profile(ctx context.Context, p *program) (workload.Profile, e
 		if err != nil {
 			return best, err
 		}
-		if x := used().share(before); x > had {
+		if x := 1 - used().others(before); x > had {
 			had, best = x, list[0]
 		}
 	}

@@ -44,6 +44,24 @@ func (m *mixReport) print(w io.Writer, scale float64) {
 			scale*j.entry.at.Seconds(), median(j.real).Seconds(),
 			100*(slices.Max(j.real)-slices.Min(j.real)).Seconds()/median(j.real).Seconds(), j.simulated.Seconds(), 100*j.error())
 	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "| job | start, ms | maps, ms | a map, ms | its CPU | rest, ms | a reduce, ms | its CPU |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|")
+	for i := range m.jobs {
+		j := &m.jobs[i]
+		fmt.Fprintf(w, "| %s |", j.entry.program)
+		for _, of := range []func(phases) float64{
+			func(p phases) float64 { return p.start }, func(p phases) float64 { return p.maps }, func(p phases) float64 { return p.mapTask }, func(p phases) float64 { return p.mapCPU },
+			func(p phases) float64 { return p.rest }, func(p phases) float64 { return p.reduce }, func(p phases) float64 { return p.reduceCPU },
+		} {
+			var list []float64
+			for _, p := range j.realPhases {
+				list = append(list, 1000*of(p))
+			}
+			fmt.Fprintf(w, " %.1f / %.1f |", median(list), 1000*of(j.phases))
+		}
+		fmt.Fprintln(w)
+	}
 	span, simulated := median(m.spans), m.simulated
 	fmt.Fprintf(w, "\nWithin %.1f %% at the median. Makespan %.3f s, simulated %.3f s (%+.1f %%).\n%d of %d rounds count; our threads ran for %.1f %% of the time in which they could, in the median.\n\n",
 		100*within(m.jobs), span.Seconds(), simulated.Seconds(), 100*(simulated.Seconds()/span.Seconds()-1), len(m.shares), m.tried, 100*median(m.shares))

@@ -172,7 +172,7 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 
 // virtualJob predicts the tasks of a job from its splits and its profile.
 func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params, o mapreduce.Options, p *workload.Profile) (workload.Job, error) {
-	v := workload.Job{SlowStart: -1}
+	v := workload.Job{SlowStart: -1, Plan: p.PlanTime()}
 	params, err := app.Check(given)
 	if err != nil {
 		return v, err
@@ -195,7 +195,7 @@ func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params,
 		return v, nil
 	}
 	for range o.Reduces {
-		v.Reduces = append(v.Reduces, p.ReduceTask(left/int64(o.Reduces)))
+		v.Reduces = append(v.Reduces, p.ReduceTask(left/int64(o.Reduces), len(splits)))
 	}
 	return v, nil
 }

@@ -85,7 +85,7 @@ func TestTasks(t *testing.T) {
 func TestSimulate(t *testing.T) {
 	p := exact("x")
 	v := workload.Job{Name: "x", SlowStart: -1, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
-		Reduces: []workload.Task{p.ReduceTask(50e6), p.ReduceTask(50e6)}}
+		Reduces: []workload.Task{p.ReduceTask(50e6, 2), p.ReduceTask(50e6, 2)}}
 	r := &mixReport{mix: &mix{policy: "fifo"}, jobs: make([]jobReport, 1)}
 	if err := (&settings{workers: 2}).simulate(r, []workload.Job{v}); err != nil {
 		t.Fatal(err)

@@ -68,12 +68,10 @@ func Measure(ctx context.Context, app *mapreduce.App, params mapreduce.Params, o
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	m := &measurement{app: app, params: params, o: o, out: filepath.Join(temp, "out"), all: len(o.Sizes) * (o.Runs + 1)}
+	m := &measurement{app: app, params: params, o: o, out: filepath.Join(temp, "out"), all: len(o.Sizes) * (2*o.Runs + 1)}
 	for _, inputs := range o.Sizes {
-		for run := range o.Runs + 1 {
-			if err := m.round(ctx, inputs, run > 0); err != nil {
-				return nil, err
-			}
+		if err := m.set(ctx, inputs); err != nil {
+			return nil, err
 		}
 	}
 	return m.profiles(), nil
@@ -87,57 +85,109 @@ type measurement struct {
 	out       string
 	done, all int
 	names     []string // of the jobs, in the order in which they first ended
-	samples   map[string][]sample
+	groups    map[string][]group
 	bytes     int64 // of input, of all runs that count
 }
 
-// round runs the app once, whole and bare.
-func (m *measurement) round(ctx context.Context, inputs []string, counts bool) error {
-	o := m.o.Job
-	o.Inputs, o.Output, o.Overwrite = inputs, m.out, true
-	before := processCPU()
-	results, err := mapreduce.RunApp(ctx, m.app, m.params, o)
-	used := processCPU() - before
+// finer is into how many pieces the fine runs cut a split. Costs that are paid
+// for each task, or for each comparison in a merge, show only if the number of
+// tasks changes and the bytes do not.
+const finer = 4
+
+// set runs the app on a set of inputs: once to warm up, then with splits as
+// asked for and with fine ones, in turn.
+func (m *measurement) set(ctx context.Context, inputs []string) error {
+	size := m.o.Job.SplitSize
+	list, err := m.round(ctx, inputs, size)
 	if err != nil {
 		return err
 	}
+	fine := size / finer
+	if size == 0 {
+		fine = list[0].read / int64(max(1, list[0].maps)) / finer
+	}
+	for _, s := range list {
+		m.open(s.name)
+	}
+	for range m.o.Runs {
+		for at, size := range []int64{size, max(1, fine)} {
+			list, err := m.round(ctx, inputs, size)
+			if err != nil {
+				return err
+			}
+			for _, s := range list {
+				m.add(s, at == 1)
+			}
+		}
+	}
+	return nil
+}
+
+// round runs the app once, whole and bare, with splits of a size.
+func (m *measurement) round(ctx context.Context, inputs []string, split int64) ([]sample, error) {
+	o := m.o.Job
+	o.Inputs, o.Output, o.Overwrite, o.SplitSize = inputs, m.out, true, split
+	// What closing the cluster takes is not the jobs', so the last look is when
+	// the last job ends.
+	before, used := processCPU(), time.Duration(0)
+	o.Progress = func(mapreduce.Progress) { used = processCPU() - before }
+	results, err := mapreduce.RunApp(ctx, m.app, m.params, o)
+	if err != nil {
+		return nil, err
+	}
 	var list []sample
-	var tasks time.Duration
+	var tasks, planned, ended time.Duration
 	for _, r := range results {
 		s := newSample(r)
+		s.name, s.plan = r.Job, max(0, r.Submitted-ended)
+		ended = r.Ended
 		tasks += s.mapCPU + s.reduceCPU
+		planned += s.plan
 		list = append(list, s)
 	}
 	if m.app.Chain == nil && results[0].Reduces > 0 {
 		if err := m.bare(ctx, o, &list[0]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for i := range list {
-		if tasks > 0 && used > tasks {
-			list[i].beside = used.Seconds() / tasks.Seconds()
-		}
-		if counts {
-			m.add(results[i].Job, list[i])
+		if tasks > 0 {
+			list[i].beside = max(1, (used-planned).Seconds()/tasks.Seconds())
 		}
 	}
 	m.done++
 	if m.o.Done != nil {
 		m.o.Done(m.done, m.all)
 	}
-	return nil
+	return list, nil
 }
 
-// add keeps a sample of the job called name.
-func (m *measurement) add(name string, s sample) {
-	if m.samples == nil {
-		m.samples = make(map[string][]sample)
+// open begins two groups of samples of a job, with splits as asked for and with
+// fine ones.
+func (m *measurement) open(name string) {
+	if m.groups == nil {
+		m.groups = make(map[string][]group)
 	}
-	if m.samples[name] == nil {
+	if m.groups[name] == nil {
 		m.names = append(m.names, name)
 	}
-	m.samples[name] = append(m.samples[name], s)
-	m.bytes += s.read
+	m.groups[name] = append(m.groups[name], group{}, group{fine: true})
+}
+
+// add keeps a sample in the last group of its sort.
+func (m *measurement) add(s sample, fine bool) {
+	list := m.groups[s.name]
+	if len(list) == 0 { // a job that the first run did not have
+		m.open(s.name)
+		list = m.groups[s.name]
+	}
+	at := len(list) - 2
+	if fine {
+		at++
+	} else {
+		m.bytes += s.read
+	}
+	list[at].samples = append(list[at].samples, s)
 }
 
 // profiles makes a profile of each job's samples. The only job of an app has
@@ -145,14 +195,20 @@ func (m *measurement) add(name string, s sample) {
 func (m *measurement) profiles() []workload.Profile {
 	var out []workload.Profile
 	for _, name := range m.names {
-		p := median(m.samples[name])
+		p := profileOf(m.groups[name])
 		p.App = name
 		if m.app.Chain == nil {
 			p.App = m.app.Name
 		}
-		n := len(m.samples[name])
-		p.Source = fmt.Sprintf("measured: median of %d runs, %.1f MB of input in the mean, %d maps", n,
-			float64(m.bytes)/1e6/float64(max(1, n)), m.samples[name][n-1].maps)
+		runs, maps := 0, 0
+		for _, g := range m.groups[name] {
+			if n := len(g.samples); n > 0 && !g.fine {
+				runs += n
+				maps = g.samples[n-1].maps
+			}
+		}
+		p.Source = fmt.Sprintf("measured: median of %d runs, %.1f MB of input in the mean, %d maps; as many with splits of a quarter", runs,
+			float64(m.bytes)/1e6/float64(max(1, runs)), maps)
 		out = append(out, p)
 	}
 	return out

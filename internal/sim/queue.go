@@ -16,7 +16,7 @@ const (
 
 const (
 	evArrive  kind = background + 1 + iota
-	evSubmit       // who is a job whose predecessors have ended
+	evSubmit       // who is a job that is planned and whose predecessors have ended
 	evPlanned      // who is an index of ModelConfig.Crashes
 	evReturn       // who is a node
 	evTimer        // who is an attempt

@@ -136,6 +136,9 @@ func checkJob(j *workload.Job) error {
 	if j.Submit < 0 || j.Submit > longest {
 		return fmt.Errorf("submitted at %v, must be from 0 to %v", j.Submit, longest)
 	}
+	if j.Plan < 0 || j.Plan > longest {
+		return fmt.Errorf("planned for %v, must be from 0 to %v", j.Plan, longest)
+	}
 	for k, tasks := range [job.Kinds][]workload.Task{j.Maps, j.Reduces} {
 		for i, t := range tasks {
 			if t.Duration < 0 || t.CPU < 0 || t.Input < 0 || t.Output < 0 {
@@ -297,8 +300,10 @@ func (s *sim) arrive() {
 	for s.arrived < len(s.order) && s.cfg.Jobs[s.order[s.arrived]].Submit <= s.now && s.err == nil {
 		i := s.order[s.arrived]
 		s.arrived++
-		if s.waits[i] == 0 {
+		if s.waits[i] == 0 && s.cfg.Jobs[i].Plan == 0 {
 			s.submit(i)
+		} else if s.waits[i] == 0 {
+			s.queue.push(s.now+s.cfg.Jobs[i].Plan, evSubmit, i, 0)
 		} else {
 			s.waits[i] |= arrivedBit
 		}
@@ -316,7 +321,7 @@ func (s *sim) release(index int32) {
 		s.waits[i]--
 		if s.waits[i] == arrivedBit {
 			s.waits[i] = 0
-			s.queue.push(s.now, evSubmit, i, 0)
+			s.queue.push(s.now+s.cfg.Jobs[i].Plan, evSubmit, i, 0)
 		}
 	}
 	delete(s.after, index)

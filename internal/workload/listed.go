@@ -41,7 +41,7 @@ func (r *reader) job(n *yaml.Node, i int) Job {
 	o.what = fmt.Sprintf("job %q", j.Name)
 	j.App, j.User, j.Pool, j.Class = o.text("app"), o.text("user"), o.text("pool"), o.text("class")
 	j.Priority = field(o, "priority", job.Normal, parsePriority)
-	j.Submit = o.duration("submit")
+	j.Submit, j.Plan = o.duration("submit"), o.duration("plan")
 	j.SlowStart = field(o, "slow-start", -1, number(0, 1))
 	j.Profile = o.hints()
 	for _, c := range o.list("after") {
@@ -109,6 +109,9 @@ func writeJob(w *bufio.Writer, j *Job) {
 		fmt.Fprintf(w, "    priority: %s\n", priorities[min(max(j.Priority, job.VeryLow), job.VeryHigh)-job.VeryLow])
 	}
 	fmt.Fprintf(w, "    submit: %s\n", j.Submit)
+	if j.Plan != 0 {
+		fmt.Fprintf(w, "    plan: %s\n", j.Plan)
+	}
 	if j.SlowStart >= 0 {
 		fmt.Fprintf(w, "    slow-start: %s\n", strconv.FormatFloat(j.SlowStart, 'g', -1, 64))
 	}

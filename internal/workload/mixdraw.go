@@ -179,12 +179,13 @@ func (c *Class) drawWork(j *Job, g *rand.Rand) error {
 // known; a reduce gets an equal part of their output.
 func (p *Profile) apply(j *Job) {
 	var out int64
+	j.Plan = p.PlanTime()
 	for i := range j.Maps {
 		j.Maps[i] = p.MapTask(j.Maps[i].Input)
 		out += j.Maps[i].Output
 	}
 	for i := range j.Reduces {
-		j.Reduces[i] = p.ReduceTask(share(out, i, len(j.Reduces)))
+		j.Reduces[i] = p.ReduceTask(share(out, i, len(j.Reduces)), len(j.Maps))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"strconv"
 	"time"
 
@@ -14,20 +15,34 @@ import (
 )
 
 // Profile is what an app costs, measured from real runs. Costs are core-seconds
-// on a core of speed 1 for each MB (10⁶ bytes); ratios are bytes over bytes.
+// on a core of speed 1, for each task (…Start) or for each MB (10⁶ bytes);
+// ratios are bytes over bytes. What a profile of an older version does not have
+// is 0, which is a model without it.
 type Profile struct {
 	// App is the app's name; Source says where the numbers come from.
 	App, Source string
+	// Plan is what the submitter of a job takes before it submits, in seconds:
+	// to list the input, and to sample it for a total order.
+	Plan float64
+	// MapStart is for each map, however little it reads.
+	MapStart float64
 	// MapCPU is for each MB of a map's input: reading, the user's function and
 	// emitting.
 	MapCPU float64
 	// MapSelectivity is what the map function emits over its input;
 	// CombinerRatio is what a combiner leaves of that, 1 without one.
 	MapSelectivity, CombinerRatio float64
+	// CombinerRatio holds for a map of Split bytes. One of x bytes leaves
+	// CombinerRatio·(x/Split)^−CombinerDecay of what it emits: the more records
+	// there are to combine, the smaller the part that is left. Heaps' law is
+	// such a power for the words of a text. 0 is the same for all.
+	CombinerDecay, Split float64
 	// SortCPU is for each MB emitted: sorting, combining, spilling, merging.
 	SortCPU float64
-	// ReduceCPU is for each MB of a reduce's input, merging included.
-	ReduceCPU float64
+	// ReduceStart is for each reduce, ReduceCPU for each MB of its input, and
+	// MergeCPU for each MB and each comparison of a record in the
+	// merge of the maps' outputs, of which there are MergeDepth(maps).
+	ReduceStart, ReduceCPU, MergeCPU float64
 	// ReduceSelectivity is a reduce's output over its input.
 	ReduceSelectivity float64
 	// InputRecord, MapRecord and OutputRecord are mean sizes in bytes of the
@@ -44,15 +59,41 @@ const mega = 1e6
 func (p *Profile) MapTask(input int64) Task {
 	in := float64(input)
 	emitted := float64(in * p.MapSelectivity)
-	return Task{Input: input, Output: int64(math.Round(emitted * p.CombinerRatio)),
-		CPU: cores(float64(in*p.MapCPU) + float64(emitted*p.SortCPU))}
+	return Task{Input: input, Output: int64(math.Round(emitted * p.left(in))),
+		CPU: cores(float64(p.MapStart*mega) + float64(in*p.MapCPU) + float64(emitted*p.SortCPU))}
 }
 
-// ReduceTask is a reduce of so many bytes.
-func (p *Profile) ReduceTask(input int64) Task {
-	in := float64(input)
-	return Task{Input: input, Output: int64(math.Round(in * p.ReduceSelectivity)), CPU: cores(in * p.ReduceCPU)}
+// left is the part that a combiner leaves in a map of so many bytes.
+func (p *Profile) left(input float64) float64 {
+	if p.CombinerDecay == 0 || p.Split <= 0 || input <= 0 {
+		return p.CombinerRatio
+	}
+	// Powers differ in the last bit between processors.
+	power := math.Round(math.Pow(input/p.Split, -p.CombinerDecay)*1e9) / 1e9
+	return min(1, float64(p.CombinerRatio*power))
 }
+
+// ReduceTask is a reduce of so many bytes, the outputs of so many maps.
+func (p *Profile) ReduceTask(input int64, maps int) Task {
+	in := float64(input)
+	perMB := p.ReduceCPU + float64(p.MergeCPU*MergeDepth(maps))
+	return Task{Input: input, Output: int64(math.Round(in * p.ReduceSelectivity)),
+		CPU: cores(float64(p.ReduceStart*mega) + float64(in*perMB))}
+}
+
+// MergeDepth is how often a record is compared in a tournament of n runs, in the
+// mean: log₂(n) for a power of two, and between two of them what the balanced
+// tree has.
+func MergeDepth(n int) float64 {
+	if n <= 1 {
+		return 0
+	}
+	levels := bits.Len(uint(n)) - 1
+	return float64(levels) + 2*float64(n-1<<levels)/float64(n)
+}
+
+// PlanTime is Plan as a time.
+func (p *Profile) PlanTime() time.Duration { return cores(p.Plan*mega) - 1 }
 
 // cores turns bytes times core-seconds for each MB into time, at least 1 ns:
 // a task of nothing at all would be one that nobody said anything about.
@@ -67,11 +108,17 @@ var costs = []struct {
 	// without is the value of a profile that does not say; negative if it must.
 	without float64
 }{
+	{"plan", func(p *Profile) *float64 { return &p.Plan }, 0},
+	{"map-start", func(p *Profile) *float64 { return &p.MapStart }, 0},
 	{"map-cpu", func(p *Profile) *float64 { return &p.MapCPU }, -1},
 	{"map-selectivity", func(p *Profile) *float64 { return &p.MapSelectivity }, -1},
 	{"combiner-ratio", func(p *Profile) *float64 { return &p.CombinerRatio }, 1},
+	{"combiner-decay", func(p *Profile) *float64 { return &p.CombinerDecay }, 0},
+	{"split", func(p *Profile) *float64 { return &p.Split }, 0},
 	{"sort-cpu", func(p *Profile) *float64 { return &p.SortCPU }, 0},
+	{"reduce-start", func(p *Profile) *float64 { return &p.ReduceStart }, 0},
 	{"reduce-cpu", func(p *Profile) *float64 { return &p.ReduceCPU }, -1},
+	{"merge-cpu", func(p *Profile) *float64 { return &p.MergeCPU }, 0},
 	{"reduce-selectivity", func(p *Profile) *float64 { return &p.ReduceSelectivity }, -1},
 	{"input-record", func(p *Profile) *float64 { return &p.InputRecord }, 0},
 	{"map-record", func(p *Profile) *float64 { return &p.MapRecord }, 0},
@@ -177,7 +224,7 @@ func (o *object) hints() (hints [job.Kinds]job.Profile) {
 // WriteProfiles writes a file that ReadProfiles reads back as the same.
 func WriteProfiles(out io.Writer, list []Profile) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintln(w, "# Costs of apps. CPU in core-seconds for each MB, records in bytes.")
+	fmt.Fprintln(w, "# Costs of apps. CPU in core-seconds, for each task (-start) or MB; records in bytes.")
 	fmt.Fprintln(w, "profiles:")
 	for i := range list {
 		p := &list[i]

@@ -194,25 +194,25 @@ func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
 		if shuffle == 0 {
 			work += t.Output
 		}
-		o.cost(t, job.Map, work)
+		o.cost(t, job.Map, work, 0)
 	}
 	for i := range j.Reduces {
 		t := &j.Reduces[i]
 		t.Input, t.Output = share(shuffle, i, len(j.Reduces)), share(output, i, len(j.Reduces))
-		o.cost(t, job.Reduce, t.Input+t.Output)
+		o.cost(t, job.Reduce, t.Input+t.Output, len(j.Maps))
 	}
 	return j, nil
 }
 
 // cost gives a task its time: a duration for so many bytes, or the CPU costs of
-// the profile.
-func (o *SWIMOptions) cost(t *Task, kind job.Kind, work int64) {
+// the profile, which for a reduce depend on the number of maps.
+func (o *SWIMOptions) cost(t *Task, kind job.Kind, work int64, maps int) {
 	switch p := o.Profile; {
 	case p == nil:
 		t.Duration = o.Startup + milliseconds(float64(work)/o.Rate)
 	case kind == job.Map:
-		t.CPU = cores(float64(float64(t.Input)*p.MapCPU) + float64(float64(t.Output)*p.SortCPU))
+		t.CPU = cores(float64(p.MapStart*mega) + float64(float64(t.Input)*p.MapCPU) + float64(float64(t.Output)*p.SortCPU))
 	default:
-		t.CPU = cores(float64(t.Input) * p.ReduceCPU)
+		t.CPU = p.ReduceTask(t.Input, maps).CPU
 	}
 }

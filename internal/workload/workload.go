@@ -16,6 +16,9 @@ type Job struct {
 	Priority                     job.Priority
 	// Submit is when the job comes, since the start of the run.
 	Submit time.Duration
+	// Plan is how long its submitter works on it then, on a machine of its own,
+	// before the tracker gets it.
+	Plan time.Duration
 	// Maps and Reduces are its tasks, by index.
 	Maps, Reduces []Task
 	// SlowStart is as in job.Spec: the fraction of maps that must be done

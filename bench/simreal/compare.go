@@ -200,8 +200,8 @@ func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params,
 	return v, nil
 }
 
-// simulate runs the mix in the simulator: a node of one core for each worker; disks and network are memory here and so without
-// limit; whatever ends is told at once, and what is new is looked at within a
+// simulate runs the mix in the simulator: as many nodes as workers, together on a
+// machine of our cores; disks and network are memory here and so without limit; whatever ends is told at once, and what is new is looked at within a
 // millisecond.
 func (s *settings) simulate(r *mixReport, jobs []workload.Job) error {
 	policy, err := policies.Build(r.mix.policy, sched.Options{})
@@ -212,7 +212,7 @@ func (s *settings) simulate(r *mixReport, jobs []workload.Job) error {
 	out, err := sim.Run(sim.Config{
 		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { line(&log, now, ev, effects) },
 		Cluster: workload.Cluster{Racks: 1, Heartbeat: "fixed:1ms", Groups: []workload.NodeGroup{
-			{Name: "worker", Count: s.workers, Cores: 1, Speed: 1, MapSlots: 1, ReduceSlots: 1}}},
+			{Name: "worker", Count: s.workers, Cores: runtime.NumCPU(), Together: true, Speed: 1, MapSlots: 1, ReduceSlots: 1}}},
 		Policy: policy, Jobs: jobs, Details: true,
 		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond},
 	})

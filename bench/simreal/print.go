@@ -63,18 +63,19 @@ func (m *mixReport) print(w io.Writer, scale float64) {
 		fmt.Fprintln(w)
 	}
 	span, simulated := median(m.spans), m.simulated
-	fmt.Fprintf(w, "\nWithin %.1f %% at the median. Makespan %.3f s, simulated %.3f s (%+.1f %%).\n%d of %d rounds count; our threads ran for %.1f %% of the time in which they could, in the median.\n\n",
+	fmt.Fprintf(w, "\nWithin %.1f %% at the median. Makespan %.3f s, simulated %.3f s (%+.1f %%).\n%d of %d rounds count; %.1f %% of the machine was not taken by others, in the median.\n\n",
 		100*within(m.jobs), span.Seconds(), simulated.Seconds(), 100*(simulated.Seconds()/span.Seconds()-1), len(m.shares), m.tried, 100*median(m.shares))
 }
 
 func (r *report) printProfiles(w io.Writer) {
-	fmt.Fprint(w, "## Profiles\n\nCore-seconds for each GB (10⁹ bytes).\n\n")
-	fmt.Fprintln(w, "| app | map | sort, for each GB emitted | reduce | emitted over read | left over emitted | written over left |")
-	fmt.Fprintln(w, "|---|---|---|---|---|---|---|")
+	fmt.Fprint(w, "## Profiles\n\nCore-seconds for each GB (10⁹ bytes), or milliseconds for each task or job.\n\n")
+	fmt.Fprintln(w, "| app | plan | a map | map | sort, for each GB emitted | a reduce | reduce | merge, for each comparison | emitted over read | left over emitted | falls with the power | written over left |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for i := range r.profiles {
 		p := &r.profiles[i]
-		fmt.Fprintf(w, "| %s | %.2f | %.2f | %.2f | %.3g | %.3g | %.3g |\n", p.App,
-			1000*p.MapCPU, 1000*p.SortCPU, 1000*p.ReduceCPU, p.MapSelectivity, p.CombinerRatio, p.ReduceSelectivity)
+		fmt.Fprintf(w, "| %s | %.1f | %.2f | %.2f | %.2f | %.2f | %.2f | %.3f | %.3g | %.3g | %.2g | %.3g |\n", p.App, 1000*p.Plan,
+			1000*p.MapStart, 1000*p.MapCPU, 1000*p.SortCPU, 1000*p.ReduceStart, 1000*p.ReduceCPU, 1000*p.MergeCPU,
+			p.MapSelectivity, p.CombinerRatio, p.CombinerDecay, p.ReduceSelectivity)
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"io"
+	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -96,13 +98,18 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-func TestShare(t *testing.T) {
-	a, b := processor{time.Second, 0}, processor{4 * time.Second, time.Second}
-	if got := b.share(a); got != 0.75 {
-		t.Errorf("3 s of 4 s wanted: %g", got)
+func TestOthers(t *testing.T) {
+	if got := busy("cpu  100 1 20 5000 30 4 5 6 70 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"); got != 1360*time.Millisecond {
+		t.Errorf("busy for %v", got)
 	}
-	if got := a.share(a); got != 1 {
-		t.Errorf("nothing wanted: %g", got)
+	if got := busy("no such file"); got != 0 {
+		t.Errorf("busy for %v", got)
+	}
+	at := time.Unix(100, 0)
+	a := usage{at, time.Second, 5 * time.Second}
+	b := usage{at.Add(time.Duration(runtime.NumCPU()) * time.Second), 2 * time.Second, 7 * time.Second}
+	if got, want := b.others(a), 1/float64(runtime.NumCPU()*runtime.NumCPU()); math.Abs(got-want) > 1e-9 {
+		t.Errorf("others had %g, want %g", got, want)
 	}
 }
 

@@ -30,13 +30,15 @@ func newProfile() *cobra.Command {
 		Short: "Measure what an app costs, for the simulator",
 		Long: `Runs an app several times on this machine and writes what it costs to a file
 that the simulator's mixes of jobs name as their profile: processor seconds for each
-MB of a map's input, of what it sorts and of a reduce's input, and how many bytes
-come out of each step for each that goes in. Each number is the median of the
-runs. A chain of jobs gives a profile of each.
+task and for each MB of a map's input, of what it sorts and of a reduce's input, and
+how many bytes come out of each step for each that goes in. Half of the runs have
+splits of a quarter of the size, which tells what a task costs from what its bytes
+cost. Numbers are medians of the runs. A chain of jobs gives a profile of each.
 
 Processor time is counted, not time on the clock, so other work on the machine does
 little harm. What a fold or a combiner leaves depends on how much a map
-reads: choose the --split-size of the jobs that you mean to simulate.`,
+reads: choose the --split-size of the jobs that you mean to simulate. An --again of
+another size tells the costs of reduces apart.`,
 		Example: `  slotwise profile wordcount --input book.txt --output wordcount.yaml
   slotwise profile grep --param regex=error --input logs --again more-logs --output grep.yaml
   slotwise profile sort big.txt --split-size 64MiB --runs 5 --output sort.yaml`,
@@ -58,7 +60,7 @@ reads: choose the --split-size of the jobs that you mean to simulate.`,
 	s.StringVar(&r.output, "output", "", "`file` to write")
 	s.BoolVar(&r.overwrite, "overwrite", false, "replace the file if it exists")
 	s.StringArrayVar(&r.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
-	s.IntVar(&f.runs, "runs", 3, "`number` of runs that count, after one that does not")
+	s.IntVar(&f.runs, "runs", 3, "`number` of runs with each size of splits, after one that does not count")
 	s.IntVar(&r.reduces, "reduces", 0, "`number` of reduce tasks (default: the job's choice)")
 	s.Var(&r.splitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")
 	s.Var(&r.memory, "memory", "memory for all tasks together (default: a quarter of RAM)")
@@ -161,11 +163,11 @@ func (f *profileFlags) write(list []workload.Profile) (err error) {
 // printProfiles prints the costs of each job for people.
 func printProfiles(w io.Writer, list []workload.Profile) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "map s/GB\tsort s/GB\treduce s/GB\temitted/read\tleft/emitted\twritten/left\t  job")
+	fmt.Fprintln(t, "a map, ms\tmap s/GB\tsort s/GB\ta reduce, ms\treduce s/GB\tmerge s/GB\temitted/read\tleft/emitted\twritten/left\t  job")
 	for i := range list {
 		p := &list[i]
-		fmt.Fprintf(t, "%.2f\t%.2f\t%.2f\t%.3g\t%.3g\t%.3g\t  %s\n",
-			1000*p.MapCPU, 1000*p.SortCPU, 1000*p.ReduceCPU, p.MapSelectivity, p.CombinerRatio, p.ReduceSelectivity, p.App)
+		fmt.Fprintf(t, "%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.3f\t%.3g\t%.3g\t%.3g\t  %s\n", 1000*p.MapStart, 1000*p.MapCPU, 1000*p.SortCPU,
+			1000*p.ReduceStart, 1000*p.ReduceCPU, 1000*p.MergeCPU, p.MapSelectivity, p.CombinerRatio, p.ReduceSelectivity, p.App)
 	}
 	return t.Flush()
 }

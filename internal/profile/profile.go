@@ -13,6 +13,16 @@
 // folding, combining, spilling and merging. What the process uses beside its
 // tasks (collecting garbage, most of all) is spread over them.
 //
+// Each of these is made with splits as asked for and with finer ones. What then
+// changes though the bytes do not is paid for each task, or for each comparison
+// in a merge of more runs. The time of a map of x MB, and of a reduce of y MB
+// that come from n maps, are fitted by
+//
+//	map     start + x·cpu
+//	reduce  start + y·(cpu + merge·log₂ n)
+//
+// with the least squares of relative errors and no term below zero.
+//
 // Costs are processor time, not slot time, so that a machine with other work
 // does not spoil them by more than the caches that it takes away. Each number is
 // the median over the runs.

@@ -84,12 +84,12 @@ func TestRatios(t *testing.T) {
 			calls := 0
 			o := options(t, write(t, 40000), write(t, 20000))
 			o.Done = func(done, all int) {
-				if calls++; done != calls || all != 6 {
-					t.Errorf("run %d of %d, want %d of 6", done, all, calls)
+				if calls++; done != calls || all != 10 {
+					t.Errorf("run %d of %d, want %d of 10", done, all, calls)
 				}
 			}
 			list, err := Measure(t.Context(), doubler(c.fold, c.combine), nil, o)
-			if err != nil || len(list) != 1 || list[0].App != "doubler" || calls != 6 {
+			if err != nil || len(list) != 1 || list[0].App != "doubler" || calls != 10 {
 				t.Fatalf("%v, %v after %d runs", list, err, calls)
 			}
 			p := list[0]
@@ -116,22 +116,69 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// Costs are read off the CPU: sorting is what whole maps use beyond bare ones.
-func TestCosts(t *testing.T) {
-	s := sample{read: 10e6, emitted: 20e6, records: 1e6, left: 5e6, written: 1e6, outRecords: 1e5,
-		mapCPU: 3 * time.Second, bareCPU: time.Second, reduceCPU: 2 * time.Second, beside: 1.5}
-	slow, fast := s, s
-	slow.mapCPU, fast.reduceCPU = time.Hour, 0
-	p := median([]sample{slow, s, fast})
-	if math.Abs(p.MapCPU-0.15) > 1e-12 || math.Abs(p.SortCPU-0.15) > 1e-12 || math.Abs(p.ReduceCPU-0.6) > 1e-12 {
-		t.Errorf("map %g, sort %g, reduce %g", p.MapCPU, p.SortCPU, p.ReduceCPU)
+// known is a profile whose numbers a fit must find again.
+var known = workload.Profile{MapStart: 0.002, MapCPU: 0.1, SortCPU: 0.05, MapSelectivity: 2, CombinerRatio: 0.5, CombinerDecay: 0.25,
+	ReduceStart: 0.2, ReduceCPU: 0.2, MergeCPU: 0.03}
+
+// groupsOf are what runs of a known profile would say: two inputs, each with two
+// sizes of splits, three runs of which one is far off.
+func groupsOf(p workload.Profile) (groups []group) {
+	p.Split = 8e6
+	for _, maps := range []int{4, 8, 16, 32} {
+		read := int64(32e6)
+		if maps == 8 || maps == 32 {
+			read = 64e6
+		}
+		x := read / int64(maps)
+		m := p.MapTask(x)
+		s := sample{maps: maps, reduces: 2, read: read, emitted: 2 * read, records: 1, left: m.Output * int64(maps), beside: 1.25}
+		r := p.ReduceTask(s.left/2, maps)
+		n := time.Duration(maps)
+		s.mapCPU, s.reduceCPU = m.CPU*n*4/5, r.CPU*2*4/5
+		s.bareCPU = time.Duration(p.MapCPU * float64(read) / 1e6 * 0.8 * 1e9)
+		slow, fast := s, s
+		slow.mapCPU, fast.reduceCPU = time.Hour, 0
+		groups = append(groups, group{maps > 8, []sample{slow, s, fast}})
 	}
-	s.bareCPU = 0
-	if p := median([]sample{s}); math.Abs(p.MapCPU-0.45) > 1e-12 || p.SortCPU != 0 {
+	return groups
+}
+
+// Costs of tasks, of bytes and of merges are told from each other.
+func TestCosts(t *testing.T) {
+	p := profileOf(groupsOf(known))
+	for i, x := range [][2]float64{{p.MapStart, known.MapStart}, {p.MapCPU, known.MapCPU}, {p.SortCPU, known.SortCPU},
+		{p.CombinerRatio, known.CombinerRatio}, {p.CombinerDecay, known.CombinerDecay}, {p.ReduceStart, known.ReduceStart},
+		{p.ReduceCPU, known.ReduceCPU}, {p.MergeCPU, known.MergeCPU}} {
+		if math.Abs(x[0]/x[1]-1) > 1e-3 {
+			t.Errorf("number %d: %g, want %g", i, x[0], x[1])
+		}
+	}
+	groups := groupsOf(known)
+	for i := range groups {
+		for k := range groups[i].samples {
+			groups[i].samples[k].bareCPU = 0
+		}
+	}
+	if p := profileOf(groups); math.Abs(p.MapCPU-0.2) > 1e-4 || p.SortCPU != 0 {
 		t.Errorf("without bare maps: map %g, sort %g", p.MapCPU, p.SortCPU)
 	}
-	if p := median([]sample{{beside: 1}}); p != (workload.Profile{}) {
+	if p := profileOf([]group{{samples: []sample{{beside: 1}}}}); p != (workload.Profile{}) {
 		t.Errorf("of nothing: %+v", p)
+	}
+}
+
+// No cost is below zero, and what one size of runs cannot tell apart is given to
+// the bytes.
+func TestFitIsPlain(t *testing.T) {
+	falling := []point{{[]float64{1, 1}, 5}, {[]float64{1, 2}, 4}}
+	if x := fit(falling, [][]int{{1}, {0, 1}, {0}}); x[0] <= 0 || x[1] != 0 {
+		t.Errorf("falling: %v", x)
+	}
+	if x := fit(falling[:1], [][]int{{1}, {0, 1}, {0}}); x[0] != 0 || math.Abs(x[1]-5) > 1e-9 {
+		t.Errorf("one point: %v", x)
+	}
+	if x := fit(nil, [][]int{{1}}); len(x) != 0 {
+		t.Errorf("nothing: %v", x)
 	}
 }
 

@@ -141,7 +141,7 @@ func decay(groups []group) float64 {
 		n, sx, sy, sxx, sxy = n+1, sx+lx, sy+ly, sxx+lx*lx, sxy+lx*ly
 	}
 	spread := n*sxx - sx*sx
-	if spread < 1e-6*n*n { // all of about one size
+	if n == 0 || spread < 1e-6*n*n { // all of about one size
 		return 0
 	}
 	d := -(n*sxy - sx*sy) / spread

@@ -145,7 +145,7 @@ func (s *sim) layOut(a *attempt) {
 		if t.CPU > 0 {
 			a.runnable = t.CPU.Seconds() / t.Duration.Seconds()
 		}
-		s.addLoad(nd, a.runnable)
+		s.addLoad(s.machine(a), a.runnable)
 		u := useTime
 		if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
 			u = useGate
@@ -299,7 +299,7 @@ func (s *sim) over(at int32, outcome job.AttemptState) {
 // rest takes what a task of given duration adds to the load away.
 func (s *sim) rest(a *attempt) {
 	if a.runnable > 0 {
-		s.addLoad(&s.nodes[a.node], -a.runnable)
+		s.addLoad(s.machine(a), -a.runnable)
 		a.runnable = 0
 	}
 }

@@ -34,7 +34,8 @@
 //	map     start · read (disk, or NIC and racks) · CPU · sort and spill (disk)
 //	reduce  start · shuffle (NIC and racks) · merge (disk) · CPU · write (disk)
 //
-// A processor serves a task at most at the speed of one core, and is shared
+// The nodes of a group that is together are workers on one machine and share its
+// processors, disk and NIC. A processor serves a task at most at the speed of one core, and is shared
 // equally by more tasks than cores; disks are shared equally. The network is a
 // tree of full-duplex links, seen from the receivers, who are where the traffic
 // of MapReduce comes together: the NIC of the receiving node, the downlink of

@@ -195,7 +195,7 @@ func (s *sim) fetch(at int32) bool {
 	st, nd := &a.stages[a.current], &s.nodes[a.node]
 	u, weight := useNear, 0.
 	switch {
-	case len(s.nodes) == 1:
+	case s.machines == 1:
 		u = useDisk
 	case nd.plant.outside > 0:
 		u, weight = useFar, nd.plant.outside

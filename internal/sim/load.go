@@ -45,12 +45,14 @@ func (s *sim) settleLoad(nd *node) {
 // in half of the ticks with double force.
 func (s *sim) burst(nd *node, tick time.Duration) float64 {
 	n := nd.load.runnable
-	for _, at := range nd.attempts {
-		a := &s.attempts[at]
-		if a.runnable > 0 && s.coin(a, uint64(tick)) {
-			n += a.runnable
-		} else {
-			n -= a.runnable
+	for i := nd.index; int(i) < len(s.nodes) && s.nodes[i].machine == nd.index; i++ {
+		for _, at := range s.nodes[i].attempts {
+			a := &s.attempts[at]
+			if a.runnable > 0 && s.coin(a, uint64(tick)) {
+				n += a.runnable
+			} else {
+				n -= a.runnable
+			}
 		}
 	}
 	return max(0, n)
@@ -64,14 +66,25 @@ func (s *sim) addLoad(nd *node, n float64) {
 	}
 }
 
-// measure fills in what a node reports of itself.
+// measure fills in what a node reports of itself. One that shares its machine
+// reports its part of what has no upper limit, as workers of the local shell do.
 func (s *sim) measure(nd *node, out *cluster.Load) {
+	processes := len(nd.attempts)
+	s.measureMachine(&s.nodes[nd.machine], out)
+	out.Processes = processes
+	if n := float64(nd.mates); n > 1 {
+		out.LoadAverage, out.DiskRate, out.NetworkRate = out.LoadAverage/n, out.DiskRate/n, out.NetworkRate/n
+	}
+}
+
+// measureMachine fills in the load of the machine of a node.
+func (s *sim) measureMachine(nd *node, out *cluster.Load) {
 	s.settleLoad(nd)
 	n := nd.load.runnable
 	if s.model.LoadTick > 0 {
 		n = s.burst(nd, s.now/s.model.LoadTick)
 	}
-	out.LoadAverage, out.Processes = nd.load.mean, len(nd.attempts)
+	out.LoadAverage = nd.load.mean
 	out.CPU, out.DiskRate, out.NetworkRate = min(1, n/nd.cores), 0, 0
 	if nd.users == 0 {
 		return

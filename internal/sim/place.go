@@ -18,6 +18,8 @@ type node struct {
 	beatGen  uint32
 	life     uint32 // counts crashes and returns
 	index    int32
+	machine  int32 // the node whose plant it uses: itself, unless its group is together
+	mates    int32 // nodes on its machine, itself included
 	rack     int32
 	up       bool
 	free     []int32 // unused places of its own in sim.attempts
@@ -102,7 +104,7 @@ func (s *sim) build() error {
 	}
 	for _, x := range s.model.Slow {
 		if x.Node >= 0 && x.Node < len(s.nodes) && x.Factor > 0 {
-			p := &s.nodes[x.Node].plant
+			p := &s.nodes[s.nodes[x.Node].machine].plant
 			p.speed, p.disk, p.nic = p.speed/x.Factor, p.disk/x.Factor, p.nic/x.Factor
 		}
 	}
@@ -121,11 +123,19 @@ func (s *sim) addGroup(i int) error {
 			return fmt.Errorf("cluster: group %s: cores, speed and bandwidths are %v, must not be negative", name, x)
 		}
 	}
+	if g.Together && len(s.racks) > 1 {
+		return fmt.Errorf("cluster: the nodes of group %s are together on one machine, which cannot be in %d racks", name, len(s.racks))
+	}
+	cores := g.Cores
+	if g.Together {
+		cores = max(1, g.Cores/max(1, g.Count))
+	}
+	first := int32(len(s.nodes))
 	for range g.Count {
 		n := int32(len(s.nodes))
 		r := int(n) % len(s.racks)
 		spec := cluster.Spec{Name: fmt.Sprintf("%s%d", name, n+1), Rack: s.racks[r].name, MapSlots: g.MapSlots,
-			ReduceSlots: g.ReduceSlots, Cores: g.Cores, Speed: g.Speed}
+			ReduceSlots: g.ReduceSlots, Cores: cores, Speed: g.Speed}
 		spec.Host = spec.Name
 		if err := spec.Check(); err != nil {
 			return fmt.Errorf("cluster: %w", err)
@@ -133,7 +143,11 @@ func (s *sim) addGroup(i int) error {
 		if _, twice := s.byName[spec.Name]; twice {
 			return fmt.Errorf("cluster: two nodes are called %s", spec.Name)
 		}
-		nd := node{name: spec.Name, cores: max(1, float64(g.Cores)), spec: spec, index: n, rack: int32(r), up: true}
+		nd := node{name: spec.Name, cores: max(1, float64(g.Cores)), spec: spec, index: n, rack: int32(r), up: true,
+			machine: n, mates: 1}
+		if g.Together {
+			nd.machine, nd.mates = first, int32(g.Count)
+		}
 		nd.plant = plant{speed: g.Speed, disk: float64(g.DiskBandwidth),
 			nic: float64(g.NICBandwidth), next: never}
 		if g.Speed == 0 {
@@ -141,6 +155,9 @@ func (s *sim) addGroup(i int) error {
 		}
 		s.byName[spec.Name] = n
 		s.racks[r].nodes = append(s.racks[r].nodes, n)
+		if nd.machine == n {
+			s.machines++
+		}
 		s.nodes = append(s.nodes, nd)
 	}
 	return nil

@@ -71,16 +71,19 @@ func limit(x float64) float64 {
 	return x
 }
 
+// machine is the node whose plant an attempt uses.
+func (s *sim) machine(a *attempt) *node { return &s.nodes[s.nodes[a.node].machine] }
+
 // enter makes an attempt use a station of its node for an amount.
 func (s *sim) enter(at int32, u use, amount, weight float64) {
 	a := &s.attempts[at]
-	nd := &s.nodes[a.node]
+	nd := s.machine(a)
 	q := &nd.plant.station[u]
 	q.advance(s.now)
 	q.enter(at, amount, weight)
 	a.station = int8(u)
 	nd.users++
-	s.touched(a.node, u)
+	s.touched(nd, u)
 	if u == useCPU || u == useDisk {
 		s.addLoad(nd, 1)
 	}
@@ -93,7 +96,7 @@ func (s *sim) leave(at int32) {
 		return
 	}
 	u := use(a.station)
-	q := &s.nodes[a.node].plant.station[u]
+	q := &s.machine(a).plant.station[u]
 	q.advance(s.now)
 	q.leave(at)
 	s.left(a, u)
@@ -101,10 +104,10 @@ func (s *sim) leave(at int32) {
 
 // left notes that an attempt is no longer among a station's users.
 func (s *sim) left(a *attempt, u use) {
-	nd := &s.nodes[a.node]
+	nd := s.machine(a)
 	a.station = -1
 	nd.users--
-	s.touched(a.node, u)
+	s.touched(nd, u)
 	if u == useCPU || u == useDisk {
 		s.addLoad(nd, -1)
 	}
@@ -112,11 +115,10 @@ func (s *sim) left(a *attempt, u use) {
 
 // touched notes that the users of a station have changed. Rates are computed
 // once all that happens in this event has happened.
-func (s *sim) touched(n int32, u use) {
-	nd := &s.nodes[n]
+func (s *sim) touched(nd *node, u use) {
 	if !nd.plant.dirty {
 		nd.plant.dirty = true
-		s.dirty = append(s.dirty, n)
+		s.dirty = append(s.dirty, nd.index)
 	}
 	if u == useNear || u == useFar {
 		s.net.touch(s, nd)

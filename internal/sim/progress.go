@@ -33,7 +33,7 @@ func (s *sim) stageProgress(nd *node, a *attempt) float64 {
 		}
 		got := a.got
 		if a.fetching {
-			got += a.transfer - nd.plant.station[a.station].left(a.self, s.now)
+			got += a.transfer - s.machine(a).plant.station[a.station].left(a.self, s.now)
 		}
 		return min(1, got/st.amount) / 3
 	case a.current < 2:
@@ -60,7 +60,7 @@ func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
 		case i < a.current:
 			done += st.alone
 		case i == a.current && a.station >= 0:
-			left := nd.plant.station[a.station].left(a.self, s.now)
+			left := s.machine(a).plant.station[a.station].left(a.self, s.now)
 			done += float64(st.alone * (1 - left/st.amount))
 		}
 	}

@@ -25,12 +25,14 @@ type sim struct {
 	// moved is when something last happened that was not background.
 	moved time.Duration
 
-	nodes  []node
-	byName map[string]int32
-	silent []int32 // nodes that are down, of which the tracker does not know
-	racks  []rack
-	net    network
-	beats  profile
+	nodes []node
+	// machines counts the nodes that have a plant of their own.
+	machines int
+	byName   map[string]int32
+	silent   []int32 // nodes that are down, of which the tracker does not know
+	racks    []rack
+	net      network
+	beats    profile
 	// interval is that between two heartbeats of a node, for as many nodes as
 	// the tracker knows now.
 	interval time.Duration

@@ -50,6 +50,7 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 	g := NodeGroup{Name: field(o, "name", "", nonEmpty), Count: field(o, "count", 1, whole(1, maxNodes)),
 		Cores: field(o, "cores", 0, whole(0, 1<<16)), Speed: field(o, "speed", 0, positive),
 		MapSlots: field(o, "maps", 0, whole(0, 1<<16)), ReduceSlots: field(o, "reduces", 0, whole(0, 1<<16)),
+		Together:      field(o, "together", false, strconv.ParseBool),
 		DiskBandwidth: field(o, "disk", 0, ParseRate), NICBandwidth: field(o, "nic", 0, ParseRate)}
 	o.end()
 	if o.value["maps"] == nil && o.value["reduces"] == nil {
@@ -82,7 +83,7 @@ func (c *Cluster) check() error {
 
 // ParseCluster reads the short form of a cluster of equal nodes, for command
 // lines: nodes=600,maps=4,reduces=2,racks=20. The keys are nodes, maps and
-// reduces (slots of a node), racks, cores, speed, disk, nic, uplink, core and
+// reduces (slots of a node), racks, cores, together, speed, disk, nic, uplink, core and
 // heartbeat; nodes and one sort of slots must be there.
 func ParseCluster(spec string) (Cluster, error) {
 	c := Cluster{Racks: 1, Groups: []NodeGroup{{Name: "node"}}}
@@ -128,6 +129,8 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 		c.Racks, err = whole(1, maxNodes)(value)
 	case "speed":
 		g.Speed, err = number(math.SmallestNonzeroFloat64, maxSpeed)(value)
+	case "together":
+		g.Together, err = strconv.ParseBool(value)
 	case "disk":
 		g.DiskBandwidth, err = ParseRate(value)
 	case "nic":
@@ -139,7 +142,7 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 	case "heartbeat":
 		c.Heartbeat = value
 	default:
-		err = errors.New("unknown; there are nodes, maps, reduces, racks, cores, speed, disk, nic, uplink, core, heartbeat")
+		err = errors.New("unknown; there are nodes, maps, reduces, racks, cores, together, speed, disk, nic, uplink, core, heartbeat")
 	}
 	return err
 }
@@ -163,6 +166,9 @@ func WriteCluster(out io.Writer, c *Cluster) error {
 		}
 		fmt.Fprintf(w, "    maps: %d\n    reduces: %d\n", g.MapSlots, g.ReduceSlots)
 		writeNumber(w, "    ", "cores", float64(g.Cores))
+		if g.Together {
+			fmt.Fprintln(w, "    together: true")
+		}
 		writeNumber(w, "    ", "speed", g.Speed)
 		writeNumber(w, "    ", "disk", g.DiskBandwidth)
 		writeNumber(w, "    ", "nic", g.NICBandwidth)

@@ -68,8 +68,11 @@ type NodeGroup struct {
 	Count int
 	// Cores and Speed are the processors and their speed relative to a normal
 	// one; 0 is 1.
-	Cores                 int
-	Speed                 float64
+	Cores int
+	Speed float64
+	// Together has the nodes be workers on one machine, as those of the local
+	// shell: cores and bandwidths are the machine's, and all of them share it.
+	Together              bool
 	MapSlots, ReduceSlots int
 	// DiskBandwidth and NICBandwidth are in bytes a second; 0 is no limit.
 	DiskBandwidth, NICBandwidth float64

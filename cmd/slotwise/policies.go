@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
@@ -181,41 +179,4 @@ func completePolicies(_ *cobra.Command, args []string, _ string) ([]string, cobr
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// policySettings returns the policy's settings: those of the file of
-// --policy-config, a YAML mapping of names to values, and over them those of
-// --policy-set.
-func (f *runFlags) policySettings() (map[string]string, error) {
-	set := map[string]string{}
-	if f.policyConfig != "" {
-		text, err := os.ReadFile(f.policyConfig)
-		if err != nil {
-			return nil, misuse("--policy-config %s: %w", f.policyConfig, reason(err))
-		}
-		if err := yaml.Unmarshal(text, &set); err != nil {
-			return nil, misuse("--policy-config %s: %w", f.policyConfig, err)
-		}
-	}
-	given, err := parseAssignments("policy-set", f.policySet)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(set, given)
-	return set, nil
-}
-
-// checkPolicy refuses a policy that cannot be made, before anything is started.
-func (f *runFlags) checkPolicy(set map[string]string) error {
-	if f.policy == "" && len(set) == 0 {
-		return nil
-	}
-	spec := f.policy
-	if spec == "" {
-		spec = policies.Default
-	}
-	if _, err := policies.Build(spec, sched.Options{Seed: f.seed, Set: set}); err != nil {
-		return misuse("--policy %s: %w", spec, err)
-	}
-	return nil
 }

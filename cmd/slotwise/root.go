@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/suggest"
 )
 
 // newRoot builds the command tree. It must stay cheap: it is built for every
@@ -32,6 +34,16 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newRun(),
 		newApps(),
 		newPolicies(),
+		newMaster(),
+		newJobs(),
+		newJob(),
+		newTasks(),
+		newExplain(),
+		newKill(),
+		newPriority(),
+		newMove(),
+		newNodes(),
+		newPolicy(),
 		newSim(),
 		newRepro(),
 		newGenerate(),
@@ -53,6 +65,9 @@ func knownCommand(c *cobra.Command, args []string) error {
 		if !sub.Hidden {
 			names = append(names, sub.Name())
 		}
+	}
+	if suggest.Nearest(args[0], names) == "" {
+		return misuse("unknown command %q; slotwise --help lists them", args[0])
 	}
 	return unknown("command", args[0], names)
 }

@@ -19,6 +19,7 @@ var (
 // runFlags are the flags of run. Zero values mean what mapreduce.Options says
 // of them.
 type runFlags struct {
+	policyFlags
 	inputs, include, exclude       []string
 	output                         string
 	overwrite                      bool
@@ -28,16 +29,12 @@ type runFlags struct {
 	splitSize, memory              console.Size
 	compress, outputCompress       string
 	workers, mapSlots, reduceSlots int
-	policy, policyConfig           string
-	policySet                      []string
 	user, pool, priority           string
 	tempDir, events                string
-	fairScheduler, capacityFile    string
 	jobs, learned                  string
 	alone, explain                 bool
 	taskTimeout, heartbeat         time.Duration
 	maxAttempts                    int
-	seed                           uint64
 	json, quiet, noProgress        bool
 }
 
@@ -67,12 +64,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.IntVar(&f.workers, "workers", 0, "`number` of workers (default: one for each core)")
 	s.IntVar(&f.mapSlots, "map-slots", 0, "`number` of map slots of a worker (default 1)")
 	s.IntVar(&f.reduceSlots, "reduce-slots", 0, "`number` of reduce slots of a worker (default 1)")
-	s.StringVar(&f.policy, "policy", "", "scheduling `policy` (slotwise policies lists them; default fifo)")
-	s.StringVar(&f.policyConfig, "policy-config", "", "`file` with settings of the policy: a YAML mapping of names to values")
-	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting of the policy, `name=value` (repeatable)")
-	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for the policy fair; reloaded when it changes")
-	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for the policy capacity; reloaded when it changes")
-	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what is random in scheduling")
+	f.policyFlags.register(c)
 
 	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
 	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's reports (default: at once; 100ms for policies that learn from them)")
@@ -95,7 +87,6 @@ func (f *runFlags) register(c *cobra.Command) {
 	completeWords(c, "compress", codecs)
 	completeWords(c, "output-compress", outputCodecs)
 	completeWords(c, "priority", priorities)
-	completeWith(c, "policy", completePolicies)
 }
 
 // completeWords makes a flag's value complete to one of words.

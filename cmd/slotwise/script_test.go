@@ -49,6 +49,7 @@ func TestScript(t *testing.T) {
 			"exits":      exits,
 			"json":       checkJSON,
 			"interrupts": interrupts,
+			"master":     useMaster,
 			"appears": func(ts *testscript.TestScript, _ bool, globs []string) {
 				for _, g := range globs {
 					waitFor(ts, ts.MkAbs(g))
@@ -179,4 +180,17 @@ func waitFor(ts *testscript.TestScript, glob string) {
 		}
 	}
 	ts.Fatalf("no file matches %s", glob)
+}
+
+// useMaster waits until a master has written its address to a file, and has the
+// commands that follow speak to it.
+//
+//	exec slotwise master --dir m --listen 127.0.0.1:0 --address-file address &master&
+//	master address
+func useMaster(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: master FILE")
+	}
+	waitFor(ts, ts.MkAbs(args[0]))
+	ts.Setenv("SLOTWISE_MASTER", strings.TrimSpace(ts.ReadFile(args[0])))
 }

@@ -36,12 +36,12 @@ type Outcome struct {
 // Summary prints a line on how a job ended and its counters.
 func Summary(w io.Writer, o *Outcome) {
 	fmt.Fprintf(w, "%s: %s in %s; %s, %s\n", o.Job, o.State, Duration(o.Took), Plural(o.Maps, "map"), Plural(o.Reduces, "reduce"))
-	printCounters(w, o)
+	Counters(w, o)
 }
 
-// printCounters prints a job's counters in groups: names in one column, numbers
-// with commas and units in another.
-func printCounters(w io.Writer, o *Outcome) {
+// Counters prints a job's counters in groups: names in one column, numbers with
+// commas and units in another.
+func Counters(w io.Writer, o *Outcome) {
 	lines := counterLines(o)
 	names, values := 0, 0
 	for _, l := range lines {

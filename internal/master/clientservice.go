@@ -145,10 +145,13 @@ func (m *Master) owned(who Identity, name string) (*jobInfo, error) {
 	return j, own(who, j.spec.User, name)
 }
 
-// Kill ends a job.
+// Kill ends a job, or an attempt alone.
 func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
 	who := identity(ctx)
 	return ask(ctx, c.m, func() (*slotwisev1.KillResponse, error) {
+		if r.Attempt != "" {
+			return &slotwisev1.KillResponse{}, c.m.killAttempt(who, r)
+		}
 		j, err := c.m.owned(who, r.Job)
 		if err != nil {
 			return nil, err
@@ -161,6 +164,53 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 	})
 }
 
+// killAttempt ends one attempt; its task is tried again.
+func (m *Master) killAttempt(who Identity, r *slotwisev1.KillRequest) error {
+	id, err := job.ParseAttempt(r.Attempt)
+	if err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	if _, err := m.owned(who, id.Job.String()); err != nil {
+		return err
+	}
+	if a := m.tracker.Jobs().Attempt(id); a == nil || a.State() != job.AttemptRunning {
+		return fault(connect.CodeFailedPrecondition, "attempt %s does not run", r.Attempt)
+	}
+	reason := clip(r.Reason)
+	if reason == "" {
+		reason = "killed by request"
+	}
+	m.step(&tracker.KillAttempt{Attempt: id, Reason: reason})
+	return nil
+}
+
+// Move puts a job into another pool.
+func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*slotwisev1.MoveResponse, error) {
+	who := identity(ctx)
+	if err := checkName("pool", r.Pool); err != nil {
+		return nil, err
+	}
+	if err := c.m.cfg.Access.pool(who, r.Pool); err != nil {
+		return nil, err
+	}
+	return ask(ctx, c.m, func() (*slotwisev1.MoveResponse, error) {
+		j, err := c.m.owned(who, r.Job)
+		if err != nil {
+			return nil, err
+		}
+		if j.verdict != nil {
+			return nil, over(j)
+		}
+		c.m.log.Info("job moved", "job", r.Job, "pool", r.Pool, "by", who.User)
+		c.m.step(&tracker.MoveJob{Job: j.id, Pool: r.Pool})
+		c.m.offers.wanted, j.changed = true, true
+		return &slotwisev1.MoveResponse{}, nil
+	})
+}
+
+// over is the error for a change of a job that has ended.
+func over(j *jobInfo) error { return fault(connect.CodeFailedPrecondition, "job %s has ended", j.id) }
+
 // SetPriority changes a job's priority.
 func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorityRequest) (*slotwisev1.SetPriorityResponse, error) {
 	who := identity(ctx)
@@ -172,6 +222,9 @@ func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorit
 		j, err := c.m.owned(who, r.Job)
 		if err != nil {
 			return nil, err
+		}
+		if j.verdict != nil {
+			return nil, over(j)
 		}
 		c.m.step(&tracker.SetPriority{Job: j.id, Priority: p})
 		c.m.offers.wanted, j.changed = true, true

@@ -24,8 +24,11 @@ func (c clientService) SetPolicy(ctx context.Context, r *slotwisev1.SetPolicyReq
 	if err := admin(who, "change the policy"); err != nil {
 		return nil, err
 	}
+	if err := c.m.setPolicy(ctx, r.Name, r.Set); err != nil {
+		return nil, err
+	}
 	c.m.log.Info("policy set", "policy", r.Name, "set", r.Set, "by", who.User)
-	return &slotwisev1.SetPolicyResponse{}, c.m.setPolicy(ctx, r.Name, r.Set)
+	return &slotwisev1.SetPolicyResponse{}, nil
 }
 
 // setPolicy installs a policy. No task is touched; after an error the old policy

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/master"
+)
+
+// masterFlags are the flags of master.
+type masterFlags struct {
+	policyFlags
+	logFlags
+	dir, listen, addressFile string
+	nodeTimeout, heartbeat   time.Duration
+	keepEnded                int
+	poolACL                  []string
+	maxFile, maxFiles        console.Size
+}
+
+func newMaster() *cobra.Command {
+	f := &masterFlags{maxFile: 1 << 30, maxFiles: 20 << 30}
+	c := &cobra.Command{
+		Use:   "master --dir DIR",
+		Short: "Run the master of a cluster",
+		Long: `Runs the master of a cluster: it takes jobs from slotwise submit, gives their
+tasks to slotwise worker, and publishes their output. What it must not forget is
+in DIR; a master that is started again there goes on where it was.
+
+Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
+--node-timeout) or in the file of --config.`,
+		Example: `  slotwise master --dir /var/lib/slotwise
+  slotwise master --dir m --listen 127.0.0.1:7077 --policy fair`,
+		Args: noArgs,
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.dir, "dir", "", "`directory` of the master's own files (required)")
+	s.StringVar(&f.listen, "listen", defaultMaster, "`address` to serve at")
+	s.StringVar(&f.addressFile, "address-file", "", "write the address served at to this `file`, for --listen with port 0")
+	f.policyFlags.register(c)
+	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "give a worker up after this `time` of silence")
+	s.DurationVar(&f.heartbeat, "heartbeat", 0, "longest silence wanted of workers (default: by their number)")
+	s.IntVar(&f.keepEnded, "keep-ended", 100, "`number` of ended jobs to keep at hand")
+	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable); other pools are open to all")
+	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
+	s.Var(&f.maxFiles, "max-files", "room for all shipped files")
+	f.logFlags.register(c)
+	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
+	return c
+}
+
+// run serves until ctx ends.
+func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
+	cfg, err := f.config(stderr)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return misuse("--listen %s: %w", f.listen, err)
+	}
+	m, err := master.Open(cfg)
+	if err != nil {
+		return errors.Join(fmt.Errorf("--dir %s: %w", f.dir, err), l.Close())
+	}
+	srv := &http.Server{
+		Handler: m.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir, "policy", cfg.Policy)
+	if err := f.tellAddress(l.Addr().String()); err != nil {
+		return errors.Join(err, stopServing(srv, m))
+	}
+	select {
+	case err := <-served:
+		return errors.Join(err, m.Close())
+	case <-ctx.Done():
+	}
+	cfg.Log.Info("master stops", "why", context.Cause(ctx))
+	return stopServing(srv, m)
+}
+
+// stopServing ends the master first, so that held requests are answered, then
+// its server.
+func stopServing(srv *http.Server, m *master.Master) error {
+	err := m.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if srv.Shutdown(ctx) != nil {
+		srv.Close()
+	}
+	return err
+}
+
+// tellAddress writes the address to the file that was asked for, whole at once.
+func (f *masterFlags) tellAddress(address string) error {
+	if f.addressFile == "" {
+		return nil
+	}
+	temp := f.addressFile + ".new"
+	if err := os.WriteFile(temp, []byte(address+"\n"), 0o666); err != nil {
+		return misuse("--address-file: %w", err)
+	}
+	return os.Rename(temp, f.addressFile)
+}
+
+// config checks the flags.
+func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
+	var none master.Config
+	log, err := f.logger(stderr)
+	if err != nil {
+		return none, err
+	}
+	switch {
+	case f.dir == "":
+		return none, misuse("--dir is missing: the directory of the master's own files")
+	case f.nodeTimeout <= 0:
+		return none, misuse("--node-timeout %v: must be positive", f.nodeTimeout)
+	case f.heartbeat < 0:
+		return none, misuse("--heartbeat %v: must not be negative", f.heartbeat)
+	case f.keepEnded < 0:
+		return none, misuse("--keep-ended %d: must not be negative", f.keepEnded)
+	}
+	set, err := f.policySettings()
+	if err != nil {
+		return none, err
+	}
+	if err := f.checkPolicy(set); err != nil {
+		return none, err
+	}
+	pools, err := parseAssignments("pool-acl", f.poolACL)
+	if err != nil {
+		return none, err
+	}
+	cfg := master.Config{
+		Dir: f.dir, Policy: f.policy, PolicySet: set, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
+		KeepEnded: f.keepEnded, Version: version(), Log: log, Access: master.Access{Pools: map[string][]string{}},
+		Limits: master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
+	}
+	if f.keepEnded == 0 {
+		cfg.KeepEnded = -1
+	}
+	for pool, who := range pools {
+		cfg.Access.Pools[pool] = strings.Split(who, ":")
+	}
+	return cfg, nil
+}
+
+// logFlags say how a process that runs for long writes its log.
+type logFlags struct{ logFormat, logLevel string }
+
+// The values of the flags.
+var (
+	logFormats = []string{"text", "json"}
+	logLevels  = []string{"debug", "info", "warn", "error"}
+)
+
+// register declares the flags.
+func (f *logFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.logFormat, "log-format", "text", "`format` of the log on standard error: text or json")
+	c.Flags().StringVar(&f.logLevel, "log-level", "info", "least `level` of what is logged: debug, info, warn or error")
+	completeWords(c, "log-format", logFormats)
+	completeWords(c, "log-level", logLevels)
+}
+
+// logger makes the log.
+func (f *logFlags) logger(w io.Writer) (*slog.Logger, error) {
+	if err := errors.Join(oneOf("log-format", f.logFormat, logFormats), oneOf("log-level", f.logLevel, logLevels)); err != nil {
+		return nil, err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, misuse("--log-level: %w", err)
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if f.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return slog.New(slog.NewTextHandler(w, o)), nil
+}

@@ -1,0 +1,144 @@
+package secure
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTokens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	ana := Identity{User: "ana", Role: User, Groups: []string{"data", "night"}}
+	token, err := AddToken(path, ana)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker, err := AddToken(path, Identity{User: "w", Role: Worker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || strings.Contains(string(data), token) || strings.Contains(string(data), token[4:]) {
+		t.Errorf("the file holds the token, or %v", err)
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+	f, err := OpenTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, ok, err := f.Find(token); !ok || err != nil || id.User != "ana" || id.Role != User || len(id.Groups) != 2 {
+		t.Errorf("%+v, %v, %v", id, ok, err)
+	}
+	if id, ok, _ := f.Find(worker); !ok || id.Role != Worker {
+		t.Errorf("%+v, %v", id, ok)
+	}
+	for _, wrong := range []string{"", token[:len(token)-1], token + "x", strings.ToLower(token)} {
+		if id, ok, _ := f.Find(wrong); ok {
+			t.Errorf("%q is %+v", wrong, id)
+		}
+	}
+}
+
+func TestTokensFileRefused(t *testing.T) {
+	token := NewToken()
+	line, err := TokenLine(Identity{User: "ana", Role: User}, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		text  string
+		mode  os.FileMode
+		fails string
+	}{
+		{"# tokens\n\n" + line, 0o600, ""},
+		{line, 0o644, "can be read by others"},
+		{line + "user bob -\n", 0o600, "line 2: 3 words"},
+		{"king" + line[4:], 0o600, "line 1"},
+		{line[:len(line)-3] + "\n", 0o600, "SHA-256"},
+		{"user ana - " + token + "\n", 0o600, "SHA-256"},
+	} {
+		path := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(path, []byte(tt.text), tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := OpenTokens(path)
+		if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
+			t.Errorf("%v, want %q", err, tt.fails)
+		}
+		if err != nil && strings.Contains(err.Error(), token) {
+			t.Errorf("the error shows the token: %v", err)
+		}
+	}
+}
+
+func TestTokenNames(t *testing.T) {
+	for _, id := range []Identity{
+		{User: "", Role: User}, {User: "a b", Role: User}, {User: "a\nadmin x - 00", Role: User}, {User: "-", Role: User},
+		{User: "a", Role: "king"}, {User: "a", Role: User, Groups: []string{"x,y"}},
+	} {
+		if line, err := TokenLine(id, NewToken()); err == nil {
+			t.Errorf("%+v became %q", id, line)
+		}
+	}
+}
+
+// A file that changes is read again; one that is spoiled leaves what was.
+func TestTokensAreReloaded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	first, err := AddToken(path, Identity{User: "ana", Role: User})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() { // without waiting for the second to pass
+		f.file.mu.Lock()
+		f.file.mu.looked = time.Time{}
+		f.file.mu.Unlock()
+	}
+	second, err := AddToken(path, Identity{User: "bob", Role: User})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if _, ok, err := f.Find(second); !ok || err != nil {
+		t.Errorf("a new token is not known: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if _, ok, err := f.Find(first); !ok || err == nil {
+		t.Errorf("after the file was spoiled: %v, %v", ok, err)
+	}
+	if err := os.WriteFile(path, []byte("# all revoked\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if _, ok, err := f.Find(first); ok || err != nil {
+		t.Errorf("a revoked token is known: %v", err)
+	}
+}
+
+func FuzzParseTokens(f *testing.F) {
+	line, _ := TokenLine(Identity{User: "ana", Role: User, Groups: []string{"a"}}, "x")
+	f.Add([]byte(line))
+	f.Add([]byte("user ana - \xff"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tokens, err := ParseTokens(data)
+		if err != nil {
+			return
+		}
+		for _, e := range tokens.list {
+			if _, err := ParseRole(string(e.id.Role)); err != nil || e.id.User == "" {
+				t.Errorf("accepted %+v", e.id)
+			}
+		}
+	})
+}

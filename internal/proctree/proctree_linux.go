@@ -1,0 +1,156 @@
+package proctree
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Adopt makes this process the parent of its descendants' orphans.
+func Adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+var pageSize = int64(os.Getpagesize())
+
+// Read takes a snapshot.
+func Read() (Table, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	t := Table{}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, ok := Stat(pid); ok {
+			t[pid] = p
+		}
+	}
+	return t, nil
+}
+
+// tick is the unit of processor time in /proc: USER_HZ is 100 everywhere.
+const tick = 10 * time.Millisecond
+
+// Stat looks at one process.
+func Stat(pid int) (Process, bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Process{}, false
+	}
+	// The name in parentheses may hold anything; what follows the last is plain.
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 {
+		return Process{}, false
+	}
+	f := strings.Fields(string(b[i+1:]))
+	const state, ppid, utime, stime, start, rss = 0, 1, 11, 12, 19, 21
+	if len(f) <= rss {
+		return Process{}, false
+	}
+	parent, _ := strconv.Atoi(f[ppid])
+	pages, _ := strconv.ParseInt(f[rss], 10, 64)
+	started, _ := strconv.ParseUint(f[start], 10, 64)
+	user, _ := strconv.ParseInt(f[utime], 10, 64)
+	system, _ := strconv.ParseInt(f[stime], 10, 64)
+	return Process{
+		PID: pid, Parent: parent, Resident: pages * pageSize, Started: started,
+		CPU: time.Duration(user+system) * tick, Ended: f[state] == "Z" || f[state] == "X",
+	}, true
+}
+
+// KillChildren kills all below this process and returns when none is left, or
+// after a second: one stuck in the kernel can't be waited for. Nobody else may
+// be waiting for them.
+func KillChildren() { kill(func(Process) bool { return true }) }
+
+// KillStrays kills what has become this process's child by adoption, with all
+// below: every child but those whose parent meant to have them. It returns
+// how many processes it killed.
+func KillStrays(mine func(pid int) bool) int {
+	return kill(func(p Process) bool { return !mine(p.PID) })
+}
+
+// kill kills the children of this process that are wanted, with all below
+// them, and reaps the orphans among them. Each round may orphan others.
+func kill(wanted func(child Process) bool) (killed int) {
+	self := os.Getpid()
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		t, err := Read()
+		if err != nil {
+			return killed
+		}
+		found := 0
+		for _, p := range t {
+			if p.Parent != self || !wanted(p) {
+				continue
+			}
+			if p.Ended {
+				reap(p.PID)
+				continue
+			}
+			found++
+			for _, q := range append(t.Below(p.PID), p) {
+				if End(q) {
+					killed++
+				}
+			}
+		}
+		if found == 0 {
+			break
+		}
+	}
+	return killed
+}
+
+// End kills a process if it still is the one that was seen.
+func End(p Process) bool {
+	now, ok := Stat(p.PID)
+	return ok && !now.Ended && now.Started == p.Started && syscall.Kill(p.PID, syscall.SIGKILL) == nil
+}
+
+// reap takes note of a child's end, if it has ended.
+func reap(pid int) {
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
+
+// Marked returns the processes whose environment has a variable, written
+// name=value, from the time when they were started.
+func Marked(variable string) []Process {
+	t, err := Read()
+	if err != nil {
+		return nil
+	}
+	var out []Process
+	for pid, p := range t {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil {
+			continue
+		}
+		for v := range bytes.SplitSeq(env, []byte{0}) {
+			if string(v) == variable {
+				out = append(out, p)
+				break
+			}
+		}
+	}
+	return out
+}

@@ -2,6 +2,7 @@ package mapreduce
 
 import (
 	"github.com/slotwise/slotwise/internal/engine"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // Job is a program: what to do with each record, not where the records are or
@@ -44,6 +45,10 @@ type Job struct {
 	// Reduces is the number of reduce tasks that suits the job if the user
 	// does not say; 0 leaves it to the runner.
 	Reduces int
+
+	// origin is how another process can build this job; nil if only the name
+	// of an app says so, or nothing does.
+	origin *slotwisev1.Program
 }
 
 // Source is an input with a mapper of its own.

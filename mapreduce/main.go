@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/console"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // Exit codes of [Main], the same as those of the slotwise command.
@@ -21,10 +22,16 @@ const (
 )
 
 // Main makes a program of a job: it reads flags (-input, -output, -memory, …;
-// see -help), runs the job on this machine, tells of its progress and its
-// counters on standard error, and exits. The first interrupt ends the job and
-// cleans up, a second one exits at once.
+// see -help), runs the job on this machine or, with -master, on a cluster, tells
+// of its progress and its counters on standard error, and exits. The first
+// interrupt ends the job and cleans up, a second one exits at once.
+//
+// On a cluster the workers run this same program: what happens before Main is
+// called happens for each task, and j must not depend on arguments.
 func Main(j *Job) {
+	RunAttempt(func(string) (*App, error) {
+		return &App{Job: func(Params) (*Job, error) { return j, nil }}, nil
+	})
 	ctx, stop := console.Interruptible(context.Background(), j.Name, os.Stderr)
 	code := runMain(ctx, j, os.Args[1:], os.Stderr)
 	stop()
@@ -44,7 +51,7 @@ func (l *list) Set(s string) error {
 }
 
 // mainFlags declares the flags of [Main]; quiet says what to leave unsaid.
-func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
+func mainFlags(name string, o *Options, remote *Remote, quiet *bool) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.Var((*list)(&o.Inputs), "input", "`file`, directory or glob to read; may be repeated")
 	f.Var((*list)(&o.Include), "include", "`glob` of file names to take; may be repeated")
@@ -57,6 +64,8 @@ func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
 	f.StringVar(&o.Compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
 	f.IntVar(&o.Cluster.Workers, "workers", 0, "`number` of in-process workers (0: as many as cores)")
 	f.StringVar(&o.Cluster.TempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
+	f.StringVar(&remote.Master, "master", "", "`address` of a cluster's master, host:port (default: run here)")
+	f.Var((*list)(&remote.Files), "file", "`file` to put into the working directory of tasks on a cluster; may be repeated")
 	f.BoolVar(quiet, "quiet", false, "print nothing but errors")
 	return f
 }
@@ -64,7 +73,8 @@ func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
 func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 	var o Options
 	var quiet bool
-	f := mainFlags(j.Name, &o, &quiet)
+	var remote Remote
+	f := mainFlags(j.Name, &o, &remote, &quiet)
 	f.SetOutput(stderr)
 	f.Usage = func() {
 		fmt.Fprintf(stderr, "usage: %s -input PATH -output DIR [flags]\n\n", j.Name)
@@ -83,7 +93,10 @@ func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 	if !quiet {
 		o.Progress = progressLines(stderr)
 	}
-	r, err := Run(ctx, j, o)
+	if remote.Master != "" {
+		o.Remote = &remote
+	}
+	r, err := runMainJob(ctx, j, o)
 	if r != nil && !quiet {
 		r.Summary(stderr)
 	}
@@ -102,6 +115,16 @@ func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 		return ExitMisuse
 	}
 	return ExitFailed
+}
+
+// runMainJob runs the job of Main, which this program builds again on workers.
+func runMainJob(ctx context.Context, j *Job, o Options) (*Result, error) {
+	at, err := o.place(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := runOn(ctx, at, j, &slotwisev1.Program{App: j.Name}, o)
+	return r, errors.Join(err, at.close())
 }
 
 // missing says what a command line lacks or has too much, "" if it is complete.

@@ -206,11 +206,11 @@ func runEntry(ctx context.Context, c *local.Cluster, j *MixJob, i int, start tim
 	submitted := c.Now()
 	if j.App == nil {
 		var r *Result
-		if r, e.Err = runOn(ctx, c, j.Job, o); r != nil {
+		if r, e.Err = runOn(ctx, here{c}, j.Job, nil, o); r != nil {
 			e.Results = []*Result{r}
 		}
 	} else {
-		e.Results, e.Err = runAppOn(ctx, c, j.App, j.Params, o)
+		e.Results, e.Err = runAppOn(ctx, here{c}, j.App, j.Params, o)
 	}
 	ended := c.Now()
 	if e.Err != nil {

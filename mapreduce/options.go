@@ -2,6 +2,7 @@ package mapreduce
 
 import (
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/local"
@@ -40,6 +41,8 @@ type Options struct {
 	Profile Profile
 
 	Cluster ClusterOptions
+	// Remote, if set, is the cluster that runs the job, instead of this process.
+	Remote *Remote
 
 	// Progress, if set, is called now and then from one goroutine, and once at
 	// the end.
@@ -48,6 +51,21 @@ type Options struct {
 	Stderr io.Writer
 
 	chainDir string // where a chain keeps what goes from step to step
+}
+
+// Remote is a cluster of machines. Its workers build the job again from what
+// they are told, so only apps, streaming jobs and the job of a program's [Main]
+// can run there.
+type Remote struct {
+	Master string       // host:port or URL
+	HTTP   *http.Client // how it is reached; nil for plain HTTP
+	Token  string       // who asks
+	// Files lie in the working directory of each attempt, under their base
+	// names.
+	Files []string
+	// Detach returns as soon as the job is submitted. A chain of jobs can't be
+	// detached: the submitter drives it.
+	Detach bool
 }
 
 // Profile rates a job's tasks.

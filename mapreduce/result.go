@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 )
@@ -74,17 +75,21 @@ func newResult(s local.Summary, out string) *Result {
 		r.Waits = append(r.Waits, Wait{h.Kind.String(), h.For, h.Words})
 	}
 	for _, k := range []job.Kind{job.Map, job.Reduce} {
-		m := s.Metrics[k]
-		for name, n := range map[string]int64{
-			"input_records": m.InputRecords, "input_bytes": m.InputBytes, "input_groups": m.InputGroups,
-			"output_records": m.OutputRecords, "output_bytes": m.OutputBytes,
-			"spills": m.Spills, "spilled_records": m.SpilledRecords, "spilled_bytes": m.SpilledBytes,
-			"file_bytes": m.FileBytes, "cpu_ms": m.CPU.Milliseconds(),
-		} {
-			if n != 0 {
-				r.Counters[k.String()+"."+name] = n
-			}
-		}
+		r.count(k, &s.Metrics[k])
 	}
 	return r
+}
+
+// count enters what tasks of a kind counted.
+func (r *Result) count(k job.Kind, m *engine.Metrics) {
+	for name, n := range map[string]int64{
+		"input_records": m.InputRecords, "input_bytes": m.InputBytes, "input_groups": m.InputGroups,
+		"output_records": m.OutputRecords, "output_bytes": m.OutputBytes,
+		"spills": m.Spills, "spilled_records": m.SpilledRecords, "spilled_bytes": m.SpilledBytes,
+		"file_bytes": m.FileBytes, "cpu_ms": m.CPU.Milliseconds(),
+	} {
+		if n != 0 {
+			r.Counters[k.String()+"."+name] = n
+		}
+	}
 }

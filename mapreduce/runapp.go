@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
-	"github.com/slotwise/slotwise/internal/local"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // Check fills in the defaults of an app's parameters and refuses unknown,
@@ -38,43 +37,42 @@ func (a *App) Check(given Params) (Params, error) {
 // RunApp runs an app, a chain too, and returns the result of each of its jobs
 // in the order in which they ended.
 func RunApp(ctx context.Context, a *App, given Params, o Options) (results []*Result, err error) {
-	c, err := o.Cluster.start(o.Compress)
+	at, err := o.place(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	return runAppOn(ctx, c, a, given, o)
+	defer func() { err = errors.Join(err, at.close()) }()
+	return runAppOn(ctx, at, a, given, o)
 }
 
-// runAppOn runs an app on a cluster that is up.
-func runAppOn(ctx context.Context, c *local.Cluster, a *App, given Params, o Options) ([]*Result, error) {
+// runAppOn runs an app at a place.
+func runAppOn(ctx context.Context, at place, a *App, given Params, o Options) ([]*Result, error) {
 	p, err := a.Check(given)
 	if err != nil {
 		return nil, err
 	}
 	if a.Chain != nil {
-		return runChain(ctx, c, a, p, o)
+		return runChain(ctx, at, a, p, o)
 	}
 	j, err := a.Job(p)
 	if err != nil {
 		return nil, err
 	}
-	r, err := runOn(ctx, c, j, o)
+	r, err := runOn(ctx, at, j, &slotwisev1.Program{App: a.Name, Params: p}, o)
 	if r == nil {
 		return nil, err
 	}
 	return []*Result{r}, err
 }
 
-// runChain runs the steps of a chain on one cluster.
-func runChain(ctx context.Context, c *local.Cluster, a *App, p Params, o Options) ([]*Result, error) {
-	temp, err := os.MkdirTemp(c.TempDir(), "chain-")
+// runChain runs the steps of a chain at one place.
+func runChain(ctx context.Context, at place, a *App, p Params, o Options) (results []*Result, err error) {
+	temp, remove, err := at.chainDir(o.Output)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(temp)
+	defer func() { err = errors.Join(err, remove()) }()
 	var mu sync.Mutex
-	var results []*Result
 	chain := &Chain{Params: p, Inputs: o.Inputs, temp: temp, out: o.Output}
 	chain.run = func(ctx context.Context, step string, p Params, in []string, out string) error {
 		build := a.Steps[step]
@@ -90,7 +88,7 @@ func runChain(ctx context.Context, c *local.Cluster, a *App, p Params, o Options
 		if out != o.Output {
 			so.OutputCompress = ""
 		}
-		r, err := runOn(ctx, c, j, so)
+		r, err := runOn(ctx, at, j, &slotwisev1.Program{App: a.Name, Step: step, Params: p}, so)
 		if r != nil {
 			mu.Lock()
 			results = append(results, r)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/stream"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // StreamingOptions describe a job whose map and reduce functions are commands,
@@ -44,6 +45,7 @@ func Streaming(o StreamingOptions) (*Job, error) {
 	if j.Name == "" {
 		j.Name = "streaming"
 	}
+	j.origin = &slotwisev1.Program{Streaming: &slotwisev1.Streaming{Mapper: o.Mapper, Reducer: o.Reducer, Combiner: o.Combiner}}
 	if o.Reducer != "" {
 		j.Reducer = func() Reducer { return newStreamReducer("reducer", o.Reducer, o.Stderr, emitLine) }
 	}

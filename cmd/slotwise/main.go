@@ -11,10 +11,13 @@ import (
 	"io"
 	"os"
 
+	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/mapreduce"
 )
 
 func main() {
+	mapreduce.RunAttempt(apps.Lookup)
 	ctx, stop := console.Interruptible(context.Background(), "slotwise", os.Stderr)
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

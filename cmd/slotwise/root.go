@@ -48,6 +48,8 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newRepro(),
 		newGenerate(),
 		newProfile(),
+		newWorker(),
+		newSubmit(),
 		newVersion(),
 		newMan(),
 	)

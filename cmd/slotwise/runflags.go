@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/mapreduce"
@@ -43,6 +44,30 @@ type runFlags struct {
 func (f *runFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
+	f.registerData(s)
+	s.Var(&f.memory, "memory", "memory for all tasks together (default: a quarter of RAM)")
+	s.StringVar(&f.tempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
+	s.IntVar(&f.workers, "workers", 0, "`number` of workers (default: one for each core)")
+	s.IntVar(&f.mapSlots, "map-slots", 0, "`number` of map slots of a worker (default 1)")
+	s.IntVar(&f.reduceSlots, "reduce-slots", 0, "`number` of reduce slots of a worker (default 1)")
+	f.policyFlags.register(c)
+
+	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
+	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's reports (default: at once; 100ms for policies that learn from them)")
+
+	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side")
+	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
+	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
+
+	f.registerJob(s)
+
+	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`")
+	f.registerShow(s)
+	completeJob(c)
+}
+
+// registerData declares the flags that say what is run on what.
+func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringArrayVar(&f.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
 	s.StringArrayVar(&f.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
 	s.StringArrayVar(&f.exclude, "exclude", nil, "leave out files whose names match this `glob` (repeatable)")
@@ -56,34 +81,29 @@ func (f *runFlags) register(c *cobra.Command) {
 
 	s.IntVar(&f.reduces, "reduces", 0, "`number` of reduce tasks (default: the job's choice)")
 	s.Var(&f.splitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")
-	s.Var(&f.memory, "memory", "memory for all tasks together (default: a quarter of RAM)")
 	s.StringVar(&f.compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
 	s.StringVar(&f.outputCompress, "output-compress", "none", "`codec` of the output: none, gzip or zstd")
-	s.StringVar(&f.tempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
+}
 
-	s.IntVar(&f.workers, "workers", 0, "`number` of workers (default: one for each core)")
-	s.IntVar(&f.mapSlots, "map-slots", 0, "`number` of map slots of a worker (default 1)")
-	s.IntVar(&f.reduceSlots, "reduce-slots", 0, "`number` of reduce slots of a worker (default 1)")
-	f.policyFlags.register(c)
-
-	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
-	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's reports (default: at once; 100ms for policies that learn from them)")
-
-	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side")
-	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
-	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
-
+// registerJob declares the flags that say how and for whom a job is run.
+func (f *runFlags) registerJob(s *pflag.FlagSet) {
 	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task that reports nothing for this `time` (default 10m)")
 	s.IntVar(&f.maxAttempts, "max-attempts", 0, "`number` of failures of one task that fail the job (default 4)")
 
 	s.StringVar(&f.user, "user", "", "`name` of whose job it is (default: the login name)")
 	s.StringVar(&f.pool, "pool", "", "`name` of the pool or queue of the job")
 	s.StringVar(&f.priority, "priority", "normal", "`level`: very-low, low, normal, high or very-high")
+}
 
-	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`")
+// registerShow declares the flags that say what is said of a run.
+func (f *runFlags) registerShow(s *pflag.FlagSet) {
 	s.BoolVar(&f.json, "json", false, "print the summary as one JSON object on standard output")
 	s.BoolVar(&f.noProgress, "no-progress", false, "show no progress")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but results and errors")
+}
+
+// completeJob makes the values of a job's flags complete.
+func completeJob(c *cobra.Command) {
 	completeWords(c, "compress", codecs)
 	completeWords(c, "output-compress", outputCodecs)
 	completeWords(c, "priority", priorities)

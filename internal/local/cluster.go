@@ -169,7 +169,7 @@ func (cfg *Config) fill() error {
 			cfg.Workers, cfg.MapSlots, cfg.ReduceSlots, maxSlots)
 	}
 	if cfg.Memory == 0 {
-		cfg.Memory = defaultMemory()
+		cfg.Memory = DefaultMemory()
 	}
 	if least := int64(MinMemory * cfg.Workers * (cfg.MapSlots + cfg.ReduceSlots)); cfg.Memory < least {
 		return fmt.Errorf("memory of %d bytes is too little for %d workers of %d+%d slots: the least is %d",

@@ -10,9 +10,9 @@ import (
 // told.
 const fallbackMemory = 4 << 30
 
-// defaultMemory is a quarter of what this process may use: of the machine's
+// DefaultMemory is a quarter of what this process may use: of the machine's
 // memory or of the control group's limit, whichever is less.
-func defaultMemory() int64 {
+func DefaultMemory() int64 {
 	total := int64(fallbackMemory)
 	if n, ok := memTotal(); ok {
 		total = n

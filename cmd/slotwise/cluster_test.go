@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/master"
+)
+
+// testCluster is a master in this process and workers that are processes of
+// their own, all on loopback.
+type testCluster struct {
+	t      *testing.T
+	dir    string
+	master *httptest.Server
+}
+
+func newTestCluster(t *testing.T) *testCluster {
+	c := &testCluster{t: t, dir: t.TempDir()}
+	m, err := master.Open(master.Config{Dir: filepath.Join(c.dir, "master")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.master = httptest.NewServer(m.Handler())
+	t.Cleanup(func() {
+		c.master.CloseClientConnections()
+		c.master.Close()
+		m.Close()
+	})
+	return c
+}
+
+// command is a slotwise command line as a process.
+func (c *testCluster) command(args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: self, Args: append([]string{"slotwise"}, args...), Dir: c.dir}
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+// testWorker is a worker's process.
+type testWorker struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	dir  string
+	log  *lockedBuffer
+	gone chan struct{}
+}
+
+// worker starts a worker and waits until it is registered.
+func (c *testCluster) worker(name string, args ...string) *testWorker {
+	c.t.Helper()
+	w := &testWorker{t: c.t, dir: filepath.Join(c.dir, name), log: &lockedBuffer{}, gone: make(chan struct{})}
+	w.cmd = c.command(append([]string{"worker", "--master", c.master.URL, "--dir", w.dir, "--name", name,
+		"--map-slots", "1", "--reduce-slots", "1", "--memory", "64MiB", "--min-free", "1"}, args...)...)
+	w.cmd.Stderr = w.log
+	if err := w.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	go func() {
+		w.cmd.Wait()
+		close(w.gone)
+	}()
+	c.t.Cleanup(func() {
+		w.cmd.Process.Kill()
+		<-w.gone
+		if c.t.Failed() {
+			c.t.Logf("%s:\n%s", name, w.log)
+		}
+	})
+	w.says("registered")
+	return w
+}
+
+// says waits until the worker's log has a text.
+func (w *testWorker) says(text string) {
+	w.t.Helper()
+	eventually(w.t, "worker says "+text, func() bool {
+		select {
+		case <-w.gone:
+			if !strings.Contains(w.log.String(), text) {
+				w.t.Fatalf("the worker ended:\n%s", w.log)
+			}
+		default:
+		}
+		return strings.Contains(w.log.String(), text)
+	})
+}
+
+// address is where the worker's HTTP server is.
+func (w *testWorker) address() string {
+	w.says("address=")
+	_, rest, _ := strings.Cut(w.log.String(), "address=")
+	return strings.Fields(rest)[0]
+}
+
+// get returns what the worker's HTTP server answers.
+func (w *testWorker) get(path string) (int, string) {
+	w.t.Helper()
+	resp, err := http.Get("http://" + w.address() + path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// ends waits for the worker's end.
+func (w *testWorker) ends() {
+	w.t.Helper()
+	select {
+	case <-w.gone:
+	case <-time.After(time.Minute):
+		w.t.Fatal("the worker does not end")
+	}
+}
+
+// lockedBuffer is written by a process's reader and read by a test.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// eventually waits until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute still not: %s", what)
+		}
+	}
+}
+
+// submit runs slotwise submit --wait and returns its exit status and what it
+// printed.
+func (c *testCluster) submit(args ...string) (int, string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := c.command(append([]string{"submit", "--master", c.master.URL, "--wait", "--no-progress"}, args...)...)
+	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })
+	defer stop()
+	out, err := cmd.CombinedOutput()
+	return exitStatus(err), string(out)
+}
+
+// must is submit of a job that has to succeed.
+func (c *testCluster) must(args ...string) {
+	c.t.Helper()
+	if status, out := c.submit(args...); status != 0 {
+		c.t.Fatalf("submit %v: exit status %d\n%s", args, status, out)
+	}
+}
+
+// write makes a file below the cluster's directory.
+func (c *testCluster) write(name, text string) string {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// lines returns the sorted lines of an output directory's files.
+func (c *testCluster) lines(dir string) []string {
+	c.t.Helper()
+	var all []string
+	files, _ := filepath.Glob(filepath.Join(c.dir, dir, "part-*"))
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		all = append(all, strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' })...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// words writes a text of so many lines and returns its word counts, as lines.
+func (c *testCluster) words(name string, lines int) []string {
+	counts := map[string]int{}
+	var b strings.Builder
+	for i := range lines {
+		for _, w := range []string{fmt.Sprint("w", i%97), fmt.Sprint("x", i%13), "the"} {
+			counts[w]++
+			b.WriteString(w + " ")
+		}
+		b.WriteString("\n")
+	}
+	c.write(name, b.String())
+	var want []string
+	for w, n := range counts {
+		want = append(want, fmt.Sprintf("%s\t%d", w, n))
+	}
+	slices.Sort(want)
+	return want
+}
+
+// TestCluster runs jobs of each sort on two workers.
+func TestCluster(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	c.worker("w2")
+	want := c.words("in/a.txt", 20_000)
+	c.must("wordcount", "in", "--output", "counts", "--split-size", "64KiB", "--reduces", "3")
+	if got := c.lines("counts"); !slices.Equal(got, want) {
+		t.Errorf("counts: %d lines, want %d: %.300q", len(got), len(want), got)
+	}
+	c.must("--mapper", "./map.sh", "--reducer", "sort -n | tail -n 1", "--file", c.write("map.sh", "#!/bin/sh\nexec wc -l\n"),
+		"--input", "in", "--output", "streamed", "--reduces", "1")
+	if got := c.lines("streamed"); !slices.Equal(got, []string{"20000"}) {
+		t.Errorf("streamed: %q", got)
+	}
+	c.must("sort", "in", "--output", "sorted", "--reduces", "2", "--compress", "lz4", "--split-size", "100KiB")
+	if got := c.lines("sorted"); len(got) != 20_000 {
+		t.Errorf("sorted: %d lines", len(got))
+	}
+}

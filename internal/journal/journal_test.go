@@ -1,0 +1,440 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/journal"
+	"github.com/slotwise/slotwise/internal/journal/memfs"
+)
+
+var crashes = flag.Int("crashes", 300, "how many random lives TestCrashes plays")
+
+// open opens a log on a file system; the directory is "j".
+func open(t testing.TB, files journal.FS, segment int64) *journal.Log {
+	t.Helper()
+	l, err := journal.Open("j", journal.Options{FS: files, SegmentBytes: segment})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// replay returns all records.
+func replay(l *journal.Log) (list []string, err error) {
+	for rec, err := range l.Replay() {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, string(rec))
+	}
+	return list, nil
+}
+
+func one(rec string) iter.Seq[[]byte] { return slices.Values([][]byte{[]byte(rec)}) }
+
+// counter is a state that grows by records: n is the last one, and "upto n" in a
+// snapshot stands for all up to it.
+type counter struct{ n int }
+
+func (c *counter) next(size int) []byte {
+	c.n++
+	return fmt.Appendf(nil, "%d %s", c.n, strings.Repeat("x", size))
+}
+
+// load finds out what a log leads to.
+func load(l *journal.Log) (int, error) {
+	list, err := replay(l)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for i, rec := range list {
+		word, _, _ := strings.Cut(rec, " ")
+		switch {
+		case i == 0 && word == "upto":
+			fmt.Sscanf(rec, "upto %d", &n)
+		case word == fmt.Sprint(n+1):
+			n++
+		default:
+			return n, fmt.Errorf("record %d is %q after %d", i, word, n)
+		}
+	}
+	return n, nil
+}
+
+// live appends, syncs and makes snapshots until something fails, or for a while,
+// and returns how far it was durable for sure and how far it may be.
+func live(l *journal.Log, from int, rng *rand.Rand) (sure, maybe int) {
+	c := counter{from}
+	sure = from
+	for range 30 {
+		for range rng.IntN(4) {
+			l.Append(c.next(rng.IntN(60)))
+		}
+		var err error
+		if rng.IntN(6) == 0 {
+			err = l.Snapshot(one(fmt.Sprint("upto ", c.n)))
+		} else {
+			err = l.Sync()
+		}
+		if err != nil {
+			return sure, c.n
+		}
+		sure = c.n
+	}
+	l.Append(c.next(5)) // and not synced
+	return sure, c.n
+}
+
+// A machine that stops at any operation, and keeps any part of what was not
+// synced, loses nothing that was and invents nothing, again and again.
+func TestCrashes(t *testing.T) {
+	for seed := range uint64(*crashes) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		files, sure, maybe := memfs.New(), 0, 0
+		for life := range 6 {
+			l, err := journal.Open("j", journal.Options{FS: files, SegmentBytes: 200})
+			if err != nil {
+				t.Fatalf("seed %d, life %d: %v", seed, life, err)
+			}
+			n, err := load(l)
+			if err != nil || n < sure || n > maybe {
+				t.Fatalf("seed %d, life %d: %d records, want %d to %d: %v", seed, life, n, sure, maybe, err)
+			}
+			files.StopAfter(rng.IntN(80))
+			if rng.IntN(4) == 0 { // it stops while the log is being opened
+				_ = l.Close()
+				files.StopAfter(rng.IntN(4))
+				if l, err = journal.Open("j", journal.Options{FS: files, SegmentBytes: 200}); err != nil {
+					files, sure, maybe = files.Crash(rng), n, n
+					continue
+				}
+			}
+			sure, maybe = live(l, n, rng)
+			files = files.Crash(rng)
+		}
+	}
+}
+
+// An operation that fails once ends the log: it refuses whatever comes after, and
+// what was durable is there when it is opened again.
+func TestFailedOperations(t *testing.T) {
+	broken := errors.New("broken")
+	for nth := range 120 {
+		rng := rand.New(rand.NewPCG(uint64(nth), 2))
+		files := memfs.New()
+		l := open(t, files, 200)
+		count, fired := 0, ""
+		files.Fail(func(op, path string) error {
+			if op == "read" {
+				return nil
+			}
+			if count++; count == nth+1 {
+				fired = op + " " + path
+				return broken
+			}
+			return nil
+		})
+		sure, maybe := live(l, 0, rng)
+		files.Fail(nil)
+		l.Append([]byte("more"))
+		harmless := fired == "" || strings.HasPrefix(fired, "remove") || strings.Contains(fired, ".tmp") && !strings.HasPrefix(fired, "rename")
+		if err := l.Sync(); (err == nil) != harmless && !harmless {
+			t.Fatalf("%s failed, and the log goes on", fired)
+		} else if harmless && err != nil {
+			t.Fatalf("%s failed, and the log refuses: %v", fired, err)
+		}
+		if harmless {
+			continue
+		}
+		if err := l.Snapshot(one("x")); !errors.Is(err, broken) {
+			t.Fatalf("%s failed, and a snapshot is %v", fired, err)
+		}
+		n, err := load(open(t, files.Crash(rng), 200))
+		if err != nil || n < sure || n > maybe {
+			t.Fatalf("%s failed: %d records, want %d to %d: %v", fired, n, sure, maybe, err)
+		}
+	}
+}
+
+// A full disk fails the write that does not fit. A snapshot that does not fit
+// leaves the log going.
+func TestFullDisk(t *testing.T) {
+	files := memfs.New()
+	l := open(t, files, 0)
+	c := counter{}
+	l.Append(c.next(10))
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	files.Limit(300)
+	if err := l.Snapshot(one(strings.Repeat("y", 1000))); err == nil {
+		t.Fatal("a snapshot fits that cannot")
+	}
+	l.Append(c.next(10))
+	if err := l.Sync(); err != nil {
+		t.Fatalf("after a snapshot that did not fit: %v", err)
+	}
+	l.Append(c.next(1000))
+	if err := l.Sync(); err == nil {
+		t.Fatal("a record fits that cannot")
+	}
+	_ = l.Close()
+	l = open(t, files, 0)
+	if n, err := load(l); n != 2 || err != nil || l.Cut() == nil {
+		t.Fatalf("%d records, %v, cut %v", n, err, l.Cut())
+	}
+}
+
+// written returns a file system with one segment of several batches, where the
+// batches end, and the file's name.
+func written(t testing.TB) (*memfs.FS, []int, string) {
+	files := memfs.New()
+	l := open(t, files, 0)
+	name := filepath.Join("j", "log-0000000000000001")
+	ends := []int{len(files.Bytes(name))}
+	c := counter{}
+	for range 5 {
+		l.Append(c.next(7))
+		l.Append(c.next(0))
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, len(files.Bytes(name)))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return files, ends, name
+}
+
+// A segment that ends at any byte is cut back to its last whole batch, and goes on
+// from there.
+func TestTornAtEveryByte(t *testing.T) {
+	_, ends, _ := written(t)
+	for size := range ends[len(ends)-1] {
+		files, _, name := written(t)
+		f, err := files.OpenFile(name, os.O_RDWR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		l := open(t, files, 0)
+		whole := 0
+		for i, end := range ends {
+			if end <= size {
+				whole = 2 * i
+			}
+		}
+		if n, err := load(l); n != whole || err != nil {
+			t.Fatalf("of %d bytes: %d records, want %d: %v", size, n, whole, err)
+		}
+		if torn := size > ends[0] && !slices.Contains(ends, size); torn != (l.Cut() != nil) {
+			t.Fatalf("of %d bytes: cut %v", size, l.Cut())
+		}
+		c := counter{whole}
+		l.Append(c.next(3))
+		if err := errors.Join(l.Sync(), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := load(open(t, files, 0)); n != whole+1 || err != nil {
+			t.Fatalf("of %d bytes, gone on: %d records: %v", size, n, err)
+		}
+	}
+}
+
+// Any flipped bit is found. In the last batch it looks like a torn write; anywhere
+// else the log is refused with file and offset.
+func TestFlippedBits(t *testing.T) {
+	_, ends, _ := written(t)
+	last := ends[len(ends)-2]
+	for at := range ends[len(ends)-1] {
+		for bit := range 8 {
+			files, _, name := written(t)
+			files.Bytes(name)[at] ^= 1 << bit
+			l, err := journal.Open("j", journal.Options{FS: files})
+			if at >= last {
+				n, err2 := load(l)
+				if err != nil || err2 != nil || n != 8 || l.Cut() == nil || l.Cut().Offset != int64(last) {
+					t.Fatalf("bit %d of byte %d: %d records, cut %v, %v", bit, at, n, l.Cut(), err)
+				}
+				continue
+			}
+			batch := 0
+			for _, end := range ends {
+				if end <= at {
+					batch = end
+				}
+			}
+			var damage *journal.DamageError
+			if !errors.As(err, &damage) || damage.File != name || damage.Offset != int64(batch) {
+				t.Fatalf("bit %d of byte %d, in the batch at %d: %v", bit, at, batch, err)
+			}
+		}
+	}
+}
+
+// Damage to a snapshot, to a segment before the last, and missing files are
+// refused.
+func TestDamageElsewhere(t *testing.T) {
+	make := func() *memfs.FS {
+		files := memfs.New()
+		l := open(t, files, 100)
+		c := counter{}
+		l.Append(c.next(3))
+		if err := l.Snapshot(one("upto 1")); err != nil {
+			t.Fatal(err)
+		}
+		for range 8 {
+			l.Append(c.next(20))
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	names := make().Names()
+	if len(names) < 4 {
+		t.Fatalf("only %v", names)
+	}
+	for i, name := range names {
+		files := make()
+		size := len(files.Bytes(name))
+		last := i == len(names)-2 // the snapshot's name sorts last
+		for at := 0; at < size && !last; at++ {
+			files.Bytes(name)[at] ^= 0x10
+			if l, err := journal.Open("j", journal.Options{FS: files, SegmentBytes: 100}); err == nil || !strings.Contains(err.Error(), name) {
+				t.Fatalf("%s damaged at %d: %v, %v", name, at, l, err)
+			}
+			files.Bytes(name)[at] ^= 0x10
+		}
+		if err := files.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		_, err := journal.Open("j", journal.Options{FS: files, SegmentBytes: 100})
+		if err == nil && !last {
+			t.Errorf("%s is missing and nobody minds", name)
+		}
+	}
+}
+
+// On a real disk: one process at a time, segments that go on, snapshots that
+// replace them, and strangers' files left alone.
+func TestOnDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	opt := journal.Options{SegmentBytes: 256}
+	l, err := journal.Open(dir, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.Open(dir, opt); !errors.Is(err, journal.ErrLocked) {
+		t.Errorf("opened twice: %v", err)
+	}
+	c := counter{}
+	for i := range 40 {
+		l.Append(c.next(i))
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := l.SinceSnapshot()
+	if err := l.Snapshot(one("upto 40")); err != nil {
+		t.Fatal(err)
+	}
+	if after := l.SinceSnapshot(); after >= before/4 {
+		t.Errorf("%d bytes of log after the snapshot, %d before", after, before)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "notes"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(c.next(0))
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Sync(); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("synced after it was closed: %v", err)
+	}
+	if l, err = journal.Open(dir, opt); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if n, err := load(l); n != 41 || err != nil {
+		t.Errorf("%d records: %v", n, err)
+	}
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != 4 { // lock, log, notes, snapshot
+		t.Errorf("left: %v", entries)
+	}
+}
+
+// Large records take batches of their own; those too large are refused.
+func TestLargeRecords(t *testing.T) {
+	files := memfs.New()
+	l := open(t, files, 0)
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<19) // 8 MiB
+	l.Append(big)
+	l.Append([]byte("small"))
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, files, 0)
+	if list, err := replay(l); err != nil || len(list) != 2 || list[0] != string(big) || list[1] != "small" {
+		t.Fatalf("%d records: %v", len(list), err)
+	}
+	l.Append(make([]byte, journal.MaxRecord+1))
+	if err := l.Sync(); err == nil {
+		t.Error("a record that is too large was taken")
+	}
+}
+
+// FuzzOpen puts anything where a segment should be: it is refused or replayed, and
+// what is replayed is replayed again.
+func FuzzOpen(f *testing.F) {
+	files, ends, name := written(f)
+	f.Add(files.Bytes(name), 0, []byte{})
+	f.Add(files.Bytes(name), ends[1]+3, []byte{1})
+	f.Add([]byte("slotjnl"), 0, []byte{})
+	f.Fuzz(func(t *testing.T, data []byte, at int, with []byte) {
+		if at >= 0 && at < len(data) {
+			data = slices.Clone(data)
+			copy(data[at:], with)
+		}
+		files := memfs.New()
+		w, err := files.OpenFile(name, os.O_CREATE|os.O_RDWR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		l, err := journal.Open("j", journal.Options{FS: files})
+		if err != nil {
+			return
+		}
+		first, err := replay(l)
+		if err != nil {
+			t.Fatalf("opened, but: %v", err)
+		}
+		_ = l.Close()
+		second, err := replay(open(t, files, 0))
+		if err != nil || !slices.Equal(first, second) {
+			t.Fatalf("opened again: %d records, were %d: %v", len(second), len(first), err)
+		}
+	})
+}

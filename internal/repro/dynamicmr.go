@@ -190,7 +190,7 @@ var dynBatchSizes = []int{5, 10, 20, 30}
 // dynBatches runs the four batches.
 func dynBatches(ctx context.Context, o Options) (*Report, error) {
 	variants := []variant{dynFair, dynPI, dynPD, dynPIp, dynPDp, dynPIl, dynPDl, dynYARN, dynFree}
-	sizes := pick(o, dynBatchSizes[:3], dynBatchSizes)
+	sizes := pick(o, dynBatchSizes[:2], dynBatchSizes)
 	r := new(Report)
 	t := r.table("Makespan of a batch (s), improvement on MRv1; the paper's are +49 % to +112 %", dynColumns("jobs", variants)...)
 	spans, err := dynCompare(ctx, o, t, sizes, variants...)

@@ -92,7 +92,7 @@ func dynFig4(ctx context.Context, o Options) (*Report, error) {
 	variants := dynPairs()
 	r := new(Report)
 	var balance, fairness, maps, reduces [][]float64
-	for n := 1; n <= 10; n++ {
+	for n := 1; n <= pick(o, 4, 10); n++ {
 		jobs, err := dynJobs(o, n)
 		if err != nil {
 			return nil, err

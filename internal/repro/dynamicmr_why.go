@@ -72,7 +72,7 @@ func dynWhyFair(ctx context.Context, o Options, r *Report) error {
 	t := newTable("PreScheduling in other worlds, means over batches: without and with", "world", "policy", "UnbalancedDegree", "with", "UnfairnessDegree, pools with work", "with",
 		"all pools of the batch", "with")
 	fairer, worse := "", ""
-	for i := range dynWorlds[:pick(o, 3, len(dynWorlds))] {
+	for i := range dynWorlds[:pick(o, 2, len(dynWorlds))] {
 		x := &dynWorlds[i]
 		for _, v := range []variant{dynNoDHSA, dynPI, dynPD} {
 			s, err := dynSee(ctx, o, x, v, pick(o, []int{2, 5}, []int{2, 3, 4, 5, 6, 7, 8, 9, 10}))
@@ -99,7 +99,7 @@ func dynWhyFair(ctx context.Context, o Options, r *Report) error {
 func dynWhyLocality(ctx context.Context, o Options, r *Report) error {
 	t := newTable("Maps that start where their data is, means over batches: without and with PreScheduling", "world", "fair", "with", "PI", "with", "PD", "with")
 	better := ""
-	for i := range dynWorlds[:pick(o, 3, len(dynWorlds))] {
+	for i := range dynWorlds[:pick(o, 2, len(dynWorlds))] {
 		x := &dynWorlds[i]
 		row := []string{x.name}
 		for _, v := range []variant{dynNoDHSA, dynPI, dynPD} {

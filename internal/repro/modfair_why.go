@@ -52,8 +52,9 @@ func mfWhyA(ctx context.Context, o Options, r *Report) error {
 		return nil
 	}
 	var cases []mfCase
-	for i := range mfWorlds {
-		x := &mfWorlds[i]
+	worlds := mfWorlds[:pick(o, 2, len(mfWorlds))]
+	for i := range worlds {
+		x := &worlds[i]
 		orig, mod := x.schedulers()
 		for _, c := range mfTable5 {
 			t := x.test(4, repeat(c.jobs, c.size))
@@ -67,24 +68,24 @@ func mfWhyA(ctx context.Context, o Options, r *Report) error {
 	t := newTable("Experiment A in other worlds: modified to original over the nine cells", "world", "mean", "least and greatest", "cells with less time",
 		"numbers of jobs at which the largest gain most", "locality, original", "modified")
 	inSize, inOrder, raised, best := "", "", "", 0.0
-	for i := range mfWorlds {
+	for i := range worlds {
 		var pairs []mfPair
 		for k := range mfTable5 {
 			at := 2 * (i*len(mfTable5) + k)
 			pairs = append(pairs, mfPair{out[at], out[at+1]})
 		}
 		gain, better, origLocal, modLocal := mfMeans(pairs)
-		t.add(mfWorlds[i].name, percent(gain), mfGainRange(pairs), fmt.Sprint(better), fmt.Sprintf("%d of 3", mfLargestFirst(pairs)),
+		t.add(worlds[i].name, percent(gain), mfGainRange(pairs), fmt.Sprint(better), fmt.Sprintf("%d of 3", mfLargestFirst(pairs)),
 			number(origLocal, 2), number(modLocal, 2))
 		best = min(best, gain)
 		if better == len(mfTable5) {
-			inOrder = joined(inOrder, mfWorlds[i].name)
+			inOrder = joined(inOrder, worlds[i].name)
 		}
 		if sized(printed{-38, -38, "%"}, gain).verdict != Fails {
-			inSize = joined(inSize, mfWorlds[i].name)
+			inSize = joined(inSize, worlds[i].name)
 		}
 		if modLocal > origLocal {
-			raised = joined(raised, mfWorlds[i].name)
+			raised = joined(raised, worlds[i].name)
 		}
 	}
 	r.explain(claims, because("The gain is that of slots which the modified scheduler lends beyond a pool's maximum of 6, of 18 in all, and of waits for data that it does not "+
@@ -110,8 +111,9 @@ func mfWhyB(ctx context.Context, o Options, r *Report, claims int) error {
 		return nil
 	}
 	var cases []mfCase
-	for i := range mfWorlds {
-		x := &mfWorlds[i]
+	worlds := mfWorlds[:pick(o, 2, len(mfWorlds))]
+	for i := range worlds {
+		x := &worlds[i]
 		orig, mod := x.schedulers()
 		for _, order := range mfOrders {
 			for _, row := range mfTable7 {
@@ -127,7 +129,7 @@ func mfWhyB(ctx context.Context, o Options, r *Report, claims int) error {
 	t := newTable("Experiment B in other worlds, means over 5, 10 and 15 jobs", "world", "order of submission", "modified to original", "modified to FIFO", "FIFO to original",
 		"FIFO before the original")
 	inSize, fifo := "", ""
-	for i := range mfWorlds {
+	for i := range worlds {
 		for k, order := range mfOrders {
 			var rows []mfTriple
 			ahead := 0
@@ -137,12 +139,12 @@ func mfWhyB(ctx context.Context, o Options, r *Report, claims int) error {
 				ahead += btoi(out[at+2].time() < out[at].time())
 			}
 			g, toFIFO, fifoOrig := mfMeanGain(rows)
-			t.add(mfWorlds[i].name, order, percent(g), percent(toFIFO), percent(fifoOrig), fmt.Sprintf("%d of 3", ahead))
+			t.add(worlds[i].name, order, percent(g), percent(toFIFO), percent(fifoOrig), fmt.Sprintf("%d of 3", ahead))
 			if sized(printed{-57, -57, "%"}, g).verdict != Fails {
-				inSize = joined(inSize, mfWorlds[i].name+", "+order)
+				inSize = joined(inSize, worlds[i].name+", "+order)
 			}
 			if ahead == len(mfTable7) {
-				fifo = joined(fifo, mfWorlds[i].name+", "+order)
+				fifo = joined(fifo, worlds[i].name+", "+order)
 			}
 		}
 	}

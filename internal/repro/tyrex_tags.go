@@ -14,7 +14,7 @@ import (
 var tyTimers = []int{25, 50, 100, 150, 250, 400, 800, 1600, 2400}
 
 // tyQuickTimers are those of a quick run.
-var tyQuickTimers = []int{50, 100, 200, 400, 1200}
+var tyQuickTimers = []int{100, 250, 1200}
 
 // tyTuned are timers of STATICTAGS found by trial: T₁*, the one that makes the
 // variability of slowdowns least, as the paper has it, and the one with the least

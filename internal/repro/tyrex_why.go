@@ -35,7 +35,7 @@ func tyWhyWorlds(ctx context.Context, o Options, r *Report, claims int, load flo
 		"makespan of FAIR to D's")
 	schedulers := []tyScheduler{tyFIFO(), tyFairTasks(), tyStatic(30, 250*time.Second), tyDynamic(30)}
 	found := map[string]string{}
-	worlds := tyWorlds[:pick(o, 3, len(tyWorlds))]
+	worlds := tyWorlds[:pick(o, 2, len(tyWorlds))]
 	for _, world := range worlds {
 		for _, w := range tyWorkloads() {
 			if load > 0.7 && w.name != "HVW" {

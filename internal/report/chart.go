@@ -56,6 +56,7 @@ func Draw(c Chart) (*Figure, error) {
 	} else if err := f.lines(p, &c); err != nil {
 		return nil, err
 	}
+	room(p, &c)
 	return f, f.limits(p, &c)
 }
 
@@ -108,8 +109,24 @@ func (f *Figure) bars(p *plot.Plot, c *Chart) {
 		p.X.Tick.Label.Rotation = math.Pi / 7
 		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YTop
 	}
-	if !c.LogY {
-		p.Y.Min, p.Y.Max = min(p.Y.Min, 0), max(p.Y.Max, 0)
+}
+
+// room leaves some above and below what is drawn, and begins axes at 0, or
+// logarithmic ones at 1, where that is near.
+func room(p *plot.Plot, c *Chart) {
+	for _, l := range c.Limits {
+		p.Y.Min, p.Y.Max = min(p.Y.Min, l.At), max(p.Y.Max, l.At)
+	}
+	const part = 0.05
+	switch {
+	case c.LogY:
+		if p.Y.Max *= 1 + part; p.Y.Min >= 1 {
+			p.Y.Min = 1
+		}
+	case p.Y.Min < 0:
+		p.Y.Min, p.Y.Max = p.Y.Min*(1+part), max(p.Y.Max*(1+part), 0)
+	case len(c.Groups) > 0 || p.Y.Min < p.Y.Max/2:
+		p.Y.Min, p.Y.Max = 0, p.Y.Max*(1+part)
 	}
 }
 

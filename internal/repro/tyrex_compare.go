@@ -107,15 +107,15 @@ func tyDrawCompare(r *Report, list []tyWorkload, all [2][][]tyOutcome) {
 	for _, d := range tyDrawn {
 		series = append(series, Series{Name: d.name})
 	}
-	for g, when := range tyGateNames {
+	for g := range tyGateNames {
 		for i := range list {
-			groups = append(groups, list[i].name+", "+when)
+			groups = append(groups, list[i].name+" "+[]string{"late", "early"}[g])
 			for k, d := range tyDrawn {
 				series[k].Y = append(series[k].Y, mean(all[g][i][d.at].p95))
 			}
 		}
 	}
-	r.bars("tyrex-fig15", "Tyrex, Figure 15: 95th percentile of slowdowns", "slowdown", groups, series...).LogY = true
+	r.bars("tyrex-fig15", "Tyrex, Figure 15: 95th percentile of slowdowns, late and early reduces", "slowdown", groups, series...).LogY = true
 }
 
 func tyP95(x *tyOutcome) []float64    { return x.p95 }

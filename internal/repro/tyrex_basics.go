@@ -71,6 +71,9 @@ func runTyrexWorkloads(ctx context.Context, o Options) (*Report, error) {
 		share(below[0]), share(below[1]), share(below[2]))
 	r.claim(sized(number1(10, "%"), portion[0]), "a cut at 10 minutes leaves about 10 % of HVW's load in P_1", "%s of HVW, %s of MVW, %s of LVW (Fig. 5b)",
 		share(portion[0]), share(portion[1]), share(portion[2]))
+	if err := tyCalibrate(ctx, o, r); err != nil {
+		return nil, err
+	}
 	tyCuts(r, list, first)
 	return r, tyWhyCuts(r, o)
 }
@@ -101,6 +104,30 @@ func tyWhyCuts(r *Report, o Options) error {
 	r.explain(1, because("A cut at 0 leaves all of X, whose CV² is 20, 10 and 4 by Table II, so the curve must come down from there; it comes down sooner the fewer of the tiny jobs, whose "+
 		"sizes are lost with a figure, are beyond the cut", []Table{*t}, "It falls with the size of the tiny jobs, below 2 in all workloads with means of: %s. What is left are the short "+
 		"jobs (100 to 180 s) and the large ones, two sorts that together vary much: the paper's sizes must be spread more evenly between them", orNone(with)))
+	return nil
+}
+
+// tyCalibrate shows with which part of the work in reduces jobs alone take the times
+// that Table II prints.
+func tyCalibrate(ctx context.Context, o Options, r *Report) error {
+	t := r.table("Total time of the jobs alone (h) by the part of the work in reduces", "part", "HVW", "MVW", "LVW", "mean distance to the paper's")
+	paper := []string{"paper"}
+	for _, part := range pick(o, []float64{0.05, 0.1, 0.25}, []float64{0.02, 0.05, 0.1, 0.15, 0.25, 0.4}) {
+		row, far := []string{number(part, 2)}, 0.0
+		paper = paper[:1]
+		for _, w := range tyWorkloads() {
+			w.inReduces = part
+			batches, err := tyDraw(ctx, o, &w, pick(o, 1, 5), 0.7, 1)
+			if err != nil {
+				return err
+			}
+			alone := tyDescribe(batches).alone
+			row, far = append(row, number(alone, 2)), far+abs(alone/w.alone-1)/3
+			paper = append(paper, number(w.alone, 2))
+		}
+		t.add(append(row, share(far))...)
+	}
+	t.add(append(paper, "")...)
 	return nil
 }
 

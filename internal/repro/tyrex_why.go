@@ -17,8 +17,8 @@ var tyWorlds = []struct {
 	{"tasks half as long", tyWorld{2, tyReduceShare}, 1},
 	{"a quarter", tyWorld{4, tyReduceShare}, 1},
 	{"an eighth", tyWorld{8, tyReduceShare}, 1},
-	{"a tenth of the work in reduces", tyWorld{1, 0.1}, 1},
-	{"and tasks a quarter as long", tyWorld{4, 0.1}, 1},
+	{"a quarter of the work in reduces", tyWorld{1, 0.25}, 1},
+	{"and tasks a quarter as long", tyWorld{4, 0.25}, 1},
 	{"early reduces", tyAssumed, 0.05},
 	{"early reduces, tasks a quarter as long", tyWorld{4, tyReduceShare}, 0.05},
 	{"early reduces, half of the work in reduces", tyWorld{1, 0.5}, 0.05},
@@ -68,7 +68,7 @@ func tyWhyWorlds(ctx context.Context, o Options, r *Report, claims int, load flo
 			note("makespan", mean(fair.makespan) > 1.03*mean(d.makespan))
 		}
 	}
-	r.explain(claims, because("A large job takes all 36 map slots of P_1 at once, and is seen to be large only when its first tasks have ended: after 36 · 28 s of work. With shorter tasks it would be "+
+	r.explain(claims, because("A large job takes all 36 map slots of P_1 at once, and is seen to be large only when its first tasks have ended: after 36 times as much work as a map has. With shorter tasks it would be "+
 		"seen sooner. Large jobs then wait in P_2 for each other, first come, first served, and their slowdown is against the time alone, which the share of reduces and their "+
 		"start decide; FAIR suffers from reduces that hold slots", []Table{*t},
 		"P_1 is used as little as printed in: %s. V(95) of DYNAMICTAGS is below 3.2 in: %s. It has a lower 95th percentile than FAIR in: %s; a makespan more than 3 %% shorter in: %s. So the "+

@@ -3,6 +3,7 @@ package repro
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // mfWorld is a set of assumptions about what the paper leaves open.
@@ -111,7 +112,8 @@ func mfWhyB(ctx context.Context, o Options, r *Report, claims int) error {
 		return nil
 	}
 	var cases []mfCase
-	worlds := mfWorlds[:pick(o, 2, len(mfWorlds))]
+	// With 2 slots a node has a core for each as it is.
+	worlds := slices.DeleteFunc(slices.Clone(mfWorlds), func(x mfWorld) bool { return x.own })[:pick(o, 2, 6)]
 	for i := range worlds {
 		x := &worlds[i]
 		orig, mod := x.schedulers()

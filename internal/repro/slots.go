@@ -109,11 +109,15 @@ func reducesBy(part float64, jobs []workload.Job) []workload.Job {
 	return jobs
 }
 
-// withDisks gives each node a disk as fast as its processors.
+// withDisks gives each node a disk as fast as its processors, and a processor for
+// each slot: speeds are those of a slot, and what tasks hinder each other at is the
+// disk alone.
 func withDisks(c workload.Cluster) workload.Cluster {
 	c.Groups = append([]workload.NodeGroup(nil), c.Groups...)
 	for i := range c.Groups {
-		c.Groups[i].DiskBandwidth = diskRate * max(c.Groups[i].Speed, 1e-9)
+		g := &c.Groups[i]
+		g.DiskBandwidth = diskRate * max(g.Speed, 1e-9)
+		g.Cores = max(g.Cores, g.MapSlots+g.ReduceSlots)
 	}
 	return c
 }

@@ -17,7 +17,7 @@ var (
 		"8 GB in blocks of 64 MB: 128 maps a job; 150 reduces for Inverted Index, 80 for the others",
 	}
 	tummHeterAssumptions = []string{
-		"a node's speed is its compute units per slot (Table 3) over those of an m1.xlarge with 4 slots, for maps and reduces alike; memory is not modelled",
+		"a node's speed is its compute units per slot (Table 3) over those of an m1.xlarge with 4 slots, for maps and reduces alike; so a slot has a processor of that speed for itself; memory is not modelled",
 		"at speed 1 a task alone takes the middle of Table 4; maps hinder each other as in the homogeneous cluster",
 		"the slots of Table 3 are those of FIFO; H_TuMM keeps each node's total",
 		"Hadoop's defaults: a heartbeat every 3 s, reduces start when 5 % of the maps are done",
@@ -198,7 +198,7 @@ func tummTPCHWhy(ctx context.Context, o Options, r *Report, cluster string) erro
 	}
 	r.explain(1, because("The jobs have many maps and few reduces, so that H_TuMM runs up to four maps on a node where FIFO runs two. If two keep a node's shared resource busy, "+
 		"as Grep's measured 0.5 means, that brings nothing; of these queries' maps nothing was measured", []Table{*t},
-		"It is in size with parts of%s: with maps that hinder each other less than Grep's do", strings.TrimPrefix(with, ",")))
+		"It is in size with parts of: %s. So it needs maps that hinder each other less than Grep's do", orNone(strings.TrimPrefix(with, ", "))))
 	return nil
 }
 
@@ -236,7 +236,7 @@ func tummFig10Why(ctx context.Context, o Options, r *Report) error {
 		}
 	}
 	r.explain(1, because("Where FIFO happens to keep nearly all slots busy, a few maps more on a node whose shared resource is busy take back what H_TuMM gains", []Table{*t},
-		"In every order with parts of%s: it holds if maps hinder each other less than Grep's do", strings.TrimPrefix(with, ",")))
+		"In every order with parts of %s. With the part that Grep's times give, %.3f, the worst order is within a tie of it", orNone(strings.TrimPrefix(with, ", ")), sharedPart()))
 	return nil
 }
 

@@ -69,7 +69,7 @@ func runTyrexCompare(ctx context.Context, o Options) (*Report, error) {
 	}
 	tyClaimsCompare(r, list, all)
 	tyDrawCompare(r, list, all)
-	return r, tyWhyWorlds(ctx, o, r, tyClaimsOfCompare, 0.7)
+	return r, tyWhyWorlds(ctx, o, r, tyClaimsOfCompare, 0.7, tyLookCompare)
 }
 
 // tyAgainst is how a scheduler's values differ from another's, workload by workload.
@@ -184,14 +184,14 @@ func runTyrexStress(ctx context.Context, o Options) (*Report, error) {
 		r.claim(ordered(d < min(p(tyAtFIFO), p(tyAtFairTasks))), "Tyrex has the least slowdowns of all: "+when, "95th percentile %.1f against %.1f (FIFO), %.1f (FAIR by tasks) and "+
 			"%.1f (FAIR, equal weights)", d, p(tyAtFIFO), p(tyAtFairTasks), p(tyAtFair))
 		fair, tyrex := mean(all[g][tyAtFairTasks].makespan)/60, mean(all[g][tyAtDynamic].makespan)/60
-		r.claim(sized(number1(2.06, "times"), fair/tyrex), "FAIR needs 2.06 times Tyrex's makespan: "+when, "%.1f and %.1f min", fair, tyrex)
+		r.claim(sized(number1(106, "%"), fair/tyrex-1), "FAIR needs a makespan 106 % longer than Tyrex's: "+when, "%.1f and %.1f min", fair, tyrex)
 	}
 	var lines []Series
 	for _, d := range tyDrawn {
 		lines = append(lines, cdf(d.name, all[1][d.at].slowdowns))
 	}
 	r.lines("tyrex-fig16", "Tyrex, Figure 16: slowdowns of HVW at load 0.9, early reduces", "slowdown", "part of the jobs", lines...).LogX = true
-	return r, tyWhyWorlds(ctx, o, r, 5, 0.9)
+	return r, tyWhyWorlds(ctx, o, r, 5, 0.9, tyLookStress)
 }
 
 func minutes(seconds []float64) []float64 {

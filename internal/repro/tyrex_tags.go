@@ -186,7 +186,7 @@ func runTyrexDynamic(ctx context.Context, o Options) (*Report, error) {
 	tyPaperTable(r, "The paper's bounds (its bars are lost)", tyPaper{"HVW", "< 30 %", Missing, "> 80 %", "< 2.2", "< 3.2"},
 		tyPaper{"MVW", "< 30 %", Missing, "> 80 %", "< 2.2", "< 3.2"}, tyPaper{"LVW", "< 30 %", Missing, "10 points above STATICTAGS", "< 2.2", "< 3.2"})
 	tyClaimsDynamic(r, at, medians)
-	return r, tyWhyWorlds(ctx, o, r, 8, 0.7)
+	return r, tyWhyWorlds(ctx, o, r, 8, 0.7, tyLookDynamic)
 }
 
 // tyTimerRow adds a row of Fig. 10 and returns the median timer.

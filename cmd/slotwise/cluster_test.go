@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,31 +15,64 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/slotwise/slotwise/internal/master"
 )
 
-// testCluster is a master in this process and workers that are processes of
-// their own, all on loopback.
+// testCluster is a master and its workers, all processes of their own on
+// loopback.
 type testCluster struct {
 	t      *testing.T
 	dir    string
-	master *httptest.Server
+	master *testProcess
+	url    string
 }
 
 func newTestCluster(t *testing.T) *testCluster {
 	c := &testCluster{t: t, dir: t.TempDir()}
-	m, err := master.Open(master.Config{Dir: filepath.Join(c.dir, "master")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.master = httptest.NewServer(m.Handler())
-	t.Cleanup(func() {
-		c.master.CloseClientConnections()
-		c.master.Close()
-		m.Close()
-	})
+	c.startMaster("127.0.0.1:0")
 	return c
+}
+
+// startMaster starts the master, perhaps again, and waits until it serves.
+func (c *testCluster) startMaster(listen string) {
+	c.t.Helper()
+	file := filepath.Join(c.dir, "address")
+	os.Remove(file)
+	c.master = c.start("master", "master", "--dir", filepath.Join(c.dir, "m"), "--listen", listen, "--address-file", file)
+	eventually(c.t, "the master serves", func() bool {
+		b, err := os.ReadFile(file)
+		c.url = "http://" + strings.TrimSpace(string(b))
+		return err == nil
+	})
+}
+
+// testProcess is a daemon of the cluster.
+type testProcess struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *lockedBuffer
+	gone chan struct{}
+}
+
+// start starts a daemon that is killed when the test ends.
+func (c *testCluster) start(name string, args ...string) *testProcess {
+	c.t.Helper()
+	p := &testProcess{t: c.t, cmd: c.command(args...), log: &lockedBuffer{}, gone: make(chan struct{})}
+	p.cmd.Stderr = p.log
+	if err := p.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.gone)
+	}()
+	c.t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		<-p.gone
+		if c.t.Failed() {
+			c.t.Logf("%s:\n%s", name, p.log)
+		}
+	})
+	return p
 }
 
 // command is a slotwise command line as a process.
@@ -56,46 +88,28 @@ func (c *testCluster) command(args ...string) *exec.Cmd {
 
 // testWorker is a worker's process.
 type testWorker struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	dir  string
-	log  *lockedBuffer
-	gone chan struct{}
+	*testProcess
+	dir string
 }
 
 // worker starts a worker and waits until it is registered.
 func (c *testCluster) worker(name string, args ...string) *testWorker {
 	c.t.Helper()
-	w := &testWorker{t: c.t, dir: filepath.Join(c.dir, name), log: &lockedBuffer{}, gone: make(chan struct{})}
-	w.cmd = c.command(append([]string{"worker", "--master", c.master.URL, "--dir", w.dir, "--name", name,
-		"--map-slots", "1", "--reduce-slots", "1", "--memory", "64MiB", "--min-free", "1"}, args...)...)
-	w.cmd.Stderr = w.log
-	if err := w.cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	go func() {
-		w.cmd.Wait()
-		close(w.gone)
-	}()
-	c.t.Cleanup(func() {
-		w.cmd.Process.Kill()
-		<-w.gone
-		if c.t.Failed() {
-			c.t.Logf("%s:\n%s", name, w.log)
-		}
-	})
+	dir := filepath.Join(c.dir, name)
+	w := &testWorker{c.start(name, append([]string{"worker", "--master", c.url, "--dir", dir, "--name", name,
+		"--map-slots", "1", "--reduce-slots", "1", "--memory", "64MiB", "--min-free", "1"}, args...)...), dir}
 	w.says("registered")
 	return w
 }
 
-// says waits until the worker's log has a text.
-func (w *testWorker) says(text string) {
+// says waits until the process's log has a text.
+func (w *testProcess) says(text string) {
 	w.t.Helper()
-	eventually(w.t, "worker says "+text, func() bool {
+	eventually(w.t, "the process says "+text, func() bool {
 		select {
 		case <-w.gone:
 			if !strings.Contains(w.log.String(), text) {
-				w.t.Fatalf("the worker ended:\n%s", w.log)
+				w.t.Fatalf("the process ended:\n%s", w.log)
 			}
 		default:
 		}
@@ -104,14 +118,14 @@ func (w *testWorker) says(text string) {
 }
 
 // address is where the worker's HTTP server is.
-func (w *testWorker) address() string {
+func (w *testProcess) address() string {
 	w.says("address=")
 	_, rest, _ := strings.Cut(w.log.String(), "address=")
 	return strings.Fields(rest)[0]
 }
 
 // get returns what the worker's HTTP server answers.
-func (w *testWorker) get(path string) (int, string) {
+func (w *testProcess) get(path string) (int, string) {
 	w.t.Helper()
 	resp, err := http.Get("http://" + w.address() + path)
 	if err != nil {
@@ -125,13 +139,13 @@ func (w *testWorker) get(path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// ends waits for the worker's end.
-func (w *testWorker) ends() {
+// ends waits for the process's end.
+func (w *testProcess) ends() {
 	w.t.Helper()
 	select {
 	case <-w.gone:
 	case <-time.After(time.Minute):
-		w.t.Fatal("the worker does not end")
+		w.t.Fatal("the process does not end")
 	}
 }
 
@@ -169,7 +183,7 @@ func (c *testCluster) submit(args ...string) (int, string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := c.command(append([]string{"submit", "--master", c.master.URL, "--wait", "--no-progress"}, args...)...)
+	cmd := c.command(append([]string{"submit", "--master", c.url, "--wait", "--no-progress"}, args...)...)
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 	out, err := cmd.CombinedOutput()

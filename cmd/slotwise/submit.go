@@ -13,6 +13,7 @@ import (
 // in-process cluster, and which cluster it is instead.
 type submitFlags struct {
 	runFlags
+	clusterFlags
 	remote mapreduce.Remote
 	wait   bool
 }
@@ -20,7 +21,7 @@ type submitFlags struct {
 func newSubmit() *cobra.Command {
 	f := new(submitFlags)
 	c := &cobra.Command{
-		Use:   "submit APP [INPUT]... --output DIR --master HOST:PORT",
+		Use:   "submit APP [INPUT]... --output DIR",
 		Short: "Run a job on a cluster",
 		Long: `Submits what slotwise run runs to a cluster's master. The input is listed and
 divided here; it and the output must be readable and writable, under the same
@@ -30,9 +31,9 @@ The job's name is printed and the command ends, or stays with --wait until the
 job has ended, shows its progress and exits with its verdict. Interrupting it then
 kills the job. An app that is a chain of jobs needs --wait: its steps are
 submitted from here, and what goes from one to the next lies in a hidden
-directory beside the output until the chain ends.`,
-		Example: `  slotwise submit wordcount /shared/books --output /shared/counts --master 10.0.0.1:7070 --wait
-  slotwise submit --mapper ./map.py --reducer ./red.py --file map.py --file red.py --input /shared/logs --output /shared/out --master 10.0.0.1:7070`,
+directory beside the output until the chain ends.` + masterNote,
+		Example: `  slotwise submit wordcount /shared/books --output /shared/counts --master 10.0.0.1:7077 --wait
+  slotwise submit --mapper ./map.py --reducer ./red.py --file map.py --file red.py --input /shared/logs --output /shared/out --master 10.0.0.1:7077`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -40,25 +41,21 @@ directory beside the output until the chain ends.`,
 			}
 			return appNames(), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(c *cobra.Command, args []string) error { return f.submit(c, args) },
 	}
+	f.clusterFlags.register(c)
 	s := c.Flags()
-	s.SortFlags = false
-	s.StringVar(&f.remote.Master, "master", "", "`address` of the master, host:port or URL")
 	f.registerData(s)
 	s.StringArrayVar(&f.remote.Files, "file", nil, "`file` to put into the working directory of each task (repeatable)")
 	f.registerJob(s)
 	s.BoolVar(&f.wait, "wait", false, "stay until the job has ended, and exit with its verdict")
 	f.registerShow(s)
 	completeJob(c)
+	addSettings(c, func(c *cobra.Command, args []string) error { return f.submit(c, args) })
 	return c
 }
 
 // submit is the command.
 func (f *submitFlags) submit(c *cobra.Command, args []string) error {
-	if f.remote.Master == "" {
-		return misuse("--master is missing: the address of the master")
-	}
 	if f.output == "" {
 		return misuse("--output is missing: the directory for what the job writes")
 	}
@@ -77,7 +74,12 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if err := f.check(c.Context(), p, o.Inputs); err != nil {
 		return err
 	}
-	f.remote.Detach = !f.wait
+	f.remote.Detach, f.remote.Master = !f.wait, f.master
+	if f.tokenFile != "" {
+		if f.remote.Token, err = readSecret("token-file", f.tokenFile); err != nil {
+			return err
+		}
+	}
 	o.Remote, o.Progress, o.Stderr = &f.remote, show.update, show
 	start := time.Now()
 	results, err := p.run(c.Context(), o)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,6 +20,8 @@ import (
 // workerFlags are the flags of worker. Zero values mean what worker.Config says
 // of them.
 type workerFlags struct {
+	clusterFlags
+	logFlags
 	cfg        worker.Config
 	memory     console.Size
 	taskMemory console.Size
@@ -33,7 +33,7 @@ type workerFlags struct {
 func newWorker() *cobra.Command {
 	f := new(workerFlags)
 	c := &cobra.Command{
-		Use:   "worker --master HOST:PORT --dir DIR",
+		Use:   "worker --dir DIR",
 		Short: "Run a master's tasks on this machine",
 		Long: `Runs tasks for a master, each in a process of its own, and serves what maps put
 out to reduces. It goes on while the master is away, and registers again with
@@ -45,15 +45,14 @@ longer needed or --serve-timeout has passed. A second SIGTERM, or an interrupt,
 ends it and its tasks at once.
 
 With less than --min-free on the disk of --dir it takes no new work until there
-is room again.`,
-		Example: `  slotwise worker --master 10.0.0.1:7070 --dir /var/lib/slotwise
-  slotwise worker --master localhost:7070 --dir w1 --map-slots 4 --reduce-slots 2 --memory 4GiB`,
+is room again.` + masterNote,
+		Example: `  slotwise worker --master 10.0.0.1:7077 --dir /var/lib/slotwise
+  slotwise worker --master localhost:7077 --dir w1 --map-slots 4 --reduce-slots 2 --memory 4GiB`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.cfg.Master, "master", "", "`address` of the master, host:port or URL")
+	f.clusterFlags.register(c)
 	s.StringVar(&f.cfg.Dir, "dir", "", "the worker's own `directory`; a worker started there again keeps what is in it")
 	s.StringVar(&f.cfg.Name, "name", "", "`name` for life (default: one made up and kept in --dir)")
 	s.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:0", "`address` of its HTTP server: map outputs, logs, health, metrics")
@@ -69,20 +68,26 @@ is room again.`,
 	s.Var(&f.logSize, "log-size", "how much of a task's log is kept (default 4MiB)")
 	s.DurationVar(&f.cfg.DrainTimeout, "drain-timeout", 5*time.Minute, "for how `long` tasks may go on after SIGTERM")
 	s.DurationVar(&f.cfg.ServeTimeout, "serve-timeout", 30*time.Minute, "for how `long` after that map outputs are served that are needed")
+	f.logFlags.register(c)
+	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c) })
 	return c
 }
 
 // run runs the worker until it is drained or interrupted.
 func (f *workerFlags) run(c *cobra.Command) error {
-	switch {
-	case f.cfg.Master == "":
-		return misuse("--master is missing: the address of the master")
-	case f.cfg.Dir == "":
+	if f.cfg.Dir == "" {
 		return misuse("--dir is missing: the worker's own directory")
 	}
 	cfg := f.cfg
-	if !strings.Contains(cfg.Master, "://") {
-		cfg.Master = "http://" + cfg.Master
+	cl, err := f.client()
+	if err != nil {
+		return err
+	}
+	cfg.Master = cl.Address()
+	if f.tokenFile != "" {
+		if cfg.Token, err = readSecret("token-file", f.tokenFile); err != nil {
+			return err
+		}
 	}
 	cfg.Memory, cfg.TaskMemory = int64(f.memory), int64(f.taskMemory)
 	cfg.MinFree, cfg.CacheSize, cfg.LogSize = int64(f.minFree), int64(f.cacheSize), int64(f.logSize)
@@ -90,7 +95,9 @@ func (f *workerFlags) run(c *cobra.Command) error {
 		cfg.Memory = local.DefaultMemory()
 	}
 	cfg.Version = version()
-	cfg.Log = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {
+		return err
+	}
 	if err := proctree.Adopt(); err == nil {
 		cfg.Adopted = true
 	} else {

@@ -58,13 +58,20 @@ func New(address string, opts Options) (*Client, error) {
 		opts.Patience = 3 * time.Second
 	}
 	c := &Client{base: strings.TrimSuffix(u.String(), "/"), opts: opts, http: opts.HTTP}
-	if opts.Token != "" {
-		own := *opts.HTTP
-		own.Transport = bearer{opts.HTTP.Transport, opts.Token}
-		c.http = &own
-	}
+	c.http = WithToken(opts.HTTP, opts.Token)
 	c.rpc = slotwisev1connect.NewClientServiceClient(c.http, c.base)
 	return c, nil
+}
+
+// WithToken returns a client that sends a token as bearer token with each
+// request, but is otherwise like c; c itself if the token is empty.
+func WithToken(c *http.Client, token string) *http.Client {
+	if token == "" {
+		return c
+	}
+	own := *c
+	own.Transport = bearer{c.Transport, token}
+	return &own
 }
 
 // bearer adds a token to each request.

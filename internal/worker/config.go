@@ -68,6 +68,8 @@ type Config struct {
 	Arg0 string
 	// HTTP carries calls to the master; nil is a client of the worker's own.
 	HTTP *http.Client
+	// Token, if set, is sent as bearer token with each call to the master.
+	Token string
 	// Protect wraps the worker's HTTP server, to check who asks; nil is open.
 	Protect func(http.Handler) http.Handler
 	// Adopted says that this process adopts its descendants' orphans and has no

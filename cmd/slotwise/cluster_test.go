@@ -22,12 +22,13 @@ import (
 type testCluster struct {
 	t      *testing.T
 	dir    string
+	flags  []string // of the master
 	master *testProcess
 	url    string
 }
 
-func newTestCluster(t *testing.T) *testCluster {
-	c := &testCluster{t: t, dir: t.TempDir()}
+func newTestCluster(t *testing.T, flags ...string) *testCluster {
+	c := &testCluster{t: t, dir: t.TempDir(), flags: flags}
 	c.startMaster("127.0.0.1:0")
 	return c
 }
@@ -37,7 +38,7 @@ func (c *testCluster) startMaster(listen string) {
 	c.t.Helper()
 	file := filepath.Join(c.dir, "address")
 	os.Remove(file)
-	c.master = c.start("master", "master", "--dir", filepath.Join(c.dir, "m"), "--listen", listen, "--address-file", file)
+	c.master = c.start("master", append([]string{"master", "--dir", filepath.Join(c.dir, "m"), "--listen", listen, "--address-file", file}, c.flags...)...)
 	eventually(c.t, "the master serves", func() bool {
 		b, err := os.ReadFile(file)
 		c.url = "http://" + strings.TrimSpace(string(b))

@@ -161,6 +161,17 @@ func (b *Book) Drain(n *Node, on bool) bool {
 	return changed
 }
 
+// Gray puts a node on the graylist, or takes it off, and reports whether that is a
+// change.
+func (b *Book) Gray(n *Node, on bool) bool {
+	changed := n.gray != on
+	b.change(n, func() { n.gray = on })
+	return changed
+}
+
+// SetFaults replaces the faults of a node. The slice is the book's from then on.
+func (b *Book) SetFaults(n *Node, at []time.Duration) { n.faults = at }
+
 // change does something to a node that may close or open it.
 func (b *Book) change(n *Node, do func()) {
 	b.members(n, -1)

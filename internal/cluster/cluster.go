@@ -82,6 +82,8 @@ type Node struct {
 	alive    bool
 	absent   bool
 	draining bool
+	gray     bool
+	faults   []time.Duration
 	lastSeen time.Duration
 	joined   time.Duration
 	load     Load
@@ -118,8 +120,16 @@ func (n *Node) Absent() bool { return n.absent }
 // that have left, too.
 func (n *Node) Draining() bool { return n.draining }
 
+// Graylisted reports whether the node gets no new work for a while because too
+// much has failed there that went well elsewhere.
+func (n *Node) Graylisted() bool { return n.gray }
+
+// Faults is when tasks succeeded elsewhere that had failed on the node, oldest
+// first: the latest of them, as many as matter. The slice must not be changed.
+func (n *Node) Faults() []time.Duration { return n.faults }
+
 // Closed reports whether the node is kept from new work for whatever reason.
-func (n *Node) Closed() bool { return n.draining }
+func (n *Node) Closed() bool { return n.draining || n.gray }
 
 // LastSeen is when the node last joined or sent a heartbeat.
 func (n *Node) LastSeen() time.Duration { return n.lastSeen }

@@ -32,6 +32,9 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 	case v.nodes.Open() == 0 && v.nodes.Alive() > 0:
 		return Reason{Code: AllClosed, Have: v.nodes.Alive()}
 	case slots == 0:
+		if away := absent(v); away > 0 && v.nodes.Alive() == 0 {
+			return Reason{Code: NotBack, Have: away}
+		}
 		return Reason{Code: NoNode}
 	}
 	if why := held(p, j, k); why.Code != NoReason {
@@ -52,6 +55,16 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 		return Reason{Code: NoNode} // no note either, so nobody lends a slot
 	}
 	return Reason{Code: NotYet}
+}
+
+// absent counts the nodes that have not come back since a restart.
+func absent(v *View) (count int) {
+	for _, n := range v.nodes.All() {
+		if n.Absent() {
+			count++
+		}
+	}
+	return count
 }
 
 // slotsOf counts the slots of a kind in the whole cluster and those in use.

@@ -37,6 +37,7 @@ const (
 	PassesSlots        // holds out for Level: let Have slots pass, takes any after Need
 	FarSpent           // the heartbeat gave out its Need tasks far from their data
 	AllClosed          // all Have live nodes are kept from new work
+	NotBack            // none of the Have nodes that were there before a restart has come back
 	NoValue            // is worth nothing now, because of the utility named in Pool
 )
 
@@ -92,6 +93,8 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("no machine in the cluster can run a %s", k)
 	case AllClosed:
 		return fmt.Sprintf("none of the %d machines takes new work: they are being drained, or avoided after failures", r.Have)
+	case NotBack:
+		return fmt.Sprintf("none of the %d machines has come back since the restart", r.Have)
 	case OutOfReach:
 		return fmt.Sprintf("the free slot was for tasks whose data is %s only", near(r.Level))
 	case SplitFull:

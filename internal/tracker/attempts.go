@@ -65,6 +65,7 @@ func (t *Tracker) succeed(a *job.Attempt, outputBytes int64) {
 	if a.Kind() == job.Map && j.Total(job.Reduce) > 0 {
 		t.emitAttempt(MapDone, a, "")
 	}
+	t.faults(a)
 	t.touch(j)
 	t.endIfDone(j)
 }

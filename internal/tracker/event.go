@@ -76,8 +76,8 @@ type Output struct {
 }
 
 // Drain keeps new work from a node, until it is undone; what runs there goes on.
-// It outlasts the node's leaving and coming back. A node that never joined is
-// ignored.
+// It outlasts the node's leaving and coming back. Undoing it also takes a node off
+// the graylist. A node that never joined is ignored.
 type Drain struct {
 	Node string
 	Undo bool
@@ -197,6 +197,12 @@ type Config struct {
 	// KeepEnded is how many ended jobs stay readable, tasks and all. Default
 	// 100; negative is none.
 	KeepEnded int
+	// GraylistFaults is how many tasks must have failed on a node and succeeded
+	// elsewhere, within GraylistWindow, to keep the node from new work.
+	// DefaultGraylistFaults is Hadoop's number; 0 is never.
+	GraylistFaults int
+	// GraylistWindow is how long a fault counts. Default 3 hours.
+	GraylistWindow time.Duration
 	// Record makes the tracker note facts, so that it can be restored.
 	Record bool
 }

@@ -100,6 +100,18 @@ type FactDrained struct {
 	Undo bool
 }
 
+// FactFaults are a node's faults from now on.
+type FactFaults struct {
+	Node string
+	At   []time.Duration
+}
+
+// FactGraylisted puts a node on the graylist, or with Undo takes it off.
+type FactGraylisted struct {
+	Node string
+	Undo bool
+}
+
 // FactCounts says, first in a snapshot, which numbers were given away: to jobs,
 // and to attempts in order of their launch.
 type FactCounts struct {
@@ -129,6 +141,8 @@ func (*FactOutputLost) fact()  {}
 func (*FactJoined) fact()      {}
 func (*FactLeft) fact()        {}
 func (*FactDrained) fact()     {}
+func (*FactFaults) fact()      {}
+func (*FactGraylisted) fact()  {}
 func (*FactCounts) fact()      {}
 func (*FactTask) fact()        {}
 

@@ -27,6 +27,7 @@ func (t *Tracker) join(ev *Join) {
 	default:
 		t.rejoin(n, ev)
 	}
+	t.graylist()
 	t.refuse(n, ev)
 }
 
@@ -68,6 +69,7 @@ func (t *Tracker) lose(n *cluster.Node) {
 	if known {
 		t.tellNode(n, false)
 	}
+	t.graylist()
 }
 
 // leave takes a node out of the books on which nothing runs.
@@ -110,6 +112,9 @@ func (t *Tracker) loseOutputs(n *cluster.Node, keep map[job.AttemptID]bool, why 
 // drain keeps new work from a node, or no longer.
 func (t *Tracker) drain(ev *Drain) {
 	n := t.Nodes().Get(ev.Node)
+	if n != nil && ev.Undo {
+		t.forgive(n)
+	}
 	if n == nil || !t.nodes.Drain(n, !ev.Undo) {
 		return
 	}
@@ -117,6 +122,7 @@ func (t *Tracker) drain(ev *Drain) {
 		t.note(&FactDrained{ev.Node, ev.Undo})
 	}
 	t.tellCapacity()
+	t.graylist()
 }
 
 // tellCapacity tells the hooks that slots were closed or opened.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -118,6 +119,10 @@ func (t *Tracker) redoNode(f Fact) error {
 		return t.withNode(f.Node, t.nodes.Leave)
 	case *FactDrained:
 		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Drain(n, !f.Undo) })
+	case *FactFaults:
+		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.SetFaults(n, slices.Clone(f.At)) })
+	case *FactGraylisted:
+		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Gray(n, !f.Undo) })
 	default:
 		return errors.New("unknown sort of fact")
 	}

@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/slotwise/slotwise/internal/job"
 )
@@ -20,6 +21,8 @@ func (t *Tracker) Snapshot() iter.Seq[Fact] {
 func (t *Tracker) snapshotNodes(yield func(Fact) bool) bool {
 	for _, n := range t.Nodes().All() {
 		if !yield(&FactJoined{n.Spec(), n.Joined()}) || n.Draining() && !yield(&FactDrained{n.Name(), false}) ||
+			len(n.Faults()) > 0 && !yield(&FactFaults{n.Name(), slices.Clone(n.Faults())}) ||
+			n.Graylisted() && !yield(&FactGraylisted{n.Name(), false}) ||
 			!n.Alive() && !n.Absent() && !yield(&FactLeft{n.Name(), n.LastSeen()}) {
 			return false
 		}

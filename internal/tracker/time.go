@@ -16,6 +16,7 @@ func (t *Tracker) tick() {
 			t.expire(n.Index())
 		}
 	}
+	t.graylist()
 	t.preempt()
 }
 
@@ -30,6 +31,9 @@ func (t *Tracker) NextDeadline() time.Duration {
 		}
 		if n.Alive() {
 			at = min(at, t.due[n.Index()])
+		}
+		if decisive := len(n.Faults()) - t.cfg.GraylistFaults; n.Graylisted() && decisive >= 0 {
+			at = min(at, n.Faults()[decisive]+t.cfg.GraylistWindow)
 		}
 	}
 	for _, due := range t.next {

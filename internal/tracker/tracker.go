@@ -12,6 +12,9 @@ import (
 const (
 	DefaultNodeTimeout = 10 * time.Minute
 	DefaultKeepEnded   = 100
+	// DefaultGraylistFaults is not what the zero Config gets.
+	DefaultGraylistFaults = 4
+	DefaultGraylistWindow = 3 * time.Hour
 )
 
 // Tracker is the job tracker. It is not safe for concurrent use: one goroutine
@@ -91,6 +94,9 @@ func blank(cfg Config) *Tracker {
 	}
 	if cfg.KeepEnded == 0 {
 		cfg.KeepEnded = DefaultKeepEnded
+	}
+	if cfg.GraylistWindow == 0 {
+		cfg.GraylistWindow = DefaultGraylistWindow
 	}
 	t := &Tracker{cfg: cfg, nodes: cluster.NewBook()}
 	t.jobs = job.NewBook(t.nodes, max(0, cfg.KeepEnded))

@@ -119,10 +119,26 @@ func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 			return fmt.Errorf("%v slots %d on %d nodes, recounted %d on %d", k, l.Slots(k), l.With(k), slots[k], with[k])
 		}
 	}
+	if gray, of := graylisted(t); 2*gray > of {
+		return fmt.Errorf("%d of %d nodes are on the graylist", gray, of)
+	}
 	if l.Alive() != alive || l.Open() != open {
 		return fmt.Errorf("%d nodes alive, %d open, recounted %d and %d", l.Alive(), l.Open(), alive, open)
 	}
 	return nil
+}
+
+// graylisted counts the members on the graylist and those that are not drained.
+func graylisted(t *tracker.Tracker) (gray, of int) {
+	for _, n := range t.Nodes().All() {
+		if (n.Alive() || n.Absent()) && !n.Draining() {
+			of++
+			if n.Graylisted() {
+				gray++
+			}
+		}
+	}
+	return gray, of
 }
 
 func closed(n *cluster.Node) int {

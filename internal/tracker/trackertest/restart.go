@@ -138,7 +138,8 @@ func (w *World) heldBy(name string) (held []job.AttemptID) {
 func Dump(t *tracker.Tracker) string {
 	var b strings.Builder
 	for _, n := range t.Nodes().All() {
-		fmt.Fprintf(&b, "node %+v member %v draining %v:", n.Spec(), n.Alive() || n.Absent(), n.Draining())
+		fmt.Fprintf(&b, "node %+v member %v draining %v gray %v %v:", n.Spec(), n.Alive() || n.Absent(),
+			n.Draining(), n.Graylisted(), n.Faults())
 		for _, a := range n.Attempts() {
 			fmt.Fprintf(&b, " %v", a.ID())
 		}

@@ -5,6 +5,7 @@ package trackertest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +28,8 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 // step all counts are counted again, and no assignment may have been refused.
 //
 //	policy SPEC [NAME=VALUE…]                install a policy with parameters
-//	config nodetimeout= nodefailures=        start afresh, the policy too
+//	config nodetimeout= nodefailures= graylist= window=
+//	                                         start afresh, the policy too
 //	join N maps= reduces= host= rack= running=A,A outputs=A,A
 //	lose N   drain N   undrain N
 //	submit NAME maps= reduces= loc=h1,h2;h3;- slowstart= attempts= timeout=
@@ -40,6 +42,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	kill J|A   priority J P   move J [POOL]   commit A [N]   fetchfail R M [gone]
 //	preempt A                                asks a policy's part with Want for it
 //	advance D  tick                          tick also lets time-outs happen
+//	restart [lose=N]        from the facts so far but the last N
 //	show   explain J KIND
 //
 // A value with spaces stands in double quotes: pools="pool a weight=2". loc gives
@@ -70,6 +73,8 @@ type script struct {
 	policy  []string // the arguments of the last policy command
 	now     time.Duration
 	pending *pending
+	cfg     tracker.Config
+	facts   []tracker.Fact
 }
 
 func newScript(t testing.TB, parse Parse) *script {
@@ -79,7 +84,9 @@ func newScript(t testing.TB, parse Parse) *script {
 }
 
 func (s *script) reset(cfg tracker.Config) {
+	cfg.Record = true
 	s.tr, s.pending, s.now = tracker.New(cfg, s.newPolicy()), newPending(), 0
+	s.cfg, s.facts = cfg, nil
 }
 
 func (s *script) newPolicy() sched.Policy {
@@ -97,7 +104,8 @@ func (s *script) run(f []string) {
 		s.policy = f[1:]
 		s.tr.SetPolicy(s.newPolicy())
 	case "config":
-		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures")})
+		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures"),
+			GraylistFaults: args.int("graylist"), GraylistWindow: args.duration("window")})
 	case "join":
 		ev := args.join(f[1])
 		ev.Running = s.attempts(args.list("running"))
@@ -149,6 +157,8 @@ func (s *script) runMore(f []string) {
 	switch f[0] {
 	case "lose":
 		s.step(&tracker.Lose{Node: f[1]})
+	case "restart":
+		s.restart(len(s.facts) - args(f[1:]).int("lose"))
 	case "drain", "undrain":
 		s.step(&tracker.Drain{Node: f[1], Undo: f[0] == "undrain"})
 	case "kill":
@@ -195,11 +205,25 @@ func (s *script) step(ev tracker.Event) {
 	for _, e := range s.tr.Step(s.now, ev) {
 		fmt.Fprintf(s.out, "  %s\n", e)
 	}
+	s.facts = append(s.facts, s.tr.Facts()...)
 	if err := Recount(s.tr); err != nil {
 		s.t.Fatalf("after %s: %v", tracker.FormatEvent(ev), err)
 	}
 	if st := s.tr.Stats(); st.Refused > 0 {
 		s.t.Fatalf("after %s: %s", tracker.FormatEvent(ev), st.LastRefusal)
+	}
+}
+
+// restart goes on with a tracker restored from the first facts.
+func (s *script) restart(facts int) {
+	tr, err := tracker.Restore(s.cfg, s.newPolicy(), s.now, slices.Values(s.facts[:facts]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.tr, s.pending = tr, newPending()
+	s.facts = append(slices.Clone(s.facts[:facts]), tr.Facts()...)
+	if err := Recount(tr); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
@@ -254,10 +278,14 @@ func (s *script) show() {
 	}
 	for _, n := range s.tr.Nodes().All() {
 		lost := ""
-		if !n.Alive() {
+		if n.Absent() {
+			lost = "absent"
+		} else if !n.Alive() {
 			lost = "lost"
 		} else if n.Draining() {
 			lost = "draining"
+		} else if n.Graylisted() {
+			lost = "graylisted"
 		}
 		fmt.Fprintf(s.out, "  %s %s maps %d/%d reduces %d/%d\n", n.Name(), lost,
 			n.Used(job.Map), n.Slots(job.Map), n.Used(job.Reduce), n.Slots(job.Reduce))

@@ -21,7 +21,8 @@ import (
 //   - slots are never over-committed: typed, or, under a policy with limits of
 //     its own, within the limits and within all slots of the node together,
 //     unless the world is Boundless;
-//   - nothing is launched on a node that is being drained;
+//   - nothing is launched on a node that is being drained or is on the graylist,
+//     and no more than half of those not drained are on it;
 //   - no assignment of the policy is refused;
 //   - a task succeeds at most once unless its output was lost, and at most one
 //     permission to commit is out for it;
@@ -76,7 +77,7 @@ func NewWorld(t *rapid.T, p sched.Policy) *World {
 		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}, tasks: map[job.ID]int{}, shut: map[string]bool{}}
 }
 
-var worldConfig = tracker.Config{MaxNodeFailures: 3, Record: true}
+var worldConfig = tracker.Config{MaxNodeFailures: 3, GraylistFaults: 2, GraylistWindow: 5 * time.Minute, Record: true}
 
 // Swap installs another policy, as a user may at any time.
 func (w *World) Swap(p sched.Policy) {
@@ -197,8 +198,8 @@ func (w *World) launch(e tracker.Effect) {
 		w.t.Fatalf("%v: slots over-committed: %d %v slots of %d, %d of %d in all", e, used, e.Slot, limit,
 			len(w.runs[e.Node]), all)
 	}
-	if w.shut[e.Node] {
-		w.t.Fatalf("%v: the node is being drained", e)
+	if n := w.Tracker.Nodes().Get(e.Node); w.shut[e.Node] || n.Graylisted() {
+		w.t.Fatalf("%v: the node is being drained, or avoided", e)
 	}
 	if _, done := w.output[e.Attempt.TaskID]; done {
 		w.t.Fatalf("%v: the task is done", e)

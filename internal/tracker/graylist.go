@@ -1,0 +1,102 @@
+package tracker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// Hadoop's heuristics for its graylist.
+const (
+	// fairFaults is how many times the mean of all nodes is still bad luck.
+	fairFaults = 1.5
+	// maxFaults is how many faults are remembered of a node.
+	maxFaults = 32
+)
+
+// faults notes where a task had failed that has now succeeded elsewhere: the task
+// was not to blame. Hadoop counts jobs that succeeded though they had barred a
+// node, which takes far longer to notice one that breaks whatever it runs.
+func (t *Tracker) faults(done *job.Attempt) {
+	if t.cfg.GraylistFaults <= 0 || done.Task().Failures() == 0 {
+		return
+	}
+	for _, i := range done.Task().FailedNodes() {
+		if n := t.Nodes().Node(i); i != done.Node() {
+			at := slices.Concat(n.Faults()[max(0, len(n.Faults())+1-maxFaults):], []time.Duration{t.now})
+			t.setFaults(n, at)
+		}
+	}
+	t.graylist()
+}
+
+func (t *Tracker) setFaults(n *cluster.Node, at []time.Duration) {
+	t.nodes.SetFaults(n, at)
+	if t.cfg.Record {
+		t.note(&FactFaults{n.Name(), slices.Clone(at)})
+	}
+}
+
+// forgive forgets the faults of a node that somebody says is well.
+func (t *Tracker) forgive(n *cluster.Node) {
+	if len(n.Faults()) > 0 {
+		t.setFaults(n, nil)
+	}
+	t.gray(n, false)
+}
+
+// gray puts a node on the graylist or takes it off.
+func (t *Tracker) gray(n *cluster.Node, on bool) {
+	if !t.nodes.Gray(n, on) {
+		return
+	}
+	if t.cfg.Record {
+		t.note(&FactGraylisted{n.Name(), !on})
+	}
+	t.tellCapacity()
+}
+
+// graylist looks at all nodes anew: one with many faults, and many more than
+// others, is kept from new work until enough of them are long past. At most half
+// of the members are, absent ones too; if more would be, the nodes are not at fault
+// and all get work.
+func (t *Tracker) graylist() {
+	if t.cfg.GraylistFaults <= 0 {
+		return
+	}
+	usable, listed, sum := 0, 0, 0
+	for _, n := range t.Nodes().All() {
+		if n.Graylisted() && t.recent(n) < t.cfg.GraylistFaults {
+			t.gray(n, false)
+		}
+		if (n.Alive() || n.Absent()) && !n.Draining() {
+			usable++
+			sum += t.recent(n)
+			if n.Graylisted() {
+				listed++
+			}
+		}
+	}
+	for _, n := range t.Nodes().All() {
+		count := t.recent(n)
+		switch {
+		case 2*listed > usable:
+			t.gray(n, false)
+		case !n.Alive() || n.Closed() || count < t.cfg.GraylistFaults || 2*(listed+1) > usable:
+		case float64(count)*float64(usable) > fairFaults*float64(sum):
+			t.gray(n, true)
+			listed++
+		}
+	}
+}
+
+// recent counts the faults of a node that still count.
+func (t *Tracker) recent(n *cluster.Node) int {
+	at := n.Faults()
+	for len(at) > 0 && t.now-at[0] >= t.cfg.GraylistWindow {
+		at = at[1:]
+	}
+	return len(at)
+}

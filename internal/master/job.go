@@ -4,9 +4,10 @@ import (
 	"maps"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -23,7 +24,6 @@ type jobInfo struct {
 	maps    int
 	input   int64 // bytes
 	token   string
-	staging storage.Staging // nil for a job without output
 	secret  []byte
 
 	live     int             // attempts that may be alive; see Master.alive
@@ -62,10 +62,8 @@ func (j *jobInfo) tell() {
 
 // launched notes an attempt and orders it from its node.
 func (m *Master) launched(j *jobInfo, e tracker.Effect) {
-	m.born(j, e)
-	if e.Attempt.Kind == job.Map {
-		j.levels[e.Level]++
-	}
+	m.born(j, e.Attempt, e.Node)
+	j.countLaunch(e.Attempt, e.Level, e.Node)
 	s := m.nodes[e.Node]
 	if s == nil {
 		return // it is told to register again, and the attempt is found missing then
@@ -78,17 +76,30 @@ func (m *Master) launched(j *jobInfo, e tracker.Effect) {
 }
 
 // born notes that an attempt may be alive.
-func (m *Master) born(j *jobInfo, e tracker.Effect) {
-	on := m.alive[e.Node]
+func (m *Master) born(j *jobInfo, id job.AttemptID, node string) {
+	on := m.alive[node]
 	if on == nil {
 		on = map[job.AttemptID]bool{}
-		m.alive[e.Node] = on
+		m.alive[node] = on
 	}
-	if !on[e.Attempt] {
-		on[e.Attempt] = true
+	if !on[id] {
+		on[id] = true
 		j.live++
 	}
-	j.nodes[e.Node] = true
+}
+
+// countLaunch counts an attempt.
+func (j *jobInfo) countLaunch(id job.AttemptID, level job.Level, node string) {
+	j.nodes[node] = true
+	if id.Kind == job.Map {
+		j.levels[level]++
+	}
+}
+
+// countFailure counts an attempt that has failed.
+func (j *jobInfo) countFailure(id job.AttemptID, why string) {
+	j.failures[id.Kind]++
+	j.lastError = id.String() + ": " + why
 }
 
 // dead notes that an attempt is not alive on a node.
@@ -170,9 +181,11 @@ func (m *Master) settle(s *session, e ending) {
 		switch a.State() {
 		case job.AttemptSucceeded:
 			addCounters(&j.counters[e.id.Kind], e.report.Counters)
+			m.note(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Counted{Counted: &slotwisev1.JournalCounted{
+				Attempt: refAttempt(e.id), Counters: e.report.Counters,
+			}}})
 		case job.AttemptFailed:
-			j.failures[e.id.Kind]++
-			j.lastError = e.id.String() + ": " + a.Error()
+			j.countFailure(e.id, a.Error())
 			m.log.Info("attempt failed", "attempt", e.id.String(), "error", a.Error())
 		}
 	}
@@ -210,19 +223,20 @@ func (m *Master) finish(j *jobInfo) {
 		return
 	}
 	j.settling, j.changed = true, true
-	v, staging := *j.verdict, j.staging
+	state, output, token := j.verdict.state, j.spec.Output, j.token
 	m.after = append(m.after, func() {
 		m.beside.Go(func() {
-			err := settleOutput(m.ctx, staging, v.state)
+			err := settleOutput(m.ctx, output, token, state)
 			if m.ctx.Err() == nil { // else the next master finds it out
-				_ = m.post(m.ctx, func() { m.finished(j, err) })
+				_ = m.post(m.ctx, func() { m.conclude(j, err) })
 			}
 		})
 	})
 }
 
-// finished gives a job its final state.
-func (m *Master) finished(j *jobInfo, err error) {
+// conclude makes the entry of a job whose output is in place or gone, and has it
+// written into the history.
+func (m *Master) conclude(j *jobInfo, err error) {
 	state, text := j.verdict.state, j.verdict.text
 	if err != nil {
 		m.log.Error("output of a job", "job", j.id.String(), "error", err)
@@ -232,15 +246,36 @@ func (m *Master) finished(j *jobInfo, err error) {
 	}
 	st := m.status(j)
 	st.State, st.Message, st.EndedMs, st.Waiting = wireState(state), text, m.millis(m.now()), ""
-	j.final = st
+	entry := &slotwisev1.HistoryJob{Job: proto.CloneOf(st), Held: heldBack(j, func(tracker.Hold) bool { return true })}
+	for k := range job.Kind(job.Kinds) {
+		entry.Tasks = append(entry.Tasks, m.tasksOf(j, k, "")...)
+	}
+	m.beside.Go(func() {
+		if err := m.history.Put(entry); err != nil {
+			m.log.Error("a job is not in the history", "job", entry.Job.Id, "error", err)
+		}
+		if m.ctx.Err() == nil {
+			_ = m.post(m.ctx, func() { m.finished(j, st) })
+		}
+	})
+}
+
+// finished gives a job its final state.
+func (m *Master) finished(j *jobInfo, st *slotwisev1.JobStatus) {
+	m.note(finishedRecord(j.id, j.request))
+	m.remember(pastRequest{j.id, j.request})
 	m.tasks -= j.maps + int(j.spec.Reduces)
 	m.drop(j)
-	m.log.Info("job ended", "job", j.id.String(), "name", j.spec.Name, "state", state.String(), "message", text)
-	j.tell()
-	j.final.Revision = j.revision
-	j.spec.Splits, j.reading = nil, nil
+	m.log.Info("job ended", "job", st.Id, "name", st.Name, "state", st.State.String(), "message", st.Message)
+	m.stats.ended(st.State)
 	m.ended = append(m.ended, j.id)
-	m.forget()
+	m.after = append(m.after, func() {
+		j.final = st
+		j.tell()
+		st.Revision = j.revision
+		j.spec.Splits, j.reading = nil, nil
+		m.forget()
+	})
 }
 
 // drop tells the workers that a job is over.
@@ -258,9 +293,6 @@ func (m *Master) forget() {
 		j := m.jobs[m.ended[0]]
 		m.ended = m.ended[1:]
 		delete(m.jobs, j.id)
-		if r := m.requests[j.request]; r != nil && r.job == j.id {
-			delete(m.requests, j.request)
-		}
 	}
 }
 

@@ -93,6 +93,9 @@ func (m *Master) nodeStatus(n *cluster.Node) *slotwisev1.NodeStatus {
 	if s != nil {
 		st.Address, st.Version = s.address, s.version
 	}
+	if n.Absent() {
+		st.State = "absent" // since the master was started again
+	}
 	if n.Alive() {
 		st.State = "alive"
 		if n.Draining() || s != nil && s.draining {

@@ -21,12 +21,16 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker"
 )
@@ -51,11 +55,15 @@ type Config struct {
 	KeepEnded int
 	// Rack says in which rack a host is, for workers that do not say it
 	// themselves; "" is the default rack. It is called outside the loop.
-	Rack    func(host string) string
-	Access  Access
-	Limits  Limits
-	Version string
-	Log     *slog.Logger // default: nothing is logged
+	Rack func(host string) string
+	// SnapshotBytes is how long the journal's log at least gets before a snapshot
+	// replaces it. Default 64 MiB.
+	SnapshotBytes int64
+	History       history.Limits
+	Access        Access
+	Limits        Limits
+	Version       string
+	Log           *slog.Logger // default: nothing is logged
 }
 
 // Limits keep a master alive under more than it can take. What goes beyond one
@@ -91,6 +99,7 @@ func (cfg *Config) fill() {
 	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, tracker.DefaultKeepEnded)
+	cfg.SnapshotBytes = cmp.Or(cfg.SnapshotBytes, 64<<20)
 	cfg.Limits.fill()
 	if cfg.Rack == nil {
 		cfg.Rack = func(string) string { return "" }
@@ -98,6 +107,15 @@ func (cfg *Config) fill() {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+}
+
+// configured is how the policy was configured, as a line.
+func (cfg *Config) configured() string {
+	words := []string{cfg.Policy}
+	for _, k := range slices.Sorted(maps.Keys(cfg.PolicySet)) {
+		words = append(words, k+"="+cfg.PolicySet[k])
+	}
+	return strings.Join(words, " ")
 }
 
 // Master serves workers and users until it is closed.
@@ -114,6 +132,9 @@ type Master struct {
 	start   time.Time
 	epoch   time.Time     // the tracker's time 0
 	base    time.Duration // the tracker's time at start
+	history *history.Store
+	closing sync.Once
+	closed  error
 
 	// What follows belongs to the loop.
 	id       string // of the master, the same over restarts
@@ -135,26 +156,30 @@ type Master struct {
 	answered []*session // sessions to look at then
 	offers   offers
 	explain  time.Duration // when reasons were last gathered
+
+	journal      *journal.Log
+	record       []byte // room for one
+	unsynced     bool
+	failed       error // of the journal
+	snapshotSize int64
+	learned      []byte // as last written down
+	learnedAt    time.Duration
+	past         []pastRequest // of jobs in the history, oldest first
+	stats        stats
 }
 
-// Open starts a master. Close must be called to end it.
+// Open starts a master on its directory, where an earlier one may have been killed
+// at any point. Close must be called to end it.
 func Open(cfg Config) (*Master, error) {
 	cfg.fill()
-	policy, err := policies.Build(cfg.Policy, sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet})
+	log, err := journal.Open(filepath.Join(cfg.Dir, "journal"), journal.Options{})
 	if err != nil {
-		return nil, err
-	}
-	files, err := openFiles(cfg.Dir, cfg.Limits)
-	if err != nil {
-		return nil, err
+		return nil, err // also that another master has the directory
 	}
 	m := &Master{
-		cfg: cfg, log: cfg.Log, files: files,
+		cfg: cfg, log: cfg.Log, journal: log,
 		inbox: make(chan func(), cfg.Limits.Inbox), stop: make(chan struct{}), stopped: make(chan struct{}),
-		start: time.Now(), epoch: time.Now(), id: newToken(), life: newToken(),
-		tracker:  tracker.New(tracker.Config{NodeTimeout: cfg.NodeTimeout, KeepEnded: cfg.KeepEnded}, policy),
-		policy:   cfg.Policy,
-		set:      cfg.PolicySet,
+		start: time.Now(), life: newToken(),
 		jobs:     map[job.ID]*jobInfo{},
 		requests: map[string]*request{},
 		sessions: map[string]*session{},
@@ -162,21 +187,47 @@ func Open(cfg Config) (*Master, error) {
 		alive:    map[string]map[job.AttemptID]bool{},
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	if err := m.open(); err != nil {
+		m.cancel()
+		m.beside.Wait()
+		return nil, errors.Join(err, log.Close())
+	}
 	go m.loop()
 	return m, nil
+}
+
+// open opens the stores and restores what the journal holds.
+func (m *Master) open() (err error) {
+	if cut := m.journal.Cut(); cut != nil {
+		m.log.Warn("the journal had an unfinished end", "cut", cut.String())
+	}
+	if m.files, err = openFiles(m.cfg.Dir, m.cfg.Limits); err != nil {
+		return err
+	}
+	if m.history, err = history.Open(filepath.Join(m.cfg.Dir, "history"), m.cfg.History); err != nil {
+		return err
+	}
+	return m.restore()
 }
 
 // newToken returns a name that nobody else has and nobody can guess.
 func newToken() string { return strings.ToLower(rand.Text()) }
 
+// Done is closed when the master has ended, also by itself because its journal
+// could not be written; Close then returns why.
+func (m *Master) Done() <-chan struct{} { return m.stopped }
+
 // Close ends the master: jobs stay as they are, and workers find it gone.
 // Requests under way get an error.
 func (m *Master) Close() error {
-	close(m.stop)
-	<-m.stopped
-	m.cancel()
-	m.beside.Wait()
-	return nil
+	m.closing.Do(func() {
+		close(m.stop)
+		<-m.stopped
+		m.cancel()
+		m.beside.Wait()
+		m.closed = errors.Join(m.failed, m.journal.Close())
+	})
+	return m.closed
 }
 
 // The intervals of the loop.
@@ -203,6 +254,11 @@ func (m *Master) loop() {
 		case <-m.offers.timer.C:
 			m.batch(func() {})
 		case <-m.stop:
+			m.noteLearned()
+			m.sync()
+			return
+		}
+		if m.failed != nil {
 			return
 		}
 	}
@@ -222,6 +278,10 @@ func (m *Master) batch(f func()) {
 		break
 	}
 	m.offer()
+	m.maybeSnapshot()
+	if !m.sync() {
+		return // nobody may hear of what is not durable
+	}
 	for len(m.after) > 0 {
 		now := m.after
 		m.after = nil
@@ -292,6 +352,7 @@ func (m *Master) millis(t time.Duration) int64 {
 func (m *Master) step(ev tracker.Event) []tracker.Effect {
 	// The slice is the tracker's until the next step, to which effects may lead.
 	effects := append([]tracker.Effect(nil), m.tracker.Step(m.now(), ev)...)
+	m.noteFacts()
 	for _, e := range effects {
 		m.carryOut(e)
 	}
@@ -330,6 +391,9 @@ func (m *Master) tick() {
 	now := m.now()
 	if now >= m.explain+explainEvery {
 		m.gatherReasons(now)
+	}
+	if now >= m.learnedAt+learnedEvery {
+		m.noteLearned()
 	}
 	for _, j := range m.jobs {
 		m.finish(j)

@@ -41,6 +41,8 @@ func (m *Master) setPolicy(ctx context.Context, name string, set map[string]stri
 	_, err = ask(ctx, m, func() (struct{}, error) {
 		m.tracker.SetPolicy(p)
 		m.policy, m.set, m.offers.wanted = name, set, true
+		m.learned = nil
+		m.notePolicy()
 		return struct{}{}, nil
 	})
 	return err

@@ -158,11 +158,15 @@ func (m *Master) nodeOf(a *job.Attempt) string { return m.tracker.Nodes().Node(a
 
 // reap ends the sessions of workers that the tracker has given up.
 func (m *Master) reap() {
+	for name := range m.alive {
+		if n := m.tracker.Nodes().Get(name); n == nil || !n.Alive() && !n.Absent() {
+			m.confirm(name, nil)
+		}
+	}
 	for name, s := range m.nodes {
 		if n := m.tracker.Nodes().Get(name); n == nil || !n.Alive() {
 			m.log.Warn("worker lost", "worker", name)
 			m.endSession(s)
-			m.confirm(name, nil)
 		}
 	}
 }

@@ -15,16 +15,15 @@ import (
 
 // stage begins a job's output directory under a token. The error says why the
 // directory cannot be used.
-func stage(ctx context.Context, uri, token string, overwrite bool) (storage.Staging, error) {
+func stage(ctx context.Context, uri, token string, overwrite bool) error {
 	files, path, err := storage.Resolve(uri)
 	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
-	s, err := files.StageShared(ctx, path, token, overwrite)
-	if err != nil {
-		return nil, fmt.Errorf("output %s: %w", uri, err)
+	if _, err := files.StageShared(ctx, path, token, overwrite); err != nil {
+		return fmt.Errorf("output %s: %w", uri, err)
 	}
-	return s, nil
+	return nil
 }
 
 // How often a commit is tried again, and the first pause between two tries; each
@@ -36,9 +35,20 @@ const (
 
 // settleOutput publishes or removes what a job has staged. A commit that fails
 // is tried again for some seconds; output that cannot be published is removed.
-func settleOutput(ctx context.Context, s storage.Staging, state job.State) error {
-	if s == nil {
+func settleOutput(ctx context.Context, uri, token string, state job.State) error {
+	if uri == "" {
 		return nil
+	}
+	files, path, err := storage.Resolve(uri)
+	if err != nil {
+		return err
+	}
+	s, err := files.Reopen(ctx, path, token)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && state != job.Succeeded:
+		return nil
+	case err != nil:
+		return err
 	}
 	if state != job.Succeeded {
 		return s.Abort(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -87,31 +88,40 @@ func (m *Master) claim(ctx context.Context, key string) (job.ID, *request, error
 
 // enter stages the output and has the tracker accept the job.
 func (m *Master) enter(ctx context.Context, key string, spec *slotwisev1.JobSpec, core job.Spec) (*slotwisev1.SubmitResponse, error) {
-	j := &jobInfo{
-		request: key, spec: spec, maps: len(core.Splits), nodes: map[string]bool{},
-		reading: map[job.AttemptID]int64{}, revision: m.start.UnixMilli(), news: make(chan struct{}),
-		secret: make([]byte, 32),
-	}
+	j := m.newJob(key, spec, core)
+	j.secret = make([]byte, 32)
 	rand.Read(j.secret)
-	for _, s := range core.Splits {
-		j.input += s.Bytes
-	}
 	if spec.Output != "" {
 		j.token = storage.NewToken()
-		var err error
-		if j.staging, err = stage(ctx, spec.Output, j.token, spec.Overwrite); err != nil {
+		if err := stage(ctx, spec.Output, j.token, spec.Overwrite); err != nil {
 			return nil, rpcError(err)
 		}
 	}
 	id, err := ask(ctx, m, func() (job.ID, error) { return m.accept(j, core) })
 	var refused *connect.Error
-	if err != nil && j.staging != nil && errors.As(err, &refused) && refused.Code() != connect.CodeCanceled {
-		err = errors.Join(err, j.staging.Abort(context.WithoutCancel(ctx)))
+	if err != nil && errors.As(err, &refused) && slices.Contains(refusals, refused.Code()) {
+		err = errors.Join(err, settleOutput(context.WithoutCancel(ctx), spec.Output, j.token, job.Killed))
 	}
 	if err != nil {
 		return nil, rpcError(err)
 	}
 	return &slotwisev1.SubmitResponse{Job: id.String()}, nil
+}
+
+// refusals are the codes of what accept refuses. After any other error it is not
+// known whether the job was accepted.
+var refusals = []connect.Code{connect.CodeInvalidArgument, connect.CodeResourceExhausted}
+
+// newJob makes the master's side of a job.
+func (m *Master) newJob(request string, spec *slotwisev1.JobSpec, core job.Spec) *jobInfo {
+	j := &jobInfo{
+		request: request, spec: spec, maps: len(core.Splits), nodes: map[string]bool{},
+		reading: map[job.AttemptID]int64{}, revision: m.start.UnixMilli(), news: make(chan struct{}),
+	}
+	for _, s := range core.Splits {
+		j.input += s.Bytes
+	}
+	return j
 }
 
 // accept hands a job to the tracker.
@@ -133,6 +143,7 @@ func (m *Master) accept(j *jobInfo, core job.Spec) (job.ID, error) {
 			m.jobs[j.id] = j
 			m.tasks += tasks
 			j.spec.Pool = m.tracker.Jobs().Get(j.id).Pool()
+			m.noteJob(j)
 		}
 		m.carryOut(e)
 	}

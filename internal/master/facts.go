@@ -1,0 +1,199 @@
+package master
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// What follows is the codec of the tracker's facts. A fact that a job was
+// accepted leaves its splits to the JournalJob that precedes it.
+
+func refTask(id job.TaskID) *slotwisev1.TaskRef {
+	return &slotwisev1.TaskRef{Job: int32(id.Job), Kind: int32(id.Kind), Index: id.Index}
+}
+
+func refAttempt(id job.AttemptID) *slotwisev1.AttemptRef {
+	return &slotwisev1.AttemptRef{Job: int32(id.Job), Kind: int32(id.Kind), Index: id.Index, Try: id.Try}
+}
+
+func taskOf(r *slotwisev1.TaskRef) job.TaskID {
+	return job.TaskID{Job: job.ID(r.GetJob()), Kind: job.Kind(r.GetKind()), Index: r.GetIndex()}
+}
+
+func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
+	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.GetJob()), Kind: job.Kind(r.GetKind()), Index: r.GetIndex()}, Try: r.GetTry()}
+}
+
+// encodeFact makes a record of a fact.
+func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
+	r := &slotwisev1.JournalRecord{}
+	switch f := f.(type) {
+	case *tracker.FactLaunched:
+		r.What = &slotwisev1.JournalRecord_Launched{Launched: &slotwisev1.FactLaunched{
+			Attempt: refAttempt(f.Attempt), Node: f.Node, Slot: int32(f.Slot), Level: int32(f.Level),
+			Speculative: f.Speculative, Label: f.Label, At: int64(f.At),
+		}}
+	case *tracker.FactGranted:
+		r.What = &slotwisev1.JournalRecord_Granted{Granted: &slotwisev1.FactGranted{Attempt: refAttempt(f.Attempt)}}
+	case *tracker.FactEnded:
+		r.What = &slotwisev1.JournalRecord_Ended{Ended: &slotwisev1.FactEnded{
+			Attempt: refAttempt(f.Attempt), State: int32(f.State), Error: f.Error, OutputBytes: f.OutputBytes, At: int64(f.At),
+		}}
+	case *tracker.FactFetchFailed:
+		r.What = &slotwisev1.JournalRecord_FetchFailed{FetchFailed: &slotwisev1.FactFetchFailed{Map: refAttempt(f.Map)}}
+	case *tracker.FactOutputLost:
+		r.What = &slotwisev1.JournalRecord_OutputLost{OutputLost: &slotwisev1.FactOutputLost{
+			Map: refAttempt(f.Map), Blame: f.Blame, Error: f.Error, At: int64(f.At),
+		}}
+	case *tracker.FactTask:
+		r.What = &slotwisev1.JournalRecord_Task{Task: encodePast(f)}
+	default:
+		encodeRare(r, f)
+	}
+	return r
+}
+
+// encodeRare encodes facts of jobs and nodes.
+func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
+	switch f := f.(type) {
+	case *tracker.FactAccepted:
+		r.What = &slotwisev1.JournalRecord_Accepted{Accepted: &slotwisev1.FactAccepted{
+			Job: int32(f.Job), Pool: f.Spec.Pool, Priority: int32(f.Spec.Priority), SlowStart: f.Spec.SlowStart,
+			MaxAttempts: int32(f.Spec.MaxAttempts), TaskTimeout: int64(f.Spec.TaskTimeout), At: int64(f.At),
+		}}
+	case *tracker.FactPriority:
+		r.What = &slotwisev1.JournalRecord_Priority{Priority: &slotwisev1.FactPriority{Job: int32(f.Job), Priority: int32(f.Priority)}}
+	case *tracker.FactPool:
+		r.What = &slotwisev1.JournalRecord_Pool{Pool: &slotwisev1.FactPool{Job: int32(f.Job), Pool: f.Pool}}
+	case *tracker.FactJobEnded:
+		e := &slotwisev1.FactJobEnded{Job: int32(f.Job), State: int32(f.State), Message: f.Message, At: int64(f.At)}
+		if f.Culprit != nil {
+			e.Culprit = refTask(*f.Culprit)
+		}
+		r.What = &slotwisev1.JournalRecord_JobEnded{JobEnded: e}
+	case *tracker.FactJoined:
+		n := f.Node
+		r.What = &slotwisev1.JournalRecord_Joined{Joined: &slotwisev1.FactJoined{
+			Name: n.Name, Host: n.Host, Rack: n.Rack, MapSlots: int32(n.MapSlots), ReduceSlots: int32(n.ReduceSlots),
+			Cores: int32(n.Cores), Speed: n.Speed, Memory: n.MemoryBytes, At: int64(f.At),
+		}}
+	case *tracker.FactLeft:
+		r.What = &slotwisev1.JournalRecord_Left{Left: &slotwisev1.FactLeft{Node: f.Node, At: int64(f.At)}}
+	case *tracker.FactDrained:
+		r.What = &slotwisev1.JournalRecord_Drained{Drained: &slotwisev1.FactDrained{Node: f.Node, Undo: f.Undo}}
+	case *tracker.FactCounts:
+		r.What = &slotwisev1.JournalRecord_Counts{Counts: &slotwisev1.FactCounts{Jobs: int32(f.Jobs), Launches: f.Launches}}
+	default:
+		panic(fmt.Sprintf("a fact that the journal does not know: %T", f))
+	}
+}
+
+func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
+	t := &slotwisev1.FactTask{
+		Task: refTask(f.Task), FetchFailures: int32(f.Past.FetchFailures), PendingSince: int64(f.Past.PendingSince),
+		DoneAt: int64(f.Past.DoneAt), LastFailure: int64(f.Past.LastFailure),
+	}
+	for i, a := range f.Past.Attempts {
+		t.Attempts = append(t.Attempts, &slotwisev1.PastAttempt{
+			Node: f.Nodes[i], Slot: int32(a.Slot), Level: int32(a.Level), Speculative: a.Speculative, Label: a.Label,
+			State: int32(a.State), Granted: a.Granted, Seq: a.Seq, Started: int64(a.Started), Ended: int64(a.Ended),
+			Error: a.Error, OutputBytes: a.OutputBytes,
+		})
+	}
+	return t
+}
+
+// decodeFact makes a fact of a record; nil if it holds none. details finds the
+// JournalJob of a job.
+func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.JournalJob) (tracker.Fact, error) {
+	switch w := r.What.(type) {
+	case *slotwisev1.JournalRecord_Accepted:
+		return decodeAccepted(w.Accepted, details(job.ID(w.Accepted.Job)))
+	case *slotwisev1.JournalRecord_Launched:
+		f := w.Launched
+		return &tracker.FactLaunched{
+			Attempt: attemptOf(f.Attempt), Node: f.Node, Slot: job.Kind(f.Slot), Level: cluster.Level(f.Level),
+			Speculative: f.Speculative, Label: f.Label, At: time.Duration(f.At),
+		}, nil
+	case *slotwisev1.JournalRecord_Granted:
+		return &tracker.FactGranted{Attempt: attemptOf(w.Granted.Attempt)}, nil
+	case *slotwisev1.JournalRecord_Ended:
+		f := w.Ended
+		return &tracker.FactEnded{
+			Attempt: attemptOf(f.Attempt), State: job.AttemptState(f.State), Error: f.Error, OutputBytes: f.OutputBytes, At: time.Duration(f.At),
+		}, nil
+	case *slotwisev1.JournalRecord_FetchFailed:
+		return &tracker.FactFetchFailed{Map: attemptOf(w.FetchFailed.Map)}, nil
+	case *slotwisev1.JournalRecord_OutputLost:
+		f := w.OutputLost
+		return &tracker.FactOutputLost{Map: attemptOf(f.Map), Blame: f.Blame, Error: f.Error, At: time.Duration(f.At)}, nil
+	case *slotwisev1.JournalRecord_Task:
+		return decodePast(w.Task), nil
+	}
+	return decodeRare(r), nil
+}
+
+// decodeRare decodes what encodeRare encodes but for acceptance.
+func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
+	switch w := r.What.(type) {
+	case *slotwisev1.JournalRecord_Priority:
+		return &tracker.FactPriority{Job: job.ID(w.Priority.Job), Priority: job.Priority(w.Priority.Priority)}
+	case *slotwisev1.JournalRecord_Pool:
+		return &tracker.FactPool{Job: job.ID(w.Pool.Job), Pool: w.Pool.Pool}
+	case *slotwisev1.JournalRecord_JobEnded:
+		e := w.JobEnded
+		f := &tracker.FactJobEnded{Job: job.ID(e.Job), State: job.State(e.State), Message: e.Message, At: time.Duration(e.At)}
+		if e.Culprit != nil {
+			id := taskOf(e.Culprit)
+			f.Culprit = &id
+		}
+		return f
+	case *slotwisev1.JournalRecord_Joined:
+		n := w.Joined
+		return &tracker.FactJoined{Node: cluster.Spec{
+			Name: n.Name, Host: n.Host, Rack: n.Rack, MapSlots: int(n.MapSlots), ReduceSlots: int(n.ReduceSlots),
+			Cores: int(n.Cores), Speed: n.Speed, MemoryBytes: n.Memory,
+		}, At: time.Duration(n.At)}
+	case *slotwisev1.JournalRecord_Left:
+		return &tracker.FactLeft{Node: w.Left.Node, At: time.Duration(w.Left.At)}
+	case *slotwisev1.JournalRecord_Drained:
+		return &tracker.FactDrained{Node: w.Drained.Node, Undo: w.Drained.Undo}
+	case *slotwisev1.JournalRecord_Counts:
+		return &tracker.FactCounts{Jobs: job.ID(w.Counts.Jobs), Launches: w.Counts.Launches}
+	}
+	return nil
+}
+
+func decodeAccepted(a *slotwisev1.FactAccepted, details *slotwisev1.JournalJob) (tracker.Fact, error) {
+	if details == nil {
+		return nil, fmt.Errorf("job %d was accepted, but nothing says what it is", a.Job)
+	}
+	spec, err := coreSpec(details.Spec)
+	if err != nil {
+		return nil, err
+	}
+	spec.Pool, spec.Priority, spec.SlowStart = a.Pool, job.Priority(a.Priority), a.SlowStart
+	spec.MaxAttempts, spec.TaskTimeout = int(a.MaxAttempts), time.Duration(a.TaskTimeout)
+	return &tracker.FactAccepted{Job: job.ID(a.Job), Spec: spec, At: time.Duration(a.At)}, nil
+}
+
+func decodePast(t *slotwisev1.FactTask) *tracker.FactTask {
+	f := &tracker.FactTask{Task: taskOf(t.Task), Past: job.Past{
+		FetchFailures: int(t.FetchFailures), PendingSince: time.Duration(t.PendingSince),
+		DoneAt: time.Duration(t.DoneAt), LastFailure: time.Duration(t.LastFailure),
+	}}
+	for _, a := range t.Attempts {
+		f.Nodes = append(f.Nodes, a.Node)
+		f.Past.Attempts = append(f.Past.Attempts, job.PastAttempt{
+			Launch: job.Launch{Slot: job.Kind(a.Slot), Level: cluster.Level(a.Level), Speculative: a.Speculative, Label: a.Label},
+			State:  job.AttemptState(a.State), Granted: a.Granted, Seq: a.Seq, Started: time.Duration(a.Started),
+			Ended: time.Duration(a.Ended), Error: a.Error, OutputBytes: a.OutputBytes,
+		})
+	}
+	return f
+}

@@ -13,10 +13,7 @@ import (
 )
 
 // clientService answers people and their programs.
-type clientService struct {
-	slotwisev1connect.UnimplementedClientServiceHandler
-	m *Master
-}
+type clientService struct{ m *Master }
 
 var _ slotwisev1connect.ClientServiceHandler = clientService{}
 
@@ -51,7 +48,7 @@ func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) 
 
 // Jobs lists jobs by number.
 func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*slotwisev1.JobsResponse, error) {
-	return ask(ctx, c.m, func() (*slotwisev1.JobsResponse, error) {
+	live, err := ask(ctx, c.m, func() (*slotwisev1.JobsResponse, error) {
 		resp := &slotwisev1.JobsResponse{}
 		for _, id := range c.m.jobIDs() {
 			j := c.m.jobs[id]
@@ -66,6 +63,10 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 		}
 		return resp, nil
 	})
+	if err != nil || !r.Ended {
+		return live, err
+	}
+	return c.m.withPast(r, live)
 }
 
 // Job returns a job, or waits for news of it.
@@ -79,7 +80,9 @@ func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slot
 	for wait := r.WaitMs > 0; ; {
 		f, err := ask(ctx, c.m, func() (jobNews, error) { return c.m.jobNews(id, r.After, wait) })
 		if err != nil || f.news == nil {
-			return &slotwisev1.JobResponse{Job: f.status}, err
+			return orPast(c.m, r.Job, &slotwisev1.JobResponse{Job: f.status}, err, func(j *slotwisev1.HistoryJob) *slotwisev1.JobResponse {
+				return &slotwisev1.JobResponse{Job: j.Job}
+			})
 		}
 		select {
 		case <-f.news:
@@ -108,7 +111,7 @@ type jobNews struct {
 func (m *Master) jobNews(id job.ID, after int64, wait bool) (jobNews, error) {
 	j := m.jobs[id]
 	if j == nil {
-		return jobNews{}, m.noJob(id)
+		return jobNews{}, noJob(id)
 	}
 	if wait && j.revision <= after && j.final == nil && m.waiting < m.cfg.Limits.Waiting {
 		m.waiting++
@@ -120,7 +123,7 @@ func (m *Master) jobNews(id job.ID, after int64, wait bool) (jobNews, error) {
 }
 
 // noJob is the error for a job that is not there.
-func (m *Master) noJob(id job.ID) error {
+func noJob(id job.ID) error {
 	return fault(connect.CodeNotFound, "no job %s", id)
 }
 
@@ -133,7 +136,7 @@ func (m *Master) job(name string) (*jobInfo, error) {
 	if j := m.jobs[id]; j != nil {
 		return j, nil
 	}
-	return nil, m.noJob(id)
+	return nil, noJob(id)
 }
 
 // owned finds a job that somebody may change.

@@ -37,12 +37,15 @@ func (m *Master) waitsFor(j *jobInfo) string {
 
 // Explain says why a job gets no task now and what made it wait so far.
 func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
-	return ask(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) {
+	resp, err := ask(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) {
 		j, err := c.m.job(r.Job)
 		if err != nil {
 			return nil, err
 		}
 		return &slotwisev1.ExplainResponse{Job: r.Job, Why: c.m.explanations(j)}, nil
+	})
+	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.ExplainResponse {
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held}
 	})
 }
 

@@ -14,7 +14,7 @@ func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux := http.NewServeMux()
 	opts = append([]connect.HandlerOption{connect.WithReadMaxBytes(m.cfg.Limits.Message)}, opts...)
 	mux.Handle(slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...))
-	mux.Handle(slotwisev1connect.NewClientServiceHandler(clientService{m: m}, opts...))
+	mux.Handle(slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...))
 	for _, method := range []string{http.MethodGet, http.MethodPut} { // GET is HEAD too
 		mux.Handle(method+" /files/{sha}", m.files)
 	}

@@ -15,7 +15,7 @@ func (m *Master) jobIDs() []job.ID { return slices.Sorted(maps.Keys(m.jobs)) }
 
 // Tasks lists a job's tasks.
 func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*slotwisev1.TasksResponse, error) {
-	return ask(ctx, c.m, func() (*slotwisev1.TasksResponse, error) {
+	resp, err := ask(ctx, c.m, func() (*slotwisev1.TasksResponse, error) {
 		j, err := c.m.job(r.Job)
 		if err != nil {
 			return nil, err
@@ -27,6 +27,16 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 			}
 		}
 		return resp, nil
+	})
+	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.TasksResponse {
+		resp := &slotwisev1.TasksResponse{}
+		for _, t := range j.Tasks {
+			id, err := job.ParseTask(t.Id)
+			if err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == wireKind(id.Kind)) && (r.State == "" || r.State == t.State) {
+				resp.Tasks = append(resp.Tasks, t)
+			}
+		}
+		return resp
 	})
 }
 

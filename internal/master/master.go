@@ -22,6 +22,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,6 +57,10 @@ type Config struct {
 	// Rack says in which rack a host is, for workers that do not say it
 	// themselves; "" is the default rack. It is called outside the loop.
 	Rack func(host string) string
+	// WorkerHTTP makes requests to workers, for logs, by WorkerScheme. Default
+	// plain HTTP.
+	WorkerHTTP   *http.Client
+	WorkerScheme string
 	// SnapshotBytes is how long the journal's log at least gets before a snapshot
 	// replaces it. Default 64 MiB.
 	SnapshotBytes int64
@@ -99,6 +104,8 @@ func (cfg *Config) fill() {
 	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, tracker.DefaultKeepEnded)
+	cfg.WorkerHTTP = cmp.Or(cfg.WorkerHTTP, &http.Client{})
+	cfg.WorkerScheme = cmp.Or(cfg.WorkerScheme, "http")
 	cfg.SnapshotBytes = cmp.Or(cfg.SnapshotBytes, 64<<20)
 	cfg.Limits.fill()
 	if cfg.Rack == nil {

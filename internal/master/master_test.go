@@ -285,7 +285,7 @@ func TestAccess(t *testing.T) {
 	as := func(user string, groups ...string) context.Context {
 		return WithIdentity(t.Context(), Identity{User: user, Groups: groups, Admin: user == "root"})
 	}
-	c := clientService{m: m}
+	c := clientService{m}
 	program := &slotwisev1.Program{App: "x"}
 	submit := func(ctx context.Context, user, pool string) error {
 		_, err := c.Submit(ctx, &slotwisev1.SubmitRequest{RequestId: newToken(), Spec: &slotwisev1.JobSpec{

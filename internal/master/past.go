@@ -1,0 +1,110 @@
+package master
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/history"
+	"github.com/slotwise/slotwise/internal/job"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// Jobs that are no longer in memory are in the history, which is read outside
+// the loop.
+
+// The bounds of a list of the history.
+const (
+	defaultPast = 50
+	mostPast    = 1000
+)
+
+// History lists jobs that have ended, or returns one with its tasks.
+func (c clientService) History(_ context.Context, r *slotwisev1.HistoryRequest) (*slotwisev1.HistoryResponse, error) {
+	if r.Job != "" {
+		id, err := job.ParseID(r.Job)
+		if err != nil {
+			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+		j, err := c.m.pastJob(id)
+		if err != nil {
+			return nil, err
+		}
+		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{j}}, nil
+	}
+	q := history.Query{User: r.User, Limit: int(r.Limit)}
+	if q.Limit <= 0 {
+		q.Limit = defaultPast
+	}
+	q.Limit = min(q.Limit, mostPast)
+	if r.Before != "" {
+		var err error
+		if q.Before, err = job.ParseID(r.Before); err != nil {
+			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+	}
+	jobs, err := c.m.history.List(q)
+	if err != nil {
+		c.m.log.Error("history", "error", err)
+	}
+	return &slotwisev1.HistoryResponse{Jobs: jobs}, nil
+}
+
+// withPast adds to a list of jobs those of the history that are not in it: those
+// that ended before the master was last started.
+func (m *Master) withPast(r *slotwisev1.JobsRequest, live *slotwisev1.JobsResponse) (*slotwisev1.JobsResponse, error) {
+	old, err := m.history.List(history.Query{User: r.User, Limit: max(0, m.cfg.KeepEnded)})
+	if err != nil {
+		m.log.Error("history", "error", err)
+	}
+	there := map[string]bool{}
+	for _, j := range live.Jobs {
+		there[j.Id] = true
+	}
+	resp := &slotwisev1.JobsResponse{}
+	for _, j := range slices.Backward(old) {
+		if !there[j.Job.Id] && (r.Pool == "" || j.Job.Pool == r.Pool) {
+			resp.Jobs = append(resp.Jobs, j.Job)
+		}
+	}
+	resp.Jobs = append(resp.Jobs, live.Jobs...)
+	slices.SortStableFunc(resp.Jobs, func(a, b *slotwisev1.JobStatus) int {
+		x, _ := job.ParseID(a.Id)
+		y, _ := job.ParseID(b.Id)
+		return cmp.Compare(x, y)
+	})
+	return resp, nil
+}
+
+// pastJob reads a job from the history.
+func (m *Master) pastJob(id job.ID) (*slotwisev1.HistoryJob, error) {
+	j, err := m.history.Get(id)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, noJob(id)
+	case err != nil:
+		return nil, rpcError(err)
+	}
+	return j, nil
+}
+
+// orPast returns what the history has of a job if the error says that it is not
+// in memory.
+func orPast[T any](m *Master, name string, v T, err error, past func(*slotwisev1.HistoryJob) T) (T, error) {
+	if connect.CodeOf(err) != connect.CodeNotFound {
+		return v, err
+	}
+	id, bad := job.ParseID(name)
+	if bad != nil {
+		return v, err
+	}
+	j, err := m.pastJob(id)
+	if err != nil {
+		return v, err
+	}
+	return past(j), nil
+}

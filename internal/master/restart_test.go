@@ -1,0 +1,275 @@
+package master
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// restart has another master go on with a copy of what the first one has on disk
+// now, as if that had been killed; only then is the first one stopped.
+func (r *rig) restart() {
+	r.t.Helper()
+	image := r.t.TempDir()
+	// The copy is made between two batches of the loop, so that it is of one
+	// moment; torn writes are the journal's own tests' matter.
+	if _, err := ask(r.t.Context(), r.m, func() (struct{}, error) { return struct{}{}, os.CopyFS(image, os.DirFS(r.cfg.Dir)) }); err != nil {
+		r.t.Fatal(err)
+	}
+	r.stop()
+	r.cfg.Dir = image
+	r.start()
+}
+
+// withSnapshots runs a test with a journal that is never shortened, and with one
+// that is all the time.
+func withSnapshots(t *testing.T, test func(t *testing.T, cfg Config)) {
+	t.Run("log", func(t *testing.T) { test(t, Config{}) })
+	t.Run("snapshots", func(t *testing.T) { test(t, Config{SnapshotBytes: 1}) })
+}
+
+// TestRestart restarts the master in each phase of a job. The worker keeps what
+// it has; nothing is launched twice, nothing counted twice or lost.
+func TestRestart(t *testing.T) {
+	withSnapshots(t, func(t *testing.T, cfg Config) {
+		r := newRig(t, cfg)
+		out := filepath.Join(t.TempDir(), "out")
+		id := r.submit(r.spec(2, 1, out))
+		r.restart()
+		w := r.worker("w1", 2, 1)
+		again := func() {
+			t.Helper()
+			r.restart()
+			resp, err := r.workers.Heartbeat(t.Context(), &slotwisev1.HeartbeatRequest{Session: w.session, Seq: w.seq + 1})
+			if err != nil || !resp.RegisterAgain {
+				t.Fatalf("the old session after a restart: %v, error %v", resp, err)
+			}
+			w.register(2, 1)
+			w.beat(0)
+			if len(w.killed)+len(w.dropped) > 0 {
+				t.Fatalf("killed %v, dropped %v", w.killed, w.dropped)
+			}
+		}
+		w.gets("j1_m_0_0")
+		w.gets("j1_m_1_0")
+		again()
+		w.beat(0, w.done("j1_m_0_0"))
+		again()
+		w.beat(0, w.done("j1_m_1_0"))
+		again()
+		w.gets("j1_r_0_0")
+		again()
+		outputs, err := r.workers.MapOutputs(t.Context(), &slotwisev1.MapOutputsRequest{Session: w.session, Job: id, Cursor: "old:2"})
+		if err != nil || !outputs.Reset_ {
+			t.Fatalf("map outputs: %v, error %v", outputs, err)
+		}
+		found := map[int32]string{}
+		for _, o := range outputs.Outputs {
+			found[o.Map] = o.Address
+		}
+		if found[0] != "w1:1" || found[1] != "w1:1" {
+			t.Errorf("map outputs after a restart: %v", outputs.Outputs)
+		}
+		if !w.commit(id, "j1_r_0_0", "part-r-00000", "result") {
+			t.Fatal("the commit was denied")
+		}
+		again()
+		if !w.commit(id, "j1_r_0_0", "part-r-00000", "result") {
+			t.Fatal("the commit was denied when asked for again")
+		}
+		w.beat(0, w.done("j1_r_0_0"))
+		st := r.ends(id)
+		if st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.MapCounters.InputRecords != 20 || st.ReduceCounters.InputRecords != 10 {
+			t.Errorf("job %v", st)
+		}
+		if want := []string{"j1_m_0_0", "j1_m_1_0", "j1_r_0_0"}; !slices.Equal(slices.Sorted(slices.Values(w.started)), want) {
+			t.Errorf("launched %v, want %v", w.started, want)
+		}
+		if b, err := os.ReadFile(filepath.Join(out, "part-r-00000")); string(b) != "result" {
+			t.Errorf("output %q, error %v", b, err)
+		}
+		r.restart()
+		r.past(id)
+		w.register(2, 1)
+		if !slices.Equal(w.dropJobs, []string{id}) {
+			t.Errorf("jobs to drop: %v", w.dropJobs)
+		}
+	})
+}
+
+// past checks that an ended job is found after a restart, by all who ask.
+func (r *rig) past(id string) {
+	r.t.Helper()
+	if st := r.job(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.Maps.Done != 2 {
+		r.t.Errorf("job %v", st)
+	}
+	tasks, err := r.users.Tasks(r.t.Context(), &slotwisev1.TasksRequest{Job: id, Kind: slotwisev1.Kind_KIND_MAP})
+	if err != nil || len(tasks.Tasks) != 2 || len(tasks.Tasks[0].Attempts) != 1 {
+		r.t.Errorf("tasks %v, error %v", tasks, err)
+	}
+	list, err := r.users.History(r.t.Context(), &slotwisev1.HistoryRequest{})
+	if err != nil || len(list.Jobs) != 1 || list.Jobs[0].Job.Id != id {
+		r.t.Errorf("history %v, error %v", list, err)
+	}
+	live, err := r.users.Jobs(r.t.Context(), &slotwisev1.JobsRequest{Ended: true})
+	if err != nil || len(live.Jobs) != 1 || live.Jobs[0].Id != id {
+		r.t.Errorf("jobs %v, error %v", live, err)
+	}
+}
+
+// TestRestartOfWorker restarts master and worker: what the worker ran and held is
+// made again.
+func TestRestartOfWorker(t *testing.T) {
+	withSnapshots(t, func(t *testing.T, cfg Config) {
+		r := newRig(t, cfg)
+		id := r.submit(r.spec(2, 1, ""))
+		w := r.worker("w1", 2, 1)
+		w.gets("j1_m_0_0")
+		w.gets("j1_m_1_0")
+		w.beat(0, w.done("j1_m_0_0"))
+		r.restart()
+		w = r.worker("w1", 2, 1)
+		w.gets("j1_m_0_1")
+		w.gets("j1_m_1_1")
+		w.beat(0, w.done("j1_m_0_1"), w.done("j1_m_1_1"))
+		w.gets("j1_r_0_0")
+		w.beat(0, w.done("j1_r_0_0"))
+		if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+			t.Errorf("job %v", st)
+		}
+	})
+}
+
+// TestRestartBeforeCommit stops the master when the verdict is durable and the
+// output is not in place: the next one publishes it.
+func TestRestartBeforeCommit(t *testing.T) {
+	withSnapshots(t, func(t *testing.T, cfg Config) {
+		cfg.Grace = time.Hour
+		r := newRig(t, cfg)
+		out := filepath.Join(t.TempDir(), "out")
+		id := r.submit(r.spec(1, 1, out))
+		w1, w2 := r.worker("w1", 1, 0), r.worker("w2", 0, 1)
+		w1.gets("j1_m_0_0")
+		w1.beat(0, w1.done("j1_m_0_0"))
+		w2.gets("j1_r_0_0")
+		// The output is lost and its map made again while the reduce, which has
+		// fetched it, ends the job. The output waits for the map's death.
+		w1.outputs = map[string]bool{}
+		w1.register(1, 0)
+		w1.gets("j1_m_0_1")
+		if !w2.commit(id, "j1_r_0_0", "part-r-00000", "result") {
+			t.Fatal("the commit was denied")
+		}
+		w2.beat(0, w2.done("j1_r_0_0"))
+		if st := r.job(id); st.State != slotwisev1.JobState_JOB_STATE_COMMITTING {
+			t.Fatalf("job %v", st)
+		}
+		if _, err := os.Stat(out); !os.IsNotExist(err) {
+			t.Fatalf("output is there already, or: %v", err)
+		}
+		r.restart()
+		if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+			t.Errorf("job %v", st)
+		}
+		if b, err := os.ReadFile(filepath.Join(out, "part-r-00000")); string(b) != "result" {
+			t.Errorf("output %q, error %v", b, err)
+		}
+	})
+}
+
+// TestRestartKeeps checks what else must outlive a master: requests, the policy,
+// drained nodes, priorities and pools, files, its id, and time.
+func TestRestartKeeps(t *testing.T) {
+	withSnapshots(t, func(t *testing.T, cfg Config) {
+		r := newRig(t, cfg)
+		req := &slotwisev1.SubmitRequest{RequestId: "r1", Spec: r.spec(1, 0, "")}
+		if _, err := r.users.Submit(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		r.worker("w1", 0, 1)
+		check := func(_ any, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(r.users.Drain(t.Context(), &slotwisev1.DrainRequest{Node: "w1"}))
+		check(r.users.SetPolicy(t.Context(), &slotwisev1.SetPolicyRequest{Name: "fair"}))
+		check(r.users.SetPriority(t.Context(), &slotwisev1.SetPriorityRequest{Job: "j1", Priority: "HIGH"}))
+		check(r.users.Move(t.Context(), &slotwisev1.MoveRequest{Job: "j1", Pool: "deep"}))
+		before, now := r.m.id, r.m.now()
+		r.restart()
+		if r.m.id != before || r.m.now() < now {
+			t.Errorf("id %s at %v, before %s at %v", r.m.id, r.m.now(), before, now)
+		}
+		if resp, err := r.users.Submit(t.Context(), req); err != nil || resp.Job != "j1" {
+			t.Errorf("the same request: %v, error %v", resp, err)
+		}
+		if p, err := r.users.Policy(t.Context(), &slotwisev1.PolicyRequest{}); err != nil || p.Name != "fair" {
+			t.Errorf("policy %v, error %v", p, err)
+		}
+		if st := r.job("j1"); st.Priority != "HIGH" || st.Pool != "deep" {
+			t.Errorf("job %v", st)
+		}
+		r.worker("w1", 0, 1)
+		if n, err := r.users.Nodes(t.Context(), &slotwisev1.NodesRequest{}); err != nil || n.Nodes[0].State != "drained" {
+			t.Errorf("nodes %v, error %v", n, err)
+		}
+
+		// A job that has ended is still the one of its request; another
+		// configuration goes before the policy that was installed.
+		check(r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: "j1"}))
+		r.ends("j1")
+		r.cfg.Policy = "capacity"
+		r.restart()
+		if resp, err := r.users.Submit(t.Context(), req); err != nil || resp.Job != "j1" {
+			t.Errorf("the same request: %v, error %v", resp, err)
+		}
+		if id := r.submit(r.spec(1, 0, "")); id != "j2" {
+			t.Errorf("the next job is %s", id)
+		}
+		if p, err := r.users.Policy(t.Context(), &slotwisev1.PolicyRequest{}); err != nil || p.Name != "capacity" {
+			t.Errorf("policy %v, error %v", p, err)
+		}
+	})
+}
+
+// TestAbsentWorker restarts the master and lets a worker stay away: its work goes
+// to another one after the time-out.
+func TestAbsentWorker(t *testing.T) {
+	r := newRig(t, Config{NodeTimeout: 300 * time.Millisecond})
+	id := r.submit(r.spec(1, 0, ""))
+	w := r.worker("w1", 1, 0)
+	w.gets("j1_m_0_0")
+	r.restart()
+	w2 := r.worker("w2", 1, 0)
+	w2.gets("j1_m_0_1")
+	w2.beat(0, w2.done("j1_m_0_1"))
+	r.ends(id)
+}
+
+// TestOneMaster starts a second master on a directory.
+func TestOneMaster(t *testing.T) {
+	r := newRig(t, Config{})
+	if m, err := Open(r.cfg); err == nil {
+		t.Error("a second master has the directory too")
+		m.Close()
+	}
+}
+
+// TestStoppedMaster asks a master that has been closed.
+func TestStoppedMaster(t *testing.T) {
+	r := newRig(t, Config{})
+	if err := r.m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.users.Jobs(t.Context(), &slotwisev1.JobsRequest{}); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -32,4 +33,25 @@ func TestMemoryOfEndedJobs(t *testing.T) {
 	if many > few+few/4+1000*16+64<<10 {
 		t.Errorf("%d bytes for 100 jobs, %d for 1,000", few, many)
 	}
+}
+
+// peakMemory looks at the live heap after every so many jobs.
+type peakMemory struct {
+	base, most   uint64
+	ended, every int
+}
+
+func (p *peakMemory) Observe(e *Event) {
+	if e.Kind == JobEnded {
+		if p.ended++; p.ended%p.every == 0 {
+			p.most = max(p.most, heap()-p.base)
+		}
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/workload"
 )
 
 // A run that is told to stop does so within a few thousand events, and the runs
@@ -13,9 +15,8 @@ func TestStop(t *testing.T) {
 	stopped := errors.New("that will do")
 	var configs []Config
 	for range 3 {
-		cfg := busyConfig(100)
-		cfg.Policy = policy(t, "fifo")
-		configs = append(configs, cfg)
+		configs = append(configs, Config{Cluster: uniformCluster(20, 2, 1), Policy: policy(t, "fifo"),
+			Jobs: []workload.Job{plain(200, 10*time.Second, 5, time.Second), plain(200, 10*time.Second, 0, 0)}})
 	}
 	asked, events := 0, 0
 	configs[0].Stop = func() error {

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// The whole command on small clusters.
+func TestRun(t *testing.T) {
+	t.Setenv("SLOTWISE_TRACES", t.TempDir()) // no day
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-n", "1"}, &out, io.Discard, []int{5, 50}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| tasks of given time | `fifo` | 5 |", "| tasks of given time | `fair` | 50 |", "| tasks in stages | `fifo` | 50 |", "× 5 nodes"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 2+6 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+func TestRunStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, []string{"-n", "1", "-only", "^fair"}, io.Discard, io.Discard, []int{5}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if err := run(ctx, []string{"-n", "0"}, io.Discard, io.Discard, nil); err == nil {
+		t.Error("no rounds are accepted")
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	small := &row{work: busyName, policy: "fair", nodes: 1000, rounds: []sample{{cpu: 500, events: 1}, {cpu: 2000, events: 1}, {cpu: 600, events: 1}}}
+	large := &row{work: busyName, policy: "fair", nodes: 10000, rounds: []sample{{cpu: 1500, events: 1}, {cpu: 3000, events: 1}, {cpu: 1260, events: 1}}}
+	rows := []*row{small, large}
+	if got := small.verdict(rows); got != "ok must ≥ 1 M events/s" {
+		t.Error(got)
+	}
+	if got := large.verdict(rows); got != "MISSED 2.10× 1,000 nodes (1.50 to 3.00) must ≤ 2" {
+		t.Error(got)
+	}
+	day := &row{work: dayName, nodes: 600, rounds: []sample{{cpu: 31e9, events: 1}}}
+	if got := day.verdict(nil); got != "MISSED must < 30 s" {
+		t.Error(got)
+	}
+	if got := thousands(1234007); got != "1,234,007" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// sizes are the numbers of nodes.
+var sizes = []int{100, 1000, 10000}
+
+// dayFile is the trace of the day, in the folder that SLOTWISE_TRACES names.
+const dayFile = "swim-fb-2009-0.tsv"
+
+// rowsFor lists what is measured. Without the trace there is no day.
+func rowsFor(sizes []int, traces string) ([]*row, error) {
+	var rows []*row
+	for _, policy := range []string{"fifo", "fair"} {
+		for _, n := range sizes {
+			rows = append(rows, &row{work: busyName, policy: policy, nodes: n, config: busy})
+		}
+	}
+	for _, n := range sizes {
+		rows = append(rows, &row{work: "tasks in stages", policy: "fifo", nodes: n, config: staged})
+	}
+	day, err := day(filepath.Join(traces, dayFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return rows, nil
+	}
+	for _, policy := range []string{"fifo", "fair"} {
+		rows = append(rows, &row{work: dayName, policy: policy, nodes: 600, config: day})
+	}
+	return rows, err
+}
+
+// Names of work that something must hold of.
+const (
+	busyName = "tasks of given time"
+	dayName  = "the day of the trace"
+)
+
+// busy keeps a cluster of n nodes with 4 map and 2 reduce slots each at about four
+// fifths of its map slots. A larger cluster has larger jobs, of which as many run
+// at once.
+func busy(n int) sim.Config {
+	const task = 30 * time.Second
+	maps := max(1, 2*n/5)
+	c := workload.Cluster{Racks: max(1, n/40), Heartbeat: "fixed:3s",
+		Groups: []workload.NodeGroup{{Count: n, Cores: 4, Speed: 1, MapSlots: 4, ReduceSlots: 2}}}
+	jobs := make([]workload.Job, 250)
+	gap := time.Duration(float64(maps) * float64(task) / (0.8 * 4 * float64(n)))
+	for i := range jobs {
+		jobs[i] = workload.Job{Name: "busy", SlowStart: -1, Submit: time.Duration(i) * gap, Pool: fmt.Sprint("pool", i%10),
+			Maps:    slices.Repeat([]workload.Task{{Duration: task}}, maps),
+			Reduces: slices.Repeat([]workload.Task{{Duration: 2 * task}}, n/100)}
+	}
+	return sim.Config{Cluster: c, Jobs: jobs, Seed: 1}
+}
+
+// staged is the same with tasks that read, compute, sort and fetch, on racks of 40
+// nodes with limited uplinks.
+func staged(n int) sim.Config {
+	cfg := busy(n)
+	cfg.Cluster.RackUplink = 1e9
+	g := &cfg.Cluster.Groups[0]
+	g.DiskBandwidth, g.NICBandwidth = 400e6, 125e6
+	for i := range cfg.Jobs {
+		j := &cfg.Jobs[i]
+		j.Maps = slices.Repeat([]workload.Task{{Input: 64 << 20, CPU: 25 * time.Second, Output: 32 << 20}}, len(j.Maps))
+		j.Reduces = slices.Repeat([]workload.Task{{CPU: 20 * time.Second, Output: 64 << 20}}, n/100)
+	}
+	return cfg
+}
+
+// day reads the trace of a day of 600 nodes.
+func day(file string) (func(int) sim.Config, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	trace, err := workload.ReadSWIM(file, in, workload.SWIMOptions{})
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := trace.Jobs(1)
+	if err != nil {
+		return nil, err
+	}
+	c, err := workload.ParseCluster("nodes=600,maps=4,reduces=2,racks=20")
+	return func(int) sim.Config { return sim.Config{Cluster: c, Jobs: jobs, Seed: 1} }, err
+}

@@ -30,10 +30,11 @@ var (
 var layers = []layer{
 	{name: "job", dirs: []string{"internal/job"}, allow: []string{}, selfContained: true},
 	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job"}, selfContained: true},
-	{name: "sched", dirs: []string{"internal/sched"}, allow: []string{"internal/job", "internal/cluster", "internal/suggest"}},
+	{name: "portable", dirs: []string{"internal/portable"}, allow: []string{}, selfContained: true},
+	{name: "sched", dirs: []string{"internal/sched"}, allow: []string{"internal/job", "internal/cluster", "internal/suggest", "internal/portable"}},
 	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/cluster", "internal/sched"}},
-	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/cluster"}},
-	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/workload"}, scheduling...)},
+	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/cluster", "internal/portable"}},
+	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/workload", "internal/portable"}, scheduling...)},
 	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...)},
 
 	{name: "kv", dirs: []string{"internal/kv"}, allow: []string{}, selfContained: true},

@@ -12,7 +12,7 @@ import (
 // randomness of their own, no dependence on the order of goroutines or maps.
 var pure = []string{
 	"internal/job", "internal/cluster", "internal/sched", "internal/tracker",
-	"internal/sim", "internal/workload", "internal/repro",
+	"internal/sim", "internal/workload", "internal/repro", "internal/metrics", "internal/portable",
 }
 
 // mayGo are the pure packages that may start goroutines, since they run
@@ -29,6 +29,13 @@ var impureImports = []string{
 var impureCalls = map[string][]string{
 	"time":    {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
+}
+
+// unequal are functions of package math whose last bit differs between
+// processors; those that are not among them are exact, or rounded alike.
+var unequal = []string{
+	"Acos", "Acosh", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "Cbrt", "Cos", "Cosh", "Erf", "Erfc", "Erfcinv", "Erfinv", "Exp", "Exp2",
+	"Expm1", "Gamma", "Hypot", "Lgamma", "Log", "Log10", "Log1p", "Log2", "Pow", "Sin", "Sincos", "Sinh", "Tan", "Tanh",
 }
 
 // seeded are what of the math/rand packages takes its seed from the caller;
@@ -140,11 +147,15 @@ func isMap(t types.Type) bool {
 // visitUse reports banned functions wherever they are named, called or not.
 func (v *purityVisitor) visitUse(id *ast.Ident) {
 	fn, ok := v.info.Uses[id].(*types.Func)
-	if !ok || fn.Pkg() == nil || fn.Signature().Recv() != nil {
+	if !ok || fn.Pkg() == nil {
 		return
 	}
 	p := fn.Pkg().Path()
 	switch {
+	case p == "math" && slices.Contains(unequal, fn.Name()),
+		p == "math/rand/v2" && (fn.Name() == "NormFloat64" || fn.Name() == "ExpFloat64"):
+		v.report(id, "%s.%s: its last bit depends on the processor; internal/portable has one that does not", p, fn.Name())
+	case fn.Signature().Recv() != nil:
 	case slices.Contains(impureCalls[p], fn.Name()):
 		v.report(id, "%s.%s: time is a value passed in", p, fn.Name())
 	case (p == "math/rand" || p == "math/rand/v2") && !slices.Contains(seeded, fn.Name()):

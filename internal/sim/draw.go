@@ -1,11 +1,11 @@
 package sim
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // What is drawn has a generator of its own, derived from the run's seed, the name
@@ -42,7 +42,7 @@ func scale(d time.Duration, factor float64) time.Duration {
 
 // exponential draws with a mean.
 func exponential(g *rand.PCG, mean time.Duration) time.Duration {
-	return scale(mean, -math.Log(1-uniform(g)))
+	return scale(mean, -portable.Log(1-uniform(g)))
 }
 
 // luck is what is drawn for an attempt.
@@ -68,7 +68,7 @@ func (s *sim) drawLuck(a *attempt) luck {
 	if st := &s.model.Straggler; z < st.Probability {
 		l.slower = st.Factor
 		if st.Alpha > 0 {
-			l.slower = st.Factor * math.Pow(1-w, -1/st.Alpha)
+			l.slower = st.Factor * portable.Pow(1-w, -1/st.Alpha)
 		}
 	}
 	return l

@@ -1,10 +1,10 @@
 package sim
 
 import (
-	"math"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // load measures how busy a node is.
@@ -23,7 +23,7 @@ func (l *load) settle(now time.Duration, n float64) {
 		return
 	}
 	if l.mean != n {
-		l.mean = n + float64((l.mean-n)*decay((now-l.at).Seconds()/loadWindow))
+		l.mean = n + float64((l.mean-n)*portable.Exp(-(now-l.at).Seconds()/loadWindow))
 	}
 	l.at = now
 }
@@ -99,21 +99,4 @@ func (s *sim) measureMachine(nd *node, out *cluster.Load) {
 			out.NetworkRate += float64(q.rate * float64(len(q.users)))
 		}
 	}
-}
-
-// decay is e^(−x) for x ≥ 0, up to a few units in the last place. It is our own
-// because the library's differs between processors, and decisions can hang on
-// a load: with x = k·ln 2 + r and |r| ≤ ½·ln 2 it is 2^(−k)·e^(−r), by its series.
-func decay(x float64) float64 {
-	const ln2High, ln2Low = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-	if x > 700 {
-		return 0
-	}
-	k := math.Floor(float64(x/math.Ln2) + 0.5)
-	r := float64(x-float64(k*ln2High)) - float64(k*ln2Low)
-	sum := 1.
-	for n := 14.; n >= 1; n-- {
-		sum = 1 - float64(float64(r*sum)/n)
-	}
-	return math.Ldexp(sum, -int(k))
 }

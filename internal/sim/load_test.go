@@ -78,11 +78,3 @@ func TestLoadBetweenHeartbeats(t *testing.T) {
 		t.Errorf("load %v or %v", a, b)
 	}
 }
-
-func TestDecay(t *testing.T) {
-	for x := 0.; x < 700; x += 0.037 {
-		if got, want := decay(x), math.Exp(-x); math.Abs(got-want) > 4e-16*want {
-			t.Fatalf("e^-%v is %v, want %v", x, got, want)
-		}
-	}
-}

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // Shape is a kind of distribution.
@@ -50,7 +52,7 @@ func (d *Dist) Draw(g *rand.Rand) float64 {
 		return d.A + float64((d.B-d.A)*g.Float64())
 	case Normal:
 		for range 64 {
-			if v := d.A + float64(d.B*g.NormFloat64()); v >= 0 {
+			if v := d.A + float64(d.B*portable.Normal(g)); v >= 0 {
 				return v
 			}
 		}
@@ -61,10 +63,10 @@ func (d *Dist) Draw(g *rand.Rand) float64 {
 		}
 		// With variance s² and mean m: σ² = ln(1 + s²/m²), μ = ln m − σ²/2.
 		ratio := d.B / d.A
-		s2 := math.Log1p(ratio * ratio)
-		return math.Exp(math.Log(d.A) - s2/2 + float64(math.Sqrt(s2)*g.NormFloat64()))
+		s2 := portable.Log1p(float64(ratio * ratio))
+		return portable.Exp(portable.Log(d.A) - s2/2 + float64(math.Sqrt(s2)*portable.Normal(g)))
 	case Exponential:
-		return d.A * g.ExpFloat64()
+		return d.A * portable.Exponential(g)
 	case Table:
 		return d.Values[g.IntN(len(d.Values))]
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // Jobs draws the jobs of the mix, or returns those listed. Each job has a
@@ -206,8 +207,7 @@ func count(kind job.Kind, n float64) ([]Task, error) {
 	return make([]Task, int(n)), nil
 }
 
-// milliseconds rounds a drawn time, in seconds, to at least 1 ms. Rounding also
-// hides the last bit of math.Exp, which is not the same on every machine.
+// milliseconds rounds a drawn time, in seconds, to at least 1 ms.
 func milliseconds(s float64) time.Duration {
 	return time.Duration(max(1, min(math.Round(s*1e3), float64(maxTime/time.Millisecond)))) * time.Millisecond
 }
@@ -229,7 +229,7 @@ func (a *Arrivals) set(jobs []Job, g *rand.Rand) {
 			at = a.Start + time.Duration(i)*a.Gap
 		case Poisson, AtLoad:
 			if i > 0 {
-				at += time.Duration(math.Round(gap*g.ExpFloat64()*1e3)) * time.Millisecond
+				at += time.Duration(math.Round(gap*portable.Exponential(g)*1e3)) * time.Millisecond
 			}
 		case AtTimes:
 			at = a.Times[i]

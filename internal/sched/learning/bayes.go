@@ -1,6 +1,8 @@
 package learning
 
-import "math"
+import (
+	"github.com/slotwise/slotwise/internal/portable"
+)
 
 // Classifier tells good candidates from bad ones and learns from examples.
 type Classifier interface {
@@ -105,9 +107,9 @@ func (b *Bayes) Train(v *Vector, isGood bool) {
 // lnCount is the logarithm of what a count stands for in a numerator.
 func (b *Bayes) lnCount(n uint64) float64 {
 	if b.histogram {
-		return math.Log(float64(max(n, 1)))
+		return portable.Log(float64(max(n, 1)))
 	}
-	return math.Log(float64(n + 1))
+	return portable.Log(float64(n + 1))
 }
 
 // rebase computes the factors of the joint probability that are the same for
@@ -117,12 +119,12 @@ func (b *Bayes) rebase() {
 	for c := range classes {
 		n := float64(b.n[c])
 		if b.histogram {
-			b.base[c] = math.Log(n/all) - float64(float64(len(b.sizes))*math.Log(n))
+			b.base[c] = portable.Log(n/all) - float64(float64(len(b.sizes))*portable.Log(n))
 			continue
 		}
-		b.base[c] = math.Log((n + 1) / (all + 2))
+		b.base[c] = portable.Log((n + 1) / (all + 2))
 		for _, s := range b.sizes {
-			b.base[c] -= math.Log(n + float64(s))
+			b.base[c] -= portable.Log(n + float64(s))
 		}
 	}
 }
@@ -148,8 +150,8 @@ func (b *Bayes) Predict(v *Vector) Verdict {
 	}
 	return Verdict{
 		Good:  j[good] >= j[bad]-tie,
-		P:     1 / (1 + math.Exp(j[bad]-j[good])),
-		Joint: math.Exp(j[good]),
+		P:     1 / (1 + portable.Exp(j[bad]-j[good])),
+		Joint: portable.Exp(j[good]),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // Feature is something known when a decision is made: of the job, or of the
@@ -64,7 +65,7 @@ func times(by float64) func(float64) float64 {
 }
 func over(by float64) func(float64) float64 { return func(v float64) float64 { return v / by } }
 func same(v float64) float64                { return v }
-func rate(v float64) float64                { return math.Log2(1 + v/mib) }
+func rate(v float64) float64                { return portable.Log2(1 + v/mib) }
 func up(v float64) float64                  { return math.Ceil(v - slack) }
 
 // table describes the features. The first eight in use by default and their bins
@@ -79,11 +80,11 @@ var table = [Features]feature{
 	Busy:        {"busy", 10, times(10), same},
 	Tasks:       {"tasks", 32, same, over(10)},
 	FreeMemory:  {"free_memory", 10, times(10), func(v float64) float64 { return 1 - v }},
-	Cores:       {"cores", 8, func(v float64) float64 { return up(math.Log2(max(1, v))) }, over(16)},
+	Cores:       {"cores", 8, func(v float64) float64 { return up(portable.Log2(max(1, v))) }, over(16)},
 	Speed:       {"speed", 10, times(4), over(2)},
 	DiskRate:    {"disk_rate", 16, rate, func(v float64) float64 { return rate(v) / 16 }},
 	NetworkRate: {"network_rate", 16, rate, func(v float64) float64 { return rate(v) / 16 }},
-	Processes:   {"processes", 16, func(v float64) float64 { return math.Log2(1 + v) }, over(1000)},
+	Processes:   {"processes", 16, func(v float64) float64 { return portable.Log2(1 + v) }, over(1000)},
 }
 
 // String returns the name by which the feature is chosen.

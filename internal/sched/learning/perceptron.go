@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // Perceptron is a linear threshold over the scaled features. Its weights start
@@ -37,7 +39,7 @@ func (p *Perceptron) margin(v *Vector) float64 {
 // perceptron; the logistic of the margin keeps its order.
 func (p *Perceptron) Predict(v *Vector) Verdict {
 	z := p.margin(v)
-	odds := 1 / (1 + math.Exp(-z))
+	odds := 1 / (1 + portable.Exp(-z))
 	return Verdict{Good: z > 0, P: odds, Joint: odds}
 }
 

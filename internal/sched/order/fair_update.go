@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // Interval implements sched.Periodic.
@@ -95,7 +96,7 @@ func (x *fairJob) weigh(cfg *FairConfig) {
 			continue
 		}
 		if cfg.SizeWeight {
-			s.weight = math.Log1p(float64(s.demand)) / math.Ln2
+			s.weight = portable.Log1p(float64(s.demand)) / math.Ln2
 			if s.weight == 0 && !cfg.StaleDemand {
 				s.weight = 1 // nothing to weigh, and nothing divided by zero
 			}

@@ -86,6 +86,14 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 		r.What = &slotwisev1.JournalRecord_Left{Left: &slotwisev1.FactLeft{Node: f.Node, At: int64(f.At)}}
 	case *tracker.FactDrained:
 		r.What = &slotwisev1.JournalRecord_Drained{Drained: &slotwisev1.FactDrained{Node: f.Node, Undo: f.Undo}}
+	case *tracker.FactGraylisted:
+		r.What = &slotwisev1.JournalRecord_Graylisted{Graylisted: &slotwisev1.FactGraylisted{Node: f.Node, Undo: f.Undo}}
+	case *tracker.FactFaults:
+		w := &slotwisev1.FactFaults{Node: f.Node}
+		for _, at := range f.At {
+			w.At = append(w.At, int64(at))
+		}
+		r.What = &slotwisev1.JournalRecord_Faults{Faults: w}
 	case *tracker.FactCounts:
 		r.What = &slotwisev1.JournalRecord_Counts{Counts: &slotwisev1.FactCounts{Jobs: int32(f.Jobs), Launches: f.Launches}}
 	default:
@@ -163,6 +171,14 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 		return &tracker.FactLeft{Node: w.Left.Node, At: time.Duration(w.Left.At)}
 	case *slotwisev1.JournalRecord_Drained:
 		return &tracker.FactDrained{Node: w.Drained.Node, Undo: w.Drained.Undo}
+	case *slotwisev1.JournalRecord_Graylisted:
+		return &tracker.FactGraylisted{Node: w.Graylisted.Node, Undo: w.Graylisted.Undo}
+	case *slotwisev1.JournalRecord_Faults:
+		f := &tracker.FactFaults{Node: w.Faults.Node}
+		for _, at := range w.Faults.At {
+			f.At = append(f.At, time.Duration(at))
+		}
+		return f
 	case *slotwisev1.JournalRecord_Counts:
 		return &tracker.FactCounts{Jobs: job.ID(w.Counts.Jobs), Launches: w.Counts.Launches}
 	}

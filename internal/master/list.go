@@ -113,6 +113,8 @@ func (m *Master) nodeStatus(n *cluster.Node) *slotwisev1.NodeStatus {
 			if len(n.Attempts()) > 0 {
 				st.State = "draining"
 			}
+		} else if n.Graylisted() {
+			st.State = "graylisted"
 		}
 	}
 	return st

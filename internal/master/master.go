@@ -51,6 +51,9 @@ type Config struct {
 	// Grace is how long a job's end waits for killed attempts to be confirmed
 	// dead before its output is published or removed. Default 10 seconds.
 	Grace time.Duration
+	// GraylistFaults is as in tracker.Config. Default
+	// tracker.DefaultGraylistFaults; negative is never.
+	GraylistFaults int
 	// KeepEnded is how many ended jobs stay in memory, tasks and all. Default
 	// tracker.DefaultKeepEnded.
 	KeepEnded int
@@ -103,6 +106,7 @@ func (cfg *Config) fill() {
 	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
 	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
+	cfg.GraylistFaults = cmp.Or(cfg.GraylistFaults, tracker.DefaultGraylistFaults)
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, tracker.DefaultKeepEnded)
 	cfg.WorkerHTTP = cmp.Or(cfg.WorkerHTTP, &http.Client{})
 	cfg.WorkerScheme = cmp.Or(cfg.WorkerScheme, "http")

@@ -169,7 +169,7 @@ func (m *Master) restorePolicy(r *replay) error {
 	if err != nil {
 		return err
 	}
-	cfg := tracker.Config{NodeTimeout: m.cfg.NodeTimeout, KeepEnded: m.cfg.KeepEnded, Record: true}
+	cfg := tracker.Config{NodeTimeout: m.cfg.NodeTimeout, KeepEnded: m.cfg.KeepEnded, GraylistFaults: m.cfg.GraylistFaults, Record: true}
 	m.tracker, err = tracker.Restore(cfg, p, m.base, slices.Values(r.facts))
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)

@@ -52,6 +52,8 @@ type JournalRecord struct {
 	//	*JournalRecord_Drained
 	//	*JournalRecord_Counts
 	//	*JournalRecord_Task
+	//	*JournalRecord_Graylisted
+	//	*JournalRecord_Faults
 	What          isJournalRecord_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -283,6 +285,24 @@ func (x *JournalRecord) GetTask() *FactTask {
 	return nil
 }
 
+func (x *JournalRecord) GetGraylisted() *FactGraylisted {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_Graylisted); ok {
+			return x.Graylisted
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetFaults() *FactFaults {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_Faults); ok {
+			return x.Faults
+		}
+	}
+	return nil
+}
+
 type isJournalRecord_What interface {
 	isJournalRecord_What()
 }
@@ -371,6 +391,14 @@ type JournalRecord_Task struct {
 	Task *FactTask `protobuf:"bytes,33,opt,name=task,proto3,oneof"`
 }
 
+type JournalRecord_Graylisted struct {
+	Graylisted *FactGraylisted `protobuf:"bytes,34,opt,name=graylisted,proto3,oneof"`
+}
+
+type JournalRecord_Faults struct {
+	Faults *FactFaults `protobuf:"bytes,35,opt,name=faults,proto3,oneof"`
+}
+
 func (*JournalRecord_Master) isJournalRecord_What() {}
 
 func (*JournalRecord_Policy) isJournalRecord_What() {}
@@ -412,6 +440,10 @@ func (*JournalRecord_Drained) isJournalRecord_What() {}
 func (*JournalRecord_Counts) isJournalRecord_What() {}
 
 func (*JournalRecord_Task) isJournalRecord_What() {}
+
+func (*JournalRecord_Graylisted) isJournalRecord_What() {}
+
+func (*JournalRecord_Faults) isJournalRecord_What() {}
 
 // JournalMaster is the first record of all.
 type JournalMaster struct {
@@ -1796,6 +1828,110 @@ func (x *FactDrained) GetUndo() bool {
 	return false
 }
 
+type FactGraylisted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Undo          bool                   `protobuf:"varint,2,opt,name=undo,proto3" json:"undo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactGraylisted) Reset() {
+	*x = FactGraylisted{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactGraylisted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactGraylisted) ProtoMessage() {}
+
+func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactGraylisted.ProtoReflect.Descriptor instead.
+func (*FactGraylisted) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *FactGraylisted) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *FactGraylisted) GetUndo() bool {
+	if x != nil {
+		return x.Undo
+	}
+	return false
+}
+
+type FactFaults struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	At            []int64                `protobuf:"varint,2,rep,packed,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactFaults) Reset() {
+	*x = FactFaults{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactFaults) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactFaults) ProtoMessage() {}
+
+func (x *FactFaults) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactFaults.ProtoReflect.Descriptor instead.
+func (*FactFaults) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *FactFaults) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *FactFaults) GetAt() []int64 {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 type FactCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          int32                  `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"`
@@ -1806,7 +1942,7 @@ type FactCounts struct {
 
 func (x *FactCounts) Reset() {
 	*x = FactCounts{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1954,7 @@ func (x *FactCounts) String() string {
 func (*FactCounts) ProtoMessage() {}
 
 func (x *FactCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +1967,7 @@ func (x *FactCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounts.ProtoReflect.Descriptor instead.
 func (*FactCounts) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FactCounts) GetJobs() int32 {
@@ -1862,7 +1998,7 @@ type FactTask struct {
 
 func (x *FactTask) Reset() {
 	*x = FactTask{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2010,7 @@ func (x *FactTask) String() string {
 func (*FactTask) ProtoMessage() {}
 
 func (x *FactTask) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2023,7 @@ func (x *FactTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactTask.ProtoReflect.Descriptor instead.
 func (*FactTask) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FactTask) GetTask() *TaskRef {
@@ -1952,7 +2088,7 @@ type PastAttempt struct {
 
 func (x *PastAttempt) Reset() {
 	*x = PastAttempt{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2100,7 @@ func (x *PastAttempt) String() string {
 func (*PastAttempt) ProtoMessage() {}
 
 func (x *PastAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2113,7 @@ func (x *PastAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
 func (*PastAttempt) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PastAttempt) GetNode() string {
@@ -2068,7 +2204,7 @@ var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\x85\t\n" +
+	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xf7\t\n" +
 	"\rJournalRecord\x124\n" +
 	"\x06master\x18\x01 \x01(\v2\x1a.slotwise.v1.JournalMasterH\x00R\x06master\x124\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.slotwise.v1.JournalPolicyH\x00R\x06policy\x127\n" +
@@ -2091,7 +2227,11 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x04left\x18\x1e \x01(\v2\x15.slotwise.v1.FactLeftH\x00R\x04left\x124\n" +
 	"\adrained\x18\x1f \x01(\v2\x18.slotwise.v1.FactDrainedH\x00R\adrained\x121\n" +
 	"\x06counts\x18  \x01(\v2\x17.slotwise.v1.FactCountsH\x00R\x06counts\x12+\n" +
-	"\x04task\x18! \x01(\v2\x15.slotwise.v1.FactTaskH\x00R\x04taskB\x06\n" +
+	"\x04task\x18! \x01(\v2\x15.slotwise.v1.FactTaskH\x00R\x04task\x12=\n" +
+	"\n" +
+	"graylisted\x18\" \x01(\v2\x1b.slotwise.v1.FactGraylistedH\x00R\n" +
+	"graylisted\x121\n" +
+	"\x06faults\x18# \x01(\v2\x17.slotwise.v1.FactFaultsH\x00R\x06faultsB\x06\n" +
 	"\x04what\"5\n" +
 	"\rJournalMaster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -2201,7 +2341,14 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\"5\n" +
 	"\vFactDrained\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
-	"\x04undo\x18\x02 \x01(\bR\x04undo\"<\n" +
+	"\x04undo\x18\x02 \x01(\bR\x04undo\"8\n" +
+	"\x0eFactGraylisted\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04undo\x18\x02 \x01(\bR\x04undo\"0\n" +
+	"\n" +
+	"FactFaults\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
+	"\x02at\x18\x02 \x03(\x03R\x02at\"<\n" +
 	"\n" +
 	"FactCounts\x12\x12\n" +
 	"\x04jobs\x18\x01 \x01(\x05R\x04jobs\x12\x1a\n" +
@@ -2240,7 +2387,7 @@ func file_slotwise_v1_journal_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_journal_proto_rawDescData
 }
 
-var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_slotwise_v1_journal_proto_goTypes = []any{
 	(*JournalRecord)(nil),   // 0: slotwise.v1.JournalRecord
 	(*JournalMaster)(nil),   // 1: slotwise.v1.JournalMaster
@@ -2264,12 +2411,14 @@ var file_slotwise_v1_journal_proto_goTypes = []any{
 	(*FactJoined)(nil),      // 19: slotwise.v1.FactJoined
 	(*FactLeft)(nil),        // 20: slotwise.v1.FactLeft
 	(*FactDrained)(nil),     // 21: slotwise.v1.FactDrained
-	(*FactCounts)(nil),      // 22: slotwise.v1.FactCounts
-	(*FactTask)(nil),        // 23: slotwise.v1.FactTask
-	(*PastAttempt)(nil),     // 24: slotwise.v1.PastAttempt
-	nil,                     // 25: slotwise.v1.JournalPolicy.SetEntry
-	(*JobSpec)(nil),         // 26: slotwise.v1.JobSpec
-	(*Counters)(nil),        // 27: slotwise.v1.Counters
+	(*FactGraylisted)(nil),  // 22: slotwise.v1.FactGraylisted
+	(*FactFaults)(nil),      // 23: slotwise.v1.FactFaults
+	(*FactCounts)(nil),      // 24: slotwise.v1.FactCounts
+	(*FactTask)(nil),        // 25: slotwise.v1.FactTask
+	(*PastAttempt)(nil),     // 26: slotwise.v1.PastAttempt
+	nil,                     // 27: slotwise.v1.JournalPolicy.SetEntry
+	(*JobSpec)(nil),         // 28: slotwise.v1.JobSpec
+	(*Counters)(nil),        // 29: slotwise.v1.Counters
 }
 var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	1,  // 0: slotwise.v1.JournalRecord.master:type_name -> slotwise.v1.JournalMaster
@@ -2291,27 +2440,29 @@ var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	19, // 16: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
 	20, // 17: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
 	21, // 18: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
-	22, // 19: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
-	23, // 20: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
-	25, // 21: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
-	26, // 22: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
-	27, // 23: slotwise.v1.JournalTotals.maps:type_name -> slotwise.v1.Counters
-	27, // 24: slotwise.v1.JournalTotals.reduces:type_name -> slotwise.v1.Counters
-	9,  // 25: slotwise.v1.JournalCounted.attempt:type_name -> slotwise.v1.AttemptRef
-	27, // 26: slotwise.v1.JournalCounted.counters:type_name -> slotwise.v1.Counters
-	8,  // 27: slotwise.v1.FactJobEnded.culprit:type_name -> slotwise.v1.TaskRef
-	9,  // 28: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 29: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 30: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 31: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	9,  // 32: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	8,  // 33: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
-	24, // 34: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	24, // 19: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
+	25, // 20: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
+	22, // 21: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
+	23, // 22: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
+	27, // 23: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
+	28, // 24: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
+	29, // 25: slotwise.v1.JournalTotals.maps:type_name -> slotwise.v1.Counters
+	29, // 26: slotwise.v1.JournalTotals.reduces:type_name -> slotwise.v1.Counters
+	9,  // 27: slotwise.v1.JournalCounted.attempt:type_name -> slotwise.v1.AttemptRef
+	29, // 28: slotwise.v1.JournalCounted.counters:type_name -> slotwise.v1.Counters
+	8,  // 29: slotwise.v1.FactJobEnded.culprit:type_name -> slotwise.v1.TaskRef
+	9,  // 30: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
+	9,  // 31: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
+	9,  // 32: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
+	9,  // 33: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	9,  // 34: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	8,  // 35: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	26, // 36: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_journal_proto_init() }
@@ -2342,6 +2493,8 @@ func file_slotwise_v1_journal_proto_init() {
 		(*JournalRecord_Drained)(nil),
 		(*JournalRecord_Counts)(nil),
 		(*JournalRecord_Task)(nil),
+		(*JournalRecord_Graylisted)(nil),
+		(*JournalRecord_Faults)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2349,7 +2502,7 @@ func file_slotwise_v1_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_journal_proto_rawDesc), len(file_slotwise_v1_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

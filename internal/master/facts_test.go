@@ -1,0 +1,90 @@
+package master
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// someFacts are one or more of each sort, with all fields set.
+func someFacts() []tracker.Fact {
+	id := job.AttemptID{TaskID: job.TaskID{Job: 3, Kind: job.Reduce, Index: 5}, Try: 2}
+	return []tracker.Fact{
+		&tracker.FactAccepted{Job: 3, Spec: job.Spec{
+			Name: "n", User: "u", Pool: "p", Priority: job.Low, Splits: make([]job.Split, 4), Reduces: 2, SlowStart: 0.5,
+			MaxAttempts: 7, TaskTimeout: -1, NoSpeculation: true, Profile: [job.Kinds]job.Profile{{CPU: 1}, {Network: 10}},
+		}, At: 1},
+		&tracker.FactPriority{Job: 3, Priority: job.VeryLow},
+		&tracker.FactPool{Job: 3, Pool: "q"},
+		&tracker.FactJobEnded{Job: 3, State: job.Failed, Culprit: &id.TaskID, Message: "m", At: 2},
+		&tracker.FactJobEnded{Job: 3, State: job.Succeeded, At: 2},
+		&tracker.FactLaunched{Attempt: id, Node: "w", Slot: job.Map, Level: cluster.RACK, Speculative: true, Label: -4, At: 3},
+		&tracker.FactGranted{Attempt: id},
+		&tracker.FactEnded{Attempt: id, State: job.AttemptLost, Error: "e", OutputBytes: 9, At: 4},
+		&tracker.FactFetchFailed{Map: id},
+		&tracker.FactOutputLost{Map: id, Blame: true, Error: "e", At: 5},
+		&tracker.FactJoined{Node: cluster.Spec{Name: "w", Host: "h", Rack: "/r", MapSlots: 1, ReduceSlots: 2, Cores: 3, Speed: 1.5, MemoryBytes: 4}, At: 6},
+		&tracker.FactLeft{Node: "w", At: 7},
+		&tracker.FactDrained{Node: "w", Undo: true},
+		&tracker.FactGraylisted{Node: "w", Undo: true},
+		&tracker.FactFaults{Node: "w", At: []time.Duration{1, 2}},
+		&tracker.FactCounts{Jobs: 8, Launches: 9},
+		&tracker.FactTask{Task: id.TaskID, Nodes: []string{"w", "x"}, Past: job.Past{
+			FetchFailures: 1, PendingSince: 2, DoneAt: 3, LastFailure: 4, Attempts: []job.PastAttempt{
+				{Launch: job.Launch{Slot: job.Reduce, Level: cluster.ANY, Speculative: true, Label: 5}, State: job.AttemptFailed, Granted: true, Seq: 6, Started: 7, Ended: 8, Error: "e", OutputBytes: 9},
+				{},
+			},
+		}},
+	}
+}
+
+// TestFacts writes facts as records and reads them again, and knows all sorts
+// that there are.
+func TestFacts(t *testing.T) {
+	details := &slotwisev1.JournalJob{Job: 3, Spec: &slotwisev1.JobSpec{
+		Name: "n", User: "u", Synthetic: 4, Reduces: 2, NoSpeculation: true,
+		MapProfile: &slotwisev1.Profile{Cpu: 1}, ReduceProfile: &slotwisev1.Profile{Network: 10},
+	}}
+	var tested []string
+	for _, f := range someFacts() {
+		tested = append(tested, reflect.TypeOf(f).Elem().Name())
+		b, err := proto.Marshal(encodeFact(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &slotwisev1.JournalRecord{}
+		if err := proto.Unmarshal(b, r); err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeFact(r, func(job.ID) *slotwisev1.JournalJob { return details })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(f, got); diff != "" {
+			t.Errorf("%T: %s", f, diff)
+		}
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), "../tracker/fact.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "fact" {
+			if name := fn.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name; !slices.Contains(tested, name) {
+				t.Errorf("no test of %s", name)
+			}
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // Profile is what an app costs, measured from real runs. Costs are core-seconds
@@ -68,9 +69,7 @@ func (p *Profile) left(input float64) float64 {
 	if p.CombinerDecay == 0 || p.Split <= 0 || input <= 0 {
 		return p.CombinerRatio
 	}
-	// Powers differ in the last bit between processors.
-	power := math.Round(math.Pow(input/p.Split, -p.CombinerDecay)*1e9) / 1e9
-	return min(1, float64(p.CombinerRatio*power))
+	return min(1, float64(p.CombinerRatio*portable.Pow(input/p.Split, -p.CombinerDecay)))
 }
 
 // ReduceTask is a reduce of so many bytes, the outputs of so many maps.

@@ -37,6 +37,11 @@ func (l *Log) recover() error {
 	if err := l.check(logs); err != nil {
 		return err
 	}
+	// What an earlier process wrote and did not live to sync counts from now on,
+	// names too, so it must not be lost with the machine.
+	if err := errors.Join(l.file.Sync(), l.fs.SyncDir(l.dir)); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
 	for _, name := range stale {
 		if err := l.fs.Remove(l.path(name)); err != nil {
 			return fmt.Errorf("journal: %w", err)

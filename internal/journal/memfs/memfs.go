@@ -107,6 +107,18 @@ func (f *FS) Crash(rng *rand.Rand) *FS {
 	return after
 }
 
+// Kill returns what is found after the process has ended, but not the machine: all
+// that was written. What was not synced is no more durable than before.
+func (f *FS) Kill() *FS {
+	after := New()
+	//house:sorted into a map
+	for name, n := range f.names {
+		after.names[name] = n
+	}
+	after.durable, after.pending = f.durable, f.pending
+	return after
+}
+
 // tear mixes what was synced with what was written since, page by page.
 func (n *inode) tear(rng *rand.Rand) []byte {
 	short, long := min(len(n.data), len(n.synced)), max(len(n.data), len(n.synced))

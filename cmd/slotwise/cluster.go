@@ -13,26 +13,26 @@ import (
 )
 
 // clusterFlags say which master a command speaks to, and as whom.
-type clusterFlags struct{ master, tokenFile string }
+type clusterFlags struct {
+	peerFlags
+	master string
+}
 
 // register declares the flags.
 func (f *clusterFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
 	s.StringVar(&f.master, "master", defaultMaster, "`address` of the master: host:port or a URL")
-	s.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that says who you are")
+	f.peerFlags.register(c)
 }
 
 // client makes a client of the master. Nothing is sent yet.
 func (f *clusterFlags) client() (*client.Client, error) {
-	o := client.Options{}
-	if f.tokenFile != "" {
-		var err error
-		if o.Token, err = readSecret("token-file", f.tokenFile); err != nil {
-			return nil, err
-		}
+	address, http, err := f.dial(f.master)
+	if err != nil {
+		return nil, err
 	}
-	c, err := client.New(f.master, o)
+	c, err := client.New(address, client.Options{HTTP: http})
 	if err != nil {
 		return nil, misuse("--%w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -16,16 +15,19 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/master"
+	"github.com/slotwise/slotwise/internal/secure"
 )
 
 // masterFlags are the flags of master.
 type masterFlags struct {
 	policyFlags
 	logFlags
+	serverFlags
 	dir, listen, addressFile string
 	nodeTimeout, heartbeat   time.Duration
 	keepEnded                int
 	poolACL                  []string
+	access                   string
 	maxFile, maxFiles        console.Size
 }
 
@@ -53,7 +55,9 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "give a worker up after this `time` of silence")
 	s.DurationVar(&f.heartbeat, "heartbeat", 0, "longest silence wanted of workers (default: by their number)")
 	s.IntVar(&f.keepEnded, "keep-ended", 100, "`number` of ended jobs to keep at hand")
-	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable); other pools are open to all")
+	f.serverFlags.register(c)
+	s.StringVar(&f.access, "access", "", "`file` that says who may use and manage which pools")
+	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), instead of what --access says of it")
 	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
 	s.Var(&f.maxFiles, "max-files", "room for all shipped files")
 	f.logFlags.register(c)
@@ -67,18 +71,15 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", f.listen)
+	l, guard, err := f.serve(f.listen, cfg.Log)
 	if err != nil {
-		return misuse("--listen %s: %w", f.listen, err)
+		return err
 	}
 	m, err := master.Open(cfg)
 	if err != nil {
 		return errors.Join(fmt.Errorf("--dir %s: %w", f.dir, err), l.Close())
 	}
-	srv := &http.Server{
-		Handler: m.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn),
-	}
+	srv := secure.NewServer(m.Handler(), guard)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir, "policy", cfg.Policy)
@@ -142,22 +143,43 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	if err := f.checkPolicy(set); err != nil {
 		return none, err
 	}
-	pools, err := parseAssignments("pool-acl", f.poolACL)
+	rules, err := f.rules()
 	if err != nil {
 		return none, err
 	}
 	cfg := master.Config{
 		Dir: f.dir, Policy: f.policy, PolicySet: set, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
-		KeepEnded: f.keepEnded, Version: version(), Log: log, Access: master.Access{Pools: map[string][]string{}},
+		KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
 		Limits: master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
 	}
 	if f.keepEnded == 0 {
 		cfg.KeepEnded = -1
 	}
-	for pool, who := range pools {
-		cfg.Access.Pools[pool] = strings.Split(who, ":")
-	}
 	return cfg, nil
+}
+
+// rules are who may use which pools.
+func (f *masterFlags) rules() (secure.Rules, error) {
+	var r secure.Rules
+	if f.access != "" {
+		var err error
+		if r, err = secure.LoadRules(f.access); err != nil {
+			return r, misuse("--access: %w", err)
+		}
+	}
+	pools, err := parseAssignments("pool-acl", f.poolACL)
+	if err != nil {
+		return r, err
+	}
+	if r.Pools == nil {
+		r.Pools = map[string]secure.Pool{}
+	}
+	for pool, who := range pools {
+		p := r.Pools[pool]
+		p.Submit = strings.Split(who, ":")
+		r.Pools[pool] = p
+	}
+	return r, nil
 }
 
 // logFlags say how a process that runs for long writes its log.

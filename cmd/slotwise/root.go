@@ -44,6 +44,8 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newMove(),
 		newNodes(),
 		newPolicy(),
+		newCerts(),
+		newToken(),
 		newSim(),
 		newRepro(),
 		newGenerate(),

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -136,22 +135,6 @@ func setFlag(c *cobra.Command, f *pflag.Flag, values []string) error {
 		}
 	}
 	return nil
-}
-
-// readSecret reads a file that holds one secret on a line.
-func readSecret(flag, file string) (string, error) {
-	b, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", misuse("--%s %s: no such file", flag, file)
-	case err != nil:
-		return "", misuse("--%s %s: %w", flag, file, reason(err))
-	}
-	secret := strings.TrimSpace(string(b))
-	if secret == "" || strings.ContainsAny(secret, " \t\r\n") {
-		return "", misuse("--%s %s: must hold one word", flag, file)
-	}
-	return secret, nil
 }
 
 // defaultMaster is where a master listens unless told otherwise.

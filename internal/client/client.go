@@ -16,6 +16,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -58,37 +59,13 @@ func New(address string, opts Options) (*Client, error) {
 		opts.Patience = 3 * time.Second
 	}
 	c := &Client{base: strings.TrimSuffix(u.String(), "/"), opts: opts, http: opts.HTTP}
-	c.http = WithToken(opts.HTTP, opts.Token)
+	if opts.Token != "" {
+		own := *opts.HTTP
+		own.Transport = secure.Bearer(opts.HTTP.Transport, opts.Token)
+		c.http = &own
+	}
 	c.rpc = slotwisev1connect.NewClientServiceClient(c.http, c.base)
 	return c, nil
-}
-
-// WithToken returns a client that sends a token as bearer token with each
-// request, but is otherwise like c; c itself if the token is empty.
-func WithToken(c *http.Client, token string) *http.Client {
-	if token == "" {
-		return c
-	}
-	own := *c
-	own.Transport = bearer{c.Transport, token}
-	return &own
-}
-
-// bearer adds a token to each request.
-type bearer struct {
-	next  http.RoundTripper
-	token string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+b.token)
-	next := b.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	return next.RoundTrip(r)
 }
 
 // RPC gives access to the bare calls, for Call and for streams.
@@ -124,6 +101,9 @@ func again[T any](ctx context.Context, c *Client, patience time.Duration, try fu
 // Unreachable reports whether an error says that the master could not be reached
 // or could not answer now, so that trying again may help.
 func Unreachable(err error) bool {
+	if secure.Hopeless(err) {
+		return false
+	}
 	var coded *connect.Error
 	if errors.As(err, &coded) {
 		return coded.Code() == connect.CodeUnavailable || coded.Code() == connect.CodeUnknown && !connect.IsWireError(err)

@@ -2,94 +2,64 @@ package master
 
 import (
 	"context"
-	"slices"
-	"strings"
+	"errors"
+	"net/http"
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Identity is who asks.
-type Identity struct {
-	User   string // "" where nobody is asked who he is: then a spec's word is taken
-	Groups []string
-	Admin  bool
-	Worker bool // may use the service of workers
+// identity tells who asks. A secure.Guard before the handlers has found it out;
+// without one nobody asks, and nobody may do anything.
+func identity(ctx context.Context) secure.Identity { return secure.From(ctx) }
+
+// may checks that somebody may do something.
+func (m *Master) may(who secure.Identity, a secure.Action, s secure.Subject) error {
+	return coded(m.cfg.Access.May(who, a, s))
 }
 
-// identityKey is that of the Identity in a context.
-type identityKey struct{}
-
-// WithIdentity returns a context that carries who asks. Whatever stands before
-// the handlers and knows it, says it so.
-func WithIdentity(ctx context.Context, id Identity) context.Context {
-	return context.WithValue(ctx, identityKey{}, id)
-}
-
-// identity tells who asks. Without anything that asks people who they are,
-// which is allowed on one machine only, everybody may do everything.
-func identity(ctx context.Context) Identity {
-	if id, ok := ctx.Value(identityKey{}).(Identity); ok {
-		return id
-	}
-	return Identity{Admin: true, Worker: true}
-}
-
-// Access says who may submit to which pools.
-type Access struct {
-	// Pools lists, by pool, users and @groups that may submit to it or move
-	// jobs there. A pool that is not listed is open to all.
-	Pools map[string][]string
-}
-
-// admit sets the user of a spec and checks that he may submit it.
-func (a Access) admit(who Identity, spec *slotwisev1.JobSpec) error {
-	switch {
-	case who.User == "" && spec.User == "":
-		return fault(connect.CodeInvalidArgument, "the job does not say whose it is")
-	case spec.User == "" || spec.User == who.User:
-		spec.User = who.User
-	case who.User != "" && !who.Admin:
-		return fault(connect.CodePermissionDenied, "%s may not submit as %s: only an admin may", who.User, spec.User)
-	}
-	return a.pool(who, spec.Pool)
-}
-
-// pool checks that somebody may put jobs into a pool.
-func (a Access) pool(who Identity, pool string) error {
-	may, listed := a.Pools[pool]
-	if !listed || who.Admin || slices.Contains(may, who.User) {
+// coded gives a refusal the code for the other side.
+func coded(err error) error {
+	if err == nil {
 		return nil
 	}
-	for _, g := range who.Groups {
-		if slices.Contains(may, "@"+g) {
-			return nil
+	return connect.NewError(connect.CodePermissionDenied, err)
+}
+
+// only passes on the requests of those that may do something, whatever it is
+// done to.
+func (m *Master) only(a secure.Action, next http.Handler) http.Handler {
+	refusals := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := m.may(identity(r.Context()), a, secure.Subject{})
+		switch {
+		case err == nil:
+			next.ServeHTTP(w, r)
+		case refusals.IsSupported(r):
+			_ = refusals.Write(w, r, err) // the peer may be gone
+		default:
+			http.Error(w, errors.Unwrap(err).Error(), http.StatusForbidden)
 		}
-	}
-	return fault(connect.CodePermissionDenied, "%s may not use pool %s; %s may", who.User, pool, strings.Join(may, ", "))
+	})
 }
 
-// own checks that somebody may change a user's job.
-func own(who Identity, owner, job string) error {
-	if who.Admin || who.User == owner {
-		return nil
+// admitUser sets the user of a spec and checks that he may submit it.
+func (m *Master) admitUser(who secure.Identity, spec *slotwisev1.JobSpec) error {
+	if spec.User == "" {
+		spec.User = who.User
 	}
-	return fault(connect.CodePermissionDenied, "job %s is %s's: only %s or an admin may change it", job, owner, owner)
+	if spec.User == "" {
+		return fault(connect.CodeInvalidArgument, "the job does not say whose it is")
+	}
+	return m.may(who, secure.Submit, secure.Subject{Owner: spec.User, Pool: spec.Pool})
 }
 
-// admin checks that somebody may change the cluster.
-func admin(who Identity, what string) error {
-	if who.Admin {
-		return nil
+// poolOf is the pool that a job is in now. It is called in the loop.
+func (m *Master) poolOf(j *jobInfo) string {
+	if t := m.tracker.Jobs().Get(j.id); t != nil {
+		return t.Pool()
 	}
-	return fault(connect.CodePermissionDenied, "only an admin may %s", what)
-}
-
-// worker checks that it is a worker that asks.
-func worker(ctx context.Context) error {
-	if identity(ctx).Worker {
-		return nil
-	}
-	return fault(connect.CodePermissionDenied, "this is for workers")
+	return j.spec.Pool
 }

@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -25,7 +26,7 @@ func (c clientService) Cluster(ctx context.Context, _ *slotwisev1.ClusterRequest
 		return &slotwisev1.ClusterResponse{
 			Master: m.id, Version: m.cfg.Version, Nodes: int32(nodes.Alive()),
 			MapSlots: int32(nodes.Slots(job.Map)), ReduceSlots: int32(nodes.Slots(job.Reduce)),
-			MapBuffer: m.mapBuffer(), Policy: m.policy, User: who.User, Admin: who.Admin,
+			MapBuffer: m.mapBuffer(), Policy: m.policy, User: who.User, Admin: who.Role == secure.Admin,
 			UptimeMs: time.Since(m.start).Milliseconds(),
 		}, nil
 	})
@@ -140,12 +141,12 @@ func (m *Master) job(name string) (*jobInfo, error) {
 }
 
 // owned finds a job that somebody may change.
-func (m *Master) owned(who Identity, name string) (*jobInfo, error) {
+func (m *Master) owned(who secure.Identity, name string) (*jobInfo, error) {
 	j, err := m.job(name)
 	if err != nil {
 		return nil, err
 	}
-	return j, own(who, j.spec.User, name)
+	return j, m.may(who, secure.Change, secure.Subject{Job: name, Owner: j.spec.User, Pool: m.poolOf(j)})
 }
 
 // Kill ends a job, or an attempt alone.
@@ -168,7 +169,7 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 }
 
 // killAttempt ends one attempt; its task is tried again.
-func (m *Master) killAttempt(who Identity, r *slotwisev1.KillRequest) error {
+func (m *Master) killAttempt(who secure.Identity, r *slotwisev1.KillRequest) error {
 	id, err := job.ParseAttempt(r.Attempt)
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)
@@ -193,11 +194,11 @@ func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*sl
 	if err := checkName("pool", r.Pool); err != nil {
 		return nil, err
 	}
-	if err := c.m.cfg.Access.pool(who, r.Pool); err != nil {
-		return nil, err
-	}
 	return ask(ctx, c.m, func() (*slotwisev1.MoveResponse, error) {
-		j, err := c.m.owned(who, r.Job)
+		j, err := c.m.job(r.Job)
+		if err == nil {
+			err = c.m.may(who, secure.Move, secure.Subject{Job: r.Job, Owner: j.spec.User, From: c.m.poolOf(j), Pool: r.Pool})
+		}
 		if err != nil {
 			return nil, err
 		}

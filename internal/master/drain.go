@@ -5,6 +5,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -12,7 +13,7 @@ import (
 // Drain has a node get no more work, or work again.
 func (c clientService) Drain(ctx context.Context, r *slotwisev1.DrainRequest) (*slotwisev1.DrainResponse, error) {
 	who := identity(ctx)
-	if err := admin(who, "drain a node"); err != nil {
+	if err := c.m.may(who, secure.Nodes, secure.Subject{}); err != nil {
 		return nil, err
 	}
 	return ask(ctx, c.m, func() (*slotwisev1.DrainResponse, error) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -43,7 +44,7 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	r.m = m
-	r.srv = httptest.NewServer(m.Handler())
+	r.srv = httptest.NewServer(new(secure.Guard).Wrap(m.Handler()))
 	r.users = slotwisev1connect.NewClientServiceClient(r.srv.Client(), r.srv.URL)
 	r.workers = slotwisev1connect.NewWorkerServiceClient(r.srv.Client(), r.srv.URL)
 }

@@ -5,18 +5,21 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
 // Handler serves all that the master has to say: the services of workers and of
-// users, the files that jobs ship, and its health.
+// users, the files that jobs ship, and its health. It is to stand behind a
+// secure.Guard, which says who asks.
 func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux := http.NewServeMux()
 	opts = append([]connect.HandlerOption{connect.WithReadMaxBytes(m.cfg.Limits.Message)}, opts...)
-	mux.Handle(slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...))
-	mux.Handle(slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...))
-	for _, method := range []string{http.MethodGet, http.MethodPut} { // GET is HEAD too
-		mux.Handle(method+" /files/{sha}", m.files)
-	}
+	path, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
+	mux.Handle(path, m.only(secure.Serve, workers))
+	path, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
+	mux.Handle(path, m.only(secure.View, clients))
+	mux.Handle("GET /files/{sha}", m.files) // and HEAD
+	mux.Handle("PUT /files/{sha}", m.only(secure.ShareFile, m.files))
 	return mux
 }

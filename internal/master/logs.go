@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -99,12 +100,12 @@ func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (string, error) {
 }
 
 // ranOnce looks an attempt up in the history.
-func (m *Master) ranOnce(who Identity, id job.AttemptID) (string, error) {
+func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (string, error) {
 	j, err := m.pastJob(id.Job)
 	if err != nil {
 		return "", fault(connect.CodeNotFound, "no attempt %s", id)
 	}
-	if err := own(who, j.Job.User, id.Job.String()); err != nil {
+	if err := m.may(who, secure.Change, secure.Subject{Job: id.Job.String(), Owner: j.Job.User, Pool: j.Job.Pool}); err != nil {
 		return "", err
 	}
 	for _, t := range j.Tasks {

@@ -33,6 +33,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
@@ -68,7 +69,7 @@ type Config struct {
 	// replaces it. Default 64 MiB.
 	SnapshotBytes int64
 	History       history.Limits
-	Access        Access
+	Access        secure.Rules // who may do what
 	Limits        Limits
 	Version       string
 	Log           *slog.Logger // default: nothing is logged

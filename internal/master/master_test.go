@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -277,13 +279,20 @@ func TestFiles(t *testing.T) {
 
 // TestAccess asks as users who may not.
 func TestAccess(t *testing.T) {
-	m, err := Open(Config{Dir: t.TempDir(), Access: Access{Pools: map[string][]string{"prod": {"ann", "@ops"}}}})
+	m, err := Open(Config{Dir: t.TempDir(), Access: secure.Rules{Pools: map[string]secure.Pool{"prod": {Submit: []string{"ann", "@ops"}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
 	as := func(user string, groups ...string) context.Context {
-		return WithIdentity(t.Context(), Identity{User: user, Groups: groups, Admin: user == "root"})
+		id := secure.Identity{User: user, Groups: groups, Role: secure.User}
+		switch user {
+		case "root":
+			id.Role = secure.Admin
+		case "w1":
+			id.Role = secure.Worker
+		}
+		return secure.With(t.Context(), id)
 	}
 	c := clientService{m}
 	program := &slotwisev1.Program{App: "x"}
@@ -319,9 +328,36 @@ func TestAccess(t *testing.T) {
 	if connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("ann sets the policy: %v", err)
 	}
-	_, err = workerService{m}.Register(as("ann"), &slotwisev1.RegisterRequest{Worker: "x"})
-	if connect.CodeOf(err) != connect.CodePermissionDenied {
-		t.Errorf("ann as a worker: %v", err)
+	accessByRole(t, m, as)
+}
+
+// accessByRole asks for what only one role may have at all.
+func accessByRole(t *testing.T, m *Master, as func(string, ...string) context.Context) {
+	for _, x := range []struct {
+		user, method, path string
+		status             int
+	}{
+		{"ann", "POST", "/slotwise.v1.WorkerService/Register", http.StatusForbidden},
+		{"root", "POST", "/slotwise.v1.WorkerService/MapOutputs", http.StatusForbidden},
+		{"w1", "POST", "/slotwise.v1.ClientService/Jobs", http.StatusForbidden},
+		{"ann", "POST", "/slotwise.v1.ClientService/Jobs", http.StatusOK},
+		{"w1", "PUT", "/files/" + strings.Repeat("0", 64), http.StatusForbidden},
+		{"w1", "GET", "/files/" + strings.Repeat("0", 64), http.StatusNotFound},
+	} {
+		r := httptest.NewRequestWithContext(as(x.user), x.method, x.path, strings.NewReader("{}"))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, r)
+		if w.Code != x.status {
+			t.Errorf("%s %s as %s: %d, want %d: %s", x.method, x.path, x.user, w.Code, x.status, w.Body)
+		}
+	}
+	r := httptest.NewRequest("POST", "/slotwise.v1.ClientService/Jobs", strings.NewReader("{}"))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden {
+		t.Errorf("without a guard: %d", w.Code)
 	}
 }
 

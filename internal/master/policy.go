@@ -8,6 +8,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -21,7 +22,7 @@ func (c clientService) Policy(ctx context.Context, _ *slotwisev1.PolicyRequest) 
 // SetPolicy installs another policy while jobs run.
 func (c clientService) SetPolicy(ctx context.Context, r *slotwisev1.SetPolicyRequest) (*slotwisev1.SetPolicyResponse, error) {
 	who := identity(ctx)
-	if err := admin(who, "change the policy"); err != nil {
+	if err := c.m.may(who, secure.Policy, secure.Subject{}); err != nil {
 		return nil, err
 	}
 	if err := c.m.setPolicy(ctx, r.Name, r.Set); err != nil {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -157,8 +158,8 @@ func (m *Master) accept(j *jobInfo, core job.Spec) (job.ID, error) {
 
 // admit checks what of a spec can be checked before it is planned for: who
 // submits it, names, sizes and the files that it needs.
-func (m *Master) admit(who Identity, spec *slotwisev1.JobSpec) error {
-	if err := m.cfg.Access.admit(who, spec); err != nil {
+func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
+	if err := m.admitUser(who, spec); err != nil {
 		return err
 	}
 	tasks := max(len(spec.Splits), int(spec.Synthetic)) + int(spec.Reduces)

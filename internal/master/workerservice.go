@@ -29,9 +29,6 @@ func waitFor(ms int64) time.Duration {
 
 // Register begins a session.
 func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterRequest) (*slotwisev1.RegisterResponse, error) {
-	if err := worker(ctx); err != nil {
-		return nil, err
-	}
 	join, err := w.m.coreJoin(r)
 	if err != nil {
 		return nil, err
@@ -41,9 +38,6 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 
 // Heartbeat takes reports in and waits for actions.
 func (w workerService) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatRequest) (*slotwisev1.HeartbeatResponse, error) {
-	if err := worker(ctx); err != nil {
-		return nil, err
-	}
 	in, err := coreHeartbeat(r)
 	if err != nil {
 		return nil, err
@@ -76,9 +70,6 @@ func (w workerService) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatReq
 
 // AskCommit arbitrates between attempts of a task.
 func (w workerService) AskCommit(ctx context.Context, r *slotwisev1.AskCommitRequest) (*slotwisev1.AskCommitResponse, error) {
-	if err := worker(ctx); err != nil {
-		return nil, err
-	}
 	id, err := job.ParseAttempt(r.Attempt)
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
@@ -108,9 +99,6 @@ var errSessionOver = fault(connect.CodeUnauthenticated, "the session is over: re
 
 // JobForWorker returns what attempts of a job need.
 func (w workerService) JobForWorker(ctx context.Context, r *slotwisev1.JobForWorkerRequest) (*slotwisev1.JobForWorkerResponse, error) {
-	if err := worker(ctx); err != nil {
-		return nil, err
-	}
 	id, err := job.ParseID(r.Job)
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
@@ -133,9 +121,6 @@ func (w workerService) JobForWorker(ctx context.Context, r *slotwisev1.JobForWor
 
 // MapOutputs tells where a job's map outputs are.
 func (w workerService) MapOutputs(ctx context.Context, r *slotwisev1.MapOutputsRequest) (*slotwisev1.MapOutputsResponse, error) {
-	if err := worker(ctx); err != nil {
-		return nil, err
-	}
 	id, err := job.ParseID(r.Job)
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)

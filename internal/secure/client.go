@@ -1,8 +1,10 @@
 package secure
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -24,14 +26,45 @@ func Client(config *tls.Config, token string) *http.Client {
 		ForceAttemptHTTP2:     config != nil,
 	}
 	if token == "" {
-		return &http.Client{Transport: t}
+		return &http.Client{Transport: &hinting{t}}
 	}
-	return &http.Client{Transport: &bearer{t, token}}
+	return &http.Client{Transport: Bearer(&hinting{t}, token)}
 }
 
-// bearer adds a token to each request.
+// hinting tells those that forget TLS what is wrong.
+type hinting struct{ *http.Transport }
+
+var errSpeaksTLS = errors.New("the other side speaks TLS: use https:// or say with --tls-ca whom to trust")
+
+// plainAnswer is what the standard library's servers say then.
+const plainAnswer = "Client sent an HTTP request to an HTTPS server"
+
+// RoundTrip implements http.RoundTripper.
+func (h *hinting) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := h.Transport.RoundTrip(r)
+	if err != nil || r.URL.Scheme != "http" || resp.StatusCode != http.StatusBadRequest || !resp.Close {
+		return resp, err
+	}
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // what there is of it
+	_ = resp.Body.Close()
+	if strings.HasPrefix(string(said), plainAnswer) {
+		return nil, errSpeaksTLS
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(said))
+	return resp, nil
+}
+
+// Bearer adds a token to each request that goes over TLS or to this machine, and
+// refuses others. A nil next is http.DefaultTransport.
+func Bearer(next http.RoundTripper, token string) http.RoundTripper {
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return &bearer{next, token}
+}
+
 type bearer struct {
-	next  *http.Transport
+	next  http.RoundTripper
 	token string
 }
 
@@ -51,12 +84,25 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections is what http.Client looks for.
-func (b *bearer) CloseIdleConnections() { b.next.CloseIdleConnections() }
+func (b *bearer) CloseIdleConnections() {
+	if c, ok := b.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
 
 // local reports whether a host is this machine without asking anybody.
 func local(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Hopeless reports whether a request failed because the two sides do not agree on
+// who they are, so that trying again is of no use.
+func Hopeless(err error) bool {
+	var alert *net.OpError
+	return errors.Is(err, errSpeaksTLS) || errors.Is(err, errPlainToken) ||
+		errors.As(err, new(*tls.CertificateVerificationError)) ||
+		errors.As(err, &alert) && alert.Op == "remote error"
 }
 
 // ReadToken reads a token from a file that only its owner may read.

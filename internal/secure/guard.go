@@ -19,8 +19,8 @@ type Guard struct {
 	// Certificates says that peers are known by their certificates as well: the
 	// server verifies those against the cluster's authority.
 	Certificates bool
-	// Public are the beginnings of the paths that need nobody's name: health, and
-	// what is protected otherwise.
+	// Public are paths that need nobody's name, such as that of the health, and
+	// those that end in a slash all paths below.
 	Public []string
 	// Log takes refusals; nil means slog.Default.
 	Log *slog.Logger
@@ -66,7 +66,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 
 func (g *Guard) public(path string) bool {
 	for _, p := range g.Public {
-		if strings.HasPrefix(path, p) {
+		if path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p) {
 			return true
 		}
 	}

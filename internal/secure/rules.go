@@ -2,6 +2,7 @@ package secure
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -17,12 +18,13 @@ type Action string
 const (
 	View      Action = "look at jobs"
 	Submit    Action = "submit to"    // Subject.Pool, as Subject.Owner
-	Change    Action = "change"       // Subject.Job: kill, priority
+	Change    Action = "change"       // Subject.Job: kill, priority; its logs too
 	Move      Action = "move jobs to" // Subject.Pool, of Subject.Job
 	Policy    Action = "change the policy"
 	Nodes     Action = "drain nodes"
 	Serve     Action = "act as a worker"
 	ShareFile Action = "store files"
+	ReadLogs  Action = "read a worker's logs"
 )
 
 // Subject is what an action is done to.
@@ -45,7 +47,8 @@ type Pool struct {
 // to every pool and changes his own jobs, admins do everything.
 type Rules struct {
 	// Pools are the rules by pool. That of "*" is for all pools that are not
-	// listed; without it these are open to all.
+	// listed; without it these are open to all. The pool of a job that names
+	// none is "default".
 	Pools map[string]Pool `yaml:"pools"`
 }
 
@@ -86,7 +89,7 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 	}
 	switch id.Role {
 	case Worker, Master:
-		if a == Serve {
+		if id.Role == Worker && a == Serve || id.Role == Master && a == ReadLogs {
 			return nil
 		}
 		return deny("a %s may not %s", id.Role, a)
@@ -129,10 +132,11 @@ func (r Rules) mayUse(id Identity, a Action, pool string) error {
 	if !listed || listedIn(id, p.Submit) || listedIn(id, p.Manage) {
 		return nil
 	}
-	if len(p.Submit) == 0 {
-		return deny("%s may not %s pool %s: only an admin may", id.User, a, pool)
+	who := "only an admin"
+	if len(p.Submit) > 0 {
+		who = strings.Join(p.Submit, ", ")
 	}
-	return deny("%s may not %s pool %s; %s may", id.User, a, pool, strings.Join(p.Submit, ", "))
+	return deny("%s may not %s pool %s; %s may", id.User, a, cmp.Or(pool, defaultPool), who)
 }
 
 // mayChange checks that somebody may change a job that is in a pool.
@@ -143,11 +147,14 @@ func (r Rules) mayChange(id Identity, s Subject, pool string) error {
 	if p, listed := r.pool(pool); listed && listedIn(id, p.Manage) {
 		return nil
 	}
-	return deny("job %s is %s's: only %s or an admin may change it", s.Job, s.Owner, s.Owner)
+	return deny("job %s is %s's: only %s or an admin may change it or read its logs", s.Job, s.Owner, s.Owner)
 }
 
+// defaultPool is where jobs are that name no pool.
+const defaultPool = "default"
+
 func (r Rules) pool(name string) (Pool, bool) {
-	p, ok := r.Pools[name]
+	p, ok := r.Pools[cmp.Or(name, defaultPool)]
 	if !ok {
 		p, ok = r.Pools["*"]
 	}

@@ -12,7 +12,7 @@ import (
 
 var testRules = Rules{Pools: map[string]Pool{
 	"etl":    {Submit: []string{"ana", "@data"}, Manage: []string{"@ops"}},
-	"closed": {},
+	"closed": {}, "default": {Submit: []string{"ana"}},
 	"public": {Submit: []string{"*"}},
 }}
 
@@ -49,6 +49,8 @@ func TestMay(t *testing.T) {
 		{ana, Submit, Subject{Pool: "closed"}, "only an admin may"},
 		{ana, Submit, Subject{Pool: "public"}, ""},
 		{ana, Submit, Subject{Pool: "unlisted"}, ""},
+		{ana, Submit, Subject{}, ""},
+		{bob, Submit, Subject{}, "bob may not submit to pool default; ana may"},
 		{w1, Submit, Subject{Owner: "w1", Pool: "unlisted"}, "a worker may not submit to"},
 		{open, Submit, Subject{Owner: "anyone", Pool: "closed"}, ""},
 
@@ -72,7 +74,10 @@ func TestMay(t *testing.T) {
 		{w1, Nodes, Subject{}, "may not"},
 
 		{w1, Serve, Subject{}, ""},
-		{m, Serve, Subject{}, ""},
+		{m, Serve, Subject{}, "a master may not act"},
+		{m, ReadLogs, Subject{}, ""},
+		{ana, ReadLogs, Subject{}, "only an admin may"},
+		{w1, ReadLogs, Subject{}, "may not"},
 		{ana, Serve, Subject{}, "only a worker may"},
 		{root, Serve, Subject{}, "only a worker may"},
 		{open, Serve, Subject{}, ""},
@@ -108,7 +113,7 @@ func TestMayProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.SampledFrom([]string{"ana", "@data", "*"}), 0, 2)
 		r := Rules{Pools: map[string]Pool{"p": {Submit: list.Draw(t, "submit"), Manage: list.Draw(t, "manage")}}}
-		a := rapid.SampledFrom([]Action{View, Submit, Change, Move, Policy, Nodes, Serve, ShareFile, "something new"}).Draw(t, "action")
+		a := rapid.SampledFrom([]Action{View, Submit, Change, Move, Policy, Nodes, Serve, ShareFile, ReadLogs, "something new"}).Draw(t, "action")
 		s := Subject{Job: "j1", Owner: names.Draw(t, "owner"), Pool: "p", From: "q"}
 		id := Identity{User: names.Draw(t, "user"), Role: rapid.SampledFrom([]Role{"", User, Worker, Admin}).Draw(t, "role")}
 		err := r.May(id, a, s)
@@ -118,7 +123,7 @@ func TestMayProperty(t *testing.T) {
 			t.Fatal("nobody may", a)
 		case id.Role == Worker && a != Serve:
 			t.Fatal("a worker may", a)
-		case id.Role == User && (a == Policy || a == Nodes || a == Serve || a == "something new"):
+		case id.Role == User && (a == Policy || a == Nodes || a == Serve || a == ReadLogs || a == "something new"):
 			t.Fatal("a user may", a)
 		case id.Role == User && a == Move && id.User != s.Owner:
 			t.Fatalf("%v may move %+v", id, s)

@@ -26,16 +26,16 @@ const (
 func Listen(addr string, config *tls.Config, g *Guard) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", addr, err)
+		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
 	if !at.IP.IsLoopback() && (config == nil || !g.Knows()) {
-		return nil, fmt.Errorf("listening on %s is refused: others than this machine could connect. "+
-			"Give a certificate (--tls-cert, --tls-key) and a way to know people (--tls-ca or --tokens), or listen on 127.0.0.1; "+
+		return nil, fmt.Errorf("%s: refused, for others than this machine could connect: "+
+			"give a certificate (--tls-cert, --tls-key) and a way to know people (--tls-ca or --tokens), or listen on 127.0.0.1; "+
 			"\"slotwise certs\" makes certificates to begin with", addr)
 	}
 	l, err := net.ListenTCP("tcp", at)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
 	if config != nil {
 		return tls.NewListener(l, config), nil

@@ -64,7 +64,9 @@ func TestSlowHeadIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startSlow(t, func(http.ResponseWriter, *http.Request) { t.Error("a request came through") })
 		c := p.dial()
+		gone := make(chan struct{})
 		go func() {
+			defer close(gone)
 			for {
 				if _, err := io.WriteString(c, "G"); err != nil {
 					return
@@ -75,6 +77,7 @@ func TestSlowHeadIsCutOff(t *testing.T) {
 		if d := ended(c); d > headerTime+time.Second {
 			t.Errorf("it held out for %v", d)
 		}
+		<-gone
 	})
 }
 

@@ -162,14 +162,15 @@ func (t *TokenFile) Find(token string) (Identity, bool, error) {
 	return id, ok, err
 }
 
-// readPrivate reads a file that holds secrets.
+// readPrivate reads a file that holds secrets. Its group may read it, as that of
+// files which an orchestrator mounts may.
 func readPrivate(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if mode := st.Mode().Perm(); mode&0o077 != 0 && st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s can be read by others (mode %04o): chmod 600 it", path, mode)
+	if mode := st.Mode().Perm(); mode&0o027 != 0 {
+		return nil, fmt.Errorf("%s can be read or changed by others (mode %04o): chmod 600 it", path, mode)
 	}
 	return os.ReadFile(path)
 }

@@ -55,7 +55,7 @@ func TestTokensFileRefused(t *testing.T) {
 		fails string
 	}{
 		{"# tokens\n\n" + line, 0o600, ""},
-		{line, 0o644, "can be read by others"},
+		{line, 0o644, "can be read or changed by others"},
 		{line + "user bob -\n", 0o600, "line 2: 3 words"},
 		{"king" + line[4:], 0o600, "line 1"},
 		{line[:len(line)-3] + "\n", 0o600, "SHA-256"},

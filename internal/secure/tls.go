@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -136,8 +137,13 @@ func ClientTLS(f Files) (*tls.Config, error) {
 		pair, err := loadPair(f)
 		return &pair, err
 	}}
-	if _, err := w.get(); err != nil {
+	own, err := w.get()
+	if err != nil {
 		return nil, err
+	}
+	// The other side would just hang up, in TLS 1.3 too late to say why.
+	if end := own.Leaf.NotAfter; time.Now().After(end) {
+		return nil, fmt.Errorf("the certificate %s has expired, at %s", f.Cert, end.Format(time.RFC3339))
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, _ := w.get() // the last good one, if the files are just being replaced

@@ -74,12 +74,11 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if err := f.check(c.Context(), p, o.Inputs); err != nil {
 		return err
 	}
-	f.remote.Detach, f.remote.Master = !f.wait, f.master
-	if f.tokenFile != "" {
-		if f.remote.Token, err = readSecret("token-file", f.tokenFile); err != nil {
-			return err
-		}
+	cl, err := f.client()
+	if err != nil {
+		return err
 	}
+	f.remote.Detach, f.remote.Master, f.remote.HTTP = !f.wait, cl.Address(), cl.HTTP()
 	o.Remote, o.Progress, o.Stderr = &f.remote, show.update, show
 	start := time.Now()
 	results, err := p.run(c.Context(), o)

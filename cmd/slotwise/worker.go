@@ -83,12 +83,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	cfg.Master = cl.Address()
-	if f.tokenFile != "" {
-		if cfg.Token, err = readSecret("token-file", f.tokenFile); err != nil {
-			return err
-		}
-	}
+	cfg.Master, cfg.HTTP, cfg.TLS = cl.Address(), cl.HTTP(), f.files
 	cfg.Memory, cfg.TaskMemory = int64(f.memory), int64(f.taskMemory)
 	cfg.MinFree, cfg.CacheSize, cfg.LogSize = int64(f.minFree), int64(f.cacheSize), int64(f.logSize)
 	if cfg.Memory == 0 {

@@ -2,14 +2,12 @@ package attempt
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/merge"
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/shuffle/netshuffle"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -28,7 +26,7 @@ type inputs struct {
 // newInputs begins to fetch a reduce's inputs.
 func newInputs(r *run, pool *mem.Pool) (*inputs, error) {
 	o := r.order
-	tlsConfig, err := credentials(o.GetFetch())
+	tlsConfig, err := secure.ChildTLS(o.GetFetch())
 	if err != nil {
 		return nil, err
 	}
@@ -42,25 +40,6 @@ func newInputs(r *run, pool *mem.Pool) (*inputs, error) {
 		Seed: uint64(r.id.Job)<<16 + uint64(r.id.Try), Report: in.complain,
 	})
 	return in, err
-}
-
-// credentials are what other workers want to see; nil if nothing.
-func credentials(c *slotwisev1.FetchCredentials) (*tls.Config, error) {
-	if !c.GetTls() {
-		return nil, nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: x509.NewCertPool()}
-	if !config.RootCAs.AppendCertsFromPEM(c.GetCaPem()) {
-		return nil, errors.New("the order has no certificate authority to know other workers by")
-	}
-	if len(c.GetCertPem()) > 0 {
-		pair, err := tls.X509KeyPair(c.GetCertPem(), c.GetKeyPem())
-		if err != nil {
-			return nil, fmt.Errorf("the order's certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // told hands on where map outputs are.

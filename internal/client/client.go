@@ -71,6 +71,9 @@ func New(address string, opts Options) (*Client, error) {
 // RPC gives access to the bare calls, for Call and for streams.
 func (c *Client) RPC() slotwisev1connect.ClientServiceClient { return c.rpc }
 
+// HTTP returns what requests are made with.
+func (c *Client) HTTP() *http.Client { return c.http }
+
 // Address returns the URL of the master.
 func (c *Client) Address() string { return c.base }
 

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"runtime"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/secure"
 )
 
 // Config describes a worker. What is zero gets the default that is said.
@@ -68,10 +70,10 @@ type Config struct {
 	Arg0 string
 	// HTTP carries calls to the master; nil is a client of the worker's own.
 	HTTP *http.Client
-	// Token, if set, is sent as bearer token with each call to the master.
-	Token string
-	// Protect wraps the worker's HTTP server, to check who asks; nil is open.
-	Protect func(http.Handler) http.Handler
+	// TLS are the worker's certificates, with which its HTTP server speaks TLS
+	// and its attempts know other workers; none is plain HTTP, which only this
+	// machine may listen to.
+	TLS secure.Files
 	// Adopted says that this process adopts its descendants' orphans and has no
 	// children but the worker's: then what an attempt leaves behind is killed.
 	Adopted bool
@@ -112,9 +114,6 @@ func (c *Config) fill() error {
 	c.Executable = cmp.Or(c.Executable, "/proc/self/exe")
 	if c.Log == nil {
 		c.Log = slog.Default()
-	}
-	if c.Protect == nil {
-		c.Protect = func(h http.Handler) http.Handler { return h }
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/shuffle/netshuffle"
 )
 
@@ -22,15 +24,25 @@ func (w *Worker) listen() (err error) {
 	if w.cfg.Host == "" {
 		w.cfg.Host, _ = os.Hostname() // without one there is no locality
 	}
-	if w.listener, err = net.Listen("tcp", w.cfg.Listen); err != nil {
+	// The outputs' own handler checks who asks.
+	guard := &secure.Guard{Public: []string{"/healthz", "/readyz", "/v1/outputs/"}, Log: w.log}
+	var config *tls.Config
+	if w.cfg.TLS != (secure.Files{}) {
+		if config, err = secure.ServerTLS(w.cfg.TLS); err != nil {
+			return err
+		}
+		guard.Certificates = w.cfg.TLS.CA != ""
+	}
+	if w.fetch, err = secure.ChildCredentials(w.cfg.TLS); err != nil {
+		return err
+	}
+	if w.listener, err = secure.Listen(w.cfg.Listen, config, guard); err != nil {
 		return err
 	}
 	if w.address, err = w.advertised(w.listener.Addr().String()); err != nil {
 		return errors.Join(err, w.listener.Close())
 	}
-	w.server = &http.Server{
-		Handler: w.cfg.Protect(w.handler()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
-	}
+	w.server = secure.NewServer(w.handler(), guard)
 	return nil
 }
 
@@ -102,6 +114,10 @@ func (w *Worker) notReady() string {
 
 // serveLog serves what an attempt has printed; with ?follow until it ends.
 func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
+	if err := (secure.Rules{}).May(secure.From(r.Context()), secure.ReadLogs, secure.Subject{}); err != nil {
+		http.Error(rw, err.Error(), http.StatusForbidden)
+		return
+	}
 	id, err := job.ParseAttempt(r.PathValue("attempt"))
 	if err != nil {
 		http.Error(rw, err.Error(), http.StatusBadRequest)

@@ -64,7 +64,7 @@ func (w *Worker) order(a *attempt, info *slotwisev1.JobForWorkerResponse, dir st
 	if a.id.Kind == job.Map {
 		o.MapBuffer = w.cfg.mapBuffer()
 	} else {
-		o.MergeBuffer, o.FetchBuffer = w.cfg.mergeBuffer(), w.cfg.fetchBuffer()
+		o.MergeBuffer, o.FetchBuffer, o.Fetch = w.cfg.mergeBuffer(), w.cfg.fetchBuffer(), w.fetch
 	}
 	return o
 }

@@ -30,7 +30,6 @@ import (
 	"sync"
 	"time"
 
-	masters "github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/nodeload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -50,6 +49,7 @@ type Worker struct {
 	address     string
 	server      *http.Server
 	listener    net.Listener
+	fetch       *slotwisev1.FetchCredentials // of the attempts
 	metrics     *metrics
 	began       time.Time
 	load        struct { // of the heartbeat's goroutine
@@ -99,7 +99,6 @@ func Start(cfg Config) (*Worker, error) {
 			DialContext: (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
 		}}
 	}
-	client = masters.WithToken(client, cfg.Token)
 	w.rpc = slotwisev1connect.NewWorkerServiceClient(client, cfg.Master)
 	w.files = newCache(h.files(), strings.TrimRight(cfg.Master, "/"), client, cfg.CacheSize)
 	w.metrics = newMetrics(w)

@@ -152,6 +152,9 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
 		Limits: master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
 	}
+	if cfg.WorkerHTTP, cfg.WorkerScheme, err = f.workers(); err != nil {
+		return none, err
+	}
 	if f.keepEnded == 0 {
 		cfg.KeepEnded = -1
 	}

@@ -58,6 +58,19 @@ func (f *serverFlags) serve(address string, log *slog.Logger) (net.Listener, *se
 	return l, g, nil
 }
 
+// workers returns what a master asks its workers with, and how. They are known by
+// their role, so without the authority there is nobody to ask.
+func (f *serverFlags) workers() (*http.Client, string, error) {
+	if f.files.CA == "" {
+		return nil, "", nil
+	}
+	config, err := secure.WorkerTLS(f.files)
+	if err != nil {
+		return nil, "", misuseError{err}
+	}
+	return secure.Client(config, ""), "https", nil
+}
+
 // peerFlags say as whom a command asks a master.
 type peerFlags struct {
 	tlsFlags

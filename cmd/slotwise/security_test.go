@@ -148,6 +148,17 @@ func othersJobs(t *testing.T, c *secureCluster) {
 			t.Errorf("%q kills bob's job: %v", cert, err)
 		}
 	}
+	for cert, want := range map[string]connect.Code{"": connect.CodeUnauthenticated, "ana": connect.CodePermissionDenied, "admin": 0} {
+		log, err := c.ask(cert).RPC().Log(t.Context(), &slotwisev1.LogRequest{Attempt: jobs.Jobs[0].Id + "_m_0_0"})
+		for err == nil && log.Receive() {
+		}
+		if err == nil {
+			err = log.Err()
+		}
+		if got := connect.CodeOf(err); err == nil && want != 0 || err != nil && got != want {
+			t.Errorf("%q reads bob's log: %v", cert, err)
+		}
+	}
 	for _, args := range [][]string{c.flags(""), append(c.flags(""), "--token-file", c.private("wrong.token", secure.NewToken()))} {
 		if status, out := c.submit(append([]string{"wordcount", "in", "--output", "none"}, args...)...); status == 0 {
 			t.Errorf("submitted without a name: %s", out)

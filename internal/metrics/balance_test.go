@@ -87,6 +87,13 @@ func TestBalanceByDefinition(t *testing.T) {
 		if got, want := play(phases), naive(phases); !near(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
+		var b Balance
+		for _, p := range phases {
+			b.Hold(p.values, p.span)
+		}
+		if got, want := b.Value(), naive(phases); !near(got, want) {
+			t.Fatalf("held: %v, want %v", got, want)
+		}
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+	"github.com/slotwise/slotwise/internal/metrics"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
 )
@@ -26,17 +26,17 @@ type watch struct {
 	held, live []int
 	// heldBy counts them by the kind of task, unfairBy is the degree of each.
 	heldBy   [job.Kinds][]int
-	unfairBy [job.Kinds]dynamicmr.Degree
+	unfairBy [job.Kinds]metrics.Balance
 
 	// busy is slot-seconds, and starts attempts, by task and slot.
 	busy   [job.Kinds][job.Kinds]float64
 	starts [job.Kinds][job.Kinds]int
 	// copies counts speculative attempts, useful those that won.
 	copies, useful int
-	unbalanced     dynamicmr.Degree
-	unfair         dynamicmr.Degree
+	unbalanced     metrics.Balance
+	unfair         metrics.Balance
 	// unfairAll counts all pools, also those whose jobs have all ended.
-	unfairAll dynamicmr.Degree
+	unfairAll metrics.Balance
 	times     map[string]*[job.Kinds]times
 	levels    []level
 	demanding []int

@@ -1,7 +1,8 @@
 // Package dynamicmr holds what the parts of DynamicMR have in common: exact
-// fractions, the labels that say by which case of the algorithms an attempt got
-// its slot, and the two measures by which the paper judges a schedule. The parts
-// themselves are slots/dhsa, place.Preschedule and speculate.SEPB.
+// fractions, and the labels that say by which case of the algorithms an attempt
+// got its slot. The parts themselves are slots/dhsa, place.Preschedule and
+// speculate.SEPB; the two measures by which the paper judges a schedule are
+// Balance in internal/metrics.
 //
 // Source: Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization
 // Framework for MapReduce Clusters, IEEE Transactions on Cloud Computing, 2014,

@@ -1,41 +1,11 @@
 package dynamicmr
 
 import (
-	"math"
 	"math/big"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
-
-func near(t *testing.T, got, want float64) {
-	t.Helper()
-	if math.Abs(got-want) > 1e-12 {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-func TestDynamicMR_D1(t *testing.T) {
-	near(t, UnbalancedDegree([]Phase{{Span: 4 * time.Second, Counts: []int{2, 2, 2}}, {Span: 6 * time.Second, Counts: []int{3, 2, 1}}}), 1.2)
-}
-
-func TestDynamicMR_D2(t *testing.T) {
-	near(t, UnbalancedDegree([]Phase{{Span: 10 * time.Second, Counts: []int{3, 1}}, {Span: 10 * time.Second, Counts: []int{2, 2}}}), 1)
-}
-
-func TestDynamicMR_D3(t *testing.T) {
-	phases := []Phase{{Span: 5 * time.Second, Counts: []int{6, 2}},
-		{Span: 5 * time.Second, Counts: []int{8, 0}, Demand: []bool{true, false}}}
-	near(t, UnfairnessDegree(phases, false), 4)
-	near(t, UnfairnessDegree(phases, true), 20)
-}
-
-func TestDynamicMR_D4(t *testing.T) {
-	near(t, UnfairnessDegree([]Phase{{Span: time.Second, Counts: []int{7}}, {Span: time.Second, Counts: []int{0}}}, true), 0)
-	near(t, UnbalancedDegree(nil), 0)
-	near(t, SquareDeviation(nil), 0)
-}
 
 // Q6: 29 % of 100 is 29, and 7 % of 100 is not more than 7.
 func TestFractionsAreExact(t *testing.T) {

@@ -86,6 +86,9 @@ func KillStrays(mine func(pid int) bool) int {
 // kill kills the children of this process that are wanted, with all below
 // them, and reaps the orphans among them. Each round may orphan others.
 func kill(wanted func(child Process) bool) (killed int) {
+	if childless() {
+		return 0
+	}
 	self := os.Getpid()
 	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		t, err := Read()
@@ -113,6 +116,12 @@ func kill(wanted func(child Process) bool) (killed int) {
 		}
 	}
 	return killed
+}
+
+// childless reports whether this process has no children, which is quick to
+// find out; looking at all processes is not.
+func childless() bool {
+	return errors.Is(unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil), unix.ECHILD)
 }
 
 // End kills a process if it still is the one that was seen.

@@ -23,6 +23,7 @@ type attempt struct {
 	log     *logFile
 
 	ended    bool
+	deaf     bool // its process has ended: nothing can be told to it
 	disowned bool // nobody wants to hear of its end
 	state    slotwisev1.AttemptState
 	err      string
@@ -190,9 +191,9 @@ func (w *Worker) isRunning(name string) bool {
 	return err == nil && a != nil && !a.ended
 }
 
-// watchMemory kills attempts that take too much memory, and what attempts that
+// watchProcesses kills attempts that take too much memory, and what attempts that
 // are no more have left behind.
-func (w *Worker) watchMemory() {
+func (w *Worker) watchProcesses() {
 	w.mu.Lock()
 	var live []*attempt
 	for _, a := range w.mu.attempts {
@@ -200,23 +201,28 @@ func (w *Worker) watchMemory() {
 			live = append(live, a)
 		}
 	}
+	strays := w.mu.strays
+	w.mu.strays = false
 	w.mu.Unlock()
-	if len(live) > 0 {
-		table, err := proctree.Read()
-		if err != nil {
-			return
-		}
-		for _, a := range live {
-			used, cpu := table.Use(a.child.pid)
-			w.mu.Lock()
-			a.memory, a.cpu = used, max(a.cpu, cpu)
-			w.mu.Unlock()
-			if w.cfg.TaskMemory > 0 && used > w.cfg.TaskMemory {
-				a.stop(&tooBig{used, w.cfg.TaskMemory})
-			}
+	if strays {
+		w.killStrays()
+	}
+	if len(live) == 0 {
+		return
+	}
+	table, err := proctree.Read()
+	if err != nil {
+		return
+	}
+	for _, a := range live {
+		used, cpu := table.Use(a.child.pid)
+		w.mu.Lock()
+		a.memory, a.cpu = used, max(a.cpu, cpu)
+		w.mu.Unlock()
+		if w.cfg.TaskMemory > 0 && used > w.cfg.TaskMemory {
+			a.stop(&tooBig{used, w.cfg.TaskMemory})
 		}
 	}
-	w.killStrays()
 }
 
 // killStrays ends what this process has adopted: nobody else waits for it.

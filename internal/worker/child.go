@@ -170,7 +170,9 @@ func (w *Worker) reap(c *child) error {
 	c.in = nil
 	c.mu.Unlock()
 	c.out.Close()
-	w.killStrays()
+	w.mu.Lock()
+	w.mu.strays = true
+	w.mu.Unlock()
 	return err
 }
 

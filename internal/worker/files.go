@@ -98,10 +98,36 @@ func (c *cache) ensure(ctx context.Context, hash, path string) error {
 		delete(c.mu.fetched, hash)
 		c.mu.Unlock()
 	}()
-	if err := c.fetch(ctx, hash, path); err != nil {
-		return fmt.Errorf("fetching file %s from the master: %w", hash, err)
+	for try := 0; ; try++ {
+		err := c.fetch(ctx, hash, path)
+		switch {
+		case err == nil:
+			return c.trim()
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !errors.As(err, new(*away)):
+			return fmt.Errorf("fetching file %s from the master: %w", hash, err)
+		}
+		pause(ctx, try)
 	}
-	return c.trim()
+}
+
+// away is the failure of a master that may be back soon.
+type away struct{ err error }
+
+// Error says what failed.
+func (a *away) Error() string { return a.err.Error() }
+
+// body marks errors of reading an answer as the master's.
+type body struct{ io.Reader }
+
+// Read reads.
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = &away{err}
+	}
+	return n, err
 }
 
 // fetch downloads a file and puts it in its place if its content is right.
@@ -112,11 +138,15 @@ func (c *cache) fetch(ctx context.Context, hash, path string) error {
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return err
+		return &away{err}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the master answers %s", resp.Status)
+		err := fmt.Errorf("the master answers %s", resp.Status)
+		if resp.StatusCode >= 500 {
+			return &away{err}
+		}
+		return err
 	}
 	f, err := os.CreateTemp(c.dir, tempPrefix+"*")
 	if err != nil {
@@ -124,7 +154,7 @@ func (c *cache) fetch(ctx context.Context, hash, path string) error {
 	}
 	defer os.Remove(f.Name())
 	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(f, sum), resp.Body)
+	_, err = io.Copy(io.MultiWriter(f, sum), body{resp.Body})
 	if err = errors.Join(err, f.Chmod(0o500), f.Close()); err != nil {
 		return err
 	}

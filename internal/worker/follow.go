@@ -19,7 +19,7 @@ func (w *Worker) follow(a *attempt) {
 	r := &reader{more: make(chan struct{}, 1), end: make(chan struct{})}
 	w.mu.Lock()
 	j := w.mu.jobs[a.id.Job]
-	if j == nil || a.ended {
+	if j == nil || a.deaf {
 		w.mu.Unlock()
 		return
 	}
@@ -60,10 +60,11 @@ func (r *reader) tellLocked(m *slotwisev1.MapOutputsResponse) {
 	}
 }
 
-// unfollow ends what follow began.
+// unfollow ends what follow began, or has it not begin.
 func (w *Worker) unfollow(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	a.deaf = true
 	j := w.mu.jobs[a.id.Job]
 	if j == nil || j.readers[a] == nil {
 		return

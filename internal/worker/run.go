@@ -252,6 +252,9 @@ func (w *Worker) secret(name string) []byte {
 		return known.info.GetSecret()
 	}
 	// After a restart outputs lie here of jobs that have run nothing here since.
+	if _, err := os.Stat(filepath.Join(w.home.outputs(), id.String())); err != nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	if info, err := w.job(ctx, id); err == nil {

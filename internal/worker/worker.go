@@ -25,7 +25,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -71,6 +71,7 @@ type Worker struct {
 		draining  bool
 		full      bool // the disk is
 		stopped   bool // nothing is launched any more
+		strays    bool // attempts have ended since their strays were looked for
 		lastBeat  time.Time
 	}
 }
@@ -215,7 +216,7 @@ func (w *Worker) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			w.watchMemory()
+			w.watchProcesses()
 			w.watchDisk()
 		}
 	}
@@ -288,6 +289,6 @@ func (w *Worker) drained(since time.Duration) bool {
 	case unsaid > 0:
 		return false
 	}
-	jobs, err := os.ReadDir(w.home.outputs())
-	return err == nil && len(jobs) == 0
+	held, err := filepath.Glob(filepath.Join(w.home.outputs(), "*", "*"))
+	return err == nil && len(held) == 0
 }

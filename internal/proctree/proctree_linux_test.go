@@ -1,0 +1,117 @@
+package proctree
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain is also an adopter with a tree below it: see TestKillChildren.
+func TestMain(m *testing.M) {
+	if os.Getenv("PROCTREE_TEST") == "" {
+		os.Exit(m.Run())
+	}
+	if err := Adopt(); err != nil {
+		panic(err)
+	}
+	// A process in a session of its own, whose parents end, and one in the same.
+	cmd := exec.Command("sh", "-c", "setsid sh -c 'sleep 1000 & echo $!; sleep 1000' & sleep 1000 & echo $!; read x")
+	cmd.Stdout, cmd.Stdin = os.Stdout, os.Stdin
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	cmd.Process.Wait()
+	KillChildren()
+	os.Stdout.WriteString("done\n")
+	os.Stdin.Read(make([]byte, 1)) // until the test has looked
+	os.Exit(0)
+}
+
+// TestKillChildren has a process start others, of which some detach themselves,
+// and kill them all.
+func TestKillChildren(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "PROCTREE_TEST=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	lines := bufio.NewScanner(out)
+	var pids []int
+	for len(pids) < 2 && lines.Scan() {
+		pid, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatalf("got %q", lines.Text())
+		}
+		pids = append(pids, pid)
+	}
+	table, err := Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := map[int]bool{}
+	for _, p := range table.Below(cmd.Process.Pid) {
+		below[p.PID] = true
+	}
+	for _, pid := range pids {
+		if !below[pid] {
+			t.Errorf("process %d is not below %d", pid, cmd.Process.Pid)
+		}
+	}
+	if used, _ := table.Use(cmd.Process.Pid); used <= table[cmd.Process.Pid].Resident {
+		t.Errorf("%d bytes in all, %d of the first", used, table[cmd.Process.Pid].Resident)
+	}
+	in.Write([]byte("\n"))
+	if !lines.Scan() || lines.Text() != "done" {
+		t.Fatalf("got %q", lines.Text())
+	}
+	for _, pid := range pids {
+		if p, alive := Stat(pid); alive && !p.Ended {
+			t.Errorf("process %d is alive", pid)
+		}
+	}
+}
+
+// TestMarked finds a process by its environment, and ends it and nobody else.
+func TestMarked(t *testing.T) {
+	mark := "PROCTREE_MARK=" + strings.ReplaceAll(t.TempDir(), "/", "_")
+	cmd := exec.Command("sleep", "1000")
+	cmd.Env = append(os.Environ(), mark)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var found []Process
+	for deadline := time.Now().Add(20 * time.Second); len(found) == 0 && time.Now().Before(deadline); {
+		found = Marked(mark) // a process has its environment a moment after its start
+	}
+	if len(found) != 1 || found[0].PID != cmd.Process.Pid {
+		t.Fatalf("found %v, want %d", found, cmd.Process.Pid)
+	}
+	other := found[0]
+	other.Started++
+	if End(other) {
+		t.Error("another process of that number was ended")
+	}
+	if !End(found[0]) {
+		t.Error("not ended")
+	}
+	if cmd.Wait() == nil {
+		t.Error("it ended by itself")
+	}
+	if End(found[0]) {
+		t.Error("ended twice")
+	}
+}

@@ -1,0 +1,161 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// TestLogBounded prints more than a log may hold: the newest half, at least, is
+// there, in order, and the files stay within the limit.
+func TestLogBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	l, err := newLog(path, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all bytes.Buffer
+	for i := range 700 {
+		line := strings.Repeat(string(rune('a'+i%26)), i%37) + "\n"
+		all.WriteString(line)
+		if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+		var got bytes.Buffer
+		if err := l.copyTo(t.Context(), &got, false, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasSuffix(all.Bytes(), got.Bytes()) || got.Len() < min(all.Len(), 500) || got.Len() > 1000 {
+			t.Fatalf("after %d bytes the log has %d: %q", all.Len(), got.Len(), got.String())
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	size := int64(0)
+	for _, p := range []string{path, path + ".old"} {
+		info, err := os.Stat(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > 1000 {
+		t.Errorf("the files have %d bytes", size)
+	}
+	if tail := l.tail(40); !strings.HasSuffix(strings.ReplaceAll(all.String(), "\n", " | "), tail+" | ") || len(tail) < 30 {
+		t.Errorf("tail %q", tail)
+	}
+}
+
+// TestLogFollowed follows a log that turns over all the while: what is read is
+// in order, and the end is the log's end.
+func TestLogFollowed(t *testing.T) {
+	l, err := newLog(filepath.Join(t.TempDir(), "a.log"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	go func() {
+		for i := range 5000 {
+			l.Write([]byte(strings.Repeat("x", i%19) + "\n"))
+		}
+		l.Close()
+	}()
+	for i := range 5000 {
+		want.WriteString(strings.Repeat("x", i%19) + "\n")
+	}
+	var got bytes.Buffer
+	if err := l.copyTo(t.Context(), &got, true, func() {}); err != nil || got.String() != want.String() {
+		t.Errorf("got %d bytes, want %d, %v", got.Len(), want.Len(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	open, err := newLog(filepath.Join(t.TempDir(), "b.log"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	time.AfterFunc(time.Millisecond, cancel)
+	if err := open.copyTo(ctx, &got, true, func() {}); err != nil {
+		t.Errorf("a reader that goes away: %v", err)
+	}
+}
+
+// TestTrimLogs removes the oldest logs, but not of attempts that run.
+func TestTrimLogs(t *testing.T) {
+	h := &home{path: t.TempDir()}
+	if err := os.Mkdir(h.logs(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for i := range 5 {
+		path := h.logPath(job.AttemptID{TaskID: job.TaskID{Job: 1, Index: int32(i)}})
+		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := now.Add(time.Duration(i) * time.Minute)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.trimLogs(250, func(name string) bool { return name == "j1_m_0_0" }); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := filepath.Glob(filepath.Join(h.logs(), "*"))
+	var names []string
+	for _, l := range left {
+		names = append(names, filepath.Base(l))
+	}
+	if got := strings.Join(names, " "); got != "j1_m_0_0.log j1_m_4_0.log" {
+		t.Errorf("left: %s", got)
+	}
+}
+
+// TestTrimCache removes the least recently used files, but none in use.
+func TestTrimCache(t *testing.T) {
+	c := newCache(t.TempDir(), "http://127.0.0.1:1", nil, 250)
+	var hashes []string
+	now := time.Now()
+	for i := range 5 {
+		hash := strings.Repeat(string(rune('a'+i)), 64)
+		hashes = append(hashes, hash)
+		path := filepath.Join(c.dir, hash)
+		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := now.Add(time.Duration(i-10) * time.Minute)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, done, err := c.get(t.Context(), hashes[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, used, err := c.get(t.Context(), hashes[0]); err != nil {
+		t.Fatal(err)
+	} else {
+		used() // the last used, but not in use
+	}
+	if err := c.trim(); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := filepath.Glob(filepath.Join(c.dir, "*"))
+	if len(left) != 2 || filepath.Base(left[0]) != hashes[0] || filepath.Base(left[1]) != hashes[1] {
+		t.Errorf("left: %q", left)
+	}
+	done()
+	c.limit = 0
+	if err := c.trim(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(c.dir); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,0 +1,295 @@
+package worker_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/worker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+const (
+	succeeded = slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED
+	failed    = slotwisev1.AttemptState_ATTEMPT_STATE_FAILED
+	killed    = slotwisev1.AttemptState_ATTEMPT_STATE_KILLED
+)
+
+// gate is a mapper that says that it runs and waits until it may go on. runs
+// waits until n attempts do.
+func gate(t *testing.T) (mapper string, runs func(n int), open func()) {
+	dir := t.TempDir()
+	runs = func(n int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d attempts run", n), func() bool {
+			found, _ := filepath.Glob(filepath.Join(dir, "j*"))
+			return len(found) >= n
+		})
+	}
+	open = func() {
+		if err := os.WriteFile(filepath.Join(dir, "open"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fmt.Sprintf("touch %s/$SLOTWISE_ATTEMPT; while [ ! -e %[1]s/open ]; do sleep 0.01; done; cat", dir), runs, open
+}
+
+// eventually waits until something holds that tells no news.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute still not: %s", what)
+		}
+	}
+}
+
+func want(t *testing.T, r *slotwisev1.Report, state slotwisev1.AttemptState, text string) {
+	t.Helper()
+	if r.GetState() != state || !strings.Contains(r.GetError(), text) {
+		t.Errorf("%s: %v %q, want %v %q", r.GetAttempt(), r.GetState(), r.GetError(), state, text)
+	}
+}
+
+// output is where a worker keeps a map's output.
+func (w *testWorker) output(job, attempt string) string {
+	return filepath.Join(w.dir, "outputs", job, attempt+".run")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestMapAndReduce runs a map and then a reduce that reads its output.
+func TestMapAndReduce(t *testing.T) {
+	m := newFakeMaster(t)
+	w := m.worker("")
+	m.launch("j1_m_0_0", m.job("j1", "cat", 1, "b\na\n"))
+	r := m.ends("j1_m_0_0")
+	want(t, r, succeeded, "")
+	if r.GetOutputBytes() != 2 || r.GetCounters().GetInputRecords() != 0 || r.GetCounters().GetOutputRecords() != 2 {
+		t.Errorf("report: %v", r)
+	}
+	m.do(func() {
+		m.mu.where = append(m.mu.where, &slotwisev1.MapOutput{Attempt: "j1_m_0_0", Worker: w.Name(), Address: w.Address()})
+	})
+	m.launch("j1_r_0_0", nil)
+	want(t, m.ends("j1_r_0_0"), succeeded, "")
+	staged, _ := filepath.Glob(filepath.Join(m.dir, ".j1.out*", "data", "part-*"))
+	if len(staged) != 1 {
+		t.Fatalf("staged: %q", staged)
+	}
+	if b, _ := os.ReadFile(staged[0]); string(b) != "a\nb\n" {
+		t.Errorf("output: %q", b)
+	}
+	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
+	m.until("the drop is acknowledged", func() bool { return m.mu.acked == 3 })
+	if exists(w.output("j1", "j1_m_0_0")) {
+		t.Error("the output of a job that has ended is left")
+	}
+}
+
+// TestCommitDenied: an attempt that may not commit fails and leaves nothing.
+func TestCommitDenied(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	split := m.job("j1", "cat", 0, "a\n")
+	m.do(func() { m.mu.grants["j1_m_0_0"] = false })
+	m.launch("j1_m_0_0", split)
+	want(t, m.ends("j1_m_0_0"), failed, "the test says no")
+	if staged, _ := filepath.Glob(filepath.Join(m.dir, ".j1.out*", "data", "part-*")); len(staged) != 0 {
+		t.Errorf("staged: %q", staged)
+	}
+}
+
+// TestLostAnswers: what is repeated is done once, and ends are told again until
+// they have been heard.
+func TestLostAnswers(t *testing.T) {
+	m := newFakeMaster(t)
+	marks := t.TempDir()
+	m.do(func() { m.mu.fail = 5 })
+	m.worker("")
+	m.launch("j1_m_0_0", m.job("j1", "echo x >>"+marks+"/$SLOTWISE_ATTEMPT; cat", 1, "a\n"))
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+	m.until("all failures have happened, and the worker has no more to tell", func() bool {
+		return m.mu.fail == 0 && len(m.mu.beat.GetReports()) == 0
+	})
+	if b, _ := os.ReadFile(filepath.Join(marks, "j1_m_0_0")); string(b) != "x\n" {
+		t.Errorf("it ran %q", b)
+	}
+}
+
+// TestMasterAway: a worker goes on without its master, and tells it later.
+func TestMasterAway(t *testing.T) {
+	m := newFakeMaster(t)
+	w := m.worker("")
+	mapper, runs, open := gate(t)
+	split := m.job("j1", mapper, 1, "a\n")
+	m.launch("j1_m_0_0", split)
+	m.launch("j1_m_0_1", split)
+	runs(2)
+	m.server.Close()
+	m.do(func() { m.mu.session = 100 }) // it has forgotten the session
+	open()
+	eventually(t, "the attempts end while the master is away", func() bool {
+		return exists(w.output("j1", "j1_m_0_0")) && exists(w.output("j1", "j1_m_0_1"))
+	})
+	m.start()
+	m.until("it registers again", func() bool { return len(m.mu.registers) == 2 })
+	m.do(func() {
+		if r := m.mu.registers[1]; !slices.Equal(r.GetRunning(), []string{"j1_m_0_0", "j1_m_0_1"}) || len(r.GetOutputs()) != 0 {
+			t.Errorf("registers with %v", r)
+		}
+	})
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+	want(t, m.ends("j1_m_0_1"), succeeded, "")
+}
+
+// TestRegisterAgain: what runs goes on under a new session, but for what the
+// master does not want any more.
+func TestRegisterAgain(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	mapper, runs, open := gate(t)
+	split := m.job("j1", mapper, 1, "a\n")
+	m.launch("j1_m_0_0", split)
+	m.launch("j1_m_0_1", split)
+	runs(2)
+	m.do(func() {
+		m.mu.again = true
+		m.mu.answer = &slotwisev1.RegisterResponse{Kill: []string{"j1_m_0_1"}}
+	})
+	want(t, m.ends("j1_m_0_1"), killed, "no longer wanted")
+	open()
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+}
+
+// TestOtherMaster: the jobs of a master with another journal are other jobs,
+// whatever their numbers.
+func TestOtherMaster(t *testing.T) {
+	m := newFakeMaster(t)
+	w := m.worker("")
+	mapper, runs, _ := gate(t)
+	m.launch("j1_m_0_0", m.job("j1", "cat", 1, "a\n"))
+	m.ends("j1_m_0_0")
+	m.launch("j2_m_0_0", m.job("j2", mapper, 1, "a\n"))
+	runs(1)
+	m.do(func() { m.mu.id, m.mu.again = "m2", true })
+	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
+	m.do(func() {
+		if r := m.mu.registers[1]; len(r.GetOutputs()) != 1 || len(r.GetRunning()) != 1 {
+			t.Errorf("first registers with %v", r)
+		}
+		if r := m.mu.registers[2]; len(r.GetOutputs()) != 0 {
+			t.Errorf("then registers with %v", r)
+		}
+	})
+	if exists(w.output("j1", "j1_m_0_0")) {
+		t.Error("the output of another master's job is left")
+	}
+}
+
+// TestRestart: a worker that is started again in its directory holds what it
+// held, but for what is damaged, under the same name.
+func TestRestart(t *testing.T) {
+	m := newFakeMaster(t)
+	dir := t.TempDir()
+	w := m.worker(dir)
+	split := m.job("j1", "cat", 1, "abc\n")
+	for i := range 2 {
+		name := fmt.Sprintf("j1_m_0_%d", i)
+		m.launch(name, split)
+		m.ends(name)
+	}
+	if _, err := worker.Start(worker.Config{Master: "http://" + m.addr, Dir: dir}); err == nil || !strings.Contains(err.Error(), "another worker uses it") {
+		t.Errorf("a second worker in the directory: %v", err)
+	}
+	w.stop()
+	if err := os.Truncate(w.output("j1", "j1_m_0_1"), 20); err != nil {
+		t.Fatal(err)
+	}
+	again := m.worker(dir)
+	m.do(func() {
+		r := m.mu.registers[1]
+		if len(r.GetOutputs()) != 1 || r.GetOutputs()[0].GetAttempt() != "j1_m_0_0" || r.GetOutputs()[0].GetBytes() != 3 {
+			t.Errorf("registers with %v", r)
+		}
+		if r.GetWorker() != w.Name() || r.GetIncarnation() == m.mu.registers[0].GetIncarnation() {
+			t.Errorf("registers as %v", r)
+		}
+	})
+	if exists(again.output("j1", "j1_m_0_1")) {
+		t.Error("a damaged output is left")
+	}
+}
+
+// TestKill: an attempt that takes no notice is killed, and says why.
+func TestKill(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	m.launch("j1_m_0_0", m.job("j1", "trap '' TERM INT; while :; do sleep 0.1; done", 1, "a\n"))
+	m.until("it runs", func() bool { return m.mu.acked == 1 })
+	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "for a test"}}})
+	want(t, m.ends("j1_m_0_0"), killed, "for a test")
+	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "../../x", Reason: "nonsense"}}})
+	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "../.."}})
+	m.until("nonsense is passed over", func() bool { return m.mu.acked == 4 })
+}
+
+// TestShippedFiles: a job's files lie in the working directory, whole and only
+// under plain names; one that is not what its hash says is refused.
+func TestShippedFiles(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	tool := "#!/bin/sh\necho shipped\n"
+	path := filepath.Join(t.TempDir(), "tool")
+	if err := os.WriteFile(path, []byte(tool), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good, bad, missing := hash(t, path), strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	m.files[good], m.files[bad] = tool, "something else"
+	for i, c := range []struct {
+		file  *slotwisev1.ShippedFile
+		state slotwisev1.AttemptState
+		text  string
+	}{
+		{&slotwisev1.ShippedFile{Name: "tool", Sha256: good, Executable: true}, succeeded, ""},
+		{&slotwisev1.ShippedFile{Name: "tool", Sha256: good}, failed, "ermission denied"},
+		{&slotwisev1.ShippedFile{Name: "../tool", Sha256: good, Executable: true}, failed, "not a plain name"},
+		{&slotwisev1.ShippedFile{Name: "..", Sha256: good}, failed, "not a plain name"},
+		{&slotwisev1.ShippedFile{Name: "tool", Sha256: bad}, failed, "what came has the hash"},
+		{&slotwisev1.ShippedFile{Name: "tool", Sha256: missing}, failed, "404"},
+		{&slotwisev1.ShippedFile{Name: "tool", Sha256: "../" + good}, failed, "not a SHA-256"},
+	} {
+		id := fmt.Sprintf("j%d", i+1)
+		m.launch(id+"_m_0_0", m.job(id, "./tool", 0, "a\n", c.file))
+		want(t, m.ends(id+"_m_0_0"), c.state, c.text)
+	}
+}
+
+// TestNotAProgram: an executable that does not speak the protocol fails the
+// attempt, and what it printed is told.
+func TestNotAProgram(t *testing.T) {
+	m := newFakeMaster(t)
+	w := m.worker("")
+	path := filepath.Join(t.TempDir(), "x")
+	script := "#!/bin/sh\necho this is no program >&2\n"
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	split := m.job("j1", "cat", 1, "a\n")
+	m.files[hash(t, path)] = script
+	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
+	m.launch("j1_m_0_0", split)
+	want(t, m.ends("j1_m_0_0"), failed, "this is no program")
+	if left, _ := os.ReadDir(filepath.Join(w.dir, "attempts")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	m.launch("j9_m_0_0", split)
+	want(t, m.ends("j9_m_0_0"), failed, "no such job")
+}

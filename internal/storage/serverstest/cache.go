@@ -1,0 +1,123 @@
+package serverstest
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// cacheDir returns the directory for what is fetched and built.
+func cacheDir() (string, error) {
+	dir := os.Getenv("SLOTWISE_TEST_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(user, "slotwise-test")
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// flocked runs f while it holds the lock of a file, which is made if need be.
+func flocked(path string, f func() error) error {
+	l, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := flock(l, syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("locking %s: %w", path, err)
+	}
+	return f()
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
+			return err
+		}
+	}
+}
+
+// cached returns the directory in the cache that make fills. Its name depends
+// on the given files; it appears whole, and one process at a time makes it.
+func cached(name string, files []string, make func(dir string) error) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(b)
+	}
+	dir := filepath.Join(cache, fmt.Sprintf("%s-%.8x", name, sum.Sum(nil)))
+	return dir, flocked(dir+".lock", func() error {
+		if _, err := os.Stat(dir); err == nil {
+			return nil
+		}
+		tmp := dir + ".tmp"
+		if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755)); err != nil {
+			return err
+		}
+		if err := make(tmp); err != nil {
+			return errors.Join(fmt.Errorf("preparing the test's servers: %w", err), os.RemoveAll(tmp))
+		}
+		return os.Rename(tmp, dir)
+	})
+}
+
+// hadoopJars returns the directory of the jars that an HDFS needs.
+func hadoopJars() (string, error) {
+	if err := needTools("HDFS", "the Debian packages default-jdk-headless and maven, or their like", "java", "mvn"); err != nil {
+		return "", err
+	}
+	src, err := sourceDir("hadoop")
+	if err != nil {
+		return "", err
+	}
+	pom := filepath.Join(src, "pom.xml")
+	return cached("hadoop", []string{pom}, func(dir string) error {
+		return run(src, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
+			"-DoutputDirectory="+dir, "-DincludeScope=runtime")
+	})
+}
+
+const s3Command = "versitygw"
+
+// s3Binary returns the path of the S3 server.
+func s3Binary() (string, error) {
+	if err := needTools("S3", "Go", "go"); err != nil {
+		return "", err
+	}
+	src, err := sourceDir("s3server")
+	if err != nil {
+		return "", err
+	}
+	mod := []string{filepath.Join(src, "go.mod"), filepath.Join(src, "go.sum")}
+	dir, err := cached("s3", mod, func(dir string) error {
+		return run(src, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, s3Command),
+			"github.com/versity/versitygw/cmd/versitygw")
+	})
+	return filepath.Join(dir, s3Command), err
+}
+
+// run runs a command; its output becomes part of the error.
+func run(dir, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	// Neither a workspace nor the flags of the tests' own module are meant here.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package serverstest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The shared HDFS has four DataNodes and two replicas of each block, so that a
+// node does not hold everything.
+const (
+	sharedDataNodes = 4
+	replicas        = 2
+)
+
+// superUser is who the daemons run as, and what tests act as.
+const superUser = "tester"
+
+// hdfsServer is an HDFS whose processes are this one's children.
+type hdfsServer struct {
+	Cluster
+	dir      string
+	jars     string
+	name     *process
+	data     []*process
+	forwards []*forwarder
+}
+
+// PrivateHDFS is an HDFS that belongs to one test, which may harm it.
+type PrivateHDFS struct {
+	Cluster
+	s *hdfsServer
+}
+
+// NewHDFS starts an HDFS for this test alone. It ends with the test.
+func NewHDFS(t testing.TB, dataNodes int) *PrivateHDFS {
+	t.Helper()
+	_, err := hadoopJars()
+	var s *hdfsServer
+	if err == nil {
+		s, err = startHDFS(t.Context(), t.TempDir(), dataNodes)
+	}
+	var missing *missingError
+	if errors.As(err, &missing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	return &PrivateHDFS{Cluster: s.Cluster, s: s}
+}
+
+// KillDataNode ends the DataNode of a host, as kill -9 does.
+func (h *PrivateHDFS) KillDataNode(host string) { h.s.data[h.node(host)].kill() }
+
+// FreezeDataNode stops the DataNode of a host: it keeps its connections and
+// does not answer.
+func (h *PrivateHDFS) FreezeDataNode(host string) error {
+	return h.s.data[h.node(host)].signal(syscall.SIGSTOP)
+}
+
+func (h *PrivateHDFS) node(host string) int { return slices.Index(h.Hosts, host) }
+
+// startHDFS starts an HDFS below dir and waits until all DataNodes are in.
+func startHDFS(ctx context.Context, dir string, dataNodes int) (*hdfsServer, error) {
+	jars, err := hadoopJars()
+	if err != nil {
+		return nil, err
+	}
+	// A port may be taken between its choice and its use.
+	for try := range 3 {
+		s := &hdfsServer{dir: filepath.Join(dir, strconv.Itoa(try)), jars: jars}
+		if err = s.start(ctx, dataNodes); err == nil {
+			return s, nil
+		}
+		s.stop()
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("starting HDFS: %w", err)
+}
+
+func (s *hdfsServer) start(ctx context.Context, dataNodes int) error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	s.Address, s.HTTP = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
+	s.ConfDir = filepath.Join(s.dir, "client")
+	if err := s.configure(s.ConfDir, s.Address, nil); err != nil {
+		return err
+	}
+	nameDir := filepath.Join(s.dir, "namenode")
+	if err := s.configure(nameDir, s.Address, map[string]string{"dfs.namenode.name.dir": fileURI(nameDir, "name")}); err != nil {
+		return err
+	}
+	const class = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+	format, err := s.java(nameDir, "format", class, "-format", "-nonInteractive")
+	if err != nil {
+		return err
+	}
+	<-format.done
+	if s.name, err = s.java(nameDir, "namenode", class); err != nil {
+		return err
+	}
+	for i := range dataNodes {
+		if err := s.startDataNode(fmt.Sprintf("127.0.0.%d", i+2)); err != nil {
+			return err
+		}
+	}
+	return await(ctx, "HDFS", s.ready, append(s.data, s.name)...)
+}
+
+func (s *hdfsServer) startDataNode(host string) error {
+	f, err := forward(host, s.Address)
+	if err != nil {
+		return err
+	}
+	s.forwards = append(s.forwards, f)
+	dir := filepath.Join(s.dir, host)
+	err = s.configure(dir, f.addr(), map[string]string{
+		"dfs.datanode.data.dir":     fileURI(dir, "data"),
+		"dfs.datanode.hostname":     host,
+		"dfs.datanode.address":      host + ":0",
+		"dfs.datanode.http.address": host + ":0",
+		"dfs.datanode.ipc.address":  host + ":0",
+	})
+	if err != nil {
+		return err
+	}
+	p, err := s.java(dir, "datanode", "org.apache.hadoop.hdfs.server.datanode.DataNode")
+	if err != nil {
+		return err
+	}
+	s.data = append(s.data, p)
+	s.Hosts = append(s.Hosts, host)
+	return nil
+}
+
+func fileURI(dir, name string) string { return "file://" + filepath.Join(dir, name) }
+
+// configure writes a daemon's configuration into dir.
+func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) error {
+	core := map[string]string{
+		"fs.defaultFS":                       "hdfs://" + nameNode,
+		"hadoop.tmp.dir":                     filepath.Join(dir, "tmp"),
+		"hadoop.prometheus.endpoint.enabled": "false",
+		"hadoop.http.staticuser.user":        superUser,
+	}
+	hdfs := map[string]string{
+		"dfs.replication":                    strconv.Itoa(replicas),
+		"dfs.blocksize":                      strconv.Itoa(8 << 20),
+		"dfs.namenode.rpc-address":           nameNode,
+		"dfs.namenode.http-address":          strings.TrimPrefix(s.HTTP, "http://"),
+		"dfs.namenode.safemode.extension":    "0",
+		"dfs.permissions.enabled":            "false",
+		"dfs.webhdfs.enabled":                "true",
+		"dfs.client.use.datanode.hostname":   "false",
+		"dfs.namenode.handler.count":         "4",
+		"dfs.datanode.handler.count":         "2",
+		"dfs.datanode.directoryscan.threads": "1",
+		// Tests write blocks of any size, and lose nodes without waiting for
+		// the usual ten minutes until that is noticed.
+		"dfs.namenode.fs-limits.min-block-size":                     "1024",
+		"dfs.heartbeat.interval":                                    "1",
+		"dfs.namenode.heartbeat.recheck-interval":                   "5000",
+		"dfs.namenode.stale.datanode.interval":                      "5000",
+		"dfs.namenode.avoid.read.stale.datanode":                    "true",
+		"dfs.namenode.avoid.write.stale.datanode":                   "true",
+		"dfs.namenode.datanode.registration.ip-hostname-check":      "false",
+		"dfs.datanode.ec.reconstruction.threads":                    "1",
+		"dfs.namenode.edits.noeditlogchannelflush":                  "true",
+		"dfs.namenode.redundancy.considerLoad":                      "false",
+		"dfs.namenode.decommission.interval":                        "1",
+		"dfs.namenode.path.based.cache.refresh.interval.ms":         "3600000",
+		"dfs.namenode.delegation.token.always-use":                  "false",
+		"dfs.namenode.write-lock-reporting-threshold-ms":            "60000",
+		"dfs.namenode.read-lock-reporting-threshold-ms":             "60000",
+		"dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
+	}
+	for k, v := range own {
+		hdfs[k] = v
+	}
+	// The jar from Maven lacks the pages that the HTTP servers want to serve.
+	for _, d := range []string{"webapps/hdfs", "webapps/datanode"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		writeConf(filepath.Join(dir, "core-site.xml"), core),
+		writeConf(filepath.Join(dir, "hdfs-site.xml"), hdfs),
+		os.WriteFile(filepath.Join(dir, "log4j.properties"), []byte(log4j), 0o644),
+	)
+}
+
+const log4j = `log4j.rootLogger=WARN,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
+`
+
+func writeConf(path string, conf map[string]string) error {
+	var b strings.Builder
+	b.WriteString("<configuration>\n")
+	for k, v := range conf {
+		fmt.Fprintf(&b, "<property><name>%s</name><value>%s</value></property>\n", k, html.EscapeString(v))
+	}
+	b.WriteString("</configuration>\n")
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// java starts a daemon whose configuration is in dir.
+func (s *hdfsServer) java(dir, name, class string, args ...string) (*process, error) {
+	argv := []string{
+		"java", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-Djava.net.preferIPv4Stack=true", "-Dhadoop.home.dir=" + dir, "-Dhadoop.log.dir=" + dir,
+	}
+	for _, p := range []string{"lang", "util", "net", "io", "nio"} {
+		argv = append(argv, "--add-opens=java.base/java."+p+"=ALL-UNNAMED")
+	}
+	argv = append(argv, "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-cp", dir+":"+s.jars+"/*", class)
+	return startProcess(dir, name, []string{"HADOOP_USER_NAME=" + superUser}, append(argv, args...)...)
+}
+
+// ready tells whether all DataNodes are in and writing is allowed.
+func (s *hdfsServer) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		s.HTTP+"/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState", nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	var state struct {
+		Beans []struct {
+			NumLiveDataNodes int
+			FSState          string
+		} `json:"beans"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&state); err != nil {
+		return err
+	}
+	if len(state.Beans) != 1 || state.Beans[0].NumLiveDataNodes != len(s.data) || state.Beans[0].FSState != "Operational" {
+		return fmt.Errorf("its state is %+v", state.Beans)
+	}
+	return nil
+}
+
+// stop ends all processes; the data is of no more interest to anybody.
+func (s *hdfsServer) stop() {
+	for _, p := range append(s.data, s.name) {
+		if p != nil {
+			p.kill()
+		}
+	}
+	for _, f := range s.forwards {
+		_ = f.close() // nobody uses it any more
+	}
+}

@@ -1,0 +1,266 @@
+package serverstest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A kind's shared servers live in a directory of the cache that holds
+//
+//	starting   locked while somebody starts them
+//	lease      locked, shared, by every process that uses them
+//	kept       locked by the keeper while it lives
+//	state      where the servers are, once they are ready; or the keeper's error
+//	keeper.log what the keeper prints
+//	run-PID    the servers' data, removed by the keeper
+//
+// Locks, not process numbers, tell who lives.
+const (
+	startingFile = "starting"
+	leaseFile    = "lease"
+	keptFile     = "kept"
+	stateFile    = "state"
+)
+
+// idleLimit is how long servers stay without a user: longer than the gap
+// between the tests of two packages.
+const idleLimit = 45 * time.Second
+
+// kept is the content of the state file.
+type kept struct {
+	Error   string          `json:",omitempty"`
+	Servers json.RawMessage `json:",omitempty"`
+}
+
+// leases holds this process's leases; the end of the process gives them back.
+var leases struct {
+	sync.Mutex
+	files map[string]*os.File
+}
+
+// lease makes sure that a kind's servers run and keep running, and tells where.
+func lease(kind string, into any) error {
+	leases.Lock()
+	defer leases.Unlock()
+	if err := Prepare(kind); err != nil {
+		return err
+	}
+	dir, err := keptDir(kind)
+	if err != nil {
+		return err
+	}
+	if leases.files[kind] == nil {
+		f, err := os.OpenFile(filepath.Join(dir, leaseFile), os.O_CREATE|os.O_RDWR, 0o644)
+		if err != nil {
+			return err
+		}
+		if err := flock(f, syscall.LOCK_SH); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		if leases.files == nil {
+			leases.files = map[string]*os.File{}
+		}
+		leases.files[kind] = f
+	}
+	var state []byte
+	err = flocked(filepath.Join(dir, startingFile), func() (err error) {
+		state, err = ensure(kind, dir)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the test's %s servers: %w", kind, err)
+	}
+	return json.Unmarshal(state, into)
+}
+
+func keptDir(kind string) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "servers-"+kind)
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// ensure starts a keeper unless one lives, and waits for its servers.
+func ensure(kind, dir string) ([]byte, error) {
+	if !locked(filepath.Join(dir, keptFile)) {
+		if err := os.RemoveAll(filepath.Join(dir, stateFile)); err != nil {
+			return nil, err
+		}
+		if err := startKeeper(kind, dir); err != nil {
+			return nil, err
+		}
+	}
+	return awaitState(dir)
+}
+
+// startKeeper starts a keeper in a session of its own: it outlives the test.
+func startKeeper(kind, dir string) error {
+	src, err := sourceDir("keepertest")
+	if err != nil {
+		return err
+	}
+	bin := filepath.Join(dir, "keeper")
+	if err := run(src, "go", "build", "-o", bin, "."); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(dir, "keeper.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(bin, "keep", kind)
+	cmd.Dir = src
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }() // reaped, should it end before this process
+	return nil
+}
+
+// awaitState waits for the state file of a keeper that was just started, or
+// that lives.
+func awaitState(dir string) ([]byte, error) {
+	var k kept
+	// A keeper that lives has its lock soon after its start.
+	started, deadline := time.Now().Add(10*time.Second), time.Now().Add(2*startLimit)
+	for {
+		b, err := os.ReadFile(filepath.Join(dir, stateFile))
+		if err == nil {
+			err = json.Unmarshal(b, &k)
+		}
+		switch {
+		case err == nil && k.Error != "":
+			return nil, errors.New(k.Error)
+		case err == nil:
+			return k.Servers, nil
+		case !locked(filepath.Join(dir, keptFile)) && time.Now().After(started), time.Now().After(deadline):
+			return nil, fmt.Errorf("the keeper is not ready: %w: %s", err, tail(filepath.Join(dir, "keeper.log")))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// locked tells whether somebody holds a lock of the file.
+func locked(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return flock(f, syscall.LOCK_EX|syscall.LOCK_NB) != nil
+}
+
+// Keep runs a kind's servers until nobody has leased them for a while, or ctx
+// is done. It is the keeper's main function.
+func Keep(ctx context.Context, kind string) error {
+	dir, err := keptDir(kind)
+	if err != nil {
+		return err
+	}
+	own, err := os.OpenFile(filepath.Join(dir, keptFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	if err := flock(own, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil // another one was faster
+	}
+	runDir, err := os.MkdirTemp(dir, "run-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(runDir)
+	servers, stop, err := startKind(ctx, kind, runDir)
+	if err != nil {
+		return errors.Join(err, publish(dir, kept{Error: err.Error()}))
+	}
+	defer stop()
+	state, err := json.Marshal(servers)
+	if err != nil {
+		return err
+	}
+	if err := publish(dir, kept{Servers: state}); err != nil {
+		return err
+	}
+	return watch(ctx, dir, own)
+}
+
+// startKind starts the servers of a kind.
+func startKind(ctx context.Context, kind, dir string) (servers any, stop func(), err error) {
+	if kind == "hdfs" {
+		s, err := startHDFS(ctx, dir, sharedDataNodes)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.Cluster, s.stop, nil
+	}
+	s, err := startS3(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Server, s.stop, nil
+}
+
+func publish(dir string, k kept) error {
+	b, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, stateFile+".tmp")
+	if err := os.WriteFile(tmp, b, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, stateFile))
+}
+
+// watch returns when nobody has leased the servers for idleLimit. Whoever wants
+// to lease them then finds no keeper: the lock is given up first, while no
+// start can be under way.
+func watch(ctx context.Context, dir string, own *os.File) error {
+	lease, err := os.OpenFile(filepath.Join(dir, leaseFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lease.Close()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for idle := time.Duration(0); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if flock(lease, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			idle = 0
+			continue
+		}
+		if err := flock(lease, syscall.LOCK_UN); err != nil {
+			return err
+		}
+		if idle += time.Second; idle < idleLimit {
+			continue
+		}
+		done := false
+		err := flocked(filepath.Join(dir, startingFile), func() error {
+			if done = flock(lease, syscall.LOCK_EX|syscall.LOCK_NB) == nil; !done {
+				return nil
+			}
+			return errors.Join(os.Remove(filepath.Join(dir, stateFile)), own.Close())
+		})
+		if done || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,40 @@
+// Command keepertest owns the servers that tests of several packages share.
+//
+//	keepertest prepare hdfs s3   fetches and builds what the servers need
+//	keepertest keep hdfs         runs them until nobody uses them any more
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) < 2 {
+		return fmt.Errorf("usage: keepertest prepare|keep KIND")
+	}
+	for _, kind := range args[1:] {
+		do := serverstest.Prepare
+		if args[0] == "keep" {
+			do = func(kind string) error { return serverstest.Keep(ctx, kind) }
+		}
+		if err := do(kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package serverstest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// s3Server is an S3 server whose process is this one's child.
+type s3Server struct {
+	Server
+	proc *process
+}
+
+// startS3 starts an S3 server that keeps its objects below dir.
+func startS3(ctx context.Context, dir string) (*s3Server, error) {
+	bin, err := s3Binary()
+	if err != nil {
+		return nil, err
+	}
+	s := &s3Server{Server: Server{Access: "tester", Secret: rand.Text(), Bucket: "test"}}
+	data, meta := filepath.Join(dir, "data"), filepath.Join(dir, "meta")
+	for _, d := range []string{filepath.Join(data, s.Bucket), meta} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	for range 3 {
+		var ports []int
+		if ports, err = freePorts(1); err != nil {
+			return nil, err
+		}
+		addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
+		s.Endpoint = "http://" + addr
+		env := []string{"ROOT_ACCESS_KEY=" + s.Access, "ROOT_SECRET_KEY=" + s.Secret}
+		if s.proc, err = startProcess(dir, "s3", env, bin, "--port", addr, "--quiet", "--keep-alive",
+			"posix", "--sidecar", meta, data); err != nil {
+			return nil, err
+		}
+		err = await(ctx, "the S3 server", func(ctx context.Context) error {
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		}, s.proc)
+		if err == nil {
+			return s, nil
+		}
+		s.proc.kill()
+	}
+	return nil, err
+}
+
+func (s *s3Server) stop() { s.proc.kill() }

@@ -1,0 +1,148 @@
+// Package serverstest gives tests real storage servers on this machine: an HDFS
+// of a NameNode and several DataNodes, and an S3 server. All listen on loopback
+// addresses only.
+//
+// The first test that asks starts a server, tests of other packages share it,
+// and a while after the last one it ends: a keeper process of its own owns the
+// servers and watches a lease file that every user keeps locked. What the
+// servers consist of is fetched once into a cache directory: jars from Maven
+// Central as hadoop/pom.xml says, and a binary built from the Go module in
+// s3server.
+//
+// Where something needed is missing, tests are skipped with a message that says
+// what to install; with CI=true in the environment they fail.
+package serverstest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Cluster is a running HDFS.
+type Cluster struct {
+	Address string   // of the NameNode, host:port
+	HTTP    string   // URL of the NameNode's HTTP server
+	ConfDir string   // for HADOOP_CONF_DIR
+	Hosts   []string // the DataNodes, as block locations name them
+}
+
+// URI returns the URI of an absolute path.
+func (c *Cluster) URI(path string) string { return "hdfs://" + c.Address + path }
+
+// Env returns the environment with which other processes find the cluster.
+func (c *Cluster) Env() []string {
+	return []string{"HADOOP_CONF_DIR=" + c.ConfDir, "HADOOP_USER_NAME=" + superUser}
+}
+
+// Server is a running S3 server with one bucket.
+type Server struct {
+	Endpoint string // URL
+	Access   string
+	Secret   string
+	Bucket   string
+}
+
+// URI returns the URI of a key.
+func (s *Server) URI(key string) string { return "s3://" + s.Bucket + "/" + key }
+
+// Env returns the environment with which processes find the server.
+func (s *Server) Env() []string {
+	return []string{
+		"SLOTWISE_S3_ENDPOINT=" + s.Endpoint, "AWS_REGION=us-east-1",
+		"AWS_ACCESS_KEY_ID=" + s.Access, "AWS_SECRET_ACCESS_KEY=" + s.Secret,
+	}
+}
+
+// Setenv puts an environment as of Env into this process for the time of a test.
+func Setenv(t testing.TB, env []string) {
+	t.Helper()
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		t.Setenv(name, value)
+	}
+}
+
+// HDFS returns the shared HDFS, started if need be. It keeps running at least
+// until the test process ends. Tests take directories of their own in it.
+func HDFS(t testing.TB) *Cluster {
+	t.Helper()
+	var c Cluster
+	obtain(t, "hdfs", &c)
+	return &c
+}
+
+// S3 returns the shared S3 server, as HDFS does.
+func S3(t testing.TB) *Server {
+	t.Helper()
+	var s Server
+	obtain(t, "s3", &s)
+	return &s
+}
+
+// obtain leases a kind of server, or skips the test, or fails it.
+func obtain(t testing.TB, kind string, into any) {
+	t.Helper()
+	err := lease(kind, into)
+	var missing *missingError
+	if errors.As(err, &missing) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// missingError says that something must be installed first.
+type missingError struct{ what string }
+
+func (e *missingError) Error() string { return e.what }
+
+// Prepare fetches and builds what the servers of a kind ("hdfs" or "s3") need,
+// unless the cache has it.
+func Prepare(kind string) error {
+	switch kind {
+	case "hdfs":
+		_, err := hadoopJars()
+		return err
+	case "s3":
+		_, err := s3Binary()
+		return err
+	}
+	return fmt.Errorf("no servers of kind %q", kind)
+}
+
+// needTools tells which commands are missing.
+func needTools(kind, install string, tools ...string) error {
+	if runtime.GOOS != "linux" {
+		return &missingError{"the test's " + kind + " servers need Linux"}
+	}
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			return &missingError{fmt.Sprintf("the test's %s servers need %s: install %s", kind, tool, install)}
+		}
+	}
+	return nil
+}
+
+// sourceDir returns a directory below this package's source.
+func sourceDir(name string) (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		here := filepath.Join(dir, "internal", "storage", "serverstest", name)
+		if _, statErr := os.Stat(here); statErr == nil {
+			return here, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			err = fmt.Errorf("the working directory is not below the project")
+		}
+		dir = up
+	}
+	return "", err
+}

@@ -42,7 +42,36 @@ const (
 // in it or reopened it) before the next Stage of the same target takes its
 // owner for dead and removes it. Clusters that are switched off for good leave
 // such stagings.
-const SharedTTL = 14 * 24 * time.Hour
+const SharedTTL time.Duration = 14 * 24 * time.Hour
+
+// OwnTTL is the same for stagings that belong to one process, on file systems
+// without locks: their owners touch them, by KeepAlive, as long as they live.
+const OwnTTL time.Duration = time.Hour
+
+// KeepAlive calls touch every few minutes until stop is called, which waits for
+// a call under way. ctx is done when stop is called.
+func KeepAlive(touch func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(OwnTTL / 12)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				touch(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// StagingPrefix is what the names of all stagings of a target begin with that
+// lie beside it, given the target's own name.
+func StagingPrefix(base string) string { return "." + base + rootMark }
 
 // NewToken returns a token for StageShared that nobody else has.
 func NewToken() string { return strings.ToLower(rand.Text()) }

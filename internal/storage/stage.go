@@ -205,7 +205,7 @@ func (s *localStaging) release() error {
 
 // rootPrefix is what the paths of all staging roots of target begin with.
 func rootPrefix(target string) string {
-	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+rootMark)
+	return filepath.Join(filepath.Dir(target), StagingPrefix(filepath.Base(target)))
 }
 
 // sweepStaging settles the staging roots of target whose owners are dead.

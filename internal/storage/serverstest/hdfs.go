@@ -66,6 +66,16 @@ func NewHDFS(t testing.TB, dataNodes int) *PrivateHDFS {
 // KillDataNode ends the DataNode of a host, as kill -9 does.
 func (h *PrivateHDFS) KillDataNode(host string) { h.s.data[h.node(host)].kill() }
 
+// Alive tells whether the DataNode of a host has not been killed.
+func (h *PrivateHDFS) Alive(host string) bool {
+	select {
+	case <-h.s.data[h.node(host)].done:
+		return false
+	default:
+		return true
+	}
+}
+
 // FreezeDataNode stops the DataNode of a host: it keeps its connections and
 // does not answer.
 func (h *PrivateHDFS) FreezeDataNode(host string) error {

@@ -1,0 +1,280 @@
+// Package hdfs is the storage of hdfs:// URIs: Hadoop's distributed file system,
+// through its own protocol, and through the NameNode's HTTP server for what
+// that protocol's client does not tell, where blocks lie.
+//
+// A URI names the NameNode, hdfs://host:port/path, or a name service or nothing
+// (hdfs:///path), which the configuration in HADOOP_CONF_DIR then explains. See
+// docs/storage.md for all settings.
+package hdfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/colinmarc/hdfs/v2"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/readahead"
+)
+
+// FS is one HDFS. Its paths begin with the authority: host:port/dir/file.
+type FS struct {
+	authority string
+	settings  settings
+	mu        struct {
+		sync.Mutex
+		client *client
+	}
+	located locations
+}
+
+var (
+	_ storage.FS      = (*FS)(nil)
+	_ storage.Located = (*FS)(nil)
+)
+
+// NewDriver returns the driver of hdfs:// URIs. It reads the configuration from
+// the environment when a URI is opened first, keeps one connection for each
+// file system, and is safe for concurrent use.
+func NewDriver() storage.Driver {
+	var mu sync.Mutex
+	known := map[string]*FS{}
+	return func(rest string) (storage.FS, string, error) {
+		authority, p, _ := strings.Cut(rest, "/")
+		s, err := load(authority)
+		if err != nil {
+			return nil, "", err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		f := known[s.authority]
+		if f == nil || !f.settings.equal(s) {
+			f = &FS{authority: s.authority, settings: s}
+			known[s.authority] = f
+		}
+		return f, s.authority + path.Clean("/"+p), nil
+	}
+}
+
+// inner returns the path as HDFS knows it.
+func (f *FS) inner(p string) string {
+	_, rest, _ := strings.Cut(p, "/")
+	return path.Clean("/" + rest)
+}
+
+// uri names a path within HDFS for messages.
+func (f *FS) uri(inner string) string { return "hdfs://" + f.authority + inner }
+
+// failed turns an error of the client into one that names the URI.
+func (f *FS) failed(op, inner string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	var remote hdfs.Error
+	if errors.As(err, &remote) {
+		first, _, _ := strings.Cut(remote.Message(), "\n")
+		cause := error(nil)
+		switch remote.Exception() {
+		case "org.apache.hadoop.fs.InvalidPathException":
+			cause = fs.ErrInvalid
+		case "org.apache.hadoop.fs.ParentNotDirectoryException":
+			cause = syscall.ENOTDIR
+		}
+		if cause != nil {
+			err = fmt.Errorf("%w (%s)", cause, first)
+		} else {
+			err = fmt.Errorf("%w: %s", err, first)
+		}
+	}
+	return &fs.PathError{Op: op, Path: f.uri(inner), Err: err}
+}
+
+// Open implements storage.FS.
+func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
+	p = f.inner(p)
+	var st os.FileInfo
+	err := f.do(ctx, func(c *hdfs.Client) (err error) {
+		st, err = c.Stat(p)
+		return err
+	})
+	if err == nil && st.IsDir() {
+		err = syscall.EISDIR
+	}
+	if err != nil {
+		return nil, f.failed("open", p, err)
+	}
+	file := readahead.New(ctx, func(ctx context.Context, off int64) (io.ReadCloser, error) {
+		return f.stream(ctx, p, off)
+	}, st.Size(), readahead.Options{})
+	return &namedFile{File: file, fs: f, path: p}, nil
+}
+
+// namedFile puts the URI into the errors of reads.
+type namedFile struct {
+	*readahead.File
+	fs   *FS
+	path string
+}
+
+// ReadAt implements io.ReaderAt.
+func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
+	n, err := x.File.ReadAt(b, off)
+	if err != nil && err != io.EOF {
+		err = &fs.PathError{Op: "read", Path: x.fs.uri(x.path), Err: err}
+	}
+	return n, err
+}
+
+// stream opens a file at an offset. The client tries all replicas of a block;
+// when they have all failed, the caller opens anew, with fresh locations.
+func (f *FS) stream(ctx context.Context, p string, off int64) (io.ReadCloser, error) {
+	var r *hdfs.FileReader
+	err := f.do(ctx, func(c *hdfs.Client) (err error) {
+		r, err = c.Open(p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.Seek(off, io.SeekStart); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Stat implements storage.FS.
+func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
+	p = f.inner(p)
+	st, err := f.stat(ctx, p)
+	if err != nil {
+		return storage.Info{}, f.failed("stat", p, err)
+	}
+	return f.info(p, st), nil
+}
+
+func (f *FS) stat(ctx context.Context, p string) (st os.FileInfo, err error) {
+	err = f.do(ctx, func(c *hdfs.Client) error {
+		st, err = c.Stat(p)
+		return err
+	})
+	return st, err
+}
+
+// exists tells whether there is a file or directory.
+func (f *FS) exists(ctx context.Context, p string) (bool, error) {
+	_, err := f.stat(ctx, p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (f *FS) info(p string, st os.FileInfo) storage.Info {
+	info := storage.Info{Path: f.authority + p, ModTime: st.ModTime(), Dir: st.IsDir()}
+	if !info.Dir {
+		info.Size = st.Size()
+	}
+	return info
+}
+
+// List implements storage.FS.
+func (f *FS) List(ctx context.Context, dir string) ([]storage.Info, error) {
+	dir = f.inner(dir)
+	entries, err := f.readDir(ctx, dir)
+	if err != nil {
+		return nil, f.failed("list", dir, err)
+	}
+	infos := make([]storage.Info, len(entries))
+	for i, e := range entries {
+		infos[i] = f.info(path.Join(dir, e.Name()), e)
+	}
+	return infos, nil
+}
+
+// readDir returns the entries of a directory sorted by name.
+func (f *FS) readDir(ctx context.Context, dir string) (entries []os.FileInfo, err error) {
+	err = f.do(ctx, func(c *hdfs.Client) error {
+		d, err := c.Open(dir)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		if !d.Stat().IsDir() {
+			return syscall.ENOTDIR
+		}
+		entries, err = d.Readdir(0)
+		return err
+	})
+	return entries, err
+}
+
+// Remove implements storage.FS.
+func (f *FS) Remove(ctx context.Context, p string) error {
+	p = f.inner(p)
+	if p == "/" {
+		return f.failed("remove", p, fs.ErrInvalid)
+	}
+	if err := f.remove(ctx, p); err != nil {
+		return f.failed("remove", p, err)
+	}
+	return nil
+}
+
+func (f *FS) remove(ctx context.Context, p string) error {
+	return f.do(ctx, func(c *hdfs.Client) error {
+		if err := c.RemoveAll(p); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+// rename moves src to dst, which may be an empty directory or a file, in one
+// step. When the answer to a rename that was done is lost, the next attempt
+// does not find src any more.
+func (f *FS) rename(ctx context.Context, src, dst string) error {
+	attempts := 0
+	return f.do(ctx, func(c *hdfs.Client) error {
+		attempts++
+		err := c.Rename(src, dst)
+		if attempts == 1 || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if _, left := c.Stat(src); errors.Is(left, fs.ErrNotExist) {
+			if _, there := c.Stat(dst); there == nil {
+				return nil
+			}
+		}
+		return err
+	})
+}
+
+// mkdir makes a directory whose parent must exist. One that exists is no error.
+func (f *FS) mkdir(ctx context.Context, dir string) error {
+	return f.do(ctx, func(c *hdfs.Client) error {
+		if err := c.Mkdir(dir, dirMode); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+// mkdirAll makes a directory and its parents.
+func (f *FS) mkdirAll(ctx context.Context, dir string) error {
+	return f.do(ctx, func(c *hdfs.Client) error { return c.MkdirAll(dir, dirMode) })
+}
+
+// Modes of what is made; HDFS applies no mask of the client's.
+const (
+	dirMode  = 0o755
+	fileMode = 0o644
+)

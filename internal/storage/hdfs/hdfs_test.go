@@ -1,0 +1,223 @@
+package hdfs
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write publishes one file of random bytes in blocks of 1 MiB.
+func write(t *testing.T, f *FS, dir, name string, size int) []byte {
+	t.Helper()
+	data := make([]byte, size)
+	src := rand.NewChaCha8([32]byte{2})
+	_, _ = src.Read(data) // never fails
+	f.settings.blockSize = 1 << 20
+	s, err := f.Stage(t.Context(), dir, false)
+	must(t, err)
+	w, err := s.Create(t.Context(), name)
+	must(t, err)
+	_, err = io.Copy(w, bytes.NewReader(data))
+	must(t, err)
+	must(t, w.Commit())
+	must(t, s.Commit(t.Context()))
+	return data
+}
+
+// TestFailures: on an HDFS of its own, small blocks are written faster than
+// they are reported, they are located, and reading goes on when a DataNode
+// dies in the middle, and when another one freezes.
+func TestFailures(t *testing.T) {
+	c := serverstest.NewHDFS(t, 3)
+	serverstest.Setenv(t, c.Env())
+	f, dir := open(t, c.URI("/x/out"))
+	f.settings.timeout = 2 * time.Second
+	data := write(t, f, dir, "f", 12<<20)
+	located := map[string]int{}
+	for off := int64(0); off < int64(len(data)); off += 1 << 20 {
+		hosts, err := f.Hosts(t.Context(), dir+"/f", off, 1<<20)
+		must(t, err)
+		if len(hosts) != 2 {
+			t.Fatalf("block at %d: hosts %v, want two of %v", off, hosts, c.Hosts)
+		}
+		for _, h := range hosts {
+			if !slices.Contains(c.Hosts, h) {
+				t.Errorf("host %s is none of %v", h, c.Hosts)
+			}
+			located[h]++
+		}
+	}
+	if len(located) != len(c.Hosts) {
+		t.Errorf("the blocks lie on %v only", located)
+	}
+	file, err := f.Open(t.Context(), dir+"/f")
+	must(t, err)
+	defer file.Close()
+	got := make([]byte, len(data))
+	half := len(data) / 2
+	_, err = file.ReadAt(got[:half], 0)
+	must(t, err)
+	hosts, err := f.Hosts(t.Context(), dir+"/f", int64(len(data))-1, 1)
+	must(t, err)
+	c.KillDataNode(hosts[0])
+	_, err = file.ReadAt(got[half:], int64(half))
+	must(t, err)
+	if !bytes.Equal(got, data) {
+		t.Error("the bytes differ")
+	}
+	frozen(t, c, f, dir, data)
+}
+
+// frozen reads with a fresh client what lies on a node that says nothing.
+func frozen(t *testing.T, c *serverstest.PrivateHDFS, f *FS, dir string, data []byte) {
+	t.Helper()
+	f, dir = open(t, c.URI("/x/out"))
+	f.settings.timeout = 2 * time.Second
+	hosts, err := f.Hosts(t.Context(), dir+"/f", 0, 1)
+	must(t, err)
+	alive := slices.DeleteFunc(slices.Clone(hosts), func(h string) bool { return !c.Alive(h) })
+	if len(alive) < 2 {
+		t.Logf("of %v only %v is alive, so that none can be frozen", hosts, alive)
+		return
+	}
+	must(t, c.FreezeDataNode(alive[0]))
+	file, err := f.Open(t.Context(), dir+"/f")
+	must(t, err)
+	defer file.Close()
+	got := make([]byte, 1<<20)
+	_, err = file.ReadAt(got, 0)
+	must(t, err)
+	if !bytes.Equal(got, data[:len(got)]) {
+		t.Error("the bytes differ")
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	f, dir := open(t, "hdfs://127.0.0.1:1/x")
+	began := time.Now()
+	_, err := f.Stat(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), "hdfs://127.0.0.1:1/x") || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("got %v", err)
+	}
+	if d := time.Since(began); d < time.Second {
+		t.Errorf("gave up after %v", d)
+	}
+	if _, err := f.Hosts(t.Context(), dir, 0, 1); err == nil {
+		t.Error("blocks were located")
+	}
+}
+
+func TestSettings(t *testing.T) {
+	dir := t.TempDir()
+	conf := func(properties string) {
+		must(t, os.WriteFile(filepath.Join(dir, "hdfs-site.xml"), []byte("<configuration>"+properties+"</configuration>"), 0o666))
+	}
+	property := func(name, value string) string {
+		return "<property><name>" + name + "</name><value>" + value + "</value></property>"
+	}
+	t.Setenv("HADOOP_HOME", "")
+	t.Setenv("HADOOP_CONF_DIR", dir)
+	t.Setenv("HADOOP_USER_NAME", "someone")
+	ha := property("fs.defaultFS", "hdfs://big") + property("dfs.ha.namenodes.big", "a, b") +
+		property("dfs.namenode.rpc-address.big.a", "a:1") + property("dfs.namenode.rpc-address.big.b", "b:2") +
+		property("dfs.namenode.http-address.big.a", "a:3") + property("dfs.namenode.http-address.big.b", "b:4")
+	for _, c := range []struct {
+		name, conf, env, authority string
+		want                       settings
+		err                        string
+	}{
+		{"an address", "", "", "nn:9000", settings{authority: "nn:9000", addresses: []string{"nn:9000"}, http: "http://nn:9870"}, ""},
+		{"a host", "", "", "nn", settings{authority: "nn:8020", addresses: []string{"nn:8020"}, http: "http://nn:9870"}, ""},
+		{"the default", property("fs.defaultFS", "hdfs://nn:1/") + property("dfs.namenode.http-address", "nn:2"), "", "",
+			settings{authority: "nn:1", addresses: []string{"nn:1"}, http: "http://nn:2"}, ""},
+		{"another's address", property("fs.defaultFS", "hdfs://nn:1/") + property("dfs.namenode.http-address", "nn:2"), "", "other:1",
+			settings{authority: "other:1", addresses: []string{"other:1"}, http: "http://other:9870"}, ""},
+		{"HTTPS", property("fs.defaultFS", "hdfs://nn:1") + property("dfs.http.policy", "HTTPS_ONLY") + property("dfs.namenode.https-address", "nn:3"),
+			"", "", settings{authority: "nn:1", addresses: []string{"nn:1"}, http: "https://nn:3"}, ""},
+		{"the environment", ha, "https://x", "nn:1", settings{authority: "nn:1", addresses: []string{"nn:1"}, http: "https://x"}, ""},
+		{"a name service", ha, "", "", settings{authority: "big", addresses: []string{"a:1", "b:2"}, http: "http://a:3,http://b:4"}, ""},
+		{"nothing", "", "", "", settings{}, "fs.defaultFS"},
+		{"Kerberos", property("hadoop.security.authentication", "kerberos"), "", "nn", settings{}, "Kerberos"},
+	} {
+		conf(c.conf)
+		t.Setenv("SLOTWISE_HDFS_HTTP", c.env)
+		got, err := load(c.authority)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		c.want.user = "someone"
+		if err != nil || !got.equal(c.want) || got.authority != c.want.authority {
+			t.Errorf("%s: got %+v, %v", c.name, got, err)
+		}
+	}
+}
+
+// TestSweep: what nobody touched for long goes, an interrupted replacement is
+// finished, what is in use stays.
+func TestSweep(t *testing.T) {
+	c := serverstest.HDFS(t)
+	serverstest.Setenv(t, c.Env())
+	f, dir := open(t, c.URI("/sweep-"+storage.NewToken()+"/out"))
+	ctx := t.Context()
+	age := func(s storage.Staging, by time.Duration) {
+		x := s.(*staging)
+		old := time.Now().Add(-by)
+		client, err := f.acquire()
+		must(t, err)
+		defer f.release(client, false)
+		for _, d := range []string{x.root, x.root + "/data", x.root + "/tmp"} {
+			if err := client.Chtimes(d, old, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	var kept, gone []string
+	for token, by := range map[string]time.Duration{"dead": storage.SharedTTL + time.Hour, "used": storage.SharedTTL - time.Hour} {
+		s, err := f.StageShared(ctx, dir, token, true)
+		must(t, err)
+		age(s, by)
+		if token == "dead" {
+			gone = append(gone, s.(*staging).root)
+		} else {
+			kept = append(kept, s.(*staging).root)
+		}
+	}
+	s, err := f.Stage(ctx, dir, true)
+	must(t, err)
+	age(s, storage.OwnTTL+time.Minute)
+	gone = append(gone, s.(*staging).root)
+	s, err = f.Stage(ctx, dir, true)
+	must(t, err)
+	kept = append(kept, s.(*staging).root)
+	for _, roots := range [][]string{kept, gone} {
+		for _, root := range roots {
+			there, err := f.exists(ctx, root)
+			must(t, err)
+			if want := slices.Contains(kept, root); there != want {
+				t.Errorf("%s: there is one: %v", root, there)
+			}
+		}
+	}
+	must(t, f.Remove(ctx, strings.TrimSuffix(dir, "/out")))
+}

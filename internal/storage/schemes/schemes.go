@@ -1,0 +1,20 @@
+// Package schemes says which storage there is: it registers the drivers of all
+// URI schemes beyond local files. Every program that runs jobs calls it, for a
+// split planned in one process is opened in another.
+package schemes
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/hdfs"
+)
+
+// Register adds hdfs:// to storage.Default. Calls after the first do nothing
+// and return what it returned.
+var Register = sync.OnceValue(func() error {
+	return errors.Join(
+		storage.Register("hdfs", hdfs.NewDriver()),
+	)
+})

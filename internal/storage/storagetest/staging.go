@@ -1,0 +1,239 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// staging: nothing is seen before the commit, all of it after.
+func (r *run) staging() {
+	s := r.stage(false)
+	r.put(s, "part-0", "a")
+	r.put(s, "sub/part-1", "b")
+	r.put(s, "empty", "")
+	late := r.open(s, "part-2", "late")
+	if _, err := r.fs.Stat(r.ctx, r.out); !errors.Is(err, fs.ErrNotExist) {
+		r.Errorf("the output is visible before its commit: %v", err)
+	}
+	r.must(s.Commit(r.ctx))
+	r.want(map[string]string{storage.SuccessFile: "", "part-0": "a", "sub/part-1": "b", "empty": ""})
+	r.wants(late.Commit(), fs.ErrClosed, "a file committed after the staging")
+	r.must(late.Discard())
+	_, err := s.Create(r.ctx, "x")
+	r.wants(err, fs.ErrClosed, "Create after Commit")
+	r.wants(s.Commit(r.ctx), fs.ErrClosed, "second Commit")
+	r.must(s.Abort(r.ctx))
+	r.clean()
+}
+
+// attempts: two attempts of a task write at once; the last commit wins, whole.
+func (r *run) attempts() {
+	s := r.stage(false)
+	a, b := r.open(s, "part", "aaa"), r.open(s, "part", "bb")
+	dropped := r.open(s, "part", "dropped")
+	for _, w := range []storage.Writer{a, b} {
+		_, err := w.Write([]byte("+"))
+		r.must(err)
+		r.must(w.Commit())
+	}
+	r.wants(b.Commit(), fs.ErrClosed, "second Commit of a file")
+	r.must(dropped.Discard())
+	r.must(dropped.Discard())
+	r.must(s.Commit(r.ctx))
+	r.want(map[string]string{storage.SuccessFile: "", "part": "bb+"})
+	r.clean()
+}
+
+// replace: an overwritten output leaves nothing of the old one, and the old one
+// is there until then.
+func (r *run) replace() {
+	old := map[string]string{"part-0": "old", "part-1": "old", "sub/x": "old"}
+	r.output(old)
+	s := r.stage(true)
+	r.put(s, "part-0", "new")
+	old[storage.SuccessFile] = ""
+	r.want(old)
+	r.must(s.Commit(r.ctx))
+	r.want(map[string]string{storage.SuccessFile: "", "part-0": "new"})
+	r.clean()
+}
+
+func (r *run) abort() {
+	r.output(map[string]string{"part": "old"})
+	s := r.stage(true)
+	r.put(s, "part", "new")
+	left := r.open(s, "other", "new")
+	r.must(s.Abort(r.ctx))
+	r.want(map[string]string{storage.SuccessFile: "", "part": "old"})
+	if left.Commit() == nil {
+		r.Error("a file was committed after the abort")
+	}
+	r.must(left.Discard())
+	r.wants(s.Commit(r.ctx), fs.ErrClosed, "Commit after Abort")
+	r.clean()
+}
+
+func (r *run) refuse() {
+	r.output(map[string]string{"part": "old"})
+	_, err := r.fs.Stage(r.ctx, r.out, false)
+	r.wants(err, fs.ErrExist, "staging over an output")
+	_, err = r.fs.StageShared(r.ctx, r.out, storage.NewToken(), false)
+	r.wants(err, fs.ErrExist, "shared staging over an output")
+	if _, err = r.fs.Stage(r.ctx, path.Join(r.out, "part"), true); err == nil {
+		r.Error("a file was staged over")
+	}
+	r.want(map[string]string{storage.SuccessFile: "", "part": "old"})
+	r.clean()
+}
+
+// race: of two jobs that want the same new output the first one has it.
+func (r *run) race() {
+	a, b := r.stage(false), r.stageShared("b", false)
+	r.put(a, "x", "a")
+	r.put(b, "x", "b")
+	r.must(a.Commit(r.ctx))
+	for range 2 {
+		r.wants(r.reopen("b").Commit(r.ctx), fs.ErrExist, "commit over the first one's output")
+	}
+	r.must(r.reopen("b").Abort(r.ctx))
+	r.want(map[string]string{storage.SuccessFile: "", "x": "a"})
+	r.clean()
+}
+
+// shared: several processes write one output.
+func (r *run) shared() {
+	token := storage.NewToken()
+	r.stageShared(token, false)
+	a, b := r.reopen(token), r.reopen(token)
+	r.put(a, "part-0", "a")
+	r.put(b, "part-0", "b")
+	r.put(b, "sub/part-1", "b")
+	late := r.open(a, "sub/part-2", "late")
+	r.stage(true) // of another job, does not sweep it
+	again := r.stageShared(token, false)
+	r.must(again.Commit(r.ctx))
+	r.must(again.Commit(r.ctx))
+	want := map[string]string{storage.SuccessFile: token + "\n", "part-0": "b", "sub/part-1": "b"}
+	r.want(want)
+	if late.Commit() == nil {
+		r.Error("a file was committed after the staging")
+	}
+	if w, err := b.Create(r.ctx, "x"); err == nil {
+		if w.Commit() == nil {
+			r.Error("a file was made after the commit elsewhere")
+		}
+		_ = w.Discard() // its commit has failed
+	}
+	done := r.reopen(token)
+	_, err := done.Create(r.ctx, "x")
+	r.wants(err, fs.ErrClosed, "Create in a reopened staging that is committed")
+	r.must(done.Commit(r.ctx))
+	r.must(done.Abort(r.ctx))
+	r.must(b.Commit(r.ctx))
+	r.want(want)
+}
+
+func (r *run) sharedAbort() {
+	token := storage.NewToken()
+	s := r.stageShared(token, true)
+	other := r.reopen(token)
+	r.put(other, "x", "x")
+	w := r.open(other, "y", "y")
+	r.must(r.reopen(token).Abort(r.ctx))
+	if w.Commit() == nil {
+		r.Error("a file was committed after the abort")
+	}
+	r.must(s.Abort(r.ctx))
+	r.wants(s.Commit(r.ctx), fs.ErrClosed, "Commit after Abort")
+	_, err := r.target.New().Reopen(r.ctx, r.out, token)
+	r.wants(err, fs.ErrNotExist, "Reopen after Abort")
+	for _, bad := range []string{"", "-", "a/b", "..", "a.b"} {
+		_, err := r.fs.Reopen(r.ctx, r.out, bad)
+		r.wants(err, fs.ErrInvalid, "token "+bad)
+	}
+	r.clean()
+}
+
+// crash stops the commit of a replacement at each step, then another process
+// finishes it or gives it up.
+func (r *run) crash() {
+	older := map[string]string{storage.SuccessFile: "", "part": "old", "gone": "old"}
+	files := map[string]string{"part": "new", "more": "new", "sub/x": "new"}
+	newer := maps.Clone(files)
+	newer[storage.SuccessFile] = "job-1\n"
+	for _, step := range r.target.Steps {
+		for _, finish := range []bool{true, false} {
+			r.output(map[string]string{"part": "old", "gone": "old"})
+			r.killedAt(step.Name, files)
+			r.must(r.otherStage().Abort(r.ctx))
+			x := r.reopen("job-1")
+			switch {
+			case finish:
+				r.must(x.Commit(r.ctx))
+				r.must(r.reopen("job-1").Commit(r.ctx))
+				r.want(newer)
+			case step.Published:
+				r.must(x.Abort(r.ctx))
+				r.want(newer)
+			case step.Begun:
+				_ = x.Abort(r.ctx) // says that the old output is lost
+				if _, marked := r.tree(r.out)[storage.SuccessFile]; marked {
+					r.Errorf("aborted at %s: an output that is not whole is marked as complete", step.Name)
+				}
+			default:
+				r.must(x.Abort(r.ctx))
+				r.want(older)
+			}
+			r.clean()
+			if r.Failed() {
+				r.Fatalf("killed at %s, finished: %v", step.Name, finish)
+			}
+		}
+	}
+}
+
+func (r *run) otherStage() storage.Staging {
+	s, err := r.target.New().Stage(r.ctx, r.out, true)
+	r.must(err)
+	return s
+}
+
+// killedAt stages files as job-1 and kills their commit at a step.
+func (r *run) killedAt(step string, files map[string]string) {
+	r.Helper()
+	s := r.stageShared("job-1", true)
+	for name, content := range files {
+		r.put(s, name, content)
+	}
+	r.target.CrashAt(s, step)
+	if err := s.Commit(context.Background()); !errors.Is(err, ErrKilled) {
+		r.Fatalf("%s: the commit ended with %v", step, err)
+	}
+}
+
+// replacedMeanwhile: while a commit lies interrupted, another job publishes the
+// same output. The later of the two commits wins, whole.
+func (r *run) replacedMeanwhile() {
+	for _, step := range r.target.Steps {
+		if step.Begun {
+			continue // the others may have to wait; the driver's own tests tell
+		}
+		r.output(map[string]string{"part": "old"})
+		r.killedAt(step.Name, map[string]string{"part": "new"})
+		s := r.stage(true)
+		r.put(s, "other", "other")
+		r.must(s.Commit(r.ctx))
+		r.must(r.reopen("job-1").Commit(r.ctx))
+		want := map[string]string{storage.SuccessFile: "job-1\n", "part": "new"}
+		if step.Published {
+			want = map[string]string{storage.SuccessFile: "", "other": "other"}
+		}
+		r.want(want)
+		r.clean()
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/attempt"
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -14,6 +15,10 @@ import (
 // [Main] calls it first thing; lookup finds an app by its name.
 func RunAttempt(lookup func(name string) (*App, error)) {
 	if attempt.Wanted() {
+		if err := schemes.Register(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(ExitFailed)
+		}
 		os.Exit(attempt.Main(func(p *slotwisev1.Program) (*engine.Program, error) { return build(p, lookup) }))
 	}
 }

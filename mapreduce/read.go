@@ -7,12 +7,16 @@ import (
 
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 )
 
 // ReadRecords calls fn for each record of files, directories or globs, in the
 // order of the files' names; fn may not keep what it is given. It reads what a
 // job has written as well as any other input, and skips hidden files.
 func ReadRecords(ctx context.Context, uri string, f Format, fn func(key, value []byte) error) error {
+	if err := schemes.Register(); err != nil {
+		return err
+	}
 	format := f.input()
 	splits, err := input.Plan(ctx, input.Options{Inputs: []string{uri}, Format: format})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -65,7 +66,10 @@ func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
 	if cfg.TempDir == "" {
 		cfg.TempDir = os.TempDir()
 	}
-	var err error
+	err := schemes.Register()
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Codec, err = runfile.ParseCodec(codec); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -26,6 +27,9 @@ func main() {
 
 // execute runs one command line and returns its exit status.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if err := schemes.Register(); err != nil {
+		return report(ctx, err, stderr)
+	}
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +22,7 @@ type masterFlags struct {
 	logFlags
 	serverFlags
 	dir, listen, addressFile string
+	topology                 string
 	nodeTimeout, heartbeat   time.Duration
 	keepEnded                int
 	poolACL                  []string
@@ -55,6 +54,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "give a worker up after this `time` of silence")
 	s.DurationVar(&f.heartbeat, "heartbeat", 0, "longest silence wanted of workers (default: by their number)")
 	s.IntVar(&f.keepEnded, "keep-ended", 100, "`number` of ended jobs to keep at hand")
+	s.StringVar(&f.topology, "topology", "", "`file` of lines \"host rack\", or a script that prints the rack of its argument")
 	f.serverFlags.register(c)
 	s.StringVar(&f.access, "access", "", "`file` that says who may use and manage which pools")
 	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), instead of what --access says of it")
@@ -89,6 +89,8 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	select {
 	case err := <-served:
 		return errors.Join(err, m.Close())
+	case <-m.Done(): // by itself: its journal cannot be written
+		return stopServing(srv, m)
 	case <-ctx.Done():
 	}
 	cfg.Log.Info("master stops", "why", context.Cause(ctx))
@@ -117,103 +119,4 @@ func (f *masterFlags) tellAddress(address string) error {
 		return misuse("--address-file: %w", err)
 	}
 	return os.Rename(temp, f.addressFile)
-}
-
-// config checks the flags.
-func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
-	var none master.Config
-	log, err := f.logger(stderr)
-	if err != nil {
-		return none, err
-	}
-	switch {
-	case f.dir == "":
-		return none, misuse("--dir is missing: the directory of the master's own files")
-	case f.nodeTimeout <= 0:
-		return none, misuse("--node-timeout %v: must be positive", f.nodeTimeout)
-	case f.heartbeat < 0:
-		return none, misuse("--heartbeat %v: must not be negative", f.heartbeat)
-	case f.keepEnded < 0:
-		return none, misuse("--keep-ended %d: must not be negative", f.keepEnded)
-	}
-	set, err := f.policySettings()
-	if err != nil {
-		return none, err
-	}
-	if err := f.checkPolicy(set); err != nil {
-		return none, err
-	}
-	rules, err := f.rules()
-	if err != nil {
-		return none, err
-	}
-	cfg := master.Config{
-		Dir: f.dir, Policy: f.policy, PolicySet: set, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
-		KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
-		Limits: master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
-	}
-	if cfg.WorkerHTTP, cfg.WorkerScheme, err = f.workers(); err != nil {
-		return none, err
-	}
-	if f.keepEnded == 0 {
-		cfg.KeepEnded = -1
-	}
-	return cfg, nil
-}
-
-// rules are who may use which pools.
-func (f *masterFlags) rules() (secure.Rules, error) {
-	var r secure.Rules
-	if f.access != "" {
-		var err error
-		if r, err = secure.LoadRules(f.access); err != nil {
-			return r, misuse("--access: %w", err)
-		}
-	}
-	pools, err := parseAssignments("pool-acl", f.poolACL)
-	if err != nil {
-		return r, err
-	}
-	if r.Pools == nil {
-		r.Pools = map[string]secure.Pool{}
-	}
-	for pool, who := range pools {
-		p := r.Pools[pool]
-		p.Submit = strings.Split(who, ":")
-		r.Pools[pool] = p
-	}
-	return r, nil
-}
-
-// logFlags say how a process that runs for long writes its log.
-type logFlags struct{ logFormat, logLevel string }
-
-// The values of the flags.
-var (
-	logFormats = []string{"text", "json"}
-	logLevels  = []string{"debug", "info", "warn", "error"}
-)
-
-// register declares the flags.
-func (f *logFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.logFormat, "log-format", "text", "`format` of the log on standard error: text or json")
-	c.Flags().StringVar(&f.logLevel, "log-level", "info", "least `level` of what is logged: debug, info, warn or error")
-	completeWords(c, "log-format", logFormats)
-	completeWords(c, "log-level", logLevels)
-}
-
-// logger makes the log.
-func (f *logFlags) logger(w io.Writer) (*slog.Logger, error) {
-	if err := errors.Join(oneOf("log-format", f.logFormat, logFormats), oneOf("log-level", f.logLevel, logLevels)); err != nil {
-		return nil, err
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, misuse("--log-level: %w", err)
-	}
-	o := &slog.HandlerOptions{Level: level}
-	if f.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, o)), nil
-	}
-	return slog.New(slog.NewTextHandler(w, o)), nil
 }

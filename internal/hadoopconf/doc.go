@@ -2,9 +2,10 @@
 // fair-scheduler.xml, capacity-scheduler.xml and the properties of
 // mapred-site.xml, into the configuration of the policies fair and capacity.
 //
-// All functions are pure: they read from an io.Reader and return a value, or an
+// The readers are pure: they read from an io.Reader and return a value, or an
 // error that names line and element, in which case the caller keeps what it
-// had. What Hadoop would only warn of comes back as warnings.
+// had. What Hadoop would only warn of comes back as warnings. Files follows files
+// that change, for a cluster that runs.
 package hadoopconf
 
 import "fmt"

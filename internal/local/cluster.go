@@ -24,6 +24,7 @@ import (
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/nodeload"
 	"github.com/slotwise/slotwise/internal/sched"
@@ -139,14 +140,12 @@ func Start(cfg Config) (*Cluster, error) {
 		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: cfg.cores()}})
 	}
 	go c.loop()
-	files := c.hadoopFiles()
-	for _, f := range files {
-		if err := f.load(c.warn); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
+	files := hadoopconf.NewFiles(c, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, c.warn)
+	if err := files.Load(); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
-	if len(files) > 0 {
-		go c.follow(files)
+	if !files.Empty() {
+		go files.Follow(cfg.Reload, c.stopped)
 	}
 	return c, nil
 }
@@ -183,7 +182,7 @@ func (cfg *Config) fill() error {
 		}
 	}
 	if cfg.Reload == 0 {
-		cfg.Reload = reloadEvery
+		cfg.Reload = hadoopconf.ReloadEvery
 	}
 	if cfg.Tick == 0 {
 		cfg.Tick = 100 * time.Millisecond

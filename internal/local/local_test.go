@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,7 +90,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func TestReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fair.xml")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		// Whole at once, so that no half of it is read.
+		if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o644), os.Rename(file+".new", file)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -65,3 +65,10 @@ func (c *Cluster) do(f func() error) error {
 }
 
 var errClosed = errors.New("the cluster is closed")
+
+// warn tells the user of something.
+func (c *Cluster) warn(text string) {
+	if c.cfg.Warn != nil {
+		c.cfg.Warn(text)
+	}
+}

@@ -21,5 +21,8 @@ func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux.Handle(path, m.only(secure.View, clients))
 	mux.Handle("GET /files/{sha}", m.files) // and HEAD
 	mux.Handle("PUT /files/{sha}", m.only(secure.ShareFile, m.files))
+	mux.Handle("GET /metrics", m.only(secure.View, m.serveMetrics()))
+	mux.HandleFunc("GET /healthz", m.serveHealth)
+	mux.HandleFunc("GET /readyz", m.serveHealth) // a master that serves is ready: it restores before
 	return mux
 }

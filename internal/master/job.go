@@ -309,17 +309,25 @@ func (m *Master) status(j *jobInfo) *slotwisev1.JobStatus {
 	}
 	t := m.tracker.Jobs().Get(j.id)
 	if t == nil { // forgotten by the tracker before its output was in place
-		s.State = slotwisev1.JobState_JOB_STATE_COMMITTING
+		s.State = m.jobState(j)
 		return s
 	}
-	s.State = wireState(t.State())
+	s.State = m.jobState(j)
 	if j.verdict != nil {
-		s.State, s.Message = slotwisev1.JobState_JOB_STATE_COMMITTING, j.verdict.text
+		s.Message = j.verdict.text
 	}
 	s.Pool, s.Priority = t.Pool(), t.Priority().String()
 	s.SubmittedMs, s.StartedMs = m.millis(max(1, t.Submitted())), m.millis(t.Started())
 	s.Maps, s.Reduces = j.counts(t, job.Map), j.counts(t, job.Reduce)
 	return s
+}
+
+// jobState is the state of a job that is not final.
+func (m *Master) jobState(j *jobInfo) slotwisev1.JobState {
+	if t := m.tracker.Jobs().Get(j.id); j.verdict == nil && t != nil {
+		return wireState(t.State())
+	}
+	return slotwisev1.JobState_JOB_STATE_COMMITTING
 }
 
 // counts describes the tasks of a kind.

@@ -91,7 +91,7 @@ func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*
 func (m *Master) nodeStatus(n *cluster.Node) *slotwisev1.NodeStatus {
 	spec, load := n.Spec(), n.Load()
 	st := &slotwisev1.NodeStatus{
-		Name: n.Name(), Host: spec.Host, Rack: spec.Rack, State: "lost",
+		Name: n.Name(), Host: spec.Host, Rack: spec.Rack, State: m.nodeState(n),
 		MapSlots: int32(spec.MapSlots), ReduceSlots: int32(spec.ReduceSlots),
 		Maps: int32(n.Running(job.Map)), Reduces: int32(n.Running(job.Reduce)),
 		SeenMs: (m.now() - n.LastSeen()).Milliseconds(), Cpu: load.CPU,
@@ -103,19 +103,24 @@ func (m *Master) nodeStatus(n *cluster.Node) *slotwisev1.NodeStatus {
 	if s != nil {
 		st.Address, st.Version = s.address, s.version
 	}
-	if n.Absent() {
-		st.State = "absent" // since the master was started again
-	}
-	if n.Alive() {
-		st.State = "alive"
-		if n.Draining() || s != nil && s.draining {
-			st.State = "drained"
-			if len(n.Attempts()) > 0 {
-				st.State = "draining"
-			}
-		} else if n.Graylisted() {
-			st.State = "graylisted"
-		}
-	}
 	return st
+}
+
+// nodeState names a worker's state.
+func (m *Master) nodeState(n *cluster.Node) string {
+	s := m.nodes[n.Name()]
+	closed := n.Draining() || s != nil && s.draining
+	switch {
+	case n.Absent():
+		return "absent" // since the master was started again
+	case !n.Alive():
+		return "lost"
+	case closed && len(n.Attempts()) > 0:
+		return "draining"
+	case closed:
+		return "drained"
+	case n.Graylisted():
+		return "graylisted"
+	}
+	return "alive"
 }

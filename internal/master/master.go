@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
@@ -43,6 +44,11 @@ type Config struct {
 	Policy    string            // a name or composition; default policies.Default
 	PolicySet map[string]string // its parameters, by name
 	Seed      uint64            // of what the policy draws
+	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
+	// queues. They are read at the start and again when they change, which is
+	// looked at every Reload (hadoopconf.ReloadEvery by default).
+	FairScheduler, CapacityScheduler string
+	Reload                           time.Duration
 	// NodeTimeout is the silence after which a worker is given up. Default 1
 	// minute. Shorter than a few heartbeats, it gives up workers that are well.
 	NodeTimeout time.Duration
@@ -105,6 +111,7 @@ func (l *Limits) fill() {
 
 func (cfg *Config) fill() {
 	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
+	cfg.Reload = cmp.Or(cfg.Reload, hadoopconf.ReloadEvery)
 	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
 	cfg.GraylistFaults = cmp.Or(cfg.GraylistFaults, tracker.DefaultGraylistFaults)
@@ -145,6 +152,8 @@ type Master struct {
 	epoch   time.Time     // the tracker's time 0
 	base    time.Duration // the tracker's time at start
 	history *history.Store
+	stats   *stats
+	hadoop  *hadoopconf.Files
 	closing sync.Once
 	closed  error
 
@@ -177,7 +186,6 @@ type Master struct {
 	learned      []byte // as last written down
 	learnedAt    time.Duration
 	past         []pastRequest // of jobs in the history, oldest first
-	stats        stats
 }
 
 // Open starts a master on its directory, where an earlier one may have been killed
@@ -199,12 +207,16 @@ func Open(cfg Config) (*Master, error) {
 		alive:    map[string]map[job.AttemptID]bool{},
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.stats = newStats(m)
 	if err := m.open(); err != nil {
 		m.cancel()
 		m.beside.Wait()
 		return nil, errors.Join(err, log.Close())
 	}
 	go m.loop()
+	if err := m.follow(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	return m, nil
 }
 
@@ -279,6 +291,7 @@ func (m *Master) loop() {
 // batch runs f and what else is there, and lets go what that led to once it is
 // durable.
 func (m *Master) batch(f func()) {
+	start := time.Now()
 	f()
 	for range maxBatch - 1 {
 		select {
@@ -302,6 +315,7 @@ func (m *Master) batch(f func()) {
 		}
 	}
 	m.answer()
+	m.stats.batch(time.Since(start))
 }
 
 // errClosed is what requests get that come too late.

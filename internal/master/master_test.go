@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -274,6 +275,45 @@ func TestFiles(t *testing.T) {
 	_, err = r.users.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "x", Spec: spec})
 	if connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Errorf("a job whose program is missing: %v", err)
+	}
+}
+
+// TestMetrics reads what monitors read.
+func TestMetrics(t *testing.T) {
+	r := newRig(t, Config{Version: "v1"})
+	r.submit(r.spec(3, 0, ""))
+	r.worker("w1", 1, 0).gets("j1_m_0_0")
+	get := func(path string) string {
+		t.Helper()
+		resp, err := r.srv.Client().Get(r.srv.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: status %d, error %v", path, resp.StatusCode, err)
+		}
+		return string(b)
+	}
+	if got := get("/healthz") + get("/readyz"); got != "ok\nok\n" {
+		t.Errorf("health: %q", got)
+	}
+	text := get("/metrics")
+	for _, line := range []string{
+		`slotwise_master_info{policy="fifo",version="v1"} 1`,
+		`slotwise_master_nodes{state="alive"} 1`,
+		`slotwise_master_jobs{state="running"} 1`,
+		`slotwise_master_slots_used{kind="map"} 1`,
+		`slotwise_master_tasks_pending{kind="map"} 2`,
+		`slotwise_master_attempts_launched_total 1`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no %s in\n%s", line, text)
+		}
+	}
+	if !strings.Contains(text, "slotwise_master_batch_seconds_count") || !strings.Contains(text, "slotwise_master_journal_sync_seconds_count") {
+		t.Error("no histograms")
 	}
 }
 

@@ -2,10 +2,12 @@ package master
 
 import (
 	"context"
+	"errors"
 	"maps"
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -28,6 +30,12 @@ func (c clientService) SetPolicy(ctx context.Context, r *slotwisev1.SetPolicyReq
 	if err := c.m.setPolicy(ctx, r.Name, r.Set); err != nil {
 		return nil, err
 	}
+	if !c.m.hadoop.Empty() {
+		c.m.hadoop.Again()
+		if err := c.m.hadoop.Load(); err != nil {
+			c.m.log.Warn("the new policy makes nothing of a file of pools or queues", "error", err)
+		}
+	}
 	c.m.log.Info("policy set", "policy", r.Name, "set", r.Set, "by", who.User)
 	return &slotwisev1.SetPolicyResponse{}, nil
 }
@@ -47,4 +55,51 @@ func (m *Master) setPolicy(ctx context.Context, name string, set map[string]stri
 		return struct{}{}, nil
 	})
 	return err
+}
+
+// target is the master as Hadoop's files configure it.
+type target struct{ m *Master }
+
+var _ hadoopconf.Target = target{}
+
+// Policy implements hadoopconf.Target.
+func (t target) Policy() string {
+	name, err := ask(t.m.ctx, t.m, func() (string, error) { return t.m.policy, nil })
+	if err != nil {
+		return "" // the master is closing: what is asked next fails as well
+	}
+	return name
+}
+
+// SetPolicy implements hadoopconf.Target.
+func (t target) SetPolicy(spec string, set map[string]string) error {
+	return t.m.setPolicy(t.m.ctx, spec, set)
+}
+
+// Reconfigure implements hadoopconf.Target. What it does is in the file, and
+// done again after a restart.
+func (t target) Reconfigure(conf any) error {
+	_, err := ask(t.m.ctx, t.m, func() (struct{}, error) {
+		known, err := t.m.tracker.Reconfigure(conf)
+		if err == nil && !known {
+			err = errors.New("the policy takes no such configuration")
+		}
+		t.m.offers.wanted = true
+		return struct{}{}, err
+	})
+	return err
+}
+
+// follow reads the configured files of Hadoop's, and again whenever they change.
+func (m *Master) follow() error {
+	m.hadoop = hadoopconf.NewFiles(target{m}, m.cfg.FairScheduler, m.cfg.CapacityScheduler, m.cfg.PolicySet,
+		func(text string) { m.log.Warn(text) })
+	if m.hadoop.Empty() {
+		return nil
+	}
+	if err := m.hadoop.Load(); err != nil {
+		return err
+	}
+	m.beside.Go(func() { m.hadoop.Follow(m.cfg.Reload, m.stopped) })
+	return nil
 }

@@ -2,6 +2,7 @@ package master
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -34,6 +35,11 @@ func wireState(s job.State) slotwisev1.JobState {
 		return slotwisev1.JobState_JOB_STATE_FAILED
 	}
 	return slotwisev1.JobState_JOB_STATE_KILLED
+}
+
+// stateWord is a job's state in lower case.
+func stateWord(s slotwisev1.JobState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
 }
 
 // nodeSpec reads what a worker says of itself.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -104,4 +106,44 @@ func report(ctx context.Context, err error, stderr io.Writer) int {
 func oneLine(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
 	return strings.Join(lines, "; ")
+}
+
+// counted counts what is written.
+type counted struct {
+	io.Writer
+	n int64
+}
+
+// Write implements io.Writer.
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// asksJSON reports whether a command line, which need not make sense, asks for an
+// object.
+func asksJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
+}
+
+// failure is the object that --json prints for a command that ended before it had
+// one of its own: misuse, mostly.
+type failure struct {
+	State string `json:"state"` // failed or killed
+	Error string `json:"error"`
+	Exit  int    `json:"exit_status"`
+}
+
+func printFailure(w io.Writer, code int, err error) {
+	f := failure{State: "failed", Error: oneLine(err), Exit: code}
+	if code == exitInterrupted {
+		f.State, f.Error = "killed", console.ErrInterrupted.Error()
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.Encode(f) // what cannot be written cannot be told of either; the status says it
 }

@@ -30,10 +30,17 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err := schemes.Register(); err != nil {
 		return report(ctx, err, stderr)
 	}
-	root := newRoot()
+	root, said := newRoot(), &counted{Writer: stdout}
 	root.SetArgs(args)
 	root.SetOut(stdout)
+	if asksJSON(args) {
+		root.SetOut(said)
+	}
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	return report(ctx, err, stderr)
+	c, err := root.ExecuteContextC(ctx)
+	code := report(ctx, err, stderr)
+	if code != exitOK && said.n == 0 && asksJSON(args) && c.Flags().Lookup("json") != nil {
+		printFailure(stdout, code, err)
+	}
+	return code
 }

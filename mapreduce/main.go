@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -50,8 +51,34 @@ func (l *list) Set(s string) error {
 	return nil
 }
 
+// clusterFlags are the flags of [Main] for a cluster.
+type clusterFlags struct {
+	master, tokenFile string
+	tls               secure.Files
+	files             []string
+}
+
+// register declares them.
+func (c *clusterFlags) register(f *flag.FlagSet) {
+	f.StringVar(&c.master, "master", "", "`address` of a cluster's master, host:port (default: run here)")
+	f.Var((*list)(&c.files), "file", "`file` to put into the working directory of tasks on a cluster; may be repeated")
+	f.StringVar(&c.tls.CA, "tls-ca", "", "`file` with the certificate of the authority that masters are known by")
+	f.StringVar(&c.tls.Cert, "tls-cert", "", "`file` with the own certificate")
+	f.StringVar(&c.tls.Key, "tls-key", "", "`file` with its key")
+	f.StringVar(&c.tokenFile, "token-file", "", "`file` with the token that says who you are")
+}
+
+// remote is the cluster that the flags name, nil if they name none.
+func (c *clusterFlags) remote() (*Remote, error) {
+	if c.master == "" {
+		return nil, nil
+	}
+	url, cl, err := secure.Dial(c.master, c.tls, c.tokenFile)
+	return &Remote{Master: url, HTTP: cl, Files: c.files}, err
+}
+
 // mainFlags declares the flags of [Main]; quiet says what to leave unsaid.
-func mainFlags(name string, o *Options, remote *Remote, quiet *bool) *flag.FlagSet {
+func mainFlags(name string, o *Options, cluster *clusterFlags, quiet *bool) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.Var((*list)(&o.Inputs), "input", "`file`, directory or glob to read; may be repeated")
 	f.Var((*list)(&o.Include), "include", "`glob` of file names to take; may be repeated")
@@ -64,8 +91,7 @@ func mainFlags(name string, o *Options, remote *Remote, quiet *bool) *flag.FlagS
 	f.StringVar(&o.Compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
 	f.IntVar(&o.Cluster.Workers, "workers", 0, "`number` of in-process workers (0: as many as cores)")
 	f.StringVar(&o.Cluster.TempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
-	f.StringVar(&remote.Master, "master", "", "`address` of a cluster's master, host:port (default: run here)")
-	f.Var((*list)(&remote.Files), "file", "`file` to put into the working directory of tasks on a cluster; may be repeated")
+	cluster.register(f)
 	f.BoolVar(quiet, "quiet", false, "print nothing but errors")
 	return f
 }
@@ -73,8 +99,8 @@ func mainFlags(name string, o *Options, remote *Remote, quiet *bool) *flag.FlagS
 func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 	var o Options
 	var quiet bool
-	var remote Remote
-	f := mainFlags(j.Name, &o, &remote, &quiet)
+	var cluster clusterFlags
+	f := mainFlags(j.Name, &o, &cluster, &quiet)
 	f.SetOutput(stderr)
 	f.Usage = func() {
 		fmt.Fprintf(stderr, "usage: %s -input PATH -output DIR [flags]\n\n", j.Name)
@@ -93,8 +119,10 @@ func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 	if !quiet {
 		o.Progress = progressLines(stderr)
 	}
-	if remote.Master != "" {
-		o.Remote = &remote
+	var err error
+	if o.Remote, err = cluster.remote(); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", j.Name, err)
+		return ExitMisuse
 	}
 	r, err := runMainJob(ctx, j, o)
 	if r != nil && !quiet {

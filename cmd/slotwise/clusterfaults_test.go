@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -320,4 +321,93 @@ func TestDiskFull(t *testing.T) {
 	if strings.Contains(w.log.String(), "attempt ended") {
 		t.Error("the full worker got work")
 	}
+}
+
+// TestMasterRestart kills the master by SIGKILL while a map has ended and another
+// runs, and starts it again: neither map runs again.
+func TestMasterRestart(t *testing.T) {
+	c := newTestCluster(t)
+	w := c.worker("w1", "--reduce-slots", "-1")
+	first, firstStarted, open := c.gate("first")
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	second, secondStarted, openSecond := c.gate("second")
+	// The map of the second file waits.
+	mapper := fmt.Sprintf("case $SLOTWISE_TASK in 0) %s;; *) %s;; esac", first, second)
+	c.write("in/a.txt", "a\n")
+	c.write("in/b.txt", "b\n")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", "in", "--split-size", "2", "--output", "out", "--reduces", "1")
+	c.appears(secondStarted + "*")
+	c.master.cmd.Process.Kill()
+	<-c.master.gone
+	if err := os.WriteFile(openSecond, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.startMaster(strings.TrimPrefix(c.url, "http://"))
+	c.worker("w2", "--map-slots", "-1")
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q", got)
+	}
+	for _, started := range []string{firstStarted, secondStarted} {
+		if found, _ := filepath.Glob(started + "*"); len(found) != 1 {
+			t.Errorf("ran: %q", found)
+		}
+	}
+	if n := strings.Count(w.log.String(), "attempt ended"); n != 2 {
+		t.Errorf("%d attempts have ended, want 2", n)
+	}
+}
+
+// TestOwnProgram runs a program of a user's own on a cluster that has never
+// seen it: it travels by itself.
+func TestOwnProgram(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	program := filepath.Join(c.dir, "wordlen")
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/wordlen").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	c.write("in.txt", "a bb cc\nddd a\n")
+	for _, output := range []string{"first", "again"} { // from the cache then
+		cmd := exec.Command(program, "-master", c.url, "-input", "in.txt", "-output", output)
+		cmd.Dir = c.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if got := c.lines(output); !slices.Equal(got, []string{"001\t2", "002\t2", "003\t1"}) {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestSmallDisk gives a worker a disk of a few MiB: the task that fills it fails
+// with a reason that says so, and leaves the disk empty.
+func TestSmallDisk(t *testing.T) {
+	c := newTestCluster(t)
+	disk := filepath.Join(c.dir, "disk")
+	if err := os.Mkdir(disk, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("a small disk cannot be made: %v", err)
+	}
+	defer syscall.Unmount(disk, syscall.MNT_DETACH)
+	w := &testWorker{c.start("w1", "worker", "--master", c.url, "--dir", filepath.Join(disk, "w"), "--name", "w1",
+		"--map-slots", "1", "--reduce-slots", "1", "--memory", "64MiB", "--min-free", "1MiB"), disk}
+	w.says("registered")
+	var text strings.Builder
+	for i := range 500_000 {
+		fmt.Fprintf(&text, "%016d\n", i)
+	}
+	c.write("in.txt", text.String())
+	status, out := c.submit("sort", "in.txt", "--output", "out", "--split-size", "16MiB", "--max-attempts", "1")
+	if status != exitFailed || !strings.Contains(out, "no space left on device") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	c.write("small.txt", "b\na\n")
+	c.must("sort", "small.txt", "--output", "small")
 }

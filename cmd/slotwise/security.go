@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -84,24 +83,10 @@ func (f *peerFlags) register(c *cobra.Command) {
 }
 
 // dial returns the master's URL and what to ask it with. Nothing is sent yet.
-// With certificates, an address without a scheme means TLS.
 func (f *peerFlags) dial(master string) (string, *http.Client, error) {
-	token, err := "", error(nil)
-	if f.tokenFile != "" {
-		if token, err = secure.ReadToken(f.tokenFile); err != nil {
-			return "", nil, misuse("--token-file: %w", err)
-		}
-	}
-	config, err := secure.ClientTLS(f.files)
+	url, cl, err := secure.Dial(master, f.files, f.tokenFile)
 	if err != nil {
 		return "", nil, misuseError{err}
 	}
-	if !strings.Contains(master, "://") {
-		scheme := "http://"
-		if f.files != (secure.Files{}) {
-			scheme = "https://"
-		}
-		master = scheme + master
-	}
-	return master, secure.Client(config, token), nil
+	return url, cl, nil
 }

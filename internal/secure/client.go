@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -29,6 +30,30 @@ func Client(config *tls.Config, token string) *http.Client {
 		return &http.Client{Transport: &hinting{t}}
 	}
 	return &http.Client{Transport: Bearer(&hinting{t}, token)}
+}
+
+// Dial returns a master's URL and what to ask it with, as the flags --tls-… and
+// --token-file say. Nothing is sent yet. With certificates, an address without a
+// scheme means TLS.
+func Dial(master string, files Files, tokenFile string) (url string, c *http.Client, err error) {
+	token := ""
+	if tokenFile != "" {
+		if token, err = ReadToken(tokenFile); err != nil {
+			return "", nil, fmt.Errorf("--token-file: %w", err)
+		}
+	}
+	config, err := ClientTLS(files)
+	if err != nil {
+		return "", nil, err
+	}
+	if !strings.Contains(master, "://") {
+		scheme := "http://"
+		if files != (Files{}) {
+			scheme = "https://"
+		}
+		master = scheme + master
+	}
+	return master, Client(config, token), nil
 }
 
 // hinting tells those that forget TLS what is wrong.

@@ -23,126 +23,160 @@ import (
 // mixReport is what became of a mix, for real and not.
 type mixReport struct {
 	mix    *mix
-	tried  int       // rounds
-	shares []float64 // of the processor time wanted, in the rounds that count
-	jobs   []jobReport
-	// spans are the real makespans, by round, simulated is the simulator's.
-	spans     []time.Duration
-	simulated time.Duration
+	real   []mapreduce.MixJob
+	jobs   []workload.Job
+	tried  int     // rounds
+	rounds []round // those that count
 }
 
-// jobReport compares a job's time from its submission to its end.
-type jobReport struct {
-	entry     entry
-	maps      int
-	real      []time.Duration // by round
-	simulated time.Duration
-	// where the time went: of each real round, and simulated
-	realPhases []phases
-	phases     phases
+// round is one real run of a mix and the simulation of it.
+type round struct {
+	had  float64 // part of the time for which the clock went
+	jobs []ran
+	// span is from the start to the last end, for real and simulated.
+	span, simulated time.Duration
 }
 
-// error is how much the simulated time is above the real one, in the medians.
-func (j *jobReport) error() float64 {
-	return j.simulated.Seconds()/median(j.real).Seconds() - 1
+// ran is what became of a job in a round. Times are from its submission, by the
+// clock of the round.
+type ran struct {
+	submitted       time.Duration // since the start
+	real, simulated time.Duration
+	// parts say where the time went.
+	realParts, parts phases
 }
 
-// within is the median over the jobs of the size of the error.
-func within(jobs []jobReport) float64 {
+// error is how much the simulated time is above the real one.
+func (j *ran) error() float64 { return j.simulated.Seconds()/j.real.Seconds() - 1 }
+
+// over is the median over the rounds of what is said of job i.
+func (r *mixReport) over(i int, of func(*ran) float64) float64 {
 	var list []float64
-	for i := range jobs {
-		list = append(list, math.Abs(jobs[i].error()))
+	for k := range r.rounds {
+		list = append(list, of(&r.rounds[k].jobs[i]))
 	}
 	return median(list)
 }
 
-// compareMix runs a mix for real and in the simulator.
-func (s *settings) compareMix(ctx context.Context, m *mix, profiles []workload.Profile) (*mixReport, error) {
-	real, virtual, err := s.jobs(ctx, m, profiles)
-	if err != nil {
-		return nil, err
+// errors are those of the jobs, each the median over the rounds.
+func (r *mixReport) errors() (list []float64) {
+	for i := range r.jobs {
+		list = append(list, r.over(i, (*ran).error))
 	}
-	r := &mixReport{mix: m}
-	for i, e := range m.jobs {
-		r.jobs = append(r.jobs, jobReport{entry: e, maps: len(virtual[i].Maps)})
+	return list
+}
+
+// within is the median of the sizes of errors.
+func within(errors []float64) float64 {
+	var list []float64
+	for _, e := range errors {
+		list = append(list, math.Abs(e))
 	}
-	o := mapreduce.MixOptions{Cluster: s.cluster()}
-	o.Cluster.Policy = m.policy
-	var rounds []round
-	quiet := 0
-	for quiet < s.rounds && r.tried < s.tries*s.rounds {
-		x, err := runRound(ctx, real, o)
-		if err != nil {
-			return nil, err
+	return median(list)
+}
+
+// apartBy is by what part of the later one's time two ends must differ for their
+// order to say something.
+const apartBy = 0.05
+
+// ordered counts the pairs of jobs whose real ends are clearly apart, and those
+// of them that the simulator has in the same order.
+func (x *round) ordered() (same, all int) {
+	for i := range x.jobs {
+		for k := range x.jobs {
+			a, b := &x.jobs[i], &x.jobs[k]
+			if gap := b.submitted + b.real - a.submitted - a.real; gap.Seconds() <= apartBy*(b.submitted+b.real).Seconds() {
+				continue
+			}
+			all++
+			if a.submitted+a.simulated < b.submitted+b.simulated {
+				same++
+			}
 		}
-		if x.share >= s.quiet {
+	}
+	return same, all
+}
+
+// compareMixes runs each mix for real, in turn so that all meet the same times
+// of the machine, and each run in the simulator.
+func (s *settings) compareMixes(ctx context.Context, list []*mix, profiles []workload.Profile) ([]*mixReport, error) {
+	var reports []*mixReport
+	for _, m := range list {
+		r := &mixReport{mix: m}
+		var err error
+		if r.real, r.jobs, err = s.jobs(ctx, m, profiles); err != nil {
+			return nil, fmt.Errorf("mix %s: %w", m.name, err)
+		}
+		reports = append(reports, r)
+	}
+	for range s.tries * s.rounds {
+		for _, r := range reports {
+			if r.enough(s) {
+				continue
+			}
+			x, err := s.round(ctx, r)
+			if err != nil {
+				return nil, fmt.Errorf("mix %s: %w", r.mix.name, err)
+			}
+			r.tried++
+			r.rounds = append(r.rounds, x)
+			fmt.Fprintf(s.log, "mix %s, round %d: had %.1f %% of the time\n", r.mix.name, r.tried, 100*x.had)
+		}
+	}
+	for _, r := range reports {
+		slices.SortStableFunc(r.rounds, func(a, b round) int { return cmp.Compare(b.had, a.had) })
+		r.rounds = r.rounds[:s.rounds]
+	}
+	return reports, nil
+}
+
+// enough reports whether as many rounds as are wanted were quiet.
+func (r *mixReport) enough(s *settings) bool {
+	quiet := 0
+	for i := range r.rounds {
+		if r.rounds[i].had >= s.quiet {
 			quiet++
 		}
-		rounds = append(rounds, x)
-		r.tried++
-		fmt.Fprintf(s.log, "mix %s, round %d: had %.1f %% of the processor time wanted\n", m.name, r.tried, 100*x.share)
 	}
-	slices.SortStableFunc(rounds, func(a, b round) int { return cmp.Compare(b.share, a.share) })
-	r.take(rounds[:s.rounds])
-	return r, s.simulate(r, virtual)
+	return quiet >= s.rounds
 }
 
-// round is one real run of a mix.
-type round struct {
-	share float64
-	times []time.Duration // of the jobs, from submission to end
-	parts []phases        // of the jobs
-	span  time.Duration
-}
-
-// runRound runs a mix for real.
-func runRound(ctx context.Context, jobs []mapreduce.MixJob, o mapreduce.MixOptions) (x round, err error) {
-	runtime.GC() // what an earlier one has left is not this one's to collect
+// round runs a mix for real and simulates it.
+func (s *settings) round(ctx context.Context, r *mixReport) (x round, err error) {
+	o := mapreduce.MixOptions{Cluster: s.cluster()}
+	o.Cluster.Policy = r.mix.policy
 	var log bytes.Buffer
 	o.Cluster.Events = &log
-	before := used()
-	out, err := mapreduce.RunMix(ctx, jobs, o)
+	runtime.GC() // what an earlier one has left is not this one's to collect
+	c := startClock()
+	out, err := mapreduce.RunMix(ctx, r.real, o)
+	c.stop()
 	if err != nil {
 		return x, err
 	}
-	x.share = 1 - used().others(before)
-	stories, err := readLog(&log)
+	stories, err := readLog(&log, c)
 	if err != nil {
 		return x, err
 	}
 	// The log knows jobs in the order in which they were accepted.
-	order := make([]int, len(jobs))
+	order := make([]int, len(r.jobs))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Compare(out.Jobs[a].Results[0].Submitted, out.Jobs[b].Results[0].Submitted)
 	})
-	x.parts = make([]phases, len(jobs))
+	x = round{had: c.had(), jobs: make([]ran, len(r.jobs))}
 	for place, i := range order {
-		x.parts[i] = stories[place].phases(jobs[i].Delay.Seconds())
-		r := out.Jobs[i].Results[0]
-		x.parts[i].mapCPU = float64(r.Counters["map.cpu_ms"]) / 1000 / float64(r.Maps)
-		x.parts[i].reduceCPU = float64(r.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, r.Reduces))
+		result, j := out.Jobs[i].Results[0], &x.jobs[i]
+		j.submitted = c.at(r.real[i].Delay)
+		j.real = c.at(result.Ended) - j.submitted
+		j.realParts = stories[place].phases(j.submitted.Seconds())
+		j.realParts.mapCPU = float64(result.Counters["map.cpu_ms"]) / 1000 / float64(result.Maps)
+		j.realParts.reduceCPU = float64(result.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, result.Reduces))
+		x.span = max(x.span, c.at(result.Ended))
 	}
-	for i := range out.Jobs {
-		ended := out.Jobs[i].Results[0].Ended
-		x.times = append(x.times, ended-jobs[i].Delay)
-		x.span = max(x.span, ended)
-	}
-	return x, nil
-}
-
-// take enters the rounds that count.
-func (r *mixReport) take(rounds []round) {
-	for _, x := range rounds {
-		r.shares = append(r.shares, x.share)
-		r.spans = append(r.spans, x.span)
-		for i := range r.jobs {
-			r.jobs[i].real = append(r.jobs[i].real, x.times[i])
-			r.jobs[i].realPhases = append(r.jobs[i].realPhases, x.parts[i])
-		}
-	}
+	return x, s.simulate(r, &x)
 }
 
 // jobs makes the jobs of a mix, as the local shell and as the simulator want
@@ -200,41 +234,44 @@ func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params,
 	return v, nil
 }
 
-// simulate runs the mix in the simulator: as many nodes as workers, together on a
-// machine of our cores; disks and network are memory here and so without limit; whatever ends is told at once, and what is new is looked at within a
-// millisecond.
-func (s *settings) simulate(r *mixReport, jobs []workload.Job) error {
+// simulate runs the mix in the simulator: as many nodes as workers, together on
+// a machine of our cores. Disks and network are memory here and so without limit;
+// whatever ends is told at once, and what is new is looked at within a
+// millisecond. Of the real round it takes when the jobs were submitted, by the
+// clock, and nothing else.
+func (s *settings) simulate(r *mixReport, x *round) error {
 	policy, err := policies.Build(r.mix.policy, sched.Options{})
 	if err != nil {
 		return err
 	}
+	jobs := slices.Clone(r.jobs)
+	for i := range jobs {
+		jobs[i].Submit = x.jobs[i].submitted
+	}
 	var log bytes.Buffer
 	out, err := sim.Run(sim.Config{
-		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { line(&log, now, ev, effects) },
 		Cluster: workload.Cluster{Racks: 1, Heartbeat: "fixed:1ms", Groups: []workload.NodeGroup{
 			{Name: "worker", Count: s.workers, Cores: runtime.NumCPU(), Together: true, Speed: 1, MapSlots: 1, ReduceSlots: 1}}},
 		Policy: policy, Jobs: jobs, Details: true,
 		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond},
+		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { line(&log, now, ev, effects) },
 	})
 	if err != nil {
 		return err
 	}
-	for i := range r.jobs {
-		j := &out.Jobs[i]
-		if j.Ended < 0 {
-			return fmt.Errorf("the simulated %s has not ended: %s", jobs[i].Name, j.Text)
-		}
-		r.jobs[i].simulated = j.Ended - jobs[i].Submit
-	}
-	r.simulated = out.Ended
-	stories, err := readLog(&log)
+	stories, err := readLog(&log, nil)
 	if err != nil {
 		return err
 	}
-	for i := range r.jobs {
-		p := &r.jobs[i].phases
-		*p = stories[i].phases(jobs[i].Submit.Seconds())
-		p.mapCPU, p.reduceCPU = meanCPU(jobs[i].Maps), meanCPU(jobs[i].Reduces)
+	x.simulated = out.Ended
+	for i := range x.jobs {
+		j, d := &x.jobs[i], &out.Jobs[i]
+		if d.Ended < 0 {
+			return fmt.Errorf("the simulated %s has not ended: %s", jobs[i].Name, d.Text)
+		}
+		j.simulated = d.Ended - jobs[i].Submit
+		j.parts = stories[int(d.ID)-1].phases(jobs[i].Submit.Seconds())
+		j.parts.mapCPU, j.parts.reduceCPU = meanCPU(jobs[i].Maps), meanCPU(jobs[i].Reduces)
 	}
 	return nil
 }

@@ -7,15 +7,16 @@
 //
 // First it measures the profile of each app as slotwise profile does, on inputs
 // that no mix reads. Then it runs each mix in the local shell, and simulates it
-// on a cluster with a node of one core for each worker, from the profiles and
-// the sizes of the splits alone: no number of a run goes into its simulation.
+// on a cluster of as many workers on one machine, from the profiles and the
+// sizes of the splits: of a run only the times of submission go into its
+// simulation.
 //
-// A machine with other work makes the real runs slower, which no profile can
-// know. With -quiet above 0 a round counts only if our threads ran for at least
-// that share of the time in which they could, up to -tries rounds for each that is
-// wanted; then those with the largest shares are taken. The share is below 1 on an
-// idle machine too, where threads of ours wait for each other. Real-time priority
-// helps (chrt -r 50).
+// Other work on the machine makes the real runs slower, which no profile can
+// know. So real times are taken by a clock that stands still while others have
+// the processors that we could use; on a quiet machine it is the time. With
+// -quiet above 0 a round counts only if the clock went for at least that part of
+// the time, up to -tries rounds for each that is wanted; then those with the
+// largest parts are taken.
 package main
 
 import (
@@ -26,6 +27,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -40,7 +42,7 @@ type settings struct {
 	scale    float64
 	rounds   int
 	tries    int     // at most, for each round that counts
-	quiet    float64 // the least share of a core in a round that counts
+	quiet    float64 // the least part of the time that the clock goes in a round that counts
 	workers  int
 	log      io.Writer // progress
 }
@@ -52,7 +54,7 @@ func main() {
 	flag.Float64Var(&s.scale, "scale", 1, "multiplies all sizes and times of submission")
 	flag.IntVar(&s.rounds, "n", 5, "rounds; the median counts")
 	flag.IntVar(&s.tries, "tries", 4, "give up on quiet after so many rounds for each that counts, and take the quietest")
-	flag.Float64Var(&s.quiet, "quiet", 0, "least `share` of the time in which our threads could run in a round that counts")
+	flag.Float64Var(&s.quiet, "quiet", 0, "least `part` of the time that the machine was ours in a round that counts")
 	flag.StringVar(&s.only, "mix", "", "only the mixes whose names contain `this`")
 	flag.IntVar(&s.workers, "workers", runtime.NumCPU(), "workers, and nodes of the simulated cluster")
 	flag.Parse()
@@ -65,6 +67,9 @@ func main() {
 }
 
 func (s *settings) run(ctx context.Context) error {
+	if !slices.ContainsFunc(mixes, func(m mix) bool { return strings.Contains(m.name, s.only) }) {
+		return fmt.Errorf("-mix %s: there is no such mix", s.only)
+	}
 	if s.scale <= 0 || s.rounds < 1 || s.tries < 1 || s.workers < 1 {
 		return fmt.Errorf("-scale, -n, -tries and -workers must be positive")
 	}
@@ -97,7 +102,7 @@ type report struct {
 	settings *settings
 	load     string // averages at the start
 	profiles []workload.Profile
-	mixes    []mixReport
+	mixes    []*mixReport
 }
 
 // compare makes the inputs, measures the profiles and compares each mix.
@@ -113,17 +118,15 @@ func (s *settings) compare(ctx context.Context) (*report, error) {
 		}
 		r.profiles = append(r.profiles, p)
 	}
+	var list []*mix
 	for i := range mixes {
-		if !strings.Contains(mixes[i].name, s.only) {
-			continue
+		if strings.Contains(mixes[i].name, s.only) {
+			list = append(list, &mixes[i])
 		}
-		m, err := s.compareMix(ctx, &mixes[i], r.profiles)
-		if err != nil {
-			return nil, fmt.Errorf("mix %s: %w", mixes[i].name, err)
-		}
-		r.mixes = append(r.mixes, *m)
 	}
-	return r, nil
+	var err error
+	r.mixes, err = s.compareMixes(ctx, list, r.profiles)
+	return r, err
 }
 
 func loadAverage() string {

@@ -185,16 +185,17 @@ func (s *settings) profile(ctx context.Context, p *program) (workload.Profile, e
 	var best workload.Profile
 	had := -1.
 	for try := 0; try < s.tries && had < s.quiet; try++ {
-		before := used()
+		c := startClock()
 		list, err := profile.Measure(ctx, app, p.params, o)
+		c.stop()
 		if err != nil {
 			return best, err
 		}
-		if x := 1 - used().others(before); x > had {
+		if x := c.had(); x > had {
 			had, best = x, list[0]
 		}
 	}
-	fmt.Fprintf(s.log, "profile of %s: had %.1f %% of the processor time wanted\n", p.name, 100*had)
+	fmt.Fprintf(s.log, "profile of %s: had %.1f %% of the time\n", p.name, 100*had)
 	best.App = p.name
 	return best, nil
 }

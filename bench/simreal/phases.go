@@ -40,8 +40,8 @@ type story struct {
 }
 
 // readLog reads an event log and returns the jobs' stories in the order in which
-// they were accepted.
-func readLog(in io.Reader) ([]*story, error) {
+// they were accepted, with times by a clock, if there is one.
+func readLog(in io.Reader, c *clock) ([]*story, error) {
 	var list []*story
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<24)
@@ -53,6 +53,9 @@ func readLog(in io.Reader) ([]*story, error) {
 		at, err := strconv.ParseFloat(f[0], 64)
 		if err != nil {
 			return nil, fmt.Errorf("event log: %q: %w", lines.Text(), err)
+		}
+		if c != nil {
+			at = c.at(time.Duration(at * float64(time.Second))).Seconds()
 		}
 		switch f[1] {
 		case "accepted":

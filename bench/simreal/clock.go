@@ -37,7 +37,7 @@ type clock struct {
 type processor struct{ ran, waited time.Duration }
 
 // clockEvery is how often a clock looks at the threads.
-const clockEvery = 20 * time.Millisecond
+const clockEvery = 50 * time.Millisecond
 
 // startClock starts a clock; stop must be called.
 func startClock() *clock {
@@ -68,15 +68,33 @@ func (c *clock) stop() {
 // look adds an interval.
 func (c *clock) look() {
 	now, at := threads(), time.Since(c.start)
-	var all processor
+	var list []processor
 	for id, p := range now {
-		all.ran += p.ran - c.last[id].ran
-		all.waited += p.waited - c.last[id].waited
+		list = append(list, processor{p.ran - c.last[id].ran, p.waited - c.last[id].waited})
 	}
 	c.last = now
 	n := len(c.wall) - 1
 	c.wall = append(c.wall, at)
-	c.own = append(c.own, c.own[n]+all.own(at-c.wall[n], runtime.NumCPU()))
+	c.own = append(c.own, c.own[n]+sum(list).own(at-c.wall[n], runtime.NumCPU()))
+}
+
+// minor is the part of what all threads ran below which one is not at work: it
+// wakes for a moment, and what it waits for that holds nobody up.
+const minor = 0.05
+
+// sum adds up the threads that are at work.
+func sum(list []processor) (all processor) {
+	var ran time.Duration
+	for _, p := range list {
+		ran += p.ran
+	}
+	for _, p := range list {
+		if p.ran.Seconds() >= minor*ran.Seconds() {
+			all.ran += p.ran
+			all.waited += p.waited
+		}
+	}
+	return all
 }
 
 // own is Δτ of an interval in which our threads had p.

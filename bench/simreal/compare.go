@@ -141,15 +141,50 @@ func (r *mixReport) enough(s *settings) bool {
 	return quiet >= s.rounds
 }
 
-// round runs a mix for real and simulates it.
+// round runs a mix for real and simulates it, at once or job by job.
 func (s *settings) round(ctx context.Context, r *mixReport) (x round, err error) {
+	if !r.mix.alone {
+		return s.runJobs(ctx, r.mix.policy, r.real, r.jobs)
+	}
+	for i := range r.jobs {
+		y, err := s.runJobs(ctx, r.mix.policy, r.real[i:i+1], r.jobs[i:i+1])
+		if err != nil {
+			return x, err
+		}
+		x.had += y.had / float64(len(r.jobs))
+		x.span, x.simulated = x.span+y.span, x.simulated+y.simulated
+		x.jobs = append(x.jobs, y.jobs...)
+	}
+	return x, nil
+}
+
+// buffers is what a run needs beside what its jobs hold, in bytes.
+const buffers = 256 * mib
+
+// footprint is how much memory a run of jobs needs: what maps leave for reduces,
+// and results, which are in memory too.
+func footprint(jobs []workload.Job) int {
+	n := int64(buffers)
+	for i := range jobs {
+		for _, tasks := range [][]workload.Task{jobs[i].Maps, jobs[i].Reduces} {
+			for k := range tasks {
+				n += tasks[k].Output
+			}
+		}
+	}
+	return int(n)
+}
+
+// runJobs runs jobs together for real and simulates that.
+func (s *settings) runJobs(ctx context.Context, policy string, real []mapreduce.MixJob, jobs []workload.Job) (x round, err error) {
 	o := mapreduce.MixOptions{Cluster: s.cluster()}
-	o.Cluster.Policy = r.mix.policy
+	o.Cluster.Policy = policy
 	var log bytes.Buffer
 	o.Cluster.Events = &log
+	warm(footprint(jobs))
 	runtime.GC() // what an earlier one has left is not this one's to collect
 	c := startClock()
-	out, err := mapreduce.RunMix(ctx, r.real, o)
+	out, err := mapreduce.RunMix(ctx, real, o)
 	c.stop()
 	if err != nil {
 		return x, err
@@ -159,24 +194,24 @@ func (s *settings) round(ctx context.Context, r *mixReport) (x round, err error)
 		return x, err
 	}
 	// The log knows jobs in the order in which they were accepted.
-	order := make([]int, len(r.jobs))
+	order := make([]int, len(jobs))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Compare(out.Jobs[a].Results[0].Submitted, out.Jobs[b].Results[0].Submitted)
 	})
-	x = round{had: c.had(), jobs: make([]ran, len(r.jobs))}
+	x = round{had: c.had(), jobs: make([]ran, len(jobs))}
 	for place, i := range order {
 		result, j := out.Jobs[i].Results[0], &x.jobs[i]
-		j.submitted = c.at(r.real[i].Delay)
+		j.submitted = c.at(real[i].Delay)
 		j.real = c.at(result.Ended) - j.submitted
 		j.realParts = stories[place].phases(j.submitted.Seconds())
 		j.realParts.mapCPU = float64(result.Counters["map.cpu_ms"]) / 1000 / float64(result.Maps)
 		j.realParts.reduceCPU = float64(result.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, result.Reduces))
 		x.span = max(x.span, c.at(result.Ended))
 	}
-	return x, s.simulate(r, &x)
+	return x, s.simulate(policy, jobs, &x)
 }
 
 // jobs makes the jobs of a mix, as the local shell and as the simulator want
@@ -234,17 +269,17 @@ func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params,
 	return v, nil
 }
 
-// simulate runs the mix in the simulator: as many nodes as workers, together on
+// simulate runs the jobs in the simulator: as many nodes as workers, together on
 // a machine of our cores. Disks and network are memory here and so without limit;
 // whatever ends is told at once, and what is new is looked at within a
 // millisecond. Of the real round it takes when the jobs were submitted, by the
 // clock, and nothing else.
-func (s *settings) simulate(r *mixReport, x *round) error {
-	policy, err := policies.Build(r.mix.policy, sched.Options{})
+func (s *settings) simulate(name string, jobs []workload.Job, x *round) error {
+	policy, err := policies.Build(name, sched.Options{})
 	if err != nil {
 		return err
 	}
-	jobs := slices.Clone(r.jobs)
+	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Submit = x.jobs[i].submitted
 	}

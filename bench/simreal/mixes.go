@@ -56,37 +56,38 @@ type entry struct {
 type mix struct {
 	name, policy string
 	jobs         []entry
+	alone        bool // each job by itself, when the one before has ended
 }
 
-// half of a second is what the mixes' times are counted in.
-const half = 500 * time.Millisecond
+// quarter of a second is what the mixes' times are counted in.
+const quarter = 250 * time.Millisecond
 
 var staggered = []entry{
-	{"wordcount", 768, 0, "a"},
-	{"sort", 384, half, "b"},
-	{"grep", 768, 2 * half, "a"},
-	{"index", 96, 3 * half, "c"},
-	{"wordcount", 192, 4 * half, "b"},
-	{"terasort", 256, 5 * half, "c"},
-	{"ratings", 768, 6 * half, "a"},
-	{"sort", 128, 8 * half, "b"},
-	{"grep", 256, 10 * half, "c"},
-	{"index", 48, 12 * half, "a"},
+	{"wordcount", 384, 0, "a"},
+	{"sort", 192, quarter, "b"},
+	{"grep", 384, 2 * quarter, "a"},
+	{"index", 48, 3 * quarter, "c"},
+	{"wordcount", 96, 4 * quarter, "b"},
+	{"terasort", 128, 5 * quarter, "c"},
+	{"ratings", 384, 6 * quarter, "a"},
+	{"sort", 64, 8 * quarter, "b"},
+	{"grep", 128, 10 * quarter, "c"},
+	{"index", 24, 12 * quarter, "a"},
 }
 
 var mixes = []mix{
-	{"each alone", "fifo", apart(staggered[:8])},
-	{"first come, first served", "fifo", staggered},
-	{"shared fairly", "fair", staggered},
-	{"slots lent", "tumm", staggered},
-	{"all at once", "fair", together(staggered)},
+	{name: "each alone", policy: "fifo", jobs: apart(staggered[:8]), alone: true},
+	{name: "first come, first served", policy: "fifo", jobs: staggered},
+	{name: "shared fairly", policy: "fair", jobs: staggered},
+	{name: "slots lent", policy: "tumm", jobs: staggered},
+	{name: "all at once", policy: "fair", jobs: together(staggered)},
 }
 
-// apart submits jobs so late that each is alone.
+// apart has no job wait for the time of another.
 func apart(list []entry) []entry {
 	out := append([]entry(nil), list...)
 	for i := range out {
-		out[i].at = time.Duration(i) * 7 * half
+		out[i].at = 0
 	}
 	return out
 }
@@ -96,7 +97,7 @@ func apart(list []entry) []entry {
 func together(list []entry) []entry {
 	out := append([]entry(nil), list...)
 	for i := range out {
-		out[i].at = time.Duration(i) * 50 * time.Millisecond
+		out[i].at = time.Duration(i) * 25 * time.Millisecond
 	}
 	return out
 }

@@ -28,21 +28,23 @@ func TestStructure(t *testing.T) {
 		}
 		r.profiles = append(r.profiles, p)
 	}
-	m, err := s.compareMix(t.Context(), &mixes[1], r.profiles)
-	if err != nil {
+	var err error
+	if r.mixes, err = s.compareMixes(t.Context(), []*mix{&mixes[0], &mixes[1]}, r.profiles); err != nil {
 		t.Fatal(err)
 	}
-	r.mixes = append(r.mixes, *m)
 	const slack = 100 // ms, of starts and interruptions, beside a factor
-	for _, j := range m.jobs {
-		real, simulated := j.real[0].Milliseconds(), j.simulated.Milliseconds()
-		if simulated > 20*real+slack || real > 20*simulated+20*slack {
-			t.Errorf("%s: %d ms, simulated %d ms", j.entry.program, real, simulated)
+	for _, m := range r.mixes {
+		for i := range m.jobs {
+			j := &m.rounds[0].jobs[i]
+			real, simulated := j.real.Milliseconds(), j.simulated.Milliseconds()
+			if simulated > 20*real+slack || real > 20*simulated+20*slack {
+				t.Errorf("%s, %s: %d ms, simulated %d ms", m.mix.name, m.jobs[i].Name, real, simulated)
+			}
 		}
 	}
 	var out bytes.Buffer
 	r.print(&out)
-	for _, want := range []string{"| wordcount | 7.68 |", "at the median", "## first come, first served: policy fifo"} {
+	for _, want := range []string{"| wordcount | 3.84 |", "at the median", "## first come, first served: policy fifo"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report has no %q:\n%s", want, out.String())
 		}
@@ -52,7 +54,7 @@ func TestStructure(t *testing.T) {
 // The simulator sees the tasks that the local shell runs.
 func TestTasks(t *testing.T) {
 	s := &settings{data: t.TempDir(), scale: 0.03, rounds: 1, tries: 1, workers: 2, log: io.Discard}
-	m := &mix{"two", "fifo", []entry{{"terasort", 700, 0, ""}, {"grep", 200, 0, ""}}}
+	m := &mix{name: "two", policy: "fifo", jobs: []entry{{"terasort", 700, 0, ""}, {"grep", 200, 0, ""}}}
 	for _, e := range m.jobs {
 		kind := map[string]string{"terasort": "records", "grep": "text"}[e.program]
 		if err := s.makeInput(t.Context(), kind, e.size, false); err != nil {
@@ -82,34 +84,95 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// By hand: a core-second for each 10 MB, maps of 80 and 20 MB on two cores, then
-// two reduces of 50 MB.
-func TestSimulate(t *testing.T) {
-	p := exact("x")
-	v := workload.Job{Name: "x", SlowStart: -1, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
-		Reduces: []workload.Task{p.ReduceTask(50e6, 2), p.ReduceTask(50e6, 2)}}
-	r := &mixReport{mix: &mix{policy: "fifo"}, jobs: make([]jobReport, 1)}
-	if err := (&settings{workers: 2}).simulate(r, []workload.Job{v}); err != nil {
-		t.Fatal(err)
-	}
-	const want = 13 * time.Second
-	if got := r.jobs[0].simulated; got < want || got > want+10*time.Millisecond {
-		t.Errorf("%v, want %v", got, want)
+// Jobs end in the same order in both worlds: a long job, and soon after
+// it a short one of another pool, which overtakes it under fair and not under
+// fifo.
+func TestOrder(t *testing.T) {
+	s := &settings{data: t.TempDir(), scale: 0.05, rounds: 1, tries: 1, workers: 2, log: io.Discard}
+	for _, policy := range []string{"fifo", "fair"} {
+		m := &mix{name: policy, policy: policy, jobs: []entry{{"grep", 20 * 128, 0, "a"}, {"grep", 20 * 40, 200 * time.Millisecond, "b"}}}
+		for _, e := range m.jobs {
+			if err := s.makeInput(t.Context(), "text", e.size, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		profiles := make([]workload.Profile, len(programs))
+		for i := range profiles {
+			profiles[i] = workload.Profile{App: "grep", MapCPU: 0.002, MapSelectivity: 0.3, CombinerRatio: 1}
+		}
+		list, err := s.compareMixes(t.Context(), []*mix{m}, profiles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := list[0].rounds[0].jobs
+		overtakes := func(a, b time.Duration) bool { return j[1].submitted+b < j[0].submitted+a }
+		if want := policy == "fair"; overtakes(j[0].real, j[1].real) != want || overtakes(j[0].simulated, j[1].simulated) != want {
+			t.Errorf("%s: the short job overtakes: %v, simulated %v, want %v", policy,
+				overtakes(j[0].real, j[1].real), overtakes(j[0].simulated, j[1].simulated), want)
+		}
 	}
 }
 
-func TestOthers(t *testing.T) {
-	if got := busy("cpu  100 1 20 5000 30 4 5 6 70 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"); got != 1360*time.Millisecond {
-		t.Errorf("busy for %v", got)
+// By hand: a core-second for each 10 MB, maps of 80 and 20 MB on two cores, then
+// two reduces of 50 MB. It is submitted at 1 s and planned for another.
+func TestSimulate(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("the simulated machine has as many cores as this one")
 	}
-	if got := busy("no such file"); got != 0 {
-		t.Errorf("busy for %v", got)
+	p := exact("x")
+	v := workload.Job{Name: "x", SlowStart: -1, Plan: time.Second, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
+		Reduces: []workload.Task{p.ReduceTask(50e6, 2), p.ReduceTask(50e6, 2)}}
+	x := round{jobs: []ran{{submitted: time.Second}}}
+	if err := (&settings{workers: 2}).simulate("fifo", []workload.Job{v}, &x); err != nil {
+		t.Fatal(err)
 	}
-	at := time.Unix(100, 0)
-	a := usage{at, time.Second, 5 * time.Second}
-	b := usage{at.Add(time.Duration(runtime.NumCPU()) * time.Second), 2 * time.Second, 7 * time.Second}
-	if got, want := b.others(a), 1/float64(runtime.NumCPU()*runtime.NumCPU()); math.Abs(got-want) > 1e-9 {
-		t.Errorf("others had %g, want %g", got, want)
+	const want = 14 * time.Second
+	if got := x.jobs[0].simulated; got < want || got > want+10*time.Millisecond {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if p := x.jobs[0].parts; math.Abs(p.start-1) > 0.01 || math.Abs(p.maps-8) > 0.01 || math.Abs(p.rest-5) > 0.01 || math.Abs(p.reduce-5) > 0.01 {
+		t.Errorf("the time went to %+v", p)
+	}
+}
+
+// A clock loses what a single thread waits for, and of two and more threads on
+// two cores what they do not get of both.
+func TestClock(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		ran, waited, want time.Duration
+	}{
+		{0, 0, 10 * ms},       // asleep
+		{10 * ms, 0, 10 * ms}, // one thread, undisturbed
+		{4 * ms, 6 * ms, 4 * ms},
+		{1 * ms, 1 * ms, 9 * ms},    // mostly asleep
+		{20 * ms, 20 * ms, 10 * ms}, // four threads with both cores
+		{10 * ms, 30 * ms, 5 * ms},  // four threads with half of them
+	} {
+		got := processor{c.ran, c.waited}.own(10*ms, 2)
+		if d := got - c.want; d < -ms/1000 || d > ms/1000 {
+			t.Errorf("ran %v and waited %v: %v, want %v", c.ran, c.waited, got, c.want)
+		}
+	}
+	if got := sum([]processor{{9 * ms, ms}, {ms / 10, 8 * ms}, {8 * ms, 0}}); got != (processor{17 * ms, ms}) {
+		t.Errorf("at work: %v", got)
+	}
+	c := &clock{wall: []time.Duration{0, 10, 20}, own: []time.Duration{0, 5, 15}}
+	for wall, want := range map[time.Duration]time.Duration{0: 0, 4: 2, 10: 5, 15: 10, 20: 15, 25: 20} {
+		if got := c.at(wall); got != want {
+			t.Errorf("at %d: %d, want %d", wall, got, want)
+		}
+	}
+	if got := c.had(); math.Abs(got-0.75) > 1e-9 {
+		t.Errorf("had %g", got)
+	}
+}
+
+// Only pairs that are clearly apart count.
+func TestOrdered(t *testing.T) {
+	x := round{jobs: []ran{{0, 100, 200, phases{}, phases{}}, {0, 104, 100, phases{}, phases{}}, {50, 150, 100, phases{}, phases{}}}}
+	if same, all := x.ordered(); same != 1 || all != 2 {
+		t.Errorf("%d of %d, want 1 of 2", same, all)
 	}
 }
 

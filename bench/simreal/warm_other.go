@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// warm does nothing here.
+func warm(int) {}

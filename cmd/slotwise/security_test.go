@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
 // secureCluster is a cluster whose every process has a certificate.
@@ -44,8 +45,8 @@ func newSecureCluster(t *testing.T) *secureCluster {
 		}
 	}
 	tokens := filepath.Join(c.certs, "tokens")
-	for _, user := range []string{"bob", "eve"} {
-		if c.tokens[user], err = secure.AddToken(tokens, secure.Identity{User: user, Role: secure.User}); err != nil {
+	for user, role := range map[string]secure.Role{"bob": secure.User, "eve": secure.User, "join": secure.Worker} {
+		if c.tokens[user], err = secure.AddToken(tokens, secure.Identity{User: user, Role: role}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,19 +171,24 @@ func othersJobs(t *testing.T, c *secureCluster) {
 	c.master.says("token is not known")
 }
 
-// strangeWorkers come without a certificate, with a user's, and by plain HTTP.
+// strangeWorkers come without a certificate, with a user's, and with a user's
+// token.
 func strangeWorkers(t *testing.T, c *secureCluster) {
-	for name, flags := range map[string][]string{
-		"nobody": c.flags(""), "ana": c.flags("ana"), "eve": c.token("eve"),
-	} {
+	_, err := slotwisev1connect.NewWorkerServiceClient(c.http(""), c.url).Register(t.Context(), &slotwisev1.RegisterRequest{Worker: "x"})
+	if connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("nobody registers: %v", err)
+	}
+	asWorker := func(user string) []string { return append(c.flags("worker"), c.token(user)[2:]...) }
+	for name, flags := range map[string][]string{"ana": c.flags("ana"), "eve": asWorker("eve")} {
 		p := c.start(name, append([]string{"worker", "--master", c.url, "--dir", filepath.Join(c.dir, name), "--name", name}, flags...)...)
 		p.ends()
-		if strings.Contains(p.log.String(), "registered") {
-			t.Errorf("%s is a worker: %s", name, p.log)
+		if log := p.log.String(); strings.Contains(log, "registered") || !strings.Contains(log, "worker is up") {
+			t.Errorf("%s is a worker, or did not get as far as asking: %s", name, log)
 		}
 	}
+	c.worker("joined", asWorker("join")...) // one that may, by a token
 	resp, err := c.ask("admin").RPC().Nodes(t.Context(), &slotwisev1.NodesRequest{})
-	if err != nil || len(resp.Nodes) != 2 {
+	if err != nil || len(resp.Nodes) != 3 {
 		t.Errorf("%v, %v", resp, err)
 	}
 }

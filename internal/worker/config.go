@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/secure"
@@ -71,8 +72,8 @@ type Config struct {
 	// HTTP carries calls to the master; nil is a client of the worker's own.
 	HTTP *http.Client
 	// TLS are the worker's certificates, with which its HTTP server speaks TLS
-	// and its attempts know other workers; none is plain HTTP, which only this
-	// machine may listen to.
+	// and its attempts know other workers; needed if the master speaks TLS. None
+	// is plain HTTP, which only this machine may listen to.
 	TLS secure.Files
 	// Adopted says that this process adopts its descendants' orphans and has no
 	// children but the worker's: then what an attempt leaves behind is killed.
@@ -88,6 +89,9 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
 func (c *Config) fill() error {
 	if c.Master == "" || c.Dir == "" {
 		return errors.New("a worker needs a master and a directory")
+	}
+	if strings.HasPrefix(c.Master, "https:") && !c.TLS.Given() {
+		return errors.New("a worker of a master that speaks TLS needs a certificate of its own: --tls-cert and --tls-key")
 	}
 	if c.Name != "" && !goodName.MatchString(c.Name) {
 		return fmt.Errorf("worker name %q: want letters, digits, '.', '-' and '_', at most 100", c.Name)

@@ -27,7 +27,7 @@ func (w *Worker) listen() (err error) {
 	// The outputs' own handler checks who asks.
 	guard := &secure.Guard{Public: []string{"/healthz", "/readyz", "/v1/outputs/"}, Log: w.log}
 	var config *tls.Config
-	if w.cfg.TLS != (secure.Files{}) {
+	if w.cfg.TLS.Given() {
 		if config, err = secure.ServerTLS(w.cfg.TLS); err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package netshuffle
 
 import (
+	"crypto/tls"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -15,6 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/merge"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/secure"
 )
 
 func serve(t testing.TB, dir string) (addr string) {
@@ -23,6 +26,72 @@ func serve(t testing.TB, dir string) (addr string) {
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	return srv.Listener.Addr().String()
+}
+
+// serveAsWorkers serves as workers do, over TLS, and returns what to fetch with.
+func serveAsWorkers(t testing.TB, dir string) (addr string, fetcher *tls.Config) {
+	certs := t.TempDir()
+	a, err := secure.NewAuthority(certs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Issue("worker", secure.Identity{User: "w", Role: secure.Worker}, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	config, err := secure.ServerTLS(a.Files("worker"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := secure.ChildCredentials(a.Files("worker"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fetcher, err = secure.ChildTLS(creds); err != nil {
+		t.Fatal(err)
+	}
+	return serveGuarded(t, dir, config), fetcher
+}
+
+// serveGuarded serves as workers do, with or without TLS.
+func serveGuarded(t testing.TB, dir string, config *tls.Config) (addr string) {
+	guard := &secure.Guard{Public: []string{"/v1/outputs/"}, Certificates: config != nil}
+	l, err := secure.Listen("127.0.0.1:0", config, guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(Pattern, newHandler(dir))
+	srv := secure.NewServer(mux, guard)
+	go func() { _ = srv.Serve(l) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	return l.Addr().String()
+}
+
+// What workers serve over TLS arrives, and only those that know the job's secret
+// get it.
+func TestOverTLS(t *testing.T) {
+	const maps = 10
+	_, dir, places := oneWorker(t, maps, 200, 100)
+	addr, fetcher := serveAsWorkers(t, dir)
+	for i := range places {
+		places[i].Address = addr
+	}
+	transport := NewTransport(fetcher)
+	defer transport.CloseIdleConnections()
+	cfg := newConfig(t, maps, transport)
+	cfg.TLS = true
+	f := mustStart(t, cfg)
+	f.Update(false, places)
+	collect(t, f, maps, 200, 100)
+
+	var c complaints
+	cfg = newConfig(t, maps, transport)
+	cfg.TLS, cfg.Secret, cfg.Report, cfg.Tries, cfg.Patience = true, []byte("of another job"), c.add, 1, time.Second
+	stranger := mustStart(t, cfg)
+	stranger.Update(false, places)
+	if _, err := stranger.Collect(t.Context()); !errors.Is(err, ErrStalled) || stranger.Received() != 0 || len(c.list()) == 0 {
+		t.Errorf("%v, %d bytes received, %d complaints", err, stranger.Received(), len(c.list()))
+	}
 }
 
 // proxy passes connections on to a server, badly: it delays, cuts off and
@@ -138,10 +207,8 @@ func TestManyReduces(t *testing.T) {
 func BenchmarkFetch(b *testing.B) {
 	const maps, records = 64, 10_000
 	_, dir, places := oneWorker(b, maps, records, 100)
-	addr := serve(b, dir)
-	for i := range places {
-		places[i].Address = addr
-	}
+	addr := serveGuarded(b, dir, nil)
+	safe, fetcher := serveAsWorkers(b, dir)
 	bytes := int64(0)
 	for _, r := range recordsOf(0, 0, records, 100) {
 		bytes += int64(maps * len(r[0]+r[1]))
@@ -173,14 +240,22 @@ func BenchmarkFetch(b *testing.B) {
 		name   string
 		memory int64
 		own    string
-	}{{"own-files", 256 << 20, dir}, {"memory", 256 << 20, ""}, {"scratch", 0, ""}} {
+		tls    *tls.Config
+	}{{"own-files", 256 << 20, dir, nil}, {"memory", 256 << 20, "", nil}, {"scratch", 0, "", nil}, {"memory-tls", 256 << 20, "", fetcher}} {
 		b.Run(bb.name, func(b *testing.B) {
-			transport := NewTransport(nil)
+			for i := range places {
+				places[i].Address = addr
+				if bb.tls != nil {
+					places[i].Address = safe
+				}
+			}
+			transport := NewTransport(bb.tls)
 			defer transport.CloseIdleConnections()
 			b.SetBytes(bytes)
 			b.ReportAllocs()
 			for b.Loop() {
 				cfg := newConfig(b, maps, transport)
+				cfg.TLS = bb.tls != nil
 				cfg.Memory, cfg.Pool = bb.memory, mem.NewPool(bb.memory)
 				if bb.own != "" {
 					cfg.Worker, cfg.Dir = "w1", bb.own

@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/console"
 )
 
 // filesOf runs a study and returns all files that it writes, by name.
@@ -53,5 +58,32 @@ func TestSimFilesAreTheSameAgain(t *testing.T) {
 	}
 	if len(first) != len(again) || slices.Contains([]int{kinds[".png"], kinds[".svg"]}, 1) {
 		t.Errorf("%d files, then %d: %v", len(first), len(again), kinds)
+	}
+}
+
+// A study that is interrupted ends with all that it has started, and leaves no file.
+func TestSimIsInterrupted(t *testing.T) {
+	for _, reference := range []string{"alone", "ideal"} { // in the first phase, and in the second
+		dir := t.TempDir()
+		before := runtime.NumGoroutine()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		watch := time.AfterFunc(50*time.Millisecond, func() { cancel(console.ErrInterrupted) })
+		defer watch.Stop()
+		var stderr bytes.Buffer
+		begun := time.Now()
+		code := execute(ctx, []string{"sim", "--workload", "testdata/endless.yaml", "--cluster", "nodes=2000,maps=1,reduces=1",
+			"--policy", "fifo,fair", "--reference", reference, "--out", filepath.Join(dir, "out"), "--quiet"}, io.Discard, &stderr)
+		if code != exitInterrupted || stderr.String() != "slotwise: interrupted\n" {
+			t.Errorf("%s: status %d: %s", reference, code, stderr.String())
+		}
+		if took := time.Since(begun); took > 30*time.Second {
+			t.Errorf("%s: it took %v", reference, took)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v was left behind (%v)", reference, left, err)
+		}
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("%s: %d goroutines before, %d after", reference, before, after)
+		}
 	}
 }

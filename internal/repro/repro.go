@@ -19,6 +19,7 @@ package repro
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -123,8 +124,9 @@ func policy(spec string, seed uint64, settings ...string) sched.Policy {
 // not be trusted: a refused assignment is a bug of a policy, and a job that did
 // not succeed is not in a makespan.
 func runAll(ctx context.Context, configs []sim.Config) ([]*sim.Result, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	configs = slices.Clone(configs)
+	for i := range configs {
+		configs[i].Stop = func() error { return context.Cause(ctx) }
 	}
 	results, err := sim.RunAll(configs)
 	if err != nil {

@@ -13,7 +13,7 @@ type dynWorld struct {
 	name     string
 	replicas int
 	maps     int      // slots of a node
-	waits    []string // settings
+	settings []string // of the policies
 	contend  bool
 }
 
@@ -26,6 +26,9 @@ var dynWorlds = []dynWorld{
 	{"1 replica, waits of 20 s", 1, 4, []string{"node-wait", "20s", "rack-wait", "20s"}, false},
 	{"12 map slots a node", 3, 12, nil, false},
 	{"maps hinder each other as Grep's", 3, 4, nil, true},
+	{"only slots above the line (P1), no reduce slots (P2)", 3, 4, []string{"preschedule-max", "0"}, false},
+	{"so, and 12 map slots a node", 3, 12, []string{"preschedule-max", "0"}, false},
+	{"at most 4 reduce slots held by P2", 3, 4, []string{"preschedule-max", "4"}, false},
 }
 
 // dynSeen is what prescheduling is judged by, without and with it.
@@ -42,7 +45,7 @@ func dynSee(ctx context.Context, o Options, x *dynWorld, v variant, sizes []int)
 		if x.contend {
 			jobs = contended(jobs, o.Seed)
 		}
-		v := v.with(v.name, x.waits...)
+		v := v.with(v.name, x.settings...)
 		setups := dynRuns(jobs, v.with("", "preschedule", "false"), v.with("", "preschedule", "true"))
 		for i := range setups {
 			setups[i].cluster = withSlots(setups[i].cluster, x.maps, 2)
@@ -71,7 +74,7 @@ func dynSee(ctx context.Context, o Options, x *dynWorld, v variant, sizes []int)
 func dynWhyFair(ctx context.Context, o Options, r *Report) error {
 	t := newTable("PreScheduling in other worlds, means over batches: without and with", "world", "policy", "UnbalancedDegree", "with", "UnfairnessDegree, pools with work", "with",
 		"all pools of the batch", "with")
-	fairer, worse := "", ""
+	fairer, worse, changes := "", "", ""
 	for i := range dynWorlds[:pick(o, 2, len(dynWorlds))] {
 		x := &dynWorlds[i]
 		for _, v := range []variant{dynNoDHSA, dynPI, dynPD} {
@@ -80,6 +83,9 @@ func dynWhyFair(ctx context.Context, o Options, r *Report) error {
 				return err
 			}
 			t.add(x.name, v.name, number(s.unbalanced[0], 2), number(s.unbalanced[1], 2), number(s.unfair[0], 1), number(s.unfair[1], 1), number(s.unfairAll[0], 1), number(s.unfairAll[1], 1))
+			if v.name == dynPI.name {
+				changes = joined(changes, fmt.Sprintf("%s %.0f to %.0f", x.name, s.unfair[0], s.unfair[1]))
+			}
 			if s.unfair[1] < s.unfair[0] {
 				fairer = joined(fairer, x.name+" ("+v.name+")")
 			}
@@ -90,8 +96,9 @@ func dynWhyFair(ctx context.Context, o Options, r *Report) error {
 	}
 	r.explain(4, because("PreScheduling gives jobs with data here a slot above the line, out of turn: whether that is to the good of those that waits for data have put behind depends on how long "+
 		"these are, on how near the data is, and on whether there are slots above the line at all. Demand is above all slots in these batches, so that there mostly are none; and whether a "+
-		"pool that has ended counts is not said", []Table{*t}, "Fairer with it in: %s. Balance worse with it in: %s. Under PI maps that start on reduce slots come before reduces, and pools whose jobs "+
-		"still map have more of all slots; PD weighs both kinds together, and there PreScheduling starts little that Case 3 would not", orNone(fairer), orNone(worse)))
+		"pool that has ended counts is not said", []Table{*t}, "Fairer with it in: %s. Balance worse with it in: %s. Under PI the UnfairnessDegree goes, by world: %s. So slots above the line (P1) change "+
+		"nothing where P2 may hold no reduce slot, and it is P2 that makes PI less fair, the more the more reduce slots it may hold: its maps come before reduces, and pools whose jobs still map "+
+		"have more of all slots", orNone(fairer), orNone(worse), changes))
 	return nil
 }
 

@@ -63,7 +63,7 @@ func PerceptronParams() []sched.Param {
 // Profiles are sets of settings with names. "slow" shows the paper's learning
 // phase, which the default is too quick for.
 var Profiles = []sched.Profile{
-	{Name: "slow", Summary: "starts cautiously and fills nodes over a quarter of an hour, as the paper's figures show",
+	{Name: "slow", Summary: "starts cautiously and fills nodes over a quarter of an hour, as the paper's figures show; for showing, not for targets above 1",
 		Set: map[string]string{"smoothing": Histogram, "train-withheld": TrainFalseNegatives,
 			"features": "cpu,memory,disk,network,load_fine,busy,tasks,free_memory"}},
 	{Name: "steady", Summary: "judges a decision by the next 12 heartbeats: fewer overloads, slightly less load (not in the paper)",

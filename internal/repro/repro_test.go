@@ -111,12 +111,20 @@ func checkFigure(t *testing.T, f Figure) {
 	}
 }
 
+// cheap are experiments of each paper that take less than a second of processor
+// time.
+var cheap = []string{"tumm/case1", "tumm/fig6", "tumm/table5", "modfair/fig4-5", "tyrex/fig3", "learning/fig8", "learning/fig9", "dynamicmr/fig5"}
+
 // Every experiment can be made, quickly; what the quick forms find may differ from
-// what the full ones do.
+// what the full ones do. Under the race detector only the cheap ones are made: runs
+// share no state, and what they have in common is the simulator's to test.
 func TestQuick(t *testing.T) {
 	names, ran := map[string]string{}, 0
 	for _, e := range All() {
 		t.Run(e.ID, func(t *testing.T) {
+			if raceOn && !slices.Contains(cheap, e.ID) {
+				t.Skip("takes minutes under the race detector")
+			}
 			ran++
 			m := makeQuick(t, e.ID)
 			if len(m.Claims)+len(m.Tables) == 0 {

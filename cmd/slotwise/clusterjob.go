@@ -177,6 +177,9 @@ them wait before and for how long, and what would change it.`,
 
 // printWhy prints reasons, each with what would change it.
 func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
+	if len(why) == 0 {
+		fmt.Fprintln(w, "nothing has held it back")
+	}
 	for _, e := range why {
 		held := ""
 		if e.HeldMs > 0 {

@@ -82,7 +82,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	srv := secure.NewServer(m.Handler(), guard)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir, "policy", cfg.Policy)
+	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir)
 	if err := f.tellAddress(l.Addr().String()); err != nil {
 		return errors.Join(err, stopServing(srv, m))
 	}

@@ -58,7 +58,9 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 			}
 			s := c.m.status(j)
 			if r.Pool == "" || s.Pool == r.Pool {
-				s.Waiting = c.m.waitsFor(j)
+				if len(resp.Jobs) < reasonsAtOnce {
+					s.Waiting = c.m.waitsFor(j)
+				}
 				resp.Jobs = append(resp.Jobs, s)
 			}
 		}

@@ -10,12 +10,24 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// gatherReasons notes what holds the jobs back now.
+// reasonsAtOnce is of how many jobs reasons are gathered or told at once: each
+// costs a walk through the order of all jobs.
+const reasonsAtOnce = 200
+
+// gatherReasons notes what holds the jobs back now, those of many jobs in turns.
 func (m *Master) gatherReasons(now time.Duration) {
-	passed := min(now-m.explain, 2*explainEvery)
 	m.explain = now
-	for _, t := range m.tracker.Jobs().Live() {
-		m.jobs[t.ID()].holds.Note(m.tracker, t, passed)
+	live := m.tracker.Jobs().Live()
+	if m.asked >= len(live) {
+		m.asked = 0
+	}
+	part := live[m.asked:min(len(live), m.asked+reasonsAtOnce)]
+	m.asked += len(part)
+	rounds := time.Duration(1 + len(live)/reasonsAtOnce)
+	for _, t := range part {
+		j := m.jobs[t.ID()]
+		j.holds.Note(m.tracker, t, min(now-j.noted, 2*rounds*explainEvery))
+		j.noted = now
 	}
 }
 

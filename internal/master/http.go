@@ -9,12 +9,16 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
+// compressFrom is the least length of an answer that is compressed: most are
+// short, and would cost more than they save.
+const compressFrom = 16 << 10
+
 // Handler serves all that the master has to say: the services of workers and of
 // users, the files that jobs ship, and its health. It is to stand behind a
 // secure.Guard, which says who asks.
 func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux := http.NewServeMux()
-	opts = append([]connect.HandlerOption{connect.WithReadMaxBytes(m.cfg.Limits.Message)}, opts...)
+	opts = append([]connect.HandlerOption{connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
 	path, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
 	mux.Handle(path, m.only(secure.Serve, workers))
 	path, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)

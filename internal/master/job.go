@@ -38,6 +38,7 @@ type jobInfo struct {
 	failures  [job.Kinds]int32
 	lastError string
 	holds     tracker.Holds
+	noted     time.Duration // when holds was last added to
 
 	outputs  outputLog
 	revision int64

@@ -29,6 +29,8 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
@@ -177,6 +179,7 @@ type Master struct {
 	answered []*session // sessions to look at then
 	offers   offers
 	explain  time.Duration // when reasons were last gathered
+	asked    int           // how many live jobs they were gathered of in this round
 
 	journal      *journal.Log
 	record       []byte // room for one
@@ -321,11 +324,26 @@ func (m *Master) batch(f func()) {
 // errClosed is what requests get that come too late.
 var errClosed = errors.New("the master is shutting down")
 
-// post has the loop run f. It waits while the inbox is full.
+// errBusy is what requests get that the loop has had no time for.
+var errBusy = fault(connect.CodeUnavailable, "the master has more to do than it can: try again later")
+
+// patience is how long a request waits for room in the inbox.
+const patience = 10 * time.Second
+
+// post has the loop run f. It waits for a while if the inbox is full.
 func (m *Master) post(ctx context.Context, f func()) error {
 	select {
 	case m.inbox <- f:
 		return nil
+	default:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case m.inbox <- f:
+		return nil
+	case <-timer.C:
+		return errBusy
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-m.stopped:

@@ -278,6 +278,57 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestLimits goes beyond each limit.
+func TestLimits(t *testing.T) {
+	r := newRig(t, Config{Limits: Limits{Jobs: 2, JobTasks: 10, Tasks: 12, Nodes: 1, Waiting: 1, SlotsANode: 4}})
+	submit := func(maps int) error {
+		_, err := r.users.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: newToken(), Spec: r.spec(maps, 0, "")})
+		return err
+	}
+	for _, x := range []struct {
+		what string
+		err  error
+		want connect.Code
+	}{
+		{"a job of 11 tasks", submit(11), connect.CodeResourceExhausted},
+		{"a job of 10", submit(10), 0},
+		{"3 tasks more", submit(3), connect.CodeResourceExhausted},
+		{"2 tasks more", submit(2), 0},
+		{"a third job", submit(0), connect.CodeResourceExhausted},
+	} {
+		if x.err == nil && x.want != 0 || x.err != nil && connect.CodeOf(x.err) != x.want {
+			t.Errorf("%s: %v", x.what, x.err)
+		}
+	}
+	r.worker("w1", 4, 0)
+	for _, w := range []*slotwisev1.RegisterRequest{
+		{Worker: "w2", MapSlots: 1}, {Worker: "w1", MapSlots: 5}, {Worker: "a/b"}, {Worker: ""}, {Worker: "w1", Running: []string{"x"}},
+	} {
+		if _, err := r.workers.Register(t.Context(), w); err == nil {
+			t.Errorf("%v was let in", w)
+		}
+	}
+
+	// Only one may wait for news; the next one is answered at once.
+	waits := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	long := &slotwisev1.JobRequest{Job: "j2", After: 1 << 60, WaitMs: 60_000}
+	go func() { _, err := r.users.Job(ctx, long); waits <- err }()
+	eventually(t, "one waits", func() bool {
+		n, err := ask(t.Context(), r.m, func() (int, error) { return r.m.waiting, nil })
+		return err == nil && n == 1
+	})
+	if resp, err := r.users.Job(t.Context(), long); err != nil || resp.Job.Id != "j2" {
+		t.Errorf("%v, error %v", resp, err)
+	}
+	stop()
+	<-waits
+	eventually(t, "nobody waits", func() bool {
+		n, err := ask(t.Context(), r.m, func() (int, error) { return r.m.waiting, nil })
+		return err == nil && n == 0
+	})
+}
+
 // TestMetrics reads what monitors read.
 func TestMetrics(t *testing.T) {
 	r := newRig(t, Config{Version: "v1"})

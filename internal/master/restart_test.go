@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/journal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -271,5 +273,102 @@ func TestStoppedMaster(t *testing.T) {
 	}
 	if _, err := r.users.Jobs(t.Context(), &slotwisev1.JobsRequest{}); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestEveryPrefix runs a job, then starts a master on each beginning of the
+// journal: whatever it finds there, the job ends well with a new worker, or was
+// never accepted.
+func TestEveryPrefix(t *testing.T) {
+	r := newRig(t, Config{})
+	id := r.submit(r.spec(2, 1, ""))
+	w := r.worker("w1", 2, 1)
+	w.gets("j1_m_0_0")
+	w.beat(0, w.failed("j1_m_0_0", "bad luck"))
+	w.gets("j1_m_1_0")
+	w.beat(0, w.done("j1_m_1_0"))
+	w.gets("j1_m_0_1")
+	w.beat(0, w.done("j1_m_0_1"))
+	w.gets("j1_r_0_0")
+	if resp, err := r.workers.AskCommit(t.Context(), &slotwisev1.AskCommitRequest{Session: w.session, Attempt: "j1_r_0_0"}); err != nil || !resp.Granted {
+		t.Fatalf("%v, error %v", resp, err)
+	}
+	w.beat(0, w.done("j1_r_0_0"))
+	r.ends(id)
+	r.stop()
+	records := journalRecords(t, r.cfg.Dir)
+	if len(records) < 12 {
+		t.Fatalf("only %d records", len(records))
+	}
+	ended := 0
+	for n := range len(records) + 1 {
+		cfg := Config{Dir: t.TempDir()}
+		writeJournal(t, cfg.Dir, records[:n])
+		x := newRig(t, cfg)
+		list, err := x.users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Jobs) > 0 {
+			x.work("w1")
+			if st := x.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+				t.Fatalf("after %d records: %v", n, st)
+			}
+			ended++
+		}
+		x.stop()
+	}
+	if ended < len(records)/2 {
+		t.Errorf("only %d of %d beginnings had a job", ended, len(records))
+	}
+}
+
+// work has a new worker do all there is to do.
+func (r *rig) work(name string) {
+	r.t.Helper()
+	w := r.worker(name, 2, 1)
+	for range 200 {
+		var reports []*slotwisev1.Report
+		for id := range w.running {
+			reports = append(reports, w.done(id))
+		}
+		w.beat(20*time.Millisecond, reports...)
+		list, err := r.users.Jobs(r.t.Context(), &slotwisev1.JobsRequest{})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(list.Jobs) == 0 && len(w.running) == 0 {
+			return
+		}
+	}
+}
+
+func journalRecords(t *testing.T, dir string) (records [][]byte) {
+	t.Helper()
+	l, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for b, err := range l.Replay() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, slices.Clone(b))
+	}
+	return records
+}
+
+func writeJournal(t *testing.T, dir string, records [][]byte) {
+	t.Helper()
+	l, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range records {
+		l.Append(b)
+	}
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
 	}
 }

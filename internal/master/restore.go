@@ -43,6 +43,7 @@ func (m *Master) restore() error {
 	for _, id := range m.jobIDs() {
 		m.resume(m.jobs[id])
 	}
+	m.log.Info("master restored", "id", m.id, "policy", m.policy, "jobs", len(m.jobs), "nodes", len(m.tracker.Nodes().All()))
 	if !m.sync() {
 		return m.failed
 	}

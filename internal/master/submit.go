@@ -40,51 +40,54 @@ func (m *Master) submit(ctx context.Context, r *slotwisev1.SubmitRequest) (*slot
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	key := spec.User + "\x00" + r.RequestId
-	known, mine, err := m.claim(ctx, key)
-	if err != nil || known != 0 {
-		return &slotwisev1.SubmitResponse{Job: known.String()}, err
+	claim, mine, err := m.claim(ctx, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case !mine:
+		return &slotwisev1.SubmitResponse{Job: claim.job.String()}, nil
 	}
 	resp, err := m.enter(ctx, key, spec, core)
 	if err != nil {
 		// Not under ctx, which may have ended: the name must be free again.
 		_ = m.post(context.WithoutCancel(ctx), func() {
-			if m.requests[key] == mine && mine.job == 0 {
+			if claim.job == 0 {
 				delete(m.requests, key)
+				close(claim.done)
 			}
-			close(mine.done)
 		})
 	}
 	return resp, err
 }
 
 // claim looks for an earlier request of the same name, waiting for one that is
-// under way. It returns that one's job, or the caller's own claim.
-func (m *Master) claim(ctx context.Context, key string) (job.ID, *request, error) {
+// under way. It returns that one, or with mine the caller's own claim.
+func (m *Master) claim(ctx context.Context, key string) (r *request, mine bool, err error) {
+	type claimed struct {
+		r    *request
+		mine bool
+	}
 	for {
-		r, err := ask(ctx, m, func() (*request, error) {
+		// A claim must not be lost because the one who asks has gone away.
+		c, err := ask(context.WithoutCancel(ctx), m, func() (claimed, error) {
 			if r := m.requests[key]; r != nil {
-				return r, nil
+				return claimed{r, false}, nil
 			}
 			m.requests[key] = &request{done: make(chan struct{})}
-			return nil, nil
+			return claimed{m.requests[key], true}, nil
 		})
-		if err != nil {
-			return 0, nil, err
-		}
-		if r == nil {
-			break
+		if err != nil || c.mine {
+			return c.r, c.mine, err
 		}
 		select {
-		case <-r.done:
+		case <-c.r.done:
 		case <-ctx.Done():
-			return 0, nil, rpcError(context.Cause(ctx))
+			return nil, false, rpcError(context.Cause(ctx))
 		}
-		if r.job != 0 {
-			return r.job, nil, nil
+		if c.r.job != 0 {
+			return c.r, false, nil
 		}
 	}
-	mine, err := ask(ctx, m, func() (*request, error) { return m.requests[key], nil })
-	return 0, mine, err
 }
 
 // enter stages the output and has the tracker accept the job.
@@ -98,9 +101,9 @@ func (m *Master) enter(ctx context.Context, key string, spec *slotwisev1.JobSpec
 			return nil, rpcError(err)
 		}
 	}
-	id, err := ask(ctx, m, func() (job.ID, error) { return m.accept(j, core) })
+	id, err := ask(context.WithoutCancel(ctx), m, func() (job.ID, error) { return m.accept(j, core) })
 	var refused *connect.Error
-	if err != nil && errors.As(err, &refused) && slices.Contains(refusals, refused.Code()) {
+	if errors.Is(err, errBusy) || errors.As(err, &refused) && slices.Contains(refusals, refused.Code()) {
 		err = errors.Join(err, settleOutput(context.WithoutCancel(ctx), spec.Output, j.token, job.Killed))
 	}
 	if err != nil {
@@ -117,7 +120,7 @@ var refusals = []connect.Code{connect.CodeInvalidArgument, connect.CodeResourceE
 func (m *Master) newJob(request string, spec *slotwisev1.JobSpec, core job.Spec) *jobInfo {
 	j := &jobInfo{
 		request: request, spec: spec, maps: len(core.Splits), nodes: map[string]bool{},
-		reading: map[job.AttemptID]int64{}, revision: m.start.UnixMilli(), news: make(chan struct{}),
+		noted: m.now(), reading: map[job.AttemptID]int64{}, revision: m.start.UnixMilli(), news: make(chan struct{}),
 	}
 	for _, s := range core.Splits {
 		j.input += s.Bytes

@@ -15,10 +15,14 @@ import (
 
 // Client returns what one needs to ask a master: over TLS if config is not nil,
 // with a token if one is given. It has no time-out of its own, since calls are
-// held; connecting has.
+// held; connecting has, and a connection whose other end is gone without a word
+// is found out within half a minute.
 func Client(config *tls.Config, token string) *http.Client {
 	t := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+		}}).DialContext,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		TLSClientConfig:       config,
 		TLSHandshakeTimeout:   10 * time.Second,
 		MaxIdleConnsPerHost:   16,

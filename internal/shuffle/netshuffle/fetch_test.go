@@ -291,6 +291,34 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
+// Neither the time nor the files that a fetch takes grow faster than the maps.
+func TestManyMaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const maps = 5000
+		net, _, places := oneWorker(t, 1, 2, 10)
+		cfg := newConfig(t, maps, net)
+		files := &countingScratch{Scratch: cfg.Scratch}
+		cfg.Memory, cfg.Scratch = 0, files
+		f := mustStart(t, cfg)
+		for m := range maps {
+			p := places[0]
+			p.Map = m
+			f.Update(false, []Place{p})
+		}
+		streams, err := f.Collect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := read(streams)
+		if err != nil || f.Records() != 2*maps || !reflect.DeepEqual(got[maps-1], recordsOf(0, 0, 2, 10)) {
+			t.Errorf("%d records, %v", f.Records(), err)
+		}
+		if files.n > 5 {
+			t.Errorf("%d scratch files", files.n)
+		}
+	})
+}
+
 type countingScratch struct {
 	storage.Scratch
 	mu   sync.Mutex

@@ -3,12 +3,46 @@ package netshuffle
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 )
+
+// FuzzHandler asks for any path, with the right proof for it. Nothing but an
+// output is ever served.
+func FuzzHandler(f *testing.F) {
+	top := f.TempDir()
+	dir := filepath.Join(top, "outputs")
+	for _, d := range []string{dir, top} {
+		if err := writeRun(d, attempt(0, 0), [][]record{recordsOf(0, 0, 9, 9)}, runfile.Options{}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	h := newHandler(dir)
+	h.Secret = func(string) []byte { return testSecret }
+	mux := http.NewServeMux()
+	mux.Handle(Pattern, h)
+	f.Add(testJob, attempt(0, 0), "0")
+	f.Add("..", testJob+"/"+attempt(0, 0), "0")
+	f.Add("../"+testJob, attempt(0, 0), "-1")
+	f.Fuzz(func(t *testing.T, job, attempt, part string) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL = &url.URL{Path: "/v1/outputs/" + job + "/" + attempt + "/" + part,
+			RawPath: "/v1/outputs/" + url.PathEscape(job) + "/" + url.PathEscape(attempt) + "/" + url.PathEscape(part)}
+		if n, err := strconv.Atoi(part); err == nil {
+			r.Header.Set(ProofHeader, Sign(testSecret, Path(job, attempt, n)))
+		}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if w.Code == http.StatusOK && (job != testJob || attempt != "j1_m_0_0") {
+			t.Errorf("%q %q %q is served", job, attempt, part)
+		}
+	})
+}
 
 func TestHandlerRefuses(t *testing.T) {
 	top := t.TempDir()

@@ -77,7 +77,6 @@ type scene struct {
 	dir   string
 	net   *network
 	f     *Fetch
-	store *shuffle.Store
 	tries []int // of each map
 	heard chan Failure
 	err   error

@@ -97,7 +97,11 @@ func (f *Fetch) take() (errand, bool) {
 			continue
 		}
 		m := w.queue[at]
-		w.queue = slices.Delete(w.queue, at, at+1)
+		if at == 0 { // as almost always
+			w.queue = w.queue[1:]
+		} else {
+			w.queue = slices.Delete(w.queue, at, at+1)
+		}
 		w.busy++
 		o := &f.mu.outs[m]
 		o.state = busy

@@ -87,7 +87,7 @@ func (r *remote) run(ctx context.Context, p *planned, o Options) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	id, err := r.master.Submit(ctx, spec)
+	id, err := r.enter(ctx, spec)
 	if err != nil {
 		return nil, errors.New(client.Message(err))
 	}
@@ -109,6 +109,24 @@ func (r *remote) run(ctx context.Context, p *planned, o Options) (*Result, error
 	}
 	return r.result(last, o), r.verdict(last)
 }
+
+// enter submits the job. An interrupt meanwhile must not leave a job behind that
+// nobody knows the name of, so the answer is waited for a little longer.
+func (r *remote) enter(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(enterPatience, func() { cancel(context.Cause(ctx)) })
+	})
+	defer stop()
+	return r.master.Submit(call, spec)
+}
+
+// enterPatience is how long an interrupted submission may take to its end.
+const enterPatience = 3 * time.Second
 
 // kill ends a job that nobody waits for any more.
 func (r *remote) kill(ctx context.Context, id string, why error) (*slotwisev1.JobStatus, error) {

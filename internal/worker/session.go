@@ -42,17 +42,20 @@ func pause(ctx context.Context, n int) {
 // beat registers and sends heartbeats until ctx ends. An error is a master that
 // will not have this worker.
 func (w *Worker) beat(ctx context.Context) error {
-	known := false
+	known, refusals := false, 0
 	for ctx.Err() == nil {
 		every, err := w.register(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
-			known = true
+			known, refusals = true, 0
 			w.heartbeats(ctx, every)
 		case !known && refused(err):
 			return err
-		default: // register tries again itself until ctx ends
+		default: // its mind may change: what runs and is held would be lost
+			w.log.Warn("the master will not have this worker any more", "err", err)
+			pause(ctx, refusals)
+			refusals++
 		}
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, errDrained) && !errors.Is(cause, context.Canceled) {

@@ -223,7 +223,7 @@ func (w *Worker) watch(ctx context.Context) {
 }
 
 // watchEvery is how often attempts' memory and the disk are looked at.
-const watchEvery = 250 * time.Millisecond
+const watchEvery = 500 * time.Millisecond
 
 // watchDisk notes whether there is room on the disk for more work.
 func (w *Worker) watchDisk() {

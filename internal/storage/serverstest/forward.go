@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"time"
 )
 
 // forwarder passes connections on from a loopback address of its own. A
@@ -42,36 +41,28 @@ func (f *forwarder) serve() {
 		if err != nil {
 			return
 		}
-		go f.connect(in)
-	}
-}
-
-// connect passes a connection on. It waits until the other side is there, for a
-// DataNode that is refused sleeps for five seconds.
-func (f *forwarder) connect(in net.Conn) {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.from)}}
-	for f.keep(in) {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.from)}}
 		out, err := dialer.Dial("tcp4", f.to)
 		if err != nil {
-			time.Sleep(50 * time.Millisecond)
+			_ = in.Close() // the DataNode sees a refusal and tries again
 			continue
 		}
-		if f.keep(out) {
+		if f.keep(in, out) {
 			go f.pipe(in, out)
-			f.pipe(out, in)
+			go f.pipe(out, in)
 		}
-		return
 	}
 }
 
-// keep remembers a connection, or closes it if the forwarder is closed.
-func (f *forwarder) keep(conn net.Conn) bool {
+func (f *forwarder) keep(conns ...net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mu.closed {
-		_ = conn.Close()
-	} else {
-		f.mu.conns[conn] = struct{}{}
+	for _, c := range conns {
+		if f.mu.closed {
+			_ = c.Close()
+		} else {
+			f.mu.conns[c] = struct{}{}
+		}
 	}
 	return !f.mu.closed
 }

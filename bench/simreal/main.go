@@ -16,7 +16,9 @@
 // the processors that we could use; on a quiet machine it is the time. With
 // -quiet above 0 a round counts only if the clock went for at least that part of
 // the time, up to -tries rounds for each that is wanted; then those with the
-// largest parts are taken.
+// largest parts are taken. Below a half or so the clock is only a makeshift: a
+// page for others to read wants a quiet machine, some 3 GiB of free memory and
+// five minutes.
 package main
 
 import (

@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -26,6 +27,29 @@ type PastAttempt struct {
 	Ended       time.Duration
 	Error       string
 	OutputBytes int64
+}
+
+// Check says what cannot have happened, or nil.
+func (p *Past) Check() error {
+	running, done, granted := 0, 0, 0
+	for _, a := range p.Attempts {
+		switch a.State {
+		case AttemptRunning:
+			running++
+		case AttemptSucceeded:
+			done++
+		}
+		if a.Granted {
+			granted++
+		}
+		if a.Slot >= Kinds || a.State > AttemptLost || a.Granted && a.State != AttemptRunning {
+			return fmt.Errorf("an attempt in a slot %d that is %v, permission to commit %v", a.Slot, a.State, a.Granted)
+		}
+	}
+	if len(p.Attempts) == 0 || done > 1 || granted > 1 || running+done > 2 {
+		return fmt.Errorf("%d attempts, of which %d run, %d may commit, %d succeeded", len(p.Attempts), running, granted, done)
+	}
+	return nil
 }
 
 // Past returns what has happened to the task.

@@ -2,6 +2,7 @@ package tracker_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,6 +101,51 @@ func BenchmarkBusyHeartbeat(b *testing.B) {
 				b.Fatalf("%d launches in %d heartbeats", launched, b.N)
 			}
 		})
+	}
+}
+
+// BenchmarkRecord is BenchmarkBusyHeartbeat with facts, against the same without.
+func BenchmarkRecord(b *testing.B) {
+	for _, on := range []bool{false, true} {
+		b.Run(fmt.Sprint(on), func(b *testing.B) {
+			tr := recordedTracker(b, on, 1, b.N+100)
+			hb := tracker.Heartbeat{Node: "n0", Reports: make([]tracker.Report, 1)}
+			last := tr.Step(0, &tracker.Heartbeat{Node: "n0"})[0].Attempt
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				hb.Reports[0] = tracker.Report{Attempt: last, State: job.AttemptSucceeded}
+				last = tr.Step(time.Duration(i), &hb)[1].Attempt
+			}
+		})
+	}
+}
+
+func recordedTracker(b *testing.B, on bool, jobs, maps int) *tracker.Tracker {
+	tr := tracker.New(tracker.Config{NodeTimeout: -1, Record: on}, testPolicy(b, "fifo"))
+	tr.Step(0, joinEvent("n0", 1, 0))
+	for range jobs {
+		tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, maps), Reduces: 1, SlowStart: 1, TaskTimeout: -1}})
+	}
+	return tr
+}
+
+// BenchmarkRestore takes a snapshot of 200 jobs of 1,000 maps, in which nine in ten
+// of all maps are done, and restores it.
+func BenchmarkRestore(b *testing.B) {
+	tr := recordedTracker(b, true, 200, 1000)
+	last := tr.Step(0, &tracker.Heartbeat{Node: "n0"})[0].Attempt
+	for range 200 * 900 {
+		effects := tr.Step(0, &tracker.Heartbeat{Node: "n0", Reports: []tracker.Report{{Attempt: last, State: job.AttemptSucceeded}}})
+		last = effects[len(effects)-1].Attempt
+	}
+	b.ResetTimer()
+	for range b.N {
+		facts := slices.Collect(tr.Snapshot())
+		if _, err := tracker.Restore(tracker.Config{}, testPolicy(b, "fifo"), 0, slices.Values(facts)); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(facts)), "facts")
 	}
 }
 

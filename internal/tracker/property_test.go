@@ -52,6 +52,40 @@ func TestRestoredTrackersBehaveAlike(t *testing.T) {
 	}
 }
 
+// Facts that were mixed up are refused, or lead to a tracker whose counts are
+// right; and wherever a log is cut off, there is one.
+func TestRestoreOfAnyFacts(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := trackertest.NewWorld(r, testPolicy(t, "copies"))
+		w.Join("n1", 2, 1)
+		for range rapid.IntRange(1, 80).Draw(r, "steps") {
+			w.Act()
+		}
+		facts := w.Facts()
+		if rapid.Bool().Draw(r, "snapshot") {
+			facts = slices.Collect(w.Tracker.Snapshot())
+		}
+		facts = slices.Clone(facts[:rapid.IntRange(0, len(facts)).Draw(r, "cut")])
+		mixed := 0
+		for range rapid.IntRange(0, 3).Draw(r, "mix") {
+			if len(facts) > 1 {
+				i, k := rapid.IntRange(0, len(facts)-1).Draw(r, "i"), rapid.IntRange(0, len(facts)-1).Draw(r, "k")
+				facts[i] = facts[k]
+				mixed++
+			}
+		}
+		tr, err := tracker.Restore(tracker.Config{MaxNodeFailures: 3, Record: true}, testPolicy(t, "copies"), 0, slices.Values(facts))
+		if err == nil {
+			err = trackertest.Recount(tr)
+		} else if mixed > 0 {
+			return
+		}
+		if err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
 // The same events give the same effects, whatever the order of maps in memory.
 func TestStepIsDeterministic(t *testing.T) {
 	play := func() []string {

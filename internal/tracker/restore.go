@@ -116,6 +116,9 @@ func (t *Tracker) redoNode(f Fact) error {
 		}
 		t.place(f.Node, f.At)
 	case *FactLeft:
+		if n := t.Nodes().Get(f.Node); n != nil && len(n.Attempts()) > 0 {
+			return fmt.Errorf("%v runs on %s", n.Attempts()[0].ID(), f.Node)
+		}
 		return t.withNode(f.Node, t.nodes.Leave)
 	case *FactDrained:
 		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Drain(n, !f.Undo) })
@@ -189,7 +192,7 @@ func (t *Tracker) redoLaunched(f *FactLaunched) error {
 	switch {
 	case task == nil || task.Job().State().Final() || int(f.Attempt.Try) != task.Attempts():
 		return fmt.Errorf("%v is not the next attempt of a task of a live job", f.Attempt)
-	case n == nil || f.Slot >= job.Kinds:
+	case n == nil || !n.Alive() || f.Slot >= job.Kinds:
 		return fmt.Errorf("%v has no place", f.Attempt)
 	case f.Speculative != (task.State() == job.TaskRunning) || task.State() > job.TaskRunning:
 		return fmt.Errorf("%v: its task is %v", f.Attempt, task.State())
@@ -219,15 +222,17 @@ func (t *Tracker) redoEnded(f *FactEnded) error {
 
 func (t *Tracker) redoTask(f *FactTask) error {
 	task := t.Jobs().Task(f.Task)
-	if task == nil || t.live(f.Task.Job) == nil || task.Attempts() > 0 || len(f.Past.Attempts) == 0 ||
-		len(f.Nodes) != len(f.Past.Attempts) {
+	if task == nil || t.live(f.Task.Job) == nil || task.Attempts() > 0 || len(f.Nodes) != len(f.Past.Attempts) {
 		return fmt.Errorf("%v has a past already, or none to take over", f.Task)
+	}
+	if err := f.Past.Check(); err != nil {
+		return fmt.Errorf("%v: %w", f.Task, err)
 	}
 	p := f.Past
 	p.Attempts = append([]job.PastAttempt(nil), p.Attempts...)
 	for i, name := range f.Nodes {
 		n := t.Nodes().Get(name)
-		if n == nil || p.Attempts[i].Slot >= job.Kinds {
+		if n == nil || !n.Alive() && p.Attempts[i].State == job.AttemptRunning {
 			return fmt.Errorf("%v: attempt %d has no place", f.Task, i)
 		}
 		p.Attempts[i].Node = n.Index()

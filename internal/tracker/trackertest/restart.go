@@ -19,6 +19,9 @@ func (w *World) Restart(p sched.Policy) {
 	w.limiter = sched.HooksOf(p).Limiter
 }
 
+// Facts returns all that the tracker has noted.
+func (w *World) Facts() []tracker.Fact { return w.facts }
+
 // Shadow makes two more trackers, one restored from all facts and one from a
 // snapshot, and has them play along: from now on they must do what the tracker
 // does, though nodes have not been gone for it. It fails if any of them differs to

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,12 +123,16 @@ func (w *Worker) arg0(path string) string {
 	return path
 }
 
+// storageSettings begin the variables of ours that attempts need too.
+var storageSettings = []string{"SLOTWISE_HDFS_", "SLOTWISE_S3_"}
+
 // environment is that of attempts: the worker's own without its settings, of
-// which some are secret.
+// which some are secret, but with those of storage.
 func (w *Worker) environment() []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "SLOTWISE_") {
+		begins := func(prefix string) bool { return strings.HasPrefix(v, prefix) }
+		if !begins("SLOTWISE_") || slices.ContainsFunc(storageSettings, begins) {
 			env = append(env, v)
 		}
 	}

@@ -159,3 +159,21 @@ func TestTrimCache(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// TestEnvironment: attempts see what storage needs and none of the worker's own
+// settings.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SLOTWISE_TOKEN_FILE", "secret")
+	t.Setenv("SLOTWISE_S3_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("AWS_REGION", "here")
+	w := &Worker{cfg: Config{TaskMemory: 1 << 30, Memory: 1 << 28, MapSlots: 1}, home: &home{origin: "mark"}}
+	env := strings.Join(w.environment(), "\n") + "\n"
+	for _, want := range []string{"SLOTWISE_ATTEMPT=1\n", "SLOTWISE_ORIGIN=mark\n", "SLOTWISE_S3_ENDPOINT=http", "AWS_REGION=here", "GOMEMLIMIT=805306368\n"} {
+		if !strings.Contains(env, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(env, "secret") {
+		t.Error("the worker's settings are passed on")
+	}
+}

@@ -119,9 +119,12 @@ func (w *testProcess) says(text string) {
 }
 
 // address is where the worker's HTTP server is.
-func (w *testProcess) address() string {
-	w.says("address=")
-	_, rest, _ := strings.Cut(w.log.String(), "address=")
+func (w *testProcess) address() string { return w.logged("address") }
+
+// logged waits for the first attribute of a name in the log.
+func (w *testProcess) logged(name string) string {
+	w.says(name + "=")
+	_, rest, _ := strings.Cut(w.log.String(), name+"=")
 	return strings.Fields(rest)[0]
 }
 

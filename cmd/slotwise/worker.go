@@ -106,7 +106,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return misuseError{err}
 	}
-	cfg.Log.Info("worker is up", "worker", w.Name(), "address", w.Address(), "pid", os.Getpid())
+	cfg.Log.Info("worker is up", "worker", w.Name(), "address", w.Address(), "listens", w.Listens(), "pid", os.Getpid())
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(c.Context()))
 	defer stop(nil)
 	go func() {

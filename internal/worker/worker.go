@@ -118,6 +118,9 @@ func (w *Worker) Name() string { return w.home.name }
 // Address is where others reach the worker.
 func (w *Worker) Address() string { return w.address }
 
+// Listens returns where the HTTP server listens, host:port.
+func (w *Worker) Listens() string { return w.listener.Addr().String() }
+
 // Run works until ctx ends, which kills what runs, or until Drain has been
 // called and nothing is left to do. The error says why the master will not
 // have this worker.

@@ -42,7 +42,8 @@ type Config struct {
 	// OpenFiles is how many outputs of the own worker are left in their files
 	// (default 128). Further ones are copied as if fetched.
 	OpenFiles int
-	// Tries is how many failures make a report (default 4).
+	// Tries is how many failures in a row make a report (default 4). Every
+	// second one after that makes another.
 	Tries int
 	// Backoff is how long a worker or output is left alone after the first
 	// failure (default 250 ms). The time doubles with each failure up to
@@ -94,6 +95,9 @@ func (c *Config) validate() error {
 	c.Patience = cmp.Or(max(0, c.Patience), 8*time.Minute)
 	return nil
 }
+
+// complains reports whether the n-th failure in a row makes a report.
+func (c *Config) complains(n int) bool { return n >= c.Tries && (n-c.Tries)%2 == 0 }
 
 // NewTransport returns a transport that suits fetching: kept-alive HTTP/1.1
 // connections, past any proxy of the environment, with limits on the time it

@@ -20,9 +20,10 @@
 //
 // Failures are of three kinds. A worker that cannot be reached is left alone for
 // a while that doubles each time. An output that cannot be had from a worker
-// that answers is left alone likewise. Every Config.Tries failures are reported
-// (Config.Report), and tried on: the report is only a complaint, and the one
-// who hears it decides whether to make the output again. Third, an output
+// that answers is left alone likewise. Config.Tries failures in a row are reported
+// (Config.Report), and every second one from then on, while the fetch tries on:
+// a report is only a complaint, and the one who hears it decides whether to make
+// the output again. Third, an output
 // that is damaged or gone is reported at once, as such. Everything ends when
 // there has been something to fetch and nothing was received for
 // Config.Patience.

@@ -220,7 +220,7 @@ func (f *Fetch) done(e errand, h holding, err error) []Failure {
 }
 
 // unreachableLocked leaves a worker alone for a while, and complains of all
-// that it has every so many times.
+// that it has if that has happened often enough.
 func (f *Fetch) unreachableLocked(w *remote, err error) []Failure {
 	w.fails++
 	w.after = time.Now().Add(f.backoffLocked(w.fails))
@@ -228,7 +228,7 @@ func (f *Fetch) unreachableLocked(w *remote, err error) []Failure {
 	for _, m := range w.queue {
 		o := &f.mu.outs[m]
 		o.last = err
-		if w.fails%f.cfg.Tries == 0 {
+		if f.cfg.complains(w.fails) {
 			reports = append(reports, o.complaint(err, false))
 		}
 	}
@@ -242,7 +242,7 @@ func (f *Fetch) failedLocked(m int, err error) []Failure {
 	o.last = err
 	o.after = time.Now().Add(f.backoffLocked(o.fails))
 	certain := errors.As(err, new(*useless))
-	if certain || o.fails%f.cfg.Tries == 0 {
+	if certain || f.cfg.complains(o.fails) {
 		return []Failure{o.complaint(err, certain)}
 	}
 	return nil

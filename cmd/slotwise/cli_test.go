@@ -81,13 +81,19 @@ func TestExamplesAreValid(t *testing.T) {
 	for _, c := range root.Commands() {
 		for line := range strings.Lines(c.Example) {
 			words := strings.Fields(line)
-			if len(words) < 2 || words[0] != "slotwise" || words[1] != c.Name() {
+			if len(words) < 2 || words[0] != "slotwise" {
 				t.Errorf("%s: example %q", c.Name(), line)
+				continue
+			}
+			of, _, err := root.Find(words[1:2]) // it may go on with another command
+			if err != nil {
+				t.Errorf("%s: example %q: %v", c.Name(), line, err)
+				continue
 			}
 			for i, w := range words {
 				name, isFlag := strings.CutPrefix(w, "--")
 				switch {
-				case isFlag && c.Flags().Lookup(name) == nil:
+				case isFlag && of.Flags().Lookup(name) == nil && of.InheritedFlags().Lookup(name) == nil:
 					t.Errorf("%s: no flag %s in %q", c.Name(), w, line)
 				case w == "--param":
 					checkParam(t, words[2], words[i+1])

@@ -230,10 +230,17 @@ func (m *Master) work(s *session, r *slotwisev1.HeartbeatRequest, in *tracker.He
 	}
 	if r.Leaving && !s.over {
 		m.log.Info("worker left", "worker", s.worker)
-		m.step(&tracker.Lose{Node: s.worker})
-		m.endSession(s)
-		m.confirm(s.worker, nil)
+		m.loseWorker(s.worker)
 	}
+}
+
+// loseWorker gives a worker up.
+func (m *Master) loseWorker(name string) {
+	m.step(&tracker.Lose{Node: name})
+	if s := m.nodes[name]; s != nil {
+		m.endSession(s)
+	}
+	m.confirm(name, nil)
 }
 
 // known adds to a heartbeat the launches that the worker had not heard of, and

@@ -149,7 +149,8 @@ const minFetchFailures = 3
 
 // fetchFailed gives up a map's output when enough reduces complain. Unlike the
 // loss of a node it counts as a failure of the map, so that an output that can
-// never be fetched ends the job and does not keep it busy for ever.
+// never be fetched ends the job and does not keep it busy for ever. A complaint
+// about an older attempt says nothing of the one whose output counts now.
 func (t *Tracker) fetchFailed(ev *FetchFailed) {
 	r, a := t.Jobs().Attempt(ev.Reduce), t.Jobs().Attempt(ev.Map)
 	if r == nil || r.State() != job.AttemptRunning || r.Kind() != job.Reduce ||

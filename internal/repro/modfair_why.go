@@ -68,7 +68,7 @@ func mfWhyA(ctx context.Context, o Options, r *Report) error {
 	}
 	t := newTable("Experiment A in other worlds: modified to original over the nine cells", "world", "mean", "least and greatest", "cells with less time",
 		"numbers of jobs at which the largest gain most", "locality, original", "modified")
-	inSize, inOrder, raised, best := "", "", "", 0.0
+	inSize, inOrder, raised, cells := "", "", "", ""
 	for i := range worlds {
 		var pairs []mfPair
 		for k := range mfTable5 {
@@ -78,7 +78,9 @@ func mfWhyA(ctx context.Context, o Options, r *Report) error {
 		gain, better, origLocal, modLocal := mfMeans(pairs)
 		t.add(worlds[i].name, percent(gain), mfGainRange(pairs), fmt.Sprint(better), fmt.Sprintf("%d of 3", mfLargestFirst(pairs)),
 			number(origLocal, 2), number(modLocal, 2))
-		best = min(best, gain)
+		if j := mfShorter(pairs); j.verdict == AsPrint {
+			cells = joined(cells, fmt.Sprintf("%s (mean %s, the original's locality %.2f)", worlds[i].name, percent(gain), origLocal))
+		}
 		if better == len(mfTable5) {
 			inOrder = joined(inOrder, worlds[i].name)
 		}
@@ -91,8 +93,8 @@ func mfWhyA(ctx context.Context, o Options, r *Report) error {
 	}
 	r.explain(claims, because("The gain is that of slots which the modified scheduler lends beyond a pool's maximum of 6, of 18 in all, and of waits for data that it does not "+
 		"make: it needs processors for the lent slots (two cores are given, 4 map slots), and an original that waits long", []Table{*t},
-		"Shorter in all nine cells in these worlds: %s. On average in size in these: %s; the most is %s. Locality is higher under the modified scheduler in: %s. The print is "+
-			"not reached everywhere in any world", orNone(inOrder), orNone(inSize), percent(best), orNone(raised)))
+		"Shorter in all nine cells in these worlds: %s. On average in size in these: %s. Each of the nine as printed, 21 to 55 %%, in: %s; printed are a mean of 38 %% and a locality of 0.26. Locality "+
+			"is higher under the modified scheduler in: %s", orNone(inOrder), orNone(inSize), orNone(cells), orNone(raised)))
 	return nil
 }
 

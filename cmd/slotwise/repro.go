@@ -48,7 +48,7 @@ as tumm/fig7; --list shows them.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.BoolVar(&f.quick, "quick", false, "fewer seeds and smaller inputs: seconds, not minutes")
+	s.BoolVar(&f.quick, "quick", false, "fewer seeds and smaller inputs: seconds, not minutes; verdicts may differ from a full run's")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all that is drawn")
 	s.BoolVar(&f.list, "list", false, "list the experiments, and make none")
 	s.StringVar(&f.out, "out", "", "`directory` to write repro.md, its figures in repro, and repro.json to")

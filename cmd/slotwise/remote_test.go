@@ -24,6 +24,11 @@ func TestRemoteStorage(t *testing.T) {
 		serverstest.Setenv(t, c.Env())
 		countRemotely(t, c.URI("/e2e-"+storage.NewToken()))
 	})
+	t.Run("s3", func(t *testing.T) {
+		s := serverstest.S3(t)
+		serverstest.Setenv(t, s.Env())
+		countRemotely(t, s.URI("e2e-"+storage.NewToken()))
+	})
 }
 
 func countRemotely(t *testing.T, base string) {

@@ -9,12 +9,14 @@ import (
 
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/hdfs"
+	"github.com/slotwise/slotwise/internal/storage/s3"
 )
 
-// Register adds hdfs:// to storage.Default. Calls after the first do nothing
+// Register adds hdfs:// and s3:// to storage.Default. Calls after the first do nothing
 // and return what it returned.
 var Register = sync.OnceValue(func() error {
 	return errors.Join(
 		storage.Register("hdfs", hdfs.NewDriver()),
+		storage.Register("s3", s3.NewDriver()),
 	)
 })

@@ -75,7 +75,13 @@ func cached(name string, files []string, make func(dir string) error) (string, e
 	})
 }
 
-// hadoopJars returns the directory of the jars that an HDFS needs.
+// What is in the cache directory of Hadoop.
+const (
+	jarsDir = "jars"
+	nameDir = "name" // of a NameNode that was just formatted, to be copied
+)
+
+// hadoopJars returns the cache directory with the jars that an HDFS needs.
 func hadoopJars() (string, error) {
 	if err := needTools("HDFS", "the Debian packages default-jdk-headless and maven, or their like", "java", "mvn"); err != nil {
 		return "", err
@@ -86,8 +92,12 @@ func hadoopJars() (string, error) {
 	}
 	pom := filepath.Join(src, "pom.xml")
 	return cached("hadoop", []string{pom}, func(dir string) error {
-		return run(src, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
-			"-DoutputDirectory="+dir, "-DincludeScope=runtime")
+		err := run(src, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
+			"-DoutputDirectory="+filepath.Join(dir, jarsDir), "-DincludeScope=runtime")
+		if err != nil {
+			return err
+		}
+		return format(dir)
 	})
 }
 

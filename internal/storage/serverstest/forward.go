@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // forwarder passes connections on from a loopback address of its own. A
@@ -41,28 +42,36 @@ func (f *forwarder) serve() {
 		if err != nil {
 			return
 		}
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.from)}}
-		out, err := dialer.Dial("tcp4", f.to)
-		if err != nil {
-			_ = in.Close() // the DataNode sees a refusal and tries again
-			continue
-		}
-		if f.keep(in, out) {
-			go f.pipe(in, out)
-			go f.pipe(out, in)
-		}
+		go f.connect(in)
 	}
 }
 
-func (f *forwarder) keep(conns ...net.Conn) bool {
+// connect passes a connection on. It waits until the other side is there, for a
+// DataNode that is refused sleeps for five seconds.
+func (f *forwarder) connect(in net.Conn) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.from)}}
+	for f.keep(in) {
+		out, err := dialer.Dial("tcp4", f.to)
+		if err != nil {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		if f.keep(out) {
+			go f.pipe(in, out)
+			f.pipe(out, in)
+		}
+		return
+	}
+}
+
+// keep remembers a connection, or closes it if the forwarder is closed.
+func (f *forwarder) keep(conn net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, c := range conns {
-		if f.mu.closed {
-			_ = c.Close()
-		} else {
-			f.mu.conns[c] = struct{}{}
-		}
+	if f.mu.closed {
+		_ = conn.Close()
+	} else {
+		f.mu.conns[conn] = struct{}{}
 	}
 	return !f.mu.closed
 }

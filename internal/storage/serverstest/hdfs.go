@@ -32,7 +32,7 @@ const superUser = "tester"
 type hdfsServer struct {
 	Cluster
 	dir      string
-	jars     string
+	cache    string
 	name     *process
 	data     []*process
 	forwards []*forwarder
@@ -86,13 +86,13 @@ func (h *PrivateHDFS) node(host string) int { return slices.Index(h.Hosts, host)
 
 // startHDFS starts an HDFS below dir and waits until all DataNodes are in.
 func startHDFS(ctx context.Context, dir string, dataNodes int) (*hdfsServer, error) {
-	jars, err := hadoopJars()
+	cache, err := hadoopJars()
 	if err != nil {
 		return nil, err
 	}
 	// A port may be taken between its choice and its use.
 	for try := range 3 {
-		s := &hdfsServer{dir: filepath.Join(dir, strconv.Itoa(try)), jars: jars}
+		s := &hdfsServer{dir: filepath.Join(dir, strconv.Itoa(try)), cache: cache}
 		if err = s.start(ctx, dataNodes); err == nil {
 			return s, nil
 		}
@@ -114,17 +114,14 @@ func (s *hdfsServer) start(ctx context.Context, dataNodes int) error {
 	if err := s.configure(s.ConfDir, s.Address, nil); err != nil {
 		return err
 	}
-	nameDir := filepath.Join(s.dir, "namenode")
-	if err := s.configure(nameDir, s.Address, map[string]string{"dfs.namenode.name.dir": fileURI(nameDir, "name")}); err != nil {
+	dir := filepath.Join(s.dir, "namenode")
+	if err := s.configure(dir, s.Address, map[string]string{"dfs.namenode.name.dir": fileURI(dir, nameDir)}); err != nil {
 		return err
 	}
-	const class = "org.apache.hadoop.hdfs.server.namenode.NameNode"
-	format, err := s.java(nameDir, "format", class, "-format", "-nonInteractive")
-	if err != nil {
+	if err := os.CopyFS(filepath.Join(dir, nameDir), os.DirFS(filepath.Join(s.cache, nameDir))); err != nil {
 		return err
 	}
-	<-format.done
-	if s.name, err = s.java(nameDir, "namenode", class); err != nil {
+	if s.name, err = s.java(dir, "namenode", nameNodeClass); err != nil {
 		return err
 	}
 	for i := range dataNodes {
@@ -133,6 +130,27 @@ func (s *hdfsServer) start(ctx context.Context, dataNodes int) error {
 		}
 	}
 	return await(ctx, "HDFS", s.ready, append(s.data, s.name)...)
+}
+
+const nameNodeClass = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+
+// format makes the directory of a new NameNode in the cache, so that each start
+// saves that.
+func format(cache string) error {
+	dir := filepath.Join(cache, "format")
+	s := &hdfsServer{dir: dir, cache: cache}
+	if err := s.configure(dir, "127.0.0.1:1", map[string]string{"dfs.namenode.name.dir": fileURI(cache, nameDir)}); err != nil {
+		return err
+	}
+	p, err := s.java(dir, "format", nameNodeClass, "-format", "-nonInteractive")
+	if err != nil {
+		return err
+	}
+	<-p.done
+	if _, err := os.Stat(filepath.Join(cache, nameDir, "current", "VERSION")); err != nil {
+		return fmt.Errorf("formatting the NameNode: %s", tail(p.log))
+	}
+	return os.RemoveAll(dir)
 }
 
 func (s *hdfsServer) startDataNode(host string) error {
@@ -244,7 +262,7 @@ func (s *hdfsServer) java(dir, name, class string, args ...string) (*process, er
 	for _, p := range []string{"lang", "util", "net", "io", "nio"} {
 		argv = append(argv, "--add-opens=java.base/java."+p+"=ALL-UNNAMED")
 	}
-	argv = append(argv, "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-cp", dir+":"+s.jars+"/*", class)
+	argv = append(argv, "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-cp", dir+":"+filepath.Join(s.cache, jarsDir)+"/*", class)
 	return startProcess(dir, name, []string{"HADOOP_USER_NAME=" + superUser}, append(argv, args...)...)
 }
 

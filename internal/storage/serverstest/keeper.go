@@ -36,6 +36,7 @@ const idleLimit = 45 * time.Second
 
 // kept is the content of the state file.
 type kept struct {
+	Keeper  int             // process number
 	Error   string          `json:",omitempty"`
 	Servers json.RawMessage `json:",omitempty"`
 }
@@ -184,17 +185,43 @@ func Keep(ctx context.Context, kind string) error {
 	defer os.RemoveAll(runDir)
 	servers, stop, err := startKind(ctx, kind, runDir)
 	if err != nil {
-		return errors.Join(err, publish(dir, kept{Error: err.Error()}))
+		return errors.Join(err, publish(dir, kept{Keeper: os.Getpid(), Error: err.Error()}))
 	}
 	defer stop()
 	state, err := json.Marshal(servers)
 	if err != nil {
 		return err
 	}
-	if err := publish(dir, kept{Servers: state}); err != nil {
+	if err := publish(dir, kept{Keeper: os.Getpid(), Servers: state}); err != nil {
 		return err
 	}
 	return watch(ctx, dir, own)
+}
+
+// Stop ends the keeper of a kind, if there is one, and waits until it has.
+func Stop(kind string) error {
+	dir, err := keptDir(kind)
+	if err != nil {
+		return err
+	}
+	lock := filepath.Join(dir, keptFile)
+	b, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if os.IsNotExist(err) || !locked(lock) {
+		return nil
+	}
+	var k kept
+	if err := errors.Join(err, json.Unmarshal(b, &k)); err != nil {
+		return err
+	}
+	if err := syscall.Kill(k.Keeper, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stopping the keeper of %s: %w", kind, err)
+	}
+	for deadline := time.Now().Add(startLimit); locked(lock); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the keeper of %s, process %d, does not end", kind, k.Keeper)
+		}
+	}
+	return nil
 }
 
 // startKind starts the servers of a kind.

@@ -220,8 +220,8 @@ func (r *run) killedAt(step string, files map[string]string) {
 // same output. The later of the two commits wins, whole.
 func (r *run) replacedMeanwhile() {
 	for _, step := range r.target.Steps {
-		if step.Begun {
-			continue // the others may have to wait; the driver's own tests tell
+		if step.Claimed {
+			continue // the driver's own tests tell what the others get
 		}
 		r.output(map[string]string{"part": "old"})
 		r.killedAt(step.Name, map[string]string{"part": "new"})

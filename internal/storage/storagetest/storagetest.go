@@ -30,8 +30,6 @@ type Target struct {
 	CrashAt func(s storage.Staging, step string)
 	// Leftovers returns what remains below Dir that List does not show.
 	Leftovers func(t *testing.T) []string
-	// NoEmptyDirs says that directories are but the names of what they hold.
-	NoEmptyDirs bool
 	// Names that the file system cannot have, of those that the tests try.
 	Forbidden []string
 }
@@ -41,6 +39,8 @@ type Step struct {
 	Name string
 	// Published says that the new output is visible already.
 	Published bool
+	// Claimed says that other jobs with the same output wait for this one.
+	Claimed bool
 	// Begun says that the old output has been touched, so that Abort cannot
 	// bring it back. What Abort leaves then is not a complete output.
 	Begun bool

@@ -2,6 +2,7 @@
 //
 //	keepertest prepare hdfs s3   fetches and builds what the servers need
 //	keepertest keep hdfs         runs them until nobody uses them any more
+//	keepertest stop hdfs s3      ends them at once
 package main
 
 import (
@@ -25,13 +26,20 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
-		return fmt.Errorf("usage: keepertest prepare|keep KIND")
+		return fmt.Errorf("usage: keepertest prepare|keep|stop KIND")
+	}
+	var do func(kind string) error
+	switch args[0] {
+	case "prepare":
+		do = serverstest.Prepare
+	case "keep":
+		do = func(kind string) error { return serverstest.Keep(ctx, kind) }
+	case "stop":
+		do = serverstest.Stop
+	default:
+		return fmt.Errorf("unknown command %q", args[0])
 	}
 	for _, kind := range args[1:] {
-		do := serverstest.Prepare
-		if args[0] == "keep" {
-			do = func(kind string) error { return serverstest.Keep(ctx, kind) }
-		}
 		if err := do(kind); err != nil {
 			return err
 		}

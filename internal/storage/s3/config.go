@@ -1,0 +1,69 @@
+package s3
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// settings are what the environment says of the server; they are compared, so
+// that programs that change it get another client.
+type settings struct {
+	endpoint string
+	region   string
+	access   string
+	secret   string
+	session  string
+	profile  string
+	file     string
+}
+
+func load() settings {
+	return settings{
+		endpoint: cmp.Or(os.Getenv("SLOTWISE_S3_ENDPOINT"), os.Getenv("AWS_ENDPOINT_URL_S3"),
+			os.Getenv("AWS_ENDPOINT_URL"), "https://s3.amazonaws.com"),
+		region:  cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+		access:  os.Getenv("AWS_ACCESS_KEY_ID"),
+		secret:  os.Getenv("AWS_SECRET_ACCESS_KEY"),
+		session: os.Getenv("AWS_SESSION_TOKEN"),
+		profile: os.Getenv("AWS_PROFILE"),
+		file:    os.Getenv("AWS_SHARED_CREDENTIALS_FILE"),
+	}
+}
+
+// metadataLimit is how long a machine's own credentials may take: outside of
+// the clouds that have them nobody answers.
+const metadataLimit = 3 * time.Second
+
+// client makes a client. It does not connect.
+func (s settings) client() (minio.Core, error) {
+	u, err := url.Parse(s.endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
+		return minio.Core{}, fmt.Errorf("the S3 endpoint %q is not of the form https://host:port", s.endpoint)
+	}
+	transport, err := minio.DefaultTransport(u.Scheme == "https")
+	if err != nil {
+		return minio.Core{}, err
+	}
+	transport.ResponseHeaderTimeout = time.Minute
+	creds := credentials.NewStaticV4(s.access, s.secret, s.session)
+	if s.access == "" {
+		creds = credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.FileAWSCredentials{Filename: s.file, Profile: s.profile},
+			&credentials.IAM{Client: &http.Client{Timeout: metadataLimit}},
+		})
+	}
+	c, err := minio.NewCore(u.Host, &minio.Options{
+		Creds: creds, Secure: u.Scheme == "https", Region: s.region, Transport: transport,
+	})
+	if err != nil {
+		return minio.Core{}, fmt.Errorf("the S3 endpoint %q: %w", s.endpoint, err)
+	}
+	return *c, nil
+}

@@ -1,0 +1,69 @@
+package s3
+
+import (
+	"context"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/storage/storagetest"
+)
+
+// open returns a file system of its own for a server, and a path in it.
+func open(t *testing.T, uri string) (*FS, string) {
+	t.Helper()
+	_, rest := storage.SplitURI(uri)
+	f, p, err := NewDriver()(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.(*FS), p
+}
+
+// leftovers returns uploads that were not completed and what listings hide.
+func leftovers(t *testing.T, f *FS, dir string) []string {
+	t.Helper()
+	var left []string
+	bucket, key := split(dir)
+	for u := range f.c.ListIncompleteUploads(t.Context(), bucket, key+"/", true) {
+		if u.Err != nil {
+			t.Fatal(u.Err)
+		}
+		left = append(left, bucket+"/"+u.Key+" (upload)")
+	}
+	err := f.each(t.Context(), dir, true, func(o minio.ObjectInfo) bool {
+		if name := o.Key[max(0, len(o.Key)-len(publishingFile)):]; name == publishingFile {
+			left = append(left, bucket+"/"+o.Key)
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+func TestConforms(t *testing.T) {
+	server := serverstest.S3(t)
+	serverstest.Setenv(t, server.Env())
+	uri := server.URI("conform-" + storage.NewToken())
+	f, dir := open(t, uri)
+	t.Cleanup(func() {
+		if err := f.Remove(context.Background(), dir); err != nil {
+			t.Error(err)
+		}
+	})
+	storagetest.Run(t, storagetest.Target{
+		New: func() storage.FS { f, _ := open(t, uri); return f },
+		Dir: dir,
+		Steps: []storagetest.Step{
+			{Name: "claim"}, {Name: "decide", Claimed: true}, {Name: "remove", Claimed: true},
+			{Name: "complete", Claimed: true, Begun: true}, {Name: "success", Claimed: true, Begun: true},
+			{Name: "clean", Published: true},
+		},
+		CrashAt:   func(s storage.Staging, step string) { s.(*staging).crash = storagetest.CrashHook(step) },
+		Leftovers: func(t *testing.T) []string { return leftovers(t, f, dir) },
+	})
+}

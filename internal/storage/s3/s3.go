@@ -1,0 +1,334 @@
+// Package s3 is the storage of s3:// URIs: Amazon's S3 and the many servers that
+// speak its protocol.
+//
+// S3 has neither directories nor renames, and an upload of several parts becomes
+// an object only when it is completed. That is how outputs stay invisible: tasks
+// upload their parts, and the committing process completes the uploads. See
+// stage.go for the protocol and docs/storage.md for what users should know.
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/readahead"
+)
+
+// FS is an S3 server. Its paths are bucket/key. Keys that are not in the form
+// that path.Clean gives, with empty or dot elements, cannot be reached.
+type FS struct {
+	c       minio.Core
+	timeout time.Duration // of a body that brings no byte
+	part    int           // bytes of the first parts of an upload
+}
+
+var _ storage.FS = (*FS)(nil)
+
+// NewDriver returns the driver of s3:// URIs. It reads the configuration from
+// the environment when a URI is opened first, keeps one client for each server,
+// and is safe for concurrent use.
+func NewDriver() storage.Driver {
+	var mu sync.Mutex
+	known := map[settings]*FS{}
+	return func(rest string) (storage.FS, string, error) {
+		p := path.Clean(rest)
+		if bucket, _, _ := strings.Cut(p, "/"); bucket == "" || bucket == "." || bucket == ".." {
+			return nil, "", errors.New("names no bucket, as in s3://bucket/dir")
+		}
+		s := load()
+		mu.Lock()
+		defer mu.Unlock()
+		f := known[s]
+		if f == nil {
+			c, err := s.client()
+			if err != nil {
+				return nil, "", err
+			}
+			f = &FS{c: c, timeout: 30 * time.Second, part: minPart}
+			known[s] = f
+		}
+		return f, p, nil
+	}
+}
+
+// split cuts a path into bucket and key; the key of a bucket itself is "".
+func split(p string) (bucket, key string) {
+	bucket, key, _ = strings.Cut(path.Clean(p), "/")
+	return bucket, key
+}
+
+// failed turns an error of the client into one that names the URI and wraps
+// what io/fs calls it.
+func failed(op, p string, err error) error {
+	return &fs.PathError{Op: op, Path: "s3://" + path.Clean(p), Err: kind(err)}
+}
+
+// kind finds the io/fs error that a server's answer stands for.
+func kind(err error) error {
+	var r minio.ErrorResponse
+	if !errors.As(err, &r) {
+		return err
+	}
+	cause := error(nil)
+	switch {
+	case r.StatusCode == http.StatusNotFound, r.Code == minio.NoSuchKey, r.Code == minio.NoSuchBucket:
+		cause = fs.ErrNotExist
+		if r.Code == minio.NoSuchBucket {
+			return fmt.Errorf("%w: there is no such bucket", cause)
+		}
+		return cause
+	case r.StatusCode == http.StatusForbidden, r.StatusCode == http.StatusUnauthorized:
+		cause = fs.ErrPermission
+	case r.StatusCode == http.StatusPreconditionFailed:
+		cause = errChanged
+	case r.StatusCode == http.StatusBadRequest:
+		cause = fs.ErrInvalid
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
+
+// errChanged says that an object is another one than when it was opened, or
+// that one is there already.
+var errChanged = errors.New("the object was replaced meanwhile")
+
+func missing(err error) bool { return errors.Is(kind(err), fs.ErrNotExist) }
+
+// Open implements storage.FS. Reads fail when the object is replaced meanwhile,
+// rather than mixing old and new.
+func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
+	bucket, key := split(p)
+	if key == "" {
+		return nil, failed("open", p, syscall.EISDIR)
+	}
+	st, err := f.c.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
+	if err != nil {
+		if missing(err) {
+			if dir, _ := f.isDir(ctx, p); dir {
+				err = syscall.EISDIR
+			}
+		}
+		return nil, failed("open", p, err)
+	}
+	open := func(ctx context.Context, off int64) (io.ReadCloser, error) {
+		return f.stream(ctx, bucket, st, off)
+	}
+	permanent := func(err error) bool { return errors.Is(err, errChanged) }
+	return &namedFile{File: readahead.New(ctx, open, st.Size, readahead.Options{Permanent: permanent}), path: p}, nil
+}
+
+// namedFile puts the URI into the errors of reads.
+type namedFile struct {
+	*readahead.File
+	path string
+}
+
+// ReadAt implements io.ReaderAt.
+func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
+	n, err := x.File.ReadAt(b, off)
+	if err != nil && err != io.EOF {
+		err = failed("read", x.path, err)
+	}
+	return n, err
+}
+
+// window is how much of an object one request asks for. What a task does not
+// read of it costs a connection and some bandwidth.
+const window = 8 << 20
+
+// stream asks for a part of an object. Servers that say nothing are given up
+// after a while.
+func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off int64) (io.ReadCloser, error) {
+	var opts minio.GetObjectOptions
+	err := errors.Join(opts.SetMatchETag(st.ETag), opts.SetRange(off, min(off+window, st.Size)-1))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	limit := time.AfterFunc(f.timeout, func() { cancel(fmt.Errorf("no data for %v", f.timeout)) })
+	body, _, _, err := f.c.GetObject(ctx, bucket, st.Key, opts)
+	if err != nil {
+		limit.Stop()
+		cancel(nil)
+		return nil, kind(err)
+	}
+	return &stream{body: body, ctx: ctx, cancel: cancel, limit: limit, timeout: f.timeout}, nil
+}
+
+// stream is the body of an answer.
+type stream struct {
+	body    io.ReadCloser
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	limit   *time.Timer
+	timeout time.Duration
+}
+
+// Read reads on; bytes that come start the time-out anew.
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.body.Read(p)
+	if n > 0 {
+		s.limit.Reset(s.timeout)
+	}
+	if err != nil && err != io.EOF && s.ctx.Err() != nil {
+		err = context.Cause(s.ctx)
+	}
+	return n, err
+}
+
+// Close ends the request.
+func (s *stream) Close() error {
+	s.limit.Stop()
+	s.cancel(nil)
+	return s.body.Close()
+}
+
+// Stat implements storage.FS. Where there are an object and objects below its
+// name as well, the object is meant.
+func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
+	bucket, key := split(p)
+	if key == "" {
+		there, err := f.c.BucketExists(ctx, bucket)
+		if err == nil && !there {
+			err = fs.ErrNotExist
+		}
+		if err != nil {
+			return storage.Info{}, failed("stat", p, err)
+		}
+		return storage.Info{Path: bucket, Dir: true}, nil
+	}
+	st, err := f.c.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
+	if err == nil {
+		return storage.Info{Path: path.Clean(p), Size: st.Size, ModTime: st.LastModified}, nil
+	}
+	if missing(err) {
+		var dir bool
+		if dir, err = f.isDir(ctx, p); dir && err == nil {
+			return storage.Info{Path: path.Clean(p), Dir: true}, nil
+		}
+		if err == nil {
+			err = fs.ErrNotExist
+		}
+	}
+	return storage.Info{}, failed("stat", p, err)
+}
+
+// isDir tells whether there are objects below p.
+func (f *FS) isDir(ctx context.Context, p string) (bool, error) {
+	found := false
+	err := f.each(ctx, p, false, func(o minio.ObjectInfo) bool {
+		found = path.Base(o.Key) != publishingFile
+		return !found
+	})
+	return found, err
+}
+
+// each calls fn for what is below p, whole keys, until it returns false: all
+// objects, or, not recursively, objects and common prefixes, which end in a
+// slash. Objects that stand for a directory itself are left out.
+func (f *FS) each(ctx context.Context, p string, recursive bool, fn func(minio.ObjectInfo) bool) error {
+	bucket, key := split(p)
+	prefix := ""
+	if key != "" {
+		prefix = key + "/"
+	}
+	return f.eachKey(ctx, bucket, prefix, recursive, func(o minio.ObjectInfo) bool {
+		return o.Key == prefix || fn(o)
+	})
+}
+
+func (f *FS) eachKey(ctx context.Context, bucket, prefix string, recursive bool, fn func(minio.ObjectInfo) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the listing
+	for o := range f.c.Client.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: recursive}) {
+		if o.Err != nil {
+			return o.Err
+		}
+		if !fn(o) {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Remove implements storage.FS.
+func (f *FS) Remove(ctx context.Context, p string) error {
+	bucket, key := split(p)
+	if key == "" {
+		return failed("remove", p, fs.ErrInvalid)
+	}
+	keys := []string{key}
+	err := f.each(ctx, p, true, func(o minio.ObjectInfo) bool {
+		keys = append(keys, o.Key)
+		return true
+	})
+	if err == nil {
+		err = f.removeKeys(ctx, bucket, keys)
+	}
+	if err != nil && !missing(err) {
+		return failed("remove", p, err)
+	}
+	return nil
+}
+
+// removeKeys removes objects, deepest first, so that a server that keeps
+// directories finds them empty.
+func (f *FS) removeKeys(ctx context.Context, bucket string, keys []string) error {
+	return parallel(ctx, keys, func(ctx context.Context, key string) error {
+		err := f.c.RemoveObject(ctx, bucket, key, minio.RemoveObjectOptions{})
+		if missing(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// width is how many requests are under way at once where there are many to make.
+const width = 8
+
+// parallel calls fn for all items and returns the errors joined. The first error
+// keeps the rest from being begun.
+func parallel[T any](ctx context.Context, items []T, fn func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next := make(chan T)
+	errs := make([]error, width)
+	var wg sync.WaitGroup
+	for i := range min(width, len(items)) {
+		wg.Go(func() {
+			for item := range next {
+				if errs[i] = fn(ctx, item); errs[i] != nil {
+					cancel()
+					return
+				}
+			}
+		})
+	}
+feed:
+	for _, item := range items {
+		select {
+		case next <- item:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}

@@ -3,6 +3,7 @@ package hdfs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"strings"
@@ -88,8 +89,8 @@ func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 		if failed == attempts {
 			return err
 		}
-		if err := readahead.Sleep(ctx, backoff, failed); err != nil {
-			return err
+		if ended := readahead.Sleep(ctx, backoff, failed); ended != nil {
+			return fmt.Errorf("%w, after %w", ended, err)
 		}
 	}
 }

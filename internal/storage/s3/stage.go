@@ -122,7 +122,7 @@ func (s *staging) begin(ctx context.Context) error {
 	if s.key == "" {
 		return errors.New("is a whole bucket, which cannot be replaced; name a directory in it")
 	}
-	if err := s.fs.sweep(ctx, s.target); err != nil {
+	if err := s.fs.sweep(ctx, s.target, time.Now()); err != nil {
 		return err
 	}
 	_, err := s.fs.c.StatObject(ctx, s.bucket, s.key, minio.StatObjectOptions{})
@@ -279,7 +279,7 @@ func (s *staging) discard(ctx context.Context) error {
 
 // sweep settles the stagings of target that nobody has touched for too long. One
 // whose commit was decided is finished, any other removed.
-func (f *FS) sweep(ctx context.Context, target string) error {
+func (f *FS) sweep(ctx context.Context, target string, now time.Time) error {
 	bucket, key := split(target)
 	prefix := stagingPrefix(key)
 	latest := map[string]time.Time{}
@@ -302,7 +302,7 @@ func (f *FS) sweep(ctx context.Context, target string) error {
 				ttl, s.token = storage.SharedTTL, token
 			}
 		}
-		if !ok || storage.CheckToken(token) != nil || time.Since(touched) < ttl {
+		if !ok || storage.CheckToken(token) != nil || now.Sub(touched) < ttl {
 			continue
 		}
 		if err := s.settle(ctx); err != nil {

@@ -1,0 +1,331 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/storage/storagetest"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// place returns a file system behind a proxy and an output directory of its own.
+func place(t *testing.T) (*proxy, *FS, string) {
+	server := serverstest.S3(t)
+	p := newProxy(t, server)
+	f, dir := open(t, server.URI("fault-"+storage.NewToken()))
+	t.Cleanup(func() {
+		p.spoil(nil)
+		must(t, f.Remove(context.Background(), dir))
+	})
+	return p, f, dir + "/out"
+}
+
+// job writes one file of random bytes, in several parts, and publishes it.
+func job(ctx context.Context, f *FS, out string, size int) (data []byte, err error) {
+	data = make([]byte, size)
+	src := rand.NewChaCha8([32]byte{3})
+	_, _ = src.Read(data) // never fails
+	s, err := f.Stage(ctx, out, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Abort(context.WithoutCancel(ctx)))
+		}
+	}()
+	w, err := s.Create(ctx, "f")
+	if err != nil {
+		return nil, err
+	}
+	defer w.Discard()
+	if _, err := io.Copy(w, bytes.NewReader(data)); err != nil {
+		return nil, err
+	}
+	if err := w.Commit(); err != nil {
+		return nil, err
+	}
+	return data, s.Commit(ctx)
+}
+
+func read(t *testing.T, f *FS, p string) ([]byte, error) {
+	t.Helper()
+	file, err := f.Open(t.Context(), p)
+	must(t, err)
+	defer file.Close()
+	b := make([]byte, file.Size())
+	_, err = file.ReadAt(b, 0)
+	return b, err
+}
+
+// TestPassing: every seventh request fails in one way or another, also after
+// the server has done its work, and nobody notices.
+func TestPassing(t *testing.T) {
+	p, f, out := place(t)
+	for name, kind := range map[string]fault{
+		"500": refuse, "slow down": slowDown, "reset before": resetBefore, "reset after": resetAfter,
+	} {
+		n := 0
+		p.spoil(func(*http.Request) fault {
+			if n++; n%7 == 0 {
+				return kind
+			}
+			return none
+		})
+		data, err := job(t.Context(), f, out, 20<<20)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := read(t, f, out+"/f")
+		if err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: read %d bytes, %v", name, len(got), err)
+		}
+		if p.fired() < 3 {
+			t.Errorf("%s: only %d requests failed", name, p.fired())
+		}
+		p.spoil(nil)
+		if left := leftovers(t, f, out); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
+	}
+}
+
+// TestBrokenReads: answers that end or stop half-way are asked for again from
+// there.
+func TestBrokenReads(t *testing.T) {
+	p, f, out := place(t)
+	f.timeout = 300 * time.Millisecond
+	data, err := job(t.Context(), f, out, 10<<20)
+	must(t, err)
+	for name, kind := range map[string]fault{"truncated": truncate, "stalled": stall, "cut": resetAfter} {
+		n := 0
+		p.spoil(func(r *http.Request) fault {
+			if !is(r, "get") {
+				return none
+			}
+			if n++; n < 4 {
+				return kind
+			}
+			return none
+		})
+		got, err := read(t, f, out+"/f")
+		if err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: read %d bytes, %v", name, len(got), err)
+		}
+		if p.fired() < 3 {
+			t.Errorf("%s: only %d requests failed", name, p.fired())
+		}
+	}
+}
+
+// TestLasting: a request that keeps failing fails the job with an error that
+// names the URI, the old output stays, and nothing is left when the server is
+// well again.
+func TestLasting(t *testing.T) {
+	p, f, out := place(t)
+	old, err := job(t.Context(), f, out, 1000)
+	must(t, err)
+	for _, what := range []string{"initiate", "part", "list"} {
+		p.spoil(func(r *http.Request) fault {
+			if is(r, what) {
+				return deny
+			}
+			return none
+		})
+		_, err := job(t.Context(), f, out, 9<<20)
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "s3://"+out) {
+			t.Errorf("%s: got %v", what, err)
+		}
+		p.spoil(nil)
+		if got, err := read(t, f, out+"/f"); err != nil || !bytes.Equal(got, old) {
+			t.Errorf("%s: the old output: %d bytes, %v", what, len(got), err)
+		}
+		if left := leftovers(t, f, out); len(left) > 0 {
+			t.Errorf("%s: left %v", what, left)
+		}
+	}
+}
+
+// TestInterruptedCommit: uploads cannot be completed for a while. The commit
+// fails, readers wait and are told, and the commit's next try succeeds.
+func TestInterruptedCommit(t *testing.T) {
+	p, f, out := place(t)
+	_, err := job(t.Context(), f, out, 1000)
+	must(t, err)
+	s, err := f.StageShared(t.Context(), out, "t", true)
+	must(t, err)
+	w, err := s.Create(t.Context(), "g")
+	must(t, err)
+	_, err = w.Write([]byte("new"))
+	must(t, err)
+	must(t, w.Commit())
+	p.spoil(func(r *http.Request) fault {
+		if is(r, "complete") {
+			return deny
+		}
+		return none
+	})
+	if err := s.Commit(t.Context()); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("commit: %v", err)
+	}
+	if _, err := f.List(t.Context(), out); !errors.Is(err, ErrPublishing) {
+		t.Errorf("list: %v", err)
+	}
+	other, err := f.Stage(t.Context(), out, true)
+	must(t, err)
+	if err := other.Commit(t.Context()); !errors.Is(err, errBusy) {
+		t.Errorf("another job's commit: %v", err)
+	}
+	must(t, other.Abort(t.Context()))
+	p.spoil(nil)
+	again, err := f.Reopen(t.Context(), out, "t")
+	must(t, err)
+	must(t, again.Commit(t.Context()))
+	infos, err := f.List(t.Context(), out)
+	must(t, err)
+	if len(infos) != 2 || infos[1].Path != out+"/g" {
+		t.Errorf("the output is %v", infos)
+	}
+	if left := leftovers(t, f, out); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// TestOneClaim: of many commits at once of the same new output one succeeds.
+func TestOneClaim(t *testing.T) {
+	_, f, out := place(t)
+	const jobs = 5
+	var wg sync.WaitGroup
+	errs := make([]error, jobs)
+	stagings := make([]storage.Staging, jobs)
+	for i := range jobs {
+		s, err := f.Stage(t.Context(), out, false)
+		must(t, err)
+		w, err := s.Create(t.Context(), "f")
+		must(t, err)
+		_, err = w.Write([]byte{byte('0' + i)})
+		must(t, err)
+		must(t, w.Commit())
+		stagings[i] = s
+	}
+	for i, s := range stagings {
+		wg.Go(func() {
+			if errs[i] = s.Commit(t.Context()); errs[i] != nil {
+				if err := s.Abort(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	won := -1
+	for i, err := range errs {
+		switch {
+		case err == nil && won >= 0:
+			t.Errorf("%d and %d both succeeded", won, i)
+		case err == nil:
+			won = i
+		case !errors.Is(err, fs.ErrExist) && !errors.Is(err, errBusy):
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	got, err := read(t, f, out+"/f")
+	if err != nil || won < 0 || string(got) != string(byte('0'+won)) {
+		t.Errorf("%d won, the output is %q, %v", won, got, err)
+	}
+	if left := leftovers(t, f, out); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// TestReplacedWhileRead: a reader never gets the end of another object.
+func TestReplacedWhileRead(t *testing.T) {
+	_, f, out := place(t)
+	_, err := job(t.Context(), f, out, 20<<20)
+	must(t, err)
+	file, err := f.Open(t.Context(), out+"/f")
+	must(t, err)
+	defer file.Close()
+	_, err = file.ReadAt(make([]byte, 10), 0)
+	must(t, err)
+	_, err = job(t.Context(), f, out, 21<<20)
+	must(t, err)
+	if _, err := file.ReadAt(make([]byte, 1<<20), 18<<20); !errors.Is(err, errChanged) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	t.Setenv("SLOTWISE_S3_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("AWS_ACCESS_KEY_ID", "a")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "b")
+	t.Setenv("AWS_REGION", "us-east-1")
+	f, p := open(t, "s3://bucket/x")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := f.Stat(ctx, p); err == nil || !strings.Contains(err.Error(), "s3://bucket/x") {
+		t.Errorf("got %v", err)
+	}
+	for endpoint, want := range map[string]string{"127.0.0.1:1": "https://host:port", "ftp://x": "https://host:port", "http://x/path": "https://host:port"} {
+		t.Setenv("SLOTWISE_S3_ENDPOINT", endpoint)
+		if _, _, err := NewDriver()("bucket/x"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("endpoint %s: %v", endpoint, err)
+		}
+	}
+	if _, _, err := NewDriver()("/x"); err == nil || !strings.Contains(err.Error(), "bucket") {
+		t.Errorf("no bucket: %v", err)
+	}
+}
+
+// TestSweep: an interrupted commit whose owner does not come back is finished,
+// any other staging removed, once nobody has touched them for long enough.
+func TestSweep(t *testing.T) {
+	_, f, out := place(t)
+	ctx := t.Context()
+	dead, err := f.StageShared(ctx, out, "decided", true)
+	must(t, err)
+	w, err := dead.Create(ctx, "f")
+	must(t, err)
+	must(t, w.Commit())
+	dead.(*staging).crash = storagetest.CrashHook("complete")
+	if err := dead.Commit(ctx); !errors.Is(err, storagetest.ErrKilled) {
+		t.Fatal(err)
+	}
+	undecided, err := f.StageShared(ctx, out, "undecided", true)
+	must(t, err)
+	_, err = undecided.Create(ctx, "g")
+	must(t, err)
+	must(t, f.sweep(ctx, out, time.Now()))
+	if _, err := f.Reopen(ctx, out, "undecided"); err != nil {
+		t.Errorf("a staging in use was swept: %v", err)
+	}
+	must(t, f.sweep(ctx, out, time.Now().Add(storage.SharedTTL+time.Hour)))
+	infos, err := f.List(ctx, out)
+	if err != nil || len(infos) != 2 {
+		t.Errorf("after the sweep: %v, %v", infos, err)
+	}
+	if left := leftovers(t, f, out); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	if _, err := f.Reopen(ctx, out, "undecided"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("reopened after the sweep: %v", err)
+	}
+}

@@ -141,7 +141,7 @@ const (
 	screenOn  = "\x1b[?1049h\x1b[?25l"
 	screenOff = "\x1b[?25h\x1b[?1049l"
 	home      = "\x1b[H"
-	lineEnd   = "\x1b[K\r\n"
+	lineEnd   = "\x1b[K\n"
 	restClear = "\x1b[J"
 )
 

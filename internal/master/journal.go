@@ -106,11 +106,11 @@ func finishedRecord(id job.ID, request string) *slotwisev1.JournalRecord {
 // maybeSnapshot shortens the journal when the log has grown to a multiple of what
 // there is to remember.
 func (m *Master) maybeSnapshot() {
-	if m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) {
+	start := time.Now()
+	if m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || start.Before(m.noSnapshot) {
 		return
 	}
-	start := time.Now()
-	m.snapshotSize = 0
+	size := int64(0)
 	err := m.journal.Snapshot(func(yield func([]byte) bool) {
 		for r := range m.snapshot() {
 			b, err := proto.Marshal(r)
@@ -118,17 +118,24 @@ func (m *Master) maybeSnapshot() {
 				m.fail(err)
 				return
 			}
-			m.snapshotSize += int64(len(b))
+			size += int64(len(b))
 			if !yield(b) {
 				return
 			}
 		}
 	})
 	if err != nil {
-		m.fail(err)
+		// If the journal can't be written at all any more, the next sync says so.
+		m.noSnapshot = start.Add(snapshotPause)
+		m.log.Error("no snapshot", "error", err)
+		return
 	}
-	m.log.Info("snapshot", "bytes", m.snapshotSize, "took", time.Since(start))
+	m.snapshotSize = size
+	m.log.Info("snapshot", "bytes", size, "took", time.Since(start))
 }
+
+// snapshotPause is how long after a snapshot that failed the next is tried.
+const snapshotPause = time.Minute
 
 // snapshot yields the shortest journal that leads here. Jobs that are in the
 // history are left out.

@@ -186,7 +186,8 @@ type Master struct {
 	unsynced     bool
 	failed       error // of the journal
 	snapshotSize int64
-	learned      []byte // as last written down
+	noSnapshot   time.Time // before
+	learned      []byte    // as last written down
 	learnedAt    time.Duration
 	past         []pastRequest // of jobs in the history, oldest first
 }

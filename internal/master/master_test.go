@@ -2,6 +2,8 @@ package master
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -327,6 +329,58 @@ func TestLimits(t *testing.T) {
 		n, err := ask(t.Context(), r.m, func() (int, error) { return r.m.waiting, nil })
 		return err == nil && n == 0
 	})
+}
+
+// TestHadoopFiles changes a file of pools while the master runs, and the policy
+// to one that makes nothing of it and back.
+func TestHadoopFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fair.xml")
+	write := func(limit string) {
+		t.Helper()
+		text := "<allocations><pool name=\"ann\"><maxMaps>" + limit + "</maxMaps></pool></allocations>"
+		if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o644), os.Rename(file+".new", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("none at all")
+	if m, err := Open(Config{Dir: t.TempDir(), Policy: "fair", FairScheduler: file}); err == nil {
+		m.Close()
+		t.Error("a bad file is accepted at the start")
+	}
+	write("1")
+	r := newRig(t, Config{Policy: "fair", FairScheduler: file, Reload: 5 * time.Millisecond})
+	r.submit(r.spec(4, 0, ""))
+	w := r.worker("w1", 4, 0)
+	runs := func(n int) {
+		t.Helper()
+		eventually(t, fmt.Sprint(n, " maps run"), func() bool {
+			w.beat(5 * time.Millisecond)
+			return len(w.running) == n
+		})
+	}
+	runs(1)
+	write("2")
+	runs(2)
+	for _, p := range []string{"fifo", "fair"} {
+		if _, err := r.users.SetPolicy(t.Context(), &slotwisev1.SetPolicyRequest{Name: p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("3")
+	eventually(t, "three maps or more run", func() bool {
+		w.beat(5 * time.Millisecond)
+		return len(w.running) >= 3
+	})
+}
+
+// TestRacks asks the topology where workers stand that do not say it.
+func TestRacks(t *testing.T) {
+	r := newRig(t, Config{Rack: func(host string) string { return "/rack-of-" + host }})
+	r.worker("w1", 1, 0)
+	resp, err := r.users.Nodes(t.Context(), &slotwisev1.NodesRequest{})
+	if err != nil || len(resp.Nodes) != 1 || resp.Nodes[0].Rack != "/rack-of-host-w1" {
+		t.Errorf("nodes %v, error %v", resp, err)
+	}
 }
 
 // TestMetrics reads what monitors read.

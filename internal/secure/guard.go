@@ -3,6 +3,7 @@ package secure
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ func (g *Guard) Knows() bool { return g.Tokens != nil || g.Certificates }
 var (
 	errNobody  = errors.New("say who you are: a token or a client certificate is needed")
 	errToken   = errors.New("the token is not known")
+	errHost    = errors.New("a server without tokens and certificates is asked as localhost or by its address")
 	errExpired = errors.New("the client certificate has run out")
 )
 
@@ -77,6 +79,11 @@ func (g *Guard) public(path string) bool {
 // program on a worker's machine may act for a user.
 func (g *Guard) identify(r *http.Request) (Identity, error) {
 	if !g.Knows() {
+		// A page in a browser of this machine may have a name of its own lead
+		// here, but cannot say that it is called localhost.
+		if !local(hostOf(r.Host)) {
+			return Identity{}, errHost
+		}
 		return Identity{Role: Admin, Open: true}, nil
 	}
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
@@ -91,6 +98,14 @@ func (g *Guard) identify(r *http.Request) (Identity, error) {
 		return Identity{}, errExpired
 	}
 	return certIdentity(cert)
+}
+
+// hostOf is a Host header without its port.
+func hostOf(header string) string {
+	if host, _, err := net.SplitHostPort(header); err == nil {
+		return host
+	}
+	return strings.Trim(header, "[]")
 }
 
 func (g *Guard) byToken(token string) (Identity, error) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,7 +91,7 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 		})
 		c := p.dial()
 		began := time.Now()
-		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nab")
+		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nab")
 		var timeout net.Error
 		if err := <-failed; !errors.As(err, &timeout) || !timeout.Timeout() || time.Since(began) > bodyTime+time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -116,7 +117,7 @@ func TestPatientWithTheSteady(t *testing.T) {
 		})
 		c := p.dial()
 		answers := bufio.NewReader(c)
-		for _, head := range []string{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		for _, head := range []string{"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 			_, _ = io.WriteString(c, head)
 			if strings.HasPrefix(head, "POST") {
 				for range 10 {
@@ -153,7 +154,7 @@ func TestSlowReaderIsCutOff(t *testing.T) {
 		for _, path := range []string{"/copy", "/write"} {
 			c := p.dial()
 			began := time.Now()
-			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			var timeout net.Error
 			if err := <-failed; !errors.As(err, &timeout) || !timeout.Timeout() || time.Since(began) > answerTime+time.Second {
 				t.Errorf("%s: %v after %v", path, err, time.Since(began))
@@ -167,7 +168,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startSlow(t, func(http.ResponseWriter, *http.Request) {})
 		c := p.dial()
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if d := ended(c); d > idleTime+time.Second {
 			t.Errorf("it held out for %v", d)
 		}
@@ -188,7 +189,7 @@ func TestReadFromIsWhole(t *testing.T) {
 			}
 		})
 		c := p.dial()
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -197,6 +198,27 @@ func TestReadFromIsWhole(t *testing.T) {
 			t.Errorf("%d, %v", got, err)
 		}
 	})
+}
+
+// A web page whose name leads to this machine gets nowhere.
+func TestOpenServerKnowsItsName(t *testing.T) {
+	h := new(Guard).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !From(r.Context()).Open {
+			t.Error("the guard is not open")
+		}
+	}))
+	for host, status := range map[string]int{
+		"localhost": 200, "localhost:7077": 200, "127.0.0.1:7077": 200, "127.0.0.2": 200, "[::1]:7077": 200, "[::1]": 200,
+		"evil.example": 401, "evil.example:7077": 401, "localhost.evil.example": 401, "": 401, "10.0.0.1:80": 401,
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != status {
+			t.Errorf("host %q: %d, want %d", host, w.Code, status)
+		}
+	}
 }
 
 func TestTokenNeedsTLS(t *testing.T) {

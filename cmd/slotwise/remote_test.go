@@ -35,15 +35,7 @@ func countRemotely(t *testing.T, base string) {
 	local := t.TempDir()
 	slotwise(t, "generate", "text", "--size", "12MiB", "--seed", "1", "--output", filepath.Join(local, "in"))
 	upload(t, filepath.Join(local, "in"), base+"/in")
-	t.Cleanup(func() {
-		files, p, err := storage.Resolve(base)
-		if err == nil {
-			err = files.Remove(context.Background(), p)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { removeAll(t, base) })
 	count := func(in, out string, more ...string) map[string]string {
 		slotwise(t, append([]string{"run", "wordcount", "--input", in, "--output", out, "--reduces", "3",
 			"--split-size", "2MiB"}, more...)...)
@@ -62,6 +54,16 @@ func countRemotely(t *testing.T, base string) {
 	args := []string{"run", "wordcount", "--input", base + "/in", "--output", base + "/out"}
 	if code := execute(t.Context(), args, os.Stdout, os.Stderr); code != 2 {
 		t.Errorf("an existing output: exit status %d, want 2", code)
+	}
+}
+
+func removeAll(t *testing.T, uri string) {
+	files, p, err := storage.Resolve(uri)
+	if err == nil {
+		err = files.Remove(context.Background(), p)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 

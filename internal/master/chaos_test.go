@@ -14,13 +14,15 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/journal/memfs"
 	"github.com/slotwise/slotwise/internal/storage"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // chaos is a cluster to which all that may happen does, drawn from a seed: calls
 // whose answers are lost, come twice or late, workers that start anew, fall
-// silent or leave, attempts that fail, and masters killed at any point.
+// silent or leave, attempts that fail, masters killed and their machines without
+// power at any point.
 type chaos struct {
 	*rig
 	rng     *rand.Rand
@@ -208,6 +210,8 @@ func (c *chaos) happen() {
 	i := c.rng.IntN(len(c.workers))
 	w := c.workers[i]
 	switch n := c.rng.IntN(100); {
+	case n < 4 && c.cfg.journalFS != nil:
+		c.powerCut(c.rng)
 	case n < 4:
 		c.restart()
 	case n < 8: // started anew, with nothing
@@ -237,6 +241,9 @@ func TestChaos(t *testing.T) {
 			cfg := Config{Policy: []string{"fifo", "fair", "capacity"}[seed%3], Grace: 20 * time.Millisecond}
 			if seed%2 == 1 {
 				cfg.SnapshotBytes = 2000
+			}
+			if seed%4 < 2 {
+				cfg.journalFS = memfs.New()
 			}
 			c := &chaos{rig: newRig(t, cfg), rng: rand.New(rand.NewPCG(uint64(seed), 1)), dir: t.TempDir(), granted: map[string][]string{}}
 			for i := range 3 {

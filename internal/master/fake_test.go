@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,7 +55,7 @@ func (r *rig) stop() {
 		return
 	}
 	r.srv.CloseClientConnections()
-	if err := r.m.Close(); err != nil {
+	if err := r.m.Close(); err != nil && !errors.Is(err, errPower) {
 		r.t.Error(err)
 	}
 	r.srv.Close()

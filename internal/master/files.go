@@ -26,12 +26,27 @@ import (
 type fileStore struct {
 	dir    string
 	limits Limits
-	keep   func(sha string) bool // files that jobs need; may be called from any goroutine
 
 	mu struct {
 		sync.Mutex
 		size   int64
-		writes int // under way
+		writes int            // under way
+		users  map[string]int // jobs that need a file
+	}
+}
+
+// hold keeps the files of a program for a job; by is 1, or -1 to give them up.
+func (s *fileStore) hold(p *slotwisev1.Program, by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add := func(sha string) {
+		if s.mu.users[sha] += by; s.mu.users[sha] <= 0 {
+			delete(s.mu.users, sha)
+		}
+	}
+	add(p.GetExecutable())
+	for _, f := range p.GetFiles() {
+		add(f.Sha256)
 	}
 }
 
@@ -45,6 +60,7 @@ const maxUploads = 32
 
 func openFiles(dir string, limits Limits) (*fileStore, error) {
 	s := &fileStore{dir: filepath.Join(dir, "files"), limits: limits}
+	s.mu.users = map[string]int{}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -249,7 +265,7 @@ func (s *fileStore) sweepLocked(n int64) error {
 		if s.mu.size+n <= s.limits.Files {
 			return nil
 		}
-		if time.Since(info.ModTime()) < freshFor || s.keep != nil && s.keep(info.Name()) {
+		if time.Since(info.ModTime()) < freshFor || s.mu.users[info.Name()] > 0 {
 			continue
 		}
 		if err := os.Remove(filepath.Join(s.dir, info.Name())); err != nil {

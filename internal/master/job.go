@@ -266,6 +266,7 @@ func (m *Master) finished(j *jobInfo, st *slotwisev1.JobStatus) {
 	m.note(finishedRecord(j.id, j.request))
 	m.remember(pastRequest{j.id, j.request})
 	m.tasks -= j.maps + int(j.spec.Reduces)
+	m.files.hold(j.spec.Program, -1)
 	m.drop(j)
 	m.log.Info("job ended", "job", st.Id, "name", st.Name, "state", st.State.String(), "message", st.Message)
 	m.stats.ended(st.State)

@@ -81,6 +81,8 @@ type Config struct {
 	Limits        Limits
 	Version       string
 	Log           *slog.Logger // default: nothing is logged
+
+	journalFS journal.FS // of tests
 }
 
 // Limits keep a master alive under more than it can take. What goes beyond one
@@ -196,7 +198,7 @@ type Master struct {
 // at any point. Close must be called to end it.
 func Open(cfg Config) (*Master, error) {
 	cfg.fill()
-	log, err := journal.Open(filepath.Join(cfg.Dir, "journal"), journal.Options{})
+	log, err := journal.Open(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS})
 	if err != nil {
 		return nil, err // also that another master has the directory
 	}

@@ -2,6 +2,8 @@ package master
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -419,6 +421,42 @@ func TestMetrics(t *testing.T) {
 	}
 	if !strings.Contains(text, "slotwise_master_batch_seconds_count") || !strings.Contains(text, "slotwise_master_journal_sync_seconds_count") {
 		t.Error("no histograms")
+	}
+}
+
+// TestFilesSwept fills the store: files that nothing needs make room, the longest
+// unused first, those of a job do not.
+func TestFilesSwept(t *testing.T) {
+	r := newRig(t, Config{Limits: Limits{Files: 30}})
+	id := r.submit(r.spec(1, 0, "")) // needs "program", 7 bytes
+	program, old, older := r.put("program"), r.put(strings.Repeat("b", 10)), r.put(strings.Repeat("c", 10))
+	for i, sha := range []string{older, old, program} {
+		at := time.Now().Add(time.Duration(i)*time.Minute - 3*time.Hour)
+		if err := os.Chtimes(filepath.Join(r.cfg.Dir, "files", sha), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(sha string) bool {
+		_, err := os.Stat(filepath.Join(r.cfg.Dir, "files", sha))
+		return err == nil
+	}
+	r.put(strings.Repeat("d", 10))
+	if there(older) || !there(old) || !there(program) {
+		t.Errorf("after the first: %v %v %v", there(older), there(old), there(program))
+	}
+	sum := sha256.Sum256([]byte(strings.Repeat("e", 20)))
+	if code := r.putAs(hex.EncodeToString(sum[:]), strings.Repeat("e", 20)); code != http.StatusInsufficientStorage {
+		t.Errorf("beyond what there is room for: status %d", code)
+	}
+	if there(old) || !there(program) {
+		t.Errorf("after the second: %v %v", there(old), there(program))
+	}
+	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id}); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(id)
+	if code := r.putAs(hex.EncodeToString(sum[:]), strings.Repeat("e", 20)); code != http.StatusCreated || there(program) {
+		t.Errorf("once the job has ended: status %d, %v", code, there(program))
 	}
 }
 

@@ -3,6 +3,7 @@ package master
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/journal"
+	"github.com/slotwise/slotwise/internal/journal/memfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -34,6 +36,54 @@ func (r *rig) restart() {
 	r.stop()
 	r.cfg.Dir = image
 	r.start()
+}
+
+// errPower is why a master ends whose machine has lost its power.
+var errPower = errors.New("no power")
+
+// powerCut has another master go on with what is left of the journal, which is in
+// memory, when the power is lost in the middle of a batch: of what was not synced
+// anything or nothing.
+func (r *rig) powerCut(rng *rand.Rand) {
+	r.t.Helper()
+	m := r.m
+	err := m.post(r.t.Context(), func() {
+		r.cfg.journalFS = r.cfg.journalFS.(*memfs.FS).Crash(rng)
+		m.failed = errPower // nothing of this batch is answered
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	<-m.Done()
+	r.stop()
+	r.start()
+}
+
+// TestJournalFails lets a sync of the journal fail: nothing is answered any more,
+// and the master ends with the error.
+func TestJournalFails(t *testing.T) {
+	disk := memfs.New()
+	r := newRig(t, Config{journalFS: disk})
+	spec := r.spec(1, 0, "")
+	if _, err := ask(t.Context(), r.m, func() (struct{}, error) {
+		disk.Fail(func(op, path string) error {
+			if op == "sync" {
+				return errPower
+			}
+			return nil
+		})
+		return struct{}{}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.users.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "r1", Spec: spec})
+	if connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("submit: %v", err)
+	}
+	<-r.m.Done()
+	if err := r.m.Close(); !errors.Is(err, errPower) {
+		t.Errorf("close: %v", err)
+	}
 }
 
 // withSnapshots runs a test with a journal that is never shortened, and with one

@@ -208,6 +208,7 @@ func (m *Master) resume(j *jobInfo) {
 	}
 	m.requests[j.request] = settled(j.id)
 	m.tasks += j.maps + int(j.spec.Reduces)
+	m.files.hold(j.spec.Program, 1)
 	if t == nil || j.verdict != nil {
 		return
 	}

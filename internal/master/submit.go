@@ -146,6 +146,7 @@ func (m *Master) accept(j *jobInfo, core job.Spec) (job.ID, error) {
 			j.id = e.Job
 			m.jobs[j.id] = j
 			m.tasks += tasks
+			m.files.hold(j.spec.Program, 1)
 			j.spec.Pool = m.tracker.Jobs().Get(j.id).Pool()
 			m.noteJob(j)
 		}

@@ -50,13 +50,14 @@ func (c *testCluster) appears(glob string) (found []string) {
 }
 
 // TestWorkerKilled kills a worker by SIGKILL while its task runs a command that
-// has put a process into a session of its own. None of them survives, and the
-// job ends well elsewhere.
+// has put a process into a session of its own, and that talks all the time, into
+// a log that nobody reads any more. None of them survives, and the job ends well
+// elsewhere.
 func TestWorkerKilled(t *testing.T) {
 	c := newTestCluster(t, "--node-timeout", "1s")
 	w1 := c.worker("w1")
 	mapper, started, open := c.gate("m")
-	wait := c.begin("--mapper", "setsid sleep 1000 >/dev/null 2>&1 & "+mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	wait := c.begin("--mapper", "(while :; do echo x; done) >&2 & setsid sleep 1000 >/dev/null 2>&1 & "+mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
 	c.appears(started + "*")
 	mark := "SLOTWISE_ORIGIN=" + strings.TrimSpace(readFile(t, filepath.Join(w1.dir, "origin")))
 	if n := len(proctree.Marked(mark)); n < 3 {

@@ -79,6 +79,9 @@ func dieWithWorker() (end func()) {
 	}
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
+	// The log's pipe breaks first; a message must not end this process alone.
+	// The signal is taken, not ignored, because children would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		<-term
 		end()

@@ -74,7 +74,7 @@ func Stat(pid int) (Process, bool) {
 // KillChildren kills all below this process and returns when none is left, or
 // after a second: one stuck in the kernel can't be waited for. Nobody else may
 // be waiting for them.
-func KillChildren() { kill(func(Process) bool { return true }) }
+func KillChildren() { kill(nil) }
 
 // KillStrays kills what has become this process's child by adoption, with all
 // below: every child but those whose parent meant to have them. It returns
@@ -83,8 +83,9 @@ func KillStrays(mine func(pid int) bool) int {
 	return kill(func(p Process) bool { return !mine(p.PID) })
 }
 
-// kill kills the children of this process that are wanted, with all below
-// them, and reaps the orphans among them. Each round may orphan others.
+// kill kills the children of this process that are wanted (all if that is nil),
+// with all below them, and reaps the orphans among them. Each round may orphan
+// others. Parents go first, so that they do nothing about their children's end.
 func kill(wanted func(child Process) bool) (killed int) {
 	if childless() {
 		return 0
@@ -97,7 +98,7 @@ func kill(wanted func(child Process) bool) (killed int) {
 		}
 		found := 0
 		for _, p := range t {
-			if p.Parent != self || !wanted(p) {
+			if p.Parent != self || wanted != nil && !wanted(p) {
 				continue
 			}
 			if p.Ended {
@@ -105,14 +106,14 @@ func kill(wanted func(child Process) bool) (killed int) {
 				continue
 			}
 			found++
-			for _, q := range append(t.Below(p.PID), p) {
+			for _, q := range append([]Process{p}, t.Below(p.PID)...) {
 				if End(q) {
 					killed++
 				}
 			}
 		}
-		if found == 0 {
-			break
+		if found == 0 && (wanted != nil || childless()) {
+			break // a table is not of one moment; the absence of children is
 		}
 	}
 	return killed

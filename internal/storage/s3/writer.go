@@ -106,7 +106,7 @@ func (w *writer) flush() error {
 	upload := make(chan uploaded, 1)
 	go func() {
 		part, err := s.fs.c.PutObjectPart(w.ctx, s.bucket, w.pending.Key, w.pending.Upload, number,
-			bytes.NewReader(buf), int64(len(buf)), minio.PutObjectPartOptions{})
+			bytes.NewReader(buf), int64(len(buf)), minio.PutObjectPartOptions{DisableContentSha256: unsigned(buf)})
 		upload <- uploaded{part, buf, err}
 	}()
 	w.upload = upload
@@ -219,9 +219,15 @@ func (f *FS) putJSON(ctx context.Context, bucket, key string, v any) error {
 
 func (f *FS) put(ctx context.Context, bucket, key string, content []byte, opts minio.PutObjectOptions) error {
 	opts.DisableMultipart = true
+	opts.DisableContentSha256 = unsigned(content)
 	_, err := f.c.Client.PutObject(ctx, bucket, key, bytes.NewReader(content), int64(len(content)), opts)
 	return err
 }
+
+// unsigned tells that a body should not be signed chunk by chunk. Some servers
+// do not read the chunk that says that there is nothing, and take it for the
+// next request on the connection.
+func unsigned(content []byte) bool { return len(content) == 0 }
 
 // get reads a small object.
 func (f *FS) get(ctx context.Context, bucket, key string) ([]byte, error) {

@@ -36,7 +36,7 @@ func startS3(ctx context.Context, dir string) (*s3Server, error) {
 		addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
 		s.Endpoint = "http://" + addr
 		env := []string{"ROOT_ACCESS_KEY=" + s.Access, "ROOT_SECRET_KEY=" + s.Secret}
-		if s.proc, err = startProcess(dir, "s3", env, bin, "--port", addr, "--quiet",
+		if s.proc, err = startProcess(dir, "s3", env, bin, "--port", addr, "--quiet", "--keep-alive",
 			"posix", "--sidecar", meta, data); err != nil {
 			return nil, err
 		}

@@ -32,6 +32,9 @@ type Options struct {
 	// Patience is for how long a call is tried again while the master cannot be
 	// reached. Default 3 seconds; negative is not at all.
 	Patience time.Duration
+	// Answer is how long the master may take for an answer, beyond the time for
+	// which it is asked to hold it. Default 1 minute.
+	Answer time.Duration
 }
 
 // Client speaks to one master. It is safe for concurrent use.
@@ -58,6 +61,9 @@ func New(address string, opts Options) (*Client, error) {
 	if opts.Patience == 0 {
 		opts.Patience = 3 * time.Second
 	}
+	if opts.Answer == 0 {
+		opts.Answer = time.Minute
+	}
 	c := &Client{base: strings.TrimSuffix(u.String(), "/"), opts: opts, http: opts.HTTP}
 	if opts.Token != "" {
 		own := *opts.HTTP
@@ -81,16 +87,26 @@ func (c *Client) Address() string { return c.base }
 // master cannot be reached and patience lasts. So it is only for calls that may
 // be repeated, which all of ClientService are.
 func Call[Req, Resp any](ctx context.Context, c *Client, call func(context.Context, *Req) (*Resp, error), r *Req) (*Resp, error) {
-	return again(ctx, c, c.opts.Patience, func() (*Resp, error) { return call(ctx, r) })
+	return again(ctx, c, effort{c.opts.Patience, c.opts.Answer}, func(ctx context.Context) (*Resp, error) { return call(ctx, r) })
 }
+
+// effort is for how long something is tried again, and how long each try may
+// take: a master that has been frozen, or is behind a cut line, says nothing.
+type effort struct{ patience, answer time.Duration }
 
 // again tries something until it succeeds, fails for good, or patience is at an
 // end.
-func again[T any](ctx context.Context, c *Client, patience time.Duration, try func() (T, error)) (T, error) {
-	end := time.Now().Add(patience)
+func again[T any](ctx context.Context, c *Client, e effort, try func(context.Context) (T, error)) (T, error) {
+	end := time.Now().Add(e.patience)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		v, err := try()
-		if err == nil || !Unreachable(err) || ctx.Err() != nil || time.Now().After(end) {
+		attempt, cancel := context.WithTimeout(ctx, e.answer)
+		v, err := try(attempt)
+		silent := attempt.Err() != nil
+		cancel()
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return v, err
+		case !silent && !Unreachable(err) || time.Now().After(end):
 			return v, c.named(err)
 		}
 		select {
@@ -144,7 +160,9 @@ func Message(err error) string {
 // request, so the job is entered once.
 func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
 	r := &slotwisev1.SubmitRequest{RequestId: rand.Text(), Spec: spec}
-	resp, err := again(ctx, c, max(c.opts.Patience, submitPatience), func() (*slotwisev1.SubmitResponse, error) { return c.rpc.Submit(ctx, r) })
+	resp, err := again(ctx, c, effort{max(c.opts.Patience, submitPatience), c.opts.Answer}, func(ctx context.Context) (*slotwisev1.SubmitResponse, error) {
+		return c.rpc.Submit(ctx, r)
+	})
 	if err != nil {
 		return "", err
 	}
@@ -158,6 +176,9 @@ const (
 	waitPatience   = 10 * time.Minute
 )
 
+// uploadTime is how long one upload may take.
+const uploadTime = time.Hour
+
 // waitMs is how long each request for news is held.
 const waitMs = 20_000
 
@@ -167,7 +188,9 @@ func (c *Client) Wait(ctx context.Context, job string, news func(*slotwisev1.Job
 	after := int64(-1)
 	for {
 		r := &slotwisev1.JobRequest{Job: job, After: after, WaitMs: waitMs}
-		resp, err := again(ctx, c, waitPatience, func() (*slotwisev1.JobResponse, error) { return c.rpc.Job(ctx, r) })
+		resp, err := again(ctx, c, effort{waitPatience, waitMs*time.Millisecond + c.opts.Answer}, func(ctx context.Context) (*slotwisev1.JobResponse, error) {
+			return c.rpc.Job(ctx, r)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -193,7 +216,9 @@ func Over(s slotwisev1.JobState) bool {
 // Ensure uploads a file under its SHA-256 unless the master has it. open is
 // called for each try and returns the content and its length.
 func (c *Client) Ensure(ctx context.Context, sha string, open func() (io.ReadCloser, int64, error)) error {
-	_, err := again(ctx, c, max(c.opts.Patience, submitPatience), func() (struct{}, error) { return struct{}{}, c.ensure(ctx, sha, open) })
+	_, err := again(ctx, c, effort{max(c.opts.Patience, submitPatience), uploadTime}, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, c.ensure(ctx, sha, open)
+	})
 	return err
 }
 

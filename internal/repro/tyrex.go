@@ -73,7 +73,7 @@ func tyClass(name string, count int, mean float64) workload.Class {
 const (
 	tyJobs        = 300
 	tySlots       = 160
-	tyReduceShare = 0.1
+	tyReduceShare = workload.TyrexReduceShare
 )
 
 // tyAssumed is the world of all experiments but those that explain.

@@ -125,7 +125,7 @@ func Unreachable(err error) bool {
 	}
 	var coded *connect.Error
 	if errors.As(err, &coded) {
-		return coded.Code() == connect.CodeUnavailable || coded.Code() == connect.CodeUnknown && !connect.IsWireError(err)
+		return coded.Code() == connect.CodeUnavailable || !connect.IsWireError(err) && broken(err)
 	}
 	var status *statusError
 	if errors.As(err, &status) {
@@ -133,6 +133,19 @@ func Unreachable(err error) bool {
 	}
 	var transport *url.Error
 	return errors.As(err, &transport)
+}
+
+// broken reports whether an error that the master did not send is one of the
+// connection. The RPC library calls a connection that was reset cancelled, and
+// one that timed out past its deadline, as it does a context that has ended.
+func broken(err error) bool {
+	switch connect.CodeOf(err) {
+	case connect.CodeUnknown:
+		return true
+	case connect.CodeCanceled, connect.CodeDeadlineExceeded:
+		return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	}
+	return false
 }
 
 // named says which master could not be reached, and drops the words of the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -115,7 +114,7 @@ func (w *Worker) end(a *attempt, done *slotwisev1.Done, err error) {
 	}
 	w.mu.Unlock()
 	if disowned && state == slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED {
-		_ = os.Remove(w.home.output(a.id)) // of a master that is gone
+		_ = w.home.discard(a.id) // of a job that is over, or a master that is gone
 	}
 	w.metrics.ended(a.id.Kind, state)
 	w.log.Info("attempt ended", "attempt", a.id, "state", stateName(state), "took", time.Since(a.started), "error", text)
@@ -149,7 +148,7 @@ func (w *Worker) kill(name, why string) {
 	running := a != nil && !a.ended
 	w.mu.Unlock()
 	if !running && id.Kind == job.Map {
-		if err := os.Remove(w.home.output(id)); err == nil {
+		if err := w.home.discard(id); err == nil {
 			w.log.Info("map output removed", "attempt", id, "why", why)
 		}
 	}

@@ -115,7 +115,16 @@ func (h *home) sweep() error {
 			break
 		}
 	}
-	return errors.Join(removeAll(h.attempts()), removeTemp(h.files()))
+	return errors.Join(removeAll(h.attempts()), removeTemp(h.files()), removeEmpty(h.outputs()))
+}
+
+// removeEmpty removes what is empty in a directory of directories.
+func removeEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		_ = os.Remove(filepath.Join(dir, e.Name())) // fails if it is not
+	}
+	return err
 }
 
 // removeAll empties a directory.
@@ -149,6 +158,7 @@ func (h *home) held() ([]*slotwisev1.HeldOutput, error) {
 				if err := os.RemoveAll(path); err != nil {
 					return nil, err
 				}
+				_ = os.Remove(filepath.Dir(path)) // fails if there is more in it
 				continue
 			}
 			out = append(out, &slotwisev1.HeldOutput{Attempt: name, Bytes: bytes})
@@ -180,12 +190,25 @@ func runBytes(path string) (n int64, err error) {
 }
 
 // keep moves a finished map's output to where it is served from.
-func (h *home) keep(id job.AttemptID, from string) error {
+func (h *home) keep(id job.AttemptID, from string) (err error) {
 	to := h.output(id)
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return err
+	for range 3 { // discard may take the directory away in between
+		if err = os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		if err = os.Rename(from, to); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	return os.Rename(from, to)
+	return err
+}
+
+// discard removes a finished map's output, and the job's directory with the last.
+func (h *home) discard(id job.AttemptID) error {
+	path := h.output(id)
+	err := os.Remove(path)
+	_ = os.Remove(filepath.Dir(path)) // fails if there is more in it
+	return err
 }
 
 // dropJob removes the outputs of a job.

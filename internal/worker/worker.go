@@ -256,14 +256,14 @@ func (w *Worker) finishDraining(ctx context.Context, stop context.CancelCauseFun
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-t.C:
+		case <-t.C: // its value may be from before the process was stopped and went on
 			if !w.Draining() {
 				continue
 			}
 			if since.IsZero() {
-				since = now
+				since = time.Now()
 			}
-			if w.drained(now.Sub(since)) {
+			if w.drained(time.Since(since)) {
 				stop(errDrained)
 				return
 			}

@@ -213,6 +213,9 @@ func TestRestart(t *testing.T) {
 	if err := os.Truncate(w.output("j1", "j1_m_0_1"), 20); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "outputs", "j9"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	again := m.worker(dir)
 	m.do(func() {
 		r := m.mu.registers[1]
@@ -226,6 +229,11 @@ func TestRestart(t *testing.T) {
 	if exists(again.output("j1", "j1_m_0_1")) {
 		t.Error("a damaged output is left")
 	}
+	if exists(filepath.Join(dir, "outputs", "j9")) {
+		t.Error("an empty directory is left")
+	}
+	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "given up"}}})
+	eventually(t, "nothing of the job is left", func() bool { return !exists(filepath.Join(dir, "outputs", "j1")) })
 }
 
 // TestKill: an attempt that takes no notice is killed, and says why.

@@ -125,7 +125,8 @@ func Unreachable(err error) bool {
 	}
 	var coded *connect.Error
 	if errors.As(err, &coded) {
-		return coded.Code() == connect.CodeUnavailable || !connect.IsWireError(err) && broken(err)
+		return coded.Code() == connect.CodeUnavailable || coded.Code() == connect.CodeDeadlineExceeded && connect.IsWireError(err) ||
+			!connect.IsWireError(err) && broken(err)
 	}
 	var status *statusError
 	if errors.As(err, &status) {

@@ -106,7 +106,8 @@ func TestSilence(t *testing.T) {
 	var calls atomic.Int64
 	m := &fakeMaster{nodes: func(ctx context.Context) (*slotwisev1.NodesResponse, error) {
 		if calls.Add(1) == 1 {
-			<-ctx.Done()
+			<-ctx.Done() // perhaps a little before the caller's own
+			return nil, ctx.Err()
 		}
 		return &slotwisev1.NodesResponse{}, nil
 	}}

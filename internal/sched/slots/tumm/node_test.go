@@ -437,3 +437,24 @@ func TestState(t *testing.T) {
 		}
 	}
 }
+
+// A drained node takes part in neither S nor k: on nodes with a slot of each kind
+// the others keep a map slot, and get their old share when it is back.
+func TestTuMMClosedNode(t *testing.T) {
+	part := newPlain()
+	l := newLab(t, part, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1})
+	l.submit(9, 0)
+	l.Step(l.now, &tracker.Drain{Node: "n3"})
+	for i := range 3 {
+		if got := l.beat(i); got != 1 {
+			t.Errorf("n%d got %d maps, want 1", i, got)
+		}
+	}
+	if got := [2]int{part.Size(job.Map), part.Size(job.Reduce)}; got != [2]int{3, 3} {
+		t.Errorf("slots %v while a node is drained", got)
+	}
+	l.Step(l.now, &tracker.Drain{Node: "n3", Undo: true})
+	if got := [2]int{part.Size(job.Map), part.Size(job.Reduce)}; l.beat(3) != 1 || got != [2]int{4, 4} {
+		t.Errorf("slots %v when it is back", got)
+	}
+}

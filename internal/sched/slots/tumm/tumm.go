@@ -22,17 +22,18 @@ type TuMM struct {
 }
 
 var (
-	_ sched.Slots         = (*TuMM)(nil)
-	_ sched.Consulter     = (*TuMM)(nil)
-	_ sched.Starter       = (*TuMM)(nil)
-	_ sched.JobWatcher    = (*TuMM)(nil)
-	_ sched.ChangeWatcher = (*TuMM)(nil)
-	_ sched.TaskWatcher   = (*TuMM)(nil)
-	_ sched.NodeWatcher   = (*TuMM)(nil)
-	_ sched.Preempter     = (*TuMM)(nil)
-	_ sched.Sizer         = (*TuMM)(nil)
-	_ sched.Explainer     = (*TuMM)(nil)
-	_ sched.Stateful      = (*TuMM)(nil)
+	_ sched.Slots           = (*TuMM)(nil)
+	_ sched.Consulter       = (*TuMM)(nil)
+	_ sched.Starter         = (*TuMM)(nil)
+	_ sched.JobWatcher      = (*TuMM)(nil)
+	_ sched.ChangeWatcher   = (*TuMM)(nil)
+	_ sched.TaskWatcher     = (*TuMM)(nil)
+	_ sched.NodeWatcher     = (*TuMM)(nil)
+	_ sched.CapacityWatcher = (*TuMM)(nil)
+	_ sched.Preempter       = (*TuMM)(nil)
+	_ sched.Sizer           = (*TuMM)(nil)
+	_ sched.Explainer       = (*TuMM)(nil)
+	_ sched.Stateful        = (*TuMM)(nil)
 )
 
 // NewTuMM returns TuMM without jobs or nodes.
@@ -57,8 +58,14 @@ func (t *TuMM) count(n *cluster.Node, by int) {
 		t.sizes = append(t.sizes, 0)
 	}
 	t.sizes[size(n)] += by
+	t.trouble = checkEqual(t.sizes)
+	t.CapacityChanged()
+}
+
+// CapacityChanged implements sched.CapacityWatcher.
+func (t *TuMM) CapacityChanged() {
 	t.mon.stale = true
-	if t.trouble = checkEqual(t.sizes); t.trouble == nil && t.view.Nodes().Alive() > 0 {
+	if t.trouble == nil && t.view.Nodes().Open() > 0 {
 		t.target.resize(t.capacity())
 	}
 }
@@ -94,10 +101,12 @@ func (t *TuMM) plan(now time.Duration) {
 	t.target.update(t.work[job.Map], t.work[job.Reduce], slots, nodes, t.mon.changed(), now)
 }
 
-// capacity is S and k.
+// capacity is S and k, both of the nodes that take work: were the others counted
+// in k, the bounds of s_m would contradict each other, and a node could be left
+// without a map slot for good.
 func (t *TuMM) capacity() (slots, nodes int) {
 	l := t.view.Nodes()
-	return l.Slots(job.Map) + l.Slots(job.Reduce), l.Alive()
+	return l.Slots(job.Map) + l.Slots(job.Reduce), l.Open()
 }
 
 // want is s_m and s_r.
@@ -112,7 +121,7 @@ func (t *TuMM) share(r *sched.Round) [job.Kinds]int {
 	}
 	t.plan(r.Now())
 	running := [job.Kinds]int{r.Jobs().Running(job.Map), r.Jobs().Running(job.Reduce)}
-	return Share(t.want(), running, r.Nodes().Alive(), size(r.Node()))
+	return Share(t.want(), running, r.Nodes().Open(), size(r.Node()))
 }
 
 // Size implements sched.Sizer.

@@ -25,10 +25,12 @@ type testCluster struct {
 	flags  []string // of the master
 	master *testProcess
 	url    string
+	// patience is how long a job may take.
+	patience time.Duration
 }
 
 func newTestCluster(t *testing.T, flags ...string) *testCluster {
-	c := &testCluster{t: t, dir: t.TempDir(), flags: flags}
+	c := &testCluster{t: t, dir: t.TempDir(), flags: flags, patience: 2 * time.Minute}
 	c.startMaster("127.0.0.1:0")
 	return c
 }
@@ -185,7 +187,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // printed.
 func (c *testCluster) submit(args ...string) (int, string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), c.patience)
 	defer cancel()
 	cmd := c.command(append([]string{"submit", "--master", c.url, "--wait", "--no-progress"}, args...)...)
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })

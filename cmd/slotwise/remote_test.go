@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -85,13 +86,21 @@ func upload(t *testing.T, dir, uri string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range fetch(t, dir) {
-		w, err := s.Create(t.Context(), name)
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		from, err := os.Open(filepath.Join(dir, name.Name()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.Write([]byte(content))
-		if err = errors.Join(err, w.Commit()); err != nil {
+		w, err := s.Create(t.Context(), name.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(w, from)
+		if err = errors.Join(err, from.Close(), w.Commit()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -23,15 +24,17 @@ type loadPlan struct {
 
 // fleet is the pretended workers of one process.
 type fleet struct {
-	plan loadPlan
-	rpc  slotwisev1connect.WorkerServiceClient
+	plan   loadPlan
+	master string // URL
+	http   *http.Client
+	rpc    slotwisev1connect.WorkerServiceClient
 
 	calls, launches, twice, failures, registrations atomic.Int64
 
 	mu struct {
 		sync.Mutex
-		seen           map[string]bool // attempts launched
-		beats, commits []time.Duration
+		seen                 map[string]bool // attempts launched
+		beats, commits, bare []time.Duration
 	}
 }
 
@@ -44,14 +47,15 @@ type seen struct {
 	Registrations int64
 	Beats         []time.Duration // heartbeats that were not to be held
 	Commits       []time.Duration // questions whether to commit
+	Bare          []time.Duration // requests that are refused before anybody is asked
 }
 
 func newFleet(master string, plan loadPlan) *fleet {
-	f := &fleet{plan: plan}
+	f := &fleet{plan: plan, master: master}
 	f.mu.seen = map[string]bool{}
 	// As many connections as so many workers would have.
-	transport := &http.Transport{MaxIdleConnsPerHost: 4 * plan.Workers}
-	f.rpc = slotwisev1connect.NewWorkerServiceClient(&http.Client{Transport: transport}, master)
+	f.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4 * plan.Workers}}
+	f.rpc = slotwisev1connect.NewWorkerServiceClient(f.http, master)
 	return f
 }
 
@@ -66,13 +70,14 @@ func (f *fleet) run(ctx context.Context) seen {
 	wg.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return seen{f.calls.Load(), f.launches.Load(), f.twice.Load(), f.failures.Load(), f.registrations.Load(), f.mu.beats, f.mu.commits}
+	return seen{f.calls.Load(), f.launches.Load(), f.twice.Load(), f.failures.Load(), f.registrations.Load(), f.mu.beats, f.mu.commits, f.mu.bare}
 }
 
 // probeEvery is the pause between two measured heartbeats of a process.
 const probeEvery = 10 * time.Millisecond
 
-// probe measures heartbeats that are not to be held, of a worker without slots.
+// probe measures heartbeats that are not to be held, of a worker without slots, and
+// beside them what the machine and HTTP alone take.
 func (f *fleet) probe(ctx context.Context) {
 	name := fmt.Sprint("probe", f.plan.First)
 	resp, err := f.rpc.Register(ctx, &slotwisev1.RegisterRequest{Worker: name, Address: name + ":1"})
@@ -82,7 +87,26 @@ func (f *fleet) probe(ctx context.Context) {
 		if err == nil {
 			f.measured(&f.mu.beats, start)
 		}
+		f.bare(ctx)
 		pause(ctx, probeEvery)
+	}
+}
+
+// bare measures a request for what is not there.
+func (f *fleet) bare(ctx context.Context) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.master+"/nothing", nil)
+	if err != nil {
+		return
+	}
+	start := time.Now()
+	resp, err := f.http.Do(req)
+	if err != nil {
+		return
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	if err == nil {
+		f.measured(&f.mu.bare, start)
 	}
 }
 

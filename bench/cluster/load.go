@@ -226,6 +226,7 @@ func (f *fleets) end() (all seen, err error) {
 		all.Registrations += s.Registrations
 		all.Beats = append(all.Beats, s.Beats...)
 		all.Commits = append(all.Commits, s.Commits...)
+		all.Bare = append(all.Bare, s.Bare...)
 	}
 	f.list = nil
 	return all, nil
@@ -259,6 +260,7 @@ func (r *loadResult) print(w io.Writer) {
 		{"from the first job to the last verdict", r.took.Round(time.Millisecond).String()},
 		{"jobs lost, tasks not finished exactly once", "0, 0"},
 		{"heartbeat: p50, p99, max", spread(r.seen.Beats)},
+		{"a request that is refused at once: p50, p99, max", spread(r.seen.Bare)},
 		{"leave to commit: p50, p99, max", spread(r.seen.Commits)},
 		{"time of a job: p50, p99, max", spread(r.jobs)},
 		{"decisions/s (launches)", rate("attempts_launched_total")},

@@ -418,7 +418,7 @@ func (m *Master) carryOut(e tracker.Effect) {
 	case tracker.Kill:
 		m.kill(e)
 	case tracker.MapDone:
-		j.outputDone(e)
+		m.outputDone(j, e)
 	case tracker.MapLost:
 		j.outputLost(e)
 	case tracker.JobDone:

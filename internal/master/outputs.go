@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -17,8 +18,22 @@ import (
 type outputLog struct {
 	events []outputEvent
 	ended  bool
-	news   chan struct{} // closed when there is more; made when somebody waits
+	some   chan struct{} // closed when there is more; made when somebody waits
+	all    chan struct{} // closed when nothing is left to be waited for; likewise
 }
+
+// outputNews is how a reader waits: for something new, and then a little longer,
+// since each map's end would else wake all who wait for the job's others too.
+type outputNews struct {
+	some, all <-chan struct{}
+	pace      time.Duration // the shortest time between two answers to a reader
+}
+
+// With many workers, of whom each may read, the pauses grow.
+const (
+	outputsPause   = 50 * time.Millisecond
+	outputsPerNode = time.Millisecond
+)
 
 // outputEvent says that a map's output lies on a node, or that it is lost.
 type outputEvent struct {
@@ -29,32 +44,43 @@ type outputEvent struct {
 // maxOutputs is how many events one answer carries.
 const maxOutputs = 10_000
 
-func (l *outputLog) add(e outputEvent) {
+// add notes an event; last says that no map is left to be waited for.
+func (l *outputLog) add(e outputEvent, last bool) {
 	l.events = append(l.events, e)
-	l.wake()
+	l.wake(last)
 }
 
-func (l *outputLog) wake() {
-	if l.news != nil {
-		close(l.news)
-		l.news = nil
+func (l *outputLog) wake(last bool) {
+	if l.some != nil {
+		close(l.some)
+		l.some = nil
+	}
+	if last && l.all != nil {
+		close(l.all)
+		l.all = nil
 	}
 }
 
 // end says that nobody needs the outputs any more.
 func (l *outputLog) end() {
 	l.ended, l.events = true, nil
-	l.wake()
+	l.wake(true)
 }
 
 // outputDone notes that a map's output may be fetched.
-func (j *jobInfo) outputDone(e tracker.Effect) {
-	j.outputs.add(outputEvent{e.Attempt, e.Node})
+func (m *Master) outputDone(j *jobInfo, e tracker.Effect) {
+	j.outputs.add(outputEvent{e.Attempt, e.Node}, m.mapsDone(j))
+}
+
+// mapsDone reports whether all of a job's maps have an output.
+func (m *Master) mapsDone(j *jobInfo) bool {
+	t := m.tracker.Jobs().Get(j.id)
+	return t == nil || t.Done(job.Map) == t.Total(job.Map)
 }
 
 // outputLost notes that a map's output is to be made again.
 func (j *jobInfo) outputLost(e tracker.Effect) {
-	j.outputs.add(outputEvent{e.Attempt, ""})
+	j.outputs.add(outputEvent{e.Attempt, ""}, false)
 }
 
 // moved tells the jobs again of the outputs on a node: its address may be
@@ -67,15 +93,15 @@ func (m *Master) moved(s *session) {
 		}
 		for i := range t.Total(job.Map) {
 			if a := t.Task(job.Map, int32(i)).Success(); a != nil && m.nodeOf(a) == s.worker {
-				j.outputs.add(outputEvent{a.ID(), s.worker})
+				j.outputs.add(outputEvent{a.ID(), s.worker}, m.mapsDone(j))
 			}
 		}
 	}
 }
 
-// mapOutputs answers a reader: what is new, and if there is nothing, a channel
-// that is closed when there is.
-func (m *Master) mapOutputs(r *slotwisev1.MapOutputsRequest, id job.ID) (*slotwisev1.MapOutputsResponse, <-chan struct{}, error) {
+// mapOutputs answers a reader: what is new, and if there is nothing, how to wait
+// until there is.
+func (m *Master) mapOutputs(r *slotwisev1.MapOutputsRequest, id job.ID) (*slotwisev1.MapOutputsResponse, *outputNews, error) {
 	if m.sessions[r.Session] == nil {
 		return nil, nil, errSessionOver
 	}
@@ -93,10 +119,14 @@ func (m *Master) mapOutputs(r *slotwisev1.MapOutputsRequest, id job.ID) (*slotwi
 	if to > from || reset {
 		return resp, nil, nil
 	}
-	if j.outputs.news == nil {
-		j.outputs.news = make(chan struct{})
+	l := &j.outputs
+	if l.some == nil {
+		l.some = make(chan struct{})
 	}
-	return resp, j.outputs.news, nil
+	if l.all == nil {
+		l.all = make(chan struct{})
+	}
+	return resp, &outputNews{l.some, l.all, max(outputsPause, time.Duration(m.tracker.Nodes().Alive())*outputsPerNode)}, nil
 }
 
 // readCursor returns where a reader goes on, and whether it must forget what it

@@ -222,7 +222,7 @@ func (m *Master) resume(j *jobInfo) {
 	}
 	for i := range t.Total(job.Map) {
 		if a := t.Task(job.Map, int32(i)).Success(); a != nil {
-			j.outputs.add(outputEvent{a.ID(), m.nodeOf(a)})
+			j.outputs.add(outputEvent{a.ID(), m.nodeOf(a)}, false) // nobody waits yet
 		}
 	}
 }

@@ -29,7 +29,7 @@ type session struct {
 	outbox      []*slotwisev1.Action
 	held        *poll
 	draining    bool // the worker wants no more work
-	due         bool // held has waited long enough
+	due         bool // held is to wait no longer
 	load        cluster.Load
 	over        bool
 	marked      bool          // in Master.answered
@@ -185,7 +185,7 @@ func (m *Master) beat(r *slotwisev1.HeartbeatRequest, in *tracker.Heartbeat) *po
 		s.outbox = slices.DeleteFunc(s.outbox, func(a *slotwisev1.Action) bool { return a.Number <= r.Acked })
 		s.load = in.Load
 		m.release(s, nil)
-		s.held = p
+		s.held, s.due = p, r.WaitMs <= 0
 	} else {
 		in.Reports = slices.DeleteFunc(in.Reports, func(r tracker.Report) bool { return r.State == job.AttemptRunning })
 		m.after = append(m.after, func() { p.reply <- &slotwisev1.HeartbeatResponse{HeartbeatMs: m.heartbeat().Milliseconds()} })

@@ -127,8 +127,9 @@ func (w workerService) MapOutputs(ctx context.Context, r *slotwisev1.MapOutputsR
 	}
 	type found struct {
 		resp *slotwisev1.MapOutputsResponse
-		news <-chan struct{}
+		news *outputNews
 	}
+	start := time.Now()
 	timer := time.NewTimer(waitFor(r.WaitMs))
 	defer timer.Stop()
 	for {
@@ -140,7 +141,8 @@ func (w workerService) MapOutputs(ctx context.Context, r *slotwisev1.MapOutputsR
 			return f.resp, err
 		}
 		select {
-		case <-f.news:
+		case <-f.news.some:
+			w.m.settleFor(ctx, f.news, start)
 		case <-timer.C:
 			return f.resp, nil
 		case <-ctx.Done():
@@ -148,5 +150,18 @@ func (w workerService) MapOutputs(ctx context.Context, r *slotwisev1.MapOutputsR
 		case <-w.m.stopped:
 			return nil, rpcError(errClosed)
 		}
+	}
+}
+
+// settleFor has a reader of map outputs, who asked at start and whom there is
+// something to tell, wait for more to come.
+func (m *Master) settleFor(ctx context.Context, n *outputNews, start time.Time) {
+	timer := time.NewTimer(n.pace - time.Since(start))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-n.all:
+	case <-ctx.Done():
+	case <-m.stopped:
 	}
 }

@@ -313,6 +313,32 @@ func TestAbsentWorker(t *testing.T) {
 	r.ends(id)
 }
 
+// TestRestartInSubmit has a request come again whose output was staged by a master
+// that died before it accepted the job: nothing of that is left.
+func TestRestartInSubmit(t *testing.T) {
+	r := newRig(t, Config{})
+	dir := t.TempDir()
+	req := &slotwisev1.SubmitRequest{RequestId: "again", Spec: r.spec(1, 0, filepath.Join(dir, "out"))}
+	if err := stage(t.Context(), req.Spec.Output, r.m.stagingToken(req.Spec.User+"\x00"+req.RequestId), false); err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	resp, err := r.users.Submit(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if staged, err := os.ReadDir(dir); err != nil || len(staged) != 1 {
+		t.Errorf("staged: %v, %v", staged, err)
+	}
+	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: resp.Job}); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(resp.Job)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // TestOneMaster starts a second master on a directory.
 func TestOneMaster(t *testing.T) {
 	r := newRig(t, Config{})

@@ -3,6 +3,8 @@ package master
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
-	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -96,7 +97,7 @@ func (m *Master) enter(ctx context.Context, key string, spec *slotwisev1.JobSpec
 	j.secret = make([]byte, 32)
 	rand.Read(j.secret)
 	if spec.Output != "" {
-		j.token = storage.NewToken()
+		j.token = m.stagingToken(key)
 		if err := stage(ctx, spec.Output, j.token, spec.Overwrite); err != nil {
 			return nil, rpcError(err)
 		}
@@ -110,6 +111,14 @@ func (m *Master) enter(ctx context.Context, key string, spec *slotwisev1.JobSpec
 		return nil, rpcError(err)
 	}
 	return &slotwisev1.SubmitResponse{Job: id.String()}, nil
+}
+
+// stagingToken names what a request stages. It is the same when the request comes
+// again: a master that died between staging and accepting has left what the next
+// one goes on with.
+func (m *Master) stagingToken(request string) string {
+	sum := sha256.Sum256([]byte(m.id + "\x00" + request))
+	return hex.EncodeToString(sum[:20])
 }
 
 // refusals are the codes of what accept refuses. After any other error it is not

@@ -145,9 +145,11 @@ func (w *worker) prepare(disk bool) (err error) {
 	if w.serves, err = newLink(); err != nil {
 		return err
 	}
-	// The same port on another address of this machine: it stays free for the
-	// worker, however often it is started.
-	w.serves.to("127.0.0.2" + strings.TrimPrefix(w.serves.address(), "127.0.0.1"))
+	// The same port on an address of this machine that is this process's alone:
+	// it stays free for the worker, however often it is started.
+	pid := os.Getpid()
+	own := fmt.Sprintf("127.%d.%d.%d", 64+pid>>16&63, pid>>8&255, pid&255)
+	w.serves.to(own + strings.TrimPrefix(w.serves.address(), "127.0.0.1"))
 	w.calls, err = newLink()
 	return err
 }

@@ -89,6 +89,10 @@ type kind struct {
 	forgets bool
 }
 
+// masterAway is what who submits says after it has tried for three seconds to
+// reach a master before planning.
+var masterAway = []string{"cannot be reached"}
+
 // kinds are all kinds of faults.
 var kinds = []*kind{
 	{name: "worker-kill", what: "SIGKILL to a worker, which is started again in its directory", most: 4 * time.Second, strike: killWorker},
@@ -108,9 +112,9 @@ var kinds = []*kind{
 	{name: "rpc-hold", what: "nothing passes between a worker and the master, connections stay", least: 500 * time.Millisecond, most: 4 * time.Second, strike: onLink(calling, (*link).hold)},
 	{name: "rpc-slow", what: "each message between a worker and the master is delayed", least: time.Second, most: 4 * time.Second, strike: onLink(calling, slowly)},
 	{name: "reset", what: "all connections of all processes are reset once", central: true, strike: resetAll},
-	{name: "client-cut", what: "who submits cannot reach the master", central: true, least: 500 * time.Millisecond, most: 2 * time.Second, strike: onLink(submitting, (*link).cut)},
-	{name: "master-kill", what: "SIGKILL to the master, which is started again", central: true, most: 3 * time.Second, strike: killMaster},
-	{name: "master-freeze", what: "SIGSTOP to the master, SIGCONT later", central: true, least: 500 * time.Millisecond, most: 3 * time.Second, strike: freezeMaster},
-	{name: "journal-torn", what: "SIGKILL to the master, a batch that was not written whole at the end of its journal", central: true, most: time.Second, strike: tearJournal},
+	{name: "client-cut", what: "who submits cannot reach the master", central: true, least: 500 * time.Millisecond, most: 2 * time.Second, strike: onLink(submitting, (*link).cut), excuses: masterAway},
+	{name: "master-kill", what: "SIGKILL to the master, which is started again", central: true, most: 3 * time.Second, strike: killMaster, excuses: masterAway},
+	{name: "master-freeze", what: "SIGSTOP to the master, SIGCONT later", central: true, least: 500 * time.Millisecond, most: 3 * time.Second, strike: freezeMaster, excuses: masterAway},
+	{name: "journal-torn", what: "SIGKILL to the master, a batch that was not written whole at the end of its journal", central: true, most: time.Second, strike: tearJournal, excuses: masterAway},
 	{name: "journal-cut", what: "SIGKILL to the master, bytes that were durable are missing at the end of its journal", central: true, most: time.Second, strike: cutJournal, excuses: []string{""}, forgets: true},
 }

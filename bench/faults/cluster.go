@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/proctree"
 )
 
 // startLimit is for how long a process may take to be ready, on a busy machine.
@@ -254,6 +256,9 @@ func (c *cluster) close() error {
 	}
 	if c.master.cmd != nil {
 		c.master.kill()
+	}
+	for _, p := range proctree.Marked(c.mark) {
+		proctree.End(p)
 	}
 	if c.submits != nil {
 		c.submits.close()

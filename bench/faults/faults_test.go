@@ -29,10 +29,11 @@ func TestFaults(t *testing.T) {
 	outcomes := make([]*outcome, runs)
 	each(3, runs, func(i int) { outcomes[i] = s.run(t.Context(), dealt(i, runs, s.disks), in) })
 	for _, o := range outcomes {
+		t.Logf("%s, %.1f s: %v", o.name, o.took.Seconds(), o.strikes)
 		if o.wrong == nil {
 			continue
 		}
-		t.Errorf("%s: %v: %v", o.name, o.strikes, o.wrong)
+		t.Errorf("%s: %v", o.name, o.wrong)
 		logs, _ := filepath.Glob(filepath.Join(s.dir, o.name, "*.log"))
 		for _, l := range logs {
 			b, _ := os.ReadFile(l)

@@ -6,7 +6,7 @@
 //
 //	go run ./bench/faults                        ten runs
 //	go run ./bench/faults -runs 200 -at-once 3
-//	go run ./bench/faults -seed 4711 -runs 1 -v  one run again
+//	go run ./bench/faults -seed 4711 -runs 1     one run again
 //	go run ./bench/faults -kinds                 what faults there are
 //
 // Run i of a command has the seed -seed + i. A seed gives the same jobs and the same faults at
@@ -43,7 +43,6 @@ type settings struct {
 	limit  time.Duration // for the jobs of a run to end, once all faults are over
 	page   string
 	kinds  bool
-	loud   bool
 
 	dir    string // of everything
 	binary string // slotwise
@@ -58,7 +57,6 @@ func main() {
 	flag.DurationVar(&s.limit, "limit", 2*time.Minute, "time for jobs to end after the last fault")
 	flag.StringVar(&s.page, "page", "", "write the results as a page of documentation to this file")
 	flag.BoolVar(&s.kinds, "kinds", false, "list the kinds of faults and stop")
-	flag.BoolVar(&s.loud, "v", false, "tell of each fault")
 	flag.Parse()
 	if s.kinds {
 		for _, k := range kinds {

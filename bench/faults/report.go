@@ -80,10 +80,7 @@ func (r *report) add(o *outcome, out io.Writer) {
 	}
 	fmt.Fprintf(out, "%-12s %-5s %5.1f s  %s", o.name, verdict, o.took.Seconds(), strings.Join(mixes[o.mix], ","))
 	for _, s := range o.strikes {
-		fmt.Fprintf(out, "; %v", s.fault)
-		if !s.hit {
-			fmt.Fprint(out, " (nothing to hit)")
-		}
+		fmt.Fprintf(out, "; %v", s)
 	}
 	fmt.Fprintln(out)
 	if o.wrong != nil {

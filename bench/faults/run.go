@@ -36,6 +36,14 @@ type strike struct {
 	next   time.Duration // from struck to the next task that finished; -1 if none did
 }
 
+// String tells of the fault, and whether there was something to hit.
+func (s strike) String() string {
+	if !s.hit {
+		return s.fault.String() + " (nothing to hit)"
+	}
+	return s.fault.String()
+}
+
 // run runs a plan in a directory of its own, which stays if something was wrong.
 func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 	o := &outcome{plan: p, jobs: len(mixes[p.mix])}
@@ -45,13 +53,13 @@ func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 		err = s.play(ctx, c, o, in)
 	}
 	if err == nil && ctx.Err() == nil {
-		err = errors.Join(c.settled(), c.shutdown(), c.nothingLeft(o), c.outputs(o, in))
+		err = errors.Join(c.settled(), c.shutdown(), c.noProcess(), c.nothingLeft(o), c.outputs(o, in))
 	}
 	keep := err != nil && ctx.Err() == nil
 	if keep {
 		err = errors.Join(err, c.saveDisks())
 	}
-	err = errors.Join(err, c.close(), c.noProcess())
+	err = errors.Join(err, c.close())
 	o.measure(c)
 	if err == nil && !keep {
 		err = os.RemoveAll(dir)
@@ -228,12 +236,12 @@ func (c *cluster) saveDisks() error {
 	return os.WriteFile(filepath.Join(c.dir, "disks.txt"), []byte(b.String()), 0o666)
 }
 
-// noProcess kills what is left of the cluster's processes, and complains of it.
+// noProcess complains of processes of the cluster that have outlived it.
 func (c *cluster) noProcess() error {
 	var left []string
 	for _, p := range proctree.Marked(c.mark) {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-		if !p.Ended && proctree.End(p) {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err == nil && !p.Ended {
 			left = append(left, strings.ReplaceAll(string(line), "\x00", " "))
 		}
 	}

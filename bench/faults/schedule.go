@@ -114,6 +114,7 @@ var kinds = []*kind{
 	{name: "reset", what: "all connections of all processes are reset once", central: true, strike: resetAll},
 	{name: "client-cut", what: "who submits cannot reach the master", central: true, least: 500 * time.Millisecond, most: 2 * time.Second, strike: onLink(submitting, (*link).cut), excuses: masterAway},
 	{name: "master-kill", what: "SIGKILL to the master, which is started again", central: true, most: 3 * time.Second, strike: killMaster, excuses: masterAway},
+	{name: "master-stop", what: "SIGTERM to the master, which is started again when it has ended", central: true, most: time.Second, strike: stopMaster, excuses: masterAway},
 	{name: "master-freeze", what: "SIGSTOP to the master, SIGCONT later", central: true, least: 500 * time.Millisecond, most: 3 * time.Second, strike: freezeMaster, excuses: masterAway},
 	{name: "journal-torn", what: "SIGKILL to the master, a batch that was not written whole at the end of its journal", central: true, most: time.Second, strike: tearJournal, excuses: masterAway},
 	{name: "journal-cut", what: "SIGKILL to the master, bytes that were durable are missing at the end of its journal", central: true, most: time.Second, strike: cutJournal, excuses: []string{""}, forgets: true},

@@ -191,6 +191,11 @@ func killMaster(c *cluster, _ fault) (func() error, bool, error) {
 	return c.startMaster, true, nil
 }
 
+func stopMaster(c *cluster, _ fault) (func() error, bool, error) {
+	err := c.master.cmd.Process.Signal(syscall.SIGTERM)
+	return c.startMaster, true, errors.Join(err, c.master.ends(startLimit))
+}
+
 func freezeMaster(c *cluster, _ fault) (func() error, bool, error) {
 	p := c.master.cmd.Process
 	return func() error { return p.Signal(syscall.SIGCONT) }, true, p.Signal(syscall.SIGSTOP)

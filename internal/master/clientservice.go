@@ -165,6 +165,8 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 		if j.verdict == nil {
 			c.m.log.Info("job killed", "job", r.Job, "by", who.User, "reason", r.Reason)
 			c.m.step(&tracker.KillJob{Job: j.id, Reason: clip(r.Reason)})
+		} else if j.stopSettling() {
+			c.m.log.Info("output of a job given up", "job", r.Job, "by", who.User, "reason", r.Reason)
 		}
 		return &slotwisev1.KillResponse{}, nil
 	})

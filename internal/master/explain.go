@@ -34,6 +34,9 @@ func (m *Master) gatherReasons(now time.Duration) {
 // waitsFor says in words why a job gets nothing now; "" if something of it runs
 // or nothing waits.
 func (m *Master) waitsFor(j *jobInfo) string {
+	if j.trouble != "" {
+		return j.trouble
+	}
 	t := m.tracker.Jobs().Get(j.id)
 	if t == nil || t.State().Final() || t.Running(job.Map)+t.Running(job.Reduce) > 0 {
 		return ""

@@ -30,6 +30,8 @@ type jobInfo struct {
 	nodes    map[string]bool // on which anything of it was ever launched
 	verdict  *verdict        // the tracker's
 	settling bool
+	trouble  string                // why its output is not in place or gone yet
+	giveUp   chan struct{}         // closed when its owner does not want to wait for that
 	final    *slotwisev1.JobStatus // once it has ended and its output is in place or gone
 
 	counters  [job.Kinds]slotwisev1.Counters // of attempts that succeeded
@@ -224,10 +226,18 @@ func (m *Master) finish(j *jobInfo) {
 		return
 	}
 	j.settling, j.changed = true, true
-	state, output, token := j.verdict.state, j.spec.Output, j.token
+	j.giveUp = make(chan struct{})
+	s := &settling{
+		uri: j.spec.Output, token: j.token, state: j.verdict.state, patience: m.cfg.RemovePatience, giveUp: j.giveUp,
+		trouble: func(err error) { _ = m.post(m.ctx, func() { m.troubled(j, err) }) },
+	}
+	if s.state == job.Succeeded {
+		// Since the verdict, which outlives the master.
+		s.patience = m.cfg.PublishPatience - (m.now() - j.verdict.at)
+	}
 	m.after = append(m.after, func() {
 		m.beside.Go(func() {
-			err := settleOutput(m.ctx, output, token, state)
+			err := s.settle(m.ctx)
 			if m.ctx.Err() == nil { // else the next master finds it out
 				_ = m.post(m.ctx, func() { m.conclude(j, err) })
 			}
@@ -235,14 +245,43 @@ func (m *Master) finish(j *jobInfo) {
 	})
 }
 
+// troubled notes that a job's output could not be published or removed, and that
+// this is tried again.
+func (m *Master) troubled(j *jobInfo, err error) {
+	what := "removed"
+	if j.verdict.state == job.Succeeded {
+		what = "published"
+	}
+	if j.trouble == "" {
+		m.log.Warn("output of a job: it is tried again", "job", j.id.String(), "error", err)
+	}
+	j.trouble = "its output cannot be " + what + " now and is tried again: " + clip(err.Error())
+	j.changed = true
+}
+
+// stopSettling tries no longer to publish or to remove a job's output if that is
+// in trouble. It reports whether it is.
+func (j *jobInfo) stopSettling() bool {
+	if j.trouble == "" || j.final != nil {
+		return false
+	}
+	select {
+	case <-j.giveUp:
+	default:
+		close(j.giveUp)
+	}
+	return true
+}
+
 // conclude makes the entry of a job whose output is in place or gone, and has it
 // written into the history.
 func (m *Master) conclude(j *jobInfo, err error) {
 	state, text := j.verdict.state, j.verdict.text
+	j.trouble = ""
 	if err != nil {
 		m.log.Error("output of a job", "job", j.id.String(), "error", err)
 		if state == job.Succeeded {
-			state, text = job.Failed, "cannot publish its output: "+err.Error()
+			state, text = job.Failed, "cannot publish its output: "+clip(err.Error())
 		}
 	}
 	st := m.status(j)

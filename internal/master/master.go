@@ -60,6 +60,13 @@ type Config struct {
 	// Grace is how long a job's end waits for killed attempts to be confirmed
 	// dead before its output is published or removed. Default 10 seconds.
 	Grace time.Duration
+	// PublishPatience is for how long after a job's success the master goes on
+	// trying to publish its output when the storage does not let it; after that
+	// the job has failed and its output is removed. Default 24 hours.
+	// RemovePatience is the same for removing what a job that did not succeed
+	// has staged; what is left is removed by a later job of the same output.
+	// Default 10 minutes.
+	PublishPatience, RemovePatience time.Duration
 	// GraylistFaults is as in tracker.Config. Default
 	// tracker.DefaultGraylistFaults; negative is never.
 	GraylistFaults int
@@ -118,6 +125,8 @@ func (cfg *Config) fill() {
 	cfg.Reload = cmp.Or(cfg.Reload, hadoopconf.ReloadEvery)
 	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
+	cfg.PublishPatience = cmp.Or(cfg.PublishPatience, 24*time.Hour)
+	cfg.RemovePatience = cmp.Or(cfg.RemovePatience, 10*time.Minute)
 	cfg.GraylistFaults = cmp.Or(cfg.GraylistFaults, tracker.DefaultGraylistFaults)
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, tracker.DefaultKeepEnded)
 	cfg.WorkerHTTP = cmp.Or(cfg.WorkerHTTP, &http.Client{})

@@ -200,7 +200,8 @@ func (m *Master) resume(j *jobInfo) {
 		m.log.Info("a job that was never accepted", "job", j.id.String(), "output", j.spec.Output)
 		delete(m.jobs, j.id)
 		m.beside.Go(func() {
-			if err := settleOutput(m.ctx, j.spec.Output, j.token, job.Killed); err != nil {
+			s := &settling{uri: j.spec.Output, token: j.token, state: job.Killed, patience: m.cfg.PublishPatience}
+			if err := s.settle(m.ctx); err != nil {
 				m.log.Warn("staged output could not be removed", "output", j.spec.Output, "error", err)
 			}
 		})

@@ -26,15 +26,64 @@ func stage(ctx context.Context, uri, token string, overwrite bool) error {
 	return nil
 }
 
-// How often a commit is tried again, and the first pause between two tries; each
-// is twice the one before.
+// The pauses between two tries of settling a job's output: each is twice the one
+// before.
 const (
-	commitTries = 6
-	commitPause = 100 * time.Millisecond
+	firstPause   = 100 * time.Millisecond
+	longestPause = 30 * time.Second
 )
 
-// settleOutput publishes or removes what a job has staged. A commit that fails
-// is tried again for some seconds; output that cannot be published is removed.
+// missingPatience is for how long a staging is looked for that is not there: a
+// shared directory may be mounted again.
+const missingPatience = time.Minute
+
+// settling is the end of a job's output.
+type settling struct {
+	uri, token string
+	state      job.State     // of the job: output is published if it has succeeded
+	patience   time.Duration // for how long it is tried again
+	giveUp     chan struct{} // closed to try no longer; may be nil
+	trouble    func(error)   // told of each try that failed and is made again; may be nil
+}
+
+// settle publishes or removes what a job has staged, and tries again while the
+// storage is out of order. Output that cannot be published is removed in the
+// end. When ctx ends, all stays as it is for the next master.
+func (s *settling) settle(ctx context.Context) error {
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := settleOutput(ctx, s.uri, s.token, s.state)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		patience := s.patience
+		if errors.Is(err, fs.ErrNotExist) {
+			patience = min(patience, missingPatience)
+		}
+		if errors.Is(err, fs.ErrExist) || time.Since(began)+pause > patience || !s.wait(ctx, err, pause) {
+			if ctx.Err() == nil && s.state == job.Succeeded {
+				err = errors.Join(err, settleOutput(ctx, s.uri, s.token, job.Failed))
+			}
+			return err
+		}
+	}
+}
+
+// wait lets a pause pass after a try that failed. It reports whether to try again.
+func (s *settling) wait(ctx context.Context, err error, pause time.Duration) bool {
+	if s.trouble != nil {
+		s.trouble(err)
+	}
+	select {
+	case <-time.After(pause):
+		return true
+	case <-s.giveUp:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// settleOutput tries once to publish or to remove what a job has staged.
 func settleOutput(ctx context.Context, uri, token string, state job.State) error {
 	if uri == "" {
 		return nil
@@ -49,26 +98,8 @@ func settleOutput(ctx context.Context, uri, token string, state job.State) error
 		return nil
 	case err != nil:
 		return err
-	}
-	if state != job.Succeeded {
+	case state != job.Succeeded:
 		return s.Abort(ctx)
 	}
-	pause := commitPause
-	for try := 1; ; try++ {
-		err := s.Commit(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return err // the next master goes on with it
-		}
-		if try == commitTries || errors.Is(err, fs.ErrExist) {
-			return errors.Join(err, s.Abort(ctx))
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		pause *= 2
-	}
+	return s.Commit(ctx)
 }

@@ -1,0 +1,130 @@
+package master
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// faultyStorage registers a file system that fails as it is told.
+func faultyStorage(t *testing.T) (files *faultfs.FS, scheme string) {
+	t.Helper()
+	files = faultfs.New(storage.Local{})
+	scheme = "faulty" + strings.ToLower(newToken()[:8])
+	if err := storage.Register(scheme, files.Driver()); err != nil {
+		t.Fatal(err)
+	}
+	return files, scheme + "://"
+}
+
+var errOutage = errors.New("the storage is away")
+
+// trouble brings a job of one map to its end while an operation on its output
+// fails.
+func (r *rig) trouble(out string, files *faultfs.FS, op faultfs.Op) (id string) {
+	r.t.Helper()
+	id = r.submit(r.spec(1, 0, out))
+	w := r.worker("w1", 1, 0)
+	w.gets("j1_m_0_0")
+	if !w.commit(id, "j1_m_0_0", "part-m-00000", "result") {
+		r.t.Fatal("the commit was denied")
+	}
+	files.Inject(faultfs.Rule{Op: op, Err: errOutage})
+	w.beat(0, w.done("j1_m_0_0"))
+	return id
+}
+
+// inTrouble waits until the job says that its output is tried again.
+func (r *rig) inTrouble(id string) {
+	r.t.Helper()
+	r.waits(id, func(st *slotwisev1.JobStatus) bool {
+		return st.State == slotwisev1.JobState_JOB_STATE_COMMITTING && strings.Contains(st.Waiting, errOutage.Error())
+	})
+}
+
+// waits waits until a job's state is as wanted.
+func (r *rig) waits(id string, want func(*slotwisev1.JobStatus) bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !want(r.job(id)); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("job %v", r.job(id))
+		}
+	}
+}
+
+// TestOutage checks that a storage that is away when a job succeeds costs it
+// nothing: its output is published when the storage is back, also by a master
+// that was started meanwhile, and the job says why it is not over yet.
+func TestOutage(t *testing.T) {
+	for _, op := range []faultfs.Op{faultfs.Reopen, faultfs.Publish} {
+		t.Run(string(op), func(t *testing.T) {
+			files, at := faultyStorage(t)
+			r := newRig(t, Config{})
+			out := filepath.Join(t.TempDir(), "out")
+			id := r.trouble(at+out, files, op)
+			r.inTrouble(id)
+			r.restart()
+			r.inTrouble(id)
+			files.Reset()
+			if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.Waiting != "" {
+				t.Errorf("job %v", st)
+			}
+			if b, err := os.ReadFile(filepath.Join(out, "part-m-00000")); string(b) != "result" {
+				t.Errorf("output %q, error %v", b, err)
+			}
+		})
+	}
+}
+
+// TestGiveUpOutput checks that the owner of a job need not wait for a storage that
+// does not come back, and that nobody waits for ever.
+func TestGiveUpOutput(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"killed": 0, "patience": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			files, at := faultyStorage(t)
+			r := newRig(t, Config{PublishPatience: patience})
+			dir := t.TempDir()
+			id := r.trouble(at+filepath.Join(dir, "out"), files, faultfs.Publish)
+			if patience == 0 {
+				r.inTrouble(id)
+				if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_FAILED || !strings.Contains(st.Message, errOutage.Error()) {
+				t.Errorf("job %v", st)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("%v is left, error %v", left, err)
+			}
+		})
+	}
+}
+
+// TestRemoveAgain checks that what a killed job has staged is removed when the
+// storage is back.
+func TestRemoveAgain(t *testing.T) {
+	files, at := faultyStorage(t)
+	r := newRig(t, Config{})
+	dir := t.TempDir()
+	id := r.submit(r.spec(1, 0, at+filepath.Join(dir, "out")))
+	files.Inject(faultfs.Rule{Op: faultfs.Reopen, Err: errOutage})
+	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id}); err != nil {
+		t.Fatal(err)
+	}
+	r.inTrouble(id)
+	files.Reset()
+	if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED {
+		t.Errorf("job %v", st)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, error %v", left, err)
+	}
+}

@@ -63,7 +63,7 @@ func (in *inputs) told(m *slotwisev1.MapOutputsResponse) {
 func (in *inputs) complain(f netshuffle.Failure) {
 	// A broken pipe ends the process by what is read from the other.
 	_ = in.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_FetchFailure{FetchFailure: &slotwisev1.FetchFailure{
-		Map: f.Attempt, Worker: f.Worker, Error: f.Err.Error(), Corrupt: f.Certain,
+		Map: f.Attempt, Worker: f.Worker, Error: text(f.Err.Error()), Corrupt: f.Certain,
 	}}})
 }
 

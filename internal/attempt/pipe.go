@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -61,8 +62,13 @@ func (p *pipe) send(m *slotwisev1.FromAttempt) error {
 	return err
 }
 
+// text makes a string one that a message can hold. Errors quote what a job's code
+// says, and counters have the names that it gives them.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
 // finish sends the last message and returns the exit status.
 func (p *pipe) finish(d *slotwisev1.Done) int {
+	d.Error = text(d.Error)
 	if err := p.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: d}}); err != nil {
 		fmt.Fprintln(os.Stderr, "attempt: the worker is not told of the end:", err)
 		return 1

@@ -246,8 +246,17 @@ func (r *run) counters(m *engine.Metrics) *slotwisev1.Counters {
 		InputRecords: m.InputRecords, InputBytes: m.InputBytes,
 		OutputRecords: m.OutputRecords, OutputBytes: m.OutputBytes, InputGroups: m.InputGroups,
 		Spills: m.Spills, SpilledRecords: m.SpilledRecords, SpilledBytes: m.SpilledBytes,
-		FileBytes: m.FileBytes, CpuNs: int64(m.CPU), BytesRead: r.meter.BytesRead.Load(), User: r.user.Snapshot(),
+		FileBytes: m.FileBytes, CpuNs: int64(m.CPU), BytesRead: r.meter.BytesRead.Load(), User: named(r.user.Snapshot()),
 	}
+}
+
+// named gives counters names that a message can hold.
+func named(counters map[string]int64) map[string]int64 {
+	out := make(map[string]int64, len(counters))
+	for name, n := range counters {
+		out[text(name)] += n
+	}
+	return out
 }
 
 // splitOf reads a split as it travels.

@@ -554,3 +554,23 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 	t.Fatal("in vain: " + what)
 }
+
+// TestLongErrors checks that no text of a worker's or a user's, wherever it is cut,
+// is one that the journal or an answer cannot hold.
+func TestLongErrors(t *testing.T) {
+	r := newRig(t, Config{Grace: time.Millisecond})
+	w := r.worker("w1", 4, 0)
+	for i := range 3 {
+		id := r.submit(r.spec(1, 0, ""))
+		attempt := id + "_m_0_0"
+		w.gets(attempt)
+		w.beat(0, w.failed(attempt, strings.Repeat("x", i)+strings.Repeat("€", maxText)))
+		reason := strings.Repeat("y", i) + strings.Repeat("€", maxText)
+		if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id, Reason: reason}); err != nil {
+			t.Fatal(err)
+		}
+		if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED || !strings.Contains(st.Message, "€€") {
+			t.Errorf("job %v", st)
+		}
+	}
+}

@@ -166,12 +166,13 @@ func finite(f float64) float64 {
 // maxText is how much of an error of an attempt is kept.
 const maxText = 4 << 10
 
-// clip shortens the text of an error.
+// clip shortens the text of an error and makes it one that a message can hold: a
+// record with half a letter in it could not be written to the journal.
 func clip(s string) string {
-	if len(s) <= maxText {
-		return s
+	if len(s) > maxText {
+		s = s[:maxText] + "…"
 	}
-	return s[:maxText] + "…"
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 // coreSpec reads a job as the tracker sees it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -106,6 +107,8 @@ func (w *Worker) end(a *attempt, done *slotwisev1.Done, err error) {
 	default:
 		state, text = slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, err.Error()
 	}
+	// It may quote what the task printed, and a message holds text only.
+	text = strings.ToValidUTF8(text, "\uFFFD")
 	w.mu.Lock()
 	a.ended, a.state, a.err, a.done, a.memory = true, state, text, done, 0
 	disowned := a.disowned

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -278,6 +279,33 @@ func TestShippedFiles(t *testing.T) {
 		m.launch(id+"_m_0_0", m.job(id, "./tool", 0, "a\n", c.file))
 		want(t, m.ends(id+"_m_0_0"), c.state, c.text)
 	}
+}
+
+// TestOddBytes: what a task prints may be no text; its end is told all the same.
+func TestOddBytes(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	split := m.job("j1", `printf 'reporter:counter:g,\377n,2\n' >&2; cat`, 0, "a\n")
+	m.launch("j1_m_0_0", split)
+	r := m.ends("j1_m_0_0")
+	want(t, r, succeeded, "")
+	if !slices.Contains(slices.Collect(maps.Values(r.Counters.User)), 2) {
+		t.Errorf("counters %v", r.Counters.User)
+	}
+	split = m.job("j2", `printf 'the end is \377\n' >&2; exit 1`, 0, "a\n")
+	m.launch("j2_m_0_0", split)
+	want(t, m.ends("j2_m_0_0"), failed, "the end is \uFFFD")
+	// Of a process that ends without a word, its log is quoted.
+	path := filepath.Join(t.TempDir(), "x")
+	script := "#!/bin/sh\nprintf 'odd \\377\\n' >&2\n"
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	split = m.job("j3", "cat", 0, "a\n")
+	m.files[hash(t, path)] = script
+	m.do(func() { m.mu.jobs["j3"].Spec.Program.Executable = hash(t, path) })
+	m.launch("j3_m_0_0", split)
+	want(t, m.ends("j3_m_0_0"), failed, "odd \uFFFD")
 }
 
 // TestNotAProgram: an executable that does not speak the protocol fails the

@@ -157,7 +157,8 @@ func TestExplains(t *testing.T) {
 		{[]strike{at("worker-kill", true), at("master-kill", true)}, false},
 	} {
 		o := &outcome{strikes: c.strikes}
-		if o.explains(said) != c.want || o.explains("checksum mismatch") {
+		if o.explains(&jobFailed{said: said}) != c.want || o.explains(&jobFailed{said: "checksum mismatch"}) ||
+			o.explains(&jobFailed{said: said, published: true}) {
 			t.Errorf("%v: %t", c.strikes, !c.want)
 		}
 		if err := o.judge([]error{&jobFailed{said: said}, nil, fmt.Errorf("has not ended")}); err == nil || strings.Contains(err.Error(), said) == c.want {

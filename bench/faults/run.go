@@ -140,7 +140,7 @@ func (o *outcome) judge(verdicts []error) error {
 	var wrong error
 	for _, v := range verdicts {
 		var failed *jobFailed
-		if errors.As(v, &failed) && o.explains(failed.said) {
+		if errors.As(v, &failed) && o.explains(failed) {
 			o.excused = append(o.excused, v.Error())
 			continue
 		}
@@ -150,10 +150,11 @@ func (o *outcome) judge(verdicts []error) error {
 }
 
 // explains reports whether one of the faults that struck has a job fail with
-// such words.
-func (o *outcome) explains(said string) bool {
+// such words, and so.
+func (o *outcome) explains(failed *jobFailed) bool {
 	return slices.ContainsFunc(o.strikes, func(s strike) bool {
-		return s.hit && slices.ContainsFunc(s.kind.excuses, func(e string) bool { return strings.Contains(said, e) })
+		return s.hit && (s.kind.forgets || !failed.published) &&
+			slices.ContainsFunc(s.kind.excuses, func(e string) bool { return strings.Contains(failed.said, e) })
 	})
 }
 
@@ -161,10 +162,14 @@ func (o *outcome) explains(said string) bool {
 type jobFailed struct {
 	name, said string
 	status     int
+	published  bool // its output is in place nevertheless
 }
 
 // Error tells what the job said.
 func (e *jobFailed) Error() string {
+	if e.published {
+		return fmt.Sprintf("%s: exit status %d, with its output in place: %s", e.name, e.status, e.said)
+	}
 	return fmt.Sprintf("%s: exit status %d: %s", e.name, e.status, e.said)
 }
 
@@ -183,10 +188,14 @@ func (c *cluster) submit(ctx context.Context, w work, at time.Time, in *input) e
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s has not ended: %s", w.name, said.String())
 	case err != nil:
-		if _, serr := os.Stat(out); serr == nil {
-			return fmt.Errorf("%s has failed and has an output: %w: %s", w.name, err, said.String())
+		text := strings.TrimSpace(said.String())
+		text = text[strings.LastIndexByte(text, '\n')+1:] // what comes before is the summary
+		failed := &jobFailed{w.name, text, cmd.ProcessState.ExitCode(), false}
+		if _, err := os.Stat(out); err == nil {
+			failed.published = true
+			return errors.Join(failed, checkOutput(out, w, in))
 		}
-		return &jobFailed{w.name, strings.TrimSpace(said.String()), cmd.ProcessState.ExitCode()}
+		return failed
 	}
 	if err := checkOutput(out, w, in); err != nil {
 		return fmt.Errorf("%s: %w", w.name, err)

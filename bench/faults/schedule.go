@@ -84,8 +84,9 @@ type kind struct {
 	strike func(c *cluster, f fault) (heal func() error, hit bool, err error)
 	// excuses are texts by one of which a job's failure is explained; "" is any.
 	excuses []string
-	// forgets says that a job that failed may leave its staged output behind:
-	// there is no master any more that knows of it.
+	// forgets says that the master may forget what it has told: that a job was
+	// accepted, whose staged output is left then, or that it has succeeded, whose
+	// output is in place then although the job fails when it runs again.
 	forgets bool
 }
 

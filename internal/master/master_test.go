@@ -64,6 +64,42 @@ func TestJob(t *testing.T) {
 	}
 }
 
+// TestLateRegister has registrations arrive after later ones: they are refused and
+// change nothing.
+func TestLateRegister(t *testing.T) {
+	r := newRig(t, Config{})
+	register := func(incarnation string, number int64) (string, connect.Code) {
+		resp, err := r.workers.Register(t.Context(), &slotwisev1.RegisterRequest{
+			Worker: "w1", Address: "w1:1", MapSlots: 1, Incarnation: incarnation, Number: number,
+		})
+		if err != nil {
+			return "", connect.CodeOf(err)
+		}
+		return resp.Session, 0
+	}
+	session := ""
+	for _, step := range []struct {
+		incarnation string
+		number      int64
+		late        bool
+	}{
+		{"a", 1, false}, {"a", 3, false}, {"a", 2, true}, {"a", 3, true}, {"a", 0, false}, // of one that does not count
+		{"b", 1, false}, {"a", 9, true}, {"c", 1, false}, {"b", 2, true}, {"a", 9, true}, {"c", 2, false}, {"", 0, false},
+	} {
+		got, code := register(step.incarnation, step.number)
+		if (code == connect.CodeAborted) != step.late || !step.late && got == "" {
+			t.Errorf("%+v: session %q, code %v", step, got, code)
+		}
+		if got != "" {
+			session = got
+		}
+		resp, err := r.workers.Heartbeat(t.Context(), &slotwisev1.HeartbeatRequest{Session: session, Seq: 1})
+		if err != nil || resp.RegisterAgain {
+			t.Errorf("after %+v the session is over: %v, error %v", step, resp, err)
+		}
+	}
+}
+
 // TestRepetition repeats what a network may repeat or reorder: actions until
 // they are acknowledged, reports, heartbeats that were overtaken, sessions that
 // are over.

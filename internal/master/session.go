@@ -24,8 +24,10 @@ type session struct {
 	version     string
 	mapBuffer   int64
 	incarnation string
-	seq         int64 // of the latest heartbeat
-	next        int64 // number of the next action
+	number      int64    // of the registration
+	before      []string // earlier incarnations, the latest last
+	seq         int64    // of the latest heartbeat
+	next        int64    // number of the next action
 	outbox      []*slotwisev1.Action
 	held        *poll
 	draining    bool // the worker wants no more work
@@ -108,11 +110,15 @@ func (m *Master) register(r *slotwisev1.RegisterRequest, join *tracker.Join) (*s
 	if old == nil && len(m.nodes) >= m.cfg.Limits.Nodes {
 		return nil, fault(connect.CodeResourceExhausted, "there are %d workers already, which is the limit", len(m.nodes))
 	}
-	if old != nil {
-		m.endSession(old)
+	if old.precedes(r) {
+		return nil, errOvertaken
 	}
 	s := &session{
-		id: newToken(), worker: spec.Name, address: r.Address, version: r.Version, incarnation: r.Incarnation, mapBuffer: r.MapBuffer,
+		id: newToken(), worker: spec.Name, address: r.Address, version: r.Version, mapBuffer: r.MapBuffer,
+		incarnation: r.Incarnation, number: r.Number, before: old.incarnations(r.Incarnation),
+	}
+	if old != nil {
+		m.endSession(old)
 	}
 	m.sessions[s.id], m.nodes[spec.Name] = s, s
 	still := map[job.AttemptID]bool{}
@@ -130,6 +136,34 @@ func (m *Master) register(r *slotwisev1.RegisterRequest, join *tracker.Join) (*s
 		"map_slots", spec.MapSlots, "reduce_slots", spec.ReduceSlots, "running", len(join.Running), "outputs", len(join.Outputs))
 	m.offers.wanted = true
 	return resp, nil
+}
+
+// errOvertaken is what a registration gets that a later one has overtaken on the
+// way: what it says of the worker is no longer true.
+var errOvertaken = fault(connect.CodeAborted, "the worker has registered since")
+
+// precedes reports whether a registration was made before the one that began the
+// session, which may be nil.
+func (s *session) precedes(r *slotwisev1.RegisterRequest) bool {
+	if s == nil || r.Incarnation == "" {
+		return false
+	}
+	return s.incarnation == r.Incarnation && r.Number > 0 && r.Number <= s.number || slices.Contains(s.before, r.Incarnation)
+}
+
+// maxIncarnations is how many earlier incarnations of a worker are known: a call
+// is not under way for longer than it takes to start that often.
+const maxIncarnations = 16
+
+// incarnations are the earlier ones when the next is begun.
+func (s *session) incarnations(next string) []string {
+	if s == nil {
+		return nil
+	}
+	if s.incarnation == next {
+		return s.before
+	}
+	return append(slices.Clone(s.before[max(0, len(s.before)+1-maxIncarnations):]), s.incarnation)
 }
 
 // droppable names the jobs of what a worker holds that have ended.

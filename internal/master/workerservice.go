@@ -33,7 +33,12 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 	if err != nil {
 		return nil, err
 	}
-	return ask(ctx, w.m, func() (*slotwisev1.RegisterResponse, error) { return w.m.register(r, join) })
+	return ask(ctx, w.m, func() (*slotwisev1.RegisterResponse, error) {
+		if ctx.Err() != nil { // the worker is gone, or calls again
+			return nil, rpcError(context.Cause(ctx))
+		}
+		return w.m.register(r, join)
+	})
 }
 
 // Heartbeat takes reports in and waits for actions.

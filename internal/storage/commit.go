@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -23,7 +24,7 @@ func (s *localStaging) Create(_ context.Context, name string) (Writer, error) {
 	}
 	// Each attempt writes under a name of its own, so that two attempts of a
 	// task never share a file.
-	tmp := filepath.Join(s.root, tmpDir, s.prefix+strconv.FormatInt(s.files.Add(1), 10))
+	tmp := filepath.Join(s.root, tmpDir, TempPrefix(filepath.ToSlash(filepath.Clean(name)))+s.prefix+strconv.FormatInt(s.files.Add(1), 10))
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return nil, named("create", filepath.Join(s.shown, name), err)
@@ -214,8 +215,37 @@ func (w *localWriter) commit() error {
 	if err := mkdirBelow(data, filepath.Dir(w.name)); err != nil {
 		return named("commit", w.shown(), err)
 	}
+	if err := w.fence(); err != nil {
+		return named("commit", w.shown(), err)
+	}
+	if err := s.step("file"); err != nil {
+		return err
+	}
 	if err := os.Rename(w.f.Name(), filepath.Join(data, w.name)); err != nil {
 		return named("commit", w.shown(), err)
+	}
+	return nil
+}
+
+// fence removes what others of a shared staging write under the same name. One
+// that stands still, in whichever process, has nothing to rename when it goes on,
+// at whatever point it stood.
+func (w *localWriter) fence() error {
+	if w.staging.prefix == "" {
+		return nil
+	}
+	dir, own := filepath.Split(w.f.Name())
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), TempPrefix(filepath.ToSlash(w.name))) || e.Name() == own {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,6 +74,14 @@ func KeepAlive(touch func(ctx context.Context)) (stop func()) {
 // StagingPrefix is what the names of all stagings of a target begin with that
 // lie beside it, given the target's own name.
 func StagingPrefix(base string) string { return "." + base + rootMark }
+
+// TempPrefix is what the names of temporary files begin with that are to become
+// the file of a name in a staging. It is of a fixed length, as names may be as
+// long as a file system takes.
+func TempPrefix(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:16]) + "-"
+}
 
 // NewToken returns a token for StageShared that nobody else has.
 func NewToken() string { return strings.ToLower(rand.Text()) }

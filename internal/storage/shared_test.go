@@ -240,3 +240,25 @@ func TestAbandonedShared(t *testing.T) {
 		}
 	}
 }
+
+// TestFrozenInCommit stops a writer in its commit, right before the rename, while
+// another commits the same file.
+func TestFrozenInCommit(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	token := NewToken()
+	stageShared(t, out, token, false)
+	a, b := reopen(t, out, token), reopen(t, out, token)
+	frozen, err := a.Create(ctx, "part")
+	must(t, err)
+	CrashAt(a, func(step string) error {
+		if step == "file" {
+			put(t, b, "part", "successor")
+		}
+		return nil
+	})
+	if err := frozen.Commit(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the commit of a writer that was shut out: %v", err)
+	}
+	must(t, b.Commit(ctx))
+	wantTree(t, filepath.Dir(out), map[string]string{"out/_SUCCESS": token + "\n", "out/part": "successor"})
+}

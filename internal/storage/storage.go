@@ -72,7 +72,11 @@ type FS interface {
 // Staging is an output directory that nobody sees yet.
 type Staging interface {
 	// Create begins a file; name is relative and has no "..". Two attempts may
-	// create the same name at once; the last Commit wins, whole.
+	// create the same name at once; the last Commit wins, whole. In a shared
+	// staging of a file system with renames, a Commit also shuts out all writers
+	// of the name that were begun before: theirs fails from then on. So an attempt
+	// that was given up while it stood still cannot replace its successor's file,
+	// even if it had been allowed to commit.
 	Create(ctx context.Context, name string) (Writer, error)
 	// Commit makes the directory visible under its final name at once, with a
 	// _SUCCESS file in it, replacing an old one only now. The file is empty, or

@@ -103,7 +103,9 @@ func (w *Worker) register(ctx context.Context) (time.Duration, error) {
 // registration says who the worker is, what it runs and what it holds.
 func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 	c := &w.cfg
+	w.registrations++
 	req := &slotwisev1.RegisterRequest{
+		Number: w.registrations,
 		Worker: w.home.name, Address: w.address, Host: c.Host, Rack: c.Rack,
 		MapSlots: int32(c.MapSlots), ReduceSlots: int32(c.ReduceSlots), Cores: int32(cores()),
 		Memory: c.Memory, MapBuffer: c.mapBuffer(), Incarnation: w.incarnation, Version: c.Version, Executable: w.executable,

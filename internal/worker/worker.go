@@ -46,13 +46,15 @@ type Worker struct {
 	starter     *starter
 	executable  string // SHA-256 of cfg.Executable
 	incarnation string
-	address     string
-	server      *http.Server
-	listener    net.Listener
-	fetch       *slotwisev1.FetchCredentials // of the attempts
-	metrics     *metrics
-	began       time.Time
-	load        struct { // of the heartbeat's goroutine
+	// registrations counts the calls; it belongs to the goroutine that registers.
+	registrations int64
+	address       string
+	server        *http.Server
+	listener      net.Listener
+	fetch         *slotwisev1.FetchCredentials // of the attempts
+	metrics       *metrics
+	began         time.Time
+	load          struct { // of the heartbeat's goroutine
 		sampler *nodeload.Sampler
 		at      time.Duration
 		last    *slotwisev1.Load

@@ -43,7 +43,7 @@ func (w *writer) create() error {
 		if err != nil {
 			return err
 		}
-		w.tmp = path.Join(w.staging.root, tmpDir, storage.NewToken())
+		w.tmp = path.Join(w.staging.root, tmpDir, storage.TempPrefix(w.name)+storage.NewToken())
 		if w.w, err = newFile(c.Client, w.tmp, f.settings.blockSize); err != nil {
 			f.release(c, false)
 			return err
@@ -131,12 +131,38 @@ func (w *writer) commit() error {
 	defer s.fs.release(w.client, false)
 	err := s.mkdirBelow(w.ctx, path.Dir(w.name))
 	if err == nil {
+		err = w.fence()
+	}
+	if err == nil {
 		err = s.fs.rename(w.ctx, w.tmp, path.Join(s.root, dataDir, w.name))
 	}
 	if err != nil {
 		// The staging's end removes the file if this cannot.
 		_ = s.fs.remove(context.WithoutCancel(w.ctx), w.tmp)
 		return w.failed("commit", err)
+	}
+	return nil
+}
+
+// fence removes what others of a shared staging write under the same name, so that
+// one that stands still has nothing to rename when it goes on.
+func (w *writer) fence() error {
+	s := w.staging
+	if s.token == "" {
+		return nil
+	}
+	list, err := s.fs.List(w.ctx, path.Dir(w.tmp))
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		name := path.Base(e.Path)
+		if !strings.HasPrefix(name, storage.TempPrefix(w.name)) || name == path.Base(w.tmp) {
+			continue
+		}
+		if err := s.fs.remove(w.ctx, path.Join(path.Dir(w.tmp), name)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

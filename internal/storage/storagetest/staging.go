@@ -138,6 +138,32 @@ func (r *run) shared() {
 	r.want(want)
 }
 
+// fence: an attempt that stands still while its successor commits cannot replace
+// the successor's file when it goes on. Other files are no matter of theirs.
+func (r *run) fence() {
+	if r.target.NoFence {
+		r.Skip("files are put in place by the staging's commit")
+	}
+	token := storage.NewToken()
+	r.stageShared(token, false)
+	a, b := r.reopen(token), r.reopen(token)
+	frozen, early := r.open(a, "sub/part", "frozen"), r.open(b, "sub/part", "early")
+	other, longer := r.open(a, "part", "other"), r.open(a, "sub/part-1", "longer")
+	r.put(b, "sub/part", "new")
+	for _, w := range []storage.Writer{frozen, early} {
+		if w.Commit() == nil {
+			r.Error("a writer that another has shut out commits")
+		}
+		r.must(w.Discard())
+	}
+	r.must(other.Commit())
+	r.must(longer.Commit())
+	r.put(a, "part", "again") // begun after the commit before
+	r.must(r.reopen(token).Commit(r.ctx))
+	r.want(map[string]string{storage.SuccessFile: token + "\n", "sub/part": "new", "part": "again", "sub/part-1": "longer"})
+	r.clean()
+}
+
 func (r *run) sharedAbort() {
 	token := storage.NewToken()
 	s := r.stageShared(token, true)

@@ -30,6 +30,9 @@ type Target struct {
 	CrashAt func(s storage.Staging, step string)
 	// Leftovers returns what remains below Dir that List does not show.
 	Leftovers func(t *testing.T) []string
+	// NoFence says that in a shared staging the last Commit of a name wins, also
+	// of a writer that was begun before another's Commit.
+	NoFence bool
 	// Names that the file system cannot have, of those that the tests try.
 	Forbidden []string
 }
@@ -74,6 +77,7 @@ func Run(t *testing.T, target Target) {
 	for name, test := range map[string]func(*run){
 		"Staging": (*run).staging, "Attempts": (*run).attempts, "Replace": (*run).replace, "Abort": (*run).abort,
 		"Refuse": (*run).refuse, "Race": (*run).race, "Shared": (*run).shared, "SharedAbort": (*run).sharedAbort,
+		"Fence": (*run).fence,
 		"Names": (*run).names, "List": (*run).list, "Ranges": (*run).ranges, "Remove": (*run).remove,
 		"Crash": (*run).crash, "ReplacedMeanwhile": (*run).replacedMeanwhile, "Cancel": (*run).cancel,
 	} {

@@ -95,6 +95,7 @@ type RegisterRequest struct {
 	Version       string                 `protobuf:"bytes,13,opt,name=version,proto3" json:"version,omitempty"`
 	Executable    string                 `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`                 // SHA-256 of the worker's own executable
 	MapBuffer     int64                  `protobuf:"varint,15,opt,name=map_buffer,json=mapBuffer,proto3" json:"map_buffer,omitempty"` // bytes that a map may sort in
+	Number        int64                  `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`                        // rises with each call of an incarnation, from 1; 0 is unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -230,6 +231,13 @@ func (x *RegisterRequest) GetExecutable() string {
 func (x *RegisterRequest) GetMapBuffer() int64 {
 	if x != nil {
 		return x.MapBuffer
+	}
+	return 0
+}
+
+func (x *RegisterRequest) GetNumber() int64 {
+	if x != nil {
+		return x.Number
 	}
 	return 0
 }
@@ -1477,7 +1485,7 @@ var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xb7\x03\n" +
+	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xcf\x03\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1497,7 +1505,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"executable\x18\x0e \x01(\tR\n" +
 	"executable\x12\x1d\n" +
 	"\n" +
-	"map_buffer\x18\x0f \x01(\x03R\tmapBuffer\"<\n" +
+	"map_buffer\x18\x0f \x01(\x03R\tmapBuffer\x12\x16\n" +
+	"\x06number\x18\x10 \x01(\x03R\x06number\"<\n" +
 	"\n" +
 	"HeldOutput\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +

@@ -53,7 +53,8 @@ const (
 type WorkerServiceClient interface {
 	// Register begins a session and ends an earlier one of the same worker. A
 	// worker whose attempts have gone on without a master says so here, and
-	// keeps them.
+	// keeps them. A call that arrives after a later one of the same worker is
+	// refused as aborted.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
 	Heartbeat(context.Context, *v1.HeartbeatRequest) (*v1.HeartbeatResponse, error)
 	// AskCommit asks whether an attempt may commit its output; asking again gives
@@ -168,7 +169,8 @@ func (c *workerServiceClient) MapOutputs(ctx context.Context, req *v1.MapOutputs
 type WorkerServiceHandler interface {
 	// Register begins a session and ends an earlier one of the same worker. A
 	// worker whose attempts have gone on without a master says so here, and
-	// keeps them.
+	// keeps them. A call that arrives after a later one of the same worker is
+	// refused as aborted.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
 	Heartbeat(context.Context, *v1.HeartbeatRequest) (*v1.HeartbeatResponse, error)
 	// AskCommit asks whether an attempt may commit its output; asking again gives

@@ -74,6 +74,9 @@ func TestMasterKilled(t *testing.T) {
 // them.
 func TestClusterCommands(t *testing.T) {
 	c := newTestCluster(t, "--policy", "fair")
+	if out, err := c.command("jobs", "--user", "ann", "--master", c.url).CombinedOutput(); err != nil || !strings.Contains(string(out), "no job of user ann that has not ended; --all lists") {
+		t.Errorf("no jobs: %v\n%s", err, out)
+	}
 	c.worker("w1")
 	mapper, started, open := c.gate("m")
 	in := c.write("in.txt", "a\n")

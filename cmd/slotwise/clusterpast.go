@@ -44,7 +44,7 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) err
 			return err
 		}
 	}
-	return stream.Err()
+	return u.cl.Named(stream.Err())
 }
 
 func newHistory() *cobra.Command {

@@ -33,12 +33,30 @@ func newJobs() *cobra.Command {
 		if u.json() {
 			return printMessages(u.out(), resp.Jobs)
 		}
+		if len(resp.Jobs) == 0 {
+			fmt.Fprintln(c.ErrOrStderr(), noJobs(r))
+		}
 		return printJobs(u.out(), resp.Jobs)
 	})
 	c.Flags().BoolVar(&r.Ended, "all", false, "list jobs that have ended too")
 	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
 	c.Flags().StringVar(&r.Pool, "pool", "", "list only the jobs of the pool of this `name`")
 	return c
+}
+
+// noJobs says that there are none of those that were asked for.
+func noJobs(r *slotwisev1.JobsRequest) string {
+	text := "no job"
+	if r.User != "" {
+		text += " of user " + r.User
+	}
+	if r.Pool != "" {
+		text += " in pool " + r.Pool
+	}
+	if r.Ended {
+		return text
+	}
+	return text + " that has not ended; --all lists those that have"
 }
 
 // printJobs prints a line for each job.

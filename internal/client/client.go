@@ -107,7 +107,7 @@ func again[T any](ctx context.Context, c *Client, e effort, try func(context.Con
 		case err == nil || ctx.Err() != nil:
 			return v, err
 		case !silent && !Unreachable(err) || time.Now().After(end):
-			return v, c.named(err)
+			return v, c.Named(err)
 		}
 		select {
 		case <-time.After(pause/2 + mathrand.N(pause)):
@@ -149,22 +149,38 @@ func broken(err error) bool {
 	return false
 }
 
-// named says which master could not be reached, and drops the words of the
-// protocol from what it said.
-func (c *Client) named(err error) error {
-	if err == nil {
-		return nil
+// Named says which master could not be reached, if that is what an error of a
+// bare call says.
+func (c *Client) Named(err error) error {
+	if !Unreachable(err) || connect.IsWireError(err) { // else the master itself has said it
+		return err
 	}
-	if Unreachable(err) {
-		return fmt.Errorf("master %s cannot be reached: %w", c.base, err)
-	}
-	return err
+	return &unreachable{c.base, err}
 }
+
+// unreachable is an error of a call that nobody has answered.
+type unreachable struct {
+	master string
+	err    error
+}
+
+// Error says which master it is, and what to do, without the words of the protocol.
+func (u *unreachable) Error() string {
+	text := u.err.Error()
+	var coded *connect.Error
+	if errors.As(u.err, &coded) && coded.Message() != "" {
+		text = coded.Message()
+	}
+	return fmt.Sprintf("master %s cannot be reached: %s (--master or SLOTWISE_MASTER says where it is)", u.master, text)
+}
+
+// Unwrap returns the error of the call.
+func (u *unreachable) Unwrap() error { return u.err }
 
 // Message returns what an error says without the code of the protocol.
 func Message(err error) string {
 	var coded *connect.Error
-	if errors.As(err, &coded) && coded.Message() != "" && !Unreachable(err) {
+	if errors.As(err, &coded) && coded.Message() != "" && !errors.As(err, new(*unreachable)) {
 		return coded.Message()
 	}
 	return err.Error()

@@ -2,6 +2,7 @@ package master
 
 import (
 	"maps"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -307,7 +308,7 @@ func (m *Master) finished(j *jobInfo, st *slotwisev1.JobStatus) {
 	m.tasks -= j.maps + int(j.spec.Reduces)
 	m.files.hold(j.spec.Program, -1)
 	m.drop(j)
-	m.log.Info("job ended", "job", st.Id, "name", st.Name, "state", st.State.String(), "message", st.Message)
+	m.log.Info("job ended", "job", st.Id, "name", st.Name, "state", state(st.State), "message", st.Message)
 	m.stats.ended(st.State)
 	m.ended = append(m.ended, j.id)
 	m.after = append(m.after, func() {
@@ -317,6 +318,11 @@ func (m *Master) finished(j *jobInfo, st *slotwisev1.JobStatus) {
 		j.spec.Splits, j.reading = nil, nil
 		m.forget()
 	})
+}
+
+// state is a job's state in a word.
+func state(s slotwisev1.JobState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
 }
 
 // drop tells the workers that a job is over.

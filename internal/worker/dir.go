@@ -46,7 +46,7 @@ func openHome(dir, name string) (*home, error) {
 	h := &home{path: abs, name: name}
 	for _, d := range []string{h.attempts(), h.outputs(), h.logs(), h.files()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("worker directory %s: %w", dir, err)
 		}
 	}
 	if h.lock, err = lockFile(filepath.Join(abs, "lock")); err != nil {

@@ -104,10 +104,13 @@ func (r *remote) run(ctx context.Context, p *planned, o Options) (*Result, error
 	if ctx.Err() != nil && (last == nil || !client.Over(last.GetState())) {
 		last, err = r.kill(ctx, id, err)
 	}
-	if last == nil {
-		return res, err
+	switch {
+	case last != nil:
+		return r.result(last, o), r.verdict(last)
+	case ctx.Err() == nil: // the protocol's words are nobody's business
+		err = fmt.Errorf("job %s has been submitted, how it goes is not known: %s", id, client.Message(err))
 	}
-	return r.result(last, o), r.verdict(last)
+	return res, err
 }
 
 // enter submits the job. An interrupt meanwhile must not leave a job behind that

@@ -72,7 +72,7 @@ func (m *Master) launched(j *jobInfo, e tracker.Effect) {
 	if s == nil {
 		return // it is told to register again, and the attempt is found missing then
 	}
-	l := &slotwisev1.Launch{Attempt: e.Attempt.String(), Slot: wireKind(e.Slot), Speculative: e.Speculative}
+	l := &slotwisev1.Launch{Attempt: e.Attempt.String(), Slot: wireKind(e.Slot), Speculative: e.Speculative, Staging: j.token}
 	if e.Attempt.Kind == job.Map && len(j.spec.Splits) > 0 {
 		l.Split = j.spec.Splits[e.Attempt.Index]
 	}

@@ -69,6 +69,10 @@ func (w *Worker) launch(l *slotwisev1.Launch) {
 		w.log.Error("launch refused", "err", err)
 		return
 	}
+	if w.isOther(id.Job, l.GetStaging()) {
+		w.log.Warn("the master has forgotten a job, another one has its name", "job", id.Job)
+		w.drop(id.Job.String())
+	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	a := &attempt{
 		id: id, launch: l, stop: stop, started: time.Now(),
@@ -155,6 +159,15 @@ func (w *Worker) kill(name, why string) {
 			w.log.Info("map output removed", "attempt", id, "why", why)
 		}
 	}
+}
+
+// isOther tells whether the job of a launch is another one than the one known by
+// its name: a master whose journal has lost its end gives the same name again.
+func (w *Worker) isOther(id job.ID, staging string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j := w.mu.jobs[id]
+	return j != nil && staging != "" && j.info.GetStaging() != staging
 }
 
 // drop removes all that is left of a job.

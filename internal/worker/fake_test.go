@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,7 +134,10 @@ func (m *fakeMaster) tell(a *slotwisev1.Action) {
 }
 
 func (m *fakeMaster) launch(attempt string, split *slotwisev1.Split) {
-	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Launch{Launch: &slotwisev1.Launch{Attempt: attempt, Split: split}}})
+	l := &slotwisev1.Launch{Attempt: attempt, Split: split}
+	name, _, _ := strings.Cut(attempt, "_")
+	m.do(func() { l.Staging = m.mu.jobs[name].GetStaging() })
+	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Launch{Launch: l}})
 }
 
 // ends waits for an attempt's end and returns its report.

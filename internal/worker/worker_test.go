@@ -237,6 +237,24 @@ func TestRestart(t *testing.T) {
 	eventually(t, "nothing of the job is left", func() bool { return !exists(filepath.Join(dir, "outputs", "j1")) })
 }
 
+// TestForgottenJob: a master that has lost the end of its journal gives the name of
+// a job to another one; what the worker knows and holds of the first is gone.
+func TestForgottenJob(t *testing.T) {
+	m := newFakeMaster(t)
+	w := m.worker("")
+	m.launch("j1_m_0_0", m.job("j1", "cat", 1, "a\n"))
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+	m.launch("j1_m_1_0", m.job("j1", "cat; echo b", 1, "a\n"))
+	r := m.ends("j1_m_1_0")
+	want(t, r, succeeded, "")
+	if n := r.GetCounters().GetOutputRecords(); n != 2 {
+		t.Errorf("%d records: the map ran for the forgotten job", n)
+	}
+	if exists(w.output("j1", "j1_m_0_0")) || !exists(w.output("j1", "j1_m_1_0")) {
+		t.Error("the wrong output is held")
+	}
+}
+
 // TestKill: an attempt that takes no notice is killed, and says why.
 func TestKill(t *testing.T) {
 	m := newFakeMaster(t)

@@ -926,11 +926,14 @@ func (*Action_Kill) isAction_What() {}
 func (*Action_DropJob) isAction_What() {}
 
 type Launch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Slot          Kind                   `protobuf:"varint,2,opt,name=slot,proto3,enum=slotwise.v1.Kind" json:"slot,omitempty"`
-	Split         *Split                 `protobuf:"bytes,3,opt,name=split,proto3" json:"split,omitempty"` // of a map with input
-	Speculative   bool                   `protobuf:"varint,4,opt,name=speculative,proto3" json:"speculative,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Attempt     string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Slot        Kind                   `protobuf:"varint,2,opt,name=slot,proto3,enum=slotwise.v1.Kind" json:"slot,omitempty"`
+	Split       *Split                 `protobuf:"bytes,3,opt,name=split,proto3" json:"split,omitempty"` // of a map with input
+	Speculative bool                   `protobuf:"varint,4,opt,name=speculative,proto3" json:"speculative,omitempty"`
+	// The job's, as in JobForWorkerResponse: a worker that knows another one knows
+	// an older job by this name, which the master has forgotten.
+	Staging       string `protobuf:"bytes,5,opt,name=staging,proto3" json:"staging,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -991,6 +994,13 @@ func (x *Launch) GetSpeculative() bool {
 		return x.Speculative
 	}
 	return false
+}
+
+func (x *Launch) GetStaging() string {
+	if x != nil {
+		return x.Staging
+	}
+	return ""
 }
 
 type Kill struct {
@@ -1562,12 +1572,13 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x06launch\x18\x02 \x01(\v2\x13.slotwise.v1.LaunchH\x00R\x06launch\x12'\n" +
 	"\x04kill\x18\x03 \x01(\v2\x11.slotwise.v1.KillH\x00R\x04kill\x12\x1b\n" +
 	"\bdrop_job\x18\x04 \x01(\tH\x00R\adropJobB\x06\n" +
-	"\x04what\"\x95\x01\n" +
+	"\x04what\"\xaf\x01\n" +
 	"\x06Launch\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12%\n" +
 	"\x04slot\x18\x02 \x01(\x0e2\x11.slotwise.v1.KindR\x04slot\x12(\n" +
 	"\x05split\x18\x03 \x01(\v2\x12.slotwise.v1.SplitR\x05split\x12 \n" +
-	"\vspeculative\x18\x04 \x01(\bR\vspeculative\"8\n" +
+	"\vspeculative\x18\x04 \x01(\bR\vspeculative\x12\x18\n" +
+	"\astaging\x18\x05 \x01(\tR\astaging\"8\n" +
 	"\x04Kill\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"F\n" +

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/xml"
 	"errors"
+	"image/color"
 	"image/png"
 	"io"
 	"slices"
@@ -270,5 +271,16 @@ func TestTicks(t *testing.T) {
 	}
 	if got := (hours{}).Ticks(0, 7200); got[1].Value != 1200 || got[1].Label != "20" {
 		t.Errorf("two hours in minutes: %v", got)
+	}
+}
+
+// Grey is for work that was thrown away: no job has a colour that is like it.
+func TestNoJobIsGrey(t *testing.T) {
+	for i, c := range palette {
+		for _, shade := range []color.RGBA{ofMaps(c), ofReduces(c)} {
+			if most, least := max(shade.R, shade.G, shade.B), min(shade.R, shade.G, shade.B); most-least < 45 {
+				t.Errorf("colour %d: %v is nearly grey", i, shade)
+			}
+		}
 	}
 }

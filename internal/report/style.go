@@ -118,10 +118,11 @@ func (f *Figure) PNG(w io.Writer) error {
 }
 
 // palette has colours that people who see few colours can tell apart (Okabe and
-// Ito), from the most to the least different.
+// Ito), from the most to the least different. None is grey, which stands for work
+// that was thrown away.
 var palette = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255},
-	{86, 180, 233, 255}, {100, 60, 140, 255}, {120, 120, 120, 255}, {160, 110, 40, 255}, {60, 60, 60, 255},
+	{86, 180, 233, 255}, {100, 60, 140, 255}, {150, 185, 40, 255}, {130, 80, 30, 255}, {130, 15, 60, 255},
 }
 
 func colour(i int) color.RGBA { return palette[i%len(palette)] }

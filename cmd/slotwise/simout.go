@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	simreport "github.com/slotwise/slotwise/internal/report"
@@ -54,9 +55,14 @@ func (f *simFlags) checkOut() error {
 		return misuse("--out %s: %w", f.out, reason(err))
 	case len(entries) > 0 && !f.overwrite:
 		return misuse("--out %s: exists and is not empty; --overwrite replaces it", f.out)
+	case len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == reportName }):
+		return misuse("--out %s: holds no %s, so it is no result of sim, and --overwrite replaces nothing else", f.out, reportName)
 	}
 	return nil
 }
+
+// reportName is a file that every result has.
+const reportName = "report.json"
 
 func (x *simFiles) begin(s *study) error {
 	if name := x.flags.events; name != "" {
@@ -170,7 +176,7 @@ func (x *simFiles) fill(ctx context.Context, s *study) error {
 		return err
 	}
 	all := s.comparison()
-	err := x.write(ctx, "report.json", func(w io.Writer) error {
+	err := x.write(ctx, reportName, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(all)

@@ -9,6 +9,7 @@ import (
 
 	simreport "github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/workload"
 )
 
 // references are what slowdowns are measured against.
@@ -98,10 +99,15 @@ func (f *simFlags) check() error {
 		return misuse("--seeds %d: must be at least 1", f.seeds)
 	case f.limit < 0:
 		return misuse("--limit %d: must be positive", f.limit)
-	case !(f.timeScale > 0):
-		return misuse("--time-scale %g: must be above 0", f.timeScale)
-	case !(f.dataScale > 0):
-		return misuse("--data-scale %g: must be above 0", f.dataScale)
+	case !(f.timeScale > 0 && f.timeScale < workload.MaxScale):
+		return misuse("--time-scale %g: must be above 0 and below %g", f.timeScale, workload.MaxScale)
+	case !(f.dataScale > 0 && f.dataScale < workload.MaxScale):
+		return misuse("--data-scale %g: must be above 0 and below %g", f.dataScale, workload.MaxScale)
+	case f.overwrite && f.out == "":
+		return misuse("--overwrite: there is nothing to replace without --out")
+	}
+	if err := sim.CheckProfile(f.heartbeat); err != nil {
+		return misuse("--heartbeat: %w", err)
 	}
 	return oneOf("reference", f.reference, references)
 }

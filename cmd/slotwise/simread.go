@@ -25,6 +25,9 @@ func (f *simFlags) readWorkload(warn func(string)) (workload.Source, error) {
 			return nil, unknown("sort of --workload", prefix, formatNames())
 		}
 	}
+	if path == "" {
+		return nil, misuse("--workload %s: names no file", f.workload)
+	}
 	if err := f.checkScales(format); err != nil {
 		return nil, err
 	}

@@ -25,6 +25,13 @@ const fixedPrefix = "fixed:"
 // Profiles returns the names of the heartbeat profiles, beside fixed:DURATION.
 func Profiles() []string { return []string{defaultProfile, "hadoop-1.0", "hadoop-1.2"} }
 
+// CheckProfile says what is wrong with the name of a heartbeat profile, or nil. ""
+// is the default.
+func CheckProfile(name string) error {
+	_, err := parseProfile(name)
+	return err
+}
+
 // parseProfile reads a name; "" is the default.
 func parseProfile(name string) (profile, error) {
 	switch name {

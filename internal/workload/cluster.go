@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 
@@ -48,16 +47,13 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 		return NodeGroup{}
 	}
 	g := NodeGroup{Name: field(o, "name", "", nonEmpty), Count: field(o, "count", 1, whole(1, maxNodes)),
-		Cores: field(o, "cores", 0, whole(0, 1<<16)), Speed: field(o, "speed", 0, positive),
+		Cores: field(o, "cores", 0, whole(0, 1<<16)), Speed: field(o, "speed", 0, positiveTo(maxSpeed)),
 		MapSlots: field(o, "maps", 0, whole(0, 1<<16)), ReduceSlots: field(o, "reduces", 0, whole(0, 1<<16)),
 		Together:      field(o, "together", false, strconv.ParseBool),
 		DiskBandwidth: field(o, "disk", 0, ParseRate), NICBandwidth: field(o, "nic", 0, ParseRate)}
 	o.end()
 	if o.value["maps"] == nil && o.value["reduces"] == nil {
 		r.fail(n, "%s: has no slots: neither maps nor reduces", o.what)
-	}
-	if g.Speed > maxSpeed {
-		r.fail(n, "%s: speed %g, must be at most %g", o.what, g.Speed, float64(maxSpeed))
 	}
 	return g
 }
@@ -128,7 +124,7 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 	case "racks":
 		c.Racks, err = whole(1, maxNodes)(value)
 	case "speed":
-		g.Speed, err = number(math.SmallestNonzeroFloat64, maxSpeed)(value)
+		g.Speed, err = positiveTo(maxSpeed)(value)
 	case "together":
 		g.Together, err = strconv.ParseBool(value)
 	case "disk":

@@ -75,7 +75,7 @@ func (o *SWIMOptions) fill() error {
 		o.Startup = defaultStartup
 	}
 	o.Startup = max(0, o.Startup)
-	if o.Block < 0 || o.ReduceBytes < 0 || o.MaxReduces < 0 || !(o.DataScale > 0 && o.DataScale < 1e9) ||
+	if o.Block < 0 || o.ReduceBytes < 0 || o.MaxReduces < 0 || !(o.DataScale > 0 && o.DataScale < MaxScale) ||
 		!(o.Rate > 0) || !(o.ReducesPerMap >= 0 && o.ReducesPerMap < 1e9) || o.Startup > maxTime {
 		return errors.New("sizes, scales and rates must be above 0")
 	}

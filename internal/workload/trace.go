@@ -37,9 +37,15 @@ type TraceOptions struct {
 	All bool
 }
 
+// MaxScale is what factors of times and sizes must be below.
+const MaxScale = 1e9
+
 func (o *TraceOptions) check() error {
-	if !(o.TimeScale >= 0 && o.TimeScale < 1e9) || o.Limit < 0 {
-		return fmt.Errorf("time scale %g and limit %d, must not be negative", o.TimeScale, o.Limit)
+	if !(o.TimeScale >= 0 && o.TimeScale < MaxScale) {
+		return fmt.Errorf("time scale %g, must be from 0 to below %g", o.TimeScale, MaxScale)
+	}
+	if o.Limit < 0 {
+		return fmt.Errorf("limit %d, must not be negative", o.Limit)
 	}
 	return nil
 }

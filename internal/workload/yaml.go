@@ -239,12 +239,17 @@ func number(lo, hi float64) func(string) (float64, error) {
 }
 
 // positive parses numbers above 0.
-func positive(s string) (float64, error) {
-	v, err := number(0, math.MaxFloat64)(s)
-	if err == nil && v == 0 {
-		err = errors.New("0, must be above 0")
+func positive(s string) (float64, error) { return positiveTo(math.MaxFloat64)(s) }
+
+// positiveTo parses numbers above 0 and up to a bound.
+func positiveTo(hi float64) func(string) (float64, error) {
+	return func(s string) (float64, error) {
+		v, err := number(0, hi)(s)
+		if err == nil && v == 0 {
+			err = errors.New("0, must be above 0")
+		}
+		return v, err
 	}
-	return v, err
 }
 
 func (o *object) duration(key string) time.Duration { return field(o, key, 0, parseTime) }

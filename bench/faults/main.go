@@ -89,23 +89,25 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	r := &report{began: time.Now(), atOnce: s.atOnce, disks: s.disks, calm: map[int][]time.Duration{}}
-	for round := range 2 {
-		each(s.atOnce, len(mixes), func(i int) {
-			r.add(s.run(ctx, plan{name: fmt.Sprintf("calm-%d-%d", round, i), mix: i, workers: 3}, in), out)
-		})
-	}
-	each(s.atOnce, s.runs, func(i int) {
-		if ctx.Err() == nil {
-			r.add(s.run(ctx, draw(s.seed+uint64(i), s.disks), in), out)
+	one := func(p plan) {
+		if ctx.Err() != nil {
+			return
 		}
-	})
+		if o := s.run(ctx, p, in); ctx.Err() == nil {
+			r.add(o, out)
+		}
+	}
+	for round := range 2 {
+		each(s.atOnce, len(mixes), func(i int) { one(plan{name: fmt.Sprintf("calm-%d-%d", round, i), mix: i, workers: 3}) })
+	}
+	each(s.atOnce, s.runs, func(i int) { one(draw(s.seed+uint64(i), s.disks)) })
 	r.took = time.Since(r.began)
 	fmt.Fprintln(out)
 	r.write(out)
 	if s.page != "" {
 		err = r.writePage(s.page)
 	}
-	if n := len(r.failed); n > 0 {
+	if n := len(r.failed); n > 0 { // what was interrupted is not among them
 		return errors.Join(err, fmt.Errorf("%d runs failed; see %s", n, dir))
 	}
 	return errors.Join(err, ctx.Err(), os.RemoveAll(dir))

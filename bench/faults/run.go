@@ -44,7 +44,8 @@ func (s strike) String() string {
 	return s.fault.String()
 }
 
-// run runs a plan in a directory of its own, which stays if something was wrong.
+// run runs a plan in a directory of its own, which stays if something was wrong
+// and not just interrupted.
 func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 	o := &outcome{plan: p, jobs: len(mixes[p.mix])}
 	dir := filepath.Join(s.dir, p.name)
@@ -61,8 +62,8 @@ func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 	}
 	err = errors.Join(err, c.close())
 	o.measure(c)
-	if err == nil && !keep {
-		err = os.RemoveAll(dir)
+	if !keep {
+		err = errors.Join(err, os.RemoveAll(dir))
 	}
 	o.wrong = err
 	return o
@@ -78,7 +79,7 @@ func (s *settings) play(ctx context.Context, c *cluster, o *outcome, in *input) 
 	faults := make([]error, len(o.faults))
 	var jobs, harms sync.WaitGroup
 	for i, name := range mixes[o.mix] {
-		jobs.Go(func() { verdicts[i] = c.submit(limited, workNamed(name), begin.Add(o.start(i)), in) })
+		jobs.Go(func() { verdicts[i] = c.submit(limited, workNamed(name), begin.Add(time.Duration(i)*between), in) })
 	}
 	for i, f := range o.faults {
 		harms.Go(func() { o.strikes[i], faults[i] = c.suffer(limited, f, begin) })
@@ -92,14 +93,6 @@ func (s *settings) play(ctx context.Context, c *cluster, o *outcome, in *input) 
 		verdicts = append(verdicts, c.stuck())
 	}
 	return errors.Join(errors.Join(faults...), o.judge(verdicts))
-}
-
-// start is when a job is submitted.
-func (p *plan) start(i int) time.Duration {
-	if i < len(p.starts) {
-		return p.starts[i]
-	}
-	return 0
 }
 
 // suffer has a fault strike at its time, and ends it. All faults end, whatever

@@ -13,7 +13,6 @@ type plan struct {
 	seed    uint64
 	mix     int
 	workers int
-	starts  []time.Duration // of each job, from the beginning
 	faults  []fault
 }
 
@@ -35,6 +34,9 @@ func (f fault) String() string {
 	return fmt.Sprintf("%s%s at %.1fs for %.1fs", f.kind.name, whom, f.at.Seconds(), f.lasts.Seconds())
 }
 
+// between is the time between the submissions of a run's jobs.
+const between = 400 * time.Millisecond
+
 // nodeTimeout is when a silent worker is given up.
 const nodeTimeout = 1500 * time.Millisecond
 
@@ -49,9 +51,6 @@ const (
 func draw(seed uint64, disks bool) plan {
 	r := rand.New(rand.NewPCG(seed, 0x51075))
 	p := plan{name: fmt.Sprint("seed-", seed), seed: seed, mix: r.IntN(len(mixes)), workers: 3 + r.IntN(2)}
-	for range mixes[p.mix] {
-		p.starts = append(p.starts, time.Duration(r.IntN(1500))*time.Millisecond)
-	}
 	able := slices.DeleteFunc(slices.Clone(kinds), func(k *kind) bool { return k.disk && !disks })
 	for range 1 + r.IntN(5) {
 		k := able[r.IntN(len(able))]

@@ -105,6 +105,9 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 				fmt.Fprintf(c.ErrOrStderr(), "%s: run %d of %d\n", p.name, done, all)
 			}
 		}})
+	if errors.Is(err, profile.ErrEmpty) {
+		return misuse("--input: %w", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,9 @@ type Options struct {
 // ErrNoInput says that an app has no cost by the byte.
 var ErrNoInput = errors.New("it reads no input, so it has no cost for each MB of it")
 
+// ErrEmpty says that there was nothing to measure on.
+var ErrEmpty = errors.New("the input is empty: there is nothing to measure on")
+
 const defaultRuns = 3
 
 // Measure runs an app and returns its profile; that of a chain has one for each
@@ -154,6 +157,9 @@ func (m *measurement) round(ctx context.Context, inputs []string, split int64) (
 		tasks += s.mapCPU + s.reduceCPU
 		planned += s.plan
 		list = append(list, s)
+	}
+	if list[0].maps == 0 || list[0].read == 0 {
+		return nil, ErrEmpty
 	}
 	if m.app.Chain == nil && results[0].Reduces > 0 {
 		if err := m.bare(ctx, o, &list[0]); err != nil {

@@ -234,6 +234,13 @@ func TestErrors(t *testing.T) {
 	if _, err := Measure(t.Context(), app, nil, options(t)); err == nil {
 		t.Error("no error for no input")
 	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Measure(t.Context(), app, nil, options(t, empty)); !errors.Is(err, ErrEmpty) {
+		t.Errorf("an empty input: %v", err)
+	}
 	app.Reads = ""
 	if _, err := Measure(t.Context(), app, nil, options(t, "x")); !errors.Is(err, ErrNoInput) {
 		t.Errorf("an app without input: %v", err)

@@ -58,7 +58,7 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 			}
 			s := c.m.status(j)
 			if r.Pool == "" || s.Pool == r.Pool {
-				if len(resp.Jobs) < reasonsAtOnce {
+				if j.final == nil && len(resp.Jobs) < reasonsAtOnce {
 					s.Waiting = c.m.waitsFor(j)
 				}
 				resp.Jobs = append(resp.Jobs, s)
@@ -94,9 +94,7 @@ func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slot
 		case <-ctx.Done():
 		case <-c.m.stopped:
 		}
-		if err := c.m.post(context.WithoutCancel(ctx), func() { c.m.waiting-- }); err != nil {
-			return nil, rpcError(err)
-		}
+		c.m.insist(func() { c.m.waiting-- })
 		if err := ctx.Err(); err != nil {
 			return nil, rpcError(err)
 		}
@@ -121,7 +119,9 @@ func (m *Master) jobNews(id job.ID, after int64, wait bool) (jobNews, error) {
 		return jobNews{news: j.news}, nil
 	}
 	s := m.status(j)
-	s.Waiting = m.waitsFor(j)
+	if j.final == nil { // else others read it too
+		s.Waiting = m.waitsFor(j)
+	}
 	return jobNews{status: s}, nil
 }
 

@@ -56,6 +56,11 @@ type verdict struct {
 	at    time.Duration
 }
 
+// fact is the verdict as a fact of the tracker's.
+func (v *verdict) fact(id job.ID) *tracker.FactJobEnded {
+	return &tracker.FactJobEnded{Job: id, State: v.state, Message: v.text, At: v.at}
+}
+
 // tell lets those go that wait for news of the job.
 func (j *jobInfo) tell() {
 	j.changed = false
@@ -230,7 +235,7 @@ func (m *Master) finish(j *jobInfo) {
 	j.giveUp = make(chan struct{})
 	s := &settling{
 		uri: j.spec.Output, token: j.token, state: j.verdict.state, patience: m.cfg.RemovePatience, giveUp: j.giveUp,
-		trouble: func(err error) { _ = m.post(m.ctx, func() { m.troubled(j, err) }) },
+		trouble: func(err error) { m.insist(func() { m.troubled(j, err) }) },
 	}
 	if s.state == job.Succeeded {
 		// Since the verdict, which outlives the master.
@@ -240,7 +245,7 @@ func (m *Master) finish(j *jobInfo) {
 		m.beside.Go(func() {
 			err := s.settle(m.ctx)
 			if m.ctx.Err() == nil { // else the next master finds it out
-				_ = m.post(m.ctx, func() { m.conclude(j, err) })
+				m.insist(func() { m.conclude(j, err) })
 			}
 		})
 	})
@@ -295,9 +300,7 @@ func (m *Master) conclude(j *jobInfo, err error) {
 		if err := m.history.Put(entry); err != nil {
 			m.log.Error("a job is not in the history", "job", entry.Job.Id, "error", err)
 		}
-		if m.ctx.Err() == nil {
-			_ = m.post(m.ctx, func() { m.finished(j, st) })
-		}
+		m.insist(func() { m.finished(j, st) })
 	})
 }
 

@@ -166,7 +166,12 @@ func (m *Master) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
 		}
 	}
 	for _, id := range m.jobIDs() {
-		if j := m.jobs[id]; j.final == nil && (!yield(jobRecord(j)) || !yield(totalsRecord(j))) {
+		j := m.jobs[id]
+		if j.final == nil && (!yield(jobRecord(j)) || !yield(totalsRecord(j))) {
+			return false
+		}
+		// The tracker may have forgotten a job that waits for its output's storage.
+		if j.final == nil && j.verdict != nil && m.tracker.Jobs().Get(id) == nil && !yield(encodeFact(j.verdict.fact(id))) {
 			return false
 		}
 	}

@@ -363,6 +363,16 @@ func (m *Master) post(ctx context.Context, f func()) error {
 	}
 }
 
+// insist has the loop run f, however long there is no room for it in the inbox: f
+// is what the master itself must not forget. It does nothing when the master ends.
+func (m *Master) insist(f func()) {
+	select {
+	case m.inbox <- f:
+	case <-m.ctx.Done():
+	case <-m.stopped:
+	}
+}
+
 // answer is what a function in the loop returned.
 type answer[T any] struct {
 	value T

@@ -159,5 +159,8 @@ func (m *Master) fetchFailed(f *slotwisev1.FetchFailure) {
 		return
 	}
 	m.log.Info("map output cannot be fetched", "reduce", f.Reduce, "map", f.Map, "worker", f.Worker, "error", f.Error, "corrupt", f.Corrupt)
-	m.step(&tracker.FetchFailed{Reduce: reduce, Map: source, SourceGone: f.Corrupt || m.nodes[f.Worker] == nil})
+	// A worker that has yet to register with this master, or again, is not gone.
+	n := m.tracker.Nodes().Get(f.Worker)
+	gone := n == nil || !n.Alive() && !n.Absent()
+	m.step(&tracker.FetchFailed{Reduce: reduce, Map: source, SourceGone: f.Corrupt || gone})
 }

@@ -23,7 +23,7 @@ import (
 // twice. A job whose details were written but which was never accepted was never
 // answered for; its staged output is removed.
 func (m *Master) restore() error {
-	r := &replay{m: m, details: map[job.ID]*slotwisev1.JournalJob{}}
+	r := &replay{m: m, details: map[job.ID]*slotwisev1.JournalJob{}, known: map[job.ID]bool{}}
 	for b, err := range m.journal.Replay() {
 		if err == nil {
 			err = r.record(b)
@@ -54,6 +54,7 @@ func (m *Master) restore() error {
 type replay struct {
 	m       *Master
 	facts   []tracker.Fact
+	known   map[job.ID]bool // jobs that the tracker has accepted
 	details map[job.ID]*slotwisev1.JournalJob
 	policy  *slotwisev1.JournalPolicy
 	last    time.Duration // the latest time that occurs
@@ -129,9 +130,12 @@ func (r *replay) fact(rec *slotwisev1.JournalRecord) error {
 	if f == nil {
 		return errors.New("journal: a record of an unknown sort: it was written by a newer slotwise")
 	}
-	r.facts = append(r.facts, f)
+	if end, ok := f.(*tracker.FactJobEnded); !ok || r.known[end.Job] {
+		r.facts = append(r.facts, f)
+	} // else the tracker had forgotten the job when the snapshot was made
 	switch f := f.(type) {
 	case *tracker.FactAccepted:
+		r.known[f.Job] = true
 		r.last = max(r.last, f.At)
 	case *tracker.FactLaunched:
 		r.last = max(r.last, f.At)

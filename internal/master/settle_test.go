@@ -63,13 +63,20 @@ func (r *rig) waits(id string, want func(*slotwisev1.JobStatus) bool) {
 // nothing: its output is published when the storage is back, also by a master
 // that was started meanwhile, and the job says why it is not over yet.
 func TestOutage(t *testing.T) {
-	for _, op := range []faultfs.Op{faultfs.Reopen, faultfs.Publish} {
-		t.Run(string(op), func(t *testing.T) {
+	for name, cfg := range map[string]Config{"reopen": {}, "publish": {}, "publish, forgotten by the tracker": {KeepEnded: -1, SnapshotBytes: 1}} {
+		t.Run(name, func(t *testing.T) {
+			what, _, _ := strings.Cut(name, ",")
+			op := faultfs.Op(what)
 			files, at := faultyStorage(t)
-			r := newRig(t, Config{})
+			r := newRig(t, cfg)
 			out := filepath.Join(t.TempDir(), "out")
 			id := r.trouble(at+out, files, op)
 			r.inTrouble(id)
+			if cfg.SnapshotBytes > 0 { // one is due, and made before this is answered
+				if _, err := ask(t.Context(), r.m, func() (int, error) { r.m.snapshotSize = 0; return 0, nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
 			r.restart()
 			r.inTrouble(id)
 			files.Reset()

@@ -51,7 +51,7 @@ func (m *Master) submit(ctx context.Context, r *slotwisev1.SubmitRequest) (*slot
 	resp, err := m.enter(ctx, key, spec, core)
 	if err != nil {
 		// Not under ctx, which may have ended: the name must be free again.
-		_ = m.post(context.WithoutCancel(ctx), func() {
+		m.insist(func() {
 			if claim.job == 0 {
 				delete(m.requests, key)
 				close(claim.done)

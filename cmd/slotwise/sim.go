@@ -78,7 +78,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.Float64Var(&f.dataScale, "data-scale", 1, "multiply all bytes of a SWIM trace by this `factor`, for a smaller cluster than its own")
 	s.StringVar(&f.reference, "reference", "alone", "slowdowns are against each job run `alone`, or its ideal, which is quicker to find")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
-	s.BoolVar(&f.overwrite, "overwrite", false, "replace the directory of --out, once all runs have ended")
+	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`, of a single run")
 	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
 	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")

@@ -52,6 +52,7 @@ type fakeMaster struct {
 		acked     int64
 		fail      int // so many heartbeats get no answer
 		again     bool
+		hostile   bool                          // no session lasts
 		reports   map[string]*slotwisev1.Report // the last
 		ends      map[string]int                // how often an end was reported
 		beat      *slotwisev1.HeartbeatRequest
@@ -156,7 +157,7 @@ func (m *fakeMaster) Register(_ context.Context, r *slotwisev1.RegisterRequest) 
 	defer m.mu.Unlock()
 	m.mu.registers = append(m.mu.registers, r)
 	m.mu.session++
-	m.mu.actions, m.mu.acked, m.mu.again = nil, 0, false
+	m.mu.actions, m.mu.acked, m.mu.again = nil, 0, m.mu.hostile
 	resp := &slotwisev1.RegisterResponse{
 		Session: fmt.Sprint(m.mu.session), Master: m.mu.id, HeartbeatMs: 200,
 		DropJobs: m.mu.answer.GetDropJobs(), Kill: m.mu.answer.GetKill(),

@@ -42,14 +42,23 @@ func pause(ctx context.Context, n int) {
 // beat registers and sends heartbeats until ctx ends. An error is a master that
 // will not have this worker.
 func (w *Worker) beat(ctx context.Context) error {
-	known, refusals := false, 0
+	known, refusals, short := false, 0, 0
 	for ctx.Err() == nil {
 		every, err := w.register(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
 			known, refusals = true, 0
+			began := time.Now()
 			w.heartbeats(ctx, every)
+			if time.Since(began) >= shortSession {
+				short = 0
+				continue
+			}
+			if short++; short == manyShort {
+				w.log.Warn("sessions end at once: is there another worker of this name?")
+			}
+			pause(ctx, short)
 		case !known && refused(err):
 			return err
 		default: // its mind may change: what runs and is held would be lost
@@ -63,6 +72,14 @@ func (w *Worker) beat(ctx context.Context) error {
 	}
 	return nil
 }
+
+// A session shorter than this delays the next, twice as long each time: of two
+// workers of one name each ends the other's, and without a pause they would do
+// nothing else, nor would their master. So many in a row are worth a warning.
+const (
+	shortSession = 5 * time.Second
+	manyShort    = 5
+)
 
 // refused tells whether the master has understood the call and says no.
 func refused(err error) bool {

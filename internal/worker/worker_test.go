@@ -170,6 +170,28 @@ func TestRegisterAgain(t *testing.T) {
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
 }
 
+// TestShortSessions: a worker whose sessions are ended at once, as by another one
+// of its name, registers less and less often.
+func TestShortSessions(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	registered := func() (n int) {
+		m.do(func() { n = len(m.mu.registers) })
+		return n
+	}
+	m.do(func() { m.mu.hostile, m.mu.again = true, true })
+	start, first := time.Now(), registered()
+	const more = 7
+	eventually(t, "the worker goes on registering", func() bool { return registered() >= first+more })
+	// The pauses are at least 50 ms, 100 ms and so on up to a second.
+	if took := time.Since(start); took < 2*time.Second {
+		t.Errorf("%d registrations in %v", more, took)
+	}
+	m.do(func() { m.mu.hostile, m.mu.again = false, false })
+	m.launch("j1_m_0_0", m.job("j1", "cat", 0, "a\n"))
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+}
+
 // TestOtherMaster: the jobs of a master with another journal are other jobs,
 // whatever their numbers.
 func TestOtherMaster(t *testing.T) {

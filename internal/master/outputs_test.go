@@ -27,12 +27,17 @@ func TestSettleFor(t *testing.T) {
 				l := &outputLog{some: some, all: all}
 				m := &Master{stopped: make(chan struct{})}
 				start := time.Now()
-				if tt.some > 0 {
-					time.AfterFunc(tt.some, func() { l.add(outputEvent{}, false) })
-				}
-				if tt.last > 0 {
-					time.AfterFunc(tt.last, func() { l.add(outputEvent{}, true) })
-				}
+				go func() { // the loop; the clock is the bubble's
+					for _, e := range []struct {
+						at   time.Duration
+						last bool
+					}{{tt.some, false}, {tt.last, true}} {
+						if e.at > 0 {
+							time.Sleep(e.at - time.Since(start))
+							l.add(outputEvent{}, e.last)
+						}
+					}
+				}()
 				<-some
 				m.settleFor(t.Context(), &outputNews{some, all, pace}, start)
 				if took := time.Since(start); took != tt.want {

@@ -92,6 +92,7 @@ type realRow struct {
 	size            int64
 	rounds          int
 	local, cluster  []time.Duration
+	cpus            [2][]float64 // seconds of processors, local and cluster
 }
 
 // ratios are the cluster's times over the local ones, round by round.
@@ -133,7 +134,7 @@ func realJobs(ctx context.Context, s *settings, stdout, stderr io.Writer) (err e
 func (c *realCluster) measure(ctx context.Context, s *settings, r *realRow, stderr io.Writer) error {
 	input := filepath.Join(s.data, fmt.Sprint(r.kind, "-", r.size))
 	if _, err := os.Stat(input); err != nil {
-		if _, err := c.command(ctx, "generate", r.kind, "--size", fmt.Sprint(r.size), "--seed", "1", "--output", input); err != nil {
+		if _, _, err := c.command(ctx, "generate", r.kind, "--size", fmt.Sprint(r.size), "--seed", "1", "--output", input); err != nil {
 			return err
 		}
 	}
@@ -144,13 +145,14 @@ func (c *realCluster) measure(ctx context.Context, s *settings, r *realRow, stde
 	cluster := append([]string{"submit", "--wait", "--output", outs[1], "--master", c.url}, common...)
 	for round := range r.rounds {
 		for i, args := range [][]string{local, cluster} {
-			took, err := c.command(ctx, args...)
+			took, cpu, err := c.command(ctx, args...)
 			if err != nil {
 				return err
 			}
+			r.cpus[i] = append(r.cpus[i], cpu.Seconds())
 			list := []*[]time.Duration{&r.local, &r.cluster}[i]
 			*list = append(*list, took)
-			fmt.Fprintf(stderr, "round %d of %s: %s %v\n", round+1, r.name, args[0], took.Round(time.Millisecond))
+			fmt.Fprintf(stderr, "round %d of %s: %s %v, processors %v\n", round+1, r.name, args[0], took.Round(time.Millisecond), cpu.Round(time.Millisecond))
 		}
 		if err := sameOutput(outs[0], outs[1]); err != nil {
 			return err
@@ -164,14 +166,34 @@ func (c *realCluster) measure(ctx context.Context, s *settings, r *realRow, stde
 	return nil
 }
 
-// command runs slotwise and returns for how long.
-func (c *realCluster) command(ctx context.Context, args ...string) (time.Duration, error) {
+// command runs slotwise and returns for how long, and the processor time that it and
+// the cluster have used.
+func (c *realCluster) command(ctx context.Context, args ...string) (took, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, c.binary, args...)
+	before, err := c.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
 	start := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("slotwise %s: %w\n%s", strings.Join(args, " "), err, out)
+		return 0, 0, fmt.Errorf("slotwise %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	return time.Since(start), nil
+	took = time.Since(start)
+	after, err := c.cpu()
+	return took, after - before + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
+}
+
+// cpu is the processor time that the cluster has used, attempts that have ended
+// included.
+func (c *realCluster) cpu() (sum time.Duration, err error) {
+	for _, p := range c.members {
+		used, err := p.cpu()
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
 }
 
 // sameOutput compares the files of two outputs.
@@ -190,19 +212,25 @@ func sameOutput(a, b string) error {
 
 // printReal writes the table.
 func printReal(w io.Writer, rows []*realRow) {
-	fmt.Fprint(w, "| job | input | `run`, s | cluster, s: median, max | ratio: median (range) | |\n|---|---|---|---|---|---|\n")
+	fmt.Fprint(w, "| job | input | `run`, s | cluster, s: median, max | ratio: median (range) | processor time, s | |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
 		ratios := r.ratios()
 		slices.Sort(r.local)
 		slices.Sort(r.cluster)
 		middle := func(d []time.Duration) time.Duration { return (d[len(d)/2] + d[(len(d)-1)/2]) / 2 }
+		var cpus [2]float64
+		for i, list := range r.cpus {
+			slices.Sort(list)
+			cpus[i] = (list[len(list)/2] + list[(len(list)-1)/2]) / 2
+		}
 		mid := (ratios[len(ratios)/2] + ratios[(len(ratios)-1)/2]) / 2
 		verdict := fmt.Sprintf("must ≤ %.1f×: %s", realLimit, holds(mid <= realLimit))
 		if r.size <= 1<<20 {
 			verdict = fmt.Sprintf("must ≤ %v: %s", quickLimit, holds(middle(r.cluster) <= quickLimit))
 		}
-		fmt.Fprintf(w, "| %s | %d MiB | %.2f | %.2f, %.2f | %.2f (%.2f to %.2f) | %s |\n", r.name, r.size>>20, middle(r.local).Seconds(),
-			middle(r.cluster).Seconds(), r.cluster[len(r.cluster)-1].Seconds(), mid, ratios[0], ratios[len(ratios)-1], verdict)
+		fmt.Fprintf(w, "| %s | %d MiB | %.2f | %.2f, %.2f | %.2f (%.2f to %.2f) | %.2f, %.2f: %.2f× | %s |\n", r.name, r.size>>20, middle(r.local).Seconds(),
+			middle(r.cluster).Seconds(), r.cluster[len(r.cluster)-1].Seconds(), mid, ratios[0], ratios[len(ratios)-1],
+			cpus[0], cpus[1], cpus[1]/cpus[0], verdict)
 	}
 }
 

@@ -73,8 +73,8 @@ func startMaster(ctx context.Context, binary, dir string, args ...string) (*proc
 	return nil, "", errors.Join(errors.New("the master does not come up"), context.Cause(ctx), p.stop())
 }
 
-// cpu returns the processor time that a process has used, memory the most that was
-// resident, in bytes.
+// cpu returns the processor time that a process and those of its children that have
+// ended have used.
 func (p *process) cpu() (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
@@ -82,14 +82,21 @@ func (p *process) cpu() (time.Duration, error) {
 	}
 	_, rest, _ := strings.Cut(string(b), ") ")
 	f := strings.Fields(rest)
-	if len(f) < 13 {
+	if len(f) < 15 {
 		return 0, errors.New("a line of /proc that is too short")
 	}
-	user, err := strconv.ParseInt(f[11], 10, 64)
-	system, err2 := strconv.ParseInt(f[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err, err2)
+	var sum int64
+	for _, field := range f[11:15] { // its own and its children's, in user and kernel mode
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return time.Duration(sum) * 10 * time.Millisecond, nil
 }
 
+// memory returns the most that was resident, in bytes.
 func (p *process) memory() (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

@@ -381,11 +381,22 @@ type answer[T any] struct {
 
 // ask has the loop run f and returns its answer once all that f did is durable.
 func ask[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error) {
+	return asked(ctx, m, f, func(tell func()) { m.after = append(m.after, tell) })
+}
+
+// askKnown is ask for what has been durable since before the caller could ask: it
+// does not wait for the batch.
+func askKnown[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error) {
+	return asked(ctx, m, f, func(tell func()) { tell() })
+}
+
+// asked has the loop run f and returns its answer when it is let go.
+func asked[T any](ctx context.Context, m *Master, f func() (T, error), let func(tell func())) (T, error) {
 	done := make(chan answer[T], 1)
 	var none T
 	err := m.post(ctx, func() {
 		v, err := f()
-		m.after = append(m.after, func() { done <- answer[T]{v, err} })
+		let(func() { done <- answer[T]{v, err} })
 	})
 	if err != nil {
 		return none, rpcError(err)

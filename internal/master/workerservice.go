@@ -108,7 +108,8 @@ func (w workerService) JobForWorker(ctx context.Context, r *slotwisev1.JobForWor
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
-	return ask(ctx, w.m, func() (*slotwisev1.JobForWorkerResponse, error) {
+	// A worker knows of a job by what was let go when the job was durable.
+	return askKnown(ctx, w.m, func() (*slotwisev1.JobForWorkerResponse, error) {
 		if w.m.sessions[r.Session] == nil {
 			return nil, errSessionOver
 		}

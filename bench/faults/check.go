@@ -69,7 +69,8 @@ func sameLines(got, want []string, sorted bool) error {
 // belongs to jobs, which all have ended.
 func (c *cluster) nothingLeft(o *outcome) error {
 	var left []string
-	for _, pattern := range []string{"out/.*", "tmp/*", "master/*/*.tmp", "master/*/*.new"} {
+	for _, pattern := range []string{"out/.*", "tmp/*", "master/*/*.tmp", "master/*/*.new", "master/files/upload-*",
+		"disks/*/*.new", "disks/*/files/new-*"} {
 		found, err := filepath.Glob(filepath.Join(c.dir, pattern))
 		if err != nil {
 			return err

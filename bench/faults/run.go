@@ -81,22 +81,29 @@ func (s *settings) play(ctx context.Context, c *cluster, o *outcome, in *input) 
 	for i, name := range mixes[o.mix] {
 		jobs.Go(func() { verdicts[i] = c.submit(limited, workNamed(name), begin.Add(time.Duration(i)*between), in) })
 	}
+	needed, over := context.WithCancel(limited) // while there is a job to hurt
+	defer over()
 	for i, f := range o.faults {
-		harms.Go(func() { o.strikes[i], faults[i] = c.suffer(limited, f, begin) })
+		harms.Go(func() { o.strikes[i], faults[i] = c.suffer(needed, f, begin) })
 	}
-	harms.Wait()
-	timer := time.AfterFunc(s.limit, cancel)
-	defer timer.Stop()
+	healed := make(chan struct{})
+	go func() {
+		harms.Wait()
+		time.AfterFunc(s.limit, cancel)
+		close(healed)
+	}()
 	jobs.Wait()
 	o.took = time.Since(begin)
-	if ctx.Err() == nil && limited.Err() != nil {
+	over()
+	<-healed
+	if ctx.Err() == nil && limited.Err() != nil { // they did not end in time
 		verdicts = append(verdicts, c.stuck())
 	}
 	return errors.Join(errors.Join(faults...), o.judge(verdicts))
 }
 
-// suffer has a fault strike at its time, and ends it. All faults end, whatever
-// happens to the run.
+// suffer has a fault strike at its time, and ends it; if ctx has ended it does not
+// strike, or ends at once.
 func (c *cluster) suffer(ctx context.Context, f fault, begin time.Time) (strike, error) {
 	s := strike{fault: f}
 	rest(ctx, time.Until(begin.Add(f.at)))
@@ -106,6 +113,9 @@ func (c *cluster) suffer(ctx context.Context, f fault, begin time.Time) (strike,
 	}
 	d.busy.Lock()
 	defer d.busy.Unlock()
+	if ctx.Err() != nil {
+		return s, nil
+	}
 	s.struck = time.Now()
 	heal, hit, err := f.kind.strike(c, f)
 	s.hit = hit

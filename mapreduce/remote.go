@@ -105,6 +105,8 @@ func (r *remote) run(ctx context.Context, p *planned, o Options) (*Result, error
 		last, err = r.kill(ctx, id, err)
 	}
 	switch {
+	case last != nil && (last.GetName() != spec.GetName() || last.GetOutput() != spec.GetOutput()):
+		return res, fmt.Errorf("job %s is another one now: the master has forgotten the one that was submitted", id)
 	case last != nil:
 		return r.result(last, o), r.verdict(last)
 	case ctx.Err() == nil: // the protocol's words are nobody's business

@@ -97,10 +97,8 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 			r.add(o, out)
 		}
 	}
-	for round := range 2 {
-		each(s.atOnce, len(mixes), func(i int) { one(plan{name: fmt.Sprintf("calm-%d-%d", round, i), mix: i, workers: 3}) })
-	}
-	each(s.atOnce, s.runs, func(i int) { one(draw(s.seed+uint64(i), s.disks)) })
+	plans := s.plans()
+	each(s.atOnce, len(plans), func(i int) { one(plans[i]) })
 	r.took = time.Since(r.began)
 	fmt.Fprintln(out)
 	r.write(out)
@@ -111,6 +109,25 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 		return errors.Join(err, fmt.Errorf("%d runs failed; see %s", n, dir))
 	}
 	return errors.Join(err, ctx.Err(), os.RemoveAll(dir))
+}
+
+// plans are those of all runs: each mix undisturbed at first, then runs with
+// faults, and among them others without, as the machine's load varies.
+func (s *settings) plans() (all []plan) {
+	calm := func() {
+		i := len(all)
+		all = append(all, plan{name: fmt.Sprint("calm-", i), mix: i % len(mixes), workers: 3 + i%2})
+	}
+	for range mixes {
+		calm()
+	}
+	for i := range s.runs {
+		if i%7 == 6 {
+			calm()
+		}
+		all = append(all, draw(s.seed+uint64(i), s.disks))
+	}
+	return all
 }
 
 // prepare builds slotwise below dir and tries out disks.

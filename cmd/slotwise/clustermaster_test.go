@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -67,6 +68,29 @@ func TestMasterKilled(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(c.dir, ".out*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestMasterForgets has a master lose all it knows, and another job get the name of
+// one that somebody waits for: he is not told that his has succeeded.
+func TestMasterForgets(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	mapper, started, open := c.gate("m")
+	in := c.write("in.txt", "a\n")
+	first := c.begin("--mapper", mapper, "--input", in, "--output", "first")
+	c.appears(started + "*")
+	c.master.cmd.Process.Signal(syscall.SIGSTOP)
+	if err := os.RemoveAll(filepath.Join(c.dir, "m")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.killMaster()
+	c.must("--mapper", "cat", "--input", in, "--output", "second")
+	if status, out := first(); status == 0 || !strings.Contains(out, "job j1") {
+		t.Errorf("exit status %d: %s", status, out)
 	}
 }
 

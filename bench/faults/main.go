@@ -114,16 +114,15 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 // plans are those of all runs: each mix undisturbed at first, then runs with
 // faults, and among them others without, as the machine's load varies.
 func (s *settings) plans() (all []plan) {
-	calm := func() {
-		i := len(all)
-		all = append(all, plan{name: fmt.Sprint("calm-", i), mix: i % len(mixes), workers: 3 + i%2})
+	calm := func(i int) {
+		all = append(all, plan{name: fmt.Sprint("calm-", i), mix: i % len(mixes), workers: 3 + i/len(mixes)%2})
 	}
-	for range mixes {
-		calm()
+	for i := range mixes {
+		calm(i)
 	}
 	for i := range s.runs {
 		if i%7 == 6 {
-			calm()
+			calm(len(mixes) + i/7)
 		}
 		all = append(all, draw(s.seed+uint64(i), s.disks))
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -16,8 +19,25 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	os.RemoveAll(shared)
+	os.Exit(code)
 }
+
+// shared is the directory of the binary that the tests measure; "" before.
+var shared string
+
+// binary builds slotwise, once for all tests.
+var binary = sync.OnceValues(func() (_ string, err error) {
+	if shared, err = os.MkdirTemp("", "bench-cluster"); err != nil {
+		return "", err
+	}
+	name := filepath.Join(shared, "slotwise")
+	if out, err := exec.Command("go", "build", "-o", name, "../../cmd/slotwise").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return name, nil
+})
 
 // bench runs the command with a real master and returns what it prints.
 func bench(t *testing.T, args ...string) string {
@@ -25,9 +45,12 @@ func bench(t *testing.T, args ...string) string {
 	if testing.Short() {
 		t.Skip("builds slotwise")
 	}
-	t.Chdir(filepath.Join("..", ".."))
+	slotwise, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out, errs bytes.Buffer
-	if err := run(t.Context(), append([]string{"-data", t.TempDir()}, args...), strings.NewReader(""), &out, &errs); err != nil {
+	if err := run(t.Context(), append([]string{"-binary", slotwise, "-data", t.TempDir()}, args...), strings.NewReader(""), &out, &errs); err != nil {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
 	return out.String()

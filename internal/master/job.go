@@ -238,8 +238,9 @@ func (m *Master) finish(j *jobInfo) {
 		trouble: func(err error) { m.insist(func() { m.troubled(j, err) }) },
 	}
 	if s.state == job.Succeeded {
-		// Since the verdict, which outlives the master.
-		s.patience = m.cfg.PublishPatience - (m.now() - j.verdict.at)
+		// Since the verdict, which outlives the master; but one that was away for
+		// long may be up before its storage is.
+		s.patience = max(m.cfg.PublishPatience-(m.now()-j.verdict.at), min(m.cfg.PublishPatience, m.cfg.RemovePatience))
 	}
 	m.after = append(m.after, func() {
 		m.beside.Go(func() {

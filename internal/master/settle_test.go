@@ -115,6 +115,29 @@ func TestGiveUpOutput(t *testing.T) {
 	}
 }
 
+// TestLongAway starts a master so long after a job's verdict that nobody would try
+// to publish its output any more, but was there to: it tries all the same.
+func TestLongAway(t *testing.T) {
+	files, at := faultyStorage(t)
+	r := newRig(t, Config{})
+	id := r.trouble(at+filepath.Join(t.TempDir(), "out"), files, faultfs.Publish)
+	r.inTrouble(id)
+	r.cfg.PublishPatience, r.cfg.RemovePatience = time.Minute, time.Minute
+	if _, err := ask(t.Context(), r.m, func() (int, error) {
+		r.m.epoch = r.m.epoch.Add(-48 * time.Hour) // as the next one finds it
+		r.m.note(r.m.masterRecord())
+		return 0, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	r.inTrouble(id)
+	files.Reset()
+	if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		t.Errorf("job %v", st)
+	}
+}
+
 // TestRemoveAgain checks that what a killed job has staged is removed when the
 // storage is back.
 func TestRemoveAgain(t *testing.T) {

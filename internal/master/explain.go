@@ -44,7 +44,7 @@ func (m *Master) waitsFor(j *jobInfo) string {
 	for k := range job.Kind(job.Kinds) {
 		if t.Pending(k) > 0 {
 			_, words := m.tracker.Explain(t, k)
-			return words
+			return words + m.nobody()
 		}
 	}
 	return ""
@@ -78,7 +78,7 @@ func (m *Master) explanations(j *jobInfo) (out []*slotwisev1.Explanation) {
 				continue
 			}
 			why, words := m.tracker.Explain(t, k)
-			e := &slotwisev1.Explanation{Kind: wireKind(k), Reason: why.Code.Name(), Words: words, Advice: advice(why.Code)}
+			e := &slotwisev1.Explanation{Kind: wireKind(k), Reason: why.Code.Name(), Words: words + m.nobody(), Advice: advice(why.Code)}
 			said[key{k, why.Code}] = e
 			out = append(out, e)
 		}
@@ -90,6 +90,20 @@ func (m *Master) explanations(j *jobInfo) (out []*slotwisev1.Explanation) {
 		}
 		return true
 	})...)
+}
+
+// nobody says, after why a job waits, that no worker takes work, if that is so. The
+// tracker cannot say it: a worker declines by itself when its disk is full.
+func (m *Master) nobody() string {
+	for _, s := range m.nodes {
+		if n := m.tracker.Nodes().Get(s.worker); !s.draining && n != nil && !n.Draining() {
+			return ""
+		}
+	}
+	if len(m.nodes) == 0 {
+		return ""
+	}
+	return "; no worker takes work, for all are drained or have full disks (slotwise nodes)"
 }
 
 // heldBack lists what held a job back, longest first, as far as want says.

@@ -610,3 +610,28 @@ func TestLongErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyTakesWork checks that a job says so when all workers decline.
+func TestNobodyTakesWork(t *testing.T) {
+	r := newRig(t, Config{})
+	r.worker("w1", 1, 0)
+	drain := func(undo bool) {
+		if _, err := r.users.Drain(t.Context(), &slotwisev1.DrainRequest{Node: "w1", Undo: undo}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const words = "no worker takes work"
+	drain(false)
+	id := r.submit(r.spec(1, 0, ""))
+	if st := r.job(id); !strings.Contains(st.Waiting, words) {
+		t.Errorf("job %v", st)
+	}
+	why, err := r.users.Explain(t.Context(), &slotwisev1.ExplainRequest{Job: id})
+	if err != nil || !strings.Contains(why.Why[0].Words, words) {
+		t.Errorf("%v, error %v", why, err)
+	}
+	drain(true)
+	if st := r.job(id); strings.Contains(st.Waiting, words) {
+		t.Errorf("job %v", st)
+	}
+}

@@ -10,11 +10,10 @@ import (
 
 // registration is what a worker says when it begins a session.
 type registration struct {
-	worker  *worker
-	number  int // rises with each
-	join    tracker.Join
-	answer  func(session int, kill []tracker.Effect)
-	ignored bool
+	worker *worker
+	number int // rises with each
+	join   tracker.Join
+	answer func(session int, kill []tracker.Effect)
 }
 
 // register begins a session. One that was overtaken by a later one is ignored.

@@ -187,7 +187,11 @@ func TestShortSessions(t *testing.T) {
 	if took := time.Since(start); took < 2*time.Second {
 		t.Errorf("%d registrations in %v", more, took)
 	}
-	m.do(func() { m.mu.hostile, m.mu.again = false, false })
+	// What is ordered in a session that is over is lost: the order waits for the
+	// next one.
+	last := 0
+	m.do(func() { m.mu.hostile, m.mu.again, last = false, true, len(m.mu.registers) })
+	eventually(t, "a session that lasts", func() bool { return registered() > last })
 	m.launch("j1_m_0_0", m.job("j1", "cat", 0, "a\n"))
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
 }

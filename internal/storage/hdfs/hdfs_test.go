@@ -84,7 +84,7 @@ func TestFailures(t *testing.T) {
 	if !bytes.Equal(got, data) {
 		t.Error("the bytes differ")
 	}
-	frozen(t, c, f, dir, data)
+	frozen(t, c, data)
 	halfWritten(t, c)
 }
 
@@ -116,9 +116,9 @@ func halfWritten(t *testing.T, c *serverstest.PrivateHDFS) {
 }
 
 // frozen reads with a fresh client what lies on a node that says nothing.
-func frozen(t *testing.T, c *serverstest.PrivateHDFS, f *FS, dir string, data []byte) {
+func frozen(t *testing.T, c *serverstest.PrivateHDFS, data []byte) {
 	t.Helper()
-	f, dir = open(t, c.URI("/x/out"))
+	f, dir := open(t, c.URI("/x/out"))
 	f.settings.timeout = 2 * time.Second
 	hosts, err := f.Hosts(t.Context(), dir+"/f", 0, 1)
 	must(t, err)

@@ -142,9 +142,9 @@ func TestRandomCompositions(t *testing.T) {
 	}
 	seen := map[mix]bool{}
 	conserving, limited := 0, 0
-	for len(seen) < *compositions && !t.Failed() {
+	for round := 0; len(seen) < *compositions && !t.Failed(); round++ {
 		rapid.Check(t, func(t *rapid.T) {
-			m, bound := playMix(t, g)
+			m, bound := playMix(t, g, round)
 			seen[m] = true
 			if bound {
 				limited++
@@ -156,11 +156,23 @@ func TestRandomCompositions(t *testing.T) {
 	t.Logf("%d compositions; %d lives with limits on pools, %d that kept slots busy", len(seen), limited, conserving)
 }
 
+// drawMix draws a composition. The same draws give another one in each round, so
+// that rounds go on to new ones also if they all begin with one seed.
+func drawMix(t *rapid.T, g *sched.Registry, round int) mix {
+	turn := round
+	draw := func(part string) string {
+		names := g.PartNames(part)
+		at := rapid.IntRange(0, len(names)-1).Draw(t, part) + turn
+		turn /= len(names)
+		return names[at%len(names)]
+	}
+	return mix{draw("slots"), draw("order"), draw("place"), draw("speculate")}
+}
+
 // playMix plays one life of a cluster under a random composition and reports
 // which it was and whether its pools had limits.
-func playMix(t *rapid.T, g *sched.Registry) (m mix, bound bool) {
-	draw := func(part string) string { return rapid.SampledFrom(g.PartNames(part)).Draw(t, part) }
-	m = mix{draw("slots"), draw("order"), draw("place"), draw("speculate")}
+func playMix(t *rapid.T, g *sched.Registry, round int) (m mix, bound bool) {
+	m = drawMix(t, g, round)
 	limits, can := bounded[m.order]
 	bound = can && rapid.Bool().Draw(t, "limits")
 	opt := sched.Options{Seed: rapid.Uint64Range(0, 3).Draw(t, "seed")}

@@ -21,7 +21,7 @@ type layer struct {
 }
 
 var (
-	scheduling = []string{"internal/sched", "internal/tracker", "internal/cluster"}
+	scheduling = []string{"sched", "internal/sched", "internal/tracker", "internal/cluster"}
 	shells     = []string{"internal/local", "internal/master", "internal/worker", "internal/sim", "internal/workload", "internal/repro", "internal/history"}
 	surface    = []string{"mapreduce", "apps", "cmd", "examples", "bench"}
 )
@@ -31,8 +31,8 @@ var layers = []layer{
 	{name: "job", dirs: []string{"internal/job"}, allow: []string{}, selfContained: true},
 	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job"}, selfContained: true},
 	{name: "portable", dirs: []string{"internal/portable"}, allow: []string{}, selfContained: true},
-	{name: "sched", dirs: []string{"internal/sched"}, allow: []string{"internal/job", "internal/cluster", "internal/suggest", "internal/portable"}},
-	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/cluster", "internal/sched"}},
+	{name: "sched", dirs: []string{"sched", "internal/sched"}, allow: []string{"internal/job", "internal/cluster", "internal/suggest", "internal/portable"}},
+	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/cluster", "sched"}},
 	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/cluster", "internal/portable"}},
 	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/workload", "internal/portable"}, scheduling...)},
 	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...)},

@@ -16,7 +16,7 @@ var badTrees = []struct {
 }{
 	{"imports", "the tracker opens files", tree{"internal/tracker/a.go": `package tracker; import _ "` + Module + `/internal/storage"`}, "may import only"},
 	{"imports", "sched looks at the tracker", tree{"internal/sched/order/a.go": `package order; import _ "` + Module + `/internal/tracker"`}, "may import only"},
-	{"imports", "the tracker asks sched", tree{"internal/tracker/a.go": `package tracker; import _ "` + Module + `/internal/sched"`}, ""},
+	{"imports", "the tracker asks sched", tree{"internal/tracker/a.go": `package tracker; import _ "` + Module + `/sched"`}, ""},
 	{"imports", "the engine schedules", tree{"internal/engine/a.go": `package engine; import _ "` + Module + `/internal/sched/order"`}, "must not know"},
 	{"imports", "the engine names attempts", tree{"internal/engine/a.go": `package engine; import _ "` + Module + `/internal/job"`}, ""},
 	{"imports", "storage names jobs", tree{"internal/storage/a.go": `package storage; import _ "` + Module + `/internal/job"`}, "must not know"},

@@ -3,7 +3,7 @@ package local
 import (
 	"errors"
 
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Hold is a reason for which tasks of a kind waited, and for how long in all.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // submit enters a job. One without tasks ends at once.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 )

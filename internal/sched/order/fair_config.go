@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // FairConfig configures Fair.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // eachSorted is each with the demands of the last update: pools are sorted for

@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // FIFO serves jobs by priority, then time of submission, then number: the first

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Johnson serves jobs in the order that ends a batch of two-phase jobs earliest

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // DelayConfig configures Delay.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // The kind and version that a state of Dynamic begins with.

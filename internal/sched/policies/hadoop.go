@@ -1,6 +1,6 @@
 package policies
 
-import "github.com/slotwise/slotwise/internal/sched"
+import "github.com/slotwise/slotwise/sched"
 
 // hadoop is the profile under which a baseline decides as Hadoop 1.2.1 does.
 func hadoop(scheduler string, set map[string]string) []sched.Profile {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Static is Hadoop 1's typed slots: maps run on map slots and reduces on reduce

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Demander is an order that knows how many tasks of a kind could run now or

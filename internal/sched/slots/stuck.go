@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // stuckReduce returns a reduce that has to give way, or none. A part with typed

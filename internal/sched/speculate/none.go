@@ -4,7 +4,7 @@ package speculate
 
 import (
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // None never copies a task.

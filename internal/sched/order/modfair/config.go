@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Limits are what is configured for a user's pool.

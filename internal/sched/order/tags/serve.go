@@ -2,7 +2,7 @@ package tags
 
 import (
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Each implements sched.Order: partitions first to last, so that short jobs go

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 func TestStateIsKept(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Sharer is an order that shares slots among pools. Without one all jobs make one

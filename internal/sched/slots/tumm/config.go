@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // The values of the settings that choose among readings of the paper.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // mean is a one-pass mean (Welford) of task times in seconds.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // base is what TuMM and H_TuMM share: they watch jobs alike and fill a node

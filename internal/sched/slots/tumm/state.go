@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // The kind and version that a state begins with. TuMM and H_TuMM share it: what

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+func newApps() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "apps [NAME]",
+		Short: "List the built-in apps, or describe one",
+		Long: `Lists the built-in apps, a line each. With NAME it prints what the app reads and
+writes, its parameters with their defaults, and an example.`,
+		Example: `  slotwise apps
+  slotwise apps grep
+  slotwise apps -o json`,
+		Args: atMostOne("app"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return appNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("format", format, listFormats); err != nil {
+				return err
+			}
+			return showApps(c.OutOrStdout(), format, args)
+		},
+	}
+	addFormat(c, &format)
+	return c
+}
+
+// listFormats are the values of -o.
+var listFormats = []string{"text", "json"}
+
+// addFormat adds the flag -o to a command that lists things.
+func addFormat(c *cobra.Command, format *string) {
+	c.Flags().StringVarP(format, "format", "o", "text", "`format` of the listing: text or json")
+	completeWords(c, "format", listFormats)
+}
+
+// showApps prints all apps or the one named.
+func showApps(w io.Writer, format string, args []string) error {
+	if len(args) == 0 {
+		if format == "json" {
+			return appsJSON(w, apps.All())
+		}
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, a := range apps.All() {
+			fmt.Fprintf(t, "%s\t%s\n", a.Name, a.Summary)
+		}
+		return t.Flush()
+	}
+	a, err := apps.Lookup(args[0])
+	if err != nil {
+		return misuseError{err}
+	}
+	if format == "json" {
+		return appsJSON(w, []*mapreduce.App{a})
+	}
+	return describeApp(w, a)
+}
+
+// describeApp prints all that a user needs to run an app.
+func describeApp(w io.Writer, a *mapreduce.App) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%s: %s\n\n", a.Name, a.Summary)
+	if a.Reads != "" {
+		fmt.Fprintf(t, "reads\t%s\n", a.Reads)
+	}
+	fmt.Fprintf(t, "writes\t%s\n", a.Writes)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(a.Params) > 0 {
+		fmt.Fprint(t, "\nparameters\n")
+		for _, p := range a.Params {
+			value := p.Default
+			if p.Required {
+				value = "(required)"
+			}
+			fmt.Fprintf(t, "  %s\t%s\t%s\n", p.Name, value, p.Help)
+		}
+	}
+	fmt.Fprintf(t, "\nexample\n  %s\n", exampleCommand(a))
+	return t.Flush()
+}
+
+// exampleCommand is a command line that runs an app.
+func exampleCommand(a *mapreduce.App) string {
+	words := []string{"slotwise run", a.Name}
+	if a.Reads != "" {
+		words = append(words, "--input INPUT")
+	}
+	for _, p := range a.Params {
+		if p.Required {
+			words = append(words, "--param "+p.Name+"="+strings.ToUpper(p.Name))
+		}
+	}
+	if !a.Small {
+		words = append(words, "--output OUTPUT")
+	}
+	return strings.Join(words, " ")
+}
+
+// appsJSON prints apps as a JSON array.
+func appsJSON(w io.Writer, list []*mapreduce.App) error {
+	type param struct {
+		Name     string `json:"name"`
+		Default  string `json:"default"`
+		Required bool   `json:"required"`
+		Help     string `json:"help"`
+	}
+	type app struct {
+		Name    string  `json:"name"`
+		Summary string  `json:"summary"`
+		Reads   string  `json:"reads"`
+		Writes  string  `json:"writes"`
+		Params  []param `json:"params"`
+	}
+	out := make([]app, len(list))
+	for i, a := range list {
+		out[i] = app{a.Name, a.Summary, a.Reads, a.Writes, []param{}}
+		for _, p := range a.Params {
+			out[i].Params = append(out[i].Params, param{p.Name, p.Default, p.Required, p.Help})
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+func appNames() []string {
+	var names []string
+	for _, a := range apps.All() {
+		names = append(names, a.Name)
+	}
+	return names
+}

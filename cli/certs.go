@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/secure"
+)
+
+// certsFlags are the flags of certs.
+type certsFlags struct {
+	dir, user, role string
+	groups, hosts   []string
+	valid           time.Duration
+}
+
+func newCerts() *cobra.Command {
+	f := &certsFlags{}
+	c := &cobra.Command{
+		Use:   "certs --dir DIR",
+		Short: "Make certificates for a cluster",
+		Long: `Makes a certificate authority in DIR, and certificates of it for a master
+(server), a worker, an admin and a user. It is for development, and for clusters
+whose owner is their only user: the authority's key lies beside the rest.
+
+With --user and --role it has the authority that is in DIR make one more
+certificate, user-NAME.pem or worker-NAME.pem and so on. Files are for their
+owner's eyes (mode 0600), and none is overwritten.`,
+		Example: `  slotwise certs --dir certs --host master.example.org --host 10.0.0.1
+  slotwise certs --dir certs --user ana --role user --group data
+  slotwise master --dir m --listen 10.0.0.1:7077 --tls-ca certs/ca.pem --tls-cert certs/server.pem --tls-key certs/server-key.pem
+  slotwise jobs --master 10.0.0.1:7077 --tls-ca certs/ca.pem --tls-cert certs/user-ana.pem --tls-key certs/user-ana-key.pem`,
+		Args: noArgs,
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.dir, "dir", "", "`directory` of the authority (required)")
+	s.StringArrayVar(&f.hosts, "host", nil, "`name` or address of the master, beside localhost (repeatable)")
+	s.StringVar(&f.user, "user", "", "`name` that the certificate is for (default: you)")
+	s.StringVar(&f.role, "role", "", "make one certificate for this `role`: user, admin, worker or master")
+	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
+	s.DurationVar(&f.valid, "valid", 365*24*time.Hour, "for how `long` certificates hold; at most as long as the authority, 5 years")
+	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
+	return c
+}
+
+func (f *certsFlags) run(c *cobra.Command) error {
+	switch {
+	case f.dir == "":
+		return misuse("--dir is missing: the directory of the authority")
+	case f.valid <= 0:
+		return misuse("--valid %v: must be positive", f.valid)
+	}
+	if f.user == "" {
+		f.user = currentUser()
+	}
+	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
+	var names []string
+	var err error
+	if f.role == "" {
+		names, err = f.begin(hosts)
+	} else {
+		names, err = f.issue(hosts)
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		fmt.Fprintln(c.OutOrStdout(), filepath.Join(f.dir, n+".pem"))
+	}
+	return nil
+}
+
+// begin makes an authority and a certificate of each role.
+func (f *certsFlags) begin(hosts []string) ([]string, error) {
+	a, err := secure.NewAuthority(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"ca"}
+	for _, x := range []struct {
+		name string
+		id   secure.Identity
+	}{
+		{"server", secure.Identity{User: "master", Role: secure.Master}},
+		{"worker", secure.Identity{User: "worker", Role: secure.Worker}},
+		{"admin", secure.Identity{User: "admin", Role: secure.Admin}},
+		{"user", secure.Identity{User: f.user, Role: secure.User, Groups: f.groups}},
+	} {
+		if err := a.Issue(x.name, x.id, hosts, f.valid); err != nil {
+			return nil, err
+		}
+		names = append(names, x.name)
+	}
+	return names, nil
+}
+
+// issue makes one more certificate.
+func (f *certsFlags) issue(hosts []string) ([]string, error) {
+	role, err := secure.ParseRole(f.role)
+	if err != nil {
+		return nil, misuse("--role: %w", err)
+	}
+	a, err := secure.OpenAuthority(f.dir)
+	if err != nil {
+		return nil, misuse("--dir: %w", err)
+	}
+	name := f.role + "-" + f.user
+	return []string{name}, a.Issue(name, secure.Identity{User: f.user, Role: role, Groups: f.groups}, hosts, f.valid)
+}
+
+// currentUser is the name of who runs this.
+func currentUser() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return fmt.Sprintf("uid%d", os.Getuid())
+}
+
+// tokenFlags are the flags of token.
+type tokenFlags struct {
+	file, user, role string
+	groups           []string
+}
+
+func newToken() *cobra.Command {
+	f := &tokenFlags{}
+	c := &cobra.Command{
+		Use:   "token --tokens FILE",
+		Short: "Make a token that says who somebody is",
+		Long: `Draws a token, prints it, and adds a line to FILE, the tokens file of a master,
+which knows the token from then on. The file holds no tokens but hashes of them:
+what is printed cannot be found out again. To revoke a token remove its line.
+
+A line is a role, a name, groups with commas between them or -, and the SHA-256
+of the token.`,
+		Example: `  slotwise token --tokens tokens --user ana --group data > ana.token && chmod 600 ana.token
+  slotwise token --tokens tokens --role worker --user workers > join.token && chmod 600 join.token
+  slotwise jobs --token-file ana.token`,
+		Args: noArgs,
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.file, "tokens", "", "the tokens `file` (required)")
+	s.StringVar(&f.user, "user", "", "`name` that the token is for (default: you)")
+	s.StringVar(&f.role, "role", "user", "`role`: user, admin or worker")
+	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if f.file == "" {
+			return misuse("--tokens is missing: the tokens file")
+		}
+		if f.user == "" {
+			f.user = currentUser()
+		}
+		role, err := secure.ParseRole(f.role)
+		if err != nil {
+			return misuse("--role: %w", err)
+		}
+		token, err := secure.AddToken(f.file, secure.Identity{User: f.user, Role: role, Groups: f.groups})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.OutOrStdout(), token)
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+func TestReport(t *testing.T) {
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(console.ErrInterrupted)
+	failure := errors.Join(errors.New("job x failed"), errors.New("file y:\nno space"))
+	for _, tt := range []struct {
+		ctx  context.Context
+		err  error
+		code int
+		text string
+	}{
+		{t.Context(), nil, 0, ""},
+		{interrupted, nil, 0, ""}, // it had ended before
+		{t.Context(), failure, 1, "slotwise: job x failed; file y:; no space\n"},
+		{t.Context(), misuse("--reduces %d: no", 3), 2, "slotwise: --reduces 3: no\n"},
+		{interrupted, failure, 130, "slotwise: interrupted\n"},
+	} {
+		var b bytes.Buffer
+		if code := report(tt.ctx, tt.err, &b); code != tt.code || b.String() != tt.text {
+			t.Errorf("%v: status %d and %q, want %d and %q", tt.err, code, b.String(), tt.code, tt.text)
+		}
+	}
+}
+
+// Where there is no terminal, a line is printed now and then, failures at once.
+func TestJobDisplayLines(t *testing.T) {
+	var b strings.Builder
+	d := newJobDisplay(&b, false)
+	for s := range 10 {
+		p := mapreduce.Progress{
+			Job: "j", ID: "1", State: "running", MapFrac: float64(s) / 10,
+			Elapsed: time.Duration(s) * time.Second,
+		}
+		if s >= 5 {
+			p.Failed, p.LastError = 1, "it broke"
+		}
+		d.update(p)
+	}
+	d.update(mapreduce.Progress{Job: "j", ID: "1", State: "failed", Elapsed: time.Minute})
+	io.WriteString(d, "said by a child\n")
+	d.close()
+	want := "j: map 30 % (7 s left), 0 B/s\n" +
+		"j: 1 attempt failed and will be made again: it broke\n" +
+		"j: map 60 % (4 s left), 0 B/s\n" +
+		"j: map 90 % (1 s left), 0 B/s\n" +
+		"said by a child\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestQuietDisplayPassesOnWhatChildrenSay(t *testing.T) {
+	var b strings.Builder
+	d := newJobDisplay(&b, true)
+	d.update(mapreduce.Progress{ID: "1", State: "running", Elapsed: time.Hour, Failed: 1})
+	io.WriteString(d, "x\n")
+	d.close()
+	if b.String() != "x\n" {
+		t.Errorf("printed %q", b.String())
+	}
+}
+
+// An example that help shows must name an app, flags and parameters that exist.
+func TestExamplesAreValid(t *testing.T) {
+	root := newRoot()
+	for _, c := range root.Commands() {
+		for line := range strings.Lines(c.Example) {
+			words := strings.Fields(line)
+			if len(words) < 2 || words[0] != "slotwise" {
+				t.Errorf("%s: example %q", c.Name(), line)
+				continue
+			}
+			of, _, err := root.Find(words[1:2]) // it may go on with another command
+			if err != nil {
+				t.Errorf("%s: example %q: %v", c.Name(), line, err)
+				continue
+			}
+			for i, w := range words {
+				name, isFlag := strings.CutPrefix(w, "--")
+				switch {
+				case isFlag && of.Flags().Lookup(name) == nil && of.InheritedFlags().Lookup(name) == nil:
+					t.Errorf("%s: no flag %s in %q", c.Name(), w, line)
+				case w == "--param":
+					checkParam(t, words[2], words[i+1])
+				}
+			}
+		}
+	}
+}
+
+func checkParam(t *testing.T, app, assignment string) {
+	t.Helper()
+	a, err := apps.Lookup(app)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	name, _, _ := strings.Cut(assignment, "=")
+	for _, p := range a.Params {
+		if p.Name == name {
+			return
+		}
+	}
+	t.Errorf("%s has no parameter %s", app, name)
+}
+
+func TestRoffTakesNothingForARequest(t *testing.T) {
+	got := roff(".TH x\n'quoted\na-b \\n")
+	if want := "\\&.TH x\n\\&'quoted\na\\-b \\en"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

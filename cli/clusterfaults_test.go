@@ -1,0 +1,453 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/proctree"
+)
+
+// gate is a mapper that says when it has started, and by which attempt, and
+// goes on when it may.
+func (c *testCluster) gate(name string) (mapper, started, open string) {
+	started, open = filepath.Join(c.dir, name+".started."), filepath.Join(c.dir, name+".open")
+	mapper = fmt.Sprintf("touch %s$SLOTWISE_ATTEMPT; while [ ! -e %s ]; do sleep 0.02; done; cat", started, open)
+	return mapper, started, open
+}
+
+// begin submits a job in the background; what it returns waits for its end.
+func (c *testCluster) begin(args ...string) (wait func() (int, string)) {
+	type end struct {
+		status int
+		out    string
+	}
+	done := make(chan end, 1)
+	go func() {
+		status, out := c.submit(args...)
+		done <- end{status, out}
+	}()
+	return func() (int, string) {
+		e := <-done
+		return e.status, e.out
+	}
+}
+
+// appears waits until a file matches a glob, and returns all that do.
+func (c *testCluster) appears(glob string) (found []string) {
+	c.t.Helper()
+	eventually(c.t, glob+" appears", func() bool {
+		found, _ = filepath.Glob(glob)
+		return len(found) > 0
+	})
+	return found
+}
+
+// TestWorkerKilled kills a worker by SIGKILL while its task runs a command that
+// has put a process into a session of its own, and that talks all the time, into
+// a log that nobody reads any more. None of them survives, and the job ends well
+// elsewhere.
+func TestWorkerKilled(t *testing.T) {
+	c := newTestCluster(t, "--node-timeout", "1s")
+	w1 := c.worker("w1")
+	mapper, started, open := c.gate("m")
+	wait := c.begin("--mapper", "(while :; do echo x; done) >&2 & setsid sleep 1000 >/dev/null 2>&1 & "+mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	c.appears(started + "*")
+	mark := "SLOTWISE_ORIGIN=" + strings.TrimSpace(readFile(t, filepath.Join(w1.dir, "origin")))
+	if n := len(proctree.Marked(mark)); n < 3 {
+		t.Fatalf("%d processes of the task, want at least 3", n)
+	}
+	w1.cmd.Process.Kill()
+	eventually(t, "all processes are gone", func() bool { return len(proctree.Marked(mark)) == 0 })
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.worker("w2")
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestDrain ends a worker by SIGTERM: it says at once that it is not ready, its
+// task ends in peace, its map output is served until the job has ended, and
+// then it is gone with status 0.
+func TestDrain(t *testing.T) {
+	c := newTestCluster(t)
+	w1 := c.worker("w1", "--reduce-slots", "-1")
+	mapper, started, open := c.gate("m")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	c.appears(started + "*")
+	if status, text := w1.get("/readyz"); status != http.StatusOK {
+		t.Errorf("before: %d %s", status, text)
+	}
+	w1.cmd.Process.Signal(syscall.SIGTERM)
+	eventually(t, "the worker says that it is not ready", func() bool {
+		status, _ := w1.get("/readyz")
+		return status == http.StatusServiceUnavailable
+	})
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	w1.says("attempt ended")
+	if status, _ := w1.get("/healthz"); status != http.StatusOK {
+		t.Error("the worker left with a map output that is needed")
+	}
+	c.worker("w2", "--map-slots", "-1")
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	w1.ends()
+	if code := w1.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if found, _ := filepath.Glob(started + "*"); len(found) != 1 {
+		t.Errorf("the map ran again: %q", found)
+	}
+}
+
+// TestHandBack drains a worker whose task takes too long: the task is killed,
+// reported so, and runs again elsewhere without counting as failed.
+func TestHandBack(t *testing.T) {
+	c := newTestCluster(t)
+	w1 := c.worker("w1", "--drain-timeout", "10ms")
+	mapper, started, open := c.gate("m")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\n"), "--output", "out", "--reduces", "1", "--max-attempts", "1")
+	c.appears(started + "*")
+	w1.cmd.Process.Signal(syscall.SIGTERM)
+	w1.ends()
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.worker("w2")
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+}
+
+// TestWorkerRestart starts a worker again in its directory: the outputs of its
+// finished maps count, and no map runs twice.
+func TestWorkerRestart(t *testing.T) {
+	c := newTestCluster(t, "--node-timeout", "1m")
+	w1 := c.worker("w1")
+	mapper, started, open := c.gate("m")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	c.appears(started + "*")
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	w1.says("attempt ended")
+	w1.cmd.Process.Kill()
+	<-w1.gone
+	c.worker("w1")
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestFrozenWorker stops a worker for longer than the master waits and lets it go
+// on: what it still says is refused, its task is stopped, and the output is
+// right and there once.
+func TestFrozenWorker(t *testing.T) {
+	c := newTestCluster(t, "--node-timeout", "500ms")
+	w1 := c.worker("w1")
+	mapper, started, open := c.gate("m")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	c.appears(started + "*_0")
+	w1.cmd.Process.Signal(syscall.SIGSTOP)
+	c.worker("w2")
+	c.appears(started + "*_1")
+	w1.cmd.Process.Signal(syscall.SIGCONT)
+	w1.says("state=killed")
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestTaskMemory runs a task that takes more memory than it may: it is killed
+// and the job fails with a message that says so.
+func TestTaskMemory(t *testing.T) {
+	c := newTestCluster(t)
+	w := c.worker("w1", "--task-memory", "300MiB")
+	status, out := c.submit("--mapper", "head -c 600m /dev/zero | tail", "--input", c.write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
+	if status != exitFailed || !strings.Contains(out, "a task may take 300 MiB") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	if _, text := w.get("/metrics"); !strings.Contains(text, `slotwise_worker_attempts_ended_total{kind="map",state="failed"} 1`) {
+		t.Errorf("metrics: %s", text)
+	}
+}
+
+// TestFailureTells submits a job whose command fails: what it said on standard
+// error is in the message and in the attempt's log.
+func TestFailureTells(t *testing.T) {
+	c := newTestCluster(t)
+	w := c.worker("w1")
+	status, out := c.submit("--mapper", "echo the disk is on fire >&2; exit 3", "--input", c.write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
+	if status != exitFailed || !strings.Contains(out, "the disk is on fire") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	if status, text := w.get("/v1/logs/j1_m_0_0"); status != http.StatusOK || !strings.Contains(text, "the disk is on fire") {
+		t.Errorf("log: %d %s", status, text)
+	}
+	for path, want := range map[string]int{
+		"/v1/logs/j1_m_7_0": 404, "/v1/logs/..%2f..%2fname": 400, "/v1/logs/x": 400, "/v1/outputs/j1/..%2fx/0": 400, "/nothing": 404,
+	} {
+		if status, text := w.get(path); status != want {
+			t.Errorf("%s: %d, want %d: %s", path, status, want, text)
+		}
+	}
+}
+
+// TestFollowLog follows a log while its attempt runs.
+func TestFollowLog(t *testing.T) {
+	c := newTestCluster(t)
+	w := c.worker("w1")
+	mapper, started, open := c.gate("m")
+	wait := c.begin("--mapper", "echo early >&2; "+mapper+"; echo late >&2", "--input", c.write("in.txt", "a\n"), "--output", "out")
+	c.appears(started + "*")
+	resp, err := http.Get("http://" + w.address() + "/v1/logs/j1_m_0_0?follow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b := make([]byte, 6)
+	if n, err := resp.Body.Read(b); err != nil || string(b[:n]) != "early\n" {
+		t.Fatalf("got %q, %v", b[:n], err)
+	}
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var rest strings.Builder
+	for {
+		n, err := resp.Body.Read(b)
+		rest.Write(b[:n])
+		if err != nil {
+			break
+		}
+	}
+	if rest.String() != "late\n" {
+		t.Errorf("got %q", rest.String())
+	}
+	wait()
+}
+
+// TestChain runs apps that are chains of jobs, and looks that nothing is left
+// beside the output.
+func TestChain(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	c.worker("w2")
+	if out, err := c.command("generate", "points", "--size", "200KiB", "--output", "points").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c.must("kmeans", "points", "--output", "remote", "--reduces", "1", "--param", "k=3", "--param", "iterations=2")
+	if out, err := c.command("run", "kmeans", "points", "--output", "local", "--reduces", "1", "--param", "k=3", "--param", "iterations=2").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got, want := c.lines("remote"), c.lines("local"); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("got %d lines, want %d", len(got), len(want))
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.dir, ".*")); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+	if status, out := c.submit("kmeans", "points", "--wait=false", "--output", "x"); status != exitMisuse {
+		t.Errorf("a detached chain: %d %s", status, out)
+	}
+}
+
+// TestSubmitInterrupted interrupts a waiting submit: the job is killed and its
+// output is not there.
+func TestSubmitInterrupted(t *testing.T) {
+	c := newTestCluster(t)
+	w := c.worker("w1")
+	mapper, started, _ := c.gate("m")
+	cmd := c.command("submit", "--master", c.url, "--wait", "--no-progress", "--mapper", mapper, "--input", c.write("in.txt", "a\n"), "--output", filepath.Join(c.dir, "out"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.appears(started + "*")
+	cmd.Process.Signal(os.Interrupt)
+	if status := exitStatus(cmd.Wait()); status != exitInterrupted {
+		t.Errorf("exit status %d", status)
+	}
+	w.says("state=killed")
+	eventually(t, "nothing of the output is left", func() bool {
+		left, _ := filepath.Glob(filepath.Join(c.dir, "*out*"))
+		hidden, _ := filepath.Glob(filepath.Join(c.dir, ".*out*"))
+		return len(left)+len(hidden) == 0
+	})
+}
+
+// TestDiskFull has a worker that asks for more room than there is: it takes no
+// work and says why.
+func TestDiskFull(t *testing.T) {
+	c := newTestCluster(t)
+	w := c.worker("full", "--min-free", "8000000GiB")
+	w.says("the disk is full")
+	if status, text := w.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "disk") {
+		t.Errorf("%d %s", status, text)
+	}
+	wait := c.begin("--mapper", "cat", "--input", c.write("in.txt", "a\n"), "--output", "out")
+	c.worker("w2")
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	if strings.Contains(w.log.String(), "attempt ended") {
+		t.Error("the full worker got work")
+	}
+}
+
+// TestMasterRestart kills the master by SIGKILL while a map has ended and another
+// runs, and starts it again: neither map runs again.
+func TestMasterRestart(t *testing.T) {
+	c := newTestCluster(t)
+	w := c.worker("w1", "--reduce-slots", "-1")
+	first, firstStarted, open := c.gate("first")
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	second, secondStarted, openSecond := c.gate("second")
+	// The map of the second file waits.
+	mapper := fmt.Sprintf("case $SLOTWISE_TASK in 0) %s;; *) %s;; esac", first, second)
+	c.write("in/a.txt", "a\n")
+	c.write("in/b.txt", "b\n")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", "in", "--split-size", "2", "--output", "out", "--reduces", "1")
+	c.appears(secondStarted + "*")
+	c.master.cmd.Process.Kill()
+	<-c.master.gone
+	if err := os.WriteFile(openSecond, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.startMaster(strings.TrimPrefix(c.url, "http://"))
+	c.worker("w2", "--map-slots", "-1")
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q", got)
+	}
+	for _, started := range []string{firstStarted, secondStarted} {
+		if found, _ := filepath.Glob(started + "*"); len(found) != 1 {
+			t.Errorf("ran: %q", found)
+		}
+	}
+	if n := strings.Count(w.log.String(), "attempt ended"); n != 2 {
+		t.Errorf("%d attempts have ended, want 2", n)
+	}
+}
+
+// TestOwnProgram runs a program of a user's own on a cluster that has never
+// seen it: it travels by itself.
+func TestOwnProgram(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	program := filepath.Join(c.dir, "wordlen")
+	if out, err := exec.Command("go", "build", "-o", program, "../examples/wordlen").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	c.write("in.txt", "a bb cc\nddd a\n")
+	for _, output := range []string{"first", "again"} { // from the cache then
+		cmd := exec.Command(program, "-master", c.url, "-input", "in.txt", "-output", output)
+		cmd.Dir = c.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if got := c.lines(output); !slices.Equal(got, []string{"001\t2", "002\t2", "003\t1"}) {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestSmallDisk gives a worker a disk of a few MiB: the task that fills it fails
+// with a reason that says so, and leaves the disk empty.
+func TestSmallDisk(t *testing.T) {
+	c := newTestCluster(t)
+	disk := filepath.Join(c.dir, "disk")
+	if err := os.Mkdir(disk, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("a small disk cannot be made: %v", err)
+	}
+	defer syscall.Unmount(disk, syscall.MNT_DETACH)
+	w := &testWorker{c.start("w1", "worker", "--master", c.url, "--dir", filepath.Join(disk, "w"), "--name", "w1",
+		"--map-slots", "1", "--reduce-slots", "1", "--memory", "64MiB", "--min-free", "1MiB"), disk}
+	w.says("registered")
+	var text strings.Builder
+	for i := range 500_000 {
+		fmt.Fprintf(&text, "%016d\n", i)
+	}
+	c.write("in.txt", text.String())
+	status, out := c.submit("sort", "in.txt", "--output", "out", "--split-size", "16MiB", "--max-attempts", "1")
+	if status != exitFailed || !strings.Contains(out, "no space left on device") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	c.write("small.txt", "b\na\n")
+	c.must("sort", "small.txt", "--output", "small")
+}
+
+// TestDamagedOutput flips a bit of a finished map's output, and takes away that
+// of another: the reduce complains, the maps are made again, the answer is right.
+func TestDamagedOutput(t *testing.T) {
+	c := newTestCluster(t)
+	w1 := c.worker("w1", "--reduce-slots", "-1")
+	mapper, started, open := c.gate("m")
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.write("in/a.txt", "a\n")
+	c.write("in/b.txt", "b\n")
+	c.write("in/c.txt", "c\n")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", "in", "--split-size", "2", "--output", "out", "--reduces", "1")
+	outputs := filepath.Join(w1.dir, "outputs", "j1", "*_0.run")
+	eventually(t, "all maps have ended", func() bool {
+		found, _ := filepath.Glob(outputs)
+		return len(found) == 3 && strings.Count(w1.log.String(), "attempt ended") == 3
+	})
+	found := c.appears(outputs)
+	b := []byte(readFile(t, found[0]))
+	b[10] ^= 1
+	if err := os.WriteFile(found[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(found[1]); err != nil {
+		t.Fatal(err)
+	}
+	c.worker("w2", "--map-slots", "-1")
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("got %q", got)
+	}
+	if found, _ := filepath.Glob(started + "*"); len(found) != 5 {
+		t.Errorf("ran: %q", found)
+	}
+}

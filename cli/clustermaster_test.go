@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// killMaster kills the master by SIGKILL and starts it again where it was.
+func (c *testCluster) killMaster() {
+	c.t.Helper()
+	c.master.cmd.Process.Kill()
+	<-c.master.gone
+	c.startMaster(strings.TrimPrefix(c.url, "http://"))
+}
+
+// asks runs a command that asks the master, which must succeed, and returns what
+// it prints.
+func (c *testCluster) asks(args ...string) string {
+	c.t.Helper()
+	cmd := c.command(append(args, "--master", c.url)...)
+	var stderr lockedBuffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		c.t.Fatalf("slotwise %v: %v\n%s", args, err, stderr.String())
+	}
+	return string(out)
+}
+
+// TestMasterKilled kills the master while maps run, between maps and reduces, and
+// while a reduce runs. Who waits goes on waiting, what runs goes on running, no
+// task is started twice, and the history is there after one more kill.
+func TestMasterKilled(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	c.worker("w2")
+	mapper, mapStarted, mapOpen := c.gate("map")
+	reducer, redStarted, redOpen := c.gate("red")
+	c.write("in/a.txt", "b\nc\na\nd\n")
+	wait := c.begin("--mapper", mapper, "--reducer", reducer, "--input", "in", "--output", "out", "--reduces", "1", "--split-size", "4")
+	eventually(t, "both maps run", func() bool { return len(c.appears(mapStarted+"*")) == 2 })
+	c.killMaster()
+	if err := os.WriteFile(mapOpen, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.appears(redStarted + "*")
+	c.killMaster()
+	if err := os.WriteFile(redOpen, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := wait(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
+		t.Errorf("output %q", got)
+	}
+	if n := len(c.appears(mapStarted+"*")) + len(c.appears(redStarted+"*")); n != 3 {
+		t.Errorf("%d attempts, want 3", n)
+	}
+	c.killMaster()
+	if got := c.asks("history"); !strings.Contains(got, "succeeded") {
+		t.Errorf("history after another kill:\n%s", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.dir, ".out*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestMasterForgets has a master lose all it knows, and another job get the name of
+// one that somebody waits for: he is not told that his has succeeded.
+func TestMasterForgets(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	mapper, started, open := c.gate("m")
+	in := c.write("in.txt", "a\n")
+	first := c.begin("--mapper", mapper, "--input", in, "--output", "first")
+	c.appears(started + "*")
+	c.master.cmd.Process.Signal(syscall.SIGSTOP)
+	if err := os.RemoveAll(filepath.Join(c.dir, "m")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.killMaster()
+	c.must("--mapper", "cat", "--input", in, "--output", "second")
+	if status, out := first(); status == 0 || !strings.Contains(out, "job j1") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+}
+
+// TestClusterCommands asks about jobs that run, wait and have ended, and changes
+// them.
+func TestClusterCommands(t *testing.T) {
+	c := newTestCluster(t, "--policy", "fair")
+	if out, err := c.command("jobs", "--user", "ann", "--master", c.url).CombinedOutput(); err != nil || !strings.Contains(string(out), "no job of user ann that has not ended; --all lists") {
+		t.Errorf("no jobs: %v\n%s", err, out)
+	}
+	c.worker("w1")
+	mapper, started, open := c.gate("m")
+	in := c.write("in.txt", "a\n")
+	first := c.begin("--mapper", "echo hello >&2; "+mapper, "--input", in, "--output", "out1", "--user", "ann")
+	c.appears(started + "*")
+	second := c.begin("--mapper", "cat", "--input", in, "--output", "out2", "--user", "bob")
+	eventually(t, "the second job is there", func() bool { return strings.Contains(c.asks("jobs"), "j2") })
+
+	var jobs []struct{ ID, State, User, Waiting string }
+	c.asksJSON(&jobs, "jobs")
+	if len(jobs) != 2 || jobs[0].State != "running" || jobs[1].State != "waiting" || jobs[1].Waiting == "" {
+		t.Errorf("jobs %+v", jobs)
+	}
+	var why struct {
+		Why []struct{ Kind, Reason, Words, Advice string }
+	}
+	c.asksJSON(&why, "explain", "j2")
+	if len(why.Why) == 0 || why.Why[0].Kind != "map" || why.Why[0].Reason != "no-slot" || why.Why[0].Advice == "" {
+		t.Errorf("explanation %+v", why)
+	}
+	c.asks("priority", "j2", "high")
+	c.asks("move", "j2", "deep")
+	var j struct{ Priority, Pool string }
+	c.asksJSON(&j, "job", "j2")
+	if j.Priority != "HIGH" || j.Pool != "deep" {
+		t.Errorf("job %+v", j)
+	}
+	c.asks("policy", "capacity")
+	if got := c.asks("policy"); got != "capacity\n" {
+		t.Errorf("policy %q", got)
+	}
+	if got := c.asks("tasks", "j1", "--state", "running"); !strings.Contains(got, "j1_m_0_0") {
+		t.Errorf("tasks:\n%s", got)
+	}
+	eventually(t, "the log has a line", func() bool { return strings.Contains(c.asks("logs", "j1_m_0_0"), "hello") })
+	if got := c.asks("top"); !strings.Contains(got, "j1") || !strings.Contains(got, "w1") || strings.Contains(got, "\x1b") {
+		t.Errorf("top:\n%s", got)
+	}
+	c.asks("nodes", "drain", "w1")
+	if got := c.asks("nodes"); !strings.Contains(got, "draining") {
+		t.Errorf("nodes:\n%s", got)
+	}
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := first(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	c.asksJSON(&jobs, "jobs")
+	if len(jobs) != 1 || jobs[0].State != "waiting" {
+		t.Errorf("with the only worker drained: %+v", jobs)
+	}
+	c.asks("kill", "j2", "--reason", "enough of it")
+	if status, out := second(); status != 1 || !strings.Contains(out, "enough of it") {
+		t.Errorf("the killed job: exit status %d: %s", status, out)
+	}
+	c.asks("nodes", "drain", "w1", "--undo")
+	c.must("--mapper", "cat", "--input", in, "--output", "out3")
+}
+
+// asksJSON is asks for a listing.
+func (c *testCluster) asksJSON(into any, args ...string) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(c.asks(append(args, "-o", "json")...)), into); err != nil {
+		c.t.Fatal(err)
+	}
+}

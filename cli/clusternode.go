@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/console"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+func newNodes() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "nodes",
+		Short: "List the workers of a cluster",
+		Long:  "Lists the workers that ever registered: alive, draining, drained, graylisted or lost.",
+		Example: `  slotwise nodes
+  slotwise nodes drain worker3`,
+		Args: noArgs,
+	}
+	newUserCommand(c, true, func(ctx context.Context, u *userCommand, _ []string) error {
+		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Nodes, &slotwisev1.NodesRequest{})
+		if err != nil {
+			return err
+		}
+		if u.json() {
+			return printMessages(u.out(), resp.Nodes)
+		}
+		return printNodes(u.out(), resp.Nodes)
+	})
+	c.AddCommand(newDrain())
+	return c
+}
+
+// printNodes prints a line for each worker.
+func printNodes(w io.Writer, nodes []*slotwisev1.NodeStatus) error {
+	t := table(w)
+	fmt.Fprintln(t, "NODE\tSTATE\tMAPS\tREDUCES\tCPU\tMEMORY\tFAILURES\tSEEN\tADDRESS\tRACK")
+	for _, n := range nodes {
+		fmt.Fprintf(t, "%s\t%s\t%d/%d\t%d/%d\t%.0f %%\t%.0f %%\t%d\t%s ago\t%s\t%s\n", n.Name, n.State, n.Maps, n.MapSlots,
+			n.Reduces, n.ReduceSlots, 100*n.Cpu, 100*n.Memory, n.Failures,
+			console.Duration(time.Duration(n.SeenMs)*time.Millisecond), n.Address, n.Rack)
+	}
+	return t.Flush()
+}
+
+func newDrain() *cobra.Command {
+	r := &slotwisev1.DrainRequest{}
+	c := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Give a worker no more work",
+		Long: `Gives a worker no more work; what runs there goes on, and map outputs stay
+fetchable. With --undo it gets work again.`,
+		Example: `  slotwise nodes drain worker3
+  slotwise nodes drain worker3 --undo`,
+		Args: oneArg("node"),
+	}
+	newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
+		r.Node = args[0]
+		_, err := client.Call(ctx, u.cl, u.cl.RPC().Drain, r)
+		return err
+	})
+	c.Flags().BoolVar(&r.Undo, "undo", false, "give it work again")
+	return c
+}
+
+func newPolicy() *cobra.Command {
+	var given []string
+	c := &cobra.Command{
+		Use:   "policy [NAME]",
+		Short: "Show the policy of a cluster, or install another one",
+		Long: `Shows which policy decides. With NAME, or a composition such as
+order=fair,place=delay, it installs that policy while jobs run: no task is
+touched.`,
+		Example: `  slotwise policy
+  slotwise policy fair
+  slotwise policy capacity --set 'queues=prod,capacity=70;default,capacity=30'`,
+		Args:              atMostOne("policy"),
+		ValidArgsFunction: completePolicies,
+	}
+	newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
+		set, err := parseAssignments("set", given)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			return showPolicy(ctx, u, set)
+		}
+		_, err = client.Call(ctx, u.cl, u.cl.RPC().SetPolicy, &slotwisev1.SetPolicyRequest{Name: args[0], Set: set})
+		return err
+	})
+	c.Flags().StringArrayVar(&given, "set", nil, "one setting of the new policy, `name=value` (repeatable)")
+	return c
+}
+
+// showPolicy prints the policy that decides now.
+func showPolicy(ctx context.Context, u *userCommand, set map[string]string) error {
+	if len(set) > 0 {
+		return misuse("--set needs the name of a policy")
+	}
+	resp, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{})
+	if err != nil {
+		return err
+	}
+	if u.json() {
+		return printMessage(u.out(), resp)
+	}
+	words := []string{resp.Name}
+	for _, k := range slices.Sorted(maps.Keys(resp.Set)) {
+		words = append(words, k+"="+resp.Set[k])
+	}
+	_, err = fmt.Fprintln(u.out(), strings.Join(words, " "))
+	return err
+}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// TestClusterPage does what docs/cluster.md says, with three addresses of
+// loopback for the three machines and a directory for each one's home.
+func TestClusterPage(t *testing.T) {
+	text := readFile(t, "../docs/cluster.md")
+	_, text, _ = strings.Cut(text, "\n## Three machines in five minutes\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	blocks := regexp.MustCompile("(?s)((?:[^\n]+\n)+)\n```sh\n(.*?)```\n").FindAllStringSubmatch(text, -1)
+	if len(blocks) != 5 {
+		t.Fatalf("%d blocks of commands", len(blocks))
+	}
+	p := newPage(t)
+	machine := regexp.MustCompile(`\b10\.0\.0\.\d\b`)
+	home := "10.0.0.1"
+	for _, b := range blocks {
+		if on := machine.FindString(b[1]); on != "" {
+			home = on
+		}
+		p.run(home, b[2])
+	}
+	for _, output := range []string{"counts", "streamed"} {
+		if parts, _ := filepath.Glob(filepath.Join(p.root, "shared", output, "part-*")); len(parts) == 0 {
+			t.Errorf("%s is empty", output)
+		}
+	}
+}
+
+// TestReadmeCluster does what the README says of clusters, but for the address.
+func TestReadmeCluster(t *testing.T) {
+	_, text, _ := strings.Cut(readFile(t, "../README.md"), "\n## Run a cluster\n")
+	_, text, _ = strings.Cut(text, "```sh\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	daemons, jobs, found := strings.Cut(text, "slotwise submit")
+	if !found {
+		t.Fatalf("no job in %q", text)
+	}
+	p := newPage(t)
+	const home = "10.0.0.1"
+	t.Setenv("SLOTWISE_MASTER", p.here(home+":7077"))
+	p.run(home, "slotwise generate text --size 1MiB --output books")
+	p.run(home, strings.Replace(daemons, "slotwise master", "slotwise master --listen "+home+":7077", 1))
+	p.run(home, "slotwise submit"+jobs)
+	if _, err := os.Stat(filepath.Join(p.root, p.here(home), "counts", "_SUCCESS")); err != nil {
+		t.Error(err)
+	}
+}
+
+// page runs the commands of a page.
+type page struct {
+	t    *testing.T
+	root string
+	net  string // the first three numbers of the machines' addresses
+}
+
+func newPage(t *testing.T) *page {
+	p := &page{t: t, root: t.TempDir()}
+	// A network of loopback that nobody else uses, so that its ports are free.
+	p.net = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), 1+rand.IntN(254))
+	bin := filepath.Join(p.root, "bin")
+	if err := os.Mkdir(bin, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "slotwise")); err != nil {
+		t.Fatal(err)
+	}
+	scp := "#!/bin/sh\nfor to; do :; done\nwhile [ $# -gt 1 ]; do cp \"$1\" \"../${to%:}\"; shift; done\n"
+	if err := os.WriteFile(filepath.Join(bin, "scp"), []byte(scp), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	for i := range 3 {
+		if err := os.Mkdir(filepath.Join(p.root, fmt.Sprint(p.net, i+1)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// here is a text of the page with what it names where it is here.
+func (p *page) here(text string) string {
+	return strings.NewReplacer("10.0.0.", p.net, "/shared/", p.root+"/shared/", "/var/lib/slotwise", "var", "1GiB", "4MiB").Replace(text)
+}
+
+// listens finds where the daemons of a block listen.
+var listens = regexp.MustCompile(`--listen (\S+)`)
+
+// run runs a block of commands in a machine's home, each of which must succeed,
+// and waits until the daemons among them listen. They end with the test.
+func (p *page) run(machine, block string) {
+	p.t.Helper()
+	block = p.here(block)
+	r, w, err := os.Pipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-e", "-c", block)
+	cmd.Dir = filepath.Join(p.root, p.here(machine))
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	cmd.Stdout, cmd.Stderr = w, w
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+	// The pipe ends when the last of them has ended, daemons too.
+	said, gone := &lockedBuffer{}, make(chan struct{})
+	go func() {
+		io.Copy(said, r)
+		close(gone)
+	}()
+	end := sync.OnceFunc(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-gone
+		r.Close()
+		p.t.Logf("%s\n%s", block, said)
+	})
+	p.t.Cleanup(end)
+	if err := cmd.Wait(); err != nil {
+		end()
+		p.t.Fatal(err)
+	}
+	for _, at := range listens.FindAllStringSubmatch(block, -1) {
+		eventually(p.t, "somebody listens at "+at[1], func() bool {
+			c, err := net.Dial("tcp", at[1])
+			if err == nil {
+				c.Close()
+			}
+			return err == nil
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/console"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+func newLogs() *cobra.Command {
+	r := &slotwisev1.LogRequest{}
+	c := &cobra.Command{
+		Use:   "logs ATTEMPT",
+		Short: "Print what an attempt has printed",
+		Long: `Prints the standard output and standard error of an attempt, as its worker kept
+it. slotwise tasks lists attempts.`,
+		Example: `  slotwise logs j12_m_3_0
+  slotwise logs j12_r_0_1 --follow`,
+		Args: oneArg("attempt"),
+	}
+	newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
+		r.Attempt = args[0]
+		return printLog(ctx, u, r)
+	})
+	c.Flags().BoolVarP(&r.Follow, "follow", "f", false, "go on until the attempt ends")
+	return c
+}
+
+// printLog copies a log.
+func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) error {
+	stream, err := u.cl.RPC().Log(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		if _, err := u.out().Write(stream.Msg().Data); err != nil {
+			return err
+		}
+	}
+	return u.cl.Named(stream.Err())
+}
+
+func newHistory() *cobra.Command {
+	r := &slotwisev1.HistoryRequest{}
+	c := &cobra.Command{
+		Use:   "history [JOB]",
+		Short: "List jobs that have ended, or show one with its tasks",
+		Long: `Lists jobs that have ended, newest first, also from before the master was last
+started. With JOB it shows that job, what held it back and its tasks.`,
+		Example: `  slotwise history
+  slotwise history --user ann --limit 10
+  slotwise history --before j120
+  slotwise history j12 -o json`,
+		Args: atMostOne("job"),
+	}
+	limit := 0
+	newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
+		if limit < 0 {
+			return misuse("--limit %d: must not be negative", limit)
+		}
+		r.Limit = int32(min(limit, 1<<30))
+		if len(args) > 0 {
+			r.Job = args[0]
+		}
+		resp, err := client.Call(ctx, u.cl, u.cl.RPC().History, r)
+		switch {
+		case err != nil:
+			return err
+		case u.json() && r.Job != "":
+			return printMessage(u.out(), resp.Jobs[0])
+		case u.json():
+			return printMessages(u.out(), resp.Jobs)
+		case r.Job != "":
+			return printPastJob(u.out(), resp.Jobs[0])
+		}
+		return printPast(u.out(), resp.Jobs)
+	})
+	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
+	c.Flags().IntVar(&limit, "limit", 0, "list at most this `number` (default 50)")
+	c.Flags().StringVar(&r.Before, "before", "", "list only jobs before this `job`")
+	return c
+}
+
+// printPast prints a line for each job.
+func printPast(w io.Writer, jobs []*slotwisev1.HistoryJob) error {
+	t := table(w)
+	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tSTATE\tENDED\tTOOK\tMAPS\tREDUCES\tMESSAGE")
+	for _, h := range jobs {
+		j := h.Job
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", j.Id, j.Name, j.User, j.Pool, stateName(j.State), clock(j.EndedMs),
+			console.Duration(jobAge(j, time.Now())), j.Maps.GetTotal(), j.Reduces.GetTotal(), oneLineText(j.Message))
+	}
+	return t.Flush()
+}
+
+// printPastJob prints all that is kept of a job.
+func printPastJob(w io.Writer, h *slotwisev1.HistoryJob) error {
+	if err := printJob(w, h.Job); err != nil {
+		return err
+	}
+	if len(h.Held) > 0 {
+		fmt.Fprint(w, "\nwhat held it back\n")
+		printWhy(w, h.Held)
+	}
+	fmt.Fprintln(w)
+	return printTasks(w, h.Tasks)
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+// simPage is the page whose examples are held to what the program prints.
+const simPage = "docs/simulator.md"
+
+// prompt begins a block that shows a command and, from the next line that is not
+// its continuation on, what it prints.
+const prompt = "```\n$ slotwise "
+
+// What docs/simulator.md shows below a command is what the command prints. With
+// SLOTWISE_REWRITE=1 the page is rewritten.
+func TestSimulatorPage(t *testing.T) {
+	t.Chdir("..")
+	old, err := os.ReadFile(simPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(old), prompt)
+	for i, part := range parts[1:] {
+		block, after, closed := strings.Cut(part, "\n```\n")
+		command := firstCommand(block)
+		if !closed || command == "" {
+			t.Fatalf("a block is not closed, or has no command: %s", part)
+		}
+		parts[i+1] = command + printed(t, command) + "```\n" + after
+	}
+	if len(parts) < 4 {
+		t.Errorf("only %d commands", len(parts)-1)
+	}
+	switch page := strings.Join(parts, prompt); {
+	case page == string(old):
+	case os.Getenv("SLOTWISE_REWRITE") != "":
+		if err := os.WriteFile(simPage, []byte(page), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("docs/simulator.md shows what is printed no more; it should be\n%s", page)
+	}
+}
+
+// firstCommand is a block's first line with those that continue it, with their ends.
+func firstCommand(block string) string {
+	command := ""
+	for line := range strings.Lines(block + "\n") {
+		command += line
+		if !strings.HasSuffix(line, "\\\n") {
+			return command
+		}
+	}
+	return ""
+}
+
+// printed runs a command and returns what it prints.
+func printed(t *testing.T, command string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := execute(t.Context(), strings.Fields(strings.ReplaceAll(command, "\\\n", " ")), &stdout, &stderr); code != exitOK {
+		t.Fatalf("%s: status %d\n%s", command, code, stderr.String())
+	}
+	return stdout.String()
+}

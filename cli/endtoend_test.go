@@ -1,0 +1,347 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"math/big"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+)
+
+// endToEndSize is what each job of TestEndToEnd reads.
+var endToEndSize = sizeFlag("endtoend.size", 16<<20, "how many bytes each job of TestEndToEnd reads")
+
+// wholeSize is from where on the shares that TestEndToEnd measures are held to
+// what is expected of long jobs.
+const wholeSize = 512 << 20
+
+func sizeFlag(name string, size console.Size, usage string) *console.Size {
+	flag.Var(&size, name, usage)
+	return &size
+}
+
+// TestEndToEnd runs a master and four workers, all of them processes, and on
+// them WordCount, TeraSort with its validator, and a streaming job: on local
+// files, on a real HDFS whose four DataNodes stand where the workers do, and on
+// a real S3 server. What comes out is compared with what the test counts itself.
+//
+//	go test ./cli -run TestEndToEnd -v -timeout 1h -endtoend.size 512MiB
+//
+// prints the table of docs/cluster.md.
+func TestEndToEnd(t *testing.T) {
+	in := newEndToEnd(t, int64(*endToEndSize))
+	var table strings.Builder
+	table.WriteString("| storage | job | input | maps | time | MiB/s | maps beside their data |\n|---|---|---|---|---|---|---|\n")
+	t.Run("local", func(t *testing.T) {
+		in.run(t, &table, "local files", "", nil)
+	})
+	t.Run("hdfs", func(t *testing.T) {
+		h := serverstest.HDFS(t)
+		serverstest.Setenv(t, h.Env())
+		in.run(t, &table, "HDFS", h.URI("/e2e-"+storage.NewToken()), h.Hosts)
+	})
+	t.Run("s3", func(t *testing.T) {
+		s := serverstest.S3(t)
+		serverstest.Setenv(t, s.Env())
+		in.run(t, &table, "S3", s.URI("e2e-"+storage.NewToken()), nil)
+	})
+	t.Logf("four workers of one map and one reduce slot:\n%s", table.String())
+}
+
+// endToEnd are the inputs of TestEndToEnd and what is to come out.
+type endToEnd struct {
+	size    int64
+	dir     string           // has the directories text and records
+	counts  map[string]int64 // of the words in text
+	records int64
+	sum     string // of all records, as teravalidate prints it
+}
+
+// inputFiles is how many files an input has, so that HDFS has at least as many
+// blocks to spread.
+const inputFiles = 16
+
+func newEndToEnd(t *testing.T, size int64) *endToEnd {
+	in := &endToEnd{size: size, dir: t.TempDir(), counts: map[string]int64{}}
+	sum := new(big.Int)
+	for i := range inputFiles {
+		for _, kind := range []string{"text", "records"} {
+			dir := filepath.Join(in.dir, "made")
+			slotwise(t, "generate", kind, "--quiet", "--overwrite", "--size", fmt.Sprint(size/inputFiles+1), "--seed", fmt.Sprint(i), "--output", dir)
+			made, err := filepath.Glob(filepath.Join(dir, kind+"-*"))
+			if err != nil || len(made) != 1 {
+				t.Fatalf("%s: %q, %v", kind, made, err)
+			}
+			name := filepath.Join(in.dir, kind, fmt.Sprint(i))
+			if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(made[0], name); err != nil {
+				t.Fatal(err)
+			}
+			if kind == "text" {
+				countWords(t, name, in.counts)
+			} else {
+				in.records += sumRecords(t, name, sum)
+			}
+		}
+	}
+	in.sum = sum.Text(16)
+	return in
+}
+
+// countWords adds the words of a file.
+func countWords(t *testing.T, name string, counts map[string]int64) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// Few of many words are new: this makes no string of one that is not.
+	known := map[string]*int64{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		for w := range bytes.FieldsSeq(lines.Bytes()) {
+			n := known[string(w)]
+			if n == nil {
+				n = new(int64)
+				known[string(w)] = n
+			}
+			*n++
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for w, n := range known {
+		counts[w] += *n
+	}
+}
+
+// sumRecords returns how many records of 100 bytes a file has and adds their
+// CRC-32 to sum.
+func sumRecords(t *testing.T, name string, sum *big.Int) (n int64) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, record := bufio.NewReaderSize(f, 1<<20), make([]byte, 100)
+	for ; ; n++ {
+		switch _, err := io.ReadFull(r, record); err {
+		case nil:
+			sum.Add(sum, big.NewInt(int64(crc32.ChecksumIEEE(record))))
+		case io.EOF:
+			return n
+		default:
+			t.Fatal(err)
+		}
+	}
+}
+
+// run runs the jobs on one storage. hosts are the machines that hold the data,
+// a worker stands at each; without any, nothing is known about that.
+func (in *endToEnd) run(t *testing.T, table *strings.Builder, name, base string, hosts []string) {
+	c := newTestCluster(t, "--policy", "fifo")
+	c.patience = 20 * time.Minute
+	for i := range 4 {
+		var at []string
+		if hosts != nil {
+			at = []string{"--host", hosts[i], "--listen", hosts[i] + ":0"}
+		}
+		c.worker(fmt.Sprint("w", i), at...)
+	}
+	text, records, out := base+"/text", base+"/records", base
+	if base == "" {
+		text, records, out = filepath.Join(in.dir, "text"), filepath.Join(in.dir, "records"), c.dir
+	} else {
+		in.store(t, base)
+	}
+	s := &endToEndStorage{c: c, in: in, name: name, hosts: hosts, table: table}
+	s.job("WordCount", "wordcount", text, "--output", out+"/counts", "--reduces", "3")
+	in.checkCounts(t, out+"/counts")
+	s.job("TeraSort", "terasort", records, "--output", out+"/sorted", "--reduces", "4")
+	s.job("TeraValidate", "teravalidate", out+"/sorted", "--output", out+"/valid")
+	want := fmt.Sprintf("records\t%d\nchecksum\t%s\nmisordered\t0\n", in.records, in.sum)
+	if got := joined(t, out+"/valid"); got != want {
+		t.Errorf("the validator says\n%s\nwant\n%s", got, want)
+	}
+	s.job("streaming, awk", "--mapper", `awk '{ for (i = 1; i <= NF; i++) n[$i]++ } END { for (w in n) print w "\t" n[w] }'`,
+		"--reducer", `awk -F '\t' '$1 != w { if (NR > 1) print w "\t" n; w = $1; n = 0 } { n += $2 } END { if (NR) print w "\t" n }'`,
+		"--input", text, "--output", out+"/streamed", "--reduces", "3")
+	in.checkCounts(t, out+"/streamed")
+	s.checkShare()
+}
+
+// store copies the inputs to a directory of a storage and has it removed in the end.
+func (in *endToEnd) store(t *testing.T, base string) {
+	t.Helper()
+	files, p, err := storage.Resolve(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := files.Remove(context.Background(), p); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, kind := range []string{"text", "records"} {
+		upload(t, filepath.Join(in.dir, kind), base+"/"+kind)
+	}
+}
+
+// checkCounts holds the output of a job that counts words against the test's own
+// counts.
+func (in *endToEnd) checkCounts(t *testing.T, uri string) {
+	t.Helper()
+	got := map[string]int64{}
+	for line := range strings.Lines(joined(t, uri)) {
+		w, count, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		n, err := strconv.ParseInt(count, 10, 64)
+		if _, twice := got[w]; err != nil || twice {
+			t.Fatalf("%s: the line %q: again %t, %v", uri, line, twice, err)
+		}
+		got[w] = n
+	}
+	if !maps.Equal(got, in.counts) {
+		t.Errorf("%s has %d words, want %d, or other counts", uri, len(got), len(in.counts))
+	}
+}
+
+// joined returns the files of an output, one after the other, and requires that
+// it is whole.
+func joined(t *testing.T, uri string) string {
+	t.Helper()
+	files := fetch(t, uri)
+	if _, whole := files["_SUCCESS"]; !whole {
+		t.Fatalf("%s has no _SUCCESS: %q", uri, slices.Sorted(maps.Keys(files)))
+	}
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasPrefix(path.Base(name), "_") {
+			all.WriteString(files[name])
+		}
+	}
+	return all.String()
+}
+
+// endToEndStorage runs jobs on one storage and adds up where their maps ran.
+type endToEndStorage struct {
+	c     *testCluster
+	in    *endToEnd
+	name  string
+	hosts []string
+	table *strings.Builder
+	local int // maps that started beside their data
+	maps  int
+}
+
+// job submits a job that must succeed, and adds a line to the table.
+func (s *endToEndStorage) job(what string, args ...string) {
+	t := s.c.t
+	t.Helper()
+	split := max(s.in.size/inputFiles, 1) // a file, or a block of one
+	start := time.Now()
+	status, out := s.c.submit(append(args, "--json", "--split-size", fmt.Sprint(min(split+1, 8<<20)))...)
+	took := time.Since(start)
+	if status != 0 {
+		t.Fatalf("%s: exit status %d\n%s", what, status, out)
+	}
+	var done struct{ Jobs []struct{ ID string } }
+	if err := json.Unmarshal([]byte(out), &done); err != nil || len(done.Jobs) != 1 {
+		t.Fatalf("%s: %v\n%s", what, err, out)
+	}
+	var tasks []task
+	s.c.asksJSON(&tasks, "tasks", done.Jobs[0].ID, "--kind", "map")
+	share := "not known"
+	if s.hosts != nil {
+		n := s.placed(tasks)
+		s.local, s.maps = s.local+n, s.maps+len(tasks)
+		share = fmt.Sprintf("%d of %d, %.0f %%", n, len(tasks), 100*float64(n)/float64(len(tasks)))
+	}
+	fmt.Fprintf(s.table, "| %s | %s | %s | %d | %.1f s | %.0f | %s |\n", s.name, what, console.Bytes(s.in.size), len(tasks),
+		took.Seconds(), float64(s.in.size)/(1<<20)/took.Seconds(), share)
+}
+
+// task is a line of `slotwise tasks -o json`.
+type task struct {
+	ID       string
+	Hosts    []string
+	Attempts []struct {
+		ID, Node, Level string
+		Speculative     bool
+		Started         int64 `json:"started_ms"`
+	}
+}
+
+// placed returns how many maps were started where their data are. It holds what
+// the master says of each against where the data are, and the policy against its
+// word: no map starts away from its data where one that waits has its data.
+func (s *endToEndStorage) placed(tasks []task) (local int) {
+	s.c.t.Helper()
+	for _, k := range tasks {
+		if len(k.Hosts) == 0 || len(k.Attempts) == 0 {
+			s.c.t.Fatalf("no data or no attempt: %+v", k)
+		}
+		first := k.Attempts[0]
+		host := s.host(first.Node)
+		near := slices.Contains(k.Hosts, host)
+		if near != (first.Level == "NODE") {
+			s.c.t.Errorf("%s ran on %s, its data are on %v, and it is said to be %s", first.ID, host, k.Hosts, first.Level)
+		}
+		if near {
+			local++
+			continue
+		}
+		for _, other := range tasks {
+			if other.Attempts[0].Started > first.Started && slices.Contains(other.Hosts, host) {
+				s.c.t.Errorf("%s was started on %s, away from its data, while %s waited that has its data there", first.ID, host, other.ID)
+			}
+		}
+	}
+	return local
+}
+
+// host is where a worker stands.
+func (s *endToEndStorage) host(worker string) string {
+	i, err := strconv.Atoi(strings.TrimPrefix(worker, "w"))
+	if err != nil {
+		s.c.t.Fatal(err)
+	}
+	return s.hosts[i]
+}
+
+// checkShare checks that data had a say in where maps ran. Two of four DataNodes
+// hold a block, so half of the maps would hit one by chance. In a job of few
+// tasks the last ones go wherever a slot is free.
+func (s *endToEndStorage) checkShare() {
+	if s.hosts == nil {
+		return
+	}
+	least := 0.5
+	if s.in.size >= wholeSize {
+		least = 0.8
+	}
+	if share := float64(s.local) / float64(s.maps); share <= least {
+		s.c.t.Errorf("%d of %d maps ran beside their data, a share of %.2f, want more than %.2f", s.local, s.maps, share, least)
+	}
+}

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/generate"
+)
+
+// generateFlags are the flags of generate.
+type generateFlags struct {
+	size      console.Size
+	seed      uint64
+	output    string
+	overwrite bool
+	params    []string
+	quiet     bool
+	json      bool
+}
+
+func newGenerate() *cobra.Command {
+	f := generateFlags{size: 64 << 20}
+	c := &cobra.Command{
+		Use:   "generate KIND --output DIR",
+		Short: "Make inputs: text, records and what the apps read",
+		Long: `Makes a data set of KIND in a new directory. The same kind, size, seed and
+parameters give the same bytes on any machine. Without KIND it lists the kinds.`,
+		Example: `  slotwise generate
+  slotwise generate text --size 1GiB --seed 1 --output words
+  slotwise generate records --size 100MiB --output records`,
+		Args:              atMostOne("kind"),
+		ValidArgsFunction: completeKinds,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listKinds(c.OutOrStdout(), f.json)
+			}
+			return f.run(c, args[0])
+		},
+	}
+	c.Flags().SortFlags = false
+	c.Flags().Var(&f.size, "size", "how many bytes, in all files together")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "`number` that picks one of many data sets of a kind")
+	c.Flags().StringVar(&f.output, "output", "", "`directory` to make")
+	c.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace the directory if it exists")
+	c.Flags().StringArrayVar(&f.params, "param", nil, "parameter of the kind, `name=value` (repeatable)")
+	c.Flags().BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
+	c.Flags().BoolVar(&f.json, "json", false, "print the summary, or the list of kinds, as JSON on standard output")
+	return c
+}
+
+// run makes the data set.
+func (f *generateFlags) run(c *cobra.Command, name string) error {
+	kind, ok := generate.Lookup(name)
+	if !ok {
+		return unknown("kind", name, kindNames())
+	}
+	if f.output == "" {
+		return misuse("--output is missing: the directory to make")
+	}
+	params, err := parseAssignments("param", f.params)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	written, err := f.make(c, kind, params)
+	if err != nil {
+		return f.explain(err)
+	}
+	return f.summarize(c, kind, written, time.Since(start))
+}
+
+// make runs the generator with a progress display, and returns the bytes
+// written.
+func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[string]string) (int64, error) {
+	show := newByteDisplay(c.ErrOrStderr(), f.quiet, kind.Name, int64(f.size))
+	defer show.close()
+	var written int64
+	err := kind.Run(c.Context(), generate.Options{
+		Size:      int64(f.size),
+		Seed:      f.seed,
+		Dir:       f.output,
+		Overwrite: f.overwrite,
+		Params:    params,
+		Progress:  func(n int64) { written = n; show.update(n) },
+	})
+	return written, err
+}
+
+// explain says what the user can do about an error, where that is known. What
+// is no trouble with files is trouble with what was asked for.
+func (f *generateFlags) explain(err error) error {
+	var param *generate.UnknownParamError
+	var file *fs.PathError
+	switch {
+	case errors.As(err, &param):
+		var names []string
+		for _, p := range param.Kind.Params {
+			names = append(names, p.Name)
+		}
+		return unknown(param.Kind.Name+" parameter", param.Name, names)
+	case errors.Is(err, fs.ErrExist):
+		return misuse("--output %s: exists and is not empty; --overwrite replaces it", f.output)
+	case errors.As(err, &file):
+		return fmt.Errorf("--output %s: %w", f.output, file.Err)
+	}
+	return misuseError{err}
+}
+
+// summarize prints what was made.
+func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written int64, took time.Duration) error {
+	if f.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(struct {
+			Kind    string        `json:"kind"`
+			Seed    uint64        `json:"seed"`
+			Output  string        `json:"output"`
+			Bytes   int64         `json:"bytes"`
+			Elapsed time.Duration `json:"elapsed_ns"`
+		}{kind.Name, f.seed, f.output, written, took})
+	}
+	if !f.quiet {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s of %s in %s\n",
+			f.output, console.Bytes(written), kind.Name, console.Duration(took))
+	}
+	return nil
+}
+
+// listKinds prints a line for each kind and one for each of its parameters.
+func listKinds(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return kindsJSON(w)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, k := range generate.Kinds() {
+		fmt.Fprintf(t, "%s\t%s\n", k.Name, k.Summary)
+		for _, p := range k.Params {
+			fmt.Fprintf(t, "\t--param %s=%s: %s\n", p.Name, p.Default, p.Help)
+		}
+	}
+	return t.Flush()
+}
+
+// kindsJSON prints the kinds as a JSON array.
+func kindsJSON(w io.Writer) error {
+	type param struct {
+		Name    string `json:"name"`
+		Default string `json:"default"`
+		Help    string `json:"help"`
+	}
+	type kind struct {
+		Name    string  `json:"name"`
+		Summary string  `json:"summary"`
+		Params  []param `json:"params"`
+	}
+	var out []kind
+	for _, k := range generate.Kinds() {
+		params := []param{}
+		for _, p := range k.Params {
+			params = append(params, param(p))
+		}
+		out = append(out, kind{k.Name, k.Summary, params})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+func kindNames() []string {
+	var names []string
+	for _, k := range generate.Kinds() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return kindNames(), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/console"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+func newJobs() *cobra.Command {
+	r := &slotwisev1.JobsRequest{}
+	c := &cobra.Command{
+		Use:   "jobs",
+		Short: "List the jobs of a cluster",
+		Long:  "Lists the jobs that have not ended; with --all also those that ended of late.",
+		Example: `  slotwise jobs
+  slotwise jobs --all --user ann
+  slotwise jobs -o json`,
+		Args: noArgs,
+	}
+	newUserCommand(c, true, func(ctx context.Context, u *userCommand, _ []string) error {
+		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Jobs, r)
+		if err != nil {
+			return err
+		}
+		if u.json() {
+			return printMessages(u.out(), resp.Jobs)
+		}
+		if len(resp.Jobs) == 0 {
+			fmt.Fprintln(c.ErrOrStderr(), noJobs(r))
+		}
+		return printJobs(u.out(), resp.Jobs)
+	})
+	c.Flags().BoolVar(&r.Ended, "all", false, "list jobs that have ended too")
+	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
+	c.Flags().StringVar(&r.Pool, "pool", "", "list only the jobs of the pool of this `name`")
+	return c
+}
+
+// noJobs says that there are none of those that were asked for.
+func noJobs(r *slotwisev1.JobsRequest) string {
+	text := "no job"
+	if r.User != "" {
+		text += " of user " + r.User
+	}
+	if r.Pool != "" {
+		text += " in pool " + r.Pool
+	}
+	if r.Ended {
+		return text
+	}
+	return text + " that has not ended; --all lists those that have"
+}
+
+// printJobs prints a line for each job.
+func printJobs(w io.Writer, jobs []*slotwisev1.JobStatus) error {
+	t := table(w)
+	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\tREDUCES\tTIME\tWAITS FOR")
+	for _, j := range jobs {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, j.Name, j.User, j.Pool, priorityName(j.Priority),
+			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), console.Duration(jobAge(j, time.Now())), j.Waiting)
+	}
+	return t.Flush()
+}
+
+// stateName is a job's state for people.
+func stateName(s slotwisev1.JobState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
+}
+
+// priorityName is a priority as flags have it.
+func priorityName(p string) string { return strings.ToLower(strings.ReplaceAll(p, "_", "-")) }
+
+// wirePriority is a priority as messages have it.
+func wirePriority(p string) string { return strings.ToUpper(strings.ReplaceAll(p, "-", "_")) }
+
+func tasksDone(t *slotwisev1.TaskCounts) string {
+	return fmt.Sprintf("%d/%d", t.GetDone(), t.GetTotal())
+}
+
+// jobAge is how long a job has taken so far, from its submission on.
+func jobAge(j *slotwisev1.JobStatus, now time.Time) time.Duration {
+	end := j.EndedMs
+	if end == 0 {
+		end = now.UnixMilli()
+	}
+	return time.Duration(max(0, end-j.SubmittedMs)) * time.Millisecond
+}
+
+func newJob() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "job ID",
+		Short: "Show one job of a cluster",
+		Long:  "Shows how far a job is, or how it ended, and its counters.",
+		Example: `  slotwise job j12
+  slotwise job j12 -o json`,
+		Args: oneArg("job"),
+	}
+	return newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
+		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Job, &slotwisev1.JobRequest{Job: args[0]})
+		if err != nil {
+			return err
+		}
+		if u.json() {
+			return printMessage(u.out(), resp.Job)
+		}
+		return printJob(u.out(), resp.Job)
+	})
+}
+
+// oneArg wants one argument, called what in messages.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return misuse("%s: which %s? (usage: slotwise %s)", c.Name(), what, c.Use)
+		}
+		return atMostOne(what)(c, args)
+	}
+}
+
+// printJob prints all that is known of a job.
+func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
+	t := table(w)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t, "%s\t%s\n", name, value)
+		}
+	}
+	line("job", j.Id)
+	line("name", j.Name)
+	line("user", j.User)
+	line("pool", j.Pool)
+	line("priority", priorityName(j.Priority))
+	line("state", stateName(j.State))
+	line("message", oneLineText(j.Message))
+	line("waits for", j.Waiting)
+	line("maps", phaseText(j.Maps))
+	line("reduces", phaseText(j.Reduces))
+	line("locality", localityText(j.Locality))
+	line("submitted", clock(j.SubmittedMs))
+	line("started", clock(j.StartedMs))
+	line("ended", clock(j.EndedMs))
+	line("took", console.Duration(jobAge(j, time.Now())))
+	line("input", console.Bytes(j.InputBytes))
+	line("output", j.Output)
+	line("last error", oneLineText(j.LastError))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	console.Counters(w, &console.Outcome{Counters: counterMap(j), User: userCounters(j)})
+	return nil
+}
+
+func oneLineText(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// phaseText says how far the tasks of a kind are.
+func phaseText(t *slotwisev1.TaskCounts) string {
+	s := fmt.Sprintf("%d of %d done (%.0f %%), %d running, %d waiting", t.GetDone(), t.GetTotal(), 100*t.GetProgress(), t.GetRunning(), t.GetPending())
+	if n := t.GetFailed(); n > 0 {
+		s += fmt.Sprintf(", %s failed", console.Plural(int(n), "attempt"))
+	}
+	return s
+}
+
+// localityText says where maps were launched; "" for a job without locations.
+func localityText(n []int32) string {
+	if len(n) < 4 || n[0]+n[1]+n[2] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d on the machine of their data, %d in its rack, %d elsewhere", n[0], n[1], n[2])
+}
+
+// clock is a time of the master's in this machine's zone, "" for never.
+func clock(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return time.UnixMilli(ms).Format("2006-01-02 15:04:05")
+}
+
+// counterMap names a job's counters as the summary of a run does.
+func counterMap(j *slotwisev1.JobStatus) map[string]int64 {
+	m := map[string]int64{}
+	for kind, c := range map[string]*slotwisev1.Counters{"map": j.MapCounters, "reduce": j.ReduceCounters} {
+		for name, n := range map[string]int64{
+			"input_records": c.GetInputRecords(), "input_bytes": c.GetInputBytes(), "output_records": c.GetOutputRecords(),
+			"output_bytes": c.GetOutputBytes(), "input_groups": c.GetInputGroups(), "spills": c.GetSpills(),
+			"spilled_records": c.GetSpilledRecords(), "spilled_bytes": c.GetSpilledBytes(), "file_bytes": c.GetFileBytes(),
+			"cpu_ms": c.GetCpuNs() / int64(time.Millisecond),
+		} {
+			if n != 0 {
+				m[kind+"."+name] = n
+			}
+		}
+	}
+	return m
+}
+
+// userCounters are what the job's own code counted.
+func userCounters(j *slotwisev1.JobStatus) map[string]int64 {
+	m := map[string]int64{}
+	for _, c := range []*slotwisev1.Counters{j.MapCounters, j.ReduceCounters} {
+		for name, n := range c.GetUser() {
+			m[name] += n
+		}
+	}
+	return m
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use:     "man DIR",
+		Short:   "Write manual pages",
+		Long:    "Writes a manual page for each command into DIR, for man(1).",
+		Example: "  slotwise man /usr/local/share/man/man1",
+		Hidden:  true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return misuse("man takes one argument: the directory to write to")
+			}
+			if err := os.MkdirAll(args[0], 0o777); err != nil {
+				return err
+			}
+			return writeManPages(c.Root(), args[0])
+		},
+	}
+}
+
+// writeManPages writes the page of c and of all below it.
+func writeManPages(c *cobra.Command, dir string) error {
+	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
+		return nil
+	}
+	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
+	if err := os.WriteFile(filepath.Join(dir, name+".1"), []byte(manPage(c)), 0o666); err != nil {
+		return err
+	}
+	for _, sub := range c.Commands() {
+		if err := writeManPages(sub, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manPage returns a command's page in the man macros. It bears no date, so
+// that a page changes only with its command.
+func manPage(c *cobra.Command) string {
+	var b strings.Builder
+	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"slotwise %s\"\n", strings.ToUpper(roff(name)), roff(version()))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(name), roff(c.Short))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(c.UseLine()))
+	if c.Long != "" {
+		fmt.Fprintf(&b, ".SH DESCRIPTION\n%s\n", strings.ReplaceAll(roff(c.Long), "\n\n", "\n.PP\n"))
+	}
+	manFlags(&b, c)
+	if c.Example != "" {
+		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(c.Example))
+	}
+	manSeeAlso(&b, c)
+	return b.String()
+}
+
+// manFlags writes the flags that are not hidden, if there are any.
+func manFlags(b *strings.Builder, c *cobra.Command) {
+	heading := ".SH OPTIONS\n"
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		fmt.Fprintf(b, "%s.TP\n\\fB\\-\\-%s\\fR", heading, roff(f.Name))
+		if value != "" {
+			fmt.Fprintf(b, " \\fI%s\\fR", roff(value))
+		}
+		fmt.Fprintf(b, "\n%s", roff(usage))
+		if hasDefault(f) {
+			fmt.Fprintf(b, " (default %s)", roff(f.DefValue))
+		}
+		b.WriteString("\n")
+		heading = ""
+	})
+}
+
+// hasDefault reports whether a flag's default says anything.
+func hasDefault(f *pflag.Flag) bool {
+	switch f.DefValue {
+	case "", "0", "0s", "false", "[]":
+		return false
+	}
+	return true
+}
+
+// manSeeAlso refers to the commands above and below.
+func manSeeAlso(b *strings.Builder, c *cobra.Command) {
+	var pages []string
+	page := func(o *cobra.Command) {
+		pages = append(pages, "\\fB"+roff(strings.ReplaceAll(o.CommandPath(), " ", "-"))+"\\fR(1)")
+	}
+	if c.HasParent() {
+		page(c.Parent())
+	}
+	for _, sub := range c.Commands() {
+		if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" {
+			page(sub)
+		}
+	}
+	if len(pages) > 0 {
+		fmt.Fprintf(b, ".SH SEE ALSO\n%s\n", strings.Join(pages, ", "))
+	}
+}
+
+// roff escapes text so that none of it is taken for a request.
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
+			lines[i] = `\&` + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/master"
+	"github.com/slotwise/slotwise/internal/secure"
+)
+
+// masterFlags are the flags of master.
+type masterFlags struct {
+	policyFlags
+	logFlags
+	serverFlags
+	dir, listen, addressFile string
+	topology                 string
+	nodeTimeout, heartbeat   time.Duration
+	keepEnded                int
+	poolACL                  []string
+	access                   string
+	maxFile, maxFiles        console.Size
+}
+
+func newMaster() *cobra.Command {
+	f := &masterFlags{maxFile: 1 << 30, maxFiles: 20 << 30}
+	c := &cobra.Command{
+		Use:   "master --dir DIR",
+		Short: "Run the master of a cluster",
+		Long: `Runs the master of a cluster: it takes jobs from slotwise submit, gives their
+tasks to slotwise worker, and publishes their output. What it must not forget is
+in DIR; a master that is started again there goes on where it was.
+
+Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
+--node-timeout) or in the file of --config.`,
+		Example: `  slotwise master --dir /var/lib/slotwise
+  slotwise master --dir m --listen 127.0.0.1:7077 --policy fair`,
+		Args: noArgs,
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.dir, "dir", "", "`directory` of the master's own files (required)")
+	s.StringVar(&f.listen, "listen", defaultMaster, "`address` to serve at")
+	s.StringVar(&f.addressFile, "address-file", "", "write the address served at to this `file`, for --listen with port 0")
+	f.policyFlags.register(c)
+	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "give a worker up after this `time` of silence")
+	s.DurationVar(&f.heartbeat, "heartbeat", 0, "longest silence wanted of workers (default: by their number)")
+	s.IntVar(&f.keepEnded, "keep-ended", 100, "`number` of ended jobs to keep at hand")
+	s.StringVar(&f.topology, "topology", "", "`file` of lines \"host rack\", or a script that prints the rack of its argument")
+	f.serverFlags.register(c)
+	s.StringVar(&f.access, "access", "", "`file` that says who may use and manage which pools")
+	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), instead of what --access says of it")
+	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
+	s.Var(&f.maxFiles, "max-files", "room for all shipped files")
+	f.logFlags.register(c)
+	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
+	return c
+}
+
+// run serves until ctx ends.
+func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
+	cfg, err := f.config(stderr)
+	if err != nil {
+		return err
+	}
+	l, guard, err := f.serve(f.listen, cfg.Log)
+	if err != nil {
+		return err
+	}
+	m, err := master.Open(cfg)
+	if err != nil {
+		return errors.Join(fmt.Errorf("--dir %s: %w", f.dir, err), l.Close())
+	}
+	srv := secure.NewServer(m.Handler(), guard)
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir)
+	if err := f.tellAddress(l.Addr().String()); err != nil {
+		return errors.Join(err, stopServing(srv, m))
+	}
+	select {
+	case err := <-served:
+		return errors.Join(err, m.Close())
+	case <-m.Done(): // by itself: its journal cannot be written
+		return stopServing(srv, m)
+	case <-ctx.Done():
+	}
+	cfg.Log.Info("master stops", "why", context.Cause(ctx))
+	return stopServing(srv, m)
+}
+
+// stopServing ends the master first, so that held requests are answered, then
+// its server.
+func stopServing(srv *http.Server, m *master.Master) error {
+	err := m.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if srv.Shutdown(ctx) != nil {
+		srv.Close()
+	}
+	return err
+}
+
+// tellAddress writes the address to the file that was asked for, whole at once.
+func (f *masterFlags) tellAddress(address string) error {
+	if f.addressFile == "" {
+		return nil
+	}
+	temp := f.addressFile + ".new"
+	if err := os.WriteFile(temp, []byte(address+"\n"), 0o666); err != nil {
+		return misuse("--address-file: %w", err)
+	}
+	return os.Rename(temp, f.addressFile)
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+)
+
+func newPolicies() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "policies [NAME]",
+		Short: "List the scheduling policies, or describe one",
+		Long: `Lists the scheduling policies, a line each. With NAME, or a composition such as
+slots=static,order=fifo, it prints the four parts that the policy is made of,
+and their parameters with defaults.`,
+		Example: `  slotwise policies
+  slotwise policies fifo
+  slotwise policies slots=static,order=fifo,place=greedy,speculate=none
+  slotwise policies -o json`,
+		Args:              atMostOne("policy"),
+		ValidArgsFunction: completePolicies,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("format", format, listFormats); err != nil {
+				return err
+			}
+			return showPolicies(c.OutOrStdout(), format, args)
+		},
+	}
+	addFormat(c, &format)
+	return c
+}
+
+// showPolicies prints all policies or the one named.
+func showPolicies(w io.Writer, format string, args []string) error {
+	names := args
+	if len(args) == 0 {
+		var err error
+		if names, err = policies.Names(); err != nil {
+			return err
+		}
+	}
+	infos := make([]sched.Info, len(names))
+	for i, name := range names {
+		var err error
+		if infos[i], err = policies.Describe(name); err != nil {
+			return misuseError{err}
+		}
+	}
+	switch {
+	case format == "json":
+		return policiesJSON(w, infos)
+	case len(args) > 0:
+		return describePolicy(w, infos[0])
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, i := range infos {
+		fmt.Fprintf(t, "%s\t%s\n", i.Name, i.Summary)
+	}
+	return t.Flush()
+}
+
+// describePolicy prints a policy's parts, then their parameters.
+func describePolicy(w io.Writer, i sched.Info) error {
+	fmt.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
+	if i.Paper != "" {
+		fmt.Fprintf(w, "paper: %s\n", i.Paper)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "\nparts\n")
+	params := 0
+	for _, p := range i.Parts {
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", p.Part, p.Name, p.Summary)
+		params += len(p.Params)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if params > 0 {
+		fmt.Fprint(w, "\nparameters (--policy-set name=value)\n")
+	}
+	for _, p := range i.Parts {
+		for _, q := range p.Params {
+			describeParam(w, p.Part, q)
+		}
+	}
+	if len(i.Profiles) > 0 {
+		fmt.Fprint(w, "\nprofiles (--policy-set profile=name): many settings at once\n")
+	}
+	for _, p := range i.Profiles {
+		fmt.Fprintf(w, "  %s\n", p.Name)
+		printWrapped(w, p.Summary)
+		for _, name := range slices.Sorted(maps.Keys(p.Set)) {
+			fmt.Fprintf(w, "      %s=%s\n", name, p.Set[name])
+		}
+	}
+	_, err := fmt.Fprintf(w, "\nexample\n  slotwise run wordcount --policy %s --input INPUT --output OUTPUT\n", i.Name)
+	return err
+}
+
+// describeParam prints a parameter: its name, default and other names, then the
+// paragraph on it.
+func describeParam(w io.Writer, part string, q sched.Param) {
+	fmt.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
+	if len(q.Aliases) > 0 {
+		fmt.Fprintf(w, ", also %s", strings.Join(q.Aliases, ", "))
+	}
+	fmt.Fprintln(w)
+	printWrapped(w, q.Help)
+}
+
+// printWrapped prints a paragraph, indented, in lines of at most 80 columns.
+func printWrapped(w io.Writer, text string) {
+	const indent, width = "      ", 80
+	line := indent
+	for _, word := range strings.Fields(text) {
+		if len(line) > len(indent) {
+			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+				fmt.Fprintln(w, line)
+				line = indent
+			} else {
+				line += " "
+			}
+		}
+		line += word
+	}
+	fmt.Fprintln(w, line)
+}
+
+// policiesJSON prints policies as a JSON array.
+func policiesJSON(w io.Writer, infos []sched.Info) error {
+	type param struct {
+		Name    string `json:"name"`
+		Default string `json:"default"`
+		Help    string `json:"help"`
+	}
+	type part struct {
+		Part    string  `json:"part"`
+		Name    string  `json:"name"`
+		Summary string  `json:"summary"`
+		Paper   string  `json:"paper,omitempty"`
+		Params  []param `json:"params"`
+	}
+	type policy struct {
+		Name    string `json:"name"`
+		Summary string `json:"summary"`
+		Paper   string `json:"paper,omitempty"`
+		Parts   []part `json:"parts"`
+	}
+	out := make([]policy, len(infos))
+	for n, i := range infos {
+		out[n] = policy{i.Name, i.Summary, i.Paper, []part{}}
+		for _, p := range i.Parts {
+			made := part{p.Part, p.Name, p.Summary, p.Paper, []param{}}
+			for _, q := range p.Params {
+				made.Params = append(made.Params, param{q.Name, q.Default, q.Help})
+			}
+			out[n].Parts = append(out[n].Parts, made)
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+func completePolicies(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names, err := policies.Names()
+	if err != nil || len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/profile"
+	"github.com/slotwise/slotwise/internal/workload"
+)
+
+// profileFlags are the flags of profile: those of run that bear on what a task
+// costs, and how often to measure.
+type profileFlags struct {
+	run   runFlags
+	again []string
+	runs  int
+}
+
+func newProfile() *cobra.Command {
+	f := profileFlags{}
+	c := &cobra.Command{
+		Use:   "profile APP --input INPUT --output FILE",
+		Short: "Measure what an app costs, for the simulator",
+		Long: `Runs an app several times on this machine and writes what it costs to a file
+that the simulator's mixes of jobs name as their profile: processor seconds for each
+task and for each MB of a map's input, of what it sorts and of a reduce's input, and
+how many bytes come out of each step for each that goes in. Half of the runs have
+splits of a quarter of the size, which tells what a task costs from what its bytes
+cost. Numbers are medians of the runs. A chain of jobs gives a profile of each.
+
+Processor time is counted, not time on the clock, so other work on the machine does
+little harm. What a fold or a combiner leaves depends on how much a map
+reads: choose the --split-size of the jobs that you mean to simulate. An --again of
+another size tells the costs of reduces apart.`,
+		Example: `  slotwise profile wordcount --input book.txt --output wordcount.yaml
+  slotwise profile grep --param regex=error --input logs --again more-logs --output grep.yaml
+  slotwise profile sort big.txt --split-size 64MiB --runs 5 --output sort.yaml`,
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return appNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.measure(c, args) },
+	}
+	s, r := c.Flags(), &f.run
+	s.SortFlags = false
+	s.StringArrayVar(&r.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
+	s.StringArrayVar(&f.again, "again", nil, "another `input`, of another size, to measure on as well (repeatable)")
+	s.StringArrayVar(&r.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
+	s.StringArrayVar(&r.exclude, "exclude", nil, "leave out files whose names match this `glob` (repeatable)")
+	s.StringVar(&r.output, "output", "", "`file` to write")
+	s.BoolVar(&r.overwrite, "overwrite", false, "replace the file if it exists")
+	s.StringArrayVar(&r.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
+	s.IntVar(&f.runs, "runs", 3, "`number` of runs with each size of splits, after one that does not count")
+	s.IntVar(&r.reduces, "reduces", 0, "`number` of reduce tasks (default: the job's choice)")
+	s.Var(&r.splitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")
+	s.Var(&r.memory, "memory", "memory for all tasks together (default: a quarter of RAM)")
+	s.StringVar(&r.compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
+	s.StringVar(&r.tempDir, "temp-dir", "", "`directory` for spills and results (default: the system's)")
+	s.IntVar(&r.workers, "workers", 0, "`number` of workers (default: one for each core)")
+	s.BoolVarP(&r.quiet, "quiet", "q", false, "print nothing but errors")
+	completeWords(c, "compress", codecs)
+	return c
+}
+
+// measure is the command.
+func (f *profileFlags) measure(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return misuse("what to measure is missing: an app (slotwise apps lists them)")
+	}
+	if f.runs < 1 {
+		return misuse("--runs %d: must be positive", f.runs)
+	}
+	p, inputs, err := f.run.program(args, io.Discard)
+	if err != nil {
+		return err
+	}
+	if p.app.Reads == "" {
+		return misuse("%s reads no input, so it has no cost for each MB of it", p.name)
+	}
+	f.run.priority, f.run.outputCompress = "normal", "none" // which this command has no flags for
+	o, err := f.run.options(inputs)
+	if err != nil {
+		return err
+	}
+	if err := f.check(c.Context(), p, o.Inputs); err != nil {
+		return err
+	}
+	sizes := [][]string{o.Inputs}
+	for _, in := range f.again {
+		sizes = append(sizes, []string{in})
+	}
+	list, err := profile.Measure(c.Context(), p.app, p.params, profile.Options{Sizes: sizes, Runs: f.runs, Job: o,
+		Done: func(done, all int) {
+			if !f.run.quiet {
+				fmt.Fprintf(c.ErrOrStderr(), "%s: run %d of %d\n", p.name, done, all)
+			}
+		}})
+	if errors.Is(err, profile.ErrEmpty) {
+		return misuse("--input: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.write(list); err != nil {
+		return fmt.Errorf("--output %s: %w", f.run.output, reason(err))
+	}
+	if !f.run.quiet {
+		return printProfiles(c.OutOrStdout(), list)
+	}
+	return nil
+}
+
+// check refuses what cannot be measured before anything is started.
+func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) error {
+	out := f.run.output
+	f.run.output = ""
+	err := f.run.check(ctx, p, append(inputs[:len(inputs):len(inputs)], f.again...))
+	f.run.output = out
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		return misuse("--output is missing: the file to write")
+	}
+	info, err := os.Stat(out)
+	switch {
+	case err == nil && info.IsDir():
+		return misuse("--output %s: is a directory", out)
+	case err == nil && !f.run.overwrite:
+		return misuse("--output %s: exists; --overwrite replaces it", out)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return misuse("--output %s: %w", out, reason(err))
+	}
+	if _, err := os.Stat(filepath.Dir(out)); err != nil {
+		return misuse("--output %s: %w", out, reason(err))
+	}
+	return nil
+}
+
+// write replaces the file, whole or not at all.
+func (f *profileFlags) write(list []workload.Profile) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(f.run.output), "."+filepath.Base(f.run.output)+".tmp-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(workload.WriteProfiles(temp, list), temp.Chmod(0o644), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), f.run.output)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// printProfiles prints the costs of each job for people.
+func printProfiles(w io.Writer, list []workload.Profile) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "a map, ms\tmap s/GB\tsort s/GB\ta reduce, ms\treduce s/GB\tmerge s/GB\temitted/read\tleft/emitted\twritten/left\t  job")
+	for i := range list {
+		p := &list[i]
+		fmt.Fprintf(t, "%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.3f\t%.3g\t%.3g\t%.3g\t  %s\n", 1000*p.MapStart, 1000*p.MapCPU, 1000*p.SortCPU,
+			1000*p.ReduceStart, 1000*p.ReduceCPU, 1000*p.MergeCPU, p.MapSelectivity, p.CombinerRatio, p.ReduceSelectivity, p.App)
+	}
+	return t.Flush()
+}

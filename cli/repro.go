@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	simreport "github.com/slotwise/slotwise/internal/report"
+	"github.com/slotwise/slotwise/internal/repro"
+)
+
+// reproFlags are the flags of repro.
+type reproFlags struct {
+	quick, list, json, quiet bool
+	overwrite                bool
+	seed                     uint64
+	out                      string
+}
+
+func newRepro() *cobra.Command {
+	f := new(reproFlags)
+	c := &cobra.Command{
+		Use:   "repro [PAPER|EXPERIMENT|all]",
+		Short: "Re-make the experiments of the papers behind the policies",
+		Long: `Re-makes the experiments of the papers behind the policies on virtual clusters and
+prints the papers' numbers beside ours, with a verdict on each claim.
+
+Without a name all are made. A name is that of a paper, or of one experiment such
+as tumm/fig7; --list shows them.`,
+		Example: `  slotwise repro --list
+  slotwise repro tumm --quick
+  slotwise repro tumm/fig7
+  slotwise repro all --out result`,
+		Args: atMostOne("paper or experiment"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return reproNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, append(args, "all")[0]) },
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.BoolVar(&f.quick, "quick", false, "fewer seeds and smaller inputs: seconds, not minutes; verdicts may differ from a full run's")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all that is drawn")
+	s.BoolVar(&f.list, "list", false, "list the experiments, and make none")
+	s.StringVar(&f.out, "out", "", "`directory` to write repro.md, its figures in repro, and repro.json to")
+	s.BoolVar(&f.overwrite, "overwrite", false, "replace those files if they exist")
+	s.BoolVar(&f.json, "json", false, "print the results as JSON on standard output")
+	s.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
+	return c
+}
+
+// reproNames are all names that repro takes.
+func reproNames() []string {
+	names := append([]string{"all"}, repro.Papers()...)
+	for _, e := range repro.All() {
+		names = append(names, e.ID)
+	}
+	return names
+}
+
+func (f *reproFlags) run(c *cobra.Command, name string) error {
+	if names := reproNames(); !slices.Contains(names, name) {
+		return unknown("paper or experiment", name, names)
+	}
+	experiments, err := repro.Find(name)
+	if err != nil {
+		return err
+	}
+	out := c.OutOrStdout()
+	switch {
+	case f.quiet:
+		out = io.Discard
+	case f.list:
+		return listExperiments(out, experiments)
+	}
+	if err := f.checkOut(); err != nil {
+		return err
+	}
+	made, err := f.makeAll(c, out, experiments)
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(reproResults(made), "", "  ")
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	if f.json {
+		if _, err := out.Write(data); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(out, repro.Summary(made))
+	}
+	if f.out == "" {
+		return nil
+	}
+	return f.write(made, data)
+}
+
+// makeAll makes the experiments one after another, each on all processors.
+func (f *reproFlags) makeAll(c *cobra.Command, out io.Writer, experiments []repro.Experiment) ([]repro.Made, error) {
+	var made []repro.Made
+	for _, e := range experiments {
+		report, err := e.Run(c.Context(), f.options())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.ID, err)
+		}
+		m := repro.Made{Experiment: e, Report: report}
+		made = append(made, m)
+		if f.json {
+			continue
+		}
+		if err := repro.WriteText(out, m); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+func (f *reproFlags) options() repro.Options { return repro.Options{Quick: f.quick, Seed: f.seed} }
+
+// reproFiles are what --out gets.
+var reproFiles = []string{"repro.md", "repro.json", repro.FigureDir}
+
+// checkOut refuses to lose a file, before anything is made.
+func (f *reproFlags) checkOut() error {
+	if f.out == "" || f.overwrite {
+		return nil
+	}
+	for _, name := range reproFiles {
+		if _, err := os.Lstat(filepath.Join(f.out, name)); err == nil {
+			return misuse("--out %s: %s exists; --overwrite replaces it", f.out, name)
+		}
+	}
+	return nil
+}
+
+// write writes the files of --out: the figures, the page that shows them and the
+// data.
+func (f *reproFlags) write(made []repro.Made, data []byte) error {
+	if err := os.MkdirAll(filepath.Join(f.out, repro.FigureDir), 0o777); err != nil {
+		return misuse("--out %s: %w", f.out, reason(err))
+	}
+	for _, m := range made {
+		for i := range m.Figures {
+			if err := f.draw(&m.Figures[i]); err != nil {
+				return err
+			}
+		}
+	}
+	var page bytes.Buffer
+	if err := repro.WriteMarkdown(&page, made, f.options()); err != nil {
+		return err
+	}
+	if err := f.put("repro.md", page.Bytes()); err != nil {
+		return err
+	}
+	return f.put("repro.json", data)
+}
+
+// draw writes a figure.
+func (f *reproFlags) draw(x *repro.Figure) error {
+	c := simreport.Chart{Title: x.Title, X: x.X, Y: x.Y, Groups: x.Groups, LogX: x.LogX, LogY: x.LogY}
+	for _, s := range x.Series {
+		c.Series = append(c.Series, simreport.Series{Name: s.Name, X: s.X, Y: s.Y, Hollow: s.Paper})
+	}
+	for _, l := range x.Limits {
+		c.Limits = append(c.Limits, simreport.Limit(l))
+	}
+	figure, err := simreport.Draw(c)
+	if err != nil {
+		return fmt.Errorf("figure %s: %w", x.Name, err)
+	}
+	var svg bytes.Buffer
+	if err := figure.SVG(&svg); err != nil {
+		return fmt.Errorf("figure %s: %w", x.Name, err)
+	}
+	return f.put(filepath.Join(repro.FigureDir, x.Name+".svg"), svg.Bytes())
+}
+
+// put writes a file of --out, under another name first, so that it is whole or not
+// there.
+func (f *reproFlags) put(name string, data []byte) error {
+	to := filepath.Join(f.out, name)
+	if err := os.WriteFile(to+".new", data, 0o666); err != nil {
+		return misuse("--out %s: %w", f.out, reason(err))
+	}
+	if err := os.Rename(to+".new", to); err != nil {
+		return misuse("--out %s: %w", f.out, reason(err))
+	}
+	return nil
+}
+
+func listExperiments(out io.Writer, experiments []repro.Experiment) error {
+	for _, e := range experiments {
+		if _, err := fmt.Fprintf(out, "%-22s %s\n", e.ID, e.Title); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reproResult is an experiment as JSON.
+type reproResult struct {
+	ID          string       `json:"id"`
+	Paper       string       `json:"paper"`
+	Title       string       `json:"title"`
+	Setup       []string     `json:"setup"`
+	Assumptions []string     `json:"assumptions"`
+	Tables      []reproTable `json:"tables"`
+	Claims      []reproClaim `json:"claims"`
+}
+
+type reproTable struct {
+	Title   string     `json:"title"`
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+// reproClaim has a verdict in words, and whether it is one that holds.
+type reproClaim struct {
+	Text     string    `json:"text"`
+	Holds    bool      `json:"holds"`
+	Verdict  string    `json:"verdict"`
+	Rule     string    `json:"rule"`
+	Evidence string    `json:"evidence"`
+	Why      *reproWhy `json:"why,omitempty"`
+}
+
+type reproWhy struct {
+	Hypothesis string       `json:"hypothesis"`
+	Tables     []reproTable `json:"tables"`
+	Conclusion string       `json:"conclusion"`
+}
+
+// reproResults turns experiments into what is written as JSON.
+func reproResults(made []repro.Made) []reproResult {
+	results := []reproResult{}
+	for _, m := range made {
+		r := reproResult{ID: m.ID, Paper: m.Paper, Title: m.Title, Setup: m.Setup, Assumptions: m.Assumptions,
+			Tables: tablesOf(m.Tables), Claims: []reproClaim{}}
+		for _, c := range m.Claims {
+			claim := reproClaim{Text: c.Text, Holds: c.Verdict != repro.Fails, Verdict: c.Verdict.String(), Rule: c.Rule, Evidence: c.Evidence}
+			if c.Why != nil {
+				claim.Why = &reproWhy{c.Why.Hypothesis, tablesOf(c.Why.Tables), c.Why.Conclusion}
+			}
+			r.Claims = append(r.Claims, claim)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+func tablesOf(tables []repro.Table) []reproTable {
+	out := make([]reproTable, 0, len(tables))
+	for _, t := range tables {
+		out = append(out, reproTable(t))
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/suggest"
+)
+
+// newRoot builds the command tree. It must stay cheap: it is built for every
+// run, however short.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "slotwise",
+		Short: "MapReduce jobs over files of any size, on one machine, with no set-up",
+		Long: `slotwise runs MapReduce jobs over files of any size: built-in apps, programs of
+your own, or any two commands that read and write lines.
+
+Results go to standard output, everything else to standard error. The exit
+status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrupt.`,
+		Example: `  slotwise run wordcount --input /usr/share/dict --output counts
+  slotwise run --mapper cat --reducer 'uniq -c' --input logs --output counts
+  slotwise apps
+  slotwise generate text --size 1GiB --output words`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          knownCommand,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().SortFlags = false
+	root.AddCommand(
+		newRun(),
+		newApps(),
+		newPolicies(),
+		newMaster(),
+		newJobs(),
+		newJob(),
+		newTasks(),
+		newExplain(),
+		newKill(),
+		newPriority(),
+		newMove(),
+		newNodes(),
+		newPolicy(),
+		newTop(),
+		newLogs(),
+		newHistory(),
+		newCerts(),
+		newToken(),
+		newSim(),
+		newRepro(),
+		newGenerate(),
+		newProfile(),
+		newWorker(),
+		newSubmit(),
+		newVersion(),
+		newMan(),
+	)
+	addProfiling(root)
+	return root
+}
+
+// knownCommand refuses what is no command, with the one that may be meant.
+func knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if !sub.Hidden {
+			names = append(names, sub.Name())
+		}
+	}
+	if suggest.Nearest(args[0], names) == "" {
+		return misuse("unknown command %q; slotwise --help lists them", args[0])
+	}
+	return unknown("command", args[0], names)
+}
+
+// atMostOne accepts no argument or one, called what in messages.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return misuse("%q: only one %s can be given", args[1], what)
+		}
+		return nil
+	}
+}
+
+// noArgs accepts flags only.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return misuse("%q: %s takes no arguments", args[0], c.Name())
+	}
+	return nil
+}
+
+// parseAssignments reads the values of a repeatable flag of the form k=v.
+func parseAssignments(flag string, values []string) (map[string]string, error) {
+	m := make(map[string]string, len(values))
+	for _, v := range values {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return nil, misuse("--%s %q: want name=value", flag, v)
+		}
+		if _, twice := m[name]; twice {
+			return nil, misuse("--%s %s: given twice", flag, name)
+		}
+		m[name] = value
+	}
+	return m, nil
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+func newRun() *cobra.Command {
+	f := new(runFlags)
+	c := &cobra.Command{
+		Use:   "run APP [INPUT]... --output DIR",
+		Short: "Run a job here and now",
+		Long: `Runs an app, or a job of any two commands, over files on this machine: workers
+run in this process, nothing has to be set up. Inputs are files, directories
+with all below them, or globs.
+
+With --mapper or --reducer the job is streaming: each command reads lines on
+standard input and writes lines "key TAB value"; the reducer gets them sorted by
+key.
+
+An app whose result is small prints it when there is no --output.`,
+		Example: `  slotwise run wordcount --input book.txt --output counts
+  slotwise run grep --param regex='fail(ed|ure)' --input /var/log --include '*.log' --output hits
+  slotwise run sort big.txt --memory 2GiB --compress lz4 --output sorted
+  slotwise run --jobs mix.yaml --policy fair --alone --explain
+  slotwise run --mapper 'tr -s " " "\n"' --reducer 'uniq -c' --input book.txt --output counts`,
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return appNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
+	}
+	f.register(c)
+	return c
+}
+
+// program is what a command line asks to run: an app or a streaming job.
+type program struct {
+	name   string
+	app    *mapreduce.App // nil for a streaming job
+	params mapreduce.Params
+	job    *mapreduce.Job
+}
+
+// run runs the program.
+func (p *program) run(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Result, error) {
+	if p.app != nil {
+		return mapreduce.RunApp(ctx, p.app, p.params, o)
+	}
+	r, err := mapreduce.Run(ctx, p.job, o)
+	if r == nil {
+		return nil, err
+	}
+	return []*mapreduce.Result{r}, err
+}
+
+// run is the command.
+func (f *runFlags) run(c *cobra.Command, args []string) error {
+	if f.jobs != "" {
+		return f.runMix(c, args)
+	}
+	if f.alone || f.learned != "" {
+		return misuse("--alone and --learned need --jobs")
+	}
+	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress)
+	p, inputs, err := f.program(args, show)
+	if err != nil {
+		return err
+	}
+	o, err := f.options(inputs)
+	if err != nil {
+		return err
+	}
+	if err := f.check(c.Context(), p, o.Inputs); err != nil {
+		return err
+	}
+	o.Progress, o.Stderr, o.Cluster.Warn = show.update, show, show.warn
+	out, err := f.openOutput(p, &o)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	closeEvents, err := f.openEvents(&o)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	results, err := p.run(c.Context(), o)
+	took := time.Since(start)
+	show.close()
+	if err != nil && len(results) == 0 {
+		err = misuseError{err} // nothing was started: it is what was asked for
+	}
+	err = errors.Join(err, closeEvents())
+	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: out, err: err})
+}
+
+// program finds out what to run; the arguments that do not say so are inputs.
+// What commands print on standard error goes to stderr.
+func (f *runFlags) program(args []string, stderr io.Writer) (*program, []string, error) {
+	if f.mapper != "" || f.reducer != "" || f.combiner != "" {
+		p, err := f.streaming(stderr)
+		return p, args, err
+	}
+	if len(args) == 0 {
+		return nil, nil, misuse("what to run is missing: an app (slotwise apps lists them), --mapper or --reducer")
+	}
+	app, err := apps.Lookup(args[0])
+	if err != nil {
+		return nil, nil, misuseError{err}
+	}
+	params, err := f.appParams(app)
+	return &program{name: app.Name, app: app, params: params}, args[1:], err
+}
+
+// streaming makes the job of --mapper and --reducer.
+func (f *runFlags) streaming(stderr io.Writer) (*program, error) {
+	if len(f.params) > 0 {
+		return nil, misuse("--param %s: a streaming job has no parameters", f.params[0])
+	}
+	j, err := mapreduce.Streaming(mapreduce.StreamingOptions{
+		Mapper:   f.mapper,
+		Combiner: f.combiner,
+		Reducer:  f.reducer,
+		Stderr:   stderr,
+	})
+	if err != nil {
+		return nil, misuseError{err}
+	}
+	return &program{name: j.Name, job: j}, nil
+}
+
+// appParams returns the parameters given, after a look at their names: what is
+// missing or misspelt is told in terms of flags.
+func (f *runFlags) appParams(app *mapreduce.App) (mapreduce.Params, error) {
+	given, err := parseAssignments("param", f.params)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range app.Params {
+		names = append(names, p.Name)
+		if _, ok := given[p.Name]; p.Required && !ok {
+			return nil, misuse("--param %s=… is missing: %s", p.Name, p.Help)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(names, name) {
+			return nil, unknown(app.Name+" parameter", name, names)
+		}
+	}
+	return given, nil
+}
+
+// check refuses a job that cannot run before anything is started.
+func (f *runFlags) check(ctx context.Context, p *program, inputs []string) error {
+	reads := p.app == nil || p.app.Reads != ""
+	switch {
+	case reads && len(inputs) == 0:
+		return misuse("--input is missing: %s reads %s", p.name, p.reads())
+	case !reads && len(inputs) > 0:
+		return misuse("--input %s: %s reads no input", inputs[0], p.name)
+	}
+	for _, in := range inputs {
+		if err := checkInput(ctx, in); err != nil {
+			return err
+		}
+	}
+	if f.output == "" {
+		return nil
+	}
+	return checkOutput(ctx, f.output, f.overwrite)
+}
+
+func (p *program) reads() string {
+	if p.app == nil {
+		return "lines of text"
+	}
+	return p.app.Reads
+}
+
+// openEvents opens the file of --events. The function that it returns closes
+// the file and tells of what could not be written.
+func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
+	if f.events == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(f.events)
+	if err != nil {
+		return nil, misuse("--events: %w", err)
+	}
+	o.Cluster.Events = file
+	return func() error {
+		if err := file.Close(); err != nil {
+			return fmt.Errorf("--events: %w", err)
+		}
+		return nil
+	}, nil
+}

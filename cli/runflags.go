@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// The values of flags that are one of a few words.
+var (
+	codecs       = []string{"none", "lz4", "s2", "zstd"}
+	outputCodecs = []string{"none", "gzip", "zstd"}
+	priorities   = []string{"very-low", "low", "normal", "high", "very-high"}
+)
+
+// runFlags are the flags of run. Zero values mean what mapreduce.Options says
+// of them.
+type runFlags struct {
+	policyFlags
+	inputs, include, exclude       []string
+	output                         string
+	overwrite                      bool
+	mapper, combiner, reducer      string
+	params                         []string
+	reduces                        int
+	splitSize, memory              console.Size
+	compress, outputCompress       string
+	workers, mapSlots, reduceSlots int
+	user, pool, priority           string
+	tempDir, events                string
+	jobs, learned                  string
+	alone, explain                 bool
+	taskTimeout, heartbeat         time.Duration
+	maxAttempts                    int
+	json, quiet, noProgress        bool
+}
+
+// register declares the flags in the order in which help lists them: what is
+// run on what, how, by whom, and what is said of it.
+func (f *runFlags) register(c *cobra.Command) {
+	s := c.Flags()
+	s.SortFlags = false
+	f.registerData(s)
+	s.Var(&f.memory, "memory", "memory for all tasks together (default: a quarter of RAM)")
+	s.StringVar(&f.tempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
+	s.IntVar(&f.workers, "workers", 0, "`number` of workers (default: one for each core)")
+	s.IntVar(&f.mapSlots, "map-slots", 0, "`number` of map slots of a worker (default 1)")
+	s.IntVar(&f.reduceSlots, "reduce-slots", 0, "`number` of reduce slots of a worker (default 1)")
+	f.policyFlags.register(c)
+
+	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
+	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's reports (default: at once; 100ms for policies that learn from them)")
+
+	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side")
+	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
+	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
+
+	f.registerJob(s)
+
+	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`")
+	f.registerShow(s)
+	completeJob(c)
+}
+
+// registerData declares the flags that say what is run on what.
+func (f *runFlags) registerData(s *pflag.FlagSet) {
+	s.StringArrayVar(&f.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
+	s.StringArrayVar(&f.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
+	s.StringArrayVar(&f.exclude, "exclude", nil, "leave out files whose names match this `glob` (repeatable)")
+	s.StringVar(&f.output, "output", "", "`directory` to write; it must not exist or be empty")
+	s.BoolVar(&f.overwrite, "overwrite", false, "replace the output directory, once the job has succeeded")
+	s.StringArrayVar(&f.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
+
+	s.StringVar(&f.mapper, "mapper", "", "`command` that maps, for a streaming job")
+	s.StringVar(&f.combiner, "combiner", "", "`command` that combines map output (streaming)")
+	s.StringVar(&f.reducer, "reducer", "", "`command` that reduces (streaming); without one, mappers write the output")
+
+	s.IntVar(&f.reduces, "reduces", 0, "`number` of reduce tasks (default: the job's choice)")
+	s.Var(&f.splitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")
+	s.StringVar(&f.compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
+	s.StringVar(&f.outputCompress, "output-compress", "none", "`codec` of the output: none, gzip or zstd")
+}
+
+// registerJob declares the flags that say how and for whom a job is run.
+func (f *runFlags) registerJob(s *pflag.FlagSet) {
+	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task that reports nothing for this `time` (default 10m)")
+	s.IntVar(&f.maxAttempts, "max-attempts", 0, "`number` of failures of one task that fail the job (default 4)")
+
+	s.StringVar(&f.user, "user", "", "`name` of whose job it is (default: the login name)")
+	s.StringVar(&f.pool, "pool", "", "`name` of the pool or queue of the job")
+	s.StringVar(&f.priority, "priority", "normal", "`level`: very-low, low, normal, high or very-high")
+}
+
+// registerShow declares the flags that say what is said of a run.
+func (f *runFlags) registerShow(s *pflag.FlagSet) {
+	s.BoolVar(&f.json, "json", false, "print the summary as one JSON object on standard output")
+	s.BoolVar(&f.noProgress, "no-progress", false, "show no progress")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but results and errors")
+}
+
+// completeJob makes the values of a job's flags complete.
+func completeJob(c *cobra.Command) {
+	completeWords(c, "compress", codecs)
+	completeWords(c, "output-compress", outputCodecs)
+	completeWords(c, "priority", priorities)
+}
+
+// completeWords makes a flag's value complete to one of words.
+func completeWords(c *cobra.Command, flag string, words []string) {
+	completeWith(c, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeWith makes a flag's value complete to what f finds.
+func completeWith(c *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err) // the only error is a flag that does not exist
+	}
+}
+
+// options checks the flags and makes options of them. args are inputs too.
+func (f *runFlags) options(args []string) (mapreduce.Options, error) {
+	o := mapreduce.Options{
+		Inputs:         append(f.inputs[:len(f.inputs):len(f.inputs)], args...),
+		Include:        f.include,
+		Exclude:        f.exclude,
+		Output:         f.output,
+		Overwrite:      f.overwrite,
+		Reduces:        f.reduces,
+		SplitSize:      int64(f.splitSize),
+		Compress:       f.compress,
+		OutputCompress: f.outputCompress,
+		TaskTimeout:    f.taskTimeout,
+		MaxAttempts:    f.maxAttempts,
+		User:           f.user,
+		Pool:           f.pool,
+		Priority:       f.priority,
+		Cluster: mapreduce.ClusterOptions{
+			Workers:     f.workers,
+			MapSlots:    f.mapSlots,
+			ReduceSlots: f.reduceSlots,
+			Memory:      int64(f.memory),
+			TempDir:     f.tempDir,
+			Seed:        f.seed,
+			Heartbeat:   f.heartbeat,
+
+			FairScheduler:     f.fairScheduler,
+			CapacityScheduler: f.capacityFile,
+			Explain:           f.explain,
+		},
+	}
+	if err := f.checkValues(); err != nil {
+		return o, err
+	}
+	set, err := f.policySettings()
+	if err != nil {
+		return o, err
+	}
+	o.Cluster.Policy, o.Cluster.PolicySet = f.policy, set
+	return o, f.checkPolicy(set)
+}
+
+// checkValues refuses values that no job could have.
+func (f *runFlags) checkValues() error {
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{
+		{"reduces", f.reduces},
+		{"workers", f.workers},
+		{"map-slots", f.mapSlots},
+		{"reduce-slots", f.reduceSlots},
+		{"max-attempts", f.maxAttempts},
+	} {
+		if n.value < 0 {
+			return misuse("--%s %d: must be positive", n.flag, n.value)
+		}
+	}
+	for _, w := range []struct {
+		flag, value string
+		known       []string
+	}{
+		{"compress", f.compress, codecs},
+		{"output-compress", f.outputCompress, outputCodecs},
+		{"priority", f.priority, priorities},
+	} {
+		if err := oneOf(w.flag, w.value, w.known); err != nil {
+			return err
+		}
+	}
+	return f.checkMemory()
+}
+
+// oneOf refuses a flag's value that is not one of a few words.
+func oneOf(flag, value string, known []string) error {
+	for _, k := range known {
+		if k == value {
+			return nil
+		}
+	}
+	return unknown("--"+flag+" value", value, known)
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// envPrefix begins the variables that stand for flags: SLOTWISE_MAP_SLOTS is
+// --map-slots.
+const envPrefix = "SLOTWISE_"
+
+// addSettings lets every flag of a command also be set by the environment and
+// by a file: what is given on the command line goes before the environment, and
+// that before the file. run is what the command does then.
+func addSettings(c *cobra.Command, run func(*cobra.Command, []string) error) {
+	c.Flags().String("config", "", "`file` with settings: a YAML mapping of names of flags to values; SLOTWISE_NAME in the environment goes before it")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := readSettings(c); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+}
+
+// envName is the variable that stands for a flag.
+func envName(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// readSettings sets the flags that were not given.
+func readSettings(c *cobra.Command) error {
+	if err := fromEnvironment(c); err != nil {
+		return err
+	}
+	file, err := c.Flags().GetString("config")
+	if err != nil || file == "" {
+		return err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return misuse("--config %s: %w", file, reason(err))
+	}
+	var doc map[string]yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return misuse("--config %s: %w", file, err)
+	}
+	return fromFile(c, file, doc)
+}
+
+func fromEnvironment(c *cobra.Command) error {
+	var errs []error
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if value, set := os.LookupEnv(envName(f.Name)); set && !f.Changed {
+			if err := setFlag(c, f, splitList(f, value)); err != nil {
+				errs = append(errs, misuse("%s: %w", envName(f.Name), err))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// splitList divides what the environment says of a repeatable flag at commas.
+func splitList(f *pflag.Flag, value string) []string {
+	if _, list := f.Value.(pflag.SliceValue); !list {
+		return []string{value}
+	}
+	if value == "" {
+		return nil
+	}
+	return strings.Split(value, ",")
+}
+
+// fromFile sets flags from a file, which may serve several commands: names of
+// other commands' flags are passed over.
+func fromFile(c *cobra.Command, file string, doc map[string]yaml.Node) error {
+	var errs []error
+	known := map[string]bool{}
+	for _, sub := range c.Root().Commands() {
+		sub.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	}
+	for name, node := range doc {
+		f := c.Flags().Lookup(name)
+		switch {
+		case f == nil && !known[name]:
+			errs = append(errs, misuse("--config %s: line %d: %w", file, node.Line, unknown("setting", name, flagNames(c))))
+			continue
+		case f == nil || f.Changed || name == "config":
+			continue
+		}
+		values, err := yamlValues(&node)
+		if err == nil {
+			err = setFlag(c, f, values)
+		}
+		if err != nil {
+			errs = append(errs, misuse("--config %s: line %d: %s: %w", file, node.Line, name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func flagNames(c *cobra.Command) (names []string) {
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// yamlValues reads a plain value or a list of them.
+func yamlValues(n *yaml.Node) ([]string, error) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return []string{n.Value}, nil
+	case yaml.SequenceNode:
+		var values []string
+		return values, n.Decode(&values)
+	}
+	return nil, errors.New("want a value or a list of values")
+}
+
+// setFlag sets a flag as if it had been given, several times for a list.
+func setFlag(c *cobra.Command, f *pflag.Flag, values []string) error {
+	if _, list := f.Value.(pflag.SliceValue); !list && len(values) != 1 {
+		return errors.New("want one value")
+	}
+	for _, v := range values {
+		if err := c.Flags().Set(f.Name, v); err != nil {
+			var invalid *pflag.InvalidValueError
+			if errors.As(err, &invalid) {
+				return invalidValue(invalid)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// defaultMaster is where a master listens unless told otherwise.
+const defaultMaster = "127.0.0.1:7077"
+
+// masterNote ends the help of commands that speak to a master.
+const masterNote = `
+
+Which master: --master, or SLOTWISE_MASTER, or the setting "master" of the file
+--config names; else ` + defaultMaster + `.`

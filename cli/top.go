@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/console"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// snapshot is a cluster as top shows it.
+type snapshot struct {
+	cluster *slotwisev1.ClusterResponse
+	jobs    []*slotwisev1.JobStatus
+	nodes   []*slotwisev1.NodeStatus
+}
+
+func newTop() *cobra.Command {
+	var every time.Duration
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Watch a cluster's jobs and workers",
+		Long: `Shows the jobs and workers of a cluster and draws them anew every two seconds,
+until q or an interrupt. Where the output is no terminal, and with -o json, it
+prints them once.`,
+		Example: `  slotwise top
+  slotwise top --interval 500ms
+  slotwise top -o json`,
+		Args: noArgs,
+	}
+	newUserCommand(c, true, func(ctx context.Context, u *userCommand, _ []string) error {
+		if every < 100*time.Millisecond {
+			return misuse("--interval %v: must be at least 100ms", every)
+		}
+		s, err := takeSnapshot(ctx, u.cl)
+		switch {
+		case err != nil:
+			return err
+		case u.json():
+			return s.printJSON(u.out())
+		case !isTerminal(u.out()):
+			return s.print(u.out())
+		}
+		return watch(ctx, u, s, every)
+	})
+	c.Flags().DurationVar(&every, "interval", 2*time.Second, "`time` between two pictures")
+	return c
+}
+
+// takeSnapshot asks the master for all that is shown.
+func takeSnapshot(ctx context.Context, cl *client.Client) (*snapshot, error) {
+	s := &snapshot{}
+	var err error
+	if s.cluster, err = client.Call(ctx, cl, cl.RPC().Cluster, &slotwisev1.ClusterRequest{}); err != nil {
+		return nil, err
+	}
+	jobs, err := client.Call(ctx, cl, cl.RPC().Jobs, &slotwisev1.JobsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := client.Call(ctx, cl, cl.RPC().Nodes, &slotwisev1.NodesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	s.jobs, s.nodes = jobs.Jobs, nodes.Nodes
+	return s, nil
+}
+
+// printJSON prints it as one object.
+func (s *snapshot) printJSON(w io.Writer) error {
+	var b bytes.Buffer
+	b.WriteString(`{"cluster":`)
+	if err := printMessage(&b, s.cluster); err != nil {
+		return err
+	}
+	b.WriteString(`,"jobs":`)
+	if err := printMessages(&b, s.jobs); err != nil {
+		return err
+	}
+	b.WriteString(`,"nodes":`)
+	if err := printMessages(&b, s.nodes); err != nil {
+		return err
+	}
+	b.WriteString("}\n")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// print draws it.
+func (s *snapshot) print(w io.Writer) error {
+	var maps, reduces int32
+	for _, n := range s.nodes {
+		maps, reduces = maps+n.Maps, reduces+n.Reduces
+	}
+	c := s.cluster
+	fmt.Fprintf(w, "up %s, policy %s, %s; maps %s %d/%d, reduces %s %d/%d\n\n",
+		console.Duration(time.Duration(c.UptimeMs)*time.Millisecond), c.Policy, console.Plural(int(c.Nodes), "worker"),
+		bar(part(maps, c.MapSlots)), maps, c.MapSlots, bar(part(reduces, c.ReduceSlots)), reduces, c.ReduceSlots)
+	t := table(w)
+	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\t\tREDUCES\t\tTIME\tWAITS FOR")
+	for _, j := range s.jobs {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, j.Name, j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
+			bar(j.Maps.GetProgress()), tasksDone(j.Maps), bar(j.Reduces.GetProgress()), tasksDone(j.Reduces),
+			console.Duration(jobAge(j, time.Now())), j.Waiting)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return printNodes(w, s.nodes)
+}
+
+func part(n, of int32) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+// barWidth is the length of a bar in letters.
+const barWidth = 10
+
+// bar draws a share of 0 to 1.
+func bar(f float64) string {
+	full := int(min(1, max(0, f))*barWidth + 0.5)
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", barWidth-full) + "]"
+}
+
+// The escape sequences of terminals: another screen and back, the cursor hidden
+// and shown, and what begins a picture.
+const (
+	screenOn  = "\x1b[?1049h\x1b[?25l"
+	screenOff = "\x1b[?25h\x1b[?1049l"
+	home      = "\x1b[H"
+	lineEnd   = "\x1b[K\n"
+	restClear = "\x1b[J"
+)
+
+// watch draws pictures until q, the end of ctx, or an error that lasts.
+func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration) error {
+	keys, restore := readKeys(u.cmd.InOrStdin())
+	defer restore()
+	out := u.out().(*os.File)
+	io.WriteString(out, screenOn)
+	defer io.WriteString(out, screenOff)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	trouble := ""
+	for {
+		if err := drawPicture(out, s, trouble); err != nil {
+			return err
+		}
+		select {
+		case k := <-keys:
+			if k == 'q' || k == 'Q' {
+				return nil
+			}
+			continue
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		next, err := takeSnapshot(ctx, u.cl)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			trouble = oneLineText(client.Message(err))
+		default:
+			s, trouble = next, ""
+		}
+	}
+}
+
+// drawPicture draws as much of a snapshot as the terminal has room for.
+func drawPicture(out *os.File, s *snapshot, trouble string) error {
+	var b bytes.Buffer
+	if err := s.print(&b); err != nil {
+		return err
+	}
+	width, height := terminalSize(out)
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	if trouble != "" {
+		lines = append([]string{trouble}, lines...)
+	}
+	var picture strings.Builder
+	picture.WriteString(home)
+	for _, l := range lines[:min(len(lines), height-1)] {
+		picture.WriteString(cutLine(l, width) + lineEnd)
+	}
+	picture.WriteString(restClear)
+	_, err := io.WriteString(out, picture.String())
+	return err
+}
+
+// cutLine shortens a line to a width in letters.
+func cutLine(l string, width int) string {
+	if utf8.RuneCountInString(l) <= width {
+		return l
+	}
+	return string([]rune(l)[:width])
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// printMessages prints messages as a JSON array, one on each line.
+func printMessages[M proto.Message](w io.Writer, list []M) error {
+	var b bytes.Buffer
+	b.WriteString("[")
+	for i, m := range list {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		b.WriteString("\n")
+		writeMessage(&b, m.ProtoReflect())
+	}
+	if len(list) > 0 {
+		b.WriteString("\n")
+	}
+	b.WriteString("]\n")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// printMessage prints a message as a JSON object on a line.
+func printMessage(w io.Writer, m proto.Message) error {
+	var b bytes.Buffer
+	writeMessage(&b, m.ProtoReflect())
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// writeMessage writes a message as JSON for programs: fields named and ordered
+// as in the .proto files, all of them there, whole numbers as numbers (which
+// protojson would quote), enums in lower case without their prefix.
+func writeMessage(b *bytes.Buffer, m protoreflect.Message) {
+	if !m.IsValid() {
+		b.WriteString("null")
+		return
+	}
+	b.WriteByte('{')
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(b, "%q:", f.Name())
+		v := m.Get(f)
+		switch {
+		case f.IsList():
+			writeList(b, f, v.List())
+		case f.IsMap():
+			writeMap(b, f.MapValue(), v.Map())
+		default:
+			writeValue(b, f, v)
+		}
+	}
+	b.WriteByte('}')
+}
+
+func writeList(b *bytes.Buffer, f protoreflect.FieldDescriptor, l protoreflect.List) {
+	b.WriteByte('[')
+	for i := range l.Len() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		writeValue(b, f, l.Get(i))
+	}
+	b.WriteByte(']')
+}
+
+func writeMap(b *bytes.Buffer, f protoreflect.FieldDescriptor, m protoreflect.Map) {
+	values := map[string]protoreflect.Value{}
+	m.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+		values[k.String()] = v
+		return true
+	})
+	b.WriteByte('{')
+	for i, k := range slices.Sorted(maps.Keys(values)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		writeJSON(b, k)
+		b.WriteByte(':')
+		writeValue(b, f, values[k])
+	}
+	b.WriteByte('}')
+}
+
+func writeValue(b *bytes.Buffer, f protoreflect.FieldDescriptor, v protoreflect.Value) {
+	switch f.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		writeMessage(b, v.Message())
+	case protoreflect.EnumKind:
+		writeJSON(b, enumName(f.Enum(), v.Enum()))
+	case protoreflect.BytesKind:
+		writeJSON(b, base64.StdEncoding.EncodeToString(v.Bytes()))
+	default:
+		writeJSON(b, v.Interface())
+	}
+}
+
+// enumName is a value's name without that of its type: JOB_STATE_RUNNING of
+// JobState is running. What is not specified is "".
+func enumName(d protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
+	v := d.Values().ByNumber(n)
+	if v == nil || n == 0 {
+		return ""
+	}
+	zero := string(d.Values().ByNumber(0).Name())
+	prefix := strings.TrimSuffix(zero, "UNSPECIFIED")
+	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
+}
+
+// writeJSON writes a plain value; a number that JSON does not have is null.
+func writeJSON(b *bytes.Buffer, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		text = []byte("null")
+	}
+	b.Write(text)
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/worker"
+)
+
+// workerFlags are the flags of worker. Zero values mean what worker.Config says
+// of them.
+type workerFlags struct {
+	clusterFlags
+	logFlags
+	cfg        worker.Config
+	memory     console.Size
+	taskMemory console.Size
+	minFree    console.Size
+	cacheSize  console.Size
+	logSize    console.Size
+}
+
+func newWorker() *cobra.Command {
+	f := new(workerFlags)
+	c := &cobra.Command{
+		Use:   "worker --dir DIR",
+		Short: "Run a master's tasks on this machine",
+		Long: `Runs tasks for a master, each in a process of its own, and serves what maps put
+out to reduces. It goes on while the master is away, and registers again with
+what it runs and holds.
+
+SIGTERM drains it: it takes no more work, lets what runs end within
+--drain-timeout (then hands it back), and serves map outputs until they are no
+longer needed or --serve-timeout has passed. A second SIGTERM, or an interrupt,
+ends it and its tasks at once.
+
+With less than --min-free on the disk of --dir it takes no new work until there
+is room again.` + masterNote,
+		Example: `  slotwise worker --master 10.0.0.1:7077 --dir /var/lib/slotwise
+  slotwise worker --master localhost:7077 --dir w1 --map-slots 4 --reduce-slots 2 --memory 4GiB`,
+		Args: noArgs,
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	f.clusterFlags.register(c)
+	s.StringVar(&f.cfg.Dir, "dir", "", "the worker's own `directory`; a worker started there again keeps what is in it")
+	s.StringVar(&f.cfg.Name, "name", "", "`name` for life (default: one made up and kept in --dir)")
+	s.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:0", "`address` of its HTTP server: map outputs, logs, health, metrics")
+	s.StringVar(&f.cfg.Advertise, "advertise", "", "`address` under which others reach it, host or host:port (default: found out)")
+	s.StringVar(&f.cfg.Host, "host", "", "the machine's `name` as storage knows it (default: the host name)")
+	s.StringVar(&f.cfg.Rack, "rack", "", "`name` of the rack it stands in (default: the master's topology says)")
+	s.IntVar(&f.cfg.MapSlots, "map-slots", 0, "`number` of maps at once; -1 is none (default: one for each core)")
+	s.IntVar(&f.cfg.ReduceSlots, "reduce-slots", 0, "`number` of reduces at once; -1 is none (default: one for two cores)")
+	s.Var(&f.memory, "memory", "memory for all tasks to sort, merge and fetch in (default: a quarter of RAM)")
+	s.Var(&f.taskMemory, "task-memory", "resident memory beyond which a task is killed (default: thrice its share of --memory and 1GiB)")
+	s.Var(&f.minFree, "min-free", "room on the disk that must be left for new work to be taken (default 256MiB)")
+	s.Var(&f.cacheSize, "cache-size", "executables and files of jobs that are kept (default 2GiB)")
+	s.Var(&f.logSize, "log-size", "how much of a task's log is kept (default 4MiB)")
+	s.DurationVar(&f.cfg.DrainTimeout, "drain-timeout", 5*time.Minute, "for how `long` tasks may go on after SIGTERM")
+	s.DurationVar(&f.cfg.ServeTimeout, "serve-timeout", 30*time.Minute, "for how `long` after that map outputs are served that are needed")
+	f.logFlags.register(c)
+	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c) })
+	return c
+}
+
+// run runs the worker until it is drained or interrupted.
+func (f *workerFlags) run(c *cobra.Command) error {
+	if f.cfg.Dir == "" {
+		return misuse("--dir is missing: the worker's own directory")
+	}
+	cfg := f.cfg
+	cl, err := f.client()
+	if err != nil {
+		return err
+	}
+	cfg.Master, cfg.HTTP, cfg.TLS = cl.Address(), cl.HTTP(), f.files
+	cfg.Memory, cfg.TaskMemory = int64(f.memory), int64(f.taskMemory)
+	cfg.MinFree, cfg.CacheSize, cfg.LogSize = int64(f.minFree), int64(f.cacheSize), int64(f.logSize)
+	if cfg.Memory == 0 {
+		cfg.Memory = local.DefaultMemory()
+	}
+	cfg.Version = version()
+	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {
+		return err
+	}
+	if err := proctree.Adopt(); err == nil {
+		cfg.Adopted = true
+	} else {
+		cfg.Log.Warn("what tasks leave running may stay: orphans are not adopted", "err", err)
+	}
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // which end other commands
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	w, err := worker.Start(cfg)
+	if err != nil {
+		return misuseError{err}
+	}
+	cfg.Log.Info("worker is up", "worker", w.Name(), "address", w.Address(), "listens", w.Listens(), "pid", os.Getpid())
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(c.Context()))
+	defer stop(nil)
+	go func() {
+		for s := range signals {
+			if s != syscall.SIGTERM || w.Draining() {
+				stop(errors.New("told to end at once"))
+			}
+			w.Drain()
+		}
+	}()
+	if err := w.Run(ctx); err != nil {
+		return fmt.Errorf("worker %s: %w", w.Name(), err)
+	}
+	return nil
+}

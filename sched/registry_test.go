@@ -1,0 +1,105 @@
+package sched_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/place"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/sched/slots"
+	"github.com/slotwise/slotwise/internal/sched/speculate"
+)
+
+func TestParse(t *testing.T) {
+	for _, spec := range []string{"fifo", "slots=static", "fifo,place=greedy", "slots=static,order=fifo,place=greedy,speculate=none"} {
+		if p, err := policies.Parse(spec); err != nil || p == nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+	for spec, want := range map[string]string{
+		"fiffo":             `unknown policy "fiffo"; did you mean "fifo"?`,
+		"":                  `unknown policy "": must be one of fifo`,
+		"zzzzzzzz":          `unknown policy "zzzzzzzz": must be one of fifo`,
+		"slots=statik":      `unknown slots "statik"; did you mean "static"?`,
+		"fifo,plac=greedy":  `unknown part "plac"; did you mean "place"?`,
+		"order=fifo,place=": `unknown place "": must be one of greedy`,
+		"speculate=none,,":  `unknown part "": must be one of slots, order, place, speculate`,
+		"order=fifo,fifo":   `unknown part "fifo": must be one of slots, order, place, speculate`,
+	} {
+		if _, err := policies.Parse(spec); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", spec, err, want)
+		}
+	}
+	if _, err := policies.Build("fifo", sched.Options{Set: map[string]string{"x": "1"}}); err == nil {
+		t.Error("a setting that nobody has was accepted")
+	}
+	info, err := policies.Describe("fifo")
+	if err != nil || len(info.Parts) != 4 || info.Parts[1].Name != "fifo" || info.Summary == "" {
+		t.Errorf("described as %+v, %v", info, err)
+	}
+	if names, err := policies.Names(); err != nil || names[0] != policies.Default {
+		t.Errorf("names %v, %v", names, err)
+	}
+}
+
+// registry returns one with a part that has a parameter; got receives its value.
+func registry(t *testing.T, got *int) *sched.Registry {
+	g := &sched.Registry{}
+	for _, err := range []error{
+		g.AddSlots(sched.Part[sched.Slots]{Name: "static", Params: []sched.Param{{Name: "cap", Default: "3", Help: "slots"}},
+			New: func(k *sched.Kit) (s sched.Slots, err error) {
+				*got, err = sched.Setting(k, "cap", strconv.Atoi)
+				return &slots.Static{}, err
+			}}),
+		g.AddOrder(sched.Part[sched.Order]{Name: "fifo", New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }}),
+		g.AddPlace(sched.Part[sched.Place]{Name: "greedy", New: func(*sched.Kit) (sched.Place, error) { return &place.Greedy{}, nil }}),
+		g.AddSpeculate(sched.Part[sched.Speculate]{Name: "none", New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }}),
+		g.Add(sched.Row{Name: "a", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none"}),
+		g.Add(sched.Row{Name: "whole", New: func(*sched.Kit) (sched.Policy, error) { return nil, nil }}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return g
+}
+
+func TestSettings(t *testing.T) {
+	var got int
+	g := registry(t, &got)
+	if _, err := g.Build("a", sched.Options{}); err != nil || got != 3 {
+		t.Errorf("default: %d, %v", got, err)
+	}
+	if _, err := g.Build("a", sched.Options{Set: map[string]string{"cap": "7"}}); err != nil || got != 7 {
+		t.Errorf("set: %d, %v", got, err)
+	}
+	if _, err := g.Build("a", sched.Options{Set: map[string]string{"cap": "x"}}); err == nil || !strings.Contains(err.Error(), "static: parameter cap") {
+		t.Errorf("bad value: %v", err)
+	}
+	if _, err := g.Build("a", sched.Options{Set: map[string]string{"capp": "1"}}); err == nil || !strings.Contains(err.Error(), `did you mean "cap"`) {
+		t.Errorf("unknown setting: %v", err)
+	}
+}
+
+func TestRegistryRefuses(t *testing.T) {
+	var got int
+	g := registry(t, &got)
+	if g.Add(sched.Row{Name: "a", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none"}) == nil {
+		t.Error("a name registered twice was accepted")
+	}
+	if g.AddPlace(sched.Part[sched.Place]{Name: "greedy"}) == nil || g.AddPlace(sched.Part[sched.Place]{}) == nil {
+		t.Error("a part registered twice or without name was accepted")
+	}
+	if g.Add(sched.Row{Name: "b", Slots: "static", Order: "none", Place: "greedy", Speculate: "none"}) == nil {
+		t.Error("a policy of an unknown part was accepted")
+	}
+	if _, err := g.Build("whole,place=greedy", sched.Options{}); err == nil {
+		t.Error("a part of an undivided policy was replaced")
+	}
+	if info, err := g.Describe("whole"); err != nil || len(info.Parts) != 1 {
+		t.Errorf("described as %+v, %v", info, err)
+	}
+}

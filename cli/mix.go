@@ -17,9 +17,9 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // mixFile is the file of --jobs.

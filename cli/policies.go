@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/sched"
 )
 
 func newPolicies() *cobra.Command {

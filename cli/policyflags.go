@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // policyFlags say which policy decides: of a run, or of a cluster.

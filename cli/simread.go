@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/hadoopconf"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // readWorkload reads what --workload names.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	simreport "github.com/slotwise/slotwise/internal/report"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // study is what one command line asks for: every policy with every seed.

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/sched"
 )
 
 func TestParse(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Every policy is known, has the settings that it is given, and every file of

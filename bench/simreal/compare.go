@@ -12,12 +12,12 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/profile"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // mixReport is what became of a mix, for real and not.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // master is one life of the master: the tracker, its journal, and what workers and

@@ -3,8 +3,8 @@ package local
 import (
 	"errors"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // SetPolicy installs another policy while jobs run. No task is touched. After

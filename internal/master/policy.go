@@ -8,10 +8,10 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/hadoopconf"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Policy says which policy decides now.

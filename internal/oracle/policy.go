@@ -7,9 +7,9 @@ import (
 
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // profile is the one whose recordings are compared with.

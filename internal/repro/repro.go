@@ -23,9 +23,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Options are the settings of an experiment.

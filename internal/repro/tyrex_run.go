@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/metrics"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // tyBatch is a workload drawn once, with the time that each job takes alone.

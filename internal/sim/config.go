@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Config is one run. Nothing in it is changed by the run but the policy.

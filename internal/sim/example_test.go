@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Two policies on the same work: 20 maps of 10 s and 2 reduces of 30 s on three

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // By hand: two workers on a machine of two cores. A map and a reduce of one

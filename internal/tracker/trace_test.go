@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // TestTraces plays the scripts in testdata; trackertest.Run says what may stand

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // chunkSize is how many jobs follow each other in one run. It does not depend on

@@ -10,10 +10,10 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/metrics"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 const second = time.Second

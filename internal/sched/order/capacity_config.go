@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/place"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // DefaultQueue is the queue of jobs that name none, or one that is not

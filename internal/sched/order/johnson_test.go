@@ -11,8 +11,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/optimum"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // yielded returns the names of the jobs that an order serves maps of.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/learning"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Utility serves the candidate with the greatest expected utility:

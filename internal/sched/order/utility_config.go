@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/learning"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // How Utility breaks ties.

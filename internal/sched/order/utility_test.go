@@ -10,8 +10,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/learning"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // teacher is slots with a learner whose probabilities a test sets: it looks at

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/learning"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // worth computes utilities. Some factors change with the job only, and are

@@ -7,8 +7,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Preschedule is DynamicMR's slot prescheduling over another place (App. A,

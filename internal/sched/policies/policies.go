@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/learning"
 	"github.com/slotwise/slotwise/internal/sched/order"
@@ -17,6 +16,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
 	"github.com/slotwise/slotwise/internal/sched/slots/tumm"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Default is the policy that a user gets who asks for none.

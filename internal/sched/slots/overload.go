@@ -6,8 +6,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/learning"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Overload has no slots: a node may take what a classifier does not expect to

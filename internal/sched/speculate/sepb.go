@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // SEPB is DynamicMR's speculative execution performance balancing over another

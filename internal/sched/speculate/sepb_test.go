@@ -6,12 +6,12 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // stragglers is a speculator that wants copies of the maps that it is told.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Restart goes on with a tracker restored from the facts so far under a policy,

@@ -14,8 +14,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Parse makes the policy that a script names.

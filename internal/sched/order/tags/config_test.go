@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // registry knows both orders and little else.

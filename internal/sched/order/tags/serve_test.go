@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // held plays the scene of two partitions of two map slots each: job 1 has moved

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Tags is the order of both policies, which differ in their rule alone. Within a

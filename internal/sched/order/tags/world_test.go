@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/sched"
 )
 
 func compose(o sched.Order) sched.Policy {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Config configures the lending of slots.

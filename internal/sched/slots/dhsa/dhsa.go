@@ -15,9 +15,9 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/slots"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Mode says which of the two algorithms decides.

@@ -3,8 +3,8 @@ package dhsa
 import (
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // The steps of a round in the pool-independent mode, in order. Alg 1 ends at the

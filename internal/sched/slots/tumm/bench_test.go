@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched"
 )
 
 const benchJobs, benchNodes = 1000, 100

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/slots/tumm"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // mapSlots is what the policy gives to maps now.

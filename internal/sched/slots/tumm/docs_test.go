@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sched/slots/tumm"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Each page has a row for each parameter, with its default, and no other rows.

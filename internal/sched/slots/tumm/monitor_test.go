@@ -9,8 +9,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // desk plays jobs to a monitor without a tracker.

@@ -9,12 +9,12 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // compose puts a slots part into a policy, first come, first served.

@@ -5,9 +5,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // With any settings but the fallback none, which stalls by the letter of the

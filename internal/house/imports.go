@@ -28,14 +28,15 @@ var (
 
 // layers is the picture in docs/architecture.md, from the bottom up.
 var layers = []layer{
-	{name: "job", dirs: []string{"internal/job"}, allow: []string{}, selfContained: true},
-	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job"}, selfContained: true},
+	{name: "counters", dirs: []string{"internal/counters"}, allow: []string{}, selfContained: true},
+	{name: "job", dirs: []string{"internal/job"}, allow: []string{"internal/counters"}, selfContained: true},
+	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},
 	{name: "portable", dirs: []string{"internal/portable"}, allow: []string{}, selfContained: true},
-	{name: "sched", dirs: []string{"sched", "internal/sched"}, allow: []string{"internal/job", "internal/cluster", "internal/suggest", "internal/portable"}},
-	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/cluster", "sched"}},
-	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/cluster", "internal/portable"}},
-	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/workload", "internal/portable"}, scheduling...)},
-	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...)},
+	{name: "sched", dirs: []string{"sched", "internal/sched"}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "internal/suggest", "internal/portable"}},
+	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "sched"}},
+	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "internal/portable"}},
+	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/counters", "internal/workload", "internal/portable"}, scheduling...)},
+	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/counters", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...)},
 
 	{name: "kv", dirs: []string{"internal/kv"}, allow: []string{}, selfContained: true},
 	{name: "data plane", dirs: []string{"internal/storage", "internal/shuffle", "internal/input", "internal/output"},

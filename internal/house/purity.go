@@ -11,7 +11,7 @@ import (
 // pure are the packages that must be deterministic: no clock, no I/O, no
 // randomness of their own, no dependence on the order of goroutines or maps.
 var pure = []string{
-	"internal/job", "internal/cluster", "sched", "internal/sched", "internal/tracker",
+	"internal/counters", "internal/job", "internal/cluster", "sched", "internal/sched", "internal/tracker",
 	"internal/sim", "internal/workload", "internal/repro", "internal/metrics", "internal/portable",
 }
 

@@ -88,17 +88,6 @@ func makePart[T any](p Part[T], opt Options) (T, error) {
 	return v, nil
 }
 
-func newKit(params []Param, opt Options) *Kit {
-	k := &Kit{Seed: opt.Seed, values: make(map[string]string)}
-	for _, p := range params {
-		k.values[p.Name] = p.Default
-		if v, ok := opt.Set[p.Name]; ok {
-			k.values[p.Name] = v
-		}
-	}
-	return k
-}
-
 // profileSetting is the setting that names a profile of a row that has any.
 const profileSetting = "profile"
 
@@ -137,17 +126,6 @@ func paramNames(info Info) (names []string) {
 		}
 	}
 	return names
-}
-
-// checkSettings refuses values for parameters that nobody has.
-func checkSettings(info Info, set map[string]string) error {
-	known := paramNames(info)
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if !slices.Contains(known, name) {
-			return unknown("parameter of "+info.Name, name, known)
-		}
-	}
-	return nil
 }
 
 // unknown is the error for a name that does not exist; it names the nearest one

@@ -7,17 +7,6 @@ import (
 	"strings"
 )
 
-// Param is a setting of a part: what it is called, what it is if nobody says
-// otherwise, and a paragraph with its unit and what a wrong value breaks.
-type Param struct {
-	Name    string
-	Default string
-	Help    string
-	// Aliases are other names for it, such as the one that its paper uses. No
-	// name may stand for two parameters of different names.
-	Aliases []string
-}
-
 // Part describes an implementation of one of the four parts.
 type Part[T any] struct {
 	Name    string
@@ -52,16 +41,8 @@ type Profile struct {
 	Set     map[string]string
 }
 
-// Kit is what a constructor gets.
-type Kit struct {
-	// Seed is the run's seed; a part that draws derives its own generator from
-	// it and its name.
-	Seed   uint64
-	values map[string]string
-}
-
 // Setting returns the value of one of the constructor's own parameters, read by
-// parse (strconv.Atoi, time.ParseDuration, …).
+// parse (strconv.Atoi, time.ParseDuration, …). New code declares Bindings.
 func Setting[T any](k *Kit, name string, parse func(string) (T, error)) (T, error) {
 	v, err := parse(k.values[name])
 	if err != nil {
@@ -115,17 +96,27 @@ func (t *table[T]) get(what, name string) (T, error) {
 }
 
 // AddSlots registers an implementation of Slots.
-func (g *Registry) AddSlots(p Part[Slots]) error { return g.slots.add("slots", p.Name, p) }
+func (g *Registry) AddSlots(p Part[Slots]) error { return addPart(&g.slots, "slots", p) }
 
 // AddOrder registers an implementation of Order.
-func (g *Registry) AddOrder(p Part[Order]) error { return g.order.add("order", p.Name, p) }
+func (g *Registry) AddOrder(p Part[Order]) error { return addPart(&g.order, "order", p) }
 
 // AddPlace registers an implementation of Place.
-func (g *Registry) AddPlace(p Part[Place]) error { return g.place.add("place", p.Name, p) }
+func (g *Registry) AddPlace(p Part[Place]) error { return addPart(&g.place, "place", p) }
 
 // AddSpeculate registers an implementation of Speculate.
 func (g *Registry) AddSpeculate(p Part[Speculate]) error {
-	return g.speculate.add("speculate", p.Name, p)
+	return addPart(&g.speculate, "speculate", p)
+}
+
+// addPart adds a part whose defaults its own parameters accept.
+func addPart[T any](t *table[Part[T]], what string, p Part[T]) error {
+	for _, param := range p.Params {
+		if _, err := param.Normalize(param.Default); err != nil {
+			return fmt.Errorf("default of %s %q: %w", what, p.Name, err)
+		}
+	}
+	return t.add(what, p.Name, p)
 }
 
 // Add registers a named policy. Its parts must be known already.

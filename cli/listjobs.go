@@ -11,6 +11,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/counterspb"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -154,7 +155,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	console.Counters(w, &console.Outcome{Counters: counterMap(j), User: userCounters(j)})
+	printCounters(w, j)
 	return nil
 }
 
@@ -185,31 +186,19 @@ func clock(ms int64) string {
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05")
 }
 
-// counterMap names a job's counters as the summary of a run does.
-func counterMap(j *slotwisev1.JobStatus) map[string]int64 {
-	m := map[string]int64{}
-	for kind, c := range map[string]*slotwisev1.Counters{"map": j.MapCounters, "reduce": j.ReduceCounters} {
-		for name, n := range map[string]int64{
-			"input_records": c.GetInputRecords(), "input_bytes": c.GetInputBytes(), "output_records": c.GetOutputRecords(),
-			"output_bytes": c.GetOutputBytes(), "input_groups": c.GetInputGroups(), "spills": c.GetSpills(),
-			"spilled_records": c.GetSpilledRecords(), "spilled_bytes": c.GetSpilledBytes(), "file_bytes": c.GetFileBytes(),
-			"cpu_ms": c.GetCpuNs() / int64(time.Millisecond),
-		} {
-			if n != 0 {
-				m[kind+"."+name] = n
-			}
+// printCounters prints the counters of a job's maps and reduces, and below them
+// those of the job's own code.
+func printCounters(w io.Writer, j *slotwisev1.JobStatus) {
+	o := &console.Outcome{Counters: map[string]int64{}, User: map[string]int64{}}
+	for _, of := range []struct {
+		kind string
+		m    *slotwisev1.Counters
+	}{{"map", j.MapCounters}, {"reduce", j.ReduceCounters}} {
+		set := counterspb.Decode(of.m)
+		set.PutJSON(o.Counters, of.kind)
+		for name, n := range set.User() {
+			o.User[name] += n
 		}
 	}
-	return m
-}
-
-// userCounters are what the job's own code counted.
-func userCounters(j *slotwisev1.JobStatus) map[string]int64 {
-	m := map[string]int64{}
-	for _, c := range []*slotwisev1.Counters{j.MapCounters, j.ReduceCounters} {
-		for name, n := range c.GetUser() {
-			m[name] += n
-		}
-	}
-	return m
+	console.Counters(w, o)
 }

@@ -238,7 +238,7 @@ func (p *planned) cutRanges(ctx context.Context) (err error) {
 	if len(p.splits) == 0 {
 		return nil
 	}
-	t := &engine.Task{Ctx: ctx, JobName: p.job.Name, Maps: len(p.splits), Reduces: p.reduces, Counters: &engine.Counters{}, Meter: &engine.Meter{}}
+	t := &engine.Task{Ctx: ctx, JobName: p.job.Name, Maps: len(p.splits), Reduces: p.reduces, Counters: &engine.UserCounters{}, Meter: &engine.Meter{}}
 	if p.cuts, err = engine.SampleCuts(ctx, p.program, t, p.splits, p.reduces); err == nil {
 		p.program.Partition = engine.RangePartition(p.cuts)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -292,16 +292,9 @@ func (r *remote) result(s *slotwisev1.JobStatus, o Options) *Result {
 			*[]*int{&res.Locality.Node, &res.Locality.Rack, &res.Locality.Any, &res.Locality.None}[i] = int(n)
 		}
 	}
-	for k, c := range map[job.Kind]*slotwisev1.Counters{job.Map: s.GetMapCounters(), job.Reduce: s.GetReduceCounters()} {
-		res.count(k, &engine.Metrics{
-			InputRecords: c.GetInputRecords(), InputBytes: c.GetInputBytes(), InputGroups: c.GetInputGroups(),
-			OutputRecords: c.GetOutputRecords(), OutputBytes: c.GetOutputBytes(),
-			Spills: c.GetSpills(), SpilledRecords: c.GetSpilledRecords(), SpilledBytes: c.GetSpilledBytes(),
-			FileBytes: c.GetFileBytes(), CPU: time.Duration(c.GetCpuNs()),
-		})
-		for name, n := range c.GetUser() {
-			res.User[name] += n
-		}
+	for kind, m := range []*slotwisev1.Counters{job.Map: s.GetMapCounters(), job.Reduce: s.GetReduceCounters()} {
+		set := counterspb.Decode(m)
+		res.addCounters(job.Kind(kind), &set)
 	}
 	return res
 }

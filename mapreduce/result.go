@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 )
@@ -69,27 +69,21 @@ func newResult(s local.Summary, out string) *Result {
 		Maps: s.Maps, Reduces: s.Reduces, Failures: s.Failures, Copies: t.Copies,
 		Locality: Locality{t.Maps[job.LevelNode], t.Maps[job.LevelRack], t.Maps[job.LevelAny], t.Maps[job.LevelNone]},
 		SlotTime: SlotTime{t.SlotTime[job.Map], t.SlotTime[job.Reduce]},
-		Counters: map[string]int64{}, User: s.User,
+		Counters: map[string]int64{}, User: map[string]int64{},
 	}
 	for _, h := range t.Holds {
 		r.Waits = append(r.Waits, Wait{h.Kind.String(), h.For, h.Words})
 	}
-	for _, k := range []job.Kind{job.Map, job.Reduce} {
-		r.count(k, &s.Metrics[k])
+	for kind := range s.Counters {
+		r.addCounters(job.Kind(kind), &s.Counters[kind])
 	}
 	return r
 }
 
-// count enters what tasks of a kind counted.
-func (r *Result) count(k job.Kind, m *engine.Metrics) {
-	for name, n := range map[string]int64{
-		"input_records": m.InputRecords, "input_bytes": m.InputBytes, "input_groups": m.InputGroups,
-		"output_records": m.OutputRecords, "output_bytes": m.OutputBytes,
-		"spills": m.Spills, "spilled_records": m.SpilledRecords, "spilled_bytes": m.SpilledBytes,
-		"file_bytes": m.FileBytes, "cpu_ms": m.CPU.Milliseconds(),
-	} {
-		if n != 0 {
-			r.Counters[k.String()+"."+name] = n
-		}
+// addCounters adds the sums over all succeeded tasks of a kind.
+func (r *Result) addCounters(kind job.Kind, set *counters.Set) {
+	set.PutJSON(r.Counters, kind.String())
+	for name, n := range set.User() {
+		r.User[name] += n
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
@@ -32,7 +34,7 @@ type run struct {
 	mem     *mem.Pool
 	commit  chan *slotwisev1.AskCommitResponse
 	meter   engine.Meter
-	user    engine.Counters
+	user    engine.UserCounters
 	scratch *storage.DirScratch
 	codec   runfile.Codec // of what lies between maps and reduces
 	outCode output.Codec
@@ -93,9 +95,9 @@ func (r *run) listen(stop context.CancelCauseFunc, end func()) {
 func (r *run) do(ctx context.Context) *slotwisev1.Done {
 	defer r.scratch.Close()
 	told := r.tellProgress()
-	metrics, err := r.task(ctx)
+	count, err := r.task(ctx)
 	told()
-	d := &slotwisev1.Done{Counters: r.counters(metrics)}
+	d := &slotwisev1.Done{Counters: counterspb.Encode(count)}
 	switch {
 	case err != nil:
 		d.Error = err.Error()
@@ -145,10 +147,10 @@ func (r *run) ticks() uint64 {
 }
 
 // task runs the map or the reduce.
-func (r *run) task(ctx context.Context) (*engine.Metrics, error) {
+func (r *run) task(ctx context.Context) (*counters.Set, error) {
 	staging, err := r.staging(ctx)
 	if err != nil {
-		return nil, err
+		return &counters.Set{}, err
 	}
 	o := r.order
 	env := &engine.Env{
@@ -164,12 +166,12 @@ func (r *run) task(ctx context.Context) (*engine.Metrics, error) {
 	}
 	if r.id.Kind == job.Reduce {
 		defer r.inputs.Close()
-		m, err := engine.RunReduce(ctx, env, &engine.ReduceTask{
+		count, err := engine.RunReduce(ctx, env, &engine.ReduceTask{
 			Program: r.program, Task: task, Inputs: r.inputs,
 			Staging: staging, Part: output.ReducePart(int(r.id.Index)), OutCode: r.outCode, Meter: &r.meter,
 		})
 		r.inputs.failed(err)
-		return m, err
+		return count, err
 	}
 	return r.mapTask(ctx, env, &engine.MapTask{
 		Program: r.program, Task: task, Synthetic: r.spec.GetSynthetic() > 0,
@@ -194,29 +196,29 @@ func (r *run) staging(ctx context.Context) (storage.Staging, error) {
 }
 
 // mapTask runs a map and stores its output where the worker finds it.
-func (r *run) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask) (*engine.Metrics, error) {
+func (r *run) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask) (*counters.Set, error) {
 	if !t.Synthetic {
 		s := r.order.GetSplit()
 		if t.Source = int(s.GetSource()); t.Source < 0 || t.Source >= len(r.program.Sources) {
-			return nil, fmt.Errorf("the split is of source %d; the job has %d", t.Source, len(r.program.Sources))
+			return &counters.Set{}, fmt.Errorf("the split is of source %d; the job has %d", t.Source, len(r.program.Sources))
 		}
 		t.Split = splitOf(s)
 	}
-	out, m, err := engine.RunMap(ctx, env, t)
+	out, count, err := engine.RunMap(ctx, env, t)
 	if err != nil || out == nil {
-		return m, err
+		return count, err
 	}
 	defer out.Release()
 	f, err := os.Create(filepath.Join(r.order.GetDir(), OutputName))
 	if err != nil {
-		return m, err
+		return count, err
 	}
 	_, err = engine.Store(ctx, t, out, f, r.codec)
 	for part := range max(1, t.Task.Reduces) {
 		_, n := out.Size(part)
 		r.written += n
 	}
-	return m, errors.Join(err, f.Close())
+	return count, errors.Join(err, f.Close())
 }
 
 // askCommit asks the worker, who asks the master.
@@ -235,28 +237,6 @@ func (r *run) askCommit(ctx context.Context, _ job.AttemptID) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// counters are what the attempt counted.
-func (r *run) counters(m *engine.Metrics) *slotwisev1.Counters {
-	if m == nil {
-		m = &engine.Metrics{}
-	}
-	return &slotwisev1.Counters{
-		InputRecords: m.InputRecords, InputBytes: m.InputBytes,
-		OutputRecords: m.OutputRecords, OutputBytes: m.OutputBytes, InputGroups: m.InputGroups,
-		Spills: m.Spills, SpilledRecords: m.SpilledRecords, SpilledBytes: m.SpilledBytes,
-		FileBytes: m.FileBytes, CpuNs: int64(m.CPU), BytesRead: r.meter.BytesRead.Load(), User: named(r.user.Snapshot()),
-	}
-}
-
-// named gives counters names that a message can hold.
-func named(counters map[string]int64) map[string]int64 {
-	out := make(map[string]int64, len(counters))
-	for name, n := range counters {
-		out[text(name)] += n
-	}
-	return out
 }
 
 // splitOf reads a split as it travels.

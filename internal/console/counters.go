@@ -8,14 +8,9 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-)
 
-// counterOrder lists the engine's counters as a record goes through a task.
-// Counters that are not in it come after, by name.
-var counterOrder = []string{
-	"input_records", "input_groups", "input_bytes", "output_records", "output_bytes",
-	"spills", "spilled_records", "spilled_bytes", "file_bytes", "cpu_ms",
-}
+	"github.com/slotwise/slotwise/internal/counters"
+)
 
 // userGroup is the heading of counters that the job's own code counts.
 const userGroup = "job's own"
@@ -73,7 +68,7 @@ func counterLines(o *Outcome) []counterLine {
 	var lines []counterLine
 	for _, key := range keys {
 		group, name, _ := strings.Cut(key, ".")
-		lines = append(lines, engineLine(group, name, o.Counters[key]))
+		lines = append(lines, builtinLine(group, name, o.Counters[key]))
 	}
 	var own []counterLine
 	for name, n := range o.User {
@@ -83,27 +78,28 @@ func counterLines(o *Outcome) []counterLine {
 	return append(lines, own...)
 }
 
-// counterRank is a counter's place in counterOrder.
+// counterRank is a counter's position in the table of built-in counters.
+// Counters that it does not know follow, by name.
 func counterRank(name string) int {
-	if i := slices.Index(counterOrder, name); i >= 0 {
-		return i
+	if c := counters.ByJSON(name); c != nil {
+		return int(c.ID)
 	}
-	return len(counterOrder)
+	return int(counters.NumIDs)
 }
 
-// engineLine gives a counter of the engine the unit that its name ends with.
-func engineLine(group, name string, n int64) counterLine {
-	l := counterLine{group: group, value: Count(n)}
-	what, unit := name, ""
-	if i := strings.LastIndexByte(name, '_'); i >= 0 {
-		what, unit = name[:i], name[i+1:]
+// builtinLine formats a built-in counter in its unit. n is the number that JSON
+// output gives.
+func builtinLine(group, name string, n int64) counterLine {
+	c := counters.ByJSON(name)
+	if c == nil {
+		return counterLine{group, strings.ReplaceAll(name, "_", " "), Count(n)}
 	}
-	switch unit {
-	case "bytes":
+	l := counterLine{group, c.Label, Count(n)}
+	switch c.Unit {
+	case counters.Bytes:
 		l.value = Bytes(n)
-	case "ms":
-		name, l.value = what+"_time", Duration(time.Duration(n)*time.Millisecond)
+	case counters.Nanoseconds:
+		l.value = Duration(time.Duration(n) * time.Millisecond)
 	}
-	l.name = strings.ReplaceAll(name, "_", " ")
 	return l
 }

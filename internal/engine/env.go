@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
@@ -43,32 +42,4 @@ func (m *Meter) Fraction() float64 {
 		return 0
 	}
 	return min(1, float64(m.Done.Load())/float64(total))
-}
-
-// Metrics are what an attempt counted, known when it ends.
-type Metrics struct {
-	InputRecords   int64 // records read: lines, fixed records, files (0 if blocks were mapped)
-	InputBytes     int64
-	OutputRecords  int64 // emitted by the map or reduce function
-	OutputBytes    int64 // keys and values emitted
-	InputGroups    int64 // keys that a reduce was called with
-	Spills         int64 // times that a buffer was written out for want of memory
-	SpilledRecords int64
-	SpilledBytes   int64
-	FileBytes      int64 // bytes of committed output files
-	CPU            time.Duration
-}
-
-// Add adds n's counts to m.
-func (m *Metrics) Add(n *Metrics) {
-	m.InputRecords += n.InputRecords
-	m.InputBytes += n.InputBytes
-	m.OutputRecords += n.OutputRecords
-	m.OutputBytes += n.OutputBytes
-	m.InputGroups += n.InputGroups
-	m.Spills += n.Spills
-	m.SpilledRecords += n.SpilledRecords
-	m.SpilledBytes += n.SpilledBytes
-	m.FileBytes += n.FileBytes
-	m.CPU += n.CPU
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine/hashagg"
 	"github.com/slotwise/slotwise/internal/kv"
 )
@@ -35,7 +36,7 @@ func foldOf(f Fold) hashagg.Op {
 }
 
 func (s *foldSink) Add(key []byte, n int64) {
-	s.m.OutputRecords++
+	s.count.Add(counters.OutputRecords, 1)
 	if s.table.AddInt64(key, n) || s.fail != nil {
 		return
 	}

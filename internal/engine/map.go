@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/kv"
 	"github.com/slotwise/slotwise/internal/output"
@@ -43,36 +44,36 @@ type mapSink interface {
 	finish(ctx context.Context) (kv.Partitioned, error)
 	// discard releases everything; a no-op after finish has succeeded.
 	discard()
-	// counts adds what was counted to m.
-	counts(m *Metrics)
+	// addCounters adds the sink's counters to set.
+	addCounters(set *counters.Set)
 }
 
 // RunMap runs a map attempt. It returns the sorted map output, which the
 // caller owns, or nil for a map-only job, whose file has been committed. On an
 // error nothing is left behind.
-func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, m *Metrics, err error) {
+func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, count *counters.Set, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, panicError(p)
 		}
 	}()
-	m = &Metrics{}
+	count = &counters.Set{}
 	cpu := startCPU()
-	defer func() { m.CPU = cpu.stop() + t.Task.childCPU() }()
+	defer func() { t.Task.addTotals(count, cpu.stop()) }()
 	sink, commit, err := newMapSink(env, t)
 	if err != nil {
-		return nil, m, err
+		return nil, count, err
 	}
 	defer sink.discard()
 	src := &t.Program.Sources[t.Source]
 	mapper, err := src.NewMapper(t.Task, sink)
 	if err != nil {
-		return nil, m, err
+		return nil, count, err
 	}
 	if t.Synthetic {
 		err = mapper.Map(nil, strconv.AppendInt(nil, int64(t.Task.Attempt.Index), 10))
 	} else {
-		err = mapSplit(ctx, t, src.Format, mapper, sink, m)
+		err = mapSplit(ctx, t, src.Format, mapper, sink, count)
 	}
 	if cerr := mapper.Close(); err == nil {
 		err = cerr
@@ -81,10 +82,10 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, m *M
 		err = sink.err()
 	}
 	if err != nil {
-		return nil, m, err
+		return nil, count, err
 	}
 	out, err = sink.finish(ctx)
-	sink.counts(m)
+	sink.addCounters(count)
 	if err == nil && commit != nil {
 		err = commit(ctx)
 	}
@@ -92,9 +93,9 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, m *M
 		if out != nil {
 			out.Release()
 		}
-		return nil, m, err
+		return nil, count, err
 	}
-	return out, m, nil
+	return out, count, nil
 }
 
 // newMapSink chooses where emitted records go. commit is not nil when they go
@@ -117,7 +118,7 @@ func newMapSink(env *Env, t *MapTask) (s mapSink, commit func(context.Context) e
 }
 
 // mapSplit feeds every record of the split to the mapper.
-func mapSplit(ctx context.Context, t *MapTask, f input.Format, mapper Mapper, sink mapSink, m *Metrics) error {
+func mapSplit(ctx context.Context, t *MapTask, f input.Format, mapper Mapper, sink mapSink, count *counters.Set) error {
 	t.Meter.Total.Store(max(1, t.Split.Bytes))
 	r, err := input.Open(ctx, t.Split, f, readBuffer)
 	if err != nil {
@@ -135,21 +136,22 @@ func mapSplit(ctx context.Context, t *MapTask, f input.Format, mapper Mapper, si
 	}
 	switch f.Kind {
 	case input.Runs:
-		err = mapStream(r, mapper, step, t.Task, m)
+		err = mapStream(r, mapper, step, t.Task, count)
 	default:
-		err = mapBlocks(r, f, mapper, step, t.Task, m)
+		err = mapBlocks(r, f, mapper, step, t.Task, count)
 	}
-	m.InputBytes += r.BytesRead()
+	count.Add(counters.InputBytes, r.BytesRead())
 	return err
 }
 
-func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error, t *Task, m *Metrics) error {
+func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
 	blocks, _ := mapper.(BlockMapper)
 	if f.Kind != input.Text {
 		blocks = nil
 	}
 	record := func(k, v []byte) error {
-		if m.InputRecords++; m.InputRecords%stepRecords == 0 {
+		count.Add(counters.InputRecords, 1)
+		if count.Get(counters.InputRecords)%stepRecords == 0 {
 			t.Meter.Ticks.Add(1)
 			if err := step(); err != nil {
 				return err
@@ -188,17 +190,17 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 // looks at the context: few, because a record may be a page to fetch.
 const stepRecords = 16
 
-func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, m *Metrics) error {
+func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
 	s := r.Records()
 	for s.Next() {
-		if m.InputRecords%stepRecords == 0 {
+		if count.Get(counters.InputRecords)%stepRecords == 0 {
 			t.Meter.Ticks.Add(1)
 			t.setInputFile(r.File())
 			if err := step(); err != nil {
 				return err
 			}
 		}
-		m.InputRecords++
+		count.Add(counters.InputRecords, 1)
 		if err := mapper.Map(s.Key(), s.Value()); err != nil {
 			return err
 		}

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"time"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine/merge"
 	"github.com/slotwise/slotwise/internal/kv"
 	"github.com/slotwise/slotwise/internal/output"
@@ -32,39 +34,41 @@ type ReduceTask struct {
 
 // RunReduce runs a reduce attempt and commits its output file. On an error
 // nothing is left behind.
-func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (m *Metrics, err error) {
+func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Set, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicError(p)
 		}
 	}()
-	m = &Metrics{}
+	count = &counters.Set{}
+	var thread time.Duration
+	defer func() { t.Task.addTotals(count, thread) }()
 	streams, err := t.Inputs.Collect(ctx)
 	if err != nil {
-		return m, err
+		return count, err
 	}
 	cpu := startCPU()
-	defer func() { m.CPU = cpu.stop() + t.Task.childCPU() }()
+	defer func() { thread = cpu.stop() }()
 	merged, err := mergeInputs(ctx, env, t, streams)
 	if err != nil {
-		return m, err
+		return count, err
 	}
 	defer merged.Close()
-	m.InputBytes = t.Inputs.Bytes()
+	count.Add(counters.InputBytes, t.Inputs.Bytes())
 	sink, err := newFileSink(env, t.Staging, t.Part, t.Program.Output, t.OutCode, t.Task)
 	if err != nil {
-		return m, err
+		return count, err
 	}
 	defer sink.discard()
-	if err := reduceAll(ctx, t, merged, sink, m); err != nil {
-		return m, err
+	if err := reduceAll(ctx, t, merged, sink, count); err != nil {
+		return count, err
 	}
 	_, err = sink.finish(ctx)
-	sink.counts(m)
+	sink.addCounters(count)
 	if err != nil {
-		return m, err
+		return count, err
 	}
-	return m, sink.commit(ctx)
+	return count, sink.commit(ctx)
 }
 
 // mergeInputs merges the streams, in several passes if they are too many to
@@ -79,7 +83,7 @@ func mergeInputs(ctx context.Context, env *Env, t *ReduceTask, streams []kv.Stre
 	})
 }
 
-func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink, m *Metrics) error {
+func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink, count *counters.Set) error {
 	r, err := t.Program.NewReducer(t.Task, sink)
 	if err != nil {
 		return err
@@ -93,7 +97,7 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 		return context.Cause(ctx)
 	})
 	for err == nil && g.Next() {
-		m.InputGroups++
+		count.Add(counters.InputGroups, 1)
 		err = r.Reduce(g.Key(), g.Values())
 	}
 	if err == nil {
@@ -108,7 +112,7 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 	if err == nil {
 		err = sink.err()
 	}
-	m.InputRecords += g.Records()
+	count.Add(counters.InputRecords, g.Records())
 	return err
 }
 
@@ -118,7 +122,8 @@ type fileSink struct {
 	task *Task
 	w    *output.Writer
 	fail error
-	m    Metrics
+	// count has only the counters of what was emitted.
+	count counters.Set
 }
 
 func newFileSink(env *Env, st storage.Staging, name string, f output.Format, c output.Codec, t *Task) (*fileSink, error) {
@@ -130,8 +135,8 @@ func newFileSink(env *Env, st storage.Staging, name string, f output.Format, c o
 }
 
 func (s *fileSink) Emit(key, value []byte) {
-	s.m.OutputRecords++
-	s.m.OutputBytes += int64(len(key) + len(value))
+	s.count.Add(counters.OutputRecords, 1)
+	s.count.Add(counters.OutputBytes, int64(len(key)+len(value)))
 	if s.fail == nil {
 		s.fail = s.w.Write(key, value)
 	}
@@ -163,8 +168,7 @@ func (s *fileSink) commit(ctx context.Context) error {
 
 func (s *fileSink) discard() { s.w.Discard() }
 
-func (s *fileSink) counts(m *Metrics) {
-	m.OutputRecords += s.m.OutputRecords
-	m.OutputBytes += s.m.OutputBytes
-	m.FileBytes += s.w.Bytes()
+func (s *fileSink) addCounters(set *counters.Set) {
+	set.AddSet(&s.count)
+	set.Add(counters.FileBytes, s.w.Bytes())
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/input"
 )
 
@@ -88,11 +89,11 @@ func (s *sampleSink) sample(ctx context.Context, p *Program, t *Task, at SourceS
 		}
 		return context.Cause(ctx)
 	}
-	var m Metrics
+	var unused counters.Set
 	if src.Format.Kind == input.Runs {
-		err = mapStream(r, mapper, step, t, &m)
+		err = mapStream(r, mapper, step, t, &unused)
 	} else {
-		err = mapBlocks(r, src.Format, mapper, step, t, &m)
+		err = mapBlocks(r, src.Format, mapper, step, t, &unused)
 	}
 	if err == errEnough {
 		err = nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine/sortbuf"
 	"github.com/slotwise/slotwise/internal/kv"
 )
@@ -24,8 +25,8 @@ func newSortSink(env *Env, t *MapTask) (*sortSink, error) {
 }
 
 func (s *sortSink) Emit(key, value []byte) {
-	s.m.OutputRecords++
-	s.m.OutputBytes += int64(len(key) + len(value))
+	s.count.Add(counters.OutputRecords, 1)
+	s.count.Add(counters.OutputBytes, int64(len(key)+len(value)))
 	p := s.partition(key)
 	if s.buf.Add(p, key, value) || s.fail != nil {
 		return

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/kv"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -17,7 +18,7 @@ type spiller struct {
 	part  func(key []byte, n int) int
 	runs  []*spillRun
 	fail  error
-	m     Metrics
+	count counters.Set
 }
 
 func newSpiller(env *Env, t *MapTask) spiller {
@@ -30,13 +31,7 @@ func newSpiller(env *Env, t *MapTask) spiller {
 
 func (s *spiller) err() error { return s.fail }
 
-func (s *spiller) counts(m *Metrics) {
-	m.OutputRecords += s.m.OutputRecords
-	m.OutputBytes += s.m.OutputBytes
-	m.Spills += s.m.Spills
-	m.SpilledRecords += s.m.SpilledRecords
-	m.SpilledBytes += s.m.SpilledBytes
-}
+func (s *spiller) addCounters(set *counters.Set) { set.AddSet(&s.count) }
 
 // partition places a key, and turns a partitioner's bad answer into an error.
 func (s *spiller) partition(key []byte) int {
@@ -77,7 +72,7 @@ func (s *spiller) write(b kv.Partitioned) error {
 		return err
 	}
 	s.runs = append(s.runs, run)
-	s.m.Spills++
+	s.count.Add(counters.Spills, 1)
 	return nil
 }
 
@@ -92,7 +87,7 @@ func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, e
 			return nil, err
 		}
 		n, err := combine(s.task.Program, s.task.Task, st, func(k, v []byte) error { return w.Append(p, k, v) })
-		s.m.SpilledRecords += n
+		s.count.Add(counters.SpilledRecords, n)
 		if cerr := st.Close(); err == nil {
 			err = cerr
 		}
@@ -103,7 +98,7 @@ func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, e
 	if err := w.Finish(); err != nil {
 		return nil, err
 	}
-	s.m.SpilledBytes += w.Size()
+	s.count.Add(counters.SpilledBytes, w.Size())
 	file, err := runfile.Open(f, w.Size(), s.task.Task.Attempt.String())
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/input"
@@ -67,16 +68,21 @@ func TestStore(t *testing.T) {
 					env := &Env{Mem: mem.NewPool(128 << 20), Resident: mem.NewPool(64 << 20), Scratch: scratch, MapBuffer: buffer, MergeBuffer: 4 << 20}
 					task := &MapTask{
 						Program: p, Meter: &Meter{},
-						Task:  &Task{Ctx: t.Context(), Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, Maps: 1, Reduces: reduces, Counters: &Counters{}, Meter: &Meter{}},
+						Task:  &Task{Ctx: t.Context(), Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, Maps: 1, Reduces: reduces, Counters: &UserCounters{}, Meter: &Meter{}},
 						Split: input.Split{Bytes: size, Pieces: []input.Piece{{URI: path, Length: size, FileSize: size}}},
 					}
-					out, m, err := RunMap(t.Context(), env, task)
+					out, count, err := RunMap(t.Context(), env, task)
 					if err != nil {
 						t.Fatal(err)
 					}
 					defer out.Release()
-					if small := buffer < size; small != (m.Spills > 1) {
-						t.Fatalf("%d spills with a buffer of %d", m.Spills, buffer)
+					if small := buffer < size; small != (count.Get(counters.Spills) > 1) {
+						t.Fatalf("%d spills with a buffer of %d", count.Get(counters.Spills), buffer)
+					}
+					for c, n := range count.Each() {
+						if n != 0 && c.Kinds&counters.Maps == 0 {
+							t.Errorf("a map counted %d in %s, which the table gives to reduces only", n, c.Label)
+						}
 					}
 					var file bytes.Buffer
 					n, err := Store(t.Context(), task, out, &file, runfile.LZ4)

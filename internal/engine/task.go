@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
@@ -16,7 +17,7 @@ type Task struct {
 	JobName  string
 	Maps     int // number of map tasks of the job
 	Reduces  int // number of reduce tasks of the job
-	Counters *Counters
+	Counters *UserCounters
 	Meter    *Meter
 	// Children is the processor time of child processes, in nanoseconds: it
 	// counts as the attempt's.
@@ -37,32 +38,34 @@ func (t *Task) childCPU() time.Duration { return time.Duration(t.Children.Load()
 
 func (t *Task) setInputFile(name string) { t.file.Store(&name) }
 
-// Counters are named sums, safe for use by several goroutines. Those of the
-// engine are fields of Metrics; these are the user's.
-type Counters struct {
+// UserCounters are the counters that the job's own code adds to during one
+// attempt. Several goroutines may add at a time. The zero value is empty.
+type UserCounters struct {
 	mu struct {
 		sync.Mutex
-		m map[string]int64
+		set counters.Set
 	}
 }
 
 // Add adds n to the counter called name.
-func (c *Counters) Add(name string, n int64) {
+func (c *UserCounters) Add(name string, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.m == nil {
-		c.mu.m = make(map[string]int64)
-	}
-	c.mu.m[name] += n
+	c.mu.set.AddUser(name, n)
 }
 
-// Snapshot returns a copy of all counters.
-func (c *Counters) Snapshot() map[string]int64 {
+// addTo adds all counters to s.
+func (c *UserCounters) addTo(s *counters.Set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make(map[string]int64, len(c.mu.m))
-	for k, v := range c.mu.m {
-		out[k] = v
-	}
-	return out
+	s.AddSet(&c.mu.set)
+}
+
+// addTotals adds to s what is known only when the attempt has ended: the input
+// that was read, the processor time of the attempt's thread and of its
+// children, and the user's counters.
+func (t *Task) addTotals(s *counters.Set, thread time.Duration) {
+	s.Add(counters.BytesRead, t.Meter.BytesRead.Load())
+	s.Add(counters.CPU, int64(thread+t.childCPU()))
+	t.Counters.addTo(s)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/engine/merge"
 	"github.com/slotwise/slotwise/internal/job"
@@ -31,9 +32,8 @@ type attempt struct {
 	granted chan error // gets nil when the attempt may commit
 
 	// Set when it has ended, for the loop.
-	out     kv.Partitioned // a map's output, until it is published
-	metrics *engine.Metrics
-	user    *engine.Counters
+	out      kv.Partitioned // a map's output, until it is published
+	counters *counters.Set  // of the built-in counters and of the job's own code
 }
 
 // running returns the attempts on a node, oldest first.
@@ -54,7 +54,7 @@ func (c *Cluster) launch(e tracker.Effect) {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	a := &attempt{
 		id: e.Attempt, seq: c.launches, node: e.Node, slot: e.Slot, started: c.Now(), job: h, stop: stop,
-		granted: make(chan error, 1), user: &engine.Counters{},
+		granted: make(chan error, 1),
 	}
 	c.attempts[a.id] = a
 	c.launches++
@@ -73,12 +73,12 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 	env := c.env
 	env.Commit = func(ctx context.Context, _ job.AttemptID) error { return c.mayCommit(ctx, a) }
 	task := &engine.Task{
-		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: a.user, Meter: &a.meter,
+		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: &engine.UserCounters{}, Meter: &a.meter,
 	}
 	if a.id.Kind == job.Reduce {
 		in := c.store.NewFetch(ctx, int32(a.id.Job), a.job.maps, int(a.id.Index))
 		defer in.Close()
-		a.metrics, err = engine.RunReduce(ctx, &env, &engine.ReduceTask{
+		a.counters, err = engine.RunReduce(ctx, &env, &engine.ReduceTask{
 			Program: spec.Program, Task: task, Inputs: in,
 			Staging: spec.Staging, Part: output.ReducePart(int(a.id.Index)), OutCode: spec.OutCode, Meter: &a.meter,
 		})
@@ -92,7 +92,7 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 		s := spec.Splits[a.id.Index]
 		t.Source, t.Split = s.Source, s.Split
 	}
-	a.out, a.metrics, err = engine.RunMap(ctx, &env, t)
+	a.out, a.counters, err = engine.RunMap(ctx, &env, t)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
@@ -47,9 +48,8 @@ type Handle struct {
 	finishing bool
 	failures  int
 	lastError string
-	bytesRead int64 // by attempts that have ended
-	metrics   [job.Kinds]engine.Metrics
-	user      engine.Counters
+	bytesRead int64                   // by attempts that have ended
+	counters  [job.Kinds]counters.Set // of attempts that succeeded
 	stats     Stats
 	err       error
 	elapsed   time.Duration
@@ -181,10 +181,7 @@ func (e *JobError) Error() string {
 // count adds what a successful attempt counted to the job's totals.
 func (h *Handle) count(a *attempt) {
 	h.bytesRead += a.meter.BytesRead.Load()
-	h.metrics[a.id.Kind].Add(a.metrics)
-	for name, n := range a.user.Snapshot() {
-		h.user.Add(name, n)
-	}
+	h.counters[a.id.Kind].AddSet(a.counters)
 }
 
 // report hands a snapshot to the submitter's progress function.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
@@ -61,9 +61,8 @@ type Summary struct {
 	Elapsed  time.Duration
 	Maps     int
 	Reduces  int
-	Failures int // failed attempts
-	Metrics  [job.Kinds]engine.Metrics
-	User     map[string]int64 // the job's own counters
+	Failures int                     // failed attempts
+	Counters [job.Kinds]counters.Set // of attempts that succeeded
 	Stats    Stats
 }
 
@@ -72,7 +71,7 @@ func (h *Handle) Summary() Summary {
 	return Summary{
 		ID: h.id.String(), Name: h.spec.Name, State: h.final.State, Elapsed: h.elapsed,
 		Maps: h.maps, Reduces: h.spec.Reduces, Failures: h.failures,
-		Metrics: h.metrics, User: h.user.Snapshot(), Stats: h.stats.final(),
+		Counters: h.counters, Stats: h.stats.final(),
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -35,9 +37,9 @@ type jobInfo struct {
 	giveUp   chan struct{}         // closed when its owner does not want to wait for that
 	final    *slotwisev1.JobStatus // once it has ended and its output is in place or gone
 
-	counters  [job.Kinds]slotwisev1.Counters // of attempts that succeeded
-	reading   map[job.AttemptID]int64        // bytes read so far by running maps
-	levels    [cluster.NONE + 1]int32        // maps launched
+	counters  [job.Kinds]counters.Set // of attempts that succeeded
+	reading   map[job.AttemptID]int64 // bytes read so far by running maps
+	levels    [cluster.NONE + 1]int32 // maps launched
 	failures  [job.Kinds]int32
 	lastError string
 	holds     tracker.Holds
@@ -189,7 +191,7 @@ func (m *Master) settle(s *session, e ending) {
 	if a := m.tracker.Jobs().Attempt(e.id); a != nil {
 		switch a.State() {
 		case job.AttemptSucceeded:
-			addCounters(&j.counters[e.id.Kind], e.report.Counters)
+			j.addCounters(e.id.Kind, e.report.Counters)
 			m.note(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Counted{Counted: &slotwisev1.JournalCounted{
 				Attempt: refAttempt(e.id), Counters: e.report.Counters,
 			}}})
@@ -199,29 +201,6 @@ func (m *Master) settle(s *session, e ending) {
 		}
 	}
 	m.finish(j)
-}
-
-// addCounters adds what an attempt counted.
-func addCounters(to, c *slotwisev1.Counters) {
-	to.InputRecords += c.GetInputRecords()
-	to.InputBytes += c.GetInputBytes()
-	to.OutputRecords += c.GetOutputRecords()
-	to.OutputBytes += c.GetOutputBytes()
-	to.InputGroups += c.GetInputGroups()
-	to.Spills += c.GetSpills()
-	to.SpilledRecords += c.GetSpilledRecords()
-	to.SpilledBytes += c.GetSpilledBytes()
-	to.FileBytes += c.GetFileBytes()
-	to.CpuNs += c.GetCpuNs()
-	to.BytesRead += c.GetBytesRead()
-	if len(c.GetUser()) > 0 {
-		if to.User == nil {
-			to.User = map[string]int64{}
-		}
-		for name, n := range c.User {
-			to.User[name] += n
-		}
-	}
 }
 
 // finish ends a job that has a verdict and none of whose attempts is alive, or
@@ -392,12 +371,17 @@ func (j *jobInfo) counts(t *job.Job, k job.Kind) *slotwisev1.TaskCounts {
 // totals returns a copy of what attempts of a kind counted. What running maps
 // have read counts as read.
 func (j *jobInfo) totals(k job.Kind) *slotwisev1.Counters {
-	var c slotwisev1.Counters
-	addCounters(&c, &j.counters[k])
+	set := j.counters[k].Clone()
 	if k == job.Map {
 		for n := range maps.Values(j.reading) {
-			c.BytesRead += n
+			set.Add(counters.BytesRead, n)
 		}
 	}
-	return &c
+	return counterspb.Encode(&set)
+}
+
+// addCounters adds the counters of attempts of a kind that have succeeded.
+func (j *jobInfo) addCounters(k job.Kind, m *slotwisev1.Counters) {
+	set := counterspb.Decode(m)
+	j.counters[k].AddSet(&set)
 }

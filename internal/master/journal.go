@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -184,7 +185,7 @@ func (m *Master) masterRecord() *slotwisev1.JournalRecord {
 
 func totalsRecord(j *jobInfo) *slotwisev1.JournalRecord {
 	t := &slotwisev1.JournalTotals{
-		Job: int32(j.id), Maps: &j.counters[job.Map], Reduces: &j.counters[job.Reduce], Levels: j.levels[:],
+		Job: int32(j.id), Maps: counterspb.Encode(&j.counters[job.Map]), Reduces: counterspb.Encode(&j.counters[job.Reduce]), Levels: j.levels[:],
 		FailedMaps: j.failures[job.Map], FailedReduces: j.failures[job.Reduce], LastError: j.lastError,
 	}
 	for name := range j.nodes {

@@ -82,7 +82,7 @@ func (r *replay) record(b []byte) error {
 	case *slotwisev1.JournalRecord_Counted:
 		id := attemptOf(w.Counted.Attempt)
 		if j := m.jobs[id.Job]; j != nil && id.Kind < job.Kinds {
-			addCounters(&j.counters[id.Kind], w.Counted.Counters)
+			j.addCounters(id.Kind, w.Counted.Counters)
 		}
 	case *slotwisev1.JournalRecord_Finished:
 		id := job.ID(w.Finished.Job)
@@ -111,8 +111,8 @@ func (r *replay) totals(t *slotwisev1.JournalTotals) {
 	if j == nil {
 		return
 	}
-	addCounters(&j.counters[job.Map], t.Maps)
-	addCounters(&j.counters[job.Reduce], t.Reduces)
+	j.addCounters(job.Map, t.Maps)
+	j.addCounters(job.Reduce, t.Reduces)
 	copy(j.levels[:], t.Levels)
 	j.failures = [job.Kinds]int32{t.FailedMaps, t.FailedReduces}
 	j.lastError = t.LastError

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
@@ -69,37 +71,37 @@ func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) 
 	}
 	count := &tally{}
 	count.strip(spec.Program)
-	metrics, err := runMaps(ctx, spec, o)
+	bare, err := runMaps(ctx, spec, o)
 	if err != nil {
 		return fmt.Errorf("the maps alone: %w", err)
 	}
-	s.bareCPU = metrics.CPU
+	s.bareCPU = time.Duration(bare.Get(counters.CPU))
 	s.records, s.emitted = count.records, count.bytes
 	return nil
 }
 
 // runMaps runs a job without reduces in the local shell and returns what its
 // maps counted.
-func runMaps(ctx context.Context, spec local.JobSpec, o mapreduce.Options) (m engine.Metrics, err error) {
+func runMaps(ctx context.Context, spec local.JobSpec, o mapreduce.Options) (count counters.Set, err error) {
 	c, err := local.Start(local.Config{Workers: o.Cluster.Workers, MapSlots: o.Cluster.MapSlots,
 		ReduceSlots: o.Cluster.ReduceSlots, Memory: o.Cluster.Memory, TempDir: tempDir(o)})
 	if err != nil {
-		return m, err
+		return count, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	fs, path, err := storage.Resolve(o.Output)
 	if err != nil {
-		return m, err
+		return count, err
 	}
 	if spec.Staging, err = fs.Stage(ctx, path, true); err != nil {
-		return m, err
+		return count, err
 	}
 	h, err := c.Submit(spec)
 	if err != nil {
-		return m, err
+		return count, err
 	}
 	err = h.Wait(ctx, c)
-	return h.Summary().Metrics[job.Map], err
+	return h.Summary().Counters[job.Map], err
 }
 
 func tempDir(o mapreduce.Options) string {

@@ -30,8 +30,8 @@ func Run(j *mapreduce.Job, files map[string][]byte) ([]Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var counters engine.Counters
-	task := &engine.Task{Ctx: context.Background(), JobName: j.Name, Maps: 1, Reduces: 1, Counters: &counters, Meter: &engine.Meter{}}
+	var count engine.UserCounters
+	task := &engine.Task{Ctx: context.Background(), JobName: j.Name, Maps: 1, Reduces: 1, Counters: &count, Meter: &engine.Meter{}}
 	mapped := &sink{}
 	if j.Synthetic > 0 {
 		task.Maps = j.Synthetic

@@ -9,218 +9,160 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// attempt is an attempt that runs or whose end the master has not
-// acknowledged. Worker.mu guards what changes.
-type attempt struct {
+// process is an attempt that runs in this worker. It exists from the order to
+// start the attempt until its end has been handed to the agent.
+type process struct {
 	id      job.AttemptID
 	launch  *slotwisev1.Launch
 	started time.Time
-	stop    context.CancelCauseFunc
-	child   *child // nil before its process has started
-	log     *logFile
+	// stop cancels the attempt's context. The cause says why: *killedError,
+	// *memoryError, or nil after the attempt has ended.
+	stop context.CancelCauseFunc
 
-	ended    bool
-	deaf     bool // its process has ended: nothing can be told to it
-	disowned bool // nobody wants to hear of its end
-	state    slotwisev1.AttemptState
-	err      string
-	done     *slotwisev1.Done
-	progress *slotwisev1.Progress
-	memory   int64 // resident bytes of its processes
-	cpu      time.Duration
+	// Worker.mu guards the fields below.
+
+	child *child   // nil until the child process has started
+	log   *logFile // nil until then
+	// childEnded is set when the child process has ended: it can no longer be sent
+	// map outputs.
+	childEnded bool
 }
 
-// report says how the attempt is.
-func (a *attempt) report() *slotwisev1.Report {
-	r := &slotwisev1.Report{
-		Attempt: a.id.String(), State: a.state, Progress: a.progress.GetFraction(), Ticks: a.progress.GetTicks(),
-		Error: a.err, CpuNs: int64(a.cpu), Memory: a.memory, StartedMs: a.started.UnixMilli(),
-	}
-	if a.ended {
-		r.OutputBytes, r.Counters = a.done.GetOutputBytes(), a.done.GetCounters()
-	}
-	if a.state == slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED {
-		r.Progress = 1
-	}
-	return r
+// killedError is the cause of an attempt that was stopped through no fault of its
+// own, and which does not count as a failure.
+type killedError struct{ reason string }
+
+// Error implements error.
+func (k *killedError) Error() string { return "killed: " + k.reason }
+
+// memoryError is the cause of an attempt that was stopped because its processes
+// used more than Config.TaskMemory bytes.
+type memoryError struct{ used, limit int64 }
+
+// Error implements error.
+func (m *memoryError) Error() string {
+	return fmt.Sprintf("the attempt's processes used %d MiB of memory; the limit of this worker is %d MiB (its --task-memory)", m.used>>20, m.limit>>20)
 }
 
-// killed is why an attempt was stopped that did nothing wrong.
-type killed struct{ why string }
-
-// Error returns the reason.
-func (k *killed) Error() string { return "killed: " + k.why }
-
-// tooBig is why an attempt was stopped that took too much memory.
-type tooBig struct{ used, limit int64 }
-
-// Error says how much.
-func (t *tooBig) Error() string {
-	return fmt.Sprintf("its processes took %d MiB of memory; a task may take %d MiB (the worker's --task-memory)", t.used>>20, t.limit>>20)
-}
-
-// launch starts an attempt, unless it is known already.
-func (w *Worker) launch(l *slotwisev1.Launch) {
-	id, err := job.ParseAttempt(l.GetAttempt())
-	if err != nil {
-		w.log.Error("launch refused", "err", err)
-		return
-	}
-	if w.isOther(id.Job, l.GetStaging()) {
-		w.log.Warn("the master has forgotten a job, another one has its name", "job", id.Job)
-		w.drop(id.Job.String())
-	}
-	ctx, stop := context.WithCancelCause(context.Background())
-	a := &attempt{
-		id: id, launch: l, stop: stop, started: time.Now(),
-		state: slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING,
-	}
-	w.mu.Lock()
-	known := w.mu.attempts[id] != nil
-	if !known {
-		w.mu.attempts[id] = a
-		w.tasks.Add(1)
-		if w.mu.stopped {
-			stop(&killed{why: "the worker ends"})
+// carryOut carries out the agent's orders in sequence.
+func (w *Worker) carryOut(orders []agent.Order) {
+	for i := range orders {
+		switch o := &orders[i]; o.Kind {
+		case agent.Start:
+			w.start(o.Attempt, o.Launch)
+		case agent.Stop:
+			w.stop(o.Attempt, o.Reason)
+		case agent.Discard:
+			if err := w.home.discardOutput(o.Attempt); err == nil {
+				w.log.Info("map output removed", "attempt", o.Attempt, "why", o.Reason)
+			}
+		case agent.DropJob:
+			w.dropJob(o.Job)
+		case agent.Refuse:
+			w.log.Error("the master sent an order that cannot be parsed", "err", o.Reason)
 		}
 	}
+}
+
+// start runs an attempt in a goroutine and reports its end to the master.
+func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	p := &process{id: id, launch: l, stop: stop, started: time.Now()}
+	w.mu.Lock()
+	w.mu.processes[id] = p
+	w.tasks.Add(1)
 	w.mu.Unlock()
-	if known {
-		return
-	}
 	w.metrics.launched(id.Kind)
 	go func() {
 		defer w.tasks.Done()
 		defer stop(nil)
-		done, err := w.run(ctx, a)
-		w.end(a, done, err)
+		done, err := w.run(ctx, p)
+		w.attemptEnded(p, done, err)
 	}()
 }
 
-// end notes how an attempt ended and tells the master at once.
-func (w *Worker) end(a *attempt, done *slotwisev1.Done, err error) {
-	state := slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED
-	text := ""
-	switch {
-	case err == nil:
-	case errors.As(err, new(*killed)):
-		state, text = slotwisev1.AttemptState_ATTEMPT_STATE_KILLED, err.Error()
-	default:
-		state, text = slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, err.Error()
-	}
-	// It may quote what the task printed, and a message holds text only.
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	w.mu.Lock()
-	a.ended, a.state, a.err, a.done, a.memory = true, state, text, done, 0
-	disowned := a.disowned
-	if disowned {
-		delete(w.mu.attempts, a.id)
-	}
-	w.mu.Unlock()
-	if disowned && state == slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED {
-		_ = w.home.discard(a.id) // of a job that is over, or a master that is gone
-	}
-	w.metrics.ended(a.id.Kind, state)
-	w.log.Info("attempt ended", "attempt", a.id, "state", stateName(state), "took", time.Since(a.started), "error", text)
-	w.beatNow()
-}
-
-// stateName is a state in a word.
-func stateName(s slotwisev1.AttemptState) string {
-	switch s {
-	case slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED:
-		return "succeeded"
-	case slotwisev1.AttemptState_ATTEMPT_STATE_KILLED:
-		return "killed"
-	}
-	return "failed"
-}
-
-// kill stops an attempt. One that has ended is wanted no more, nor is what it
-// put out.
-func (w *Worker) kill(name, why string) {
-	id, err := job.ParseAttempt(name)
-	if err != nil {
-		w.log.Error("kill refused", "err", err)
-		return
-	}
-	w.mu.Lock()
-	a := w.mu.attempts[id]
-	if a != nil {
-		a.stop(&killed{why: why})
-	}
-	running := a != nil && !a.ended
-	w.mu.Unlock()
-	if !running && id.Kind == job.Map {
-		if err := w.home.discard(id); err == nil {
-			w.log.Info("map output removed", "attempt", id, "why", why)
-		}
-	}
-}
-
-// isOther tells whether the job of a launch is another one than the one known by
-// its name: a master whose journal has lost its end gives the same name again.
-func (w *Worker) isOther(id job.ID, staging string) bool {
+// stop asks a running attempt to end.
+func (w *Worker) stop(id job.AttemptID, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	j := w.mu.jobs[id]
-	return j != nil && staging != "" && j.info.GetStaging() != staging
+	if p := w.mu.processes[id]; p != nil {
+		p.stop(&killedError{reason})
+	}
 }
 
-// drop removes all that is left of a job.
-func (w *Worker) drop(name string) {
-	id, err := job.ParseID(name)
-	if err != nil {
-		w.log.Error("drop refused", "err", err)
-		return
+// attemptEnded reports to the master how an attempt ended. done is what the
+// attempt said of itself, or nil.
+func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
+	state, text := agent.Succeeded, ""
+	switch {
+	case err == nil:
+	case errors.As(err, new(*killedError)):
+		state, text = agent.Killed, err.Error()
+	default:
+		state, text = agent.Failed, err.Error()
 	}
+	// The error may quote bytes that the task printed; a message must be UTF-8.
+	text = strings.ToValidUTF8(text, "\uFFFD")
 	w.mu.Lock()
-	for _, a := range w.mu.attempts {
-		if a.id.Job == id {
-			a.disowned = !a.ended
-			a.stop(&killed{why: "the job has ended"})
-		}
-	}
+	delete(w.mu.processes, p.id)
+	orders := w.mu.agent.End(p.id, state, text, done)
+	w.mu.Unlock()
+	w.carryOut(orders)
+	w.metrics.ended(p.id.Kind, state)
+	w.log.Info("attempt ended", "attempt", p.id, "state", outcomeWord(state), "took", time.Since(p.started), "error", text)
+	w.heartbeatNow()
+}
+
+// outcomeWord returns the outcome of an attempt as logs and metrics spell it.
+func outcomeWord(s slotwisev1.AttemptState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "ATTEMPT_STATE_"))
+}
+
+// dropJob removes the map outputs of a job that has ended. Its attempts have been
+// asked to stop. Logs are kept as long as there is room for them.
+func (w *Worker) dropJob(id job.ID) {
+	w.mu.Lock()
 	if j := w.mu.jobs[id]; j != nil {
-		j.stop()
+		j.stopPolling()
 		delete(w.mu.jobs, id)
 	}
 	w.mu.Unlock()
-	if err := w.home.dropJob(id); err != nil {
-		w.log.Error("map outputs are left", "job", id, "err", err)
+	if err := w.home.removeOutputs(id); err != nil {
+		w.log.Error("cannot remove the map outputs of an ended job", "job", id, "err", err)
 	}
 	if err := w.home.trimLogs(w.cfg.LogsSize, w.isRunning); err != nil {
-		w.log.Error("old logs are left", "err", err)
+		w.log.Error("cannot remove old logs", "err", err)
 	}
 }
 
-// isRunning tells whether an attempt runs, by its name.
+// isRunning reports whether the attempt of that name runs.
 func (w *Worker) isRunning(name string) bool {
 	id, err := job.ParseAttempt(name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.mu.attempts[id]
-	return err == nil && a != nil && !a.ended
+	return err == nil && w.mu.agent.IsRunning(id)
 }
 
-// watchProcesses kills attempts that take too much memory, and what attempts that
-// are no more have left behind.
+// watchProcesses measures the memory of attempts, stops those that use more than
+// Config.TaskMemory, and kills orphans of attempts that have ended.
 func (w *Worker) watchProcesses() {
 	w.mu.Lock()
-	var live []*attempt
-	for _, a := range w.mu.attempts {
-		if a.child != nil && !a.ended {
-			live = append(live, a)
+	var live []*process
+	//house:sorted each attempt is measured for itself
+	for _, p := range w.mu.processes {
+		if p.child != nil {
+			live = append(live, p)
 		}
 	}
-	strays := w.mu.strays
-	w.mu.strays = false
+	orphans := w.mu.checkOrphans
+	w.mu.checkOrphans = false
 	w.mu.Unlock()
-	if strays {
-		w.killStrays()
+	if orphans {
+		w.killOrphans()
 	}
 	if len(live) == 0 {
 		return
@@ -229,25 +171,27 @@ func (w *Worker) watchProcesses() {
 	if err != nil {
 		return
 	}
-	for _, a := range live {
-		used, cpu := table.Use(a.child.pid)
+	for _, p := range live {
+		memory, cpu := table.Use(p.child.pid)
 		w.mu.Lock()
-		a.memory, a.cpu = used, max(a.cpu, cpu)
+		w.mu.agent.Usage(p.id, memory, int64(cpu))
 		w.mu.Unlock()
-		if w.cfg.TaskMemory > 0 && used > w.cfg.TaskMemory {
-			a.stop(&tooBig{used, w.cfg.TaskMemory})
+		if w.cfg.TaskMemory > 0 && memory > w.cfg.TaskMemory {
+			p.stop(&memoryError{memory, w.cfg.TaskMemory})
 		}
 	}
 }
 
-// killStrays ends what this process has adopted: nobody else waits for it.
-func (w *Worker) killStrays() {
+// killOrphans kills processes that this process has adopted from attempts. It does
+// so only if Config.Adopted says that every other child of this process is an
+// attempt.
+func (w *Worker) killOrphans() {
 	if !w.cfg.Adopted {
 		return
 	}
-	w.starter.others(func(mine func(pid int) bool) {
-		if n := proctree.KillStrays(mine); n > 0 {
-			w.log.Warn("processes left behind by attempts were killed", "processes", n)
+	w.starter.withOwn(func(isOwn func(pid int) bool) {
+		if n := proctree.KillStrays(isOwn); n > 0 {
+			w.log.Warn("killed processes that attempts left behind", "processes", n)
 		}
 	})
 }

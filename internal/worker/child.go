@@ -21,9 +21,10 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// starter starts processes from one thread that stays as long as the worker:
-// the kernel tells a process of its parent's death when the thread that
-// started it ends. It also knows which children are meant to be.
+// starter starts child processes from one OS thread that lives as long as the
+// worker. Linux sends the parent-death signal (see childAttr) when the *thread*
+// that started a child ends, so a goroutine without a thread of its own would kill
+// children at random. It also remembers which children it has started.
 type starter struct {
 	requests chan func()
 	mu       struct {
@@ -32,6 +33,7 @@ type starter struct {
 	}
 }
 
+// newStarter starts the thread; close ends it.
 func newStarter() *starter {
 	s := &starter{requests: make(chan func())}
 	s.mu.pids = map[int]bool{}
@@ -44,7 +46,7 @@ func newStarter() *starter {
 	return s
 }
 
-// start starts a command.
+// start starts a command on the starter's thread.
 func (s *starter) start(c *exec.Cmd) error {
 	err := make(chan error)
 	s.requests <- func() {
@@ -59,7 +61,7 @@ func (s *starter) start(c *exec.Cmd) error {
 	return <-err
 }
 
-// wait waits for a command's end.
+// wait waits until a command has ended and returns the error of exec.Cmd.Wait.
 func (s *starter) wait(c *exec.Cmd) error {
 	err := c.Wait()
 	s.mu.Lock()
@@ -68,28 +70,30 @@ func (s *starter) wait(c *exec.Cmd) error {
 	return err
 }
 
-// others calls f with a test for children that were started here. None is
-// started meanwhile.
-func (s *starter) others(f func(mine func(pid int) bool)) {
+// withOwn calls f with a predicate for the processes that this starter has started
+// and not waited for. No process is started while f runs, so f may kill all others.
+func (s *starter) withOwn(f func(isOwn func(pid int) bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(func(pid int) bool { return s.mu.pids[pid] })
 }
 
+// close ends the thread; nothing may be started afterwards.
 func (s *starter) close() { close(s.requests) }
 
-// child is the process of an attempt.
+// child is the process of an attempt. It exchanges length-prefixed messages with
+// the worker over two pipes.
 type child struct {
-	cmd  *exec.Cmd
-	pid  int
-	out  *os.File // from it
-	mu   sync.Mutex
-	in   *os.File // to it; nil when closed
-	gone chan struct{}
+	cmd   *exec.Cmd
+	pid   int
+	out   *os.File // messages from the child
+	mu    sync.Mutex
+	in    *os.File      // messages to the child; nil once closed; guarded by mu
+	ended chan struct{} // closed when the process has been waited for
 }
 
-// startChild starts an executable as an attempt in a directory. What it prints
-// goes to log.
+// startChild starts an executable as an attempt, with dir as its working directory.
+// Its standard output and standard error are written to log.
 func (w *Worker) startChild(path, dir string, log *logFile) (*child, error) {
 	orders, in, err := os.Pipe()
 	if err != nil {
@@ -104,15 +108,15 @@ func (w *Worker) startChild(path, dir string, log *logFile) (*child, error) {
 	cmd := &exec.Cmd{
 		Path: path, Args: []string{w.arg0(path)}, Dir: dir, Env: w.environment(),
 		Stdout: log, Stderr: log, ExtraFiles: []*os.File{orders, reports}, SysProcAttr: childAttr(),
-		WaitDelay: time.Second, // somebody outside its group may keep its output open
+		WaitDelay: time.Second, // a process outside its group may keep its output open
 	}
 	if err := w.starter.start(cmd); err != nil {
 		return nil, errors.Join(err, in.Close(), out.Close())
 	}
-	return &child{cmd: cmd, pid: cmd.Process.Pid, in: in, out: out, gone: make(chan struct{})}, nil
+	return &child{cmd: cmd, pid: cmd.Process.Pid, in: in, out: out, ended: make(chan struct{})}, nil
 }
 
-// arg0 is the name under which an executable is started.
+// arg0 returns the program name (argv[0]) with which an executable is started.
 func (w *Worker) arg0(path string) string {
 	if w.cfg.Arg0 != "" {
 		return w.cfg.Arg0
@@ -123,11 +127,12 @@ func (w *Worker) arg0(path string) string {
 	return path
 }
 
-// storageSettings begin the variables of ours that attempts need too.
+// storageSettings are the prefixes of slotwise's environment variables that attempts
+// inherit.
 var storageSettings = []string{"SLOTWISE_HDFS_", "SLOTWISE_S3_"}
 
-// environment is that of attempts: the worker's own without its settings, of
-// which some are secret, but with those of storage.
+// environment returns the environment of attempts: the worker's own, without the
+// SLOTWISE_ variables, some of which are secrets, except those of storage.
 func (w *Worker) environment() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -138,14 +143,15 @@ func (w *Worker) environment() []string {
 	}
 	env = append(env, protocol.Env+"=1", originVar+"="+w.home.origin)
 	if w.cfg.TaskMemory > 0 {
-		// The engine's buffers lie outside the Go heap.
+		// The engine's buffers are outside the Go heap and count against TaskMemory too.
 		heap := max(w.cfg.TaskMemory-w.cfg.share(), w.cfg.TaskMemory/2)
 		env = append(env, "GOMEMLIMIT="+strconv.FormatInt(heap, 10))
 	}
 	return env
 }
 
-// send tells the child something; one that is gone does not hear it.
+// send writes a message to the child. It returns os.ErrClosed if the child has
+// ended. It blocks while the pipe is full.
 func (c *child) send(m *slotwisev1.ToAttempt) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +162,7 @@ func (c *child) send(m *slotwisev1.ToAttempt) error {
 	return err
 }
 
-// kill ends the child and all its processes.
+// kill sends SIGKILL to the child's process group and to all its descendants.
 func (c *child) kill() {
 	table, _ := proctree.Read()
 	below := table.Below(c.pid)
@@ -166,24 +172,26 @@ func (c *child) kill() {
 	}
 }
 
-// reap waits until the child has ended, and returns how.
-func (w *Worker) reap(c *child) error {
+// waitChild waits until the child has ended, closes its pipes, and returns the error
+// of exec.Cmd.Wait.
+func (w *Worker) waitChild(c *child) error {
 	err := w.starter.wait(c.cmd)
-	close(c.gone)
+	close(c.ended)
 	c.mu.Lock()
 	c.in.Close()
 	c.in = nil
 	c.mu.Unlock()
 	c.out.Close()
 	w.mu.Lock()
-	w.mu.strays = true
+	w.mu.checkOrphans = true
 	w.mu.Unlock()
 	return err
 }
 
-// reports hands on what the child says until it has said how it went, or is
-// gone, which is nil.
-func (c *child) reports(take func(*slotwisev1.FromAttempt)) *slotwisev1.Done {
+// receive calls handle for each message of the child until the child says how it
+// ended, and returns that message. It returns nil if the child ends or sends
+// garbage before that.
+func (c *child) receive(handle func(*slotwisev1.FromAttempt)) *slotwisev1.Done {
 	r := bufio.NewReader(c.out)
 	for {
 		m := &slotwisev1.FromAttempt{}
@@ -193,28 +201,29 @@ func (c *child) reports(take func(*slotwisev1.FromAttempt)) *slotwisev1.Done {
 		if d := m.GetDone(); d != nil {
 			return d
 		}
-		take(m)
+		handle(m)
 	}
 }
 
-// maxReport is the most bytes of one message of a child.
+// maxReport bounds one message of a child, in bytes.
 const maxReport = 64 << 20
 
-// obey ends the child when the attempt is to stop: by word first, then by force;
-// one that took too much memory at once.
-func (w *Worker) obey(ctx context.Context, c *child) {
+// stopChildOnCancel ends the child when ctx is cancelled. It first asks the child to
+// stop and kills it after Config.KillGrace. A child that used too much memory is
+// killed at once.
+func (w *Worker) stopChildOnCancel(ctx context.Context, c *child) {
 	select {
-	case <-c.gone:
+	case <-c.ended:
 		return
 	case <-ctx.Done():
 	}
 	cause := context.Cause(ctx)
-	if !errors.As(cause, new(*tooBig)) {
+	if !errors.As(cause, new(*memoryError)) {
 		go c.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Stop{Stop: cause.Error()}})
 		t := time.NewTimer(w.cfg.KillGrace)
 		defer t.Stop()
 		select {
-		case <-c.gone:
+		case <-c.ended:
 			return
 		case <-t.C:
 		}
@@ -222,14 +231,15 @@ func (w *Worker) obey(ctx context.Context, c *child) {
 	c.kill()
 }
 
-// crash is the error of a child that ended without having said why.
-func crash(err error, log *logFile) error {
-	how := "ended without a word"
+// crashError returns the error of a child that ended without saying why. It quotes
+// the end of the attempt's log.
+func crashError(err error, log *logFile) error {
+	how := "exited before the attempt was done"
 	if err != nil {
 		how = err.Error()
 	}
 	if tail := log.tail(600); tail != "" {
-		return fmt.Errorf("its process %s: %s", how, tail)
+		return fmt.Errorf("the attempt's process: %s; end of its log: %s", how, tail)
 	}
-	return fmt.Errorf("its process %s", how)
+	return fmt.Errorf("the attempt's process: %s; its log is empty", how)
 }

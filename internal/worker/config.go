@@ -14,97 +14,106 @@ import (
 	"github.com/slotwise/slotwise/internal/secure"
 )
 
-// Config describes a worker. What is zero gets the default that is said.
+// Config holds a worker's settings. A zero field gets the default that its comment
+// states.
 type Config struct {
 	// Master is the master's base URL.
 	Master string
-	// Dir is the worker's own directory: logs, map outputs, cached files. It is
-	// made if need be. A worker started again there keeps what is in it.
+	// Dir is the worker's own directory for logs, map outputs and downloaded files.
+	// It is created if it does not exist. A worker that restarts in it serves the
+	// map outputs that it finds there.
 	Dir string
-	// Name is the worker's name for life, by which the master knows it again;
-	// letters, digits, dots, hyphens and underscores. The default is kept in
-	// Dir, so that it does not depend on the host.
+	// Name identifies the worker to the master across restarts: letters, digits,
+	// dots, hyphens and underscores, at most 100. The default is a random name that
+	// is stored in Dir, so it does not change with the host name.
 	Name string
-	// Listen is the address of the HTTP server, host:port; port 0 takes a free
-	// one. Default 127.0.0.1:0.
+	// Listen is the address of the HTTP server, host:port; port 0 chooses a free
+	// port. Default 127.0.0.1:0.
 	Listen string
-	// Advertise is the address under which others reach that server; by
-	// default the one it listens on, with the host's address towards the master
-	// in place of an unspecified one.
+	// Advertise is the address under which others reach that server. Default: the
+	// address it listens on; if that means all interfaces, the address of the
+	// interface towards the master.
 	Advertise string
-	// Host is the machine's name as storage knows it, for locality (default:
-	// the system's host name); Rack where it stands ("": the master says).
+	// Host is the machine's name as storage reports it in block locations, for
+	// locality; default: the system's host name. Rack is the machine's rack; ""
+	// leaves it to the master's topology.
 	Host, Rack string
-	// MapSlots and ReduceSlots are how many tasks of each kind run at once;
-	// negative is none. Default: a map for each core, half as many reduces.
+	// MapSlots and ReduceSlots are the numbers of attempts of each kind that run at
+	// once; negative means none. Default: one map slot per processor and half as
+	// many reduce slots.
 	MapSlots, ReduceSlots int
-	// Memory is how many bytes all attempts together may sort, merge and fetch
-	// in. It is divided among the slots.
+	// Memory is the size in bytes of all attempts' buffers for sorting, merging and
+	// fetching. Each slot gets an equal share. Default 1 GiB.
 	Memory int64
-	// TaskMemory is the resident memory in bytes, of an attempt's processes
-	// together, beyond which the attempt is killed. Negative is never. The
-	// default leaves an attempt its share of Memory thrice and 1 GiB more.
+	// TaskMemory is the limit in bytes of the resident memory of all processes of
+	// an attempt; above it the attempt is killed. Negative means no limit. Default:
+	// three times the slot's share of Memory plus 1 GiB.
 	TaskMemory int64
-	// MinFree is how many bytes must be free on Dir's disk: with less there
-	// the worker takes no new work. Default 256 MiB; negative is none.
+	// MinFree is the number of bytes that must be free on Dir's disk for the worker
+	// to take new work. Default 256 MiB; negative means no limit.
 	MinFree int64
-	// CacheSize is how many bytes of executables and shipped files are kept
-	// (default 2 GiB); those in use are kept in any case.
+	// CacheSize bounds the downloaded executables and shipped files in bytes. Files
+	// in use stay even beyond it. Default 2 GiB.
 	CacheSize int64
-	// LogSize bounds one attempt's log in bytes (default 4 MiB), LogsSize all
-	// logs (default 512 MiB): the newest is kept.
+	// LogSize bounds one attempt's log in bytes (default 4 MiB); the oldest part is
+	// removed. LogsSize bounds all logs together (default 512 MiB); the logs of the
+	// attempts that ended first are removed.
 	LogSize, LogsSize int64
-	// DrainTimeout is how long attempts may go on when the worker drains
-	// (default 5 minutes). Those that still run then are handed back.
+	// DrainTimeout is how long attempts may run after Drain. Then they are killed
+	// and their tasks run elsewhere. Default 5 minutes.
 	DrainTimeout time.Duration
-	// ServeTimeout is how long a drained worker goes on to serve map outputs
-	// that are needed (default 30 minutes).
+	// ServeTimeout is how much longer a worker without attempts serves map outputs
+	// that jobs still need. Default 30 minutes.
 	ServeTimeout time.Duration
-	// KillGrace is how long an attempt has to end after it was told to (default
-	// 1 second).
+	// KillGrace is the time between asking an attempt to stop and SIGKILL. Default
+	// 1 second.
 	KillGrace time.Duration
-	// Executable is the path of the executable that attempts of built-in jobs
-	// run; default this process's own.
+	// Executable is the path of the program that runs attempts of built-in jobs.
+	// Default: the program of this process.
 	Executable string
-	// Arg0 is the name under which attempts are started; default as this
-	// process was.
+	// Arg0 is the program name (argv[0]) of attempts. Default: that of this process.
 	Arg0 string
-	// HTTP carries calls to the master; nil is a client of the worker's own.
+	// HTTP sends calls to the master. Default: a client of the worker's own.
 	HTTP *http.Client
-	// TLS are the worker's certificates, with which its HTTP server speaks TLS
-	// and its attempts know other workers; needed if the master speaks TLS. None
-	// is plain HTTP, which only this machine may listen to.
+	// TLS names the worker's certificate, key and authority. The HTTP server uses
+	// them, and attempts verify other workers against the authority. They are
+	// required if the master speaks TLS. Without them the server speaks plain HTTP
+	// and must listen on loopback.
 	TLS secure.Files
-	// Adopted says that this process adopts its descendants' orphans and has no
-	// children but the worker's: then what an attempt leaves behind is killed.
+	// Adopted states that this process is a subreaper (it adopts orphans of its
+	// descendants) and has no children but attempts. The worker then kills every
+	// other child, since an attempt left it behind.
 	Adopted bool
-	// Version is told to the master.
+	// Version is the program's version, which the master shows.
 	Version string
-	Log     *slog.Logger
+	// Log receives the worker's log. Default slog.Default().
+	Log *slog.Logger
 }
 
-// goodName is what may be part of file names and paths.
+// goodName matches worker names, which become parts of paths and URLs.
 var goodName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
 
+// fill sets defaults and validates the settings. Errors name the flag of the worker
+// command that sets the field.
 func (c *Config) fill() error {
 	if c.Master == "" || c.Dir == "" {
-		return errors.New("a worker needs a master and a directory")
+		return errors.New("a worker needs the address of a master (--master) and a directory (--dir)")
 	}
 	if strings.HasPrefix(c.Master, "https:") && !c.TLS.Given() {
-		return errors.New("a worker of a master that speaks TLS needs a certificate of its own: --tls-cert and --tls-key")
+		return errors.New("the master speaks TLS, so the worker needs a certificate of its own: set --tls-cert and --tls-key")
 	}
 	if c.Name != "" && !goodName.MatchString(c.Name) {
-		return fmt.Errorf("worker name %q: want letters, digits, '.', '-' and '_', at most 100", c.Name)
+		return fmt.Errorf("worker name %q (--name): use at most 100 letters, digits, dots, hyphens and underscores", c.Name)
 	}
 	cores := runtime.NumCPU()
 	c.MapSlots = max(0, cmp.Or(c.MapSlots, cores))
 	c.ReduceSlots = max(0, cmp.Or(c.ReduceSlots, max(1, cores/2)))
 	if c.MapSlots+c.ReduceSlots == 0 || c.MapSlots+c.ReduceSlots > maxSlots {
-		return fmt.Errorf("%d map and %d reduce slots: want 1 to %d in all", c.MapSlots, c.ReduceSlots, maxSlots)
+		return fmt.Errorf("%d map slots and %d reduce slots (--map-slots, --reduce-slots): their sum must be from 1 to %d", c.MapSlots, c.ReduceSlots, maxSlots)
 	}
 	c.Memory = cmp.Or(c.Memory, 1<<30)
 	if least := int64(c.MapSlots+c.ReduceSlots) * minShare; c.Memory < least {
-		return fmt.Errorf("memory of %d bytes is too little for %d+%d slots: the least is %d", c.Memory, c.MapSlots, c.ReduceSlots, least)
+		return fmt.Errorf("%d bytes of memory (--memory) are too little for %d map and %d reduce slots, which need at least %d", c.Memory, c.MapSlots, c.ReduceSlots, least)
 	}
 	c.TaskMemory = cmp.Or(c.TaskMemory, 3*c.share()+1<<30)
 	c.MinFree = cmp.Or(c.MinFree, 256<<20)
@@ -122,18 +131,18 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// maxSlots is the most slots of one worker: more processes help nobody.
+// maxSlots bounds the slots of one worker: each running attempt is a process.
 const maxSlots = 1 << 12
 
-// minShare is the least memory that an attempt can work with, in bytes.
+// minShare is the least buffer memory of one attempt, in bytes.
 const minShare = 4 << 20
 
-// share is the memory of one slot. A policy may lend slots of one kind to the
-// other, so all are alike.
+// share returns the buffer memory of one slot. All slots get the same, because a
+// policy may run a reduce in a map slot.
 func (c *Config) share() int64 { return c.Memory / int64(c.MapSlots+c.ReduceSlots) }
 
-// Shares of a slot's memory: a map sorts in all of it; a reduce keeps fetched
-// outputs in most of it and reads run files through the rest.
+// A map sorts in its slot's whole share. A reduce keeps fetched map outputs in
+// three quarters of it and merges run files through the rest.
 func (c *Config) mapBuffer() int64   { return c.share() }
 func (c *Config) fetchBuffer() int64 { return c.share() * 3 / 4 }
 func (c *Config) mergeBuffer() int64 { return c.share() / 4 }

@@ -18,35 +18,38 @@ import (
 	"time"
 )
 
-// cache holds files by the SHA-256 of their content, fetched from the master
-// when they are first needed. The least recently used go when they are too
-// many bytes together, but for those in use.
+// cache stores executables and shipped files under the SHA-256 of their content. It
+// downloads a file from the master when an attempt first needs it. When the files
+// exceed limit bytes it removes the least recently used ones that no attempt uses.
 type cache struct {
 	dir    string
-	url    string // of the master
+	url    string // base URL of the master
 	client *http.Client
-	limit  int64
+	limit  int64 // bytes
 	mu     struct {
 		sync.Mutex
-		used    map[string]int           // by hash: how many attempts need it
-		fetched map[string]chan struct{} // being fetched; closed at the end
+		used      map[string]int           // by hash: number of attempts that use the file
+		downloads map[string]chan struct{} // by hash; closed when the download ends
 	}
 }
 
+// newCache returns a cache in an existing directory.
 func newCache(dir, url string, client *http.Client, limit int64) *cache {
 	c := &cache{dir: dir, url: url, client: client, limit: limit}
 	c.mu.used = map[string]int{}
-	c.mu.fetched = map[string]chan struct{}{}
+	c.mu.downloads = map[string]chan struct{}{}
 	return c
 }
 
-// isHash says whether s is a SHA-256 in hexadecimal.
+// isHash reports whether s is a SHA-256 in lower-case hexadecimal. It keeps other
+// file names out of paths.
 func isHash(s string) bool {
 	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// get returns the path of the file with the hash, and what to call when it is
-// needed no more. The file must not be changed.
+// get returns the path of the file with the hash. It downloads the file if needed,
+// and retries until ctx is cancelled while the master does not answer. The caller
+// must not change the file and must call done when it no longer uses it.
 func (c *cache) get(ctx context.Context, hash string) (path string, done func(), err error) {
 	if !isHash(hash) {
 		return "", nil, fmt.Errorf("%q is not a SHA-256", hash)
@@ -67,20 +70,21 @@ func (c *cache) get(ctx context.Context, hash string) (path string, done func(),
 		return "", nil, err
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // only the order of removal depends on it
+	_ = os.Chtimes(path, now, now) // a failure only makes trim remove the file earlier
 	return path, done, nil
 }
 
-// ensure fetches the file unless it is there; one fetch at a time for a hash.
+// ensure downloads the file unless it exists. If another goroutine is downloading
+// it, ensure waits and then looks again.
 func (c *cache) ensure(ctx context.Context, hash, path string) error {
 	for {
 		if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		c.mu.Lock()
-		busy := c.mu.fetched[hash]
+		busy := c.mu.downloads[hash]
 		if busy == nil {
-			c.mu.fetched[hash] = make(chan struct{})
+			c.mu.downloads[hash] = make(chan struct{})
 		}
 		c.mu.Unlock()
 		if busy == nil {
@@ -94,57 +98,60 @@ func (c *cache) ensure(ctx context.Context, hash, path string) error {
 	}
 	defer func() {
 		c.mu.Lock()
-		close(c.mu.fetched[hash])
-		delete(c.mu.fetched, hash)
+		close(c.mu.downloads[hash])
+		delete(c.mu.downloads, hash)
 		c.mu.Unlock()
 	}()
 	for try := 0; ; try++ {
-		err := c.fetch(ctx, hash, path)
+		err := c.download(ctx, hash, path)
 		switch {
 		case err == nil:
 			return c.trim()
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !errors.As(err, new(*away)):
-			return fmt.Errorf("fetching file %s from the master: %w", hash, err)
+		case !errors.As(err, new(*unavailableError)):
+			return fmt.Errorf("downloading file %s from the master: %w", hash, err)
 		}
-		pause(ctx, try)
+		backOff(ctx, try)
 	}
 }
 
-// away is the failure of a master that may be back soon.
-type away struct{ err error }
+// unavailableError marks a failure of the connection or of the master itself, after
+// which the download is retried.
+type unavailableError struct{ err error }
 
-// Error says what failed.
-func (a *away) Error() string { return a.err.Error() }
+// Error implements error.
+func (u *unavailableError) Error() string { return u.err.Error() }
 
-// body marks errors of reading an answer as the master's.
+// body reads an answer of the master. It marks read errors, so that they are not
+// taken for errors of the local disk.
 type body struct{ io.Reader }
 
-// Read reads.
+// Read implements io.Reader.
 func (b body) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if err != nil && err != io.EOF {
-		err = &away{err}
+		err = &unavailableError{err}
 	}
 	return n, err
 }
 
-// fetch downloads a file and puts it in its place if its content is right.
-func (c *cache) fetch(ctx context.Context, hash, path string) error {
+// download writes the file to a temporary file, verifies its SHA-256 against hash,
+// and renames it into place. It leaves nothing behind if that fails.
+func (c *cache) download(ctx context.Context, hash, path string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/files/"+hash, nil)
 	if err != nil {
 		return err
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return &away{err}
+		return &unavailableError{err}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		err := fmt.Errorf("the master answers %s", resp.Status)
+		err := fmt.Errorf("the master answered %s", resp.Status)
 		if resp.StatusCode >= 500 {
-			return &away{err}
+			return &unavailableError{err}
 		}
 		return err
 	}
@@ -159,14 +166,15 @@ func (c *cache) fetch(ctx context.Context, hash, path string) error {
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != hash {
-		return fmt.Errorf("what came has the hash %s", got)
+		return fmt.Errorf("the downloaded content has the SHA-256 %s", got)
 	}
 	return os.Rename(f.Name(), path)
 }
 
+// tempPrefix begins the names of unfinished downloads.
 const tempPrefix = "new-"
 
-// removeTemp removes what was being fetched when an earlier life ended.
+// removeTemp removes unfinished downloads of an earlier process.
 func removeTemp(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
 	for _, f := range found {
@@ -175,7 +183,8 @@ func removeTemp(dir string) error {
 	return err
 }
 
-// trim removes the least recently used files until the rest is small enough.
+// trim removes the least recently used files until the others fit into limit. Files
+// in use stay.
 func (c *cache) trim() error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {

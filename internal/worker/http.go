@@ -16,15 +16,16 @@ import (
 	"github.com/slotwise/slotwise/internal/shuffle/netshuffle"
 )
 
+// cores returns the number of processors of the machine.
 func cores() int { return runtime.NumCPU() }
 
-// listen opens the worker's HTTP server and finds out under which address
-// others reach it.
+// listen opens the listener of the worker's HTTP server and determines the address
+// under which others reach it. The map output handler verifies signatures itself,
+// so the guard lets its requests pass.
 func (w *Worker) listen() (err error) {
 	if w.cfg.Host == "" {
-		w.cfg.Host, _ = os.Hostname() // without one there is no locality
+		w.cfg.Host, _ = os.Hostname() // without a host name no map is node-local here
 	}
-	// The outputs' own handler checks who asks.
 	guard := &secure.Guard{Public: []string{"/healthz", "/readyz", "/v1/outputs/"}, Log: w.log}
 	var config *tls.Config
 	if w.cfg.TLS.Given() {
@@ -46,7 +47,9 @@ func (w *Worker) listen() (err error) {
 	return nil
 }
 
-// advertised is the address to give to others.
+// advertised returns the address to register: Config.Advertise, or the address that
+// the server listens on. For a server on all interfaces it is the local address of
+// a connection to the master; dialling UDP chooses it without sending a packet.
 func (w *Worker) advertised(own string) (string, error) {
 	host, port, err := net.SplitHostPort(own)
 	if err != nil {
@@ -54,14 +57,13 @@ func (w *Worker) advertised(own string) (string, error) {
 	}
 	if a := w.cfg.Advertise; a != "" {
 		if _, _, err := net.SplitHostPort(a); err != nil {
-			return net.JoinHostPort(a, port), nil // a host alone
+			return net.JoinHostPort(a, port), nil // a host without a port
 		}
 		return a, nil
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
 		return own, nil
 	}
-	// The address of this host that the master sees; nothing is sent.
 	u, err := url.Parse(w.cfg.Master)
 	if err != nil {
 		return "", err
@@ -79,9 +81,10 @@ func (w *Worker) advertised(own string) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
+// handler returns the routes of the worker's HTTP server.
 func (w *Worker) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(netshuffle.Pattern, &netshuffle.Handler{Dir: w.home.outputs(), Secret: w.secret, Log: w.log})
+	mux.Handle(netshuffle.Pattern, &netshuffle.Handler{Dir: w.home.outputs(), Secret: w.jobSecret, Log: w.log})
 	mux.HandleFunc("GET /v1/logs/{attempt}", w.serveLog)
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { rw.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
@@ -95,24 +98,29 @@ func (w *Worker) handler() http.Handler {
 	return mux
 }
 
-// notReady says why the worker takes no work, "" if it does.
+// silenceLimit is how long the master may be silent before the worker reports that
+// it is not ready.
+const silenceLimit = 30 * time.Second
+
+// notReady returns the reason why the worker takes no work, or "" if it does.
 func (w *Worker) notReady() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.mu.draining || w.mu.stopped:
+	case w.mu.draining:
 		return "draining"
-	case w.mu.session == "":
+	case w.mu.agent.Session() == "":
 		return "not registered yet"
-	case w.mu.full:
+	case w.mu.diskFull:
 		return "the disk is full"
-	case time.Since(w.mu.lastBeat) > stuck:
+	case time.Since(w.mu.lastAnswer) > silenceLimit:
 		return "the master does not answer"
 	}
 	return ""
 }
 
-// serveLog serves what an attempt has printed; with ?follow until it ends.
+// serveLog serves an attempt's log. With the query parameter follow it continues
+// until the attempt ends.
 func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 	if err := (secure.Rules{}).May(secure.From(r.Context()), secure.ReadLogs, secure.Subject{}); err != nil {
 		http.Error(rw, err.Error(), http.StatusForbidden)
@@ -127,8 +135,8 @@ func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
 	w.mu.Lock()
 	var log *logFile
-	if a := w.mu.attempts[id]; a != nil && !a.ended {
-		log = a.log
+	if p := w.mu.processes[id]; p != nil {
+		log = p.log
 	}
 	w.mu.Unlock()
 	if log == nil {
@@ -139,7 +147,7 @@ func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		http.Error(rw, "no log of "+id.String()+" here", http.StatusNotFound)
+		http.Error(rw, "this worker has no log of attempt "+id.String(), http.StatusNotFound)
 	case err != nil:
 		w.log.Warn("serving a log", "attempt", id, "err", err)
 	}

@@ -15,27 +15,30 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// logFile is what a running attempt prints, bounded: when the file has half the
-// limit it becomes the old one, in place of an older, and a new one begins. So
-// at least the newest half is there.
+// logFile is the bounded log of a running attempt. When the file reaches half the
+// limit it replaces the .old file and a new file begins. So at least the newest
+// half of limit bytes is always there. Positions count bytes since the attempt's
+// first output.
 type logFile struct {
 	path string
 	half int64
 	mu   struct {
 		sync.Mutex
 		file    *os.File
-		start   int64         // where file begins in all that was printed
-		old     int64         // where the old file begins; start if there is none
-		end     int64         // bytes printed
-		changed chan struct{} // closed and replaced when there is more
+		start   int64         // position of the first byte of file
+		old     int64         // position of the first byte of the .old file; start if there is none
+		end     int64         // bytes written
+		changed chan struct{} // closed and replaced at each write
 		closed  bool
-		err     error // of writing: the rest is dropped
+		err     error // of a write; output after it is dropped
 	}
 }
 
+// newLog creates an attempt's log of at most limit bytes. A log of an earlier attempt
+// with the same name is removed.
 func newLog(path string, limit int64) (*logFile, error) {
 	l := &logFile{path: path, half: max(1, limit/2)}
-	_ = os.Remove(path + ".old") // of an attempt with the same name, long ago
+	_ = os.Remove(path + ".old")
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, err
@@ -44,7 +47,8 @@ func newLog(path string, limit int64) (*logFile, error) {
 	return l, nil
 }
 
-// Write never fails: an attempt must not die of a full disk of logs.
+// Write implements io.Writer. It never returns an error, because a full disk must not
+// fail the attempt: it drops output instead.
 func (l *logFile) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,6 +70,7 @@ func (l *logFile) Write(b []byte) (int, error) {
 	return n, nil
 }
 
+// rotateLocked makes the file the .old file and begins a new one.
 func (l *logFile) rotateLocked() error {
 	if err := l.mu.file.Close(); err != nil {
 		return err
@@ -78,7 +83,7 @@ func (l *logFile) rotateLocked() error {
 	return err
 }
 
-// Close ends the log; followers get the rest and their end.
+// Close ends the log. Followers read the rest and return.
 func (l *logFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,8 +95,9 @@ func (l *logFile) Close() error {
 	return l.mu.file.Close()
 }
 
-// next reads what was printed from an offset on. If that is gone it begins
-// where the oldest part does. more is what to wait for, nil at the end.
+// next reads into b from position at, or from the oldest byte that is left if at is
+// older. from is the position of the first byte read. If nothing is left to read, n
+// is 0 and more is closed at the next write; more is nil after Close.
 func (l *logFile) next(at int64, b []byte) (n int, from int64, more <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,8 +124,8 @@ func (l *logFile) next(at int64, b []byte) (n int, from int64, more <-chan struc
 	return n, at, l.mu.changed, err
 }
 
-// copyTo writes the log to w, with follow until it ends. sent is called after
-// each piece.
+// copyTo copies the log to w. With follow it continues until the log is closed or ctx
+// is cancelled. It calls sent after each write, to flush w.
 func (l *logFile) copyTo(ctx context.Context, w io.Writer, follow bool, sent func()) error {
 	b := make([]byte, 32<<10)
 	at := int64(0)
@@ -147,7 +153,8 @@ func (l *logFile) copyTo(ctx context.Context, w io.Writer, follow bool, sent fun
 	}
 }
 
-// tail returns the end of the log in one line, for messages.
+// tail returns the last n bytes of the log with line breaks replaced by " | ", for
+// error messages.
 func (l *logFile) tail(n int64) string {
 	l.mu.Lock()
 	at := max(l.mu.old, l.mu.end-n)
@@ -165,10 +172,11 @@ func (l *logFile) tail(n int64) string {
 	return strings.Join(strings.FieldsFunc(s.String(), func(r rune) bool { return r == '\n' || r == '\r' }), " | ")
 }
 
-// logPath is where an attempt's log lies.
+// logPath returns the path of an attempt's log.
 func (h *home) logPath(id job.AttemptID) string { return filepath.Join(h.logs(), id.String()+".log") }
 
-// copyLog writes the log of an attempt that has ended, perhaps long ago.
+// copyLog copies the log of an attempt that has ended to w. It returns
+// fs.ErrNotExist if the log was never written or has been removed.
 func (h *home) copyLog(id job.AttemptID, w io.Writer) error {
 	found := false
 	for _, path := range []string{h.logPath(id) + ".old", h.logPath(id)} {
@@ -191,7 +199,8 @@ func (h *home) copyLog(id job.AttemptID, w io.Writer) error {
 	return nil
 }
 
-// trimLogs removes the oldest logs until the rest is small enough.
+// trimLogs removes the logs that were written to longest ago until the rest has at
+// most limit bytes. Logs of running attempts stay.
 func (h *home) trimLogs(limit int64, running func(name string) bool) error {
 	entries, err := os.ReadDir(h.logs())
 	if err != nil {

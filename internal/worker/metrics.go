@@ -10,15 +10,17 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// metrics are what the worker shows to Prometheus.
+// metrics are the worker's Prometheus metrics. Each worker has a registry of its own,
+// so that tests can run several in one process.
 type metrics struct {
-	registry  *prometheus.Registry
-	launches  *prometheus.CounterVec
-	ends      *prometheus.CounterVec
-	beats     prometheus.Histogram
-	beatFails prometheus.Counter
+	registry          *prometheus.Registry
+	launches          *prometheus.CounterVec
+	ends              *prometheus.CounterVec
+	heartbeats        prometheus.Histogram
+	heartbeatFailures prometheus.Counter
 }
 
+// newMetrics registers the metrics of w, some of which read its state when scraped.
 func newMetrics(w *Worker) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
@@ -26,61 +28,60 @@ func newMetrics(w *Worker) *metrics {
 			Name: "slotwise_worker_attempts_launched_total", Help: "Attempts launched.",
 		}, []string{"kind"}),
 		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "slotwise_worker_attempts_ended_total", Help: "Attempts ended, by how.",
+			Name: "slotwise_worker_attempts_ended_total", Help: "Attempts ended, by kind of task and outcome.",
 		}, []string{"kind", "state"}),
-		beats: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "slotwise_worker_heartbeat_seconds", Help: "Time to a heartbeat's answer, which the master may hold.",
+		heartbeats: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slotwise_worker_heartbeat_seconds", Help: "Time from sending a heartbeat to its answer. The master holds an answer until it has an action for the worker.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}),
-		beatFails: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "slotwise_worker_heartbeat_failures_total", Help: "Heartbeats without an answer.",
+		heartbeatFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slotwise_worker_heartbeat_failures_total", Help: "Heartbeats that got no answer.",
 		}),
 	}
 	gauge := func(name, help string, f func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slotwise_worker_" + name, Help: help}, f))
 	}
-	gauge("attempts_running", "Attempts that run now.", func() float64 { return float64(w.running()) })
-	gauge("attempts_memory_bytes", "Resident memory of all attempts' processes.", w.memory)
-	gauge("disk_free_bytes", "Room on the disk of the worker's directory.", func() float64 {
+	gauge("attempts_running", "Attempts that are running.", func() float64 { return float64(w.running()) })
+	gauge("attempts_memory_bytes", "Resident memory of the processes of all attempts.", w.memory)
+	gauge("disk_free_bytes", "Free space on the disk of the worker's directory.", func() float64 {
 		n, _ := freeBytes(w.home.path)
 		return float64(n)
 	})
-	gauge("ready", "1 if the worker takes work.", func() float64 {
+	gauge("ready", "1 if the worker takes new work, else 0.", func() float64 {
 		if w.notReady() == "" {
 			return 1
 		}
 		return 0
 	})
-	m.registry.MustRegister(m.launches, m.ends, m.beats, m.beatFails)
+	m.registry.MustRegister(m.launches, m.ends, m.heartbeats, m.heartbeatFailures)
 	return m
 }
 
+// handler serves the metrics.
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
+// launched counts the start of an attempt.
 func (m *metrics) launched(k job.Kind) { m.launches.WithLabelValues(k.String()).Inc() }
 
+// ended counts the end of an attempt.
 func (m *metrics) ended(k job.Kind, s slotwisev1.AttemptState) {
-	m.ends.WithLabelValues(k.String(), stateName(s)).Inc()
+	m.ends.WithLabelValues(k.String(), outcomeWord(s)).Inc()
 }
 
-// beat notes a heartbeat's answer, or that there was none.
-func (m *metrics) beat(a answer) {
+// heartbeatAnswered records the duration of a heartbeat, or its failure.
+func (m *metrics) heartbeatAnswered(a answer) {
 	if a.err != nil {
-		m.beatFails.Inc()
+		m.heartbeatFailures.Inc()
 		return
 	}
-	m.beats.Observe(a.took.Seconds())
+	m.heartbeats.Observe(a.took.Seconds())
 }
 
-// memory sums what attempts take.
+// memory returns the resident bytes of all attempts.
 func (w *Worker) memory() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var n int64
-	for _, a := range w.mu.attempts {
-		n += a.memory
-	}
-	return float64(n)
+	return float64(w.mu.agent.Memory())
 }

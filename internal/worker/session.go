@@ -4,32 +4,32 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Between calls to a master that does not answer the worker waits, twice as
-// long each time.
+// Pauses between calls to a master that does not answer: firstPause, then twice as
+// long each time, up to lastPause.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 2 * time.Second
 )
 
-// callTimeout is how long the master may take for an answer, beyond the time
-// for which it may hold it.
+// callTimeout is how long the master may take to answer a call, in addition to
+// the time for which a long poll lets it wait.
 const callTimeout = 10 * time.Second
 
-// maxWait is the longest time for which the worker lets an answer be held.
+// maxWait is the longest time for which the worker lets the master hold the
+// answer to a long poll.
 const maxWait = 10 * time.Second
 
-// pause waits before the nth try in a row, with jitter, so that the workers of
-// a master that comes back don't all call at once.
-func pause(ctx context.Context, n int) {
+// backOff waits before retry n, counted from 0, or until ctx is cancelled. Half of
+// the pause is random, so that the workers of a master that has restarted do not
+// all call at once.
+func backOff(ctx context.Context, n int) {
 	d := min(lastPause, firstPause<<min(n, 10))
 	t := time.NewTimer(d/2 + rand.N(d/2+1))
 	defer t.Stop()
@@ -39,16 +39,27 @@ func pause(ctx context.Context, n int) {
 	}
 }
 
-// beat registers and sends heartbeats until ctx ends. An error is a master that
-// will not have this worker.
-func (w *Worker) beat(ctx context.Context) error {
-	known, refusals, short := false, 0, 0
+// A session shorter than shortSession delays the next registration, twice as long
+// each time. Two workers of the same name end each other's sessions; without a
+// pause they would keep themselves and the master busy with nothing else. After
+// manyShort in a row the worker logs a warning.
+const (
+	shortSession = 5 * time.Second
+	manyShort    = 5
+)
+
+// runSessions registers and sends heartbeats, one session after the other, until
+// ctx is cancelled. It returns an error only if the master refuses the very first
+// registration. A later refusal is retried, since giving up would lose the
+// attempts that run and the map outputs that are held.
+func (w *Worker) runSessions(ctx context.Context) error {
+	accepted, refusals, short := false, 0, 0
 	for ctx.Err() == nil {
 		every, err := w.register(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
-			known, refusals = true, 0
+			accepted, refusals = true, 0
 			began := time.Now()
 			w.heartbeats(ctx, every)
 			if time.Since(began) >= shortSession {
@@ -56,14 +67,14 @@ func (w *Worker) beat(ctx context.Context) error {
 				continue
 			}
 			if short++; short == manyShort {
-				w.log.Warn("sessions end at once: is there another worker of this name?")
+				w.log.Warn("every session ends at once: is there another worker with the same name?", "worker", w.home.name)
 			}
-			pause(ctx, short)
-		case !known && refused(err):
+			backOff(ctx, short)
+		case !accepted && isRefusal(err):
 			return err
-		default: // its mind may change: what runs and is held would be lost
-			w.log.Warn("the master will not have this worker any more", "err", err)
-			pause(ctx, refusals)
+		default:
+			w.log.Warn("the master refuses this worker; registration is retried", "err", err)
+			backOff(ctx, refusals)
 			refusals++
 		}
 	}
@@ -73,16 +84,9 @@ func (w *Worker) beat(ctx context.Context) error {
 	return nil
 }
 
-// A session shorter than this delays the next, twice as long each time: of two
-// workers of one name each ends the other's, and without a pause they would do
-// nothing else, nor would their master. So many in a row are worth a warning.
-const (
-	shortSession = 5 * time.Second
-	manyShort    = 5
-)
-
-// refused tells whether the master has understood the call and says no.
-func refused(err error) bool {
+// isRefusal reports whether err means that the master understood the call and
+// rejected it, so that a retry cannot help.
+func isRefusal(err error) bool {
 	switch connect.CodeOf(err) {
 	case connect.CodeInvalidArgument, connect.CodePermissionDenied, connect.CodeUnauthenticated, connect.CodeFailedPrecondition:
 		return true
@@ -90,8 +94,8 @@ func refused(err error) bool {
 	return false
 }
 
-// register begins a session; it returns the longest wanted silence. What the
-// master can't know any more is removed.
+// register begins a session and returns the interval at which the master wants
+// heartbeats. It retries until ctx is cancelled, unless the first call is refused.
 func (w *Worker) register(ctx context.Context) (time.Duration, error) {
 	for try := 0; ; try++ {
 		req, err := w.registration()
@@ -107,84 +111,62 @@ func (w *Worker) register(ctx context.Context) (time.Duration, error) {
 				return time.Duration(resp.GetHeartbeatMs()) * time.Millisecond, nil
 			}
 		}
-		if ctx.Err() != nil || refused(err) && try == 0 {
+		if ctx.Err() != nil || isRefusal(err) && try == 0 {
 			return 0, err
 		}
 		if err != nil {
 			w.log.Warn("cannot register", "master", w.cfg.Master, "err", err)
 		}
-		pause(ctx, try)
+		backOff(ctx, try)
 	}
 }
 
-// registration says who the worker is, what it runs and what it holds.
+// registration composes a registration: the worker's identity and capacity, the
+// attempts that run and the map outputs that it holds.
 func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 	c := &w.cfg
-	w.registrations++
 	req := &slotwisev1.RegisterRequest{
-		Number: w.registrations,
 		Worker: w.home.name, Address: w.address, Host: c.Host, Rack: c.Rack,
 		MapSlots: int32(c.MapSlots), ReduceSlots: int32(c.ReduceSlots), Cores: int32(cores()),
 		Memory: c.Memory, MapBuffer: c.mapBuffer(), Incarnation: w.incarnation, Version: c.Version, Executable: w.executable,
 	}
-	// What ends between the two looks is in the first or in both.
 	w.mu.Lock()
-	for id := range w.mu.attempts {
-		req.Running = append(req.Running, id.String())
-	}
+	listed := w.mu.agent.Listed()
 	w.mu.Unlock()
-	held, err := w.home.held()
+	held, err := w.home.heldOutputs()
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(req.Running)
-	for _, o := range held {
-		if !slices.Contains(req.Running, o.GetAttempt()) {
-			req.Outputs = append(req.Outputs, o)
-		}
-	}
+	w.mu.Lock()
+	w.mu.agent.Registration(req, listed, held)
+	w.mu.Unlock()
 	return req, nil
 }
 
-// registered carries out what the master answers. again says that the worker
-// must register once more, since what it said was of another master's jobs.
+// registered begins the session that the master granted. again is true if the
+// master is another one than before: the worker has then stopped and removed
+// everything of the former master's jobs and must register once more.
 func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err error) {
-	changed, err := w.home.ofMaster(resp.GetMaster())
+	otherMaster, err := w.home.setMaster(resp.GetMaster())
 	if err != nil {
 		return false, err
 	}
 	w.mu.Lock()
-	w.mu.session, w.mu.seq, w.mu.acted = resp.GetSession(), 0, 0
-	w.mu.lastBeat = time.Now()
-	if changed {
-		for id, a := range w.mu.attempts {
-			a.stop(&killed{why: "its master is gone"})
-			a.disowned = true
-			if a.ended {
-				delete(w.mu.attempts, id)
-			}
-		}
+	orders := w.mu.agent.Registered(resp, otherMaster)
+	w.mu.lastAnswer = time.Now()
+	if otherMaster {
 		clear(w.mu.jobs)
-		w.mu.complaint = nil
 	}
 	for _, j := range w.mu.jobs {
-		j.cursor = "" // of the session before
+		j.cursor = "" // cursors are valid within one session
 	}
 	w.mu.Unlock()
-	w.log.Info("registered", "master", resp.GetMaster(), "session", resp.GetSession(), "anew", changed)
-	if changed {
-		return true, nil
-	}
-	for _, name := range resp.GetKill() {
-		w.kill(name, "no longer wanted")
-	}
-	for _, name := range resp.GetDropJobs() {
-		w.drop(name)
-	}
-	return false, nil
+	w.log.Info("registered", "master", resp.GetMaster(), "session", resp.GetSession(), "new-master", otherMaster)
+	w.carryOut(orders)
+	return otherMaster, nil
 }
 
-// answer is what became of one heartbeat.
+// answer is the outcome of one heartbeat call.
 type answer struct {
 	req  *slotwisev1.HeartbeatRequest
 	resp *slotwisev1.HeartbeatResponse
@@ -192,68 +174,78 @@ type answer struct {
 	took time.Duration
 }
 
-// heartbeats keeps a heartbeat under way until the session is over. At most
-// two are: one that the master holds, and one that overtakes it since there
-// is something to report.
+// tooSoon is the duration below which an empty answer makes the worker pause: a
+// master that does not hold answers must not be flooded.
+const tooSoon = 5 * time.Millisecond
+
+// heartbeats keeps heartbeats under way until the session ends. The master holds
+// the answer to a heartbeat until it has an action or the wait time is over. When
+// the worker has something to report meanwhile, a second heartbeat overtakes the
+// held one; there are never more than two.
 func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer, 2)
-	sent, failures := 0, 0
+	underWay, failures := 0, 0
 	newest := int64(0)
 	due := true
 	for ctx.Err() == nil {
-		if due && sent < 2 {
-			req := w.heartbeat(w.waitFor(every))
+		if due && underWay < 2 {
+			req := w.composeHeartbeat(w.holdTime(every))
 			newest, due = req.GetSeq(), false
-			sent++
+			underWay++
 			go func() { answers <- w.call(ctx, req) }()
 		}
 		wake := w.wake
-		if sent == 2 {
+		if underWay == 2 {
 			wake = nil
 		}
 		select {
 		case <-wake:
 			due = true
 		case a := <-answers:
-			sent--
+			underWay--
 			switch {
 			case ctx.Err() != nil:
 				return
 			case a.err != nil:
-				if refused(a.err) {
-					return // register again, and be told why not
+				if isRefusal(a.err) {
+					return // registering again returns the reason
 				}
 				if failures++; failures == 1 || failures%30 == 0 {
 					w.log.Warn("heartbeat failed", "err", a.err, "times", failures)
 				}
-				pause(ctx, failures)
+				backOff(ctx, failures)
 			case a.resp.GetRegisterAgain():
 				return
 			default:
 				failures = 0
-				w.confirmed(a.req)
-				w.act(a.resp.GetActions())
+				w.answered(a)
 				if ms := a.resp.GetHeartbeatMs(); ms > 0 {
 					every = time.Duration(ms) * time.Millisecond
 				}
 				if len(a.resp.GetActions()) == 0 && a.req.GetSeq() == newest && a.took < tooSoon {
-					pause(ctx, 0) // a master that holds nothing is not to be overrun
+					backOff(ctx, 0)
 				}
 			}
-			due = due || sent == 0
+			due = due || underWay == 0
 		case <-ctx.Done():
 		}
 	}
 }
 
-// tooSoon is how quick an empty answer may be before the worker waits a little.
-const tooSoon = 5 * time.Millisecond
+// answered takes an answer into account and carries out its actions.
+func (w *Worker) answered(a answer) {
+	w.mu.Lock()
+	w.mu.agent.Acknowledge(a.req)
+	orders := w.mu.agent.Act(a.resp.GetActions(), time.Now().UnixMilli())
+	w.mu.Unlock()
+	w.carryOut(orders)
+}
 
-// waitFor is how long the next answer may be held: while attempts run their
-// progress is to be known.
-func (w *Worker) waitFor(every time.Duration) time.Duration {
+// holdTime returns how long the master may hold the next answer. While attempts
+// run it is at most a second, so that the master learns their progress.
+func (w *Worker) holdTime(every time.Duration) time.Duration {
 	if every <= 0 || every > maxWait {
 		every = maxWait
 	}
@@ -263,7 +255,7 @@ func (w *Worker) waitFor(every time.Duration) time.Duration {
 	return every
 }
 
-// call sends a heartbeat.
+// call sends a heartbeat and waits for the answer.
 func (w *Worker) call(ctx context.Context, req *slotwisev1.HeartbeatRequest) answer {
 	wait := time.Duration(req.GetWaitMs()) * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
@@ -271,40 +263,29 @@ func (w *Worker) call(ctx context.Context, req *slotwisev1.HeartbeatRequest) ans
 	start := time.Now()
 	resp, err := w.rpc.Heartbeat(ctx, req)
 	a := answer{req, resp, err, time.Since(start)}
-	w.metrics.beat(a)
+	w.metrics.heartbeatAnswered(a)
 	if err == nil {
 		w.mu.Lock()
-		w.mu.lastBeat = time.Now()
+		w.mu.lastAnswer = time.Now()
 		w.mu.Unlock()
 	}
 	return a
 }
 
-// heartbeat says all that the master has not acknowledged, and how things are.
-func (w *Worker) heartbeat(wait time.Duration) *slotwisev1.HeartbeatRequest {
+// composeHeartbeat composes the next heartbeat, whose answer the master may hold
+// for wait. Only the session's goroutine calls it.
+func (w *Worker) composeHeartbeat(wait time.Duration) *slotwisev1.HeartbeatRequest {
 	load := w.sampleLoad()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.seq++
-	req := &slotwisev1.HeartbeatRequest{
-		Session: w.mu.session, Seq: w.mu.seq, Acked: w.mu.acted, WaitMs: wait.Milliseconds(),
-		Draining: w.mu.draining || w.mu.full || w.mu.stopped, FetchFailures: slices.Clone(w.mu.complaint), Load: load,
-	}
-	for _, a := range w.mu.attempts {
-		req.Reports = append(req.Reports, a.report())
-	}
-	slices.SortFunc(req.Reports, func(a, b *slotwisev1.Report) int {
-		x, _ := job.ParseAttempt(a.GetAttempt())
-		y, _ := job.ParseAttempt(b.GetAttempt())
-		return x.Compare(y)
-	})
-	return req
+	return w.mu.agent.Heartbeat(wait.Milliseconds(), load)
 }
 
-// loadEvery is how often the machine's load is measured at most.
+// loadEvery is the shortest interval between two measurements of the machine.
 const loadEvery = time.Second
 
-// sampleLoad says how busy the machine is. One goroutine at a time may call it.
+// sampleLoad returns the machine's load, measured at most loadEvery ago. Only the
+// session's goroutine calls it.
 func (w *Worker) sampleLoad() *slotwisev1.Load {
 	now := time.Since(w.began)
 	if w.load.last == nil || now-w.load.at >= loadEvery {
@@ -318,56 +299,17 @@ func (w *Worker) sampleLoad() *slotwisev1.Load {
 	return w.load.last
 }
 
-// confirmed forgets what the master has heard of for good.
-func (w *Worker) confirmed(req *slotwisev1.HeartbeatRequest) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if req.GetSession() != w.mu.session {
-		return
-	}
-	for _, r := range req.GetReports() {
-		if id, err := job.ParseAttempt(r.GetAttempt()); err == nil && r.GetState() != slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING {
-			delete(w.mu.attempts, id)
-		}
-	}
-	w.mu.complaint = slices.DeleteFunc(w.mu.complaint, func(f *slotwisev1.FetchFailure) bool {
-		return slices.Contains(req.GetFetchFailures(), f)
-	})
-}
-
-// act carries out the actions that are new.
-func (w *Worker) act(actions []*slotwisev1.Action) {
-	for _, a := range actions {
-		w.mu.Lock()
-		fresh := a.GetNumber() > w.mu.acted
-		if fresh {
-			w.mu.acted = a.GetNumber()
-		}
-		w.mu.Unlock()
-		if !fresh {
-			continue
-		}
-		switch what := a.GetWhat().(type) {
-		case *slotwisev1.Action_Launch:
-			w.launch(what.Launch)
-		case *slotwisev1.Action_Kill:
-			w.kill(what.Kill.GetAttempt(), what.Kill.GetReason())
-		case *slotwisev1.Action_DropJob:
-			w.drop(what.DropJob)
-		}
-	}
-}
-
-// leave says goodbye, if the master can be reached soon.
-func (w *Worker) leave() {
+// sendLeaving tells the master that the worker ends, so that the master need not
+// wait for the node to expire. It tries once, for a second.
+func (w *Worker) sendLeaving() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	req := w.heartbeat(0)
+	req := w.composeHeartbeat(0)
 	if req.GetSession() == "" {
 		return
 	}
 	req.Leaving, req.Draining = true, true
 	if _, err := w.rpc.Heartbeat(ctx, req); err != nil {
-		w.log.Warn("the master is not told that the worker leaves", "err", err)
+		w.log.Warn("cannot tell the master that this worker ends; the master will notice when the worker expires", "err", err)
 	}
 }

@@ -2,8 +2,8 @@ package worker
 
 import "syscall"
 
-// childAttr puts an attempt into a process group of its own. The kernel tells
-// it by SIGTERM if the worker dies, so that it can take its children along.
+// childAttr puts an attempt into a process group of its own. If the worker dies the
+// kernel sends SIGTERM to the attempt, which then ends its own children.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

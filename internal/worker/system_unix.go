@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes a lock that ends with the process, however that ends.
+// lockFile locks the file at path, creating it if needed. The kernel releases the
+// lock when the process ends, even by SIGKILL.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -16,14 +17,15 @@ func lockFile(path string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = errors.New("another worker uses it")
+			err = errors.New("another worker uses this directory")
 		}
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// freeBytes is how much an unprivileged process can still write below dir.
+// freeBytes returns how many bytes an unprivileged process can still write on the
+// disk of dir.
 func freeBytes(dir string) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

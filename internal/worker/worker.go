@@ -1,20 +1,23 @@
 // Package worker is the daemon that runs a master's tasks on one machine.
 //
-// It registers, keeps a heartbeat under way, runs each attempt in a process of
-// its own (package attempt), keeps what finished maps put out and serves it to
-// reduces, keeps logs, and takes back nothing that it has reported. It decides
-// nothing: what runs where is the master's business.
+// A worker registers with the master, sends heartbeats, runs each attempt in a
+// process of its own (package attempt), stores the outputs of finished maps and
+// serves them to reduces, and keeps logs. It decides nothing about scheduling:
+// the master says which attempt runs here.
 //
-//	        launch                      exit or done
+//	         launch                      process ends
 //	(none) ────────► running ─────────────────────────► ended ──► (none)
 //	                    │ kill, out of memory, drain       report acknowledged
-//	                    └► stop, then SIGKILL to all its processes
+//	                    └► asked to stop, then SIGKILL to all its processes
 //
-// A worker that can't reach its master goes on with what it runs; it registers
-// again, naming what runs and what it holds, when the master is back.
+// A worker that cannot reach its master keeps running its attempts. When the
+// master answers again, the worker registers with the attempts that run and the
+// map outputs that it holds.
 //
-// Everything shared is in Worker.mu, which is held for moments only: never
-// while something is read, written, sent or waited for.
+// What is said to the master and when it may be forgotten is decided by package
+// agent, which has no clock and no I/O. This package is the shell around it:
+// processes, files, RPC and timers. Worker.mu guards the agent and everything
+// else that goroutines share. It is never held during I/O or while waiting.
 package worker
 
 import (
@@ -32,54 +35,55 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/nodeload"
+	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
 // Worker is a running worker.
 type Worker struct {
-	cfg         Config
-	log         *slog.Logger
-	home        *home
-	rpc         slotwisev1connect.WorkerServiceClient
-	files       *cache
-	starter     *starter
-	executable  string // SHA-256 of cfg.Executable
+	cfg     Config
+	log     *slog.Logger
+	home    *home
+	rpc     slotwisev1connect.WorkerServiceClient
+	files   *cache
+	starter *starter
+	// executable is the SHA-256 of cfg.Executable: attempts of jobs that name it
+	// need no download.
+	executable string
+	// incarnation is a random id of this process, by which the master
+	// distinguishes a restarted worker from a repeated registration.
 	incarnation string
-	// registrations counts the calls; it belongs to the goroutine that registers.
-	registrations int64
-	address       string
-	server        *http.Server
-	listener      net.Listener
-	fetch         *slotwisev1.FetchCredentials // of the attempts
-	metrics       *metrics
-	began         time.Time
-	load          struct { // of the heartbeat's goroutine
+	address     string
+	server      *http.Server
+	listener    net.Listener
+	fetch       *slotwisev1.FetchCredentials // with which reduces fetch map outputs
+	metrics     *metrics
+	began       time.Time
+	load        struct { // used by the heartbeat goroutine alone
 		sampler *nodeload.Sampler
 		at      time.Duration
 		last    *slotwisev1.Load
 	}
-	wake  chan struct{} // has a value when a heartbeat should go out at once
-	tasks sync.WaitGroup
+	wake  chan struct{}  // holds a value when a heartbeat must be sent at once
+	tasks sync.WaitGroup // attempts whose goroutines have not ended
 
 	mu struct {
 		sync.Mutex
-		session   string
-		seq       int64 // of the last heartbeat sent
-		acted     int64 // number of the last action carried out
-		attempts  map[job.AttemptID]*attempt
-		complaint []*slotwisev1.FetchFailure // not acknowledged
+		agent     *agent.Agent
+		processes map[job.AttemptID]*process // of attempts that run
 		jobs      map[job.ID]*jobState
 		draining  bool
-		full      bool // the disk is
-		stopped   bool // nothing is launched any more
-		strays    bool // attempts have ended since their strays were looked for
-		lastBeat  time.Time
+		diskFull  bool
+		// checkOrphans is set when an attempt has ended, because its processes may
+		// have left children behind.
+		checkOrphans bool
+		lastAnswer   time.Time // of the master to a registration or heartbeat
 	}
 }
 
-// Start makes a worker: its directory is locked and swept, its HTTP server
-// listens. Run must be called, or Close.
+// Start prepares a worker: it locks the worker's directory, removes what a crash
+// left there, and opens the HTTP listener. The caller must call Run or Close.
 func Start(cfg Config) (*Worker, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -93,7 +97,8 @@ func Start(cfg Config) (*Worker, error) {
 		began: time.Now(), wake: make(chan struct{}, 1), starter: newStarter(),
 	}
 	w.load.sampler = nodeload.New()
-	w.mu.attempts = map[job.AttemptID]*attempt{}
+	w.mu.agent = agent.New()
+	w.mu.processes = map[job.AttemptID]*process{}
 	w.mu.jobs = map[job.ID]*jobState{}
 	client := cfg.HTTP
 	if client == nil {
@@ -114,18 +119,19 @@ func Start(cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// Name is the worker's name.
+// Name returns the worker's name.
 func (w *Worker) Name() string { return w.home.name }
 
-// Address is where others reach the worker.
+// Address returns the address, host:port, under which the master, other workers and
+// clients reach the HTTP server.
 func (w *Worker) Address() string { return w.address }
 
-// Listens returns where the HTTP server listens, host:port.
+// Listens returns the address, host:port, on which the HTTP server listens.
 func (w *Worker) Listens() string { return w.listener.Addr().String() }
 
-// Run works until ctx ends, which kills what runs, or until Drain has been
-// called and nothing is left to do. The error says why the master will not
-// have this worker.
+// Run registers and runs attempts until ctx is cancelled, which kills them, or
+// until the worker has drained after a call of Drain. It returns an error if the
+// master refuses the worker or the HTTP server fails.
 func (w *Worker) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -137,13 +143,13 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	}()
 	var watchers sync.WaitGroup
-	watchers.Go(func() { w.watch(ctx) })
-	watchers.Go(func() { w.finishDraining(ctx, stop) })
-	err := w.beat(ctx)
-	w.killAll("the worker ends")
+	watchers.Go(func() { w.watchMachine(ctx) })
+	watchers.Go(func() { w.watchDrain(ctx, stop) })
+	err := w.runSessions(ctx)
+	w.killAll("the worker is shutting down")
 	w.tasks.Wait()
 	if err == nil {
-		w.leave()
+		w.sendLeaving()
 	}
 	stop(nil)
 	watchers.Wait()
@@ -153,26 +159,30 @@ func (w *Worker) Run(ctx context.Context) error {
 	return errors.Join(err, w.home.close())
 }
 
-// Close gives up a worker that was never run.
+// Close releases the directory and the listener of a worker that was never run.
 func (w *Worker) Close() error {
 	w.starter.close()
 	return errors.Join(w.listener.Close(), w.home.close())
 }
 
-// Drain has the worker take no more work and end by itself: what runs may end
-// within Config.DrainTimeout and is handed back then, and map outputs are
-// served while they are needed, for Config.ServeTimeout at most. It returns at
-// once.
+// Drain makes the worker take no new work and end once it has nothing left to do.
+// Attempts may run for Config.DrainTimeout; those that still run then are killed,
+// and the master runs their tasks elsewhere. Map outputs are served while a job
+// needs them, for at most Config.ServeTimeout after that. Drain returns at once.
 func (w *Worker) Drain() {
 	w.mu.Lock()
 	first := !w.mu.draining
 	w.mu.draining = true
+	w.refuseWorkLocked()
 	w.mu.Unlock()
 	if first {
 		w.log.Info("draining")
 	}
-	w.beatNow()
+	w.heartbeatNow()
 }
+
+// refuseWorkLocked makes heartbeats refuse new work while there is a reason to.
+func (w *Worker) refuseWorkLocked() { w.mu.agent.SetNoWork(w.mu.draining || w.mu.diskFull) }
 
 // Draining reports whether Drain has been called.
 func (w *Worker) Draining() bool {
@@ -181,39 +191,38 @@ func (w *Worker) Draining() bool {
 	return w.mu.draining
 }
 
-// beatNow has a heartbeat sent at once.
-func (w *Worker) beatNow() {
+// heartbeatNow asks the session's goroutine to send a heartbeat without delay.
+// Several calls before it does so cause one heartbeat.
+func (w *Worker) heartbeatNow() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// running counts attempts whose processes have not ended.
+// running returns how many attempts run.
 func (w *Worker) running() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := 0
-	for _, a := range w.mu.attempts {
-		if !a.ended {
-			n++
-		}
-	}
+	n, _ := w.mu.agent.Count()
 	return n
 }
 
-// killAll stops everything that runs; nothing is launched from now on.
-func (w *Worker) killAll(why string) {
+// killAll stops every attempt. Attempts that the master launches from now on are
+// stopped at once.
+func (w *Worker) killAll(reason string) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.mu.stopped = true
-	for _, a := range w.mu.attempts {
-		a.stop(&killed{why: why})
-	}
+	orders := w.mu.agent.StopAll(reason)
+	w.mu.Unlock()
+	w.carryOut(orders)
 }
 
-// watch looks at the machine now and then: memory of attempts, the disk.
-func (w *Worker) watch(ctx context.Context) {
+// watchEvery is the interval at which attempts' memory and the disk are measured.
+const watchEvery = 500 * time.Millisecond
+
+// watchMachine measures the memory of attempts and the free space of the disk
+// until ctx is cancelled.
+func (w *Worker) watchMachine(ctx context.Context) {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
 	for {
@@ -227,30 +236,36 @@ func (w *Worker) watch(ctx context.Context) {
 	}
 }
 
-// watchEvery is how often attempts' memory and the disk are looked at.
-const watchEvery = 500 * time.Millisecond
-
-// watchDisk notes whether there is room on the disk for more work.
+// watchDisk refuses new work while less than Config.MinFree bytes are free.
 func (w *Worker) watchDisk() {
 	free, err := freeBytes(w.home.path)
 	full := err != nil || free < w.cfg.MinFree
 	w.mu.Lock()
-	changed := full != w.mu.full
-	w.mu.full = full
+	changed := full != w.mu.diskFull
+	w.mu.diskFull = full
+	w.refuseWorkLocked()
 	w.mu.Unlock()
 	if !changed {
 		return
 	}
 	if full {
-		w.log.Warn("the disk is full: no new work", "dir", w.home.path, "free", free, "least", w.cfg.MinFree, "err", err)
+		w.log.Warn("the disk is full: the worker takes no new work", "dir", w.home.path, "free", free, "least", w.cfg.MinFree, "err", err)
 	} else {
-		w.log.Info("the disk has room again", "dir", w.home.path, "free", free)
+		w.log.Info("the disk has space again: the worker takes new work", "dir", w.home.path, "free", free)
 	}
-	w.beatNow()
+	w.heartbeatNow()
 }
 
-// finishDraining ends a draining worker, by stop, when it has nothing to do.
-func (w *Worker) finishDraining(ctx context.Context, stop context.CancelCauseFunc) {
+// errDrained is the cause with which a drained worker's context is cancelled.
+var errDrained = errors.New("drained")
+
+// watchDrain calls stop with errDrained once a draining worker has nothing left
+// to do.
+//
+// The time since Drain is measured from the first tick that sees it. The value
+// that a ticker delivers is not used: after a SIGSTOP it may be from before the
+// process was stopped.
+func (w *Worker) watchDrain(ctx context.Context, stop context.CancelCauseFunc) {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
 	var since time.Time
@@ -258,14 +273,14 @@ func (w *Worker) finishDraining(ctx context.Context, stop context.CancelCauseFun
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C: // its value may be from before the process was stopped and went on
+		case <-t.C:
 			if !w.Draining() {
 				continue
 			}
 			if since.IsZero() {
 				since = time.Now()
 			}
-			if w.drained(time.Since(since)) {
+			if w.isDrained(time.Since(since)) {
 				stop(errDrained)
 				return
 			}
@@ -273,27 +288,25 @@ func (w *Worker) finishDraining(ctx context.Context, stop context.CancelCauseFun
 	}
 }
 
-// errDrained is the cause with which a drained worker's work ends.
-var errDrained = errors.New("drained")
-
-// drained reports whether a worker that has been draining for so long may end.
-func (w *Worker) drained(since time.Duration) bool {
-	if w.running() > 0 {
-		if since >= w.cfg.DrainTimeout {
+// isDrained reports whether a worker that has drained for the given time may end.
+// After DrainTimeout it kills the attempts that still run.
+func (w *Worker) isDrained(after time.Duration) bool {
+	w.mu.Lock()
+	running, listed := w.mu.agent.Count()
+	w.mu.Unlock()
+	if running > 0 {
+		if after >= w.cfg.DrainTimeout {
 			w.killAll("the worker is being drained")
 		}
 		return false
 	}
-	w.mu.Lock()
-	unsaid := len(w.mu.attempts)
-	w.mu.Unlock()
-	switch {
-	case since >= w.cfg.DrainTimeout+w.cfg.ServeTimeout:
-		w.log.Warn("leaving with map outputs that may be needed", "after", since)
+	if after >= w.cfg.DrainTimeout+w.cfg.ServeTimeout {
+		w.log.Warn("the drain timeout has passed: leaving, although jobs may need map outputs of this worker", "after", after)
 		return true
-	case unsaid > 0:
+	}
+	if listed > 0 { // the master has not acknowledged how these attempts ended
 		return false
 	}
-	held, err := filepath.Glob(filepath.Join(w.home.outputs(), "*", "*"))
-	return err == nil && len(held) == 0
+	outputs, err := filepath.Glob(filepath.Join(w.home.outputs(), "*", "*"))
+	return err == nil && len(outputs) == 0
 }

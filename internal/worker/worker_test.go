@@ -233,7 +233,7 @@ func TestRestart(t *testing.T) {
 		m.launch(name, split)
 		m.ends(name)
 	}
-	if _, err := worker.Start(worker.Config{Master: "http://" + m.addr, Dir: dir}); err == nil || !strings.Contains(err.Error(), "another worker uses it") {
+	if _, err := worker.Start(worker.Config{Master: "http://" + m.addr, Dir: dir}); err == nil || !strings.Contains(err.Error(), "another worker uses this directory") {
 		t.Errorf("a second worker in the directory: %v", err)
 	}
 	w.stop()
@@ -313,9 +313,9 @@ func TestShippedFiles(t *testing.T) {
 	}{
 		{&slotwisev1.ShippedFile{Name: "tool", Sha256: good, Executable: true}, succeeded, ""},
 		{&slotwisev1.ShippedFile{Name: "tool", Sha256: good}, failed, "ermission denied"},
-		{&slotwisev1.ShippedFile{Name: "../tool", Sha256: good, Executable: true}, failed, "not a plain name"},
-		{&slotwisev1.ShippedFile{Name: "..", Sha256: good}, failed, "not a plain name"},
-		{&slotwisev1.ShippedFile{Name: "tool", Sha256: bad}, failed, "what came has the hash"},
+		{&slotwisev1.ShippedFile{Name: "../tool", Sha256: good, Executable: true}, failed, "must be a plain file name"},
+		{&slotwisev1.ShippedFile{Name: "..", Sha256: good}, failed, "must be a plain file name"},
+		{&slotwisev1.ShippedFile{Name: "tool", Sha256: bad}, failed, "has the SHA-256"},
 		{&slotwisev1.ShippedFile{Name: "tool", Sha256: missing}, failed, "404"},
 		{&slotwisev1.ShippedFile{Name: "tool", Sha256: "../" + good}, failed, "not a SHA-256"},
 	} {

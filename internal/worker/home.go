@@ -15,16 +15,18 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// A worker's directory:
+// home is a worker's directory:
 //
-//	lock              held by the living worker
-//	name              the worker's name, if it was not given one
-//	origin            a random mark that all its attempts carry
-//	master            of whose jobs outputs are
-//	attempts/ID/      of running attempts: work/, scratch files, output.run
-//	outputs/JOB/ID.run finished map outputs
-//	logs/ID.log       and ID.log.old, the part before
-//	files/SHA256      executables and shipped files
+//	lock               locked by the running worker
+//	name               the worker's name, unless its configuration sets one
+//	origin             a random id that is in the environment of all its attempts
+//	master             the id of the master whose jobs the outputs belong to
+//	attempts/ID/       a running attempt's work/, scratch files and output.run
+//	outputs/JOB/ID.run the output of a finished map
+//	logs/ID.log        the newer half of an attempt's log; ID.log.old the older half
+//	files/SHA256       executables and shipped files
+//
+// The outputs survive a restart of the worker. Everything under attempts does not.
 type home struct {
 	path   string
 	lock   *os.File
@@ -32,12 +34,14 @@ type home struct {
 	origin string
 }
 
-// originVar carries the mark of the worker's directory to all processes of its
-// attempts, by which the next worker there finds what a crash has left.
+// originVar is the environment variable that holds the directory's origin in all
+// processes of its attempts. A worker that starts after a crash kills the processes
+// that carry it.
 const originVar = "SLOTWISE_ORIGIN"
 
-// openHome makes and locks the directory and clears what an earlier life left
-// unfinished: processes, scratch files.
+// openHome creates and locks the directory, kills processes of an earlier worker in
+// it and removes their unfinished files. It fails if another worker holds the lock.
+// An empty name takes the stored one, or a new random one.
 func openHome(dir, name string) (*home, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -53,10 +57,10 @@ func openHome(dir, name string) (*home, error) {
 		return nil, fmt.Errorf("worker directory %s: %w", dir, err)
 	}
 	if h.name == "" {
-		h.name, err = kept(filepath.Join(abs, "name"), "w-"+strings.ToLower(rand.Text()[:8]))
+		h.name, err = readOrCreate(filepath.Join(abs, "name"), "w-"+strings.ToLower(rand.Text()[:8]))
 	}
 	if err == nil {
-		h.origin, err = kept(filepath.Join(abs, "origin"), rand.Text())
+		h.origin, err = readOrCreate(filepath.Join(abs, "origin"), rand.Text())
 	}
 	if err == nil && !goodName.MatchString(h.name) {
 		err = fmt.Errorf("%s: bad name %q", filepath.Join(abs, "name"), h.name)
@@ -75,25 +79,27 @@ func (h *home) outputs() string  { return filepath.Join(h.path, "outputs") }
 func (h *home) logs() string     { return filepath.Join(h.path, "logs") }
 func (h *home) files() string    { return filepath.Join(h.path, "files") }
 
-// attempt is the directory of a running attempt.
+// attempt returns the directory of a running attempt.
 func (h *home) attempt(id job.AttemptID) string { return filepath.Join(h.attempts(), id.String()) }
 
-// output is where a finished map's output lies.
+// output returns the path of a finished map's output.
 func (h *home) output(id job.AttemptID) string {
 	return filepath.Join(h.outputs(), id.Job.String(), id.String()+".run")
 }
 
-// kept reads a one-line file, which is made with fresh in it if it is missing.
-func kept(path, fresh string) (string, error) {
+// readOrCreate returns the line in a one-line file. If the file does not exist it
+// writes the line fresh to it.
+func readOrCreate(path, fresh string) (string, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fresh, writeWhole(path, fresh)
+		return fresh, replaceFile(path, fresh)
 	}
 	return strings.TrimSpace(string(b)), err
 }
 
-// writeWhole writes a one-line file so that a reader sees the old or the new.
-func writeWhole(path, line string) error {
+// replaceFile writes a one-line file atomically: after a crash it holds the old line
+// or the new one.
+func replaceFile(path, line string) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, []byte(line+"\n"), 0o600); err != nil {
 		return err
@@ -101,10 +107,12 @@ func writeWhole(path, line string) error {
 	return os.Rename(tmp, path)
 }
 
-// sweep ends processes of an earlier life and removes its attempts' files.
-// Since the lock is ours, whoever bears our mark is a leftover.
+// sweep kills the processes of an earlier worker in this directory and removes
+// their files. The caller holds the lock, so every process that carries the origin
+// is a leftover. It repeats the search, because a process may have forked while it
+// was being killed.
 func (h *home) sweep() error {
-	for range 10 { // what is killed may just have started another
+	for range 10 {
 		n := 0
 		for _, p := range proctree.Marked(originVar + "=" + h.origin) {
 			if p.PID != os.Getpid() && proctree.End(p) {
@@ -118,16 +126,16 @@ func (h *home) sweep() error {
 	return errors.Join(removeAll(h.attempts()), removeTemp(h.files()), removeEmpty(h.outputs()))
 }
 
-// removeEmpty removes what is empty in a directory of directories.
+// removeEmpty removes the empty directories in dir.
 func removeEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		_ = os.Remove(filepath.Join(dir, e.Name())) // fails if it is not
+		_ = os.Remove(filepath.Join(dir, e.Name())) // fails unless it is empty
 	}
 	return err
 }
 
-// removeAll empties a directory.
+// removeAll removes everything in dir.
 func removeAll(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -136,9 +144,9 @@ func removeAll(dir string) error {
 	return err
 }
 
-// held lists the map outputs that an earlier life has finished, and removes
-// what is none or is damaged.
-func (h *home) held() ([]*slotwisev1.HeldOutput, error) {
+// heldOutputs lists the map outputs in the directory. It removes damaged run files
+// and files whose name is not that of an output.
+func (h *home) heldOutputs() ([]*slotwisev1.HeldOutput, error) {
 	var out []*slotwisev1.HeldOutput
 	jobs, err := os.ReadDir(h.outputs())
 	if err != nil {
@@ -158,7 +166,7 @@ func (h *home) held() ([]*slotwisev1.HeldOutput, error) {
 				if err := os.RemoveAll(path); err != nil {
 					return nil, err
 				}
-				_ = os.Remove(filepath.Dir(path)) // fails if there is more in it
+				_ = os.Remove(filepath.Dir(path)) // fails unless it is empty
 				continue
 			}
 			out = append(out, &slotwisev1.HeldOutput{Attempt: name, Bytes: bytes})
@@ -167,7 +175,8 @@ func (h *home) held() ([]*slotwisev1.HeldOutput, error) {
 	return out, nil
 }
 
-// runBytes opens a run file and returns how many bytes its keys and values have.
+// runBytes verifies the index of a run file and returns the total size of its keys
+// and values in bytes.
 func runBytes(path string) (n int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -189,10 +198,10 @@ func runBytes(path string) (n int64, err error) {
 	return n, nil
 }
 
-// keep moves a finished map's output to where it is served from.
-func (h *home) keep(id job.AttemptID, from string) (err error) {
+// keepOutput moves a finished map's output to the directory from which it is served.
+func (h *home) keepOutput(id job.AttemptID, from string) (err error) {
 	to := h.output(id)
-	for range 3 { // discard may take the directory away in between
+	for range 3 { // discardOutput may remove the job's directory in between
 		if err = os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err
 		}
@@ -203,28 +212,31 @@ func (h *home) keep(id job.AttemptID, from string) (err error) {
 	return err
 }
 
-// discard removes a finished map's output, and the job's directory with the last.
-func (h *home) discard(id job.AttemptID) error {
+// discardOutput removes a finished map's output, and the job's directory with the
+// last one. It returns fs.ErrNotExist if there is no such output.
+func (h *home) discardOutput(id job.AttemptID) error {
 	path := h.output(id)
 	err := os.Remove(path)
-	_ = os.Remove(filepath.Dir(path)) // fails if there is more in it
+	_ = os.Remove(filepath.Dir(path)) // fails unless it is empty
 	return err
 }
 
-// dropJob removes the outputs of a job.
-func (h *home) dropJob(id job.ID) error {
+// removeOutputs removes all map outputs of a job.
+func (h *home) removeOutputs(id job.ID) error {
 	return os.RemoveAll(filepath.Join(h.outputs(), id.String()))
 }
 
-// ofMaster notes of whose jobs the outputs are and reports whether that is news:
-// then job numbers mean other jobs, and what was held is removed.
-func (h *home) ofMaster(master string) (changed bool, err error) {
+// setMaster records the id of the master whose jobs the outputs belong to. If it
+// differs from the recorded one, job ids mean other jobs now: setMaster removes all
+// outputs and returns true.
+func (h *home) setMaster(master string) (changed bool, err error) {
 	path := filepath.Join(h.path, "master")
-	old, err := kept(path, master)
+	old, err := readOrCreate(path, master)
 	if err != nil || old == master {
 		return false, err
 	}
-	return true, errors.Join(removeAll(h.outputs()), writeWhole(path, master))
+	return true, errors.Join(removeAll(h.outputs()), replaceFile(path, master))
 }
 
+// close releases the lock.
 func (h *home) close() error { return h.lock.Close() }

@@ -1,0 +1,209 @@
+package worker
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/job"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// jobState is what the worker knows of a job that has run here. Worker.mu guards
+// the fields that change.
+type jobState struct {
+	id   job.ID
+	info *slotwisev1.JobForWorkerResponse // never changes
+	// stopPolling ends the goroutine that polls for map outputs; without one it
+	// does nothing.
+	stopPolling context.CancelFunc
+	outputs     []*slotwisev1.MapOutput // known so far, in the master's order
+	cursor      string                  // up to where; "" asks for all
+	// readers are the reduces of the job that run here. The poller runs while
+	// there is at least one.
+	readers map[*process]*reader
+}
+
+// jobInfo returns the master's description of a job. It asks the master once per
+// job and retries until ctx is cancelled or the master says that there is no such
+// job.
+func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWorkerResponse, error) {
+	for try := 0; ; try++ {
+		w.mu.Lock()
+		known := w.mu.jobs[id]
+		session := w.mu.agent.Session()
+		w.mu.Unlock()
+		if known != nil {
+			return known.info, nil
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		info, err := w.rpc.JobForWorker(call, &slotwisev1.JobForWorkerRequest{Session: session, Job: id.String()})
+		cancel()
+		switch {
+		case err == nil:
+			w.mu.Lock()
+			if w.mu.jobs[id] == nil {
+				w.mu.jobs[id] = &jobState{id: id, info: info, stopPolling: func() {}, readers: map[*process]*reader{}}
+				w.mu.agent.JobKnown(id, info.GetStaging())
+			}
+			w.mu.Unlock()
+			continue
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case connect.CodeOf(err) == connect.CodeNotFound:
+			return nil, err
+		}
+		backOff(ctx, try)
+	}
+}
+
+// jobSecret returns the secret with which reduces sign requests for a job's map
+// outputs, or nil if it is not known. name comes from the request. It asks the
+// master only if outputs of the job lie here, so that requests with invented
+// names cause no calls. That is the case after a restart of the worker.
+func (w *Worker) jobSecret(name string) []byte {
+	id, err := job.ParseID(name)
+	if err != nil {
+		return nil
+	}
+	w.mu.Lock()
+	known := w.mu.jobs[id]
+	w.mu.Unlock()
+	if known != nil {
+		return known.info.GetSecret()
+	}
+	if _, err := os.Stat(filepath.Join(w.home.outputs(), id.String())); err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if info, err := w.jobInfo(ctx, id); err == nil {
+		return info.GetSecret()
+	}
+	return nil
+}
+
+// reader passes the locations of map outputs to one running reduce. Its goroutine
+// sends what is in queue, so that a child that is slow to read delays nobody else.
+type reader struct {
+	queue []*slotwisev1.MapOutputsResponse // guarded by Worker.mu
+	more  chan struct{}                    // holds a value when queue is not empty
+	end   chan struct{}                    // closed by stopReading
+}
+
+// enqueueLocked queues a message for the reduce.
+func (r *reader) enqueueLocked(m *slotwisev1.MapOutputsResponse) {
+	r.queue = append(r.queue, m)
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
+}
+
+// startReading passes the locations of all map outputs of the job, known ones and
+// later ones, to a reduce until stopReading. If the reduce has ended already or
+// the job was dropped it does nothing.
+func (w *Worker) startReading(p *process) {
+	r := &reader{more: make(chan struct{}, 1), end: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j := w.mu.jobs[p.id.Job]
+	if j == nil || p.childEnded {
+		return
+	}
+	r.enqueueLocked(&slotwisev1.MapOutputsResponse{Reset_: true, Outputs: j.outputs})
+	j.readers[p] = r
+	if len(j.readers) == 1 {
+		ctx, stop := context.WithCancel(context.Background())
+		j.stopPolling = stop
+		go w.pollMapOutputs(ctx, j)
+	}
+	go w.sendMapOutputs(p, r)
+}
+
+// sendMapOutputs sends queued messages to the reduce until its reader ends or its
+// child process does.
+func (w *Worker) sendMapOutputs(p *process, r *reader) {
+	for {
+		select {
+		case <-r.more:
+		case <-r.end:
+			return
+		}
+		w.mu.Lock()
+		queue := r.queue
+		r.queue = nil
+		w.mu.Unlock()
+		for _, m := range queue {
+			if p.child.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_MapOutputs{MapOutputs: m}}) != nil {
+				return
+			}
+		}
+	}
+}
+
+// stopReading ends the reader of an attempt. If the reader has not started yet, it
+// never will. The job's poller ends with its last reader.
+func (w *Worker) stopReading(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.childEnded = true
+	j := w.mu.jobs[p.id.Job]
+	if j == nil || j.readers[p] == nil {
+		return
+	}
+	close(j.readers[p].end)
+	delete(j.readers, p)
+	if len(j.readers) == 0 {
+		j.stopPolling()
+		j.cursor, j.outputs = "", nil
+	}
+}
+
+// pollMapOutputs asks the master for new map outputs of a job, by long polls,
+// until ctx is cancelled or the job has ended.
+func (w *Worker) pollMapOutputs(ctx context.Context, j *jobState) {
+	for try := 0; ctx.Err() == nil; {
+		w.mu.Lock()
+		req := &slotwisev1.MapOutputsRequest{
+			Session: w.mu.agent.Session(), Job: j.id.String(), Cursor: j.cursor, WaitMs: maxWait.Milliseconds(),
+		}
+		w.mu.Unlock()
+		call, cancel := context.WithTimeout(ctx, maxWait+callTimeout)
+		resp, err := w.rpc.MapOutputs(call, req)
+		cancel()
+		if err != nil {
+			backOff(ctx, try)
+			try++
+			continue
+		}
+		try = 0
+		w.mu.Lock()
+		// An answer to an earlier session carries that session's cursor.
+		if ctx.Err() == nil && req.GetSession() == w.mu.agent.Session() {
+			j.addOutputsLocked(resp)
+		}
+		w.mu.Unlock()
+		if resp.GetEnded() {
+			return
+		}
+	}
+}
+
+// addOutputsLocked takes over new map outputs and queues them for all readers. A
+// reset replaces everything known so far.
+func (j *jobState) addOutputsLocked(m *slotwisev1.MapOutputsResponse) {
+	j.cursor = m.GetCursor()
+	if m.GetReset_() {
+		j.outputs = nil
+	}
+	j.outputs = append(j.outputs, m.GetOutputs()...)
+	if !m.GetReset_() && len(m.GetOutputs()) == 0 {
+		return
+	}
+	for _, r := range j.readers {
+		r.enqueueLocked(&slotwisev1.MapOutputsResponse{Reset_: m.GetReset_(), Outputs: m.GetOutputs()})
+	}
+}

@@ -12,7 +12,7 @@ import (
 // randomness of their own, no dependence on the order of goroutines or maps.
 var pure = []string{
 	"internal/counters", "internal/job", "internal/cluster", "sched", "internal/sched", "internal/tracker",
-	"internal/sim", "internal/workload", "internal/repro", "internal/metrics", "internal/portable",
+	"internal/sim", "internal/worker/agent", "internal/workload", "internal/repro", "internal/metrics", "internal/portable",
 }
 
 // mayGo are the pure packages that may start goroutines, since they run

@@ -94,8 +94,8 @@ func (w *Worker) stop(id job.AttemptID, reason string) {
 	}
 }
 
-// attemptEnded reports to the master how an attempt ended. done is what the
-// attempt said of itself, or nil.
+// attemptEnded reports the outcome of an attempt to the master. done is the
+// attempt's own last message, or nil.
 func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	state, text := agent.Succeeded, ""
 	switch {
@@ -147,7 +147,7 @@ func (w *Worker) isRunning(name string) bool {
 	return err == nil && w.mu.agent.IsRunning(id)
 }
 
-// watchProcesses measures the memory of attempts, stops those that use more than
+// watchProcesses measures the memory of attempts, stops an attempt that uses more than
 // Config.TaskMemory, and kills orphans of attempts that have ended.
 func (w *Worker) watchProcesses() {
 	w.mu.Lock()

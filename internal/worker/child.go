@@ -23,8 +23,8 @@ import (
 
 // starter starts child processes from one OS thread that lives as long as the
 // worker. Linux sends the parent-death signal (see childAttr) when the *thread*
-// that started a child ends, so a goroutine without a thread of its own would kill
-// children at random. It also remembers which children it has started.
+// that started a child ends, so starting children from any goroutine would kill
+// them at random. It also remembers which children it has started.
 type starter struct {
 	requests chan func()
 	mu       struct {
@@ -132,7 +132,7 @@ func (w *Worker) arg0(path string) string {
 var storageSettings = []string{"SLOTWISE_HDFS_", "SLOTWISE_S3_"}
 
 // environment returns the environment of attempts: the worker's own, without the
-// SLOTWISE_ variables, some of which are secrets, except those of storage.
+// SLOTWISE_ variables (some are secrets), but with the settings of storage.
 func (w *Worker) environment() []string {
 	var env []string
 	for _, v := range os.Environ() {

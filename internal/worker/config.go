@@ -59,11 +59,11 @@ type Config struct {
 	// removed. LogsSize bounds all logs together (default 512 MiB); the logs of the
 	// attempts that ended first are removed.
 	LogSize, LogsSize int64
-	// DrainTimeout is how long attempts may run after Drain. Then they are killed
-	// and their tasks run elsewhere. Default 5 minutes.
+	// DrainTimeout is how long attempts may run after Drain. Then the worker kills
+	// them, and their tasks run on other nodes. Default 5 minutes.
 	DrainTimeout time.Duration
-	// ServeTimeout is how much longer a worker without attempts serves map outputs
-	// that jobs still need. Default 30 minutes.
+	// ServeTimeout is the additional time for which a drained worker serves map
+	// outputs that jobs still need. Default 30 minutes.
 	ServeTimeout time.Duration
 	// KillGrace is the time between asking an attempt to stop and SIGKILL. Default
 	// 1 second.
@@ -71,7 +71,8 @@ type Config struct {
 	// Executable is the path of the program that runs attempts of built-in jobs.
 	// Default: the program of this process.
 	Executable string
-	// Arg0 is the program name (argv[0]) of attempts. Default: that of this process.
+	// Arg0 is the program name (argv[0]) of attempts. Default: the name of this
+	// process.
 	Arg0 string
 	// HTTP sends calls to the master. Default: a client of the worker's own.
 	HTTP *http.Client
@@ -142,7 +143,7 @@ const minShare = 4 << 20
 func (c *Config) share() int64 { return c.Memory / int64(c.MapSlots+c.ReduceSlots) }
 
 // A map sorts in its slot's whole share. A reduce keeps fetched map outputs in
-// three quarters of it and merges run files through the rest.
+// three quarters of it and merges run files through the last quarter.
 func (c *Config) mapBuffer() int64   { return c.share() }
 func (c *Config) fetchBuffer() int64 { return c.share() * 3 / 4 }
 func (c *Config) mergeBuffer() int64 { return c.share() / 4 }

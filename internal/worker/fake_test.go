@@ -26,14 +26,14 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// TestMain is also the executable of attempts.
+// TestMain lets the test binary serve as the executable of attempts, too.
 func TestMain(m *testing.M) {
 	mapreduce.RunAttempt(func(name string) (*mapreduce.App, error) { return nil, errors.New("no app " + name) })
 	os.Exit(m.Run())
 }
 
-// fakeMaster is a master that a test plays: it hands out what the test says and
-// notes what the worker says.
+// fakeMaster is a master under the control of a test. It serves the actions and jobs
+// that the test sets up and records the worker's messages.
 type fakeMaster struct {
 	t      *testing.T
 	dir    string
@@ -50,7 +50,7 @@ type fakeMaster struct {
 		answer    *slotwisev1.RegisterResponse // drop and kill of the next registration
 		actions   []*slotwisev1.Action
 		acked     int64
-		fail      int // so many heartbeats get no answer
+		fail      int // number of heartbeats to leave unanswered
 		again     bool
 		hostile   bool                          // no session lasts
 		reports   map[string]*slotwisev1.Report // the last
@@ -74,7 +74,8 @@ func newFakeMaster(t *testing.T) *fakeMaster {
 	return m
 }
 
-// start serves, again at the same address.
+// start serves at the address of the first call, so that a test can restart the
+// master.
 func (m *fakeMaster) start() {
 	l, err := net.Listen("tcp", m.addr)
 	if err != nil {
@@ -95,20 +96,20 @@ func (m *fakeMaster) start() {
 	go m.server.Serve(l)
 }
 
-// do changes what the master does next.
+// do calls f with the master locked and wakes waiting calls.
 func (m *fakeMaster) do(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f()
-	m.newsLocked()
+	m.notifyLocked()
 }
 
-func (m *fakeMaster) newsLocked() {
+func (m *fakeMaster) notifyLocked() {
 	close(m.mu.changed)
 	m.mu.changed = make(chan struct{})
 }
 
-// until waits until something holds of what the worker said.
+// until waits until holds returns true. It checks after each message of the worker.
 func (m *fakeMaster) until(what string, holds func() bool) {
 	m.t.Helper()
 	for deadline := time.After(time.Minute); ; {
@@ -126,8 +127,8 @@ func (m *fakeMaster) until(what string, holds func() bool) {
 	}
 }
 
-// tell has the worker do something.
-func (m *fakeMaster) tell(a *slotwisev1.Action) {
+// order sends an action to the worker, and again until the worker acknowledges it.
+func (m *fakeMaster) order(a *slotwisev1.Action) {
 	m.do(func() {
 		a.Number = int64(len(m.mu.actions) + 1)
 		m.mu.actions = append(m.mu.actions, a)
@@ -138,10 +139,10 @@ func (m *fakeMaster) launch(attempt string, split *slotwisev1.Split) {
 	l := &slotwisev1.Launch{Attempt: attempt, Split: split}
 	name, _, _ := strings.Cut(attempt, "_")
 	m.do(func() { l.Staging = m.mu.jobs[name].GetStaging() })
-	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Launch{Launch: l}})
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Launch{Launch: l}})
 }
 
-// ends waits for an attempt's end and returns its report.
+// ends waits until the worker reports the end of an attempt and returns the report.
 func (m *fakeMaster) ends(attempt string) (r *slotwisev1.Report) {
 	m.t.Helper()
 	m.until(attempt+" ends", func() bool {
@@ -151,7 +152,8 @@ func (m *fakeMaster) ends(attempt string) (r *slotwisev1.Report) {
 	return r
 }
 
-// Register begins a session.
+// Register implements slotwisev1connect.WorkerServiceHandler: each call begins a
+// session.
 func (m *fakeMaster) Register(_ context.Context, r *slotwisev1.RegisterRequest) (*slotwisev1.RegisterResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,11 +165,12 @@ func (m *fakeMaster) Register(_ context.Context, r *slotwisev1.RegisterRequest) 
 		DropJobs: m.mu.answer.GetDropJobs(), Kill: m.mu.answer.GetKill(),
 	}
 	m.mu.answer = nil
-	m.newsLocked()
+	m.notifyLocked()
 	return resp, nil
 }
 
-// Heartbeat notes what there is and answers, at once if there is something to do.
+// Heartbeat records the reports. It answers at once if there are actions, and after
+// the wait time otherwise.
 func (m *fakeMaster) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatRequest) (*slotwisev1.HeartbeatResponse, error) {
 	for end := time.After(time.Duration(r.GetWaitMs()) * time.Millisecond); ; {
 		m.mu.Lock()
@@ -177,7 +180,7 @@ func (m *fakeMaster) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatReque
 		}
 		overtaken := m.mu.beat.GetSession() == r.GetSession() && m.mu.beat.GetSeq() > r.GetSeq()
 		if !overtaken && m.mu.beat != r {
-			m.hearLocked(r)
+			m.recordLocked(r)
 		}
 		var todo []*slotwisev1.Action
 		for _, a := range m.mu.actions {
@@ -209,7 +212,7 @@ func (m *fakeMaster) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatReque
 	}
 }
 
-func (m *fakeMaster) hearLocked(r *slotwisev1.HeartbeatRequest) {
+func (m *fakeMaster) recordLocked(r *slotwisev1.HeartbeatRequest) {
 	m.mu.beat = r
 	m.mu.acked = max(m.mu.acked, r.GetAcked())
 	for _, rep := range r.GetReports() {
@@ -218,10 +221,10 @@ func (m *fakeMaster) hearLocked(r *slotwisev1.HeartbeatRequest) {
 			m.mu.ends[rep.GetAttempt()]++
 		}
 	}
-	m.newsLocked()
+	m.notifyLocked()
 }
 
-// AskCommit grants what the test says; by default all.
+// AskCommit grants every request that the test has not denied.
 func (m *fakeMaster) AskCommit(_ context.Context, r *slotwisev1.AskCommitRequest) (*slotwisev1.AskCommitResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -231,7 +234,7 @@ func (m *fakeMaster) AskCommit(_ context.Context, r *slotwisev1.AskCommitRequest
 	return &slotwisev1.AskCommitResponse{Granted: true}, nil
 }
 
-// JobForWorker returns a job of the test.
+// JobForWorker returns a job that the test has set up.
 func (m *fakeMaster) JobForWorker(_ context.Context, r *slotwisev1.JobForWorkerRequest) (*slotwisev1.JobForWorkerResponse, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -241,7 +244,7 @@ func (m *fakeMaster) JobForWorker(_ context.Context, r *slotwisev1.JobForWorkerR
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("no such job"))
 }
 
-// MapOutputs returns all that the test has said, again and again.
+// MapOutputs returns all locations that the test has set, whenever they have changed.
 func (m *fakeMaster) MapOutputs(ctx context.Context, r *slotwisev1.MapOutputsRequest) (*slotwisev1.MapOutputsResponse, error) {
 	for end := time.After(time.Duration(r.GetWaitMs()) * time.Millisecond); ; {
 		m.mu.Lock()
@@ -260,7 +263,7 @@ func (m *fakeMaster) MapOutputs(ctx context.Context, r *slotwisev1.MapOutputsReq
 	}
 }
 
-// hash is the SHA-256 of a file's content.
+// hash returns the SHA-256 of a file's content.
 func hash(t *testing.T, path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -270,7 +273,7 @@ func hash(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// job enters a streaming job of one map and reduces, and returns its split.
+// job sets up a streaming job of one map that reads text, and returns the split.
 func (m *fakeMaster) job(id, mapper string, reduces int, text string, files ...*slotwisev1.ShippedFile) *slotwisev1.Split {
 	m.t.Helper()
 	in := filepath.Join(m.dir, id+".txt")
@@ -299,7 +302,7 @@ func (m *fakeMaster) job(id, mapper string, reduces int, text string, files ...*
 	return &slotwisev1.Split{Bytes: n, Pieces: []*slotwisev1.Piece{{Uri: "file://" + in, Length: n, FileSize: n}}}
 }
 
-// testWorker is a worker in this process.
+// testWorker is a worker that runs in the test process.
 type testWorker struct {
 	*worker.Worker
 	dir  string

@@ -145,7 +145,7 @@ func removeAll(dir string) error {
 }
 
 // heldOutputs lists the map outputs in the directory. It removes damaged run files
-// and files whose name is not that of an output.
+// and files with other names.
 func (h *home) heldOutputs() ([]*slotwisev1.HeldOutput, error) {
 	var out []*slotwisev1.HeldOutput
 	jobs, err := os.ReadDir(h.outputs())

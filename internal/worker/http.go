@@ -98,8 +98,8 @@ func (w *Worker) handler() http.Handler {
 	return mux
 }
 
-// silenceLimit is how long the master may be silent before the worker reports that
-// it is not ready.
+// silenceLimit is the time without an answer of the master after which the worker
+// reports that it is not ready.
 const silenceLimit = 30 * time.Second
 
 // notReady returns the reason why the worker takes no work, or "" if it does.

@@ -11,7 +11,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// jobState is what the worker knows of a job that has run here. Worker.mu guards
+// jobState holds the master's description of a job that has run here and the
+// locations of its map outputs. Worker.mu guards
 // the fields that change.
 type jobState struct {
 	id   job.ID
@@ -86,7 +87,7 @@ func (w *Worker) jobSecret(name string) []byte {
 }
 
 // reader passes the locations of map outputs to one running reduce. Its goroutine
-// sends what is in queue, so that a child that is slow to read delays nobody else.
+// sends what is in queue, so that a child that reads slowly delays no other reduce.
 type reader struct {
 	queue []*slotwisev1.MapOutputsResponse // guarded by Worker.mu
 	more  chan struct{}                    // holds a value when queue is not empty

@@ -96,7 +96,7 @@ func (l *logFile) Close() error {
 }
 
 // next reads into b from position at, or from the oldest byte that is left if at is
-// older. from is the position of the first byte read. If nothing is left to read, n
+// older. from is the position of the first byte read. At the end of the log n
 // is 0 and more is closed at the next write; more is nil after Close.
 func (l *logFile) next(at int64, b []byte) (n int, from int64, more <-chan struct{}, err error) {
 	l.mu.Lock()

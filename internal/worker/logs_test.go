@@ -12,8 +12,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// TestLogBounded prints more than a log may hold: the newest half, at least, is
-// there, in order, and the files stay within the limit.
+// TestLogBounded writes more than the limit of a log. At least the newest half must
+// be readable, in order, and the files must stay within the limit.
 func TestLogBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.log")
 	l, err := newLog(path, 1000)
@@ -54,8 +54,8 @@ func TestLogBounded(t *testing.T) {
 	}
 }
 
-// TestLogFollowed follows a log that turns over all the while: what is read is
-// in order, and the end is the log's end.
+// TestLogFollowed follows a log while its files are replaced again and again. The
+// follower must read lines in order, up to the last one.
 func TestLogFollowed(t *testing.T) {
 	l, err := newLog(filepath.Join(t.TempDir(), "a.log"), 1<<20)
 	if err != nil {
@@ -87,7 +87,8 @@ func TestLogFollowed(t *testing.T) {
 	}
 }
 
-// TestTrimLogs removes the oldest logs, but not of attempts that run.
+// TestTrimLogs verifies that the oldest logs are removed and those of running
+// attempts stay.
 func TestTrimLogs(t *testing.T) {
 	h := &home{path: t.TempDir()}
 	if err := os.Mkdir(h.logs(), 0o700); err != nil {
@@ -117,7 +118,8 @@ func TestTrimLogs(t *testing.T) {
 	}
 }
 
-// TestTrimCache removes the least recently used files, but none in use.
+// TestTrimCache verifies that the least recently used files are removed and files in
+// use stay.
 func TestTrimCache(t *testing.T) {
 	c := newCache(t.TempDir(), "http://127.0.0.1:1", nil, 250)
 	var hashes []string
@@ -160,8 +162,8 @@ func TestTrimCache(t *testing.T) {
 	}
 }
 
-// TestEnvironment: attempts see what storage needs and none of the worker's own
-// settings.
+// TestEnvironment verifies that attempts inherit the settings of storage and none of
+// the worker's own settings.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SLOTWISE_TOKEN_FILE", "secret")
 	t.Setenv("SLOTWISE_S3_ENDPOINT", "http://127.0.0.1:1")

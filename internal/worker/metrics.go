@@ -10,8 +10,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// metrics are the worker's Prometheus metrics. Each worker has a registry of its own,
-// so that tests can run several in one process.
+// metrics are the worker's Prometheus metrics. Each worker has its own registry,
+// so that tests can run several workers in one process.
 type metrics struct {
 	registry          *prometheus.Registry
 	launches          *prometheus.CounterVec

@@ -18,8 +18,8 @@ const (
 	lastPause  = 2 * time.Second
 )
 
-// callTimeout is how long the master may take to answer a call, in addition to
-// the time for which a long poll lets it wait.
+// callTimeout is the time limit of a call to the master. A long poll may take that
+// much longer than its wait time.
 const callTimeout = 10 * time.Second
 
 // maxWait is the longest time for which the worker lets the master hold the

@@ -1,7 +1,7 @@
 // Package worker is the daemon that runs a master's tasks on one machine.
 //
-// A worker registers with the master, sends heartbeats, runs each attempt in a
-// process of its own (package attempt), stores the outputs of finished maps and
+// A worker registers with the master, sends heartbeats, runs each attempt in its
+// own process (package attempt), stores the outputs of finished maps and
 // serves them to reduces, and keeps logs. It decides nothing about scheduling:
 // the master says which attempt runs here.
 //
@@ -14,8 +14,8 @@
 // master answers again, the worker registers with the attempts that run and the
 // map outputs that it holds.
 //
-// What is said to the master and when it may be forgotten is decided by package
-// agent, which has no clock and no I/O. This package is the shell around it:
+// Package agent, which has no clock and no I/O, composes the messages to the master
+// and decides when their content is acknowledged. This package is the shell around it:
 // processes, files, RPC and timers. Worker.mu guards the agent and everything
 // else that goroutines share. It is never held during I/O or while waiting.
 package worker
@@ -166,8 +166,8 @@ func (w *Worker) Close() error {
 }
 
 // Drain makes the worker take no new work and end once it has nothing left to do.
-// Attempts may run for Config.DrainTimeout; those that still run then are killed,
-// and the master runs their tasks elsewhere. Map outputs are served while a job
+// Attempts may run for Config.DrainTimeout. Then the worker kills them, and the
+// master runs their tasks on other nodes. Map outputs are served while a job
 // needs them, for at most Config.ServeTimeout after that. Drain returns at once.
 func (w *Worker) Drain() {
 	w.mu.Lock()

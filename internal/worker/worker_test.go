@@ -20,8 +20,8 @@ const (
 	killed    = slotwisev1.AttemptState_ATTEMPT_STATE_KILLED
 )
 
-// gate is a mapper that says that it runs and waits until it may go on. runs
-// waits until n attempts do.
+// gate returns a mapper command that blocks until open is called. runs waits until n
+// attempts have started the command.
 func gate(t *testing.T) (mapper string, runs func(n int), open func()) {
 	dir := t.TempDir()
 	runs = func(n int) {
@@ -39,7 +39,8 @@ func gate(t *testing.T) (mapper string, runs func(n int), open func()) {
 	return fmt.Sprintf("touch %s/$SLOTWISE_ATTEMPT; while [ ! -e %[1]s/open ]; do sleep 0.01; done; cat", dir), runs, open
 }
 
-// eventually waits until something holds that tells no news.
+// eventually polls until holds returns true, for conditions that no message of the
+// worker announces.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -56,7 +57,7 @@ func want(t *testing.T, r *slotwisev1.Report, state slotwisev1.AttemptState, tex
 	}
 }
 
-// output is where a worker keeps a map's output.
+// output returns the path at which the worker stores a map's output.
 func (w *testWorker) output(job, attempt string) string {
 	return filepath.Join(w.dir, "outputs", job, attempt+".run")
 }
@@ -88,14 +89,15 @@ func TestMapAndReduce(t *testing.T) {
 	if b, _ := os.ReadFile(staged[0]); string(b) != "a\nb\n" {
 		t.Errorf("output: %q", b)
 	}
-	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
 	m.until("the drop is acknowledged", func() bool { return m.mu.acked == 3 })
 	if exists(w.output("j1", "j1_m_0_0")) {
 		t.Error("the output of a job that has ended is left")
 	}
 }
 
-// TestCommitDenied: an attempt that may not commit fails and leaves nothing.
+// TestCommitDenied verifies that an attempt whose commit is denied fails and leaves
+// no part file.
 func TestCommitDenied(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")
@@ -108,8 +110,8 @@ func TestCommitDenied(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: what is repeated is done once, and ends are told again until
-// they have been heard.
+// TestLostAnswers loses answers to heartbeats. The worker must carry out a repeated
+// action once, and must repeat the report of an end until it is acknowledged.
 func TestLostAnswers(t *testing.T) {
 	m := newFakeMaster(t)
 	marks := t.TempDir()
@@ -117,7 +119,7 @@ func TestLostAnswers(t *testing.T) {
 	m.worker("")
 	m.launch("j1_m_0_0", m.job("j1", "echo x >>"+marks+"/$SLOTWISE_ATTEMPT; cat", 1, "a\n"))
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
-	m.until("all failures have happened, and the worker has no more to tell", func() bool {
+	m.until("all failures have happened, and the worker has nothing left to report", func() bool {
 		return m.mu.fail == 0 && len(m.mu.beat.GetReports()) == 0
 	})
 	if b, _ := os.ReadFile(filepath.Join(marks, "j1_m_0_0")); string(b) != "x\n" {
@@ -125,7 +127,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestMasterAway: a worker goes on without its master, and tells it later.
+// TestMasterAway verifies that attempts finish while the master is down and that the
+// worker reports their ends when it is back.
 func TestMasterAway(t *testing.T) {
 	m := newFakeMaster(t)
 	w := m.worker("")
@@ -151,8 +154,8 @@ func TestMasterAway(t *testing.T) {
 	want(t, m.ends("j1_m_0_1"), succeeded, "")
 }
 
-// TestRegisterAgain: what runs goes on under a new session, but for what the
-// master does not want any more.
+// TestRegisterAgain verifies that attempts survive a new session, except an attempt
+// that the master kills in its answer to the registration.
 func TestRegisterAgain(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")
@@ -165,13 +168,13 @@ func TestRegisterAgain(t *testing.T) {
 		m.mu.again = true
 		m.mu.answer = &slotwisev1.RegisterResponse{Kill: []string{"j1_m_0_1"}}
 	})
-	want(t, m.ends("j1_m_0_1"), killed, "no longer wanted")
+	want(t, m.ends("j1_m_0_1"), killed, "the master no longer needs the attempt")
 	open()
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
 }
 
-// TestShortSessions: a worker whose sessions are ended at once, as by another one
-// of its name, registers less and less often.
+// TestShortSessions verifies that a worker whose sessions end at once registers less
+// and less often. Another worker with the same name causes that.
 func TestShortSessions(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")
@@ -182,12 +185,12 @@ func TestShortSessions(t *testing.T) {
 	m.do(func() { m.mu.hostile, m.mu.again = true, true })
 	start, first := time.Now(), registered()
 	const more = 7
-	eventually(t, "the worker goes on registering", func() bool { return registered() >= first+more })
+	eventually(t, "the worker continues to register", func() bool { return registered() >= first+more })
 	// The pauses are at least 50 ms, 100 ms and so on up to a second.
 	if took := time.Since(start); took < 2*time.Second {
 		t.Errorf("%d registrations in %v", more, took)
 	}
-	// What is ordered in a session that is over is lost: the order waits for the
+	// An order of an ended session is lost, so the test waits for the
 	// next one.
 	last := 0
 	m.do(func() { m.mu.hostile, m.mu.again, last = false, true, len(m.mu.registers) })
@@ -196,8 +199,8 @@ func TestShortSessions(t *testing.T) {
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
 }
 
-// TestOtherMaster: the jobs of a master with another journal are other jobs,
-// whatever their numbers.
+// TestOtherMaster connects the worker to a master with another journal. Its jobs are
+// different jobs even if they have the same ids.
 func TestOtherMaster(t *testing.T) {
 	m := newFakeMaster(t)
 	w := m.worker("")
@@ -221,8 +224,8 @@ func TestOtherMaster(t *testing.T) {
 	}
 }
 
-// TestRestart: a worker that is started again in its directory holds what it
-// held, but for what is damaged, under the same name.
+// TestRestart restarts a worker in its directory. It must register under the same
+// name with the undamaged map outputs of its former process.
 func TestRestart(t *testing.T) {
 	m := newFakeMaster(t)
 	dir := t.TempDir()
@@ -259,12 +262,12 @@ func TestRestart(t *testing.T) {
 	if exists(filepath.Join(dir, "outputs", "j9")) {
 		t.Error("an empty directory is left")
 	}
-	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "given up"}}})
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "given up"}}})
 	eventually(t, "nothing of the job is left", func() bool { return !exists(filepath.Join(dir, "outputs", "j1")) })
 }
 
-// TestForgottenJob: a master that has lost the end of its journal gives the name of
-// a job to another one; what the worker knows and holds of the first is gone.
+// TestForgottenJob plays a master that lost the end of its journal and gives a job's
+// id to another job. The worker must drop the first job's outputs.
 func TestForgottenJob(t *testing.T) {
 	m := newFakeMaster(t)
 	w := m.worker("")
@@ -281,21 +284,21 @@ func TestForgottenJob(t *testing.T) {
 	}
 }
 
-// TestKill: an attempt that takes no notice is killed, and says why.
+// TestKill kills an attempt that ignores signals. Its report must give the reason.
 func TestKill(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")
 	m.launch("j1_m_0_0", m.job("j1", "trap '' TERM INT; while :; do sleep 0.1; done", 1, "a\n"))
 	m.until("it runs", func() bool { return m.mu.acked == 1 })
-	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "for a test"}}})
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "for a test"}}})
 	want(t, m.ends("j1_m_0_0"), killed, "for a test")
-	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "../../x", Reason: "nonsense"}}})
-	m.tell(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "../.."}})
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "../../x", Reason: "nonsense"}}})
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "../.."}})
 	m.until("nonsense is passed over", func() bool { return m.mu.acked == 4 })
 }
 
-// TestShippedFiles: a job's files lie in the working directory, whole and only
-// under plain names; one that is not what its hash says is refused.
+// TestShippedFiles verifies that a job's files are copied to the working directory
+// under plain names only, and that a file with a wrong SHA-256 is refused.
 func TestShippedFiles(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")
@@ -325,7 +328,8 @@ func TestShippedFiles(t *testing.T) {
 	}
 }
 
-// TestOddBytes: what a task prints may be no text; its end is told all the same.
+// TestOddBytes runs tasks that print invalid UTF-8. The worker must still report
+// their ends.
 func TestOddBytes(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")
@@ -339,7 +343,7 @@ func TestOddBytes(t *testing.T) {
 	split = m.job("j2", `printf 'the end is \377\n' >&2; exit 1`, 0, "a\n")
 	m.launch("j2_m_0_0", split)
 	want(t, m.ends("j2_m_0_0"), failed, "the end is \uFFFD")
-	// Of a process that ends without a word, its log is quoted.
+	// The error of a process that exits without a final message quotes its log.
 	path := filepath.Join(t.TempDir(), "x")
 	script := "#!/bin/sh\nprintf 'odd \\377\\n' >&2\n"
 	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
@@ -352,8 +356,8 @@ func TestOddBytes(t *testing.T) {
 	want(t, m.ends("j3_m_0_0"), failed, "odd \uFFFD")
 }
 
-// TestNotAProgram: an executable that does not speak the protocol fails the
-// attempt, and what it printed is told.
+// TestNotAProgram runs an executable that does not speak the protocol. The attempt
+// must fail and its error must quote the executable's output.
 func TestNotAProgram(t *testing.T) {
 	m := newFakeMaster(t)
 	w := m.worker("")

@@ -43,7 +43,7 @@ const (
 	Killed    = slotwisev1.AttemptState_ATTEMPT_STATE_KILLED
 )
 
-// OrderKind is what the shell has to do.
+// OrderKind is the type of an Order.
 type OrderKind uint8
 
 // The orders.
@@ -159,7 +159,7 @@ func (g *Agent) SetNoWork(refuse bool) { g.noWork = refuse }
 // attempt is left out: the report of the attempt's end announces it.
 //
 // The caller lists held outputs after it called Listed, because an attempt that
-// ends between the two calls must appear in at least one of them.
+// ends between the two calls must appear in at least one of the two lists.
 func (g *Agent) Registration(r *slotwisev1.RegisterRequest, listed []job.AttemptID, held []*slotwisev1.HeldOutput) {
 	g.registrations++
 	r.Number = g.registrations
@@ -374,9 +374,9 @@ func (g *Agent) Memory() (bytes int64) {
 	return bytes
 }
 
-// End notes how an attempt ended. text says why it did not succeed; done is what
-// the attempt itself said and may be nil. The orders remove the output of an
-// attempt that nobody reads any more.
+// End records the outcome of an attempt. text says why it did not succeed. done is
+// the attempt's own last message and may be nil. The orders remove the output of an
+// attempt whose job no longer needs it.
 func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text string, done *slotwisev1.Done) []Order {
 	a := g.get(id)
 	if a == nil || a.ended() {

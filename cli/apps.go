@@ -34,7 +34,7 @@ writes, its parameters with their defaults, and an example.`,
 			if err := oneOf("format", format, listFormats); err != nil {
 				return err
 			}
-			return showApps(c.OutOrStdout(), format, args)
+			return showApps(c.OutOrStdout(), c.Root().Name(), format, args)
 		},
 	}
 	addFormat(c, &format)
@@ -50,8 +50,9 @@ func addFormat(c *cobra.Command, format *string) {
 	completeWords(c, "format", listFormats)
 }
 
-// showApps prints all apps or the one named.
-func showApps(w io.Writer, format string, args []string) error {
+// showApps prints all apps or the named one. Examples run the program called
+// program.
+func showApps(w io.Writer, program, format string, args []string) error {
 	if len(args) == 0 {
 		if format == "json" {
 			return appsJSON(w, apps.All())
@@ -69,11 +70,11 @@ func showApps(w io.Writer, format string, args []string) error {
 	if format == "json" {
 		return appsJSON(w, []*mapreduce.App{a})
 	}
-	return describeApp(w, a)
+	return describeApp(w, program, a)
 }
 
 // describeApp prints all that a user needs to run an app.
-func describeApp(w io.Writer, a *mapreduce.App) error {
+func describeApp(w io.Writer, program string, a *mapreduce.App) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%s: %s\n\n", a.Name, a.Summary)
 	if a.Reads != "" {
@@ -93,13 +94,13 @@ func describeApp(w io.Writer, a *mapreduce.App) error {
 			fmt.Fprintf(t, "  %s\t%s\t%s\n", p.Name, value, p.Help)
 		}
 	}
-	fmt.Fprintf(t, "\nexample\n  %s\n", exampleCommand(a))
+	fmt.Fprintf(t, "\nexample\n  %s\n", exampleCommand(program, a))
 	return t.Flush()
 }
 
-// exampleCommand is a command line that runs an app.
-func exampleCommand(a *mapreduce.App) string {
-	words := []string{"slotwise run", a.Name}
+// exampleCommand returns a command line that runs an app.
+func exampleCommand(program string, a *mapreduce.App) string {
+	words := []string{program + " run", a.Name}
 	if a.Reads != "" {
 		words = append(words, "--input INPUT")
 	}

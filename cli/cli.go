@@ -1,38 +1,84 @@
-// Package cli is the slotwise command line: flags, printing and exit codes. The
-// work is done by other packages.
+// Package cli is the slotwise command line: flags, output and exit statuses. The
+// commands do their work in other packages.
 //
 // A command writes its result to standard output and everything else to standard
 // error. The exit status is 0 for success, 1 for a failed job, 2 for misuse and
 // 130 after an interrupt.
+//
+// A program that calls Main with WithPolicies is the whole command line with
+// policies of its own: run, sim, master, policies and explain know them like the
+// built-in ones.
 package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/sched"
 )
 
+// An Option changes the command line that Main runs.
+type Option func(*setup)
+
+// WithPolicies adds policies and parts to the built-in ones. Names must not be
+// taken. The tables' policies may use built-in parts.
+func WithPolicies(tables ...sched.Table) Option {
+	return func(s *setup) { s.tables = append(s.tables, tables...) }
+}
+
 // Main runs the command line of this process and exits with its status. It does
-// not return.
-func Main() {
+// not return. Help texts, messages and shell completions name the program after
+// its executable file.
+//
+// Main must be the first thing that a program does, because processes that run
+// single attempts of tasks are the same program, started in another way.
+func Main(options ...Option) {
 	mapreduce.RunAttempt(apps.Lookup)
-	ctx, stop := console.Interruptible(context.Background(), "slotwise", os.Stderr)
-	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	s := &setup{program: strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
+	for _, o := range options {
+		o(s)
+	}
+	ctx, stop := console.Interruptible(context.Background(), s.program, os.Stderr)
+	code := s.execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
+// setup is what one program chooses about the command line: its name and
+// policies. Commands read it; execute fills in policies.
+type setup struct {
+	program  string // the executable's base name; product for slotwise itself
+	tables   []sched.Table
+	policies *sched.Registry // the built-in policies and those of tables
+}
+
+// product is the program's name in the texts of this package. Programs with another
+// name replace it; see setup.renameHelp.
+const product = "slotwise"
+
 // execute runs one command line and returns its exit status.
-func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if err := schemes.Register(); err != nil {
-		return report(ctx, err, stderr)
+func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var err error
+	if s.policies, err = policies.Builtin().With(s.tables...); err != nil {
+		return s.report(ctx, fmt.Errorf("the program's own policies cannot be added: %w", err), stderr)
 	}
-	root, said := newRoot(), &counted{Writer: stdout}
+	if err := schemes.Register(); err != nil {
+		return s.report(ctx, err, stderr)
+	}
+	root, said := newRoot(s), &counted{Writer: stdout}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	if asksJSON(args) {
@@ -40,9 +86,58 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	root.SetErr(stderr)
 	c, err := root.ExecuteContextC(ctx)
-	code := report(ctx, err, stderr)
+	code := s.report(ctx, err, stderr)
 	if code != exitOK && said.n == 0 && asksJSON(args) && c.Flags().Lookup("json") != nil {
 		printFailure(stdout, code, err)
 	}
 	return code
+}
+
+// commandLine matches the quoted command lines in texts, such as "slotwise apps
+// lists them". It does not match other uses of the product's name.
+func commandLine(root *cobra.Command) *regexp.Regexp {
+	words := []string{"--help"}
+	for _, c := range root.Commands() {
+		words = append(words, c.Name())
+	}
+	return regexp.MustCompile(`\b` + product + ` (` + strings.Join(words, "|") + `)\b`)
+}
+
+// renameHelp puts the program's name in place of "slotwise" into every help text
+// that quotes a command line.
+func (s *setup) renameHelp(root *cobra.Command) {
+	quoted := commandLine(root)
+	rename := func(text string) string { return quoted.ReplaceAllString(text, s.program+" $1") }
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.Short, c.Long, c.Example = rename(c.Short), rename(c.Long), rename(c.Example)
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Usage = rename(f.Usage) })
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	root.Long += fmt.Sprintf("\n\n%s is %s with these policies added: %s.", s.program, product, s.ownPolicies())
+}
+
+// renameMessage does for an error's text what renameHelp does for help.
+func (s *setup) renameMessage(text string) string {
+	if s.program == product || !strings.Contains(text, product+" ") {
+		return text
+	}
+	return commandLine(newRoot(s)).ReplaceAllString(text, s.program+" $1")
+}
+
+// ownPolicies lists the names of the policies that the program has added.
+func (s *setup) ownPolicies() string {
+	var names []string
+	for _, t := range s.tables {
+		for _, r := range t.Policies {
+			names = append(names, r.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }

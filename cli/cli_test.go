@@ -14,6 +14,14 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
+// builtinOnly is the command line without policies of its own.
+var builtinOnly = &setup{program: product}
+
+// execute runs a command line of slotwise in this process.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return builtinOnly.execute(ctx, args, stdout, stderr)
+}
+
 func TestReport(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
 	cancel(console.ErrInterrupted)
@@ -31,7 +39,7 @@ func TestReport(t *testing.T) {
 		{interrupted, failure, 130, "slotwise: interrupted\n"},
 	} {
 		var b bytes.Buffer
-		if code := report(tt.ctx, tt.err, &b); code != tt.code || b.String() != tt.text {
+		if code := builtinOnly.report(tt.ctx, tt.err, &b); code != tt.code || b.String() != tt.text {
 			t.Errorf("%v: status %d and %q, want %d and %q", tt.err, code, b.String(), tt.code, tt.text)
 		}
 	}
@@ -77,7 +85,7 @@ func TestQuietDisplayPassesOnWhatChildrenSay(t *testing.T) {
 
 // An example that help shows must name an app, flags and parameters that exist.
 func TestExamplesAreValid(t *testing.T) {
-	root := newRoot()
+	root := newRoot(builtinOnly)
 	for _, c := range root.Commands() {
 		for line := range strings.Lines(c.Example) {
 			words := strings.Fields(line)

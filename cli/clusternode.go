@@ -71,7 +71,7 @@ fetchable. With --undo it gets work again.`,
 	return c
 }
 
-func newPolicy() *cobra.Command {
+func newPolicy(s *setup) *cobra.Command {
 	var given []string
 	c := &cobra.Command{
 		Use:   "policy [NAME]",
@@ -83,7 +83,7 @@ touched.`,
   slotwise policy fair
   slotwise policy capacity --set 'queues=prod,capacity=70;default,capacity=30'`,
 		Args:              atMostOne("policy"),
-		ValidArgsFunction: completePolicies,
+		ValidArgsFunction: s.completePolicies,
 	}
 	newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
 		set, err := parseAssignments("set", given)

@@ -85,15 +85,15 @@ func invalidValue(e *pflag.InvalidValueError) error {
 }
 
 // report prints what went wrong, if anything, and returns the exit status.
-func report(ctx context.Context, err error, stderr io.Writer) int {
+func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
 	if errors.Is(context.Cause(ctx), console.ErrInterrupted) {
-		fmt.Fprintln(stderr, "slotwise: interrupted")
+		fmt.Fprintln(stderr, s.program+": interrupted")
 		return exitInterrupted
 	}
-	fmt.Fprintln(stderr, "slotwise:", oneLine(err))
+	fmt.Fprintln(stderr, s.program+":", s.renameMessage(oneLine(err)))
 	var wrong misuseError
 	if errors.As(err, &wrong) {
 		return exitMisuse

@@ -53,7 +53,7 @@ func (d *jobDisplay) Write(p []byte) (int, error) {
 }
 
 // warn prints a warning.
-func (d *jobDisplay) warn(text string) { fmt.Fprintf(d, "slotwise: warning: %s\n", text) }
+func (d *jobDisplay) warn(text string) { fmt.Fprintf(d, "warning: %s\n", text) }
 
 // update shows a job's new state.
 func (d *jobDisplay) update(p mapreduce.Progress) {

@@ -30,8 +30,8 @@ type masterFlags struct {
 	maxFile, maxFiles        console.Size
 }
 
-func newMaster() *cobra.Command {
-	f := &masterFlags{maxFile: 1 << 30, maxFiles: 20 << 30}
+func newMaster(setup *setup) *cobra.Command {
+	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30}
 	c := &cobra.Command{
 		Use:   "master --dir DIR",
 		Short: "Run the master of a cluster",

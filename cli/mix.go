@@ -17,7 +17,6 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -97,9 +96,9 @@ func (z *mixSize) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// readMix reads the file of --jobs. Errors name the file and the line or the
-// entry.
-func readMix(name string, stderr io.Writer) ([]mapreduce.MixJob, []mapreduce.Swap, error) {
+// readMix reads the file of --jobs, whose policies must be known. Errors name the
+// file and the line or the entry.
+func readMix(known *sched.Registry, name string, stderr io.Writer) ([]mapreduce.MixJob, []mapreduce.Swap, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return nil, nil, misuse("--jobs: %w", err)
@@ -126,7 +125,7 @@ func readMix(name string, stderr io.Writer) ([]mapreduce.MixJob, []mapreduce.Swa
 		if s.Policy == "" || s.At < 0 {
 			return nil, nil, misuse("--jobs %s: swap %d: needs a policy and a time", name, i+1)
 		}
-		if _, err := policies.Build(s.Policy, sched.Options{Set: s.Set}); err != nil {
+		if _, err := known.Build(s.Policy, sched.Options{Set: s.Set}); err != nil {
 			return nil, nil, misuse("--jobs %s: swap %d: %w", name, i+1, err)
 		}
 		swaps = append(swaps, mapreduce.Swap{At: s.At, Policy: s.Policy, Set: s.Set})
@@ -192,7 +191,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 		return err
 	}
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress)
-	jobs, swaps, err := readMix(f.jobs, show)
+	jobs, swaps, err := readMix(f.setup.policies, f.jobs, show)
 	if err != nil {
 		return err
 	}

@@ -12,11 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/sched"
 )
 
-func newPolicies() *cobra.Command {
+func newPolicies(s *setup) *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "policies [NAME]",
@@ -29,12 +28,12 @@ and their parameters with defaults.`,
   slotwise policies slots=static,order=fifo,place=greedy,speculate=none
   slotwise policies -o json`,
 		Args:              atMostOne("policy"),
-		ValidArgsFunction: completePolicies,
+		ValidArgsFunction: s.completePolicies,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("format", format, listFormats); err != nil {
 				return err
 			}
-			return showPolicies(c.OutOrStdout(), format, args)
+			return s.showPolicies(c.OutOrStdout(), format, args)
 		},
 	}
 	addFormat(c, &format)
@@ -42,18 +41,15 @@ and their parameters with defaults.`,
 }
 
 // showPolicies prints all policies or the one named.
-func showPolicies(w io.Writer, format string, args []string) error {
+func (s *setup) showPolicies(w io.Writer, format string, args []string) error {
 	names := args
 	if len(args) == 0 {
-		var err error
-		if names, err = policies.Names(); err != nil {
-			return err
-		}
+		names = s.policies.Names()
 	}
 	infos := make([]sched.Info, len(names))
 	for i, name := range names {
 		var err error
-		if infos[i], err = policies.Describe(name); err != nil {
+		if infos[i], err = s.policies.Describe(name); err != nil {
 			return misuseError{err}
 		}
 	}
@@ -61,7 +57,7 @@ func showPolicies(w io.Writer, format string, args []string) error {
 	case format == "json":
 		return policiesJSON(w, infos)
 	case len(args) > 0:
-		return describePolicy(w, infos[0])
+		return s.describePolicy(w, infos[0])
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, i := range infos {
@@ -71,7 +67,7 @@ func showPolicies(w io.Writer, format string, args []string) error {
 }
 
 // describePolicy prints a policy's parts, then their parameters.
-func describePolicy(w io.Writer, i sched.Info) error {
+func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 	fmt.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
 	if i.Paper != "" {
 		fmt.Fprintf(w, "paper: %s\n", i.Paper)
@@ -104,7 +100,7 @@ func describePolicy(w io.Writer, i sched.Info) error {
 			fmt.Fprintf(w, "      %s=%s\n", name, p.Set[name])
 		}
 	}
-	_, err := fmt.Fprintf(w, "\nexample\n  slotwise run wordcount --policy %s --input INPUT --output OUTPUT\n", i.Name)
+	_, err := fmt.Fprintf(w, "\nexample\n  %s run wordcount --policy %s --input INPUT --output OUTPUT\n", s.program, i.Name)
 	return err
 }
 
@@ -173,10 +169,10 @@ func policiesJSON(w io.Writer, infos []sched.Info) error {
 	return e.Encode(out)
 }
 
-func completePolicies(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	names, err := policies.Names()
-	if err != nil || len(args) > 1 {
+// completePolicies completes the name of a policy.
+func (s *setup) completePolicies(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return s.policies.Names(), cobra.ShellCompDirectiveNoFileComp
 }

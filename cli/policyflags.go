@@ -13,6 +13,7 @@ import (
 
 // policyFlags say which policy decides: of a run, or of a cluster.
 type policyFlags struct {
+	setup                       *setup
 	policy, policyConfig        string
 	policySet                   []string
 	fairScheduler, capacityFile string
@@ -28,7 +29,7 @@ func (f *policyFlags) register(c *cobra.Command) {
 	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for the policy fair; reloaded when it changes")
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for the policy capacity; reloaded when it changes")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what is random in scheduling")
-	completeWith(c, "policy", completePolicies)
+	completeWith(c, "policy", f.setup.completePolicies)
 }
 
 // policySettings returns the policy's settings: those of the file of
@@ -62,7 +63,7 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 	if spec == "" {
 		spec = policies.Default
 	}
-	if _, err := policies.Build(spec, sched.Options{Seed: f.seed, Set: set}); err != nil {
+	if _, err := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Set: set}); err != nil {
 		return misuse("--policy %s: %w", spec, err)
 	}
 	return nil

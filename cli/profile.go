@@ -23,8 +23,8 @@ type profileFlags struct {
 	runs  int
 }
 
-func newProfile() *cobra.Command {
-	f := profileFlags{}
+func newProfile(setup *setup) *cobra.Command {
+	f := profileFlags{run: runFlags{policyFlags: policyFlags{setup: setup}}}
 	c := &cobra.Command{
 		Use:   "profile APP --input INPUT --output FILE",
 		Short: "Measure what an app costs, for the simulator",

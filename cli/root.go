@@ -10,9 +10,9 @@ import (
 
 // newRoot builds the command tree. It must stay cheap: it is built for every
 // run, however short.
-func newRoot() *cobra.Command {
+func newRoot(s *setup) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "slotwise",
+		Use:   s.program,
 		Short: "MapReduce jobs over files of any size, on one machine, with no set-up",
 		Long: `slotwise runs MapReduce jobs over files of any size: built-in apps, programs of
 your own, or any two commands that read and write lines.
@@ -31,10 +31,10 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().SortFlags = false
 	root.AddCommand(
-		newRun(),
+		newRun(s),
 		newApps(),
-		newPolicies(),
-		newMaster(),
+		newPolicies(s),
+		newMaster(s),
 		newJobs(),
 		newJob(),
 		newTasks(),
@@ -43,22 +43,25 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newPriority(),
 		newMove(),
 		newNodes(),
-		newPolicy(),
+		newPolicy(s),
 		newTop(),
 		newLogs(),
 		newHistory(),
 		newCerts(),
 		newToken(),
-		newSim(),
+		newSim(s),
 		newRepro(),
 		newGenerate(),
-		newProfile(),
+		newProfile(s),
 		newWorker(),
-		newSubmit(),
+		newSubmit(s),
 		newVersion(),
 		newMan(),
 	)
 	addProfiling(root)
+	if s.program != product {
+		s.renameHelp(root)
+	}
 	return root
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-func newRun() *cobra.Command {
-	f := new(runFlags)
+func newRun(s *setup) *cobra.Command {
+	f := &runFlags{policyFlags: policyFlags{setup: s}}
 	c := &cobra.Command{
 		Use:   "run APP [INPUT]... --output DIR",
 		Short: "Run a job here and now",

@@ -146,6 +146,7 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 			TempDir:     f.tempDir,
 			Seed:        f.seed,
 			Heartbeat:   f.heartbeat,
+			Policies:    f.setup.tables,
 
 			FairScheduler:     f.fairScheduler,
 			CapacityScheduler: f.capacityFile,

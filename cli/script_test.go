@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"slotwise": Main, "stubborn": stubborn})
+	testscript.Main(m, map[string]func(){"slotwise": func() { Main() }, "stubborn": stubborn})
 }
 
 // stubborn is a command that takes no notice of the first interrupt.

@@ -17,6 +17,7 @@ var references = []string{"alone", "ideal"}
 
 // simFlags are the flags of sim.
 type simFlags struct {
+	setup             *setup
 	workload, cluster string
 	policies          []string
 	policySet         []string
@@ -35,8 +36,8 @@ type simFlags struct {
 	json, quiet       bool
 }
 
-func newSim() *cobra.Command {
-	f := new(simFlags)
+func newSim(setup *setup) *cobra.Command {
+	f := &simFlags{setup: setup}
 	c := &cobra.Command{
 		Use:   "sim --workload W --cluster C [--policy P,P...]",
 		Short: "Ask what if: run a workload on a virtual cluster",
@@ -83,7 +84,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
 	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	completeWith(c, "policy", completePolicies)
+	completeWith(c, "policy", f.setup.completePolicies)
 	completeWords(c, "reference", references)
 	completeWords(c, "heartbeat", sim.Profiles())
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/hadoopconf"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -138,14 +137,15 @@ func splitPolicies(lists []string) ([]string, error) {
 
 // maker makes fresh policies of one spelling.
 type maker struct {
-	spec  string
-	set   map[string]string
-	confs []any // for those parts of it that take them
+	policies *sched.Registry
+	spec     string
+	set      map[string]string
+	confs    []any // for those parts of it that take them
 }
 
 // make makes a policy.
 func (m *maker) make(seed uint64) (sched.Policy, error) {
-	p, err := policies.Build(m.spec, sched.Options{Seed: seed, Set: m.set})
+	p, err := m.policies.Build(m.spec, sched.Options{Seed: seed, Set: m.set})
 	if err != nil {
 		return nil, misuse("--policy %s: %w", m.spec, err)
 	}
@@ -176,7 +176,7 @@ func reconfigure(p sched.Policy, conf any) (bool, error) {
 func (f *simFlags) makers(specs []string, warn func(string)) ([]*maker, error) {
 	var list []*maker
 	for _, spec := range specs {
-		list = append(list, &maker{spec: spec, set: map[string]string{}})
+		list = append(list, &maker{policies: f.setup.policies, spec: spec, set: map[string]string{}})
 	}
 	if err := f.useCapacity(list, warn); err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (f *simFlags) makers(specs []string, warn func(string)) ([]*maker, error) {
 func give(list []*maker, what string, set map[string]string) error {
 	taken := false
 	for _, m := range list {
-		known, err := settingsOf(m.spec)
+		known, err := m.settings()
 		if err != nil {
 			return err
 		}
@@ -224,9 +224,9 @@ func give(list []*maker, what string, set map[string]string) error {
 	return nil
 }
 
-// settingsOf lists what can be set of a policy.
-func settingsOf(spec string) ([]string, error) {
-	info, err := policies.Describe(spec)
+// settings returns the names of the policy's parameters, and their aliases.
+func (m *maker) settings() ([]string, error) {
+	info, err := m.policies.Describe(m.spec)
 	if err != nil {
 		return nil, misuse("--policy: %w", err)
 	}

@@ -18,8 +18,8 @@ type submitFlags struct {
 	wait   bool
 }
 
-func newSubmit() *cobra.Command {
-	f := new(submitFlags)
+func newSubmit(setup *setup) *cobra.Command {
+	f := &submitFlags{runFlags: runFlags{policyFlags: policyFlags{setup: setup}}}
 	c := &cobra.Command{
 		Use:   "submit APP [INPUT]... --output DIR",
 		Short: "Run a job on a cluster",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Options say where a job's data are and how it is run on this machine. The
@@ -87,6 +88,7 @@ type ClusterOptions struct {
 	Memory      int64             // bytes for all tasks together; a quarter of RAM by default
 	Policy      string            // a policy's name or composition; fifo by default
 	PolicySet   map[string]string // its parameters, by name
+	Policies    []sched.Table     // policies of your own, in addition to the built-in ones
 	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
 	// queues, for policies that know either. They are read again when they
 	// change; a bad one changes nothing. Warn is told of what is odd in them.

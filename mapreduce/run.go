@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -68,6 +69,9 @@ func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
 	}
 	err := schemes.Register()
 	if err != nil {
+		return nil, err
+	}
+	if cfg.Policies, err = policies.Builtin().With(o.Policies...); err != nil {
 		return nil, err
 	}
 	if cfg.Codec, err = runfile.ParseCodec(codec); err != nil {

@@ -10,7 +10,14 @@ import (
 	"github.com/slotwise/slotwise/internal/suggest"
 )
 
-// Build makes the policy that a name or composition stands for.
+// Build makes a fresh policy. A spec is one of
+//
+//	fifo                          a policy by name
+//	fifo,place=delay              a policy with some of its parts replaced
+//	slots=static,order=fair       a composition; the registry's first policy
+//	                              supplies the parts that it does not name
+//
+// Errors name what is unknown or invalid, and the nearest valid name.
 func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	r, err := g.resolve(spec)
 	if err != nil {
@@ -47,7 +54,8 @@ func (g *Registry) compose(r Row, opt Options) (Policy, error) {
 	return policy, fit(policy)
 }
 
-// fit asks the parts that depend on their company whether they can work in it.
+// fit returns why the composition's parts do not work together, as the Fitters
+// among them report it.
 func fit(c *Composition) error {
 	var errs []error
 	for _, part := range flatten(c.Parts()) {
@@ -58,7 +66,7 @@ func fit(c *Composition) error {
 	return errors.Join(errs...)
 }
 
-// unalias replaces other names of parameters by their own.
+// unalias replaces the aliases among the names in set by the parameters' names.
 func unalias(info Info, set map[string]string) (map[string]string, error) {
 	out := set
 	for _, part := range info.Parts {
@@ -69,7 +77,7 @@ func unalias(info Info, set map[string]string) (map[string]string, error) {
 					continue
 				}
 				if _, twice := out[p.Name]; twice {
-					return nil, fmt.Errorf("parameter %s is given twice, also as %s", p.Name, alias)
+					return nil, fmt.Errorf("parameter %s is set twice: %s is another name for it", p.Name, alias)
 				}
 				out = maps.Clone(out)
 				delete(out, alias)
@@ -81,6 +89,10 @@ func unalias(info Info, set map[string]string) (map[string]string, error) {
 }
 
 func makePart[T any](p Part[T], opt Options) (T, error) {
+	if p.New == nil {
+		var none T
+		return none, fmt.Errorf("%s: its table entry has no New function", p.Name)
+	}
 	v, err := p.New(newKit(p.Params, opt))
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", p.Name, err)
@@ -88,11 +100,12 @@ func makePart[T any](p Part[T], opt Options) (T, error) {
 	return v, nil
 }
 
-// profileSetting is the setting that names a profile of a row that has any.
+// profileSetting is the parameter that selects a profile, for policies that have
+// profiles.
 const profileSetting = "profile"
 
-// withProfile replaces the setting of a profile by the settings that it stands
-// for, as far as the policy has such parameters: parts may have been replaced.
+// withProfile replaces the parameter "profile" by the values of that profile. It
+// skips values of parameters that the policy lacks because a part was replaced.
 func withProfile(info Info, set map[string]string) (map[string]string, error) {
 	name, given := set[profileSetting]
 	if len(info.Profiles) == 0 || !given {
@@ -128,8 +141,8 @@ func paramNames(info Info) (names []string) {
 	return names
 }
 
-// unknown is the error for a name that does not exist; it names the nearest one
-// that does, or else all of them.
+// unknown returns the error for a name that does not exist. It suggests the nearest
+// existing name, or lists all of them if none is near.
 func unknown(what, name string, known []string) error {
 	best := suggest.Nearest(name, known)
 	switch {

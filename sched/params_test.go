@@ -1,7 +1,6 @@
 package sched_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -122,16 +121,16 @@ func TestBindingsReportAllErrors(t *testing.T) {
 func TestBuildChecksAllSettingsFirst(t *testing.T) {
 	var c everything
 	built := false
-	g := &sched.Registry{}
-	err := errors.Join(
-		g.AddSlots(sched.Part[sched.Slots]{Name: "s", Params: c.bind().Params(),
-			New: func(*sched.Kit) (sched.Slots, error) { built = true; return nil, nil }}),
-		g.AddOrder(sched.Part[sched.Order]{Name: "o", Params: []sched.Param{
+	g, err := sched.NewRegistry(sched.Table{
+		Slots: []sched.Part[sched.Slots]{{Name: "s", Params: c.bind().Params(),
+			New: func(*sched.Kit) (sched.Slots, error) { built = true; return nil, nil }}},
+		Order: []sched.Part[sched.Order]{{Name: "o", Params: []sched.Param{
 			sched.Bind(new(int), sched.Int(0, 1), sched.Param{Name: "users", Default: "0"}).Param,
-		}}),
-		g.AddPlace(sched.Part[sched.Place]{Name: "p"}),
-		g.AddSpeculate(sched.Part[sched.Speculate]{Name: "c"}),
-		g.Add(sched.Row{Name: "all", Slots: "s", Order: "o", Place: "p", Speculate: "c"}))
+		}}},
+		Place:     []sched.Part[sched.Place]{{Name: "p"}},
+		Speculate: []sched.Part[sched.Speculate]{{Name: "c"}},
+		Policies:  []sched.Row{{Name: "all", Slots: "s", Order: "o", Place: "p", Speculate: "c"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

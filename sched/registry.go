@@ -3,42 +3,64 @@ package sched
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Part describes an implementation of one of the four parts.
+// Part describes one implementation of Slots, Order, Place or Speculate. Users
+// select it by name: --policy order=NAME.
 type Part[T any] struct {
+	// Name is what users write. It must not contain commas, equals signs or
+	// spaces.
 	Name    string
-	Summary string // a line
-	Paper   string // where it comes from, "" if from no paper
-	Params  []Param
-	New     func(k *Kit) (T, error)
+	Summary string // one line for lists
+	Paper   string // the publication it follows; "" if there is none
+	// Params are the parameters that users can set. New reads their values from
+	// its Kit.
+	Params []Param
+	// New makes a fresh part. Each policy gets a part of its own, because parts
+	// keep state.
+	New func(k *Kit) (T, error)
 }
 
-// Row describes a named policy: the names of its four parts, or New for a
-// policy that is not composed. Seen from outside both are policies alike.
+// Row describes a policy that has a name. It either names four parts, or has a
+// New for a policy that is not composed of parts.
 type Row struct {
-	Name      string
-	Summary   string
-	Paper     string
-	Slots     string
-	Order     string
-	Place     string
-	Speculate string
-	Params    []Param // with New only
-	New       func(k *Kit) (Policy, error)
-	// Profiles are what the setting "profile" may name, beside "default".
+	Name    string // see Part.Name
+	Summary string // one line for lists
+	Paper   string // the publication it follows; "" if there is none
+
+	// Slots, Order, Place and Speculate name parts of this table or of a table
+	// before it. All four are required unless New is set.
+	Slots, Order, Place, Speculate string
+
+	// Params and New describe a policy without parts, as in Part.
+	Params []Param
+	New    func(k *Kit) (Policy, error)
+
+	// Profiles are the values of the parameter "profile", besides "default".
 	Profiles []Profile
 }
 
-// Profile is a set of values of parameters that go together, such as those that
-// make a policy decide as a certain version of Hadoop does. What a user sets by
-// hand goes before it.
+// Profile is a named set of parameter values that belong together, such as those
+// that make a policy decide as a certain version of Hadoop does. Values that the
+// user sets explicitly take precedence.
 type Profile struct {
 	Name    string
 	Summary string
 	Set     map[string]string
+}
+
+// Table lists parts and policies. The built-in ones are a Table, and a program
+// adds its own with another one. Rows may name parts of their own table and of
+// tables before it.
+type Table struct {
+	Slots     []Part[Slots]
+	Order     []Part[Order]
+	Place     []Part[Place]
+	Speculate []Part[Speculate]
+	Policies  []Row
 }
 
 // Setting returns the value of one of the constructor's own parameters, read by
@@ -53,14 +75,15 @@ func Setting[T any](k *Kit, name string, parse func(string) (T, error)) (T, erro
 
 // Options are what a user adds to the name of a policy.
 type Options struct {
+	// Seed is the seed of the run; see Kit.Seed.
 	Seed uint64
-	// Set holds values of parameters by name. A name that no part of the
-	// policy has is an error; one that several have goes to all of them.
+	// Set holds parameter values by name. A name that no part of the policy has
+	// is an error. A name that several parts have sets all of them.
 	Set map[string]string
 }
 
-// Registry knows the parts and policies by name. It is filled by explicit calls
-// and then only read.
+// Registry finds parts and policies by name. It does not change after it has
+// been made, so goroutines can share it.
 type Registry struct {
 	slots     table[Part[Slots]]
 	order     table[Part[Order]]
@@ -69,15 +92,68 @@ type Registry struct {
 	rows      table[Row]
 }
 
-// table keeps entries by name and the names in order of entry.
+// NewRegistry returns a registry of the tables' entries. It fails if a name is
+// invalid or used twice, or if a policy names a part that no table has. The first
+// policy is special: compositions such as "order=fifo" take the parts that they
+// do not name from it.
+func NewRegistry(tables ...Table) (*Registry, error) { return new(Registry).With(tables...) }
+
+// With returns a registry of g's entries and those of more tables. It fails as
+// NewRegistry does; g itself does not change.
+func (g *Registry) With(tables ...Table) (*Registry, error) {
+	all := &Registry{g.slots.clone(), g.order.clone(), g.place.clone(), g.speculate.clone(), g.rows.clone()}
+	var errs []error
+	for _, t := range tables {
+		errs = append(errs, all.add(t))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// add adds the parts of a table, then its policies, whose parts must be known by
+// then.
+func (g *Registry) add(t Table) error {
+	var errs []error
+	for _, p := range t.Slots {
+		errs = append(errs, g.slots.add("slots", p.Name, p))
+	}
+	for _, p := range t.Order {
+		errs = append(errs, g.order.add("order", p.Name, p))
+	}
+	for _, p := range t.Place {
+		errs = append(errs, g.place.add("place", p.Name, p))
+	}
+	for _, p := range t.Speculate {
+		errs = append(errs, g.speculate.add("speculate", p.Name, p))
+	}
+	for _, r := range t.Policies {
+		errs = append(errs, g.rows.add("policy", r.Name, r))
+		if r.New == nil {
+			if _, err := g.describeParts(r); err != nil {
+				errs = append(errs, fmt.Errorf("policy %q: %w", r.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// table holds entries by name, and their names in the order in which they were
+// added.
 type table[T any] struct {
 	byName map[string]T
 	names  []string
 }
 
+func (t *table[T]) clone() table[T] { return table[T]{maps.Clone(t.byName), slices.Clone(t.names)} }
+
 func (t *table[T]) add(what, name string, entry T) error {
-	if _, dup := t.byName[name]; dup || name == "" {
-		return fmt.Errorf("%s %q is registered twice or has no name", what, name)
+	if name == "" || strings.ContainsAny(name, ",= \t\n") {
+		return fmt.Errorf("%s %q: a name must not be empty or contain commas, equals signs or spaces", what, name)
+	}
+	if _, dup := t.byName[name]; dup {
+		return fmt.Errorf("%s %q exists already; choose another name", what, name)
 	}
 	if t.byName == nil {
 		t.byName = make(map[string]T)
@@ -95,44 +171,11 @@ func (t *table[T]) get(what, name string) (T, error) {
 	return e, nil
 }
 
-// AddSlots registers an implementation of Slots.
-func (g *Registry) AddSlots(p Part[Slots]) error { return addPart(&g.slots, "slots", p) }
-
-// AddOrder registers an implementation of Order.
-func (g *Registry) AddOrder(p Part[Order]) error { return addPart(&g.order, "order", p) }
-
-// AddPlace registers an implementation of Place.
-func (g *Registry) AddPlace(p Part[Place]) error { return addPart(&g.place, "place", p) }
-
-// AddSpeculate registers an implementation of Speculate.
-func (g *Registry) AddSpeculate(p Part[Speculate]) error {
-	return addPart(&g.speculate, "speculate", p)
-}
-
-// addPart adds a part whose defaults its own parameters accept.
-func addPart[T any](t *table[Part[T]], what string, p Part[T]) error {
-	for _, param := range p.Params {
-		if _, err := param.Normalize(param.Default); err != nil {
-			return fmt.Errorf("default of %s %q: %w", what, p.Name, err)
-		}
-	}
-	return t.add(what, p.Name, p)
-}
-
-// Add registers a named policy. Its parts must be known already.
-func (g *Registry) Add(r Row) error {
-	if err := g.rows.add("policy", r.Name, r); err != nil || r.New != nil {
-		return err
-	}
-	_, err := g.describeParts(r)
-	return err
-}
-
-// Names returns the names of the policies in order of registration.
+// Names returns the names of all policies in the order of the tables.
 func (g *Registry) Names() []string { return slices.Clone(g.rows.names) }
 
-// PartNames returns the names of the implementations of a part: "slots",
-// "order", "place" or "speculate".
+// PartNames returns the names of all implementations of a part, which is "slots",
+// "order", "place" or "speculate". It returns nil for any other word.
 func (g *Registry) PartNames(part string) []string {
 	switch part {
 	case "slots":
@@ -147,25 +190,25 @@ func (g *Registry) PartNames(part string) []string {
 	return nil
 }
 
-// PartInfo describes a part of a policy for people.
+// PartInfo describes one part of a policy.
 type PartInfo struct {
-	Part    string // slots, order, place or speculate; "policy" if not composed
+	Part    string // "slots", "order", "place" or "speculate"; "policy" if not composed
 	Name    string
 	Summary string
 	Paper   string
 	Params  []Param
 }
 
-// Info describes a policy for people.
+// Info describes a policy or a composition.
 type Info struct {
-	Name     string // the name, or the composition as given
+	Name     string // the name, or the composition as the user wrote it
 	Summary  string
 	Paper    string
 	Parts    []PartInfo
 	Profiles []Profile
 }
 
-// Describe says what a name or a composition stands for.
+// Describe returns the parts and parameters of a policy. See Build for spec.
 func (g *Registry) Describe(spec string) (Info, error) {
 	r, err := g.resolve(spec)
 	if err != nil {
@@ -180,8 +223,8 @@ func (g *Registry) Describe(spec string) (Info, error) {
 	return info, err
 }
 
-// describeParts looks the four parts of a row up; the first unknown one is the
-// error.
+// describeParts returns the row's four parts. It fails on the first one that the
+// registry does not have.
 func (g *Registry) describeParts(r Row) ([]PartInfo, error) {
 	s, err := g.slots.get("slots", r.Slots)
 	if err != nil {
@@ -207,12 +250,10 @@ func (g *Registry) describeParts(r Row) ([]PartInfo, error) {
 	}, nil
 }
 
-// resolve reads a spec: a policy's name, or part=name pairs separated by commas,
-// or a name and pairs that replace its parts. Parts not named are those of the
-// first policy registered.
+// resolve parses a spec, which Build documents, into a row.
 func (g *Registry) resolve(spec string) (Row, error) {
 	if len(g.rows.names) == 0 {
-		return Row{}, errors.New("no policy is registered")
+		return Row{}, errors.New("the registry has no policies")
 	}
 	first, rest, _ := strings.Cut(spec, ",")
 	r := g.rows.byName[g.rows.names[0]]
@@ -228,7 +269,7 @@ func (g *Registry) resolve(spec string) (Row, error) {
 		}
 	}
 	if r.New != nil {
-		return Row{}, fmt.Errorf("policy %s is not made of parts that could be replaced", r.Name)
+		return Row{}, fmt.Errorf("policy %s is not composed of parts, so none can be replaced", r.Name)
 	}
 	r.Name, r.Summary, r.Paper = spec, "a composition", ""
 	for _, pair := range strings.Split(rest, ",") {
@@ -240,8 +281,8 @@ func (g *Registry) resolve(spec string) (Row, error) {
 	return r, nil
 }
 
-// set replaces one of the four parts by name; whether there is such an
-// implementation is found out later, by describeParts.
+// set replaces the name of one of the four parts. Whether the registry has that
+// implementation is checked later, by describeParts.
 func (r *Row) set(part, name string) error {
 	switch part {
 	case "slots":

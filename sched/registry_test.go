@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,29 +41,30 @@ func TestParse(t *testing.T) {
 	if err != nil || len(info.Parts) != 4 || info.Parts[1].Name != "fifo" || info.Summary == "" {
 		t.Errorf("described as %+v, %v", info, err)
 	}
-	if names, err := policies.Names(); err != nil || names[0] != policies.Default {
-		t.Errorf("names %v, %v", names, err)
+	if names := policies.Names(); names[0] != policies.Default {
+		t.Errorf("names %v", names)
 	}
 }
 
-// registry returns one with a part that has a parameter; got receives its value.
+// registry returns one whose slots part has a parameter, cap. Building the part
+// stores the parameter's value in got.
 func registry(t *testing.T, got *int) *sched.Registry {
-	g := &sched.Registry{}
-	for _, err := range []error{
-		g.AddSlots(sched.Part[sched.Slots]{Name: "static", Params: []sched.Param{{Name: "cap", Default: "3", Help: "slots"}},
+	g, err := sched.NewRegistry(sched.Table{
+		Slots: []sched.Part[sched.Slots]{{Name: "static", Params: []sched.Param{{Name: "cap", Default: "3", Help: "slots"}},
 			New: func(k *sched.Kit) (s sched.Slots, err error) {
 				*got, err = sched.Setting(k, "cap", strconv.Atoi)
 				return &slots.Static{}, err
-			}}),
-		g.AddOrder(sched.Part[sched.Order]{Name: "fifo", New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }}),
-		g.AddPlace(sched.Part[sched.Place]{Name: "greedy", New: func(*sched.Kit) (sched.Place, error) { return &place.Greedy{}, nil }}),
-		g.AddSpeculate(sched.Part[sched.Speculate]{Name: "none", New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }}),
-		g.Add(sched.Row{Name: "a", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none"}),
-		g.Add(sched.Row{Name: "whole", New: func(*sched.Kit) (sched.Policy, error) { return nil, nil }}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+			}}},
+		Order:     []sched.Part[sched.Order]{{Name: "fifo", New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }}},
+		Place:     []sched.Part[sched.Place]{{Name: "greedy", New: func(*sched.Kit) (sched.Place, error) { return &place.Greedy{}, nil }}},
+		Speculate: []sched.Part[sched.Speculate]{{Name: "none", New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }}},
+		Policies: []sched.Row{
+			{Name: "a", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none"},
+			{Name: "whole", New: func(*sched.Kit) (sched.Policy, error) { return nil, nil }},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return g
 }
@@ -87,14 +89,36 @@ func TestSettings(t *testing.T) {
 func TestRegistryRefuses(t *testing.T) {
 	var got int
 	g := registry(t, &got)
-	if g.Add(sched.Row{Name: "a", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none"}) == nil {
-		t.Error("a name registered twice was accepted")
+	places := func(names ...string) (t sched.Table) {
+		for _, name := range names {
+			t.Place = append(t.Place, sched.Part[sched.Place]{Name: name})
+		}
+		return t
 	}
-	if g.AddPlace(sched.Part[sched.Place]{Name: "greedy"}) == nil || g.AddPlace(sched.Part[sched.Place]{}) == nil {
-		t.Error("a part registered twice or without name was accepted")
+	policy := func(name, order string) sched.Table {
+		return sched.Table{Policies: []sched.Row{{Name: name, Slots: "static", Order: order, Place: "greedy", Speculate: "none"}}}
 	}
-	if g.Add(sched.Row{Name: "b", Slots: "static", Order: "none", Place: "greedy", Speculate: "none"}) == nil {
-		t.Error("a policy of an unknown part was accepted")
+	for _, c := range []struct {
+		table sched.Table
+		want  string
+	}{
+		{policy("a", "fifo"), `policy "a" exists already; choose another name`},
+		{places("greedy"), `place "greedy" exists already; choose another name`},
+		{places("x", "x"), `place "x" exists already; choose another name`},
+		{places(""), `place "": a name must not be empty or contain commas, equals signs or spaces`},
+		{places("a,b"), `place "a,b": a name must not be empty or contain commas, equals signs or spaces`},
+		{policy("b", "fiffo"), `policy "b": unknown order "fiffo"; did you mean "fifo"?`},
+	} {
+		if _, err := g.With(c.table); err == nil || err.Error() != c.want {
+			t.Errorf("got error %v, want %s", err, c.want)
+		}
+	}
+	more, err := g.With(policy("b", "fifo"), policy("c", "fifo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := more.Names(), []string{"a", "whole", "b", "c"}; !slices.Equal(got, want) || len(g.Names()) != 2 {
+		t.Errorf("extended to %v, want %v; the original has %v", got, want, g.Names())
 	}
 	if _, err := g.Build("whole,place=greedy", sched.Options{}); err == nil {
 		t.Error("a part of an undivided policy was replaced")

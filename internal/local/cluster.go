@@ -42,6 +42,7 @@ type Config struct {
 	Memory      int64             // bytes for all tasks; default a quarter of RAM
 	Policy      string            // a name or composition; default policies.Default
 	PolicySet   map[string]string // its parameters, by name
+	Policies    *sched.Registry   // where policies are looked up; default the built-in ones
 	Seed        uint64            // of what the policy draws
 	TempDir     string            // where scratch space is made; default the system's
 	Codec       runfile.Codec     // of spills and map outputs on disk
@@ -105,11 +106,14 @@ func Start(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
+	if cfg.Policies == nil {
+		cfg.Policies = policies.Builtin()
+	}
 	more, err := cfg.limitTasks()
 	if err != nil {
 		return nil, err
 	}
-	policy, err := policies.Build(cfg.Policy, sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet})
+	policy, err := cfg.Policies.Build(cfg.Policy, sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet})
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +204,7 @@ const tasksPerSlot = 4
 // limitTasks sets that limit, for a policy that has one to set, and returns how
 // many tasks there may be for each slot.
 func (cfg *Config) limitTasks() (int, error) {
-	info, err := policies.Describe(cfg.Policy)
+	info, err := cfg.Policies.Describe(cfg.Policy)
 	if err != nil {
 		return 0, err
 	}

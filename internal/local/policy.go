@@ -3,14 +3,13 @@ package local
 import (
 	"errors"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/sched"
 )
 
 // SetPolicy installs another policy while jobs run. No task is touched. After
 // an error the old one goes on.
 func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
-	p, err := policies.Build(spec, sched.Options{Seed: c.cfg.Seed, Set: set})
+	p, err := c.cfg.Policies.Build(spec, sched.Options{Seed: c.cfg.Seed, Set: set})
 	if err != nil {
 		return err
 	}

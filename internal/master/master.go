@@ -38,6 +38,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Config describes a master. Every field but Dir has a default.
@@ -45,6 +46,7 @@ type Config struct {
 	Dir       string            // the master's own: journal, files, history
 	Policy    string            // a name or composition; default policies.Default
 	PolicySet map[string]string // its parameters, by name
+	Policies  *sched.Registry   // where policies are looked up; default the built-in ones
 	Seed      uint64            // of what the policy draws
 	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
 	// queues. They are read at the start and again when they change, which is
@@ -122,6 +124,9 @@ func (l *Limits) fill() {
 
 func (cfg *Config) fill() {
 	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
+	if cfg.Policies == nil {
+		cfg.Policies = policies.Builtin()
+	}
 	cfg.Reload = cmp.Or(cfg.Reload, hadoopconf.ReloadEvery)
 	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)

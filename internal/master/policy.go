@@ -8,7 +8,6 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/hadoopconf"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -43,7 +42,7 @@ func (c clientService) SetPolicy(ctx context.Context, r *slotwisev1.SetPolicyReq
 // setPolicy installs a policy. No task is touched; after an error the old policy
 // goes on.
 func (m *Master) setPolicy(ctx context.Context, name string, set map[string]string) error {
-	p, err := policies.Build(name, sched.Options{Seed: m.cfg.Seed, Set: set})
+	p, err := m.cfg.Policies.Build(name, sched.Options{Seed: m.cfg.Seed, Set: set})
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)
 	}

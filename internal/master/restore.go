@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -170,7 +169,7 @@ func (m *Master) restorePolicy(r *replay) error {
 	if kept {
 		m.policy, m.set = r.policy.Name, r.policy.Set
 	}
-	p, err := policies.Build(m.policy, sched.Options{Seed: m.cfg.Seed, Set: m.set})
+	p, err := m.cfg.Policies.Build(m.policy, sched.Options{Seed: m.cfg.Seed, Set: m.set})
 	if err != nil {
 		return err
 	}

@@ -87,10 +87,7 @@ var bounded = map[string]struct {
 // Every composition is built or refused with a reason that tells which part is
 // at fault; it names the part, so that a user sees what to replace.
 func TestCompositionsAreBuiltOrRefused(t *testing.T) {
-	g, err := Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := Builtin()
 	refused := 0
 	all := everyMix(g)
 	for _, m := range all {
@@ -136,10 +133,7 @@ func checkRefusal(t interface{ Errorf(string, ...any) }, m mix, err error) {
 // the limits of its pools and the promise to keep slots busy if it makes that,
 // ends every job, and decides the same when it is told the same.
 func TestRandomCompositions(t *testing.T) {
-	g, err := Registry()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := Builtin()
 	seen := map[mix]bool{}
 	conserving, limited := 0, 0
 	for round := 0; len(seen) < *compositions && !t.Failed(); round++ {

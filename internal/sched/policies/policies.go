@@ -1,10 +1,10 @@
-// Package policies is the table of all schedulers: the one place that knows
-// every part and every named policy. A new one is a line here.
+// Package policies is the table of the built-in schedulers: the one place that
+// imports every part and every named policy. A new one is a row here.
 package policies
 
 import (
-	"errors"
 	"slices"
+	"sync"
 
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/learning"
@@ -127,57 +127,30 @@ var speculateParts = []sched.Part[sched.Speculate]{
 		Params: slices.Concat(speculate.SEPBParams, speculate.LateParams), New: speculate.ReadSEPB(speculate.ReadLate)},
 }
 
-// Registry returns a registry of all parts and policies. An error is a mistake
-// in the tables above, such as a name used twice.
-func Registry() (*sched.Registry, error) {
-	g := &sched.Registry{}
-	err := errors.Join(
-		each(slotParts, g.AddSlots),
-		each(orderParts, g.AddOrder),
-		each(placeParts, g.AddPlace),
-		each(speculateParts, g.AddSpeculate),
-		each(rows, g.Add),
-	)
-	return g, err
-}
-
-func each[T any](list []T, add func(T) error) error {
-	var errs []error
-	for _, x := range list {
-		errs = append(errs, add(x))
+// builtin makes the registry once. An error is a mistake in the tables above, such
+// as a name used twice, which a test of this package finds.
+var builtin = sync.OnceValue(func() *sched.Registry {
+	g, err := sched.NewRegistry(sched.Table{
+		Slots: slotParts, Order: orderParts, Place: placeParts, Speculate: speculateParts, Policies: rows,
+	})
+	if err != nil {
+		panic("policies: " + err.Error())
 	}
-	return errors.Join(errs...)
-}
+	return g
+})
 
-// Parse makes a policy from a name such as fifo, a composition such as
-// slots=static,order=fifo, or a name with parts replaced such as
-// fifo,place=greedy, all parameters at their defaults.
+// Builtin returns the registry of the built-in parts and policies.
+func Builtin() *sched.Registry { return builtin() }
+
+// Parse builds a built-in policy with all parameters at their defaults. See
+// sched.Registry.Build for spec.
 func Parse(spec string) (sched.Policy, error) { return Build(spec, sched.Options{}) }
 
-// Build is Parse with settings.
-func Build(spec string, opt sched.Options) (sched.Policy, error) {
-	g, err := Registry()
-	if err != nil {
-		return nil, err
-	}
-	return g.Build(spec, opt)
-}
+// Build builds a built-in policy.
+func Build(spec string, opt sched.Options) (sched.Policy, error) { return builtin().Build(spec, opt) }
 
-// Names returns the names of all policies.
-func Names() ([]string, error) {
-	g, err := Registry()
-	if err != nil {
-		return nil, err
-	}
-	return g.Names(), nil
-}
+// Names returns the names of the built-in policies.
+func Names() []string { return builtin().Names() }
 
-// Describe says what a name or composition stands for, with the parameters and
-// defaults of its parts.
-func Describe(spec string) (sched.Info, error) {
-	g, err := Registry()
-	if err != nil {
-		return sched.Info{}, err
-	}
-	return g.Describe(spec)
-}
+// Describe returns the parts and parameters of a built-in policy.
+func Describe(spec string) (sched.Info, error) { return builtin().Describe(spec) }

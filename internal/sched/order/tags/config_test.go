@@ -13,20 +13,20 @@ import (
 
 // registry knows both orders and little else.
 func registry(t *testing.T) *sched.Registry {
-	g := &sched.Registry{}
-	for _, err := range []error{
-		g.AddSlots(sched.Part[sched.Slots]{Name: "static", Params: slots.StaticParams, New: slots.ReadStatic}),
-		g.AddOrder(sched.Part[sched.Order]{Name: "fifo", New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }}),
-		g.AddOrder(sched.Part[sched.Order]{Name: "static", Params: StaticParams(), New: ReadStatic}),
-		g.AddOrder(sched.Part[sched.Order]{Name: "dynamic", Params: DynamicParams(), New: ReadDynamic}),
-		g.AddPlace(sched.Part[sched.Place]{Name: "greedy", Params: []sched.Param{place.OffRack}, New: place.ReadGreedy}),
-		g.AddSpeculate(sched.Part[sched.Speculate]{Name: "none",
-			New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }}),
-		g.Add(sched.Row{Name: "fifo", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none"}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	g, err := sched.NewRegistry(sched.Table{
+		Slots: []sched.Part[sched.Slots]{{Name: "static", Params: slots.StaticParams, New: slots.ReadStatic}},
+		Order: []sched.Part[sched.Order]{
+			{Name: "fifo", New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }},
+			{Name: "static", Params: StaticParams(), New: ReadStatic},
+			{Name: "dynamic", Params: DynamicParams(), New: ReadDynamic},
+		},
+		Place: []sched.Part[sched.Place]{{Name: "greedy", Params: []sched.Param{place.OffRack}, New: place.ReadGreedy}},
+		Speculate: []sched.Part[sched.Speculate]{{Name: "none",
+			New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }}},
+		Policies: []sched.Row{{Name: "fifo", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none"}},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return g
 }

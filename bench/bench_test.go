@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // testBench makes a bench in a temporary directory and a data set of one file.
@@ -64,7 +66,7 @@ func TestMeasure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !res.ok() || len(res.Timings[0].Runs) != 3 || res.Timings[0].Seconds <= 0 || res.Timings[0].PeakRSS < mib {
+			if !res.ok() || len(res.Timings[0].Runs) != 3 || res.Timings[0].Seconds <= 0 || res.Timings[0].PeakRSS < harness.MiB {
 				t.Errorf("result %+v, timing %+v", res, res.Timings[0])
 			}
 			if left, _ := filepath.Glob(filepath.Join(b.data, "out-*")); len(left) > 0 {
@@ -89,7 +91,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	ours := &timing{Name: "slotwise", Seconds: 2, Bytes: 100, PeakRSS: 50 * mib}
+	ours := &timing{Name: "slotwise", Seconds: 2, Bytes: 100, PeakRSS: 50 * harness.MiB}
 	tests := []struct {
 		name       string
 		limit      limit
@@ -108,9 +110,9 @@ func TestJudge(t *testing.T) {
 		{"late", limit{seconds: 1.9}, nil, false, false, false, "2000 ms"},
 		{"flat", limit{flat: 0.15}, []*timing{{Seconds: 21, Bytes: 1000}}, true, true, false, "within 5 %"},
 		{"growing", limit{flat: 0.15}, []*timing{{Seconds: 24, Bytes: 1000}}, false, false, false, "within 20 %"},
-		{"within memory", limit{memory: 50 * mib}, []*timing{{PeakRSS: 60 * mib}}, true, true, false, "peak 50 MiB"},
-		{"too much", limit{memory: 49 * mib}, nil, false, false, false, "peak 50 MiB"},
-		{"one of all", limit{memoryAll: 50 * mib}, []*timing{{PeakRSS: 60 * mib}}, false, false, false, "peak 60 MiB"},
+		{"within memory", limit{memory: 50 * harness.MiB}, []*timing{{PeakRSS: 60 * harness.MiB}}, true, true, false, "peak 50 MiB"},
+		{"too much", limit{memory: 49 * harness.MiB}, nil, false, false, false, "peak 50 MiB"},
+		{"one of all", limit{memoryAll: 50 * harness.MiB}, []*timing{{PeakRSS: 60 * harness.MiB}}, false, false, false, "peak 60 MiB"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -180,24 +182,15 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	if m := median([]float64{5, 1, 3}); m != 3 {
-		t.Errorf("median of three is %v", m)
-	}
-	if m := median([]int64{4, 1, 3, 2}); m != 2 {
-		t.Errorf("median of four is %v", m)
-	}
-}
-
 func TestSummary(t *testing.T) {
 	var out strings.Builder
 	printSummary(&out, []*result{
 		{Row: "a", Timings: []*timing{
-			{Name: "slotwise", Seconds: 2, Bytes: 4 * mib, PeakRSS: 7 * mib},
-			{Name: "sort | uniq", Seconds: 3, Bytes: 4 * mib},
-			{Name: "bigger", Seconds: 3, Bytes: 8 * mib},
+			{Name: "slotwise", Seconds: 2, Bytes: 4 * harness.MiB, PeakRSS: 7 * harness.MiB},
+			{Name: "sort | uniq", Seconds: 3, Bytes: 4 * harness.MiB},
+			{Name: "bigger", Seconds: 3, Bytes: 8 * harness.MiB},
 			{Name: "gone", Missing: "gone"},
-		}, Verdicts: []verdict{{Text: "1.50× sort", OK: true}}},
+		}, Outcomes: []outcome{{Text: "1.50× sort", OK: true}}},
 		{Row: "b", Error: "it\nbroke"},
 	})
 	want := "| a | 2.000 s | 2 | 7 MiB | sort \\| uniq 1.50, bigger 0.75, gone missing | ok 1.50× sort |\n" +

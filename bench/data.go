@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,53 +13,54 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // bench is one run of the benchmark.
 type bench struct {
 	*settings
-	hasDuck func() bool // whether python has the duckdb module
+	hasDuck func() bool // reports whether the Python interpreter has the duckdb module; asks it once
 }
 
+// newBench returns a benchmark that has not started anything yet.
 func newBench(s *settings) *bench {
 	return &bench{s, sync.OnceValue(func() bool {
 		return exec.Command(s.python, "-c", "import duckdb").Run() == nil
 	})}
 }
 
+// binary is the path of the slotwise command that is measured.
 func (b *bench) binary() string { return filepath.Join(b.data, "bin", "slotwise") }
 
-// prepare builds slotwise from the tree.
+// prepare makes the data directory absolute, because shell scripts and child
+// processes use it too, and builds slotwise.
 func (b *bench) prepare(ctx context.Context) error {
-	if abs, err := filepath.Abs(b.data); err == nil {
-		b.data = abs // scripts and children agree on it
-	}
-	if err := os.MkdirAll(filepath.Dir(b.binary()), 0o777); err != nil {
+	abs, err := filepath.Abs(b.data)
+	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", b.binary(), "./cmd/slotwise")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return nil
+	b.data = abs
+	return harness.Build(ctx, b.binary())
 }
 
-// dataset is an input that slotwise generate makes.
+// dataset is an input made by "slotwise generate".
 type dataset struct {
-	kind string
-	size int64
+	kind string // of the generator: text or records
+	size int64  // bytes
 	dir  string
 }
 
-// dataset returns the data set of a kind and a size at scale 1; 1 MiB ones are
-// not scaled.
+// dataset returns a data set of a kind. Its size is given at scale 1 and is
+// multiplied by the -scale flag, unless it is 1 MiB or less.
 func (b *bench) dataset(kind string, size int64) dataset {
-	if size > mib {
-		size = max(int64(float64(size)*b.scale), 64*kib)
+	if size > harness.MiB {
+		size = max(int64(float64(size)*b.scale), 64*harness.KiB)
 	}
 	return dataset{kind, size, filepath.Join(b.data, kind+"-"+strconv.FormatInt(size, 10))}
 }
 
+// what describes the data in words.
 func (d dataset) what() string {
 	if d.kind == "records" {
 		return "100-byte records"
@@ -68,18 +68,16 @@ func (d dataset) what() string {
 	return d.kind + " lines"
 }
 
-// make generates the data set if it is not there, cuts it in two for those who
-// need halves, and reads it once, so that it is in the page cache.
+// make generates the data set if its directory does not exist, cuts it into the
+// halves that some contestants read, and reads it once to bring it into the page
+// cache.
 func (d dataset) make(ctx context.Context, binary string) error {
-	if _, err := os.Stat(d.dir); errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(os.Stderr, "making %s\n", d.dir)
-		cmd := exec.CommandContext(ctx, binary, "generate", d.kind, "--size", strconv.FormatInt(d.size, 10), "--seed", "1", "--output", d.dir)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("generate %s: %w\n%s", d.dir, err, out)
-		}
-		if err := d.cut(); err != nil {
-			return err
-		}
+	created, err := harness.Generate(ctx, binary, d.kind, d.size, d.dir)
+	if err == nil && created {
+		err = d.cut()
+	}
+	if err != nil {
+		return err
 	}
 	for _, f := range d.list() {
 		if err := readAll(f); err != nil {
@@ -89,6 +87,7 @@ func (d dataset) make(ctx context.Context, binary string) error {
 	return nil
 }
 
+// readAll reads a file to its end and discards the bytes.
 func readAll(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -99,23 +98,24 @@ func readAll(name string) error {
 	return err
 }
 
-// list returns the files in the order of their names.
+// list returns the data set's files, sorted by name.
 func (d dataset) list() []string {
 	files, _ := filepath.Glob(filepath.Join(d.dir, "*"))
 	slices.Sort(files)
 	return files
 }
 
-// files is how a shell script names all files, whether they exist yet or not.
+// files returns the shell pattern that matches all files of the data set.
 func (d dataset) files() string { return d.dir + "/*" }
 
-// halves is how a shell script names each half of the data set: hard links to
-// its files or, if it has only one, the parts of a copy cut at a line end.
+// halves returns one shell pattern for each half of the data set. The halves are
+// hard links to its files. If there is only one file, they are copies of its two
+// parts, cut at the end of a line.
 func (d dataset) halves() [2]string {
 	return [2]string{d.dir + ".half1/*", d.dir + ".half2/*"}
 }
 
-// cut makes the halves.
+// cut writes the two halves into directories beside the data set.
 func (d dataset) cut() error {
 	var dirs [2]string
 	for i := range dirs {
@@ -149,15 +149,15 @@ func (d dataset) cut() error {
 	return nil
 }
 
-// firstHalf returns how many of at least two files, from the first on, hold
-// about half of all bytes; each half has a file.
+// firstHalf returns how many of the first files hold about half of all bytes. It
+// needs the sizes of at least two files and gives each half at least one.
 func firstHalf(sizes []int64) int {
 	var total, sum int64
 	for _, n := range sizes {
 		total += n
 	}
 	for i, n := range sizes {
-		if 2*sum+n > total { // more than half of this file is beyond the middle
+		if 2*sum+n > total { // most of this file lies behind the middle
 			return min(max(i, 1), len(sizes)-1)
 		}
 		sum += n
@@ -165,9 +165,10 @@ func firstHalf(sizes []int64) int {
 	return len(sizes) - 1
 }
 
-// cutFile writes the lines up to the middle of a file into one directory and
-// the rest into the other. It does not read the file into memory: the peak that
-// the kernel reports of a child is never less than its parent's.
+// cutFile writes the lines up to the middle of a file into one directory and the
+// rest into the other. It streams the file: the peak memory that the kernel
+// reports for a child process is never below its parent's at the fork, so memory
+// that this process takes would show up in the measurements.
 func cutFile(name string, dirs [2]string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -189,6 +190,7 @@ func cutFile(name string, dirs [2]string) error {
 		copyTo(filepath.Join(dirs[1], "part"), io.NewSectionReader(f, middle, info.Size()-middle)))
 }
 
+// copyTo writes what r holds to a new file.
 func copyTo(name string, r io.Reader) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -198,7 +200,8 @@ func copyTo(name string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// missingTool says which of the tools is not installed, "" if none.
+// missingTool returns a text that names the first tool that is not installed, or
+// "" if all are.
 func missingTool(tools ...string) string {
 	for _, t := range tools {
 		if _, err := exec.LookPath(t); err != nil {
@@ -208,8 +211,8 @@ func missingTool(tools ...string) string {
 	return ""
 }
 
-// duck makes a contestant that is DuckDB through its Python module, with the
-// lines of the input as a table to query.
+// duck returns a contestant that runs a query in DuckDB through its Python
+// module. The query sees the input as a table "lines" with one column, "line".
 func (b *bench) duck(in dataset, query string) contestant {
 	c := contestant{name: "DuckDB", input: in}
 	script := fmt.Sprintf(`import duckdb
@@ -224,15 +227,4 @@ c.execute(r"""%s""")
 		c.missing = "the duckdb module of " + b.python + " is not installed"
 	}
 	return c
-}
-
-// humanSize formats a size.
-func humanSize(n int64) string {
-	switch {
-	case n >= gib:
-		return fmt.Sprintf("%.3g GiB", float64(n)/gib)
-	case n >= mib:
-		return fmt.Sprintf("%.3g MiB", float64(n)/mib)
-	}
-	return fmt.Sprintf("%.3g KiB", float64(n)/kib)
 }

@@ -7,14 +7,14 @@
 //	go run ./bench -only sort -n 3     rows whose name matches, three rounds
 //	go run ./bench -scale 0.01 -n 1    a hundredth of the sizes, to try it out
 //
-// Each row has contestants that do the same work. They run in turns, so that a
-// slow minute of the machine hits all; the median of the rounds counts. Before
-// each run the input is in the page cache and nothing waits to be written. The
-// time is that of the whole process, from start to exit. Once per row the
-// outputs are compared; a row with different answers fails.
+// Each row has contestants that do the same work. They run in turns, and the
+// median of the rounds counts. Before each run the input is in the page cache and
+// no earlier output waits to be written to disk. The time is that of the whole
+// process, from start to exit. Once per row the outputs are compared; a row with
+// different answers fails.
 //
-// Inputs are made by slotwise generate into bench/data and kept. Nothing is
-// installed: a tool that is missing is reported as such.
+// Inputs are made by slotwise generate into bench/data and kept for the next
+// run. The benchmark installs nothing: it reports a missing tool as missing.
 package main
 
 import (
@@ -22,11 +22,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"regexp"
 	"runtime"
-	"strings"
-	"syscall"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // settings are the flags.
@@ -37,37 +36,35 @@ type settings struct {
 	data    string // directory of inputs and outputs
 	json    string // file of results
 	python  string // interpreter that has the duckdb module
-	slow    bool   // also contestants that take minutes
+	slow    bool   // also run contestants that take minutes
 	list    bool
 	workers int
-	load    string // not a flag: load averages at the start
 }
 
 func main() {
-	s, err := parseFlags(os.Args[1:])
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		err = run(ctx, s)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	harness.Main("bench", func(ctx context.Context) error {
+		s, err := parseFlags(os.Args[1:])
+		if err != nil {
+			return err
+		}
+		return run(ctx, s)
+	})
 }
 
+// parseFlags reads the command line. It exits the process after -help and after
+// a flag that does not exist.
 func parseFlags(args []string) (*settings, error) {
 	s := &settings{}
 	fs := flag.NewFlagSet("bench", flag.ExitOnError)
 	only := fs.String("only", "", "run only rows whose name matches this regular expression")
 	fs.IntVar(&s.rounds, "n", 5, "rounds; the median counts")
-	fs.Float64Var(&s.scale, "scale", 1, "multiplies all input sizes")
+	fs.Float64Var(&s.scale, "scale", 1, "multiply all input sizes by this")
 	fs.StringVar(&s.data, "data", "bench/data", "directory for inputs and outputs, 15 GiB at full size")
-	fs.StringVar(&s.json, "json", "bench/results/latest.json", "file for the results")
+	fs.StringVar(&s.json, "json", "bench/results/latest.json", "write the results to this file")
 	fs.StringVar(&s.python, "python", "python3", "a Python with the duckdb module")
 	fs.BoolVar(&s.slow, "slow", false, "also run contestants that take minutes")
 	fs.BoolVar(&s.list, "list", false, "list the rows and stop")
-	fs.IntVar(&s.workers, "workers", runtime.NumCPU(), "workers of slotwise")
+	fs.IntVar(&s.workers, "workers", runtime.NumCPU(), "number of slotwise workers")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -81,8 +78,8 @@ func parseFlags(args []string) (*settings, error) {
 	return s, nil
 }
 
-// run measures the chosen rows one after the other. A row that cannot be
-// measured is reported and does not stop the others.
+// run measures the chosen rows one after the other. It reports a row that cannot
+// be measured and goes on with the next one.
 func run(ctx context.Context, s *settings) error {
 	b := newBench(s)
 	if s.list {
@@ -94,10 +91,9 @@ func run(ctx context.Context, s *settings) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	s.load = loadAverage()
-	fmt.Printf("%d cores; load averages at the start: %s (a machine with other work gives no clean ratios)\n", runtime.NumCPU(), s.load)
-	var results []*result
-	bad := 0
+	out := report{Cores: runtime.NumCPU(), Load: harness.Load(), Rounds: s.rounds, Scale: s.scale, Workers: s.workers}
+	fmt.Printf("%d cores; load averages at the start: %s (other work on the machine distorts the ratios)\n", out.Cores, out.Load)
+	missed := 0
 	for _, r := range b.rows() {
 		if !s.only.MatchString(r.name) {
 			continue
@@ -110,26 +106,15 @@ func run(ctx context.Context, s *settings) error {
 			res = &result{Row: r.name, What: r.what, Error: err.Error()}
 		}
 		if !res.ok() {
-			bad++
+			missed++
 		}
-		results = append(results, res)
+		out.Results = append(out.Results, res)
 		printRow(os.Stdout, res)
 	}
-	printSummary(os.Stdout, results)
-	if err := writeJSON(s.json, s, results); err != nil {
+	printSummary(os.Stdout, out.Results)
+	if err := harness.WriteJSON(s.json, out); err != nil {
 		return err
 	}
-	fmt.Printf("\n%d of %d rows hold; details in %s\n", len(results)-bad, len(results), s.json)
+	fmt.Printf("\n%d of %d rows are within their limits; details in %s\n", len(out.Results)-missed, len(out.Results), s.json)
 	return nil
-}
-
-// loadAverage returns how busy the machine was over the last 1, 5 and 15
-// minutes, "unknown" if it does not tell.
-func loadAverage() string {
-	data, err := os.ReadFile("/proc/loadavg")
-	fields := strings.Fields(string(data))
-	if err != nil || len(fields) < 3 {
-		return "unknown"
-	}
-	return strings.Join(fields[:3], " ")
 }

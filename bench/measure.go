@@ -12,37 +12,41 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
-// result is a measured row.
+// result is a measured row. Outcomes has one entry for each limit of the row.
 type result struct {
 	Row      string    `json:"row"`
 	What     string    `json:"what"`
 	Timings  []*timing `json:"timings"` // ours first
-	Verdicts []verdict `json:"verdicts"`
+	Outcomes []outcome `json:"verdicts"`
 	Error    string    `json:"error,omitempty"`
 }
 
-// timing is what one contestant took; all but Runs are medians.
+// timing is what one contestant took. Seconds, CPU and PeakRSS are medians over
+// the rounds, and zero if the contestant is missing.
 type timing struct {
 	Name    string    `json:"name"`
 	Bytes   int64     `json:"bytes"` // of input
 	Seconds float64   `json:"seconds"`
-	CPU     float64   `json:"cpu_seconds"` // of the process and all that it waited for
+	CPU     float64   `json:"cpu_seconds"` // of the process and the children that it waited for
 	PeakRSS int64     `json:"peak_rss"`    // bytes, of the largest single process
 	Runs    []float64 `json:"runs"`        // seconds of each round
 	Missing string    `json:"missing,omitempty"`
 
-	cpus []float64
-	rss  []int64
+	cpus []float64 // of each round
+	rss  []int64   // bytes, of each round
 }
 
-// ok reports whether the row was measured and everything that must hold does.
+// ok reports whether the row was measured and is within all its limits.
 func (r *result) ok() bool {
-	return r.Error == "" && !slices.ContainsFunc(r.Verdicts, func(v verdict) bool { return !v.OK })
+	return r.Error == "" && !slices.ContainsFunc(r.Outcomes, func(o outcome) bool { return !o.OK })
 }
 
-// measure runs the contestants of a row in turns and judges them.
+// measure runs the contestants of a row in turns, compares their outputs after
+// the first round, and compares the medians with the limits.
 func (b *bench) measure(ctx context.Context, r row) (*result, error) {
 	res := &result{Row: r.name, What: r.what}
 	for _, c := range r.contestants {
@@ -51,20 +55,19 @@ func (b *bench) measure(ctx context.Context, r row) (*result, error) {
 		}
 		res.Timings = append(res.Timings, &timing{Name: c.name, Bytes: c.input.size, Missing: c.missing})
 	}
-	for round := range b.rounds {
-		for i, c := range r.contestants {
-			if c.missing != "" {
-				continue
-			}
+	err := harness.Rounds(ctx, b.rounds, len(r.contestants), func(round, i int) error {
+		if c := r.contestants[i]; c.missing == "" {
 			if err := b.once(ctx, c, b.out(r, i), res.Timings[i]); err != nil {
-				return nil, fmt.Errorf("%s: %w", c.name, err)
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
 		}
-		if round == 0 {
-			if err := b.compare(ctx, r); err != nil {
-				return nil, err
-			}
+		if round == 0 && i == len(r.contestants)-1 {
+			return b.compare(ctx, r)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i := range r.contestants {
 		if err := removeOut(b.out(r, i)); err != nil {
@@ -73,28 +76,29 @@ func (b *bench) measure(ctx context.Context, r row) (*result, error) {
 		res.Timings[i].summarize()
 	}
 	for _, l := range r.limits {
-		res.Verdicts = append(res.Verdicts, l.judge(res.Timings))
+		res.Outcomes = append(res.Outcomes, l.judge(res.Timings))
 	}
 	return res, nil
 }
 
-// out names the output of the i-th contestant of a row.
+// out returns the path of the output of the i-th contestant of a row.
 func (b *bench) out(r row, i int) string {
 	return filepath.Join(b.data, fmt.Sprintf("out-%s-%d", r.name, i))
 }
 
-// removeOut removes an output and what a script left beside it.
+// removeOut removes an output and the two scratch files that scripts may leave
+// beside it.
 func removeOut(out string) error {
 	return errors.Join(os.RemoveAll(out), os.RemoveAll(out+".1"), os.RemoveAll(out+".2"))
 }
 
-// once runs a contestant and adds what it took to t. What it has started dies
-// with it.
+// once runs a contestant and appends its time and memory to t. Cancelling ctx
+// kills the contestant and all its descendants.
 func (b *bench) once(ctx context.Context, c contestant, out string, t *timing) error {
 	if err := removeOut(out); err != nil {
 		return err
 	}
-	syscall.Sync() // nobody pays for what another has written
+	syscall.Sync() // so that no contestant pays for writing back the output of the one before
 	argv := []string{"bash", "-c", "set -euo pipefail; " + c.shell}
 	if c.shell == "" {
 		argv = slices.Clone(c.argv)
@@ -104,8 +108,7 @@ func (b *bench) once(ctx context.Context, c contestant, out string, t *timing) e
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), c.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	harness.InGroup(cmd)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	start := time.Now()
@@ -117,41 +120,31 @@ func (b *bench) once(ctx context.Context, c contestant, out string, t *timing) e
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	t.Runs = append(t.Runs, took.Seconds())
 	t.cpus = append(t.cpus, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
-	t.rss = append(t.rss, usage.Maxrss*kib)
+	t.rss = append(t.rss, usage.Maxrss*harness.KiB)
 	return nil
 }
 
+// lastLines returns the last n lines of s, joined by semicolons.
 func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "; ")
 }
 
+// summarize computes the medians over all rounds.
 func (t *timing) summarize() {
-	if t.Missing == "" {
-		t.Seconds, t.CPU, t.PeakRSS = median(t.Runs), median(t.cpus), median(t.rss)
-	}
+	t.Seconds, t.CPU, t.PeakRSS = harness.Median(t.Runs), harness.Median(t.cpus), harness.Median(t.rss)
 }
 
-// median returns the middle of an odd number of values and the mean of the two
-// in the middle of an even one. It panics if there are none.
-func median[T int64 | float64](values []T) T {
-	s := slices.Sorted(slices.Values(values))
-	m := len(s) / 2
-	if len(s)%2 == 1 {
-		return s[m]
-	}
-	return (s[m-1] + s[m]) / 2
-}
-
-// canonical are the scripts that print an output in a form that two right ones
-// share; $1 is the output, a file or a directory of part files.
+// canonical has, for each relation between outputs, the shell filter that makes
+// two correct outputs equal byte for byte.
 var canonical = map[sameness]string{
 	exactly:    `cat`,
 	asSorted:   `cat | sort -S 1G`,
 	uniqCounts: `cat | sed -E 's/^ *([0-9]+) /\1 /' | sort -S 1G`,
 }
 
-// compare checks that all contestants gave the same output.
+// compare checks that the outputs of all contestants are the same by the row's
+// relation. An output is a file or a directory of part files.
 func (b *bench) compare(ctx context.Context, r row) error {
 	form, ok := canonical[r.same]
 	if !ok {

@@ -1,18 +1,25 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
-// printRow prints a row's contestants: what each took and how many times as
-// long as ours, byte for byte.
+// report is the content of the file of results.
+type report struct {
+	Cores   int       `json:"cores"`
+	Load    string    `json:"load_before"` // load averages when the run began
+	Rounds  int       `json:"rounds"`
+	Scale   float64   `json:"scale"`
+	Workers int       `json:"workers"`
+	Results []*result `json:"results"`
+}
+
+// printRow prints what each contestant of a row took, and its time as a multiple
+// of the time that slotwise took.
 func printRow(w io.Writer, r *result) {
 	fmt.Fprintf(w, "\n%s: %s\n", r.Row, r.What)
 	if r.Error != "" {
@@ -26,74 +33,41 @@ func printRow(w io.Writer, r *result) {
 			continue
 		}
 		fmt.Fprintf(w, "  %-22s %9.3f %9.2f %9.0f %9.2f %9d\n", t.Name, t.Seconds, t.times(r.Timings[0]),
-			float64(t.Bytes)/mib/t.Seconds, t.CPU, t.PeakRSS/mib)
+			float64(t.Bytes)/harness.MiB/t.Seconds, t.CPU, t.PeakRSS/harness.MiB)
 	}
-	for _, v := range r.Verdicts {
-		fmt.Fprintf(w, "  %-6s %s\n", v.word(), v.Text)
+	for _, o := range r.Outcomes {
+		fmt.Fprintf(w, "  %-6s %s\n", o.word(), o.Text)
 	}
 }
 
-// times returns how many times as long as u it took; for each byte, if their
-// inputs are not of the same size.
+// times returns t's time as a multiple of u's, per byte of input where their
+// inputs differ in size.
 func (t *timing) times(u *timing) float64 {
 	return t.Seconds / u.Seconds * float64(max(u.Bytes, 1)) / float64(max(t.Bytes, 1))
 }
 
-// word is a verdict in one word.
-func (v verdict) word() string {
-	switch {
-	case v.Skip:
-		return "?"
-	case !v.OK:
-		return "MISSED"
-	case !v.Aim:
-		return "ok"
-	}
-	return "ok+"
-}
-
-// printSummary prints one table of all rows, in Markdown.
+// printSummary prints one Markdown table of all rows.
 func printSummary(w io.Writer, results []*result) {
-	fmt.Fprint(w, "\n| row | ours | MiB/s | peak | the others took, times ours | verdict |\n|---|---|---|---|---|---|\n")
+	fmt.Fprintln(w)
+	table := harness.NewTable(w, "row", "ours", "MiB/s", "peak", "the others' times, as multiples of ours", "limits")
 	for _, r := range results {
 		if r.Error != "" {
-			fmt.Fprintf(w, "| %s | | | | | FAILED: %s |\n", r.Row, cell(r.Error))
+			table.Row(r.Row, "", "", "", "", "FAILED: "+r.Error)
 			continue
 		}
-		var others, verdicts []string
+		var others, outcomes []string
 		ours := r.Timings[0]
 		for _, t := range r.Timings[1:] {
 			if t.Missing != "" {
-				others = append(others, cell(t.Name)+" missing")
+				others = append(others, t.Name+" missing")
 				continue
 			}
-			others = append(others, fmt.Sprintf("%s %.2f", cell(t.Name), t.times(ours)))
+			others = append(others, fmt.Sprintf("%s %.2f", t.Name, t.times(ours)))
 		}
-		for _, v := range r.Verdicts {
-			verdicts = append(verdicts, v.word()+" "+cell(v.Text))
+		for _, o := range r.Outcomes {
+			outcomes = append(outcomes, o.word()+" "+o.Text)
 		}
-		fmt.Fprintf(w, "| %s | %.3f s | %.0f | %d MiB | %s | %s |\n", r.Row, ours.Seconds,
-			float64(ours.Bytes)/mib/ours.Seconds, ours.PeakRSS/mib, strings.Join(others, ", "), strings.Join(verdicts, "; "))
+		table.Row(r.Row, fmt.Sprintf("%.3f s", ours.Seconds), fmt.Sprintf("%.0f", float64(ours.Bytes)/harness.MiB/ours.Seconds),
+			fmt.Sprintf("%d MiB", ours.PeakRSS/harness.MiB), strings.Join(others, ", "), strings.Join(outcomes, "; "))
 	}
-}
-
-// cell makes text fit a cell of a Markdown table.
-func cell(s string) string { return strings.NewReplacer("\n", " ", "|", `\|`).Replace(s) }
-
-// report is the file of results.
-type report struct {
-	Cores   int       `json:"cores"`
-	Load    string    `json:"load_before"` // load averages when the run began
-	Rounds  int       `json:"rounds"`
-	Scale   float64   `json:"scale"`
-	Workers int       `json:"workers"`
-	Results []*result `json:"results"`
-}
-
-func writeJSON(name string, s *settings, results []*result) error {
-	data, err := json.MarshalIndent(report{runtime.NumCPU(), s.load, s.rounds, s.scale, s.workers, results}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, append(data, '\n'), 0o666))
 }

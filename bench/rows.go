@@ -3,14 +3,16 @@ package main
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
-// row is one line of the table: contestants that do the same work, ours first,
-// and what must hold between them.
+// row is one line of the table: contestants that do the same work, slotwise
+// first, and the limits that their measurements are compared with.
 type row struct {
 	name, what  string
 	contestants []contestant
-	same        sameness
+	same        sameness // how their outputs are compared
 	limits      []limit
 }
 
@@ -18,39 +20,33 @@ type row struct {
 type contestant struct {
 	name  string
 	input dataset
-	// argv is the command; {out} in an argument is replaced by the file or
-	// directory to write.
-	argv  []string
-	shell string // instead of argv: a bash script, {out} replaced too
-	// missing says why it cannot run on this machine; "" if it can.
+	// argv is the command. {out} in an argument stands for the file or directory
+	// to write.
+	argv []string
+	// shell is a bash script to run instead of argv. {out} has the same meaning.
+	shell string
+	// missing says why the contestant cannot run on this machine; "" if it can.
 	missing string
-	env     []string
+	env     []string // in addition to the environment of the benchmark
 }
 
-// sameness is how outputs are compared.
+// sameness is the relation that must hold between the outputs of a row.
 type sameness uint8
 
-// The kinds of sameness.
+// The relations between outputs.
 const (
 	exactly    sameness = iota // byte for byte, files in the order of their names
 	asSorted                   // the same lines in any order
-	uniqCounts                 // the same lines, however uniq padded them
+	uniqCounts                 // the same lines in any order, apart from the padding of uniq -c
 	notAtAll                   // not compared
-)
-
-// The sizes at scale 1.
-const (
-	kib = 1 << 10
-	mib = 1 << 20
-	gib = 1 << 30
 )
 
 // pattern matches about one line in a thousand of generated text.
 const pattern = "z[aeiou]z[aeiou][mz]"
 
-// rows returns all rows in the order in which they run.
+// rows returns all rows in the order in which the benchmark runs them.
 func (b *bench) rows() []row {
-	text, recs := b.dataset("text", gib), b.dataset("records", gib)
+	text, recs := b.dataset("text", harness.GiB), b.dataset("records", harness.GiB)
 	return []row{
 		b.wordCountRow(text),
 		b.sortRow("sort-records", "terasort", recs),
@@ -61,19 +57,19 @@ func (b *bench) rows() []row {
 		b.smallRow(),
 		b.streamRow(text),
 		b.workersRow(text),
-		b.growthRow("growth-wordcount", "wordcount", "text", 1*gib),
-		b.growthRow("growth-sort", "terasort", "records", 256*mib),
+		b.growthRow("growth-wordcount", "wordcount", "text", 1*harness.GiB),
+		b.growthRow("growth-sort", "terasort", "records", 256*harness.MiB),
 	}
 }
 
-// ours makes a contestant that is slotwise.
+// ours returns a contestant that runs an app of slotwise.
 func (b *bench) ours(name, app string, in dataset, flags ...string) contestant {
 	argv := []string{b.binary(), "run", app, "--input", in.dir, "--output", "{out}"}
 	argv = append(argv, "--workers", strconv.Itoa(b.workers))
 	return contestant{name: name, input: in, argv: append(argv, flags...)}
 }
 
-// pipe makes a contestant that is a shell script.
+// pipe returns a contestant that is a shell script and needs the tools named.
 func pipe(name string, in dataset, script string, tools ...string) contestant {
 	return contestant{name: name, input: in, shell: script, env: []string{"LC_ALL=C"}, missing: missingTool(tools...)}
 }
@@ -86,7 +82,7 @@ func (b *bench) wordCountRow(in dataset) row {
 	half := in.halves()
 	r := row{
 		name: "wordcount",
-		what: "count the words of " + humanSize(in.size) + " of text",
+		what: "count the words of " + harness.FormatSize(in.size) + " of text",
 		same: asSorted,
 		contestants: []contestant{
 			b.ours("slotwise", "wordcount", in),
@@ -109,7 +105,7 @@ func (b *bench) wordCountRow(in dataset) row {
 func (b *bench) sortRow(name, app string, in dataset) row {
 	return row{
 		name: name,
-		what: "sort " + humanSize(in.size) + " of " + in.what(),
+		what: "sort " + harness.FormatSize(in.size) + " of " + in.what(),
 		contestants: []contestant{
 			b.ours("slotwise", app, in, "--memory", "2GiB"),
 			pipe("GNU sort", in, "sort --parallel=2 -S 2G -T "+b.data+" "+in.files()+" -o {out}", "sort"),
@@ -122,19 +118,19 @@ func (b *bench) sortRow(name, app string, in dataset) row {
 func (b *bench) spillRow(name, app string, in dataset) row {
 	return row{
 		name: name,
-		what: "sort " + humanSize(in.size) + " of " + in.what() + " in 256 MiB of memory",
+		what: "sort " + harness.FormatSize(in.size) + " of " + in.what() + " in 256 MiB of memory",
 		contestants: []contestant{
 			b.ours("256 MiB", app, in, "--memory", "256MiB"),
 			b.ours("2 GiB", app, in, "--memory", "2GiB"),
 		},
-		limits: []limit{{against: "2 GiB", must: 1.0 / 2}, {memory: 256*mib + 64*mib}},
+		limits: []limit{{against: "2 GiB", must: 1.0 / 2}, {memory: 256*harness.MiB + 64*harness.MiB}},
 	}
 }
 
 func (b *bench) grepRow(in dataset) row {
 	return row{
 		name: "grep",
-		what: "find the lines of " + humanSize(in.size) + " of text that match " + pattern,
+		what: "find the lines of " + harness.FormatSize(in.size) + " of text that match " + pattern,
 		same: asSorted,
 		contestants: []contestant{
 			b.ours("slotwise", "grep", in, "--param", "regex="+pattern),
@@ -147,7 +143,7 @@ func (b *bench) grepRow(in dataset) row {
 }
 
 func (b *bench) smallRow() row {
-	in := b.dataset("text", mib)
+	in := b.dataset("text", harness.MiB)
 	return row{
 		name: "small",
 		what: "count the words of 1 MiB of text",
@@ -161,8 +157,9 @@ func (b *bench) smallRow() row {
 	}
 }
 
-// streamRow compares with the same pipe twice: with the halves merged before
-// the only uniq, and with a uniq for each half and the counts added up.
+// streamRow compares a streaming job with two shell pipelines. The first sorts
+// the halves, merges them and runs one uniq; the second runs a uniq for each half
+// and adds the counts.
 func (b *bench) streamRow(in dataset) row {
 	half := in.halves()
 	mine := b.ours("slotwise", "", in, "--mapper", "cat", "--reducer", "uniq -c")
@@ -171,7 +168,7 @@ func (b *bench) streamRow(in dataset) row {
 	const merge = "merge, uniq -c"
 	return row{
 		name: "stream",
-		what: "cat | sort | uniq -c over " + humanSize(in.size) + " of text",
+		what: "cat | sort | uniq -c over " + harness.FormatSize(in.size) + " of text",
 		same: uniqCounts,
 		contestants: []contestant{
 			mine,
@@ -194,7 +191,7 @@ func (b *bench) streamRow(in dataset) row {
 func (b *bench) workersRow(in dataset) row {
 	return row{
 		name: "workers",
-		what: "count the words of " + humanSize(in.size) + " of text with two workers and with one",
+		what: "count the words of " + harness.FormatSize(in.size) + " of text with two workers and with one",
 		contestants: []contestant{
 			b.ours("two workers", "wordcount", in, "--workers", "2"),
 			b.ours("one worker", "wordcount", in, "--workers", "1"),
@@ -204,18 +201,18 @@ func (b *bench) workersRow(in dataset) row {
 	}
 }
 
-// growthRow runs the same job over inputs of 256 MiB, 1 GiB and 4 GiB with a
-// memory limit that is the same for all.
+// growthRow runs the same job over inputs of 256 MiB, 1 GiB and 4 GiB, all with
+// the same memory limit. Time per byte must stay flat.
 func (b *bench) growthRow(name, app, kind string, memory int64) row {
 	r := row{
 		name:   name,
-		what:   fmt.Sprintf("%s over inputs of growing size in %d MiB of memory", app, memory/mib),
+		what:   fmt.Sprintf("%s over inputs of growing size in %d MiB of memory", app, memory/harness.MiB),
 		same:   notAtAll,
-		limits: []limit{{flat: 0.15}, {memoryAll: memory + 64*mib}},
+		limits: []limit{{flat: 0.15}, {memoryAll: memory + 64*harness.MiB}},
 	}
-	for _, size := range []int64{256 * mib, gib, 4 * gib} {
+	for _, size := range []int64{256 * harness.MiB, harness.GiB, 4 * harness.GiB} {
 		in := b.dataset(kind, size)
-		c := b.ours(humanSize(in.size), app, in, "--memory", fmt.Sprintf("%dMiB", memory/mib))
+		c := b.ours(harness.FormatSize(in.size), app, in, "--memory", fmt.Sprintf("%dMiB", memory/harness.MiB))
 		r.contestants = append(r.contestants, c)
 	}
 	return r

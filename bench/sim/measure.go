@@ -11,38 +11,43 @@ import (
 	"github.com/slotwise/slotwise/internal/sim"
 )
 
-// row is a workload on a cluster under a policy.
+// row is a workload on a cluster under a policy. measure fills rounds and peak.
 type row struct {
 	work, policy string
 	nodes        int
 	config       func(nodes int) sim.Config
 	rounds       []sample
-	peak         uint64 // most live memory, in bytes
+	peak         uint64 // largest live heap in bytes
 }
 
-// sample is what a run cost.
+// sample is what one run cost.
 type sample struct {
 	cpu, wall         time.Duration
 	events, decisions int64
 }
 
-// perEvent is the processor time of an event, in nanoseconds.
+// perEvent returns the processor time per event in nanoseconds.
 func (s sample) perEvent() float64 { return float64(s.cpu.Nanoseconds()) / float64(s.events) }
 
+// seconds returns the processor time of the whole run.
+func (s sample) seconds() float64 { return s.cpu.Seconds() }
+
+// name identifies a row to the -only flag.
 func (r *row) name() string { return fmt.Sprintf("%s, %d nodes, %s", r.policy, r.nodes, r.work) }
 
-// measure makes a run that is timed, and the first time one that is watched.
+// measure makes one timed run. The first call also makes a run that measures
+// memory, which is not timed because it collects garbage all the time.
 func (r *row) measure(ctx context.Context) error {
 	cfg := r.config(r.nodes)
 	cfg.Stop = func() error { return context.Cause(ctx) }
 	if r.rounds == nil {
-		watch := &peakMemory{base: heap(), every: max(1, len(cfg.Jobs)/8)}
-		watched := cfg
-		watched.Observer = watch
-		if _, err := runWith(watched, r.policy); err != nil {
+		memory := &peakMemory{base: heap(), every: max(1, len(cfg.Jobs)/8)}
+		observed := cfg
+		observed.Observer = memory
+		if _, err := runWith(observed, r.policy); err != nil {
 			return err
 		}
-		r.peak = watch.most
+		r.peak = memory.most
 	}
 	runtime.GC()
 	cpu, wall := processorTime(), time.Now()
@@ -55,6 +60,7 @@ func (r *row) measure(ctx context.Context) error {
 	return nil
 }
 
+// runWith simulates cfg under a policy. A job that does not succeed is an error.
 func runWith(cfg sim.Config, policy string) (*sim.Result, error) {
 	var err error
 	if cfg.Policy, err = policies.Parse(policy); err != nil {
@@ -67,10 +73,13 @@ func runWith(cfg sim.Config, policy string) (*sim.Result, error) {
 	return r, err
 }
 
-// peakMemory looks at the live heap each time that so many jobs have ended.
+// peakMemory is an observer that measures the live heap whenever another "every"
+// jobs have ended.
 type peakMemory struct {
-	base, most   uint64
-	ended, every int
+	base  uint64 // bytes that were live before the run: the list of jobs
+	most  uint64 // the largest live heap so far, less base
+	ended int    // jobs that have ended
+	every int
 }
 
 // Observe implements sim.Observer.
@@ -84,7 +93,7 @@ func (p *peakMemory) Observe(e *sim.Event) {
 	}
 }
 
-// heap is the live memory, in bytes.
+// heap collects garbage and returns the live heap in bytes.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -92,7 +101,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// processorTime is what the process has used so far.
+// processorTime returns the processor time that this process has used so far.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The whole command on small clusters.
+// TestRun runs the whole command on small clusters.
 func TestRun(t *testing.T) {
 	t.Setenv("SLOTWISE_TRACES", t.TempDir()) // no day
 	var out bytes.Buffer
@@ -37,21 +37,18 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
-func TestVerdicts(t *testing.T) {
+func TestOutcomes(t *testing.T) {
 	small := &row{work: busyName, policy: "fair", nodes: 1000, rounds: []sample{{cpu: 500, events: 1}, {cpu: 2000, events: 1}, {cpu: 600, events: 1}}}
 	large := &row{work: busyName, policy: "fair", nodes: 10000, rounds: []sample{{cpu: 1500, events: 1}, {cpu: 3000, events: 1}, {cpu: 1260, events: 1}}}
 	rows := []*row{small, large}
-	if got := small.verdict(rows); got != "ok must ≥ 1 M events/s" {
+	if got := small.outcome(rows); got != "ok must ≥ 1 M events/s" {
 		t.Error(got)
 	}
-	if got := large.verdict(rows); got != "MISSED 2.10× 1,000 nodes (1.50 to 3.00) must ≤ 2" {
+	if got := large.outcome(rows); got != "MISSED 2.10× 1,000 nodes (1.50 to 3.00) must ≤ 2" {
 		t.Error(got)
 	}
 	day := &row{work: dayName, nodes: 600, rounds: []sample{{cpu: 31e9, events: 1}}}
-	if got := day.verdict(nil); got != "MISSED must < 30 s" {
-		t.Error(got)
-	}
-	if got := thousands(1234007); got != "1,234,007" {
+	if got := day.outcome(nil); got != "MISSED must < 30 s" {
 		t.Error(got)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// sizes are the numbers of nodes.
+// sizes are the numbers of nodes of the measured clusters.
 var sizes = []int{100, 1000, 10000}
 
 // dayFile is the trace of the day, in the folder that SLOTWISE_TRACES names.
 const dayFile = "swim-fb-2009-0.tsv"
 
-// rowsFor lists what is measured. Without the trace there is no day.
+// rowsFor returns the rows for clusters of the given sizes. It leaves out the day
+// if the directory traces does not have the file.
 func rowsFor(sizes []int, traces string) ([]*row, error) {
 	var rows []*row
 	for _, policy := range []string{"fifo", "fair"} {
@@ -40,15 +41,15 @@ func rowsFor(sizes []int, traces string) ([]*row, error) {
 	return rows, err
 }
 
-// Names of work that something must hold of.
+// The names of work that has a limit.
 const (
 	busyName = "tasks of given time"
 	dayName  = "the day of the trace"
 )
 
-// busy keeps a cluster of n nodes with 4 map and 2 reduce slots each at about four
-// fifths of its map slots. A larger cluster has larger jobs, of which as many run
-// at once.
+// busy is a cluster of n nodes with 4 map and 2 reduce slots each, and jobs that
+// keep about four fifths of the map slots busy. A larger cluster has larger jobs,
+// not more of them: the number of jobs that run at once does not depend on n.
 func busy(n int) sim.Config {
 	const task = 30 * time.Second
 	maps := max(1, 2*n/5)
@@ -64,8 +65,8 @@ func busy(n int) sim.Config {
 	return sim.Config{Cluster: c, Jobs: jobs, Seed: 1}
 }
 
-// staged is the same with tasks that read, compute, sort and fetch, on racks of 40
-// nodes with limited uplinks.
+// staged is like busy with tasks that read, compute, sort and fetch, on racks of
+// 40 nodes with limited uplinks.
 func staged(n int) sim.Config {
 	cfg := busy(n)
 	cfg.Cluster.RackUplink = 1e9
@@ -79,7 +80,7 @@ func staged(n int) sim.Config {
 	return cfg
 }
 
-// day reads the trace of a day of 600 nodes.
+// day reads the trace, which has the jobs of one day on 600 nodes.
 func day(file string) (func(int) sim.Config, error) {
 	in, err := os.Open(file)
 	if err != nil {

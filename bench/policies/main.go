@@ -1,22 +1,22 @@
-// Command policies measures what schedulers gain on real work: mixes of jobs
-// under several policies, run by slotwise in turns, in one run, so that the
-// ratios mean something on any machine.
+// Command policies measures what schedulers gain on real work: slotwise runs
+// mixes of jobs under several policies in turns, in one run, so that the ratios
+// mean something on any machine.
 //
 //	go run ./bench/policies                   everything, five rounds, about eight minutes
 //	go run ./bench/policies -only '^grep' -n 3
 //	go run ./bench/policies -list
 //
 // There are three experiments. In typed, one worker has a map slot and a reduce
-// slot, and jobs that need a processor are run alone and mixed: what do policies
-// gain that give slots to either kind? In overload, four workers fetch pages from
-// a slow server on the loopback interface while another job computes: what do
-// policies gain that learn how many tasks a worker bears, over a fixed number? In
-// behind, ten small jobs come after a large one: how much longer do they take
-// than by themselves?
+// slot, and jobs that need the processor run alone and mixed. It shows the gain of
+// policies that lend slots of one kind to the other. In overload, four workers
+// fetch pages from a slow server on the loopback interface while another job
+// computes. It shows the gain of policies that learn how many tasks a worker can
+// bear. In behind, ten small jobs follow a large one. It shows the small jobs'
+// slowdown: their response time over their time alone.
 //
 // Seconds count from the first submission to the last end, without the start of
-// the process. A gain is that of the median round, each against the first policy
-// of the same round.
+// the process. A gain is the first policy's time divided by the policy's own, in
+// the same round; the table has the median over the rounds.
 package main
 
 import (
@@ -25,47 +25,45 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"syscall"
 	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // settings are the flags.
 type settings struct {
 	only    *regexp.Regexp
 	rounds  int
-	data    string
-	json    string
+	data    string // directory of inputs, of the built program and of outputs
+	json    string // file of results; "" for none
 	list    bool
-	timeout time.Duration
+	timeout time.Duration // of one run of slotwise
 }
 
 func main() {
-	s, err := parseFlags(os.Args[1:])
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		err = run(ctx, s)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench/policies:", err)
-		os.Exit(1)
-	}
+	harness.Main("bench/policies", func(ctx context.Context) error {
+		s, err := parseFlags(os.Args[1:])
+		if err != nil {
+			return err
+		}
+		return run(ctx, s)
+	})
 }
 
+// parseFlags reads the command line. It exits the process after -help and after
+// a flag that does not exist.
 func parseFlags(args []string) (*settings, error) {
 	s := &settings{}
 	fs := flag.NewFlagSet("bench/policies", flag.ExitOnError)
 	only := fs.String("only", "", "run only mixes whose name matches this regular expression")
 	fs.IntVar(&s.rounds, "n", 5, "rounds; the median counts")
 	fs.StringVar(&s.data, "data", "bench/data/policies", "directory for inputs and the built program, 100 MiB")
-	fs.StringVar(&s.json, "json", "", "file for the results")
+	fs.StringVar(&s.json, "json", "", "write the results to this file")
 	fs.BoolVar(&s.list, "list", false, "list the mixes and stop")
-	fs.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up on a run after so long")
+	fs.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up on a run after this long")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -79,27 +77,25 @@ func parseFlags(args []string) (*settings, error) {
 	return s, nil
 }
 
+// run measures the chosen mixes one after the other and prints each.
 func run(ctx context.Context, s *settings) error {
-	inputs := &inputs{dir: s.data}
-	mixes := everyMix(inputs)
 	if s.list {
-		for _, m := range mixes {
+		for _, m := range everyMix(s.data) {
 			fmt.Printf("%-9s %-14s %s\n", m.experiment, m.name, m.what)
 		}
 		return nil
 	}
-	if err := prepare(ctx, s, inputs); err != nil {
+	if err := prepare(ctx, s); err != nil {
 		return err
 	}
-	before := cpuBusy()
+	r := report{Cores: runtime.NumCPU(), Busy: harness.CPUBusy(), Rounds: s.rounds}
 	server := startPages()
 	defer server.Close()
-	if err := writeURLs(inputs.text("urls"), server.URL); err != nil {
+	if err := writeURLs(filepath.Join(s.data, "urls"), server.URL); err != nil {
 		return err
 	}
-	r := report{Cores: runtime.NumCPU(), Busy: before, Rounds: s.rounds}
-	fmt.Printf("%d cores, %.0f %% busy with other work when this began\n", r.Cores, 100*r.Busy)
-	for _, m := range everyMix(inputs) {
+	fmt.Printf("%d cores, %.0f %% busy with other work at the start\n", r.Cores, 100*r.Busy)
+	for _, m := range everyMix(s.data) {
 		if !s.only.MatchString(m.name) {
 			continue
 		}
@@ -110,33 +106,25 @@ func run(ctx context.Context, s *settings) error {
 		r.Results = append(r.Results, res)
 		res.print(os.Stdout)
 	}
-	return r.write(s.json)
+	return harness.WriteJSON(s.json, r)
 }
 
-// prepare builds slotwise and makes the inputs that are not there yet.
-func prepare(ctx context.Context, s *settings, in *inputs) error {
-	dir, err := filepath.Abs(s.data)
-	if err != nil {
+// prepare makes the data directory absolute, builds slotwise, and generates the
+// inputs that do not exist yet.
+func prepare(ctx context.Context, s *settings) (err error) {
+	if s.data, err = filepath.Abs(s.data); err != nil {
 		return err
 	}
-	s.data, in.dir = dir, dir
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := harness.Build(ctx, s.binary()); err != nil {
 		return err
-	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary(), "./cmd/slotwise").CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	for name, size := range textSizes {
-		text := in.text(name)
-		if _, err := os.Stat(text); err == nil {
-			continue
-		}
-		if out, err := exec.CommandContext(ctx, s.binary(), "generate", "text", "--size", size, "--seed", "1",
-			"--output", text).CombinedOutput(); err != nil {
-			return fmt.Errorf("slotwise generate: %w\n%s", err, out)
+		if _, err := harness.Generate(ctx, s.binary(), "text", size, filepath.Join(s.data, name)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// binary is the path of the slotwise command that is measured.
 func (s *settings) binary() string { return filepath.Join(s.data, "slotwise") }

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // result is a measured mix.
@@ -21,26 +21,28 @@ type result struct {
 	Mix        string    `json:"mix"`
 	What       string    `json:"what"`
 	Must       float64   `json:"must,omitempty"`
-	Ways       []*timing `json:"ways"` // the one to compare with first
+	Timings    []*timing `json:"ways"` // the contestant to compare with first
 }
 
-// timing is what a mix took one way; all but Runs and Gains are medians.
+// timing has the measurements of one contestant. All numbers but Runs and Gains
+// are medians over the rounds.
 type timing struct {
 	Name    string    `json:"name"`
 	Runs    []float64 `json:"runs"` // seconds of each round
 	Seconds float64   `json:"seconds"`
-	Gains   []float64 `json:"gains"` // of each round, over the first way
+	Gains   []float64 `json:"gains"` // of each round, over the first contestant
 	Gain    float64   `json:"gain"`
-	Tasks   float64   `json:"tasks"`              // that ran at once on a worker, on average
-	Mean    float64   `json:"slowdown,omitempty"` // of the small jobs
+	Tasks   float64   `json:"tasks"`              // mean number of tasks that a worker ran at once
+	Mean    float64   `json:"slowdown,omitempty"` // mean slowdown of the small jobs
 	P95     float64   `json:"slowdown_p95,omitempty"`
-	Failed  string    `json:"failed,omitempty"`
+	Failed  string    `json:"failed,omitempty"` // the error that ended the measurement; "" if none
 
-	tasks, means, p95s []float64
+	tasks, means, p95s []float64 // of each round
 }
 
-// outcome is the part of what slotwise prints that is looked at.
-type outcome struct {
+// summary is the part of the JSON output of "slotwise run --jobs" that the
+// benchmark reads.
+type summary struct {
 	Makespan time.Duration `json:"makespan_ns"`
 	Jobs     []struct {
 		Name     string  `json:"name"`
@@ -55,8 +57,8 @@ type outcome struct {
 	} `json:"jobs"`
 }
 
-// measure runs a mix all ways in turns. A way that fails or does not end in time
-// is reported and not tried again.
+// measure runs a mix under all contestants in turns. It records the error of a
+// contestant that fails or exceeds the timeout and leaves it out from then on.
 func measure(ctx context.Context, s *settings, m mix) (*result, error) {
 	res := &result{Experiment: m.experiment, Mix: m.name, What: m.what, Must: m.must}
 	dir, err := os.MkdirTemp(s.data, "run")
@@ -68,68 +70,69 @@ func measure(ctx context.Context, s *settings, m mix) (*result, error) {
 	if err := os.WriteFile(file, []byte(m.jobs), 0o666); err != nil {
 		return nil, err
 	}
-	for _, w := range m.ways {
-		res.Ways = append(res.Ways, &timing{Name: w.name})
+	for _, c := range m.contestants {
+		res.Timings = append(res.Timings, &timing{Name: c.name})
 	}
-	for round := range s.rounds {
-		for i, w := range m.ways {
-			if res.Ways[i].Failed != "" {
-				continue
-			}
-			args := slices.Concat([]string{"run", "--jobs", file, "--json", "--no-progress", "--temp-dir", dir,
-				"--learned", filepath.Join(dir, fmt.Sprint("learned", i))}, m.flags, w.flags)
-			o, err := once(ctx, s, args)
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			if err != nil {
-				res.Ways[i].Failed = err.Error()
-				continue
-			}
-			res.Ways[i].add(o, m, res.Ways[0], round)
+	err = harness.Rounds(ctx, s.rounds, len(m.contestants), func(round, i int) error {
+		t := res.Timings[i]
+		if t.Failed != "" {
+			return nil
 		}
+		args := slices.Concat([]string{"run", "--jobs", file, "--json", "--no-progress", "--temp-dir", dir,
+			"--learned", filepath.Join(dir, fmt.Sprint("learned", i))}, m.flags, m.contestants[i].flags)
+		out, err := once(ctx, s, args)
+		if err != nil {
+			t.Failed = err.Error()
+			return nil
+		}
+		t.add(out, m, res.Timings[0], round)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, t := range res.Ways {
+	for _, t := range res.Timings {
 		t.summarize()
 	}
 	return res, nil
 }
 
-// once runs slotwise and reads what it says.
-func once(ctx context.Context, s *settings, args []string) (*outcome, error) {
+// once runs slotwise and returns its summary. A job that does not succeed is an
+// error.
+func once(ctx context.Context, s *settings, args []string) (*summary, error) {
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	cmd := exec.CommandContext(limited, s.binary(), args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	harness.InGroup(cmd)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		if limited.Err() != nil {
-			return nil, fmt.Errorf("not done after %v", s.timeout)
+			return nil, fmt.Errorf("still running after %v", s.timeout)
 		}
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
-	o := &outcome{}
-	if err := json.Unmarshal(stdout.Bytes(), o); err != nil {
+	out := &summary{}
+	if err := json.Unmarshal(stdout.Bytes(), out); err != nil {
 		return nil, err
 	}
-	for _, j := range o.Jobs {
+	for _, j := range out.Jobs {
 		if j.State != "succeeded" {
 			return nil, errors.New(j.Name + " " + j.State)
 		}
 	}
-	return o, nil
+	return out, nil
 }
 
-// add takes a round's outcome in. base has that of the same round already.
-func (t *timing) add(o *outcome, m mix, base *timing, round int) {
-	t.Runs = append(t.Runs, o.Makespan.Seconds())
+// add appends the numbers of a round. base is the first contestant, which has
+// already been measured in this round unless it failed.
+func (t *timing) add(out *summary, m mix, base *timing, round int) {
+	t.Runs = append(t.Runs, out.Makespan.Seconds())
 	if round < len(base.Runs) {
-		t.Gains = append(t.Gains, base.Runs[round]/o.Makespan.Seconds())
+		t.Gains = append(t.Gains, base.Runs[round]/out.Makespan.Seconds())
 	}
 	busy, small := time.Duration(0), []float64(nil)
-	for _, j := range o.Jobs {
+	for _, j := range out.Jobs {
 		for _, r := range j.Results {
 			busy += r.SlotTime.Map + r.SlotTime.Reduce
 		}
@@ -137,42 +140,14 @@ func (t *timing) add(o *outcome, m mix, base *timing, round int) {
 			small = append(small, j.Slowdown)
 		}
 	}
-	t.tasks = append(t.tasks, busy.Seconds()/o.Makespan.Seconds()/float64(m.workers()))
+	t.tasks = append(t.tasks, busy.Seconds()/out.Makespan.Seconds()/float64(m.workers()))
 	if len(small) > 0 {
-		t.means, t.p95s = append(t.means, mean(small)), append(t.p95s, quantile(small, 0.95))
+		t.means, t.p95s = append(t.means, harness.Mean(small)), append(t.p95s, harness.Quantile(small, 0.95))
 	}
 }
 
-// workers reads the flag --workers, which stands first.
-func (m mix) workers() (n int) {
-	fmt.Sscan(m.flags[1], &n)
-	return max(1, n)
-}
-
+// summarize computes the medians over all rounds.
 func (t *timing) summarize() {
-	t.Seconds, t.Gain, t.Tasks = median(t.Runs), median(t.Gains), median(t.tasks)
-	t.Mean, t.P95 = median(t.means), median(t.p95s)
-}
-
-func mean(values []float64) (sum float64) {
-	for _, x := range values {
-		sum += x
-	}
-	return sum / float64(len(values))
-}
-
-// median is 0 of no values.
-func median(values []float64) float64 { return quantile(values, 0.5) }
-
-// quantile interpolates between the two values nearest to a share q of the way
-// from the least to the greatest; 0 of no values.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	s := slices.Sorted(slices.Values(values))
-	at := q * float64(len(s)-1)
-	low := int(math.Floor(at))
-	high := min(low+1, len(s)-1)
-	return s[low] + (at-float64(low))*(s[high]-s[low])
+	t.Seconds, t.Gain, t.Tasks = harness.Median(t.Runs), harness.Median(t.Gains), harness.Median(t.tasks)
+	t.Mean, t.P95 = harness.Median(t.means), harness.Median(t.p95s)
 }

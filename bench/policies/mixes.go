@@ -5,57 +5,63 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
-// mix is some jobs and the ways to run them, the one to compare with first.
+// mix is a set of jobs and the contestants that run it.
 type mix struct {
 	experiment, name, what string
-	jobs                   string // the file of --jobs
-	flags                  []string
-	ways                   []way
-	// must is how many times as fast as the first way each other must be, by
-	// the median; 0 is no demand.
+	jobs                   string       // content of the file for --jobs
+	flags                  []string     // of every contestant; --workers comes first
+	contestants            []contestant // the one that others are compared with first
+	// must is the least median gain that every other contestant must have over
+	// the first. 0 requires nothing.
 	must float64
 }
 
-// way is a policy and its settings.
-type way struct {
+// workers returns the value of the --workers flag.
+func (m mix) workers() (n int) {
+	fmt.Sscan(m.flags[1], &n)
+	return max(1, n)
+}
+
+// contestant is a policy with its settings and other flags of "slotwise run".
+type contestant struct {
 	name  string
 	flags []string
 }
 
-func policy(name string, settings ...string) way {
-	w := way{name: name, flags: []string{"--policy", name}}
+// policy returns a contestant that sets parameters of a policy.
+func policy(name string, settings ...string) contestant {
+	c := contestant{name: name, flags: []string{"--policy", name}}
 	for _, s := range settings {
-		w.flags = append(w.flags, "--policy-set", s)
+		c.flags = append(c.flags, "--policy-set", s)
 	}
-	return w
+	return c
 }
 
-// with adds flags that are no settings of the policy.
-func (w way) with(name string, flags ...string) way {
-	w.name, w.flags = name, append(slices.Clip(w.flags), flags...)
-	return w
+// with returns the contestant under another name with more flags.
+func (c contestant) with(name string, flags ...string) contestant {
+	c.name, c.flags = name, append(slices.Clip(c.flags), flags...)
+	return c
 }
 
-// inputs says where inputs are.
-type inputs struct{ dir string }
+// textSizes has the sizes in bytes of the generated inputs by name.
+var textSizes = map[string]int64{"text": 32 * harness.MiB, "small": harness.MiB}
 
-// textSizes are the sizes of generated texts by name.
-var textSizes = map[string]string{"text": "32MiB", "small": "1MiB"}
-
-func (in *inputs) text(name string) string { return filepath.Join(in.dir, name) }
-
-// everyMix lists the mixes in the order in which they are run.
-func everyMix(in *inputs) []mix {
-	return slices.Concat(typedMixes(in), overloadMixes(in), behindMixes(in))
+// everyMix returns the mixes in the order in which the benchmark runs them. Their
+// inputs are in the directory data.
+func everyMix(data string) []mix {
+	return slices.Concat(typedMixes(data), overloadMixes(data), behindMixes(data))
 }
 
-// typedWays are policies on one worker with a map slot and a reduce slot, set as
-// their pages tell for such workers. What learning looks at must not depend on
-// what else the machine does, and show within a second: so it is memory, and the
-// most tasks at once are as many as there are processors.
-var typedWays = []way{
+// typedPolicies are policies on one worker with a map slot and a reduce slot, with
+// the parameters that their documentation recommends for such workers. The
+// learning policy decides by memory use, because other work on the machine hardly
+// changes it and it shows within a second. It may run as many tasks at once as a
+// small machine has processors.
+var typedPolicies = []contestant{
 	policy("fifo"),
 	policy("tumm", "fallback=any", "early-reduces=off"),
 	policy("htumm"),
@@ -65,12 +71,12 @@ var typedWays = []way{
 	policy("learning-nb", "profile=quick", "target=0", "memory-limit=0.98", "max-tasks=2").with("learning-nb", "--heartbeat", "5ms"),
 }
 
-// typedMixes are jobs bound by the processor. The demand of 1.3 is for those that
-// mostly map.
-func typedMixes(in *inputs) []mix {
+// typedMixes are jobs bound by the processor. Mixes that consist mostly of maps
+// must gain 1.3; the others must not lose more than 3 %.
+func typedMixes(data string) []mix {
 	entry := func(app, more string) string {
-		text := in.text("text")
-		if app == "sort" { // it is quick
+		text := filepath.Join(data, "text")
+		if app == "sort" { // a single sort would be too short to measure
 			text = fmt.Sprintf("[%[1]s, %[1]s, %[1]s]", text)
 		}
 		return fmt.Sprintf("  - {app: %s, input: %s, split-size: 2MiB%s}\n", app, text, more)
@@ -81,7 +87,7 @@ func typedMixes(in *inputs) []mix {
 	index := entry("invertedindex", ", reduces: 8")
 	make := func(name, what string, must float64, jobs ...string) mix {
 		return mix{"typed", name, what, "jobs:\n" + strings.Join(jobs, ""),
-			[]string{"--workers", "1", "--map-slots", "1", "--reduce-slots", "1"}, typedWays, must}
+			[]string{"--workers", "1", "--map-slots", "1", "--reduce-slots", "1"}, typedPolicies, must}
 	}
 	return []mix{
 		make("wordcount", "WordCount, alone", 0.97, count),
@@ -94,30 +100,32 @@ func typedMixes(in *inputs) []mix {
 	}
 }
 
-// overloadWays are a fixed number of tasks and learning policies on workers of 2
-// map and 2 reduce slots. The processors' busy share says what overload is: a
-// load average of a minute would say nothing of runs of seconds.
-func overloadWays() []way {
-	learn := func(name string) way {
+// overloadPolicies are a fixed number of tasks and learning policies on workers of
+// 2 map and 2 reduce slots. Overload is defined by the busy share of the
+// processors, because a load average over a minute means nothing in runs of
+// seconds.
+func overloadPolicies() []contestant {
+	learn := func(name string) contestant {
 		return policy(name, "profile=quick", "target=0", "cpu-limit=0.95", "max-tasks=12").
 			with(name, "--map-slots", "2", "--reduce-slots", "2", "--heartbeat", "100ms")
 	}
-	return []way{
+	return []contestant{
 		policy("fifo").with("fixed: 5 tasks", "--map-slots", "5", "--reduce-slots", "2"),
 		learn("learning-nb"), learn("learning-perceptron"),
 	}
 }
 
-// pageCount is the number of pages to fetch, one for each map.
+// pageCount is the number of pages to fetch. Each map fetches one.
 const pageCount = 40
 
-func overloadMixes(in *inputs) []mix {
-	fetch := "  - {app: urlget, input: " + in.text("urls") + ", split-size: 40, params: {timeout: 20s}," +
+// overloadMixes are jobs that wait for the network, jobs that compute, and both.
+func overloadMixes(data string) []mix {
+	fetch := "  - {app: urlget, input: " + filepath.Join(data, "urls") + ", split-size: 40, params: {timeout: 20s}," +
 		" profile: {map: {cpu: 3, memory: 4, disk: 6, network: 7}}}\n"
 	compute := "  - {app: cpuload, params: {maps: '40', records: '100', iterations: '40000'}," +
 		" profile: {map: {cpu: 10, memory: 5, disk: 5, network: 3}}}\n"
 	make := func(name, what string, jobs ...string) mix {
-		return mix{"overload", name, what, "jobs:\n" + strings.Join(jobs, ""), []string{"--workers", "4"}, overloadWays(), 0}
+		return mix{"overload", name, what, "jobs:\n" + strings.Join(jobs, ""), []string{"--workers", "4"}, overloadPolicies(), 0}
 	}
 	return []mix{
 		make("urlget", fmt.Sprintf("URLGet of %d pages from a server that takes 1.5 s on average", pageCount), fetch),
@@ -126,15 +134,15 @@ func overloadMixes(in *inputs) []mix {
 	}
 }
 
-// behindMixes are small jobs after a large one, on two workers of a slot of each
-// kind. Times of the policies are set for jobs of a second.
-func behindMixes(in *inputs) []mix {
-	ways := []way{policy("fifo"), policy("fair"), policy("modfair"), policy("statictags", "timers=300ms"), policy("dynamictags")}
+// behindMixes are small jobs after a large one, on two workers with a slot of each
+// kind. The timers of the policies are set for jobs that take about a second.
+func behindMixes(data string) []mix {
+	policies := []contestant{policy("fifo"), policy("fair"), policy("modfair"), policy("statictags", "timers=300ms"), policy("dynamictags")}
 	make := func(name, what, small string) mix {
 		jobs := fmt.Sprintf("jobs:\n  - {name: large, app: invertedindex, input: [%[1]s, %[1]s], split-size: 1MiB, reduces: 16, pool: large, user: ann}\n"+
 			"  - {name: small, %[2]s, input: %[3]s, pool: small, user: bob, delay: 100ms, repeat: 10, every: 40ms}\n",
-			in.text("text"), small, in.text("small"))
-		return mix{"behind", name, what + " after an InvertedIndex of 64 MiB", jobs, []string{"--workers", "2", "--alone"}, ways, 0}
+			filepath.Join(data, "text"), small, filepath.Join(data, "small"))
+		return mix{"behind", name, what + " after an InvertedIndex of 64 MiB", jobs, []string{"--workers", "2", "--alone"}, policies, 0}
 	}
 	return []mix{
 		make("behind-count", "ten WordCounts of 1 MiB", "app: wordcount, reduces: 1"),

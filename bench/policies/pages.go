@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// The server of the learning paper's URLGet: its delay is normal with mean 1.5 s
-// and deviation 0.5 s, the size of a page with mean 300 KB and deviation 50 KB.
+// The server of the learning paper's URLGet job: delays and sizes of pages are
+// normally distributed with these means and standard deviations.
 const (
 	delayMean, delayDeviation = 1500 * time.Millisecond, 500 * time.Millisecond
 	sizeMean, sizeDeviation   = 300_000, 50_000
 )
 
-// startPages starts the server on the loopback interface. What a page is, and how
-// long it takes, follows from its number alone, so that every run fetches the
-// same.
+// startPages starts the server on the loopback interface. A page's number
+// determines its size and its delay, so that every run fetches the same pages.
 func startPages() *httptest.Server {
 	line := bytes.Repeat([]byte("a line of text on a page that is fetched\n"), (sizeMean+10*sizeDeviation)/40)
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,8 +39,8 @@ func startPages() *httptest.Server {
 	}))
 }
 
-// writeURLs writes the list of pages, each line as long as a split, so that each
-// map has one.
+// writeURLs writes the list of pages, one URL a line. Lines are padded to the size
+// of a split, so that every map gets exactly one.
 func writeURLs(name, server string) error {
 	var b bytes.Buffer
 	for i := range pageCount {

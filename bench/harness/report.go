@@ -70,6 +70,10 @@ func (t Table) Row(cells ...string) {
 	fmt.Fprintln(t.w, "|")
 }
 
+// Rowf writes one row whose formatted text already has the cells separated by
+// vertical bars. It escapes nothing.
+func (t Table) Rowf(format string, args ...any) { fmt.Fprintf(t.w, "| "+format+" |\n", args...) }
+
 // WriteJSON writes v, indented, to a file and creates the file's directory if
 // necessary. It does nothing if name is empty.
 func WriteJSON(name string, v any) error {

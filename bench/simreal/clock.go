@@ -10,36 +10,40 @@ import (
 	"time"
 )
 
-// clock is one that stands still while others have the processors that our
-// threads could use. On a machine without other work it is the time. Of an
-// interval in which our threads ran for R and waited, able to run, for W in all,
+// clock measures time but pauses while other processes use the processors that
+// this process's threads could use. Without other work on the machine it equals
+// the wall clock. In an interval Δt in which our threads ran for R and were
+// runnable but waited for W in total, it advances by Δτ:
 //
-//	k = (R + W) / Δt    threads could run
-//	w = min(k, cores)   would have run on a machine of our own
+//	k = (R + W) / Δt    mean number of runnable threads
+//	w = min(k, cores)   of which so many would run on an idle machine
 //	Δτ = Δt − Δt·(1 − R/(w·Δt))·min(1, k)
 //
-// With one thread that is Δt less what it waited; with two and more on two cores
-// it is half of what they ran. So a job that had half of the machine has taken
-// half of its time by this clock, which is what it would have taken alone, but
-// for caches that others have emptied.
+// With one thread, Δτ is Δt without the thread's waiting time. With two or more
+// threads on two cores, Δτ is half of their running time. A job that got half of
+// the machine thus takes half of its wall time by this clock: the time it would
+// have taken alone, apart from the effect of other processes on the caches.
+//
+// One goroutine samples the threads; stop ends it. The clock must not be read
+// before.
 type clock struct {
 	start time.Time
-	wall  []time.Duration // since the start, ascending
-	own   []time.Duration // by this clock
+	wall  []time.Duration // time of each sample since the start, ascending
+	own   []time.Duration // the same by this clock
 
 	quit chan struct{}
 	done sync.WaitGroup
-	last map[string]processor // by thread
+	last map[string]processor // the latest sample, by thread
 }
 
-// processor is what a thread has had of it, and for how long it has waited for
-// it, being able to run.
+// processor is the time for which a thread ran, and for which it was runnable but
+// waited for a processor.
 type processor struct{ ran, waited time.Duration }
 
-// clockEvery is how often a clock looks at the threads.
+// clockEvery is the time between two samples.
 const clockEvery = 50 * time.Millisecond
 
-// startClock starts a clock; stop must be called.
+// startClock starts a clock. The caller must call stop.
 func startClock() *clock {
 	c := &clock{start: time.Now(), wall: []time.Duration{0}, own: []time.Duration{0}, quit: make(chan struct{})}
 	c.last = threads()
@@ -49,9 +53,9 @@ func startClock() *clock {
 		for {
 			select {
 			case <-t.C:
-				c.look()
+				c.sample()
 			case <-c.quit:
-				c.look()
+				c.sample()
 				return
 			}
 		}
@@ -59,14 +63,14 @@ func startClock() *clock {
 	return c
 }
 
-// stop ends the looking. The clock may be read from then on.
+// stop takes the last sample. The clock may be read from then on.
 func (c *clock) stop() {
 	close(c.quit)
 	c.done.Wait()
 }
 
-// look adds an interval.
-func (c *clock) look() {
+// sample adds the interval since the previous sample.
+func (c *clock) sample() {
 	now, at := threads(), time.Since(c.start)
 	var list []processor
 	for id, p := range now {
@@ -75,15 +79,15 @@ func (c *clock) look() {
 	c.last = now
 	n := len(c.wall) - 1
 	c.wall = append(c.wall, at)
-	c.own = append(c.own, c.own[n]+sum(list).own(at-c.wall[n], runtime.NumCPU()))
+	c.own = append(c.own, c.own[n]+working(list).own(at-c.wall[n], runtime.NumCPU()))
 }
 
-// minor is the part of what all threads ran below which one is not at work: it
-// wakes for a moment, and what it waits for that holds nobody up.
+// minor is the share of the total running time below which a thread is left out.
+// Such a thread only wakes for a moment, and its waiting delays no task.
 const minor = 0.05
 
-// sum adds up the threads that are at work.
-func sum(list []processor) (all processor) {
+// working adds up the times of the threads that do a relevant share of the work.
+func working(list []processor) (all processor) {
 	var ran time.Duration
 	for _, p := range list {
 		ran += p.ran
@@ -97,7 +101,7 @@ func sum(list []processor) (all processor) {
 	return all
 }
 
-// own is Δτ of an interval in which our threads had p.
+// own returns Δτ for an interval Δt = span in which our threads had p.
 func (p processor) own(span time.Duration, cores int) time.Duration {
 	could := (p.ran + p.waited).Seconds() / span.Seconds()
 	if span <= 0 || could <= 0 {
@@ -108,7 +112,8 @@ func (p processor) own(span time.Duration, cores int) time.Duration {
 	return time.Duration((1 - lost) * float64(span))
 }
 
-// at converts a time since the start.
+// at converts a wall time since the start to this clock. Between samples it
+// interpolates.
 func (c *clock) at(wall time.Duration) time.Duration {
 	i, found := slices.BinarySearch(c.wall, wall)
 	switch {
@@ -121,15 +126,15 @@ func (c *clock) at(wall time.Duration) time.Duration {
 	return c.own[i-1] + time.Duration(part*float64(c.own[i]-c.own[i-1]))
 }
 
-// had is the part of the time for which the clock has gone.
-func (c *clock) had() float64 {
+// share returns the share of the time for which the clock ran.
+func (c *clock) share() float64 {
 	n := len(c.wall) - 1
 	return c.own[n].Seconds() / max(1e-9, c.wall[n].Seconds())
 }
 
-// threads reads what this process's threads have had; none where the system
-// does not tell, which makes a clock that is never late. Few of Go's threads
-// ever end, so few are missing.
+// threads reads the times of this process's threads. On systems without /proc it
+// returns none, and the clock then never pauses. Threads that have ended are
+// missing, but the Go runtime ends very few.
 func threads() map[string]processor {
 	out := map[string]processor{}
 	files, err := filepath.Glob("/proc/self/task/*/schedstat")

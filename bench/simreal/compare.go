@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/profile"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
@@ -20,67 +21,67 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// mixReport is what became of a mix, for real and not.
+// mixReport has the jobs of a mix and the rounds in which they were measured.
 type mixReport struct {
 	mix    *mix
-	real   []mapreduce.MixJob
-	jobs   []workload.Job
-	tried  int     // rounds
-	rounds []round // those that count
+	real   []mapreduce.MixJob // the jobs for the local shell
+	jobs   []workload.Job     // the same jobs for the simulator
+	tried  int                // number of rounds that were run
+	rounds []round            // the rounds that count
 }
 
-// round is one real run of a mix and the simulation of it.
+// round is one real run of a mix and its simulation. Times are by the clock of
+// the real run.
 type round struct {
-	had  float64 // part of the time for which the clock went
-	jobs []ran
-	// span is from the start to the last end, for real and simulated.
+	share float64 // of the time for which the clock ran
+	jobs  []jobTimes
+	// span is the makespan of the real run, simulated that of the simulation.
 	span, simulated time.Duration
 }
 
-// ran is what became of a job in a round. Times are from its submission, by the
-// clock of the round.
-type ran struct {
-	submitted       time.Duration // since the start
-	real, simulated time.Duration
-	// parts say where the time went.
-	realParts, parts phases
+// jobTimes has the response times of one job in a round.
+type jobTimes struct {
+	submitted       time.Duration // since the start of the round
+	real, simulated time.Duration // from the submission to the end
+	// The phases divide each of the two response times.
+	realPhases, simulatedPhases phases
 }
 
-// error is how much the simulated time is above the real one.
-func (j *ran) error() float64 { return j.simulated.Seconds()/j.real.Seconds() - 1 }
+// error returns the relative error of the simulated time; positive is too long.
+func (j *jobTimes) error() float64 { return j.simulated.Seconds()/j.real.Seconds() - 1 }
 
-// over is the median over the rounds of what is said of job i.
-func (r *mixReport) over(i int, of func(*ran) float64) float64 {
+// over returns the median over the rounds of a number of job i.
+func (r *mixReport) over(i int, of func(*jobTimes) float64) float64 {
 	var list []float64
 	for k := range r.rounds {
 		list = append(list, of(&r.rounds[k].jobs[i]))
 	}
-	return median(list)
+	return harness.Median(list)
 }
 
-// errors are those of the jobs, each the median over the rounds.
+// errors returns the jobs' relative errors, each the median over the rounds.
 func (r *mixReport) errors() (list []float64) {
 	for i := range r.jobs {
-		list = append(list, r.over(i, (*ran).error))
+		list = append(list, r.over(i, (*jobTimes).error))
 	}
 	return list
 }
 
-// within is the median of the sizes of errors.
+// within returns the median of the absolute values of errors.
 func within(errors []float64) float64 {
 	var list []float64
 	for _, e := range errors {
 		list = append(list, math.Abs(e))
 	}
-	return median(list)
+	return harness.Median(list)
 }
 
-// apartBy is by what part of the later one's time two ends must differ for their
-// order to say something.
+// apartBy is the least difference between two ends, as a share of the later one,
+// for their order to be more than chance.
 const apartBy = 0.05
 
-// ordered counts the pairs of jobs whose real ends are clearly apart, and those
-// of them that the simulator has in the same order.
+// ordered counts the pairs of jobs whose real ends are clearly apart, and the pairs
+// among them whose simulated ends have the same order.
 func (x *round) ordered() (same, all int) {
 	for i := range x.jobs {
 		for k := range x.jobs {
@@ -97,8 +98,9 @@ func (x *round) ordered() (same, all int) {
 	return same, all
 }
 
-// compareMixes runs each mix for real, in turn so that all meet the same times
-// of the machine, and each run in the simulator.
+// compareMixes runs and simulates the mixes in turns until each has enough rounds.
+// A round that was not quiet enough is repeated, so the number of rounds may
+// differ between mixes.
 func (s *settings) compareMixes(ctx context.Context, list []*mix, profiles []workload.Profile) ([]*mixReport, error) {
 	var reports []*mixReport
 	for _, m := range list {
@@ -120,28 +122,29 @@ func (s *settings) compareMixes(ctx context.Context, list []*mix, profiles []wor
 			}
 			r.tried++
 			r.rounds = append(r.rounds, x)
-			fmt.Fprintf(s.log, "mix %s, round %d: had %.1f %% of the time\n", r.mix.name, r.tried, 100*x.had)
+			fmt.Fprintf(s.log, "mix %s, round %d: the clock ran %.1f %% of the time\n", r.mix.name, r.tried, 100*x.share)
 		}
 	}
 	for _, r := range reports {
-		slices.SortStableFunc(r.rounds, func(a, b round) int { return cmp.Compare(b.had, a.had) })
+		slices.SortStableFunc(r.rounds, func(a, b round) int { return cmp.Compare(b.share, a.share) })
 		r.rounds = r.rounds[:s.rounds]
 	}
 	return reports, nil
 }
 
-// enough reports whether as many rounds as are wanted were quiet.
+// enough reports whether the wanted number of rounds was quiet.
 func (r *mixReport) enough(s *settings) bool {
 	quiet := 0
 	for i := range r.rounds {
-		if r.rounds[i].had >= s.quiet {
+		if r.rounds[i].share >= s.quiet {
 			quiet++
 		}
 	}
 	return quiet >= s.rounds
 }
 
-// round runs a mix for real and simulates it, at once or job by job.
+// round runs and simulates a mix once: all jobs together or, for a mix of jobs
+// that run alone, one job after the other.
 func (s *settings) round(ctx context.Context, r *mixReport) (x round, err error) {
 	if !r.mix.alone {
 		return s.runJobs(ctx, r.mix.policy, r.real, r.jobs)
@@ -151,18 +154,18 @@ func (s *settings) round(ctx context.Context, r *mixReport) (x round, err error)
 		if err != nil {
 			return x, err
 		}
-		x.had += y.had / float64(len(r.jobs))
+		x.share += y.share / float64(len(r.jobs))
 		x.span, x.simulated = x.span+y.span, x.simulated+y.simulated
 		x.jobs = append(x.jobs, y.jobs...)
 	}
 	return x, nil
 }
 
-// buffers is what a run needs beside what its jobs hold, in bytes.
-const buffers = 256 * mib
+// buffers is the memory in bytes that a run needs in addition to its data.
+const buffers = 256 * harness.MiB
 
-// footprint is how much memory a run of jobs needs: what maps leave for reduces,
-// and results, which are in memory too.
+// footprint returns the bytes of memory that a run of jobs needs: map outputs, and
+// job outputs because they are written to a file system in memory.
 func footprint(jobs []workload.Job) int {
 	n := int64(buffers)
 	for i := range jobs {
@@ -175,25 +178,25 @@ func footprint(jobs []workload.Job) int {
 	return int(n)
 }
 
-// runJobs runs jobs together for real and simulates that.
+// runJobs runs jobs together in the local shell and simulates the run.
 func (s *settings) runJobs(ctx context.Context, policy string, real []mapreduce.MixJob, jobs []workload.Job) (x round, err error) {
 	o := mapreduce.MixOptions{Cluster: s.cluster()}
 	o.Cluster.Policy = policy
 	var log bytes.Buffer
 	o.Cluster.Events = &log
 	warm(footprint(jobs))
-	runtime.GC() // what an earlier one has left is not this one's to collect
+	runtime.GC() // so that this run does not collect the garbage of an earlier one
 	c := startClock()
 	out, err := mapreduce.RunMix(ctx, real, o)
 	c.stop()
 	if err != nil {
 		return x, err
 	}
-	stories, err := readLog(&log, c)
+	logs, err := readLog(&log, c)
 	if err != nil {
 		return x, err
 	}
-	// The log knows jobs in the order in which they were accepted.
+	// The event log has the jobs in the order in which they were accepted.
 	order := make([]int, len(jobs))
 	for i := range order {
 		order[i] = i
@@ -201,21 +204,20 @@ func (s *settings) runJobs(ctx context.Context, policy string, real []mapreduce.
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Compare(out.Jobs[a].Results[0].Submitted, out.Jobs[b].Results[0].Submitted)
 	})
-	x = round{had: c.had(), jobs: make([]ran, len(jobs))}
-	for place, i := range order {
+	x = round{share: c.share(), jobs: make([]jobTimes, len(jobs))}
+	for position, i := range order {
 		result, j := out.Jobs[i].Results[0], &x.jobs[i]
 		j.submitted = c.at(real[i].Delay)
 		j.real = c.at(result.Ended) - j.submitted
-		j.realParts = stories[place].phases(j.submitted.Seconds())
-		j.realParts.mapCPU = float64(result.Counters["map.cpu_ms"]) / 1000 / float64(result.Maps)
-		j.realParts.reduceCPU = float64(result.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, result.Reduces))
+		j.realPhases = logs[position].phases(j.submitted.Seconds())
+		j.realPhases.mapCPU = float64(result.Counters["map.cpu_ms"]) / 1000 / float64(result.Maps)
+		j.realPhases.reduceCPU = float64(result.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, result.Reduces))
 		x.span = max(x.span, c.at(result.Ended))
 	}
 	return x, s.simulate(policy, jobs, &x)
 }
 
-// jobs makes the jobs of a mix, as the local shell and as the simulator want
-// them.
+// jobs returns the jobs of a mix twice: for the local shell and for the simulator.
 func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile) ([]mapreduce.MixJob, []workload.Job, error) {
 	var real []mapreduce.MixJob
 	var virtual []workload.Job
@@ -239,7 +241,7 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 	return real, virtual, nil
 }
 
-// virtualJob predicts the tasks of a job from its splits and its profile.
+// virtualJob predicts the tasks of a job from its splits and its cost profile.
 func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params, o mapreduce.Options, p *workload.Profile) (workload.Job, error) {
 	v := workload.Job{SlowStart: -1, Plan: p.PlanTime()}
 	params, err := app.Check(given)
@@ -269,11 +271,11 @@ func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params,
 	return v, nil
 }
 
-// simulate runs the jobs in the simulator: as many nodes as workers, together on
-// a machine of our cores. Disks and network are memory here and so without limit;
-// whatever ends is told at once, and what is new is looked at within a
-// millisecond. Of the real round it takes when the jobs were submitted, by the
-// clock, and nothing else.
+// simulate runs the jobs in the simulator, with one node for each worker, all on
+// one machine with this machine's cores. Disks and network are unlimited, because
+// the real run has its files in memory. Nodes report ended tasks at once and send
+// a heartbeat every millisecond. The submission times by the clock are all that
+// the simulation takes from the real round. The results go to x.
 func (s *settings) simulate(name string, jobs []workload.Job, x *round) error {
 	policy, err := policies.Build(name, sched.Options{})
 	if err != nil {
@@ -289,12 +291,12 @@ func (s *settings) simulate(name string, jobs []workload.Job, x *round) error {
 			{Name: "worker", Count: s.workers, Cores: runtime.NumCPU(), Together: true, Speed: 1, MapSlots: 1, ReduceSlots: 1}}},
 		Policy: policy, Jobs: jobs, Details: true,
 		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond},
-		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { line(&log, now, ev, effects) },
+		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { writeStep(&log, now, ev, effects) },
 	})
 	if err != nil {
 		return err
 	}
-	stories, err := readLog(&log, nil)
+	logs, err := readLog(&log, nil)
 	if err != nil {
 		return err
 	}
@@ -302,30 +304,20 @@ func (s *settings) simulate(name string, jobs []workload.Job, x *round) error {
 	for i := range x.jobs {
 		j, d := &x.jobs[i], &out.Jobs[i]
 		if d.Ended < 0 {
-			return fmt.Errorf("the simulated %s has not ended: %s", jobs[i].Name, d.Text)
+			return fmt.Errorf("the simulated %s did not end: %s", jobs[i].Name, d.Text)
 		}
 		j.simulated = d.Ended - jobs[i].Submit
-		j.parts = stories[int(d.ID)-1].phases(jobs[i].Submit.Seconds())
-		j.parts.mapCPU, j.parts.reduceCPU = meanCPU(jobs[i].Maps), meanCPU(jobs[i].Reduces)
+		j.simulatedPhases = logs[int(d.ID)-1].phases(jobs[i].Submit.Seconds())
+		j.simulatedPhases.mapCPU, j.simulatedPhases.reduceCPU = meanCPU(jobs[i].Maps), meanCPU(jobs[i].Reduces)
 	}
 	return nil
 }
 
-// meanCPU is the mean processor time of tasks, in seconds.
+// meanCPU returns the mean processor time of tasks in seconds.
 func meanCPU(tasks []workload.Task) float64 {
 	var list []float64
 	for i := range tasks {
 		list = append(list, tasks[i].CPU.Seconds())
 	}
-	return mean(list)
-}
-
-// median returns the middle value, or the mean of the two in the middle.
-func median[T time.Duration | float64](values []T) T {
-	s := slices.Sorted(slices.Values(values))
-	m := len(s) / 2
-	if len(s)%2 == 1 {
-		return s[m]
-	}
-	return (s[m-1] + s[m]) / 2
+	return harness.Mean(list)
 }

@@ -5,20 +5,20 @@
 //	go run ./bench/simreal -scale 0.1 -n 1        a tenth of the sizes, to try it out
 //	go run ./bench/simreal -markdown docs/sim-vs-real.md
 //
-// First it measures the profile of each app as slotwise profile does, on inputs
-// that no mix reads. Then it runs each mix in the local shell, and simulates it
-// on a cluster of as many workers on one machine, from the profiles and the
-// sizes of the splits: of a run only the times of submission go into its
-// simulation.
+// First the command measures the cost profile of each app, as "slotwise profile"
+// does, on inputs that no mix reads. Then it runs each mix in the local shell. It
+// simulates every run on a cluster with the same number of workers on one machine,
+// from the cost profiles and the sizes of the splits. The submission times are all
+// that the simulation takes from the real run.
 //
-// Other work on the machine makes the real runs slower, which no profile can
-// know. So real times are taken by a clock that stands still while others have
-// the processors that we could use; on a quiet machine it is the time. With
-// -quiet above 0 a round counts only if the clock went for at least that part of
-// the time, up to -tries rounds for each that is wanted; then those with the
-// largest parts are taken. Below a half or so the clock is only a makeshift: a
-// page for others to read wants a quiet machine, some 3 GiB of free memory and
-// five minutes.
+// Other work on the machine makes the real runs slower, and no profile can predict
+// that. Real times are therefore measured with a clock that pauses while other
+// processes use the processors that this one could use. On a quiet machine it
+// never pauses. With -quiet above 0, a round counts only if the clock ran for at
+// least that share of the time. After -tries rounds for each one that must count,
+// the rounds with the largest shares are used. Below a share of about one half the
+// clock is not reliable: a report for publication needs a quiet machine, 3 GiB of
+// free memory and five minutes.
 package main
 
 import (
@@ -27,12 +27,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 
+	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
@@ -43,8 +42,8 @@ type settings struct {
 	only     string
 	scale    float64
 	rounds   int
-	tries    int     // at most, for each round that counts
-	quiet    float64 // the least part of the time that the clock goes in a round that counts
+	tries    int     // the most rounds to run for each one that counts
+	quiet    float64 // the least share of the time that the clock must run in a round that counts
 	workers  int
 	log      io.Writer // progress
 }
@@ -52,25 +51,21 @@ type settings struct {
 func main() {
 	s := &settings{log: os.Stderr}
 	flag.StringVar(&s.data, "data", "", "directory for inputs and results, best in memory; a temporary one by default")
-	flag.StringVar(&s.markdown, "markdown", "", "file for the report")
-	flag.Float64Var(&s.scale, "scale", 1, "multiplies all sizes and times of submission")
+	flag.StringVar(&s.markdown, "markdown", "", "write the report to this file")
+	flag.Float64Var(&s.scale, "scale", 1, "multiply all sizes and submission times by this")
 	flag.IntVar(&s.rounds, "n", 5, "rounds; the median counts")
-	flag.IntVar(&s.tries, "tries", 4, "give up on quiet after so many rounds for each that counts, and take the quietest")
-	flag.Float64Var(&s.quiet, "quiet", 0, "least `part` of the time that the machine was ours in a round that counts")
-	flag.StringVar(&s.only, "mix", "", "only the mixes whose names contain `this`")
-	flag.IntVar(&s.workers, "workers", runtime.NumCPU(), "workers, and nodes of the simulated cluster")
+	flag.IntVar(&s.tries, "tries", 4, "with -quiet: run at most this many rounds for each one that counts, then use the quietest")
+	flag.Float64Var(&s.quiet, "quiet", 0, "least `share` of the time that the clock must run in a round that counts")
+	flag.StringVar(&s.only, "mix", "", "run only the mixes whose names contain `this`")
+	flag.IntVar(&s.workers, "workers", runtime.NumCPU(), "number of workers, and of nodes of the simulated cluster")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := s.run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "simreal:", err)
-		os.Exit(1)
-	}
+	harness.Main("bench/simreal", s.run)
 }
 
+// run measures and prints the report.
 func (s *settings) run(ctx context.Context) error {
 	if !slices.ContainsFunc(mixes, func(m mix) bool { return strings.Contains(m.name, s.only) }) {
-		return fmt.Errorf("-mix %s: there is no such mix", s.only)
+		return fmt.Errorf("-mix %s: no mix has this in its name", s.only)
 	}
 	if s.scale <= 0 || s.rounds < 1 || s.tries < 1 || s.workers < 1 {
 		return fmt.Errorf("-scale, -n, -tries and -workers must be positive")
@@ -99,17 +94,17 @@ func (s *settings) run(ctx context.Context) error {
 	return f.Close()
 }
 
-// report is all that was measured.
+// report has all measurements.
 type report struct {
 	settings *settings
-	load     string // averages at the start
 	profiles []workload.Profile
 	mixes    []*mixReport
 }
 
-// compare makes the inputs, measures the profiles and compares each mix.
+// compare makes the inputs, measures the cost profiles, and runs and simulates
+// each mix.
 func (s *settings) compare(ctx context.Context) (*report, error) {
-	r := &report{settings: s, load: loadAverage()}
+	r := &report{settings: s}
 	if err := s.makeInputs(ctx); err != nil {
 		return nil, err
 	}
@@ -129,17 +124,4 @@ func (s *settings) compare(ctx context.Context) (*report, error) {
 	var err error
 	r.mixes, err = s.compareMixes(ctx, list, r.profiles)
 	return r, err
-}
-
-func loadAverage() string {
-	var one, five, fifteen string
-	f, err := os.Open("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	defer f.Close()
-	if _, err := fmt.Fscan(f, &one, &five, &fifteen); err != nil {
-		return "unknown"
-	}
-	return one + " " + five + " " + fifteen
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/generate"
 	"github.com/slotwise/slotwise/internal/profile"
 	"github.com/slotwise/slotwise/internal/workload"
@@ -15,26 +16,26 @@ import (
 )
 
 const (
-	mib = 1 << 20
-	// splitSize is that of all runs: tasks of some 10 to 300 ms.
-	splitSize = 8 * mib
-	// reduces is how many each job has: fewer, longer ones would hide errors.
+	// splitSize is the split size of all runs in bytes. Tasks take about 10 to
+	// 300 ms.
+	splitSize = 8 * harness.MiB
+	// reduces is the number of reduces of each job.
 	reduces = 2
-	// profileSize is the input of which profiles are measured, in MiB; once in
-	// full, once half of it.
+	// profileSize is the size in MiB of the input that cost profiles are measured
+	// on. A second measurement uses half of it.
 	profileSize = 128
 )
 
-// program is an app with parameters, under a name of ours.
+// program is an app with parameters, under a name that mixes and profiles use.
 type program struct {
 	name, app string
 	params    mapreduce.Params
 	kind      string // of input
-	size      int    // MiB of input to profile, profileSize if 0
+	size      int    // MiB of input to profile; 0 is profileSize
 }
 
-// programs are what mixes are made of. They differ in what they weigh on: maps,
-// sorting, reduces, output.
+// programs are the jobs that mixes consist of. They differ in the phase that costs
+// most: maps, sorting, reduces or output.
 var programs = []program{
 	{name: "wordcount", app: "wordcount", kind: "text"},
 	{name: "sort", app: "sort", kind: "text"},
@@ -47,21 +48,22 @@ var programs = []program{
 // entry is a job of a mix.
 type entry struct {
 	program string
-	size    int // MiB of input
-	at      time.Duration
+	size    int           // MiB of input
+	at      time.Duration // submission, since the start of the mix
 	pool    string
 }
 
-// mix is jobs under a policy.
+// mix is a set of jobs under a policy.
 type mix struct {
 	name, policy string
 	jobs         []entry
-	alone        bool // each job by itself, when the one before has ended
+	alone        bool // submit each job when the one before has ended
 }
 
-// quarter of a second is what the mixes' times are counted in.
+// quarter of a second is the unit of the submission times.
 const quarter = 250 * time.Millisecond
 
+// staggered are ten jobs submitted over three seconds.
 var staggered = []entry{
 	{"wordcount", 384, 0, "a"},
 	{"sort", 192, quarter, "b"},
@@ -75,6 +77,7 @@ var staggered = []entry{
 	{"index", 24, 12 * quarter, "a"},
 }
 
+// mixes are all mixes in the order of the report.
 var mixes = []mix{
 	{name: "each alone", policy: "fifo", jobs: apart(staggered[:8]), alone: true},
 	{name: "first come, first served", policy: "fifo", jobs: staggered},
@@ -83,7 +86,7 @@ var mixes = []mix{
 	{name: "all at once", policy: "fair", jobs: together(staggered)},
 }
 
-// apart has no job wait for the time of another.
+// apart returns the entries, all submitted at the start of a run of their own.
 func apart(list []entry) []entry {
 	out := append([]entry(nil), list...)
 	for i := range out {
@@ -92,8 +95,8 @@ func apart(list []entry) []entry {
 	return out
 }
 
-// together submits all jobs at the start, one soon after the other so that their
-// order is no matter of chance.
+// together returns the entries submitted 25 ms apart: almost at once, but in an
+// order that does not depend on chance.
 func together(list []entry) []entry {
 	out := append([]entry(nil), list...)
 	for i := range out {
@@ -102,8 +105,8 @@ func together(list []entry) []entry {
 	return out
 }
 
-// input is the directory of an input, one for each kind and size. Jobs of the
-// mixes have others than profiles.
+// input returns the directory of the input of a kind and a size in MiB. The inputs
+// of mixes and of profiles differ.
 func (s *settings) input(kind string, size int, forProfile bool) string {
 	use := "mix"
 	if forProfile {
@@ -112,10 +115,10 @@ func (s *settings) input(kind string, size int, forProfile bool) string {
 	return filepath.Join(s.data, fmt.Sprintf("%s-%s-%d", use, kind, s.bytes(size)))
 }
 
-// bytes is a size in MiB at our scale.
-func (s *settings) bytes(size int) int64 { return int64(s.scale * float64(size) * mib) }
+// bytes converts a size in MiB to bytes and applies the -scale flag.
+func (s *settings) bytes(size int) int64 { return int64(s.scale * float64(size) * harness.MiB) }
 
-// makeInputs makes all that is not there yet.
+// makeInputs generates the inputs that do not exist yet.
 func (s *settings) makeInputs(ctx context.Context) error {
 	for i := range programs {
 		p := &programs[i]
@@ -138,7 +141,7 @@ func (s *settings) makeInputs(ctx context.Context) error {
 	return nil
 }
 
-// sizes are those of the inputs to profile.
+// sizes returns the sizes in MiB of the inputs that the program is profiled on.
 func (p *program) sizes() []int {
 	size := profileSize
 	if p.size > 0 {
@@ -147,6 +150,7 @@ func (p *program) sizes() []int {
 	return []int{size, size / 2}
 }
 
+// makeInput generates an input unless its directory exists.
 func (s *settings) makeInput(ctx context.Context, kind string, size int, forProfile bool) error {
 	dir := s.input(kind, size, forProfile)
 	if _, err := os.Stat(dir); err == nil {
@@ -154,26 +158,28 @@ func (s *settings) makeInput(ctx context.Context, kind string, size int, forProf
 	}
 	k, ok := generate.Lookup(kind)
 	if !ok {
-		return fmt.Errorf("no inputs of kind %s", kind)
+		return fmt.Errorf("there is no generator for inputs of kind %s", kind)
 	}
 	o := generate.Options{Size: s.bytes(size), Seed: uint64(size), Dir: dir}
 	if forProfile {
 		o.Seed += 1000
 	}
 	if kind == "documents" {
-		// Files as large as splits, so that a file is not a task.
+		// Files of the size of a split. By default they would be smaller, and each
+		// would be a task.
 		o.Params = map[string]string{"files": fmt.Sprint(max(1, o.Size/splitSize))}
 	}
 	fmt.Fprintf(s.log, "input %s\n", dir)
 	return k.Run(ctx, o)
 }
 
-// cluster is what all real runs have.
+// cluster returns the options that all real runs share.
 func (s *settings) cluster() mapreduce.ClusterOptions {
 	return mapreduce.ClusterOptions{Workers: s.workers, TempDir: s.data}
 }
 
-// profile measures a program, again if the machine was not quiet.
+// profile measures the cost profile of a program. It repeats the measurement up to
+// -tries times if the machine was not quiet, and returns the quietest one.
 func (s *settings) profile(ctx context.Context, p *program) (workload.Profile, error) {
 	app, err := apps.Lookup(p.app)
 	if err != nil {
@@ -184,19 +190,19 @@ func (s *settings) profile(ctx context.Context, p *program) (workload.Profile, e
 		o.Sizes = append(o.Sizes, []string{s.input(p.kind, size, true)})
 	}
 	var best workload.Profile
-	had := -1.
-	for try := 0; try < s.tries && had < s.quiet; try++ {
+	share := -1.
+	for try := 0; try < s.tries && share < s.quiet; try++ {
 		c := startClock()
 		list, err := profile.Measure(ctx, app, p.params, o)
 		c.stop()
 		if err != nil {
 			return best, err
 		}
-		if x := c.had(); x > had {
-			had, best = x, list[0]
+		if x := c.share(); x > share {
+			share, best = x, list[0]
 		}
 	}
-	fmt.Fprintf(s.log, "profile of %s: had %.1f %% of the time\n", p.name, 100*had)
+	fmt.Fprintf(s.log, "profile of %s: the clock ran %.1f %% of the time\n", p.name, 100*share)
 	best.App = p.name
 	return best, nil
 }

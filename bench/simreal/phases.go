@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// phases are where a job's time went, in seconds, by its event log. Tasks whose
-// attempts did not succeed do not count.
+// phases divide a job's response time, in seconds, by its event log. Attempts that
+// did not succeed do not count.
 type phases struct {
 	start   float64 // from submission to the first launch, planning included
 	maps    float64 // from the first launch to the end of the last map
@@ -23,26 +24,31 @@ type phases struct {
 	mapCPU, reduceCPU float64
 }
 
-// line writes an event and its effects as the local shell does.
-func line(w io.Writer, now time.Duration, ev tracker.Event, effects []tracker.Effect) {
+// writeStep writes an event and its effects in the format of the local shell's
+// event log.
+func writeStep(w io.Writer, now time.Duration, ev tracker.Event, effects []tracker.Effect) {
 	fmt.Fprintf(w, "%.6f %s\n", now.Seconds(), tracker.FormatEvent(ev))
 	for _, e := range effects {
 		fmt.Fprintf(w, "%.6f   %s\n", now.Seconds(), e)
 	}
 }
 
-// story is what the log says of one job, in seconds since the start of the log.
-type story struct {
-	first, lastMap, ended float64
-	launched              map[string]float64 // by attempt
-	mapTimes              []float64
-	reduceEnds            []float64
+// jobLog has the times at which things happened to one job, in seconds since the
+// start of the event log.
+type jobLog struct {
+	first      float64            // first launch; -1 before it
+	lastMap    float64            // end of the last map so far
+	ended      float64            // end of the job
+	launched   map[string]float64 // by attempt
+	mapTimes   []float64          // duration of each map
+	reduceEnds []float64          // time of each reduce after the last map
 }
 
-// readLog reads an event log and returns the jobs' stories in the order in which
-// they were accepted, with times by a clock, if there is one.
-func readLog(in io.Reader, c *clock) ([]*story, error) {
-	var list []*story
+// readLog reads an event log and returns one entry for each job, in the order in
+// which the tracker accepted them. It converts the times with the clock c unless c
+// is nil.
+func readLog(in io.Reader, c *clock) ([]*jobLog, error) {
+	var list []*jobLog
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
@@ -59,18 +65,18 @@ func readLog(in io.Reader, c *clock) ([]*story, error) {
 		}
 		switch f[1] {
 		case "accepted":
-			list = append(list, &story{first: -1, launched: map[string]float64{}})
+			list = append(list, &jobLog{first: -1, launched: map[string]float64{}})
 		case "launch":
-			s := storyOf(list, f[2])
+			s := jobOf(list, f[2])
 			if s.launched[f[2]] = at; s.first < 0 {
 				s.first = at
 			}
 		case "done":
-			storyOf(list, f[2]).ended = at
+			jobOf(list, f[2]).ended = at
 		case "heartbeat":
 			for _, report := range f[3:] {
 				if id, ok := strings.CutSuffix(report, ":succeeded"); ok {
-					storyOf(list, id).taskDone(id, at)
+					jobOf(list, id).taskDone(id, at)
 				}
 			}
 		}
@@ -78,17 +84,19 @@ func readLog(in io.Reader, c *clock) ([]*story, error) {
 	return list, lines.Err()
 }
 
-// storyOf finds the job of j3, or of j3_m_0_0: its number is its place.
-func storyOf(list []*story, id string) *story {
+// jobOf returns the job of an id such as j3 or j3_m_0_0, where 3 is the third job in
+// the list. For an unknown id it returns an empty job that is not in the list.
+func jobOf(list []*jobLog, id string) *jobLog {
 	n, _, _ := strings.Cut(strings.TrimPrefix(id, "j"), "_")
 	at, err := strconv.Atoi(n)
 	if err != nil || at < 1 || at > len(list) {
-		return &story{launched: map[string]float64{}} // of no job of ours
+		return &jobLog{launched: map[string]float64{}}
 	}
 	return list[at-1]
 }
 
-func (s *story) taskDone(id string, at float64) {
+// taskDone records the end of a successful attempt.
+func (s *jobLog) taskDone(id string, at float64) {
 	if strings.Contains(id, "_m_") {
 		s.lastMap = at
 		s.mapTimes = append(s.mapTimes, at-s.launched[id])
@@ -97,16 +105,8 @@ func (s *story) taskDone(id string, at float64) {
 	s.reduceEnds = append(s.reduceEnds, at-max(s.lastMap, s.launched[id]))
 }
 
-// phases sums a story up, for a job that was to be submitted at a time.
-func (s *story) phases(submitted float64) phases {
+// phases computes the phases of a job that was submitted at the given time.
+func (s *jobLog) phases(submitted float64) phases {
 	return phases{start: s.first - submitted, maps: s.lastMap - s.first, rest: s.ended - s.lastMap,
-		mapTask: mean(s.mapTimes), reduce: mean(s.reduceEnds)}
-}
-
-func mean(list []float64) float64 {
-	sum := 0.
-	for _, x := range list {
-		sum += x
-	}
-	return sum / float64(max(1, len(list)))
+		mapTask: harness.Mean(s.mapTimes), reduce: harness.Mean(s.reduceEnds)}
 }

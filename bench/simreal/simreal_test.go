@@ -12,9 +12,9 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// Small inputs on a machine of which nothing is known: times mean nothing, but
-// every job ends in both worlds, and a simulated task costs what a real one did
-// but for a factor that no clock, cache or collector explains.
+// TestStructure compares small inputs on a machine of unknown speed and load. Times
+// mean nothing there, but every job must end in the real and in the simulated run,
+// and the processor times of their tasks must have the same order of magnitude.
 func TestStructure(t *testing.T) {
 	s := &settings{data: t.TempDir(), scale: 0.01, rounds: 1, tries: 1, workers: 2, log: io.Discard}
 	if err := s.makeInputs(t.Context()); err != nil {
@@ -32,12 +32,12 @@ func TestStructure(t *testing.T) {
 	if r.mixes, err = s.compareMixes(t.Context(), []*mix{&mixes[0], &mixes[1]}, r.profiles); err != nil {
 		t.Fatal(err)
 	}
-	// Processor time, which other work on the machine stretches and does not multiply.
+	// Other work on the machine lengthens processor times but does not multiply them.
 	const factor, slack = 20, 0.05 // seconds, of starts
 	for _, m := range r.mixes {
 		for i := range m.jobs {
 			j := &m.rounds[0].jobs[i]
-			real, simulated := j.realParts, j.parts
+			real, simulated := j.realPhases, j.simulatedPhases
 			if j.real <= 0 || j.simulated <= 0 {
 				t.Errorf("%s, %s: %v, simulated %v", m.mix.name, m.jobs[i].Name, j.real, j.simulated)
 			}
@@ -57,7 +57,7 @@ func TestStructure(t *testing.T) {
 	}
 }
 
-// The simulator sees the tasks that the local shell runs.
+// TestTasks checks that the simulator gets the tasks that the local shell runs.
 func TestTasks(t *testing.T) {
 	s := &settings{data: t.TempDir(), scale: 0.03, rounds: 1, tries: 1, workers: 2, log: io.Discard}
 	m := &mix{name: "two", policy: "fifo", jobs: []entry{{"terasort", 700, 0, ""}, {"grep", 200, 0, ""}}}
@@ -90,10 +90,10 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// The policy of a mix schedules its simulation, and the times of submission are
-// those of the round: a short job that comes soon after a long one of another pool
-// overtakes it under fair and not under fifo. Real runs decide the same; that is
-// for internal/sim to show, since in a real run it would be a matter of luck.
+// TestOrder checks that a simulation uses the mix's policy and the submission times
+// of the round: a short job that follows a long one of another pool overtakes it
+// under fair and not under fifo. In a real run that would depend on timing, so the
+// tests of internal/sim compare the decisions.
 func TestOrder(t *testing.T) {
 	p := exact("x")
 	jobs := []workload.Job{{Name: "long", Pool: "a"}, {Name: "short", Pool: "b"}}
@@ -102,7 +102,7 @@ func TestOrder(t *testing.T) {
 	}
 	jobs[1].Maps = jobs[0].Maps[:5]
 	for _, policy := range []string{"fifo", "fair"} {
-		x := round{jobs: []ran{{}, {submitted: 200 * time.Millisecond}}}
+		x := round{jobs: []jobTimes{{}, {submitted: 200 * time.Millisecond}}}
 		if err := (&settings{workers: 2}).simulate(policy, jobs, &x); err != nil {
 			t.Fatal(err)
 		}
@@ -113,8 +113,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// By hand: a core-second for each 10 MB, maps of 80 and 20 MB on two cores, then
-// two reduces of 50 MB. It is submitted at 1 s and planned for another.
+// TestSimulate compares with a time computed by hand. A core-second processes
+// 10 MB; maps of 80 and 20 MB run on two cores, then two reduces of 50 MB. The job
+// is submitted at 1 s, and planning takes another second.
 func TestSimulate(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("the simulated machine has as many cores as this one")
@@ -122,7 +123,7 @@ func TestSimulate(t *testing.T) {
 	p := exact("x")
 	v := workload.Job{Name: "x", SlowStart: -1, Plan: time.Second, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
 		Reduces: []workload.Task{p.ReduceTask(50e6, 2), p.ReduceTask(50e6, 2)}}
-	x := round{jobs: []ran{{submitted: time.Second}}}
+	x := round{jobs: []jobTimes{{submitted: time.Second}}}
 	if err := (&settings{workers: 2}).simulate("fifo", []workload.Job{v}, &x); err != nil {
 		t.Fatal(err)
 	}
@@ -130,13 +131,13 @@ func TestSimulate(t *testing.T) {
 	if got := x.jobs[0].simulated; got < want || got > want+10*time.Millisecond {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if p := x.jobs[0].parts; math.Abs(p.start-1) > 0.01 || math.Abs(p.maps-8) > 0.01 || math.Abs(p.rest-5) > 0.01 || math.Abs(p.reduce-5) > 0.01 {
-		t.Errorf("the time went to %+v", p)
+	if p := x.jobs[0].simulatedPhases; math.Abs(p.start-1) > 0.01 || math.Abs(p.maps-8) > 0.01 || math.Abs(p.rest-5) > 0.01 || math.Abs(p.reduce-5) > 0.01 {
+		t.Errorf("phases %+v", p)
 	}
 }
 
-// A clock loses what a single thread waits for, and of two and more threads on
-// two cores what they do not get of both.
+// TestClock checks that the clock pauses while a single thread waits, and for the
+// share of two cores that two or more threads do not get.
 func TestClock(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -154,8 +155,8 @@ func TestClock(t *testing.T) {
 			t.Errorf("ran %v and waited %v: %v, want %v", c.ran, c.waited, got, c.want)
 		}
 	}
-	if got := sum([]processor{{9 * ms, ms}, {ms / 10, 8 * ms}, {8 * ms, 0}}); got != (processor{17 * ms, ms}) {
-		t.Errorf("at work: %v", got)
+	if got := working([]processor{{9 * ms, ms}, {ms / 10, 8 * ms}, {8 * ms, 0}}); got != (processor{17 * ms, ms}) {
+		t.Errorf("working threads: %v", got)
 	}
 	c := &clock{wall: []time.Duration{0, 10, 20}, own: []time.Duration{0, 5, 15}}
 	for wall, want := range map[time.Duration]time.Duration{0: 0, 4: 2, 10: 5, 15: 10, 20: 15, 25: 20} {
@@ -163,21 +164,21 @@ func TestClock(t *testing.T) {
 			t.Errorf("at %d: %d, want %d", wall, got, want)
 		}
 	}
-	if got := c.had(); math.Abs(got-0.75) > 1e-9 {
-		t.Errorf("had %g", got)
+	if got := c.share(); math.Abs(got-0.75) > 1e-9 {
+		t.Errorf("share %g", got)
 	}
 }
 
-// Only pairs that are clearly apart count.
+// TestOrdered checks that only pairs whose ends are clearly apart count.
 func TestOrdered(t *testing.T) {
-	x := round{jobs: []ran{{0, 100, 200, phases{}, phases{}}, {0, 104, 100, phases{}, phases{}}, {50, 150, 100, phases{}, phases{}}}}
+	x := round{jobs: []jobTimes{{0, 100, 200, phases{}, phases{}}, {0, 104, 100, phases{}, phases{}}, {50, 150, 100, phases{}, phases{}}}}
 	if same, all := x.ordered(); same != 1 || all != 2 {
 		t.Errorf("%d of %d, want 1 of 2", same, all)
 	}
 }
 
-// exact is a profile of a core-second for each 10 MB at each step, nothing lost
-// on the way.
+// exact returns a cost profile of one core-second for each 10 MB at each step, in
+// which every step writes as many bytes as it reads.
 func exact(name string) workload.Profile {
 	return workload.Profile{App: name, MapCPU: 0.1, MapSelectivity: 1, CombinerRatio: 1, ReduceCPU: 0.1, ReduceSelectivity: 1}
 }

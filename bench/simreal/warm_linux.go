@@ -5,11 +5,11 @@ import "syscall"
 // madvPopulateWrite is MADV_POPULATE_WRITE, of Linux 5.14.
 const madvPopulateWrite = 23
 
-// warm has the system hand out so much memory and takes it back. A virtual
-// machine gives memory that has been free for a while to its host, and to get a
-// page again costs more than to sort what goes into it: that is the machine's
-// history and no job's cost. What was freed last is handed out first. Where
-// that fails, the first round pays.
+// warm allocates size bytes of memory and frees them at once. A virtual machine
+// gives memory that has been free for a while back to its host, and getting such a
+// page again costs more time than sorting its content. No job should pay for that.
+// The kernel hands out first what was freed last, so the next run gets these pages.
+// Errors are ignored: then the first round is slower.
 func warm(size int) {
 	b, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
 	if err != nil {

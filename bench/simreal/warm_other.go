@@ -2,5 +2,5 @@
 
 package main
 
-// warm does nothing here.
+// warm does nothing on this system.
 func warm(int) {}

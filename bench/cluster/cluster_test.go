@@ -2,44 +2,43 @@ package main
 
 import (
 	"bytes"
-	"fmt"
+	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/slotwise/slotwise/bench/harness"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// TestMain has the test's own executable be workers when it is started as such.
+// TestMain runs the command instead of the tests if the benchmark has started this
+// executable as a process of pretended workers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "-as-workers-of" {
 		main()
 		os.Exit(0)
 	}
 	code := m.Run()
-	os.RemoveAll(shared)
+	os.RemoveAll(sharedDir)
 	os.Exit(code)
 }
 
-// shared is the directory of the binary that the tests measure; "" before.
-var shared string
+// sharedDir is the directory of the binary that the tests measure; "" until binary
+// has been called.
+var sharedDir string
 
 // binary builds slotwise, once for all tests.
 var binary = sync.OnceValues(func() (_ string, err error) {
-	if shared, err = os.MkdirTemp("", "bench-cluster"); err != nil {
+	if sharedDir, err = os.MkdirTemp("", "bench-cluster"); err != nil {
 		return "", err
 	}
-	name := filepath.Join(shared, "slotwise")
-	if out, err := exec.Command("go", "build", "-o", name, "../../cmd/slotwise").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return name, nil
+	name := filepath.Join(sharedDir, "slotwise")
+	return name, harness.Build(context.Background(), name)
 })
 
-// bench runs the command with a real master and returns what it prints.
+// bench runs the command with a real master and returns its standard output.
 func bench(t *testing.T, args ...string) string {
 	t.Helper()
 	if testing.Short() {
@@ -56,7 +55,8 @@ func bench(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// 100 workers and 20 jobs: run itself fails if a job or a task is not as it must be.
+// TestLoad runs 20 jobs on 100 workers. The command itself fails if a job fails or a
+// task does not succeed exactly once.
 func TestLoad(t *testing.T) {
 	out := bench(t, "-n", "100", "-jobs", "20", "-maps", "20", "-reduces", "3", "-task", "20ms")
 	for _, want := range []string{"| 100, 20, 460 of 20ms |", "| jobs lost, tasks not finished exactly once | 0, 0 |", "| heartbeat: p50, p99, max |"} {
@@ -66,7 +66,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Real jobs on small inputs: run itself fails if the outputs differ.
+// TestRealJobs runs real jobs on small inputs. The command itself fails if the
+// outputs differ.
 func TestRealJobs(t *testing.T) {
 	out := bench(t, "-wordcount", "-rounds", "1", "-quick", "1", "-size", "4194304")
 	for _, want := range []string{"| word count | 4 MiB |", "| sort of records | 4 MiB |", "| word count | 1 MiB |"} {
@@ -76,8 +77,9 @@ func TestRealJobs(t *testing.T) {
 	}
 }
 
-// What is not as it must be is an error.
-func TestWrong(t *testing.T) {
+// TestChecks shows that a failed job, a missing task and a task that ran twice are
+// errors.
+func TestChecks(t *testing.T) {
 	r := &loadResult{plan: loadPlan{Jobs: 1, Maps: 2, Reduces: 1}}
 	good := func() *slotwisev1.JobStatus {
 		return &slotwisev1.JobStatus{
@@ -85,7 +87,7 @@ func TestWrong(t *testing.T) {
 			MapCounters: &slotwisev1.Counters{InputRecords: 2}, ReduceCounters: &slotwisev1.Counters{InputRecords: 1},
 		}
 	}
-	if err := r.wrong(good()); err != nil {
+	if err := r.checkJob(good()); err != nil {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*slotwisev1.JobStatus){
@@ -95,16 +97,16 @@ func TestWrong(t *testing.T) {
 		"a reduce missing":    func(st *slotwisev1.JobStatus) { st.ReduceCounters = nil },
 	} {
 		st := good()
-		if spoil(st); r.wrong(st) == nil {
+		if spoil(st); r.checkJob(st) == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for _, s := range []seen{{Launches: 2}, {Launches: 4}, {Launches: 3, Twice: 1}} {
-		if r.seen = s; r.check() == nil {
+	for _, s := range []measurements{{Launches: 2}, {Launches: 4}, {Launches: 3, Twice: 1}} {
+		if r.workers = s; r.check() == nil {
 			t.Errorf("%+v: no error", s)
 		}
 	}
-	if r.seen = (seen{Launches: 3}); r.check() != nil {
+	if r.workers = (measurements{Launches: 3}); r.check() != nil {
 		t.Error(r.check())
 	}
 }

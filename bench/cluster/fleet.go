@@ -10,22 +10,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slotwise/slotwise/bench/harness"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// loadPlan says what a master is loaded with.
+// loadPlan is the load on a master.
 type loadPlan struct {
-	Workers, First, Processes int
-	Jobs, Maps, Reduces       int
-	Task                      time.Duration
-	Policy                    string
+	Workers   int // pretended workers
+	First     int // number of the first one; processes have disjoint ranges
+	Processes int // processes that the workers are divided among
+	Jobs      int
+	Maps      int           // per job
+	Reduces   int           // per job
+	Task      time.Duration // mean duration of an attempt
+	Policy    string
 }
 
-// fleet is the pretended workers of one process.
+// fleet is the set of pretended workers in one process. Each worker has
+// goroutines of its own; they share the HTTP client and these counters.
 type fleet struct {
 	plan   loadPlan
-	master string // URL
+	master string // URL of the master
 	http   *http.Client
 	rpc    slotwisev1connect.WorkerServiceClient
 
@@ -33,34 +39,48 @@ type fleet struct {
 
 	mu struct {
 		sync.Mutex
-		seen                 map[string]bool // attempts launched
-		beats, commits, bare []time.Duration
+		launched             map[string]bool // attempts that some worker was told to launch
+		beats, commits, bare []time.Duration // see measurements
 	}
 }
 
-// seen is what a process of workers has seen.
-type seen struct {
-	Calls         int64 // answered, held ones included
-	Launches      int64
-	Twice         int64 // launches of what had been launched
-	Failures      int64 // of calls
+// measurements are the results of one process of workers, or of all of them. Load
+// processes send them to the benchmark as JSON.
+type measurements struct {
+	Calls         int64 // calls that were answered, long polls included
+	Launches      int64 // launched attempts
+	Twice         int64 // launches of an attempt that had been launched before; must be 0
+	Failures      int64 // calls that failed
 	Registrations int64
-	Beats         []time.Duration // heartbeats that were not to be held
-	Commits       []time.Duration // questions whether to commit
-	Bare          []time.Duration // requests that are refused before anybody is asked
+	Beats         []time.Duration // response times of heartbeats that the master answers at once
+	Commits       []time.Duration // response times of requests for permission to commit
+	Bare          []time.Duration // response times of requests for a page that does not exist
 }
 
+// add adds the measurements of another process.
+func (m *measurements) add(o measurements) {
+	m.Calls += o.Calls
+	m.Launches += o.Launches
+	m.Twice += o.Twice
+	m.Failures += o.Failures
+	m.Registrations += o.Registrations
+	m.Beats = append(m.Beats, o.Beats...)
+	m.Commits = append(m.Commits, o.Commits...)
+	m.Bare = append(m.Bare, o.Bare...)
+}
+
+// newFleet returns a fleet that has not started.
 func newFleet(master string, plan loadPlan) *fleet {
 	f := &fleet{plan: plan, master: master}
-	f.mu.seen = map[string]bool{}
-	// As many connections as so many workers would have.
+	f.mu.launched = map[string]bool{}
+	// Keep as many idle connections as that number of separate workers would have.
 	f.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4 * plan.Workers}}
 	f.rpc = slotwisev1connect.NewWorkerServiceClient(f.http, master)
 	return f
 }
 
-// run has the workers at work until ctx ends.
-func (f *fleet) run(ctx context.Context) seen {
+// run runs the workers until ctx ends and returns their measurements.
+func (f *fleet) run(ctx context.Context) measurements {
 	var wg sync.WaitGroup
 	for i := range f.plan.Workers {
 		w := &worker{fleet: f, name: fmt.Sprint("w", f.plan.First+i), wake: make(chan struct{}, 1)}
@@ -70,14 +90,15 @@ func (f *fleet) run(ctx context.Context) seen {
 	wg.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return seen{f.calls.Load(), f.launches.Load(), f.twice.Load(), f.failures.Load(), f.registrations.Load(), f.mu.beats, f.mu.commits, f.mu.bare}
+	return measurements{f.calls.Load(), f.launches.Load(), f.twice.Load(), f.failures.Load(), f.registrations.Load(), f.mu.beats, f.mu.commits, f.mu.bare}
 }
 
 // probeEvery is the pause between two measured heartbeats of a process.
 const probeEvery = 10 * time.Millisecond
 
-// probe measures heartbeats that are not to be held, of a worker without slots, and
-// beside them what the machine and HTTP alone take.
+// probe registers a worker without slots and measures its heartbeats, which the
+// master answers at once. Between them it measures bare HTTP requests, which show
+// how much of the time the machine and HTTP alone take.
 func (f *fleet) probe(ctx context.Context) {
 	name := fmt.Sprint("probe", f.plan.First)
 	resp, err := f.rpc.Register(ctx, &slotwisev1.RegisterRequest{Worker: name, Address: name + ":1"})
@@ -88,11 +109,12 @@ func (f *fleet) probe(ctx context.Context) {
 			f.measured(&f.mu.beats, start)
 		}
 		f.bare(ctx)
-		pause(ctx, probeEvery)
+		harness.Sleep(ctx, probeEvery)
 	}
 }
 
-// bare measures a request for what is not there.
+// bare measures a request for a page that does not exist. The master's HTTP server
+// refuses it without involving the master's loop.
 func (f *fleet) bare(ctx context.Context) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.master+"/nothing", nil)
 	if err != nil {
@@ -110,6 +132,7 @@ func (f *fleet) bare(ctx context.Context) {
 	}
 }
 
+// measured appends the time since start to one of the lists.
 func (f *fleet) measured(list *[]time.Duration, start time.Time) {
 	took := time.Since(start)
 	f.mu.Lock()
@@ -117,18 +140,19 @@ func (f *fleet) measured(list *[]time.Duration, start time.Time) {
 	*list = append(*list, took)
 }
 
-// launched counts an attempt.
+// launched counts a launch and notices if the attempt was launched before.
 func (f *fleet) launched(id string) {
 	f.launches.Add(1)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mu.seen[id] {
+	if f.mu.launched[id] {
 		f.twice.Add(1)
 	}
-	f.mu.seen[id] = true
+	f.mu.launched[id] = true
 }
 
-// called counts a call and reports whether it was answered.
+// called counts a call and reports whether it succeeded. Calls that fail because
+// ctx has ended do not count.
 func (f *fleet) called(ctx context.Context, err error) bool {
 	switch {
 	case err == nil:
@@ -139,17 +163,5 @@ func (f *fleet) called(ctx context.Context, err error) bool {
 	return err == nil
 }
 
-// pause waits, and reports whether ctx has not ended meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// somewhere returns a time between half and one and a half times d.
-func somewhere(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+// jitter returns a random duration between d/2 and 3d/2.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

@@ -12,32 +12,35 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/client"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// The same on both sides: two workers with a map and a reduce slot each, and so
-// much memory for all tasks.
+// Both contestants have two workers with a map slot and a reduce slot each, and
+// this memory in bytes for all tasks together.
 const (
 	realWorkers = 2
 	realMemory  = 1 << 30
 )
 
-// realLimit is what a cluster's run may cost, as a multiple of slotwise run.
+// realLimit is the most that a job on the cluster may take, as a multiple of its
+// time under "slotwise run".
 const realLimit = 1.3
 
-// quickLimit is the time that a job of 1 MiB may take.
+// quickLimit is the most that a job with 1 MiB of input may take on the cluster.
 const quickLimit = 500 * time.Millisecond
 
 // realCluster is a master and its workers.
 type realCluster struct {
 	binary  string
-	url     string
+	url     string // of the master
 	dir     string
-	members []*process
+	members []*process // the master first
 }
 
-// startCluster starts one and waits until all workers are registered.
+// startCluster starts a master and its workers and waits until all workers are
+// registered.
 func startCluster(ctx context.Context, s *settings, dir string) (c *realCluster, err error) {
 	c = &realCluster{binary: s.binary, dir: dir}
 	defer func() {
@@ -71,13 +74,13 @@ func startCluster(ctx context.Context, s *settings, dir string) (c *realCluster,
 		if err != nil || int(resp.Nodes) == realWorkers {
 			return c, err
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !harness.Sleep(ctx, 20*time.Millisecond) {
 			return c, context.Cause(ctx)
 		}
 	}
 }
 
-// stop ends the workers, then the master.
+// stop stops the workers, then the master.
 func (c *realCluster) stop() (err error) {
 	for _, p := range slices.Backward(c.members) {
 		err = errors.Join(err, p.stop())
@@ -86,22 +89,14 @@ func (c *realCluster) stop() (err error) {
 	return err
 }
 
-// realRow is a job that both sides do.
+// realRow is a job that both contestants run. measure fills the last three fields,
+// one entry for each round.
 type realRow struct {
 	name, app, kind string
-	size            int64
+	size            int64 // bytes of input
 	rounds          int
 	local, cluster  []time.Duration
-	cpus            [2][]float64 // seconds of processors, local and cluster
-}
-
-// ratios are the cluster's times over the local ones, round by round.
-func (r *realRow) ratios() (out []float64) {
-	for i, d := range r.cluster {
-		out = append(out, float64(d)/float64(r.local[i]))
-	}
-	slices.Sort(out)
-	return out
+	cpus            [2][]float64 // processor seconds, local and cluster
 }
 
 // realJobs measures all rows and prints them.
@@ -119,7 +114,7 @@ func realJobs(ctx context.Context, s *settings, stdout, stderr io.Writer) (err e
 	rows := []*realRow{
 		{name: "word count", app: "wordcount", kind: "text", size: s.size, rounds: s.rounds},
 		{name: "sort of records", app: "terasort", kind: "records", size: s.size, rounds: s.rounds},
-		{name: "word count", app: "wordcount", kind: "text", size: 1 << 20, rounds: s.quick},
+		{name: "word count", app: "wordcount", kind: "text", size: harness.MiB, rounds: s.quick},
 	}
 	for _, r := range rows {
 		if err := c.measure(ctx, s, r, stderr); err != nil {
@@ -130,44 +125,36 @@ func realJobs(ctx context.Context, s *settings, stdout, stderr io.Writer) (err e
 	return nil
 }
 
-// measure runs a row's job in turns on both sides.
+// measure runs a row's job in turns in one process and on the cluster, and compares
+// the outputs after every round.
 func (c *realCluster) measure(ctx context.Context, s *settings, r *realRow, stderr io.Writer) error {
 	input := filepath.Join(s.data, fmt.Sprint(r.kind, "-", r.size))
-	if _, err := os.Stat(input); err != nil {
-		if _, _, err := c.command(ctx, "generate", r.kind, "--size", fmt.Sprint(r.size), "--seed", "1", "--output", input); err != nil {
-			return err
-		}
+	if _, err := harness.Generate(ctx, c.binary, r.kind, r.size, input); err != nil {
+		return err
 	}
 	outs := [2]string{filepath.Join(c.dir, "local"), filepath.Join(c.dir, "cluster")}
 	common := []string{r.app, "--input", input, "--reduces", fmt.Sprint(realWorkers), "--no-progress"}
 	local := append([]string{"run", "--output", outs[0], "--workers", fmt.Sprint(realWorkers), "--map-slots", "1", "--reduce-slots", "1",
 		"--memory", fmt.Sprint(realMemory)}, common...)
 	cluster := append([]string{"submit", "--wait", "--output", outs[1], "--master", c.url}, common...)
-	for round := range r.rounds {
-		for i, args := range [][]string{local, cluster} {
-			took, cpu, err := c.command(ctx, args...)
-			if err != nil {
-				return err
-			}
-			r.cpus[i] = append(r.cpus[i], cpu.Seconds())
-			list := []*[]time.Duration{&r.local, &r.cluster}[i]
-			*list = append(*list, took)
-			fmt.Fprintf(stderr, "round %d of %s: %s %v, processors %v\n", round+1, r.name, args[0], took.Round(time.Millisecond), cpu.Round(time.Millisecond))
-		}
-		if err := sameOutput(outs[0], outs[1]); err != nil {
+	args, times := [2][]string{local, cluster}, [2]*[]time.Duration{&r.local, &r.cluster}
+	return harness.Rounds(ctx, r.rounds, 2, func(round, i int) error {
+		took, cpu, err := c.command(ctx, args[i]...)
+		if err != nil {
 			return err
 		}
-		for _, out := range outs {
-			if err := os.RemoveAll(out); err != nil {
-				return err
-			}
+		*times[i] = append(*times[i], took)
+		r.cpus[i] = append(r.cpus[i], cpu.Seconds())
+		fmt.Fprintf(stderr, "round %d of %s: %s %v, processor time %v\n", round+1, r.name, args[i][0], took.Round(time.Millisecond), cpu.Round(time.Millisecond))
+		if i == 0 {
+			return nil
 		}
-	}
-	return nil
+		return errors.Join(sameOutput(outs[0], outs[1]), os.RemoveAll(outs[0]), os.RemoveAll(outs[1]))
+	})
 }
 
-// command runs slotwise and returns for how long, and the processor time that it and
-// the cluster have used.
+// command runs slotwise. It returns its wall time, and the processor time that the
+// command and the cluster used in that time.
 func (c *realCluster) command(ctx context.Context, args ...string) (took, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, c.binary, args...)
 	before, err := c.cpu()
@@ -183,8 +170,8 @@ func (c *realCluster) command(ctx context.Context, args ...string) (took, cpu ti
 	return took, after - before + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
-// cpu is the processor time that the cluster has used, attempts that have ended
-// included.
+// cpu returns the processor time that the cluster has used so far, including
+// attempts that have ended.
 func (c *realCluster) cpu() (sum time.Duration, err error) {
 	for _, p := range c.members {
 		used, err := p.cpu()
@@ -196,11 +183,11 @@ func (c *realCluster) cpu() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// sameOutput compares the files of two outputs.
+// sameOutput compares the part files of two output directories byte for byte.
 func sameOutput(a, b string) error {
 	names, err := filepath.Glob(filepath.Join(a, "part-*"))
 	if err != nil || len(names) == 0 {
-		return errors.Join(err, errors.New("there is no output"))
+		return errors.Join(err, fmt.Errorf("%s has no part files", a))
 	}
 	for _, name := range names {
 		if out, err := exec.Command("cmp", name, filepath.Join(b, filepath.Base(name))).CombinedOutput(); err != nil {
@@ -212,31 +199,17 @@ func sameOutput(a, b string) error {
 
 // printReal writes the table.
 func printReal(w io.Writer, rows []*realRow) {
-	fmt.Fprint(w, "| job | input | `run`, s | cluster, s: median, max | ratio: median (range) | processor time, s | |\n|---|---|---|---|---|---|---|\n")
+	table := harness.NewTable(w, "job", "input", "`run`, s", "cluster, s: median, max", "ratio: median (range)", "processor time, s", "")
 	for _, r := range rows {
-		ratios := r.ratios()
-		slices.Sort(r.local)
-		slices.Sort(r.cluster)
-		middle := func(d []time.Duration) time.Duration { return (d[len(d)/2] + d[(len(d)-1)/2]) / 2 }
-		var cpus [2]float64
-		for i, list := range r.cpus {
-			slices.Sort(list)
-			cpus[i] = (list[len(list)/2] + list[(len(list)-1)/2]) / 2
+		ratios := harness.Ratios(r.cluster, r.local)
+		ratio, local, cluster := harness.Median(ratios), harness.Median(r.local), harness.Median(r.cluster)
+		cpus := [2]float64{harness.Median(r.cpus[0]), harness.Median(r.cpus[1])}
+		outcome := harness.Limit(ratio <= realLimit, fmt.Sprintf("must ≤ %.1f×", realLimit))
+		if r.size <= harness.MiB {
+			outcome = harness.Limit(cluster <= quickLimit, fmt.Sprintf("must ≤ %v", quickLimit))
 		}
-		mid := (ratios[len(ratios)/2] + ratios[(len(ratios)-1)/2]) / 2
-		verdict := fmt.Sprintf("must ≤ %.1f×: %s", realLimit, holds(mid <= realLimit))
-		if r.size <= 1<<20 {
-			verdict = fmt.Sprintf("must ≤ %v: %s", quickLimit, holds(middle(r.cluster) <= quickLimit))
-		}
-		fmt.Fprintf(w, "| %s | %d MiB | %.2f | %.2f, %.2f | %.2f (%.2f to %.2f) | %.2f, %.2f: %.2f× | %s |\n", r.name, r.size>>20, middle(r.local).Seconds(),
-			middle(r.cluster).Seconds(), r.cluster[len(r.cluster)-1].Seconds(), mid, ratios[0], ratios[len(ratios)-1],
-			cpus[0], cpus[1], cpus[1]/cpus[0], verdict)
+		table.Rowf("%s | %d MiB | %.2f | %.2f, %.2f | %.2f (%.2f to %.2f) | %.2f, %.2f: %.2f× | %s", r.name, r.size/harness.MiB, local.Seconds(),
+			cluster.Seconds(), slices.Max(r.cluster).Seconds(), ratio, slices.Min(ratios), slices.Max(ratios),
+			cpus[0], cpus[1], cpus[1]/cpus[0], outcome)
 	}
-}
-
-func holds(ok bool) string {
-	if ok {
-		return "ok"
-	}
-	return "short"
 }

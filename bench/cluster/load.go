@@ -12,27 +12,27 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/client"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// loadResult is what a master did under load.
+// loadResult has the measurements of a master under load.
 type loadResult struct {
-	plan   loadPlan
-	took   time.Duration
-	cpu    time.Duration // of the master
-	memory int64         // the most that was resident
-	delta  map[string]float64
-	seen   seen // by all workers
-	jobs   []time.Duration
+	plan    loadPlan
+	took    time.Duration      // from the first submission to the last end
+	cpu     time.Duration      // processor time of the master in that time
+	memory  int64              // peak resident memory of the master in bytes
+	delta   map[string]float64 // growth of the master's metrics
+	workers measurements       // of all workers together
+	jobs    []time.Duration    // response time of each job
 }
 
-// measureLoad loads a master and returns what it has measured.
+// measureLoad starts a master and pretended workers, runs the jobs, and returns the
+// measurements.
 func measureLoad(ctx context.Context, s *settings, stderr io.Writer) (r *loadResult, err error) {
 	dir, err := os.MkdirTemp("", "slotwise-load")
 	if err != nil {
@@ -52,12 +52,12 @@ func measureLoad(ctx context.Context, s *settings, stderr io.Writer) (r *loadRes
 	if err != nil {
 		return nil, err
 	}
-	workers, err := startFleets(ctx, s.load, url)
+	fleets, err := startFleets(ctx, s.load, url)
 	if err != nil {
 		return nil, err
 	}
-	defer workers.stop()
-	if err := workers.registered(ctx, cl); err != nil {
+	defer fleets.kill()
+	if err := fleets.registered(ctx, cl); err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(stderr, "all workers are registered")
@@ -65,13 +65,13 @@ func measureLoad(ctx context.Context, s *settings, stderr io.Writer) (r *loadRes
 	if err := r.measure(ctx, master, url, cl); err != nil {
 		return nil, err
 	}
-	if r.seen, err = workers.end(); err != nil {
+	if r.workers, err = fleets.end(); err != nil {
 		return nil, err
 	}
 	return r, r.check()
 }
 
-// measure runs the jobs.
+// measure runs the jobs and reads the master's metrics before and after.
 func (r *loadResult) measure(ctx context.Context, master *process, url string, cl *client.Client) error {
 	before, err := metrics(ctx, url)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *loadResult) measure(ctx context.Context, master *process, url string, c
 	return nil
 }
 
-// runJobs enters all jobs and waits for their ends.
+// runJobs submits all jobs and waits until they have ended.
 func (r *loadResult) runJobs(ctx context.Context, cl *client.Client) error {
 	program := []byte("a program that nobody runs")
 	sum := sha256.Sum256(program)
@@ -128,46 +128,48 @@ func (r *loadResult) runJobs(ctx context.Context, cl *client.Client) error {
 		}
 		wg.Go(func() {
 			st, err := cl.Wait(ctx, id, nil)
-			r.jobs[i], errs[i] = time.Since(start), cmp.Or(err, r.wrong(st))
+			r.jobs[i], errs[i] = time.Since(start), cmp.Or(err, r.checkJob(st))
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// wrong says what is wrong with how a job ended: each task must have been finished
-// once, which the counters tell, to which each adds one record.
-func (r *loadResult) wrong(st *slotwisev1.JobStatus) error {
+// checkJob returns an error unless the job has succeeded and each of its tasks has
+// succeeded exactly once. Each successful attempt adds one record to the counters,
+// so a task that counted twice shows there.
+func (r *loadResult) checkJob(st *slotwisev1.JobStatus) error {
 	maps, reduces := st.GetMaps().GetDone(), st.GetReduces().GetDone()
 	if st.GetState() != slotwisev1.JobState_JOB_STATE_SUCCEEDED || int(maps) != r.plan.Maps || int(reduces) != r.plan.Reduces ||
 		st.GetMapCounters().GetInputRecords() != int64(maps) || st.GetReduceCounters().GetInputRecords() != int64(reduces) {
-		return fmt.Errorf("a job has not ended as it should: %v", st)
+		return fmt.Errorf("a job has failed or not all its tasks succeeded exactly once: %v", st)
 	}
 	return nil
 }
 
-// check says what is wrong with the whole.
+// check returns an error unless there was one launch for each task.
 func (r *loadResult) check() error {
-	if want := int64(r.plan.Jobs * (r.plan.Maps + r.plan.Reduces)); r.seen.Launches != want || r.seen.Twice > 0 {
-		return fmt.Errorf("%d launches of %d tasks, %d of them again", r.seen.Launches, want, r.seen.Twice)
+	if want := int64(r.plan.Jobs * (r.plan.Maps + r.plan.Reduces)); r.workers.Launches != want || r.workers.Twice > 0 {
+		return fmt.Errorf("%d launches for %d tasks; %d launches repeated an attempt", r.workers.Launches, want, r.workers.Twice)
 	}
 	return nil
 }
 
-// fleets are the processes of pretended workers.
+// fleets are all processes of pretended workers.
 type fleets struct {
 	plan loadPlan
 	list []*fleetProcess
 }
 
+// fleetProcess is one of them: this executable with -as-workers-of.
 type fleetProcess struct {
 	cmd *exec.Cmd
-	in  io.Closer
-	out bytes.Buffer
+	in  io.Closer    // the process ends when this is closed
+	out bytes.Buffer // its measurements as JSON
 	err bytes.Buffer
 }
 
-// startFleets divides the workers among processes.
+// startFleets divides the workers among processes and starts them.
 func startFleets(ctx context.Context, plan loadPlan, url string) (*fleets, error) {
 	f := &fleets{plan: plan}
 	self, err := os.Executable()
@@ -182,7 +184,7 @@ func startFleets(ctx context.Context, plan loadPlan, url string) (*fleets, error
 			err = p.cmd.Start()
 		}
 		if err != nil {
-			f.stop()
+			f.kill()
 			return nil, err
 		}
 		f.list = append(f.list, p)
@@ -197,17 +199,17 @@ func (f *fleets) registered(ctx context.Context, cl *client.Client) error {
 		if err != nil {
 			return err
 		}
-		if int(resp.Nodes) >= f.plan.Workers+f.plan.Processes { // one of each measures
+		if int(resp.Nodes) >= f.plan.Workers+f.plan.Processes { // each process also has a worker that only measures
 			return nil
 		}
-		if !pause(ctx, 50*time.Millisecond) {
+		if !harness.Sleep(ctx, 50*time.Millisecond) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// end ends the workers and returns what they have seen.
-func (f *fleets) end() (all seen, err error) {
+// end asks the processes to end and returns their measurements.
+func (f *fleets) end() (all measurements, err error) {
 	for _, p := range f.list {
 		p.in.Close()
 	}
@@ -215,39 +217,22 @@ func (f *fleets) end() (all seen, err error) {
 		if err := p.cmd.Wait(); err != nil {
 			return all, fmt.Errorf("workers: %w\n%s", err, p.err.String())
 		}
-		var s seen
-		if err := json.NewDecoder(&p.out).Decode(&s); err != nil {
+		var m measurements
+		if err := json.NewDecoder(&p.out).Decode(&m); err != nil {
 			return all, fmt.Errorf("workers: %w\n%s", err, p.err.String())
 		}
-		all.Calls += s.Calls
-		all.Launches += s.Launches
-		all.Twice += s.Twice
-		all.Failures += s.Failures
-		all.Registrations += s.Registrations
-		all.Beats = append(all.Beats, s.Beats...)
-		all.Commits = append(all.Commits, s.Commits...)
-		all.Bare = append(all.Bare, s.Bare...)
+		all.add(m)
 	}
 	f.list = nil
 	return all, nil
 }
 
-// stop kills those that have not ended.
-func (f *fleets) stop() {
+// kill kills the processes that end has not waited for.
+func (f *fleets) kill() {
 	for _, p := range f.list {
 		p.cmd.Process.Kill()
-		_ = p.cmd.Wait() // killed
+		_ = p.cmd.Wait() // reports that the process was killed
 	}
-}
-
-// spread is the median, 99th percentile and maximum of durations.
-func spread(list []time.Duration) string {
-	if len(list) == 0 {
-		return "none"
-	}
-	slices.Sort(list)
-	at := func(q float64) time.Duration { return list[int(q*float64(len(list)-1))].Round(10 * time.Microsecond) }
-	return fmt.Sprintf("%v, %v, %v", at(0.5), at(0.99), at(1))
 }
 
 // print writes the table.
@@ -257,25 +242,25 @@ func (r *loadResult) print(w io.Writer) {
 	busy := r.delta["slotwise_master_batch_seconds_sum"] - r.delta["slotwise_master_journal_sync_seconds_sum"]
 	rows := [][2]string{
 		{"workers, jobs, tasks", fmt.Sprintf("%d, %d, %d of %v", r.plan.Workers, r.plan.Jobs, r.plan.Jobs*(r.plan.Maps+r.plan.Reduces), r.plan.Task)},
-		{"from the first job to the last verdict", r.took.Round(time.Millisecond).String()},
+		{"from the first submission to the last end", r.took.Round(time.Millisecond).String()},
 		{"jobs lost, tasks not finished exactly once", "0, 0"},
-		{"heartbeat: p50, p99, max", spread(r.seen.Beats)},
-		{"a request that is refused at once: p50, p99, max", spread(r.seen.Bare)},
-		{"leave to commit: p50, p99, max", spread(r.seen.Commits)},
-		{"time of a job: p50, p99, max", spread(r.jobs)},
+		{"heartbeat: p50, p99, max", harness.Spread(r.workers.Beats)},
+		{"a request for a missing page: p50, p99, max", harness.Spread(r.workers.Bare)},
+		{"permission to commit: p50, p99, max", harness.Spread(r.workers.Commits)},
+		{"response time of a job: p50, p99, max", harness.Spread(r.jobs)},
 		{"decisions/s (launches)", rate("attempts_launched_total")},
-		{"heartbeats/s, offers included", rate("heartbeats_total")},
+		{"heartbeats/s, scheduling rounds between them included", rate("heartbeats_total")},
 		{"events/s", rate("events_total")},
-		{"calls answered/s", fmt.Sprintf("%.0f", float64(r.seen.Calls)/sec)},
+		{"calls answered/s", fmt.Sprintf("%.0f", float64(r.workers.Calls)/sec)},
 		{"fsyncs/s; ms each", fmt.Sprintf("%s; %.2f", rate("journal_sync_seconds_count"),
 			1000*r.delta["slotwise_master_journal_sync_seconds_sum"]/max(1, r.delta["slotwise_master_journal_sync_seconds_count"]))},
-		{"the loop at work; in fsync", fmt.Sprintf("%.0f %%; %.0f %%", 100*busy/sec, 100*r.delta["slotwise_master_journal_sync_seconds_sum"]/sec)},
+		{"the master's loop: working; in fsync", fmt.Sprintf("%.0f %%; %.0f %%", 100*busy/sec, 100*r.delta["slotwise_master_journal_sync_seconds_sum"]/sec)},
 		{"processor time of the master", fmt.Sprintf("%.1f s, %.2f of a core", r.cpu.Seconds(), r.cpu.Seconds()/sec)},
-		{"resident memory of the master, at most", fmt.Sprintf("%d MiB", r.memory>>20)},
-		{"calls that failed, registrations", fmt.Sprintf("%d, %d", r.seen.Failures, r.seen.Registrations)},
+		{"peak resident memory of the master", fmt.Sprintf("%d MiB", r.memory>>20)},
+		{"calls that failed, registrations", fmt.Sprintf("%d, %d", r.workers.Failures, r.workers.Registrations)},
 	}
-	fmt.Fprint(w, "| load | |\n|---|---|\n")
+	table := harness.NewTable(w, "load", "")
 	for _, row := range rows {
-		fmt.Fprintf(w, "| %s |\n", strings.Join(row[:], " | "))
+		table.Row(row[:]...)
 	}
 }

@@ -13,18 +13,20 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
-// process is a master or worker.
+// process is a master or a worker that the benchmark has started.
 type process struct {
 	cmd  *exec.Cmd
-	name string
-	log  bytes.Buffer
+	name string       // for errors
+	log  bytes.Buffer // its output; read only after the process has ended
 }
 
-// startProcess starts slotwise with arguments, without the caller's settings.
+// startProcess starts slotwise with arguments and without the environment variables
+// that configure it.
 func startProcess(binary string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(binary, args...), name: "slotwise " + args[0]}
 	for _, v := range os.Environ() {
@@ -33,21 +35,21 @@ func startProcess(binary string, args ...string) (*process, error) {
 		}
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	// A signal to the bench is not one to it: the bench ends it.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	harness.InGroup(p.cmd)
 	return p, p.cmd.Start()
 }
 
-// stop ends the process and waits for it.
+// stop interrupts the process and waits until it has ended. It kills the process if
+// that takes more than 20 seconds.
 func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		return err
 	}
-	late := time.AfterFunc(20*time.Second, func() { p.cmd.Process.Kill() })
-	defer late.Stop()
+	kill := time.AfterFunc(20*time.Second, func() { p.cmd.Process.Kill() })
+	defer kill.Stop()
 	err := p.cmd.Wait()
 	if _, ended := errors.AsType[*exec.ExitError](err); ended && p.cmd.ProcessState.ExitCode() >= 0 {
-		return nil // interrupted
+		return nil // it ended because of the interrupt
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", p.name, err, p.log.String())
@@ -55,7 +57,8 @@ func (p *process) stop() error {
 	return nil
 }
 
-// startMaster starts a master with its files in dir and returns its URL.
+// startMaster starts a master with its files in dir, waits until it listens, and
+// returns its URL.
 func startMaster(ctx context.Context, binary, dir string, args ...string) (*process, string, error) {
 	file := filepath.Join(dir, "address")
 	p, err := startProcess(binary, append([]string{"master", "--dir", filepath.Join(dir, "master"), "--listen", "127.0.0.1:0", "--address-file", file}, args...)...)
@@ -66,15 +69,15 @@ func startMaster(ctx context.Context, binary, dir string, args ...string) (*proc
 		if b, err := os.ReadFile(file); err == nil {
 			return p, "http://" + strings.TrimSpace(string(b)), nil
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !harness.Sleep(ctx, 20*time.Millisecond) {
 			break
 		}
 	}
-	return nil, "", errors.Join(errors.New("the master does not come up"), context.Cause(ctx), p.stop())
+	return nil, "", errors.Join(errors.New("the master has not written its address file within 20 s"), context.Cause(ctx), p.stop())
 }
 
-// cpu returns the processor time that a process and those of its children that have
-// ended have used.
+// cpu returns the processor time that a process has used, including children that
+// have ended.
 func (p *process) cpu() (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
@@ -83,10 +86,10 @@ func (p *process) cpu() (time.Duration, error) {
 	_, rest, _ := strings.Cut(string(b), ") ")
 	f := strings.Fields(rest)
 	if len(f) < 15 {
-		return 0, errors.New("a line of /proc that is too short")
+		return 0, errors.New("/proc/PID/stat has fewer than 17 fields")
 	}
 	var sum int64
-	for _, field := range f[11:15] { // its own and its children's, in user and kernel mode
+	for _, field := range f[11:15] { // user and kernel time, then the same of ended children
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return 0, err
@@ -96,7 +99,7 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(sum) * 10 * time.Millisecond, nil
 }
 
-// memory returns the most that was resident, in bytes.
+// memory returns the peak resident memory in bytes.
 func (p *process) memory() (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -108,7 +111,8 @@ func (p *process) memory() (int64, error) {
 	return kib << 10, err
 }
 
-// metrics reads a process's numbers by name; of those with labels, the sum.
+// metrics reads a process's metrics. Metrics of the same name with different labels
+// are added up.
 func metrics(ctx context.Context, url string) (map[string]float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
 	if err != nil {
@@ -122,6 +126,7 @@ func metrics(ctx context.Context, url string) (map[string]float64, error) {
 	return readMetrics(resp.Body)
 }
 
+// readMetrics parses the text format of Prometheus.
 func readMetrics(r io.Reader) (map[string]float64, error) {
 	m := map[string]float64{}
 	lines := bufio.NewScanner(r)

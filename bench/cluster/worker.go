@@ -6,26 +6,28 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// worker speaks a worker's side of the protocol and pretends to run what it is
-// told to.
+// worker is a pretended worker: it speaks a worker's side of the protocol and
+// pretends to run the attempts that the master launches.
 type worker struct {
 	fleet *fleet
 	name  string
-	wake  chan struct{} // has a value when there is something to report
+	wake  chan struct{} // capacity 1; has a value while an ended attempt waits to be reported
 
 	mu      sync.Mutex
 	session string
-	seq     int64
-	acted   int64
-	running map[string]context.CancelFunc
-	ended   map[string]*slotwisev1.Report // not acknowledged yet
+	seq     int64                         // of the latest heartbeat
+	acted   int64                         // number of the last order that was carried out
+	running map[string]context.CancelFunc // by attempt
+	ended   map[string]*slotwisev1.Report // by attempt; not acknowledged yet
 }
 
-// run keeps the worker registered until ctx ends.
+// run registers the worker, and registers it again when its session ends, until
+// ctx ends.
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		resp, err := w.fleet.rpc.Register(ctx, &slotwisev1.RegisterRequest{
@@ -33,7 +35,7 @@ func (w *worker) run(ctx context.Context) {
 			Incarnation: "1",
 		})
 		if !w.fleet.called(ctx, err) {
-			pause(ctx, somewhere(time.Second))
+			harness.Sleep(ctx, jitter(time.Second))
 			continue
 		}
 		w.fleet.registrations.Add(1)
@@ -45,16 +47,18 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// beat keeps a held heartbeat under way, and sends another, which has the master
-// answer the held one, when a task has ended.
+// beat sends heartbeats until the session ends. One heartbeat is always waiting at
+// the master, which answers it when it has orders or after every. When an attempt
+// has ended, beat sends another one at once; the master then answers the waiting
+// one.
 func (w *worker) beat(ctx context.Context, every time.Duration) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, over := context.WithCancel(ctx)
-	defer over()
+	ctx, endSession := context.WithCancel(ctx)
+	defer endSession()
 	for ctx.Err() == nil {
 		answered := make(chan struct{})
-		wg.Go(func() { defer close(answered); w.call(ctx, every, over) })
+		wg.Go(func() { defer close(answered); w.call(ctx, every, endSession) })
 		select {
 		case <-answered:
 		case <-w.wake:
@@ -62,7 +66,9 @@ func (w *worker) beat(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (w *worker) call(ctx context.Context, wait time.Duration, over func()) {
+// call sends one heartbeat and carries out the orders in the reply. It calls
+// endSession if the heartbeat fails or the master asks for a new registration.
+func (w *worker) call(ctx context.Context, wait time.Duration, endSession func()) {
 	w.mu.Lock()
 	w.seq++
 	req := &slotwisev1.HeartbeatRequest{
@@ -80,7 +86,7 @@ func (w *worker) call(ctx context.Context, wait time.Duration, over func()) {
 	w.mu.Unlock()
 	resp, err := w.fleet.rpc.Heartbeat(ctx, req)
 	if !w.fleet.called(ctx, err) || resp.RegisterAgain {
-		over()
+		endSession()
 		return
 	}
 	w.mu.Lock()
@@ -98,6 +104,7 @@ func (w *worker) call(ctx context.Context, wait time.Duration, over func()) {
 	}
 }
 
+// actLocked carries out one order. w.mu is held.
 func (w *worker) actLocked(ctx context.Context, a *slotwisev1.Action) {
 	switch what := a.What.(type) {
 	case *slotwisev1.Action_Launch:
@@ -114,7 +121,8 @@ func (w *worker) actLocked(ctx context.Context, a *slotwisev1.Action) {
 	}
 }
 
-// attempt pretends to be one: it asks what attempts ask, and takes its time.
+// attempt pretends to run an attempt: it makes the calls that real attempts make,
+// and then sleeps.
 func (w *worker) attempt(ctx context.Context, name string) {
 	f := w.fleet
 	id, err := job.ParseAttempt(name)
@@ -125,7 +133,7 @@ func (w *worker) attempt(ctx context.Context, name string) {
 	session := w.session
 	w.mu.Unlock()
 	info, err := f.rpc.JobForWorker(ctx, &slotwisev1.JobForWorkerRequest{Session: session, Job: id.Job.String()})
-	if !f.called(ctx, err) || id.Kind == job.Reduce && !w.follow(ctx, session, id.Job.String(), int(info.Maps)) || !pause(ctx, somewhere(f.plan.Task)) {
+	if !f.called(ctx, err) || id.Kind == job.Reduce && !w.awaitOutputs(ctx, session, id.Job.String(), int(info.Maps)) || !harness.Sleep(ctx, jitter(f.plan.Task)) {
 		w.end(name, slotwisev1.AttemptState_ATTEMPT_STATE_FAILED)
 		return
 	}
@@ -141,20 +149,21 @@ func (w *worker) attempt(ctx context.Context, name string) {
 	w.end(name, slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED)
 }
 
-// follow asks where the maps' outputs are until all are there.
-func (w *worker) follow(ctx context.Context, session, name string, maps int) bool {
-	there := map[int32]bool{}
-	for cursor := ""; len(there) < maps; {
+// awaitOutputs polls the locations of a job's map outputs until all maps have one.
+// It reports false if the job has ended or a call fails.
+func (w *worker) awaitOutputs(ctx context.Context, session, name string, maps int) bool {
+	known := map[int32]bool{}
+	for cursor := ""; len(known) < maps; {
 		resp, err := w.fleet.rpc.MapOutputs(ctx, &slotwisev1.MapOutputsRequest{Session: session, Job: name, Cursor: cursor, WaitMs: 10_000})
 		if !w.fleet.called(ctx, err) || resp.Ended {
 			return false
 		}
 		if resp.Reset_ {
-			clear(there)
+			clear(known)
 		}
 		for _, o := range resp.Outputs {
-			if there[o.Map] = true; o.Lost {
-				delete(there, o.Map)
+			if known[o.Map] = true; o.Lost {
+				delete(known, o.Map)
 			}
 		}
 		cursor = strings.Clone(resp.Cursor)
@@ -162,7 +171,8 @@ func (w *worker) follow(ctx context.Context, session, name string, maps int) boo
 	return true
 }
 
-// end notes how an attempt went, unless it was killed, and has it reported.
+// end records the outcome of an attempt for the next heartbeat and wakes beat. It
+// does nothing if the attempt was killed.
 func (w *worker) end(name string, state slotwisev1.AttemptState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

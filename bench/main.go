@@ -9,8 +9,8 @@
 //
 // Each row has contestants that do the same work. They run in turns, and the
 // median of the rounds counts. Before each run the input is in the page cache and
-// no earlier output waits to be written to disk. The time is that of the whole
-// process, from start to exit. Once per row the outputs are compared; a row with
+// no earlier output waits to be written to disk. Times are those of
+// whole processes, from start to exit. Once per row the outputs are compared; a row with
 // different answers fails.
 //
 // Inputs are made by slotwise generate into bench/data and kept for the next
@@ -79,7 +79,7 @@ func parseFlags(args []string) (*settings, error) {
 }
 
 // run measures the chosen rows one after the other. It reports a row that cannot
-// be measured and goes on with the next one.
+// be measured and continues with the next one.
 func run(ctx context.Context, s *settings) error {
 	b := newBench(s)
 	if s.list {

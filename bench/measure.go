@@ -25,7 +25,7 @@ type result struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// timing is what one contestant took. Seconds, CPU and PeakRSS are medians over
+// timing has the measurements of one contestant. Seconds, CPU and PeakRSS are medians over
 // the rounds, and zero if the contestant is missing.
 type timing struct {
 	Name    string    `json:"name"`

@@ -39,7 +39,7 @@ type fleet struct {
 
 	mu struct {
 		sync.Mutex
-		launched             map[string]bool // attempts that some worker was told to launch
+		launched             map[string]bool // attempts that some worker has launched
 		beats, commits, bare []time.Duration // see measurements
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// checkOutput looks that a job's output directory is right: as many parts as
-// there must be, each once, _SUCCESS and nothing else, and all lines in them.
+// checkOutput checks a job's output directory: the expected number of part files,
+// each once, _SUCCESS, no other file, and the expected lines.
 func checkOutput(dir string, w work, in *input) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -46,10 +46,11 @@ func checkOutput(dir string, w work, in *input) error {
 	return sameLines(got, w.answer(in), w.sorted)
 }
 
-// sameLines compares lines, in any order unless they must be sorted.
+// sameLines compares lines. If sorted is true, got must also be in order. It sorts
+// both slices.
 func sameLines(got, want []string, sorted bool) error {
 	if sorted && !slices.IsSorted(got) {
-		return errors.New("the output is not in order")
+		return errors.New("the output is not sorted")
 	}
 	slices.Sort(got)
 	slices.Sort(want)
@@ -64,9 +65,9 @@ func sameLines(got, want []string, sorted bool) error {
 	return nil
 }
 
-// nothingLeft looks for temporary files after everything has ended: beside
-// outputs, in the directory for temporary files, and where workers keep what
-// belongs to jobs, which all have ended.
+// nothingLeft returns an error if a temporary file is left after all processes have
+// ended. It looks beside the outputs, in TMPDIR, in the master's directory, and where
+// workers keep attempts and map outputs.
 func (c *cluster) nothingLeft(o *outcome) error {
 	var left []string
 	for _, pattern := range []string{"out/.*", "tmp/*", "master/*/*.tmp", "master/*/*.new", "master/files/upload-*",
@@ -90,19 +91,19 @@ func (c *cluster) nothingLeft(o *outcome) error {
 			}
 		}
 	}
-	left = slices.DeleteFunc(left, func(path string) bool { return o.forgotten(c, path) })
+	left = slices.DeleteFunc(left, func(path string) bool { return o.lostStaging(c, path) })
 	if len(left) > 0 {
-		return fmt.Errorf("files are left: %q", left)
+		return fmt.Errorf("files are left behind: %q", left)
 	}
 	return nil
 }
 
-// forgotten reports whether a path is the staged output of a job that failed
-// because a fault had the master forget it.
-func (o *outcome) forgotten(c *cluster, path string) bool {
-	return slices.ContainsFunc(o.strikes, func(s strike) bool { return s.hit && s.kind.forgets }) &&
-		slices.ContainsFunc(o.excused, func(said string) bool {
-			name, _, _ := strings.Cut(said, ":")
+// lostStaging reports whether a path is the staged output of a job that failed
+// because the master lost its journal records. The master cannot know about it.
+func (o *outcome) lostStaging(c *cluster, path string) bool {
+	return slices.ContainsFunc(o.injections, func(s injection) bool { return s.hit && s.kind.losesRecords }) &&
+		slices.ContainsFunc(o.explained, func(message string) bool {
+			name, _, _ := strings.Cut(message, ":")
 			return strings.HasPrefix(path, filepath.Join(c.out(), "."+name+"."))
 		})
 }

@@ -15,19 +15,21 @@ import (
 	"github.com/slotwise/slotwise/internal/proctree"
 )
 
-// startLimit is for how long a process may take to be ready, on a busy machine.
+// startLimit is the longest time that a process may take to be ready. It is long,
+// because the machine is busy.
 const startLimit = time.Minute
 
-// daemon is a process of the cluster, or who submits.
+// daemon is a process of the cluster. It may be started several times; cmd and gone
+// belong to the latest start.
 type daemon struct {
-	busy sync.Mutex // held while a fault lasts, and at shutdown
+	busy sync.Mutex // held while a fault affects the process
 	c    *cluster
 	name string
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when the process has ended
 }
 
-// launch starts a process, perhaps again. What it says is appended to its log.
+// launch starts the process, possibly again, and appends its output to its log.
 func (d *daemon) launch(args ...string) error {
 	log, err := os.OpenFile(d.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
@@ -37,32 +39,33 @@ func (d *daemon) launch(args ...string) error {
 	cmd := exec.Command(d.c.binary, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.c.dir, log, log
 	cmd.Env = append(os.Environ(), d.c.mark, "TMPDIR="+d.c.temp())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is ours
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the benchmark must not reach it
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	d.cmd, d.gone = cmd, make(chan struct{})
 	go func() {
-		cmd.Wait() // the state is looked at by who wants to know
+		cmd.Wait() // those who wait for gone look at cmd.ProcessState
 		close(d.gone)
 	}()
 	return nil
 }
 
+// logFile is the path of the process's log.
 func (d *daemon) logFile() string { return filepath.Join(d.c.dir, d.name+".log") }
 
-// kill ends the process by SIGKILL.
+// kill kills the process and waits until it has ended.
 func (d *daemon) kill() {
-	d.cmd.Process.Kill() // what has ended already is as good
+	d.cmd.Process.Kill() // fails if the process has already ended
 	<-d.gone
 }
 
-// ends waits until the process has ended by itself, with status 0.
-func (d *daemon) ends(limit time.Duration) error {
+// awaitExit waits until the process has ended. Any status but 0 is an error.
+func (d *daemon) awaitExit(limit time.Duration) error {
 	select {
 	case <-d.gone:
 	case <-time.After(limit):
-		return fmt.Errorf("%s does not end", d.name)
+		return fmt.Errorf("%s has not ended within %v", d.name, limit)
 	}
 	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
 		return fmt.Errorf("%s ended: %v", d.name, d.cmd.ProcessState)
@@ -70,11 +73,11 @@ func (d *daemon) ends(limit time.Duration) error {
 	return nil
 }
 
-// dead is the error of a process that has ended although nothing told it to.
-func (d *daemon) dead() error {
+// exited returns an error if the process has ended, and nil while it runs.
+func (d *daemon) exited() error {
 	select {
 	case <-d.gone:
-		return fmt.Errorf("%s ended by itself: %v", d.name, d.cmd.ProcessState)
+		return fmt.Errorf("%s has ended unexpectedly: %v", d.name, d.cmd.ProcessState)
 	default:
 		return nil
 	}
@@ -83,28 +86,29 @@ func (d *daemon) dead() error {
 // cluster is a master and workers with links between them.
 type cluster struct {
 	dir, binary string
-	mark        string // in the environment of all its processes
-	disks       bool
+	mark        string // environment variable of all its processes
+	disks       bool   // workers have disks of their own
 	master      *daemon
 	workers     []*worker
-	submits     *link // from who submits to the master
+	submits     *link // from clients to the master
 }
 
-// worker is a worker's process.
+// worker is a worker process with its links and its disk.
 type worker struct {
 	daemon
 	dir    string
-	serves *link // to its outputs
-	calls  *link // from it to the master
-	disk   bool  // dir is mounted
-	ups    int   // how often it was started
+	serves *link // from other workers to its map outputs
+	calls  *link // to the master
+	disk   bool  // dir is a mounted disk
+	starts int   // number of times that it was started
 }
 
 func (c *cluster) masterDir() string { return filepath.Join(c.dir, "master") }
 func (c *cluster) temp() string      { return filepath.Join(c.dir, "tmp") }
 func (c *cluster) out() string       { return filepath.Join(c.dir, "out") }
 
-// newCluster starts a cluster. It is to be closed even if there is an error.
+// newCluster starts a cluster and waits until all workers are registered. The caller
+// must close it even if there is an error.
 func newCluster(dir, binary string, workers int, disks bool) (*cluster, error) {
 	c := &cluster{dir: dir, binary: binary, disks: disks, mark: "FAULT_RUN=" + dir}
 	c.master = &daemon{c: c, name: "master"}
@@ -131,12 +135,12 @@ func newCluster(dir, binary string, workers int, disks bool) (*cluster, error) {
 		err = errors.Join(err, w.start())
 	}
 	for _, w := range c.workers {
-		err = errors.Join(err, w.says("msg=registered", 1))
+		err = errors.Join(err, w.awaitLog("msg=registered", 1))
 	}
 	return c, err
 }
 
-// prepare makes the worker's directory and links.
+// prepare makes the worker's directory or disk, and its links.
 func (w *worker) prepare(disk bool) (err error) {
 	if disk {
 		if err := mountDisk(w.dir); err != nil {
@@ -147,8 +151,9 @@ func (w *worker) prepare(disk bool) (err error) {
 	if w.serves, err = newLink(); err != nil {
 		return err
 	}
-	// The same port on an address of this machine that is this process's alone:
-	// it stays free for the worker, however often it is started.
+	// The worker listens on the link's port number, but on a loopback address that
+	// only this process uses. So the port stays free between two starts of the
+	// worker.
 	pid := os.Getpid()
 	own := fmt.Sprintf("127.%d.%d.%d", 64+pid>>16&63, pid>>8&255, pid&255)
 	w.serves.to(own + strings.TrimPrefix(w.serves.address(), "127.0.0.1"))
@@ -156,10 +161,10 @@ func (w *worker) prepare(disk bool) (err error) {
 	return err
 }
 
-// startMaster starts the master, perhaps again, and leads the links to it.
+// startMaster starts the master, possibly again, and points the links at its address.
 func (c *cluster) startMaster() error {
 	file := filepath.Join(c.dir, "address")
-	if err := noError(os.Remove(file), os.ErrNotExist); err != nil {
+	if err := ignore(os.Remove(file), os.ErrNotExist); err != nil {
 		return err
 	}
 	err := c.master.launch("master", "--dir", c.masterDir(), "--listen", "127.0.0.1:0", "--address-file", file,
@@ -170,7 +175,7 @@ func (c *cluster) startMaster() error {
 	err = eventually("the master serves", func() (bool, error) {
 		b, err := os.ReadFile(file)
 		if err != nil {
-			return false, c.master.dead()
+			return false, c.master.exited()
 		}
 		address := strings.TrimSpace(string(b))
 		c.submits.to(address)
@@ -182,45 +187,45 @@ func (c *cluster) startMaster() error {
 	return err
 }
 
-// start starts the worker, perhaps again, and waits until it is up: before, a
-// signal would end it as any process.
+// start starts the worker, possibly again, and waits until it has installed its
+// signal handlers. A SIGTERM before that would kill it instead of draining it.
 func (w *worker) start() error {
-	w.ups++
+	w.starts++
 	err := w.launch("worker", "--master", w.calls.address(), "--dir", w.dir, "--name", w.name,
 		"--listen", w.serves.target(), "--advertise", w.serves.address(), "--map-slots", "2", "--reduce-slots", "1",
 		"--memory", "48MiB", "--min-free", "2MiB", "--drain-timeout", "1s", "--serve-timeout", "15s")
 	if err != nil {
 		return err
 	}
-	return w.says(`msg="worker is up"`, w.ups)
+	return w.awaitLog(`msg="worker is up"`, w.starts)
 }
 
-// says waits until the process's log has a text so many times.
-func (d *daemon) says(text string, times int) error {
-	return eventually(d.name+" says "+text, func() (bool, error) {
+// awaitLog waits until a text stands in the process's log at least times times.
+func (d *daemon) awaitLog(text string, times int) error {
+	return eventually(d.name+" has logged "+text, func() (bool, error) {
 		b, err := os.ReadFile(d.logFile())
 		if err != nil || strings.Count(string(b), text) >= times {
 			return err == nil, err
 		}
-		return false, d.dead()
+		return false, d.exited()
 	})
 }
 
-// eventually waits until something holds.
+// eventually polls a condition until it is true. It gives up after startLimit.
 func eventually(what string, holds func() (bool, error)) error {
 	for deadline := time.Now().Add(startLimit); ; time.Sleep(5 * time.Millisecond) {
 		if ok, err := holds(); ok || err != nil {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("after %v still not: %s", startLimit, what)
+			return fmt.Errorf("after %v this is still false: %s", startLimit, what)
 		}
 	}
 }
 
-// settled waits until no job runs: none does once all jobs have ended, unless a
-// master has forgotten that.
-func (c *cluster) settled() error {
+// idle waits until no job runs. A job may still run although its client has seen it
+// end, if the master has lost the journal record of the end and runs it again.
+func (c *cluster) idle() error {
 	return eventually("no job runs", func() (bool, error) {
 		cmd := exec.Command(c.binary, "jobs", "--master", c.submits.address(), "-o", "json")
 		cmd.Env = append(os.Environ(), c.mark)
@@ -233,20 +238,21 @@ func (c *cluster) settled() error {
 	})
 }
 
-// shutdown ends the workers and then the master in peace.
+// shutdown stops the workers and then the master, each with SIGTERM.
 func (c *cluster) shutdown() error {
 	var all error
 	for _, w := range c.workers {
 		all = errors.Join(all, w.cmd.Process.Signal(syscall.SIGTERM))
 	}
 	for _, w := range c.workers {
-		all = errors.Join(all, w.ends(startLimit))
+		all = errors.Join(all, w.awaitExit(startLimit))
 	}
 	all = errors.Join(all, c.master.cmd.Process.Signal(syscall.SIGTERM))
-	return errors.Join(all, c.master.ends(startLimit))
+	return errors.Join(all, c.master.awaitExit(startLimit))
 }
 
-// close kills what still runs and gives everything back but the files.
+// close kills the processes that still run, closes the links and unmounts the disks.
+// It leaves the files.
 func (c *cluster) close() error {
 	var all error
 	for _, w := range c.workers {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// mountDisk makes a directory that is a small disk of its own.
+// mountDisk creates a directory and mounts a memory file system of 24 MB there.
 func mountDisk(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -13,5 +13,5 @@ func mountDisk(dir string) error {
 	return syscall.Mount("none", dir, "tmpfs", 0, "size=24m")
 }
 
-// unmountDisk takes the disk away, with all that is on it.
+// unmountDisk unmounts the disk, which removes its files.
 func unmountDisk(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }

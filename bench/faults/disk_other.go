@@ -4,5 +4,8 @@ package main
 
 import "errors"
 
-func mountDisk(string) error   { return errors.ErrUnsupported }
+// mountDisk fails: only Linux can mount disks for tests.
+func mountDisk(string) error { return errors.ErrUnsupported }
+
+// unmountDisk is never called on this system.
 func unmountDisk(string) error { return errors.ErrUnsupported }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestFaults is a short set of runs in which every kind of fault strikes.
+// TestFaults makes a few runs that together inject every kind of fault.
 func TestFaults(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("clusters of real processes, on Linux")
@@ -27,13 +27,13 @@ func TestFaults(t *testing.T) {
 	}
 	const runs = 8
 	outcomes := make([]*outcome, runs)
-	each(3, runs, func(i int) { outcomes[i] = s.run(t.Context(), dealt(i, runs, s.disks), in) })
+	each(3, runs, func(i int) { outcomes[i] = s.run(t.Context(), share(i, runs, s.disks), in) })
 	for _, o := range outcomes {
-		t.Logf("%s, %.1f s: %v", o.name, o.took.Seconds(), o.strikes)
-		if o.wrong == nil {
+		t.Logf("%s, %.1f s: %v", o.name, o.took.Seconds(), o.injections)
+		if o.problem == nil {
 			continue
 		}
-		t.Errorf("%s: %v", o.name, o.wrong)
+		t.Errorf("%s: %v", o.name, o.problem)
 		logs, _ := filepath.Glob(filepath.Join(s.dir, o.name, "*.log"))
 		for _, l := range logs {
 			b, _ := os.ReadFile(l)
@@ -42,8 +42,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// dealt is a plan of which all together have each kind of fault once.
-func dealt(i, of int, disks bool) plan {
+// share returns plan i of a set of plans that together have each kind of fault once.
+func share(i, of int, disks bool) plan {
 	p := draw(uint64(i), disks)
 	p.faults = nil
 	for k := i; k < len(kinds); k += of {
@@ -56,14 +56,14 @@ func dealt(i, of int, disks bool) plan {
 	return p
 }
 
-// TestDraw draws plans: the same seed gives the same, all kinds come up, and all
-// that is drawn is within bounds.
+// TestDraw checks that a seed always gives the same plan, that all kinds of faults
+// occur, and that times, durations and targets are within bounds.
 func TestDraw(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(500) {
 		p := draw(seed, true)
 		if !reflect.DeepEqual(p, draw(seed, true)) {
-			t.Fatalf("seed %d gives two plans", seed)
+			t.Fatalf("seed %d gives two different plans", seed)
 		}
 		for _, f := range p.faults {
 			seen[f.kind.name] = true
@@ -79,13 +79,12 @@ func TestDraw(t *testing.T) {
 	}
 	for _, k := range kinds {
 		if !seen[k.name] {
-			t.Errorf("%s never comes up", k.name)
+			t.Errorf("%s is never drawn", k.name)
 		}
 	}
 }
 
-// TestCheckOutput has outputs that are right, and wrong in every way that is
-// looked for.
+// TestCheckOutput checks a correct output and one output for each possible defect.
 func TestCheckOutput(t *testing.T) {
 	in := &input{lines: []string{"w1 w2", "w3 w4", "w1 w2"}}
 	w := work{parts: 2, sorted: true, answer: all}
@@ -118,8 +117,8 @@ func TestCheckOutput(t *testing.T) {
 	}
 }
 
-// TestAnswers looks that no job of the runs has an answer that is empty, and that
-// the mixes name jobs that there are.
+// TestAnswers checks that every job has a non-empty answer and that the mixes only
+// name existing jobs.
 func TestAnswers(t *testing.T) {
 	in, err := makeInput(t.TempDir())
 	if err != nil {
@@ -133,36 +132,82 @@ func TestAnswers(t *testing.T) {
 	for _, m := range mixes {
 		for _, name := range m {
 			if !slices.ContainsFunc(works, func(w work) bool { return w.name == name }) {
-				t.Errorf("no job %q", name)
+				t.Errorf("a mix names the job %q, which does not exist", name)
 			}
 		}
 	}
 }
 
-// TestExplains has failures judged: only a fault that struck, and of a kind that
-// has a job fail so, explains one.
+// TestExplains checks that only an injected fault, of a kind that causes this error
+// message, explains a failure.
 func TestExplains(t *testing.T) {
-	at := func(name string, hit bool) strike {
+	at := func(name string, hit bool) injection {
 		i := slices.IndexFunc(kinds, func(k *kind) bool { return k.name == name })
-		return strike{fault: fault{kind: kinds[i]}, hit: hit}
+		return injection{fault: fault{kind: kinds[i]}, hit: hit}
 	}
-	said := "write spill: no space left on device"
+	message := "write spill: no space left on device"
 	for _, c := range []struct {
-		strikes []strike
-		want    bool
+		injections []injection
+		want       bool
 	}{
 		{nil, false},
-		{[]strike{at("disk-full", false)}, false},
-		{[]strike{at("disk-full", true)}, true},
-		{[]strike{at("worker-kill", true), at("master-kill", true)}, false},
+		{[]injection{at("disk-full", false)}, false},
+		{[]injection{at("disk-full", true)}, true},
+		{[]injection{at("worker-kill", true), at("master-kill", true)}, false},
 	} {
-		o := &outcome{strikes: c.strikes}
-		if o.explains(&jobFailed{said: said}) != c.want || o.explains(&jobFailed{said: "checksum mismatch"}) ||
-			o.explains(&jobFailed{said: said, published: true}) {
-			t.Errorf("%v: %t", c.strikes, !c.want)
+		o := &outcome{injections: c.injections}
+		if o.explains(&jobFailed{message: message}) != c.want || o.explains(&jobFailed{message: "checksum mismatch"}) ||
+			o.explains(&jobFailed{message: message, published: true}) {
+			t.Errorf("%v: %t", c.injections, !c.want)
 		}
-		if err := o.judge([]error{&jobFailed{said: said}, nil, fmt.Errorf("has not ended")}); err == nil || strings.Contains(err.Error(), said) == c.want {
-			t.Errorf("%v: %v", c.strikes, err)
+		if err := o.judge([]error{&jobFailed{message: message}, nil, fmt.Errorf("has not ended")}); err == nil || strings.Contains(err.Error(), message) == c.want {
+			t.Errorf("%v: %v", c.injections, err)
 		}
+	}
+}
+
+// TestPage checks that docs/fault-runs.md has the current text and the current
+// kinds of faults. Its results are measurements and stay as they are.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "fault-runs.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "page.md")
+	if err := (&report{}).writePage(name); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, _ := strings.Cut(string(fresh), "## Results")
+	got, _, _ := strings.Cut(string(page), "## Results")
+	if got != want {
+		t.Errorf("docs/fault-runs.md begins with\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestReport adds up two runs: one without faults, whose time is the base line,
+// and one with a fault that hit, a fault without a target and a failed job.
+func TestReport(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	hit := injection{fault: fault{kind: kinds[0]}, hit: true, began: began, next: 300 * time.Millisecond}
+	r := &report{calm: map[int][]time.Duration{}}
+	var lines strings.Builder
+	r.add(&outcome{plan: plan{name: "calm-0"}, took: 2 * time.Second, jobs: 2}, &lines)
+	r.add(&outcome{plan: plan{name: "seed-7", seed: 7}, took: 5 * time.Second, jobs: 2, problem: fmt.Errorf("a file is left"),
+		explained:  []string{"sort: no space left on device"},
+		injections: []injection{hit, {fault: fault{kind: kinds[1]}, next: -1}}}, &lines)
+	var out strings.Builder
+	r.write(&out)
+	for _, want := range []string{"1 runs (seeds 7 to 7)", "4 jobs", "1 faults; 1 jobs failed", "| worker-kill | 1 | 0.3 | 0.3 | 0.3 | 3.0 | 3.0 | 3.0 |",
+		"| worker-lost | 0 | | | | | | |", "| all runs | 1 | | | | 3.0 | 3.0 | 3.0 |", "Explained: seed-7: sort", "FAILED: seed-7: a file is left"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+	if want := "(no target)"; !strings.Contains(lines.String(), want) {
+		t.Errorf("%q is missing in\n%s", want, lines.String())
 	}
 }

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// input is what all jobs read.
+// input is the input of all jobs.
 type input struct {
 	dir   string
-	lines []string
+	lines []string // its content
 }
 
-// The input has so many lines of so many words.
+// The size of the input.
 const (
 	inputLines = 24_000
 	lineWords  = 3
 )
 
-// makeInput writes the input: two files of words.
+// makeInput writes the input: two files with words of a skewed distribution.
 func makeInput(dir string) (*input, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -44,18 +44,16 @@ func makeInput(dir string) (*input, error) {
 	return in, nil
 }
 
-// work is a sort of job: how it is submitted and what it must put out.
+// work is a kind of job: its command line and its expected output.
 type work struct {
-	name string
-	args []string
-	// parts is how many part files there are; 0 is one for each map.
-	parts int
-	// sorted says that the parts, one behind the other, are in order.
-	sorted bool
-	answer func(in *input) []string // lines, in any order
+	name   string
+	args   []string
+	parts  int                      // number of part files; 0 means one for each map
+	sorted bool                     // the concatenated part files are sorted
+	answer func(in *input) []string // the expected lines in any order
 }
 
-// works are all sorts of jobs.
+// works are all kinds of jobs.
 var works = []work{
 	{name: "wordcount", args: []string{"wordcount", "--split-size", "48KiB", "--reduces", "3"}, parts: 3, answer: counts},
 	{name: "compressed", args: []string{"wordcount", "--split-size", "64KiB", "--reduces", "2", "--compress", "lz4"}, parts: 2, answer: counts},
@@ -65,7 +63,7 @@ var works = []work{
 	{name: "slow", args: []string{"--mapper", "sleep 0.5; cat", "--reducer", "sleep 0.8; cat", "--split-size", "48KiB", "--reduces", "3"}, parts: 3, answer: all},
 }
 
-// mixes are what is submitted in one run, by name.
+// mixes are the sets of jobs of one run, by name.
 var mixes = [][]string{
 	{"slow", "wordcount"},
 	{"sort", "slow", "grep"},
@@ -73,13 +71,15 @@ var mixes = [][]string{
 	{"slow", "sort", "stream", "grep"},
 }
 
-// workNamed returns one of works.
-func workNamed(name string) work {
+// jobNamed returns the entry of works with a name, which must exist.
+func jobNamed(name string) work {
 	return works[slices.IndexFunc(works, func(w work) bool { return w.name == name })]
 }
 
+// all is the answer of jobs that keep every line.
 func all(in *input) []string { return slices.Clone(in.lines) }
 
+// counts is the answer of a word count.
 func counts(in *input) []string {
 	n := map[string]int{}
 	for _, line := range in.lines {
@@ -90,6 +90,7 @@ func counts(in *input) []string {
 	return formatted(n, "%[1]s\t%[2]d")
 }
 
+// distinct is the answer of uniq -c after tr w W.
 func distinct(in *input) []string {
 	n := map[string]int{}
 	for _, line := range in.lines {
@@ -98,7 +99,7 @@ func distinct(in *input) []string {
 	return formatted(n, "%7[2]d %[1]s")
 }
 
-// formatted formats each key and its number.
+// formatted formats each key and its count.
 func formatted(n map[string]int, format string) []string {
 	var out []string
 	for k, v := range n {
@@ -107,7 +108,7 @@ func formatted(n map[string]int, format string) []string {
 	return out
 }
 
-// matching finds what the expression of the grep matches, without one.
+// matching is the answer of the grep, computed without its regular expression.
 func matching(in *input) []string {
 	var out []string
 	for _, line := range in.lines {

@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// link passes connections on to an address that may change, and harms them.
+// link is a TCP proxy that faults can cut, delay or stop. Its target may change, as
+// a restarted master listens on another port; open connections keep theirs.
 type link struct {
 	listener net.Listener
 	mu       struct {
 		sync.Mutex
-		target string
-		cut    bool
-		delay  time.Duration
-		flows  chan struct{} // closed while bytes may pass
-		open   map[*net.TCPConn]bool
+		target string                // address that new connections lead to
+		cut    bool                  // reset all connections
+		delay  time.Duration         // of each piece of data
+		flows  chan struct{}         // closed while bytes may pass
+		open   map[*net.TCPConn]bool // both ends of all connections
 	}
 }
 
-// newLink listens on a port of its own.
+// newLink returns a link that listens on a free port and has no target yet.
 func newLink() (*link, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,21 +34,24 @@ func newLink() (*link, error) {
 	return k, nil
 }
 
+// address is the address that the link listens on.
 func (k *link) address() string { return k.listener.Addr().String() }
 
-// to sets where new connections lead.
+// to sets the target of new connections.
 func (k *link) to(target string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.target = target
 }
 
+// target returns the target of new connections.
 func (k *link) target() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.mu.target
 }
 
+// accept runs until the listener is closed.
 func (k *link) accept() {
 	for {
 		c, err := k.listener.Accept()
@@ -58,7 +62,8 @@ func (k *link) accept() {
 	}
 }
 
-// join connects one connection to the target, as long as nothing cuts it.
+// join connects c to the target and copies in both directions until both ends are
+// closed. It resets c if the target cannot be reached or the link is cut.
 func (k *link) join(c *net.TCPConn) {
 	other, err := net.DialTimeout("tcp", k.target(), 5*time.Second)
 	if err != nil {
@@ -87,7 +92,7 @@ func (k *link) join(c *net.TCPConn) {
 	d.Close()
 }
 
-// pump copies until one end is closed.
+// pump copies one direction of a connection until one end is closed.
 func (k *link) pump(from, to *net.TCPConn) {
 	b := make([]byte, 16<<10)
 	for {
@@ -110,13 +115,13 @@ func (k *link) pump(from, to *net.TCPConn) {
 	}
 }
 
-// abort closes a connection by a reset.
+// abort closes a connection with a reset.
 func abort(c *net.TCPConn) {
 	c.SetLinger(0)
 	c.Close()
 }
 
-// reset breaks all connections that there are.
+// reset resets all open connections and returns the number of their ends.
 func (k *link) reset() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +131,7 @@ func (k *link) reset() int {
 	return len(k.mu.open)
 }
 
-// cut breaks all connections and all new ones until it is called with false.
+// cut(true) resets all open connections and every new one until cut(false).
 func (k *link) cut(on bool) {
 	k.mu.Lock()
 	k.mu.cut = on
@@ -136,14 +141,14 @@ func (k *link) cut(on bool) {
 	}
 }
 
-// slow delays what passes; each piece of at most 16 KiB for itself.
+// slow delays each piece of data of at most 16 KiB.
 func (k *link) slow(by time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.delay = by
 }
 
-// hold lets nothing pass, but keeps connections, until it is called with false.
+// hold(true) stops all data but keeps the connections open, until hold(false).
 func (k *link) hold(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -159,7 +164,7 @@ func (k *link) hold(on bool) {
 	}
 }
 
-// close ends the link and all that goes through it.
+// close closes the listener and resets all connections.
 func (k *link) close() {
 	k.listener.Close()
 	k.hold(false)

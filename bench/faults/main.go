@@ -1,23 +1,23 @@
-// Command faults runs clusters of real processes and hurts them: a master, three
-// or four workers, a few small jobs, and a schedule of faults drawn from a seed.
-// After each run every job must have ended with the right answer, or with an error
-// that a fault explains, its output must be there once and whole, and nothing may be left: no
-// process, no temporary file.
+// Command faults runs clusters of real processes and injects faults: a master,
+// three or four workers, a few small jobs, and a schedule of faults drawn from a
+// seed. After each run every job must have ended, with the right answer or with an
+// error that a fault explains. Its output must be complete and published once. No
+// process and no temporary file may be left.
 //
 //	go run ./bench/faults                        ten runs
 //	go run ./bench/faults -runs 200 -at-once 3
 //	go run ./bench/faults -seed 4711 -runs 1     one run again
-//	go run ./bench/faults -kinds                 what faults there are
+//	go run ./bench/faults -kinds                 list the kinds of faults
 //
-// Run i of a command has the seed -seed + i. A seed gives the same jobs and the same faults at
-// the same times; what they hit depends on how fast the machine is, so a failure
-// may need a few tries to come again. The directory of a failed run is kept, with
-// the logs of all its processes.
+// Run i of a command has the seed -seed + i. A seed determines the jobs, the faults
+// and their times. Which task or file a fault hits also depends on the speed of the
+// machine, so it may take a few tries to reproduce a failure. The directory of a
+// failed run is kept, with the logs of all its processes.
 //
-// Connections from workers to the master, between workers and from who submits go
-// through links of this process that can be cut, slowed and stopped. Each worker
-// has a small disk of its own if this process may mount one (as root); otherwise
-// no disk runs full.
+// Connections from workers to the master, between workers, and from clients to the
+// master go through proxies in this process, which can cut, delay and stop them.
+// Each worker has a small disk of its own if this process may mount one, which needs
+// root; otherwise the faults that fill a disk are left out.
 package main
 
 import (
@@ -27,12 +27,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // settings are the flags.
@@ -40,21 +39,21 @@ type settings struct {
 	seed   uint64
 	runs   int
 	atOnce int
-	limit  time.Duration // for the jobs of a run to end, once all faults are over
-	page   string
+	limit  time.Duration // from the end of the last fault until the jobs must have ended
+	page   string        // file for the page of documentation; "" for none
 	kinds  bool
 
-	dir    string // of everything
+	dir    string // parent of the runs' directories
 	binary string // slotwise
-	disks  bool   // small ones can be mounted
+	disks  bool   // small disks can be mounted
 }
 
 func main() {
 	s := &settings{}
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first run")
 	flag.IntVar(&s.runs, "runs", 10, "number of runs")
-	flag.IntVar(&s.atOnce, "at-once", 2, "runs side by side")
-	flag.DurationVar(&s.limit, "limit", 2*time.Minute, "time for jobs to end after the last fault")
+	flag.IntVar(&s.atOnce, "at-once", 2, "number of runs at the same time")
+	flag.DurationVar(&s.limit, "limit", 2*time.Minute, "time in which jobs must end after the last fault")
 	flag.StringVar(&s.page, "page", "", "write the results as a page of documentation to this file")
 	flag.BoolVar(&s.kinds, "kinds", false, "list the kinds of faults and stop")
 	flag.Parse()
@@ -64,18 +63,13 @@ func main() {
 		}
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command(ctx, s, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/faults:", err)
-		os.Exit(1)
-	}
+	harness.Main("bench/faults", func(ctx context.Context) error { return command(ctx, s, os.Stdout) })
 }
 
-// command is the whole of it: undisturbed runs, disturbed ones, the table.
+// command makes the runs without and with faults and writes the report.
 func command(ctx context.Context, s *settings, out io.Writer) error {
 	if s.runs < 1 || s.atOnce < 1 || flag.NArg() > 0 {
-		return errors.New("-runs and -at-once must be positive, and there are no arguments")
+		return errors.New("-runs and -at-once must be positive, and no arguments are allowed")
 	}
 	dir, err := os.MkdirTemp("", "slotwise-faults-")
 	if err != nil {
@@ -105,14 +99,15 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 	if s.page != "" {
 		err = r.writePage(s.page)
 	}
-	if n := len(r.failed); n > 0 { // what was interrupted is not among them
+	if n := len(r.failed); n > 0 { // runs that the user interrupted are not among them
 		return errors.Join(err, fmt.Errorf("%d runs failed; see %s", n, dir))
 	}
 	return errors.Join(err, ctx.Err(), os.RemoveAll(dir))
 }
 
-// plans are those of all runs: each mix undisturbed at first, then runs with
-// faults, and among them others without, as the machine's load varies.
+// plans returns the plans of all runs. It starts with one run without faults for
+// each mix. Every seventh of the following runs has no faults either, because the
+// load of the machine varies over time.
 func (s *settings) plans() (all []plan) {
 	calm := func(i int) {
 		all = append(all, plan{name: fmt.Sprint("calm-", i), mix: i % len(mixes), workers: 3 + i/len(mixes)%2})
@@ -129,19 +124,18 @@ func (s *settings) plans() (all []plan) {
 	return all
 }
 
-// prepare builds slotwise below dir and tries out disks.
+// prepare builds slotwise in dir and finds out whether disks can be mounted.
 func (s *settings) prepare(ctx context.Context, dir string) error {
 	s.dir, s.binary = dir, filepath.Join(dir, "slotwise")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "github.com/slotwise/slotwise/cmd/slotwise").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
+	if err := harness.Build(ctx, s.binary); err != nil {
+		return err
 	}
 	probe := filepath.Join(dir, "disk")
 	s.disks = mountDisk(probe) == nil && unmountDisk(probe) == nil
 	return nil
 }
 
-// each calls f with 0 to n-1, so many at once.
+// each calls f with 0 to n-1, atOnce of them at the same time, and waits for all.
 func each(atOnce, n int, f func(i int)) {
 	var all sync.WaitGroup
 	free := make(chan struct{}, atOnce)

@@ -13,30 +13,33 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
-// ended is a line of a worker's log about a task that has finished.
-var ended = regexp.MustCompile(`(?m)^time=(\S+) .*msg="attempt ended".* state=succeeded`)
+// attemptSucceeded matches the line of a worker's log for an attempt that succeeded.
+var attemptSucceeded = regexp.MustCompile(`(?m)^time=(\S+) .*msg="attempt ended".* state=succeeded`)
 
-// measure finds for each fault the next task that finished.
+// measure reads from the workers' logs when attempts succeeded, and sets the next
+// field of each injection.
 func (o *outcome) measure(c *cluster) {
 	for _, w := range c.workers {
 		b, err := os.ReadFile(w.logFile())
 		if err != nil {
-			continue // it was never started
+			continue // the worker was never started
 		}
-		for _, m := range ended.FindAllSubmatch(b, -1) {
+		for _, m := range attemptSucceeded.FindAllSubmatch(b, -1) {
 			if t, err := time.Parse(time.RFC3339Nano, string(m[1])); err == nil {
 				o.finishes = append(o.finishes, t)
 			}
 		}
 	}
 	slices.SortFunc(o.finishes, time.Time.Compare)
-	for i := range o.strikes {
-		s := &o.strikes[i]
+	for i := range o.injections {
+		s := &o.injections[i]
 		s.next = -1
 		for _, t := range o.finishes {
-			if d := t.Sub(s.struck); d >= 0 {
+			if d := t.Sub(s.began); d >= 0 {
 				s.next = d
 				break
 			}
@@ -44,80 +47,75 @@ func (o *outcome) measure(c *cluster) {
 	}
 }
 
-// report is about all runs.
+// report collects the outcomes of all runs.
 type report struct {
-	began    time.Time
-	took     time.Duration
-	atOnce   int
-	disks    bool
-	mu       sync.Mutex
-	calm     map[int][]time.Duration // undisturbed runs, by mix
-	runs     []*outcome              // disturbed ones
-	failed   []*outcome
-	excused  []string
-	jobs     int
-	finishes int
+	began     time.Time
+	took      time.Duration
+	atOnce    int
+	disks     bool
+	mu        sync.Mutex
+	calm      map[int][]time.Duration // durations of runs without faults, by mix
+	runs      []*outcome              // runs with faults
+	failed    []*outcome
+	explained []string // jobs that failed as a fault explains
+	jobs      int
+	finishes  int // successful attempts
 }
 
-// add takes a run in and tells of it.
+// add adds a run and prints it. Runs call it concurrently.
 func (r *report) add(o *outcome, out io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	verdict := "ok"
-	if o.wrong != nil {
-		verdict = "WRONG"
+	result := "ok"
+	if o.problem != nil {
+		result = "FAILED"
 		r.failed = append(r.failed, o)
 	}
 	r.jobs += o.jobs
 	r.finishes += len(o.finishes)
-	for _, e := range o.excused {
-		r.excused = append(r.excused, o.name+": "+e)
+	for _, e := range o.explained {
+		r.explained = append(r.explained, o.name+": "+e)
 	}
 	if len(o.faults) == 0 && o.seed == 0 {
 		r.calm[o.mix] = append(r.calm[o.mix], o.took)
 	} else {
 		r.runs = append(r.runs, o)
 	}
-	fmt.Fprintf(out, "%-12s %-5s %5.1f s  %s", o.name, verdict, o.took.Seconds(), strings.Join(mixes[o.mix], ","))
-	for _, s := range o.strikes {
+	fmt.Fprintf(out, "%-12s %-6s %5.1f s  %s", o.name, result, o.took.Seconds(), strings.Join(mixes[o.mix], ","))
+	for _, s := range o.injections {
 		fmt.Fprintf(out, "; %v", s)
 	}
 	fmt.Fprintln(out)
-	if o.wrong != nil {
-		fmt.Fprintf(out, "    %s\n", strings.ReplaceAll(o.wrong.Error(), "\n", "\n    "))
+	if o.problem != nil {
+		fmt.Fprintf(out, "    %s\n", strings.ReplaceAll(o.problem.Error(), "\n", "\n    "))
 	}
-	for _, e := range o.excused {
+	for _, e := range o.explained {
 		fmt.Fprintf(out, "    explained: %.300s\n", e)
 	}
 }
 
-// excess is how much longer a run took than undisturbed ones of its mix.
-func (r *report) excess(o *outcome) time.Duration { return o.took - quantile(r.calm[o.mix], 0.5) }
-
-// quantile is one of the values, 0 of none.
-func quantile(values []time.Duration, q float64) time.Duration {
-	if len(values) == 0 {
-		return 0
-	}
-	s := slices.Sorted(slices.Values(values))
-	return s[min(len(s)-1, int(q*float64(len(s))))]
+// excess returns by how much a run exceeded the median of the runs of its mix
+// without faults.
+func (r *report) excess(o *outcome) time.Duration {
+	return o.took - harness.Quantile(r.calm[o.mix], 0.5)
 }
 
-// three writes median, 95th percentile and maximum in seconds.
+// three formats the median, the 95th percentile and the maximum in seconds as three
+// cells of a table.
 func three(values []time.Duration) string {
 	if len(values) == 0 {
 		return "| |"
 	}
-	return fmt.Sprintf("%.1f | %.1f | %.1f", quantile(values, 0.5).Seconds(), quantile(values, 0.95).Seconds(), slices.Max(values).Seconds())
+	return fmt.Sprintf("%.1f | %.1f | %.1f", harness.Quantile(values, 0.5).Seconds(), harness.Quantile(values, 0.95).Seconds(), slices.Max(values).Seconds())
 }
 
-// write writes the tables.
+// write writes the summary, the table of faults and the failures.
 func (r *report) write(out io.Writer) {
 	hits := 0
 	var total []time.Duration
 	for _, o := range r.runs {
 		total = append(total, r.excess(o))
-		for _, s := range o.strikes {
+		for _, s := range o.injections {
 			if s.hit {
 				hits++
 			}
@@ -129,29 +127,28 @@ func (r *report) write(out io.Writer) {
 	if len(seeds) > 0 {
 		fmt.Fprintf(out, " (seeds %d to %d)", seeds[0].seed, seeds[len(seeds)-1].seed)
 	}
-	fmt.Fprintf(out, ", %d at once on %d cores, %.0f minutes; %d jobs, %d tasks finished,\n%d faults; %d jobs ended with an error that a fault explains, %d runs failed.\n\n",
-		r.atOnce, runtime.NumCPU(), r.took.Minutes(), r.jobs, r.finishes, hits, len(r.excused), len(r.failed))
-	fmt.Fprintln(out, "| fault | times | next task: median s | p95 | max | run longer by: median s | p95 | max |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
+	fmt.Fprintf(out, ", %d at once on %d cores, %.0f minutes; %d jobs, %d tasks finished,\n%d faults; %d jobs failed with an error that a fault explains, %d runs failed.\n\n",
+		r.atOnce, runtime.NumCPU(), r.took.Minutes(), r.jobs, r.finishes, hits, len(r.explained), len(r.failed))
+	table := harness.NewTable(out, "fault", "times", "next task: median s", "p95", "max", "run longer by: median s", "p95", "max")
 	for _, k := range kinds {
-		r.writeKind(out, k)
+		r.writeKind(table, k)
 	}
-	fmt.Fprintf(out, "| all runs | %d | | | | %s |\n", len(r.runs), three(total))
-	for _, e := range r.excused {
+	table.Rowf("all runs | %d | | | | %s", len(r.runs), three(total))
+	for _, e := range r.explained {
 		fmt.Fprintf(out, "\nExplained: %.200s\n", e)
 	}
 	for _, o := range r.failed {
-		fmt.Fprintf(out, "\nFAILED: %s: %.300s\n", o.name, o.wrong)
+		fmt.Fprintf(out, "\nFAILED: %s: %.300s\n", o.name, o.problem)
 	}
 }
 
-// writeKind writes the line of a kind of fault.
-func (r *report) writeKind(out io.Writer, k *kind) {
+// writeKind writes the row of a kind of fault.
+func (r *report) writeKind(table harness.Table, k *kind) {
 	n := 0
 	var next, longer []time.Duration
 	for _, o := range r.runs {
 		first := true
-		for _, s := range o.strikes {
+		for _, s := range o.injections {
 			if s.kind != k || !s.hit {
 				continue
 			}
@@ -165,21 +162,22 @@ func (r *report) writeKind(out io.Writer, k *kind) {
 			first = false
 		}
 	}
-	fmt.Fprintf(out, "| %s | %d | %s | %s |\n", k.name, n, three(next), three(longer))
+	table.Rowf("%s | %d | %s | %s", k.name, n, three(next), three(longer))
 }
 
-// pageText is the page of documentation up to the results.
+// pageText is docs/fault-runs.md up to the table of faults.
 //
 //go:embed page.md
 var pageText string
 
-// writePage writes the page of documentation.
+// writePage writes docs/fault-runs.md.
 func (r *report) writePage(name string) error {
 	var b bytes.Buffer
 	b.WriteString(pageText)
-	b.WriteString("\n| fault | what |\n|---|---|\n")
+	b.WriteString("\n")
+	table := harness.NewTable(&b, "fault", "what")
 	for _, k := range kinds {
-		fmt.Fprintf(&b, "| %s | %s |\n", k.name, k.what)
+		table.Row(k.name, k.what)
 	}
 	b.WriteString("\n## Results\n\n")
 	r.write(&b)

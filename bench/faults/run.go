@@ -13,39 +13,40 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/proctree"
 )
 
-// outcome is how a run went.
+// outcome has the results of one run.
 type outcome struct {
 	plan
-	took     time.Duration // from the first job's start to the last job's end
-	strikes  []strike
-	jobs     int
-	excused  []string // jobs that failed as a fault explains, and with what
-	wrong    error    // nil is a run in which all held
-	finishes []time.Time
+	took       time.Duration // from the first job's start to the last job's end
+	injections []injection
+	jobs       int
+	explained  []string    // errors of jobs whose failure a fault explains
+	wrong      error       // what the checks found; nil if the run is good
+	finishes   []time.Time // when tasks succeeded, ascending
 }
 
-// strike is what became of a fault.
-type strike struct {
+// injection records a fault that was due.
+type injection struct {
 	fault
-	hit    bool
-	struck time.Time
-	healed time.Time
-	next   time.Duration // from struck to the next task that finished; -1 if none did
+	hit   bool          // there was a target and the fault was injected
+	began time.Time     // zero if the jobs had ended before
+	ended time.Time     // when its effect had been undone
+	next  time.Duration // from began until a task succeeded anywhere; -1 if none did
 }
 
-// String tells of the fault, and whether there was something to hit.
-func (s strike) String() string {
+// String describes the fault and notes if it found no target.
+func (s injection) String() string {
 	if !s.hit {
-		return s.fault.String() + " (nothing to hit)"
+		return s.fault.String() + " (no target)"
 	}
 	return s.fault.String()
 }
 
-// run runs a plan in a directory of its own, which stays if something was wrong
-// and not just interrupted.
+// run runs a plan in a directory of its own and checks the result. It keeps the
+// directory if a check failed, and removes it otherwise or if ctx was cancelled.
 func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 	o := &outcome{plan: p, jobs: len(mixes[p.mix])}
 	dir := filepath.Join(s.dir, p.name)
@@ -54,7 +55,7 @@ func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 		err = s.play(ctx, c, o, in)
 	}
 	if err == nil && ctx.Err() == nil {
-		err = errors.Join(c.settled(), c.shutdown(), c.noProcess(), c.nothingLeft(o), c.outputs(o, in))
+		err = errors.Join(c.idle(), c.shutdown(), c.noProcess(), c.nothingLeft(o), c.outputs(o, in))
 	}
 	keep := err != nil && ctx.Err() == nil
 	if keep {
@@ -65,48 +66,51 @@ func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 	if !keep {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
-	o.wrong = err
+	o.problem = err
 	return o
 }
 
-// play submits the jobs, has the faults strike and waits for the jobs' end.
+// play submits the jobs, injects the faults at their times, and waits until the jobs
+// have ended. It returns errors that no fault explains.
 func (s *settings) play(ctx context.Context, c *cluster, o *outcome, in *input) error {
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	begin := time.Now()
-	verdicts := make([]error, o.jobs)
-	o.strikes = make([]strike, len(o.faults))
+	results := make([]error, o.jobs)
+	o.injections = make([]injection, len(o.faults))
 	faults := make([]error, len(o.faults))
-	var jobs, harms sync.WaitGroup
+	var jobs, injecting sync.WaitGroup
 	for i, name := range mixes[o.mix] {
-		jobs.Go(func() { verdicts[i] = c.submit(limited, workNamed(name), begin.Add(time.Duration(i)*between), in) })
+		jobs.Go(func() { results[i] = c.submit(limited, jobNamed(name), begin.Add(time.Duration(i)*between), in) })
 	}
-	needed, over := context.WithCancel(limited) // while there is a job to hurt
+	running, over := context.WithCancel(limited) // faults are injected only while a job runs
 	defer over()
 	for i, f := range o.faults {
-		harms.Go(func() { o.strikes[i], faults[i] = c.suffer(needed, f, begin) })
+		injecting.Go(func() { o.injections[i], faults[i] = c.injectAt(running, f, begin) })
 	}
-	healed := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
-		harms.Wait()
+		injecting.Wait()
 		time.AfterFunc(s.limit, cancel)
-		close(healed)
+		close(ended)
 	}()
 	jobs.Wait()
 	o.took = time.Since(begin)
 	over()
-	<-healed
-	if ctx.Err() == nil && limited.Err() != nil { // they did not end in time
-		verdicts = append(verdicts, c.stuck())
+	<-ended
+	if ctx.Err() == nil && limited.Err() != nil { // jobs have not ended within the limit
+		results = append(results, c.explainStuck())
 	}
-	return errors.Join(errors.Join(faults...), o.judge(verdicts))
+	return errors.Join(errors.Join(faults...), o.judge(results))
 }
 
-// suffer has a fault strike at its time, and ends it; if ctx has ended it does not
-// strike, or ends at once.
-func (c *cluster) suffer(ctx context.Context, f fault, begin time.Time) (strike, error) {
-	s := strike{fault: f}
-	rest(ctx, time.Until(begin.Add(f.at)))
+// injectAt waits until a fault is due, injects it, waits for its duration and undoes
+// it. If ctx ends before, it does not inject the fault; if ctx ends while the fault
+// lasts, it undoes the fault at once. It holds the target's lock in the meantime, so
+// that only one fault at a time affects a process.
+func (c *cluster) injectAt(ctx context.Context, f fault, begin time.Time) (injection, error) {
+	s := injection{fault: f}
+	harness.Sleep(ctx, time.Until(begin.Add(f.at)))
 	d := c.master
 	if !f.kind.central {
 		d = &c.workers[f.worker].daemon
@@ -116,35 +120,28 @@ func (c *cluster) suffer(ctx context.Context, f fault, begin time.Time) (strike,
 	if ctx.Err() != nil {
 		return s, nil
 	}
-	s.struck = time.Now()
-	heal, hit, err := f.kind.strike(c, f)
+	s.began = time.Now()
+	undo, hit, err := f.kind.inject(c, f)
 	s.hit = hit
-	if heal != nil {
-		rest(ctx, f.lasts)
-		err = errors.Join(err, heal())
+	if undo != nil {
+		harness.Sleep(ctx, f.lasts)
+		err = errors.Join(err, undo())
 	}
-	s.healed = time.Now()
+	s.ended = time.Now()
 	if err != nil {
 		err = fmt.Errorf("%v: %w", f, err)
 	}
 	return s, err
 }
 
-// rest waits, unless ctx ends before.
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-// judge divides jobs that failed into those that a fault explains and others.
-func (o *outcome) judge(verdicts []error) error {
+// judge moves the failures that a fault explains to o.explained and returns the
+// other errors joined.
+func (o *outcome) judge(results []error) error {
 	var wrong error
-	for _, v := range verdicts {
+	for _, v := range results {
 		var failed *jobFailed
 		if errors.As(v, &failed) && o.explains(failed) {
-			o.excused = append(o.excused, v.Error())
+			o.explained = append(o.explained, v.Error())
 			continue
 		}
 		wrong = errors.Join(wrong, v)
@@ -152,47 +149,48 @@ func (o *outcome) judge(verdicts []error) error {
 	return wrong
 }
 
-// explains reports whether one of the faults that struck has a job fail with
-// such words, and so.
+// explains reports whether one of the injected faults can cause this failure. A
+// failed job whose output is published can only come from lost journal records.
 func (o *outcome) explains(failed *jobFailed) bool {
-	return slices.ContainsFunc(o.strikes, func(s strike) bool {
-		return s.hit && (s.kind.forgets || !failed.published) &&
-			slices.ContainsFunc(s.kind.excuses, func(e string) bool { return strings.Contains(failed.said, e) })
+	return slices.ContainsFunc(o.injections, func(s injection) bool {
+		return s.hit && (s.kind.losesRecords || !failed.published) &&
+			slices.ContainsFunc(s.kind.causes, func(e string) bool { return strings.Contains(failed.message, e) })
 	})
 }
 
-// jobFailed is a job that ended without success, and said why.
+// jobFailed is the error of "slotwise submit" for a job that failed.
 type jobFailed struct {
-	name, said string
-	status     int
-	published  bool // its output is in place nevertheless
+	name, message string // the job and the last line of the command's output
+	status        int
+	published     bool // its output directory exists nevertheless
 }
 
-// Error tells what the job said.
+// Error returns the exit status and the message.
 func (e *jobFailed) Error() string {
 	if e.published {
-		return fmt.Sprintf("%s: exit status %d, with its output in place: %s", e.name, e.status, e.said)
+		return fmt.Sprintf("%s: exit status %d, although its output is published: %s", e.name, e.status, e.message)
 	}
-	return fmt.Sprintf("%s: exit status %d: %s", e.name, e.status, e.said)
+	return fmt.Sprintf("%s: exit status %d: %s", e.name, e.status, e.message)
 }
 
-// submit runs a job and compares its output.
+// submit submits a job at the given time, waits until it has ended, and checks its
+// output.
 func (c *cluster) submit(ctx context.Context, w work, at time.Time, in *input) error {
-	rest(ctx, time.Until(at))
+	harness.Sleep(ctx, time.Until(at))
 	out := filepath.Join(c.out(), w.name)
 	args := append([]string{"submit"}, w.args...)
 	args = append(args, "--input", in.dir, "--output", out, "--master", c.submits.address(), "--wait", "--no-progress")
 	cmd := exec.CommandContext(ctx, c.binary, args...)
-	var said bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, &said, &said
+	var output bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, &output, &output
 	cmd.Env = append(os.Environ(), c.mark, "TMPDIR="+c.temp())
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s has not ended: %s", w.name, said.String())
+		return fmt.Errorf("%s was cancelled: %s", w.name, output.String())
 	case err != nil:
-		text := strings.TrimSpace(said.String())
-		text = text[strings.LastIndexByte(text, '\n')+1:] // what comes before is the summary
+		text := strings.TrimSpace(output.String())
+		text = text[strings.LastIndexByte(text, '\n')+1:] // the lines before are the summary
 		failed := &jobFailed{w.name, text, cmd.ProcessState.ExitCode(), false}
 		if _, err := os.Stat(out); err == nil {
 			failed.published = true
@@ -206,24 +204,24 @@ func (c *cluster) submit(ctx context.Context, w work, at time.Time, in *input) e
 	return nil
 }
 
-// outputs compares once more what jobs have put out: nothing that came later has
-// changed it.
+// outputs checks all outputs again at the end of the run, to show that no late
+// attempt or retried request has changed them.
 func (c *cluster) outputs(o *outcome, in *input) error {
 	var wrong error
 	for _, name := range mixes[o.mix] {
 		out := filepath.Join(c.out(), name)
-		if _, err := os.Stat(out); errors.Is(err, os.ErrNotExist) && len(o.excused) > 0 {
+		if _, err := os.Stat(out); errors.Is(err, os.ErrNotExist) && len(o.explained) > 0 {
 			continue
 		}
-		if err := checkOutput(out, workNamed(name), in); err != nil {
-			wrong = errors.Join(wrong, fmt.Errorf("%s, at the end: %w", name, err))
+		if err := checkOutput(out, jobNamed(name), in); err != nil {
+			wrong = errors.Join(wrong, fmt.Errorf("%s, checked again at the end: %w", name, err))
 		}
 	}
 	return wrong
 }
 
-// stuck asks the master what it knows of jobs that do not end.
-func (c *cluster) stuck() error {
+// explainStuck returns an error with the master's view of jobs that do not end.
+func (c *cluster) explainStuck() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var all error
@@ -234,7 +232,8 @@ func (c *cluster) stuck() error {
 	return all
 }
 
-// saveDisks keeps the names of what is on the workers' disks, which go away.
+// saveDisks writes a list of the files on the workers' disks, because the disks are
+// unmounted at the end.
 func (c *cluster) saveDisks() error {
 	var b strings.Builder
 	for _, w := range c.workers {
@@ -248,7 +247,8 @@ func (c *cluster) saveDisks() error {
 	return os.WriteFile(filepath.Join(c.dir, "disks.txt"), []byte(b.String()), 0o666)
 }
 
-// noProcess complains of processes of the cluster that have outlived it.
+// noProcess returns an error if a process of the cluster is still alive. It finds
+// them by the mark in their environment.
 func (c *cluster) noProcess() error {
 	var left []string
 	for _, p := range proctree.Marked(c.mark) {
@@ -258,7 +258,7 @@ func (c *cluster) noProcess() error {
 		}
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("processes are left: %q", left)
+		return fmt.Errorf("processes are still running after shutdown: %q", left)
 	}
 	return nil
 }

@@ -3,9 +3,8 @@
 // contestants take turns, medians and ranges, and reports.
 //
 // Every benchmark follows one method. Contestants run in turns, round by round,
-// so that a slow minute of the machine slows all of them. What counts is the
-// median over the rounds, and, where two contestants are compared, the ratio
-// within one round. Ratios hold on any machine; seconds do not.
+// so that a slow minute of the machine slows every contestant. The median over the
+// rounds counts. Two contestants are compared by the ratio within each round. Ratios hold on any machine; seconds do not.
 package harness
 
 import (

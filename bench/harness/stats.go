@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Number is what the statistics work on: seconds, bytes or durations.
+// Number is a type of measurements: seconds, bytes or durations.
 type Number interface{ ~int64 | ~float64 }
 
 // Quantile returns the value below which a share q of the values lie, from 0 for

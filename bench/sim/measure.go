@@ -20,7 +20,7 @@ type row struct {
 	peak         uint64 // largest live heap in bytes
 }
 
-// sample is what one run cost.
+// sample has the cost of one run.
 type sample struct {
 	cpu, wall         time.Duration
 	events, decisions int64

@@ -13,20 +13,26 @@ import (
 	"github.com/slotwise/slotwise/internal/proctree"
 )
 
+// The functions below inject one kind of fault each; see kind.inject for their
+// results.
+
+// killWorker kills a worker and starts it again in its directory.
 func killWorker(c *cluster, f fault) (func() error, bool, error) {
 	w := c.workers[f.worker]
 	w.kill()
 	return w.start, true, nil
 }
 
+// loseWorker kills a worker and starts it again with an empty directory.
 func loseWorker(c *cluster, f fault) (func() error, bool, error) {
 	w := c.workers[f.worker]
 	w.kill()
-	// The disk itself stays, as it may be mounted.
+	// The directory itself stays, because a disk may be mounted there.
 	err := emptyDir(w.dir)
 	return w.start, true, err
 }
 
+// emptyDir removes everything in a directory.
 func emptyDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -35,12 +41,14 @@ func emptyDir(dir string) error {
 	return err
 }
 
+// freezeWorker stops a worker process with SIGSTOP. Its tasks go on running.
 func freezeWorker(c *cluster, f fault) (func() error, bool, error) {
 	p := c.workers[f.worker].cmd.Process
 	return func() error { return p.Signal(syscall.SIGCONT) }, true, p.Signal(syscall.SIGSTOP)
 }
 
-// freezeMachine stops the worker first, so that it starts nothing more.
+// freezeMachine stops a worker and all its tasks. It stops the worker first, so that
+// the worker cannot start another task.
 func freezeMachine(c *cluster, f fault) (func() error, bool, error) {
 	w := c.workers[f.worker]
 	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -48,7 +56,7 @@ func freezeMachine(c *cluster, f fault) (func() error, bool, error) {
 	}
 	tasks := w.tasks()
 	for _, p := range tasks {
-		syscall.Kill(p.PID, syscall.SIGSTOP) // those that have just ended do not matter
+		syscall.Kill(p.PID, syscall.SIGSTOP) // fails for tasks that have just ended
 	}
 	return func() error {
 		for _, p := range tasks {
@@ -58,27 +66,29 @@ func freezeMachine(c *cluster, f fault) (func() error, bool, error) {
 	}, true, nil
 }
 
+// drainWorker lets a worker drain and end, and starts it again.
 func drainWorker(c *cluster, f fault) (func() error, bool, error) {
 	w := c.workers[f.worker]
 	err := w.cmd.Process.Signal(syscall.SIGTERM)
 	return func() error {
-		if err := w.ends(time.Minute); err != nil {
+		if err := w.awaitExit(time.Minute); err != nil {
 			return err
 		}
 		return w.start()
 	}, true, err
 }
 
-// tries goes on for as long as the fault waits for something to hit.
-func (f fault) tries(yield func() bool) {
+// retry iterates, with short pauses, for as long as the fault waits for a target.
+func (f fault) retry(yield func() bool) {
 	for end := time.Now().Add(f.lasts); yield() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
+// killTask kills one of the worker's task processes.
 func killTask(c *cluster, f fault) (func() error, bool, error) {
 	var tasks []proctree.Process
-	for range f.tries {
+	for range f.retry {
 		if tasks = c.workers[f.worker].tasks(); len(tasks) > 0 {
 			break
 		}
@@ -90,6 +100,7 @@ func killTask(c *cluster, f fault) (func() error, bool, error) {
 	return nil, proctree.End(tasks[f.amount%uint64(len(tasks))]), nil
 }
 
+// fillDisk fills the worker's disk with one file and removes the file at the end.
 func fillDisk(c *cluster, f fault) (func() error, bool, error) {
 	name := filepath.Join(c.workers[f.worker].dir, "filler")
 	file, err := os.Create(name)
@@ -103,24 +114,24 @@ func fillDisk(c *cluster, f fault) (func() error, bool, error) {
 	for err == nil {
 		_, err = file.Write(piece)
 	}
-	if err = errors.Join(noError(err, syscall.ENOSPC), file.Close()); err != nil {
+	if err = errors.Join(ignore(err, syscall.ENOSPC), file.Close()); err != nil {
 		return nil, false, err
 	}
-	return func() error { return noError(os.Remove(name), os.ErrNotExist) }, true, nil
+	return func() error { return ignore(os.Remove(name), os.ErrNotExist) }, true, nil
 }
 
-// noError drops an error that is what was wanted.
-func noError(err, wanted error) error {
-	if errors.Is(err, wanted) {
+// ignore returns nil if err is the expected error, and err otherwise.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
 		return nil
 	}
 	return err
 }
 
-// damage does something to one of the outputs that a worker holds.
+// damage calls how with the file of one of the map outputs on a worker.
 func damage(c *cluster, f fault, how func(path string) error) (func() error, bool, error) {
 	var held []string
-	for range f.tries {
+	for range f.retry {
 		held, _ = filepath.Glob(filepath.Join(c.workers[f.worker].dir, "outputs", "*", "*.run"))
 		if len(held) > 0 {
 			break
@@ -130,9 +141,10 @@ func damage(c *cluster, f fault, how func(path string) error) (func() error, boo
 		return nil, false, nil
 	}
 	err := how(held[f.amount%uint64(len(held))])
-	return nil, !errors.Is(err, os.ErrNotExist), noError(err, os.ErrNotExist)
+	return nil, !errors.Is(err, os.ErrNotExist), ignore(err, os.ErrNotExist)
 }
 
+// flipOutput inverts one bit of a map output.
 func flipOutput(c *cluster, f fault) (func() error, bool, error) {
 	return damage(c, f, func(path string) error {
 		b, err := os.ReadFile(path)
@@ -144,6 +156,7 @@ func flipOutput(c *cluster, f fault) (func() error, bool, error) {
 	})
 }
 
+// truncateOutput truncates a map output.
 func truncateOutput(c *cluster, f fault) (func() error, bool, error) {
 	return damage(c, f, func(path string) error {
 		info, err := os.Stat(path)
@@ -154,14 +167,16 @@ func truncateOutput(c *cluster, f fault) (func() error, bool, error) {
 	})
 }
 
+// removeOutput removes a map output.
 func removeOutput(c *cluster, f fault) (func() error, bool, error) { return damage(c, f, os.Remove) }
 
-// Which links a fault harms.
+// The link that a fault affects.
 func serving(c *cluster, f fault) *link    { return c.workers[f.worker].serves }
 func calling(c *cluster, f fault) *link    { return c.workers[f.worker].calls }
 func submitting(c *cluster, _ fault) *link { return c.submits }
 
-// onLink harms a link in a way that is switched on and off.
+// onLink returns an inject function that switches an effect on a link on, and an
+// undo function that switches it off.
 func onLink(which func(*cluster, fault) *link, way func(*link, bool)) func(*cluster, fault) (func() error, bool, error) {
 	return func(c *cluster, f fault) (func() error, bool, error) {
 		k := which(c, f)
@@ -170,6 +185,7 @@ func onLink(which func(*cluster, fault) *link, way func(*link, bool)) func(*clus
 	}
 }
 
+// slowly switches a delay of 150 ms on and off.
 func slowly(k *link, on bool) {
 	by := time.Duration(0)
 	if on {
@@ -178,6 +194,7 @@ func slowly(k *link, on bool) {
 	k.slow(by)
 }
 
+// resetAll resets all connections of all links once.
 func resetAll(c *cluster, _ fault) (func() error, bool, error) {
 	n := c.submits.reset()
 	for _, w := range c.workers {
@@ -186,26 +203,29 @@ func resetAll(c *cluster, _ fault) (func() error, bool, error) {
 	return nil, n > 0, nil
 }
 
+// killMaster kills the master and starts it again.
 func killMaster(c *cluster, _ fault) (func() error, bool, error) {
 	c.master.kill()
 	return c.startMaster, true, nil
 }
 
+// stopMaster lets the master shut down and starts it again.
 func stopMaster(c *cluster, _ fault) (func() error, bool, error) {
 	err := c.master.cmd.Process.Signal(syscall.SIGTERM)
-	return c.startMaster, true, errors.Join(err, c.master.ends(startLimit))
+	return c.startMaster, true, errors.Join(err, c.master.awaitExit(startLimit))
 }
 
+// freezeMaster stops the master with SIGSTOP.
 func freezeMaster(c *cluster, _ fault) (func() error, bool, error) {
 	p := c.master.cmd.Process
 	return func() error { return p.Signal(syscall.SIGCONT) }, true, p.Signal(syscall.SIGSTOP)
 }
 
-// lastSegment is the end of the master's journal.
+// lastSegment returns the path of the newest segment of the master's journal.
 func (c *cluster) lastSegment() (string, error) {
 	logs, err := filepath.Glob(filepath.Join(c.masterDir(), "journal", "log-*"))
 	if err == nil && len(logs) == 0 {
-		err = errors.New("the master has no journal")
+		err = errors.New("the master has not written a journal")
 	}
 	if err != nil {
 		return "", err
@@ -213,11 +233,12 @@ func (c *cluster) lastSegment() (string, error) {
 	return slices.Max(logs), nil
 }
 
-// segmentHeader is the length of the header of a segment of the journal.
+// segmentHeader is the length of a journal segment's header in bytes.
 const segmentHeader = 32
 
-// tearJournal puts a part of the journal's first batch at its end: a batch holds
-// true at one place only, so that it looks like one that was being written.
+// tearJournal kills the master and appends the beginning of the segment's first
+// batch to the segment. Checksums cover a batch's offset, so the copy is invalid
+// there and looks like a batch whose write was interrupted.
 func tearJournal(c *cluster, f fault) (func() error, bool, error) {
 	c.master.kill()
 	name, err := c.lastSegment()
@@ -233,7 +254,8 @@ func tearJournal(c *cluster, f fault) (func() error, bool, error) {
 	return c.startMaster, true, os.WriteFile(name, slices.Concat(b, torn), 0o600)
 }
 
-// cutJournal takes some of the last bytes of the journal away.
+// cutJournal kills the master and removes up to 100 bytes from the end of its
+// journal, although they were synced.
 func cutJournal(c *cluster, f fault) (func() error, bool, error) {
 	c.master.kill()
 	name, err := c.lastSegment()
@@ -247,7 +269,8 @@ func cutJournal(c *cluster, f fault) (func() error, bool, error) {
 	return c.startMaster, true, os.Truncate(name, max(segmentHeader, info.Size()-1-int64(f.amount%100)))
 }
 
-// tasks are the processes of the worker's tasks.
+// tasks returns the running processes of the worker's tasks. It finds them by the
+// worker's mark in their environment.
 func (w *worker) tasks() []proctree.Process {
 	origin, err := os.ReadFile(filepath.Join(w.dir, "origin"))
 	if err != nil {

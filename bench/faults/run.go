@@ -24,7 +24,7 @@ type outcome struct {
 	injections []injection
 	jobs       int
 	explained  []string    // errors of jobs whose failure a fault explains
-	wrong      error       // what the checks found; nil if the run is good
+	problem    error       // what the checks found; nil if the run is good
 	finishes   []time.Time // when tasks succeeded, ascending
 }
 
@@ -137,16 +137,16 @@ func (c *cluster) injectAt(ctx context.Context, f fault, begin time.Time) (injec
 // judge moves the failures that a fault explains to o.explained and returns the
 // other errors joined.
 func (o *outcome) judge(results []error) error {
-	var wrong error
+	var others error
 	for _, v := range results {
 		var failed *jobFailed
 		if errors.As(v, &failed) && o.explains(failed) {
 			o.explained = append(o.explained, v.Error())
 			continue
 		}
-		wrong = errors.Join(wrong, v)
+		others = errors.Join(others, v)
 	}
-	return wrong
+	return others
 }
 
 // explains reports whether one of the injected faults can cause this failure. A
@@ -207,17 +207,17 @@ func (c *cluster) submit(ctx context.Context, w work, at time.Time, in *input) e
 // outputs checks all outputs again at the end of the run, to show that no late
 // attempt or retried request has changed them.
 func (c *cluster) outputs(o *outcome, in *input) error {
-	var wrong error
+	var failed error
 	for _, name := range mixes[o.mix] {
 		out := filepath.Join(c.out(), name)
 		if _, err := os.Stat(out); errors.Is(err, os.ErrNotExist) && len(o.explained) > 0 {
 			continue
 		}
 		if err := checkOutput(out, jobNamed(name), in); err != nil {
-			wrong = errors.Join(wrong, fmt.Errorf("%s, checked again at the end: %w", name, err))
+			failed = errors.Join(failed, fmt.Errorf("%s, checked again at the end: %w", name, err))
 		}
 	}
-	return wrong
+	return failed
 }
 
 // explainStuck returns an error with the master's view of jobs that do not end.

@@ -23,7 +23,7 @@ const recent = 15 * time.Second
 //	otherwise                      → its turn comes with the next heartbeats
 func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration) Reason {
 	switch slots := v.nodes.Slots(job.Map) + v.nodes.Slots(job.Reduce); {
-	case j.State().Final():
+	case !j.State().Live():
 		return Reason{Code: Ended}
 	case j.Pending(k) == 0:
 		return Reason{Code: NoPending, Have: j.Active(k)}

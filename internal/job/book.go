@@ -246,10 +246,15 @@ func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 	}
 }
 
-// End ends a job whose attempts have all been ended. culprit is the task that
-// failed it, or nil.
-func (b *Book) End(j *Job, state State, culprit *Task, message string, now time.Duration) {
-	j.state, j.ended, j.message = state, now, message
+// Decide records the outcome of a live job whose attempts have all ended. The job
+// stops being live and gives up its seat: it is Committing if the outcome is
+// Succeeded, else Aborting. culprit is the task whose failures failed the job, or
+// nil. End must follow once the output is published or removed.
+func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now time.Duration) {
+	j.state, j.outcome, j.decided, j.message = Aborting, outcome, now, message
+	if outcome == Succeeded {
+		j.state = Committing
+	}
 	for k := range j.tasks {
 		for i := range j.tasks[k] {
 			if t := &j.tasks[k][i]; t.state == TaskPending {
@@ -266,6 +271,24 @@ func (b *Book) End(j *Job, state State, culprit *Task, message string, now time.
 	}
 	b.list.remove(j)
 	b.seats = append(b.seats, j.seat)
+	b.list.finishing = append(b.list.finishing, j)
+}
+
+// CancelCommit records that a kill cancelled the commit of a job's output. The
+// reason must not be "".
+func (b *Book) CancelCommit(j *Job, reason string) { j.cancelled = reason }
+
+// FailCommit moves a job from Committing to Aborting, because its output could not
+// be committed. The outcome is Failed or Killed.
+func (b *Book) FailCommit(j *Job, outcome State, message string, now time.Duration) {
+	j.state, j.outcome, j.decided, j.message = Aborting, outcome, now, message
+}
+
+// End puts a job into the final state that its outcome names. The oldest ended
+// jobs beyond the limit of NewBook are forgotten, possibly this one.
+func (b *Book) End(j *Job, message string, now time.Duration) {
+	j.state, j.ended, j.message = j.outcome, now, message
+	b.list.finishing = slices.DeleteFunc(b.list.finishing, func(x *Job) bool { return x == j })
 	b.remember(j)
 }
 

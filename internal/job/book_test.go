@@ -131,10 +131,16 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 		jobs = append(jobs, b.Add(Spec{Reduces: 1}, 0))
 	}
 	for _, j := range jobs[:3] {
-		b.End(j, Killed, nil, "", time.Second)
+		b.Decide(j, Killed, nil, "", time.Second)
 	}
 	l := b.List()
-	if l.Get(1) != nil || l.Get(2) == nil || l.Get(3) == nil || len(l.Ended()) != 2 || len(l.Live()) != 1 {
+	if len(l.Live()) != 1 || len(l.Finishing()) != 3 || jobs[0].State() != Aborting || l.Get(1) == nil {
+		t.Errorf("live %v, finishing %v", l.Live(), l.Finishing())
+	}
+	for _, j := range jobs[:3] {
+		b.End(j, "", 2*time.Second)
+	}
+	if l.Get(1) != nil || l.Get(2) == nil || l.Get(3) == nil || len(l.Ended()) != 2 || len(l.Live()) != 1 || len(l.Finishing()) != 0 {
 		t.Errorf("ended %v, live %v", l.Ended(), l.Live())
 	}
 	if next := b.Add(Spec{}, 0); next.ID() != 5 || next.Seat() != jobs[2].Seat() || l.Seats() != 4 {

@@ -29,9 +29,12 @@ type Job struct {
 	state     State
 	submitted time.Duration
 	started   time.Duration
+	decided   time.Duration
 	ended     time.Duration
 	mapsDone  time.Duration
+	outcome   State // the final state that Committing or Aborting leads to
 	message   string
+	cancelled string // why a kill cancelled the commit; "" if none did
 	tasks     [Kinds][]Task
 	pending   [Kinds]pendingIndex
 	first     [Kinds]*Attempt // running attempts, oldest first
@@ -91,7 +94,19 @@ func (j *Job) Submitted() time.Duration { return j.submitted }
 // Started is when the job's first attempt was launched; 0 before.
 func (j *Job) Started() time.Duration { return j.started }
 
-// Ended is when the job ended; 0 before.
+// Decided returns when the job's outcome was decided and it stopped being live;
+// 0 before. A commit that fails changes the outcome and sets the time again.
+func (j *Job) Decided() time.Duration { return j.decided }
+
+// Outcome returns the final state that the job is in or that committing or
+// aborting its output leads to. It means nothing while the job is live.
+func (j *Job) Outcome() State { return j.outcome }
+
+// CommitCancelled returns why a kill cancelled the commit of the job's output, or
+// "". The commit may still succeed if the kill came too late.
+func (j *Job) CommitCancelled() string { return j.cancelled }
+
+// Ended returns when the job's output was published or removed; 0 before.
 func (j *Job) Ended() time.Duration { return j.ended }
 
 // MapsDoneAt is when the last map succeeded. It means something only while
@@ -139,7 +154,7 @@ func (j *Job) Gate() int { return j.gate }
 func (j *Job) Open(k Kind) bool { return k == Map || j.tally.Done[Map] >= j.gate }
 
 // Launchable reports whether a task of the kind waits and may start.
-func (j *Job) Launchable(k Kind) bool { return j.tally.Pending[k] > 0 && j.Open(k) && !j.state.Final() }
+func (j *Job) Launchable(k Kind) bool { return j.tally.Pending[k] > 0 && j.Open(k) && j.state.Live() }
 
 // Progress is the mean progress of the tasks of a kind, 0 to 1; 1 if there are
 // none. It costs the number of running attempts.

@@ -2,25 +2,31 @@ package job
 
 import "slices"
 
-// List is the read view of all jobs: the live ones in order of submission, and
-// the last of those that have ended.
+// List is the read view of all jobs. A job is in one of three lists: live, then
+// finishing, then ended, until it is forgotten.
 type List struct {
-	live  []*Job
-	byID  map[ID]*Job
-	ended []*Job
-	tally Tally
-	seats int
+	live      []*Job // by ascending id
+	finishing []*Job // in the order in which their outcome was first decided
+	ended     []*Job // in the order in which they ended
+	byID      map[ID]*Job
+	tally     Tally
+	seats     int
 }
 
-// Live returns the jobs that have not ended, in order of submission. The slice
-// must not be changed and holds until the next change.
+// Live returns the jobs with tasks to schedule, in order of submission. The slice
+// must not be changed and is valid until the next change.
 func (l *List) Live() []*Job { return l.live }
 
+// Finishing returns the jobs whose output is being committed or aborted, in the
+// order in which they stopped being live. The slice must not be changed and is
+// valid until the next change.
+func (l *List) Finishing() []*Job { return l.finishing }
+
 // Ended returns the remembered jobs that have ended, in the order in which they
-// did. The slice must not be changed and holds until the next change.
+// did. The slice must not be changed and is valid until the next change.
 func (l *List) Ended() []*Job { return l.ended }
 
-// Get returns a live or remembered job, or nil.
+// Get returns a live, finishing or remembered job, or nil.
 func (l *List) Get(id ID) *Job { return l.byID[id] }
 
 // Tally returns the counts over all live jobs.

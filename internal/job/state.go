@@ -4,14 +4,19 @@ import "strconv"
 
 // State is where a job is in its life.
 //
-//	          first launch            every task done
-//	Pending ───────────────► Running ──────────────────► Succeeded
-//	   │                       │ │
-//	   │ kill                  │ └── a task fails for good ─► Failed
-//	   └──────────► Killed ◄───┘ kill
+//	          first launch            every task succeeded            output committed
+//	Pending ───────────────► Running ──────────────────────► Committing ──────► Succeeded
+//	   │                        │                                │
+//	   │                        │ a task fails for good          │ the commit fails,
+//	   │                        │ or the job is killed           │ or is cancelled by a kill
+//	   │ killed                 ▼                                │       output removed
+//	   └──────────────────► Aborting ◄───────────────────────────┘ ──────► Failed or Killed
 //
-// A job without tasks goes from Pending to Succeeded at once. The three states
-// on the right are final, and a job enters exactly one of them.
+// A job without tasks goes from Pending to Committing at once. Only pending and
+// running jobs are live, which means that they have tasks to schedule. Succeeded,
+// Failed and Killed are final, and a job enters exactly one of them.
+//
+// The numbers are written to journals and therefore never change.
 type State uint8
 
 // The states of a job.
@@ -21,15 +26,25 @@ const (
 	Succeeded
 	Failed
 	Killed
+	// Committing is Hadoop's COMMITTING: every task has succeeded and the job's
+	// output is being published.
+	Committing
+	// Aborting means that the job fails or was killed and that its unpublished
+	// output is being removed.
+	Aborting
 )
 
 // String returns the state in lower case.
 func (s State) String() string {
-	return pick(int(s), "pending", "running", "succeeded", "failed", "killed")
+	return pick(int(s), "pending", "running", "succeeded", "failed", "killed", "committing", "aborting")
 }
 
-// Final reports whether a job in this state has ended.
-func (s State) Final() bool { return s >= Succeeded }
+// Live reports whether the job still has tasks to schedule. Attempts run and are
+// launched in these states only.
+func (s State) Live() bool { return s <= Running }
+
+// Final reports whether the job has ended and its output is published or removed.
+func (s State) Final() bool { return s >= Succeeded && s <= Killed }
 
 // TaskState is where a task is in its life.
 //

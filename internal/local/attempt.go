@@ -145,7 +145,7 @@ func (c *Cluster) settle(id job.AttemptID) {
 		a.job.count(a)
 	}
 	a.job.live--
-	a.job.finish(c)
+	a.job.finishOutput(c)
 }
 
 // stopped is the cause of a cancelled attempt: the tracker's reason for it.

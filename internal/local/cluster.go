@@ -87,17 +87,21 @@ type Cluster struct {
 	start   time.Time
 
 	// What follows belongs to the loop.
-	tracker  *tracker.Tracker
-	nodes    []string
-	jobs     map[job.ID]*Handle
-	launches int
-	attempts map[job.AttemptID]*attempt  // whose goroutines run
-	ended    map[job.AttemptID]*attempt  // whose end is not reported yet
-	reports  map[string][]tracker.Report // by node, of those
-	load     cluster.Load
-	sampled  time.Duration // when load was measured
-	beat     time.Duration // when heartbeats are due, if not at once
-	log      *eventLog
+	tracker *tracker.Tracker
+	nodes   []string
+	jobs    map[job.ID]*Handle
+	// submitting is the job of the Submit event in progress, rejected why the
+	// tracker refused it.
+	submitting *Handle
+	rejected   string
+	launches   int
+	attempts   map[job.AttemptID]*attempt  // whose goroutines run
+	ended      map[job.AttemptID]*attempt  // whose end is not reported yet
+	reports    map[string][]tracker.Report // by node, of those
+	load       cluster.Load
+	sampled    time.Duration // when load was measured
+	beat       time.Duration // when heartbeats are due, if not at once
+	log        *eventLog
 }
 
 // Start makes a cluster. Close must be called to end it.
@@ -129,7 +133,7 @@ func Start(cfg Config) (*Cluster, error) {
 		cfg: cfg, store: shuffle.NewStore(), scratch: scratch,
 		ctx: ctx, cancel: cancel,
 		inbox: make(chan func(), 64), stopped: make(chan struct{}), start: time.Now(),
-		tracker:  tracker.New(tracker.Config{NodeTimeout: -1}, policy),
+		tracker:  tracker.New(tracker.Config{NodeTimeout: -1, CommitOutput: true}, policy),
 		jobs:     map[job.ID]*Handle{},
 		attempts: map[job.AttemptID]*attempt{},
 		ended:    map[job.AttemptID]*attempt{},
@@ -354,8 +358,16 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 		c.publish(e)
 	case tracker.MapLost:
 		c.store.Invalidate(int32(e.Job), int(e.Attempt.Index))
+	case tracker.JobAccepted:
+		c.accepted(e.Job)
+	case tracker.JobRejected:
+		c.rejected = e.Text
+	case tracker.CommitOutput, tracker.AbortOutput:
+		h := c.jobs[e.Job]
+		h.output = &e
+		h.finishOutput(c)
 	case tracker.JobDone:
-		c.jobs[e.Job].ended(e)
+		c.jobs[e.Job].ended(c, e)
 	}
 }
 

@@ -42,10 +42,11 @@ type Handle struct {
 
 	// What follows belongs to the loop until done is closed.
 	start     time.Time
-	live      int // attempts whose goroutines have not ended
-	killed    bool
-	final     *tracker.Effect // JobDone, once it has come
-	finishing bool
+	live      int             // attempts whose goroutines have not ended
+	killed    bool            // by Wait or Close
+	output    *tracker.Effect // CommitOutput or AbortOutput, until it is carried out
+	outputErr error           // why the output could not be committed, or aborted
+	state     job.State       // the final one, once done is closed
 	failures  int
 	lastError string
 	bytesRead int64                   // by attempts that have ended
@@ -83,27 +84,18 @@ func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
 
 // submit has the tracker accept the job; it returns why it did not, or "".
 func (c *Cluster) submit(h *Handle, js job.Spec) string {
-	ev := &tracker.Submit{Spec: js}
-	now := c.Now()
-	effects := append([]tracker.Effect(nil), c.tracker.Step(now, ev)...)
-	c.log.write(now, ev, effects)
-	for _, e := range effects {
-		switch e.Kind {
-		case tracker.JobRejected:
-			return e.Text
-		case tracker.JobAccepted:
-			h.id = e.Job
-			h.stats.Submitted = now
-			c.jobs[h.id] = h
-		default:
-			c.carryOut(e)
-		}
-	}
-	h.finish(c) // a job without tasks has ended already
-	if c.heartbeat() == 0 {
-		c.offer()
-	}
-	return ""
+	c.submitting, c.rejected = h, ""
+	c.step(&tracker.Submit{Spec: js})
+	c.submitting = nil
+	return c.rejected
+}
+
+// accepted takes note of the number of the job that is being submitted.
+func (c *Cluster) accepted(id job.ID) {
+	h := c.submitting
+	h.id = id
+	h.stats.Submitted = c.tracker.Now()
+	c.jobs[id] = h
 }
 
 // Wait returns when the job has ended and its output is committed or gone. If
@@ -115,10 +107,9 @@ func (h *Handle) Wait(ctx context.Context, c *Cluster) error {
 	case <-ctx.Done():
 	}
 	c.post(func() {
-		if !h.killed && h.final == nil {
+		if !h.killed {
 			h.killed = true
 			c.step(&tracker.KillJob{Job: h.id, Reason: "interrupted"})
-			h.finish(c)
 		}
 	})
 	<-h.done
@@ -128,50 +119,64 @@ func (h *Handle) Wait(ctx context.Context, c *Cluster) error {
 	return h.err
 }
 
-// ended notes the tracker's verdict.
-func (h *Handle) ended(e tracker.Effect) { h.final = &e }
-
-// finish commits or aborts the output once the job has a verdict and none of
-// its goroutines is left.
-func (h *Handle) finish(c *Cluster) {
-	if h.final == nil || h.live > 0 || h.finishing {
+// finishOutput commits or aborts the job's output, as the tracker has ordered, once
+// none of the job's goroutines can write to it any more. It makes one try, outside
+// the loop, and does not interrupt it when the job is killed meanwhile.
+func (h *Handle) finishOutput(c *Cluster) {
+	if h.output == nil || h.live > 0 {
 		return
 	}
-	h.finishing = true
+	commit := h.output.Kind == tracker.CommitOutput
+	h.output = nil
 	go func() {
-		err := h.settle()
-		c.post(func() {
-			h.err = err
-			h.elapsed = time.Since(h.start)
-			h.stats.Ended = c.Now()
-			c.store.Drop(int32(h.id))
-			h.report(c)
-			delete(c.jobs, h.id)
-			close(h.done)
-		})
+		var err error
+		if commit {
+			err = h.spec.Staging.Commit(context.Background())
+		} else {
+			err = h.spec.Staging.Abort(context.Background())
+		}
+		c.post(func() { c.outputFinished(h, commit, err) })
 	}()
 }
 
-// settle makes the output visible or removes it.
-func (h *Handle) settle() error {
-	ctx := context.Background()
-	if h.final.State == job.Succeeded {
-		err := h.spec.Staging.Commit(ctx)
-		if err == nil {
-			return nil
-		}
-		return errors.Join(fmt.Errorf("job %s: cannot commit its output: %w", h.spec.Name, err), h.spec.Staging.Abort(ctx))
+// outputFinished reports how the commit or abort of a job's output ended.
+func (c *Cluster) outputFinished(h *Handle, commit bool, err error) {
+	text := ""
+	if err != nil {
+		h.outputErr = errors.Join(h.outputErr, err)
+		text = err.Error()
 	}
-	err := &JobError{Job: h.spec.Name, State: h.final.State, Reason: h.final.Text}
-	return errors.Join(err, h.spec.Staging.Abort(ctx))
+	if commit {
+		c.apply(&tracker.CommitEnded{Job: h.id, Error: text})
+	} else {
+		c.apply(&tracker.AbortEnded{Job: h.id, Error: text})
+	}
+}
+
+// ended completes the handle of a job that has ended and wakes those that wait.
+func (h *Handle) ended(c *Cluster, e tracker.Effect) {
+	h.state = e.State
+	if e.State != job.Succeeded {
+		h.err = &JobError{Job: h.spec.Name, State: e.State, Reason: e.Text, Err: h.outputErr}
+	}
+	h.elapsed = time.Since(h.start)
+	h.stats.Ended = c.Now()
+	c.store.Drop(int32(h.id))
+	h.report(c)
+	delete(c.jobs, h.id)
+	close(h.done)
 }
 
 // JobError says that a job failed or was killed, and why.
 type JobError struct {
 	Job    string
 	State  job.State
-	Reason string
+	Reason string // includes the text of Err
+	Err    error  // why the output could not be committed or removed, if so
 }
+
+// Unwrap returns Err.
+func (e *JobError) Unwrap() error { return e.Err }
 
 // Error says it in one line.
 func (e *JobError) Error() string {

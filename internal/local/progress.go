@@ -13,7 +13,7 @@ import (
 type Progress struct {
 	Job            string // name
 	ID             string // j1
-	State          string // pending, running, succeeded, failed or killed
+	State          string // pending, running, committing, aborting, succeeded, failed or killed
 	Maps           int    // tasks
 	MapsDone       int
 	MapsRunning    int
@@ -35,7 +35,7 @@ func (h *Handle) snapshot(c *Cluster) Progress {
 	p := Progress{
 		Job: h.spec.Name, ID: h.id.String(), Maps: h.maps, Reduces: h.spec.Reduces,
 		BytesIn: h.bytesIn, BytesRead: h.bytesRead, Elapsed: time.Since(h.start),
-		Failed: h.failures, LastError: h.lastError, Done: h.finishing,
+		Failed: h.failures, LastError: h.lastError, Done: h.state != job.Pending,
 	}
 	for _, a := range c.attempts {
 		if a.job == h {
@@ -69,7 +69,7 @@ type Summary struct {
 // Summary returns what the job counted. It may be called after Wait.
 func (h *Handle) Summary() Summary {
 	return Summary{
-		ID: h.id.String(), Name: h.spec.Name, State: h.final.State, Elapsed: h.elapsed,
+		ID: h.id.String(), Name: h.spec.Name, State: h.state, Elapsed: h.elapsed,
 		Maps: h.maps, Reduces: h.spec.Reduces, Failures: h.failures,
 		Counters: h.counters, Stats: h.stats.final(),
 	}

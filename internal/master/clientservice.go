@@ -162,12 +162,8 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 		if err != nil {
 			return nil, err
 		}
-		if j.verdict == nil {
-			c.m.log.Info("job killed", "job", r.Job, "by", who.User, "reason", r.Reason)
-			c.m.step(&tracker.KillJob{Job: j.id, Reason: clip(r.Reason)})
-		} else if j.stopSettling() {
-			c.m.log.Info("output of a job given up", "job", r.Job, "by", who.User, "reason", r.Reason)
-		}
+		c.m.log.Info("kill of a job", "job", r.Job, "by", who.User, "reason", r.Reason)
+		c.m.step(&tracker.KillJob{Job: j.id, Reason: clip(r.Reason)})
 		return &slotwisev1.KillResponse{}, nil
 	})
 }
@@ -206,7 +202,7 @@ func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*sl
 		if err != nil {
 			return nil, err
 		}
-		if j.verdict != nil {
+		if j.decided() {
 			return nil, over(j)
 		}
 		c.m.log.Info("job moved", "job", r.Job, "pool", r.Pool, "by", who.User)
@@ -231,7 +227,7 @@ func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorit
 		if err != nil {
 			return nil, err
 		}
-		if j.verdict != nil {
+		if j.decided() {
 			return nil, over(j)
 		}
 		c.m.step(&tracker.SetPriority{Job: j.id, Priority: p})

@@ -37,8 +37,8 @@ func (m *Master) waitsFor(j *jobInfo) string {
 	if j.trouble != "" {
 		return j.trouble
 	}
-	t := m.tracker.Jobs().Get(j.id)
-	if t == nil || t.State().Final() || t.Running(job.Map)+t.Running(job.Reduce) > 0 {
+	t := j.core
+	if j.decided() || t.Running(job.Map)+t.Running(job.Reduce) > 0 {
 		return ""
 	}
 	for k := range job.Kind(job.Kinds) {
@@ -72,7 +72,7 @@ func (m *Master) explanations(j *jobInfo) (out []*slotwisev1.Explanation) {
 		code sched.Code
 	}
 	said := map[key]*slotwisev1.Explanation{}
-	if t := m.tracker.Jobs().Get(j.id); t != nil && j.verdict == nil {
+	if t := j.core; !j.decided() {
 		for k := range job.Kind(job.Kinds) {
 			if t.Total(k) == 0 {
 				continue

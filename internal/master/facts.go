@@ -70,12 +70,18 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 		r.What = &slotwisev1.JournalRecord_Priority{Priority: &slotwisev1.FactPriority{Job: int32(f.Job), Priority: int32(f.Priority)}}
 	case *tracker.FactPool:
 		r.What = &slotwisev1.JournalRecord_Pool{Pool: &slotwisev1.FactPool{Job: int32(f.Job), Pool: f.Pool}}
-	case *tracker.FactJobEnded:
-		e := &slotwisev1.FactJobEnded{Job: int32(f.Job), State: int32(f.State), Message: f.Message, At: int64(f.At)}
+	case *tracker.FactOutcome:
+		e := &slotwisev1.FactOutcome{Job: int32(f.Job), Outcome: int32(f.Outcome), Message: f.Message, At: int64(f.At)}
 		if f.Culprit != nil {
 			e.Culprit = refTask(*f.Culprit)
 		}
-		r.What = &slotwisev1.JournalRecord_JobEnded{JobEnded: e}
+		r.What = &slotwisev1.JournalRecord_Outcome{Outcome: e}
+	case *tracker.FactCommitCancelled:
+		r.What = &slotwisev1.JournalRecord_CommitCancelled{CommitCancelled: &slotwisev1.FactCommitCancelled{Job: int32(f.Job), Reason: f.Reason}}
+	case *tracker.FactJobEnded:
+		r.What = &slotwisev1.JournalRecord_JobEnded{JobEnded: &slotwisev1.FactJobEnded{
+			Job: int32(f.Job), State: int32(f.State), Message: f.Message, At: int64(f.At),
+		}}
 	case *tracker.FactJoined:
 		n := f.Node
 		r.What = &slotwisev1.JournalRecord_Joined{Joined: &slotwisev1.FactJoined{
@@ -155,7 +161,12 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 		return &tracker.FactPool{Job: job.ID(w.Pool.Job), Pool: w.Pool.Pool}
 	case *slotwisev1.JournalRecord_JobEnded:
 		e := w.JobEnded
-		f := &tracker.FactJobEnded{Job: job.ID(e.Job), State: job.State(e.State), Message: e.Message, At: time.Duration(e.At)}
+		return &tracker.FactJobEnded{Job: job.ID(e.Job), State: job.State(e.State), Message: e.Message, At: time.Duration(e.At)}
+	case *slotwisev1.JournalRecord_CommitCancelled:
+		return &tracker.FactCommitCancelled{Job: job.ID(w.CommitCancelled.Job), Reason: w.CommitCancelled.Reason}
+	case *slotwisev1.JournalRecord_Outcome:
+		e := w.Outcome
+		f := &tracker.FactOutcome{Job: job.ID(e.Job), Outcome: job.State(e.Outcome), Message: e.Message, At: time.Duration(e.At)}
 		if e.Culprit != nil {
 			id := taskOf(e.Culprit)
 			f.Culprit = &id

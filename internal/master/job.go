@@ -15,27 +15,25 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// jobInfo is what the master knows of a job beside the tracker. It belongs to
-// the loop.
-//
-//	            JobDone          none of its attempts alive       published or removed
-//	accepted ────────────► verdict ─────────────────────► settling ─────────────────────► final
+// jobInfo is what the master knows of a job beside the tracker. It belongs to the
+// loop.
 type jobInfo struct {
 	id      job.ID
-	request string // by which a repeated Submit finds the job
+	core    *job.Job // the tracker's, also after the tracker has forgotten it; nil if it had before a restart
+	request string   // by which a repeated Submit finds the job
 	spec    *slotwisev1.JobSpec
 	maps    int
 	input   int64 // bytes
 	token   string
 	secret  []byte
 
-	live     int             // attempts that may be alive; see Master.alive
-	nodes    map[string]bool // on which anything of it was ever launched
-	verdict  *verdict        // the tracker's
-	settling bool
-	trouble  string                // why its output is not in place or gone yet
-	giveUp   chan struct{}         // closed when its owner does not want to wait for that
-	final    *slotwisev1.JobStatus // once it has ended and its output is in place or gone
+	live    int                   // attempts that may be alive; see Master.alive
+	nodes   map[string]bool       // on which anything of it was ever launched
+	output  *tracker.Effect       // CommitOutput or AbortOutput that is not carried out yet
+	giveUp  chan struct{}         // closed when nobody wants to wait for the latest of them any more
+	trouble string                // why its output is not published or removed yet
+	end     *tracker.FactJobEnded // once it has ended
+	final   *slotwisev1.JobStatus // once that is in the history too
 
 	counters  [job.Kinds]counters.Set // of attempts that succeeded
 	reading   map[job.AttemptID]int64 // bytes read so far by running maps
@@ -51,17 +49,9 @@ type jobInfo struct {
 	news     chan struct{} // closed when the revision rises
 }
 
-// verdict is how a job ended, as far as the tracker is concerned.
-type verdict struct {
-	state job.State
-	text  string
-	at    time.Duration
-}
-
-// fact is the verdict as a fact of the tracker's.
-func (v *verdict) fact(id job.ID) *tracker.FactJobEnded {
-	return &tracker.FactJobEnded{Job: id, State: v.state, Message: v.text, At: v.at}
-}
+// decided reports whether the job's outcome is decided, so that nothing of it runs
+// any more.
+func (j *jobInfo) decided() bool { return j.core == nil || !j.core.State().Live() }
 
 // tell lets those go that wait for news of the job.
 func (j *jobInfo) tell() {
@@ -119,7 +109,7 @@ func (m *Master) dead(node string, id job.AttemptID) {
 		delete(on, id)
 		if j := m.jobs[id.Job]; j != nil {
 			j.live--
-			m.finish(j)
+			m.finishOutput(j)
 		}
 	}
 }
@@ -184,7 +174,6 @@ func (m *Master) settle(s *session, e ending) {
 	m.dead(s.worker, e.id)
 	m.offers.wanted = true // a slot is free, or a task waits again
 	if !e.running {
-		m.finish(j)
 		return
 	}
 	delete(j.reading, e.id)
@@ -200,42 +189,41 @@ func (m *Master) settle(s *session, e ending) {
 			m.log.Info("attempt failed", "attempt", e.id.String(), "error", a.Error())
 		}
 	}
-	m.finish(j)
 }
 
-// finish ends a job that has a verdict and none of whose attempts is alive, or
-// has been waited for too long: its output is published or removed beside the
-// loop, once the verdict is durable.
-func (m *Master) finish(j *jobInfo) {
-	if j.verdict == nil || j.settling || (j.live > 0 && m.now() < j.verdict.at+m.cfg.Grace) {
+// finishOutput carries out the tracker's order to commit or abort a job's output
+// beside the loop, once the outcome is durable and none of the job's attempts is
+// alive or Grace has passed.
+func (m *Master) finishOutput(j *jobInfo) {
+	if j.output == nil || j.live > 0 && m.now() < j.core.Decided()+m.cfg.Grace {
 		return
 	}
-	j.settling, j.changed = true, true
-	j.giveUp = make(chan struct{})
-	s := &settling{
-		uri: j.spec.Output, token: j.token, state: j.verdict.state, patience: m.cfg.RemovePatience, giveUp: j.giveUp,
-		trouble: func(err error) { m.insist(func() { m.troubled(j, err) }) },
+	w := &outputWork{
+		uri: j.spec.Output, token: j.token, commit: j.output.Kind == tracker.CommitOutput, giveUp: j.giveUp,
+		patience: m.cfg.RemovePatience,
+		retrying: func(err error) { m.insist(func() { m.outputRetried(j, err) }) },
 	}
-	if s.state == job.Succeeded {
-		// Since the verdict, which outlives the master; but one that was away for
-		// long may be up before its storage is.
-		s.patience = max(m.cfg.PublishPatience-(m.now()-j.verdict.at), min(m.cfg.PublishPatience, m.cfg.RemovePatience))
+	j.output, j.changed = nil, true
+	if w.commit {
+		// It counts from the outcome, which outlives the master; but a master that
+		// was away for long may be up before its storage is.
+		w.patience = max(m.cfg.PublishPatience-(m.now()-j.core.Decided()), min(m.cfg.PublishPatience, m.cfg.RemovePatience))
 	}
 	m.after = append(m.after, func() {
 		m.beside.Go(func() {
-			err := s.settle(m.ctx)
+			err := w.run(m.ctx)
 			if m.ctx.Err() == nil { // else the next master finds it out
-				m.insist(func() { m.conclude(j, err) })
+				m.insist(func() { m.outputFinished(j, w.commit, err) })
 			}
 		})
 	})
 }
 
-// troubled notes that a job's output could not be published or removed, and that
-// this is tried again.
-func (m *Master) troubled(j *jobInfo, err error) {
+// outputRetried notes that a job's output could not be committed or aborted, and
+// that this is tried again.
+func (m *Master) outputRetried(j *jobInfo, err error) {
 	what := "removed"
-	if j.verdict.state == job.Succeeded {
+	if j.core.State() == job.Committing {
 		what = "published"
 	}
 	if j.trouble == "" {
@@ -245,42 +233,47 @@ func (m *Master) troubled(j *jobInfo, err error) {
 	j.changed = true
 }
 
-// stopSettling tries no longer to publish or to remove a job's output if that is
-// in trouble. It reports whether it is.
-func (j *jobInfo) stopSettling() bool {
-	if j.trouble == "" || j.final != nil {
-		return false
-	}
+// cancelOutput stops retrying to commit or abort a job's output.
+func (j *jobInfo) cancelOutput() {
 	select {
 	case <-j.giveUp:
 	default:
 		close(j.giveUp)
 	}
-	return true
 }
 
-// conclude makes the entry of a job whose output is in place or gone, and has it
-// written into the history.
-func (m *Master) conclude(j *jobInfo, err error) {
-	state, text := j.verdict.state, j.verdict.text
+// outputFinished reports to the tracker how the commit or abort of a job's output
+// ended.
+func (m *Master) outputFinished(j *jobInfo, commit bool, err error) {
 	j.trouble = ""
+	text := ""
 	if err != nil {
 		m.log.Error("output of a job", "job", j.id.String(), "error", err)
-		if state == job.Succeeded {
-			state, text = job.Failed, "cannot publish its output: "+clip(err.Error())
-		}
+		text = clip(err.Error())
 	}
+	if commit {
+		m.step(&tracker.CommitEnded{Job: j.id, Error: text})
+	} else {
+		m.step(&tracker.AbortEnded{Job: j.id, Error: text})
+	}
+}
+
+// conclude makes the entry of a job that has ended and writes it to the history.
+func (m *Master) conclude(j *jobInfo, end *tracker.FactJobEnded) {
+	j.end = end
 	st := m.status(j)
-	st.State, st.Message, st.EndedMs, st.Waiting = wireState(state), text, m.millis(m.now()), ""
+	st.State, st.Message, st.EndedMs, st.Waiting = wireState(end.State), end.Message, m.millis(end.At), ""
 	entry := &slotwisev1.HistoryJob{Job: proto.CloneOf(st), Held: heldBack(j, func(tracker.Hold) bool { return true })}
 	for k := range job.Kind(job.Kinds) {
 		entry.Tasks = append(entry.Tasks, m.tasksOf(j, k, "")...)
 	}
-	m.beside.Go(func() {
-		if err := m.history.Put(entry); err != nil {
-			m.log.Error("a job is not in the history", "job", entry.Job.Id, "error", err)
-		}
-		m.insist(func() { m.finished(j, st) })
+	m.after = append(m.after, func() {
+		m.beside.Go(func() {
+			if err := m.history.Put(entry); err != nil {
+				m.log.Error("a job is not in the history", "job", entry.Job.Id, "error", err)
+			}
+			m.insist(func() { m.finished(j, st) })
+		})
 	})
 }
 
@@ -337,27 +330,25 @@ func (m *Master) status(j *jobInfo) *slotwisev1.JobStatus {
 		MapCounters: j.totals(job.Map), ReduceCounters: j.totals(job.Reduce), Locality: j.levels[cluster.NODE:],
 		Maps: &slotwisev1.TaskCounts{}, Reduces: &slotwisev1.TaskCounts{},
 	}
-	t := m.tracker.Jobs().Get(j.id)
-	if t == nil { // forgotten by the tracker before its output was in place
-		s.State = m.jobState(j)
+	t := j.core
+	s.State = j.state()
+	if t == nil {
 		return s
 	}
-	s.State = m.jobState(j)
-	if j.verdict != nil {
-		s.Message = j.verdict.text
-	}
+	s.Message = t.Message()
 	s.Pool, s.Priority = t.Pool(), t.Priority().String()
 	s.SubmittedMs, s.StartedMs = m.millis(max(1, t.Submitted())), m.millis(t.Started())
 	s.Maps, s.Reduces = j.counts(t, job.Map), j.counts(t, job.Reduce)
 	return s
 }
 
-// jobState is the state of a job that is not final.
-func (m *Master) jobState(j *jobInfo) slotwisev1.JobState {
-	if t := m.tracker.Jobs().Get(j.id); j.verdict == nil && t != nil {
-		return wireState(t.State())
+// state is the state that clients see of a job that is not in the history yet. A job
+// counts as committing until it is.
+func (j *jobInfo) state() slotwisev1.JobState {
+	if j.decided() {
+		return slotwisev1.JobState_JOB_STATE_COMMITTING
 	}
-	return slotwisev1.JobState_JOB_STATE_COMMITTING
+	return wireState(j.core.State())
 }
 
 // counts describes the tasks of a kind.

@@ -171,8 +171,8 @@ func (m *Master) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
 		if j.final == nil && (!yield(jobRecord(j)) || !yield(totalsRecord(j))) {
 			return false
 		}
-		// The tracker may have forgotten a job that waits for its output's storage.
-		if j.final == nil && j.verdict != nil && m.tracker.Jobs().Get(id) == nil && !yield(encodeFact(j.verdict.fact(id))) {
+		// The tracker may have forgotten an ended job that is not in the history yet.
+		if j.final == nil && j.end != nil && m.tracker.Jobs().Get(id) == nil && !yield(encodeFact(j.end)) {
 			return false
 		}
 	}
@@ -203,6 +203,10 @@ func factJob(f tracker.Fact) job.ID {
 	case *tracker.FactPriority:
 		return f.Job
 	case *tracker.FactPool:
+		return f.Job
+	case *tracker.FactOutcome:
+		return f.Job
+	case *tracker.FactCommitCancelled:
 		return f.Job
 	case *tracker.FactJobEnded:
 		return f.Job

@@ -42,7 +42,7 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 
 // tasksOf describes a job's tasks of a kind, those in a state if one is named.
 func (m *Master) tasksOf(j *jobInfo, k job.Kind, state string) (out []*slotwisev1.TaskStatus) {
-	t := m.tracker.Jobs().Get(j.id)
+	t := j.core
 	if t == nil {
 		return nil
 	}

@@ -12,7 +12,7 @@
 //	                          └─► tracker.Step ─► effects ─► outboxes of sessions
 //
 // The loop does no other I/O. Output is staged before a job enters the loop and
-// committed by a goroutine after the job's verdict is durable.
+// committed by a goroutine after the job's outcome is durable.
 package master
 
 import (
@@ -456,10 +456,14 @@ func (m *Master) carryOut(e tracker.Effect) {
 		m.outputDone(j, e)
 	case tracker.MapLost:
 		j.outputLost(e)
-	case tracker.JobDone:
+	case tracker.CommitOutput, tracker.AbortOutput:
 		j.outputs.end()
-		j.verdict = &verdict{state: e.State, text: e.Text, at: m.now()}
-		m.finish(j)
+		j.output, j.giveUp = &e, make(chan struct{})
+		m.finishOutput(j)
+	case tracker.CancelOutput:
+		j.cancelOutput()
+	case tracker.JobDone:
+		m.conclude(j, &tracker.FactJobEnded{Job: j.id, State: e.State, Message: e.Text, At: m.tracker.Now()})
 	}
 	if j != nil {
 		j.changed = true
@@ -478,7 +482,7 @@ func (m *Master) tick() {
 		m.noteLearned()
 	}
 	for _, j := range m.jobs {
-		m.finish(j)
+		m.finishOutput(j)
 		if j.changed {
 			j.tell()
 		}

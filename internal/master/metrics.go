@@ -130,7 +130,7 @@ func (m *Master) readings() []reading {
 	states := map[string]int{"waiting": 0, "running": 0, "committing": 0}
 	for _, j := range m.jobs {
 		if j.final == nil {
-			states[stateWord(m.jobState(j))]++
+			states[stateWord(j.state())]++
 		}
 	}
 	for state, n := range states {

@@ -87,8 +87,8 @@ func (j *jobInfo) outputLost(e tracker.Effect) {
 // another one now.
 func (m *Master) moved(s *session) {
 	for _, j := range m.jobs {
-		t := m.tracker.Jobs().Get(j.id)
-		if t == nil || j.verdict != nil || t.Total(job.Reduce) == 0 || !j.nodes[s.worker] {
+		t := j.core
+		if j.decided() || t.Total(job.Reduce) == 0 || !j.nodes[s.worker] {
 			continue
 		}
 		for i := range t.Total(job.Map) {

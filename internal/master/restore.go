@@ -17,9 +17,9 @@ import (
 // restore makes the tables and the tracker of what the journal holds, before the
 // loop begins.
 //
-// Jobs whose verdict was reached are ended once more: publishing output that is
-// in place already is no harm, and neither is entering a job in the history
-// twice. A job whose details were written but which was never accepted was never
+// The output of jobs whose outcome was decided is committed or aborted once more:
+// publishing output that is in place already is no harm, and neither is entering a
+// job in the history twice. A job whose details were written but which was never accepted was never
 // answered for; its staged output is removed.
 func (m *Master) restore() error {
 	r := &replay{m: m, details: map[job.ID]*slotwisev1.JournalJob{}, known: map[job.ID]bool{}}
@@ -41,6 +41,13 @@ func (m *Master) restore() error {
 	}
 	for _, id := range m.jobIDs() {
 		m.resume(m.jobs[id])
+	}
+	for _, e := range m.tracker.Unfinished() {
+		if m.jobs[e.Job] != nil {
+			m.carryOut(e)
+		} else { // a journal of a version that did not record the end
+			m.endForgotten(e)
+		}
 	}
 	m.log.Info("master restored", "id", m.id, "policy", m.policy, "jobs", len(m.jobs), "nodes", len(m.tracker.Nodes().All()))
 	if !m.sync() {
@@ -146,19 +153,15 @@ func (r *replay) fact(rec *slotwisev1.JournalRecord) error {
 		if j := r.m.jobs[f.Attempt.Job]; j != nil && f.State == job.AttemptFailed {
 			j.countFailure(f.Attempt, f.Error)
 		}
+	case *tracker.FactOutcome:
+		r.last = max(r.last, f.At)
 	case *tracker.FactJobEnded:
 		r.last = max(r.last, f.At)
-		r.m.concluded(f)
+		if j := r.m.jobs[f.Job]; j != nil {
+			j.end = f
+		}
 	}
 	return nil
-}
-
-// concluded takes note of a verdict that is in the journal.
-func (m *Master) concluded(f *tracker.FactJobEnded) {
-	if j := m.jobs[f.Job]; j != nil {
-		j.outputs.end()
-		j.verdict = &verdict{state: f.State, text: f.Message, at: f.At}
-	}
 }
 
 // restorePolicy makes the policy and the tracker. What was installed while jobs
@@ -173,17 +176,12 @@ func (m *Master) restorePolicy(r *replay) error {
 	if err != nil {
 		return err
 	}
-	cfg := tracker.Config{NodeTimeout: m.cfg.NodeTimeout, KeepEnded: m.cfg.KeepEnded, GraylistFaults: m.cfg.GraylistFaults, Record: true}
+	cfg := tracker.Config{NodeTimeout: m.cfg.NodeTimeout, KeepEnded: m.cfg.KeepEnded, GraylistFaults: m.cfg.GraylistFaults, CommitOutput: true, Record: true}
 	m.tracker, err = tracker.Restore(cfg, p, m.base, slices.Values(r.facts))
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	m.noteFacts()
-	for _, f := range m.tracker.Facts() {
-		if f, ok := f.(*tracker.FactJobEnded); ok {
-			m.concluded(f)
-		}
-	}
 	if r.policy != nil && m.learned != nil {
 		if err := sched.LoadState(m.learned, m.policy, m.tracker.Learned()); err != nil {
 			m.learned = nil
@@ -199,12 +197,13 @@ func (m *Master) restorePolicy(r *replay) error {
 // resume takes up a job where it was.
 func (m *Master) resume(j *jobInfo) {
 	t := m.tracker.Jobs().Get(j.id)
-	if t == nil && j.verdict == nil {
+	j.core = t
+	if t == nil && j.end == nil {
 		m.log.Info("a job that was never accepted", "job", j.id.String(), "output", j.spec.Output)
 		delete(m.jobs, j.id)
 		m.beside.Go(func() {
-			s := &settling{uri: j.spec.Output, token: j.token, state: job.Killed, patience: m.cfg.PublishPatience}
-			if err := s.settle(m.ctx); err != nil {
+			w := &outputWork{uri: j.spec.Output, token: j.token, patience: m.cfg.PublishPatience}
+			if err := w.run(m.ctx); err != nil {
 				m.log.Warn("staged output could not be removed", "output", j.spec.Output, "error", err)
 			}
 		})
@@ -213,7 +212,11 @@ func (m *Master) resume(j *jobInfo) {
 	m.requests[j.request] = settled(j.id)
 	m.tasks += j.maps + int(j.spec.Reduces)
 	m.files.hold(j.spec.Program, 1)
-	if t == nil || j.verdict != nil {
+	if j.decided() {
+		j.outputs.end()
+		if j.end != nil {
+			m.conclude(j, j.end)
+		}
 		return
 	}
 	for k := range job.Kind(job.Kinds) {
@@ -229,6 +232,18 @@ func (m *Master) resume(j *jobInfo) {
 			j.outputs.add(outputEvent{a.ID(), m.nodeOf(a)}, false) // nobody waits yet
 		}
 	}
+}
+
+// endForgotten ends a job that is in the history, but whose end the journal of an
+// older version does not tell to the tracker.
+func (m *Master) endForgotten(e tracker.Effect) {
+	switch e.Kind {
+	case tracker.CommitOutput:
+		m.tracker.Step(m.now(), &tracker.CommitEnded{Job: e.Job})
+	case tracker.AbortOutput:
+		m.tracker.Step(m.now(), &tracker.AbortEnded{Job: e.Job})
+	}
+	m.noteFacts()
 }
 
 // pastRequest is a job that is in the history, and the request that entered it.

@@ -174,7 +174,7 @@ func (m *Master) droppable(join *tracker.Join) (drop []string) {
 			return
 		}
 		seen[id] = true
-		if j := m.jobs[id]; j == nil || j.verdict != nil {
+		if j := m.jobs[id]; j == nil || j.decided() {
 			drop = append(drop, id.String())
 		}
 	}

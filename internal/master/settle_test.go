@@ -105,7 +105,11 @@ func TestGiveUpOutput(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_FAILED || !strings.Contains(st.Message, errOutage.Error()) {
+			want := slotwisev1.JobState_JOB_STATE_FAILED
+			if name == "killed" {
+				want = slotwisev1.JobState_JOB_STATE_KILLED
+			}
+			if st := r.ends(id); st.State != want || !strings.Contains(st.Message, errOutage.Error()) {
 				t.Errorf("job %v", st)
 			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -9,7 +9,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -26,65 +25,63 @@ func stage(ctx context.Context, uri, token string, overwrite bool) error {
 	return nil
 }
 
-// The pauses between two tries of settling a job's output: each is twice the one
-// before.
+// The pauses between two tries to commit or abort a job's output: each is twice the
+// one before.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 30 * time.Second
 )
 
-// missingPatience is for how long a staging is looked for that is not there: a
-// shared directory may be mounted again.
+// missingPatience is for how long a staging directory that is not there is looked
+// for: a shared directory may be mounted again.
 const missingPatience = time.Minute
 
-// settling is the end of a job's output.
-type settling struct {
+// outputWork commits or aborts the output of one job, and retries while the storage
+// is out of order.
+type outputWork struct {
 	uri, token string
-	state      job.State     // of the job: output is published if it has succeeded
-	patience   time.Duration // for how long it is tried again
-	giveUp     chan struct{} // closed to try no longer; may be nil
-	trouble    func(error)   // told of each try that failed and is made again; may be nil
+	commit     bool          // else abort
+	patience   time.Duration // for how long it is retried
+	giveUp     chan struct{} // closed to retry no longer; may be nil
+	retrying   func(error)   // called with each error before the next try; may be nil
 }
 
-// settle publishes or removes what a job has staged, and tries again while the
-// storage is out of order. Output that cannot be published is removed in the
-// end. When ctx ends, all stays as it is for the next master.
-func (s *settling) settle(ctx context.Context) error {
+// run does the work and returns why it failed in the end. If ctx is cancelled the
+// output stays as it is for the next master, and the error means nothing.
+func (w *outputWork) run(ctx context.Context) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := settleOutput(ctx, s.uri, s.token, s.state)
+		err := finishOutputOnce(ctx, w.uri, w.token, w.commit)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		patience := s.patience
+		patience := w.patience
 		if errors.Is(err, fs.ErrNotExist) {
 			patience = min(patience, missingPatience)
 		}
-		if errors.Is(err, fs.ErrExist) || time.Since(began)+pause > patience || !s.wait(ctx, err, pause) {
-			if ctx.Err() == nil && s.state == job.Succeeded {
-				err = errors.Join(err, settleOutput(ctx, s.uri, s.token, job.Failed))
-			}
+		if errors.Is(err, fs.ErrExist) || time.Since(began)+pause > patience || !w.wait(ctx, err, pause) {
 			return err
 		}
 	}
 }
 
-// wait lets a pause pass after a try that failed. It reports whether to try again.
-func (s *settling) wait(ctx context.Context, err error, pause time.Duration) bool {
-	if s.trouble != nil {
-		s.trouble(err)
+// wait pauses after a failed try. It reports whether to try again.
+func (w *outputWork) wait(ctx context.Context, err error, pause time.Duration) bool {
+	if w.retrying != nil {
+		w.retrying(err)
 	}
 	select {
 	case <-time.After(pause):
 		return true
-	case <-s.giveUp:
+	case <-w.giveUp:
 	case <-ctx.Done():
 	}
 	return false
 }
 
-// settleOutput tries once to publish or to remove what a job has staged.
-func settleOutput(ctx context.Context, uri, token string, state job.State) error {
+// finishOutputOnce tries once to commit or abort a job's output. Committing output
+// that is published already, and aborting output that is gone, succeeds.
+func finishOutputOnce(ctx context.Context, uri, token string, commit bool) error {
 	if uri == "" {
 		return nil
 	}
@@ -94,11 +91,11 @@ func settleOutput(ctx context.Context, uri, token string, state job.State) error
 	}
 	s, err := files.Reopen(ctx, path, token)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && state != job.Succeeded:
+	case errors.Is(err, fs.ErrNotExist) && !commit:
 		return nil
 	case err != nil:
 		return err
-	case state != job.Succeeded:
+	case !commit:
 		return s.Abort(ctx)
 	}
 	return s.Commit(ctx)

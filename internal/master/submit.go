@@ -105,7 +105,7 @@ func (m *Master) enter(ctx context.Context, key string, spec *slotwisev1.JobSpec
 	id, err := ask(context.WithoutCancel(ctx), m, func() (job.ID, error) { return m.accept(j, core) })
 	var refused *connect.Error
 	if errors.Is(err, errBusy) || errors.As(err, &refused) && slices.Contains(refusals, refused.Code()) {
-		err = errors.Join(err, settleOutput(context.WithoutCancel(ctx), spec.Output, j.token, job.Killed))
+		err = errors.Join(err, finishOutputOnce(context.WithoutCancel(ctx), spec.Output, j.token, false))
 	}
 	if err != nil {
 		return nil, rpcError(err)
@@ -154,9 +154,10 @@ func (m *Master) accept(j *jobInfo, core job.Spec) (job.ID, error) {
 		case tracker.JobAccepted:
 			j.id = e.Job
 			m.jobs[j.id] = j
+			j.core = m.tracker.Jobs().Get(j.id)
 			m.tasks += tasks
 			m.files.hold(j.spec.Program, 1)
-			j.spec.Pool = m.tracker.Jobs().Get(j.id).Pool()
+			j.spec.Pool = j.core.Pool()
 			m.noteJob(j)
 		}
 		m.carryOut(e)

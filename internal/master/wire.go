@@ -33,6 +33,8 @@ func wireState(s job.State) slotwisev1.JobState {
 		return slotwisev1.JobState_JOB_STATE_SUCCEEDED
 	case job.Failed:
 		return slotwisev1.JobState_JOB_STATE_FAILED
+	case job.Committing, job.Aborting:
+		return slotwisev1.JobState_JOB_STATE_COMMITTING
 	}
 	return slotwisev1.JobState_JOB_STATE_KILLED
 }

@@ -67,6 +67,10 @@ type ModelConfig struct {
 	NodeTimeout time.Duration
 	// MaxNodeFailures bars nodes from jobs; see tracker.Config.
 	MaxNodeFailures int
+	// CommitTime is how long it takes to commit or abort a job's output once its
+	// outcome is decided. 0 means that jobs have no output: they end in the step
+	// that decides their outcome.
+	CommitTime time.Duration
 	// ProgressEvery is the least time between two reports of the progress of
 	// an attempt. 0 is with each heartbeat. Hadoop's tasks report at most every
 	// 3 s. Negative is never, which makes tasks time out that run for longer
@@ -175,7 +179,7 @@ func (m *ModelConfig) check(n int) error {
 	bad(!(m.FailureRate >= 0 && m.FailureRate < 1), "failure rate %g, must be at least 0 and below 1", m.FailureRate)
 	bad(!(m.ShuffleShare <= 1), "shuffle share %g, must be at most 1", m.ShuffleShare)
 	bad(m.Replicas > 3, "%d replicas, at most 3 are placed", m.Replicas)
-	bad(m.StallAfter < 0 || m.FetchRetry < 0 || m.TickEvery < 0 || m.TaskStartup < 0 || m.LoadTick < 0 || m.MTBF < 0 || m.MTTR < 0,
+	bad(m.StallAfter < 0 || m.CommitTime < 0 || m.FetchRetry < 0 || m.TickEvery < 0 || m.TaskStartup < 0 || m.LoadTick < 0 || m.MTBF < 0 || m.MTTR < 0,
 		"times must not be negative")
 	s := m.Straggler
 	bad(!(s.Probability >= 0 && s.Probability <= 1), "straggler probability %g, must be from 0 to 1", s.Probability)

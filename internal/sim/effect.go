@@ -33,6 +33,8 @@ func (s *sim) apply(effects []tracker.Effect) {
 		case tracker.JobDone:
 			s.flush()
 			s.end(e)
+		case tracker.CommitOutput, tracker.AbortOutput:
+			s.queue.push(s.now+s.model.CommitTime, evOutput, int32(e.Job), 0)
 		case tracker.JobAccepted:
 			s.accepted(e)
 		case tracker.JobRejected:
@@ -136,6 +138,16 @@ func (s *sim) accepted(e *tracker.Effect) {
 		d.ID, d.Submitted = e.Job, s.now
 	}
 	s.tellJob(JobSubmitted, j, e)
+}
+
+// finishOutput reports that a job's output is committed or aborted, which never
+// fails here.
+func (s *sim) finishOutput(id job.ID) {
+	if s.tr.Jobs().Get(id).State() == job.Committing {
+		s.step(&tracker.CommitEnded{Job: id})
+	} else {
+		s.step(&tracker.AbortEnded{Job: id})
+	}
 }
 
 // end forgets a job that has ended.

@@ -98,7 +98,7 @@ func prepare(cfg Config) (*sim, error) {
 		return nil, err
 	}
 	s.tr = tracker.New(tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
-		KeepEnded: -1}, cfg.Policy)
+		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0}, cfg.Policy)
 	s.askAt = never
 	if cfg.Details {
 		s.result.Jobs = make([]JobResult, len(cfg.Jobs))
@@ -281,6 +281,8 @@ func (s *sim) dispatch(e *event) {
 		s.stationDone(e.who)
 	case evRetry:
 		s.complain(job.ID(e.who))
+	case evOutput:
+		s.finishOutput(job.ID(e.who))
 	}
 	s.settle()
 }

@@ -67,7 +67,7 @@ func (t *Tracker) succeed(a *job.Attempt, outputBytes int64) {
 	}
 	t.faults(a)
 	t.touch(j)
-	t.endIfDone(j)
+	t.commitIfDone(j)
 }
 
 // fail counts an attempt's failure, which may fail the job.

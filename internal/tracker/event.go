@@ -139,6 +139,23 @@ type FetchFailed struct {
 	SourceGone bool
 }
 
+// CommitEnded says how a CommitOutput effect ended. Error is "" if the job's output
+// is published; then the job has succeeded. Otherwise nothing may be visible, and
+// AbortOutput follows. A job that is not Committing is left alone, so repeating the
+// event is harmless.
+type CommitEnded struct {
+	Job   job.ID
+	Error string
+}
+
+// AbortEnded says how an AbortOutput effect ended. Error says what could not be
+// removed; it is added to the job's message and changes nothing else. A job that is
+// not Aborting is left alone.
+type AbortEnded struct {
+	Job   job.ID
+	Error string
+}
+
 // Tick lets time pass: time-outs and periodic parts of the policy.
 type Tick struct{}
 
@@ -153,13 +170,15 @@ func (*Lose) event()        {}
 func (*Heartbeat) event()   {}
 func (*AskCommit) event()   {}
 func (*FetchFailed) event() {}
+func (*CommitEnded) event() {}
+func (*AbortEnded) event()  {}
 func (*Tick) event()        {}
 
 // EffectKind says what the shell has to do.
 type EffectKind uint8
 
 // The effects. Within one Step they are in the order in which they must take
-// effect: kills before launches, job ends last.
+// effect: kills before launches; CommitOutput, AbortOutput and JobDone last.
 const (
 	JobAccepted   EffectKind = iota + 1 // Job; Text is empty
 	JobRejected                         // Text says why
@@ -171,6 +190,20 @@ const (
 	MapLost                             // Attempt's output on Node is no longer valid
 	JobDone                             // Job ended in State; Text says why if not succeeded. Its map outputs may go.
 	Rejoin                              // Node is unknown: it must join again, dropping what it runs
+	// CommitOutput: publish the output of Job, whose tasks have all succeeded, and
+	// answer with CommitEnded. AbortOutput: remove the unpublished output of Job,
+	// which will end in State because of Text, and answer with AbortEnded.
+	//
+	// The tracker does not know when an attempt that it killed has really stopped.
+	// The shell does, so it must wait with both until no attempt of the job can
+	// still write. Both may be ordered again after a restart and must be
+	// idempotent.
+	CommitOutput
+	AbortOutput
+	// CancelOutput: somebody does not want to wait for the output of Job any more,
+	// because of Text. The shell stops retrying a commit or abort and answers as
+	// soon as it can; a commit that succeeds nevertheless counts.
+	CancelOutput
 )
 
 // Effect is one order to the shell. Which fields are set depends on Kind.
@@ -203,6 +236,10 @@ type Config struct {
 	GraylistFaults int
 	// GraylistWindow is how long a fault counts. Default 3 hours.
 	GraylistWindow time.Duration
+	// CommitOutput makes the shell commit or abort the output of each job. Without
+	// it jobs have no output and end in the step that decides their outcome, as
+	// in the simulator.
+	CommitOutput bool
 	// Record makes the tracker note facts, so that it can be restored.
 	Record bool
 }

@@ -37,12 +37,32 @@ type FactPool struct {
 	Pool string
 }
 
-// FactJobEnded is the end of a job whose attempts have all ended. If Culprit is
-// not nil, its failures have failed the job.
+// FactOutcome is the outcome of a job whose attempts have all ended: Succeeded
+// starts the commit of its output, Failed and Killed start the abort. If Culprit is
+// not nil, its failures have failed the job. A second one follows if the commit
+// fails.
+//
+// It must be durable before the output is published: a master that finds it in its
+// journal goes on with the commit, and never runs a task of the job again.
+type FactOutcome struct {
+	Job     job.ID
+	Outcome job.State // final
+	Culprit *job.TaskID
+	Message string
+	At      time.Duration
+}
+
+// FactCommitCancelled is a kill that came during the commit.
+type FactCommitCancelled struct {
+	Job    job.ID
+	Reason string
+}
+
+// FactJobEnded is the end of a job: its output is published or removed. State is
+// the latest outcome.
 type FactJobEnded struct {
 	Job     job.ID
 	State   job.State
-	Culprit *job.TaskID
 	Message string
 	At      time.Duration
 }
@@ -129,10 +149,14 @@ type FactTask struct {
 	Nodes []string
 }
 
-func (*FactAccepted) fact()    {}
-func (*FactPriority) fact()    {}
-func (*FactPool) fact()        {}
-func (*FactJobEnded) fact()    {}
+func (*FactAccepted) fact() {}
+func (*FactPriority) fact() {}
+func (*FactPool) fact()     {}
+func (*FactOutcome) fact()  {}
+func (*FactJobEnded) fact() {}
+
+func (*FactCommitCancelled) fact() {}
+
 func (*FactLaunched) fact()    {}
 func (*FactGranted) fact()     {}
 func (*FactEnded) fact()       {}

@@ -26,7 +26,7 @@ type Holds struct{ list []Hold }
 // kinds without pending tasks wait for nothing.
 func (h *Holds) Note(t *Tracker, j *job.Job, span time.Duration) {
 	for k := range job.Kind(job.Kinds) {
-		if j.State().Final() || j.Pending(k) == 0 {
+		if !j.State().Live() || j.Pending(k) == 0 {
 			continue
 		}
 		why, words := t.Explain(j, k)

@@ -31,7 +31,7 @@ func (r *recorder) Start(v *sched.View, now time.Duration) {
 	r.say("start %v %d jobs", now, len(v.Jobs().Live()))
 }
 func (r *recorder) JobAdded(j *job.Job)                         { r.say("add %v", j.ID()) }
-func (r *recorder) JobRemoved(j *job.Job)                       { r.say("remove %v %v", j.ID(), j.State()) }
+func (r *recorder) JobRemoved(j *job.Job)                       { r.say("remove %v %v", j.ID(), j.Outcome()) }
 func (r *recorder) JobChanged(j *job.Job, c sched.Change)       { r.say("change %v %d", j.ID(), c) }
 func (r *recorder) TaskStarted(a *job.Attempt, _ time.Duration) { r.say("started %v", a.ID()) }
 func (r *recorder) TaskEnded(a *job.Attempt, _ time.Duration) {

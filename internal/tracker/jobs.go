@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// submit enters a job. One without tasks ends at once.
+// submit adds a job. A job without tasks is committed at once.
 func (t *Tracker) submit(ev *Submit) {
 	if err := job.Check(&ev.Spec); err != nil {
 		t.emit(Effect{Kind: JobRejected, Text: err.Error()})
@@ -23,7 +23,7 @@ func (t *Tracker) submit(ev *Submit) {
 	for _, h := range t.hooks.Jobs {
 		h.JobAdded(j)
 	}
-	t.endIfDone(j)
+	t.commitIfDone(j)
 }
 
 // watch notes what a job can launch, to see it change.
@@ -36,10 +36,22 @@ func (t *Tracker) watch(j *job.Job) {
 	}
 }
 
-// killJob ends a job by request; one that has ended already is left alone.
+// killJob ends a live job on request. While the job's output is being committed or
+// aborted it asks the shell to stop trying; a job that has ended is left alone.
 func (t *Tracker) killJob(ev *KillJob) {
-	if j := t.live(ev.Job); j != nil {
-		t.end(j, job.Killed, nil, cmp.Or(ev.Reason, "killed by request"))
+	j, reason := t.Jobs().Get(ev.Job), cmp.Or(ev.Reason, "killed by request")
+	switch {
+	case j == nil || j.State().Final():
+	case j.State().Live():
+		t.decide(j, job.Killed, nil, reason)
+	default:
+		if j.State() == job.Committing && j.CommitCancelled() == "" {
+			t.jobs.CancelCommit(j, reason)
+			if t.cfg.Record {
+				t.note(&FactCommitCancelled{j.ID(), reason})
+			}
+		}
+		t.emit(Effect{Kind: CancelOutput, Job: j.ID(), Text: reason})
 	}
 }
 
@@ -72,27 +84,28 @@ func (t *Tracker) moveJob(ev *MoveJob) {
 	}
 }
 
-// live returns a job that has not ended, or nil.
+// live returns the job if it is live, else nil.
 func (t *Tracker) live(id job.ID) *job.Job {
-	if j := t.Jobs().Get(id); j != nil && !j.State().Final() {
+	if j := t.Jobs().Get(id); j != nil && j.State().Live() {
 		return j
 	}
 	return nil
 }
 
-// endIfDone ends a job whose last task is done. The reduces decide if there are
-// any: when all have succeeded, a map that is being made again is not needed.
-func (t *Tracker) endIfDone(j *job.Job) {
+// commitIfDone starts the commit of a job whose last task has succeeded. If the job
+// has reduces they alone count: once all have succeeded, a map that is running
+// again because its output was lost is not needed any more.
+func (t *Tracker) commitIfDone(j *job.Job) {
 	last := job.Map
 	if j.Total(job.Reduce) > 0 {
 		last = job.Reduce
 	}
 	if j.Unfinished(last) == 0 {
-		t.end(j, job.Succeeded, nil, "")
+		t.decide(j, job.Succeeded, nil, "")
 	}
 }
 
-// failIfSpent ends a job one of whose tasks has failed too often, and reports
+// failIfSpent fails the job of a task that has failed too often, and reports
 // whether it did.
 func (t *Tracker) failIfSpent(task *job.Task, why string) bool {
 	j := task.Job()
@@ -100,31 +113,103 @@ func (t *Tracker) failIfSpent(task *job.Task, why string) bool {
 		return false
 	}
 	text := fmt.Sprintf("%v failed %d times, the last time: %s", task.ID(), task.Failures(), why)
-	t.end(j, job.Failed, task, text)
+	t.decide(j, job.Failed, task, text)
 	return true
 }
 
-// end kills what a job still runs and ends it. Each job gets here once: callers
-// hold a live job.
-func (t *Tracker) end(j *job.Job, state job.State, culprit *job.Task, text string) {
+// decide records the outcome of a live job: it kills the attempts that still run,
+// takes the job out of scheduling and has its output committed or aborted. Callers
+// check that the job is live, so each job gets here once.
+func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text string) {
 	for k := range job.Kind(job.Kinds) {
 		for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
 			t.kill(a, "the job has ended")
 		}
 	}
-	t.jobs.End(j, state, culprit, text, t.now)
+	t.jobs.Decide(j, outcome, culprit, text, t.now)
 	if t.cfg.Record {
-		t.note(endOf(j, culprit))
+		t.note(outcomeFact(j, culprit))
 	}
-	t.ends = append(t.ends, Effect{Kind: JobDone, Job: j.ID(), State: state, Text: text})
 	for _, h := range t.hooks.Jobs {
 		h.JobRemoved(j)
 	}
+	if t.cfg.CommitOutput {
+		t.ends = append(t.ends, outputEffect(j))
+	} else {
+		t.end(j, text)
+	}
+}
+
+// outputEffect returns the order to commit or abort the output of a finishing job.
+func outputEffect(j *job.Job) Effect {
+	e := Effect{Kind: AbortOutput, Job: j.ID(), State: j.Outcome(), Text: j.Message()}
+	if j.State() == job.Committing {
+		e.Kind = CommitOutput
+	}
+	return e
+}
+
+// Unfinished returns the effects that a shell must carry out after Restore, because
+// the process may have ended before it did: the output of each finishing job has to
+// be committed or aborted, possibly a second time.
+func (t *Tracker) Unfinished() (effects []Effect) {
+	for _, j := range t.Jobs().Finishing() {
+		effects = append(effects, outputEffect(j))
+		if j.State() == job.Committing && j.CommitCancelled() != "" {
+			effects = append(effects, Effect{Kind: CancelOutput, Job: j.ID(), Text: j.CommitCancelled()})
+		}
+	}
+	return effects
+}
+
+// commitEnded ends a job whose output was committed. If the commit failed the
+// output is aborted and the job fails, or counts as killed if a kill had cancelled
+// the commit.
+func (t *Tracker) commitEnded(ev *CommitEnded) {
+	j := t.Jobs().Get(ev.Job)
+	if j == nil || j.State() != job.Committing {
+		return
+	}
+	if ev.Error == "" {
+		t.end(j, "")
+		return
+	}
+	outcome, text := job.Failed, "cannot commit its output: "+ev.Error
+	if j.CommitCancelled() != "" {
+		outcome, text = job.Killed, j.CommitCancelled()+"; its output was not committed: "+ev.Error
+	}
+	t.jobs.FailCommit(j, outcome, text, t.now)
+	if t.cfg.Record {
+		t.note(outcomeFact(j, nil))
+	}
+	t.ends = append(t.ends, outputEffect(j))
+}
+
+// abortEnded ends a job whose unpublished output was removed, or could not be.
+func (t *Tracker) abortEnded(ev *AbortEnded) {
+	j := t.Jobs().Get(ev.Job)
+	if j == nil || j.State() != job.Aborting {
+		return
+	}
+	text := j.Message()
+	if ev.Error != "" {
+		text += "; its unpublished output could not be removed: " + ev.Error
+	}
+	t.end(j, text)
+}
+
+// end puts a finishing job into its final state.
+func (t *Tracker) end(j *job.Job, text string) {
+	t.jobs.End(j, text, t.now)
+	if t.cfg.Record {
+		t.note(endFact(j))
+	}
+	t.ends = append(t.ends, Effect{Kind: JobDone, Job: j.ID(), State: j.State(), Text: text})
 }
 
 // touch tells the hooks if what a job can launch has changed.
 func (t *Tracker) touch(j *job.Job) {
-	if j.State().Final() {
+	if !j.State().Live() {
 		return
 	}
 	for k := range job.Kind(job.Kinds) {

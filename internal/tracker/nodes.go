@@ -212,7 +212,7 @@ func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
 	}
 	j, k, n := a.Task.Job(), a.Task.Kind(), r.Node()
 	switch {
-	case j.State().Final():
+	case !j.State().Live():
 		return fmt.Errorf("%v: its job has ended", a.Task.ID())
 	case a.Slot >= job.Kinds || r.Free(a.Slot) == 0:
 		return fmt.Errorf("%v: no free %v slot", a.Task.ID(), a.Slot)

@@ -59,11 +59,11 @@ func (t *Tracker) runs(n *cluster.Node, id job.AttemptID) bool {
 	return a != nil
 }
 
-// holds reports whether an attempt on a node is its task's success, of a job that
-// is not over. The node may have yet to hear that this is known.
+// holds reports whether an attempt on a node is its task's success, of a live
+// job. The node may have yet to hear that this is known.
 func (t *Tracker) holds(n *cluster.Node, id job.AttemptID) bool {
 	a := t.Jobs().Attempt(id)
-	return a != nil && a.Node() == n.Index() && a == a.Task().Success() && !a.Job().State().Final()
+	return a != nil && a.Node() == n.Index() && a == a.Task().Success() && a.Job().State().Live()
 }
 
 // missing gives up what a node should run by now and does not know of: a launch

@@ -16,9 +16,8 @@ import (
 // if there is one, and then those of all steps since. The members are absent until
 // they join again, and lost if they do not within Config.NodeTimeout from now on;
 // what runs there neither times out nor gets company meanwhile. What a step had
-// begun when the log was cut off is completed, if need be by the end of a job; the
-// facts of that are in Facts, and what they say of jobs must be carried out as if
-// a step had had the effect.
+// begun when the log was cut off is completed, if need be by deciding the outcome of
+// a job; Facts returns what that added. The shell carries out Unfinished next.
 //
 // Facts that do not fit together are an error.
 func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[Fact]) (*Tracker, error) {
@@ -49,9 +48,13 @@ func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[
 func (t *Tracker) complete() {
 	for i := 0; i < len(t.Jobs().Live()); {
 		j := t.Jobs().Live()[i]
-		if t.completeJob(j); !j.State().Final() {
+		if t.completeJob(j); j.State().Live() {
 			i++
 		}
+	}
+	for !t.cfg.CommitOutput && len(t.Jobs().Finishing()) > 0 {
+		j := t.Jobs().Finishing()[0]
+		t.end(j, j.Message())
 	}
 	t.effects, t.ends = t.effects[:0], t.ends[:0]
 }
@@ -68,7 +71,7 @@ func (t *Tracker) completeJob(j *job.Job) {
 			}
 		}
 	}
-	t.endIfDone(j)
+	t.commitIfDone(j)
 }
 
 // redo repeats a change of state.
@@ -82,6 +85,10 @@ func (t *Tracker) redo(f Fact) error {
 		return t.withJob(f.Job, func(j *job.Job) { t.jobs.SetPriority(j, f.Priority) })
 	case *FactPool:
 		return t.withJob(f.Job, func(j *job.Job) { t.jobs.SetPool(j, f.Pool) })
+	case *FactOutcome:
+		return t.redoOutcome(f)
+	case *FactCommitCancelled:
+		return t.redoCommitCancelled(f)
 	case *FactJobEnded:
 		return t.redoJobEnded(f)
 	case *FactTask:
@@ -172,25 +179,48 @@ func (t *Tracker) redoAccepted(f *FactAccepted) error {
 	return nil
 }
 
-func (t *Tracker) redoJobEnded(f *FactJobEnded) error {
-	j := t.live(f.Job)
-	if j == nil || j.Running(job.Map)+j.Running(job.Reduce) > 0 || !f.State.Final() {
-		return fmt.Errorf("%v has ended, still runs, or is not known", f.Job)
-	}
-	var culprit *job.Task
-	if f.Culprit != nil {
-		if culprit = t.Jobs().Task(*f.Culprit); culprit == nil || culprit.Job() != j {
-			return fmt.Errorf("%v is no task of %v", *f.Culprit, f.Job)
+func (t *Tracker) redoOutcome(f *FactOutcome) error {
+	j := t.Jobs().Get(f.Job)
+	switch {
+	case j == nil || !f.Outcome.Final():
+	case j.State() == job.Committing && f.Outcome != job.Succeeded && f.Culprit == nil:
+		t.jobs.FailCommit(j, f.Outcome, f.Message, f.At)
+		return nil
+	case j.State().Live() && j.Running(job.Map)+j.Running(job.Reduce) == 0:
+		var culprit *job.Task
+		if f.Culprit != nil {
+			if culprit = t.Jobs().Task(*f.Culprit); culprit == nil || culprit.Job() != j {
+				return fmt.Errorf("%v is no task of %v", *f.Culprit, f.Job)
+			}
 		}
+		t.jobs.Decide(j, f.Outcome, culprit, f.Message, f.At)
+		return nil
 	}
-	t.jobs.End(j, f.State, culprit, f.Message, f.At)
+	return fmt.Errorf("%v is unknown, still runs attempts, or has this outcome already", f.Job)
+}
+
+func (t *Tracker) redoCommitCancelled(f *FactCommitCancelled) error {
+	j := t.Jobs().Get(f.Job)
+	if j == nil || j.State() != job.Committing || f.Reason == "" {
+		return fmt.Errorf("%v is not committing its output", f.Job)
+	}
+	t.jobs.CancelCommit(j, f.Reason)
+	return nil
+}
+
+func (t *Tracker) redoJobEnded(f *FactJobEnded) error {
+	j := t.Jobs().Get(f.Job)
+	if j == nil || j.State().Live() || j.State().Final() || f.State != j.Outcome() {
+		return fmt.Errorf("%v ends as %v without that outcome", f.Job, f.State)
+	}
+	t.jobs.End(j, f.Message, f.At)
 	return nil
 }
 
 func (t *Tracker) redoLaunched(f *FactLaunched) error {
 	task, n := t.Jobs().Task(f.Attempt.TaskID), t.Nodes().Get(f.Node)
 	switch {
-	case task == nil || task.Job().State().Final() || int(f.Attempt.Try) != task.Attempts():
+	case task == nil || !task.Job().State().Live() || int(f.Attempt.Try) != task.Attempts():
 		return fmt.Errorf("%v is not the next attempt of a task of a live job", f.Attempt)
 	case n == nil || !n.Alive() || f.Slot >= job.Kinds:
 		return fmt.Errorf("%v has no place", f.Attempt)

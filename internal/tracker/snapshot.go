@@ -30,10 +30,18 @@ func (t *Tracker) snapshotNodes(yield func(Fact) bool) bool {
 	return true
 }
 
-// snapshotJobs gives ended jobs in the order in which they ended, then live ones.
+// snapshotJobs yields the ended jobs in the order in which they ended, then the
+// finishing ones in their order, then the live ones.
 func (t *Tracker) snapshotJobs(yield func(Fact) bool) bool {
 	for _, j := range t.Jobs().Ended() {
-		if !t.snapshotJob(j, yield) || !yield(endOf(j, culprit(j))) {
+		if !t.snapshotJob(j, yield) || !yield(outcomeFact(j, culprit(j))) || !yield(endFact(j)) {
+			return false
+		}
+	}
+	for _, j := range t.Jobs().Finishing() {
+		cancelled := j.State() == job.Committing && j.CommitCancelled() != ""
+		if !t.snapshotJob(j, yield) || !yield(outcomeFact(j, culprit(j))) ||
+			cancelled && !yield(&FactCommitCancelled{j.ID(), j.CommitCancelled()}) {
 			return false
 		}
 	}
@@ -81,12 +89,17 @@ func culprit(j *job.Job) *job.Task {
 	return nil
 }
 
-// endOf is the fact that a job has ended.
-func endOf(j *job.Job, culprit *job.Task) *FactJobEnded {
-	f := &FactJobEnded{Job: j.ID(), State: j.State(), Message: j.Message(), At: j.Ended()}
+// outcomeFact returns the fact that the outcome of a job is decided.
+func outcomeFact(j *job.Job, culprit *job.Task) *FactOutcome {
+	f := &FactOutcome{Job: j.ID(), Outcome: j.Outcome(), Message: j.Message(), At: j.Decided()}
 	if culprit != nil {
 		id := culprit.ID()
 		f.Culprit = &id
 	}
 	return f
+}
+
+// endFact returns the fact that a job has ended.
+func endFact(j *job.Job) *FactJobEnded {
+	return &FactJobEnded{Job: j.ID(), State: j.State(), Message: j.Message(), At: j.Ended()}
 }

@@ -34,10 +34,22 @@ func FormatEvent(ev Event) string {
 		return fmt.Sprintf("commit? %v%s", ev.Attempt, when(ev.Node != "", " from "+ev.Node))
 	case *FetchFailed:
 		return fmt.Sprintf("fetch failed %v by %v%s", ev.Map, ev.Reduce, when(ev.SourceGone, " source gone"))
+	case *CommitEnded:
+		return formatOutputEnd(ev.Job, "committed", ev.Error)
+	case *AbortEnded:
+		return formatOutputEnd(ev.Job, "aborted", ev.Error)
 	case *Tick:
 		return "tick"
 	}
 	return fmt.Sprintf("%T", ev)
+}
+
+// formatOutputEnd writes a line such as "output j1 committed".
+func formatOutputEnd(id job.ID, done, failure string) string {
+	if failure != "" {
+		return fmt.Sprintf("output %v not %s: %q", id, done, failure)
+	}
+	return fmt.Sprintf("output %v %s", id, done)
 }
 
 func formatJoin(ev *Join) string {
@@ -91,6 +103,10 @@ func (e Effect) String() string {
 			when(e.Slot != e.Attempt.Kind, " in a "+e.Slot.String()+" slot"), when(e.Speculative, " as a copy"))
 	case JobDone:
 		return fmt.Sprintf("done %v %v%s", e.Job, e.State, text)
+	case CommitOutput:
+		return fmt.Sprintf("commit output %v", e.Job)
+	case AbortOutput, CancelOutput:
+		return fmt.Sprintf("%s %v%s", e.Kind, e.Job, text)
 	case Rejoin:
 		return "rejoin " + e.Node
 	}
@@ -101,6 +117,7 @@ var effectNames = [...]string{
 	JobAccepted: "accepted", JobRejected: "rejected", Launch: "launch", Kill: "kill",
 	CommitGranted: "commit granted", CommitDenied: "commit denied", MapDone: "map output of",
 	MapLost: "output lost of", JobDone: "done", Rejoin: "rejoin",
+	CommitOutput: "commit output", AbortOutput: "abort output", CancelOutput: "cancel output",
 }
 
 // String returns the kind in the words of a trace.

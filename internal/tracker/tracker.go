@@ -25,8 +25,9 @@ const (
 //	on a node     attempts in slots of a kind ≤ slots of the kind, as the policy
 //	              limits them; fewer slots later take nothing from what runs
 //	of a task     running attempts ≤ 2; permissions to commit ≤ 1; successes ≤ 1
-//	of a job      it has ended ⇔ all its reduces (or maps, if it has none) have
-//	              succeeded, or a task has failed too often, or it was killed
+//	of a job      it is live ⇔ a reduce (or map, if it has no reduces) has not
+//	              succeeded, no task has failed too often, and nobody killed it;
+//	              attempts run only for live jobs
 //	everywhere    each count equals a recount
 //
 // The files follow the events: jobs.go what concerns whole jobs, attempts.go
@@ -43,8 +44,8 @@ type Tracker struct {
 	now    time.Duration
 	// next holds when each Periodic hook is due.
 	next []time.Duration
-	// effects are what Step returns; ends are the jobs' ends of this step,
-	// which come last.
+	// effects are what Step returns; ends are the effects of this step about
+	// outputs and ends of jobs, which come last.
 	effects []Effect
 	ends    []Effect
 	// facts are what Facts returns.
@@ -219,6 +220,10 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 		t.askCommit(ev)
 	case *FetchFailed:
 		t.fetchFailed(ev)
+	case *CommitEnded:
+		t.commitEnded(ev)
+	case *AbortEnded:
+		t.abortEnded(ev)
 	case *Tick:
 		t.tick()
 	}

@@ -229,7 +229,7 @@ func (c *Capacity) count(a *job.Attempt, by int) {
 
 // Explain implements sched.Explainer: what the job's queue and user have.
 func (c *Capacity) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
-	if j.Seat() >= len(c.seats) || c.seats[j.Seat()].queue == nil || j.State().Final() || j.Pending(k) == 0 {
+	if j.Seat() >= len(c.seats) || c.seats[j.Seat()].queue == nil || !j.State().Live() || j.Pending(k) == 0 {
 		return ""
 	}
 	s, p, what := &c.seats[j.Seat()], c.pot(k), k.String()+" slots"

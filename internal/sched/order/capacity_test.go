@@ -82,7 +82,7 @@ func (w *capWorld) kill(j *job.Job) {
 			w.end(a, false)
 		}
 	}
-	w.jobs.End(j, job.Killed, nil, "", 0)
+	w.jobs.Decide(j, job.Killed, nil, "", 0)
 	w.order.JobRemoved(j)
 }
 

@@ -26,7 +26,7 @@ func (f *Fair) Held(j *job.Job, k job.Kind) sched.Reason {
 
 // Explain implements sched.Explainer: what the pool has and is due.
 func (f *Fair) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
-	if j.State().Final() || j.Pending(k) == 0 || !j.Open(k) || f.Held(j, k).Code != sched.NoReason {
+	if !j.State().Live() || j.Pending(k) == 0 || !j.Open(k) || f.Held(j, k).Code != sched.NoReason {
 		return ""
 	}
 	f.fresh()

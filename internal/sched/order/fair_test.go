@@ -79,7 +79,7 @@ func (w *fairWorld) kill(j *job.Job) {
 			w.end(a, false)
 		}
 	}
-	w.jobs.End(j, job.Killed, nil, "", w.now)
+	w.jobs.Decide(j, job.Killed, nil, "", w.now)
 	w.fair.JobRemoved(j)
 }
 

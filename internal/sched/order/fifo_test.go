@@ -36,7 +36,7 @@ func TestFIFOAgainstSort(t *testing.T) {
 			j := rapid.SampledFrom(live).Draw(t, "job")
 			switch fresh := j.Fresh(job.Map); {
 			case what == 1 && j.Oldest(job.Map) == nil:
-				b.End(j, job.Killed, nil, "", 0)
+				b.Decide(j, job.Killed, nil, "", 0)
 				f.JobRemoved(j)
 			case what == 2:
 				b.SetPriority(j, job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority")))

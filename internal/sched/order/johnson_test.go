@@ -69,7 +69,7 @@ func TestJohnsonLearns(t *testing.T) {
 	if got := yielded(o); !strings.HasPrefix(got, "sort grep") {
 		t.Errorf("before: %s", got)
 	}
-	b.End(old, job.Succeeded, nil, "", 0)
+	b.Decide(old, job.Succeeded, nil, "", 0)
 	o.JobRemoved(old)
 	// The running sort keeps rank (4,5); the waiting one has (60,3) now, and
 	// grep, by the times of all jobs, (90,6).

@@ -305,7 +305,7 @@ func TestUtilityAgainstAllJobs(t *testing.T) {
 			}
 			j := rapid.SampledFrom(live).Draw(t, "job")
 			if f := j.Fresh(job.Map); what == 1 && j.Oldest(job.Map) == nil {
-				o.book.End(j, job.Killed, nil, "", 0)
+				o.book.Decide(j, job.Killed, nil, "", 0)
 				o.u.JobRemoved(j)
 			} else if f != nil {
 				a := o.book.Start(f, job.Launch{Node: o.node.Index()}, 0)

@@ -167,7 +167,7 @@ func TestDelaySeatIsClean(t *testing.T) {
 		w := newDelayWorld(t, DelayConfig{NodeWait: 2 * second, RackWait: second, AnyHeartbeat: hadoop}, atHome(9))
 		w.want(0, "far", 0)
 		w.want(1, "far", 0)
-		w.jobs.End(w.j, job.Killed, nil, "", second)
+		w.jobs.Decide(w.j, job.Killed, nil, "", second)
 		seat := w.j.Seat()
 		w.j = w.jobs.Add(atHome(9), second)
 		w.delay.JobAdded(w.j)

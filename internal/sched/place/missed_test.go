@@ -139,7 +139,7 @@ func TestMissedSeat(t *testing.T) {
 	w.heartbeat("n2")
 	w.pick(reasonIs(sched.PassesSlots, 1, 1))
 	old := w.job
-	w.jobs.End(old, job.Killed, nil, "", 0)
+	w.jobs.Decide(old, job.Killed, nil, "", 0)
 	w.place.JobRemoved(old)
 	w.job = w.jobs.Add(job.Spec{Splits: make([]job.Split, 1)}, 0)
 	w.place.JobAdded(w.job)

@@ -98,7 +98,7 @@ func TestUnifiedRefused(t *testing.T) {
 	w.launch(j, job.Map)
 	w.jobs.Succeed(w.jobs.List().Get(2).Oldest(job.Reduce), 0, 0)
 	w.nodes.Stop(w.node, w.node.Attempts()[0])
-	w.jobs.End(w.jobs.List().Get(2), job.Killed, nil, "", 0)
+	w.jobs.Decide(w.jobs.List().Get(2), job.Killed, nil, "", 0)
 	got = nil
 	r = w.open()
 	p.Begin(r)

@@ -151,6 +151,13 @@ func Dump(t *tracker.Tracker) string {
 	for _, j := range t.Jobs().Ended() {
 		dumpJob(&b, t, j)
 	}
+	for _, j := range t.Jobs().Finishing() {
+		fmt.Fprintf(&b, "finishing %v decided %v ", j.Outcome(), j.Decided())
+		if j.State() == job.Committing {
+			fmt.Fprintf(&b, "cancelled %q ", j.CommitCancelled())
+		}
+		dumpJob(&b, t, j)
+	}
 	for _, j := range t.Jobs().Live() {
 		dumpJob(&b, t, j)
 	}

@@ -28,8 +28,10 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 // step all counts are counted again, and no assignment may have been refused.
 //
 //	policy SPEC [NAME=VALUE…]                install a policy with parameters
-//	config nodetimeout= nodefailures= graylist= window=
-//	                                         start afresh, the policy too
+//	config nodetimeout= nodefailures= graylist= window= commit=1
+//	                                         start afresh, the policy too; with
+//	                                         commit=1 jobs have output to commit
+//	committed J [ERROR]   aborted J [ERROR]  the shell has committed or aborted it
 //	join N maps= reduces= host= rack= running=A,A outputs=A,A
 //	lose N   drain N   undrain N
 //	submit NAME maps= reduces= loc=h1,h2;h3;- slowstart= attempts= timeout=
@@ -105,7 +107,8 @@ func (s *script) run(f []string) {
 		s.tr.SetPolicy(s.newPolicy())
 	case "config":
 		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures"),
-			GraylistFaults: args.int("graylist"), GraylistWindow: args.duration("window")})
+			GraylistFaults: args.int("graylist"), GraylistWindow: args.duration("window"),
+			CommitOutput: args["commit"] != ""})
 	case "join":
 		ev := args.join(f[1])
 		ev.Running = s.attempts(args.list("running"))
@@ -179,6 +182,10 @@ func (s *script) runMore(f []string) {
 		s.step(&tracker.AskCommit{Attempt: s.attempt(f[1]), Node: strings.Join(f[2:], "")})
 	case "fetchfail":
 		s.step(&tracker.FetchFailed{Reduce: s.attempt(f[1]), Map: s.attempt(f[2]), SourceGone: len(f) > 3})
+	case "committed":
+		s.step(&tracker.CommitEnded{Job: s.job(f[1]), Error: strings.Join(f[2:], "")})
+	case "aborted":
+		s.step(&tracker.AbortEnded{Job: s.job(f[1]), Error: strings.Join(f[2:], "")})
 	case "preempt":
 		s.preempt(s.tr.Jobs().Attempt(s.attempt(f[1])))
 	case "advance":
@@ -222,6 +229,9 @@ func (s *script) restart(facts int) {
 	}
 	s.tr, s.pending = tr, newPending()
 	s.facts = append(slices.Clone(s.facts[:facts]), tr.Facts()...)
+	for _, e := range tr.Unfinished() {
+		fmt.Fprintf(s.out, "  %s\n", e)
+	}
 	if err := Recount(tr); err != nil {
 		s.t.Fatal(err)
 	}
@@ -269,7 +279,7 @@ func (s *script) report(f []string) {
 
 func (s *script) show() {
 	l := s.tr.Jobs()
-	for _, j := range append(append([]*job.Job(nil), l.Ended()...), l.Live()...) {
+	for _, j := range slices.Concat(l.Ended(), l.Finishing(), l.Live()) {
 		fmt.Fprintf(s.out, "  %v %v %v", j.ID(), j.Name(), j.State())
 		for k := range job.Kind(job.Kinds) {
 			fmt.Fprintf(s.out, "  %ss %d pending %d running %d done", k, j.Pending(k), j.Running(k), j.Done(k))

@@ -26,7 +26,9 @@ import (
 //   - no assignment of the policy is refused;
 //   - a task succeeds at most once unless its output was lost, and at most one
 //     permission to commit is out for it;
-//   - a job ends once and nothing is launched for it after;
+//   - a job's output is committed or aborted, and aborted only once a commit has
+//     failed; nothing is launched for the job from then on; the job ends once the
+//     shell has answered, as the answer says;
 //   - every count equals a recount.
 type World struct {
 	// Tracker is the tracker under test, for reading.
@@ -45,12 +47,18 @@ type World struct {
 	grants map[job.TaskID]job.AttemptID
 	output map[job.TaskID]job.AttemptID
 	ended  map[job.ID]job.State
-	shut   map[string]bool // drained
-	jobs   []job.ID
-	tasks  map[job.ID]int // how many each job has
-	log    []string
-	tape   []entry
-	limits [job.Kinds]int // of the node that sends a heartbeat, before it
+	// outputs holds the last CommitOutput or AbortOutput of each job until the world
+	// answers it; waiting lists those jobs in the order of the effects.
+	outputs map[job.ID]tracker.Effect
+	waiting []job.ID
+	shut    map[string]bool // drained
+	// answered is the state that JobDone must name.
+	answered job.State
+	jobs     []job.ID
+	tasks    map[job.ID]int // how many each job has
+	log      []string
+	tape     []entry
+	limits   [job.Kinds]int // of the node that sends a heartbeat, before it
 
 	limiter sched.Limiter // the policy's, if it has one
 	facts   []tracker.Fact
@@ -74,10 +82,11 @@ type entry struct {
 func NewWorld(t *rapid.T, p sched.Policy) *World {
 	return &World{t: t, Tracker: tracker.New(worldConfig, p), limiter: sched.HooksOf(p).Limiter,
 		slots: map[string][job.Kinds]int{}, live: map[string]bool{}, runs: map[string][]running{},
-		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{}, tasks: map[job.ID]int{}, shut: map[string]bool{}}
+		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{},
+		outputs: map[job.ID]tracker.Effect{}, tasks: map[job.ID]int{}, shut: map[string]bool{}}
 }
 
-var worldConfig = tracker.Config{MaxNodeFailures: 3, GraylistFaults: 2, GraylistWindow: 5 * time.Minute, Record: true}
+var worldConfig = tracker.Config{MaxNodeFailures: 3, GraylistFaults: 2, GraylistWindow: 5 * time.Minute, CommitOutput: true, Record: true}
 
 // Swap installs another policy, as a user may at any time.
 func (w *World) Swap(p sched.Policy) {
@@ -136,10 +145,11 @@ func (w *World) step(ev tracker.Event) {
 	launched, ended := false, false
 	for _, e := range effects {
 		w.log = append(w.log, "  "+e.String())
-		if e.Kind == tracker.Kill && launched || e.Kind != tracker.JobDone && ended {
+		end := e.Kind == tracker.JobDone || e.Kind == tracker.CommitOutput || e.Kind == tracker.AbortOutput
+		if e.Kind == tracker.Kill && launched || !end && ended {
 			w.t.Fatalf("effects out of order: %v", effects)
 		}
-		launched, ended = launched || e.Kind == tracker.Launch, ended || e.Kind == tracker.JobDone
+		launched, ended = launched || e.Kind == tracker.Launch, ended || end
 		w.apply(e)
 	}
 	if err := Recount(w.Tracker); err != nil {
@@ -156,9 +166,9 @@ func (w *World) step(ev tracker.Event) {
 }
 
 func (w *World) apply(e tracker.Effect) {
-	if _, over := w.ended[e.Job]; over &&
-		(e.Kind == tracker.Launch || e.Kind == tracker.JobDone || e.Kind == tracker.CommitGranted) {
-		w.t.Fatalf("%v after the job's end", e)
+	_, ended := w.ended[e.Job]
+	if _, over := w.outputs[e.Job]; (over || ended) && (e.Kind == tracker.Launch || e.Kind == tracker.CommitGranted) {
+		w.t.Fatalf("%v after the job's outcome", e)
 	}
 	switch e.Kind {
 	case tracker.JobAccepted:
@@ -179,8 +189,35 @@ func (w *World) apply(e tracker.Effect) {
 			w.t.Fatalf("%v: not the task's output", e)
 		}
 		delete(w.output, e.Attempt.TaskID)
+	case tracker.CommitOutput, tracker.AbortOutput:
+		if before, ok := w.outputs[e.Job]; ok || ended || e.Kind == tracker.CommitOutput && before.Kind != 0 {
+			w.t.Fatalf("%v after %v", e, before)
+		}
+		w.outputs[e.Job] = e
+		w.waiting = append(w.waiting, e.Job)
 	case tracker.JobDone:
+		if ended || e.State != w.answered {
+			w.t.Fatalf("%v, wanted it once and %v", e, w.answered)
+		}
 		w.ended[e.Job] = e.State
+	}
+}
+
+// finishOutput answers the effect of the i-th job whose output is waiting. failure
+// is what went wrong, or "".
+func (w *World) finishOutput(i int, failure string) {
+	id := w.waiting[i]
+	e := w.outputs[id]
+	w.waiting = slices.Delete(w.waiting, i, i+1)
+	delete(w.outputs, id)
+	w.answered = e.State
+	if e.Kind == tracker.AbortOutput {
+		w.step(&tracker.AbortEnded{Job: id, Error: failure})
+		return
+	}
+	w.step(&tracker.CommitEnded{Job: id, Error: failure})
+	if _, again := w.outputs[id]; again != (failure != "") {
+		w.t.Fatalf("%v: the commit ended with %q, and an abort was ordered: %v", id, failure, again)
 	}
 }
 
@@ -277,9 +314,12 @@ func (w *World) Settle(conserving bool) {
 	for _, n := range w.nodes {
 		w.drain(n, true)
 	}
-	for round := 0; len(w.Tracker.Jobs().Live()) > 0; round++ {
+	for round := 0; len(w.Tracker.Jobs().Live())+len(w.waiting) > 0; round++ {
 		if round > 300 {
 			w.t.Fatalf("jobs do not end: %v", w.stuck())
+		}
+		for len(w.waiting) > 0 {
+			w.finishOutput(0, "")
 		}
 		w.now += 10 * time.Second
 		w.Beat()

@@ -41,7 +41,7 @@ type JournalRecord struct {
 	//	*JournalRecord_Accepted
 	//	*JournalRecord_Priority
 	//	*JournalRecord_Pool
-	//	*JournalRecord_JobEnded
+	//	*JournalRecord_Outcome
 	//	*JournalRecord_Launched
 	//	*JournalRecord_Granted
 	//	*JournalRecord_Ended
@@ -54,6 +54,8 @@ type JournalRecord struct {
 	//	*JournalRecord_Task
 	//	*JournalRecord_Graylisted
 	//	*JournalRecord_Faults
+	//	*JournalRecord_JobEnded
+	//	*JournalRecord_CommitCancelled
 	What          isJournalRecord_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -186,10 +188,10 @@ func (x *JournalRecord) GetPool() *FactPool {
 	return nil
 }
 
-func (x *JournalRecord) GetJobEnded() *FactJobEnded {
+func (x *JournalRecord) GetOutcome() *FactOutcome {
 	if x != nil {
-		if x, ok := x.What.(*JournalRecord_JobEnded); ok {
-			return x.JobEnded
+		if x, ok := x.What.(*JournalRecord_Outcome); ok {
+			return x.Outcome
 		}
 	}
 	return nil
@@ -303,6 +305,24 @@ func (x *JournalRecord) GetFaults() *FactFaults {
 	return nil
 }
 
+func (x *JournalRecord) GetJobEnded() *FactJobEnded {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_JobEnded); ok {
+			return x.JobEnded
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetCommitCancelled() *FactCommitCancelled {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_CommitCancelled); ok {
+			return x.CommitCancelled
+		}
+	}
+	return nil
+}
+
 type isJournalRecord_What interface {
 	isJournalRecord_What()
 }
@@ -347,8 +367,8 @@ type JournalRecord_Pool struct {
 	Pool *FactPool `protobuf:"bytes,22,opt,name=pool,proto3,oneof"`
 }
 
-type JournalRecord_JobEnded struct {
-	JobEnded *FactJobEnded `protobuf:"bytes,23,opt,name=job_ended,json=jobEnded,proto3,oneof"`
+type JournalRecord_Outcome struct {
+	Outcome *FactOutcome `protobuf:"bytes,23,opt,name=outcome,proto3,oneof"`
 }
 
 type JournalRecord_Launched struct {
@@ -399,6 +419,14 @@ type JournalRecord_Faults struct {
 	Faults *FactFaults `protobuf:"bytes,35,opt,name=faults,proto3,oneof"`
 }
 
+type JournalRecord_JobEnded struct {
+	JobEnded *FactJobEnded `protobuf:"bytes,36,opt,name=job_ended,json=jobEnded,proto3,oneof"`
+}
+
+type JournalRecord_CommitCancelled struct {
+	CommitCancelled *FactCommitCancelled `protobuf:"bytes,37,opt,name=commit_cancelled,json=commitCancelled,proto3,oneof"`
+}
+
 func (*JournalRecord_Master) isJournalRecord_What() {}
 
 func (*JournalRecord_Policy) isJournalRecord_What() {}
@@ -419,7 +447,7 @@ func (*JournalRecord_Priority) isJournalRecord_What() {}
 
 func (*JournalRecord_Pool) isJournalRecord_What() {}
 
-func (*JournalRecord_JobEnded) isJournalRecord_What() {}
+func (*JournalRecord_Outcome) isJournalRecord_What() {}
 
 func (*JournalRecord_Launched) isJournalRecord_What() {}
 
@@ -444,6 +472,10 @@ func (*JournalRecord_Task) isJournalRecord_What() {}
 func (*JournalRecord_Graylisted) isJournalRecord_What() {}
 
 func (*JournalRecord_Faults) isJournalRecord_What() {}
+
+func (*JournalRecord_JobEnded) isJournalRecord_What() {}
+
+func (*JournalRecord_CommitCancelled) isJournalRecord_What() {}
 
 // JournalMaster is the first record of all.
 type JournalMaster struct {
@@ -1216,10 +1248,10 @@ func (x *FactPool) GetPool() string {
 	return ""
 }
 
-type FactJobEnded struct {
+type FactOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           int32                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	State         int32                  `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
+	Outcome       int32                  `protobuf:"varint,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Culprit       *TaskRef               `protobuf:"bytes,3,opt,name=culprit,proto3" json:"culprit,omitempty"`
 	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	At            int64                  `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`
@@ -1227,9 +1259,84 @@ type FactJobEnded struct {
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *FactOutcome) Reset() {
+	*x = FactOutcome{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactOutcome) ProtoMessage() {}
+
+func (x *FactOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactOutcome.ProtoReflect.Descriptor instead.
+func (*FactOutcome) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *FactOutcome) GetJob() int32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *FactOutcome) GetOutcome() int32 {
+	if x != nil {
+		return x.Outcome
+	}
+	return 0
+}
+
+func (x *FactOutcome) GetCulprit() *TaskRef {
+	if x != nil {
+		return x.Culprit
+	}
+	return nil
+}
+
+func (x *FactOutcome) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *FactOutcome) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+type FactJobEnded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           int32                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	State         int32                  `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
 func (x *FactJobEnded) Reset() {
 	*x = FactJobEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1348,7 @@ func (x *FactJobEnded) String() string {
 func (*FactJobEnded) ProtoMessage() {}
 
 func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1361,7 @@ func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJobEnded.ProtoReflect.Descriptor instead.
 func (*FactJobEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FactJobEnded) GetJob() int32 {
@@ -1271,13 +1378,6 @@ func (x *FactJobEnded) GetState() int32 {
 	return 0
 }
 
-func (x *FactJobEnded) GetCulprit() *TaskRef {
-	if x != nil {
-		return x.Culprit
-	}
-	return nil
-}
-
 func (x *FactJobEnded) GetMessage() string {
 	if x != nil {
 		return x.Message
@@ -1290,6 +1390,58 @@ func (x *FactJobEnded) GetAt() int64 {
 		return x.At
 	}
 	return 0
+}
+
+type FactCommitCancelled struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           int32                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactCommitCancelled) Reset() {
+	*x = FactCommitCancelled{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactCommitCancelled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactCommitCancelled) ProtoMessage() {}
+
+func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactCommitCancelled.ProtoReflect.Descriptor instead.
+func (*FactCommitCancelled) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *FactCommitCancelled) GetJob() int32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *FactCommitCancelled) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 type FactLaunched struct {
@@ -1307,7 +1459,7 @@ type FactLaunched struct {
 
 func (x *FactLaunched) Reset() {
 	*x = FactLaunched{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1471,7 @@ func (x *FactLaunched) String() string {
 func (*FactLaunched) ProtoMessage() {}
 
 func (x *FactLaunched) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1484,7 @@ func (x *FactLaunched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLaunched.ProtoReflect.Descriptor instead.
 func (*FactLaunched) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FactLaunched) GetAttempt() *AttemptRef {
@@ -1393,7 +1545,7 @@ type FactGranted struct {
 
 func (x *FactGranted) Reset() {
 	*x = FactGranted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1557,7 @@ func (x *FactGranted) String() string {
 func (*FactGranted) ProtoMessage() {}
 
 func (x *FactGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1570,7 @@ func (x *FactGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGranted.ProtoReflect.Descriptor instead.
 func (*FactGranted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FactGranted) GetAttempt() *AttemptRef {
@@ -1441,7 +1593,7 @@ type FactEnded struct {
 
 func (x *FactEnded) Reset() {
 	*x = FactEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1605,7 @@ func (x *FactEnded) String() string {
 func (*FactEnded) ProtoMessage() {}
 
 func (x *FactEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1618,7 @@ func (x *FactEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactEnded.ProtoReflect.Descriptor instead.
 func (*FactEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FactEnded) GetAttempt() *AttemptRef {
@@ -1513,7 +1665,7 @@ type FactFetchFailed struct {
 
 func (x *FactFetchFailed) Reset() {
 	*x = FactFetchFailed{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1677,7 @@ func (x *FactFetchFailed) String() string {
 func (*FactFetchFailed) ProtoMessage() {}
 
 func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1690,7 @@ func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFetchFailed.ProtoReflect.Descriptor instead.
 func (*FactFetchFailed) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FactFetchFailed) GetMap() *AttemptRef {
@@ -1560,7 +1712,7 @@ type FactOutputLost struct {
 
 func (x *FactOutputLost) Reset() {
 	*x = FactOutputLost{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1724,7 @@ func (x *FactOutputLost) String() string {
 func (*FactOutputLost) ProtoMessage() {}
 
 func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1737,7 @@ func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutputLost.ProtoReflect.Descriptor instead.
 func (*FactOutputLost) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FactOutputLost) GetMap() *AttemptRef {
@@ -1633,7 +1785,7 @@ type FactJoined struct {
 
 func (x *FactJoined) Reset() {
 	*x = FactJoined{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1797,7 @@ func (x *FactJoined) String() string {
 func (*FactJoined) ProtoMessage() {}
 
 func (x *FactJoined) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1810,7 @@ func (x *FactJoined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJoined.ProtoReflect.Descriptor instead.
 func (*FactJoined) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FactJoined) GetName() string {
@@ -1734,7 +1886,7 @@ type FactLeft struct {
 
 func (x *FactLeft) Reset() {
 	*x = FactLeft{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1898,7 @@ func (x *FactLeft) String() string {
 func (*FactLeft) ProtoMessage() {}
 
 func (x *FactLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1911,7 @@ func (x *FactLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLeft.ProtoReflect.Descriptor instead.
 func (*FactLeft) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FactLeft) GetNode() string {
@@ -1786,7 +1938,7 @@ type FactDrained struct {
 
 func (x *FactDrained) Reset() {
 	*x = FactDrained{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1950,7 @@ func (x *FactDrained) String() string {
 func (*FactDrained) ProtoMessage() {}
 
 func (x *FactDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1963,7 @@ func (x *FactDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactDrained.ProtoReflect.Descriptor instead.
 func (*FactDrained) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FactDrained) GetNode() string {
@@ -1838,7 +1990,7 @@ type FactGraylisted struct {
 
 func (x *FactGraylisted) Reset() {
 	*x = FactGraylisted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +2002,7 @@ func (x *FactGraylisted) String() string {
 func (*FactGraylisted) ProtoMessage() {}
 
 func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +2015,7 @@ func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGraylisted.ProtoReflect.Descriptor instead.
 func (*FactGraylisted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FactGraylisted) GetNode() string {
@@ -1890,7 +2042,7 @@ type FactFaults struct {
 
 func (x *FactFaults) Reset() {
 	*x = FactFaults{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2054,7 @@ func (x *FactFaults) String() string {
 func (*FactFaults) ProtoMessage() {}
 
 func (x *FactFaults) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2067,7 @@ func (x *FactFaults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFaults.ProtoReflect.Descriptor instead.
 func (*FactFaults) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FactFaults) GetNode() string {
@@ -1942,7 +2094,7 @@ type FactCounts struct {
 
 func (x *FactCounts) Reset() {
 	*x = FactCounts{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2106,7 @@ func (x *FactCounts) String() string {
 func (*FactCounts) ProtoMessage() {}
 
 func (x *FactCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2119,7 @@ func (x *FactCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounts.ProtoReflect.Descriptor instead.
 func (*FactCounts) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FactCounts) GetJobs() int32 {
@@ -1998,7 +2150,7 @@ type FactTask struct {
 
 func (x *FactTask) Reset() {
 	*x = FactTask{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2162,7 @@ func (x *FactTask) String() string {
 func (*FactTask) ProtoMessage() {}
 
 func (x *FactTask) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2175,7 @@ func (x *FactTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactTask.ProtoReflect.Descriptor instead.
 func (*FactTask) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FactTask) GetTask() *TaskRef {
@@ -2088,7 +2240,7 @@ type PastAttempt struct {
 
 func (x *PastAttempt) Reset() {
 	*x = PastAttempt{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2252,7 @@ func (x *PastAttempt) String() string {
 func (*PastAttempt) ProtoMessage() {}
 
 func (x *PastAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2265,7 @@ func (x *PastAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
 func (*PastAttempt) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PastAttempt) GetNode() string {
@@ -2204,7 +2356,8 @@ var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xf7\t\n" +
+	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xfc\n" +
+	"\n" +
 	"\rJournalRecord\x124\n" +
 	"\x06master\x18\x01 \x01(\v2\x1a.slotwise.v1.JournalMasterH\x00R\x06master\x124\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.slotwise.v1.JournalPolicyH\x00R\x06policy\x127\n" +
@@ -2215,8 +2368,8 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\bfinished\x18\a \x01(\v2\x1c.slotwise.v1.JournalFinishedH\x00R\bfinished\x127\n" +
 	"\baccepted\x18\x14 \x01(\v2\x19.slotwise.v1.FactAcceptedH\x00R\baccepted\x127\n" +
 	"\bpriority\x18\x15 \x01(\v2\x19.slotwise.v1.FactPriorityH\x00R\bpriority\x12+\n" +
-	"\x04pool\x18\x16 \x01(\v2\x15.slotwise.v1.FactPoolH\x00R\x04pool\x128\n" +
-	"\tjob_ended\x18\x17 \x01(\v2\x19.slotwise.v1.FactJobEndedH\x00R\bjobEnded\x127\n" +
+	"\x04pool\x18\x16 \x01(\v2\x15.slotwise.v1.FactPoolH\x00R\x04pool\x124\n" +
+	"\aoutcome\x18\x17 \x01(\v2\x18.slotwise.v1.FactOutcomeH\x00R\aoutcome\x127\n" +
 	"\blaunched\x18\x18 \x01(\v2\x19.slotwise.v1.FactLaunchedH\x00R\blaunched\x124\n" +
 	"\agranted\x18\x19 \x01(\v2\x18.slotwise.v1.FactGrantedH\x00R\agranted\x12.\n" +
 	"\x05ended\x18\x1a \x01(\v2\x16.slotwise.v1.FactEndedH\x00R\x05ended\x12A\n" +
@@ -2231,7 +2384,9 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
 	"graylisted\x18\" \x01(\v2\x1b.slotwise.v1.FactGraylistedH\x00R\n" +
 	"graylisted\x121\n" +
-	"\x06faults\x18# \x01(\v2\x17.slotwise.v1.FactFaultsH\x00R\x06faultsB\x06\n" +
+	"\x06faults\x18# \x01(\v2\x17.slotwise.v1.FactFaultsH\x00R\x06faults\x128\n" +
+	"\tjob_ended\x18$ \x01(\v2\x19.slotwise.v1.FactJobEndedH\x00R\bjobEnded\x12M\n" +
+	"\x10commit_cancelled\x18% \x01(\v2 .slotwise.v1.FactCommitCancelledH\x00R\x0fcommitCancelledB\x06\n" +
 	"\x04what\"5\n" +
 	"\rJournalMaster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -2295,13 +2450,21 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\bpriority\x18\x02 \x01(\x05R\bpriority\"0\n" +
 	"\bFactPool\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x12\n" +
-	"\x04pool\x18\x02 \x01(\tR\x04pool\"\x90\x01\n" +
-	"\fFactJobEnded\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\x05R\x05state\x12.\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\"\x93\x01\n" +
+	"\vFactOutcome\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x18\n" +
+	"\aoutcome\x18\x02 \x01(\x05R\aoutcome\x12.\n" +
 	"\aculprit\x18\x03 \x01(\v2\x14.slotwise.v1.TaskRefR\aculprit\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x0e\n" +
-	"\x02at\x18\x05 \x01(\x03R\x02at\"\xc7\x01\n" +
+	"\x02at\x18\x05 \x01(\x03R\x02at\"`\n" +
+	"\fFactJobEnded\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\x05R\x05state\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"?\n" +
+	"\x13FactCommitCancelled\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc7\x01\n" +
 	"\fFactLaunched\x121\n" +
 	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -2387,38 +2550,40 @@ func file_slotwise_v1_journal_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_journal_proto_rawDescData
 }
 
-var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_slotwise_v1_journal_proto_goTypes = []any{
-	(*JournalRecord)(nil),   // 0: slotwise.v1.JournalRecord
-	(*JournalMaster)(nil),   // 1: slotwise.v1.JournalMaster
-	(*JournalPolicy)(nil),   // 2: slotwise.v1.JournalPolicy
-	(*JournalLearned)(nil),  // 3: slotwise.v1.JournalLearned
-	(*JournalJob)(nil),      // 4: slotwise.v1.JournalJob
-	(*JournalTotals)(nil),   // 5: slotwise.v1.JournalTotals
-	(*JournalCounted)(nil),  // 6: slotwise.v1.JournalCounted
-	(*JournalFinished)(nil), // 7: slotwise.v1.JournalFinished
-	(*TaskRef)(nil),         // 8: slotwise.v1.TaskRef
-	(*AttemptRef)(nil),      // 9: slotwise.v1.AttemptRef
-	(*FactAccepted)(nil),    // 10: slotwise.v1.FactAccepted
-	(*FactPriority)(nil),    // 11: slotwise.v1.FactPriority
-	(*FactPool)(nil),        // 12: slotwise.v1.FactPool
-	(*FactJobEnded)(nil),    // 13: slotwise.v1.FactJobEnded
-	(*FactLaunched)(nil),    // 14: slotwise.v1.FactLaunched
-	(*FactGranted)(nil),     // 15: slotwise.v1.FactGranted
-	(*FactEnded)(nil),       // 16: slotwise.v1.FactEnded
-	(*FactFetchFailed)(nil), // 17: slotwise.v1.FactFetchFailed
-	(*FactOutputLost)(nil),  // 18: slotwise.v1.FactOutputLost
-	(*FactJoined)(nil),      // 19: slotwise.v1.FactJoined
-	(*FactLeft)(nil),        // 20: slotwise.v1.FactLeft
-	(*FactDrained)(nil),     // 21: slotwise.v1.FactDrained
-	(*FactGraylisted)(nil),  // 22: slotwise.v1.FactGraylisted
-	(*FactFaults)(nil),      // 23: slotwise.v1.FactFaults
-	(*FactCounts)(nil),      // 24: slotwise.v1.FactCounts
-	(*FactTask)(nil),        // 25: slotwise.v1.FactTask
-	(*PastAttempt)(nil),     // 26: slotwise.v1.PastAttempt
-	nil,                     // 27: slotwise.v1.JournalPolicy.SetEntry
-	(*JobSpec)(nil),         // 28: slotwise.v1.JobSpec
-	(*Counters)(nil),        // 29: slotwise.v1.Counters
+	(*JournalRecord)(nil),       // 0: slotwise.v1.JournalRecord
+	(*JournalMaster)(nil),       // 1: slotwise.v1.JournalMaster
+	(*JournalPolicy)(nil),       // 2: slotwise.v1.JournalPolicy
+	(*JournalLearned)(nil),      // 3: slotwise.v1.JournalLearned
+	(*JournalJob)(nil),          // 4: slotwise.v1.JournalJob
+	(*JournalTotals)(nil),       // 5: slotwise.v1.JournalTotals
+	(*JournalCounted)(nil),      // 6: slotwise.v1.JournalCounted
+	(*JournalFinished)(nil),     // 7: slotwise.v1.JournalFinished
+	(*TaskRef)(nil),             // 8: slotwise.v1.TaskRef
+	(*AttemptRef)(nil),          // 9: slotwise.v1.AttemptRef
+	(*FactAccepted)(nil),        // 10: slotwise.v1.FactAccepted
+	(*FactPriority)(nil),        // 11: slotwise.v1.FactPriority
+	(*FactPool)(nil),            // 12: slotwise.v1.FactPool
+	(*FactOutcome)(nil),         // 13: slotwise.v1.FactOutcome
+	(*FactJobEnded)(nil),        // 14: slotwise.v1.FactJobEnded
+	(*FactCommitCancelled)(nil), // 15: slotwise.v1.FactCommitCancelled
+	(*FactLaunched)(nil),        // 16: slotwise.v1.FactLaunched
+	(*FactGranted)(nil),         // 17: slotwise.v1.FactGranted
+	(*FactEnded)(nil),           // 18: slotwise.v1.FactEnded
+	(*FactFetchFailed)(nil),     // 19: slotwise.v1.FactFetchFailed
+	(*FactOutputLost)(nil),      // 20: slotwise.v1.FactOutputLost
+	(*FactJoined)(nil),          // 21: slotwise.v1.FactJoined
+	(*FactLeft)(nil),            // 22: slotwise.v1.FactLeft
+	(*FactDrained)(nil),         // 23: slotwise.v1.FactDrained
+	(*FactGraylisted)(nil),      // 24: slotwise.v1.FactGraylisted
+	(*FactFaults)(nil),          // 25: slotwise.v1.FactFaults
+	(*FactCounts)(nil),          // 26: slotwise.v1.FactCounts
+	(*FactTask)(nil),            // 27: slotwise.v1.FactTask
+	(*PastAttempt)(nil),         // 28: slotwise.v1.PastAttempt
+	nil,                         // 29: slotwise.v1.JournalPolicy.SetEntry
+	(*JobSpec)(nil),             // 30: slotwise.v1.JobSpec
+	(*Counters)(nil),            // 31: slotwise.v1.Counters
 }
 var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	1,  // 0: slotwise.v1.JournalRecord.master:type_name -> slotwise.v1.JournalMaster
@@ -2431,38 +2596,40 @@ var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	10, // 7: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
 	11, // 8: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
 	12, // 9: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
-	13, // 10: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
-	14, // 11: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
-	15, // 12: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
-	16, // 13: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
-	17, // 14: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
-	18, // 15: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
-	19, // 16: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
-	20, // 17: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
-	21, // 18: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
-	24, // 19: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
-	25, // 20: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
-	22, // 21: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
-	23, // 22: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
-	27, // 23: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
-	28, // 24: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
-	29, // 25: slotwise.v1.JournalTotals.maps:type_name -> slotwise.v1.Counters
-	29, // 26: slotwise.v1.JournalTotals.reduces:type_name -> slotwise.v1.Counters
-	9,  // 27: slotwise.v1.JournalCounted.attempt:type_name -> slotwise.v1.AttemptRef
-	29, // 28: slotwise.v1.JournalCounted.counters:type_name -> slotwise.v1.Counters
-	8,  // 29: slotwise.v1.FactJobEnded.culprit:type_name -> slotwise.v1.TaskRef
-	9,  // 30: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 31: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 32: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 33: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	9,  // 34: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	8,  // 35: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
-	26, // 36: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	13, // 10: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
+	16, // 11: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
+	17, // 12: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
+	18, // 13: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
+	19, // 14: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
+	20, // 15: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
+	21, // 16: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
+	22, // 17: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
+	23, // 18: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
+	26, // 19: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
+	27, // 20: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
+	24, // 21: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
+	25, // 22: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
+	14, // 23: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
+	15, // 24: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
+	29, // 25: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
+	30, // 26: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
+	31, // 27: slotwise.v1.JournalTotals.maps:type_name -> slotwise.v1.Counters
+	31, // 28: slotwise.v1.JournalTotals.reduces:type_name -> slotwise.v1.Counters
+	9,  // 29: slotwise.v1.JournalCounted.attempt:type_name -> slotwise.v1.AttemptRef
+	31, // 30: slotwise.v1.JournalCounted.counters:type_name -> slotwise.v1.Counters
+	8,  // 31: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
+	9,  // 32: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
+	9,  // 33: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
+	9,  // 34: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
+	9,  // 35: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	9,  // 36: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	8,  // 37: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	28, // 38: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_journal_proto_init() }
@@ -2482,7 +2649,7 @@ func file_slotwise_v1_journal_proto_init() {
 		(*JournalRecord_Accepted)(nil),
 		(*JournalRecord_Priority)(nil),
 		(*JournalRecord_Pool)(nil),
-		(*JournalRecord_JobEnded)(nil),
+		(*JournalRecord_Outcome)(nil),
 		(*JournalRecord_Launched)(nil),
 		(*JournalRecord_Granted)(nil),
 		(*JournalRecord_Ended)(nil),
@@ -2495,6 +2662,8 @@ func file_slotwise_v1_journal_proto_init() {
 		(*JournalRecord_Task)(nil),
 		(*JournalRecord_Graylisted)(nil),
 		(*JournalRecord_Faults)(nil),
+		(*JournalRecord_JobEnded)(nil),
+		(*JournalRecord_CommitCancelled)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2502,7 +2671,7 @@ func file_slotwise_v1_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_journal_proto_rawDesc), len(file_slotwise_v1_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

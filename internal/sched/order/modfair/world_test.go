@@ -95,7 +95,7 @@ func (w *world) end(j *job.Job) {
 			w.o.TaskEnded(a, w.now)
 		}
 	}
-	w.jobs.End(j, job.Killed, nil, "", w.now)
+	w.jobs.Decide(j, job.Killed, nil, "", w.now)
 	w.o.JobRemoved(j)
 }
 

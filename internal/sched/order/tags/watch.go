@@ -69,7 +69,7 @@ func consumed(j *job.Job) (sum time.Duration) {
 func (t *Tags) JobRemoved(j *job.Job) {
 	r := t.rows[j.Seat()]
 	t.take(r)
-	t.rule.leave(r, j.State() == job.Succeeded)
+	t.rule.leave(r, j.Outcome() == job.Succeeded)
 	t.rows[j.Seat()] = nil
 }
 

@@ -62,7 +62,7 @@ func change(t *rapid.T, b *job.Book, d *demand, j *job.Job, what int) {
 	run, fresh := j.Oldest(k), j.Fresh(k)
 	switch {
 	case what == 1 && j.Oldest(job.Map) == nil && j.Oldest(job.Reduce) == nil:
-		b.End(j, job.Killed, nil, "", 0)
+		b.Decide(j, job.Killed, nil, "", 0)
 		d.remove(j)
 		return
 	case what == 2 && run != nil:

@@ -82,7 +82,7 @@ func (h *HTuMM) Size(k job.Kind) int {
 
 // Explain implements sched.Explainer.
 func (h *HTuMM) Explain(j *job.Job, _ job.Kind, _ time.Duration) string {
-	if j.State().Final() {
+	if !j.State().Live() {
 		return ""
 	}
 	return fmt.Sprintf("each machine splits its slots by its own task times, %d to maps and %d to reduces in all%s",

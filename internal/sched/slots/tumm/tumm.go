@@ -135,7 +135,7 @@ func (t *TuMM) Size(k job.Kind) int {
 // Explain implements sched.Explainer.
 func (t *TuMM) Explain(j *job.Job, _ job.Kind, _ time.Duration) string {
 	switch {
-	case j.State().Final():
+	case !j.State().Live():
 		return ""
 	case t.trouble != nil:
 		return fmt.Sprintf("%v; until then each machine keeps its own fixed split", t.trouble)

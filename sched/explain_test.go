@@ -46,6 +46,6 @@ func TestWhy(t *testing.T) {
 	jobs.Succeed(run, 0, 0)
 	nodes.Stop(n, run)
 	expect("first now, noted long ago", b, job.Map, time.Hour, why)
-	jobs.End(b, job.Killed, nil, "", 0)
+	jobs.Decide(b, job.Killed, nil, "", 0)
 	expect("ended", b, job.Map, 0, Reason{Code: Ended})
 }

@@ -53,7 +53,7 @@ func TestLedger(t *testing.T) {
 	if why, _ := d.Ledger().Last(a, job.Reduce); why.Code != NoReason {
 		t.Errorf("other kind: %v", why)
 	}
-	b.End(a, job.Killed, nil, "", 0)
+	b.Decide(a, job.Killed, nil, "", 0)
 	c := b.Add(job.Spec{Splits: make([]job.Split, 1)}, 0)
 	if why, _ := d.Ledger().Last(c, job.Map); c.Seat() != a.Seat() || why.Code != NoReason {
 		t.Errorf("next job in seat %d: %v", c.Seat(), why)

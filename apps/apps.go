@@ -34,6 +34,7 @@ func All() []*mapreduce.App {
 		textWriter,
 		cpuActivity,
 		cpuLoad,
+		sleep,
 		urlGet,
 		urlToDisk,
 		tpchQ15,

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,179 +8,47 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/jobmix"
+	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// mixFile is the file of --jobs.
+// mixFile is the file of --jobs, with what to start for each of its jobs.
 type mixFile struct {
-	Jobs []mixEntry `yaml:"jobs"`
-	Swap []mixSwap  `yaml:"swap"`
+	jobs  []mapreduce.MixJob
+	swaps []mapreduce.Swap
+	notes []string // about jobs that do not run a program of their own
 }
 
-// mixEntry is one entry: an app or two commands, submitted once or several
-// times.
-type mixEntry struct {
-	Name     string            `yaml:"name"`
-	App      string            `yaml:"app"`
-	Mapper   string            `yaml:"mapper"`
-	Combiner string            `yaml:"combiner"`
-	Reducer  string            `yaml:"reducer"`
-	Input    words             `yaml:"input"`
-	Include  words             `yaml:"include"`
-	Exclude  words             `yaml:"exclude"`
-	Output   string            `yaml:"output"`
-	Params   map[string]string `yaml:"params"`
-	User     string            `yaml:"user"`
-	Pool     string            `yaml:"pool"`
-	Priority string            `yaml:"priority"`
-	Reduces  int               `yaml:"reduces"`
-	Split    mixSize           `yaml:"split-size"`
-	Delay    time.Duration     `yaml:"delay"`
-	Repeat   int               `yaml:"repeat"`
-	Every    time.Duration     `yaml:"every"`
-	Profile  mixProfile        `yaml:"profile"`
-}
-
-// mixProfile rates a job's tasks from 1 to 10.
-type mixProfile struct {
-	Map    mixLoad `yaml:"map"`
-	Reduce mixLoad `yaml:"reduce"`
-}
-
-type mixLoad struct {
-	CPU     uint8 `yaml:"cpu"`
-	Memory  uint8 `yaml:"memory"`
-	Disk    uint8 `yaml:"disk"`
-	Network uint8 `yaml:"network"`
-}
-
-// mixSwap changes the policy on the way.
-type mixSwap struct {
-	At     time.Duration     `yaml:"at"`
-	Policy string            `yaml:"policy"`
-	Set    map[string]string `yaml:"set"`
-}
-
-// words is a YAML string or a list of them.
-type words []string
-
-// UnmarshalYAML implements yaml.Unmarshaler.
-func (w *words) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		*w = words{n.Value}
-		return nil
-	}
-	return n.Decode((*[]string)(w))
-}
-
-// mixSize is a size such as 64MiB.
-type mixSize int64
-
-// UnmarshalYAML implements yaml.Unmarshaler.
-func (z *mixSize) UnmarshalYAML(n *yaml.Node) error {
-	var v console.Size
-	if err := v.Set(n.Value); err != nil {
-		return fmt.Errorf("line %d: %w", n.Line, err)
-	}
-	*z = mixSize(v)
-	return nil
-}
-
-// readMix reads the file of --jobs, whose policies must be known. Errors name the
-// file and the line or the entry.
-func readMix(known *sched.Registry, name string, stderr io.Writer) ([]mapreduce.MixJob, []mapreduce.Swap, error) {
-	b, err := os.ReadFile(name)
+// readMix reads the file of --jobs. Drawn jobs depend on seed; what streaming
+// commands print goes to stderr. Errors name the file and the line.
+func readMix(known *sched.Registry, name string, seed uint64, stderr io.Writer) (*mixFile, error) {
+	in, err := os.Open(name)
 	if err != nil {
-		return nil, nil, misuse("--jobs: %w", err)
+		return nil, misuse("--jobs %s: %w", name, reason(err))
 	}
-	var f mixFile
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, misuse("--jobs %s: %w", name, err)
+	defer in.Close()
+	m, err := workload.ReadMix(name, in)
+	if err != nil {
+		return nil, misuse("--jobs: %w", err)
 	}
-	if len(f.Jobs) == 0 {
-		return nil, nil, misuse("--jobs %s: no jobs in it", name)
+	f := &mixFile{}
+	if f.jobs, f.notes, err = jobmix.Programs(m, seed, apps.Lookup, stderr); err != nil {
+		return nil, misuse("--jobs: %w", err)
 	}
-	var jobs []mapreduce.MixJob
-	for i := range f.Jobs {
-		some, err := f.Jobs[i].jobs(stderr)
-		if err != nil {
-			return nil, nil, misuse("--jobs %s: job %d: %w", name, i+1, err)
+	for i, s := range m.Swaps {
+		if _, err := known.Build(s.Policy, sched.Options{Seed: seed, Set: s.Set}); err != nil {
+			return nil, misuse("--jobs: %s: swap %d: %w", name, i+1, err)
 		}
-		jobs = append(jobs, some...)
+		f.swaps = append(f.swaps, mapreduce.Swap{At: s.At, Policy: s.Policy, Set: s.Set})
 	}
-	var swaps []mapreduce.Swap
-	for i, s := range f.Swap {
-		if s.Policy == "" || s.At < 0 {
-			return nil, nil, misuse("--jobs %s: swap %d: needs a policy and a time", name, i+1)
-		}
-		if _, err := known.Build(s.Policy, sched.Options{Set: s.Set}); err != nil {
-			return nil, nil, misuse("--jobs %s: swap %d: %w", name, i+1, err)
-		}
-		swaps = append(swaps, mapreduce.Swap{At: s.At, Policy: s.Policy, Set: s.Set})
-	}
-	return jobs, swaps, nil
-}
-
-// jobs makes the jobs of an entry.
-func (e *mixEntry) jobs(stderr io.Writer) ([]mapreduce.MixJob, error) {
-	j := mapreduce.MixJob{Name: e.Name, Params: e.Params}
-	streaming := e.Mapper != "" || e.Reducer != ""
-	switch {
-	case (e.App != "") == streaming:
-		return nil, errors.New("it needs either an app or a mapper or reducer")
-	case e.Delay < 0 || e.Every < 0 || e.Repeat < 0:
-		return nil, errors.New("delay, every and repeat must not be negative")
-	case streaming:
-		s, err := mapreduce.Streaming(mapreduce.StreamingOptions{
-			Mapper: e.Mapper, Combiner: e.Combiner, Reducer: e.Reducer, Stderr: stderr,
-		})
-		if err != nil {
-			return nil, err
-		}
-		j.Job = s
-	default:
-		app, err := apps.Lookup(e.App)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := app.Check(e.Params); err != nil {
-			return nil, err
-		}
-		if reads := app.Reads != ""; reads != (len(e.Input) > 0) {
-			return nil, fmt.Errorf("%s reads %s: input is missing or too much", app.Name, cmp.Or(app.Reads, "nothing"))
-		}
-		j.App = app
-	}
-	if err := oneOf("priority", cmp.Or(e.Priority, "normal"), priorities); err != nil {
-		return nil, err
-	}
-	j.Name = cmp.Or(e.Name, e.App, "streaming")
-	j.Options = mapreduce.Options{
-		Inputs: e.Input, Include: e.Include, Exclude: e.Exclude, Output: e.Output,
-		Reduces: e.Reduces, SplitSize: int64(e.Split),
-		User: e.User, Pool: e.Pool, Priority: e.Priority, Stderr: stderr,
-		Profile: mapreduce.Profile{Map: mapreduce.Load(e.Profile.Map), Reduce: mapreduce.Load(e.Profile.Reduce)},
-	}
-	var out []mapreduce.MixJob
-	for i := range max(1, e.Repeat) {
-		k := j
-		k.Delay = e.Delay + time.Duration(i)*e.Every
-		if e.Repeat > 1 && e.Output != "" {
-			k.Options.Output = fmt.Sprintf("%s-%d", e.Output, i+1)
-		}
-		out = append(out, k)
-	}
-	return out, nil
+	return f, nil
 }
 
 // runMix is the command with --jobs.
@@ -191,9 +57,12 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 		return err
 	}
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress)
-	jobs, swaps, err := readMix(f.setup.policies, f.jobs, show)
+	mix, err := readMix(f.setup.policies, f.jobs, f.seed, show)
 	if err != nil {
 		return err
+	}
+	for _, note := range mix.notes {
+		show.warn(note)
 	}
 	o, err := f.options(nil)
 	if err != nil {
@@ -208,13 +77,13 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	for i := range jobs {
-		p := &jobs[i].Options
-		p.Progress, p.Overwrite = show.update, f.overwrite
+	for i := range mix.jobs {
+		p := &mix.jobs[i].Options
+		p.Progress, p.Overwrite, p.Stderr = show.update, f.overwrite, show
 		p.TaskTimeout, p.MaxAttempts = f.taskTimeout, f.maxAttempts
 	}
-	r, err := mapreduce.RunMix(c.Context(), jobs, mapreduce.MixOptions{
-		Cluster: o.Cluster, Compress: f.compress, Swaps: swaps, Alone: f.alone, Learned: learned,
+	r, err := mapreduce.RunMix(c.Context(), mix.jobs, mapreduce.MixOptions{
+		Cluster: o.Cluster, Compress: f.compress, Swaps: mix.swaps, Alone: f.alone, Learned: learned,
 	})
 	show.close()
 	if r == nil {

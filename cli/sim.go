@@ -118,7 +118,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	study, err := f.study(c.ErrOrStderr())
+	study, err := f.study(c.Context(), c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

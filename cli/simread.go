@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,43 +12,60 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
+	"github.com/slotwise/slotwise/internal/jobmix"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// readWorkload reads what --workload names.
-func (f *simFlags) readWorkload(warn func(string)) (workload.Source, error) {
+// readWorkload reads what --workload names. A job mix may leave tasks and costs to
+// its programs; assumed says what was assumed of them for this cluster.
+func (f *simFlags) readWorkload(ctx context.Context, cluster *workload.Cluster, warn func(string)) (source workload.Source, assumed []string, err error) {
 	format, path := workload.SplitSpec(f.workload)
 	if prefix, _, found := strings.Cut(f.workload, ":"); found && path == f.workload {
 		if _, err := os.Stat(path); err != nil { // it may be a file with a colon in its name
-			return nil, unknown("sort of --workload", prefix, formatNames())
+			return nil, nil, unknown("sort of --workload", prefix, formatNames())
 		}
 	}
 	if path == "" {
-		return nil, misuse("--workload %s: names no file", f.workload)
+		return nil, nil, misuse("--workload %s: names no file", f.workload)
 	}
 	if err := f.checkScales(format); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in, err := openText(path)
 	if err != nil {
-		return nil, misuse("--workload: %w", err)
+		return nil, nil, misuse("--workload: %w", err)
 	}
 	defer in.Close()
-	source, err := workload.Read(format, path, in, workload.Options{
+	source, err = workload.Read(format, path, in, workload.Options{
 		Trace: workload.TraceOptions{TimeScale: f.timeScale, Limit: f.limit},
 		SWIM:  workload.SWIMOptions{DataScale: f.dataScale},
 	})
 	if err != nil {
-		return nil, misuse("--workload: %w", err)
+		return nil, nil, misuse("--workload: %w", err)
 	}
 	if trace, ok := source.(*workload.Trace); ok {
 		for _, w := range trace.Warnings {
 			warn(w)
 		}
 	}
-	return source, nil
+	if mix, ok := source.(*workload.Mix); ok {
+		if assumed, err = jobmix.Assume(ctx, mix, clusterSlots(cluster), apps.Lookup); err != nil {
+			return nil, nil, misuse("--workload: %w", err)
+		}
+	}
+	return source, assumed, nil
+}
+
+// clusterSlots adds up the slots of a virtual cluster.
+func clusterSlots(c *workload.Cluster) (all jobmix.Cluster) {
+	for _, g := range c.Groups {
+		all.MapSlots += g.Count * g.MapSlots
+		all.ReduceSlots += g.Count * g.ReduceSlots
+	}
+	return all
 }
 
 // checkScales refuses what a format knows nothing of.

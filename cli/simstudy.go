@@ -24,6 +24,7 @@ type study struct {
 	reference string   // of slowdowns
 	drafts    []*draft // by seed
 	runs      []*simRun
+	assumed   []string // about programs that the workload does not describe
 }
 
 // draft is the workload of a seed.
@@ -51,7 +52,7 @@ type simRun struct {
 
 // study reads all that the flags name and checks that it fits together. Warnings
 // go to stderr.
-func (f *simFlags) study(stderr io.Writer) (*study, error) {
+func (f *simFlags) study(ctx context.Context, stderr io.Writer) (*study, error) {
 	warn := func(text string) {
 		if !f.quiet {
 			fmt.Fprintln(stderr, "warning:", text)
@@ -65,7 +66,7 @@ func (f *simFlags) study(stderr io.Writer) (*study, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := f.readWorkload(warn)
+	source, assumed, err := f.readWorkload(ctx, &cluster, warn)
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +74,14 @@ func (f *simFlags) study(stderr io.Writer) (*study, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &study{flags: f, warn: warn, cluster: cluster, model: sim.ModelConfig{Heartbeat: f.heartbeat}, reference: f.reference}
+	s := &study{flags: f, warn: warn, cluster: cluster, model: sim.ModelConfig{Heartbeat: f.heartbeat}, reference: f.reference, assumed: assumed}
 	if err := s.tryOut(); err != nil {
 		return nil, err
 	}
 	for i := range f.seeds {
 		d := &draft{seed: f.seed + uint64(i)}
 		if d.jobs, err = source.Jobs(d.seed); err != nil {
-			return nil, misuse("--workload %s: %w", f.workload, err)
+			return nil, misuse("--workload: %w", err)
 		}
 		d.bounds = collect.BoundsOf(&s.cluster, d.jobs, s.model)
 		s.drafts = append(s.drafts, d)
@@ -195,7 +196,7 @@ func (s *study) failure() error {
 // comparison puts all runs together.
 func (s *study) comparison() comparison {
 	out := &simreport.Study{Workload: s.flags.workload, Cluster: s.flags.cluster, Slowdown: s.reference,
-		Policies: []collect.Across{}, Runs: []*collect.Report{}, Failed: s.failed()}
+		Policies: []collect.Across{}, Runs: []*collect.Report{}, Failed: s.failed(), Assumed: s.assumed}
 	for _, r := range s.runs {
 		if r.err == nil {
 			out.Runs = append(out.Runs, r.report)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -20,6 +21,7 @@ type MixJob struct {
 	Params  Params
 	Job     *Job          // instead of App
 	Delay   time.Duration // from the start of the mix to the submission
+	After   []int         // indexes of earlier entries that must have ended, well or not, before the submission
 	Options Options       // its Cluster is that of the mix; without Output the result is thrown away
 }
 
@@ -74,6 +76,13 @@ func RunMix(ctx context.Context, jobs []MixJob, o MixOptions) (*MixResult, error
 	if len(jobs) == 0 {
 		return nil, errors.New("a mix without jobs")
 	}
+	for i := range jobs {
+		for _, p := range jobs[i].After {
+			if p < 0 || p >= i {
+				return nil, fmt.Errorf("%s: it waits for entry %d, which is not one before it (it is number %d)", jobs[i].Name, p, i)
+			}
+		}
+	}
 	alone := make([]time.Duration, len(jobs))
 	if o.Alone {
 		for i := range jobs {
@@ -105,7 +114,7 @@ func RunMix(ctx context.Context, jobs []MixJob, o MixOptions) (*MixResult, error
 // indexSame finds a job that does the same as j.
 func indexSame(jobs []MixJob, j *MixJob) int {
 	for i := range jobs {
-		if jobs[i].Name == j.Name && jobs[i].App == j.App && jobs[i].Job == j.Job {
+		if jobs[i].Name == j.Name && jobs[i].App == j.App && jobs[i].Job == j.Job && maps.Equal(jobs[i].Params, j.Params) {
 			return i
 		}
 	}
@@ -114,7 +123,7 @@ func indexSame(jobs []MixJob, j *MixJob) int {
 
 func runAlone(ctx context.Context, j MixJob, o MixOptions) (MixEntry, error) {
 	o.Alone, o.Swaps, o.Learned = false, nil, nil
-	j.Delay, j.Options.Output = 0, ""
+	j.Delay, j.After, j.Options.Output = 0, nil, ""
 	r, err := runMix(ctx, []MixJob{j}, o)
 	if err != nil {
 		return MixEntry{}, err
@@ -139,9 +148,12 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 	start := c.Now()
 	swapped := swapLater(ctx, c, o.Swaps)
 	var wg sync.WaitGroup
+	ended := make([]chan struct{}, len(jobs))
 	for i := range jobs {
+		ended[i] = make(chan struct{})
 		wg.Go(func() {
-			if sleep(ctx, jobs[i].Delay) {
+			defer close(ended[i])
+			if sleep(ctx, jobs[i].Delay) && waitForAll(ctx, ended, jobs[i].After) {
 				r.Jobs[i] = runEntry(ctx, c, &jobs[i], i, start)
 			} else {
 				r.Jobs[i] = MixEntry{Name: jobs[i].Name, State: "killed", Err: context.Cause(ctx)}
@@ -184,7 +196,20 @@ func swapLater(ctx context.Context, c *local.Cluster, swaps []Swap) func() error
 	}
 }
 
-// sleep waits and reports whether it was left to.
+// waitForAll waits until the entries with these indexes have ended. It reports
+// false if ctx was cancelled first.
+func waitForAll(ctx context.Context, ended []chan struct{}, indexes []int) bool {
+	for _, i := range indexes {
+		select {
+		case <-ended[i]:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// sleep waits for d and reports false if ctx was cancelled first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -117,15 +117,6 @@ func canonical(ctx context.Context, uri string) (storage.FS, string, error) {
 	return files, path, err
 }
 
-// Splits are chosen so that each core gets a few of them and none outgrows the
-// memory that a map may sort in.
-const (
-	minSplit     = 1 << 20
-	maxSplit     = 128 << 20
-	splitsPerMap = 4
-	foldsPerMap  = 2 // of a job that folds: each task has a table to empty
-)
-
 // maxTasks is the largest number of maps or reduces that a job may have: what
 // is known of each stays in memory, and a slip of the finger (a split size of
 // 1) must not take all of it.
@@ -143,14 +134,7 @@ func planInputs(ctx context.Context, at place, j *Job, o Options) ([]engine.Sour
 	}
 	size := o.SplitSize
 	if size <= 0 {
-		perSlot := splitsPerMap
-		if j.Aggregate != NoFold {
-			perSlot = foldsPerMap
-		}
-		size = min(maxSplit, max(minSplit, total/int64(perSlot*at.MapSlots())))
-		if j.Reducer != nil && j.Aggregate == NoFold {
-			size = min(size, max(minSplit, at.MapBuffer()*6/10))
-		}
+		size = input.ChooseSplitSize(total, at.MapSlots(), j.Aggregate != NoFold, j.Reducer != nil, at.MapBuffer())
 	}
 	if maps := total / size; maps > maxTasks {
 		return nil, 0, fmt.Errorf("a split size of %d bytes makes %d map tasks; the most are %d", size, maps, maxTasks)
@@ -214,9 +198,6 @@ func listInputs(ctx context.Context, at place, j *Job, o Options) (lists []sourc
 	return lists, nil
 }
 
-// rangeBytes is how much input one reduce of a totally ordered job gets, about.
-const rangeBytes = 64 << 20
-
 // reduces is the number of reduce tasks: what the user says, else what the job
 // says, else as many as there are slots.
 func reduces(j *Job, o Options, c slots, bytes int64) int {
@@ -227,10 +208,8 @@ func reduces(j *Job, o Options, c slots, bytes int64) int {
 		return o.Reduces
 	case j.Reduces > 0:
 		return j.Reduces
-	case j.TotalOrder:
-		return max(c.ReduceSlots(), min(512, int(bytes/rangeBytes)))
 	}
-	return c.ReduceSlots()
+	return input.ChooseReduces(bytes, c.ReduceSlots(), j.TotalOrder)
 }
 
 // cutRanges samples the input for a total order.

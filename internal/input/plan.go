@@ -26,6 +26,44 @@ const openCost = 16 << 10
 // may be larger than the rest, rather than leave a tiny one.
 const slop = 10
 
+// Bounds of the split size that ChooseSplitSize returns. Each core gets a few
+// splits, and none outgrows the memory that a map may sort in.
+const (
+	minSplit     = 1 << 20
+	maxSplit     = 128 << 20
+	splitsPerMap = 4
+	foldsPerMap  = 2 // of a job that folds: each task has a table to empty
+)
+
+// ChooseSplitSize returns the split size, in bytes, of a job whose user names
+// none. mapSlots is the number of map slots of the cluster. folds means that the
+// job declares how values fold; sorts means that its maps sort what they emit,
+// each in buffer bytes of memory.
+func ChooseSplitSize(total int64, mapSlots int, folds, sorts bool, buffer int64) int64 {
+	perSlot := splitsPerMap
+	if folds {
+		perSlot = foldsPerMap
+	}
+	size := min(maxSplit, max(minSplit, total/int64(perSlot*max(1, mapSlots))))
+	if sorts && !folds {
+		size = min(size, max(minSplit, buffer*6/10))
+	}
+	return size
+}
+
+// rangeBytes is how much input one reduce of a totally ordered job gets, about.
+const rangeBytes = 64 << 20
+
+// ChooseReduces returns the number of reduces of a job whose user and program
+// name none: one for each reduce slot, and more for a large input that is sorted
+// as a whole.
+func ChooseReduces(total int64, reduceSlots int, totalOrder bool) int {
+	if totalOrder {
+		return max(reduceSlots, min(512, int(total/rangeBytes)))
+	}
+	return reduceSlots
+}
+
 // Options say what to read and how to divide it.
 type Options struct {
 	// Inputs are URIs or plain paths of files, directories and globs (*, ?,

@@ -18,27 +18,44 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// Splits cuts a job's input as the runner does when it is told the size of a
-// split: one for each map, in their order.
-func Splits(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) ([]engine.SourceSplit, error) {
+// Listing is the input of a job, found but not yet divided.
+type Listing struct {
+	Bytes   int64 // of all files
+	sources []*input.Listing
+}
+
+// List finds the files that a job reads: o.Inputs for its mapper, and the inputs
+// of its sources.
+func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing, error) {
 	p, err := j.Program()
 	if err != nil {
 		return nil, err
 	}
-	lists := [][]string{o.Inputs}
+	inputs := [][]string{o.Inputs}
 	if j.Mapper == nil {
-		lists = nil
+		inputs = nil
 	}
 	for _, s := range j.Sources {
-		lists = append(lists, s.Inputs)
+		inputs = append(inputs, s.Inputs)
 	}
-	var out []engine.SourceSplit
-	for i, inputs := range lists {
-		l, err := input.List(ctx, input.Options{Inputs: inputs, Include: o.Include, Exclude: o.Exclude, Format: p.Sources[i].Format})
+	all := &Listing{}
+	for i := range inputs {
+		l, err := input.List(ctx, input.Options{Inputs: inputs[i], Include: o.Include, Exclude: o.Exclude, Format: p.Sources[i].Format})
 		if err != nil {
 			return nil, err
 		}
-		splits, err := l.Split(ctx, o.SplitSize)
+		all.sources = append(all.sources, l)
+		all.Bytes += l.Bytes
+	}
+	return all, nil
+}
+
+// Split divides the files into splits of about size bytes, one for each map, in
+// the order of the maps.
+func (l *Listing) Split(ctx context.Context, size int64) ([]engine.SourceSplit, error) {
+	var out []engine.SourceSplit
+	for i, source := range l.sources {
+		splits, err := source.Split(ctx, size)
 		if err != nil {
 			return nil, err
 		}
@@ -47,6 +64,16 @@ func Splits(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) ([]engin
 		}
 	}
 	return out, nil
+}
+
+// Splits divides a job's input into splits of o.SplitSize bytes, as the runner
+// does when the user names that size.
+func Splits(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) ([]engine.SourceSplit, error) {
+	l, err := List(ctx, j, o)
+	if err != nil {
+		return nil, err
+	}
+	return l.Split(ctx, o.SplitSize)
 }
 
 // bare runs the maps of the app's job and throws away what they emit.

@@ -74,6 +74,9 @@ type Study struct {
 	Runs     []*collect.Report `json:"runs"`
 	// Failed are the runs that could not be made. They are in none of the above.
 	Failed []Fault `json:"failed,omitempty"`
+	// Assumed holds a sentence for each assumption about programs whose tasks or
+	// costs the workload does not state.
+	Assumed []string `json:"assumed,omitempty"`
 }
 
 // against says in words what slowdowns are measured by.
@@ -95,6 +98,12 @@ func Comparison(out io.Writer, s *Study) error {
 	notes(w, groups)
 	for _, f := range s.Failed {
 		fmt.Fprintf(w, "\n%s, seed %d: failed, and is in no mean: %s\n", f.Policy, f.Seed, f.Error)
+	}
+	if len(s.Assumed) > 0 {
+		fmt.Fprintf(w, "\nassumed:\n")
+		for _, text := range s.Assumed {
+			fmt.Fprintf(w, "  %s\n", text)
+		}
 	}
 	return w.Flush()
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// logBuffer collects the log of a server.
+// logBuffer gathers what a server logs.
 type logBuffer struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -39,7 +39,7 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// whoami is a service that returns the identity of the caller.
+// whoami is a service that says who asked.
 type whoami struct {
 	slotwisev1connect.UnimplementedClientServiceHandler
 }
@@ -112,7 +112,7 @@ func (s *site) serve(t testing.TB, f Files) (addr string) {
 	return l.Addr().String()
 }
 
-// ask calls whoami.
+// ask asks who we are.
 func (s *site) ask(t testing.TB, c *tls.Config, token string, r *slotwisev1.ClusterRequest, opts ...connect.ClientOption) (string, error) {
 	t.Helper()
 	client := Client(c, token)
@@ -148,16 +148,16 @@ func TestWhoIsLetIn(t *testing.T) {
 		{"worker's certificate", FilesIn(s.dir, "worker"), "", "worker w1", ""},
 		{"token", ca, s.token, "user bob", ""},
 		{"token and certificate", FilesIn(s.dir, "worker"), s.token, "user bob", ""},
-		{"nothing", ca, "", "", "authentication required"},
-		{"wrong token", ca, NewToken(), "", "does not know this token"},
-		{"wrong token, right certificate", FilesIn(s.dir, "ana"), "x", "", "does not know this token"},
+		{"nothing", ca, "", "", "say who you are"},
+		{"wrong token", ca, NewToken(), "", "token is not known"},
+		{"wrong token, right certificate", FilesIn(s.dir, "ana"), "x", "", "token is not known"},
 		{"we do not trust the server", Files{CA: filepath.Join(other.dir, authorityCert)}, s.token, "", "unknown authority"},
 	} {
 		who, err := s.ask(t, s.client(t, tt.files), tt.token, &slotwisev1.ClusterRequest{})
 		if tt.fails == "" && (err != nil || who != tt.want) {
 			t.Errorf("%s: %q, %v", tt.name, who, err)
 		}
-		if hopeless := strings.Contains(tt.fails, "authority"); IsPermanent(err) != hopeless {
+		if hopeless := strings.Contains(tt.fails, "authority"); Hopeless(err) != hopeless {
 			t.Errorf("%s: hopeless is %v of %v", tt.name, !hopeless, err)
 		}
 		if tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
@@ -165,7 +165,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		}
 	}
 	s.refusesHandshakes(t, other)
-	for _, want := range []string{"authentication required", "does not know this token", "expired", "authority"} {
+	for _, want := range []string{"say who you are", "token is not known", "expired", "authority"} {
 		s.logs(t, want)
 	}
 	if strings.Contains(s.log.String(), s.token) {
@@ -173,8 +173,8 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-// refusesHandshakes sends invalid certificates. The client's error depends on how far
-// it was in the handshake when the server closed the connection.
+// refusesHandshakes shows certificates that are no good. Which error the client
+// gets depends on how far it was when the server hung up.
 func (s *site) refusesHandshakes(t *testing.T, other *site) {
 	for _, f := range []Files{FilesIn(s.dir, "old"), FilesIn(other.dir, "ana")} {
 		pair, err := loadPair(f)
@@ -192,7 +192,7 @@ func (s *site) refusesHandshakes(t *testing.T, other *site) {
 	}
 }
 
-// logs waits until the log contains a text.
+// logs waits until something is in the log.
 func (s *site) logs(t *testing.T, want string) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !strings.Contains(s.log.String(), want); time.Sleep(time.Millisecond) {
@@ -254,7 +254,7 @@ func (s *site) stillServes(t testing.TB) {
 	}
 }
 
-// Idle and broken connections must not delay other clients.
+// Connections that are opened and left, or cut in the middle, hinder nobody.
 func TestHalfOpen(t *testing.T) {
 	s := newSite(t)
 	var conns []net.Conn
@@ -332,8 +332,8 @@ func TestListenRefusesTheWorld(t *testing.T) {
 	}
 }
 
-// Clients accept a worker's certificate under any address, because they verify its
-// role. Attempts need only the authority to fetch from it.
+// Workers are recognised by role, under any address, and children fetch with
+// the authority alone.
 func TestWorkerTLS(t *testing.T) {
 	s := newSite(t)
 	worker := FilesIn(s.dir, "worker")
@@ -371,7 +371,7 @@ func TestWorkerTLS(t *testing.T) {
 	}
 }
 
-// The server takes over new certificates without a restart.
+// Certificates are replaced while the server runs.
 func TestCertificatesAreReloaded(t *testing.T) {
 	s := newSite(t)
 	f := FilesIn(s.dir, "server")

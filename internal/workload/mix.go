@@ -3,51 +3,91 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Mix is a job mix: either classes of jobs that are drawn, or jobs listed one
-// by one. It is a Source.
+// Mix is a job mix: the jobs of one run, and when each is submitted. run and
+// submit start its programs, sim simulates them; docs/formats/jobmix.md
+// describes the file. A Mix is a Source.
+//
+// Its classes stand for jobs in one of two ways. A mix that is Listed holds its
+// jobs one by one: every class says when its jobs are submitted. Otherwise jobs
+// are drawn from the classes, and Arrivals says when they are submitted.
 type Mix struct {
-	// Count is how many jobs are drawn from the classes by their shares; 0 is
-	// that the classes have counts of their own.
+	// Listed means that the file lists jobs one by one.
+	Listed bool
+	// Count is how many jobs are drawn from the classes by their shares; 0 means
+	// that each class has a count of its own.
 	Count int
 	Order Order
-	// Block is how many bytes of input make a map; 0 is DefaultBlock.
+	// Block is how many bytes of input make one map where only the size of the
+	// input is stated; 0 means DefaultBlock.
 	Block int64
 	// Pools and Users are given to the jobs in turn where classes name none:
 	// the i-th job gets the (i mod n)-th.
 	Pools, Users []string
 	Arrivals     Arrivals
 	Classes      []Class
-	// Listed are jobs with their times; there are no classes then.
-	Listed []Job
+	// Swaps replace the policy while the jobs run.
+	Swaps []Swap
+	// Profiles are the cost profiles that classes may use, by app.
+	Profiles []Profile
 }
 
 // DefaultBlock is the size of HDFS's blocks in the time of the papers: 64 MiB.
 const DefaultBlock = 64 << 20
 
-// Order is that in which the jobs of a mix with counts come.
+// Order is the order in which the jobs of a mix with counts are submitted.
 type Order uint8
 
 // The orders.
 const (
-	// InOrder is class after class, as listed.
+	// InOrder submits class after class, as listed.
 	InOrder Order = iota
-	// InTurn is one of each class, then the next of each.
+	// InTurn submits one job of each class, then the next of each.
 	InTurn
-	// Shuffled is at random.
+	// Shuffled submits the jobs in random order.
 	Shuffled
 )
 
-// Class is a sort of jobs.
+// Swap replaces the policy at a time since the start of the mix.
+type Swap struct {
+	At time.Duration
+	// Policy is a policy's name or composition, Set its parameters.
+	Policy string
+	Set    map[string]string
+}
+
+// Program is what run and submit start for a job, beside its app. The simulator
+// reads the sizes of its inputs. The strings are as the user wrote them; nothing
+// here checks that an app, a parameter or a file exists.
+type Program struct {
+	// Mapper, Combiner and Reducer are the commands of a streaming job; all are
+	// empty for an app.
+	Mapper, Combiner, Reducer string
+	// Params are the app's parameters.
+	Params map[string]string
+	// Inputs are files, directories or globs; Include and Exclude filter the
+	// names of the files found.
+	Inputs, Include, Exclude []string
+	// Output is the directory to write; empty means that the result is not kept.
+	Output string
+	// SplitSize is the bytes of input of one map; 0 leaves it to the program.
+	SplitSize int64
+}
+
+// Streaming reports whether the program is a pair of commands.
+func (p *Program) Streaming() bool {
+	return p != nil && (p.Mapper != "" || p.Combiner != "" || p.Reducer != "")
+}
+
+// Class describes one or more alike jobs: an entry under "jobs" or "classes".
 type Class struct {
 	Name string
-	// Share is the class's weight among those drawn, Count its jobs where the
-	// mix has no Count. One of the two is set.
+	// Share is the class's weight among the jobs drawn, Count the number of its
+	// jobs where the mix has no Count. One of the two is set.
 	Share float64
 	Count int
 
@@ -56,38 +96,118 @@ type Class struct {
 	// SlowStart is as in Job.
 	SlowStart float64
 	Hints     [job.Kinds]job.Profile
+	// Program is what run and submit start; nil if the file names an app at
+	// most.
+	Program *Program
 
-	// Maps is how many maps a job has, unless Input is how many bytes it reads.
+	// Maps is the number of a job's maps, unless Input is the bytes it reads.
 	Maps, Input Dist
 	Reduces     Dist
+	// MapTasks and ReduceTasks state every task of a job, instead of Maps, Input
+	// and Reduces. Tasks without a time and a cost get those of MapTime,
+	// ReduceTime or Profile.
+	MapTasks, ReduceTasks []Task
 	// MapTime and ReduceTime are drawn for each task, in seconds. Without them
 	// tasks go through the stages of Profile.
 	MapTime, ReduceTime Dist
 	Profile             *Profile
 	// Work, if set, is the sum of all durations of a job, in seconds, and
-	// replaces Maps, Reduces and their times: the job has as many tasks as it
-	// takes for them to last about TaskTime seconds each, ReduceShare of the
-	// work in reduces.
+	// replaces Maps, Reduces and their times: the job has as many tasks as make
+	// each last about TaskTime seconds, with ReduceShare of the work in reduces.
 	Work                  Dist
 	TaskTime, ReduceShare float64
 
-	// After is the index plus one of an earlier class: the k-th job of this
-	// class waits for the end of the k-th of that. 0 is none.
-	After int
+	// After holds indexes of earlier classes. The k-th job of this class is
+	// submitted when the k-th of each of those has ended; in a listed mix, where
+	// that class may have fewer jobs, its last one counts.
+	After []int
+
+	// The rest is for listed mixes only. Submit is when the first job is
+	// submitted, since the start of the run, and Every the time between two.
+	Submit, Every time.Duration
+	// Plan and Label become Plan and Class of the jobs.
+	Plan  time.Duration
+	Label string
+
+	// listed is that of the mix. where is the file and line, for errors; empty
+	// for a class made in code. planned means that SetTasks has been called.
+	listed, planned bool
+	where           string
 }
 
-// Arrivals is when jobs come. The zero value is all at once.
+// SetTasks states the tasks that the class's program has: its maps, with the
+// size and hosts of their splits, and the number of its reduces. The simulator
+// calls it for a class that NeedsTasks; the costs come from Profile or MapTime.
+func (c *Class) SetTasks(maps []Task, reduces int) {
+	c.MapTasks, c.Reduces, c.planned = maps, Fixed(float64(reduces)), true
+}
+
+// NeedsTasks reports whether the file leaves it to the program how many maps a
+// job has: the simulator must find out from the program's input.
+func (c *Class) NeedsTasks() bool {
+	stated := c.MapTasks != nil || c.ReduceTasks != nil || c.Maps.Shape != Unset || c.Input.Shape != Unset || c.Work.Shape != Unset
+	return !stated && c.startable() && c.ReduceTime.Shape == Unset
+}
+
+// NeedsReduces reports whether the file leaves it to the program how many
+// reduces a job has.
+func (c *Class) NeedsReduces() bool {
+	counted := c.Maps.Shape != Unset || c.Input.Shape != Unset
+	return c.Reduces.Shape == Unset && (c.NeedsTasks() || c.listed && c.startable() && counted && c.MapTime.Shape == Unset)
+}
+
+// NeedsCosts reports whether tasks of the class have neither a time nor a cost,
+// so that the simulator needs a profile of the app.
+func (c *Class) NeedsCosts() bool {
+	return c.Profile == nil && c.MapTime.Shape == Unset && (c.takesCosts() || c.NeedsTasks())
+}
+
+// StatesTimes reports whether the file says how long each task takes, or what
+// each costs, so that sleeping tasks can stand in for the program.
+func (c *Class) StatesTimes() bool {
+	if c.Work.Shape != Unset {
+		return true
+	}
+	maps := len(c.MapTasks) > 0 && !c.planned || c.MapTime.Shape != Unset && (c.Maps.Shape != Unset || c.Input.Shape != Unset)
+	return maps && (c.ReduceTasks != nil || c.ReduceTime.Shape != Unset || !c.hasReduces())
+}
+
+// takesCosts reports whether a profile, if there is one, applies to the maps:
+// they are counted, but the file does not state them one by one.
+func (c *Class) takesCosts() bool {
+	return c.Maps.Shape != Unset || c.Input.Shape != Unset || c.planned
+}
+
+// startable reports whether the class names something to run.
+func (c *Class) startable() bool { return c.App != "" || c.Program.Streaming() }
+
+// Describe names the class for an error message: the file and line if they are
+// known, and the name.
+func (c *Class) Describe() string {
+	kind := "class"
+	if c.listed {
+		kind = "job"
+	}
+	if c.where == "" {
+		return fmt.Sprintf("%s %q", kind, c.Name)
+	}
+	return fmt.Sprintf("%s: %s %q", c.where, kind, c.Name)
+}
+
+// Arrivals says when drawn jobs are submitted. The zero value submits all at
+// once.
 type Arrivals struct {
 	Kind ArrivalKind
-	// Start is when the first job comes, or when the Poisson process begins.
+	// Start is when the first job is submitted, or when the Poisson process
+	// begins.
 	Start time.Duration
-	// Gap is that of Every, and the mean one of Poisson.
+	// Gap is the time between two jobs of Every, and the mean one of Poisson.
 	Gap time.Duration
 	// Load is the fraction of Slots that the jobs keep busy on average, for
 	// AtLoad: the mean gap is the mean work of these very jobs over Load · Slots.
 	Load  float64
 	Slots int
-	// Times are those of AtTimes, one for each job.
+	// Times are the times of AtTimes, one for each job.
 	Times []time.Duration
 }
 
@@ -103,7 +223,9 @@ const (
 	AtTimes
 )
 
-// check says all that is wrong with a mix, naming classes.
+// check returns all that is wrong with a mix as a whole: with its counts, its
+// arrivals and each class's own keys. It does not ask whether the classes say
+// enough to be simulated.
 func (m *Mix) check() error {
 	var errs []error
 	bad := func(cond bool, format string, args ...any) {
@@ -111,17 +233,18 @@ func (m *Mix) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(len(m.Classes) > 0 && len(m.Listed) > 0, "classes and listed jobs, only one of them makes sense")
 	bad(m.Count < 0 || m.Count > MaxJobs, "%d jobs, must be from 0 to %d", m.Count, MaxJobs)
-	bad(m.Count > 0 && m.Order != InOrder, "an order, which means something only where classes have counts")
-	bad(m.Block < 0, "block of %d bytes", m.Block)
+	bad(m.Count > 0 && m.Order != InOrder, "an order is given, which has a meaning only where classes have counts")
+	bad(m.Block < 0, "block of %d bytes, must not be negative", m.Block)
 	total := 0
+	seen := make(map[string]bool, len(m.Classes))
 	for i := range m.Classes {
 		c := &m.Classes[i]
 		if err := c.check(m, i); err != nil {
-			errs = append(errs, fmt.Errorf("class %q: %w", c.Name, err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.Describe(), err))
 		}
-		bad(slices.ContainsFunc(m.Classes[:i], func(d Class) bool { return d.Name == c.Name }), "a second class %q", c.Name)
+		bad(!m.Listed && seen[c.Name], "a second class %q; each needs a name of its own", c.Name)
+		seen[c.Name] = true
 		total = min(total+max(0, c.Count), MaxJobs+1)
 	}
 	bad(total > MaxJobs, "more than %d jobs", MaxJobs)
@@ -136,43 +259,81 @@ func (m *Mix) check() error {
 	return errors.Join(errs...)
 }
 
-// check says what is wrong with the i-th class of a mix.
+// check returns the first error in the i-th class of a mix.
 func (c *Class) check(m *Mix, i int) error {
 	for _, d := range []*Dist{&c.Maps, &c.Input, &c.Reduces, &c.MapTime, &c.ReduceTime, &c.Work} {
 		if err := d.check(); err != nil {
 			return err
 		}
 	}
-	reduces := c.Reduces.Shape != Unset && c.Reduces.Mean() > 0
+	if err := c.checkPlace(m, i); err != nil {
+		return err
+	}
+	return c.checkTasks()
+}
+
+// checkPlace checks the keys that say how many jobs the class has and what they
+// wait for.
+func (c *Class) checkPlace(m *Mix, i int) error {
 	switch {
 	case m.Count > 0 && (!(c.Share > 0) || c.Count != 0):
 		return errors.New("the mix has a number of jobs, so the class needs a share above 0 and no count")
 	case m.Count == 0 && (c.Count <= 0 || c.Share != 0):
 		return errors.New("the mix has no number of jobs, so the class needs a count above 0 and no share")
-	case c.After < 0 || c.After > i:
-		return errors.New("it comes after a class that is not before it")
-	case c.After > 0 && (m.Count > 0 || m.Order == Shuffled):
+	case len(c.After) > 0 && (m.Count > 0 || m.Order == Shuffled):
 		return errors.New("a class that comes after another needs counts, and an order that is not shuffled")
-	case c.After > 0 && c.Count > m.Classes[c.After-1].Count:
-		return fmt.Errorf("%d jobs that come after the %d of %q", c.Count, m.Classes[c.After-1].Count, m.Classes[c.After-1].Name)
-	case c.Work.Shape != Unset && (c.TaskTime <= 0 || !(c.ReduceShare >= 0 && c.ReduceShare <= 1)):
-		return errors.New("work needs a task time above 0 and a share of reduces from 0 to 1")
-	case c.Work.Shape != Unset && (c.Maps.Shape != Unset || c.Input.Shape != Unset || c.MapTime.Shape != Unset ||
-		c.Reduces.Shape != Unset || c.ReduceTime.Shape != Unset):
-		return errors.New("work says how many tasks there are and how long they take; leave maps, input, reduces and their times out")
-	case c.Work.Shape != Unset:
+	}
+	for _, p := range c.After {
+		switch {
+		case p < 0 || p >= i:
+			return errors.New("it comes after a class that is not before it")
+		case !m.Listed && c.Count > m.Classes[p].Count:
+			return fmt.Errorf("%d jobs that come after the %d of %q", c.Count, m.Classes[p].Count, m.Classes[p].Name)
+		}
+	}
+	return nil
+}
+
+// checkTasks checks that the keys about tasks fit together.
+func (c *Class) checkTasks() error {
+	work, stated := c.Work.Shape != Unset, c.MapTasks != nil || c.ReduceTasks != nil
+	counted := c.Maps.Shape != Unset || c.Input.Shape != Unset
+	switch {
+	case work && (c.TaskTime <= 0 || !(c.ReduceShare >= 0 && c.ReduceShare <= 1)):
+		return errors.New("work needs a task-time above 0 and a reduce-share from 0 to 1")
+	case work && (counted || stated || c.MapTime.Shape != Unset || c.Reduces.Shape != Unset || c.ReduceTime.Shape != Unset):
+		return errors.New("work says how many tasks there are and how long they take; leave maps, input-size, reduces and their times out")
+	case work:
 		return nil
 	case c.TaskTime != 0 || c.ReduceShare != 0:
-		return errors.New("task-time and reduce-share mean something only with work")
-	case c.ReduceTime.Shape != Unset && !reduces:
-		return errors.New("it has a reduce-time and no reduces")
+		return errors.New("task-time and reduce-share have a meaning only with work")
 	case c.Maps.Shape != Unset && c.Input.Shape != Unset:
-		return errors.New("both maps and input; the input says how many maps there are")
-	case c.Maps.Shape == Unset && c.Input.Shape == Unset && !reduces:
-		return errors.New("no tasks: it needs maps, input or work")
-	case c.MapTime.Shape == Unset && c.Profile == nil && (c.Maps.Shape != Unset || c.Input.Shape != Unset):
+		return errors.New("both maps and input-size; the input's size says how many maps there are")
+	case c.ReduceTime.Shape != Unset && !c.hasReduces() && !c.NeedsReduces():
+		return errors.New("it has a reduce-time and no reduces")
+	case stated && len(c.MapTasks)+len(c.ReduceTasks) == 0 && !c.planned && !c.hasReduces():
+		return errors.New("has no tasks")
+	case counted && c.MapTime.Shape == Unset && c.Profile == nil && !c.startable():
+		return errors.New("it has no map-time, and names no app or commands whose costs could be used instead")
+	case !counted && !stated && !c.NeedsTasks() && !c.hasReduces():
+		return errors.New("no tasks: it needs an app with its input, commands, maps, input-size or work")
+	}
+	return nil
+}
+
+func (c *Class) hasReduces() bool {
+	return len(c.ReduceTasks) > 0 || c.Reduces.Shape != Unset && c.Reduces.Mean() > 0
+}
+
+// checkSimulated returns what a simulation of the class still lacks. Its tasks
+// must be counted, and each needs a time or a cost.
+func (c *Class) checkSimulated() error {
+	switch {
+	case c.NeedsTasks():
+		return errors.New("the number of its maps is unknown; state maps or input-size")
+	case c.NeedsCosts():
 		return fmt.Errorf("it has no map-time, and there is no profile of app %q", c.App)
-	case reduces && c.ReduceTime.Shape == Unset && (c.Profile == nil || c.MapTime.Shape != Unset):
+	case c.Reduces.Shape != Unset && c.Reduces.Mean() > 0 && c.ReduceTime.Shape == Unset && (c.Profile == nil || c.MapTime.Shape != Unset):
 		return errors.New("it has reduces and no reduce-time")
 	}
 	return nil

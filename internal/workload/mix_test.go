@@ -234,10 +234,10 @@ func TestMixErrors(t *testing.T) {
 		{"tab", "a: 1\n\tb: 2\n", "mix.yaml:2: "},
 		{"no mapping", "- a\n", `mix.yaml:1: job mix: should be a mapping (key: value), is a list`},
 		{"two documents", class + "---\na: 1\n", "mix.yaml:3: a second YAML document"},
-		{"unknown key", class + "blok: 3\n", `mix.yaml:2: job mix: unknown key "blok"; there are jobs, order, block,`},
+		{"unknown key", class + "blok: 3\n", `mix.yaml:2: job mix: unknown key "blok"; there are jobs, order, start,`},
 		{"twice", class + "block: 1\nblock: 2\n", `mix.yaml:3: job mix: key "block" again, it is on line 2 too`},
 		{"no jobs", "block: 1MiB\n", "mix.yaml:1: no jobs"},
-		{"empty list", "jobs: []\n", "mix.yaml: no jobs"},
+		{"empty list", "jobs: []\n", "mix.yaml:1: no jobs"},
 		{"block", class + "block: 0\n", "mix.yaml:2: job mix: block: must be above 0"},
 		{"size", class + "block: 3 parsecs\n", `mix.yaml:2: job mix: block: "3 parsecs" is not a size`},
 		{"negative size", class + "block: -3MB\n", `"-3MB" is not a size from 0`},
@@ -251,12 +251,12 @@ func TestMixErrors(t *testing.T) {
 		{"negative time", "classes: [{count: 1, maps: 1, map-time: -1s}]\n", `map-time: -1s is not a time`},
 		{"no profile", "classes: [{count: 1, maps: 1, app: wc}]\n", `it has no map-time, and there is no profile of app "wc"`},
 		{"no reduce time", "classes: [{count: 1, maps: 1, map-time: 1s, reduces: 2}]\n", "it has reduces and no reduce-time"},
-		{"order of shares", "jobs: 3\norder: shuffled\nclasses: [{share: 1, maps: 1, map-time: 1s}]\n", "an order, which means something only"},
-		{"task time", "classes: [{count: 1, maps: 1, map-time: 1s, task-time: 3s}]\n", "mean something only with work"},
-		{"work and maps", "classes: [{count: 1, maps: 1, work: 1h, task-time: 3s}]\n", "leave maps, input, reduces and their times out"},
-		{"work alone", "classes: [{count: 1, work: 1h}]\n", "work needs a task time above 0"},
+		{"order of shares", "jobs: 3\norder: shuffled\nclasses: [{share: 1, maps: 1, map-time: 1s}]\n", "an order is given, which has a meaning only"},
+		{"task time", "classes: [{count: 1, maps: 1, map-time: 1s, task-time: 3s}]\n", "have a meaning only with work"},
+		{"work and maps", "classes: [{count: 1, maps: 1, work: 1h, task-time: 3s}]\n", "leave maps, input-size, reduces and their times out"},
+		{"work alone", "classes: [{count: 1, work: 1h}]\n", "work needs a task-time above 0"},
 		{"reduce time", "classes: [{count: 1, maps: 1, map-time: 1s, reduce-time: 3s}]\n", "it has a reduce-time and no reduces"},
-		{"both sizes", "classes: [{count: 1, maps: 1, input: 1GB, map-time: 1s}]\n", "both maps and input"},
+		{"both sizes", "classes: [{count: 1, maps: 1, input: 1GB, map-time: 1s}]\n", "both maps and input-size"},
 		{"no share", "jobs: 4\nclasses: [{count: 1, maps: 1, map-time: 1s}]\n", "needs a share above 0 and no count"},
 		{"negative share", "jobs: 4\nclasses: [{share: -1, maps: 1, map-time: 1s}]\n", "share: -1, must be at least 0"},
 		{"too many tasks", "classes: [{count: 1, maps: 1e9, map-time: 1s}]\n", "maps: 1e+09, must be at most"},
@@ -273,7 +273,23 @@ func TestMixErrors(t *testing.T) {
 		{"unsorted times", class + "arrivals: {times: [3s, 1s]}\n", "number 2, 1s, is before the one before it"},
 		{"few times", "arrivals: {times: [3s]}\nclasses: [{count: 2, maps: 1, map-time: 1s}]\n", "1 times for 2 jobs"},
 		{"load", class + "arrivals: {load: {of: 0, slots: 3}}\n", "of: 0, must be above 0"},
-		{"listed zero tasks", "jobs:\n  - name: j\n    submit: 1s\n", `mix.yaml:2: job "j": has no tasks`},
+		{"listed zero tasks", "jobs:\n  - name: j\n    submit: 1s\n", `mix.yaml:2: job "j": no tasks: it needs an app`},
+		{"listed empty tasks", "jobs:\n  - name: j\n    maps: []\n", `mix.yaml:2: job "j": has no tasks`},
+		{"listed without input", "jobs:\n  - app: wordcount\n", `mix.yaml:2: job "wordcount": the number of its maps is unknown; state maps or input-size`},
+		{"app and commands", "jobs:\n  - {app: wc, mapper: cat}\n", `mix.yaml:2: job "wc": has an app and commands`},
+		{"only a combiner", "jobs:\n  - {combiner: cat, input: f}\n", `mix.yaml:2: job 1: has a combiner, but neither`},
+		{"two names of the delay", "jobs:\n  - {app: wc, delay: 1s, submit: 1s}\n", `mix.yaml:2: job "wc": delay and submit are two names`},
+		{"two names of the hints", "jobs:\n  - {app: wc, hints: {map: [1, 1, 1, 1]}, profile: {map: {cpu: 3}}}\n", `profile and hints are two names`},
+		{"a hint too high", "jobs:\n  - {app: wc, profile: {map: {cpu: 11}}}\n", `profile: map: cpu: 11, must be at most 10`},
+		{"two sizes of the input", "classes: [{count: 1, app: wc, input: 1GB, input-size: 1GB}]\n", `input: a size, and input-size is there too`},
+		{"arrivals of a list", "jobs: [{app: wc}]\narrivals: {every: 1s}\n", `mix.yaml:2: job mix: arrivals is for classes`},
+		{"list and classes", "jobs: [{app: wc}]\nclasses: [{app: wc, count: 1}]\n", `mix.yaml:2: job mix: classes and a list of jobs`},
+		{"a count in a list", "jobs: [{app: wc, count: 3}]\n", `unknown key "count"; there are name,`},
+		{"params of no names", "jobs: [{app: wc, params: [1]}]\n", `job "wc": params: should be a mapping`},
+		{"a param of no value", "jobs: [{app: wc, params: {k: [1]}}]\n", `params: k: should be a single value, is a list`},
+		{"split size", "jobs: [{app: wc, split-size: big}]\n", `split-size: "big" is not a size such as 512k`},
+		{"swap", "jobs: [{app: wc}]\nswap: [{at: 1s}]\n", `mix.yaml:2: swap 1: has no policy`},
+		{"after no name", "jobs: [{app: wc}, {app: wc, after: nobody}]\n", `after: there is no job "nobody" before it`},
 		{"listed forward", "jobs: [{after: [0], maps: [{time: 1s}]}]\n", "0 is not a job before it"},
 		{"listed key", "jobs: [{maps: [{time: 1s, bytes: 3}]}]\n", `unknown key "bytes"; there are count, time,`},
 		{"listed time", "jobs: [{submit: -3s, maps: [{time: 1s}]}]\n", "-3s is not a time"},
@@ -282,6 +298,9 @@ func TestMixErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, err := ReadMix("mix.yaml", strings.NewReader(tt.text))
+			if err == nil {
+				_, err = m.Jobs(1)
+			}
 			if err == nil {
 				t.Fatalf("no error, but %+v", m)
 			}

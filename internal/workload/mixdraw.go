@@ -1,47 +1,87 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/portable"
 )
 
-// Jobs draws the jobs of the mix, or returns those listed. Each job has a
-// generator of its own, so that a change of one class leaves the tasks of the
-// others as they were.
+// Jobs draws the jobs of the mix for the simulator. It fails if a class leaves
+// the number of its tasks or their costs open.
 func (m *Mix) Jobs(seed uint64) ([]Job, error) {
+	for i := range m.Classes {
+		if err := m.Classes[i].checkSimulated(); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Classes[i].Describe(), err)
+		}
+	}
+	drawn, err := m.Draw(seed)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]Job, len(drawn))
+	for i := range drawn {
+		jobs[i] = drawn[i].Job
+		if len(jobs[i].Maps)+len(jobs[i].Reduces) == 0 {
+			return nil, fmt.Errorf("%s: has no tasks: its input is empty", drawn[i].Class.Describe())
+		}
+	}
+	return jobs, nil
+}
+
+// Drawn is one job of a mix, and the class it was drawn from.
+type Drawn struct {
+	Job
+	Class *Class
+	// Number counts the jobs of the class, from 0.
+	Number int
+}
+
+// Draw draws the jobs of the mix. Where a class leaves the number of tasks to its
+// program, they are missing; where it leaves their costs to a profile and has
+// none, they have only sizes. Each job has a generator of its own, so that a
+// change of one class leaves the tasks of the others as they were.
+func (m *Mix) Draw(seed uint64) ([]Drawn, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	if len(m.Listed) > 0 {
-		return append([]Job(nil), m.Listed...), nil
-	}
-	jobs := make([]Job, 0, max(m.Count, len(m.Classes)))
+	drawn := make([]Drawn, 0, max(m.Count, len(m.Classes)))
 	total := 0
-	place := make(map[[2]int]int) // of the k-th job of a class
+	index := make(map[[2]int]int) // of the k-th job of a class
 	for i, pick := range m.picks(seed) {
 		c, k := &m.Classes[pick[0]], pick[1]
-		j, err := c.draw(generator(seed, "mix/"+c.Name, k), m.block())
+		use := "mix/" + c.Name
+		if m.Listed { // whose names need not differ
+			use = fmt.Sprintf("mix/job/%d", pick[0])
+		}
+		j, err := c.draw(generator(seed, use, k), m.block())
 		if err != nil {
-			return nil, fmt.Errorf("class %q, job %d: %w", c.Name, k+1, err)
+			return nil, fmt.Errorf("%s, job %d: %w", c.Describe(), k+1, err)
 		}
 		if total += len(j.Maps) + len(j.Reduces); total > MaxTotal {
 			return nil, fmt.Errorf("more than %d tasks by job %d", MaxTotal, i+1)
 		}
-		j.Name = fmt.Sprintf("%s-%d", c.Name, k+1)
-		j.Pool, j.User = turn(j.Pool, m.Pools, i), turn(j.User, m.Users, i)
-		place[pick] = i
-		if c.After > 0 {
-			j.After = []int{place[[2]int{c.After - 1, k}]}
+		j.Name, j.Class = fmt.Sprintf("%s-%d", c.Name, k+1), c.Name
+		if m.Listed {
+			j.Name, j.Class = c.Name, c.Label
+			j.Submit, j.Plan = min(c.Submit+time.Duration(k)*c.Every, maxTime), cmp.Or(c.Plan, j.Plan)
 		}
-		jobs = append(jobs, j)
+		j.Pool, j.User = turn(j.Pool, m.Pools, i), turn(j.User, m.Users, i)
+		index[pick] = i
+		for _, p := range c.After {
+			j.After = append(j.After, index[[2]int{p, min(k, m.Classes[p].Count-1)}])
+		}
+		drawn = append(drawn, Drawn{j, c, k})
 	}
-	m.Arrivals.set(jobs, generator(seed, "mix arrivals", 0))
-	return jobs, nil
+	if !m.Listed {
+		m.Arrivals.set(drawn, generator(seed, "mix arrivals", 0))
+	}
+	return drawn, nil
 }
 
 func (m *Mix) block() int64 {
@@ -51,7 +91,8 @@ func (m *Mix) block() int64 {
 	return m.Block
 }
 
-// turn is what a class says, or the i-th of a list taken in turn.
+// turn returns the class's own value or, if it is empty, the i-th of a list taken
+// in turn.
 func turn(own string, list []string, i int) string {
 	if own == "" && len(list) > 0 {
 		return list[i%len(list)]
@@ -105,45 +146,65 @@ func (m *Mix) picks(seed uint64) [][2]int {
 
 // draw makes a job of the class, without its name and time.
 func (c *Class) draw(g *rand.Rand, block int64) (Job, error) {
-	j := Job{App: c.App, User: c.User, Pool: c.Pool, Class: c.Name, Priority: c.Priority, SlowStart: c.SlowStart,
+	j := Job{App: c.App, User: c.User, Pool: c.Pool, Priority: c.Priority, SlowStart: c.SlowStart,
 		Profile: c.Hints}
 	if c.Work.Shape != Unset {
 		return j, c.drawWork(&j, g)
 	}
-	var err error
-	if c.Input.Shape != Unset {
-		j.Maps, err = split(int64(min(math.Round(c.Input.Draw(g)), maxBytes)), block)
-	} else {
-		j.Maps, err = count(job.Map, c.Maps.Draw(g))
-		for i := range j.Maps {
-			j.Maps[i].Input = block
-		}
-	}
-	if err != nil {
+	if err := c.drawTasks(&j, g, block); err != nil {
 		return j, err
 	}
-	if j.Reduces, err = count(job.Reduce, c.Reduces.Draw(g)); err != nil {
-		return j, err
-	}
-	if len(j.Maps)+len(j.Reduces) == 0 && c.Maps.Shape != Unset {
-		j.Maps = []Task{{Input: block}} // a draw that was rounded to nothing
-	}
-	if c.MapTime.Shape == Unset && c.Profile != nil {
+	if c.MapTime.Shape == Unset && c.Profile != nil && c.takesCosts() {
 		j.Profile = either(j.Profile, c.Profile.Hints)
 		c.Profile.apply(&j)
 		if c.ReduceTime.Shape == Unset {
 			return j, nil
 		}
 	}
-	for i := range j.Maps {
-		if c.MapTime.Shape != Unset {
+	if c.MapTime.Shape != Unset {
+		for i := range j.Maps {
 			j.Maps[i].Duration = milliseconds(c.MapTime.Draw(g))
 		}
 	}
-	for i := range j.Reduces {
-		j.Reduces[i].Duration = milliseconds(c.ReduceTime.Draw(g))
+	if c.ReduceTime.Shape != Unset {
+		for i := range j.Reduces {
+			j.Reduces[i].Duration = milliseconds(c.ReduceTime.Draw(g))
+		}
 	}
 	return j, nil
+}
+
+// drawTasks draws the number of tasks and the input of each map.
+func (c *Class) drawTasks(j *Job, g *rand.Rand, block int64) (err error) {
+	switch {
+	case c.MapTasks != nil:
+		j.Maps = c.MapTasks
+		if c.planned || c.MapTime.Shape != Unset { // tasks of their own, to be changed
+			j.Maps = slices.Clone(c.MapTasks)
+		}
+	case c.Input.Shape != Unset:
+		j.Maps, err = split(int64(min(math.Round(c.Input.Draw(g)), maxBytes)), block)
+	default:
+		j.Maps, err = count(job.Map, c.Maps.Draw(g))
+		for i := range j.Maps {
+			j.Maps[i].Input = block
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if c.ReduceTasks != nil {
+		j.Reduces = c.ReduceTasks
+		if c.ReduceTime.Shape != Unset {
+			j.Reduces = slices.Clone(c.ReduceTasks)
+		}
+	} else if j.Reduces, err = count(job.Reduce, c.Reduces.Draw(g)); err != nil {
+		return err
+	}
+	if len(j.Maps)+len(j.Reduces) == 0 && c.Maps.Shape != Unset {
+		j.Maps = []Task{{Input: block}} // the draw was rounded to nothing
+	}
+	return nil
 }
 
 // drawWork makes a job of a drawn sum of durations.
@@ -182,7 +243,9 @@ func (p *Profile) apply(j *Job) {
 	var out int64
 	j.Plan = p.PlanTime()
 	for i := range j.Maps {
+		hosts := j.Maps[i].Hosts
 		j.Maps[i] = p.MapTask(j.Maps[i].Input)
+		j.Maps[i].Hosts = hosts
 		out += j.Maps[i].Output
 	}
 	for i := range j.Reduces {
@@ -190,7 +253,7 @@ func (p *Profile) apply(j *Job) {
 	}
 }
 
-// either is the first hints unless they say nothing.
+// either returns a, or b if a rates nothing.
 func either(a, b [job.Kinds]job.Profile) [job.Kinds]job.Profile {
 	if a == ([job.Kinds]job.Profile{}) {
 		return b
@@ -198,11 +261,14 @@ func either(a, b [job.Kinds]job.Profile) [job.Kinds]job.Profile {
 	return a
 }
 
-// count makes so many tasks, to the nearest whole number.
+// count makes n tasks, rounded to a whole number.
 func count(kind job.Kind, n float64) ([]Task, error) {
 	n = math.Round(n)
 	if err := checkTasks(kind, n); err != nil {
 		return nil, err
+	}
+	if n == 0 {
+		return nil, nil
 	}
 	return make([]Task, int(n)), nil
 }
@@ -212,8 +278,8 @@ func milliseconds(s float64) time.Duration {
 	return time.Duration(max(1, min(math.Round(s*1e3), float64(maxTime/time.Millisecond)))) * time.Millisecond
 }
 
-// set gives the jobs their times of submission, in their order.
-func (a *Arrivals) set(jobs []Job, g *rand.Rand) {
+// set gives the jobs their times of submission, in order.
+func (a *Arrivals) set(jobs []Drawn, g *rand.Rand) {
 	gap := a.Gap.Seconds()
 	if a.Kind == AtLoad && len(jobs) > 0 {
 		work := 0.
@@ -238,8 +304,8 @@ func (a *Arrivals) set(jobs []Job, g *rand.Rand) {
 	}
 }
 
-// Work is the time that the job's tasks take together on cores of speed 1: their
-// durations, or the CPU time of those that have stages.
+// Work returns the time that the job's tasks take together on cores of speed 1:
+// the sum of their durations, or of the CPU time of tasks without one.
 func (j *Job) Work() time.Duration {
 	var sum time.Duration
 	for _, tasks := range [job.Kinds][]Task{j.Maps, j.Reduces} {

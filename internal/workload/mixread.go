@@ -1,10 +1,13 @@
 package workload
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,57 +17,80 @@ import (
 )
 
 // ReadMix reads a job mix; docs/formats/jobmix.md describes the file. The
-// profiles are those of apps that the file does not describe itself. Errors
-// name the file and line.
+// profiles are those of apps whose costs the file does not state itself. Errors
+// name the file and line. ReadMix accepts a mix that the simulator cannot run
+// yet, because it leaves the number of tasks or their costs to the programs.
 func ReadMix(file string, in io.Reader, profiles ...Profile) (*Mix, error) {
 	r := &reader{file: file}
 	o := r.open(in, "job mix")
 	if o == nil {
 		return nil, r.err()
 	}
-	m := &Mix{}
-	if n := o.get("jobs"); n != nil && n.Kind == yaml.SequenceNode {
-		m.Listed = r.listed(r.list(n, "jobs"))
-		o.end()
-		return m, r.err()
-	}
-	m.Count = field(o, "jobs", 0, whole(1, MaxJobs))
-	m.Order = field(o, "order", InOrder, oneOf("order", "listed", "in-turn", "shuffled"))
-	m.Block = field(o, "block", DefaultBlock, blockSize)
-	m.Pools, m.Users = o.texts("pools"), o.texts("users")
-	m.Arrivals = o.arrivals()
-	known := o.profiles(profiles)
-	nodes := o.list("classes")
-	for i, n := range nodes {
-		m.Classes = append(m.Classes, r.class(n, i, m, known))
-	}
-	o.end()
-	if len(nodes) == 0 {
-		r.fail(o.node, "no jobs: it needs classes, or jobs as a list")
-	}
+	m := &Mix{Block: DefaultBlock}
+	r.mix(o, m, profiles)
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	for i, n := range nodes {
-		if err := m.Classes[i].check(m, i); err != nil {
-			r.fail(n, "class %q: %s", m.Classes[i].Name, err)
+	if err := m.check(); err != nil {
+		// Errors in a class name their line already.
+		for line := range strings.Lines(err.Error()) {
+			line = strings.TrimSuffix(line, "\n")
+			if !strings.HasPrefix(line, file+":") {
+				line = fmt.Sprintf("%s:%d: %s", file, o.node.Line, line)
+			}
+			r.errs = append(r.errs, errors.New(line))
 		}
 	}
-	if err := m.check(); err != nil && len(r.errs) == 0 {
-		r.fail(o.node, "%s", err)
-	}
 	return m, r.err()
+}
+
+// mix reads the top level of the file.
+func (r *reader) mix(o *object, m *Mix, profiles []Profile) {
+	entries := "classes"
+	if n := o.get("jobs"); n != nil && n.Kind == yaml.SequenceNode {
+		m.Listed, entries = true, "jobs"
+	} else {
+		m.Count = field(o, "jobs", 0, whole(1, MaxJobs))
+	}
+	if m.Listed {
+		for _, key := range []string{"order", "start", "arrivals"} {
+			if o.get(key) != nil {
+				r.fail(o.key[key], "job mix: %s is for classes; a job in a list says by submit when it comes", key)
+			}
+		}
+		if o.get("classes") != nil {
+			r.fail(o.key["classes"], "job mix: classes and a list of jobs; a file has one of them")
+		}
+	} else {
+		m.Order = field(o, "order", InOrder, oneOf("order", "listed", "in-turn", "shuffled"))
+		m.Arrivals = o.arrivals()
+	}
+	m.Block = field(o, "block", DefaultBlock, blockSize)
+	m.Pools, m.Users = o.texts("pools"), o.texts("users")
+	m.Profiles = o.profiles(profiles)
+	m.Swaps = o.swaps()
+	for i, n := range o.list(entries) {
+		if i >= MaxJobs {
+			r.fail(n, "more than %d jobs", MaxJobs)
+			break
+		}
+		m.Classes = append(m.Classes, r.entry(n, i, m))
+	}
+	o.end()
+	if len(m.Classes) == 0 {
+		r.fail(o.node, "no jobs: the file needs jobs as a list, or classes")
+	}
 }
 
 func blockSize(s string) (int64, error) {
 	b, err := ParseBytes(s)
 	if err == nil && b == 0 {
-		err = fmt.Errorf("must be above 0")
+		err = errors.New("must be above 0")
 	}
 	return b, err
 }
 
-// oneOf parses one of some names, whose values are their places.
+// oneOf parses one of some names, whose values are their positions.
 func oneOf(what string, names ...string) func(string) (Order, error) {
 	return func(s string) (Order, error) {
 		if i := slices.Index(names, s); i >= 0 {
@@ -74,11 +100,11 @@ func oneOf(what string, names ...string) func(string) (Order, error) {
 	}
 }
 
-// priorities are the names of Hadoop's, from the lowest.
+// priorities are the names of Hadoop's priorities, from the lowest.
 var priorities = []string{"very-low", "low", "normal", "high", "very-high"}
 
-// parsePriority reads a priority in the way of this project or of Hadoop
-// (VERY_LOW).
+// parsePriority reads a priority as this project writes it (very-low) or as
+// Hadoop does (VERY_LOW).
 func parsePriority(s string) (job.Priority, error) {
 	i := slices.Index(priorities, strings.ReplaceAll(strings.ToLower(s), "_", "-"))
 	if i < 0 {
@@ -87,41 +113,213 @@ func parsePriority(s string) (job.Priority, error) {
 	return job.VeryLow + job.Priority(i), nil
 }
 
-// class reads the i-th class; m has the classes before it.
-func (r *reader) class(n *yaml.Node, i int, m *Mix, known []Profile) Class {
-	o := r.object(n, fmt.Sprintf("class %d", i+1))
+// entry reads the i-th entry of "jobs" or "classes"; m has the entries before
+// it.
+func (r *reader) entry(n *yaml.Node, i int, m *Mix) Class {
+	c := Class{listed: m.Listed, where: fmt.Sprintf("%s:%d", r.file, n.Line)}
+	kind := "class"
+	if m.Listed {
+		kind = "job"
+	}
+	o := r.object(n, fmt.Sprintf("%s %d", kind, i+1))
 	if o == nil {
-		return Class{}
+		return c
 	}
-	c := Class{Name: field(o, "name", fmt.Sprintf("class%d", i+1), nonEmpty)}
-	o.what = fmt.Sprintf("class %q", c.Name)
-	if slices.ContainsFunc(m.Classes, func(d Class) bool { return d.Name == c.Name }) {
-		r.fail(n, "a second class %q", c.Name)
+	o.kind, o.nullIsAbsent = "entry", true
+	if c.Name = o.text("name"); c.Name != "" {
+		o.what = fmt.Sprintf("%s %q", kind, c.Name)
 	}
-	c.Share = field(o, "share", 0, positive)
-	c.Count = field(o, "count", 0, whole(1, MaxJobs))
-	c.App, c.User, c.Pool = o.text("app"), o.text("user"), o.text("pool")
+	if c.App = o.text("app"); c.Name == "" && m.Listed && c.App != "" {
+		o.what = fmt.Sprintf("job %q", c.App)
+	}
+	c.Program = o.program(&c)
+	c.User, c.Pool = o.text("user"), o.text("pool")
 	c.Priority = field(o, "priority", job.Normal, parsePriority)
 	c.SlowStart = field(o, "slow-start", -1, number(0, 1))
 	c.Hints = o.hints()
-	c.Maps, c.Reduces = o.dist("maps", countValue), o.dist("reduces", countValue)
-	c.Input = o.dist("input", byteValue)
+	o.counts(&c, m)
+	o.taskKeys(&c)
+	c.After = o.after(m)
+	o.end()
+	if c.Name == "" && (o.value["name"] == nil || c.MapTasks == nil && c.ReduceTasks == nil) {
+		c.Name = c.defaultName(i)
+	}
+	c.Profile = find(m.Profiles, c.App)
+	return c
+}
+
+// defaultName names the i-th entry, whose file gives it no name.
+func (c *Class) defaultName(i int) string {
+	switch {
+	case !c.listed:
+		return fmt.Sprintf("class%d", i+1)
+	case c.Program.Streaming():
+		return "streaming"
+	}
+	return cmp.Or(c.App, fmt.Sprintf("job%d", i+1))
+}
+
+// program reads the keys that say what run and submit start; nil if there are
+// none.
+func (o *object) program(c *Class) *Program {
+	p := &Program{Mapper: o.text("mapper"), Combiner: o.text("combiner"), Reducer: o.text("reducer"),
+		Include: o.textOrTexts("include"), Exclude: o.textOrTexts("exclude"), Output: o.text("output"),
+		SplitSize: field(o, "split-size", 0, parseBinaryBytes), Params: o.params("params")}
+	c.Input = o.dist("input-size", byteValue)
+	if n := o.get("input"); n != nil && !c.listed && (n.Kind == yaml.MappingNode || isSize(n)) {
+		if c.Input.Shape != Unset {
+			o.r.fail(n, "%s: input: a size, and input-size is there too; keep one of them", o.what)
+		}
+		c.Input = o.dist("input", byteValue)
+	} else {
+		p.Inputs = o.textOrTexts("input")
+	}
+	if p.Streaming() && c.App != "" {
+		o.r.fail(o.node, "%s: has an app and commands (mapper, combiner, reducer); keep either the app or the commands", o.what)
+	}
+	if p.Streaming() && p.Mapper == "" && p.Reducer == "" {
+		o.r.fail(o.node, "%s: has a combiner, but neither a mapper nor a reducer", o.what)
+	}
+	if !p.Streaming() && p.Params == nil && p.Inputs == nil && p.Include == nil && p.Exclude == nil && p.Output == "" && p.SplitSize == 0 {
+		return nil
+	}
+	return p
+}
+
+// isSize reports whether a value is a size such as 10GiB rather than the name
+// of a file.
+func isSize(n *yaml.Node) bool {
+	_, err := ParseBytes(n.Value)
+	return n.Kind == yaml.ScalarNode && err == nil
+}
+
+// counts reads the keys that say how many jobs an entry stands for and when
+// they are submitted.
+func (o *object) counts(c *Class, m *Mix) {
+	if !m.Listed {
+		c.Share = field(o, "share", 0, positive)
+		c.Count = field(o, "count", 0, whole(1, MaxJobs))
+		return
+	}
+	c.Count = max(1, field(o, "repeat", 1, whole(0, MaxJobs)))
+	c.Every = o.duration("every")
+	c.Plan, c.Label = o.duration("plan"), o.text("class")
+	c.Submit = o.duration("submit")
+	if delay := o.get("delay"); delay != nil {
+		if o.get("submit") != nil {
+			o.r.fail(delay, "%s: delay and submit are two names of one key; keep one of them", o.what)
+		}
+		c.Submit = o.duration("delay")
+	}
+}
+
+// taskKeys reads the keys that say which tasks a job has and how long they
+// take.
+func (o *object) taskKeys(c *Class) {
+	c.MapTasks, c.Maps = o.tasks("maps", job.Map)
+	c.ReduceTasks, c.Reduces = o.tasks("reduces", job.Reduce)
 	c.MapTime, c.ReduceTime = o.dist("map-time", timeValue), o.dist("reduce-time", timeValue)
 	c.Work = o.dist("work", timeValue)
 	c.TaskTime = field(o, "task-time", 0, timeValue)
 	c.ReduceShare = field(o, "reduce-share", 0, number(0, 1))
-	c.Profile = find(known, c.App)
-	if name := o.text("after"); name != "" {
-		c.After = 1 + slices.IndexFunc(m.Classes, func(d Class) bool { return d.Name == name })
-		if c.After == 0 {
-			r.fail(o.value["after"], "%s: after: there is no class %q before it", o.what, name)
-		}
+	// A program takes 0 reduces for "as many as you like".
+	if c.Reduces.Shape == Constant && c.Reduces.A == 0 && (c.listed || c.NeedsTasks()) {
+		c.Reduces = Dist{}
 	}
-	o.end()
-	return c
 }
 
-// arrivals reads the key "arrivals".
+// tasks reads "maps" or "reduces": a number, a distribution of numbers, or a
+// list of groups of equal tasks.
+func (o *object) tasks(key string, kind job.Kind) ([]Task, Dist) {
+	n := o.get(key)
+	if n == nil || n.Kind != yaml.SequenceNode {
+		return nil, o.dist(key, countValue)
+	}
+	list := []Task{}
+	for _, n := range o.list(key) {
+		in := o.r.object(n, o.what+": "+key)
+		if in == nil {
+			continue
+		}
+		in.kind = "task"
+		many := field(in, "count", 1, whole(1, MaxTasks))
+		t := Task{Duration: in.duration("time"), CPU: in.duration("cpu"),
+			Input: field(in, "input", 0, ParseBytes), Output: field(in, "output", 0, ParseBytes)}
+		if kind == job.Map {
+			t.Hosts = in.texts("hosts")
+		}
+		in.end()
+		if err := checkTasks(kind, float64(len(list)+many)); err != nil {
+			o.r.fail(n, "%s: %s", o.what, err)
+			break
+		}
+		if o.r.tasks += many; o.r.tasks > MaxTotal {
+			o.r.fail(n, "more than %d tasks in all jobs together", MaxTotal)
+			break
+		}
+		list = append(list, slices.Repeat([]Task{t}, many)...)
+	}
+	return list, Dist{}
+}
+
+// after reads the earlier entries that an entry waits for: names or, in a list
+// of jobs, positions.
+func (o *object) after(m *Mix) []int {
+	n := o.get("after")
+	if n == nil {
+		return nil
+	}
+	nodes := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		nodes = o.list("after")
+	}
+	var list []int
+	for _, n := range nodes {
+		name := scalar(o.r, n, o.what+": after", nonEmpty)
+		if name == "" {
+			continue
+		}
+		if at, err := strconv.Atoi(name); err == nil && m.Listed {
+			if at < 0 || at >= len(m.Classes) {
+				o.r.fail(n, "%s: after: %d is not a job before it (they count from 0, this is %d)", o.what, at, len(m.Classes))
+				continue
+			}
+			list = append(list, at)
+			continue
+		}
+		at := len(m.Classes) - 1
+		for at >= 0 && m.Classes[at].Name != name {
+			at--
+		}
+		if at < 0 {
+			o.r.fail(n, "%s: after: there is no %s %q before it", o.what, map[bool]string{false: "class", true: "job"}[m.Listed], name)
+			continue
+		}
+		list = append(list, at)
+	}
+	return list
+}
+
+// swaps reads the key "swap".
+func (o *object) swaps() []Swap {
+	var list []Swap
+	for i, n := range o.list("swap") {
+		in := o.r.object(n, fmt.Sprintf("swap %d", i+1))
+		if in == nil {
+			continue
+		}
+		in.kind = "swap"
+		s := Swap{At: in.duration("at"), Policy: in.text("policy"), Set: in.params("set")}
+		if s.Policy == "" {
+			o.r.fail(n, "swap %d: has no policy", i+1)
+		}
+		in.end()
+		list = append(list, s)
+	}
+	return list
+}
+
+// arrivals reads the keys "start" and "arrivals".
 func (o *object) arrivals() Arrivals {
 	a := Arrivals{Start: o.duration("start")}
 	n := o.get("arrivals")

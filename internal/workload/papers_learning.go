@@ -45,17 +45,17 @@ func learningGenerators() []Generator {
 		l := &learningJobs[i]
 		list = append(list, Generator{Name: "learning-" + l.app, Cluster: "learning", Assumptions: learningAssumed,
 			Summary: "learning scheduler, Figure 11: " + l.app + " alone, 160 maps of a minute (10 GB)",
-			Source:  &Mix{Listed: []Job{l.job(learningMaps)}}})
+			Source:  JobList{l.job(learningMaps)}})
 	}
 	text, word, grep := learningJobs[0].job(learningMaps), learningJobs[1].job(learningMaps), learningJobs[6].job(learningMaps)
 	word.After, grep.After = []int{0}, []int{0}
 	return append(list,
 		Generator{Name: "learning-behaviour", Cluster: "learning", Assumptions: learningAssumed,
 			Summary: "learning scheduler, Figure 8: WordCount over 70 GB, 1,120 maps",
-			Source:  &Mix{Listed: []Job{learningJobs[1].job(7 * learningMaps)}}},
+			Source:  JobList{learningJobs[1].job(7 * learningMaps)}},
 		Generator{Name: "learning-target", Cluster: "learning", Assumptions: learningAssumed,
 			Summary: "learning scheduler, Figure 9: TextWriter, then WordCount and Grep over what it wrote",
-			Source:  &Mix{Listed: []Job{text, word, grep}}})
+			Source:  JobList{text, word, grep}})
 }
 
 // job makes a job of so many maps.

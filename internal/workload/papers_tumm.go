@@ -54,7 +54,7 @@ func tpchChains() *Mix {
 			b := bench{"tpch-" + query, 64 >> step, max(1, 4>>step), meanMapTime, meanReduceTime}
 			c := b.class(fmt.Sprintf("%s-%d", query, step+1), 1)
 			if step > 0 {
-				c.After = len(m.Classes) - 3 + 1
+				c.After = []int{len(m.Classes) - 3}
 			}
 			c.User = []string{"q15", "q16", "q18"}[q]
 			m.Classes = append(m.Classes, c)

@@ -189,32 +189,53 @@ func (r *reader) profile(n *yaml.Node) (Profile, bool) {
 	return p, true
 }
 
-// hints reads the key "hints": {map: [cpu, memory, disk, network], reduce: …},
-// each from 1 to 10, 0 for unknown.
+// hints reads the key "hints" or its older name "profile": {map: …, reduce: …},
+// where each is [cpu, memory, disk, network] or a mapping with these keys.
+// Ratings go from 1 to 10; 0 means unknown.
 func (o *object) hints() (hints [job.Kinds]job.Profile) {
-	n := o.get("hints")
+	name := "hints"
+	n := o.get(name)
+	if o.kind == "entry" {
+		if old := o.get("profile"); old != nil {
+			if n != nil {
+				o.r.fail(old, "%s: profile and hints are two names of one key; keep one of them", o.what)
+			}
+			name, n = "profile", old
+		}
+	}
 	if n == nil {
 		return hints
 	}
-	in := o.r.object(n, o.what+": hints")
+	in := o.r.object(n, o.what+": "+name)
 	if in == nil {
 		return hints
 	}
+	in.kind = "hints"
 	for k := range job.Kind(job.Kinds) {
 		key := k.String()
-		if in.get(key) == nil {
+		n := in.get(key)
+		if n == nil {
 			continue
 		}
-		var v [4]uint8
+		p := &hints[k]
+		ratings := []*uint8{&p.CPU, &p.Memory, &p.Disk, &p.Network}
+		if n.Kind == yaml.MappingNode {
+			each := o.r.object(n, in.what+": "+key)
+			each.kind = "ratings"
+			for i, resource := range []string{"cpu", "memory", "disk", "network"} {
+				*ratings[i] = uint8(field(each, resource, 0, whole(0, 10)))
+			}
+			each.end()
+			continue
+		}
 		list := in.list(key)
-		if len(list) != len(v) {
-			o.r.fail(in.value[key], "%s: %s: should be [cpu, memory, disk, network]", in.what, key)
+		if len(list) != len(ratings) {
+			o.r.fail(n, "%s: %s: should be [cpu, memory, disk, network]", in.what, key)
 			continue
 		}
 		for i, c := range list {
-			v[i] = uint8(scalar(o.r, c, in.what+": "+key, whole(0, 10)))
+			*ratings[i] = uint8(scalar(o.r, c, in.what+": "+key, whole(0, 10)))
 		}
-		hints[k] = job.Profile{CPU: v[0], Memory: v[1], Disk: v[2], Network: v[3]}
 	}
 	in.end()
 	return hints

@@ -14,6 +14,12 @@ type Source interface {
 	Jobs(seed uint64) ([]Job, error)
 }
 
+// JobList is a Source of jobs that do not depend on the seed.
+type JobList []Job
+
+// Jobs returns a copy of the list.
+func (l JobList) Jobs(uint64) ([]Job, error) { return append([]Job(nil), l...), nil }
+
 // Limits that keep a slip of the pen (a size in bytes where blocks were meant)
 // from filling the memory.
 const (

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// units are the suffixes of sizes, longest first where one ends another.
+// units are the suffixes of sizes. A suffix that ends with another one stands
+// before it.
 var units = []struct {
 	suffix string
 	bytes  float64
@@ -19,7 +20,7 @@ var units = []struct {
 	{"B", 1}, {"", 1},
 }
 
-// maxBytes bounds sizes, so that sums of a few do not overflow: an exbibyte.
+// maxBytes bounds sizes to an exbibyte, so that sums of a few cannot overflow.
 const maxBytes = 1 << 60
 
 // ParseBytes reads a size: 64MiB, 10GB (a power of ten), 1.5GiB, 4096.
@@ -31,12 +32,31 @@ func ParseBytes(text string) (int64, error) {
 	return int64(math.Round(v)), nil
 }
 
-// ParseRate reads bytes a second: 100MB/s, 1Gbit/s, 1e8. The "/s" may be left
-// out.
+// ParseRate reads bytes a second: 100MB/s, 1Gbit/s, 1e8. The "/s" is optional.
 func ParseRate(text string) (float64, error) {
 	return parseUnit(strings.TrimSuffix(strings.TrimSpace(text), "/s"))
 }
 
+// parseBinaryBytes reads the size of a split in the way of the --split-size
+// flag: k, kB and KiB all mean 1024 bytes, and so on up to P.
+func parseBinaryBytes(text string) (int64, error) {
+	number := strings.TrimRight(strings.TrimSpace(text), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+	unit := strings.ToLower(strings.TrimSpace(strings.TrimSpace(text)[len(number):]))
+	if unit != "" && strings.Contains("kmgtp", unit[:1]) {
+		rest := strings.TrimPrefix(unit[1:], "i")
+		unit = strings.ToUpper(unit[:1]) + "iB"
+		if rest != "" && rest != "b" {
+			unit = "?"
+		}
+	}
+	b, err := ParseBytes(number + strings.ToUpper(unit[:min(1, len(unit))]) + unit[min(1, len(unit)):])
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a size such as 512k, 64MiB or 2GiB", text)
+	}
+	return b, nil
+}
+
+// parseUnit reads a number with one of the units.
 func parseUnit(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	for _, u := range units {
@@ -57,8 +77,8 @@ func parseUnit(text string) (float64, error) {
 	return 0, nil // the last unit fits everything
 }
 
-// maxTime bounds durations and times of submission: ten years. So sums do not
-// overflow.
+// maxTime bounds durations and times of submission to ten years, so that sums
+// cannot overflow.
 const maxTime = 10 * 365 * 24 * time.Hour
 
 // parseTime reads a duration: 1h2m3.5s, or a number of seconds.

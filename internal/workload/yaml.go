@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,15 +15,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxErrors is how many errors of a file are told at once.
+// maxErrors is how many errors of a file are reported at once.
 const maxErrors = 20
 
-// reader walks a YAML file and gathers all that is wrong with it. What it
-// returns for a wrong value is the zero value: callers go on.
+// reader walks a YAML file and collects its errors. Its methods return the zero
+// value in place of a wrong one, so that callers go on and find further errors.
 type reader struct {
-	file string
-	errs []error
-	more int // errors beyond maxErrors
+	file  string
+	errs  []error
+	more  int // errors beyond maxErrors
+	tasks int // stated one by one so far, over all jobs
+	// known, if set, receives the keys that each kind of mapping may have. A test
+	// compares them with the documentation.
+	known map[string][]string
 }
 
 // fail adds an error at a node.
@@ -42,11 +47,11 @@ func (r *reader) err() error {
 	return errors.Join(r.errs...)
 }
 
-// yamlLine finds the place in a message of the YAML library.
+// yamlLine finds the line number in an error of the YAML library.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// open parses a file that holds one mapping. It returns nil, and r.err, if it
-// cannot.
+// open parses a file that holds one mapping. It returns nil, and fails, if the
+// file holds something else.
 func (r *reader) open(in io.Reader, what string) *object {
 	dec := yaml.NewDecoder(in)
 	var doc, second yaml.Node
@@ -74,54 +79,109 @@ func (r *reader) open(in io.Reader, what string) *object {
 	return r.object(doc.Content[0], what)
 }
 
-// object is a mapping whose keys are asked for one by one.
+// object is a mapping. Callers read its keys one by one; end then reports the
+// keys that nobody has read.
 type object struct {
-	r     *reader
-	node  *yaml.Node
-	what  string
-	at    map[string]*yaml.Node // where keys are
-	value map[string]*yaml.Node
-	asked []string
+	r    *reader
+	node *yaml.Node
+	// what names the mapping in errors, kind in reader.known.
+	what, kind string
+	key        map[string]*yaml.Node // by name
+	value      map[string]*yaml.Node
+	read       []string
+	// nullIsAbsent makes get treat a key without a value as absent.
+	nullIsAbsent bool
 }
 
-// object reads a mapping; nil if it is none.
+// object reads a mapping; it returns nil, and fails, if n is something else. A
+// YAML merge key ("<<") contributes the keys that the mapping lacks.
 func (r *reader) object(n *yaml.Node, what string) *object {
 	n = follow(n)
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, "%s: should be a mapping (key: value), is %s", what, describe(n))
 		return nil
 	}
-	o := &object{r: r, node: n, what: what, at: make(map[string]*yaml.Node), value: make(map[string]*yaml.Node)}
+	o := &object{r: r, node: n, what: what, kind: what, key: make(map[string]*yaml.Node), value: make(map[string]*yaml.Node)}
+	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
-		if first := o.at[key.Value]; first != nil {
+		if key.Tag == "!!merge" {
+			merged = append(merged, follow(n.Content[i+1]))
+			continue
+		}
+		if first := o.key[key.Value]; first != nil {
 			r.fail(key, "%s: key %q again, it is on line %d too", what, key.Value, first.Line)
 			continue
 		}
-		o.at[key.Value], o.value[key.Value] = key, follow(n.Content[i+1])
+		o.key[key.Value], o.value[key.Value] = key, follow(n.Content[i+1])
+	}
+	for _, m := range merged {
+		o.merge(m, 0)
 	}
 	return o
 }
 
-// get returns the value of a key, nil if it is absent.
-func (o *object) get(key string) *yaml.Node {
-	if !slices.Contains(o.asked, key) {
-		o.asked = append(o.asked, key)
-	}
-	return o.value[key]
-}
+// maxMerges bounds chains of merge keys, which may lead back to themselves.
+const maxMerges = 8
 
-// end reports the keys that nobody asked for.
-func (o *object) end() {
-	for i := 0; i < len(o.node.Content); i += 2 {
-		key := o.node.Content[i]
-		if o.at[key.Value] == key && !slices.Contains(o.asked, key.Value) {
-			o.r.fail(key, "%s: unknown key %q; there are %s", o.what, key.Value, strings.Join(o.asked, ", "))
+// merge adds the keys of a merged mapping, or of a list of them, that the object
+// lacks.
+func (o *object) merge(n *yaml.Node, depth int) {
+	switch {
+	case depth == maxMerges:
+		o.r.fail(n, "%s: merge keys (<<) are nested more than %d deep", o.what, maxMerges)
+	case n.Kind == yaml.SequenceNode:
+		for _, c := range n.Content {
+			o.merge(follow(c), depth+1)
+		}
+	case n.Kind != yaml.MappingNode:
+		o.r.fail(n, "%s: <<: should be a mapping or a list of them, is %s", o.what, describe(n))
+	default:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i], follow(n.Content[i+1])
+			if key.Tag == "!!merge" {
+				o.merge(value, depth+1)
+			} else if o.key[key.Value] == nil {
+				o.key[key.Value], o.value[key.Value] = key, value
+			}
 		}
 	}
 }
 
-// follow resolves an alias.
+// get returns the value of a key, nil if it is absent.
+func (o *object) get(key string) *yaml.Node {
+	if !slices.Contains(o.read, key) {
+		o.read = append(o.read, key)
+	}
+	n := o.value[key]
+	if n != nil && o.nullIsAbsent && n.Tag == "!!null" {
+		return nil
+	}
+	return n
+}
+
+// end reports the keys that nobody has read: they are unknown.
+func (o *object) end() {
+	if o.r.known != nil {
+		for _, key := range o.read {
+			if !slices.Contains(o.r.known[o.kind], key) {
+				o.r.known[o.kind] = append(o.r.known[o.kind], key)
+			}
+		}
+	}
+	var unknown []*yaml.Node
+	for name, key := range o.key {
+		if !slices.Contains(o.read, name) {
+			unknown = append(unknown, key)
+		}
+	}
+	slices.SortFunc(unknown, func(a, b *yaml.Node) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
+	for _, key := range unknown {
+		o.r.fail(key, "%s: unknown key %q; there are %s", o.what, key.Value, strings.Join(o.read, ", "))
+	}
+}
+
+// follow returns the node that an alias stands for, or n itself.
 func follow(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -129,6 +189,7 @@ func follow(n *yaml.Node) *yaml.Node {
 	return n
 }
 
+// describe names what a node is, for errors.
 func describe(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -141,7 +202,7 @@ func describe(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// list returns the entries of a list.
+// list returns the entries of a key's list.
 func (o *object) list(key string) []*yaml.Node {
 	n := o.get(key)
 	if n == nil {
@@ -162,6 +223,39 @@ func (r *reader) list(n *yaml.Node, what string) []*yaml.Node {
 	return list
 }
 
+// textOrTexts returns a text, or a list of them.
+func (o *object) textOrTexts(key string) []string {
+	if n := o.get(key); n == nil || n.Kind != yaml.ScalarNode {
+		return o.texts(key)
+	}
+	return []string{o.text(key)}
+}
+
+// params returns a mapping of names to texts. A name without a value has the
+// empty text.
+func (o *object) params(key string) map[string]string {
+	n := o.get(key)
+	if n == nil {
+		return nil
+	}
+	in := o.r.object(n, o.what+": "+key)
+	if in == nil {
+		return nil
+	}
+	list := make(map[string]string, len(in.value))
+	for name, v := range in.value {
+		if v.Kind != yaml.ScalarNode {
+			o.r.fail(v, "%s: %s: should be a single value, is %s", in.what, name, describe(v))
+			continue
+		}
+		list[name] = v.Value
+		if v.Tag == "!!null" {
+			list[name] = ""
+		}
+	}
+	return list
+}
+
 // texts returns a list of texts.
 func (o *object) texts(key string) []string {
 	var list []string
@@ -171,7 +265,7 @@ func (o *object) texts(key string) []string {
 	return list
 }
 
-// scalar reads a single value by a parser.
+// scalar reads a single value with a parser.
 func scalar[T any](r *reader, n *yaml.Node, what string, parse func(string) (T, error)) T {
 	var zero T
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
@@ -186,7 +280,8 @@ func scalar[T any](r *reader, n *yaml.Node, what string, parse func(string) (T, 
 	return v
 }
 
-// field reads the value of a key by a parser, or returns what it is without.
+// field reads the value of a key with a parser. It returns the default without
+// if the key is absent.
 func field[T any](o *object, key string, without T, parse func(string) (T, error)) T {
 	n := o.get(key)
 	if n == nil {

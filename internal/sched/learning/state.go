@@ -112,7 +112,7 @@ func (l *Learner) Load(state []byte) error {
 	if err != nil {
 		return err
 	}
-	fresh := l.cfg.newClassifier()
+	fresh := l.cfg.classifier()
 	if err := fresh.load(head.Model); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package order
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -20,7 +21,7 @@ import (
 // tasks. Ranks of waiting jobs follow what is learned, whenever a job ends; a
 // job that runs keeps its rank.
 type Johnson struct {
-	*sched.SortedOrder
+	*FIFO
 	reverse bool
 	ranks   []rank // by seat
 	times   Times
@@ -40,7 +41,10 @@ var (
 // NewJohnson returns an order without jobs by Johnson's rule.
 func NewJohnson() *Johnson {
 	j := &Johnson{}
-	j.SortedOrder = sched.NewSortedOrder(j.compare)
+	j.FIFO = &FIFO{all: NewQueue(j.compare)}
+	for k := range j.ready {
+		j.ready[k] = NewQueue(j.compare)
+	}
 	return j
 }
 
@@ -58,7 +62,7 @@ func (j *Johnson) compare(a, b *job.Job) int {
 	if j.reverse {
 		x, y = y, x
 	}
-	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), rule(x, y))
+	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), rule(x, y), Urgency(a, b))
 }
 
 // rule is Johnson's rule for two jobs.
@@ -81,19 +85,22 @@ func (j *Johnson) JobAdded(x *job.Job) {
 		j.ranks = append(j.ranks, rank{})
 	}
 	j.ranks[x.Seat()] = j.rank(x)
-	j.SortedOrder.JobAdded(x)
+	j.FIFO.JobAdded(x)
 }
 
 // JobRemoved implements sched.JobWatcher. It costs the number of jobs, and
 // sorting them.
 func (j *Johnson) JobRemoved(x *job.Job) {
-	j.SortedOrder.JobRemoved(x)
-	for _, waiting := range j.Jobs() {
+	j.FIFO.JobRemoved(x)
+	for _, waiting := range j.all.jobs {
 		if waiting.State() == job.Pending {
 			j.ranks[waiting.Seat()] = j.rank(waiting)
 		}
 	}
-	j.Resort()
+	slices.SortFunc(j.all.jobs, j.compare)
+	for _, q := range j.ready {
+		slices.SortFunc(q.jobs, j.compare)
+	}
 }
 
 // TaskStarted implements sched.TaskWatcher.

@@ -17,16 +17,10 @@ var _ sched.Place = (*Greedy)(nil)
 // of their racks.
 func NewGreedy(byRack bool) *Greedy { return &Greedy{search{byRack: byRack}} }
 
-// GreedyParams documents the parameters of Greedy.
-var GreedyParams = []sched.Param{bindOffRack(new(bool)).Param}
-
-// ReadGreedy returns Greedy with the parameters that the user has set.
+// ReadGreedy makes a greedy placer from its parameter OffRack.
 func ReadGreedy(k *sched.Kit) (sched.Place, error) {
-	var byRack bool
-	if err := k.Read(sched.Bindings{bindOffRack(&byRack)}); err != nil {
-		return nil, err
-	}
-	return NewGreedy(byRack), nil
+	byRack, err := sched.Setting(k, OffRack.Name, ParseOffRack)
+	return NewGreedy(byRack), err
 }
 
 // Pick implements sched.Place.

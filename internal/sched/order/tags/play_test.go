@@ -204,11 +204,7 @@ func staticTags(t testing.TB, c Config, timers ...int) *Tags {
 }
 
 func dynamicTags(t testing.TB, c Config, sample string) *Learner {
-	of, err := sampleValues.Parse(sample)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := NewDynamic(DynamicConfig{Config: c, Threshold: 2, Sample: of})
+	o, err := NewDynamic(DynamicConfig{Config: c, Threshold: 2, Sample: samples[sample]})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,9 +80,9 @@ func (t *Tags) JobChanged(j *job.Job, c sched.Change) {
 		return
 	}
 	p := &t.parts[t.rows[j.Seat()].part]
-	p.all.Reposition(j)
+	p.all.Moved(j)
 	for k := range p.ready {
-		p.ready[k].Reposition(j)
+		p.ready[k].Moved(j)
 	}
 	t.rule.moved(j)
 }

@@ -210,13 +210,11 @@ func launchable(tr *tracker.Tracker) (n int) {
 	return n
 }
 
-// The parameter lend-mode takes the paper's names in any case of letters, and
-// its default is the mode of the part.
-func TestLendMode(t *testing.T) {
+// The modes have the paper's names.
+func TestModes(t *testing.T) {
 	for _, m := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
-		p := dhsa.Params(m)[0]
-		if got, err := p.Normalize(strings.ToLower(m.String())); err != nil || got != m.String() || p.Default != got {
-			t.Errorf("%v became %v, %v; default %s", m, got, err, p.Default)
+		if got, err := dhsa.ParseMode(strings.ToLower(m.String())); err != nil || got != m {
+			t.Errorf("%v became %v, %v", m, got, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 type desk struct {
 	*job.Book
 	m    *monitor
-	fifo *sched.SortedOrder
+	fifo *order.FIFO
 }
 
 func newDesk(cfg Config, perNode bool) *desk {

@@ -1,0 +1,166 @@
+package jobmix
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// LookupFunc returns the app of a name, or an error for the user.
+type LookupFunc func(name string) (*mapreduce.App, error)
+
+// SleepApp is the name of the app that stands in for a job whose task times are
+// stated but whose program cannot be started.
+const SleepApp = "sleep"
+
+// Programs returns what run and submit start, in the order of the mix. Drawn
+// jobs depend on the seed. What streaming commands print goes to stderr. Each
+// note says why the jobs of an entry do not run a program of their own. An error
+// names the file, the line, the entry, and what to add to it.
+func Programs(m *workload.Mix, seed uint64, lookup LookupFunc, stderr io.Writer) (jobs []mapreduce.MixJob, notes []string, err error) {
+	drawn, err := m.Draw(seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The programs are made before any job, so that one answer names all wrong
+	// entries.
+	programs := make(map[*workload.Class]*program)
+	var errs []error
+	for i := range m.Classes {
+		c := &m.Classes[i]
+		p, err := newProgram(c, lookup, stderr)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.Describe(), err))
+			continue
+		}
+		programs[c] = p
+		if p.stated {
+			notes = append(notes, fmt.Sprintf("%s: its tasks sleep for their stated times, because %s", c.Describe(), p.why))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	for i := range drawn {
+		jobs = append(jobs, programs[drawn[i].Class].job(&drawn[i]))
+	}
+	return jobs, notes, nil
+}
+
+// program is what the jobs of a class run.
+type program struct {
+	app       *mapreduce.App
+	streaming *mapreduce.Job // instead of app
+	// stated means that app is SleepApp, whose parameters are each job's stated
+	// times. why says what the class lacks to run a program of its own.
+	stated bool
+	why    string
+}
+
+// newProgram finds out what a class runs. Its own program goes first; a class
+// without one sleeps for the times of its tasks, if it states them.
+func newProgram(c *workload.Class, lookup LookupFunc, stderr io.Writer) (*program, error) {
+	given := c.Program
+	if given == nil {
+		given = &workload.Program{}
+	}
+	if given.Streaming() {
+		return newStreaming(given, stderr)
+	}
+	if c.App == "" {
+		return sleeping(c, lookup, "it names no app and no mapper or reducer", "app, or mapper and reducer")
+	}
+	app, err := lookup(c.App)
+	switch {
+	case err != nil && c.StatesTimes():
+		return sleeping(c, lookup, fmt.Sprintf("there is no app %q", c.App), "")
+	case err != nil:
+		return nil, err
+	case app.Reads != "" && len(given.Inputs) == 0:
+		return sleeping(c, lookup, fmt.Sprintf("it names no input, and %s reads %s", c.App, app.Reads), "input")
+	case app.Reads == "" && len(given.Inputs) > 0:
+		return nil, fmt.Errorf("%s reads no input; leave input out", c.App)
+	}
+	if _, err := app.Check(given.Params); err != nil {
+		return nil, err
+	}
+	return &program{app: app}, nil
+}
+
+func newStreaming(given *workload.Program, stderr io.Writer) (*program, error) {
+	switch {
+	case len(given.Params) > 0:
+		return nil, errors.New("streaming commands have no parameters; leave params out")
+	case len(given.Inputs) == 0:
+		return nil, errors.New("input is missing: streaming commands read lines of text")
+	}
+	s, err := mapreduce.Streaming(mapreduce.StreamingOptions{
+		Mapper: given.Mapper, Combiner: given.Combiner, Reducer: given.Reducer, Stderr: stderr,
+	})
+	return &program{streaming: s}, err
+}
+
+// sleeping returns the program of a class without one of its own: why says so,
+// and missing names the keys that would give it one.
+func sleeping(c *workload.Class, lookup LookupFunc, why, missing string) (*program, error) {
+	if !c.StatesTimes() {
+		return nil, fmt.Errorf("it cannot be started: %s; add %s, or map-time to let its tasks sleep", why, missing)
+	}
+	app, err := lookup(SleepApp)
+	return &program{app: app, stated: true, why: why}, err
+}
+
+// job makes one job of a class.
+func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
+	c := d.Class
+	given := c.Program
+	if given == nil {
+		given = &workload.Program{}
+	}
+	j := mapreduce.MixJob{
+		Name: d.Name, App: p.app, Job: p.streaming, Params: maps.Clone(given.Params), Delay: d.Submit, After: d.After,
+		Options: mapreduce.Options{
+			Inputs: given.Inputs, Include: given.Include, Exclude: given.Exclude, Output: given.Output,
+			SplitSize: given.SplitSize, Reduces: len(d.Reduces),
+			User: d.User, Pool: d.Pool, Priority: strings.ToLower(strings.ReplaceAll(d.Priority.String(), "_", "-")),
+			Profile: mapreduce.Profile{Map: mapreduce.Load(d.Profile[job.Map]), Reduce: mapreduce.Load(d.Profile[job.Reduce])},
+		},
+	}
+	if given.Output != "" && (c.Count > 1 || c.Share > 0) {
+		j.Options.Output = fmt.Sprintf("%s-%d", given.Output, d.Number+1)
+	}
+	if p.stated {
+		j.Options.Inputs, j.Options.Include, j.Options.Exclude, j.Options.Reduces, j.Options.SplitSize = nil, nil, nil, 0, 0
+		j.Params = mapreduce.Params{"maps": sleepTimes(d.Maps), "reduces": sleepTimes(d.Reduces)}
+	}
+	return j
+}
+
+// sleepTimes writes the times of tasks as the sleep app reads them: equal
+// neighbours together, such as "3x20s,1x5s".
+func sleepTimes(tasks []workload.Task) string {
+	var b strings.Builder
+	for len(tasks) > 0 {
+		n, d := 1, sleepTime(&tasks[0])
+		for n < len(tasks) && sleepTime(&tasks[n]) == d {
+			n++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%dx%s", n, d)
+		tasks = tasks[n:]
+	}
+	return b.String()
+}
+
+// sleepTime is a task's duration or, if it only states its cost, its CPU time.
+func sleepTime(t *workload.Task) time.Duration { return cmp.Or(t.Duration, t.CPU) }

@@ -1,0 +1,119 @@
+package workload
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// WriteJobs writes jobs as a listed job mix. ReadMix and Mix.Jobs give back equal
+// jobs; equal tasks that follow each other share a line. Invalid UTF-8 is
+// replaced. WriteJobs does not check the jobs: ReadMix rejects one without
+// tasks and one that waits for a later job.
+func WriteJobs(out io.Writer, jobs []Job) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintln(w, "# Times of submission since the start of the run; after: positions in this list, from 0.")
+	fmt.Fprintln(w, "jobs:")
+	for i := range jobs {
+		writeJob(w, &jobs[i])
+	}
+	return w.Flush()
+}
+
+func writeJob(w *bufio.Writer, j *Job) {
+	fmt.Fprintf(w, "  - name: %s\n", quote(j.Name))
+	for _, f := range []struct{ key, text string }{{"app", j.App}, {"user", j.User}, {"pool", j.Pool}, {"class", j.Class}} {
+		if f.text != "" {
+			fmt.Fprintf(w, "    %s: %s\n", f.key, quote(f.text))
+		}
+	}
+	if j.Priority != job.Normal {
+		fmt.Fprintf(w, "    priority: %s\n", priorities[min(max(j.Priority, job.VeryLow), job.VeryHigh)-job.VeryLow])
+	}
+	fmt.Fprintf(w, "    submit: %s\n", j.Submit)
+	if j.Plan != 0 {
+		fmt.Fprintf(w, "    plan: %s\n", j.Plan)
+	}
+	if j.SlowStart >= 0 {
+		fmt.Fprintf(w, "    slow-start: %s\n", strconv.FormatFloat(j.SlowStart, 'g', -1, 64))
+	}
+	if text := hintsText(&j.Profile); text != "" {
+		fmt.Fprintf(w, "    hints: %s\n", text)
+	}
+	if len(j.After) > 0 {
+		fmt.Fprintf(w, "    after: [%s]\n", strings.Trim(strings.ReplaceAll(fmt.Sprint(j.After), " ", ", "), "[]"))
+	}
+	writeTasks(w, "maps", j.Maps)
+	writeTasks(w, "reduces", j.Reduces)
+}
+
+func writeTasks(w *bufio.Writer, key string, tasks []Task) {
+	if len(tasks) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "    %s:\n", key)
+	for len(tasks) > 0 {
+		t, n := &tasks[0], 1
+		for n < len(tasks) && equalTasks(t, &tasks[n]) {
+			n++
+		}
+		tasks = tasks[n:]
+		fmt.Fprintf(w, "      - {count: %d", n)
+		if t.Duration != 0 {
+			fmt.Fprintf(w, ", time: %s", t.Duration)
+		}
+		if t.Input != 0 {
+			fmt.Fprintf(w, ", input: %d", t.Input)
+		}
+		if t.Output != 0 {
+			fmt.Fprintf(w, ", output: %d", t.Output)
+		}
+		if t.CPU != 0 {
+			fmt.Fprintf(w, ", cpu: %s", t.CPU)
+		}
+		for i, h := range t.Hosts {
+			sep := ", "
+			if i == 0 {
+				sep = ", hosts: ["
+			}
+			fmt.Fprintf(w, "%s%s", sep, quote(h))
+		}
+		if len(t.Hosts) > 0 {
+			w.WriteByte(']')
+		}
+		fmt.Fprintln(w, "}")
+	}
+}
+
+// equalTasks reports whether two tasks are equal.
+func equalTasks(a, b *Task) bool {
+	return a.Duration == b.Duration && a.Input == b.Input && a.Output == b.Output && a.CPU == b.CPU &&
+		slices.Equal(a.Hosts, b.Hosts)
+}
+
+// plainText reports whether a text needs no quotes in YAML, wherever it stands.
+func plainText(s string) bool {
+	if s == "" || s[0] >= '0' && s[0] <= '9' {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_') {
+			return false
+		}
+	}
+	return !slices.Contains([]string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s))
+}
+
+// quote writes a text for YAML: bare if that is safe, else in double quotes with
+// the escapes that YAML shares with Go.
+func quote(s string) string {
+	if plainText(s) {
+		return s
+	}
+	return strconv.QuoteToASCII(strings.ToValidUTF8(s, "\uFFFD"))
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -170,7 +171,7 @@ func (o *object) end() {
 		}
 	}
 	var unknown []*yaml.Node
-	for name, key := range o.key {
+	for name, key := range o.key { //house:sorted sorted by line below
 		if !slices.Contains(o.read, name) {
 			unknown = append(unknown, key)
 		}
@@ -243,7 +244,8 @@ func (o *object) params(key string) map[string]string {
 		return nil
 	}
 	list := make(map[string]string, len(in.value))
-	for name, v := range in.value {
+	for _, name := range slices.Sorted(maps.Keys(in.value)) {
+		v := in.value[name]
 		if v.Kind != yaml.ScalarNode {
 			o.r.fail(v, "%s: %s: should be a single value, is %s", in.what, name, describe(v))
 			continue

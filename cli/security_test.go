@@ -168,7 +168,7 @@ func othersJobs(t *testing.T, c *secureCluster) {
 	if status, out := c.submit(append([]string{"wordcount", "in", "--output", "before"}, c.token("eve")...)...); status == 0 {
 		t.Errorf("eve wrote over bob's output: %s", out)
 	}
-	c.master.says("token is not known")
+	c.master.says("does not know this token")
 }
 
 // strangeWorkers come without a certificate, with a user's, and with a user's

@@ -37,7 +37,7 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 		return nil, err
 	}
 	if r.New != nil {
-		return r.New(newKit(r.Params, opt))
+		return r.New(NewKit(opt))
 	}
 	return g.compose(r, opt)
 }
@@ -93,7 +93,7 @@ func makePart[T any](p Part[T], opt Options) (T, error) {
 		var none T
 		return none, fmt.Errorf("%s: its table entry has no New function", p.Name)
 	}
-	v, err := p.New(newKit(p.Params, opt))
+	v, err := p.New(NewKit(opt))
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", p.Name, err)
 	}

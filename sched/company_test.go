@@ -67,7 +67,7 @@ func TestAliases(t *testing.T) {
 		t.Error("the caller's settings were changed")
 	}
 	for _, twice := range []map[string]string{{"a": "1", "old.a": "1"}, {"old.a": "1", "paper.a": "2"}} {
-		if _, err := unalias(info, twice); err == nil || !strings.Contains(err.Error(), "given twice") {
+		if _, err := unalias(info, twice); err == nil || !strings.Contains(err.Error(), "set twice") {
 			t.Errorf("%v: %v", twice, err)
 		}
 	}

@@ -178,16 +178,9 @@ type Kit struct {
 // defaults. See Bindings.Set for the errors.
 func (k *Kit) Read(b Bindings) error { return b.Set(k.values) }
 
-func newKit(params []Param, opt Options) *Kit {
-	k := &Kit{Seed: opt.Seed, values: make(map[string]string)}
-	for _, p := range params {
-		k.values[p.Name] = p.Default
-		if v, ok := opt.Set[p.Name]; ok {
-			k.values[p.Name] = v
-		}
-	}
-	return k
-}
+// NewKit returns a kit with the given options. The registry calls it for each
+// part; tests may call it to construct a part directly.
+func NewKit(opt Options) *Kit { return &Kit{Seed: opt.Seed, values: opt.Set} }
 
 // checkSettings returns an error for each name in set that is no parameter of
 // the policy, and for each value that its parameter does not accept. It runs
@@ -311,40 +304,43 @@ func Bool() Values[bool] {
 	}
 }
 
+// Choice accepts words, in any case of letters; words[i] stands for values[i].
+// The two slices have the same length.
+func Choice[T comparable](words []string, values []T) Values[T] {
+	accepts := "one of " + strings.Join(words, ", ")
+	if len(words) == 2 {
+		accepts = words[0] + " or " + words[1]
+	}
+	return Values[T]{
+		Accepts: accepts,
+		Parse: func(text string) (x T, err error) {
+			for i, word := range words {
+				if strings.EqualFold(word, text) {
+					return values[i], nil
+				}
+			}
+			return x, errNotAccepted
+		},
+		Print: func(x T) string { return words[slices.Index(values, x)] },
+	}
+}
+
 // Switch accepts two words, the first of which stands for false.
 func Switch(no, yes string) Values[bool] {
-	return Values[bool]{
-		Accepts: no + " or " + yes,
-		Parse:   func(text string) (bool, error) { return accept(text == yes, nil, text == yes || text == no) },
-		Print: func(on bool) string {
-			if on {
-				return yes
-			}
-			return no
-		},
-	}
+	return Choice([]string{no, yes}, []bool{false, true})
 }
 
 // Enum accepts words; the word at index i stands for the value T(i).
 func Enum[T ~uint8](words ...string) Values[T] {
-	return Values[T]{
-		Accepts: "one of " + strings.Join(words, ", "),
-		Parse: func(text string) (T, error) {
-			i := slices.Index(words, text)
-			return accept(T(max(i, 0)), nil, i >= 0)
-		},
-		Print: func(x T) string { return words[x] },
+	values := make([]T, len(words))
+	for i := range values {
+		values[i] = T(i)
 	}
+	return Choice(words, values)
 }
 
 // Word accepts one of the given words.
-func Word(words ...string) Values[string] {
-	return Values[string]{
-		Accepts: "one of " + strings.Join(words, ", "),
-		Parse:   func(text string) (string, error) { return accept(text, nil, slices.Contains(words, text)) },
-		Print:   func(x string) string { return x },
-	}
-}
+func Word(words ...string) Values[string] { return Choice(words, words) }
 
 // Or accepts word as another spelling of special, and all values of v. Use it
 // for values that measure nothing, such as "auto" beside durations.

@@ -37,7 +37,7 @@ func (c *everything) bind() sched.Bindings {
 		sched.Bind(&c.on, sched.Bool(), sched.Param{Name: "on", Default: "true"}),
 		sched.Bind(&c.strict, sched.Switch("lax", "strict"), sched.Param{Name: "mode", Default: "lax"}),
 		sched.Bind(&c.color, sched.Enum[color]("red", "green"), sched.Param{Name: "color", Default: "green"}),
-		sched.Bind(&c.word, sched.Word("a", "b"), sched.Param{Name: "word", Default: "b"}),
+		sched.Bind(&c.word, sched.Word("a", "b", "c"), sched.Param{Name: "word", Default: "b"}),
 		sched.Bind(&c.sizes, sched.List("numbers", sched.Float(0, math.Inf(1))), sched.Param{Name: "sizes", Default: "0.3, 0.7"}),
 	}
 }
@@ -56,7 +56,7 @@ func TestBindingsSetDefaultsAndValues(t *testing.T) {
 // Print writes what Set reads, and Normalize is idempotent.
 func TestBindingsRoundTrip(t *testing.T) {
 	for _, set := range []map[string]string{nil,
-		{"count": "+7", "share": "1e-3", "wait": "90s", "on": "F", "mode": "strict", "color": "red", "word": "a", "sizes": ""}} {
+		{"count": "+7", "share": "1e-3", "wait": "90s", "on": "F", "mode": "Strict", "color": "red", "word": "a", "sizes": ""}} {
 		var c, d everything
 		if err := c.bind().Set(set); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestBindingsRoundTrip(t *testing.T) {
 // no field changes if there is one.
 func TestBindingsReportAllErrors(t *testing.T) {
 	bad := map[string]string{"count": "10", "share": "NaN", "gain": "0", "wait": "-2s", "period": "0s", "on": "maybe", "mode": "loose",
-		"color": "blue", "word": "c", "sizes": "1,x"}
+		"color": "blue", "word": "d", "sizes": "1,x"}
 	want := map[string]string{
 		"count":  `parameter count: bad value "10": must be a whole number from -1 to 9`,
 		"share":  `parameter share: bad value "NaN": must be a number from 0 to 1`,
@@ -89,8 +89,8 @@ func TestBindingsReportAllErrors(t *testing.T) {
 		"period": `parameter period: bad value "0s": must be a duration above 0, such as 1m30s`,
 		"on":     `parameter on: bad value "maybe": must be true or false`,
 		"mode":   `parameter mode: bad value "loose": must be lax or strict`,
-		"color":  `parameter color: bad value "blue": must be one of red, green`,
-		"word":   `parameter word: bad value "c": must be one of a, b`,
+		"color":  `parameter color: bad value "blue": must be red or green`,
+		"word":   `parameter word: bad value "d": must be one of a, b, c`,
 		"sizes":  `parameter sizes: bad value "1,x": "x" is not a number of at least 0; must be numbers separated by commas`,
 	}
 	c := everything{count: 5}

@@ -63,16 +63,6 @@ type Table struct {
 	Policies  []Row
 }
 
-// Setting returns the value of one of the constructor's own parameters, read by
-// parse (strconv.Atoi, time.ParseDuration, …). New code declares Bindings.
-func Setting[T any](k *Kit, name string, parse func(string) (T, error)) (T, error) {
-	v, err := parse(k.values[name])
-	if err != nil {
-		return v, fmt.Errorf("parameter %s: bad value %q: %w", name, k.values[name], err)
-	}
-	return v, nil
-}
-
 // Options are what a user adds to the name of a policy.
 type Options struct {
 	// Seed is the seed of the run; see Kit.Seed.
@@ -115,24 +105,31 @@ func (g *Registry) With(tables ...Table) (*Registry, error) {
 // add adds the parts of a table, then its policies, whose parts must be known by
 // then.
 func (g *Registry) add(t Table) error {
-	var errs []error
-	for _, p := range t.Slots {
-		errs = append(errs, g.slots.add("slots", p.Name, p))
-	}
-	for _, p := range t.Order {
-		errs = append(errs, g.order.add("order", p.Name, p))
-	}
-	for _, p := range t.Place {
-		errs = append(errs, g.place.add("place", p.Name, p))
-	}
-	for _, p := range t.Speculate {
-		errs = append(errs, g.speculate.add("speculate", p.Name, p))
+	errs := []error{
+		addParts(&g.slots, "slots", t.Slots),
+		addParts(&g.order, "order", t.Order),
+		addParts(&g.place, "place", t.Place),
+		addParts(&g.speculate, "speculate", t.Speculate),
 	}
 	for _, r := range t.Policies {
 		errs = append(errs, g.rows.add("policy", r.Name, r))
 		if r.New == nil {
 			if _, err := g.describeParts(r); err != nil {
 				errs = append(errs, fmt.Errorf("policy %q: %w", r.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addParts adds parts whose parameters accept their own defaults.
+func addParts[T any](t *table[Part[T]], what string, parts []Part[T]) error {
+	var errs []error
+	for _, part := range parts {
+		errs = append(errs, t.add(what, part.Name, part))
+		for _, p := range part.Params {
+			if _, err := p.Normalize(p.Default); err != nil {
+				errs = append(errs, fmt.Errorf("%s %q: default: %w", what, part.Name, err))
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package sched_test
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -49,12 +48,10 @@ func TestParse(t *testing.T) {
 // registry returns one whose slots part has a parameter, cap. Building the part
 // stores the parameter's value in got.
 func registry(t *testing.T, got *int) *sched.Registry {
+	limit := sched.Bindings{sched.Bind(got, sched.Int(0, 9), sched.Param{Name: "cap", Default: "3", Help: "slots"})}
 	g, err := sched.NewRegistry(sched.Table{
-		Slots: []sched.Part[sched.Slots]{{Name: "static", Params: []sched.Param{{Name: "cap", Default: "3", Help: "slots"}},
-			New: func(k *sched.Kit) (s sched.Slots, err error) {
-				*got, err = sched.Setting(k, "cap", strconv.Atoi)
-				return &slots.Static{}, err
-			}}},
+		Slots: []sched.Part[sched.Slots]{{Name: "static", Params: limit.Params(),
+			New: func(k *sched.Kit) (sched.Slots, error) { return &slots.Static{}, k.Read(limit) }}},
 		Order:     []sched.Part[sched.Order]{{Name: "fifo", New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }}},
 		Place:     []sched.Part[sched.Place]{{Name: "greedy", New: func(*sched.Kit) (sched.Place, error) { return &place.Greedy{}, nil }}},
 		Speculate: []sched.Part[sched.Speculate]{{Name: "none", New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }}},
@@ -89,6 +86,7 @@ func TestSettings(t *testing.T) {
 func TestRegistryRefuses(t *testing.T) {
 	var got int
 	g := registry(t, &got)
+	wrong := sched.Bind(&got, sched.Int(0, 9), sched.Param{Name: "cap", Default: "10"}).Param
 	places := func(names ...string) (t sched.Table) {
 		for _, name := range names {
 			t.Place = append(t.Place, sched.Part[sched.Place]{Name: name})
@@ -107,6 +105,8 @@ func TestRegistryRefuses(t *testing.T) {
 		{places("x", "x"), `place "x" exists already; choose another name`},
 		{places(""), `place "": a name must not be empty or contain commas, equals signs or spaces`},
 		{places("a,b"), `place "a,b": a name must not be empty or contain commas, equals signs or spaces`},
+		{sched.Table{Place: []sched.Part[sched.Place]{{Name: "x", Params: []sched.Param{wrong}}}},
+			`place "x": default: parameter cap: bad value "10": must be a whole number from 0 to 9`},
 		{policy("b", "fiffo"), `policy "b": unknown order "fiffo"; did you mean "fifo"?`},
 	} {
 		if _, err := g.With(c.table); err == nil || err.Error() != c.want {

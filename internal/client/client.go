@@ -120,7 +120,7 @@ func again[T any](ctx context.Context, c *Client, e effort, try func(context.Con
 // Unreachable reports whether an error says that the master could not be reached
 // or could not answer now, so that trying again may help.
 func Unreachable(err error) bool {
-	if secure.Hopeless(err) {
+	if secure.IsPermanent(err) {
 		return false
 	}
 	var coded *connect.Error

@@ -21,7 +21,7 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// logBuffer gathers what a server logs.
+// logBuffer collects the log of a server.
 type logBuffer struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -39,7 +39,7 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// whoami is a service that says who asked.
+// whoami is a service that returns the identity of the caller.
 type whoami struct {
 	slotwisev1connect.UnimplementedClientServiceHandler
 }
@@ -112,7 +112,7 @@ func (s *site) serve(t testing.TB, f Files) (addr string) {
 	return l.Addr().String()
 }
 
-// ask asks who we are.
+// ask calls whoami.
 func (s *site) ask(t testing.TB, c *tls.Config, token string, r *slotwisev1.ClusterRequest, opts ...connect.ClientOption) (string, error) {
 	t.Helper()
 	client := Client(c, token)
@@ -148,16 +148,16 @@ func TestWhoIsLetIn(t *testing.T) {
 		{"worker's certificate", FilesIn(s.dir, "worker"), "", "worker w1", ""},
 		{"token", ca, s.token, "user bob", ""},
 		{"token and certificate", FilesIn(s.dir, "worker"), s.token, "user bob", ""},
-		{"nothing", ca, "", "", "say who you are"},
-		{"wrong token", ca, NewToken(), "", "token is not known"},
-		{"wrong token, right certificate", FilesIn(s.dir, "ana"), "x", "", "token is not known"},
+		{"nothing", ca, "", "", "authentication required"},
+		{"wrong token", ca, NewToken(), "", "does not know this token"},
+		{"wrong token, right certificate", FilesIn(s.dir, "ana"), "x", "", "does not know this token"},
 		{"we do not trust the server", Files{CA: filepath.Join(other.dir, authorityCert)}, s.token, "", "unknown authority"},
 	} {
 		who, err := s.ask(t, s.client(t, tt.files), tt.token, &slotwisev1.ClusterRequest{})
 		if tt.fails == "" && (err != nil || who != tt.want) {
 			t.Errorf("%s: %q, %v", tt.name, who, err)
 		}
-		if hopeless := strings.Contains(tt.fails, "authority"); Hopeless(err) != hopeless {
+		if hopeless := strings.Contains(tt.fails, "authority"); IsPermanent(err) != hopeless {
 			t.Errorf("%s: hopeless is %v of %v", tt.name, !hopeless, err)
 		}
 		if tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
@@ -165,7 +165,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		}
 	}
 	s.refusesHandshakes(t, other)
-	for _, want := range []string{"say who you are", "token is not known", "expired", "authority"} {
+	for _, want := range []string{"authentication required", "does not know this token", "expired", "authority"} {
 		s.logs(t, want)
 	}
 	if strings.Contains(s.log.String(), s.token) {
@@ -173,8 +173,8 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-// refusesHandshakes shows certificates that are no good. Which error the client
-// gets depends on how far it was when the server hung up.
+// refusesHandshakes sends invalid certificates. The client's error depends on how far
+// it was in the handshake when the server closed the connection.
 func (s *site) refusesHandshakes(t *testing.T, other *site) {
 	for _, f := range []Files{FilesIn(s.dir, "old"), FilesIn(other.dir, "ana")} {
 		pair, err := loadPair(f)
@@ -192,7 +192,7 @@ func (s *site) refusesHandshakes(t *testing.T, other *site) {
 	}
 }
 
-// logs waits until something is in the log.
+// logs waits until the log contains a text.
 func (s *site) logs(t *testing.T, want string) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !strings.Contains(s.log.String(), want); time.Sleep(time.Millisecond) {
@@ -254,7 +254,7 @@ func (s *site) stillServes(t testing.TB) {
 	}
 }
 
-// Connections that are opened and left, or cut in the middle, hinder nobody.
+// Idle and broken connections must not delay other clients.
 func TestHalfOpen(t *testing.T) {
 	s := newSite(t)
 	var conns []net.Conn
@@ -332,8 +332,8 @@ func TestListenRefusesTheWorld(t *testing.T) {
 	}
 }
 
-// Workers are recognised by role, under any address, and children fetch with
-// the authority alone.
+// Clients accept a worker's certificate under any address, because they verify its
+// role. Attempts need only the authority to fetch from it.
 func TestWorkerTLS(t *testing.T) {
 	s := newSite(t)
 	worker := FilesIn(s.dir, "worker")
@@ -371,7 +371,7 @@ func TestWorkerTLS(t *testing.T) {
 	}
 }
 
-// Certificates are replaced while the server runs.
+// The server takes over new certificates without a restart.
 func TestCertificatesAreReloaded(t *testing.T) {
 	s := newSite(t)
 	f := FilesIn(s.dir, "server")

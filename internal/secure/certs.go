@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// How long certificates hold by default.
+// Default validity of the authority's own certificate and of issued ones.
 const (
 	authorityFor   = 5 * 365 * 24 * time.Hour
 	certificateFor = 365 * 24 * time.Hour
@@ -30,16 +30,16 @@ const (
 	authorityKey  = "ca-key.pem"
 )
 
-// Authority is a development certificate authority in a directory: good for a
-// cluster whose owner is its only user, and to see how things work.
+// Authority is a certificate authority for development, stored in a directory. It
+// suits a cluster with one owner, and trying slotwise out.
 type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority. The directory is made if need be; one that
-// has an authority already is left as it is, with an error.
+// NewAuthority creates an authority in dir, which it creates if needed. It returns an
+// error and changes nothing if dir already has an authority.
 func NewAuthority(dir string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func NewAuthority(dir string) (*Authority, error) {
 	return &Authority{dir, cert, key}, err
 }
 
-// OpenAuthority opens the authority that NewAuthority made.
+// OpenAuthority opens an authority that NewAuthority created.
 func OpenAuthority(dir string) (*Authority, error) {
 	pair, err := loadPair(Files{Cert: filepath.Join(dir, authorityCert), Key: filepath.Join(dir, authorityKey)})
 	if err != nil {
@@ -73,23 +73,24 @@ func OpenAuthority(dir string) (*Authority, error) {
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok || !pair.Leaf.IsCA {
-		return nil, fmt.Errorf("%s does not hold an authority of ours", dir)
+		return nil, fmt.Errorf("%s holds no certificate authority that slotwise created", dir)
 	}
 	return &Authority{dir, pair.Leaf, key}, nil
 }
 
-// Issue makes a certificate and its key, NAME.pem and NAME-key.pem, and refuses
-// to replace files. Hosts, names and addresses, are for masters and workers. For
-// is how long it holds, 0 for a year; not longer than the authority.
+// Issue writes a new certificate and its key to NAME.pem and NAME-key.pem. It returns
+// an error if one of the files exists. hosts lists the DNS names and IP addresses of
+// a master or worker and is ignored for other roles. valid is the validity, 0 for a
+// year; the certificate never outlives the authority.
 func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.Duration) error {
 	if name == "" || strings.ContainsAny(name, `/\`) || name == "." || name == ".." {
-		return fmt.Errorf("%q cannot be the name of a file", name)
+		return fmt.Errorf("certificate name %q: it becomes a file name, so it must not be empty or contain slashes", name)
 	}
 	if _, err := ParseRole(string(id.Role)); err != nil {
 		return err
 	}
 	if id.User == "" {
-		return errors.New("a certificate needs a name")
+		return errors.New("a certificate needs the name of its user, worker or master")
 	}
 	if valid == 0 {
 		valid = certificateFor
@@ -126,10 +127,11 @@ func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.D
 	return writePair(a.dir, name+".pem", name+"-key.pem", der, key)
 }
 
-// Files names what Issue wrote, and the authority.
+// Files returns the paths of the authority's certificate and of a certificate and key
+// that Issue wrote.
 func (a *Authority) Files(name string) Files { return FilesIn(a.dir, name) }
 
-// FilesIn names a certificate of an authority's directory.
+// FilesIn returns the same paths without opening the authority.
 func FilesIn(dir, name string) Files {
 	return Files{
 		CA:   filepath.Join(dir, authorityCert),
@@ -137,8 +139,8 @@ func FilesIn(dir, name string) Files {
 	}
 }
 
-// template is what all certificates have in common. It holds from an hour ago,
-// for machines whose clocks are behind.
+// template returns a certificate with the fields that all certificates share. It is
+// valid from an hour ago, so that machines whose clocks are slow accept it.
 func template(name pkix.Name, valid time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -148,8 +150,8 @@ func template(name pkix.Name, valid time.Duration) (*x509.Certificate, error) {
 	return &x509.Certificate{SerialNumber: serial, Subject: name, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(valid)}, nil
 }
 
-// writePair writes a certificate and its key for their owner's eyes, both or
-// none.
+// writePair writes a certificate and its key to new files that only their owner can
+// read. It writes both or neither.
 func writePair(dir, certName, keyName string, der []byte, key *ecdsa.PrivateKey) error {
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -167,10 +169,11 @@ func writePair(dir, certName, keyName string, der []byte, key *ecdsa.PrivateKey)
 	return err
 }
 
+// writeNew writes a file that must not exist yet. It removes the file if that fails.
 func writeNew(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s exists and is not overwritten", path)
+		return fmt.Errorf("%s exists; remove it first or choose another name", path)
 	}
 	if err != nil {
 		return err

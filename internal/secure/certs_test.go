@@ -18,7 +18,7 @@ func TestAuthorityRefusesToOverwrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := contents(t, dir)
-	if _, err := NewAuthority(dir); err == nil || !strings.Contains(err.Error(), "not overwritten") {
+	if _, err := NewAuthority(dir); err == nil || !strings.Contains(err.Error(), "exists; remove it first") {
 		t.Errorf("got %v", err)
 	}
 	if err := a.Issue("ana", ana, nil, 0); err == nil {
@@ -73,7 +73,7 @@ func TestKeyMustBePrivate(t *testing.T) {
 	if err := os.Chmod(f.Key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ServerTLS(f); err == nil || !strings.Contains(err.Error(), "changed by others") {
+	if _, err := ServerTLS(f); err == nil || !strings.Contains(err.Error(), "other users can read or change it") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := ClientTLS(Files{Cert: f.Cert}); err == nil {

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Client returns what one needs to ask a master: over TLS if config is not nil,
-// with a token if one is given. It has no time-out of its own, since calls are
-// held; connecting has, and a connection whose other end is gone without a word
-// is found out within half a minute.
+// Client returns an HTTP client for calls to a master. It uses TLS if config is not
+// nil and sends the token if it is not empty. Requests have no time-out, since the
+// master holds long polls; callers use contexts. Connecting has one, and a
+// connection whose peer vanished is closed within half a minute.
 func Client(config *tls.Config, token string) *http.Client {
 	t := &http.Transport{
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
@@ -31,14 +31,14 @@ func Client(config *tls.Config, token string) *http.Client {
 		ForceAttemptHTTP2:     config != nil,
 	}
 	if token == "" {
-		return &http.Client{Transport: &hinting{t}}
+		return &http.Client{Transport: &hintingTransport{t}}
 	}
-	return &http.Client{Transport: Bearer(&hinting{t}, token)}
+	return &http.Client{Transport: Bearer(&hintingTransport{t}, token)}
 }
 
-// Dial returns a master's URL and what to ask it with, as the flags --tls-… and
-// --token-file say. Nothing is sent yet. With certificates, an address without a
-// scheme means TLS.
+// Dial returns the URL of a master and a client for it, from the values of the flags
+// --tls-… and --token-file. It sends nothing. An address without a scheme gets
+// https:// if files names any certificate and http:// otherwise.
 func Dial(master string, files Files, tokenFile string) (url string, c *http.Client, err error) {
 	token := ""
 	if tokenFile != "" {
@@ -60,31 +60,33 @@ func Dial(master string, files Files, tokenFile string) (url string, c *http.Cli
 	return master, Client(config, token), nil
 }
 
-// hinting tells those that forget TLS what is wrong.
-type hinting struct{ *http.Transport }
+// hintingTransport replaces the answer that a TLS server gives to a plain HTTP request
+// by an error that says so.
+type hintingTransport struct{ *http.Transport }
 
-var errSpeaksTLS = errors.New("the other side speaks TLS: use https:// or say with --tls-ca whom to trust")
+var errSpeaksTLS = errors.New("the server speaks TLS: use an https:// address, or name the cluster's authority with --tls-ca")
 
-// plainAnswer is what the standard library's servers say then.
+// plainAnswer begins the answer of a net/http TLS server to a plain HTTP request.
 const plainAnswer = "Client sent an HTTP request to an HTTPS server"
 
 // RoundTrip implements http.RoundTripper.
-func (h *hinting) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h *hintingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := h.Transport.RoundTrip(r)
 	if err != nil || r.URL.Scheme != "http" || resp.StatusCode != http.StatusBadRequest || !resp.Close {
 		return resp, err
 	}
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // what there is of it
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // a partial body is enough
 	_ = resp.Body.Close()
-	if strings.HasPrefix(string(said), plainAnswer) {
+	if strings.HasPrefix(string(body), plainAnswer) {
 		return nil, errSpeaksTLS
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(said))
+	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
 }
 
-// Bearer adds a token to each request that goes over TLS or to this machine, and
-// refuses others. A nil next is http.DefaultTransport.
+// Bearer returns a transport that adds a token to each request. It refuses requests
+// without TLS to other machines, which would reveal the token. A nil next means
+// http.DefaultTransport.
 func Bearer(next http.RoundTripper, token string) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
@@ -97,13 +99,13 @@ type bearer struct {
 	token string
 }
 
-var errPlainToken = errors.New("a token is not sent to another machine without TLS: use https:// and --tls-ca")
+var errPlainToken = errors.New("refusing to send a token to another machine without TLS: use an https:// address and --tls-ca")
 
 // RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !local(r.URL.Hostname()) {
 		if r.Body != nil {
-			_ = r.Body.Close() // as a RoundTripper must
+			_ = r.Body.Close() // the contract of http.RoundTripper
 		}
 		return nil, errPlainToken
 	}
@@ -112,29 +114,30 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// CloseIdleConnections is what http.Client looks for.
+// CloseIdleConnections forwards http.Client.CloseIdleConnections, which finds it by
+// type assertion.
 func (b *bearer) CloseIdleConnections() {
 	if c, ok := b.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// local reports whether a host is this machine without asking anybody.
+// local reports whether host is this machine, without a DNS query.
 func local(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Hopeless reports whether a request failed because the two sides do not agree on
-// who they are, so that trying again is of no use.
-func Hopeless(err error) bool {
+// IsPermanent reports whether a request failed because of certificates, TLS settings
+// or a token, so that a retry cannot succeed.
+func IsPermanent(err error) bool {
 	var alert *net.OpError
 	return errors.Is(err, errSpeaksTLS) || errors.Is(err, errPlainToken) ||
 		errors.As(err, new(*tls.CertificateVerificationError)) ||
 		errors.As(err, &alert) && alert.Op == "remote error"
 }
 
-// ReadToken reads a token from a file that only its owner may read.
+// ReadToken reads a token from a file. It refuses a file that everyone can read.
 func ReadToken(path string) (string, error) {
 	data, err := readPrivate(path)
 	if err != nil {
@@ -142,7 +145,7 @@ func ReadToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", &os.PathError{Op: "reading a token from", Path: path, Err: errors.New("want one word")}
+		return "", &os.PathError{Op: "reading a token from", Path: path, Err: errors.New("the file must hold one token and nothing else")}
 	}
 	return token, nil
 }

@@ -1,16 +1,15 @@
-// Package secure says who asks and what he may do.
+// Package secure authenticates the peers of a server and authorises their requests.
 //
-// A process that listens where others than this machine's can reach it must
-// speak TLS and must know everyone who asks: by a token, which is sent with
-// each request and of which only a hash is stored, or by a certificate of the
-// cluster's own authority, whose organisation names the role.
+// A server that other machines can reach must use TLS and must authenticate every
+// client: by a token, which the client sends with each request and of which the
+// server stores only a hash, or by a certificate of the cluster's own authority,
+// whose organisation names the client's role.
 //
-//	request ─► Server: time-outs, limits on headers and slow peers
+//	request ─► Server: time-outs, limits on headers and slow clients
 //	        ─► Guard: token or certificate ─► Identity in the context, or 401
-//	        ─► handler ─► Rules.May(identity, action, subject) ─► nil, or why not
+//	        ─► handler ─► Rules.May(identity, action, subject) ─► nil, or *Denied
 //
-// What holds each part together: Listen refuses an address that is not of this
-// machine alone unless both TLS and a Guard that knows people are there; the
-// rules are one pure function; nothing secret is ever logged or part of an
-// error.
+// Listen enforces this: it refuses an address other than loopback unless it gets a
+// TLS configuration and a Guard that authenticates. Authorisation is one pure
+// function, Rules.May. Secrets never appear in logs or errors.
 package secure

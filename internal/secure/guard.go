@@ -11,39 +11,38 @@ import (
 	"connectrpc.com/connect"
 )
 
-// Guard finds out who asks, for each request, before anything of its body is
-// read. One without tokens and certificates lets everybody in, which Listen
-// allows for this machine alone.
+// Guard authenticates each request before its body is read. A Guard without tokens
+// and certificates accepts every client; Listen allows that on loopback only.
 type Guard struct {
-	// Tokens are the known tokens; nil: there are none.
+	// Tokens are the accepted tokens; nil means none.
 	Tokens *TokenFile
-	// Certificates says that peers are known by their certificates as well: the
-	// server verifies those against the cluster's authority.
+	// Certificates accepts client certificates. The server's TLS configuration must
+	// verify them against the cluster's authority.
 	Certificates bool
-	// Public are paths that need nobody's name, such as that of the health, and
-	// those that end in a slash all paths below.
+	// Public lists paths that need no authentication, such as /healthz. An entry
+	// that ends in a slash includes all paths below it.
 	Public []string
-	// Log takes refusals; nil means slog.Default.
+	// Log receives refused requests; nil means slog.Default.
 	Log *slog.Logger
 
-	refused pace
+	refusals logLimit
 }
 
-// Knows reports whether the guard asks anybody who he is.
-func (g *Guard) Knows() bool { return g.Tokens != nil || g.Certificates }
+// Authenticates reports whether the guard requires a token or a certificate.
+func (g *Guard) Authenticates() bool { return g.Tokens != nil || g.Certificates }
 
-// errUnknown are the answers to those that are not known.
+// The reasons for which a request is not authenticated.
 var (
-	errNobody  = errors.New("say who you are: a token or a client certificate is needed")
-	errToken   = errors.New("the token is not known")
-	errHost    = errors.New("a server without tokens and certificates is asked as localhost or by its address")
-	errExpired = errors.New("the client certificate has run out")
+	errNoCredentials = errors.New("authentication required: send a token (--token-file) or a client certificate (--tls-cert, --tls-key)")
+	errToken         = errors.New("the server does not know this token")
+	errHost          = errors.New("this server runs without authentication, so it only accepts requests addressed to localhost or to an IP address, not to a host name")
+	errExpired       = errors.New("the client certificate has expired")
 )
 
-// Wrap returns a handler that passes on requests whose sender is known, with
-// his Identity in the context, and answers 401 to others.
+// Wrap returns a handler that passes authenticated requests to next, with the
+// client's Identity in the context, and answers 401 to others.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
-	refusals := connect.NewErrorWriter()
+	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.public(r.URL.Path) {
 			next.ServeHTTP(w, r)
@@ -54,18 +53,19 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
 			return
 		}
-		if n, ok := g.refused.pass(time.Now()); ok {
+		if n, ok := g.refusals.allow(time.Now()); ok {
 			g.log().Warn("request refused", "path", r.URL.Path, "peer", r.RemoteAddr, "why", err, "unlogged", n)
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		if refusals.IsSupported(r) {
-			_ = refusals.Write(w, r, connect.NewError(connect.CodeUnauthenticated, err)) // the peer may be gone
+		if writer.IsSupported(r) {
+			_ = writer.Write(w, r, connect.NewError(connect.CodeUnauthenticated, err)) // the client may have disconnected
 			return
 		}
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 	})
 }
 
+// public reports whether a path needs no authentication.
 func (g *Guard) public(path string) bool {
 	for _, p := range g.Public {
 		if path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p) {
@@ -75,12 +75,12 @@ func (g *Guard) public(path string) bool {
 	return false
 }
 
-// identify tells who sent a request. A token says more than a certificate: a
-// program on a worker's machine may act for a user.
+// identify returns the identity of a request's sender. A token takes precedence over
+// a certificate: a program on a worker's machine may act for a user.
 func (g *Guard) identify(r *http.Request) (Identity, error) {
-	if !g.Knows() {
-		// A page in a browser of this machine may have a name of its own lead
-		// here, but cannot say that it is called localhost.
+	if !g.Authenticates() {
+		// DNS rebinding: a web page in a browser on this machine can make its own
+		// host name resolve to 127.0.0.1. Its requests still carry that name.
 		if !local(hostOf(r.Host)) {
 			return Identity{}, errHost
 		}
@@ -90,9 +90,9 @@ func (g *Guard) identify(r *http.Request) (Identity, error) {
 		return g.byToken(strings.TrimSpace(token))
 	}
 	if !g.Certificates || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return Identity{}, errNobody
+		return Identity{}, errNoCredentials
 	}
-	// The connection may be older than the certificate's end.
+	// The handshake verified the certificate, but it may have expired since.
 	cert := r.TLS.VerifiedChains[0][0]
 	if time.Now().After(cert.NotAfter) {
 		return Identity{}, errExpired
@@ -100,7 +100,7 @@ func (g *Guard) identify(r *http.Request) (Identity, error) {
 	return certIdentity(cert)
 }
 
-// hostOf is a Host header without its port.
+// hostOf returns a Host header without its port.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		return host
@@ -108,14 +108,15 @@ func hostOf(header string) string {
 	return strings.Trim(header, "[]")
 }
 
+// byToken returns the identity of a token's owner.
 func (g *Guard) byToken(token string) (Identity, error) {
 	if g.Tokens == nil {
 		return Identity{}, errToken
 	}
 	id, ok, err := g.Tokens.Find(token)
 	if err != nil {
-		if n, pass := g.refused.pass(time.Now()); pass {
-			g.log().Error("the tokens file has become unreadable: what was read before holds", "err", err, "unlogged", n)
+		if n, pass := g.refusals.allow(time.Now()); pass {
+			g.log().Error("cannot read the tokens file again: the tokens read before remain valid", "err", err, "unlogged", n)
 		}
 	}
 	if !ok {
@@ -124,6 +125,7 @@ func (g *Guard) byToken(token string) (Identity, error) {
 	return id, nil
 }
 
+// log returns the logger to use.
 func (g *Guard) log() *slog.Logger {
 	if g.Log == nil {
 		return slog.Default()

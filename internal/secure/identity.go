@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Role is what kind of peer asks.
+// Role is the kind of a client.
 type Role string
 
-// The roles. A master and a worker are programs, users and admins are people
-// and their programs.
+// The roles. Masters and workers are daemons of the cluster; users and admins are
+// people and programs that act for them.
 const (
 	Master Role = "master"
 	Worker Role = "worker"
@@ -18,43 +18,44 @@ const (
 	Admin  Role = "admin"
 )
 
-// ParseRole reads a role's name.
+// ParseRole returns the role of that name.
 func ParseRole(s string) (Role, error) {
 	if r := Role(s); slices.Contains([]Role{Master, Worker, User, Admin}, r) {
 		return r, nil
 	}
-	return "", fmt.Errorf("unknown role %q (one of master, worker, user, admin)", s)
+	return "", fmt.Errorf("unknown role %q: use master, worker, user or admin", s)
 }
 
-// Identity is who asks. The zero Identity is nobody and may do nothing.
+// Identity is the authenticated sender of a request. Rules.May allows the zero
+// Identity nothing.
 type Identity struct {
 	User   string // the name of the person, worker or master
 	Groups []string
 	Role   Role
-	// Open says that nobody is asked who he is: a server for this machine
-	// alone, whose peers may do everything under any name.
+	// Open is set by a server without authentication, which listens on loopback
+	// only. Its clients may do everything under any name.
 	Open bool
 }
 
-// String is for logs.
+// String returns the identity as logs show it.
 func (id Identity) String() string {
 	switch {
 	case id.Open:
-		return "anybody here"
+		return "unauthenticated local client"
 	case id.Role == "":
-		return "nobody"
+		return "unauthenticated client"
 	}
 	return string(id.Role) + " " + id.User
 }
 
 type identityKey struct{}
 
-// With returns a context that carries who asks.
+// With returns a context that carries the sender's identity.
 func With(ctx context.Context, id Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, id)
 }
 
-// From returns who asks: nobody if the context does not say.
+// From returns the identity in a context, or the zero Identity.
 func From(ctx context.Context) Identity {
 	id, _ := ctx.Value(identityKey{}).(Identity)
 	return id

@@ -11,14 +11,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Action is something that a peer wants to do.
+// Action is an operation that a client requests. Its value completes the sentence
+// "… may not …" in errors.
 type Action string
 
-// The actions, as they appear in "may not …".
+// The actions, with the fields of Subject that they need.
 const (
-	View      Action = "look at jobs"
+	View      Action = "view jobs"
 	Submit    Action = "submit to"    // Subject.Pool, as Subject.Owner
-	Change    Action = "change"       // Subject.Job: kill, priority; its logs too
+	Change    Action = "change"       // Subject.Job: kill, change the priority, read logs
 	Move      Action = "move jobs to" // Subject.Pool, of Subject.Job
 	Policy    Action = "change the policy"
 	Nodes     Action = "drain nodes"
@@ -27,32 +28,32 @@ const (
 	ReadLogs  Action = "read a worker's logs"
 )
 
-// Subject is what an action is done to.
+// Subject is the object of an action.
 type Subject struct {
-	Job   string // its name, for messages
-	Owner string // whose job it is or is to be
-	Pool  string // the pool that it is in or is to be in
-	From  string // of Move: the pool that it is in
+	Job   string // the job's id, for messages
+	Owner string // the user who owns or will own the job
+	Pool  string // the pool of the job; for Move and Submit the new one
+	From  string // for Move: the pool that the job leaves
 }
 
-// Pool says who may use a pool. Entries are users, or groups after an @; *
-// stands for everybody.
+// Pool lists who may use a pool. An entry is a user, a group with a leading @, or *
+// for all users.
 type Pool struct {
 	Submit []string `yaml:"submit"`
-	// Manage lists who may change other people's jobs in the pool as well.
+	// Manage lists who may also change the jobs of other users in the pool.
 	Manage []string `yaml:"manage"`
 }
 
-// Rules say who may do what. The zero Rules are the defaults: everyone submits
-// to every pool and changes his own jobs, admins do everything.
+// Rules are the access rules of a master. By the zero Rules every user submits to
+// every pool and changes only jobs of his own; admins may do everything.
 type Rules struct {
-	// Pools are the rules by pool. That of "*" is for all pools that are not
-	// listed; without it these are open to all. The pool of a job that names
-	// none is "default".
+	// Pools holds the rules by pool name. The entry "*" applies to all pools that
+	// are not listed; without it every user may use them. A job that names no pool
+	// is in pool "default".
 	Pools map[string]Pool `yaml:"pools"`
 }
 
-// LoadRules reads rules from a YAML file: "pools:", then a Pool for each name.
+// LoadRules reads rules from a YAML file. Its key "pools" maps names to Pools.
 func LoadRules(path string) (Rules, error) {
 	var r Rules
 	data, err := os.ReadFile(path)
@@ -74,15 +75,17 @@ func LoadRules(path string) (Rules, error) {
 	return r, nil
 }
 
-// Denied is why somebody may not do something; it is fit to be shown to him.
+// Denied is the error of an action that the rules forbid. Its text may be shown to
+// the client.
 type Denied struct{ Why string }
 
-// Error returns why.
+// Error implements error.
 func (d *Denied) Error() string { return d.Why }
 
+// deny returns a *Denied.
 func deny(format string, args ...any) error { return &Denied{fmt.Sprintf(format, args...)} }
 
-// May returns nil if somebody may do something, and otherwise a *Denied.
+// May returns nil if the client may perform the action, and a *Denied otherwise.
 func (r Rules) May(id Identity, a Action, s Subject) error {
 	if id.Open {
 		return nil
@@ -101,9 +104,10 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 	case User:
 		return r.userMay(id, a, s)
 	}
-	return deny("nobody may %s without saying who he is", a)
+	return deny("an unauthenticated client may not %s", a)
 }
 
+// userMay decides for the role User.
 func (r Rules) userMay(id Identity, a Action, s Subject) error {
 	switch a {
 	case View, ShareFile:
@@ -126,7 +130,7 @@ func (r Rules) userMay(id Identity, a Action, s Subject) error {
 	return deny("only an admin may %s", a)
 }
 
-// mayUse checks that somebody may put jobs into a pool.
+// mayUse decides whether a user may put jobs into a pool.
 func (r Rules) mayUse(id Identity, a Action, pool string) error {
 	p, listed := r.pool(pool)
 	if !listed || listedIn(id, p.Submit) || listedIn(id, p.Manage) {
@@ -139,7 +143,7 @@ func (r Rules) mayUse(id Identity, a Action, pool string) error {
 	return deny("%s may not %s pool %s; %s may", id.User, a, cmp.Or(pool, defaultPool), who)
 }
 
-// mayChange checks that somebody may change a job that is in a pool.
+// mayChange decides whether a user may change a job in a pool.
 func (r Rules) mayChange(id Identity, s Subject, pool string) error {
 	if s.Owner == id.User && id.User != "" {
 		return nil
@@ -147,12 +151,13 @@ func (r Rules) mayChange(id Identity, s Subject, pool string) error {
 	if p, listed := r.pool(pool); listed && listedIn(id, p.Manage) {
 		return nil
 	}
-	return deny("job %s is %s's: only %s or an admin may change it or read its logs", s.Job, s.Owner, s.Owner)
+	return deny("job %s belongs to %s: only %s or an admin may change it or read its logs", s.Job, s.Owner, s.Owner)
 }
 
-// defaultPool is where jobs are that name no pool.
+// defaultPool is the pool of jobs that name none.
 const defaultPool = "default"
 
+// pool returns the rules of a pool, and false if every user may use it.
 func (r Rules) pool(name string) (Pool, bool) {
 	p, ok := r.Pools[cmp.Or(name, defaultPool)]
 	if !ok {
@@ -161,6 +166,7 @@ func (r Rules) pool(name string) (Pool, bool) {
 	return p, ok
 }
 
+// listedIn reports whether a list of users and groups includes a user.
 func listedIn(id Identity, list []string) bool {
 	return slices.ContainsFunc(list, func(who string) bool {
 		group, isGroup := strings.CutPrefix(who, "@")

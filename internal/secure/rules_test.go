@@ -33,9 +33,9 @@ func TestMay(t *testing.T) {
 		why    string // "" if he may
 	}{
 		{ana, View, job, ""},
-		{w1, View, job, "a worker may not look at jobs"},
-		{Identity{}, View, job, "without saying who he is"},
-		{Identity{User: "ana", Role: "king"}, View, job, "without saying who he is"},
+		{w1, View, job, "a worker may not view jobs"},
+		{Identity{}, View, job, "an unauthenticated client may not"},
+		{Identity{User: "ana", Role: "king"}, View, job, "an unauthenticated client may not"},
 
 		{ana, Submit, Subject{Owner: "ana", Pool: "etl"}, ""},
 		{ana, Submit, Subject{Pool: "etl"}, ""},
@@ -55,18 +55,18 @@ func TestMay(t *testing.T) {
 		{open, Submit, Subject{Owner: "anyone", Pool: "closed"}, ""},
 
 		{ana, Change, job, ""},
-		{bob, Change, job, "job j1 is ana's: only ana or an admin may change it"},
+		{bob, Change, job, "job j1 belongs to ana: only ana or an admin may change it"},
 		{olga, Change, job, ""},
-		{olga, Change, Subject{Job: "j2", Owner: "ana", Pool: "public"}, "job j2 is ana's"},
+		{olga, Change, Subject{Job: "j2", Owner: "ana", Pool: "public"}, "job j2 belongs to ana"},
 		{root, Change, job, ""},
 		{w1, Change, job, "may not change"},
 		{Identity{Role: User}, Change, Subject{Job: "j3"}, "job j3"},
 
 		{ana, Move, into("public"), ""},
 		{ana, Move, into("closed"), "may not move jobs to pool closed"},
-		{bob, Move, into("etl"), "job j1 is ana's"},
+		{bob, Move, into("etl"), "job j1 belongs to ana"},
 		{olga, Move, Subject{Job: "j1", Owner: "ana", From: "etl", Pool: "public"}, ""},
-		{olga, Move, Subject{Job: "j1", Owner: "ana", From: "public", Pool: "etl"}, "job j1 is ana's"},
+		{olga, Move, Subject{Job: "j1", Owner: "ana", From: "public", Pool: "etl"}, "job j1 belongs to ana"},
 
 		{ana, Policy, Subject{}, "only an admin may change the policy"},
 		{ana, Nodes, Subject{}, "only an admin may drain nodes"},
@@ -106,8 +106,8 @@ func TestDefaultPoolRule(t *testing.T) {
 	}
 }
 
-// Nobody who is not known may do anything, under any rules; what belongs to
-// others is theirs unless a pool's managers or admins ask.
+// Under any rules an unauthenticated client may do nothing, and a user may change
+// other users' jobs only as a manager of the pool.
 func TestMayProperty(t *testing.T) {
 	names := rapid.SampledFrom([]string{"", "ana", "bob", "*", "@data"})
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// Limits on peers that are slow, by mistake or not.
+// Limits on clients that are slow, by accident or on purpose.
 const (
-	headerTime = 10 * time.Second // for the handshake, and for a request's head
+	headerTime = 10 * time.Second // for the TLS handshake, and for a request's header
 	idleTime   = 3 * time.Minute  // for the next request on a connection
 	bodyTime   = 30 * time.Second // for the next bytes of a request's body
-	answerTime = time.Minute      // for a peer to take the next bytes of an answer
-	headerSize = 64 << 10         // bytes of a request's head
+	answerTime = time.Minute      // for the client to accept the next bytes of a response
+	headerSize = 64 << 10         // bytes of a request's header
 )
 
-// Listen opens a TCP listener. An address that others than this machine can
-// reach is refused unless there is TLS and the guard knows people.
+// Listen opens a TCP listener, with TLS if config is not nil. It refuses an address
+// other than loopback unless config is set and the guard authenticates.
 func Listen(addr string, config *tls.Config, g *Guard) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
-	if !at.IP.IsLoopback() && (config == nil || !g.Knows()) {
-		return nil, fmt.Errorf("%s: refused, for others than this machine could connect: "+
-			"give a certificate (--tls-cert, --tls-key) and a way to know people (--tls-ca or --tokens), or listen on 127.0.0.1; "+
-			"\"slotwise certs\" makes certificates to begin with", addr)
+	if !at.IP.IsLoopback() && (config == nil || !g.Authenticates()) {
+		return nil, fmt.Errorf("%s: refusing to listen where other machines can connect without TLS and authentication: "+
+			"set --tls-cert and --tls-key, and --tls-ca or --tokens, or listen on 127.0.0.1; "+
+			"\"slotwise certs\" creates certificates for a first try", addr)
 	}
 	l, err := net.ListenTCP("tcp", at)
 	if err != nil {
@@ -43,13 +43,13 @@ func Listen(addr string, config *tls.Config, g *Guard) (net.Listener, error) {
 	return l, nil
 }
 
-// NewServer returns a server for a listener of Listen, behind the guard, with
-// limits on heads and on slow peers. Requests and answers may take as long as
-// they like while bytes move, and a request may be held as long as the handler
-// likes. What connections do wrong is logged, a limited number of times a second.
+// NewServer returns a server for a listener of Listen. The guard authenticates its
+// requests. Requests and responses may take any time as long as bytes move, and a
+// handler may hold a request for any time. Errors of connections are logged at a
+// limited rate.
 func NewServer(h http.Handler, g *Guard) *http.Server {
 	return &http.Server{
-		Handler:           steady(g.Wrap(h)),
+		Handler:           limitIdle(g.Wrap(h)),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    headerSize,
@@ -59,68 +59,75 @@ func NewServer(h http.Handler, g *Guard) *http.Server {
 			PingTimeout:          15 * time.Second,
 			WriteByteTimeout:     answerTime,
 		},
-		ErrorLog: log.New(&pacedLog{log: g.log()}, "", 0),
+		ErrorLog: log.New(&connectionLog{log: g.log()}, "", 0),
 	}
 }
 
-// pacedLog takes the lines of http.Server's log.
-type pacedLog struct {
-	log  *slog.Logger
-	pace pace
+// connectionLog logs the lines of http.Server.ErrorLog at a limited rate.
+type connectionLog struct {
+	log   *slog.Logger
+	limit logLimit
 }
 
-func (p *pacedLog) Write(b []byte) (int, error) {
-	if n, ok := p.pace.pass(time.Now()); ok {
+// Write implements io.Writer.
+func (p *connectionLog) Write(b []byte) (int, error) {
+	if n, ok := p.limit.allow(time.Now()); ok {
 		p.log.Warn("connection refused or broken", "why", string(bytes.TrimSpace(b)), "unlogged", n)
 	}
 	return len(b), nil
 }
 
-// steady ends requests whose peers neither send nor take bytes for long.
-func steady(next http.Handler) http.Handler {
+// limitIdle ends requests whose client stops sending or accepting bytes for the limits
+// above.
+func limitIdle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		_ = c.SetWriteDeadline(time.Time{}) // what the request before left
+		_ = c.SetWriteDeadline(time.Time{}) // the deadline that the previous request on this connection set
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &steadyBody{ReadCloser: r.Body, c: c}
+			r.Body = &idleLimitedBody{ReadCloser: r.Body, c: c}
 		}
-		next.ServeHTTP(&steadyWriter{ResponseWriter: w, c: c}, r)
-		_ = c.SetWriteDeadline(time.Now().Add(answerTime)) // for what is still buffered
+		next.ServeHTTP(&idleLimitedWriter{ResponseWriter: w, c: c}, r)
+		_ = c.SetWriteDeadline(time.Now().Add(answerTime)) // for bytes that are still buffered
 	})
 }
 
-// steadyBody is a request's body whose next bytes must come in time. Between
-// reads there is no limit: a handler may take its time.
-type steadyBody struct {
+// idleLimitedBody is a request's body. Each read must get bytes within bodyTime.
+// There is no limit between reads.
+type idleLimitedBody struct {
 	io.ReadCloser
 	c *http.ResponseController
 }
 
-func (b *steadyBody) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (b *idleLimitedBody) Read(p []byte) (int, error) {
 	_ = b.c.SetReadDeadline(time.Now().Add(bodyTime))
 	n, err := b.ReadCloser.Read(p)
 	_ = b.c.SetReadDeadline(time.Time{})
 	return n, err
 }
 
-// steadyWriter is an answer whose next bytes must be taken in time.
-type steadyWriter struct {
+// idleLimitedWriter is a response. The client must accept each write within
+// answerTime.
+type idleLimitedWriter struct {
 	http.ResponseWriter
 	c *http.ResponseController
 }
 
-// steadyChunk is how many bytes have answerTime together.
-const steadyChunk = 4 << 20
+// deadlineChunk is the number of bytes that ReadFrom sends under one deadline.
+const deadlineChunk = 4 << 20
 
-func (w *steadyWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(answerTime)) }
+// extend moves the deadline of the next write.
+func (w *idleLimitedWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(answerTime)) }
 
-func (w *steadyWriter) Write(b []byte) (int, error) {
+// Write implements io.Writer.
+func (w *idleLimitedWriter) Write(b []byte) (int, error) {
 	w.extend()
 	return w.ResponseWriter.Write(b)
 }
 
-// ReadFrom keeps the way open for the system to move a file's bytes itself.
-func (w *steadyWriter) ReadFrom(r io.Reader) (total int64, err error) {
+// ReadFrom implements io.ReaderFrom, so that the kernel can send a file without copying
+// it through this process (sendfile).
+func (w *idleLimitedWriter) ReadFrom(r io.Reader) (total int64, err error) {
 	limit := int64(1<<63 - 1)
 	outer, limited := r.(*io.LimitedReader)
 	if limited {
@@ -128,7 +135,7 @@ func (w *steadyWriter) ReadFrom(r io.Reader) (total int64, err error) {
 	}
 	for total < limit {
 		w.extend()
-		want := min(limit-total, steadyChunk)
+		want := min(limit-total, deadlineChunk)
 		n, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: r, N: want})
 		total += n
 		if limited {
@@ -142,10 +149,10 @@ func (w *steadyWriter) ReadFrom(r io.Reader) (total int64, err error) {
 }
 
 // Flush implements http.Flusher.
-func (w *steadyWriter) Flush() {
+func (w *idleLimitedWriter) Flush() {
 	w.extend()
 	_ = w.c.Flush()
 }
 
-// Unwrap lets http.ResponseController find the writer.
-func (w *steadyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// Unwrap returns the underlying writer for http.ResponseController.
+func (w *idleLimitedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// pipes is a listener of connections within the process, which a test's clock
-// governs.
+// pipes is a listener of in-process connections, so that a test can control their
+// clock (testing/synctest).
 type pipes struct {
 	c    chan net.Conn
 	done chan struct{}
@@ -100,7 +100,8 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 	})
 }
 
-// A steady body may take long, a handler too, and the connection lives on.
+// A body that keeps arriving may take any time, and so may a handler. The connection
+// stays open.
 func TestPatientWithTheSteady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := startSlow(t, func(w http.ResponseWriter, r *http.Request) {
@@ -138,7 +139,7 @@ func TestPatientWithTheSteady(t *testing.T) {
 	})
 }
 
-// A peer that takes nothing of a long answer is let go of.
+// The server closes the connection of a client that stops reading a long response.
 func TestSlowReaderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := make(chan error, 2)
@@ -175,9 +176,9 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	})
 }
 
-// What a file has goes out whole, whatever the chunks.
+// ReadFrom sends a file completely, whatever the chunk size.
 func TestReadFromIsWhole(t *testing.T) {
-	const n = 2*steadyChunk + 77
+	const n = 2*deadlineChunk + 77
 	synctest.Test(t, func(t *testing.T) {
 		p := startSlow(t, func(w http.ResponseWriter, r *http.Request) {
 			body := strings.NewReader(strings.Repeat("x", n+100))
@@ -200,7 +201,7 @@ func TestReadFromIsWhole(t *testing.T) {
 	})
 }
 
-// A web page whose name leads to this machine gets nowhere.
+// DNS rebinding: a request whose host name resolves to this machine is refused.
 func TestOpenServerKnowsItsName(t *testing.T) {
 	h := new(Guard).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !From(r.Context()).Open {

@@ -11,30 +11,30 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Files name the certificates of a process, in PEM. They are read again when
-// they change, but for the authority of a client.
+// Files names the PEM files of a process. They are read again when they change,
+// except the CA file of a client.
 type Files struct {
-	CA   string // of the authority that peers' certificates must come from
-	Cert string // the own certificate, "" if there is none
-	Key  string // its key
+	CA   string // the authority that must have signed the peers' certificates
+	Cert string // the certificate of this process, or ""
+	Key  string // the key of Cert
 }
 
-// Given reports whether there is an own certificate.
+// Given reports whether the process has a certificate.
 func (f Files) Given() bool { return f.Cert != "" || f.Key != "" }
 
+// check verifies that Cert and Key are set together.
 func (f Files) check() error {
 	if (f.Cert == "") != (f.Key == "") {
-		return errors.New("a certificate needs its key, and a key its certificate: --tls-cert and --tls-key")
+		return errors.New("--tls-cert and --tls-key must be given together")
 	}
 	return nil
 }
 
-// identityPrefix begins the organisation that names a certificate's role.
+// identityPrefix precedes the role in a certificate's organisation.
 const identityPrefix = "slotwise "
 
-// certIdentity says who a verified certificate is: the role after its
-// organisation, the user after its common name, groups after its organisational
-// units.
+// certIdentity returns the identity in a verified certificate: its organisation gives
+// the role, its common name the user, its organisational units the groups.
 func certIdentity(c *x509.Certificate) (Identity, error) {
 	for _, org := range c.Subject.Organization {
 		if len(org) > len(identityPrefix) && org[:len(identityPrefix)] == identityPrefix {
@@ -51,12 +51,12 @@ func certIdentity(c *x509.Certificate) (Identity, error) {
 	return Identity{}, errors.New("the certificate's organisation names no role")
 }
 
-// ServerTLS is for a server. Peers may show a certificate; one that the
-// authority has not signed, or that has run out, ends the handshake. Without an
-// authority peers' certificates are not asked for.
+// ServerTLS returns the configuration of a server. Clients may send a certificate. The
+// handshake fails if it has expired or was not signed by the authority. Without an
+// authority the server requests none.
 func ServerTLS(f Files) (*tls.Config, error) {
 	if !f.Given() {
-		return nil, errors.New("a TLS server needs a certificate: --tls-cert and --tls-key")
+		return nil, errors.New("a TLS server needs a certificate: set --tls-cert and --tls-key")
 	}
 	if err := f.check(); err != nil {
 		return nil, err
@@ -81,12 +81,13 @@ func ServerTLS(f Files) (*tls.Config, error) {
 	}
 	outer := first.Clone()
 	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		c, _ := w.get() // the last good one, if the files are just being replaced
+		c, _ := w.get() // the last valid one while the files are being replaced
 		return c, nil
 	}
 	return outer, nil
 }
 
+// loadPair reads a certificate and its key.
 func loadPair(f Files) (tls.Certificate, error) {
 	key, err := readPrivate(f.Key)
 	if err != nil {
@@ -103,6 +104,7 @@ func loadPair(f Files) (tls.Certificate, error) {
 	return pair, nil
 }
 
+// loadPool reads the certificates of an authority.
 func loadPool(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {
@@ -115,9 +117,9 @@ func loadPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// ClientTLS is for one who asks a master. The master must have a certificate of
-// the authority (of the system's without one) for the name or address by which
-// it is asked.
+// ClientTLS returns the configuration of a client of a master. The master's
+// certificate must be valid for the name or address in its URL and signed by the
+// authority, or by one of the system's authorities if Files names none.
 func ClientTLS(f Files) (*tls.Config, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -141,38 +143,38 @@ func ClientTLS(f Files) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The other side would just hang up, in TLS 1.3 too late to say why.
+	// A TLS 1.3 server would close the connection without giving this reason.
 	if end := own.Leaf.NotAfter; time.Now().After(end) {
-		return nil, fmt.Errorf("the certificate %s has expired, at %s", f.Cert, end.Format(time.RFC3339))
+		return nil, fmt.Errorf("the certificate %s has expired: it was valid until %s", f.Cert, end.Format(time.RFC3339))
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, _ := w.get() // the last good one, if the files are just being replaced
+		pair, _ := w.get() // the last valid one while the files are being replaced
 		return pair, nil
 	}
 	return c, nil
 }
 
-// WorkerTLS is for one who asks workers. They come and go under any address, so
-// what counts is that the authority has signed the certificate for a worker, not
-// which name it has.
+// WorkerTLS returns the configuration of a client of workers. Workers come and go
+// under changing addresses, so the client does not compare the certificate's name.
+// It requires that the authority has signed the certificate for a worker.
 func WorkerTLS(f Files) (*tls.Config, error) {
 	c, err := ClientTLS(f)
 	if err != nil {
 		return nil, err
 	}
 	if c.RootCAs == nil {
-		return nil, errors.New("workers are recognised by the cluster's own authority: --tls-ca")
+		return nil, errors.New("workers are authenticated by the cluster's own authority: set --tls-ca")
 	}
 	return onlyWorkers(c), nil
 }
 
-// onlyWorkers replaces the check of the peer's name by that of its role.
+// onlyWorkers replaces the verification of the peer's name by one of its role.
 func onlyWorkers(c *tls.Config) *tls.Config {
 	roots := c.RootCAs
-	c.InsecureSkipVerify = true // what VerifyConnection does takes its place
+	c.InsecureSkipVerify = true // VerifyConnection verifies the chain and the role
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {
-			return errors.New("the worker shows no certificate")
+			return errors.New("the worker sent no certificate")
 		}
 		between := x509.NewCertPool()
 		for _, cert := range s.PeerCertificates[1:] {
@@ -186,22 +188,22 @@ func onlyWorkers(c *tls.Config) *tls.Config {
 		}
 		id, err := certIdentity(s.PeerCertificates[0])
 		if err == nil && id.Role != Worker {
-			err = fmt.Errorf("the certificate is that of a %s, not of a worker", id.Role)
+			err = fmt.Errorf("the certificate belongs to a %s, not to a worker", id.Role)
 		}
 		return err
 	}
 	return c
 }
 
-// ChildCredentials are what an attempt needs to fetch from other workers: the
-// authority, and no key. An attempt runs the user's code, so it shows that it
-// may fetch by its own job's secret alone.
+// ChildCredentials returns what an attempt needs to fetch map outputs from other
+// workers: the authority and no key. An attempt runs the user's code, so it must not
+// have the worker's key. It authenticates with its job's secret.
 func ChildCredentials(f Files) (*slotwisev1.FetchCredentials, error) {
 	if !f.Given() {
 		return &slotwisev1.FetchCredentials{}, nil
 	}
 	if f.CA == "" {
-		return nil, errors.New("workers are recognised by the cluster's own authority: --tls-ca")
+		return nil, errors.New("workers are authenticated by the cluster's own authority: set --tls-ca")
 	}
 	pem, err := os.ReadFile(f.CA)
 	if err != nil {
@@ -210,7 +212,8 @@ func ChildCredentials(f Files) (*slotwisev1.FetchCredentials, error) {
 	return &slotwisev1.FetchCredentials{Tls: true, CaPem: pem}, nil
 }
 
-// ChildTLS is what an attempt makes of its credentials, nil without TLS.
+// ChildTLS returns the TLS configuration for an attempt's credentials, or nil without
+// TLS.
 func ChildTLS(c *slotwisev1.FetchCredentials) (*tls.Config, error) {
 	if !c.GetTls() {
 		return nil, nil

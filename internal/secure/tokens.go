@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// tokenPrefix begins every token, so that one that leaks is recognised.
+// tokenPrefix begins every token, so that scanners recognise a leaked one.
 const tokenPrefix = "slw_"
 
-// NewToken draws a token of more than 128 random bits. Being random it needs no
-// slow hash: there is nothing to guess from.
+// NewToken returns a token of more than 128 random bits. A plain SHA-256 of it is safe
+// to store, because a random token cannot be guessed.
 func NewToken() string { return tokenPrefix + rand.Text() }
 
-// hashToken is what is stored of a token.
+// hashToken returns the hash that a tokens file stores.
 func hashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
-// Tokens are the people and programs that are known by a token.
+// Tokens maps tokens to identities. It never changes.
 type Tokens struct{ list []tokenEntry }
 
 type tokenEntry struct {
@@ -31,8 +31,8 @@ type tokenEntry struct {
 	id   Identity
 }
 
-// Find returns whose token it is. The time it takes tells nothing of how much
-// of a wrong token was right.
+// Find returns the owner of a token. It takes the same time for every wrong token,
+// so that timing reveals nothing.
 func (t *Tokens) Find(token string) (Identity, bool) {
 	hash := hashToken(token)
 	at := -1
@@ -47,10 +47,10 @@ func (t *Tokens) Find(token string) (Identity, bool) {
 	return t.list[at].id, true
 }
 
-// ParseTokens reads a tokens file. Each line is a role, a name, groups with
-// commas between them or -, and the SHA-256 of the token in hexadecimal;
-// empty lines and those that begin with # are passed over. Errors name the
-// line and never quote it.
+// ParseTokens parses a tokens file. Each line holds a role, a name, groups separated
+// by commas (or - for none), and the SHA-256 of the token in hexadecimal. Empty
+// lines and lines that begin with # are ignored. Errors give the line's number and
+// never its content.
 func ParseTokens(data []byte) (*Tokens, error) {
 	t := &Tokens{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -68,12 +68,13 @@ func ParseTokens(data []byte) (*Tokens, error) {
 	return t, lines.Err()
 }
 
+// parseToken parses the words of one line.
 func parseToken(fields []string) (e tokenEntry, err error) {
 	if len(fields) != 4 {
-		return e, fmt.Errorf("%d words: want role, name, groups and hash", len(fields))
+		return e, fmt.Errorf("it has %d words, not 4: role, name, groups and hash", len(fields))
 	}
 	if e.id.Role, err = ParseRole(fields[0]); err != nil {
-		return e, errors.New("the first word is no role")
+		return e, errors.New("the first word is not a role")
 	}
 	e.id.User = fields[1]
 	if fields[2] != "-" {
@@ -81,17 +82,17 @@ func parseToken(fields []string) (e tokenEntry, err error) {
 	}
 	hash, err := hex.DecodeString(fields[3])
 	if err != nil || len(hash) != len(e.hash) {
-		return e, errors.New("the last word is no SHA-256 in hexadecimal")
+		return e, errors.New("the last word is not a SHA-256 in hexadecimal")
 	}
 	e.hash = [sha256.Size]byte(hash)
 	return e, nil
 }
 
-// TokenLine is the line of a tokens file for a token.
+// TokenLine returns the line of a tokens file for a token.
 func TokenLine(id Identity, token string) (string, error) {
 	for _, word := range append([]string{id.User}, id.Groups...) {
 		if word == "" || word == "-" || strings.ContainsAny(word, " \t\r\n,#") {
-			return "", fmt.Errorf("%q cannot be the name of a user or group: it is empty or has spaces, commas or # in it", word)
+			return "", fmt.Errorf("%q is not a valid name of a user or group: it must not be empty or contain spaces, commas or #", word)
 		}
 	}
 	if _, err := ParseRole(string(id.Role)); err != nil {
@@ -105,9 +106,9 @@ func TokenLine(id Identity, token string) (string, error) {
 	return fmt.Sprintf("%s %s %s %x\n", id.Role, id.User, groups, hash), nil
 }
 
-// AddToken draws a token for somebody, appends its line to a tokens file, which
-// is made if need be, readable for its owner alone, and returns the token: it
-// cannot be found out again.
+// AddToken creates a token for an identity, appends its line to a tokens file, and
+// returns the token, which is stored nowhere. It creates the file if needed, readable
+// for its owner only.
 func AddToken(path string, id Identity) (token string, err error) {
 	token = NewToken()
 	line, err := TokenLine(id, token)
@@ -118,7 +119,7 @@ func AddToken(path string, id Identity) (token string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// One write, so that two that add at once do not mix.
+	// One write, so that lines of concurrent calls do not mix.
 	_, err = f.WriteString(line)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", err
@@ -126,13 +127,14 @@ func AddToken(path string, id Identity) (token string, err error) {
 	return token, nil
 }
 
-// TokenFile is a tokens file that is read again when it has changed.
+// TokenFile is a tokens file that is read again when it changes. It is safe for
+// concurrent use.
 type TokenFile struct {
 	path string
 	file watchedFile[*Tokens]
 }
 
-// OpenTokens reads a tokens file and refuses one that others may read or write.
+// OpenTokens reads a tokens file. It refuses a file that other users can read or write.
 func OpenTokens(path string) (*TokenFile, error) {
 	t := &TokenFile{path: path}
 	t.file.load = func() (*Tokens, error) {
@@ -151,8 +153,8 @@ func OpenTokens(path string) (*TokenFile, error) {
 	return t, err
 }
 
-// Find returns whose token it is. A file that has been spoiled since leaves what
-// was read before; the error says so.
+// Find returns the owner of a token. If the file can no longer be read or parsed, the
+// tokens read before remain valid and err says why the new content is ignored.
 func (t *TokenFile) Find(token string) (Identity, bool, error) {
 	tokens, err := t.file.get()
 	if tokens == nil {
@@ -162,15 +164,16 @@ func (t *TokenFile) Find(token string) (Identity, bool, error) {
 	return id, ok, err
 }
 
-// readPrivate reads a file that holds secrets. Its group may read it, as that of
-// files which an orchestrator mounts may.
+// readPrivate reads a file that holds secrets. It refuses a file that other users can
+// read or that its group can write. The group may read it, because orchestrators
+// mount secrets that way.
 func readPrivate(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if mode := st.Mode().Perm(); mode&0o027 != 0 {
-		return nil, fmt.Errorf("%s can be read or changed by others (mode %04o): chmod 600 it", path, mode)
+		return nil, fmt.Errorf("%s holds secrets and other users can read or change it (mode %04o): run chmod 600 on it", path, mode)
 	}
 	return os.ReadFile(path)
 }

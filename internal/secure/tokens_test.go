@@ -55,8 +55,8 @@ func TestTokensFileRefused(t *testing.T) {
 		fails string
 	}{
 		{"# tokens\n\n" + line, 0o600, ""},
-		{line, 0o644, "can be read or changed by others"},
-		{line + "user bob -\n", 0o600, "line 2: 3 words"},
+		{line, 0o644, "other users can read or change it"},
+		{line + "user bob -\n", 0o600, "line 2: it has 3 words"},
 		{"king" + line[4:], 0o600, "line 1"},
 		{line[:len(line)-3] + "\n", 0o600, "SHA-256"},
 		{"user ana - " + token + "\n", 0o600, "SHA-256"},
@@ -86,7 +86,7 @@ func TestTokenNames(t *testing.T) {
 	}
 }
 
-// A file that changes is read again; one that is spoiled leaves what was.
+// A changed file is read again. If it becomes unreadable the tokens read before stay valid.
 func TestTokensAreReloaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	first, err := AddToken(path, Identity{User: "ana", Role: User})
@@ -99,7 +99,7 @@ func TestTokensAreReloaded(t *testing.T) {
 	}
 	look := func() { // without waiting for the second to pass
 		f.file.mu.Lock()
-		f.file.mu.looked = time.Time{}
+		f.file.mu.checked = time.Time{}
 		f.file.mu.Unlock()
 	}
 	second, err := AddToken(path, Identity{User: "bob", Role: User})

@@ -6,43 +6,44 @@ import (
 	"time"
 )
 
-// checkEvery is how often files are looked at for changes, at most.
+// checkEvery is the shortest interval between two checks of the files.
 const checkEvery = time.Second
 
-// watchedFile keeps what was made out of files and makes it anew when they have
-// changed, so that certificates and tokens are replaced without a restart.
+// watchedFile caches a value loaded from files and loads it again when a file has
+// changed, so that certificates and tokens can be replaced without a restart.
 type watchedFile[T any] struct {
 	paths []string
 	load  func() (T, error)
 
 	mu struct {
 		sync.Mutex
-		value  T
-		err    error // of the last load
-		looked time.Time
-		stamps []stamp
+		value   T
+		err     error     // of the last load
+		checked time.Time // when the files were last checked
+		stamps  []stamp
 	}
 }
 
-// stamp tells versions of a file apart.
+// stamp identifies a version of a file.
 type stamp struct {
 	mod  time.Time
 	size int64
 }
 
-// get returns the newest value, or the last good one with why the newest is
-// none. It is safe for concurrent use.
+// get returns the newest value. If the newest version cannot be loaded it returns the
+// last valid value and the error. It is safe for concurrent use.
 func (w *watchedFile[T]) get() (T, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now := time.Now(); w.mu.looked.IsZero() || now.Sub(w.mu.looked) >= checkEvery {
-		w.mu.looked = now
-		w.lookLocked()
+	if now := time.Now(); w.mu.checked.IsZero() || now.Sub(w.mu.checked) >= checkEvery {
+		w.mu.checked = now
+		w.checkLocked()
 	}
 	return w.mu.value, w.mu.err
 }
 
-func (w *watchedFile[T]) lookLocked() {
+// checkLocked loads the value again if a file has changed.
+func (w *watchedFile[T]) checkLocked() {
 	stamps := make([]stamp, len(w.paths))
 	for i, p := range w.paths {
 		if st, err := os.Stat(p); err == nil {
@@ -60,7 +61,7 @@ func (w *watchedFile[T]) lookLocked() {
 	}
 }
 
-// equal compares times as moments.
+// equal reports whether two lists of stamps of the same files are equal.
 func equal(a, b []stamp) bool {
 	for i := range a {
 		if a[i].size != b[i].size || !a[i].mod.Equal(b[i].mod) {

@@ -1,28 +1,40 @@
 package dynamicmr
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/slotwise/slotwise/sched"
 )
 
-// Fraction is a number from 0 to 1 in millionths, so that parts of whole numbers
-// are exact: in floating point 0.29·100 is less than 29, and 0.07·100 is more
-// than 7.
+// Fraction is a number from 0 to 1, counted in millionths. Integer arithmetic
+// makes fractions of whole numbers exact: in floating point 0.29·100 is less than
+// 29, and 0.07·100 is more than 7.
 type Fraction int64
 
-// One is the whole.
+// One is the fraction 1.
 const One Fraction = 1_000_000
 
-// ParseFraction reads a decimal number from 0 to 1. Only an exact 0 becomes 0,
-// because 0 switches things off.
+// Fractions are the values of a parameter of type Fraction.
+var Fractions = sched.Values[Fraction]{
+	Accepts: "a number from 0 to 1",
+	Parse:   ParseFraction,
+	Print:   Fraction.String,
+}
+
+// String returns the fraction as a decimal number.
+func (f Fraction) String() string {
+	return strconv.FormatFloat(float64(f)/float64(One), 'g', -1, 64)
+}
+
+// ParseFraction parses a decimal number from 0 to 1 and rounds it to millionths.
+// A positive number never becomes 0, because 0 disables what the fraction
+// controls.
 func ParseFraction(s string) (Fraction, error) {
 	x, err := strconv.ParseFloat(s, 64)
-	switch {
-	case err != nil:
-		return 0, errors.New("must be a number")
-	case !(x >= 0 && x <= 1):
-		return 0, errors.New("must be a fraction from 0 to 1")
+	if err != nil || !(x >= 0 && x <= 1) {
+		return 0, fmt.Errorf("%q is not a number from 0 to 1", s)
 	}
 	f := Fraction(math.Round(x * float64(One)))
 	if f == 0 && x > 0 {

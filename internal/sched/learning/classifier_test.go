@@ -119,7 +119,7 @@ func BenchmarkPredict(b *testing.B) {
 	cfg.Space.Encode(&Values{JobCPU: 3, Load: 0.7, Busy: 0.5, Tasks: 3, FreeMemory: 0.4}, &v)
 	for _, cfg.Classifier = range []string{NaiveBayes, PerceptronAlg} {
 		b.Run(cfg.Classifier, func(b *testing.B) {
-			c := cfg.classifier()
+			c := cfg.newClassifier()
 			b.ReportAllocs()
 			for i := range b.N {
 				c.Train(&v, i%3 == 0)

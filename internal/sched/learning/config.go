@@ -3,6 +3,10 @@ package learning
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strings"
+
+	"github.com/slotwise/slotwise/sched"
 )
 
 // The values of Config.Classifier.
@@ -11,126 +15,203 @@ const (
 	PerceptronAlg = "perceptron"
 )
 
-// The values of Config.Withheld: which decisions against a task are learned
-// from.
+// The values of Config.Withheld: which decisions not to launch a task become
+// training examples.
 const (
-	TrainAll            = "all"             // each
-	TrainFalseNegatives = "false_negatives" // those not followed by an overload
-	TrainNone           = "none"            // none; see Config.IdleEscape
+	TrainAll            = "all"             // every decision
+	TrainFalseNegatives = "false_negatives" // decisions that no overload followed
+	TrainNone           = "none"            // no decision; see Config.IdleEscape
 )
 
-// The values of Config.Rank: what utility is multiplied by.
+// The values of Config.Rank: what the utility of a candidate is multiplied by.
 const (
 	RankPosterior = "posterior" // P(good|F), Eq. 1
 	RankJoint     = "joint"     // P(good)·∏P(F_i|good), the paper's shortened product
 )
 
-// Config is how a Learner predicts, decides and learns.
+// Config holds the parameters of a Learner: how it predicts, decides and learns.
+// "Good" and "bad" are the paper's words for a task that does not, or does,
+// overload the node that runs it.
 type Config struct {
-	// Classifier is NaiveBayes or PerceptronAlg.
+	// Classifier is NaiveBayes or PerceptronAlg. The part sets it, not the user.
 	Classifier string
-	// Smoothing is Laplace or Histogram, for naive Bayes.
+	// Smoothing is Laplace or Histogram. Only naive Bayes uses it.
 	Smoothing string
-	// Bias is the perceptron's constant b. With 0 or less everything is bad
-	// at first, and only what was withheld can teach it otherwise.
+	// Bias is the constant b of the perceptron. If it is 0 or negative, the
+	// untrained perceptron calls every candidate bad, and only training on
+	// withheld decisions can change that.
 	Bias float64
-	// Rate is the perceptron's learning rate α, positive.
+	// Rate is the perceptron's learning rate α. It is positive.
 	Rate float64
-	// Space is the features in use, at least one.
+	// Space lists the features in use. It has at least one.
 	Space Space
-	// Rule labels what followed a decision.
+	// Rule decides whether a node was overloaded after a decision.
 	Rule Rule
-	// PerHeartbeat is the paper's k: how many tasks a heartbeat launches at
-	// most. Each is a decision of its own.
+	// PerHeartbeat is the paper's k: the most tasks that one heartbeat launches.
+	// Each launch is a decision of its own.
 	PerHeartbeat int
-	// Refill lets a heartbeat also launch as many tasks as have ended on the
-	// node since the last one: they leave room for others like them. Without
-	// it no node starts more than PerHeartbeat tasks in the time between two
-	// heartbeats, however short they are. It is ours; the paper's tasks last
-	// for twelve heartbeats.
+	// Refill lets a heartbeat also launch one task for each that has ended on
+	// the node since the previous heartbeat, since those have made room. Without
+	// it a node starts at most PerHeartbeat tasks per heartbeat interval, however
+	// short they are. Refill is not in the paper, whose tasks last for twelve
+	// heartbeats.
 	Refill bool
-	// Window is for how many heartbeats a node must stay below its limits for
-	// a decision to have been right. The paper's is 1. More is ours: the load
-	// average of a minute follows a task slowly, and the next heartbeat shows
-	// little of it.
+	// Window is the number of heartbeats for which a node must stay below its
+	// limits for a launch to count as good, 1 in the paper. Larger windows are
+	// not in the paper: the load average of a minute follows a new task slowly,
+	// so the next heartbeat shows little of its effect.
 	Window int
-	// Withheld says which decisions against all candidates are learned from.
-	// Without TrainAll or TrainFalseNegatives a classifier that has come to
-	// call everything bad never learns otherwise.
+	// Withheld selects the withheld decisions to train on. With TrainNone, a
+	// classifier that has come to call every candidate bad stays that way.
 	Withheld string
-	// HardGate gives nothing to a node that is overloaded now, and decides
-	// nothing there. The paper leaves that to the classifier.
+	// HardGate gives no tasks to a node that is overloaded now, and makes no
+	// decision there. The paper leaves that to the classifier.
 	HardGate bool
-	// IdleEscape gives a task to a node that runs none, though all are called
-	// bad, when its load is at most 0.8 of the target or was below its limits
-	// after three such refusals.
+	// IdleEscape launches a task on a node without running tasks although every
+	// candidate is called bad. It does so if the node's load is at most 0.8 of
+	// the target, or was below the limits after three such refusals.
 	IdleEscape bool
-	// Patience is after how many successive refusals a node that runs nothing
-	// gets a task though all are called bad, and though it is overloaded: then
-	// it is not our tasks that load it, and refusing them changes nothing. The
-	// paper has a cluster to itself, and never does it; nor does 0.
+	// Patience is the number of successive refusals after which a node without
+	// running tasks gets one although every candidate is called bad, even if it
+	// is overloaded: its load has other causes, which refusing tasks does not
+	// remove. 0 means never, as in the paper, which has the cluster to itself.
 	Patience int
 	// Rank is RankPosterior or RankJoint.
 	Rank string
-	// MaxTasks is a safety cap on the tasks of each kind that a node runs.
+	// MaxTasks bounds the running tasks of each kind on a node, for safety.
 	MaxTasks int
-	// LogSize is how many judged decisions are kept to learn again from when
-	// the rule changes; older ones are forgotten then. 0 keeps none.
+	// LogSize is the number of labelled decisions to keep. When the rule
+	// changes, the classifier is trained again from them; older ones are lost.
+	// 0 keeps none.
 	LogSize int
 }
 
-// DefaultConfig is the recommended reading of the paper.
+// bind declares the parameters that both classifiers share.
+func (c *Config) bind() sched.Bindings {
+	limit := sched.Float(0, math.Inf(1))
+	return sched.Bindings{
+		sched.Bind(&c.Rule.Target, limit, sched.Param{Name: "target", Default: "1",
+			Help: "The limit of a node's one-minute load average per processor, the paper's ρ. A node above it is overloaded. 0 ignores " +
+				"the load average."}),
+		sched.Bind(&c.Rule.CPU, limit, sched.Param{Name: "cpu-limit", Default: "0",
+			Help: "The limit of the busy fraction of a node's processors, 0 to 1; 0 ignores it."}),
+		sched.Bind(&c.Rule.Memory, limit, sched.Param{Name: "memory-limit", Default: "0",
+			Help: "The limit of the used fraction of a node's memory, 0 to 1; 0 ignores it."}),
+		sched.Bind(&c.Rule.Disk, limit, sched.Param{Name: "disk-limit", Default: "0",
+			Help: "The limit of the bytes per second that a node reads from and writes to its disks; 0 ignores them."}),
+		sched.Bind(&c.Rule.Network, limit, sched.Param{Name: "network-limit", Default: "0",
+			Help: "The limit of the bytes per second that a node receives and sends; 0 ignores them."}),
+		sched.Bind(&c.Rule.All, sched.Bool(), sched.Param{Name: "all-limits", Default: "false",
+			Help: "Whether a node is overloaded only if it is above all limits that are not 0 (true), or above any of them (false)."}),
+		sched.Bind(&c.PerHeartbeat, sched.Int(1, math.MaxInt), sched.Param{Name: "tasks-per-heartbeat", Default: "1",
+			Help: "The most tasks that one heartbeat launches; each is a decision of its own. With the paper's 1, tasks shorter than the " +
+				"time between two heartbeats cannot keep a node busy."}),
+		sched.Bind(&c.Refill, sched.Bool(), sched.Param{Name: "refill", Default: "false",
+			Help: "Whether a heartbeat also launches one task for each that has ended on the node since the previous heartbeat. Use it " +
+				"for tasks shorter than a dozen heartbeats. Not in the paper."}),
+		sched.Bind(&c.Window, sched.Int(1, 1000), sched.Param{Name: "judge-window", Default: "1",
+			Help: "The number of heartbeats, at most 1000, for which a node must stay below its limits for a launch to count as good. 1 " +
+				"is the paper's; 6 to 12 keep nodes below the target, because the load average of a minute follows slowly."}),
+		sched.Bind(&c.Withheld, sched.Word(TrainAll, TrainFalseNegatives, TrainNone), sched.Param{Name: "train-withheld", Default: TrainAll,
+			Help: "Which decisions to launch nothing become training examples: all, false_negatives (those that no overload followed) " +
+				"or none (set idle-escape as well, or all work can stop for good)."}),
+		sched.Bind(&c.HardGate, sched.Bool(), sched.Param{Name: "hard-gate", Default: "false",
+			Help: "Whether an overloaded node gets no tasks, whatever the classifier predicts."}),
+		sched.Bind(&c.IdleEscape, sched.Bool(), sched.Param{Name: "idle-escape", Default: "false",
+			Help: "Whether a node that runs no tasks and is below its limits gets one although every candidate is called bad."}),
+		sched.Bind(&c.Patience, sched.Int(0, math.MaxInt), sched.Param{Name: "patience", Default: "12",
+			Help: "The number of successive refusals after which a node that runs no tasks gets one anyway, because its load has other " +
+				"causes. 0 means never, as in the paper."}),
+		sched.Bind(&c.Rank, sched.Word(RankPosterior, RankJoint), sched.Param{Name: "rank", Default: RankPosterior,
+			Help: "What the utility of a candidate is multiplied by: posterior (the probability of being good) or joint (the paper's " +
+				"shortened product, which favours common features)."}),
+		sched.Bind(&c.Space, featureValues, sched.Param{Name: "features", Default: DefaultFeatures,
+			Help: "The features that the classifier uses, of " + strings.Join(featureNames(), ", ") + ". The first four are the job's " +
+				"resource hints. Use cores and speed on clusters of unequal nodes."}),
+		sched.Bind(&c.MaxTasks, sched.Int(1, math.MaxInt), sched.Param{Name: "max-tasks", Default: "100",
+			Help: "The most maps, and the most reduces, that a node runs at once, for safety."}),
+		sched.Bind(&c.LogSize, sched.Int(0, 1<<24), sched.Param{Name: "log-size", Default: "65536",
+			Help: "The number of decisions, of some 200 bytes each, that are kept to train again from when the limits change. 0 keeps none."}),
+	}
+}
+
+// bindBayes declares the parameters of naive Bayes.
+func (c *Config) bindBayes() sched.Bindings {
+	return append(sched.Bindings{
+		sched.Bind(&c.Smoothing, sched.Word(Laplace, Histogram), sched.Param{Name: "smoothing", Default: Laplace,
+			Help: "How probable a rarely seen feature is: laplace (one is added to each count) or histogram (as counted, with unseen " +
+				"values counted once; cautious at first)."}),
+	}, c.bind()...)
+}
+
+// bindPerceptron declares the parameters of the perceptron.
+func (c *Config) bindPerceptron() sched.Bindings {
+	return append(sched.Bindings{
+		sched.Bind(&c.Bias, sched.Float(math.Inf(-1), math.Inf(1)), sched.Param{Name: "bias", Default: "0.2",
+			Help: "The constant added to the weighted features. Above 0 the untrained perceptron calls every candidate good; otherwise " +
+				"it calls all bad until withheld decisions have trained it."}),
+		sched.Bind(&c.Rate, sched.PositiveFloat(), sched.Param{Name: "learning-rate", Default: "1",
+			Help: "How far a mistake moves the weights, the paper's α."}),
+	}, c.bind()...)
+}
+
+// BayesParams documents the parameters of naive Bayes.
+func BayesParams() []sched.Param { return new(Config).bindBayes().Params() }
+
+// PerceptronParams documents the parameters of the perceptron.
+func PerceptronParams() []sched.Param { return new(Config).bindPerceptron().Params() }
+
+// Profiles are named sets of parameter values. "slow" shows the learning phase
+// of the paper's figures, for which the defaults are too quick.
+var Profiles = []sched.Profile{
+	{Name: "slow", Summary: "starts cautiously and fills nodes over a quarter of an hour, as the paper's figures show; for showing, not for targets above 1",
+		Set: map[string]string{"smoothing": Histogram, "train-withheld": TrainFalseNegatives,
+			"features": "cpu,memory,disk,network,load_fine,busy,tasks,free_memory"}},
+	{Name: "steady", Summary: "judges a decision by the next 12 heartbeats: fewer overloads, slightly less load (not in the paper)",
+		Set: map[string]string{"judge-window": "12"}},
+	{Name: "quick", Summary: "up to 4 tasks a heartbeat and one for each that has ended, for tasks of seconds (not in the paper)",
+		Set: map[string]string{"tasks-per-heartbeat": "4", "refill": "true"}},
+}
+
+// ReadBayes returns the configuration of naive Bayes with the parameters that
+// the user has set.
+func ReadBayes(k *sched.Kit) (Config, error) {
+	cfg := Config{Classifier: NaiveBayes}
+	if err := k.Read(cfg.bindBayes()); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.Rule.Check()
+}
+
+// ReadPerceptron returns the configuration of the perceptron with the parameters
+// that the user has set.
+func ReadPerceptron(k *sched.Kit) (Config, error) {
+	cfg := Config{Classifier: PerceptronAlg}
+	if err := k.Read(cfg.bindPerceptron()); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.Rule.Check()
+}
+
+// DefaultConfig returns the defaults of all parameters, for naive Bayes.
 func DefaultConfig() Config {
-	space, err := ParseFeatures(DefaultFeatures)
-	if err != nil {
-		panic(err) // the constant is wrong
+	c := Config{Classifier: NaiveBayes}
+	if err := errors.Join(c.bindBayes().Set(nil), c.bindPerceptron().Set(nil)); err != nil {
+		panic(err) // a default is wrong; the registry reports that as an error
 	}
-	return Config{
-		Classifier: NaiveBayes, Smoothing: Laplace, Bias: 0.2, Rate: 1, Space: space, Rule: Rule{Target: 1},
-		PerHeartbeat: 1, Window: 1, Withheld: TrainAll, Patience: 12, Rank: RankPosterior, MaxTasks: 100, LogSize: 1 << 16,
-	}
+	return c
 }
 
-// Check says what is wrong with a configuration: all of it, or nil.
-func (c *Config) Check() error {
-	var errs []error
-	want := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	oneOf := func(name, v string, known ...string) {
-		for _, k := range known {
-			if v == k {
-				return
-			}
-		}
-		want(false, "%s %q: must be one of %v", name, v, known)
-	}
-	oneOf("classifier", c.Classifier, NaiveBayes, PerceptronAlg)
-	oneOf("smoothing", c.Smoothing, Laplace, Histogram)
-	oneOf("withheld decisions to learn from", c.Withheld, TrainAll, TrainFalseNegatives, TrainNone)
-	oneOf("rank", c.Rank, RankPosterior, RankJoint)
-	want(c.Rate > 0, "learning rate %v must be positive", c.Rate)
-	want(c.Bias == c.Bias, "the bias is not a number")
-	want(len(c.Space) > 0, "no feature is in use")
-	want(c.PerHeartbeat > 0, "tasks per heartbeat: %d must be positive", c.PerHeartbeat)
-	want(c.Window > 0 && c.Window <= 1000, "heartbeats to judge by: %d must be from 1 to 1000", c.Window)
-	want(c.Patience >= 0, "patience %d must not be negative", c.Patience)
-	want(c.MaxTasks > 0, "tasks per node: %d must be positive", c.MaxTasks)
-	want(c.LogSize >= 0 && c.LogSize <= 1<<24, "size of the log: %d must be from 0 to %d", c.LogSize, 1<<24)
-	errs = append(errs, c.Rule.Check())
-	return errors.Join(errs...)
-}
-
-func (c *Config) classifier() Classifier {
+// newClassifier returns the untrained classifier.
+func (c *Config) newClassifier() Classifier {
 	if c.Classifier == PerceptronAlg {
 		return NewPerceptron(len(c.Space), c.Bias, c.Rate)
 	}
 	return NewBayes(c.Space.Sizes(), c.Smoothing)
 }
 
-// identity says what must be equal for counts or weights to mean the same.
+// identity describes the parameters that determine what the classifier's counts
+// or weights mean. Saved state is loaded only if it has the same identity.
 func (c *Config) identity() string {
 	if c.Classifier == PerceptronAlg {
 		return fmt.Sprintf("%s rate=%v bias=%v features=%v", c.Classifier, c.Rate, c.Bias, c.Space)

@@ -8,6 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Feature is something known when a decision is made: of the job, or of the
@@ -114,6 +115,13 @@ func ParseFeatures(list string) (Space, error) {
 		s = append(s, f)
 	}
 	return s, nil
+}
+
+// featureValues are the values of the parameter "features".
+var featureValues = sched.Values[Space]{
+	Accepts: "different features separated by commas",
+	Parse:   ParseFeatures,
+	Print:   Space.String,
 }
 
 func featureNames() (names []string) {

@@ -58,7 +58,7 @@ type Decision struct {
 // New returns a learner without history. The configuration must be a checked
 // one.
 func New(cfg Config) *Learner {
-	return &Learner{cfg: cfg, model: cfg.classifier(), log: NewLog(cfg.LogSize)}
+	return &Learner{cfg: cfg, model: cfg.newClassifier(), log: NewLog(cfg.LogSize)}
 }
 
 // Config returns how the learner works now.

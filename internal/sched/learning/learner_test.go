@@ -11,6 +11,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // bench is a learner with some nodes that report what a test says.
@@ -326,17 +327,23 @@ func TestLogKeepsTheLatest(t *testing.T) {
 	}
 }
 
-func TestConfigCheckNamesAll(t *testing.T) {
-	cfg := DefaultConfig()
-	if err := cfg.Check(); err != nil {
-		t.Error(err)
-	}
-	err := (&Config{Classifier: "x", Smoothing: "x", Withheld: "x", Rank: "x", Rate: -1, LogSize: -1}).Check()
-	for _, want := range []string{"classifier", "smoothing", "withheld", "rank", "rate", "feature", "per heartbeat", "judge by",
-		"per node", "log", "rule"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("nothing of %s in: %v", want, err)
+// All invalid parameters are named in one error. The overload rule is checked
+// when each value is valid by itself.
+func TestReadReportsAllErrors(t *testing.T) {
+	bad := map[string]string{"smoothing": "x", "train-withheld": "x", "rank": "x", "log-size": "-1", "judge-window": "1001", "features": "",
+		"tasks-per-heartbeat": "0", "max-tasks": "0", "target": "-1", "patience": "-1"}
+	_, err := ReadBayes(sched.NewKit(sched.Options{Set: bad}))
+	for name := range bad {
+		if err == nil || !strings.Contains(err.Error(), "parameter "+name+": bad value") {
+			t.Errorf("%s is missing in: %v", name, err)
 		}
+	}
+	if _, err := ReadPerceptron(sched.NewKit(sched.Options{Set: map[string]string{"learning-rate": "0", "bias": "NaN"}})); err == nil ||
+		!strings.Contains(err.Error(), "learning-rate") || !strings.Contains(err.Error(), "bias") {
+		t.Errorf("perceptron: %v", err)
+	}
+	if _, err := ReadBayes(sched.NewKit(sched.Options{Set: map[string]string{"target": "0"}})); err == nil || !strings.Contains(err.Error(), "no limit") {
+		t.Errorf("a rule without limits: %v", err)
 	}
 }
 

@@ -112,7 +112,7 @@ func (l *Learner) Load(state []byte) error {
 	if err != nil {
 		return err
 	}
-	fresh := l.cfg.classifier()
+	fresh := l.cfg.newClassifier()
 	if err := fresh.load(head.Model); err != nil {
 		return err
 	}

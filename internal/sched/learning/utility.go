@@ -1,6 +1,13 @@
 package learning
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/sched"
+)
 
 // The utilities of §IV-B: what it is worth to give a job a task now. Only their
 // ratios matter, and 0 means that the job gets nothing, however good. Each has
@@ -25,6 +32,33 @@ const (
 	// ours; for jobs of one priority it is Constant.
 	Priority = "priority"
 )
+
+// utilities are the names of all factors of a utility.
+var utilities = []string{Constant, FIFO, Gate, Budget, Dedicated, DedicatedLiteral, Revenue, Priority}
+
+// Utilities returns the names of all factors.
+func Utilities() []string { return slices.Clone(utilities) }
+
+// UtilityValues are the values of the parameter "utility".
+var UtilityValues = sched.Values[[]string]{
+	Accepts: "a product such as fifo*budget of " + strings.Join(utilities, ", "),
+	Parse:   ParseUtility,
+	Print:   func(factors []string) string { return strings.Join(factors, "*") },
+}
+
+// ParseUtility parses a product of utilities such as "fifo*budget" into its
+// factors.
+func ParseUtility(v string) ([]string, error) {
+	var factors []string
+	for _, f := range strings.Split(v, "*") {
+		f = strings.TrimSpace(f)
+		if !slices.Contains(utilities, f) {
+			return nil, fmt.Errorf("there is no utility %q", f)
+		}
+		factors = append(factors, f)
+	}
+	return factors, nil
+}
 
 // FIFOUtility is the utility of a job of that age, 0 at its submission.
 func FIFOUtility(age time.Duration) float64 { return max(0, age.Seconds()) }

@@ -129,7 +129,7 @@ func (c *Capacity) Begin(r *sched.Round) {
 // queue that nobody declared is left out as long as it has no jobs.
 func (c *Capacity) QueueOrder(k job.Kind) (names []string) {
 	for _, q := range c.sorted[c.pot(k)] {
-		if !q.implied || len(q.jobs.jobs) > 0 {
+		if !q.implied || len(q.jobs.Jobs()) > 0 {
 			names = append(names, q.conf.Name)
 		}
 	}
@@ -208,10 +208,10 @@ func (c *Capacity) JobChanged(j *job.Job, what sched.Change) {
 		return
 	}
 	if s.queue.conf.Priorities {
-		s.queue.jobs.Moved(j)
+		s.queue.jobs.Reposition(j)
 		for p := range s.queue.ready {
-			s.queue.ready[p].Moved(j)
-			s.queue.busy[p].Moved(j)
+			s.queue.ready[p].Reposition(j)
+			s.queue.busy[p].Reposition(j)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package order
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -180,38 +181,72 @@ func parseFloat32(s string) (float32, error) {
 	return float32(x), err
 }
 
-// CapacityParams are the parameters that ReadCapacity reads.
-var CapacityParams = []sched.Param{
-	{Name: "queues", Default: "", Help: "The queues, apart by semicolons: a name, then settings apart by commas. capacity: " +
-		"the percentage of all slots that it is promised. maximum-capacity: the percentage that it never exceeds. " +
-		"minimum-user-limit-percent (100): what each of several users can count on. user-limit-factor (1): how many times " +
-		"the capacity one user may take. supports-priority (false). Jobs elsewhere go to the queue default, which has what is left."},
-	{Name: "maximum-tasks-per-heartbeat", Default: "0", Help: "The most maps that one heartbeat gets; 0 is no limit."},
-	{Name: "maximum-tasks-after-offswitch", Default: "0", Help: "How many more maps a heartbeat gets after one that reads " +
-		"from another rack; -1 is no limit. High values let a node take far maps that others have near."},
-	{Name: "reduces-per-heartbeat", Default: "0", Help: "The most reduces that one heartbeat gets; 0 is no limit, 1 spreads " +
-		"them over the nodes as Hadoop 1.2.1 does."},
-	place.Unlocated,
-	{Name: "tiny-limits", Default: "one", Help: "What a limit below one slot means. one: a slot. hadoop: none at all for a " +
-		"maximum capacity and starvation for a user, as in Hadoop 1.2.1."},
+// queueValues are the values of the parameter "queues".
+var queueValues = sched.Values[[]QueueConfig]{
+	Accepts: "queues such as ads,capacity=70,maximum-capacity=80;web,capacity=30",
+	Parse:   ParseQueues,
+	Print: func(queues []QueueConfig) string {
+		texts := make([]string, len(queues))
+		for i := range queues {
+			texts[i] = queues[i].String()
+		}
+		return strings.Join(texts, ";")
+	},
 }
 
-// ReadCapacity makes a capacity order from its parameters.
+// String returns the queue in the form that ParseQueues reads, without settings
+// that have Hadoop's defaults.
+func (q *QueueConfig) String() string {
+	text := q.Name + ",capacity=" + printFloat32(q.Capacity)
+	d := NewQueueConfig(q.Name, q.Capacity)
+	if q.MaxCapacity != d.MaxCapacity {
+		text += ",maximum-capacity=" + printFloat32(q.MaxCapacity)
+	}
+	if q.MinUserLimit != d.MinUserLimit {
+		text += ",minimum-user-limit-percent=" + strconv.Itoa(q.MinUserLimit)
+	}
+	if q.UserLimitFactor != d.UserLimitFactor {
+		text += ",user-limit-factor=" + printFloat32(q.UserLimitFactor)
+	}
+	if q.Priorities {
+		text += ",supports-priority=true"
+	}
+	return text
+}
+
+func printFloat32(x float32) string { return strconv.FormatFloat(float64(x), 'g', -1, 32) }
+
+func (c *CapacityConfig) bind() sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Queues, queueValues, sched.Param{Name: "queues", Default: "",
+			Help: "The queues, separated by semicolons: a name, then settings separated by commas. capacity: the percentage of all " +
+				"slots that the queue is promised. maximum-capacity: the percentage that it never exceeds. minimum-user-limit-percent " +
+				"(100): the percentage of the queue's slots that each of several users can count on. user-limit-factor (1): how many " +
+				"times the queue's capacity one user may take. supports-priority (false): whether jobs of higher priority come first. " +
+				"Jobs that name no queue, or one that is not listed, go to the queue \"default\", which has the rest of 100 %."}),
+		sched.Bind(&c.MaxMaps, sched.Int(0, math.MaxInt), sched.Param{Name: "maximum-tasks-per-heartbeat", Default: "0",
+			Help: "The most maps that a node gets at one heartbeat; 0 means no limit."}),
+		sched.Bind(&c.AfterOffSwitch, sched.Int(-1, math.MaxInt), sched.Param{Name: "maximum-tasks-after-offswitch", Default: "0",
+			Help: "How many more maps a node gets at one heartbeat after one that reads its input from another rack; -1 means no limit. " +
+				"With high values a node takes maps whose data is far away although other nodes have it nearby."}),
+		sched.Bind(&c.MaxReduces, sched.Int(0, math.MaxInt), sched.Param{Name: "reduces-per-heartbeat", Default: "0",
+			Help: "The most reduces that a node gets at one heartbeat; 0 means no limit, and 1 spreads them over the nodes as Hadoop " +
+				"1.2.1 does."}),
+		place.BindUnlocated(&c.UnlocatedFar),
+		sched.Bind(&c.TinyZero, sched.Switch("one", "hadoop"), sched.Param{Name: "tiny-limits", Default: "one",
+			Help: "The meaning of a limit of less than one slot: one (it counts as one slot) or hadoop (as in Hadoop 1.2.1: a maximum " +
+				"capacity counts as no limit, and a user's limit starves the user)."}),
+	}
+}
+
+// CapacityParams documents the parameters of Capacity.
+var CapacityParams = new(CapacityConfig).bind().Params()
+
+// ReadCapacity returns a capacity order with the parameters that the user has
+// set.
 func ReadCapacity(k *sched.Kit) (sched.Order, error) {
 	var c CapacityConfig
-	var errs [6]error
-	c.Queues, errs[0] = sched.Setting(k, "queues", ParseQueues)
-	c.MaxMaps, errs[1] = sched.Setting(k, "maximum-tasks-per-heartbeat", strconv.Atoi)
-	c.AfterOffSwitch, errs[2] = sched.Setting(k, "maximum-tasks-after-offswitch", strconv.Atoi)
-	c.MaxReduces, errs[3] = sched.Setting(k, "reduces-per-heartbeat", strconv.Atoi)
-	c.UnlocatedFar, errs[4] = sched.Setting(k, place.Unlocated.Name, place.ParseUnlocated)
-	c.TinyZero, errs[5] = sched.Setting(k, "tiny-limits", func(s string) (bool, error) {
-		if s != "one" && s != "hadoop" {
-			return false, errors.New("must be one or hadoop")
-		}
-		return s == "hadoop", nil
-	})
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
 	o, err := NewCapacity(c)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // pot is a set of slots that limits are counted in: those of a kind, or all
@@ -24,9 +25,9 @@ const (
 type capQueue struct {
 	conf     QueueConfig
 	implied  bool // the default queue, which nobody declared
-	jobs     *Queue
-	ready    [pots]*Queue // the jobs that can launch something for the pot
-	busy     [pots]*Queue // those, and the jobs that run something of it
+	jobs     *sched.SortedJobs
+	ready    [pots]*sched.SortedJobs // the jobs that can launch something for the pot
+	busy     [pots]*sched.SortedJobs // those, and the jobs that run something of it
 	users    map[string]*capUser
 	occupied [pots]int
 	wanting  [pots]int
@@ -73,9 +74,9 @@ func newCapQueue(conf QueueConfig) *capQueue {
 	if conf.Priorities {
 		order = Urgency
 	}
-	q := &capQueue{conf: conf, jobs: NewQueue(order), users: make(map[string]*capUser)}
+	q := &capQueue{conf: conf, jobs: sched.NewSortedJobs(order), users: make(map[string]*capUser)}
 	for p := range q.ready {
-		q.ready[p], q.busy[p] = NewQueue(order), NewQueue(order)
+		q.ready[p], q.busy[p] = sched.NewSortedJobs(order), sched.NewSortedJobs(order)
 	}
 	return q
 }
@@ -123,7 +124,7 @@ func (q *capQueue) set(j *job.Job, s *capSeat, k job.Kind, ready bool, runs int)
 	}
 }
 
-func enlist(list *Queue, j *job.Job, in bool) {
+func enlist(list *sched.SortedJobs, j *job.Job, in bool) {
 	if in {
 		list.Add(j)
 	} else {

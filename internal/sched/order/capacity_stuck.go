@@ -32,7 +32,7 @@ func (c *Capacity) Preempt(time.Duration) []*job.Attempt {
 			continue
 		}
 		limit := q.userLimit(allSlots, slots, q.wanting[allSlots], c.cfg.TinyZero)
-		for _, j := range q.ready[job.Map].jobs {
+		for _, j := range q.ready[job.Map].Jobs() {
 			u := c.seats[j.Seat()].user
 			if u.occupied[allSlots] < limit {
 				continue
@@ -55,7 +55,7 @@ func (c *Capacity) waiting(q *capQueue, u *capUser) (newest *job.Attempt) {
 	if maps > 0 {
 		return nil
 	}
-	for _, j := range q.busy[job.Reduce].jobs {
+	for _, j := range q.busy[job.Reduce].Jobs() {
 		if u != nil && c.seats[j.Seat()].user != u {
 			continue
 		}

@@ -210,7 +210,7 @@ func checkLists(t *rapid.T, w *capWorld) {
 	for _, q := range w.order.queues {
 		for p := range pot(pots) {
 			var ready, busy []*job.Job
-			for _, j := range q.jobs.jobs {
+			for _, j := range q.jobs.Jobs() {
 				can, runs := false, false
 				for k := range job.Kind(job.Kinds) {
 					if p == pot(k) || p == allSlots {
@@ -224,7 +224,7 @@ func checkLists(t *rapid.T, w *capWorld) {
 					busy = append(busy, j)
 				}
 			}
-			if !slices.Equal(q.ready[p].jobs, ready) || !slices.Equal(q.busy[p].jobs, busy) {
+			if !slices.Equal(q.ready[p].Jobs(), ready) || !slices.Equal(q.busy[p].Jobs(), busy) {
 				t.Fatalf("queue %s, pot %d: lists differ from the jobs'", q.conf.Name, p)
 			}
 		}
@@ -439,7 +439,7 @@ func TestCapacityReconfigure(t *testing.T) {
 	}
 	w.kill(a)
 	for _, q := range w.order.queues {
-		if q.occupied != [pots]int{} || q.wanting != [pots]int{} || len(q.users) != 0 || len(q.jobs.jobs) != 0 {
+		if q.occupied != [pots]int{} || q.wanting != [pots]int{} || len(q.users) != 0 || len(q.jobs.Jobs()) != 0 {
 			t.Errorf("%s keeps %v %v", q.conf.Name, q.occupied, q.wanting)
 		}
 	}

@@ -102,7 +102,7 @@ func (s *stroll) queue(q *capQueue) bool {
 	case s.r.Copies() && !s.o.NoCopies:
 		list = q.busy[which]
 	}
-	for _, j := range list.jobs {
+	for _, j := range list.Jobs() {
 		if u := s.seats[j.Seat()].user; s.real && u.occupied[s.p] >= limit {
 			s.noteUser(q, u, j, limit)
 			continue
@@ -131,7 +131,7 @@ func (s *stroll) job(j *job.Job) bool {
 // noteFull tells the first job in a queue at its maximum.
 func (s *stroll) noteFull(q *capQueue) {
 	for _, k := range s.kinds[:s.n] {
-		if ready := q.ready[k].jobs; len(ready) > 0 {
+		if ready := q.ready[k].Jobs(); len(ready) > 0 {
 			s.r.Note(ready[0], k, sched.Reason{Code: sched.QueueFull, Pool: q.conf.Name,
 				Have: q.occupied[s.p], Need: q.maximum(s.slots, s.cfg.TinyZero)})
 		}

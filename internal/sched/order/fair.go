@@ -20,10 +20,10 @@ type Fair struct {
 	cfg   FairConfig
 	view  *sched.View
 	now   time.Duration
-	round *sched.Round // the one being served
-	all   *Queue       // by urgency, for the limits on running jobs
-	jobs  []*fairJob   // by seat
-	pools []*fairPool  // by name
+	round *sched.Round      // the one being served
+	all   *sched.SortedJobs // by urgency, for the limits on running jobs
+	jobs  []*fairJob        // by seat
+	pools []*fairPool       // by name
 	// ready ranks the pools that can launch something, busy also those with
 	// running tasks, for copies.
 	ready, busy [job.Kinds]ranking[*fairPool]
@@ -50,7 +50,7 @@ var (
 
 // NewFair returns an order without jobs.
 func NewFair(cfg FairConfig) *Fair {
-	f := &Fair{cfg: cfg, all: NewQueue(Urgency), limited: cfg.Pools.limitsJobs()}
+	f := &Fair{cfg: cfg, all: sched.NewSortedJobs(Urgency), limited: cfg.Pools.limitsJobs()}
 	f.pool(DefaultPool)
 	f.addPools()
 	return f

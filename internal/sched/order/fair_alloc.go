@@ -3,12 +3,15 @@ package order
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // NoLimit is the limit that limits nothing, for counts of slots and jobs.
@@ -161,6 +164,84 @@ func ParseAllocations(s string) (Allocations, error) {
 		errs = append(errs, a.parseNamed(f))
 	}
 	return a, errors.Join(errs...)
+}
+
+// allocationValues are the values of the parameter "pools".
+var allocationValues = sched.Values[Allocations]{
+	Accepts: "pools, users and timeouts such as pool p1 minMaps=2 weight=3; user ann maxRunningJobs=1",
+	Parse:   ParseAllocations,
+	Print:   func(a Allocations) string { return a.String() },
+}
+
+// String returns the allocations in the form that ParseAllocations reads, with
+// pools and users in alphabetical order. Values that limit nothing are left out.
+func (a *Allocations) String() string {
+	var entries []string
+	add := func(words ...string) {
+		if words = slices.DeleteFunc(words, func(w string) bool { return w == "" }); len(words) > 0 {
+			entries = append(entries, strings.Join(words, " "))
+		}
+	}
+	add(limitWord("userMaxJobsDefault", a.MaxUserJobs))
+	add(limitWord("poolMaxJobsDefault", a.MaxPoolJobs))
+	add(timeWord("fairSharePreemptionTimeout", a.FairTimeout, Never))
+	add(timeWord("defaultMinSharePreemptionTimeout", a.MinTimeout, Never))
+	if a.FIFO {
+		add("defaultPoolSchedulingMode=fifo")
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.UserJobs)) {
+		add("user", name, "maxRunningJobs="+strconv.Itoa(a.UserJobs[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Pools)) {
+		p := a.Pools[name]
+		mode, jobs := "", ""
+		if p.FIFO != a.FIFO {
+			mode = "schedulingMode=" + modeName(p.FIFO)
+		}
+		if p.MaxJobs != a.MaxPoolJobs {
+			jobs = "maxRunningJobs=" + strconv.Itoa(p.MaxJobs)
+		}
+		add("pool", name, countWord("minMaps", p.Min[job.Map], 0), countWord("minReduces", p.Min[job.Reduce], 0),
+			limitWord("maxMaps", p.Max[job.Map]), limitWord("maxReduces", p.Max[job.Reduce]), jobs,
+			weightWord(p.Weight), timeWord("minSharePreemptionTimeout", p.MinTimeout, a.MinTimeout), mode)
+	}
+	return strings.Join(entries, "; ")
+}
+
+// countWord returns name=n, or "" if n is the default.
+func countWord(name string, n, byDefault int) string {
+	if n == byDefault {
+		return ""
+	}
+	return name + "=" + strconv.Itoa(n)
+}
+
+func limitWord(name string, n int) string { return countWord(name, n, NoLimit) }
+
+func weightWord(w float64) string {
+	if w == 1 {
+		return ""
+	}
+	return "weight=" + strconv.FormatFloat(w, 'g', -1, 64)
+}
+
+// timeWord returns name=seconds, or "" if d is the default.
+func timeWord(name string, d, byDefault time.Duration) string {
+	if d == byDefault {
+		return ""
+	}
+	n := int64(d / time.Second)
+	if d == Never {
+		n++ // more seconds than a duration holds, which seconds reads as Never
+	}
+	return name + "=" + strconv.FormatInt(n, 10)
+}
+
+func modeName(fifo bool) string {
+	if fifo {
+		return "fifo"
+	}
+	return "fair"
 }
 
 // parseNamed reads what is said of a pool or a user.

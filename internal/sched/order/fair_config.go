@@ -1,79 +1,65 @@
 package order
 
 import (
-	"errors"
-	"strconv"
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
 )
 
-// FairConfig configures Fair.
+// FairConfig holds the parameters of Fair.
 type FairConfig struct {
-	// Pools are the pools, users and time-outs.
+	// Pools holds the limits and preemption timeouts of pools and users.
 	Pools Allocations
-	// UpdateInterval is how often fair shares, and with them who must give back
-	// slots, are computed afresh. Default 500 ms. Long intervals make
-	// preemption and size weights late; the order of jobs is always live.
+	// UpdateInterval is the time between two computations of the fair shares,
+	// which decide about preemption and size weights. The order of jobs needs no
+	// update. It is above 0.
 	UpdateInterval time.Duration
-	// SizeWeight multiplies a job's weight by log2(1 + its tasks left), so that
-	// large jobs get more than small ones, though not in proportion.
+	// SizeWeight multiplies a job's weight by log2(1 + its unfinished tasks).
 	SizeWeight bool
-	// Preempt kills the newest tasks of pools above their fair share when
-	// others have starved for longer than their time-outs.
+	// Preempt kills the newest tasks of pools above their fair share when other
+	// pools have starved for longer than their timeouts.
 	Preempt bool
-	// PreemptInterval is the least time between two such kills. Default 15 s.
+	// PreemptInterval is the least time between two rounds of preemption. It is
+	// above 0.
 	PreemptInterval time.Duration
-	// StaleDemand takes demands from the last update, as Hadoop 1.2.1 does,
-	// instead of the moment. It sorts all jobs of a pool for each task given.
+	// StaleDemand uses the demands of the last update, as Hadoop 1.2.1 does,
+	// instead of the present ones. It sorts all jobs of a pool for each
+	// assignment.
 	StaleDemand bool
 }
 
-// FairParams are the parameters that ReadFair reads.
-var FairParams = []sched.Param{
-	{Name: "pools", Default: "", Help: "Pools and their limits, separated by semicolons, with the words of Hadoop's " +
-		"fair-scheduler.xml: \"pool p1 minMaps=2 maxMaps=9 weight=2; user ann maxRunningJobs=3; fairSharePreemptionTimeout=60\". " +
-		"Times are seconds. Of a pool that is not named nothing is limited. A minimum that exceeds the slots is shared out; " +
-		"a maximum below the minimum wins."},
-	{Name: "update-interval", Default: "500ms", Help: "How often fair shares are computed afresh, a duration. Preemption is " +
-		"never quicker than that."},
-	{Name: "size-weight", Default: "false", Help: "Whether a job's weight grows with the logarithm of its tasks left: true or " +
-		"false. It helps large jobs at the cost of small ones."},
-	{Name: "preemption", Default: "false", Help: "Whether tasks are killed when a pool has run below its minimum, or below " +
-		"half its fair share, for longer than its time-outs, which have to be set as well: true or false."},
-	{Name: "preemption-interval", Default: "15s", Help: "The least time between two rounds of preemption, a duration. Short " +
-		"ones may kill more than needed, because freed slots are filled with the next heartbeats only."},
-	{Name: "demand", Default: "live", Help: "What a job is said to want: live, or update: what it wanted at the last update, as " +
-		"Hadoop 1.2.1 does, which is slower and fills slots up to an interval late."},
+func (c *FairConfig) bind() sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Pools, allocationValues, sched.Param{Name: "pools", Default: "",
+			Help: "Pools and their limits, separated by semicolons, with the words of Hadoop's fair-scheduler.xml: \"pool p1 minMaps=2 " +
+				"maxMaps=9 weight=2; user ann maxRunningJobs=3; fairSharePreemptionTimeout=60\". Times are in seconds. Pools that are " +
+				"not named have no limits. If the minimums exceed the slots, the slots are shared among them. A maximum below " +
+				"the minimum takes precedence."}),
+		sched.Bind(&c.UpdateInterval, sched.PositiveDuration(), sched.Param{Name: "update-interval", Default: "500ms",
+			Help: "The time between two computations of the fair shares. Preemption reacts no faster than that."}),
+		sched.Bind(&c.SizeWeight, sched.Bool(), sched.Param{Name: "size-weight", Default: "false",
+			Help: "Whether a job's weight grows with the logarithm of its unfinished tasks: true or false. true helps large jobs at " +
+				"the cost of small ones."}),
+		sched.Bind(&c.Preempt, sched.Bool(), sched.Param{Name: "preemption", Default: "false",
+			Help: "Whether tasks are killed when a pool has run below its minimum, or below half its fair share, for longer than its " +
+				"timeouts: true or false. The timeouts are part of \"pools\" and never expire unless set there."}),
+		sched.Bind(&c.PreemptInterval, sched.PositiveDuration(), sched.Param{Name: "preemption-interval", Default: "15s",
+			Help: "The least time between two rounds of preemption. Freed slots are filled at the next heartbeats, so short intervals " +
+				"kill more tasks than needed."}),
+		sched.Bind(&c.StaleDemand, sched.Switch("live", "update"), sched.Param{Name: "demand", Default: "live",
+			Help: "Which demand of a job counts: live (the present one) or update (that of the last update, as in Hadoop 1.2.1, which " +
+				"fills slots up to one interval late)."}),
+	}
 }
 
-// ReadFair makes a fair order from its parameters.
+// FairParams documents the parameters of Fair.
+var FairParams = new(FairConfig).bind().Params()
+
+// ReadFair returns a fair order with the parameters that the user has set.
 func ReadFair(k *sched.Kit) (sched.Order, error) {
 	var c FairConfig
-	var errs [6]error
-	c.Pools, errs[0] = sched.Setting(k, "pools", ParseAllocations)
-	c.UpdateInterval, errs[1] = sched.Setting(k, "update-interval", parseInterval)
-	c.SizeWeight, errs[2] = sched.Setting(k, "size-weight", strconv.ParseBool)
-	c.Preempt, errs[3] = sched.Setting(k, "preemption", strconv.ParseBool)
-	c.PreemptInterval, errs[4] = sched.Setting(k, "preemption-interval", parseInterval)
-	c.StaleDemand, errs[5] = sched.Setting(k, "demand", parseDemand)
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
 	return NewFair(c), nil
-}
-
-func parseInterval(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err == nil && d <= 0 {
-		err = errors.New("must be more than 0")
-	}
-	return d, err
-}
-
-func parseDemand(s string) (bool, error) {
-	if s != "live" && s != "update" {
-		return false, errors.New("must be live or update")
-	}
-	return s == "update", nil
 }

@@ -99,7 +99,7 @@ func (f *Fair) JobChanged(j *job.Job, c sched.Change) {
 		f.unsettled = f.unsettled || f.limited
 	}
 	if c == sched.PriorityChanged {
-		f.all.Moved(j)
+		f.all.Reposition(j)
 		f.unsettled = f.unsettled || f.limited
 		x.weigh(&f.cfg)
 	}
@@ -194,7 +194,7 @@ func (a *Allocations) limitsJobs() bool {
 // most urgent first, and reports whether any changed.
 func (f *Fair) admit() (changed bool) {
 	users, pools := map[string]int{}, map[string]int{}
-	for _, j := range f.all.jobs {
+	for _, j := range f.all.Jobs() {
 		x, a := f.jobs[j.Seat()], &f.cfg.Pools
 		x.held = sched.Reason{}
 		switch user, pool := j.User(), j.Pool(); {

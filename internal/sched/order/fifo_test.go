@@ -13,7 +13,7 @@ import (
 )
 
 // served returns the jobs that an order yields for a kind.
-func served(f *FIFO, k job.Kind) (got []job.ID) {
+func served(f *sched.SortedOrder, k job.Kind) (got []job.ID) {
 	f.Each(&sched.Round{}, sched.Offer{Kind: k, Slot: k}, func(c sched.Candidate) bool {
 		got = append(got, c.Job.ID())
 		return true
@@ -51,7 +51,7 @@ func TestFIFOAgainstSort(t *testing.T) {
 	})
 }
 
-func check(t *rapid.T, b *job.Book, f *FIFO) {
+func check(t *rapid.T, b *job.Book, f *sched.SortedOrder) {
 	for k := range job.Kind(job.Kinds) {
 		var want []job.ID
 		sorted := slices.Clone(b.List().Live())

@@ -2,7 +2,6 @@ package order
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -21,7 +20,7 @@ import (
 // tasks. Ranks of waiting jobs follow what is learned, whenever a job ends; a
 // job that runs keeps its rank.
 type Johnson struct {
-	*FIFO
+	*sched.SortedOrder
 	reverse bool
 	ranks   []rank // by seat
 	times   Times
@@ -41,10 +40,7 @@ var (
 // NewJohnson returns an order without jobs by Johnson's rule.
 func NewJohnson() *Johnson {
 	j := &Johnson{}
-	j.FIFO = &FIFO{all: NewQueue(j.compare)}
-	for k := range j.ready {
-		j.ready[k] = NewQueue(j.compare)
-	}
+	j.SortedOrder = sched.NewSortedOrder(j.compare)
 	return j
 }
 
@@ -62,7 +58,7 @@ func (j *Johnson) compare(a, b *job.Job) int {
 	if j.reverse {
 		x, y = y, x
 	}
-	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), rule(x, y), Urgency(a, b))
+	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), rule(x, y))
 }
 
 // rule is Johnson's rule for two jobs.
@@ -85,22 +81,19 @@ func (j *Johnson) JobAdded(x *job.Job) {
 		j.ranks = append(j.ranks, rank{})
 	}
 	j.ranks[x.Seat()] = j.rank(x)
-	j.FIFO.JobAdded(x)
+	j.SortedOrder.JobAdded(x)
 }
 
 // JobRemoved implements sched.JobWatcher. It costs the number of jobs, and
 // sorting them.
 func (j *Johnson) JobRemoved(x *job.Job) {
-	j.FIFO.JobRemoved(x)
-	for _, waiting := range j.all.jobs {
+	j.SortedOrder.JobRemoved(x)
+	for _, waiting := range j.Jobs() {
 		if waiting.State() == job.Pending {
 			j.ranks[waiting.Seat()] = j.rank(waiting)
 		}
 	}
-	slices.SortFunc(j.all.jobs, j.compare)
-	for _, q := range j.ready {
-		slices.SortFunc(q.jobs, j.compare)
-	}
+	j.Resort()
 }
 
 // TaskStarted implements sched.TaskWatcher.

@@ -73,7 +73,7 @@ func TestJohnsonLearns(t *testing.T) {
 	o.JobRemoved(old)
 	// The running sort keeps rank (4,5); the waiting one has (60,3) now, and
 	// grep, by the times of all jobs, (90,6).
-	if got := yielded(o); got != "sort grep sort" || o.all.jobs[0] != running {
+	if got := yielded(o); got != "sort grep sort" || o.Jobs()[0] != running {
 		t.Errorf("after: %s", got)
 	}
 }
@@ -90,7 +90,7 @@ func TestJohnsonAgainstAllOrders(t *testing.T) {
 			works = append(works, optimum.Work{Maps: float64(m), Reduces: float64(r)})
 		}
 		var ours []optimum.Work
-		for _, j := range o.all.Jobs() {
+		for _, j := range o.Jobs() {
 			ours = append(ours, works[j.ID()-1])
 		}
 		best := optimum.Makespan(ours, 1, 1)

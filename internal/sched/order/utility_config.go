@@ -108,30 +108,46 @@ func ParseAmounts(list string) (Amounts, error) {
 	return all, nil
 }
 
-// UtilityParams describes the settings of Utility.
-var UtilityParams = []sched.Param{
-	{Name: "utility", Default: learning.Priority, Help: "What a task is worth, a product of " + strings.Join(learning.Utilities(), ", ") +
-		" such as fifo*budget. A job worth 0 gets nothing."},
-	{Name: "ties", Default: TieRandom, Help: "Who goes first of equals: random (by the seed) or ordered (by time of submission)."},
-	{Name: "map-gate", Default: "0.05", Help: "For the utility gate: the fraction of a job's maps that must be done before its " +
-		"reduces are worth something, 0 to 1."},
-	{Name: "balances", Default: "", Help: "For the utility budget: what users have left, as ann:10,bob:0; 1 for those not named."},
-	{Name: "shares", Default: "", Help: "For the utility dedicated: fractions of the cluster promised to pools, as fast:0.5,slow:0.2; " +
-		"a pool not named was promised the rest, here 0.3."},
-	{Name: "offers", Default: "", Help: "For the utility revenue: what users offer for a task, as ann:3; 1 for those not named."},
+// amountValues are the values of the parameters that give amounts by name.
+var amountValues = sched.Values[Amounts]{
+	Accepts: "names with numbers of at least 0, such as ann:10,bob:0.5",
+	Parse:   ParseAmounts,
+	Print: func(a Amounts) string {
+		words := make([]string, len(a))
+		for i := range a {
+			words[i] = a[i].Name + ":" + strconv.FormatFloat(a[i].Amount, 'g', -1, 64)
+		}
+		return strings.Join(words, ",")
+	},
 }
 
-// ReadUtility makes Utility from the settings that UtilityParams describes.
+func (c *UtilityConfig) bind() sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Factors, learning.UtilityValues, sched.Param{Name: "utility", Default: learning.Priority,
+			Help: "The value of a task, a product of " + strings.Join(learning.Utilities(), ", ") + " such as fifo*budget. A job whose " +
+				"tasks are worth 0 gets no slot."}),
+		sched.Bind(&c.Tie, sched.Word(TieRandom, TieOrdered), sched.Param{Name: "ties", Default: TieRandom,
+			Help: "Which of several candidates of equal value is taken: random (drawn from the run's seed) or ordered (the job " +
+				"submitted first)."}),
+		sched.Bind(&c.MapGate, sched.Float(0, 1), sched.Param{Name: "map-gate", Default: "0.05",
+			Help: "For the utility gate: the fraction of a job's maps, 0 to 1, that must be done before its reduces have a value."}),
+		sched.Bind(&c.Balances, amountValues, sched.Param{Name: "balances", Default: "",
+			Help: "For the utility budget: what each user has left to spend, such as ann:10,bob:0. Users that are not named have 1."}),
+		sched.Bind(&c.Shares, amountValues, sched.Param{Name: "shares", Default: "",
+			Help: "For the utility dedicated: the fractions of the cluster that pools were promised, such as fast:0.5,slow:0.2. Pools " +
+				"that are not named were promised the rest, here 0.3."}),
+		sched.Bind(&c.Offers, amountValues, sched.Param{Name: "offers", Default: "",
+			Help: "For the utility revenue: what each user offers for a task, such as ann:3. Users that are not named offer 1."}),
+	}
+}
+
+// UtilityParams documents the parameters of Utility.
+var UtilityParams = new(UtilityConfig).bind().Params()
+
+// ReadUtility returns a utility order with the parameters that the user has set.
 func ReadUtility(k *sched.Kit) (sched.Order, error) {
 	var cfg UtilityConfig
-	var errs [6]error
-	cfg.Factors, errs[0] = sched.Setting(k, "utility", learning.ParseUtility)
-	cfg.Tie, errs[1] = sched.Setting(k, "ties", func(v string) (string, error) { return v, nil })
-	cfg.MapGate, errs[2] = sched.Setting(k, "map-gate", func(v string) (float64, error) { return strconv.ParseFloat(v, 64) })
-	cfg.Balances, errs[3] = sched.Setting(k, "balances", ParseAmounts)
-	cfg.Shares, errs[4] = sched.Setting(k, "shares", ParseAmounts)
-	cfg.Offers, errs[5] = sched.Setting(k, "offers", ParseAmounts)
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := k.Read(cfg.bind()); err != nil {
 		return nil, err
 	}
 	if err := cfg.Check(); err != nil {

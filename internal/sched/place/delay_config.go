@@ -1,7 +1,6 @@
 package place
 
 import (
-	"errors"
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
@@ -21,49 +20,38 @@ type DelayConfig struct {
 	ByRack bool
 }
 
-// DelayParams are the parameters that ReadDelay reads.
-var DelayParams = []sched.Param{
-	{Name: "node-wait", Default: "auto", Help: "How long a job waits for a slot on a machine that holds its data, a duration; " +
-		"auto is 1.5 times the time between two heartbeats of a node, at most 15s. Long waits leave slots free."},
-	{Name: "rack-wait", Default: "auto", Help: "How much longer a job waits for a slot in the same rack as its data before it " +
-		"takes any; as node-wait."},
-	{Name: "wait-until", Default: "turn", Help: "When the time that counts as waiting ends. turn: with the job's next turn, " +
-		"but at most twice the time between two heartbeats of a node. heartbeat: with the next heartbeat of any node, as in Hadoop " +
-		"1.2.1, by which a job may wait much longer than it should."},
-	OffRack,
+func (c *DelayConfig) bind() sched.Bindings {
+	waits := sched.Or("auto", -1, sched.DurationFrom(0))
+	return sched.Bindings{
+		sched.Bind(&c.NodeWait, waits, sched.Param{Name: "node-wait", Default: "auto",
+			Help: "How long a job waits for a slot on a machine that holds its data. auto is 1.5 times the time between two heartbeats " +
+				"of a node, at most 15s. Long waits leave slots free."}),
+		sched.Bind(&c.RackWait, waits, sched.Param{Name: "rack-wait", Default: "auto",
+			Help: "How much longer a job waits for a slot in the same rack as its data before it takes any slot; auto as in node-wait."}),
+		bindWaitUntil(&c.AnyHeartbeat),
+		bindOffRack(&c.ByRack),
+	}
 }
 
-// ReadDelay makes a delaying placer from its parameters.
+// bindWaitUntil declares the parameter "wait-until", which Delay and Dynamic
+// share.
+func bindWaitUntil(anyHeartbeat *bool) sched.Binding {
+	return sched.Bind(anyHeartbeat, sched.Switch("turn", "heartbeat"), sched.Param{Name: "wait-until", Default: "turn",
+		Help: "How much time counts as waiting after a job has declined a slot: turn (until its next turn, but at most twice the time " +
+			"between two heartbeats of a node) or heartbeat (until the next heartbeat of any node, as in Hadoop 1.2.1; on large " +
+			"clusters that counts so little that a job waits far longer than configured)."})
+}
+
+// DelayParams documents the parameters of Delay.
+var DelayParams = new(DelayConfig).bind().Params()
+
+// ReadDelay returns Delay with the parameters that the user has set.
 func ReadDelay(k *sched.Kit) (sched.Place, error) {
 	var c DelayConfig
-	var errs [4]error
-	c.NodeWait, errs[0] = sched.Setting(k, "node-wait", ParseWait)
-	c.RackWait, errs[1] = sched.Setting(k, "rack-wait", ParseWait)
-	c.AnyHeartbeat, errs[3] = sched.Setting(k, "wait-until", parseUntil)
-	c.ByRack, errs[2] = sched.Setting(k, OffRack.Name, ParseOffRack)
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
 	return NewDelay(c), nil
-}
-
-// ParseWait reads a duration of at least 0, or auto as -1.
-func ParseWait(s string) (time.Duration, error) {
-	if s == "auto" {
-		return -1, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err == nil && d < 0 {
-		err = errors.New("must be auto or at least 0")
-	}
-	return d, err
-}
-
-func parseUntil(s string) (bool, error) {
-	if s != "turn" && s != "heartbeat" {
-		return false, errors.New("must be turn or heartbeat")
-	}
-	return s == "heartbeat", nil
 }
 
 // maxAutoWait bounds the wait that is measured.

@@ -1,9 +1,7 @@
 package place
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -31,32 +29,29 @@ type DynamicConfig struct {
 // maxWindow bounds the memory that a window takes.
 const maxWindow = 1 << 20
 
-// DynamicParams are the parameters that ReadDynamic reads.
-var DynamicParams = []sched.Param{
-	{Name: "delay", Default: "3s", Help: "How long a job holds out for its node, and then for its rack, before any wait has " +
-		"been measured; a duration, not negative. Below the time between heartbeats nothing is gained by waiting."},
-	{Name: "delay-memory", Aliases: []string{"delayMemory"}, Default: "on",
-		Help: "Whether a job whose last map ran in its rack or farther no longer waits for " +
-			"the node: on or off. Off makes jobs with badly placed data wait anew for each map."},
-	{Name: "delay-window", Aliases: []string{"delayWindow"}, Default: "0",
-		Help: "How many of the last maps of each level the means are taken over, 0 for all " +
-			"since the start, at most 1048576. Small numbers follow chance."},
-	{Name: "wait-until", Default: "turn", Help: "When the time that counts as waiting ends. turn: with the job's next turn, " +
-		"but at most the time between two heartbeats of a node. heartbeat: with the next heartbeat of any node, as in Hadoop " +
-		"1.2.1, by which a job may wait much longer than it should."},
-	OffRack,
+func (c *DynamicConfig) bind() sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Delay, sched.DurationFrom(0), sched.Param{Name: "delay", Default: "3s",
+			Help: "How long a job waits for its node, and then for its rack, until the first waits have been measured. A delay below " +
+				"the time between two heartbeats never finds a better node."}),
+		sched.Bind(&c.Memory, sched.Switch("off", "on"), sched.Param{Name: "delay-memory", Default: "on", Aliases: []string{"delayMemory"},
+			Help: "Whether a job whose last map ran in its rack or farther away no longer waits for the node: on or off. off makes jobs " +
+				"with badly placed data wait again for every map."}),
+		sched.Bind(&c.Window, sched.Int(0, maxWindow), sched.Param{Name: "delay-window", Default: "0", Aliases: []string{"delayWindow"},
+			Help: "How many of the last maps of each level the mean waits cover, at most 1048576; 0 covers all since the start. Small " +
+				"windows follow chance."}),
+		bindWaitUntil(&c.AnyHeartbeat),
+		bindOffRack(&c.ByRack),
+	}
 }
 
-// ReadDynamic makes a Dynamic from its parameters.
+// DynamicParams documents the parameters of Dynamic.
+var DynamicParams = new(DynamicConfig).bind().Params()
+
+// ReadDynamic returns Dynamic with the parameters that the user has set.
 func ReadDynamic(k *sched.Kit) (sched.Place, error) {
 	var c DynamicConfig
-	var errs [5]error
-	c.Delay, errs[0] = sched.Setting(k, "delay", parseDelay)
-	c.Memory, errs[1] = sched.Setting(k, "delay-memory", parseSwitch)
-	c.Window, errs[2] = sched.Setting(k, "delay-window", parseWindow)
-	c.AnyHeartbeat, errs[3] = sched.Setting(k, "wait-until", parseUntil)
-	c.ByRack, errs[4] = sched.Setting(k, OffRack.Name, ParseOffRack)
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
 	return NewDynamic(c), nil
@@ -142,27 +137,4 @@ func (d *Dynamic) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	}
 	return fmt.Sprintf("by what maps waited so far, a job passes by other machines for %v, and machines outside the rack "+
 		"of its data for %v more", node.Round(time.Millisecond), rack.Round(time.Millisecond))
-}
-
-func parseDelay(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err == nil && d < 0 {
-		err = errors.New("must not be negative")
-	}
-	return d, err
-}
-
-func parseSwitch(s string) (bool, error) {
-	if s != "on" && s != "off" {
-		return false, errors.New("must be on or off")
-	}
-	return s == "on", nil
-}
-
-func parseWindow(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err == nil && (n < 0 || n > maxWindow) {
-		err = errors.New("must be from 0 to 1048576")
-	}
-	return n, err
 }

@@ -200,21 +200,25 @@ func TestDynamicStateRefused(t *testing.T) {
 	}
 }
 
-func TestParseDynamic(t *testing.T) {
-	for _, s := range []string{"-1s", "x", ""} {
-		if _, err := parseDelay(s); err == nil {
-			t.Errorf("delay %q was accepted", s)
-		}
+// Invalid values are rejected by the parameter that they were given for.
+func TestDynamicRejects(t *testing.T) {
+	for _, set := range []string{"delay=-1s", "delay=x", "delay=", "delay-window=-1", "delay-window=1048577", "delay-window=x",
+		"delay-memory=yes", "wait-until=never", "off-rack=last"} {
+		rejects(t, ReadDynamic, set)
 	}
-	for _, s := range []string{"-1", "1048577", "x"} {
-		if _, err := parseWindow(s); err == nil {
-			t.Errorf("window %q was accepted", s)
-		}
+	p, err := ReadDynamic(sched.NewKit(sched.Options{Set: map[string]string{"delay-memory": "off", "delay": "0s"}}))
+	if d, ok := p.(*Dynamic); err != nil || !ok || d.memory || d.first != 0 {
+		t.Errorf("got %+v, %v", p, err)
 	}
-	if _, err := parseSwitch("yes"); err == nil {
-		t.Error("yes was accepted")
-	}
-	if on, err := parseSwitch("on"); err != nil || !on {
-		t.Error("on was refused")
+}
+
+// rejects fails unless read returns an error that names the parameter in set,
+// which has the form name=value.
+func rejects(t *testing.T, read func(*sched.Kit) (sched.Place, error), set string) {
+	t.Helper()
+	name, value, _ := strings.Cut(set, "=")
+	_, err := read(sched.NewKit(sched.Options{Set: map[string]string{name: value}}))
+	if err == nil || !strings.Contains(err.Error(), "parameter "+name+": bad value") {
+		t.Errorf("%s: error %v", set, err)
 	}
 }

@@ -2,7 +2,6 @@ package place
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -10,17 +9,11 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// OffRack is the parameter that ParseOffRack reads.
-var OffRack = sched.Param{Name: "off-rack", Default: "first", Help: "Which map goes to a node in whose rack no map has " +
-	"data. first: the first in order. by-rack: the first with data in the first rack by name, maps without any place " +
-	"last; so Hadoop 1.2.1 does."}
-
-// ParseOffRack reads first or by-rack, and reports whether it is the latter.
-func ParseOffRack(s string) (bool, error) {
-	if s != "first" && s != "by-rack" {
-		return false, errors.New("must be first or by-rack")
-	}
-	return s == "by-rack", nil
+// bindOffRack declares the parameter "off-rack", which all places share.
+func bindOffRack(byRack *bool) sched.Binding {
+	return sched.Bind(byRack, sched.Switch("first", "by-rack"), sched.Param{Name: "off-rack", Default: "first",
+		Help: "Which map a node gets if no map has data in its rack: first (the first in order) or by-rack (the first with data in " +
+			"the alphabetically first rack, and maps without locations last, as in Hadoop 1.2.1)."})
 }
 
 // search finds the best map never launched for a node.

@@ -17,10 +17,16 @@ var _ sched.Place = (*Greedy)(nil)
 // of their racks.
 func NewGreedy(byRack bool) *Greedy { return &Greedy{search{byRack: byRack}} }
 
-// ReadGreedy makes a greedy placer from its parameter OffRack.
+// GreedyParams documents the parameters of Greedy.
+var GreedyParams = []sched.Param{bindOffRack(new(bool)).Param}
+
+// ReadGreedy returns Greedy with the parameters that the user has set.
 func ReadGreedy(k *sched.Kit) (sched.Place, error) {
-	byRack, err := sched.Setting(k, OffRack.Name, ParseOffRack)
-	return NewGreedy(byRack), err
+	var byRack bool
+	if err := k.Read(sched.Bindings{bindOffRack(&byRack)}); err != nil {
+		return nil, err
+	}
+	return NewGreedy(byRack), nil
 }
 
 // Pick implements sched.Place.

@@ -1,9 +1,7 @@
 package place
 
 import (
-	"errors"
-	"fmt"
-	"strconv"
+	"math"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -150,53 +148,35 @@ func (m *Missed) required(r *sched.Round, j *job.Job) float32 {
 	return float32(min(j.Unfinished(job.Map), nodes)) * factor
 }
 
-// Unlocated is a parameter that the placer shares with the capacity order.
-var Unlocated = sched.Param{Name: "unlocated", Default: "free", Help: "Whether a map without location counts as one that " +
-	"reads from another rack. free: no, nothing brings it closer. far: yes, as in Hadoop 1.2.1, so that a job without " +
-	"locations gets one map a heartbeat."}
+// BindUnlocated declares the parameter "unlocated", which Missed shares with the
+// capacity order.
+func BindUnlocated(far *bool) sched.Binding {
+	return sched.Bind(far, sched.Switch("free", "far"), sched.Param{Name: "unlocated", Default: "free",
+		Help: "How a map whose input has no location counts: free (like a map near its data: no other node is closer) or far (like " +
+			"one that reads from another rack, as in Hadoop 1.2.1, so that a job without locations gets one map per heartbeat)."})
+}
 
-// ParseUnlocated reads free or far, and reports whether it is the latter.
-func ParseUnlocated(s string) (bool, error) {
-	if s != "free" && s != "far" {
-		return false, errors.New("must be free or far")
+func (c *MissedConfig) bind() sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.WaitFactor, sched.Float(0, 1e6), sched.Param{Name: "locality-wait-factor", Default: "1",
+			Help: "How many free slots far from its data a job declines before it takes one, as a multiple of its unfinished maps or " +
+				"of the nodes, whichever are fewer. 1 stands for the share of the nodes that hold its data; 0 declines none. High " +
+				"values leave slots idle."}),
+		sched.Bind(&c.PerHeartbeat, sched.Int(0, math.MaxInt), sched.Param{Name: "offswitch-per-heartbeat", Default: "1",
+			Help: "The most maps that a node gets at one heartbeat whose input is in another rack; 0 means no limit."}),
+		BindUnlocated(&c.UnlocatedFar),
+		bindOffRack(&c.ByRack),
 	}
-	return s == "far", nil
 }
 
-// MissedParams are the parameters that ReadMissed reads.
-var MissedParams = []sched.Param{
-	{Name: "locality-wait-factor", Default: "1", Help: "How many free slots far from its data a job lets pass, as a multiple " +
-		"of its unfinished maps or the nodes, whichever are fewer. 1 stands for the share of the nodes that hold its data; " +
-		"0 never waits. High values leave slots idle."},
-	{Name: "offswitch-per-heartbeat", Default: "1", Help: "The most maps that read from another rack and that one heartbeat " +
-		"starts; 0 is no limit."},
-	Unlocated,
-	OffRack,
-}
+// MissedParams documents the parameters of Missed.
+var MissedParams = new(MissedConfig).bind().Params()
 
-// ReadMissed makes a placer from its parameters.
+// ReadMissed returns Missed with the parameters that the user has set.
 func ReadMissed(k *sched.Kit) (sched.Place, error) {
-	c := DefaultMissed
-	var errs [4]error
-	c.WaitFactor, errs[0] = sched.Setting(k, "locality-wait-factor", parseFactor)
-	c.PerHeartbeat, errs[1] = sched.Setting(k, "offswitch-per-heartbeat", parseCount)
-	c.UnlocatedFar, errs[2] = sched.Setting(k, Unlocated.Name, ParseUnlocated)
-	c.ByRack, errs[3] = sched.Setting(k, OffRack.Name, ParseOffRack)
-	return NewMissed(c), errors.Join(errs[:]...)
-}
-
-func parseCount(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err == nil && n < 0 {
-		err = fmt.Errorf("must not be negative")
+	var c MissedConfig
+	if err := k.Read(c.bind()); err != nil {
+		return nil, err
 	}
-	return n, err
-}
-
-func parseFactor(s string) (float64, error) {
-	x, err := strconv.ParseFloat(s, 64)
-	if err == nil && !(x >= 0 && x <= 1e6) {
-		err = fmt.Errorf("must not be negative")
-	}
-	return x, err
+	return NewMissed(c), nil
 }

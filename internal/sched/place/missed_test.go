@@ -148,16 +148,8 @@ func TestMissedSeat(t *testing.T) {
 	}
 }
 
-// Values that make no sense are refused when the policy is made.
-func TestMissedParameters(t *testing.T) {
-	for _, parse := range []func() error{
-		func() error { _, err := parseFactor("-1"); return err },
-		func() error { _, err := parseFactor("NaN"); return err },
-		func() error { _, err := parseCount("-1"); return err },
-		func() error { _, err := ParseUnlocated("near"); return err },
-	} {
-		if parse() == nil {
-			t.Error("a bad value was taken")
-		}
+func TestMissedRejects(t *testing.T) {
+	for _, set := range []string{"locality-wait-factor=-1", "locality-wait-factor=NaN", "offswitch-per-heartbeat=-1", "unlocated=near"} {
+		rejects(t, ReadMissed, set)
 	}
 }

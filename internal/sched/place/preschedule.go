@@ -2,6 +2,7 @@ package place
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"time"
 
@@ -44,35 +45,36 @@ type PrescheduleConfig struct {
 	Max int
 }
 
-// PrescheduleParams are the parameters that ReadPreschedule reads, beside those
-// of the place below.
-var PrescheduleParams = []sched.Param{
-	{Name: "preschedule", Default: "true", Aliases: []string{"mapred.map.tasks.preScheduler.enabled"},
-		Help: "Whether a job with data on a node may start maps there although the node runs its part of the load " +
-			"already. false leaves only the waiting for local data."},
-	{Name: "preschedule-max", Default: "100000", Aliases: []string{"mapred.preScheduler.maximumNumBorrowedReduceSlots"},
-		Help: "How many reduce slots of the cluster such maps may hold at once. The default is more than most clusters have; " +
-			"0 lets them use map slots only."},
+func (c *PrescheduleConfig) bind() sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Enabled, sched.Bool(), sched.Param{Name: "preschedule", Default: "true",
+			Aliases: []string{"mapred.map.tasks.preScheduler.enabled"},
+			Help: "Whether a job with data on a node may start maps there although the node already runs its share of the load. false " +
+				"leaves only the waiting for local data."}),
+		sched.Bind(&c.Max, sched.Int(0, math.MaxInt), sched.Param{Name: "preschedule-max", Default: "100000",
+			Aliases: []string{"mapred.preScheduler.maximumNumBorrowedReduceSlots"},
+			Help: "How many reduce slots of the cluster such maps may hold at once. The default is more than most clusters have; 0 lets " +
+				"them use map slots only."}),
+	}
 }
+
+// PrescheduleParams documents the parameters of Preschedule, without those of
+// the place below.
+var PrescheduleParams = new(PrescheduleConfig).bind().Params()
 
 // NewPreschedule returns prescheduling over a place.
 func NewPreschedule(base sched.Place, cfg PrescheduleConfig) *Preschedule {
 	return &Preschedule{base: base, cfg: cfg}
 }
 
-// ReadPreschedule returns a constructor over a place that base makes.
+// ReadPreschedule returns a constructor of Preschedule over the place that base
+// constructs.
 func ReadPreschedule(base func(*sched.Kit) (sched.Place, error)) func(*sched.Kit) (sched.Place, error) {
 	return func(k *sched.Kit) (sched.Place, error) {
 		var c PrescheduleConfig
-		var errs [3]error
-		var below sched.Place
-		c.Enabled, errs[0] = sched.Setting(k, "preschedule", strconv.ParseBool)
-		c.Max, errs[1] = sched.Setting(k, "preschedule-max", strconv.Atoi)
-		below, errs[2] = base(k)
-		if errs[1] == nil && c.Max < 0 {
-			errs[1] = errors.New("parameter preschedule-max: must not be negative")
-		}
-		if err := errors.Join(errs[:]...); err != nil {
+		err := k.Read(c.bind())
+		below, err2 := base(k)
+		if err := errors.Join(err, err2); err != nil {
 			return nil, err
 		}
 		return NewPreschedule(below, c), nil

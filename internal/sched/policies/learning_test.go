@@ -317,8 +317,8 @@ func TestOverloadNeedsUtility(t *testing.T) {
 	if _, err := Parse("fifo,order=utility"); err != nil {
 		t.Error(err)
 	}
-	for set, want := range map[string]string{"target=-1": "limit", "classifier=x": "unknown parameter", "features=heat": "heat",
-		"utility=luck": "luck", "profile=slwo": "slow", "tasks-per-heartbeat=0": "per heartbeat"} {
+	for set, want := range map[string]string{"target=-1": "must be a number of at least 0", "classifier=x": "unknown parameter", "features=heat": "heat",
+		"utility=luck": "luck", "profile=slwo": "slow", "tasks-per-heartbeat=0": "must be a whole number of at least 1"} {
 		name, v, _ := strings.Cut(set, "=")
 		if _, err := Build("learning-nb", sched.Options{Set: map[string]string{name: v}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", set, err)

@@ -77,9 +77,9 @@ var slotParts = []sched.Part[sched.Slots]{
 	{Name: "unified", Summary: "slots without kinds, as under YARN",
 		Params: slots.UnifiedParams, New: slots.ReadUnified},
 	{Name: "dhsa-pi", Summary: "slots that their own kind of task leaves idle are lent to the other kind", Paper: dynamicmr.Paper,
-		Params: dhsa.Params(dhsa.PI), New: dhsa.Read},
+		Params: dhsa.Params(dhsa.PI), New: dhsa.Read(dhsa.PI)},
 	{Name: "dhsa-pd", Summary: "slots of either kind for the pool that is furthest below its share", Paper: dynamicmr.Paper,
-		Params: dhsa.Params(dhsa.PD), New: dhsa.Read},
+		Params: dhsa.Params(dhsa.PD), New: dhsa.Read(dhsa.PD)},
 }
 
 var orderParts = []sched.Part[sched.Order]{
@@ -105,7 +105,7 @@ var orderParts = []sched.Part[sched.Order]{
 
 var placeParts = []sched.Part[sched.Place]{
 	{Name: "greedy", Summary: "the closest data at hand: node, rack, anywhere; never waits",
-		Params: []sched.Param{place.OffRack}, New: place.ReadGreedy},
+		Params: place.GreedyParams, New: place.ReadGreedy},
 	{Name: "delay-dynamic", Summary: "waits for a close node as long as maps have waited on average", Paper: modfairPaper,
 		Params: place.DynamicParams, New: place.ReadDynamic},
 	{Name: "delay", Summary: "waits a fixed time for a slot near the data",

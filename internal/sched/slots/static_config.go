@@ -2,18 +2,17 @@ package slots
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
+	"math"
 
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Fill says how fast Static fills a node's slots.
+// Fill says how fast Static fills the free slots of a node.
 type Fill uint8
 
 // The ways to fill slots.
 const (
-	// FillFree fills every free slot at once, maps first.
+	// FillFree fills all free slots at once, maps first.
 	FillFree Fill = iota
 	// FillLoad is the rule of Hadoop 1.2.1's JobQueueTaskScheduler.
 	FillLoad
@@ -21,92 +20,68 @@ const (
 	FillBalance
 )
 
-// ParseFill reads free, load or balance.
-func ParseFill(s string) (Fill, error) {
-	switch s {
-	case "free":
-		return FillFree, nil
-	case "load":
-		return FillLoad, nil
-	case "balance":
-		return FillBalance, nil
-	}
-	return 0, errors.New("must be free, load or balance")
-}
-
-// StaticConfig configures Static. The zero value fills every free slot.
+// StaticConfig holds the parameters of Static. The zero value fills all free
+// slots at once.
 type StaticConfig struct {
 	Fill Fill
-	// Padding, with FillLoad, is the share of all tasks that is kept free of
-	// slots for failures and copies in clusters of more than three nodes: within
-	// it a heartbeat gets one map, and only the first job gets reduces.
+	// Padding applies to FillLoad on clusters of more than three nodes. It is
+	// the share of all tasks whose number of slots is kept free for failures and
+	// speculative copies. While fewer slots are free, a heartbeat gets one map,
+	// and only the first job in order gets reduces.
 	Padding float64
-	// PadReducing counts only jobs with reduces in the padding of both kinds,
-	// as Hadoop 1.2.1 does by mistake.
+	// PadReducing computes the padding of both kinds from jobs with reduces
+	// only, a mistake of Hadoop 1.2.1.
 	PadReducing bool
-	// MaxDiff, with FillBalance, is by how much a node may be fuller than the
-	// cluster would be with all tasks running, as a share of its slots; 1 lifts
-	// the limit.
+	// MaxDiff applies to FillBalance: how much fuller a node may be than the
+	// cluster would be with all tasks running, as a share of the node's slots.
+	// 1 removes the limit.
 	MaxDiff float64
-	// Single, with FillBalance, gives one task per heartbeat.
+	// Single, with FillBalance, assigns one task per heartbeat.
 	Single bool
-	// MaxMaps and MaxReduces, with FillBalance, limit what one heartbeat gets;
-	// negative is no limit.
+	// MaxMaps and MaxReduces, with FillBalance, limit the tasks of a kind that
+	// one heartbeat gets. -1 means no limit, and 0 is invalid.
 	MaxMaps, MaxReduces int
 }
 
-// StaticParams are the parameters that ReadStatic reads.
-var StaticParams = []sched.Param{
-	{Name: "fill", Default: "free", Help: "How fast a node's slots are filled. free: all free slots at once, maps first. " +
-		"load: by Hadoop's FIFO scheduler, which spreads tasks over the nodes as the ratio of waiting work to slots asks " +
-		"for, and gives at most one map without local data and one reduce per heartbeat. balance: by Hadoop's fair " +
-		"scheduler, which gives the kind of which the node runs less first, and spreads as load does."},
-	{Name: "padding", Default: "0.01", Help: "With fill=load: the share of all tasks whose number of slots is kept free " +
-		"for failures and copies once there are more than 3 nodes, 0 to 1. A large share slows big jobs down."},
-	{Name: "pad-jobs", Default: "all", Help: "With fill=load: whose tasks the padding counts. all, or reducing: only jobs " +
-		"with reduces, which is a mistake of Hadoop 1.2.1 kept for comparison."},
-	{Name: "load-max-diff", Default: "0", Help: "With fill=balance: how much fuller than the cluster a node may be, as a " +
-		"share of its slots, 0 to 1. 1 fills nodes as they come."},
-	{Name: "assign-multiple", Default: "true", Help: "With fill=balance: whether one heartbeat may get several tasks. " +
-		"false makes a node with many slots fill up slowly."},
-	{Name: "assign-maps", Default: "-1", Help: "With fill=balance: the most maps that one heartbeat gets; -1 is no limit."},
-	{Name: "assign-reduces", Default: "-1", Help: "With fill=balance: the most reduces that one heartbeat gets; -1 is no limit."},
+func (c *StaticConfig) bind() sched.Bindings {
+	perHeartbeat := sched.Int(-1, math.MaxInt)
+	share := sched.Float(0, 1)
+	return sched.Bindings{
+		sched.Bind(&c.Fill, sched.Enum[Fill]("free", "load", "balance"), sched.Param{Name: "fill", Default: "free",
+			Help: "How fast a node's free slots are filled: free (all at once, maps first), load (as Hadoop's FIFO scheduler does: it " +
+				"spreads tasks over the nodes in proportion to pending work, and starts at most one map without local data and one " +
+				"reduce per heartbeat) or balance (as Hadoop's fair scheduler does: it starts with the kind of which the node runs " +
+				"fewer tasks, and spreads tasks like load)."}),
+		sched.Bind(&c.Padding, share, sched.Param{Name: "padding", Default: "0.01",
+			Help: "With fill=load: the share of all tasks, 0 to 1, whose number of slots is kept free for failures and speculative " +
+				"copies on clusters of more than 3 nodes. A large share slows big jobs down."}),
+		sched.Bind(&c.PadReducing, sched.Switch("all", "reducing"), sched.Param{Name: "pad-jobs", Default: "all",
+			Help: "With fill=load: the jobs whose tasks the padding counts: all, or reducing (only jobs with reduces, a mistake of " +
+				"Hadoop 1.2.1 kept for comparison)."}),
+		sched.Bind(&c.MaxDiff, share, sched.Param{Name: "load-max-diff", Default: "0",
+			Help: "With fill=balance: how much fuller than the cluster average a node may be, as a share of its slots, 0 to 1. 1 fills " +
+				"each node as its heartbeat arrives."}),
+		sched.Bind(&c.Single, sched.Switch("true", "false"), sched.Param{Name: "assign-multiple", Default: "true",
+			Help: "With fill=balance: whether one heartbeat may get several tasks, true or false. With false a node with many slots " +
+				"fills up slowly."}),
+		sched.Bind(&c.MaxMaps, perHeartbeat, sched.Param{Name: "assign-maps", Default: "-1",
+			Help: "With fill=balance: the most maps that one heartbeat gets; -1 means no limit."}),
+		sched.Bind(&c.MaxReduces, perHeartbeat, sched.Param{Name: "assign-reduces", Default: "-1",
+			Help: "With fill=balance: the most reduces that one heartbeat gets; -1 means no limit."}),
+	}
 }
 
-// ReadStatic makes typed slots from their parameters.
+// StaticParams documents the parameters of Static.
+var StaticParams = new(StaticConfig).bind().Params()
+
+// ReadStatic returns Static with the parameters that the user has set.
 func ReadStatic(k *sched.Kit) (sched.Slots, error) {
 	var c StaticConfig
-	var multiple bool
-	var errs [7]error
-	c.Fill, errs[0] = sched.Setting(k, "fill", ParseFill)
-	c.Padding, errs[1] = sched.Setting(k, "padding", parseShare)
-	c.PadReducing, errs[2] = sched.Setting(k, "pad-jobs", parsePadJobs)
-	c.MaxDiff, errs[3] = sched.Setting(k, "load-max-diff", parseShare)
-	multiple, errs[4] = sched.Setting(k, "assign-multiple", strconv.ParseBool)
-	c.MaxMaps, errs[5] = sched.Setting(k, "assign-maps", strconv.Atoi)
-	c.MaxReduces, errs[6] = sched.Setting(k, "assign-reduces", strconv.Atoi)
-	c.Single = !multiple
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
 	if c.MaxMaps == 0 || c.MaxReduces == 0 {
-		return nil, errors.New("assign-maps and assign-reduces must not be 0: no task would ever start")
+		return nil, errors.New("parameters assign-maps and assign-reduces must not be 0: no task would ever start")
 	}
 	return NewStatic(c), nil
-}
-
-func parsePadJobs(s string) (bool, error) {
-	if s != "all" && s != "reducing" {
-		return false, errors.New("must be all or reducing")
-	}
-	return s == "reducing", nil
-}
-
-// parseShare reads a number from 0 to 1.
-func parseShare(s string) (float64, error) {
-	x, err := strconv.ParseFloat(s, 64)
-	if err == nil && !(x >= 0 && x <= 1) {
-		err = fmt.Errorf("must be from 0 to 1")
-	}
-	return x, err
 }

@@ -31,17 +31,22 @@ var (
 // that reduces may hold while maps wait.
 func NewUnified(rampUp float64) *Unified { return &Unified{rampUp: rampUp} }
 
-// UnifiedParams are the parameters that ReadUnified reads.
-var UnifiedParams = []sched.Param{
-	{Name: "reduce-rampup-limit", Default: "0.5", Help: "The share of all slots, 0 to 1, that reduces may take in turn with " +
-		"maps while maps wait; beyond it they get only what no map takes. High values let reduces that can do nothing yet " +
-		"hold the slots of the maps they wait for."},
+func bindRampUp(share *float64) sched.Bindings {
+	return sched.Bindings{sched.Bind(share, sched.Float(0, 1), sched.Param{Name: "reduce-rampup-limit", Default: "0.5",
+		Help: "The share of all slots, 0 to 1, that reduces may take in turn with maps while maps are pending. Beyond it they get " +
+			"only slots that no map takes. With high values reduces occupy the slots of the maps that they wait for."})}
 }
 
-// ReadUnified makes untyped slots from their parameter.
+// UnifiedParams documents the parameters of Unified.
+var UnifiedParams = bindRampUp(new(float64)).Params()
+
+// ReadUnified returns Unified with the parameters that the user has set.
 func ReadUnified(k *sched.Kit) (sched.Slots, error) {
-	x, err := sched.Setting(k, "reduce-rampup-limit", parseShare)
-	return NewUnified(x), err
+	var rampUp float64
+	if err := k.Read(bindRampUp(&rampUp)); err != nil {
+		return nil, err
+	}
+	return NewUnified(rampUp), nil
 }
 
 // Untyped reports that slots have no kind, so that an order counts limits in

@@ -1,8 +1,6 @@
 package speculate
 
 import (
-	"errors"
-	"strconv"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -29,15 +27,23 @@ type GapConfig struct {
 	Behind float64
 }
 
-// GapParams are the parameters that ReadGap reads.
-var GapParams = []sched.Param{
-	lagParam,
-	{Name: "speculative-gap", Default: "0.2", Help: "How far a task must be behind the mean progress of all tasks of its kind " +
-		"of the job to be copied, from 0 to 1. Small gaps copy healthy tasks."},
+func (c *GapConfig) bind() sched.Bindings {
+	return sched.Bindings{
+		bindLag(&c.Lag),
+		sched.Bind(&c.Behind, sched.Float(0, 1), sched.Param{Name: "speculative-gap", Default: "0.2",
+			Help: "How far a task's progress must be behind the mean progress of the job's tasks of its kind for the task to be copied, " +
+				"from 0 to 1. Small gaps copy healthy tasks."}),
+	}
 }
 
-var lagParam = sched.Param{Name: "speculative-lag", Default: "1m", Help: "How long an attempt must have run before it may be " +
-	"copied, a duration. Short times copy tasks that merely start slowly."}
+// bindLag declares the parameter "speculative-lag", which Gap and Late share.
+func bindLag(lag *time.Duration) sched.Binding {
+	return sched.Bind(lag, sched.DurationFrom(0), sched.Param{Name: "speculative-lag", Default: "1m",
+		Help: "How long an attempt must have run before it may be copied. Short times copy tasks that merely start slowly."})
+}
+
+// GapParams documents the parameters of Gap.
+var GapParams = new(GapConfig).bind().Params()
 
 var (
 	_ sched.Speculate   = (*Gap)(nil)
@@ -54,30 +60,13 @@ func NewGap(cfg GapConfig) *Gap {
 	return g
 }
 
-// ReadGap makes a speculator from its parameters.
+// ReadGap returns Gap with the parameters that the user has set.
 func ReadGap(k *sched.Kit) (sched.Speculate, error) {
-	lag, err1 := sched.Setting(k, lagParam.Name, parseLag)
-	gap, err2 := sched.Setting(k, "speculative-gap", parseShare)
-	if err := errors.Join(err1, err2); err != nil {
+	var c GapConfig
+	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
-	return NewGap(GapConfig{lag, gap}), nil
-}
-
-func parseLag(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err == nil && d < 0 {
-		err = errors.New("must not be negative")
-	}
-	return d, err
-}
-
-func parseShare(s string) (float64, error) {
-	x, err := strconv.ParseFloat(s, 64)
-	if err == nil && !(x >= 0 && x <= 1) {
-		err = errors.New("must be from 0 to 1")
-	}
-	return x, err
+	return NewGap(c), nil
 }
 
 func (g *Gap) slow(a *job.Attempt, now time.Duration) (float64, bool) {

@@ -1,7 +1,6 @@
 package speculate
 
 import (
-	"errors"
 	"math"
 	"time"
 
@@ -48,16 +47,24 @@ type LateConfig struct {
 	Cap float64
 }
 
-// LateParams are the parameters that ReadLate reads.
-var LateParams = []sched.Param{
-	lagParam,
-	{Name: "slow-task-threshold", Default: "1", Help: "How many standard deviations slower than the mean a task must be to be " +
-		"copied. Small values copy healthy tasks."},
-	{Name: "slow-node-threshold", Default: "1", Help: "How many standard deviations longer than on other nodes the job's tasks " +
-		"must have taken on a node for it to get no copies. Small values leave few nodes for copies."},
-	{Name: "speculative-cap", Default: "0.1", Help: "The share of a job's running tasks of a kind that may be copied, from 0 to 1; " +
-		"10 copies, and as many as 1 % of the slots, are always allowed."},
+func (c *LateConfig) bind() sched.Bindings {
+	deviations := sched.Float(0, math.Inf(1))
+	return sched.Bindings{
+		bindLag(&c.Lag),
+		sched.Bind(&c.SlowTask, deviations, sched.Param{Name: "slow-task-threshold", Default: "1",
+			Help: "How many standard deviations below the mean rate of progress a task must be to be copied. Small values copy healthy " +
+				"tasks."}),
+		sched.Bind(&c.SlowNode, deviations, sched.Param{Name: "slow-node-threshold", Default: "1",
+			Help: "How many standard deviations longer than on other nodes the job's tasks must have taken on a node for the node to get " +
+				"no copies. Small values leave few nodes for copies."}),
+		sched.Bind(&c.Cap, sched.Float(0, 1), sched.Param{Name: "speculative-cap", Default: "0.1",
+			Help: "The share of a job's running tasks of a kind that may have copies, from 0 to 1. 10 copies, and as many as take 1 % " +
+				"of the slots, are always allowed."}),
+	}
 }
+
+// LateParams documents the parameters of Late.
+var LateParams = new(LateConfig).bind().Params()
 
 var (
 	_ sched.Speculate   = (*Late)(nil)
@@ -74,15 +81,10 @@ func NewLate(cfg LateConfig) *Late {
 	return l
 }
 
-// ReadLate makes a speculator from its parameters.
+// ReadLate returns Late with the parameters that the user has set.
 func ReadLate(k *sched.Kit) (sched.Speculate, error) {
 	var c LateConfig
-	var errs [4]error
-	c.Lag, errs[0] = sched.Setting(k, lagParam.Name, parseLag)
-	c.SlowTask, errs[1] = sched.Setting(k, "slow-task-threshold", parseThreshold)
-	c.SlowNode, errs[2] = sched.Setting(k, "slow-node-threshold", parseThreshold)
-	c.Cap, errs[3] = sched.Setting(k, "speculative-cap", parseShare)
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
 	return NewLate(c), nil

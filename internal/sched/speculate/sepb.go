@@ -2,7 +2,6 @@ package speculate
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -76,19 +75,27 @@ type SEPBConfig struct {
 	Cap dynamicmr.Fraction
 }
 
-// SEPBParams are the parameters that ReadSEPB reads, beside those of the
-// speculator below.
-var SEPBParams = []sched.Param{
-	{Name: "sepb-level", Default: "GlobalLevel", Aliases: []string{"FairSchedulerSpeculativeJobsPendingTasksCheckedMode"},
-		Help: "Whose pending tasks go before a copy: GlobalLevel (all jobs) or PoolLevel (those of the straggler's pool)."},
-	{Name: "sepb-fraction", Default: "1", Aliases: []string{"mapred.submitted.jobs.checkedforPendingTasks"},
-		Help: "With GlobalLevel: the fraction of all jobs, first in order, that is checked for pending tasks, 0 to 1. 0 copies " +
-			"before any pending task; small values copy more."},
-	{Name: "sepb-pool-fraction", Default: "1", Aliases: []string{"poolPercentageOfSubmittedJobsCheckedForPendingTasks"},
-		Help: "With PoolLevel: the same fraction of the jobs of the straggler's pool."},
-	{Name: "sepb-cap", Default: "0.1", Help: "The fraction of all slots of a kind that copies may hold at once, 0 to 1, at " +
-		"least one slot. The speculator below may have a lower limit of its own."},
+func (c *SEPBConfig) bind() sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.PoolLevel, sched.Switch("GlobalLevel", "PoolLevel"), sched.Param{Name: "sepb-level", Default: "GlobalLevel",
+			Aliases: []string{"FairSchedulerSpeculativeJobsPendingTasksCheckedMode"},
+			Help:    "Whose pending tasks go before a copy: GlobalLevel (all jobs') or PoolLevel (those of the jobs in the straggler's pool)."}),
+		sched.Bind(&c.Fraction, dynamicmr.Fractions, sched.Param{Name: "sepb-fraction", Default: "1",
+			Aliases: []string{"mapred.submitted.jobs.checkedforPendingTasks"},
+			Help: "With GlobalLevel: the fraction of all jobs, in scheduling order, that is checked for pending tasks, 0 to 1. 0 starts " +
+				"copies before any pending task; small values start more copies."}),
+		sched.Bind(&c.PoolFraction, dynamicmr.Fractions, sched.Param{Name: "sepb-pool-fraction", Default: "1",
+			Aliases: []string{"poolPercentageOfSubmittedJobsCheckedForPendingTasks"},
+			Help:    "With PoolLevel: the same fraction of the jobs in the straggler's pool."}),
+		sched.Bind(&c.Cap, dynamicmr.Fractions, sched.Param{Name: "sepb-cap", Default: "0.1",
+			Help: "The fraction of all slots of a kind that copies may hold at once, 0 to 1, but at least one slot. The speculator below " +
+				"may have a lower limit of its own."}),
+	}
 }
+
+// SEPBParams documents the parameters of SEPB, without those of the speculator
+// below.
+var SEPBParams = new(SEPBConfig).bind().Params()
 
 // NewSEPB returns balancing over a speculator.
 func NewSEPB(base sched.Speculate, cfg SEPBConfig) *SEPB {
@@ -97,34 +104,18 @@ func NewSEPB(base sched.Speculate, cfg SEPBConfig) *SEPB {
 	return s
 }
 
-// ReadSEPB returns a constructor over a speculator that base makes.
+// ReadSEPB returns a constructor of SEPB over the speculator that base
+// constructs.
 func ReadSEPB(base func(*sched.Kit) (sched.Speculate, error)) func(*sched.Kit) (sched.Speculate, error) {
 	return func(k *sched.Kit) (sched.Speculate, error) {
 		var c SEPBConfig
-		var errs [5]error
-		var below sched.Speculate
-		c.PoolLevel, errs[0] = sched.Setting(k, "sepb-level", parseLevel)
-		c.Fraction, errs[1] = sched.Setting(k, "sepb-fraction", dynamicmr.ParseFraction)
-		c.PoolFraction, errs[2] = sched.Setting(k, "sepb-pool-fraction", dynamicmr.ParseFraction)
-		c.Cap, errs[3] = sched.Setting(k, "sepb-cap", dynamicmr.ParseFraction)
-		below, errs[4] = base(k)
-		if err := errors.Join(errs[:]...); err != nil {
+		err := k.Read(c.bind())
+		below, err2 := base(k)
+		if err := errors.Join(err, err2); err != nil {
 			return nil, err
 		}
 		return NewSEPB(below, c), nil
 	}
-}
-
-// parseLevel reads GlobalLevel or PoolLevel, and reports whether it is the
-// latter.
-func parseLevel(s string) (bool, error) {
-	switch {
-	case strings.EqualFold(s, "GlobalLevel"):
-		return false, nil
-	case strings.EqualFold(s, "PoolLevel"):
-		return true, nil
-	}
-	return false, errors.New("must be GlobalLevel or PoolLevel")
 }
 
 // Parts implements sched.Parted: the speculator below has hooks of its own.

@@ -1,9 +1,7 @@
 package speculate
 
 import (
-	"errors"
 	"math"
-	"strconv"
 )
 
 // spread gathers mean and standard deviation of a population.
@@ -60,12 +58,4 @@ func (t *nodeTimes) add(node int32, seconds float64) {
 func (t *nodeTimes) slow(node int32, deviations float64) bool {
 	s := t.byNode[node]
 	return s != nil && s.mean()-t.means.mean() > deviations*t.means.std()
-}
-
-func parseThreshold(s string) (float64, error) {
-	x, err := strconv.ParseFloat(s, 64)
-	if err == nil && !(x >= 0 && !math.IsInf(x, 0)) {
-		err = errors.New("must be a number of at least 0")
-	}
-	return x, err
 }

@@ -3,6 +3,9 @@ package modfair
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,101 +13,123 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Limits are what is configured for a user's pool.
+// Limits bound the maps of one user's pool.
 type Limits struct {
-	// Min is minAllocated: a pool that runs no more maps than this, or than it
-	// has waiting, comes before all that do.
+	// Min is the paper's minAllocated. A pool that runs at most Min maps, and at
+	// most as many as it has pending, goes before all other pools.
 	Min int
-	// Max is maxAllocated: the most maps that the pool may run, 0 for no limit.
+	// Max is the paper's maxAllocated: the most maps that the pool may run at
+	// once. 0 means no limit.
 	Max int
-	// Weight divides what a pool runs when pools above their Min are compared.
+	// Weight divides the number of running maps when two pools above their Min
+	// are compared, so a pool of weight 2 gets twice as many. It is above 0.
 	Weight float64
 }
 
-// Classify says when jobs are sorted into small and large (A1).
+// Classify says when jobs are classified as small or large (A1).
 type Classify uint8
 
-// The ways to classify: at each update and all jobs; once, when submitted; never.
+// The times of classification.
 const (
-	ClassifyTick Classify = iota
-	ClassifySubmit
-	ClassifyOff
+	ClassifyTick   Classify = iota // all jobs, at each update
+	ClassifySubmit                 // each job once, when it is submitted
+	ClassifyOff                    // never: there is no shared pool
 )
 
-// Table says how priorities move with locality (A13, A14).
+// Table says how a job's priority changes with the locality of its maps (A13,
+// A14).
 type Table uint8
 
-// The tables of §3.8: as the paper's text says; as its Table 3 is printed; none.
+// The tables of §3.8.
 const (
-	TableText Table = iota
-	TablePrint
-	TableOff
+	TableText  Table = iota // as the text of §3.8 describes it
+	TablePrint              // as Table 3 is printed, which contradicts the text
+	TableOff                // priorities do not change
 )
 
-// Config is what can be set; Params says what of it breaks what. The zero value
-// is not valid.
+// Config holds the policy's parameters. Its zero value is invalid: Read fills in
+// the defaults. Codes such as A1 refer to the list of interpretations in
+// docs/policies/modfair.md.
 type Config struct {
-	// Classify says when jobs are sorted. Default at each update.
+	// Classify says when jobs are classified as small or large.
 	Classify Classify
-	// UpdateInterval is the time between updates, above 0. Default 500 ms.
+	// UpdateInterval is the time between two updates of sizes and entitlements.
+	// It is above 0.
 	UpdateInterval time.Duration
-	// Default holds the limits of pools that Pools does not name: 3 and 6 maps,
-	// weight 1.
+	// Default holds the limits of pools that Pools does not name.
 	Default Limits
-	Pools   map[string]Limits
-	// MaxHard makes Limits.Max bound what a pool runs, not just what it is
-	// entitled to (A9). Default true.
+	// Pools holds limits by the name of the pool.
+	Pools map[string]Limits
+	// MaxHard makes Limits.Max bound the maps that a pool runs. Otherwise Max
+	// bounds only the pool's entitlement, and the pool may borrow idle slots
+	// beyond it (A9).
 	MaxHard bool
-	// Allocate lets pools below their entitlement go first. Default true.
+	// Allocate serves pools below their entitlement first.
 	Allocate bool
-	// Sorted is the paper's order of pools and jobs; otherwise it is that of
-	// Hadoop's fair scheduler. Default true.
+	// Sorted uses the paper's order of pools and jobs. Otherwise both are
+	// ordered as in Hadoop's fair scheduler.
 	Sorted bool
-	// SharedSorted has the shared pool in the order of users' pools and not
-	// first come, first served (A4). Default false.
+	// SharedSorted orders the jobs of the shared pool like those of users'
+	// pools. Otherwise the shared pool serves them in order of submission (A4).
 	SharedSorted bool
-	// RemainFree makes entitlements parts of the idle slots (A5). Default false.
+	// RemainFree computes entitlements from the slots that are idle at the
+	// update, instead of from all slots (A5).
 	RemainFree bool
-	// Table says how priorities move. Default as the paper's text says.
+	// Table says how priorities change with locality.
 	Table Table
-	// TieByName puts equal pools in the order of their names, for tests and
-	// examples; otherwise lots drawn from Seed decide (A16). Default false.
+	// TieByName orders equal pools by name, which makes tests predictable.
+	// Otherwise a random generator seeded with Seed decides (A16).
 	TieByName bool
 	Seed      uint64
 }
 
-// Params are the parameters of the part, in the order in which the paper
-// introduces what they change.
-func Params() []sched.Param {
-	return []sched.Param{
-		{Name: "classify", Default: "tick", Help: "When jobs are sorted into small and large: tick (all jobs at each update), " +
-			"submit (each job once; what then comes out depends on the order of arrival), off (no shared pool)."},
-		{Name: "update-interval", Default: "500ms", Help: "How often sizes and entitlements are worked out again, a duration above 0. " +
-			"Long intervals leave the shared pool empty after its last job."},
-		{Name: "shared-order", Aliases: []string{"sharedOrder"}, Default: "fifo",
-			Help: "Order inside the shared pool: fifo (submission) or fig8 (as in users' pools)."},
-		{Name: "allocate", Default: "on", Help: "Whether pools below their entitlement go first: on or off."},
-		{Name: "remaining-slots", Default: "total", Help: "What entitlements are parts of: total (all slots less the shared pool's grant) " +
-			"or free (slots idle at the update; nothing, and so no entitlement, on a full cluster)."},
-		{Name: "min-allocated", Aliases: []string{"minAllocated"}, Default: "3",
-			Help: "Maps below which a pool is served before others; not negative."},
-		{Name: "max-allocated", Aliases: []string{"maxAllocated"}, Default: "6",
-			Help: "Most maps that a pool runs at once, 0 for no limit. The paper's 6 is for 16 to 32 " +
-				"slots and three users: raise it on larger clusters, or slots stay idle."},
-		{Name: "max-mode", Aliases: []string{"maxMode"}, Default: "hard",
-			Help: "hard: max-allocated bounds what a pool runs. entitlement: it bounds what a pool " +
-				"is entitled to, and idle slots are lent beyond it."},
-		{Name: "pools", Default: "", Help: "Limits of single pools as name:min/max/weight, separated by semicolons, " +
-			"such as ann:3/6/1;bob:0/0/2. Weights are above 0."},
-		{Name: "sort", Default: "resource", Help: "Order of pools and jobs: resource (the paper's) or fair (Hadoop's fair scheduler)."},
-		{Name: "tie", Default: "random", Help: "Which of two equal pools goes first: random (a lot from the seed) or name."},
-		{Name: "priority-table", Aliases: []string{"priorityTable"}, Default: "text",
-			Help: "How the locality of maps moves a job's priority: text (as the paper says), " +
-				"print (as its table is printed) or off."},
+// bind declares the parameters, in the order in which the paper introduces what
+// they control.
+func (c *Config) bind() sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Classify, sched.Enum[Classify]("tick", "submit", "off"), sched.Param{Name: "classify", Default: "tick",
+			Help: "When jobs are classified as small or large: tick (all jobs at each update), submit (each job once, when it is " +
+				"submitted; the result then depends on the order of arrival) or off (there is no shared pool for small jobs)."}),
+		sched.Bind(&c.UpdateInterval, sched.PositiveDuration(), sched.Param{Name: "update-interval", Default: "500ms",
+			Help: "The time between two updates of job sizes and pool entitlements. Jobs move into the shared pool at updates only, so " +
+				"with a long interval it stands empty while small jobs wait."}),
+		sched.Bind(&c.SharedSorted, sched.Switch("fifo", "fig8"), sched.Param{Name: "shared-order", Default: "fifo",
+			Aliases: []string{"sharedOrder"},
+			Help:    "The order of jobs in the shared pool: fifo (order of submission) or fig8 (the same order as in users' pools)."}),
+		sched.Bind(&c.Allocate, sched.Switch("off", "on"), sched.Param{Name: "allocate", Default: "on",
+			Help: "Whether pools below their entitlement are served first: on or off."}),
+		sched.Bind(&c.RemainFree, sched.Switch("total", "free"), sched.Param{Name: "remaining-slots", Default: "total",
+			Help: "The slots that entitlements divide: total (all slots except those granted to the shared pool) or free (slots that " +
+				"are idle at the update; on a full cluster there are none, and no pool is entitled to anything)."}),
+		sched.Bind(&c.Default.Min, sched.Int(0, math.MaxInt), sched.Param{Name: "min-allocated", Default: "3",
+			Aliases: []string{"minAllocated"},
+			Help:    "The number of running maps up to which a pool is served before pools that run more."}),
+		sched.Bind(&c.Default.Max, sched.Int(0, math.MaxInt), sched.Param{Name: "max-allocated", Default: "6",
+			Aliases: []string{"maxAllocated"},
+			Help: "The most maps that a pool runs at once; 0 means no limit. The paper's 6 is for three users and 16 to 32 slots: on " +
+				"larger clusters it leaves slots idle, so raise it there."}),
+		sched.Bind(&c.MaxHard, sched.Switch("entitlement", "hard"), sched.Param{Name: "max-mode", Default: "hard",
+			Aliases: []string{"maxMode"},
+			Help: "What max-allocated limits: hard (the maps that a pool runs) or entitlement (only the slots that the pool is " +
+				"entitled to; it may borrow idle slots beyond them)."}),
+		sched.Bind(&c.Pools, poolValues, sched.Param{Name: "pools", Default: "",
+			Help: "Limits of single pools as name:min/max/weight, separated by semicolons, such as ann:3/6/1;bob:0/0/2. " +
+				"min and max replace min-allocated and max-allocated. A pool of weight 2 gets twice the slots of one of weight 1."}),
+		sched.Bind(&c.Sorted, sched.Switch("fair", "resource"), sched.Param{Name: "sort", Default: "resource",
+			Help: "The order of pools and jobs: resource (the paper's) or fair (that of Hadoop's fair scheduler)."}),
+		sched.Bind(&c.TieByName, sched.Switch("random", "name"), sched.Param{Name: "tie", Default: "random",
+			Help: "Which of two equal pools goes first: random (drawn from the run's seed) or name (alphabetical order)."}),
+		sched.Bind(&c.Table, sched.Enum[Table]("text", "print", "off"), sched.Param{Name: "priority-table", Default: "text",
+			Aliases: []string{"priorityTable"},
+			Help: "How the locality of its maps changes a job's priority: text (as the paper's text describes it), print (as its " +
+				"Table 3 is printed) or off (it does not)."}),
 	}
 }
 
-// Read makes an order from its parameters.
+// Params documents the parameters.
+func Params() []sched.Param { return new(Config).bind().Params() }
+
+// Read returns the order with the parameters that the user has set.
 func Read(k *sched.Kit) (sched.Order, error) {
 	cfg, err := readConfig(k)
 	if err != nil {
@@ -113,60 +138,24 @@ func Read(k *sched.Kit) (sched.Order, error) {
 	return New(cfg), nil
 }
 
-// readConfig reads and checks all parameters.
 func readConfig(k *sched.Kit) (Config, error) {
-	cfg, errs := Config{Seed: k.Seed}, []error(nil)
-	read(k, &errs, "classify", choice("tick", "submit", "off"), func(i int) { cfg.Classify = Classify(i) })
-	read(k, &errs, "update-interval", interval, func(d time.Duration) { cfg.UpdateInterval = d })
-	read(k, &errs, "shared-order", choice("fifo", "fig8"), func(i int) { cfg.SharedSorted = i == 1 })
-	read(k, &errs, "allocate", choice("on", "off"), func(i int) { cfg.Allocate = i == 0 })
-	read(k, &errs, "remaining-slots", choice("total", "free"), func(i int) { cfg.RemainFree = i == 1 })
-	read(k, &errs, "min-allocated", count, func(n int) { cfg.Default.Min = n })
-	read(k, &errs, "max-allocated", count, func(n int) { cfg.Default.Max = n })
-	read(k, &errs, "max-mode", choice("hard", "entitlement"), func(i int) { cfg.MaxHard = i == 0 })
-	read(k, &errs, "pools", parsePools, func(p map[string]Limits) { cfg.Pools = p })
-	read(k, &errs, "sort", choice("resource", "fair"), func(i int) { cfg.Sorted = i == 0 })
-	read(k, &errs, "tie", choice("random", "name"), func(i int) { cfg.TieByName = i == 1 })
-	read(k, &errs, "priority-table", choice("text", "print", "off"), func(i int) { cfg.Table = Table(i) })
+	cfg := Config{Seed: k.Seed}
 	cfg.Default.Weight = 1
-	return cfg, errors.Join(errs...)
+	return cfg, k.Read(cfg.bind())
 }
 
-func read[T any](k *sched.Kit, errs *[]error, name string, parse func(string) (T, error), set func(T)) {
-	v, err := sched.Setting(k, name, parse)
-	if err != nil {
-		*errs = append(*errs, err)
-		return
-	}
-	set(v)
-}
-
-// choice returns a parser of one of some words, as its index.
-func choice(words ...string) func(string) (int, error) {
-	return func(s string) (int, error) {
-		for i, w := range words {
-			if s == w {
-				return i, nil
-			}
+// poolValues are the values of the parameter "pools".
+var poolValues = sched.Values[map[string]Limits]{
+	Accepts: "entries such as ann:3/6/1 (name:min/max/weight), separated by semicolons",
+	Parse:   parsePools,
+	Print: func(pools map[string]Limits) string {
+		var entries []string
+		for _, name := range slices.Sorted(maps.Keys(pools)) {
+			l := pools[name]
+			entries = append(entries, fmt.Sprintf("%s:%d/%d/%v", name, l.Min, l.Max, l.Weight))
 		}
-		return 0, fmt.Errorf("must be one of %s", strings.Join(words, ", "))
-	}
-}
-
-func interval(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err == nil && d <= 0 {
-		err = errors.New("must be above 0")
-	}
-	return d, err
-}
-
-func count(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err == nil && n < 0 {
-		err = errors.New("must not be negative")
-	}
-	return n, err
+		return strings.Join(entries, ";")
+	},
 }
 
 func parsePools(s string) (map[string]Limits, error) {
@@ -180,8 +169,8 @@ func parsePools(s string) (map[string]Limits, error) {
 		if at <= 0 || len(numbers) != 3 {
 			return nil, fmt.Errorf("%q: want name:min/max/weight", entry)
 		}
-		least, err1 := count(numbers[0])
-		most, err2 := count(numbers[1])
+		least, err1 := parseCount(numbers[0])
+		most, err2 := parseCount(numbers[1])
 		weight, err3 := strconv.ParseFloat(numbers[2], 64)
 		if err3 == nil && (!(weight > 0) || weight > 1e9) {
 			err3 = errors.New("the weight must be above 0 and at most 1e9")
@@ -195,4 +184,13 @@ func parsePools(s string) (map[string]Limits, error) {
 		pools[entry[:at]] = Limits{least, most, weight}
 	}
 	return pools, nil
+}
+
+// parseCount parses a whole number of at least 0.
+func parseCount(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err == nil && n < 0 {
+		err = fmt.Errorf("%d is negative", n)
+	}
+	return n, err
 }

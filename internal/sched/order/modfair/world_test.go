@@ -198,24 +198,4 @@ func expect(t testing.TB, what string, got, want any) {
 }
 
 // kit builds the constructor's argument as the registry does.
-func kit(set map[string]string) *sched.Kit {
-	var got *sched.Kit
-	part := sched.Part[sched.Order]{Name: "modfair", Params: Params(), New: func(k *sched.Kit) (sched.Order, error) {
-		got = k
-		return New(Config{}), nil
-	}}
-	g, err := sched.NewRegistry(sched.Table{
-		Slots:     []sched.Part[sched.Slots]{{Name: "s", New: func(*sched.Kit) (sched.Slots, error) { return oneMap{}, nil }}},
-		Order:     []sched.Part[sched.Order]{part},
-		Place:     []sched.Part[sched.Place]{{Name: "p", New: func(*sched.Kit) (sched.Place, error) { return &place.Greedy{}, nil }}},
-		Speculate: []sched.Part[sched.Speculate]{{Name: "c", New: func(*sched.Kit) (sched.Speculate, error) { return copier{}, nil }}},
-		Policies:  []sched.Row{{Name: "x", Slots: "s", Order: "modfair", Place: "p", Speculate: "c"}},
-	})
-	if err != nil {
-		panic(err)
-	}
-	if _, err := g.Build("x", sched.Options{Set: set}); err != nil {
-		panic(err)
-	}
-	return got
-}
+func kit(set map[string]string) *sched.Kit { return sched.NewKit(sched.Options{Set: set}) }

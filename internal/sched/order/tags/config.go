@@ -1,12 +1,8 @@
 package tags
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -45,15 +41,6 @@ const (
 	LendAll
 )
 
-var lendNames = []string{"false", "earlier", "true"}
-
-func parseLend(s string) (Lend, error) {
-	if at := slices.Index(lendNames, s); at >= 0 {
-		return Lend(at), nil
-	}
-	return 0, errors.New("must be false, earlier or true")
-}
-
 // StaticConfig configures STATICTAGS.
 type StaticConfig struct {
 	Config
@@ -72,13 +59,9 @@ type Sample struct {
 	Zeros bool
 }
 
-// The names of samples, as a user writes them.
-var samples = map[string]Sample{
-	"departed+zeros": {Departed: true, Zeros: true},
-	"departed":       {Departed: true},
-	"live+zeros":     {Zeros: true},
-	"live":           {},
-}
+// sampleValues are the values of the parameter "sample".
+var sampleValues = sched.Choice([]string{"departed+zeros", "departed", "live+zeros", "live"},
+	[]Sample{{Departed: true, Zeros: true}, {Departed: true}, {Zeros: true}, {}})
 
 // DynamicConfig configures DYNAMICTAGS.
 type DynamicConfig struct {
@@ -96,72 +79,84 @@ type DynamicConfig struct {
 	Window int
 }
 
-var commonParams = []sched.Param{
-	{Name: "capacities", Default: "0.3,0.7", Help: "The partitions' shares of the slots, short jobs first, which sum to 1; as " +
-		"many partitions as numbers. Too small a first share lets short jobs queue, too large a one overloads the last."},
-	{Name: "map-capacities", Default: "", Help: "The same for map slots only; empty is as capacities."},
-	{Name: "reduce-capacities", Default: "", Help: "The same for reduce slots only; empty is as capacities."},
-	{Name: "lend", Default: "earlier", Help: "Whether idle slots of a partition go to jobs of others: false, as in the paper; earlier, to " +
-		"those of partitions before it, so that the slots of short jobs stay free for the next one; or true, to all."},
-	{Name: "reduce-gate", Default: "1", Help: "The share of its maps that a job must have completed before its reduces start, " +
-		"0 to 1. Below 1 a job that has moved on can hold reduce slots of its old partition while they wait for maps."},
+// capacities holds the three parameters that Config.Capacities is made of.
+type capacities struct{ both, maps, reduces []float64 }
+
+func (c *Config) bind(given *capacities) sched.Bindings {
+	shares := sched.List("positive numbers", sched.PositiveFloat())
+	return sched.Bindings{
+		sched.Bind(&given.both, shares, sched.Param{Name: "capacities", Default: "0.3,0.7",
+			Help: "The shares of the slots that the size partitions have, short jobs first. They sum to 1, and their number is the number " +
+				"of partitions. If the first share is too small, short jobs queue; if it is too large, the last partition overloads."}),
+		sched.Bind(&given.maps, shares, sched.Param{Name: "map-capacities", Default: "",
+			Help: "The shares of map slots only; if empty, as capacities."}),
+		sched.Bind(&given.reduces, shares, sched.Param{Name: "reduce-capacities", Default: "",
+			Help: "The shares of reduce slots only; if empty, as capacities."}),
+		sched.Bind(&c.Lend, sched.Enum[Lend]("false", "earlier", "true"), sched.Param{Name: "lend", Default: "earlier",
+			Help: "Whose jobs may use the idle slots of a size partition: false (only its own, as in the paper), earlier (also those of " +
+				"earlier partitions, so that slots for short jobs stay free for the next short job) or true (those of all partitions)."}),
+		sched.Bind(&c.ReduceGate, sched.Float(0, 1), sched.Param{Name: "reduce-gate", Default: "1",
+			Help: "The share of its maps, 0 to 1, that a job must have completed before its reduces start. Below 1, a job that has moved " +
+				"to the next size partition can keep reduce slots of the previous one while those reduces wait for maps."}),
+	}
 }
 
-// StaticParams describes the settings of STATICTAGS.
-func StaticParams() []sched.Param {
-	return append(slices.Clone(commonParams), sched.Param{Name: "timers", Default: "200s",
-		Help: "The task time that a job may get in each partition but the last before it moves on, as 100s,300s; rising. " +
-			"The best values depend on the work: find them by trial, or use dynamictags."})
+func (c *StaticConfig) bind(given *capacities) sched.Bindings {
+	return append(c.Config.bind(given),
+		sched.Bind(&c.Timers, sched.List("durations", sched.PositiveDuration()), sched.Param{Name: "timers", Default: "200s",
+			Help: "The task time that a job may get in each size partition but the last before it moves to the next, rising, such as " +
+				"100s,300s. The best values depend on the jobs: find them by trial, or use dynamictags."}))
 }
 
-// DynamicParams describes the settings of DYNAMICTAGS.
-func DynamicParams() []sched.Param {
-	return append(slices.Clone(commonParams),
-		sched.Param{Name: "threshold", Default: "2", Help: "How variable the sizes in a partition must be (variance over " +
-			"squared mean) before its largest jobs move on, 0 or more."},
-		sched.Param{Name: "sample", Default: "departed+zeros", Help: "Which sizes are looked at: departed+zeros (jobs in the " +
-			"partition and those that have left it), departed (without jobs that have completed no task), live+zeros or live " +
-			"(jobs in the partition only)."},
-		sched.Param{Name: "window", Default: "1000", Help: "How many of the latest departures from a partition are " +
-			"remembered; 0 is all of them, which makes decisions slower as they add up."})
+func (c *DynamicConfig) bind(given *capacities) sched.Bindings {
+	return append(c.Config.bind(given),
+		sched.Bind(&c.Threshold, sched.Float(0, math.Inf(1)), sched.Param{Name: "threshold", Default: "2",
+			Help: "How much the job sizes in a size partition must vary (variance over squared mean) before its largest jobs move to the " +
+				"next one."}),
+		sched.Bind(&c.Sample, sampleValues, sched.Param{Name: "sample", Default: "departed+zeros",
+			Help: "Which job sizes count: departed+zeros (of the jobs in the size partition and of those that have left it), departed " +
+				"(the same without jobs that have completed no task), live+zeros or live (of the jobs in it only)."}),
+		sched.Bind(&c.Window, sched.Int(0, math.MaxInt), sched.Param{Name: "window", Default: "1000",
+			Help: "How many of the latest departures from a size partition are remembered. 0 remembers all, which makes decisions slower " +
+				"as they accumulate."}))
 }
 
-// ReadStatic makes STATICTAGS from the settings that StaticParams describes.
+// StaticParams documents the parameters of STATICTAGS.
+func StaticParams() []sched.Param { return new(StaticConfig).bind(new(capacities)).Params() }
+
+// DynamicParams documents the parameters of DYNAMICTAGS.
+func DynamicParams() []sched.Param { return new(DynamicConfig).bind(new(capacities)).Params() }
+
+// ReadStatic returns STATICTAGS with the parameters that the user has set.
 func ReadStatic(k *sched.Kit) (sched.Order, error) {
-	common, err1 := readConfig(k)
-	timers, err2 := sched.Setting(k, "timers", list(time.ParseDuration))
-	if err := errors.Join(err1, err2); err != nil {
+	var c StaticConfig
+	var given capacities
+	if err := k.Read(c.bind(&given)); err != nil {
 		return nil, err
 	}
-	return NewStatic(StaticConfig{Config: common, Timers: timers})
+	c.setCapacities(given)
+	return NewStatic(c)
 }
 
-// ReadDynamic makes DYNAMICTAGS from the settings that DynamicParams describes.
+// ReadDynamic returns DYNAMICTAGS with the parameters that the user has set.
 func ReadDynamic(k *sched.Kit) (sched.Order, error) {
-	common, err1 := readConfig(k)
-	threshold, err2 := sched.Setting(k, "threshold", within(0, math.MaxFloat64))
-	sample, err3 := sched.Setting(k, "sample", parseSample)
-	window, err4 := sched.Setting(k, "window", strconv.Atoi)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	var c DynamicConfig
+	var given capacities
+	if err := k.Read(c.bind(&given)); err != nil {
 		return nil, err
 	}
-	return NewDynamic(DynamicConfig{Config: common, Threshold: threshold, Sample: sample, Window: window})
+	c.setCapacities(given)
+	return NewDynamic(c)
 }
 
-func readConfig(k *sched.Kit) (Config, error) {
-	var c Config
-	both, err1 := sched.Setting(k, "capacities", list(number))
-	maps, err2 := sched.Setting(k, "map-capacities", list(number))
-	reduces, err3 := sched.Setting(k, "reduce-capacities", list(number))
-	lend, err4 := sched.Setting(k, "lend", parseLend)
-	gate, err5 := sched.Setting(k, "reduce-gate", within(0, 1))
-	c.Lend, c.ReduceGate = lend, gate
-	for kind, own := range [job.Kinds][]float64{maps, reduces} {
-		if c.Capacities[kind] = own; len(own) == 0 {
-			c.Capacities[kind] = both
+// setCapacities sets the capacities of both kinds of slots.
+func (c *Config) setCapacities(given capacities) {
+	c.Capacities = [job.Kinds][]float64{given.maps, given.reduces}
+	for k := range c.Capacities {
+		if len(c.Capacities[k]) == 0 {
+			c.Capacities[k] = given.both
 		}
 	}
-	return c, errors.Join(err1, err2, err3, err4, err5)
 }
 
 // check says what is wrong with the capacities, or nil.
@@ -215,42 +210,4 @@ func (c *DynamicConfig) check() error {
 		return fmt.Errorf("window %d is negative", c.Window)
 	}
 	return nil
-}
-
-// list reads values separated by commas; "" is none.
-func list[T any](parse func(string) (T, error)) func(string) ([]T, error) {
-	return func(s string) ([]T, error) {
-		var all []T
-		if s == "" {
-			return nil, nil
-		}
-		for _, word := range strings.Split(s, ",") {
-			x, err := parse(strings.TrimSpace(word))
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, x)
-		}
-		return all, nil
-	}
-}
-
-func number(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
-
-func within(low, high float64) func(string) (float64, error) {
-	return func(s string) (float64, error) {
-		x, err := number(s)
-		if err == nil && !(x >= low && x <= high) {
-			err = fmt.Errorf("must be from %v to %v", low, high)
-		}
-		return x, err
-	}
-}
-
-func parseSample(s string) (Sample, error) {
-	x, ok := samples[s]
-	if !ok {
-		return x, errors.New("must be departed+zeros, departed, live+zeros or live")
-	}
-	return x, nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // dynamic is the rule of DYNAMICTAGS: in a partition whose sizes vary much, the
@@ -24,7 +24,7 @@ type judged struct {
 	history []int64
 	// grown holds the jobs with a size above 0, the only ones that can exceed
 	// a cut-off point.
-	grown *order.Queue
+	grown *sched.SortedJobs
 	// cutoff is p*, in milliseconds; +Inf while the sizes are alike.
 	cutoff float64
 }
@@ -37,7 +37,7 @@ func NewDynamic(c DynamicConfig) (*Learner, error) {
 	d := &dynamic{cfg: c, parts: make([]judged, len(c.Capacities[job.Map])-1)}
 	d.t = newTags(c.Config, d)
 	for i := range d.parts {
-		d.parts[i].grown = order.NewQueue(d.t.compare)
+		d.parts[i].grown = sched.NewSortedJobs(d.t.compare)
 		d.parts[i].cutoff = math.Inf(1)
 	}
 	return &Learner{Tags: d.t, d: d}, nil
@@ -112,7 +112,7 @@ func (d *dynamic) departed(x int64) bool { return d.cfg.Sample.Departed && d.cou
 
 func (d *dynamic) moved(j *job.Job) {
 	if r := d.t.rows[j.Seat()]; r.part < len(d.parts) {
-		d.parts[r.part].grown.Moved(j)
+		d.parts[r.part].grown.Reposition(j)
 	}
 }
 

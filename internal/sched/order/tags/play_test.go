@@ -204,7 +204,11 @@ func staticTags(t testing.TB, c Config, timers ...int) *Tags {
 }
 
 func dynamicTags(t testing.TB, c Config, sample string) *Learner {
-	o, err := NewDynamic(DynamicConfig{Config: c, Threshold: 2, Sample: samples[sample]})
+	of, err := sampleValues.Parse(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := NewDynamic(DynamicConfig{Config: c, Threshold: 2, Sample: of})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -42,8 +41,8 @@ var (
 // partition is a number of slots of each kind and the jobs that share them.
 type partition struct {
 	name  string
-	all   *order.Queue
-	ready [job.Kinds]*order.Queue // those that can launch a task of the kind
+	all   *sched.SortedJobs
+	ready [job.Kinds]*sched.SortedJobs // those that can launch a task of the kind
 	limit [job.Kinds]int
 	used  [job.Kinds]int // attempts of a kind that were started in this partition, on whatever slot
 }
@@ -94,9 +93,9 @@ func newTags(c Config, r rule) *Tags {
 	for i := range t.parts {
 		p := &t.parts[i]
 		p.name = fmt.Sprintf("%d of %d", i+1, len(t.parts))
-		p.all = order.NewQueue(t.compare)
+		p.all = sched.NewSortedJobs(t.compare)
 		for k := range p.ready {
-			p.ready[k] = order.NewQueue(t.compare)
+			p.ready[k] = sched.NewSortedJobs(t.compare)
 		}
 	}
 	return t

@@ -80,9 +80,9 @@ func (t *Tags) JobChanged(j *job.Job, c sched.Change) {
 		return
 	}
 	p := &t.parts[t.rows[j.Seat()].part]
-	p.all.Moved(j)
+	p.all.Reposition(j)
 	for k := range p.ready {
-		p.ready[k].Moved(j)
+		p.ready[k].Reposition(j)
 	}
 	t.rule.moved(j)
 }

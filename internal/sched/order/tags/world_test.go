@@ -44,7 +44,7 @@ func draw(t testing.TB, rt *rapid.T) (sched.Order, *Tags) {
 		return o, o
 	}
 	o, err := NewDynamic(DynamicConfig{Config: c, Threshold: .5, Window: rapid.IntRange(0, 3).Draw(rt, "window"),
-		Sample: samples[rapid.SampledFrom([]string{"live", "live+zeros", "departed", "departed+zeros"}).Draw(rt, "sample")]})
+		Sample: Sample{Departed: rapid.Bool().Draw(rt, "departed"), Zeros: rapid.Bool().Draw(rt, "zeros")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,7 @@
 package dhsa
 
 import (
-	"errors"
-	"slices"
-	"strconv"
-	"strings"
+	"math"
 
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/sched"
@@ -44,29 +41,38 @@ func Default(m Mode) Config {
 		KeepMapSlots: 1, RescueAfter: 3}
 }
 
-// Params describes the settings of a mode.
-func Params(m Mode) []sched.Param {
-	return []sched.Param{
-		{Name: "lend-mode", Default: m.String(), Aliases: []string{"PoolsFairShareSlotsAdaptiveMode"},
-			Help: "Which algorithm decides: PoolInDependent (Alg 1: a kind of slots serves its own tasks first and lends " +
-				"what is left) or PoolDependent (Alg 2: a pool uses its share of all slots for either kind)."},
-		{Name: "lend-map-slots", Default: "1", Aliases: []string{"mapred.idle.mapslots.borrowedforReduceTasks"},
-			Help: "The fraction of all map slots that may run reduces at once, 0 to 1 (Pec_M). 0 lends none; 0 here and in " +
-				"lend-reduce-slots is Hadoop's fair scheduler."},
-		{Name: "lend-reduce-slots", Default: "1", Aliases: []string{"mapred.idle.reduceslots.borrowedforMapTasks"},
-			Help: "The fraction of all reduce slots that may run maps at once, 0 to 1 (Pec_R). 0 lends none."},
-		{Name: "far-at-once", Default: "true", Help: "With PoolDependent: whether a map without data near starts when nothing " +
-			"else fits (Case 5). false leaves the slot idle while the job waits for a better place."},
-		{Name: "early-reduces", Default: "own", Help: "Where reduces may start before their job's maps are done: own (after its " +
-			"slow start, in reduce slots; a lent map slot is not for waiting in), on (in lent slots too, the paper to the letter) " +
-			"or off (nowhere, so that maps may have all slots)."},
-		{Name: "keep-map-slots", Default: "1", Aliases: []string{"dhsa.min.map.capable.slots"},
-			Help: "How many map slots of the cluster stay out of the reach of reduces whose maps are not all done. 0 lets such " +
-				"reduces fill the cluster, and one is killed for each map that must be made again."},
-		{Name: "rescue-after", Default: "3", Help: "After how many heartbeats of every node a reduce is killed that waits, in a " +
-			"slot that a map could use, for a map that finds no slot; at least 1."},
+func (c *Config) bind(m Mode) sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Mode, sched.Enum[Mode](PI.String(), PD.String()), sched.Param{Name: "lend-mode", Default: m.String(),
+			Aliases: []string{"PoolsFairShareSlotsAdaptiveMode"},
+			Help: "The algorithm that decides: PoolInDependent (Alg 1: slots of a kind run their own kind of task first, and are lent " +
+				"if none is pending) or PoolDependent (Alg 2: a pool uses its share of all slots for tasks of either kind)."}),
+		sched.Bind(&c.LendMaps, dynamicmr.Fractions, sched.Param{Name: "lend-map-slots", Default: "1",
+			Aliases: []string{"mapred.idle.mapslots.borrowedforReduceTasks"},
+			Help: "The fraction of all map slots that may run reduces at once, 0 to 1 (Pec_M). 0 lends none. With 0 here and in " +
+				"lend-reduce-slots the policy is Hadoop's fair scheduler."}),
+		sched.Bind(&c.LendReduces, dynamicmr.Fractions, sched.Param{Name: "lend-reduce-slots", Default: "1",
+			Aliases: []string{"mapred.idle.reduceslots.borrowedforMapTasks"},
+			Help:    "The fraction of all reduce slots that may run maps at once, 0 to 1 (Pec_R). 0 lends none."}),
+		sched.Bind(&c.FarAtOnce, sched.Bool(), sched.Param{Name: "far-at-once", Default: "true",
+			Help: "With PoolDependent: whether a map whose data is far away starts when nothing else fits (Case 5). With false the slot " +
+				"stays idle while the job waits for a node near its data."}),
+		sched.Bind(&c.Early, sched.Enum[Early]("own", "on", "off"), sched.Param{Name: "early-reduces", Default: "own",
+			Help: "Which slots a reduce may occupy before all maps of its job are done, once its slow start permits: own (reduce slots; " +
+				"lent map slots run only reduces that need not wait), on (lent map slots as well, as the paper describes it) or off " +
+				"(none, so that maps may use all slots)."}),
+		sched.Bind(&c.KeepMapSlots, sched.Int(0, math.MaxInt), sched.Param{Name: "keep-map-slots", Default: "1",
+			Aliases: []string{"dhsa.min.map.capable.slots"},
+			Help: "How many map slots of the cluster are never lent to reduces whose maps are not all done. With 0 such reduces can fill " +
+				"the cluster, and one is killed for each map that must run again."}),
+		sched.Bind(&c.RescueAfter, sched.Int(1, math.MaxInt), sched.Param{Name: "rescue-after", Default: "3",
+			Help: "If a map finds no slot, the number of heartbeats of every node after which a waiting reduce is killed that occupies a " +
+				"slot the map could use; at least 1."}),
 	}
 }
+
+// Params documents the parameters of a mode.
+func Params(m Mode) []sched.Param { return new(Config).bind(m).Params() }
 
 // String returns the paper's name of the mode.
 func (m Mode) String() string {
@@ -76,31 +82,16 @@ func (m Mode) String() string {
 	return "PoolDependent"
 }
 
-// ParseMode reads what String writes, in any case of letters.
-func ParseMode(s string) (Mode, error) {
-	for _, m := range []Mode{PI, PD} {
-		if strings.EqualFold(s, m.String()) {
-			return m, nil
+// Read returns a constructor of the part in a mode, which the parameter
+// lend-mode overrides.
+func Read(m Mode) func(k *sched.Kit) (sched.Slots, error) {
+	return func(k *sched.Kit) (sched.Slots, error) {
+		var c Config
+		if err := k.Read(c.bind(m)); err != nil {
+			return nil, err
 		}
+		return New(c), nil
 	}
-	return 0, errors.New("must be PoolInDependent or PoolDependent")
-}
-
-// Read makes the part from the settings that Params describes.
-func Read(k *sched.Kit) (sched.Slots, error) {
-	var c Config
-	var errs [7]error
-	c.Mode, errs[0] = sched.Setting(k, "lend-mode", ParseMode)
-	c.LendMaps, errs[1] = sched.Setting(k, "lend-map-slots", dynamicmr.ParseFraction)
-	c.LendReduces, errs[2] = sched.Setting(k, "lend-reduce-slots", dynamicmr.ParseFraction)
-	c.FarAtOnce, errs[3] = sched.Setting(k, "far-at-once", strconv.ParseBool)
-	c.KeepMapSlots, errs[4] = sched.Setting(k, "keep-map-slots", atLeast(0))
-	c.RescueAfter, errs[5] = sched.Setting(k, "rescue-after", atLeast(1))
-	c.Early, errs[6] = sched.Setting(k, "early-reduces", ParseEarly)
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, err
-	}
-	return New(c), nil
 }
 
 // Early says where reduces may wait for the maps of their job.
@@ -120,27 +111,3 @@ const (
 	// near, worse where fetching map output takes long.
 	EarlyNever
 )
-
-var earlyNames = []string{"own", "on", "off"}
-
-// String returns the word for settings.
-func (e Early) String() string { return earlyNames[e] }
-
-// ParseEarly reads what String writes.
-func ParseEarly(s string) (Early, error) {
-	if at := slices.Index(earlyNames, s); at >= 0 {
-		return Early(at), nil
-	}
-	return 0, errors.New("must be own, on or off")
-}
-
-// atLeast returns a parser of whole numbers that are not below the least.
-func atLeast(least int) func(string) (int, error) {
-	return func(s string) (int, error) {
-		n, err := strconv.Atoi(s)
-		if err == nil && n < least {
-			err = errors.New("must be at least " + strconv.Itoa(least))
-		}
-		return n, err
-	}
-}

@@ -210,11 +210,13 @@ func launchable(tr *tracker.Tracker) (n int) {
 	return n
 }
 
-// The modes have the paper's names.
-func TestModes(t *testing.T) {
+// The parameter lend-mode takes the paper's names in any case of letters, and
+// its default is the mode of the part.
+func TestLendMode(t *testing.T) {
 	for _, m := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
-		if got, err := dhsa.ParseMode(strings.ToLower(m.String())); err != nil || got != m {
-			t.Errorf("%v became %v, %v", m, got, err)
+		p := dhsa.Params(m)[0]
+		if got, err := p.Normalize(strings.ToLower(m.String())); err != nil || got != m.String() || p.Default != got {
+			t.Errorf("%v became %v, %v; default %s", m, got, err, p.Default)
 		}
 	}
 }

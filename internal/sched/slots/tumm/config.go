@@ -1,11 +1,7 @@
 package tumm
 
 import (
-	"fmt"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
@@ -81,119 +77,72 @@ type HeterOptions struct {
 	MinPerType int
 }
 
-func commonParams(remaining string) []sched.Param {
-	return []sched.Param{
-		{Name: "remaining", Default: remaining, Help: "Which tasks are work left: unfinished (waiting and running) " +
-			"or unassigned (waiting only)."},
-		{Name: "reduce-time", Default: FullTime, Aliases: []string{"reduce_time"}, Help: "The time of a reduce: full (from launch to end) or after_maps " +
-			"(without the wait for its job's maps)."},
-		{Name: "fallback", Default: WithinTarget, Help: "What a free slot does when the kind it was meant for has nothing " +
-			"to launch: within_target (the other kind up to its target), none (stay idle, the paper's letter; can stall) or " +
-			"any (the other kind, always)."},
-		{Name: "early-reduces", Default: "on", Help: "Whether reduces may start before their job's maps are done: on (after its " +
-			"slow start) or off (their slots serve maps until then, with fallback any)."},
-		{Name: "max-per-heartbeat", Default: "0", Aliases: []string{"max_per_heartbeat"}, Help: "Tasks that a heartbeat launches at most; 0 is no limit, 1 the paper's letter."},
-		{Name: "max-reduces-per-heartbeat", Default: "0", Aliases: []string{"max_reduces_per_heartbeat"}, Help: "Reduces among them at most; 0 is no limit, 1 as Hadoop's own scheduler."},
+// bind declares the parameters that TuMM and H_TuMM share; remaining is the
+// default of the parameter of that name.
+func (c *Config) bind(remaining string) sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Remaining, sched.Word(Unfinished, Unassigned), sched.Param{Name: "remaining", Default: remaining,
+			Help: "Which tasks count as remaining work: unfinished (pending and running) or unassigned (pending only)."}),
+		sched.Bind(&c.ReduceTime, sched.Word(FullTime, AfterMaps), sched.Param{Name: "reduce-time", Default: FullTime,
+			Aliases: []string{"reduce_time"},
+			Help:    "How the time of a reduce is measured: full (from launch to end) or after_maps (without the wait for its job's maps)."}),
+		sched.Bind(&c.Fallback, sched.Word(WithinTarget, NoFallback, AnyKind), sched.Param{Name: "fallback", Default: WithinTarget,
+			Help: "What a free slot runs if the kind of task chosen for it has nothing to launch: within_target (the other kind, up to " +
+				"its target), none (nothing, as in the paper; jobs can stall) or any (the other kind, always)."}),
+		sched.Bind(&c.Early, sched.Switch("off", "on"), sched.Param{Name: "early-reduces", Default: "on",
+			Help: "Whether reduces may start before all maps of their job are done: on (after the job's slow start) or off (until then " +
+				"the reduces' slots can run maps, with fallback any)."}),
+		sched.Bind(&c.MaxPerHeartbeat, sched.Int(0, math.MaxInt), sched.Param{Name: "max-per-heartbeat", Default: "0",
+			Aliases: []string{"max_per_heartbeat"},
+			Help:    "The most tasks that a heartbeat launches; 0 means no limit, and 1 is what the paper describes."}),
+		sched.Bind(&c.MaxReducesPerHeartbeat, sched.Int(0, math.MaxInt), sched.Param{Name: "max-reduces-per-heartbeat", Default: "0",
+			Aliases: []string{"max_reduces_per_heartbeat"},
+			Help:    "The most reduces among them; 0 means no limit, and 1 is what Hadoop's own scheduler does."}),
 	}
 }
 
-// Params describes the settings of TuMM.
-func Params() []sched.Param {
-	return append([]sched.Param{
-		{Name: "feedback", Default: Telescoped, Aliases: []string{"feedback.mode"}, Help: "How the target follows the work left: off (in proportion, Eq. 4), " +
-			"telescoped (corrected by Eq. 6 without its drift) or literal (Eq. 6 as printed; loses map slots over time)."},
-		{Name: "alpha", Default: "1.2", Help: "The gain of the correction by Eq. 6, positive; 1 is no correction."},
-		{Name: "feedback-period", Default: "0s", Aliases: []string{"feedback_period"}, Help: "The least time between two corrections, as 3s; 0 is none."},
-	}, commonParams(Unfinished)...)
+func (o *Options) bind() sched.Bindings {
+	return append(sched.Bindings{
+		sched.Bind(&o.Feedback, sched.Word(Off, Telescoped, Literal), sched.Param{Name: "feedback", Default: Telescoped,
+			Aliases: []string{"feedback.mode"},
+			Help: "How the target follows from the remaining work: off (in proportion to it, Eq. 4), telescoped (corrected by Eq. 6 " +
+				"without its drift) or literal (Eq. 6 as printed, which loses map slots over time)."}),
+		sched.Bind(&o.Alpha, sched.PositiveFloat(), sched.Param{Name: "alpha", Default: "1.2",
+			Help: "The gain of the correction by Eq. 6; 1 means no correction."}),
+		sched.Bind(&o.Period, sched.DurationFrom(0), sched.Param{Name: "feedback-period", Default: "0s",
+			Aliases: []string{"feedback_period"},
+			Help:    "The least time between two corrections, such as 3s; 0s means one at each heartbeat."}),
+	}, o.Config.bind(Unfinished)...)
 }
 
-// HeterParams describes the settings of H_TuMM.
-func HeterParams() []sched.Param {
-	return append([]sched.Param{
-		{Name: "min-per-type", Default: "0", Aliases: []string{"min_per_type", "htumm.min_per_type"}, Help: "Slots of each node that each kind keeps at least; 0 is the paper's letter."},
-	}, commonParams(Unassigned)...)
+func (o *HeterOptions) bind() sched.Bindings {
+	return append(sched.Bindings{
+		sched.Bind(&o.MinPerType, sched.Int(0, math.MaxInt), sched.Param{Name: "min-per-type", Default: "0",
+			Aliases: []string{"min_per_type", "htumm.min_per_type"},
+			Help:    "The number of slots of each node that each kind keeps at least; 0 is what the paper describes."}),
+	}, o.Config.bind(Unassigned)...)
 }
 
-// New makes TuMM from the settings that Params describes.
+// Params documents the parameters of TuMM.
+func Params() []sched.Param { return new(Options).bind().Params() }
+
+// HeterParams documents the parameters of H_TuMM.
+func HeterParams() []sched.Param { return new(HeterOptions).bind().Params() }
+
+// New returns TuMM with the parameters that the user has set.
 func New(k *sched.Kit) (sched.Slots, error) {
 	var o Options
-	s := settings{kit: k}
-	o.Config = s.common()
-	o.Feedback = setting(&s, "feedback", oneOf(Off, Telescoped, Literal))
-	o.Alpha = setting(&s, "alpha", positive)
-	o.Period = setting(&s, "feedback-period", span)
-	if s.err != nil {
-		return nil, s.err
+	if err := k.Read(o.bind()); err != nil {
+		return nil, err
 	}
 	return NewTuMM(o), nil
 }
 
-// NewHeter makes H_TuMM from the settings that HeterParams describes.
+// NewHeter returns H_TuMM with the parameters that the user has set.
 func NewHeter(k *sched.Kit) (sched.Slots, error) {
 	var o HeterOptions
-	s := settings{kit: k}
-	o.Config = s.common()
-	o.MinPerType = setting(&s, "min-per-type", count)
-	if s.err != nil {
-		return nil, s.err
+	if err := k.Read(o.bind()); err != nil {
+		return nil, err
 	}
 	return NewHTuMM(o), nil
-}
-
-// settings reads a kit and keeps the first error.
-type settings struct {
-	kit *sched.Kit
-	err error
-}
-
-func (s *settings) common() Config {
-	return Config{
-		Remaining:              setting(s, "remaining", oneOf(Unfinished, Unassigned)),
-		ReduceTime:             setting(s, "reduce-time", oneOf(FullTime, AfterMaps)),
-		Fallback:               setting(s, "fallback", oneOf(WithinTarget, NoFallback, AnyKind)),
-		Early:                  setting(s, "early-reduces", oneOf("on", "off")) == "on",
-		MaxPerHeartbeat:        setting(s, "max-per-heartbeat", count),
-		MaxReducesPerHeartbeat: setting(s, "max-reduces-per-heartbeat", count),
-	}
-}
-
-func setting[T any](s *settings, name string, parse func(string) (T, error)) T {
-	v, err := sched.Setting(s.kit, name, parse)
-	if s.err == nil {
-		s.err = err
-	}
-	return v
-}
-
-func oneOf(values ...string) func(string) (string, error) {
-	return func(v string) (string, error) {
-		if !slices.Contains(values, v) {
-			return "", fmt.Errorf("must be one of %s", strings.Join(values, ", "))
-		}
-		return v, nil
-	}
-}
-
-func count(v string) (int, error) {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("must be a whole number, 0 or more")
-	}
-	return n, nil
-}
-
-func positive(v string) (float64, error) {
-	x, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(x > 0) || math.IsInf(x, 0) {
-		return 0, fmt.Errorf("must be a positive number")
-	}
-	return x, nil
-}
-
-func span(v string) (time.Duration, error) {
-	d, err := time.ParseDuration(v)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("must be a time such as 3s, not negative")
-	}
-	return d, nil
 }

@@ -17,7 +17,7 @@ import (
 type desk struct {
 	*job.Book
 	m    *monitor
-	fifo *order.FIFO
+	fifo *sched.SortedOrder
 }
 
 func newDesk(cfg Config, perNode bool) *desk {

@@ -1,0 +1,36 @@
+package secure
+
+import (
+	"sync"
+	"time"
+)
+
+// logsPerSecond is the number of lines per second that a logLimit allows: enough to
+// recognise a problem, too few to fill a disk.
+const logsPerSecond = 10
+
+// logLimit limits log lines that a client can cause. It is safe for concurrent use;
+// the zero value is ready.
+type logLimit struct {
+	mu      sync.Mutex
+	second  time.Time // when the current second began
+	allowed int       // lines in the current second
+	skipped int       // lines left out since the last allowed one
+}
+
+// allow reports whether to log a line now, and how many lines were left out since
+// the last one.
+func (p *logLimit) allow(now time.Time) (skipped int, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.second) >= time.Second {
+		p.second, p.allowed = now, 0
+	}
+	if p.allowed == logsPerSecond {
+		p.skipped++
+		return 0, false
+	}
+	p.allowed++
+	skipped, p.skipped = p.skipped, 0
+	return skipped, true
+}

@@ -1,0 +1,169 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+)
+
+// SortedOrder is an Order that serves jobs by a comparison. Most orders that rank
+// jobs by one number need nothing else:
+//
+//	sched.NewSortedOrder(func(a, b *sched.Job) int {
+//		return cmp.Compare(a.Total(sched.Map), b.Total(sched.Map))
+//	})
+//
+// It keeps the jobs that can launch a task of a kind in lists of their own. A
+// heartbeat therefore costs nothing for jobs that only wait for running tasks,
+// however many they are.
+type SortedOrder struct {
+	all   *SortedJobs
+	ready [Kinds]*SortedJobs // the jobs for which Job.Launchable holds
+}
+
+var (
+	_ Order         = (*SortedOrder)(nil)
+	_ JobWatcher    = (*SortedOrder)(nil)
+	_ ChangeWatcher = (*SortedOrder)(nil)
+)
+
+// NewSortedOrder returns an order that serves the smallest job first. Jobs that
+// compare as equal are served in order of submission. What compare reads of a job
+// must stay the same while the job is live, except for its priority. An order
+// whose keys change calls Resort afterwards.
+func NewSortedOrder(compare func(a, b *Job) int) *SortedOrder {
+	total := func(a, b *Job) int {
+		return cmp.Or(compare(a, b), cmp.Compare(a.Submitted(), b.Submitted()), cmp.Compare(a.ID(), b.ID()))
+	}
+	s := &SortedOrder{all: NewSortedJobs(total)}
+	for k := range s.ready {
+		s.ready[k] = NewSortedJobs(total)
+	}
+	return s
+}
+
+// Jobs returns all live jobs in order. The caller must not change the slice,
+// which is valid until the next job is added or removed.
+func (s *SortedOrder) Jobs() []*Job { return s.all.Jobs() }
+
+// Resort restores the order after the keys of any number of jobs have changed. It
+// sorts all jobs, so it should not be called on every heartbeat.
+func (s *SortedOrder) Resort() {
+	s.all.Resort()
+	for _, list := range s.ready {
+		list.Resort()
+	}
+}
+
+// Each implements Order.
+func (s *SortedOrder) Each(r *Round, o Offer, visit func(Candidate) bool) {
+	if s.each(r, o, o.Kind, visit) && o.Either {
+		s.each(r, o, o.Kind.Other(), visit)
+	}
+}
+
+func (s *SortedOrder) each(r *Round, o Offer, k Kind, visit func(Candidate) bool) bool {
+	if o.HeadOnly {
+		return s.head(o, k, visit)
+	}
+	list := s.ready[k]
+	if r.Copies() && !o.NoCopies {
+		list = s.all
+	}
+	for _, j := range list.jobs {
+		if (o.Pool == "" || o.Pool == j.Pool()) && !visit(Candidate{Job: j, Kind: k}) {
+			return false
+		}
+	}
+	return true
+}
+
+// head visits only the first job that has tasks of the kind. It walks past the
+// jobs that have none.
+func (s *SortedOrder) head(o Offer, k Kind, visit func(Candidate) bool) bool {
+	for _, j := range s.all.jobs {
+		if j.Total(k) > 0 && (o.Pool == "" || o.Pool == j.Pool()) {
+			return visit(Candidate{Job: j, Kind: k})
+		}
+	}
+	return true
+}
+
+// JobAdded implements JobWatcher.
+func (s *SortedOrder) JobAdded(j *Job) {
+	s.all.Add(j)
+	s.updateReady(j)
+}
+
+// JobRemoved implements JobWatcher.
+func (s *SortedOrder) JobRemoved(j *Job) {
+	s.all.Remove(j)
+	for _, list := range s.ready {
+		list.Remove(j)
+	}
+}
+
+// JobChanged implements ChangeWatcher.
+func (s *SortedOrder) JobChanged(j *Job, c Change) {
+	if c != PriorityChanged {
+		s.updateReady(j)
+		return
+	}
+	s.all.Reposition(j)
+	for _, list := range s.ready {
+		list.Reposition(j)
+	}
+}
+
+// updateReady puts the job into the lists of jobs that can launch a task, or
+// removes it from them.
+func (s *SortedOrder) updateReady(j *Job) {
+	for k, list := range s.ready {
+		if j.Launchable(Kind(k)) {
+			list.Add(j)
+		} else {
+			list.Remove(j)
+		}
+	}
+}
+
+// SortedJobs is a list of jobs that stays sorted while jobs are added and removed.
+type SortedJobs struct {
+	jobs    []*Job
+	compare func(a, b *Job) int
+}
+
+// NewSortedJobs returns an empty list. compare must be a total order: it returns 0
+// only for a job and itself. If something that compare reads of a listed job has
+// changed, Reposition or Resort must be called before the next Add or Remove.
+func NewSortedJobs(compare func(a, b *Job) int) *SortedJobs { return &SortedJobs{compare: compare} }
+
+// Jobs returns the jobs in order. The caller must not change the slice, which is
+// valid until the list changes.
+func (q *SortedJobs) Jobs() []*Job { return q.jobs }
+
+// Add inserts a job. It does nothing if the list has the job already.
+func (q *SortedJobs) Add(j *Job) {
+	at, found := slices.BinarySearchFunc(q.jobs, j, q.compare)
+	if !found {
+		q.jobs = slices.Insert(q.jobs, at, j)
+	}
+}
+
+// Remove removes a job. It does nothing if the list does not have the job.
+func (q *SortedJobs) Remove(j *Job) {
+	if at, found := slices.BinarySearchFunc(q.jobs, j, q.compare); found {
+		q.jobs = slices.Delete(q.jobs, at, at+1)
+	}
+}
+
+// Reposition moves a job to where it belongs now that its key has changed. It does
+// nothing if the list does not have the job, and costs the length of the list.
+func (q *SortedJobs) Reposition(j *Job) {
+	if at := slices.Index(q.jobs, j); at >= 0 {
+		q.jobs = slices.Delete(q.jobs, at, at+1)
+		q.Add(j)
+	}
+}
+
+// Resort sorts the whole list again, after the keys of several jobs have changed.
+func (q *SortedJobs) Resort() { slices.SortFunc(q.jobs, q.compare) }

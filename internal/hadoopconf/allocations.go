@@ -6,20 +6,20 @@ import (
 	"io"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/order/fair"
 )
 
 // ReadAllocations reads a fair-scheduler.xml. Elements that Hadoop does not know
 // are warned of, and so is a maximum below the minimum, which wins.
-func ReadAllocations(r io.Reader) (order.Allocations, []Warning, error) {
+func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 	root, err := parse(r)
 	if err != nil {
-		return order.Allocations{}, nil, err
+		return fair.Allocations{}, nil, err
 	}
 	if root.name != "allocations" {
-		return order.Allocations{}, nil, &Error{root.line, root.name, "the top element must be <allocations>"}
+		return fair.Allocations{}, nil, &Error{root.line, root.name, "the top element must be <allocations>"}
 	}
-	a := allocReader{conf: order.NewAllocations(), seen: map[string]bool{}}
+	a := allocReader{conf: fair.NewAllocations(), seen: map[string]bool{}}
 	// Pools take over the defaults, wherever in the file these stand.
 	for _, e := range root.children {
 		if e.name != "pool" && e.name != "user" {
@@ -32,14 +32,14 @@ func ReadAllocations(r io.Reader) (order.Allocations, []Warning, error) {
 		}
 	}
 	if a.err != nil {
-		return order.Allocations{}, a.warnings, a.err
+		return fair.Allocations{}, a.warnings, a.err
 	}
 	return a.conf, a.warnings, nil
 }
 
 // allocReader gathers allocations; err is the first error.
 type allocReader struct {
-	conf     order.Allocations
+	conf     fair.Allocations
 	seen     map[string]bool
 	warnings []Warning
 	err      error
@@ -48,7 +48,7 @@ type allocReader struct {
 // take hands an element's text to a setter.
 func (a *allocReader) take(e *element, set func(name, value string) error) {
 	switch err := set(e.name, e.text); {
-	case errors.Is(err, order.ErrUnknown):
+	case errors.Is(err, fair.ErrUnknown):
 		a.warn(e, "is unknown and was passed over")
 	case err != nil:
 		a.fail(e, errors.Unwrap(err).Error())

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/order/capacity"
 )
 
 // capacityPrefix begins the names of the properties of Hadoop's capacity
@@ -66,14 +66,14 @@ func CapacitySettings(props []Property, queues []string) (set map[string]string,
 
 // CapacityConfig is CapacitySettings as a value for a running policy to take over
 // (sched.Reconfigurable). What the properties do not say is as in base.
-func CapacityConfig(props []Property, queues []string, base order.CapacityConfig) (order.CapacityConfig, []Warning, error) {
+func CapacityConfig(props []Property, queues []string, base capacity.Config) (capacity.Config, []Warning, error) {
 	set, warnings, err := CapacitySettings(props, queues)
 	if err != nil {
 		return base, warnings, err
 	}
 	conf := base
 	if text, ok := set["queues"]; ok {
-		if conf.Queues, err = order.ParseQueues(text); err != nil {
+		if conf.Queues, err = capacity.ParseQueues(text); err != nil {
 			return base, warnings, &Error{Element: queuePrefix + "…", Text: err.Error()}
 		}
 	}

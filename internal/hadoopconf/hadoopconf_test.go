@@ -11,7 +11,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/order/capacity"
+	"github.com/slotwise/slotwise/internal/sched/order/fair"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched"
@@ -43,10 +44,10 @@ func TestReadAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlimited := [job.Kinds]int{order.NoLimit, order.NoLimit}
-	want := order.Allocations{
-		Pools: map[string]order.PoolLimits{
-			"p1": {Min: [job.Kinds]int{3, 1}, Max: [job.Kinds]int{2, order.NoLimit}, MaxJobs: 4, Weight: 2.5,
+	unlimited := [job.Kinds]int{fair.NoLimit, fair.NoLimit}
+	want := fair.Allocations{
+		Pools: map[string]fair.PoolLimits{
+			"p1": {Min: [job.Kinds]int{3, 1}, Max: [job.Kinds]int{2, fair.NoLimit}, MaxJobs: 4, Weight: 2.5,
 				MinTimeout: 30 * time.Second, FIFO: true},
 			"p2": {Max: unlimited, MaxJobs: 9, Weight: 1, MinTimeout: time.Minute},
 		},
@@ -201,8 +202,8 @@ func TestCapacitySettings(t *testing.T) {
 }
 
 func TestCapacityConfig(t *testing.T) {
-	base := order.CapacityConfig{MaxReduces: 1, AfterOffSwitch: 7}
-	read := func(capacity, most string) (order.CapacityConfig, error) {
+	base := capacity.Config{MaxReduces: 1, AfterOffSwitch: 7}
+	read := func(capacity, most string) (capacity.Config, error) {
 		c, _, err := CapacityConfig([]Property{{capacityPrefix + "queue.a.capacity", capacity, 1},
 			{capacityPrefix + "maximum-tasks-per-heartbeat", most, 2}}, nil, base)
 		return c, err
@@ -252,7 +253,7 @@ func TestReconfigureWhileJobsRun(t *testing.T) {
 	if _, err := reload("<allocations><pool name='p'><maxMaps>many</maxMaps></pool></allocations>"); err == nil {
 		t.Error("a bad file was taken")
 	}
-	if known, _ := tr.Reconfigure(order.CapacityConfig{}); known {
+	if known, _ := tr.Reconfigure(capacity.Config{}); known {
 		t.Error("fair took a configuration of capacity")
 	}
 	if got := launches("n3"); got != 0 {

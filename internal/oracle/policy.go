@@ -7,7 +7,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/order/fair"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -50,7 +50,7 @@ type queued interface{ QueueOrder(k job.Kind) []string }
 func (p *player) show(running bool) {
 	for _, part := range p.tr.Policy().(sched.Parted).Parts() {
 		switch o := part.(type) {
-		case *order.Fair:
+		case *fair.Order:
 			if running {
 				p.showShares(o)
 			}
@@ -65,7 +65,7 @@ func (p *player) show(running bool) {
 	}
 }
 
-func (p *player) showShares(f *order.Fair) {
+func (p *player) showShares(f *fair.Order) {
 	for _, s := range f.Shares() {
 		what := fmt.Sprintf("pool t=%d %s", millis(p.now), s.Pool)
 		if s.Job != nil {

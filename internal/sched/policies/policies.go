@@ -9,8 +9,11 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/learning"
 	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/order/capacity"
+	"github.com/slotwise/slotwise/internal/sched/order/fair"
 	"github.com/slotwise/slotwise/internal/sched/order/modfair"
 	"github.com/slotwise/slotwise/internal/sched/order/tags"
+	"github.com/slotwise/slotwise/internal/sched/order/utility"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
@@ -88,11 +91,11 @@ var orderParts = []sched.Part[sched.Order]{
 	{Name: "modfair", Summary: "pools by need and a shared pool for the smallest jobs", Paper: modfairPaper,
 		Params: modfair.Params(), New: modfair.Read},
 	{Name: "fair", Summary: "pools and jobs by minimum share and weight, with preemption",
-		Params: order.FairParams, New: order.ReadFair},
+		Params: fair.Params, New: fair.Read},
 	{Name: "utility", Summary: "by what a task is worth, times the chance that the node bears it", Paper: learningPaper,
-		Params: order.UtilityParams, New: order.ReadUtility},
+		Params: utility.Params, New: utility.Read},
 	{Name: "capacity", Summary: "queues by use of their promised share, users within limits",
-		Params: order.CapacityParams, New: order.ReadCapacity},
+		Params: capacity.Params, New: capacity.Read},
 	{Name: "johnson", Summary: "by Johnson's rule: the order that ends a batch earliest, by priority first", Paper: tummPaper,
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewJohnson(), nil }},
 	{Name: "reverse", Summary: "the inverse of Johnson's rule, by priority first: the worst order, for comparison", Paper: tummPaper,

@@ -8,6 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/order/fair"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
@@ -166,7 +167,7 @@ func TestDynamicMR_S5(t *testing.T) {
 func TestDynamicMR_S6(t *testing.T) {
 	for _, pool := range []bool{true, false} {
 		cfg := speculate.SEPBConfig{PoolLevel: pool, Fraction: dynamicmr.One, PoolFraction: dynamicmr.One}
-		x := newScene(t, order.NewFair(order.FairConfig{Pools: order.NewAllocations(), UpdateInterval: time.Second}), &slots.Static{}, cfg)
+		x := newScene(t, fair.New(fair.Config{Pools: fair.NewAllocations(), UpdateInterval: time.Second}), &slots.Static{}, cfg)
 		a, b := x.add("a", 0, true), x.add("b", 20, false)
 		if pool {
 			x.want(a, true)
@@ -222,11 +223,11 @@ func TestSEPBCountsWhatTheSlotMayServe(t *testing.T) {
 
 // Pending tasks of jobs that their pool does not let run yet hold no copy back.
 func TestSEPBPassesOverHeldJobs(t *testing.T) {
-	pools, err := order.ParseAllocations("pool a maxRunningJobs=1")
+	pools, err := fair.ParseAllocations("pool a maxRunningJobs=1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newScene(t, order.NewFair(order.FairConfig{Pools: pools, UpdateInterval: time.Second}), &slots.Static{},
+	x := newScene(t, fair.New(fair.Config{Pools: pools, UpdateInterval: time.Second}), &slots.Static{},
 		speculate.SEPBConfig{Fraction: dynamicmr.One})
 	a := x.add("a", 0, true)
 	held := x.jobs.Add(job.Spec{Pool: "a", Splits: make([]job.Split, 3)}, 0)

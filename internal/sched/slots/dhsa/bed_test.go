@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
-	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/sched/order/fair"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
@@ -47,11 +47,11 @@ func (s *strict) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Ta
 // newBed returns n nodes t0, t1, … of the given slots, where maps wait for their
 // data for ever.
 func newBed(t testing.TB, n, maps, reduces int, cfg dhsa.Config, pre place.PrescheduleConfig, pools string) *bed {
-	a, err := order.ParseAllocations(pools)
+	a, err := fair.ParseAllocations(pools)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bedOf(t, n, maps, reduces, sched.Compose(dhsa.New(cfg), order.NewFair(order.FairConfig{Pools: a, UpdateInterval: time.Second}),
+	return bedOf(t, n, maps, reduces, sched.Compose(dhsa.New(cfg), fair.New(fair.Config{Pools: a, UpdateInterval: time.Second}),
 		place.NewPreschedule(&strict{}, pre), &speculate.None{}))
 }
 

@@ -1,4 +1,4 @@
-package order
+package utility
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 // worth computes utilities. Some factors change with the job only, and are
 // computed when it does; the others move by themselves.
 type worth struct {
-	cfg    *UtilityConfig
+	cfg    *Config
 	moving bool // any of the factors
 	pools  []poolShare
 	byName map[string]int32
@@ -28,7 +28,7 @@ type poolShare struct {
 }
 
 // set takes a configuration; entries must then be entered again.
-func (w *worth) set(cfg *UtilityConfig) {
+func (w *worth) set(cfg *Config) {
 	w.cfg = cfg
 	w.moving = slices.ContainsFunc(cfg.Factors, moves)
 	if w.byName == nil {

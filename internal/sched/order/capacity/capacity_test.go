@@ -1,4 +1,4 @@
-package order
+package capacity
 
 import (
 	"slices"
@@ -12,13 +12,13 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// capWorld is a capacity order with its jobs and nodes, and the calls that a
+// world is a capacity order with its jobs and nodes, and the calls that a
 // tracker would make.
-type capWorld struct {
+type world struct {
 	nodes *cluster.Book
 	jobs  *job.Book
 	node  *cluster.Node
-	order *Capacity
+	order *Order
 	desk  *sched.Desk
 	told  map[job.ID][job.Kinds]bool
 }
@@ -29,12 +29,12 @@ type fataler interface {
 	Fatal(args ...any)
 }
 
-func newCapWorld(t fataler, maps, reduces int, cfg CapacityConfig) *capWorld {
+func newWorld(t fataler, maps, reduces int, cfg Config) *world {
 	t.Helper()
-	w := &capWorld{nodes: cluster.NewBook(), told: map[job.ID][job.Kinds]bool{}}
+	w := &world{nodes: cluster.NewBook(), told: map[job.ID][job.Kinds]bool{}}
 	w.jobs = job.NewBook(w.nodes, 0)
 	w.node, _ = w.nodes.Join(cluster.Spec{Name: "n", MapSlots: maps, ReduceSlots: reduces}, 0)
-	o, err := NewCapacity(cfg)
+	o, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func newCapWorld(t fataler, maps, reduces int, cfg CapacityConfig) *capWorld {
 	return w
 }
 
-func (w *capWorld) submit(pool, user string, maps, reduces int) *job.Job {
+func (w *world) submit(pool, user string, maps, reduces int) *job.Job {
 	j := w.jobs.Add(job.Spec{Pool: pool, User: user, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 0}, 0)
 	w.order.JobAdded(j)
 	w.touch(j)
@@ -52,7 +52,7 @@ func (w *capWorld) submit(pool, user string, maps, reduces int) *job.Job {
 }
 
 // launch starts the next task of a job.
-func (w *capWorld) launch(j *job.Job, k job.Kind) *job.Attempt {
+func (w *world) launch(j *job.Job, k job.Kind) *job.Attempt {
 	t := j.Fresh(k)
 	if t == nil {
 		t = j.Retries(k)[0]
@@ -65,7 +65,7 @@ func (w *capWorld) launch(j *job.Job, k job.Kind) *job.Attempt {
 }
 
 // end lets an attempt succeed or be killed.
-func (w *capWorld) end(a *job.Attempt, ok bool) {
+func (w *world) end(a *job.Attempt, ok bool) {
 	if ok {
 		w.jobs.Succeed(a, 0, 0)
 	} else {
@@ -76,7 +76,7 @@ func (w *capWorld) end(a *job.Attempt, ok bool) {
 	w.touch(a.Job())
 }
 
-func (w *capWorld) kill(j *job.Job) {
+func (w *world) kill(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
 			w.end(a, false)
@@ -86,7 +86,7 @@ func (w *capWorld) kill(j *job.Job) {
 	w.order.JobRemoved(j)
 }
 
-func (w *capWorld) touch(j *job.Job) {
+func (w *world) touch(j *job.Job) {
 	was := w.told[j.ID()]
 	for k := range job.Kind(job.Kinds) {
 		if now := j.Launchable(k); now != was[k] {
@@ -98,13 +98,13 @@ func (w *capWorld) touch(j *job.Job) {
 }
 
 // round opens a round as the tracker does.
-func (w *capWorld) round() *sched.Round {
+func (w *world) round() *sched.Round {
 	r := w.desk.Open(0, w.node, [job.Kinds]int{1 << 20, 1 << 20})
 	w.order.Begin(r)
 	return r
 }
 
-func (w *capWorld) served(r *sched.Round, o sched.Offer) (ids []job.ID) {
+func (w *world) served(r *sched.Round, o sched.Offer) (ids []job.ID) {
 	w.order.Each(r, o, func(c sched.Candidate) bool {
 		ids = append(ids, c.Job.ID())
 		return true
@@ -114,13 +114,13 @@ func (w *capWorld) served(r *sched.Round, o sched.Offer) (ids []job.ID) {
 
 func mapOffer() sched.Offer { return sched.Offer{Kind: job.Map, Slot: job.Map} }
 
-func queues(t testing.TB, s string) CapacityConfig {
+func queues(t testing.TB, s string) Config {
 	t.Helper()
 	q, err := ParseQueues(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return CapacityConfig{Queues: q}
+	return Config{Queues: q}
 }
 
 // The limits of a queue in a cluster of some slots.
@@ -142,14 +142,14 @@ func TestCapacityLimits(t *testing.T) {
 		{"q,capacity=1,maximum-capacity=2,user-limit-factor=0.5", 10, 0, 1, 0, 1, 1}, // less than a slot is one
 		{"q,capacity=0", 10, 0, 0, 0, -1, 1},
 	} {
-		q := newCapQueue(queues(t, c.queue).Queues[0])
+		q := newQueue(queues(t, c.queue).Queues[0])
 		q.occupied[job.Map] = c.occupied
 		p := pot(job.Map)
 		if got := [...]int{q.capacity(c.slots), q.maximum(c.slots, false), q.userLimit(p, c.slots, c.users, false)}; got != [...]int{c.capacity, c.maximum, c.perUse} {
 			t.Errorf("%s: capacity, maximum, user limit %v, want %d %d %d", c.queue, got, c.capacity, c.maximum, c.perUse)
 		}
 	}
-	tiny := newCapQueue(queues(t, "q,capacity=1,maximum-capacity=2,user-limit-factor=0.5").Queues[0])
+	tiny := newQueue(queues(t, "q,capacity=1,maximum-capacity=2,user-limit-factor=0.5").Queues[0])
 	if m, u := tiny.maximum(10, true), tiny.userLimit(pot(job.Map), 10, 1, true); m != -1 || u != 0 {
 		t.Errorf("Hadoop's tiny limits: %d %d, want none and 0", m, u)
 	}
@@ -159,7 +159,7 @@ func TestCapacityLimits(t *testing.T) {
 func TestCapacityAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := rapid.IntRange(1, 12).Draw(t, "slots")
-		cfg := CapacityConfig{}
+		cfg := Config{}
 		for _, name := range []string{"a", "b", "c"} {
 			q := NewQueueConfig(name, float32(rapid.SampledFrom([]int{0, 10, 33}).Draw(t, name)))
 			q.MinUserLimit = rapid.SampledFrom([]int{20, 50, 100}).Draw(t, "user")
@@ -167,7 +167,7 @@ func TestCapacityAgainstNaive(t *testing.T) {
 			q.MaxCapacity = rapid.SampledFrom([]float32{-1, 40}).Draw(t, "max")
 			cfg.Queues = append(cfg.Queues, q)
 		}
-		w := newCapWorld(t, slots, slots/2, cfg)
+		w := newWorld(t, slots, slots/2, cfg)
 		before := [job.Kinds][]string{{"a", "b", "c", DefaultQueue}, {"a", "b", "c", DefaultQueue}}
 		for range 60 {
 			capAct(t, w)
@@ -184,7 +184,7 @@ func TestCapacityAgainstNaive(t *testing.T) {
 	})
 }
 
-func capAct(t *rapid.T, w *capWorld) {
+func capAct(t *rapid.T, w *world) {
 	live := w.jobs.List().Live()
 	what := rapid.IntRange(0, 5).Draw(t, "what")
 	if what == 0 || len(live) == 0 {
@@ -206,7 +206,7 @@ func capAct(t *rapid.T, w *capWorld) {
 
 // checkLists compares which jobs a walk visits, with and without copies, for one
 // kind and for both.
-func checkLists(t *rapid.T, w *capWorld) {
+func checkLists(t *rapid.T, w *world) {
 	for _, q := range w.order.queues {
 		for p := range pot(pots) {
 			var ready, busy []*job.Job
@@ -233,7 +233,7 @@ func checkLists(t *rapid.T, w *capWorld) {
 
 // checkWalk compares a walk with one made by the rules alone, given the order of
 // the queues before it, and returns the order after it.
-func checkWalk(t *rapid.T, w *capWorld, k job.Kind, order []string) []string {
+func checkWalk(t *rapid.T, w *world, k job.Kind, order []string) []string {
 	type tally struct{ occupied, users map[string]int }
 	byQueue := map[string]*tally{}
 	for _, name := range order {
@@ -259,7 +259,7 @@ func checkWalk(t *rapid.T, w *capWorld, k job.Kind, order []string) []string {
 		}
 	}
 	slots := w.nodes.List().Slots(k)
-	conf := func(name string) *capQueue { return newCapQueue(w.order.byName[name].conf) }
+	conf := func(name string) *queue { return newQueue(w.order.byName[name].conf) }
 	ratio := func(name string) float64 {
 		if c := conf(name).capacity(slots); c > 0 {
 			return float64(total(name)) / float64(c)
@@ -302,7 +302,7 @@ func checkWalk(t *rapid.T, w *capWorld, k job.Kind, order []string) []string {
 // Queues that use equally much keep the order that they had; the order of
 // declaration at first.
 func TestCapacityTieKeepsOrder(t *testing.T) {
-	w := newCapWorld(t, 10, 0, queues(t, "a,capacity=50;b,capacity=50"))
+	w := newWorld(t, 10, 0, queues(t, "a,capacity=50;b,capacity=50"))
 	a, b := w.submit("a", "u", 9, 0), w.submit("b", "u", 9, 0)
 	serve := func(want ...job.ID) {
 		t.Helper()
@@ -351,7 +351,7 @@ func TestCapacityPerHeartbeat(t *testing.T) {
 		{"a reduce", []cluster.Level{cluster.NODE, 0}, false, [job.Kinds]bool{true, false}},
 	} {
 		cfg.UnlocatedFar = c.unloc
-		w := newCapWorld(t, 10, 10, cfg)
+		w := newWorld(t, 10, 10, cfg)
 		j := w.submit("a", "u", 9, 9)
 		r := w.round()
 		for _, l := range c.levels {
@@ -372,7 +372,7 @@ func TestCapacityPerHeartbeat(t *testing.T) {
 
 // A repeated map may be far without ending the heartbeat's share.
 func TestCapacityRepeatedIsNotFar(t *testing.T) {
-	w := newCapWorld(t, 10, 0, queues(t, "a,capacity=100"))
+	w := newWorld(t, 10, 0, queues(t, "a,capacity=100"))
 	j := w.submit("a", "u", 2, 0)
 	w.end(w.launch(j, job.Map), false)
 	r := w.round()
@@ -387,7 +387,7 @@ func TestCapacityRepeatedIsNotFar(t *testing.T) {
 // Without kinds of slots, maps and reduces share the limits, and an offer for
 // either asks a job for both.
 func TestCapacityUntyped(t *testing.T) {
-	w := newCapWorld(t, 4, 4, queues(t, "a,capacity=50,maximum-capacity=50;b,capacity=50"))
+	w := newWorld(t, 4, 4, queues(t, "a,capacity=50,maximum-capacity=50;b,capacity=50"))
 	w.order.Consult([]any{untyped{}})
 	a, b := w.submit("a", "u", 9, 9), w.submit("b", "u", 9, 9)
 	o := sched.Offer{Kind: job.Map, Either: true}
@@ -416,7 +416,7 @@ func (untyped) Untyped() bool { return true }
 // Jobs of a queue that is gone move to the default one with what they run, and a
 // bad configuration changes nothing.
 func TestCapacityReconfigure(t *testing.T) {
-	w := newCapWorld(t, 10, 0, queues(t, "a,capacity=40;b,capacity=60"))
+	w := newWorld(t, 10, 0, queues(t, "a,capacity=40;b,capacity=60"))
 	a := w.submit("a", "u", 9, 0)
 	w.launch(a, job.Map)
 	if ok, err := w.order.Reconfigure("a fair scheduler's"); ok || err != nil {
@@ -460,7 +460,7 @@ func TestParseQueues(t *testing.T) {
 	} {
 		q, err := ParseQueues(s)
 		if err == nil {
-			err = (&CapacityConfig{Queues: q}).Check()
+			err = (&Config{Queues: q}).Check()
 		}
 		if err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v, want %q", s, err, why)
@@ -470,7 +470,7 @@ func TestParseQueues(t *testing.T) {
 
 // With priorities the more urgent job comes first, also when that changes.
 func TestCapacityPriority(t *testing.T) {
-	w := newCapWorld(t, 10, 0, queues(t, "a,capacity=50,supports-priority=true;b,capacity=50"))
+	w := newWorld(t, 10, 0, queues(t, "a,capacity=50,supports-priority=true;b,capacity=50"))
 	var ids []job.ID
 	for _, pool := range []string{"a", "a", "b", "b"} {
 		ids = append(ids, w.submit(pool, "u", 1, 0).ID())
@@ -492,7 +492,7 @@ func TestCapacityStuck(t *testing.T) {
 		{"queue", "a,capacity=50,maximum-capacity=50,user-limit-factor=9;b,capacity=50"},
 		{"user", "a,capacity=50;b,capacity=50"},
 	} {
-		w := newCapWorld(t, 2, 2, queues(t, c.queues))
+		w := newWorld(t, 2, 2, queues(t, c.queues))
 		w.order.Consult([]any{untyped{}})
 		other := w.submit("b", "u", 9, 1)
 		w.launch(other, job.Map)

@@ -1,4 +1,4 @@
-package order
+package capacity
 
 import (
 	"time"
@@ -7,7 +7,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-var _ sched.Preempter = (*Capacity)(nil)
+var _ sched.Preempter = (*Order)(nil)
 
 // Preempt implements sched.Preempter for one situation only, which typed slots
 // cannot come to: where limits are on both kinds together, reduces that wait for
@@ -16,7 +16,7 @@ var _ sched.Preempter = (*Capacity)(nil)
 // well when it has no room for its maps.
 //
 // It costs the jobs with maps to launch, and nothing with typed slots.
-func (c *Capacity) Preempt(time.Duration) []*job.Attempt {
+func (c *Order) Preempt(time.Duration) []*job.Attempt {
 	if !c.untyped {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (c *Capacity) Preempt(time.Duration) []*job.Attempt {
 
 // waiting returns the newest reduce of a queue, or of one user in it, if nothing
 // runs there but reduces that wait for maps.
-func (c *Capacity) waiting(q *capQueue, u *capUser) (newest *job.Attempt) {
+func (c *Order) waiting(q *queue, u *user) (newest *job.Attempt) {
 	maps := q.occupied[job.Map]
 	if u != nil {
 		maps = u.occupied[job.Map]

@@ -1,4 +1,4 @@
-package order
+package capacity
 
 import (
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -6,9 +6,9 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// stroll is one walk through the queues for an offer.
-type stroll struct {
-	*Capacity
+// walk is one walk through the queues for an offer.
+type walk struct {
+	*Order
 	r     *sched.Round
 	o     sched.Offer
 	kinds [job.Kinds]job.Kind // what is wanted, in order
@@ -23,8 +23,8 @@ type stroll struct {
 // that can launch something up to the one that takes the slot; with copies, of
 // those that run something too. In a walk outside a round, for explanations,
 // every job that can launch something is visited, whatever the limits.
-func (c *Capacity) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
-	s := stroll{Capacity: c, r: r, o: o, real: r == c.round, visit: visit}
+func (c *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
+	s := walk{Order: c, r: r, o: o, real: r == c.round, visit: visit}
 	s.want(o.Kind)
 	if o.Either {
 		s.want(o.Kind.Other())
@@ -46,7 +46,7 @@ func (c *Capacity) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidat
 }
 
 // want adds a kind unless the heartbeat has had all it may of it.
-func (s *stroll) want(k job.Kind) {
+func (s *walk) want(k job.Kind) {
 	if !s.real || !s.spent(s.r, k) {
 		s.kinds[s.n] = k
 		s.n++
@@ -55,7 +55,7 @@ func (s *stroll) want(k job.Kind) {
 
 // spent reports whether the round's heartbeat has had all that it may have of a
 // kind. Hadoop ends its search there, without another look at the queues.
-func (c *Capacity) spent(r *sched.Round, k job.Kind) bool {
+func (c *Order) spent(r *sched.Round, k job.Kind) bool {
 	launched, far, after := 0, false, 0
 	for _, a := range r.Launched() {
 		if a.Task.Kind() != k {
@@ -76,13 +76,13 @@ func (c *Capacity) spent(r *sched.Round, k job.Kind) bool {
 
 // offSwitch reports whether a launched map reads from another rack. A
 // repetition does not count: it is given out wherever it may run.
-func (c *Capacity) offSwitch(a sched.Assignment) bool {
+func (c *Order) offSwitch(a sched.Assignment) bool {
 	return a.Task.Kind() == job.Map && a.Task.Attempts() == 1 &&
 		(a.Level == cluster.ANY || a.Level == cluster.NONE && c.cfg.UnlocatedFar)
 }
 
 // queue visits the jobs of a queue and reports whether to go on.
-func (s *stroll) queue(q *capQueue) bool {
+func (s *walk) queue(q *queue) bool {
 	if s.real && q.full(s.p, s.slots, s.cfg.TinyZero) {
 		s.noteFull(q)
 		return true
@@ -116,7 +116,7 @@ func (s *stroll) queue(q *capQueue) bool {
 
 // job offers the slot to a job's tasks of each kind and reports whether to go
 // on.
-func (s *stroll) job(j *job.Job) bool {
+func (s *walk) job(j *job.Job) bool {
 	for _, k := range s.kinds[:s.n] {
 		if s.o.HeadOnly && j.Total(k) == 0 {
 			continue
@@ -129,7 +129,7 @@ func (s *stroll) job(j *job.Job) bool {
 }
 
 // noteFull tells the first job in a queue at its maximum.
-func (s *stroll) noteFull(q *capQueue) {
+func (s *walk) noteFull(q *queue) {
 	for _, k := range s.kinds[:s.n] {
 		if ready := q.ready[k].Jobs(); len(ready) > 0 {
 			s.r.Note(ready[0], k, sched.Reason{Code: sched.QueueFull, Pool: q.conf.Name,
@@ -140,7 +140,7 @@ func (s *stroll) noteFull(q *capQueue) {
 
 // noteUser tells a user's first job in a walk that the user is at the limit; the
 // others wait behind it.
-func (s *stroll) noteUser(q *capQueue, u *capUser, j *job.Job, limit int) {
+func (s *walk) noteUser(q *queue, u *user, j *job.Job, limit int) {
 	if u.noted == s.walk {
 		return
 	}

@@ -1,4 +1,4 @@
-package order
+package utility
 
 import (
 	"time"
@@ -63,7 +63,7 @@ func (c *candidates) get(e *entry, k job.Kind) *candidate {
 }
 
 // each calls f for the candidates of an entry.
-func (u *Utility) each(e *entry, f func(c *candidate)) {
+func (u *Order) each(e *entry, f func(c *candidate)) {
 	for k := range job.Kind(job.Kinds) {
 		for _, set := range [...]*candidates{&u.ready, &u.all} {
 			if c := set.get(e, k); c != nil {
@@ -75,7 +75,7 @@ func (u *Utility) each(e *entry, f func(c *candidate)) {
 
 // JobAdded implements sched.JobWatcher. What the job does not declare is guessed
 // now, for its whole life.
-func (u *Utility) JobAdded(j *job.Job) {
+func (u *Order) JobAdded(j *job.Job) {
 	for j.Seat() >= len(u.entries) {
 		u.entries = append(u.entries, entry{})
 	}
@@ -94,7 +94,7 @@ func (u *Utility) JobAdded(j *job.Job) {
 }
 
 // number returns the place of a profile among the distinct ones.
-func (u *Utility) number(p job.Profile) int32 {
+func (u *Order) number(p job.Profile) int32 {
 	i, ok := u.byValue[p]
 	if !ok {
 		i = int32(len(u.profiles))
@@ -105,7 +105,7 @@ func (u *Utility) number(p job.Profile) int32 {
 }
 
 // JobRemoved implements sched.JobWatcher.
-func (u *Utility) JobRemoved(j *job.Job) {
+func (u *Order) JobRemoved(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		u.all.set(u.entries, &u.worth, j, k, false)
 		u.ready.set(u.entries, &u.worth, j, k, false)
@@ -114,7 +114,7 @@ func (u *Utility) JobRemoved(j *job.Job) {
 }
 
 // JobChanged implements sched.ChangeWatcher.
-func (u *Utility) JobChanged(j *job.Job, c sched.Change) {
+func (u *Order) JobChanged(j *job.Job, c sched.Change) {
 	for k := range job.Kind(job.Kinds) {
 		u.ready.set(u.entries, &u.worth, j, k, j.Launchable(k))
 	}
@@ -132,14 +132,14 @@ func (u *Utility) JobChanged(j *job.Job, c sched.Change) {
 }
 
 // price computes again what a job is worth that changes with it only.
-func (u *Utility) price(e *entry) {
+func (u *Order) price(e *entry) {
 	fixed := u.worth.fixed(e)
 	u.each(e, func(c *candidate) { c.fixed = fixed })
 }
 
 // TaskStarted implements sched.TaskWatcher: a proposal that was taken is a
 // decision.
-func (u *Utility) TaskStarted(a *job.Attempt, _ time.Duration) {
+func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	e := &u.entries[a.Job().Seat()]
 	u.worth.pools[e.pool].running++
 	u.each(e, func(c *candidate) { c.due = 0 }) // the tracker forgets its reasons too
@@ -151,13 +151,13 @@ func (u *Utility) TaskStarted(a *job.Attempt, _ time.Duration) {
 }
 
 // TaskEnded implements sched.TaskWatcher.
-func (u *Utility) TaskEnded(a *job.Attempt, _ time.Duration) {
+func (u *Order) TaskEnded(a *job.Attempt, _ time.Duration) {
 	u.worth.pools[u.entries[a.Job().Seat()].pool].running--
 }
 
-// Reconfigure implements sched.Reconfigurable: it takes a UtilityConfig.
-func (u *Utility) Reconfigure(conf any) (bool, error) {
-	cfg, ok := conf.(UtilityConfig)
+// Reconfigure implements sched.Reconfigurable: it takes a Config.
+func (u *Order) Reconfigure(conf any) (bool, error) {
+	cfg, ok := conf.(Config)
 	if !ok {
 		return false, nil
 	}

@@ -1,9 +1,10 @@
-package order
+package capacity
 
 import (
 	"cmp"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -16,19 +17,19 @@ const (
 	pots         = job.Kinds + 1
 )
 
-// capQueue is a queue with its jobs, its users and what they occupy. Every
+// queue is a queue with its jobs, its users and what they occupy. Every
 // count is kept as it changes:
 //
 //	occupied[k] = Σ over users = running attempts of the kind
 //	occupied[allSlots] = Σ over kinds
 //	wanting[p] = users with a job that can launch something for p
-type capQueue struct {
+type queue struct {
 	conf     QueueConfig
 	implied  bool // the default queue, which nobody declared
 	jobs     *sched.SortedJobs
 	ready    [pots]*sched.SortedJobs // the jobs that can launch something for the pot
 	busy     [pots]*sched.SortedJobs // those, and the jobs that run something of it
-	users    map[string]*capUser
+	users    map[string]*user
 	occupied [pots]int
 	wanting  [pots]int
 	// competing is wanting as it was when the round began: Hadoop counts users
@@ -37,8 +38,8 @@ type capQueue struct {
 	ratio     float64 // occupied by capacity, while queues are sorted
 }
 
-// capUser is a user of a queue.
-type capUser struct {
+// user is a user of a queue.
+type user struct {
 	name     string
 	jobs     int
 	occupied [pots]int
@@ -46,37 +47,37 @@ type capUser struct {
 	noted    uint64    // the walk in which a job of the user was told of the limit
 }
 
-// capSeat is what the order knows of a job, in a table by seat.
-type capSeat struct {
-	queue *capQueue
-	user  *capUser
+// seat is what the order knows of a job, in a table by seat.
+type seat struct {
+	queue *queue
+	user  *user
 	ready [job.Kinds]bool
 	runs  [job.Kinds]int
 }
 
 // readyFor and busyFor say in which lists of its queue the job is.
-func (s *capSeat) readyFor(p pot) bool {
+func (s *seat) readyFor(p pot) bool {
 	if p == allSlots {
 		return s.ready[job.Map] || s.ready[job.Reduce]
 	}
 	return s.ready[p]
 }
 
-func (s *capSeat) busyFor(p pot) bool {
+func (s *seat) busyFor(p pot) bool {
 	if p == allSlots {
 		return s.busyFor(pot(job.Map)) || s.busyFor(pot(job.Reduce))
 	}
 	return s.ready[p] || s.runs[p] > 0
 }
 
-func newCapQueue(conf QueueConfig) *capQueue {
-	order := byArrival
+func newQueue(conf QueueConfig) *queue {
+	compare := byArrival
 	if conf.Priorities {
-		order = Urgency
+		compare = order.Urgency
 	}
-	q := &capQueue{conf: conf, jobs: sched.NewSortedJobs(order), users: make(map[string]*capUser)}
+	q := &queue{conf: conf, jobs: sched.NewSortedJobs(compare), users: make(map[string]*user)}
 	for p := range q.ready {
-		q.ready[p], q.busy[p] = sched.NewSortedJobs(order), sched.NewSortedJobs(order)
+		q.ready[p], q.busy[p] = sched.NewSortedJobs(compare), sched.NewSortedJobs(compare)
 	}
 	return q
 }
@@ -87,10 +88,10 @@ func byArrival(a, b *job.Job) int {
 }
 
 // join enters a job and returns its user.
-func (q *capQueue) join(j *job.Job) *capUser {
+func (q *queue) join(j *job.Job) *user {
 	u := q.users[j.User()]
 	if u == nil {
-		u = &capUser{name: j.User()}
+		u = &user{name: j.User()}
 		q.users[j.User()] = u
 	}
 	u.jobs++
@@ -99,7 +100,7 @@ func (q *capQueue) join(j *job.Job) *capUser {
 }
 
 // leave takes a job out, which must not be ready, and its user with the last.
-func (q *capQueue) leave(j *job.Job, u *capUser) {
+func (q *queue) leave(j *job.Job, u *user) {
 	q.jobs.Remove(j)
 	if u.jobs--; u.jobs == 0 {
 		delete(q.users, u.name)
@@ -108,7 +109,7 @@ func (q *capQueue) leave(j *job.Job, u *capUser) {
 
 // set notes whether a job can launch tasks of a kind and how many it runs, and
 // brings lists and counts up to date.
-func (q *capQueue) set(j *job.Job, s *capSeat, k job.Kind, ready bool, runs int) {
+func (q *queue) set(j *job.Job, s *seat, k job.Kind, ready bool, runs int) {
 	before := *s
 	s.ready[k], s.runs[k] = ready, runs
 	for _, p := range [...]pot{pot(k), allSlots} {
@@ -133,7 +134,7 @@ func enlist(list *sched.SortedJobs, j *job.Job, in bool) {
 }
 
 // want counts a job of a user that can launch something, or can no more.
-func (q *capQueue) want(u *capUser, p pot, more bool) {
+func (q *queue) want(u *user, p pot, more bool) {
 	if more {
 		if u.ready[p]++; u.ready[p] == 1 {
 			q.wanting[p]++
@@ -147,12 +148,12 @@ func (q *capQueue) want(u *capUser, p pot, more bool) {
 
 // capacity is how many of the slots the queue is promised. The arithmetic is
 // Hadoop's, in single precision and rounded down.
-func (q *capQueue) capacity(slots int) int {
+func (q *queue) capacity(slots int) int {
 	return int(q.conf.Capacity * float32(slots) / 100)
 }
 
 // maximum is how many of the slots the queue may take, -1 for all.
-func (q *capQueue) maximum(slots int, tinyZero bool) int {
+func (q *queue) maximum(slots int, tinyZero bool) int {
 	if q.conf.MaxCapacity <= 0 {
 		return -1
 	}
@@ -167,7 +168,7 @@ func (q *capQueue) maximum(slots int, tinyZero bool) int {
 }
 
 // full reports whether the queue is at its maximum.
-func (q *capQueue) full(p pot, slots int, tinyZero bool) bool {
+func (q *queue) full(p pot, slots int, tinyZero bool) bool {
 	most := q.maximum(slots, tinyZero)
 	return most > 0 && q.occupied[p] >= most
 }
@@ -177,7 +178,7 @@ func (q *capQueue) full(p pot, slots int, tinyZero bool) bool {
 // slots:
 //
 //	min( max(⌈c/n⌉, ⌈c·MinUserLimit/100⌉), ⌊capacity·UserLimitFactor⌋ )
-func (q *capQueue) userLimit(p pot, slots, users int, tinyZero bool) int {
+func (q *queue) userLimit(p pot, slots, users int, tinyZero bool) int {
 	capacity := max(q.capacity(slots), 1)
 	current := capacity
 	if q.occupied[p] >= capacity {
@@ -194,11 +195,11 @@ func (q *capQueue) userLimit(p pot, slots, users int, tinyZero bool) int {
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // byRatio is the order of queues: the one that uses least of its promise first.
-func byRatio(a, b *capQueue) int { return cmp.Compare(a.ratio, b.ratio) }
+func byRatio(a, b *queue) int { return cmp.Compare(a.ratio, b.ratio) }
 
 // weigh works out how much of its promise a queue uses. One that is promised
 // nothing counts as using exactly that.
-func (q *capQueue) weigh(p pot, slots int) {
+func (q *queue) weigh(p pot, slots int) {
 	q.ratio = 1
 	if c := q.capacity(slots); c > 0 {
 		q.ratio = float64(q.occupied[p]) / float64(c)

@@ -1,4 +1,4 @@
-package order
+package fair
 
 import (
 	"math"
@@ -11,39 +11,40 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// fairWorld drives a Fair order as the tracker would.
-type fairWorld struct {
+// world drives a Fair order as the tracker would.
+type world struct {
 	jobs    *job.Book
 	nodes   *cluster.Book
 	view    *sched.View
-	fair    *Fair
+	fair    *Order
 	now     time.Duration
 	running []*job.Attempt
 }
 
-func newFairWorld(cfg FairConfig, mapSlots, reduceSlots int) *fairWorld {
-	w := &fairWorld{nodes: cluster.NewBook()}
+func newWorld(cfg Config, mapSlots, reduceSlots int) *world {
+	w := &world{nodes: cluster.NewBook()}
 	w.jobs = job.NewBook(w.nodes, 0)
 	w.view = sched.NewView(w.jobs.List(), w.nodes.List(), 4)
 	w.nodes.Join(cluster.Spec{Name: "n", MapSlots: mapSlots, ReduceSlots: reduceSlots}, 0)
 	if cfg.UpdateInterval == 0 {
 		cfg.UpdateInterval = 500 * time.Millisecond
 	}
-	w.fair = NewFair(cfg)
+	w.fair = New(cfg)
 	w.fair.Start(w.view, 0)
 	return w
 }
 
-func (w *fairWorld) submit(s job.Spec) *job.Job {
+func (w *world) submit(s job.Spec) *job.Job {
 	j := w.jobs.Add(s, w.now)
 	w.fair.JobAdded(j)
 	return j
 }
 
-func (w *fairWorld) start(j *job.Job, k job.Kind) *job.Attempt {
+func (w *world) start(j *job.Job, k job.Kind) *job.Attempt {
 	t := j.Fresh(k)
 	if t == nil {
 		t = j.Retries(k)[0]
@@ -56,7 +57,7 @@ func (w *fairWorld) start(j *job.Job, k job.Kind) *job.Attempt {
 	return a
 }
 
-func (w *fairWorld) end(a *job.Attempt, succeed bool) {
+func (w *world) end(a *job.Attempt, succeed bool) {
 	w.running = slices.DeleteFunc(w.running, func(x *job.Attempt) bool { return x == a })
 	if succeed {
 		w.jobs.Succeed(a, 0, w.now)
@@ -67,13 +68,13 @@ func (w *fairWorld) end(a *job.Attempt, succeed bool) {
 	w.changed(a.Job())
 }
 
-func (w *fairWorld) changed(j *job.Job) {
+func (w *world) changed(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		w.fair.JobChanged(j, sched.DemandOf(k))
 	}
 }
 
-func (w *fairWorld) kill(j *job.Job) {
+func (w *world) kill(j *job.Job) {
 	for _, a := range slices.Clone(w.running) {
 		if a.Job() == j {
 			w.end(a, false)
@@ -84,7 +85,7 @@ func (w *fairWorld) kill(j *job.Job) {
 }
 
 // served returns the jobs in the order in which a kind's slots are offered.
-func (w *fairWorld) served(k job.Kind) (ids []job.ID) {
+func (w *world) served(k job.Kind) (ids []job.ID) {
 	w.fair.Each(&sched.Round{View: w.view}, sched.Offer{Kind: k, Slot: k}, func(c sched.Candidate) bool {
 		ids = append(ids, c.Job.ID())
 		return true
@@ -93,7 +94,7 @@ func (w *fairWorld) served(k job.Kind) (ids []job.ID) {
 }
 
 // naive sorts all pools and jobs from scratch by the rules as written.
-func (w *fairWorld) naive(k job.Kind) (ids []job.ID) {
+func (w *world) naive(k job.Kind) (ids []job.ID) {
 	a := &w.fair.cfg.Pools
 	type entry struct {
 		j            *job.Job
@@ -103,7 +104,7 @@ func (w *fairWorld) naive(k job.Kind) (ids []job.ID) {
 	running, ready := map[string]int{}, map[string]bool{}
 	users, pools, list := map[string]int{}, map[string]int{}, []entry(nil)
 	jobs := slices.Clone(w.jobs.List().Live())
-	slices.SortFunc(jobs, Urgency)
+	slices.SortFunc(jobs, order.Urgency)
 	for _, j := range jobs {
 		running[j.Pool()] += j.Running(k)
 		if users[j.User()] >= a.userJobs(j.User()) || pools[j.Pool()] >= a.Pool(j.Pool()).MaxJobs {
@@ -160,7 +161,7 @@ func TestFairAgainstSort(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		w := newFairWorld(FairConfig{Pools: alloc}, 10, 5)
+		w := newWorld(Config{Pools: alloc}, 10, 5)
 		for range 60 {
 			w.act(t)
 			for k := range job.Kind(job.Kinds) {
@@ -173,7 +174,7 @@ func TestFairAgainstSort(t *testing.T) {
 }
 
 // act draws and takes one action.
-func (w *fairWorld) act(t *rapid.T) {
+func (w *world) act(t *rapid.T) {
 	w.now += time.Duration(rapid.IntRange(0, 2).Draw(t, "ms")) * time.Millisecond
 	live := w.jobs.List().Live()
 	what := rapid.IntRange(0, 9).Draw(t, "what")
@@ -251,7 +252,7 @@ func TestFairPreemption(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newFairWorld(FairConfig{Pools: alloc, Preempt: true, PreemptInterval: time.Second}, 12, 0)
+		w := newWorld(Config{Pools: alloc, Preempt: true, PreemptInterval: time.Second}, 12, 0)
 		a := w.submit(job.Spec{Pool: "a", Splits: make([]job.Split, 40)})
 		var started []*job.Attempt
 		for range 12 {
@@ -284,7 +285,7 @@ func TestFairPreemption(t *testing.T) {
 // A task that no node has reported is not killed.
 func TestFairSparesUnreported(t *testing.T) {
 	alloc, _ := ParseAllocations("fairSharePreemptionTimeout=0")
-	w := newFairWorld(FairConfig{Pools: alloc, Preempt: true, PreemptInterval: time.Second}, 4, 0)
+	w := newWorld(Config{Pools: alloc, Preempt: true, PreemptInterval: time.Second}, 4, 0)
 	a := w.submit(job.Spec{Pool: "a", Splits: make([]job.Split, 8)})
 	reported := []*job.Attempt{w.start(a, job.Map), w.start(a, job.Map), w.start(a, job.Map)}
 	unreported := w.jobs.Start(a.Fresh(job.Map), job.Launch{}, w.now)
@@ -301,7 +302,7 @@ func TestFairSparesUnreported(t *testing.T) {
 func TestFairNobodyStarvesWithoutPreemption(t *testing.T) {
 	alloc, _ := ParseAllocations("pool a minMaps=2 minSharePreemptionTimeout=1; fairSharePreemptionTimeout=1")
 	for _, on := range []bool{false, true} {
-		w := newFairWorld(FairConfig{Pools: alloc, Preempt: on, PreemptInterval: time.Hour}, 4, 0)
+		w := newWorld(Config{Pools: alloc, Preempt: on, PreemptInterval: time.Hour}, 4, 0)
 		j := w.submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})
 		w.fair.Update(0)
 		w.fair.Update(2 * time.Second)
@@ -319,7 +320,7 @@ func TestFairNobodyStarvesWithoutPreemption(t *testing.T) {
 
 func TestFairReasons(t *testing.T) {
 	alloc, _ := ParseAllocations("pool p maxMaps=1; pool q maxRunningJobs=1; user bob maxRunningJobs=1")
-	w := newFairWorld(FairConfig{Pools: alloc}, 4, 0)
+	w := newWorld(Config{Pools: alloc}, 4, 0)
 	spec := func(pool, user string) job.Spec {
 		return job.Spec{Pool: pool, User: user, Splits: make([]job.Split, 2)}
 	}
@@ -353,7 +354,7 @@ func TestFairReasons(t *testing.T) {
 // A new configuration holds at once, and what is no configuration is left to
 // others.
 func TestFairReconfigure(t *testing.T) {
-	w := newFairWorld(FairConfig{Pools: NewAllocations()}, 4, 0)
+	w := newWorld(Config{Pools: NewAllocations()}, 4, 0)
 	a := w.submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})
 	w.submit(job.Spec{Pool: "b", Splits: make([]job.Split, 4)})
 	w.start(a, job.Map)
@@ -375,7 +376,7 @@ func TestFairReconfigure(t *testing.T) {
 // Pools of users who have left do not pile up.
 func TestFairForgetsPools(t *testing.T) {
 	alloc, _ := ParseAllocations("pool named")
-	w := newFairWorld(FairConfig{Pools: alloc}, 4, 0)
+	w := newWorld(Config{Pools: alloc}, 4, 0)
 	for _, pool := range []string{"passing", "named", DefaultPool} {
 		w.kill(w.submit(job.Spec{Pool: pool, Splits: make([]job.Split, 1)}))
 	}

@@ -1,4 +1,4 @@
-package order
+package capacity
 
 import (
 	"errors"
@@ -45,8 +45,8 @@ func NewQueueConfig(name string, capacity float32) QueueConfig {
 	return QueueConfig{Name: name, Capacity: capacity, MaxCapacity: -1, MinUserLimit: 100, UserLimitFactor: 1}
 }
 
-// CapacityConfig configures Capacity.
-type CapacityConfig struct {
+// Config configures Capacity.
+type Config struct {
 	// Queues are the queues in order of declaration, which decides between
 	// queues that use nothing yet. A queue named DefaultQueue is added if there
 	// is none: it has what is left of 100 %, and a user limit factor that lets a
@@ -71,7 +71,7 @@ type CapacityConfig struct {
 }
 
 // Check says what is wrong with a configuration, all of it, or nil.
-func (c *CapacityConfig) Check() error {
+func (c *Config) Check() error {
 	var errs []error
 	sum, seen := float32(0), map[string]bool{}
 	for i := range c.Queues {
@@ -114,7 +114,7 @@ func (q *QueueConfig) check() error {
 }
 
 // withDefault returns the queues and, unless declared, the default one.
-func (c *CapacityConfig) withDefault() []QueueConfig {
+func (c *Config) withDefault() []QueueConfig {
 	left := float32(100)
 	for _, q := range c.Queues {
 		if q.Name == DefaultQueue {
@@ -216,7 +216,7 @@ func (q *QueueConfig) String() string {
 
 func printFloat32(x float32) string { return strconv.FormatFloat(float64(x), 'g', -1, 32) }
 
-func (c *CapacityConfig) bind() sched.Bindings {
+func (c *Config) bind() sched.Bindings {
 	return sched.Bindings{
 		sched.Bind(&c.Queues, queueValues, sched.Param{Name: "queues", Default: "",
 			Help: "The queues, separated by semicolons: a name, then settings separated by commas. capacity: the percentage of all " +
@@ -239,17 +239,17 @@ func (c *CapacityConfig) bind() sched.Bindings {
 	}
 }
 
-// CapacityParams documents the parameters of Capacity.
-var CapacityParams = new(CapacityConfig).bind().Params()
+// Params documents the parameters of Capacity.
+var Params = new(Config).bind().Params()
 
-// ReadCapacity returns a capacity order with the parameters that the user has
+// Read returns a capacity order with the parameters that the user has
 // set.
-func ReadCapacity(k *sched.Kit) (sched.Order, error) {
-	var c CapacityConfig
+func Read(k *sched.Kit) (sched.Order, error) {
+	var c Config
 	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
-	o, err := NewCapacity(c)
+	o, err := New(c)
 	if err != nil {
 		return nil, err
 	}

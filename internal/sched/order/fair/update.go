@@ -1,4 +1,4 @@
-package order
+package fair
 
 import (
 	"math"
@@ -9,11 +9,11 @@ import (
 )
 
 // Interval implements sched.Periodic.
-func (f *Fair) Interval() time.Duration { return f.cfg.UpdateInterval }
+func (f *Order) Interval() time.Duration { return f.cfg.UpdateInterval }
 
 // Update implements sched.Periodic. If no decision depends on demands and shares
 // of a certain time, they wait until someone asks.
-func (f *Fair) Update(now time.Duration) {
+func (f *Order) Update(now time.Duration) {
 	if !f.cfg.StaleDemand && !f.cfg.SizeWeight && !f.cfg.Preempt {
 		f.ended = f.ended[:0]
 		return
@@ -28,7 +28,7 @@ func (f *Fair) Update(now time.Duration) {
 // update computes who may run, then demands, weights and shares, and notes which
 // pools have what they are due. It costs the number of jobs, times the steps of
 // the search for shares.
-func (f *Fair) update(now time.Duration) {
+func (f *Order) update(now time.Duration) {
 	f.ended = f.ended[:0]
 	f.settle()
 	if f.cfg.StaleDemand {
@@ -41,7 +41,7 @@ func (f *Fair) update(now time.Duration) {
 }
 
 // share computes demands, weights and shares.
-func (f *Fair) share() {
+func (f *Order) share() {
 	for _, p := range f.pools {
 		for k := range job.Kind(job.Kinds) {
 			p.updateDemand(k)
@@ -59,7 +59,7 @@ func (f *Fair) share() {
 
 // updateDemand sums the demands of the jobs up to the pool's maximum. The jobs
 // after it keep the demand that they had before, as in Hadoop.
-func (p *fairPool) updateDemand(k job.Kind) {
+func (p *pool) updateDemand(k job.Kind) {
 	s := &p.side[k]
 	s.demand = 0
 	for _, x := range s.list {
@@ -72,7 +72,7 @@ func (p *fairPool) updateDemand(k job.Kind) {
 }
 
 // liveDemand is what the pool's demand would be if it were updated now.
-func (p *fairPool) liveDemand(k job.Kind) (sum int) {
+func (p *pool) liveDemand(k job.Kind) (sum int) {
 	for _, x := range p.side[k].list {
 		sum += x.demand(k)
 	}
@@ -80,7 +80,7 @@ func (p *fairPool) liveDemand(k job.Kind) (sum int) {
 }
 
 // demand counts the tasks of a kind that run or could run.
-func (x *fairJob) demand(k job.Kind) int {
+func (x *member) demand(k job.Kind) int {
 	if !x.runnable || !x.job.Open(k) {
 		return 0
 	}
@@ -88,7 +88,7 @@ func (x *fairJob) demand(k job.Kind) int {
 }
 
 // weigh computes the job's weights.
-func (x *fairJob) weigh(cfg *FairConfig) {
+func (x *member) weigh(cfg *Config) {
 	for k := range x.side {
 		s := &x.side[k]
 		s.weight = 1
@@ -106,7 +106,7 @@ func (x *fairJob) weigh(cfg *FairConfig) {
 }
 
 // updateShares computes the shares of pools, and of the jobs in each.
-func (f *Fair) updateShares(k job.Kind) {
+func (f *Order) updateShares(k job.Kind) {
 	slots := 0
 	if f.view != nil {
 		slots = f.view.Nodes().Slots(k)

@@ -1,4 +1,4 @@
-package order
+package utility
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ const (
 	TieOrdered = "ordered" // earlier submission, lower number, map before reduce
 )
 
-// UtilityConfig says what a job is worth.
-type UtilityConfig struct {
+// Config says what a job is worth.
+type Config struct {
 	// Factors are multiplied; see the names in package learning.
 	Factors []string
 	// Tie is TieRandom or TieOrdered.
@@ -36,14 +36,14 @@ type UtilityConfig struct {
 	Offers Amounts
 }
 
-// DefaultUtility values jobs by priority alone, which for jobs of one priority
+// DefaultConfig values jobs by priority alone, which for jobs of one priority
 // is the constant utility of the paper's experiments.
-func DefaultUtility() UtilityConfig {
-	return UtilityConfig{Factors: []string{learning.Priority}, Tie: TieRandom, MapGate: 0.05}
+func DefaultConfig() Config {
+	return Config{Factors: []string{learning.Priority}, Tie: TieRandom, MapGate: 0.05}
 }
 
 // Check says what is wrong with the configuration, all of it, or nil.
-func (c *UtilityConfig) Check() error {
+func (c *Config) Check() error {
 	var errs []error
 	if _, err := learning.ParseUtility(strings.Join(c.Factors, "*")); err != nil {
 		errs = append(errs, err)
@@ -61,7 +61,7 @@ func (c *UtilityConfig) Check() error {
 }
 
 // share is what was promised to a pool.
-func (c *UtilityConfig) share(pool string) float64 {
+func (c *Config) share(pool string) float64 {
 	return c.Shares.of(pool, max(0, 1-c.Shares.sum()))
 }
 
@@ -121,7 +121,7 @@ var amountValues = sched.Values[Amounts]{
 	},
 }
 
-func (c *UtilityConfig) bind() sched.Bindings {
+func (c *Config) bind() sched.Bindings {
 	return sched.Bindings{
 		sched.Bind(&c.Factors, learning.UtilityValues, sched.Param{Name: "utility", Default: learning.Priority,
 			Help: "The value of a task, a product of " + strings.Join(learning.Utilities(), ", ") + " such as fifo*budget. A job whose " +
@@ -141,17 +141,17 @@ func (c *UtilityConfig) bind() sched.Bindings {
 	}
 }
 
-// UtilityParams documents the parameters of Utility.
-var UtilityParams = new(UtilityConfig).bind().Params()
+// Params documents the parameters of Utility.
+var Params = new(Config).bind().Params()
 
-// ReadUtility returns a utility order with the parameters that the user has set.
-func ReadUtility(k *sched.Kit) (sched.Order, error) {
-	var cfg UtilityConfig
+// Read returns a utility order with the parameters that the user has set.
+func Read(k *sched.Kit) (sched.Order, error) {
+	var cfg Config
 	if err := k.Read(cfg.bind()); err != nil {
 		return nil, err
 	}
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	return NewUtility(cfg, k.Seed), nil
+	return New(cfg, k.Seed), nil
 }

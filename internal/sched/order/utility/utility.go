@@ -1,4 +1,7 @@
-package order
+// Package utility is the order of the learning scheduler (Dhok and Varma): a slot
+// goes to the candidate whose value times the predicted chance that the node
+// bears it is the greatest.
+package utility
 
 import (
 	"cmp"
@@ -15,7 +18,7 @@ import (
 //
 //	EU(J) = U(J) · P(good|F)    Eq. 1
 //
-// where U is a product of what UtilityConfig names, and P is what a learner says
+// where U is a product of what Config names, and P is what a learner says
 // of one more task of the job on this node. Candidates that the learner calls
 // bad, and those worth nothing, get nothing. With slots that have no learner, P
 // is 1 for all.
@@ -23,8 +26,8 @@ import (
 // A heartbeat costs a prediction for each distinct profile of a job, and for
 // each candidate a multiplication: they lie side by side in memory, so that a
 // thousand of them are a few microseconds.
-type Utility struct {
-	cfg     UtilityConfig
+type Order struct {
+	cfg     Config
 	worth   worth
 	learner *learning.Learner
 	view    *sched.View
@@ -73,20 +76,20 @@ type proposal struct {
 }
 
 var (
-	_ sched.Order          = (*Utility)(nil)
-	_ sched.Starter        = (*Utility)(nil)
-	_ sched.JobWatcher     = (*Utility)(nil)
-	_ sched.ChangeWatcher  = (*Utility)(nil)
-	_ sched.TaskWatcher    = (*Utility)(nil)
-	_ sched.Consulter      = (*Utility)(nil)
-	_ sched.Reconfigurable = (*Utility)(nil)
-	_ learning.Decider     = (*Utility)(nil)
+	_ sched.Order          = (*Order)(nil)
+	_ sched.Starter        = (*Order)(nil)
+	_ sched.JobWatcher     = (*Order)(nil)
+	_ sched.ChangeWatcher  = (*Order)(nil)
+	_ sched.TaskWatcher    = (*Order)(nil)
+	_ sched.Consulter      = (*Order)(nil)
+	_ sched.Reconfigurable = (*Order)(nil)
+	_ learning.Decider     = (*Order)(nil)
 )
 
-// NewUtility returns an order without jobs. The configuration must be a checked
+// New returns an order without jobs. The configuration must be a checked
 // one.
-func NewUtility(cfg UtilityConfig, seed uint64) *Utility {
-	u := &Utility{cfg: cfg, rnd: rand.New(rand.NewPCG(seed, 0x7574696c697479)), hints: &learning.Hints{},
+func New(cfg Config, seed uint64) *Order {
+	u := &Order{cfg: cfg, rnd: rand.New(rand.NewPCG(seed, 0x7574696c697479)), hints: &learning.Hints{},
 		byValue: map[job.Profile]int32{}}
 	u.ready.which, u.all.which = 0, 1
 	u.worth.set(&u.cfg)
@@ -95,7 +98,7 @@ func NewUtility(cfg UtilityConfig, seed uint64) *Utility {
 
 // Consult implements sched.Consulter: it finds the learner, which also knows
 // what jobs declared in the past.
-func (u *Utility) Consult(parts []any) {
+func (u *Order) Consult(parts []any) {
 	for _, p := range parts {
 		if x, ok := p.(interface{ Learner() *learning.Learner }); ok {
 			u.learner = x.Learner()
@@ -105,19 +108,19 @@ func (u *Utility) Consult(parts []any) {
 }
 
 // Decides implements learning.Decider.
-func (u *Utility) Decides() {}
+func (u *Order) Decides() {}
 
 // Start implements sched.Starter.
-func (u *Utility) Start(v *sched.View, _ time.Duration) { u.view = v }
+func (u *Order) Start(v *sched.View, _ time.Duration) { u.view = v }
 
 // Begin is called at the start of each of the tracker's rounds.
-func (u *Utility) Begin(r *sched.Round) {
+func (u *Order) Begin(r *sched.Round) {
 	u.round, u.withheld, u.proposed = r, false, proposal{}
 }
 
 // Each implements sched.Order. Called in a round of the tracker it also writes
 // down reasons, and tells the learner of a decision against all candidates.
-func (u *Utility) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
+func (u *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	live := r == u.round && r.Node() != nil
 	gated := u.gated(r)
 	u.weigh(r, o, live, gated)
@@ -128,7 +131,7 @@ func (u *Utility) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate
 }
 
 // gated reports whether the node gets nothing because it is overloaded now.
-func (u *Utility) gated(r *sched.Round) bool {
+func (u *Order) gated(r *sched.Round) bool {
 	return u.learner != nil && r.Node() != nil && u.learner.Config().HardGate && u.learner.Over(r.Node().Index())
 }
 
@@ -137,7 +140,7 @@ func running(r *sched.Round) int { return r.Node().Running(job.Map) + r.Node().R
 
 // refuse is what happens when all that is worth something is bad: the best of it
 // is withheld, or goes ahead as an exception.
-func (u *Utility) refuse(r *sched.Round, live bool) {
+func (u *Order) refuse(r *sched.Round, live bool) {
 	switch {
 	case u.learner.Escape(r.Node().Index(), running(r)):
 		u.picks, u.top = append(u.picks, u.best), u.best.eu
@@ -150,7 +153,7 @@ func (u *Utility) refuse(r *sched.Round, live bool) {
 // visit yields the good candidates, best first. The first is found without
 // sorting: it is nearly always taken. If only the head may have the slot, that is
 // the oldest of the best, and stays so.
-func (u *Utility) visit(r *sched.Round, o sched.Offer, live bool, visit func(sched.Candidate) bool) {
+func (u *Order) visit(r *sched.Round, o sched.Offer, live bool, visit func(sched.Candidate) bool) {
 	if len(u.picks) == 0 {
 		return
 	}
@@ -169,7 +172,7 @@ func (u *Utility) visit(r *sched.Round, o sched.Offer, live bool, visit func(sch
 }
 
 // yield offers a candidate and reports whether to go on.
-func (u *Utility) yield(r *sched.Round, live bool, x pick, visit func(sched.Candidate) bool) bool {
+func (u *Order) yield(r *sched.Round, live bool, x pick, visit func(sched.Candidate) bool) bool {
 	p := u.proposal(r, x)
 	if live {
 		u.proposed = p
@@ -180,7 +183,7 @@ func (u *Utility) yield(r *sched.Round, live bool, x pick, visit func(sched.Cand
 }
 
 // proposal says what a pick stands for.
-func (u *Utility) proposal(r *sched.Round, x pick) proposal {
+func (u *Order) proposal(r *sched.Round, x pick) proposal {
 	c := &u.from.list[x.at]
 	p := proposal{job: u.entries[c.seat].job, kind: c.kind()}
 	if u.learner != nil && r.Node() != nil {
@@ -194,7 +197,7 @@ func (u *Utility) proposal(r *sched.Round, x pick) proposal {
 
 // weigh fills picks with the good candidates that are worth something, and best
 // with the best of the bad ones.
-func (u *Utility) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
+func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 	u.call++
 	u.picks, u.top, u.best, u.from = u.picks[:0], 0, pick{}, &u.ready
 	if r.Copies() && !o.NoCopies || o.HeadOnly {
@@ -232,14 +235,14 @@ func (u *Utility) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 }
 
 // wanted reports whether a candidate may fill an offer.
-func (u *Utility) wanted(o sched.Offer, c *candidate) bool {
+func (u *Order) wanted(o sched.Offer, c *candidate) bool {
 	j, k := u.entries[c.seat].job, c.kind()
 	return (o.Either || o.Kind == k) && (o.Pool == "" || o.Pool == j.Pool()) &&
 		(u.from == &u.ready || o.HeadOnly || j.Launchable(k) || j.Active(k) > 0)
 }
 
 // value is the utility of a candidate, and if that is 0 what made it so.
-func (u *Utility) value(r *sched.Round, c *candidate) (value float64, zero string) {
+func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string) {
 	value = c.fixed
 	if value > 0 && !u.worth.moving {
 		return value, ""
@@ -254,7 +257,7 @@ func (u *Utility) value(r *sched.Round, c *candidate) (value float64, zero strin
 var certain = learning.Verdict{Good: true, P: 1, Joint: 1}
 
 // ask has the learner judge a profile.
-func (u *Utility) ask(r *sched.Round, p *profile) {
+func (u *Order) ask(r *sched.Round, p *profile) {
 	p.call, p.verdict, p.weight = u.call, certain, 1
 	if u.learner != nil && r.Node() != nil {
 		p.verdict = u.learner.Predict(r.Node().Index(), p.Profile, running(r))
@@ -266,7 +269,7 @@ func (u *Utility) ask(r *sched.Round, p *profile) {
 // not write one for each of a thousand jobs.
 const noteEvery = 5 * time.Second
 
-func (u *Utility) note(r *sched.Round, c *candidate, live bool, why sched.Reason) {
+func (u *Order) note(r *sched.Round, c *candidate, live bool, why sched.Reason) {
 	if live && r.Now() >= c.due {
 		c.due = r.Now() + noteEvery
 		r.Note(u.entries[c.seat].job, c.kind(), why)
@@ -278,7 +281,7 @@ const even = 1e-12
 
 // first returns the place of the best pick; of several equal ones a random one,
 // or the oldest.
-func (u *Utility) first(random bool) int {
+func (u *Order) first(random bool) int {
 	least, best, ties := u.top-float64(u.top*even), -1, 0
 	for i := range u.picks {
 		if x := &u.picks[i]; x.eu >= least {
@@ -304,7 +307,7 @@ func (u *Utility) first(random bool) int {
 }
 
 // sort puts picks in order, equal ones at random or by age.
-func (u *Utility) sort(picks []pick, live bool) {
+func (u *Order) sort(picks []pick, live bool) {
 	age := func(a, b pick) int { return cmp.Compare(a.age, b.age) }
 	slices.SortFunc(picks, func(a, b pick) int { return cmp.Or(cmp.Compare(b.eu, a.eu), age(a, b)) })
 	for i := 0; i < len(picks); {

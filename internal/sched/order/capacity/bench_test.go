@@ -1,4 +1,4 @@
-package order_test
+package capacity_test
 
 import (
 	"fmt"

@@ -1,4 +1,6 @@
-package order
+// Package capacity is the order of Hadoop 1's capacity scheduler: queues with a
+// promised share of the slots each, and limits on the slots of one user.
+package capacity
 
 import (
 	"fmt"
@@ -21,13 +23,13 @@ import (
 //
 // Where the slots part says that slots have no kind, limits are on all tasks of
 // a queue together.
-type Capacity struct {
-	cfg     CapacityConfig
-	queues  []*capQueue // in order of declaration
-	byName  map[string]*capQueue
-	sorted  [pots][]*capQueue
-	scratch []*capQueue // the order for a walk outside rounds
-	seats   []capSeat
+type Order struct {
+	cfg     Config
+	queues  []*queue // in order of declaration
+	byName  map[string]*queue
+	sorted  [pots][]*queue
+	scratch []*queue // the order for a walk outside rounds
+	seats   []seat
 	view    *sched.View
 	round   *sched.Round
 	walk    uint64
@@ -35,20 +37,20 @@ type Capacity struct {
 }
 
 var (
-	_ sched.Order          = (*Capacity)(nil)
-	_ sched.Starter        = (*Capacity)(nil)
-	_ sched.JobWatcher     = (*Capacity)(nil)
-	_ sched.ChangeWatcher  = (*Capacity)(nil)
-	_ sched.TaskWatcher    = (*Capacity)(nil)
-	_ sched.Consulter      = (*Capacity)(nil)
-	_ sched.Explainer      = (*Capacity)(nil)
-	_ sched.Reconfigurable = (*Capacity)(nil)
+	_ sched.Order          = (*Order)(nil)
+	_ sched.Starter        = (*Order)(nil)
+	_ sched.JobWatcher     = (*Order)(nil)
+	_ sched.ChangeWatcher  = (*Order)(nil)
+	_ sched.TaskWatcher    = (*Order)(nil)
+	_ sched.Consulter      = (*Order)(nil)
+	_ sched.Explainer      = (*Order)(nil)
+	_ sched.Reconfigurable = (*Order)(nil)
 )
 
-// NewCapacity returns an order without jobs, or what is wrong with the
+// New returns an order without jobs, or what is wrong with the
 // configuration.
-func NewCapacity(cfg CapacityConfig) (*Capacity, error) {
-	c := &Capacity{}
+func New(cfg Config) (*Order, error) {
+	c := &Order{}
 	if err := c.configure(cfg); err != nil {
 		return nil, err
 	}
@@ -57,19 +59,19 @@ func NewCapacity(cfg CapacityConfig) (*Capacity, error) {
 
 // configure makes the queues anew. Those that were there before keep their place
 // among each other.
-func (c *Capacity) configure(cfg CapacityConfig) error {
+func (c *Order) configure(cfg Config) error {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
-	c.cfg, c.queues, c.byName = cfg, nil, make(map[string]*capQueue)
+	c.cfg, c.queues, c.byName = cfg, nil, make(map[string]*queue)
 	for i, conf := range cfg.withDefault() {
-		q := newCapQueue(conf)
+		q := newQueue(conf)
 		q.implied = i == len(cfg.Queues)
 		c.queues = append(c.queues, q)
 		c.byName[conf.Name] = q
 	}
 	for p, before := range c.sorted {
-		var now []*capQueue
+		var now []*queue
 		for _, old := range before {
 			if q := c.byName[old.conf.Name]; q != nil {
 				now = append(now, q)
@@ -85,10 +87,10 @@ func (c *Capacity) configure(cfg CapacityConfig) error {
 	return nil
 }
 
-// Reconfigure implements sched.Reconfigurable for a CapacityConfig. Jobs of a
+// Reconfigure implements sched.Reconfigurable for a Config. Jobs of a
 // queue that is gone move to the default queue; nothing that runs is touched.
-func (c *Capacity) Reconfigure(conf any) (bool, error) {
-	cfg, ok := conf.(CapacityConfig)
+func (c *Order) Reconfigure(conf any) (bool, error) {
+	cfg, ok := conf.(Config)
 	if !ok {
 		return false, nil
 	}
@@ -105,10 +107,10 @@ func (c *Capacity) Reconfigure(conf any) (bool, error) {
 }
 
 // Start implements sched.Starter.
-func (c *Capacity) Start(v *sched.View, _ time.Duration) { c.view = v }
+func (c *Order) Start(v *sched.View, _ time.Duration) { c.view = v }
 
 // Consult implements sched.Consulter: it asks the slots whether they have kinds.
-func (c *Capacity) Consult(parts []any) {
+func (c *Order) Consult(parts []any) {
 	for _, p := range parts {
 		if u, ok := p.(interface{ Untyped() bool }); ok {
 			c.untyped = u.Untyped()
@@ -117,7 +119,7 @@ func (c *Capacity) Consult(parts []any) {
 }
 
 // Begin notes which users compete in this round. It costs the number of queues.
-func (c *Capacity) Begin(r *sched.Round) {
+func (c *Order) Begin(r *sched.Round) {
 	c.round = r
 	for _, q := range c.queues {
 		q.competing = q.wanting
@@ -127,7 +129,7 @@ func (c *Capacity) Begin(r *sched.Round) {
 // QueueOrder returns the names of the queues in the order in which they were
 // last served for a kind of task, the order of declaration at first. A default
 // queue that nobody declared is left out as long as it has no jobs.
-func (c *Capacity) QueueOrder(k job.Kind) (names []string) {
+func (c *Order) QueueOrder(k job.Kind) (names []string) {
 	for _, q := range c.sorted[c.pot(k)] {
 		if !q.implied || len(q.jobs.Jobs()) > 0 {
 			names = append(names, q.conf.Name)
@@ -137,7 +139,7 @@ func (c *Capacity) QueueOrder(k job.Kind) (names []string) {
 }
 
 // pot is what a kind's limits are counted in.
-func (c *Capacity) pot(k job.Kind) pot {
+func (c *Order) pot(k job.Kind) pot {
 	if c.untyped {
 		return allSlots
 	}
@@ -154,7 +156,7 @@ func slotsOf(nodes *cluster.List, p pot) int {
 
 // rank brings the queues into order. It costs the number of queues, and the
 // logarithm if they move.
-func (c *Capacity) rank(r *sched.Round, p pot, slots int) []*capQueue {
+func (c *Order) rank(r *sched.Round, p pot, slots int) []*queue {
 	list := c.sorted[p]
 	if r != c.round {
 		c.scratch = append(c.scratch[:0], list...)
@@ -168,33 +170,33 @@ func (c *Capacity) rank(r *sched.Round, p pot, slots int) []*capQueue {
 }
 
 // JobAdded implements sched.JobWatcher.
-func (c *Capacity) JobAdded(j *job.Job) {
+func (c *Order) JobAdded(j *job.Job) {
 	q := c.byName[j.Pool()]
 	if q == nil {
 		q = c.byName[DefaultQueue]
 	}
 	for j.Seat() >= len(c.seats) {
-		c.seats = append(c.seats, capSeat{})
+		c.seats = append(c.seats, seat{})
 	}
 	s := &c.seats[j.Seat()]
-	*s = capSeat{queue: q, user: q.join(j)}
+	*s = seat{queue: q, user: q.join(j)}
 	for k := range job.Kind(job.Kinds) {
 		q.set(j, s, k, j.Launchable(k), j.Running(k))
 	}
 }
 
 // JobRemoved implements sched.JobWatcher.
-func (c *Capacity) JobRemoved(j *job.Job) {
+func (c *Order) JobRemoved(j *job.Job) {
 	s := &c.seats[j.Seat()]
 	for k := range job.Kind(job.Kinds) {
 		s.queue.set(j, s, k, false, 0)
 	}
 	s.queue.leave(j, s.user)
-	*s = capSeat{}
+	*s = seat{}
 }
 
 // JobChanged implements sched.ChangeWatcher.
-func (c *Capacity) JobChanged(j *job.Job, what sched.Change) {
+func (c *Order) JobChanged(j *job.Job, what sched.Change) {
 	if what == sched.PoolChanged {
 		c.JobRemoved(j)
 		c.JobAdded(j)
@@ -217,18 +219,18 @@ func (c *Capacity) JobChanged(j *job.Job, what sched.Change) {
 }
 
 // TaskStarted implements sched.TaskWatcher.
-func (c *Capacity) TaskStarted(a *job.Attempt, _ time.Duration) { c.count(a, 1) }
+func (c *Order) TaskStarted(a *job.Attempt, _ time.Duration) { c.count(a, 1) }
 
 // TaskEnded implements sched.TaskWatcher.
-func (c *Capacity) TaskEnded(a *job.Attempt, _ time.Duration) { c.count(a, -1) }
+func (c *Order) TaskEnded(a *job.Attempt, _ time.Duration) { c.count(a, -1) }
 
-func (c *Capacity) count(a *job.Attempt, by int) {
+func (c *Order) count(a *job.Attempt, by int) {
 	s, k := &c.seats[a.Job().Seat()], a.Kind()
 	s.queue.set(a.Job(), s, k, s.ready[k], s.runs[k]+by)
 }
 
 // Explain implements sched.Explainer: what the job's queue and user have.
-func (c *Capacity) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
+func (c *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	if j.Seat() >= len(c.seats) || c.seats[j.Seat()].queue == nil || !j.State().Live() || j.Pending(k) == 0 {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package order
+package fair
 
 import (
 	"cmp"
@@ -6,15 +6,16 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/sched"
 )
 
 // eachSorted is each with the demands of the last update: pools are sorted for
 // each offer, and the jobs of each pool that is visited. The order in which
 // jobs are left matters: it decides whose demand the pool's maximum cuts off.
-func (f *Fair) eachSorted(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+func (f *Order) eachSorted(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
 	pools := slices.Clone(f.pools)
-	slices.SortStableFunc(pools, func(a, b *fairPool) int { return comparePools(a, b, k) })
+	slices.SortStableFunc(pools, func(a, b *pool) int { return comparePools(a, b, k) })
 	for _, p := range pools {
 		if !p.takes(o, k) {
 			continue
@@ -23,7 +24,7 @@ func (f *Fair) eachSorted(r *sched.Round, o sched.Offer, k job.Kind, visit func(
 		if r != f.round {
 			list = slices.Clone(list) // somebody asks, without a heartbeat
 		}
-		slices.SortStableFunc(list, func(a, b *fairJob) int { return compareJobs(a, b, k) })
+		slices.SortStableFunc(list, func(a, b *member) int { return compareJobs(a, b, k) })
 		for _, x := range list {
 			if x.runnable && !visit(sched.Candidate{Job: x.job, Kind: k}) {
 				return false
@@ -34,7 +35,7 @@ func (f *Fair) eachSorted(r *sched.Round, o sched.Offer, k job.Kind, visit func(
 }
 
 // comparePools is Hadoop's FairShareComparator for pools.
-func comparePools(a, b *fairPool, k job.Kind) int {
+func comparePools(a, b *pool, k job.Kind) int {
 	x, y := &a.side[k], &b.side[k]
 	least, least2 := min(x.min, x.demand), min(y.min, y.demand)
 	needy, needy2 := x.running < least, y.running < least2
@@ -53,11 +54,11 @@ func comparePools(a, b *fairPool, k job.Kind) int {
 }
 
 // compareJobs is Hadoop's FairShareComparator for jobs, or its FifoComparator.
-func compareJobs(a, b *fairJob, k job.Kind) int {
+func compareJobs(a, b *member, k job.Kind) int {
 	if a.pool.limits.FIFO {
-		return Urgency(a.job, b.job)
+		return order.Urgency(a.job, b.job)
 	}
-	ratio := func(x *fairJob) float64 { return float64(x.job.Running(k)) / x.side[k].weight }
+	ratio := func(x *member) float64 { return float64(x.job.Running(k)) / x.side[k].weight }
 	return cmp.Or(sign(ratio(a)-ratio(b)), cmp.Compare(a.job.Submitted(), b.job.Submitted()),
 		cmp.Compare(a.job.ID(), b.job.ID()))
 }

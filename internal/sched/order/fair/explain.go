@@ -1,4 +1,4 @@
-package order
+package fair
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 )
 
 // Held implements sched.Holder.
-func (f *Fair) Held(j *job.Job, k job.Kind) sched.Reason {
+func (f *Order) Held(j *job.Job, k job.Kind) sched.Reason {
 	f.settle()
 	x := f.jobs[j.Seat()]
 	s := &x.pool.side[k]
@@ -25,7 +25,7 @@ func (f *Fair) Held(j *job.Job, k job.Kind) sched.Reason {
 }
 
 // Explain implements sched.Explainer: what the pool has and is due.
-func (f *Fair) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
+func (f *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	if !j.State().Live() || j.Pending(k) == 0 || !j.Open(k) || f.Held(j, k).Code != sched.NoReason {
 		return ""
 	}
@@ -41,7 +41,7 @@ func (f *Fair) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 
 // fresh computes shares anew, unless decisions depend on what was known at the
 // last update: to ask changes nothing.
-func (f *Fair) fresh() {
+func (f *Order) fresh() {
 	f.settle()
 	if !f.cfg.StaleDemand && !f.cfg.SizeWeight {
 		f.share()
@@ -63,7 +63,7 @@ type Share struct {
 
 // Shares returns the shares of all pools by name, then of all jobs by number,
 // those that have ended since the last update among them; maps before reduces.
-func (f *Fair) Shares() (list []Share) {
+func (f *Order) Shares() (list []Share) {
 	f.fresh()
 	for _, p := range f.pools {
 		for k := range job.Kind(job.Kinds) {
@@ -82,7 +82,7 @@ func (f *Fair) Shares() (list []Share) {
 }
 
 // shares returns the job's shares, maps and reduces.
-func (x *fairJob) shares() (list []Share) {
+func (x *member) shares() (list []Share) {
 	for k := range job.Kind(job.Kinds) {
 		s := &x.side[k]
 		list = append(list, Share{x.pool.name, x.job, k, 0, s.demand, s.share, x.job.Running(k), s.weight})

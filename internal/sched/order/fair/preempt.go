@@ -1,4 +1,4 @@
-package order
+package fair
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 )
 
 // updateClocks notes for each pool that it is not starved now.
-func (f *Fair) updateClocks(now time.Duration) {
+func (f *Order) updateClocks(now time.Duration) {
 	for _, p := range f.pools {
 		for k := range p.side {
 			s := &p.side[k]
@@ -27,7 +27,7 @@ func (f *Fair) updateClocks(now time.Duration) {
 // Starving reports whether the job's pool has run too few maps for too long, so
 // that its jobs should not wait for better slots. Without preemption nobody
 // says how long is too long, so nobody starves.
-func (f *Fair) Starving(j *job.Job, now time.Duration) bool {
+func (f *Order) Starving(j *job.Job, now time.Duration) bool {
 	if !f.cfg.Preempt {
 		return false
 	}
@@ -37,7 +37,7 @@ func (f *Fair) Starving(j *job.Job, now time.Duration) bool {
 }
 
 // checkPreemption chooses what to kill, at most once in PreemptInterval.
-func (f *Fair) checkPreemption(now time.Duration) {
+func (f *Order) checkPreemption(now time.Duration) {
 	if !f.cfg.Preempt || now-f.checked < f.cfg.PreemptInterval || len(f.victims) > 0 {
 		return
 	}
@@ -54,7 +54,7 @@ func (f *Fair) checkPreemption(now time.Duration) {
 }
 
 // missing is how many slots the pool may demand of others.
-func (p *fairPool) missing(k job.Kind, now, fairTimeout time.Duration) int {
+func (p *pool) missing(k job.Kind, now, fairTimeout time.Duration) int {
 	s, target := &p.side[k], 0
 	if now-s.atMin > p.limits.MinTimeout {
 		target = min(s.min, s.demand)
@@ -68,9 +68,9 @@ func (p *fairPool) missing(k job.Kind, now, fairTimeout time.Duration) int {
 // choose takes the newest tasks of pools above their fair share, and never so
 // many that a pool falls below it. A task that no node has reported yet is left
 // alone: it may not have started.
-func (f *Fair) choose(k job.Kind, want int) {
+func (f *Order) choose(k job.Kind, want int) {
 	var tasks []*job.Attempt
-	left := make(map[*fairPool]int)
+	left := make(map[*pool]int)
 	for _, p := range f.pools {
 		s := &p.side[k]
 		if left[p] = s.running; float64(s.running) <= s.share {
@@ -101,7 +101,7 @@ func (f *Fair) choose(k job.Kind, want int) {
 }
 
 // Preempt implements sched.Preempter.
-func (f *Fair) Preempt(time.Duration) []*job.Attempt {
+func (f *Order) Preempt(time.Duration) []*job.Attempt {
 	v := f.victims
 	f.victims = nil
 	return v

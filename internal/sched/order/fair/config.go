@@ -1,4 +1,4 @@
-package order
+package fair
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// FairConfig holds the parameters of Fair.
-type FairConfig struct {
+// Config holds the parameters of Fair.
+type Config struct {
 	// Pools holds the limits and preemption timeouts of pools and users.
 	Pools Allocations
 	// UpdateInterval is the time between two computations of the fair shares,
@@ -28,7 +28,7 @@ type FairConfig struct {
 	StaleDemand bool
 }
 
-func (c *FairConfig) bind() sched.Bindings {
+func (c *Config) bind() sched.Bindings {
 	return sched.Bindings{
 		sched.Bind(&c.Pools, allocationValues, sched.Param{Name: "pools", Default: "",
 			Help: "Pools and their limits, separated by semicolons, with the words of Hadoop's fair-scheduler.xml: \"pool p1 minMaps=2 " +
@@ -52,14 +52,14 @@ func (c *FairConfig) bind() sched.Bindings {
 	}
 }
 
-// FairParams documents the parameters of Fair.
-var FairParams = new(FairConfig).bind().Params()
+// Params documents the parameters of Fair.
+var Params = new(Config).bind().Params()
 
-// ReadFair returns a fair order with the parameters that the user has set.
-func ReadFair(k *sched.Kit) (sched.Order, error) {
-	var c FairConfig
+// Read returns a fair order with the parameters that the user has set.
+func Read(k *sched.Kit) (sched.Order, error) {
+	var c Config
 	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
-	return NewFair(c), nil
+	return New(c), nil
 }

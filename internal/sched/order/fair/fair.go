@@ -1,9 +1,13 @@
-package order
+// Package fair is the order of Hadoop's fair scheduler: pools, and the jobs in
+// each pool, share the slots by weight and minimum share, and a pool that starves
+// may preempt tasks of others.
+package fair
 
 import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -16,17 +20,17 @@ import (
 // Pools and jobs that can launch something are kept sorted while tasks start
 // and end, so that a heartbeat looks at no more of them than it has to. Shares
 // are needed for preemption and people alone and are computed now and then.
-type Fair struct {
-	cfg   FairConfig
+type Order struct {
+	cfg   Config
 	view  *sched.View
 	now   time.Duration
-	round *sched.Round      // the one being served
+	round *sched.Round  // the one being served
 	all   *sched.SortedJobs // by urgency, for the limits on running jobs
-	jobs  []*fairJob        // by seat
-	pools []*fairPool       // by name
+	jobs  []*member     // by seat
+	pools []*pool       // by name
 	// ready ranks the pools that can launch something, busy also those with
 	// running tasks, for copies.
-	ready, busy [job.Kinds]ranking[*fairPool]
+	ready, busy [job.Kinds]ranking[*pool]
 	claims      []*claim
 	victims     []*job.Attempt
 	checked     time.Duration // when preemption was last considered
@@ -36,21 +40,21 @@ type Fair struct {
 }
 
 var (
-	_ sched.Order          = (*Fair)(nil)
-	_ sched.Starter        = (*Fair)(nil)
-	_ sched.JobWatcher     = (*Fair)(nil)
-	_ sched.ChangeWatcher  = (*Fair)(nil)
-	_ sched.TaskWatcher    = (*Fair)(nil)
-	_ sched.Periodic       = (*Fair)(nil)
-	_ sched.Preempter      = (*Fair)(nil)
-	_ sched.Explainer      = (*Fair)(nil)
-	_ sched.Holder         = (*Fair)(nil)
-	_ sched.Reconfigurable = (*Fair)(nil)
+	_ sched.Order          = (*Order)(nil)
+	_ sched.Starter        = (*Order)(nil)
+	_ sched.JobWatcher     = (*Order)(nil)
+	_ sched.ChangeWatcher  = (*Order)(nil)
+	_ sched.TaskWatcher    = (*Order)(nil)
+	_ sched.Periodic       = (*Order)(nil)
+	_ sched.Preempter      = (*Order)(nil)
+	_ sched.Explainer      = (*Order)(nil)
+	_ sched.Holder         = (*Order)(nil)
+	_ sched.Reconfigurable = (*Order)(nil)
 )
 
-// NewFair returns an order without jobs.
-func NewFair(cfg FairConfig) *Fair {
-	f := &Fair{cfg: cfg, all: sched.NewSortedJobs(Urgency), limited: cfg.Pools.limitsJobs()}
+// New returns an order without jobs.
+func New(cfg Config) *Order {
+	f := &Order{cfg: cfg, all: sched.NewSortedJobs(order.Urgency), limited: cfg.Pools.limitsJobs()}
 	f.pool(DefaultPool)
 	f.addPools()
 	return f
@@ -59,36 +63,36 @@ func NewFair(cfg FairConfig) *Fair {
 // DefaultPool always exists.
 const DefaultPool = "default"
 
-// fairJob is a job and where it stands, by kind.
-type fairJob struct {
+// member is a job and where it stands, by kind.
+type member struct {
 	job      *job.Job
-	pool     *fairPool
+	pool     *pool
 	runnable bool // within the limits on running jobs
 	held     sched.Reason
 	side     [job.Kinds]struct {
 		claim
-		ready, busy seatIn[*fairJob]
+		ready, busy seatIn[*member]
 	}
 }
 
-// fairPool is a pool and where it stands, by kind.
-type fairPool struct {
+// pool is a pool and where it stands, by kind.
+type pool struct {
 	name   string
 	limits PoolLimits
 	side   [job.Kinds]struct {
 		claim
 		running     int
-		ready, busy seatIn[*fairPool]
-		jobs        ranking[*fairJob] // that can launch something
-		active      ranking[*fairJob] // the same and those with running tasks
-		list        []*fairJob        // all jobs as last sorted, for stale demand
+		ready, busy seatIn[*pool]
+		jobs        ranking[*member] // that can launch something
+		active      ranking[*member] // the same and those with running tasks
+		list        []*member        // all jobs as last sorted, for stale demand
 		// When the pool last had its minimum, and half its fair share.
 		atMin, atHalf time.Duration
 	}
 }
 
 // Start implements sched.Starter.
-func (f *Fair) Start(v *sched.View, now time.Duration) {
+func (f *Order) Start(v *sched.View, now time.Duration) {
 	f.view, f.now, f.checked = v, now, now-f.cfg.PreemptInterval
 	for _, p := range f.pools {
 		p.resetClocks(now)
@@ -96,19 +100,19 @@ func (f *Fair) Start(v *sched.View, now time.Duration) {
 }
 
 // Begin notes the round, so that a mere question is told from it.
-func (f *Fair) Begin(r *sched.Round) {
+func (f *Order) Begin(r *sched.Round) {
 	f.round, f.now = r, r.Now()
 	f.settle()
 }
 
 // Each implements sched.Order.
-func (f *Fair) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
+func (f *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	if f.each(r, o, o.Kind, visit) && o.Either {
 		f.each(r, o, o.Kind.Other(), visit)
 	}
 }
 
-func (f *Fair) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
 	if f.cfg.StaleDemand {
 		return f.eachSorted(r, o, k, visit)
 	}
@@ -140,13 +144,13 @@ func (f *Fair) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.
 }
 
 // takes reports whether the pool may have the offer.
-func (p *fairPool) takes(o sched.Offer, k job.Kind) bool {
+func (p *pool) takes(o sched.Offer, k job.Kind) bool {
 	return (o.Pool == "" || o.Pool == p.name) && p.side[k].running < p.limits.Max[k]
 }
 
 // Demand is how many tasks of a kind run or could run now; it makes Fair what
 // balanced filling of slots asks.
-func (f *Fair) Demand(k job.Kind) (sum int) {
+func (f *Order) Demand(k job.Kind) (sum int) {
 	for _, p := range f.pools {
 		if f.cfg.StaleDemand {
 			sum += p.side[k].demand
@@ -158,7 +162,7 @@ func (f *Fair) Demand(k job.Kind) (sum int) {
 }
 
 // rank puts a job and its pool where they stand now.
-func (f *Fair) rank(j *fairJob, k job.Kind) {
+func (f *Order) rank(j *member, k job.Kind) {
 	if f.cfg.StaleDemand {
 		return
 	}
@@ -174,7 +178,7 @@ func (f *Fair) rank(j *fairJob, k job.Kind) {
 	f.rankPool(p, k)
 }
 
-func (f *Fair) rankPool(p *fairPool, k job.Kind) {
+func (f *Order) rankPool(p *pool, k job.Kind) {
 	s := &p.side[k]
 	at := standing{rested: true, ratio: float64(s.running) / p.limits.Weight, name: p.name}
 	// A pool that has something to launch wants more than it runs, so it is
@@ -187,7 +191,7 @@ func (f *Fair) rankPool(p *fairPool, k job.Kind) {
 }
 
 // least is the minimum share within the maximum.
-func (p *fairPool) least(k job.Kind) int { return min(p.limits.Min[k], p.limits.Max[k]) }
+func (p *pool) least(k job.Kind) int { return min(p.limits.Min[k], p.limits.Max[k]) }
 
 // priorityFactor is Hadoop's: each step of priority doubles the weight, except
 // that normal is 1.

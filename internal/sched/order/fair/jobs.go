@@ -1,4 +1,4 @@
-package order
+package fair
 
 import (
 	"slices"
@@ -9,10 +9,10 @@ import (
 )
 
 // JobAdded implements sched.JobWatcher.
-func (f *Fair) JobAdded(j *job.Job) {
+func (f *Order) JobAdded(j *job.Job) {
 	f.now = max(f.now, j.Submitted())
 	p := f.pool(j.Pool())
-	x := &fairJob{job: j}
+	x := &member{job: j}
 	for j.Seat() >= len(f.jobs) {
 		f.jobs = append(f.jobs, nil)
 	}
@@ -37,7 +37,7 @@ func (f *Fair) JobAdded(j *job.Job) {
 }
 
 // refresh computes the job's demands and weights.
-func (x *fairJob) refresh(cfg *FairConfig) {
+func (x *member) refresh(cfg *Config) {
 	for k := range job.Kind(job.Kinds) {
 		x.side[k].demand = x.demand(k)
 	}
@@ -45,7 +45,7 @@ func (x *fairJob) refresh(cfg *FairConfig) {
 }
 
 // JobRemoved implements sched.JobWatcher.
-func (f *Fair) JobRemoved(j *job.Job) {
+func (f *Order) JobRemoved(j *job.Job) {
 	x := f.jobs[j.Seat()]
 	f.jobs[j.Seat()] = nil
 	f.ended = append(f.ended, x.shares()...)
@@ -56,18 +56,18 @@ func (f *Fair) JobRemoved(j *job.Job) {
 }
 
 // leavePool takes a job that is no longer runnable out of its pool.
-func (f *Fair) leavePool(x *fairJob) {
+func (f *Order) leavePool(x *member) {
 	for k := range job.Kind(job.Kinds) {
 		s := &x.pool.side[k]
 		s.running -= x.job.Running(k)
-		s.list = slices.DeleteFunc(s.list, func(o *fairJob) bool { return o == x })
+		s.list = slices.DeleteFunc(s.list, func(o *member) bool { return o == x })
 		f.rank(x, k)
 	}
 	f.forget(x.pool)
 }
 
 // enterPool puts a job, running tasks and all, into a pool.
-func (x *fairJob) enterPool(p *fairPool) {
+func (x *member) enterPool(p *pool) {
 	x.pool = p
 	for k := range job.Kind(job.Kinds) {
 		p.side[k].list = append(p.side[k].list, x)
@@ -77,7 +77,7 @@ func (x *fairJob) enterPool(p *fairPool) {
 
 // forget drops a pool that nobody has named and that has no jobs: pools are often
 // users, and users come and go. With stale demand pools stay, as in Hadoop.
-func (f *Fair) forget(p *fairPool) {
+func (f *Order) forget(p *pool) {
 	_, named := f.cfg.Pools.Pools[p.name]
 	if named || p.name == DefaultPool || f.cfg.StaleDemand || len(p.side[job.Map].list) > 0 {
 		return
@@ -88,7 +88,7 @@ func (f *Fair) forget(p *fairPool) {
 }
 
 // JobChanged implements sched.ChangeWatcher.
-func (f *Fair) JobChanged(j *job.Job, c sched.Change) {
+func (f *Order) JobChanged(j *job.Job, c sched.Change) {
 	x := f.jobs[j.Seat()]
 	if c == sched.PoolChanged {
 		runnable := x.runnable
@@ -109,12 +109,12 @@ func (f *Fair) JobChanged(j *job.Job, c sched.Change) {
 }
 
 // TaskStarted implements sched.TaskWatcher.
-func (f *Fair) TaskStarted(a *job.Attempt, now time.Duration) { f.count(a, 1, now) }
+func (f *Order) TaskStarted(a *job.Attempt, now time.Duration) { f.count(a, 1, now) }
 
 // TaskEnded implements sched.TaskWatcher.
-func (f *Fair) TaskEnded(a *job.Attempt, now time.Duration) { f.count(a, -1, now) }
+func (f *Order) TaskEnded(a *job.Attempt, now time.Duration) { f.count(a, -1, now) }
 
-func (f *Fair) count(a *job.Attempt, by int, now time.Duration) {
+func (f *Order) count(a *job.Attempt, by int, now time.Duration) {
 	f.now = now
 	x := f.jobs[a.Job().Seat()]
 	x.pool.side[a.Kind()].running += by
@@ -122,8 +122,8 @@ func (f *Fair) count(a *job.Attempt, by int, now time.Duration) {
 }
 
 // pool returns the pool of that name, new if there was none.
-func (f *Fair) pool(name string) *fairPool {
-	at, found := slices.BinarySearchFunc(f.pools, name, func(p *fairPool, name string) int {
+func (f *Order) pool(name string) *pool {
+	at, found := slices.BinarySearchFunc(f.pools, name, func(p *pool, name string) int {
 		switch {
 		case p.name < name:
 			return -1
@@ -135,7 +135,7 @@ func (f *Fair) pool(name string) *fairPool {
 	if found {
 		return f.pools[at]
 	}
-	p := &fairPool{name: name, limits: f.cfg.Pools.Pool(name)}
+	p := &pool{name: name, limits: f.cfg.Pools.Pool(name)}
 	for k := range p.side {
 		s := &p.side[k]
 		s.ready.item, s.busy.item = p, p
@@ -147,14 +147,14 @@ func (f *Fair) pool(name string) *fairPool {
 }
 
 // resetClocks starts the pool's time-outs anew.
-func (p *fairPool) resetClocks(now time.Duration) {
+func (p *pool) resetClocks(now time.Duration) {
 	for k := range p.side {
 		p.side[k].atMin, p.side[k].atHalf = now, now
 	}
 }
 
 // rankAll puts everything where it stands, after weights or limits changed.
-func (f *Fair) rankAll() {
+func (f *Order) rankAll() {
 	for _, x := range f.jobs {
 		if x != nil {
 			f.rank(x, job.Map)
@@ -165,7 +165,7 @@ func (f *Fair) rankAll() {
 
 // settle finds out who may run if that has to be done again. With stale demand
 // only updates do it.
-func (f *Fair) settle() {
+func (f *Order) settle() {
 	if !f.unsettled || f.cfg.StaleDemand {
 		return
 	}
@@ -192,7 +192,7 @@ func (a *Allocations) limitsJobs() bool {
 
 // admit finds the jobs that may run within the limits of users and pools, the
 // most urgent first, and reports whether any changed.
-func (f *Fair) admit() (changed bool) {
+func (f *Order) admit() (changed bool) {
 	users, pools := map[string]int{}, map[string]int{}
 	for _, j := range f.all.Jobs() {
 		x, a := f.jobs[j.Seat()], &f.cfg.Pools
@@ -214,7 +214,7 @@ func (f *Fair) admit() (changed bool) {
 }
 
 // Reconfigure implements sched.Reconfigurable: it takes over Allocations.
-func (f *Fair) Reconfigure(conf any) (bool, error) {
+func (f *Order) Reconfigure(conf any) (bool, error) {
 	a, ok := conf.(Allocations)
 	if !ok {
 		return false, nil
@@ -239,7 +239,7 @@ func (f *Fair) Reconfigure(conf any) (bool, error) {
 }
 
 // addPools makes the pools that are named.
-func (f *Fair) addPools() {
+func (f *Order) addPools() {
 	//house:sorted pool keeps its list sorted by name whatever order they come in
 	for name := range f.cfg.Pools.Pools {
 		f.pool(name)

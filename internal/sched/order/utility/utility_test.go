@@ -1,4 +1,4 @@
-package order
+package utility
 
 import (
 	"slices"
@@ -35,7 +35,7 @@ func (x teacher) set(rating, goods, bads int) {
 
 // office is an order with jobs and one node that asks.
 type office struct {
-	u    *Utility
+	u    *Order
 	book *job.Book
 	node *cluster.Node
 	desk *sched.Desk
@@ -43,7 +43,7 @@ type office struct {
 	x    teacher
 }
 
-func newOffice(cfg UtilityConfig, tweak func(*learning.Config)) *office {
+func newOffice(cfg Config, tweak func(*learning.Config)) *office {
 	lc := learning.DefaultConfig()
 	lc.Space, lc.Patience = learning.Space{learning.JobCPU}, 0
 	if tweak != nil {
@@ -51,7 +51,7 @@ func newOffice(cfg UtilityConfig, tweak func(*learning.Config)) *office {
 	}
 	nodes := cluster.NewBook()
 	n, _ := nodes.Join(cluster.Spec{Name: "n", MapSlots: 10, Cores: 1}, 0)
-	o := &office{u: NewUtility(cfg, 1), book: job.NewBook(nodes, 0), node: n, x: teacher{learning.New(lc)}}
+	o := &office{u: New(cfg, 1), book: job.NewBook(nodes, 0), node: n, x: teacher{learning.New(lc)}}
 	nodes.Seen(n, cluster.Load{LoadAverage: 0.5, MemoryFree: 1}, 0)
 	o.x.l.Report(n, 0)
 	o.view = sched.NewView(o.book.List(), nodes.List(), 0)
@@ -90,8 +90,8 @@ func (o *office) reason(j *job.Job) sched.Reason {
 	return why
 }
 
-func fixed(factors ...string) UtilityConfig {
-	return UtilityConfig{Factors: factors, Tie: TieOrdered, MapGate: 0.05}
+func fixed(factors ...string) Config {
+	return Config{Factors: factors, Tie: TieOrdered, MapGate: 0.05}
 }
 
 func TestUtility_E5_ZeroAndFIFO(t *testing.T) {
@@ -159,7 +159,7 @@ func TestUtility_E7_Ties(t *testing.T) {
 // A question outside the tracker's rounds draws nothing, notes nothing and
 // decides nothing.
 func TestUtilityOnlyAsked(t *testing.T) {
-	o := newOffice(UtilityConfig{Factors: []string{learning.Constant}, Tie: TieRandom}, nil)
+	o := newOffice(Config{Factors: []string{learning.Constant}, Tie: TieRandom}, nil)
 	o.x.set(1, 0, 5)
 	j := o.submit(0, 1, job.Spec{})
 	o.u.Begin(o.desk.Open(0, o.node, [job.Kinds]int{1, 1}))
@@ -259,7 +259,7 @@ func TestUtilityFactors(t *testing.T) {
 // Without a learner it is an order by utility, for any slots.
 func TestUtilityAlone(t *testing.T) {
 	o := newOffice(fixed(learning.Priority), nil)
-	u := NewUtility(fixed(learning.Priority), 1)
+	u := New(fixed(learning.Priority), 1)
 	o.u = u
 	u.Start(o.view, 0)
 	a, b := o.submit(0, 1, job.Spec{Pool: "p"}), o.submit(0, 1, job.Spec{Priority: job.High, Reduces: 1})
@@ -350,7 +350,7 @@ func (o *office) compare(t *rapid.T) {
 }
 
 func TestUtilityConfig(t *testing.T) {
-	bad := UtilityConfig{Tie: "x", MapGate: 2, Shares: Amounts{{"a", 0.7}, {"b", 0.7}}}
+	bad := Config{Tie: "x", MapGate: 2, Shares: Amounts{{"a", 0.7}, {"b", 0.7}}}
 	err := bad.Check()
 	for _, want := range []string{"no utility", "ties", "map gate", "1.4"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -362,7 +362,7 @@ func TestUtilityConfig(t *testing.T) {
 			t.Errorf("%q was taken", list)
 		}
 	}
-	good := DefaultUtility()
+	good := DefaultConfig()
 	if got, err := ParseAmounts("a:1,b:0.5"); err != nil || got.of("b", 0) != 0.5 || got.of("c", 7) != 7 || good.Check() != nil {
 		t.Errorf("%v, %v", got, err)
 	}

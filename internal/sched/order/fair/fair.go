@@ -24,10 +24,10 @@ type Order struct {
 	cfg   Config
 	view  *sched.View
 	now   time.Duration
-	round *sched.Round  // the one being served
+	round *sched.Round      // the one being served
 	all   *sched.SortedJobs // by urgency, for the limits on running jobs
-	jobs  []*member     // by seat
-	pools []*pool       // by name
+	jobs  []*member         // by seat
+	pools []*pool           // by name
 	// ready ranks the pools that can launch something, busy also those with
 	// running tasks, for copies.
 	ready, busy [job.Kinds]ranking[*pool]

@@ -7,20 +7,21 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// identity tells who asks. A secure.Guard before the handlers has found it out;
-// without one nobody asks, and nobody may do anything.
+// identity returns who sent a request, as a secure.Guard in front of the handlers has
+// verified. Without a guard it is a user who may do nothing.
 func identity(ctx context.Context) secure.Identity { return secure.From(ctx) }
 
-// may checks that somebody may do something.
+// may returns an error with a code unless who has the permission.
 func (m *Master) may(who secure.Identity, a secure.Action, s secure.Subject) error {
 	return coded(m.cfg.Access.May(who, a, s))
 }
 
-// coded gives a refusal the code for the other side.
+// coded gives a refusal its code.
 func coded(err error) error {
 	if err == nil {
 		return nil
@@ -28,8 +29,8 @@ func coded(err error) error {
 	return connect.NewError(connect.CodePermissionDenied, err)
 }
 
-// only passes on the requests of those that may do something, whatever it is
-// done to.
+// only passes on requests of users who have a permission that does not depend on the
+// object of the request.
 func (m *Master) only(a secure.Action, next http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,21 +46,24 @@ func (m *Master) only(a secure.Action, next http.Handler) http.Handler {
 	})
 }
 
-// admitUser sets the user of a spec and checks that he may submit it.
+// admitUser sets the user of a spec that names none, and checks that who may submit
+// it.
 func (m *Master) admitUser(who secure.Identity, spec *slotwisev1.JobSpec) error {
 	if spec.User == "" {
 		spec.User = who.User
 	}
 	if spec.User == "" {
-		return fault(connect.CodeInvalidArgument, "the job does not say whose it is")
+		return fault(connect.CodeInvalidArgument, "the job names no user, and the request has none")
 	}
 	return m.may(who, secure.Submit, secure.Subject{Owner: spec.User, Pool: spec.Pool})
 }
 
-// poolOf is the pool that a job is in now. It is called in the loop.
-func (m *Master) poolOf(j *jobInfo) string {
-	if t := m.tracker.Jobs().Get(j.id); t != nil {
-		return t.Pool()
+// mayChange returns an error unless who may change a job, or if there is no such job.
+// It is called in the loop.
+func (m *Master) mayChange(who secure.Identity, id job.ID) error {
+	user, pool, err := m.core.Owner(id)
+	if err != nil {
+		return err
 	}
-	return j.spec.Pool
+	return m.may(who, secure.Change, secure.Subject{Job: id.String(), Owner: user, Pool: pool})
 }

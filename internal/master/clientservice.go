@@ -2,236 +2,223 @@ package master
 
 import (
 	"context"
+	"crypto/rand"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
-	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// clientService answers people and their programs.
+// clientService serves users and their programs.
 type clientService struct{ m *Master }
 
 var _ slotwisev1connect.ClientServiceHandler = clientService{}
 
-// Cluster says what a planner must know.
+// Cluster returns the slot counts and buffer sizes that planning a job needs.
 func (c clientService) Cluster(ctx context.Context, _ *slotwisev1.ClusterRequest) (*slotwisev1.ClusterResponse, error) {
 	who, m := identity(ctx), c.m
-	return ask(ctx, m, func() (*slotwisev1.ClusterResponse, error) {
-		nodes := m.tracker.Nodes()
+	return query(ctx, m, func() (*slotwisev1.ClusterResponse, error) {
+		nodes := m.core.Tracker().Nodes()
+		policy, _ := m.core.Policy()
 		return &slotwisev1.ClusterResponse{
-			Master: m.id, Version: m.cfg.Version, Nodes: int32(nodes.Alive()),
+			Master: m.core.ID(), Version: m.cfg.Version, Nodes: int32(nodes.Alive()),
 			MapSlots: int32(nodes.Slots(job.Map)), ReduceSlots: int32(nodes.Slots(job.Reduce)),
-			MapBuffer: m.mapBuffer(), Policy: m.policy, User: who.User, Admin: who.Role == secure.Admin,
+			MapBuffer: m.core.MapBuffer(), Policy: policy, User: who.User, Admin: who.Role == secure.Admin,
 			UptimeMs: time.Since(m.start).Milliseconds(),
 		}, nil
 	})
 }
 
-// mapBuffer is the least that a map may sort in on any worker, 0 if unknown.
-func (m *Master) mapBuffer() (least int64) {
-	for _, s := range m.nodes {
-		if s.mapBuffer > 0 && (least == 0 || s.mapBuffer < least) {
-			least = s.mapBuffer
-		}
+// Submit accepts a job, once for each request_id of a user.
+func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) (*slotwisev1.SubmitResponse, error) {
+	who := identity(ctx)
+	if r.Spec == nil || r.RequestId == "" || len(r.RequestId) > protocol.MaxName {
+		return nil, fault(connect.CodeInvalidArgument, "a job needs a spec and a request_id of 1 to %d bytes", protocol.MaxName)
 	}
-	return least
+	spec := proto.CloneOf(r.Spec)
+	if err := c.m.admit(who, spec); err != nil {
+		return nil, rpcError(err)
+	}
+	core, err := protocol.CoreSpec(spec)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	return call[*slotwisev1.SubmitResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.Submit{Call: id, Request: requestName(spec.User, r.RequestId), Spec: spec, Core: core, Secret: secret}, nil
+	})
 }
 
-// Submit enters a job.
-func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) (*slotwisev1.SubmitResponse, error) {
-	return c.m.submit(ctx, r)
+// requestName returns the name of a request among those of all users.
+func requestName(user, id string) string { return user + "\x00" + id }
+
+// admit sets the user of a spec and checks everything that can be checked outside the
+// loop: access, names, sizes, and the files that the job needs.
+func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
+	if err := m.admitUser(who, spec); err != nil {
+		return err
+	}
+	tasks := max(len(spec.Splits), int(spec.Synthetic)) + int(spec.Reduces)
+	limit := m.cfg.Limits.JobTasks
+	switch {
+	case len(spec.Splits) > 0 && spec.Synthetic > 0:
+		return fault(connect.CodeInvalidArgument, "a job has either splits or synthetic maps, not both")
+	case tasks > limit || spec.Synthetic > int32(limit) || spec.Reduces > int32(limit):
+		return fault(connect.CodeResourceExhausted, "the job has more than %d tasks, which is the limit: use larger splits or fewer reduces", limit)
+	case spec.Program == nil:
+		return fault(connect.CodeInvalidArgument, "the job has no program")
+	case len(spec.Name) > protocol.MaxName || strings.ContainsAny(spec.Name, "\n\r\x00"):
+		return fault(connect.CodeInvalidArgument, "the job's name must be one line of at most %d bytes", protocol.MaxName)
+	}
+	if err := protocol.CheckName("user", spec.User); err != nil {
+		return err
+	}
+	if spec.Pool != "" {
+		if err := protocol.CheckName("pool", spec.Pool); err != nil {
+			return err
+		}
+	}
+	return m.files.require(spec.Program)
 }
 
 // Jobs lists jobs by number.
 func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*slotwisev1.JobsResponse, error) {
-	live, err := ask(ctx, c.m, func() (*slotwisev1.JobsResponse, error) {
-		resp := &slotwisev1.JobsResponse{}
-		for _, id := range c.m.jobIDs() {
-			j := c.m.jobs[id]
-			if j.final != nil && !r.Ended || r.User != "" && j.spec.User != r.User {
-				continue
-			}
-			s := c.m.status(j)
-			if r.Pool == "" || s.Pool == r.Pool {
-				if j.final == nil && len(resp.Jobs) < reasonsAtOnce {
-					s.Waiting = c.m.waitsFor(j)
-				}
-				resp.Jobs = append(resp.Jobs, s)
-			}
-		}
-		return resp, nil
-	})
+	live, err := query(ctx, c.m, func() (*slotwisev1.JobsResponse, error) { return c.m.core.Jobs(r), nil })
 	if err != nil || !r.Ended {
 		return live, err
 	}
 	return c.m.withPast(r, live)
 }
 
-// Job returns a job, or waits for news of it.
+// Job returns a job's status, or waits until the job changes.
 func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slotwisev1.JobResponse, error) {
-	id, err := job.ParseID(r.Job)
+	name, err := job.ParseID(r.Job)
 	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		return nil, badName(err)
 	}
-	timer := time.NewTimer(waitFor(r.WaitMs))
-	defer timer.Stop()
-	for wait := r.WaitMs > 0; ; {
-		f, err := ask(ctx, c.m, func() (jobNews, error) { return c.m.jobNews(id, r.After, wait) })
-		if err != nil || f.news == nil {
-			return orPast(c.m, r.Job, &slotwisev1.JobResponse{Job: f.status}, err, func(j *slotwisev1.HistoryJob) *slotwisev1.JobResponse {
-				return &slotwisev1.JobResponse{Job: j.Job}
-			})
-		}
-		select {
-		case <-f.news:
-		case <-timer.C:
-			wait = false
-		case <-ctx.Done():
-		case <-c.m.stopped:
-		}
-		c.m.insist(func() { c.m.waiting-- })
-		if err := ctx.Err(); err != nil {
-			return nil, rpcError(err)
-		}
-	}
-}
-
-// jobNews is a job's state, or a channel that is closed when it has changed.
-type jobNews struct {
-	status *slotwisev1.JobStatus
-	news   <-chan struct{}
-}
-
-// jobNews answers one who has seen a revision of a job. If he must wait, he
-// counts as waiting.
-func (m *Master) jobNews(id job.ID, after int64, wait bool) (jobNews, error) {
-	j := m.jobs[id]
-	if j == nil {
-		return jobNews{}, noJob(id)
-	}
-	if wait && j.revision <= after && j.final == nil && m.waiting < m.cfg.Limits.Waiting {
-		m.waiting++
-		return jobNews{news: j.news}, nil
-	}
-	s := m.status(j)
-	if j.final == nil { // else others read it too
-		s.Waiting = m.waitsFor(j)
-	}
-	return jobNews{status: s}, nil
-}
-
-// noJob is the error for a job that is not there.
-func noJob(id job.ID) error {
-	return fault(connect.CodeNotFound, "no job %s", id)
-}
-
-// job finds a job by name.
-func (m *Master) job(name string) (*jobInfo, error) {
-	id, err := job.ParseID(name)
-	if err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, err)
-	}
-	if j := m.jobs[id]; j != nil {
-		return j, nil
-	}
-	return nil, noJob(id)
-}
-
-// owned finds a job that somebody may change.
-func (m *Master) owned(who secure.Identity, name string) (*jobInfo, error) {
-	j, err := m.job(name)
-	if err != nil {
-		return nil, err
-	}
-	return j, m.may(who, secure.Change, secure.Subject{Job: name, Owner: j.spec.User, Pool: m.poolOf(j)})
-}
-
-// Kill ends a job, or an attempt alone.
-func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
-	who := identity(ctx)
-	return ask(ctx, c.m, func() (*slotwisev1.KillResponse, error) {
-		if r.Attempt != "" {
-			return &slotwisev1.KillResponse{}, c.m.killAttempt(who, r)
-		}
-		j, err := c.m.owned(who, r.Job)
-		if err != nil {
-			return nil, err
-		}
-		c.m.log.Info("kill of a job", "job", r.Job, "by", who.User, "reason", r.Reason)
-		c.m.step(&tracker.KillJob{Job: j.id, Reason: clip(r.Reason)})
-		return &slotwisev1.KillResponse{}, nil
+	wait := waitFor(r.WaitMs)
+	resp, err := call[*slotwisev1.JobResponse](ctx, c.m, wait, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.WatchJob{Call: id, Job: name, After: r.After, Wait: wait > 0}, nil
+	})
+	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.JobResponse {
+		return &slotwisev1.JobResponse{Job: j.Job}
 	})
 }
 
-// killAttempt ends one attempt; its task is tried again.
-func (m *Master) killAttempt(who secure.Identity, r *slotwisev1.KillRequest) error {
-	id, err := job.ParseAttempt(r.Attempt)
+// Tasks lists a job's tasks.
+func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*slotwisev1.TasksResponse, error) {
+	name, err := job.ParseID(r.Job)
 	if err != nil {
-		return connect.NewError(connect.CodeInvalidArgument, err)
+		return nil, badName(err)
 	}
-	if _, err := m.owned(who, id.Job.String()); err != nil {
-		return err
+	resp, err := query(ctx, c.m, func() (*slotwisev1.TasksResponse, error) { return c.m.core.Tasks(name, r) })
+	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.TasksResponse {
+		resp := &slotwisev1.TasksResponse{}
+		for _, t := range j.Tasks {
+			id, err := job.ParseTask(t.Id)
+			if err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == protocol.WireKind(id.Kind)) && (r.State == "" || r.State == t.State) {
+				resp.Tasks = append(resp.Tasks, t)
+			}
+		}
+		return resp
+	})
+}
+
+// Explain says why a job gets no task now and what kept it waiting so far.
+func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
 	}
-	if a := m.tracker.Jobs().Attempt(id); a == nil || a.State() != job.AttemptRunning {
-		return fault(connect.CodeFailedPrecondition, "attempt %s does not run", r.Attempt)
-	}
-	reason := clip(r.Reason)
-	if reason == "" {
-		reason = "killed by request"
-	}
-	m.step(&tracker.KillAttempt{Attempt: id, Reason: reason})
-	return nil
+	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.Explain(name) })
+	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.ExplainResponse {
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held}
+	})
+}
+
+// Nodes lists all workers that have ever registered.
+func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*slotwisev1.NodesResponse, error) {
+	return query(ctx, c.m, func() (*slotwisev1.NodesResponse, error) { return c.m.core.Nodes(c.m.now()), nil })
+}
+
+// Kill ends a job, or one attempt.
+func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
+	who := identity(ctx)
+	return call[*slotwisev1.KillResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		if r.Attempt != "" {
+			attempt, err := job.ParseAttempt(r.Attempt)
+			if err != nil {
+				return nil, badName(err)
+			}
+			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: r.Reason}, c.m.mayChange(who, attempt.Job)
+		}
+		name, err := job.ParseID(r.Job)
+		if err != nil {
+			return nil, badName(err)
+		}
+		if err := c.m.mayChange(who, name); err != nil {
+			return nil, err
+		}
+		c.m.log.Info("kill of a job", "job", r.Job, "by", who.User, "reason", r.Reason)
+		return &protocol.KillJob{Call: id, Job: name, Reason: r.Reason}, nil
+	})
 }
 
 // Move puts a job into another pool.
 func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*slotwisev1.MoveResponse, error) {
 	who := identity(ctx)
-	if err := checkName("pool", r.Pool); err != nil {
-		return nil, err
+	if err := protocol.CheckName("pool", r.Pool); err != nil {
+		return nil, rpcError(err)
 	}
-	return ask(ctx, c.m, func() (*slotwisev1.MoveResponse, error) {
-		j, err := c.m.job(r.Job)
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	return call[*slotwisev1.MoveResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		user, pool, err := c.m.core.Owner(name)
 		if err == nil {
-			err = c.m.may(who, secure.Move, secure.Subject{Job: r.Job, Owner: j.spec.User, From: c.m.poolOf(j), Pool: r.Pool})
+			err = c.m.may(who, secure.Move, secure.Subject{Job: r.Job, Owner: user, From: pool, Pool: r.Pool})
 		}
 		if err != nil {
 			return nil, err
 		}
-		if j.decided() {
-			return nil, over(j)
-		}
-		c.m.log.Info("job moved", "job", r.Job, "pool", r.Pool, "by", who.User)
-		c.m.step(&tracker.MoveJob{Job: j.id, Pool: r.Pool})
-		c.m.offers.wanted, j.changed = true, true
-		return &slotwisev1.MoveResponse{}, nil
+		c.m.log.Info("move of a job", "job", r.Job, "pool", r.Pool, "by", who.User)
+		return &protocol.MoveJob{Call: id, Job: name, Pool: r.Pool}, nil
 	})
 }
-
-// over is the error for a change of a job that has ended.
-func over(j *jobInfo) error { return fault(connect.CodeFailedPrecondition, "job %s has ended", j.id) }
 
 // SetPriority changes a job's priority.
 func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorityRequest) (*slotwisev1.SetPriorityResponse, error) {
 	who := identity(ctx)
 	p, ok := job.ParsePriority(r.Priority)
 	if !ok {
-		return nil, fault(connect.CodeInvalidArgument, "priority %q: must be one of VERY_LOW, LOW, NORMAL, HIGH and VERY_HIGH", r.Priority)
+		return nil, fault(connect.CodeInvalidArgument, "priority %q is unknown: use VERY_LOW, LOW, NORMAL, HIGH or VERY_HIGH", r.Priority)
 	}
-	return ask(ctx, c.m, func() (*slotwisev1.SetPriorityResponse, error) {
-		j, err := c.m.owned(who, r.Job)
-		if err != nil {
-			return nil, err
-		}
-		if j.decided() {
-			return nil, over(j)
-		}
-		c.m.step(&tracker.SetPriority{Job: j.id, Priority: p})
-		c.m.offers.wanted, j.changed = true, true
-		return &slotwisev1.SetPriorityResponse{}, nil
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	return call[*slotwisev1.SetPriorityResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.SetPriority{Call: id, Job: name, Priority: p}, c.m.mayChange(who, name)
+	})
+}
+
+// Drain gives a node no new work, or work again.
+func (c clientService) Drain(ctx context.Context, r *slotwisev1.DrainRequest) (*slotwisev1.DrainResponse, error) {
+	who := identity(ctx)
+	if err := c.m.may(who, secure.Nodes, secure.Subject{}); err != nil {
+		return nil, err
+	}
+	return call[*slotwisev1.DrainResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		c.m.log.Info("drain", "worker", r.Node, "undo", r.Undo, "by", who.User)
+		return &protocol.Drain{Call: id, Node: r.Node, Undo: r.Undo}, nil
 	})
 }

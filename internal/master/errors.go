@@ -7,22 +7,36 @@ import (
 	"io/fs"
 
 	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/master/protocol"
 )
 
-// fault makes an error with a code for the other side.
+// fault returns an error with a code for the caller.
 func fault(code connect.Code, format string, args ...any) error {
 	return connect.NewError(code, fmt.Errorf(format, args...))
 }
 
-// rpcError gives an error the code by which a client knows whether to try
-// again.
+// codes maps the core's codes to those of the RPC system.
+var codes = map[protocol.Code]connect.Code{
+	protocol.InvalidArgument:    connect.CodeInvalidArgument,
+	protocol.NotFound:           connect.CodeNotFound,
+	protocol.FailedPrecondition: connect.CodeFailedPrecondition,
+	protocol.ResourceExhausted:  connect.CodeResourceExhausted,
+	protocol.Aborted:            connect.CodeAborted,
+	protocol.Unauthenticated:    connect.CodeUnauthenticated,
+}
+
+// rpcError gives an error the code from which a client decides whether to retry.
 func rpcError(err error) error {
 	var coded *connect.Error
+	var core *protocol.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &coded):
 		return err
+	case errors.As(err, &core):
+		return connect.NewError(codes[core.Code], err)
 	case errors.Is(err, errClosed):
 		return connect.NewError(connect.CodeUnavailable, err)
 	case errors.Is(err, context.Canceled):

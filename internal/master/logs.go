@@ -10,14 +10,16 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// logChunk is how many bytes of a log go into one message.
+// logChunk is the number of bytes of a log in one message.
 const logChunk = 32 << 10
 
-// Log passes on what an attempt printed. It asks the worker where it ran.
+// Log streams what an attempt has printed, which it reads from the worker where the
+// attempt ran.
 func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *connect.ServerStream[slotwisev1.LogChunk]) error {
 	id, err := job.ParseAttempt(r.Attempt)
 	if err != nil {
@@ -27,7 +29,7 @@ func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *c
 	if err != nil {
 		return err
 	}
-	resp, err := c.m.askWorker(ctx, at, id, r.Follow)
+	resp, err := c.m.openLog(ctx, at, id, r.Follow)
 	if err != nil {
 		return err
 	}
@@ -44,13 +46,14 @@ func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *c
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			return fault(connect.CodeUnavailable, "the log of %s breaks off: %w", r.Attempt, err)
+			return fault(connect.CodeUnavailable, "the connection to the worker broke while it sent the log of %s: %w", r.Attempt, err)
 		}
 	}
 }
 
-// askWorker begins to read an attempt's log.
-func (m *Master) askWorker(ctx context.Context, address string, id job.AttemptID, follow bool) (*http.Response, error) {
+// openLog requests an attempt's log from the worker at address. The caller closes the
+// body.
+func (m *Master) openLog(ctx context.Context, address string, id job.AttemptID, follow bool) (*http.Response, error) {
 	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: address, Path: "/v1/logs/" + id.String()}
 	if follow {
 		u.RawQuery = "follow"
@@ -67,23 +70,19 @@ func (m *Master) askWorker(ctx context.Context, address string, id job.AttemptID
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxText)) // the status says it all if there is no text
-	return nil, fault(connect.CodeNotFound, "the worker that ran %s says: %s (%s)", id, strings.TrimSpace(string(text)), resp.Status)
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, protocol.MaxText)) // without a text the status is enough
+	return nil, fault(connect.CodeNotFound, "the worker that ran %s cannot send its log: %s (%s)", id, strings.TrimSpace(string(text)), resp.Status)
 }
 
-// ranAt finds the address of the worker where an attempt ran, for somebody who
-// may read its log.
+// ranAt returns the address of the worker where an attempt ran, if the caller may read
+// the attempt's log.
 func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (string, error) {
 	who := identity(ctx)
-	node, err := ask(ctx, m, func() (string, error) {
-		if _, err := m.owned(who, id.Job.String()); err != nil {
+	node, err := query(ctx, m, func() (string, error) {
+		if err := m.mayChange(who, id.Job); err != nil {
 			return "", err
 		}
-		a := m.tracker.Jobs().Attempt(id)
-		if a == nil {
-			return "", noJob(id.Job)
-		}
-		return m.nodeOf(a), nil
+		return m.core.NodeOf(id)
 	})
 	if connect.CodeOf(err) == connect.CodeNotFound {
 		node, err = m.ranOnce(who, id)
@@ -91,15 +90,14 @@ func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return ask(ctx, m, func() (string, error) {
-		if s := m.nodes[node]; s != nil {
-			return s.address, nil
-		}
-		return "", fault(connect.CodeFailedPrecondition, "attempt %s ran on %s, which is not there now", id, node)
-	})
+	address, err := query(ctx, m, func() (string, error) { return m.core.Address(node), nil })
+	if err == nil && address == "" {
+		err = fault(connect.CodeFailedPrecondition, "attempt %s ran on worker %s, which is not connected now", id, node)
+	}
+	return address, err
 }
 
-// ranOnce looks an attempt up in the history.
+// ranOnce returns the worker where an attempt ran according to the history.
 func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (string, error) {
 	j, err := m.pastJob(id.Job)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -146,8 +147,8 @@ func TestRepetition(t *testing.T) {
 		held <- resp
 	}(w.seq)
 	eventually(t, "the heartbeat is held", func() bool {
-		got, err := ask(t.Context(), r.m, func() (bool, error) { s := r.m.nodes["w1"]; return s.held != nil && s.seq == w.seq, nil })
-		return err == nil && got
+		n, err := query(t.Context(), r.m, func() (int, error) { _, n := r.m.core.Held(); return n, nil })
+		return err == nil && n == 1
 	})
 	w.beat(0)
 	if resp := <-held; resp.RegisterAgain || len(resp.Actions) > 0 {
@@ -355,7 +356,7 @@ func TestLimits(t *testing.T) {
 	long := &slotwisev1.JobRequest{Job: "j2", After: 1 << 60, WaitMs: 60_000}
 	go func() { _, err := r.users.Job(ctx, long); waits <- err }()
 	eventually(t, "one waits", func() bool {
-		n, err := ask(t.Context(), r.m, func() (int, error) { return r.m.waiting, nil })
+		n, err := query(t.Context(), r.m, func() (int, error) { n, _ := r.m.core.Held(); return n, nil })
 		return err == nil && n == 1
 	})
 	if resp, err := r.users.Job(t.Context(), long); err != nil || resp.Job.Id != "j2" {
@@ -364,7 +365,7 @@ func TestLimits(t *testing.T) {
 	stop()
 	<-waits
 	eventually(t, "nobody waits", func() bool {
-		n, err := ask(t.Context(), r.m, func() (int, error) { return r.m.waiting, nil })
+		n, err := query(t.Context(), r.m, func() (int, error) { n, _ := r.m.core.Held(); return n, nil })
 		return err == nil && n == 0
 	})
 }
@@ -600,8 +601,8 @@ func TestLongErrors(t *testing.T) {
 		id := r.submit(r.spec(1, 0, ""))
 		attempt := id + "_m_0_0"
 		w.gets(attempt)
-		w.beat(0, w.failed(attempt, strings.Repeat("x", i)+strings.Repeat("€", maxText)))
-		reason := strings.Repeat("y", i) + strings.Repeat("€", maxText)
+		w.beat(0, w.failed(attempt, strings.Repeat("x", i)+strings.Repeat("€", protocol.MaxText)))
+		reason := strings.Repeat("y", i) + strings.Repeat("€", protocol.MaxText)
 		if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id, Reason: reason}); err != nil {
 			t.Fatal(err)
 		}

@@ -9,10 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// stats are what the loop measures as it goes.
+// stats are the measurements of the loop itself.
 type stats struct {
 	registry  *prometheus.Registry
 	batches   prometheus.Histogram
@@ -25,13 +26,13 @@ func newStats(m *Master) *stats {
 	s := &stats{
 		registry: prometheus.NewRegistry(),
 		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "slotwise_master_batch_seconds", Help: "Time for a batch of requests, with its fsync.", Buckets: buckets,
+			Name: "slotwise_master_batch_seconds", Help: "Time of a batch of requests with its fsync.", Buckets: buckets,
 		}),
 		syncs: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "slotwise_master_journal_sync_seconds", Help: "Time for making a batch durable.", Buckets: buckets,
+			Name: "slotwise_master_journal_sync_seconds", Help: "Time of the fsync of a batch.", Buckets: buckets,
 		}),
 		jobsEnded: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "slotwise_master_jobs_ended_total", Help: "Jobs that have ended, by how.",
+			Name: "slotwise_master_jobs_ended_total", Help: "Jobs that have ended, by final state.",
 		}, []string{"state"}),
 	}
 	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, collector{m})
@@ -42,9 +43,11 @@ func (s *stats) synced(took time.Duration) { s.syncs.Observe(took.Seconds()) }
 
 func (s *stats) batch(took time.Duration) { s.batches.Observe(took.Seconds()) }
 
-func (s *stats) ended(state slotwisev1.JobState) { s.jobsEnded.WithLabelValues(stateWord(state)).Inc() }
+func (s *stats) ended(state slotwisev1.JobState) {
+	s.jobsEnded.WithLabelValues(protocol.StateWord(state)).Inc()
+}
 
-// collector asks the loop for what the tables tell.
+// collector reads numbers from the core.
 type collector struct{ m *Master }
 
 // reading is one number.
@@ -65,17 +68,17 @@ var (
 	descSlots     = describe("slots", "Slots of live workers.", "kind")
 	descUsed      = describe("slots_used", "Slots in use.", "kind")
 	descJobs      = describe("jobs", "Jobs that have not ended, by state.", "state")
-	descPending   = describe("tasks_pending", "Tasks that wait.", "kind")
-	descRunning   = describe("attempts_running", "Attempts that run.", "kind")
-	descHeld      = describe("requests_held", "Requests that wait for news.", "of")
+	descPending   = describe("tasks_pending", "Pending tasks.", "kind")
+	descRunning   = describe("attempts_running", "Running attempts.", "kind")
+	descHeld      = describe("requests_held", "Held requests: long polls that wait for a change.", "of")
 	descInbox     = describe("inbox", "Requests that wait for the loop.")
 	descJournal   = describe("journal_bytes", "Bytes of the journal since its last snapshot.")
-	descSteps     = describe("events_total", "Events that the tracker was told of.")
+	descSteps     = describe("events_total", "Events that the tracker has handled.")
 	descBeats     = describe("heartbeats_total", "Heartbeats, offers between them included.")
 	descLaunches  = describe("attempts_launched_total", "Attempts launched.")
-	descPreempted = describe("attempts_preempted_total", "Attempts killed on the policy's demand.")
+	descPreempted = describe("attempts_preempted_total", "Attempts killed because the policy preempted them.")
 	descRefused   = describe("assignments_refused_total", "Assignments of the policy that broke a rule; each is a bug.")
-	descLost      = describe("nodes_lost_total", "Workers given up.")
+	descLost      = describe("nodes_lost_total", "Workers given up after silence.")
 )
 
 // Describe implements prometheus.Collector.
@@ -88,15 +91,15 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// scrapeTimeout is how long the loop may take to answer for its health.
+// scrapeTimeout is how long a scrape or health check waits for the loop.
 const scrapeTimeout = 5 * time.Second
 
-// Collect implements prometheus.Collector. A master that does not answer tells
-// nothing.
+// Collect implements prometheus.Collector. It sends nothing if the loop does not
+// answer in time.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(c.m.ctx, scrapeTimeout)
 	defer cancel()
-	list, err := ask(ctx, c.m, func() ([]reading, error) { return c.m.readings(), nil })
+	list, err := query(ctx, c.m, func() ([]reading, error) { return c.m.readings(), nil })
 	if err != nil {
 		return
 	}
@@ -105,54 +108,41 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// readings are the numbers as they are now.
+// readings returns all numbers as they are now. It is called in the loop.
 func (m *Master) readings() []reading {
 	gauge := func(d *prometheus.Desc, v float64, label ...string) reading {
 		return reading{d, prometheus.GaugeValue, v, label}
 	}
 	count := func(d *prometheus.Desc, v int64) reading { return reading{d, prometheus.CounterValue, float64(v), nil} }
-	s := m.tracker.Stats()
+	s := m.core.Tracker().Stats()
+	users, heartbeats := m.core.Held()
+	policy, _ := m.core.Policy()
 	list := []reading{
-		gauge(descInfo, 1, m.cfg.Version, m.policy),
+		gauge(descInfo, 1, m.cfg.Version, policy),
 		gauge(descInbox, float64(len(m.inbox))),
 		gauge(descJournal, float64(m.journal.SinceSnapshot())),
-		gauge(descHeld, float64(m.waiting), "users"),
-		gauge(descHeld, float64(m.heldBeats()), "workers"),
+		gauge(descHeld, float64(users), "users"),
+		gauge(descHeld, float64(heartbeats), "workers"),
 		count(descSteps, s.Steps), count(descBeats, s.Heartbeats), count(descLaunches, s.Launches),
 		count(descPreempted, s.Preempted), count(descRefused, s.Refused), count(descLost, s.LostNodes),
 	}
-	jobs, nodes := m.tracker.Jobs(), m.tracker.Nodes()
+	jobs, nodes := m.core.Tracker().Jobs(), m.core.Tracker().Nodes()
 	for k := range job.Kind(job.Kinds) {
 		list = append(list, gauge(descSlots, float64(nodes.Slots(k)), k.String()),
 			gauge(descUsed, float64(jobs.RunningOn(job.Map, k)+jobs.RunningOn(job.Reduce, k)), k.String()),
 			gauge(descPending, float64(jobs.Pending(k)), k.String()), gauge(descRunning, float64(jobs.Running(k)), k.String()))
 	}
-	states := map[string]int{"waiting": 0, "running": 0, "committing": 0}
-	for _, j := range m.jobs {
-		if j.final == nil {
-			states[stateWord(j.state())]++
-		}
-	}
-	for state, n := range states {
+	for state, n := range m.core.JobStates() {
 		list = append(list, gauge(descJobs, float64(n), state))
 	}
-	states = map[string]int{"alive": 0, "draining": 0, "drained": 0, "graylisted": 0, "lost": 0, "absent": 0}
+	states := map[string]int{}
 	for _, n := range nodes.All() {
-		states[m.nodeState(n)]++
+		states[m.core.NodeState(n)]++
 	}
-	for state, n := range states {
-		list = append(list, gauge(descNodes, float64(n), state))
+	for _, state := range protocol.NodeStates {
+		list = append(list, gauge(descNodes, float64(states[state]), state))
 	}
 	return list
-}
-
-func (m *Master) heldBeats() (n int) {
-	for _, s := range m.nodes {
-		if s.held != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // serveMetrics answers Prometheus.
@@ -160,11 +150,11 @@ func (m *Master) serveMetrics() http.Handler {
 	return promhttp.HandlerFor(m.stats.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// serveHealth says whether the loop answers.
+// serveHealth answers 200 if the loop does.
 func (m *Master) serveHealth(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
 	defer cancel()
-	if _, err := ask(ctx, m, func() (struct{}, error) { return struct{}{}, nil }); err != nil {
+	if _, err := query(ctx, m, func() (struct{}, error) { return struct{}{}, nil }); err != nil {
 		http.Error(w, "the master does not answer", http.StatusServiceUnavailable)
 		return
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/journal/memfs"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -28,7 +29,7 @@ func (r *rig) restart() {
 	// may be written meanwhile: then a file goes as it is copied.
 	for err := error(fs.ErrNotExist); errors.Is(err, fs.ErrNotExist); {
 		image = r.t.TempDir()
-		_, err = ask(r.t.Context(), r.m, func() (struct{}, error) { return struct{}{}, os.CopyFS(image, os.DirFS(r.cfg.Dir)) })
+		_, err = query(r.t.Context(), r.m, func() (struct{}, error) { return struct{}{}, os.CopyFS(image, os.DirFS(r.cfg.Dir)) })
 		if err != nil && !strings.Contains(err.Error(), "history.new") {
 			r.t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestJournalFails(t *testing.T) {
 	disk := memfs.New()
 	r := newRig(t, Config{journalFS: disk})
 	spec := r.spec(1, 0, "")
-	if _, err := ask(t.Context(), r.m, func() (struct{}, error) {
+	if _, err := query(t.Context(), r.m, func() (struct{}, error) {
 		disk.Fail(func(op, path string) error {
 			if op == "sync" {
 				return errPower
@@ -262,10 +263,10 @@ func TestRestartKeeps(t *testing.T) {
 		check(r.users.SetPolicy(t.Context(), &slotwisev1.SetPolicyRequest{Name: "fair"}))
 		check(r.users.SetPriority(t.Context(), &slotwisev1.SetPriorityRequest{Job: "j1", Priority: "HIGH"}))
 		check(r.users.Move(t.Context(), &slotwisev1.MoveRequest{Job: "j1", Pool: "deep"}))
-		before, now := r.m.id, r.m.now()
+		before, now := r.m.core.ID(), r.m.now()
 		r.restart()
-		if r.m.id != before || r.m.now() < now {
-			t.Errorf("id %s at %v, before %s at %v", r.m.id, r.m.now(), before, now)
+		if r.m.core.ID() != before || r.m.now() < now {
+			t.Errorf("id %s at %v, before %s at %v", r.m.core.ID(), r.m.now(), before, now)
 		}
 		if resp, err := r.users.Submit(t.Context(), req); err != nil || resp.Job != "j1" {
 			t.Errorf("the same request: %v, error %v", resp, err)
@@ -319,7 +320,7 @@ func TestRestartInSubmit(t *testing.T) {
 	r := newRig(t, Config{})
 	dir := t.TempDir()
 	req := &slotwisev1.SubmitRequest{RequestId: "again", Spec: r.spec(1, 0, filepath.Join(dir, "out"))}
-	if err := stage(t.Context(), req.Spec.Output, r.m.stagingToken(req.Spec.User+"\x00"+req.RequestId), false); err != nil {
+	if err := stage(t.Context(), req.Spec.Output, protocol.StagingToken(r.m.core.ID(), requestName(req.Spec.User, req.RequestId)), false); err != nil {
 		t.Fatal(err)
 	}
 	r.restart()

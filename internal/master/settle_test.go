@@ -73,7 +73,7 @@ func TestOutage(t *testing.T) {
 			id := r.trouble(at+out, files, op)
 			r.inTrouble(id)
 			if cfg.SnapshotBytes > 0 { // one is due, and made before this is answered
-				if _, err := ask(t.Context(), r.m, func() (int, error) { r.m.snapshotSize = 0; return 0, nil }); err != nil {
+				if _, err := query(t.Context(), r.m, func() (int, error) { r.m.snapshotSize = 0; return 0, nil }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -127,9 +127,11 @@ func TestLongAway(t *testing.T) {
 	id := r.trouble(at+filepath.Join(t.TempDir(), "out"), files, faultfs.Publish)
 	r.inTrouble(id)
 	r.cfg.PublishPatience, r.cfg.RemovePatience = time.Minute, time.Minute
-	if _, err := ask(t.Context(), r.m, func() (int, error) {
-		r.m.epoch = r.m.epoch.Add(-48 * time.Hour) // as the next one finds it
-		r.m.note(r.m.masterRecord())
+	if _, err := query(t.Context(), r.m, func() (int, error) {
+		epoch := r.m.start.Add(-r.m.core.Base()).Add(-48 * time.Hour) // as the next master reads it
+		r.m.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Master{Master: &slotwisev1.JournalMaster{
+			Id: r.m.core.ID(), Epoch: epoch.UnixNano(),
+		}}})
 		return 0, nil
 	}); err != nil {
 		t.Fatal(err)

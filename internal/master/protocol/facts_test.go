@@ -1,4 +1,4 @@
-package master
+package protocol
 
 import (
 	"go/ast"
@@ -78,7 +78,7 @@ func TestFacts(t *testing.T) {
 			t.Errorf("%T: %s", f, diff)
 		}
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), "../tracker/fact.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../tracker/fact.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

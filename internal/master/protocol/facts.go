@@ -1,4 +1,4 @@
-package master
+package protocol
 
 import (
 	"fmt"
@@ -200,7 +200,7 @@ func decodeAccepted(a *slotwisev1.FactAccepted, details *slotwisev1.JournalJob) 
 	if details == nil {
 		return nil, fmt.Errorf("job %d was accepted, but nothing says what it is", a.Job)
 	}
-	spec, err := coreSpec(details.Spec)
+	spec, err := CoreSpec(details.Spec)
 	if err != nil {
 		return nil, err
 	}

@@ -14,13 +14,14 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Jobs that are no longer in memory are in the history, which is read outside
-// the loop.
+// Jobs that are not in memory any more are in the history, which handlers read on
+// their own goroutines.
 
-// The bounds of a list of the history.
+// Numbers of jobs in a list of the history: without a limit in the request, and at
+// most.
 const (
 	defaultPast = 50
-	mostPast    = 1000
+	maxPast     = 1000
 )
 
 // History lists jobs that have ended, or returns one with its tasks.
@@ -40,7 +41,7 @@ func (c clientService) History(_ context.Context, r *slotwisev1.HistoryRequest) 
 	if q.Limit <= 0 {
 		q.Limit = defaultPast
 	}
-	q.Limit = min(q.Limit, mostPast)
+	q.Limit = min(q.Limit, maxPast)
 	if r.Before != "" {
 		var err error
 		if q.Before, err = job.ParseID(r.Before); err != nil {
@@ -49,25 +50,25 @@ func (c clientService) History(_ context.Context, r *slotwisev1.HistoryRequest) 
 	}
 	jobs, err := c.m.history.List(q)
 	if err != nil {
-		c.m.log.Error("history", "error", err)
+		c.m.log.Error("the history cannot be read completely", "error", err)
 	}
 	return &slotwisev1.HistoryResponse{Jobs: jobs}, nil
 }
 
-// withPast adds to a list of jobs those of the history that are not in it: those
-// that ended before the master was last started.
+// withPast adds jobs of the history to a list of the jobs in memory. These are jobs
+// that ended before the master was restarted.
 func (m *Master) withPast(r *slotwisev1.JobsRequest, live *slotwisev1.JobsResponse) (*slotwisev1.JobsResponse, error) {
 	old, err := m.history.List(history.Query{User: r.User, Limit: max(0, m.cfg.KeepEnded)})
 	if err != nil {
-		m.log.Error("history", "error", err)
+		m.log.Error("the history cannot be read completely", "error", err)
 	}
-	there := map[string]bool{}
+	listed := map[string]bool{}
 	for _, j := range live.Jobs {
-		there[j.Id] = true
+		listed[j.Id] = true
 	}
 	resp := &slotwisev1.JobsResponse{}
 	for _, j := range slices.Backward(old) {
-		if !there[j.Job.Id] && (r.Pool == "" || j.Job.Pool == r.Pool) {
+		if !listed[j.Job.Id] && (r.Pool == "" || j.Job.Pool == r.Pool) {
 			resp.Jobs = append(resp.Jobs, j.Job)
 		}
 	}
@@ -85,15 +86,15 @@ func (m *Master) pastJob(id job.ID) (*slotwisev1.HistoryJob, error) {
 	j, err := m.history.Get(id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, noJob(id)
+		return nil, fault(connect.CodeNotFound, "no job %s", id)
 	case err != nil:
 		return nil, rpcError(err)
 	}
 	return j, nil
 }
 
-// orPast returns what the history has of a job if the error says that it is not
-// in memory.
+// orPast returns v and err, or if err says that the job is not in memory, the answer
+// that past makes of the job's entry in the history.
 func orPast[T any](m *Master, name string, v T, err error, past func(*slotwisev1.HistoryJob) T) (T, error) {
 	if connect.CodeOf(err) != connect.CodeNotFound {
 		return v, err

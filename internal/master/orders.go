@@ -9,8 +9,85 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/storage"
 )
+
+// carryOut starts the orders of the batch, whose records are durable. Results come
+// back as messages. Without a result, because the master ends first, the next master
+// on the directory orders the same again.
+func (m *Master) carryOut() {
+	for _, o := range m.orders {
+		switch o := o.(type) {
+		case *protocol.StageOutput:
+			m.background.Go(func() {
+				err := stage(m.ctx, o.URI, o.Token, o.Overwrite)
+				m.report(&protocol.Staged{Request: o.Request, Err: err})
+			})
+		case *protocol.RemoveStaged:
+			m.removeStaged(o)
+		case *protocol.CommitOutput:
+			// The patience counts from the outcome, which is in the journal. But after a
+			// long absence the master may be running before its storage is.
+			patience := max(m.cfg.PublishPatience-(m.now()-o.Since), min(m.cfg.PublishPatience, m.cfg.RemovePatience))
+			m.finishOutput(protocol.OutputFinished{Job: o.Job, Commit: true}, outputWork{uri: o.URI, token: o.Token, commit: true, patience: patience})
+		case *protocol.AbortOutput:
+			m.finishOutput(protocol.OutputFinished{Job: o.Job}, outputWork{uri: o.URI, token: o.Token, patience: m.cfg.RemovePatience})
+		case *protocol.CancelOutput:
+			if giveUp := m.outputs[o.Job]; giveUp != nil {
+				close(giveUp)
+				delete(m.outputs, o.Job)
+			}
+		case *protocol.WriteHistory:
+			m.background.Go(func() {
+				if err := m.history.Put(o.Entry); err != nil {
+					m.log.Error("a job cannot be written to the history", "job", o.Job.String(), "error", err)
+				}
+				m.report(&protocol.HistoryWritten{Job: o.Job})
+			})
+			m.stats.ended(o.Entry.Job.State)
+		case *protocol.HoldFiles:
+			m.files.hold(o.Program, 1)
+		case *protocol.ReleaseFiles:
+			m.files.hold(o.Program, -1)
+		}
+	}
+	clear(m.orders)
+	m.orders = m.orders[:0]
+}
+
+// finishOutput commits or aborts the output of a job in the background and reports
+// the result.
+func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
+	giveUp := make(chan struct{})
+	m.outputs[result.Job] = giveUp
+	w.giveUp = giveUp
+	w.retrying = func(err error) { m.report(&protocol.OutputDelayed{Job: result.Job, Err: err}) }
+	m.background.Go(func() {
+		result.Err = w.run(m.ctx)
+		if m.ctx.Err() == nil {
+			m.postBlocking(func() {
+				delete(m.outputs, result.Job)
+				m.handle(&result)
+			})
+		}
+	})
+}
+
+// removeStaged removes the staging directory of a job that was not accepted. If
+// users wait for the result it is tried only once.
+func (m *Master) removeStaged(o *protocol.RemoveStaged) {
+	w := outputWork{uri: o.URI, token: o.Token, patience: m.cfg.PublishPatience}
+	if o.Request != "" {
+		w.patience = 0
+	}
+	m.background.Go(func() {
+		err := w.run(m.ctx)
+		if m.ctx.Err() == nil {
+			m.report(&protocol.StagingRemoved{Request: o.Request, Output: o.URI, Err: err})
+		}
+	})
+}
 
 // stage begins a job's output directory under a token. The error says why the
 // directory cannot be used.

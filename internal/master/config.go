@@ -1,0 +1,133 @@
+package master
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/hadoopconf"
+	"github.com/slotwise/slotwise/internal/history"
+	"github.com/slotwise/slotwise/internal/journal"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Config describes a master. Every field but Dir has a default.
+type Config struct {
+	Dir       string            // holds the journal, files and history; no other master may use it
+	Policy    string            // a name or composition; default policies.Default
+	PolicySet map[string]string // its parameters, by name
+	Policies  *sched.Registry   // where policies are looked up; default the built-in ones
+	Seed      uint64            // of the policy's random numbers
+	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
+	// queues. The master reads them when it starts and when they change, for which
+	// it looks at them every Reload (default hadoopconf.ReloadEvery).
+	FairScheduler, CapacityScheduler string
+	Reload                           time.Duration
+	// NodeTimeout is the silence after which a worker is given up. Default 1
+	// minute. If it is shorter than a few heartbeats, healthy workers are given up.
+	NodeTimeout time.Duration
+	// Heartbeat is the longest silence that the master wants between heartbeats of a
+	// worker. By default it grows with the number of workers, from half a second on.
+	Heartbeat time.Duration
+	// Grace is how long the end of a job waits until workers confirm that killed
+	// attempts have ended. Then its output is committed or aborted. Default 10
+	// seconds.
+	Grace time.Duration
+	// PublishPatience is for how long after a job's success the master retries to
+	// commit its output if the storage fails. After that the job fails. Default 24
+	// hours. RemovePatience is the same for removing the staged output of a job that
+	// did not succeed; what is left is removed by a later job with the same output.
+	// Default 10 minutes.
+	PublishPatience, RemovePatience time.Duration
+	// GraylistFaults is as in tracker.Config. Default
+	// tracker.DefaultGraylistFaults; negative is never.
+	GraylistFaults int
+	// KeepEnded is how many ended jobs stay in memory with their tasks. Default
+	// tracker.DefaultKeepEnded.
+	KeepEnded int
+	// Rack returns the rack of a host, "" for the default rack. It is called for
+	// workers that do not name their rack, on any goroutine, and may block.
+	Rack func(host string) string
+	// WorkerHTTP makes requests for logs to workers, with the scheme WorkerScheme.
+	// Default is plain HTTP.
+	WorkerHTTP   *http.Client
+	WorkerScheme string
+	// SnapshotBytes is the length that the journal's log must have before a snapshot
+	// replaces it. Default 64 MiB.
+	SnapshotBytes int64
+	History       history.Limits
+	Access        secure.Rules // who may do what
+	Limits        Limits
+	Version       string       // of this program
+	Log           *slog.Logger // default: nothing is logged
+
+	journalFS journal.FS // set by tests
+}
+
+// Limits bound memory and connections, so that overload rejects requests instead of
+// killing the master. A message names the limit that was reached.
+type Limits struct {
+	Inbox      int   // requests that wait for the loop; default 4096
+	Jobs       int   // jobs that have not ended; default 10,000
+	JobTasks   int   // tasks of one job; default 200,000
+	Tasks      int   // tasks of all jobs that have not ended; default 2,000,000
+	Nodes      int   // workers; default 10,000
+	Waiting    int   // requests of users that wait for a change; default 10,000
+	File       int64 // bytes of one uploaded file; default 1 GiB
+	Files      int64 // bytes of all uploaded files; default 20 GiB
+	Message    int   // bytes of one message; default 64 MiB
+	SlotsANode int   // slots of one worker, of each kind; default 4096
+}
+
+func (l *Limits) fill() {
+	l.Inbox = cmp.Or(l.Inbox, 4096)
+	l.Jobs = cmp.Or(l.Jobs, 10_000)
+	l.JobTasks = cmp.Or(l.JobTasks, 200_000)
+	l.Tasks = cmp.Or(l.Tasks, 2_000_000)
+	l.Nodes = cmp.Or(l.Nodes, 10_000)
+	l.Waiting = cmp.Or(l.Waiting, 10_000)
+	l.File = cmp.Or(l.File, 1<<30)
+	l.Files = cmp.Or(l.Files, 20<<30)
+	l.Message = cmp.Or(l.Message, 64<<20)
+	l.SlotsANode = cmp.Or(l.SlotsANode, 4096)
+}
+
+func (cfg *Config) fill() {
+	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
+	if cfg.Policies == nil {
+		cfg.Policies = policies.Builtin()
+	}
+	cfg.Reload = cmp.Or(cfg.Reload, hadoopconf.ReloadEvery)
+	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)
+	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
+	cfg.PublishPatience = cmp.Or(cfg.PublishPatience, 24*time.Hour)
+	cfg.RemovePatience = cmp.Or(cfg.RemovePatience, 10*time.Minute)
+	cfg.GraylistFaults = cmp.Or(cfg.GraylistFaults, tracker.DefaultGraylistFaults)
+	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, tracker.DefaultKeepEnded)
+	cfg.WorkerHTTP = cmp.Or(cfg.WorkerHTTP, &http.Client{})
+	cfg.WorkerScheme = cmp.Or(cfg.WorkerScheme, "http")
+	cfg.SnapshotBytes = cmp.Or(cfg.SnapshotBytes, 64<<20)
+	cfg.Limits.fill()
+	if cfg.Rack == nil {
+		cfg.Rack = func(string) string { return "" }
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// configured returns the configured policy with its parameters as one line.
+func (cfg *Config) configured() string {
+	words := []string{cfg.Policy}
+	for _, k := range slices.Sorted(maps.Keys(cfg.PolicySet)) {
+		words = append(words, k+"="+cfg.PolicySet[k])
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,292 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Config are the settings of a core. The shell fills in all of them.
+type Config struct {
+	Policy    string            // a name or composition
+	PolicySet map[string]string // its parameters, by name
+	// Configured is Policy and PolicySet as one line. A policy that users have
+	// installed outlives a restart only under the same line.
+	Configured string
+	// Build makes a policy from its name and parameters.
+	Build func(name string, set map[string]string) (sched.Policy, error)
+
+	NodeTimeout    time.Duration // silence after which a worker is given up
+	Heartbeat      time.Duration // longest wanted silence; 0: by the number of workers
+	Grace          time.Duration // how long a job's end waits for killed attempts
+	GraylistFaults int           // as in tracker.Config
+	KeepEnded      int           // as in tracker.Config
+	Limits         Limits
+
+	// ID names the master if its journal is new. Life names this process: cursors
+	// of map outputs are valid within one life only. Both are fresh secrets.
+	ID, Life string
+	// Started is the wall clock's time at the call of Restore.
+	Started time.Time
+}
+
+// Limits bound what the core accepts. Requests beyond one are refused with a
+// message that names it.
+type Limits struct {
+	Jobs    int // jobs that have not ended
+	Tasks   int // tasks of all jobs that have not ended
+	Nodes   int // workers with a session
+	Waiting int // held WatchJob calls; more are answered at once
+
+}
+
+// Intervals of the core.
+const (
+	// TickEvery is how often the shell sends Tick.
+	TickEvery    = 200 * time.Millisecond
+	explainEvery = time.Second // between two collections of wait reasons
+	learnedEvery = time.Minute // between two records of what the policy has learned
+)
+
+// Core is the state of the master. It is not safe for concurrent use: one
+// goroutine calls Handle and EndBatch, and reads between two calls.
+type Core struct {
+	cfg     Config
+	id      string    // of the master, the same over restarts
+	epoch   time.Time // the wall clock's time at 0
+	now     time.Duration
+	base    time.Duration // the time at which this life began
+	tracker *tracker.Tracker
+	policy  string // the installed policy
+	set     map[string]string
+
+	jobs     map[job.ID]*jobEntry
+	live     []*jobEntry // those of jobs without a final status, by id
+	ended    []job.ID    // the others, oldest first
+	tasks    int         // of live jobs
+	requests map[string]*request
+	past     []pastRequest // of jobs in the history, oldest first
+
+	workers  map[string]*worker  // by name
+	list     []*worker           // the same, in the order of their first arrival
+	sessions map[string]*session // those that count, by id
+	marked   []*session          // that EndBatch looks at
+
+	held    map[Call]waiter // calls without a reply yet
+	watches int             // held WatchJob calls
+	paced   pacedReaders    // held MapOutputs calls with news
+	offers  offers
+
+	lastExplained time.Duration // when wait reasons were last collected
+	explained     int           // for how many live jobs, in this turn
+	learned       []byte        // what the policy has learned, as last recorded
+	learnedAt     time.Duration
+
+	out Output
+}
+
+// waiter is a held call.
+type waiter interface {
+	// release answers the call now, with what there is.
+	release(c *Core)
+}
+
+// ID returns the master's id, which is the same over restarts.
+func (c *Core) ID() string { return c.id }
+
+// Base returns the time, as in Handle, at which this life of the master began. It
+// is later than all times in the journal.
+func (c *Core) Base() time.Duration { return c.base }
+
+// Tracker returns the tracker, to read from.
+func (c *Core) Tracker() *tracker.Tracker { return c.tracker }
+
+// Policy returns the name and parameters of the installed policy.
+func (c *Core) Policy() (name string, set map[string]string) { return c.policy, c.set }
+
+// Handle takes one message in, at a time since the journal's epoch. An earlier
+// time than the latest counts as that.
+func (c *Core) Handle(now time.Duration, m Message) Output {
+	c.begin(now)
+	switch m := m.(type) {
+	case *Register:
+		c.register(m)
+	case *Heartbeat:
+		c.heartbeat(m)
+	case *AskCommit:
+		c.askCommit(m)
+	case *JobForWorker:
+		c.jobForWorker(m)
+	case *MapOutputs:
+		c.mapOutputs(m)
+	case *Release:
+		if w := c.held[m.Call]; w != nil {
+			w.release(c)
+		}
+	case *Tick:
+		c.tick()
+	case *Closing:
+		c.noteLearned()
+	default:
+		c.handleJob(m)
+	}
+	return c.out
+}
+
+// handleJob takes in messages about jobs, nodes and policies.
+func (c *Core) handleJob(m Message) {
+	switch m := m.(type) {
+	case *Submit:
+		c.submit(m)
+	case *Staged:
+		c.staged(m)
+	case *StagingRemoved:
+		c.stagingRemoved(m)
+	case *WatchJob:
+		c.watchJob(m)
+	case *KillJob:
+		c.killJob(m)
+	case *KillAttempt:
+		c.killAttempt(m)
+	case *MoveJob:
+		c.moveJob(m)
+	case *SetPriority:
+		c.setPriority(m)
+	case *Drain:
+		c.drain(m)
+	case *SetPolicy:
+		c.setPolicy(m)
+	case *Reconfigure:
+		c.reconfigure(m)
+	case *OutputDelayed:
+		c.outputDelayed(m)
+	case *OutputFinished:
+		c.outputFinished(m)
+	case *HistoryWritten:
+		c.historyWritten(m)
+	}
+}
+
+// EndBatch ends a batch of messages, which share one fsync: idle workers are
+// offered work once for all of them, and then held heartbeats that have actions
+// are answered. The shell calls it before the fsync.
+func (c *Core) EndBatch(now time.Duration) Output {
+	c.begin(now)
+	c.offer()
+	c.answerPaced()
+	c.answerHeartbeats()
+	return c.out
+}
+
+// Deadline returns the time at which the core wants EndBatch to be called even if
+// no message comes; false if there is none.
+func (c *Core) Deadline() (time.Duration, bool) {
+	at, ok := c.offers.due, c.offers.postponed
+	if len(c.paced) > 0 && (!ok || c.paced[0].due < at) {
+		at, ok = c.paced[0].due, true
+	}
+	return at, ok
+}
+
+// begin empties the output of the call before.
+func (c *Core) begin(now time.Duration) {
+	c.now = max(c.now, now)
+	clear(c.out.Records) // not to keep them alive
+	clear(c.out.Replies)
+	clear(c.out.Orders)
+	c.out = Output{c.out.Records[:0], c.out.Replies[:0], c.out.Orders[:0], c.out.Logs[:0]}
+}
+
+func (c *Core) record(r *slotwisev1.JournalRecord) { c.out.Records = append(c.out.Records, r) }
+
+func (c *Core) order(o Order) { c.out.Orders = append(c.out.Orders, o) }
+
+func (c *Core) reply(call Call, m any) {
+	c.out.Replies = append(c.out.Replies, Reply{Call: call, Message: m})
+}
+
+// replyEarly answers with what is durable already.
+func (c *Core) replyEarly(call Call, m any) {
+	c.out.Replies = append(c.out.Replies, Reply{Call: call, Message: m, Early: true})
+}
+
+func (c *Core) refuse(call Call, err error) {
+	c.out.Replies = append(c.out.Replies, Reply{Call: call, Err: err})
+}
+
+func (c *Core) logInfo(text string, args ...any) {
+	c.out.Logs = append(c.out.Logs, Log{false, text, args})
+}
+
+func (c *Core) logWarn(text string, args ...any) {
+	c.out.Logs = append(c.out.Logs, Log{true, text, args})
+}
+
+// millis converts a time of the core to milliseconds since the Unix epoch. 0,
+// which means never, stays 0.
+func (c *Core) millis(t time.Duration) int64 {
+	if t == 0 {
+		return 0
+	}
+	return c.epoch.Add(t).UnixMilli()
+}
+
+// step hands an event to the tracker, records the facts and carries the effects
+// out. The effects are returned for callers that look for an answer among them.
+func (c *Core) step(ev tracker.Event) []tracker.Effect {
+	// Effects may lead to further steps, which reuse the tracker's slice.
+	effects := append([]tracker.Effect(nil), c.tracker.Step(c.now, ev)...)
+	c.recordFacts()
+	for _, e := range effects {
+		c.carryOut(e)
+	}
+	return effects
+}
+
+// carryOut turns an effect into actions for workers and orders for the shell.
+func (c *Core) carryOut(e tracker.Effect) {
+	if e.Kind != tracker.Launch {
+		c.offers.wanted = true
+	}
+	j := c.jobs[e.Job]
+	switch e.Kind {
+	case tracker.Launch:
+		c.launch(j, e)
+	case tracker.Kill:
+		c.kill(e)
+	case tracker.MapDone:
+		c.outputAvailable(j, e)
+	case tracker.MapLost:
+		c.outputLost(j, e)
+	case tracker.CommitOutput, tracker.AbortOutput:
+		c.startOutput(j, e)
+	case tracker.CancelOutput:
+		c.cancelOutput(j)
+	case tracker.JobDone:
+		c.endJob(j, &tracker.FactJobEnded{Job: j.id, State: e.State, Message: e.Text, At: c.tracker.Now()})
+	}
+	if j != nil {
+		j.changed = true
+	}
+}
+
+// tick lets time pass: time-outs, grace, wait reasons, revisions.
+func (c *Core) tick() {
+	c.step(&tracker.Tick{})
+	c.endLostSessions()
+	if c.now >= c.lastExplained+explainEvery {
+		c.collectReasons()
+	}
+	if c.now >= c.learnedAt+learnedEvery {
+		c.noteLearned()
+	}
+	for _, j := range c.live {
+		c.finishOutput(j)
+		if j.changed {
+			c.revise(j)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package protocol
+
+import (
+	"bytes"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/counterspb"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// recordFacts records what the tracker's last step has changed.
+func (c *Core) recordFacts() {
+	for _, f := range c.tracker.Facts() {
+		c.record(encodeFact(f))
+	}
+}
+
+func jobRecord(j *jobEntry) *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{
+		Job: int32(j.id), Request: j.request, Spec: j.spec, Token: j.token, Secret: j.secret,
+	}}}
+}
+
+func (c *Core) policyRecord() *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Policy{Policy: &slotwisev1.JournalPolicy{
+		Name: c.policy, Set: c.set, Configured: c.cfg.Configured,
+	}}}
+}
+
+func learnedRecord(doc []byte) *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Learned{Learned: &slotwisev1.JournalLearned{Doc: doc}}}
+}
+
+func finishedRecord(id job.ID, request string) *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Finished{Finished: &slotwisev1.JournalFinished{Job: int32(id), Request: request}}}
+}
+
+func countedRecord(id job.AttemptID, counters *slotwisev1.Counters) *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Counted{Counted: &slotwisev1.JournalCounted{
+		Attempt: refAttempt(id), Counters: counters,
+	}}}
+}
+
+func (c *Core) masterRecord() *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Master{Master: &slotwisev1.JournalMaster{Id: c.id, Epoch: c.epoch.UnixNano()}}}
+}
+
+// totalsRecord replaces, in a snapshot, the launches and ends that the job's totals
+// come from.
+func totalsRecord(j *jobEntry) *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Totals{Totals: &slotwisev1.JournalTotals{
+		Job: int32(j.id), Maps: counterspb.Encode(&j.counters[job.Map]), Reduces: counterspb.Encode(&j.counters[job.Reduce]), Levels: j.levels[:],
+		FailedMaps: j.failures[job.Map], FailedReduces: j.failures[job.Reduce], LastError: j.lastError,
+		Nodes: slices.Sorted(maps.Keys(j.nodes)),
+	}}}
+}
+
+// setPolicy installs another policy. No task is touched.
+func (c *Core) setPolicy(m *SetPolicy) {
+	c.tracker.SetPolicy(m.Policy)
+	c.policy, c.set, c.learned = m.Name, m.Set, nil
+	c.offers.wanted = true
+	c.record(c.policyRecord())
+	c.reply(m.Call, &slotwisev1.SetPolicyResponse{})
+}
+
+// reconfigure hands a configuration to the policy.
+func (c *Core) reconfigure(m *Reconfigure) {
+	known, err := c.tracker.Reconfigure(m.Conf)
+	c.offers.wanted = true
+	switch {
+	case err != nil:
+		c.refuse(m.Call, errorf(InvalidArgument, "%v", err))
+	case !known:
+		c.refuse(m.Call, errorf(FailedPrecondition, "policy %s has no part that takes such a configuration", c.policy))
+	default:
+		c.reply(m.Call, nil)
+	}
+}
+
+// noteLearned records what the policy has learned, if that has changed.
+func (c *Core) noteLearned() {
+	c.learnedAt = c.now
+	parts := c.tracker.Learned()
+	if len(parts) == 0 {
+		return
+	}
+	doc, err := sched.SaveState(c.policy, parts)
+	if err != nil {
+		c.logWarn("what the policy has learned cannot be saved", "error", err)
+		return
+	}
+	if !bytes.Equal(doc, c.learned) {
+		c.learned = doc
+		c.record(learnedRecord(doc))
+	}
+}
+
+// Snapshot yields a short journal from which Restore makes this state. Jobs that
+// are in the history are left out. The core must not change while it is read.
+func (c *Core) Snapshot() iter.Seq[*slotwisev1.JournalRecord] {
+	return func(yield func(*slotwisev1.JournalRecord) bool) {
+		if !c.snapshotOwn(yield) {
+			return
+		}
+		for f := range c.tracker.Snapshot() {
+			if id := factJob(f); id != 0 && (c.jobs[id] == nil || c.jobs[id].final != nil) {
+				continue
+			}
+			if !yield(encodeFact(f)) {
+				return
+			}
+		}
+	}
+}
+
+// snapshotOwn yields the records of what the core knows beside the tracker.
+func (c *Core) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
+	if !yield(c.masterRecord()) || !yield(c.policyRecord()) || c.learned != nil && !yield(learnedRecord(c.learned)) {
+		return false
+	}
+	for _, p := range c.past {
+		if !yield(finishedRecord(p.id, p.request)) {
+			return false
+		}
+	}
+	for _, j := range c.live {
+		if !yield(jobRecord(j)) || !yield(totalsRecord(j)) {
+			return false
+		}
+		// The tracker may have forgotten an ended job that is not in the history yet.
+		if j.end != nil && c.tracker.Jobs().Get(j.id) == nil && !yield(encodeFact(j.end)) {
+			return false
+		}
+	}
+	return true
+}
+
+// factJob returns the job that a fact of a snapshot is about, 0 if it is about
+// none.
+func factJob(f tracker.Fact) job.ID {
+	switch f := f.(type) {
+	case *tracker.FactAccepted:
+		return f.Job
+	case *tracker.FactPriority:
+		return f.Job
+	case *tracker.FactPool:
+		return f.Job
+	case *tracker.FactOutcome:
+		return f.Job
+	case *tracker.FactCommitCancelled:
+		return f.Job
+	case *tracker.FactJobEnded:
+		return f.Job
+	case *tracker.FactTask:
+		return f.Task.Job
+	}
+	return 0
+}

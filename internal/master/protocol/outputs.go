@@ -1,0 +1,224 @@
+package protocol
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// outputLog lists where a job's map outputs are, in the order in which they became
+// available and were lost. A cursor is a position in the log together with the
+// name of the master's life: a restarted master begins a new log, and readers with
+// an old cursor start again from its beginning.
+type outputLog struct {
+	events  []outputEvent
+	ended   bool // the job needs its map outputs no more
+	readers []*outputReader
+}
+
+// outputEvent says that a map's output is on a node, or is lost if node is "".
+type outputEvent struct {
+	attempt job.AttemptID
+	node    string
+}
+
+// outputReader is a held MapOutputs call.
+//
+// It is answered when there is something new, but not sooner than the pace allows:
+// a job's maps end one by one, and answering every reader for each of them would
+// take maps × workers replies. The job's last map and its end are answered at once.
+type outputReader struct {
+	m     *MapOutputs
+	due   time.Duration // not to be answered before, unless nothing more will come
+	index int           // in Core.paced; -1 while there is no news
+}
+
+// The time between two replies to a reader. It grows with the number of workers, of
+// which each may read the outputs of each job.
+const (
+	outputsPause   = 50 * time.Millisecond
+	outputsPerNode = time.Millisecond
+)
+
+// maxOutputs is the largest number of events in one reply.
+const maxOutputs = 10_000
+
+// outputAvailable notes that a map's output may be fetched.
+func (c *Core) outputAvailable(j *jobEntry, e tracker.Effect) {
+	j.outputs.events = append(j.outputs.events, outputEvent{e.Attempt, e.Node})
+	c.wakeReaders(j)
+}
+
+// outputLost notes that a map will run again because its output is lost.
+func (c *Core) outputLost(j *jobEntry, e tracker.Effect) {
+	j.outputs.events = append(j.outputs.events, outputEvent{e.Attempt, ""})
+	c.wakeReaders(j)
+}
+
+// endOutputs tells all readers that the job needs its map outputs no more.
+func (c *Core) endOutputs(j *jobEntry) {
+	j.outputs.ended, j.outputs.events = true, nil
+	c.wakeReaders(j)
+}
+
+// wakeReaders answers the job's readers if nothing more will come, and else lets
+// them be answered when they are due.
+func (c *Core) wakeReaders(j *jobEntry) {
+	if j.outputs.ended || c.mapsDone(j) {
+		readers := j.outputs.readers
+		j.outputs.readers = nil
+		for _, r := range readers {
+			r.release(c)
+		}
+		return
+	}
+	for _, r := range j.outputs.readers {
+		if r.index < 0 {
+			heap.Push(&c.paced, r)
+		}
+	}
+}
+
+// pacedReaders is a heap of readers with news, the one that is due first on top.
+type pacedReaders []*outputReader
+
+// Len implements heap.Interface, as do the methods below.
+func (h pacedReaders) Len() int { return len(h) }
+
+// Less orders readers by time and then by call, so that no order is left to chance.
+func (h pacedReaders) Less(i, j int) bool {
+	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].m.Call < h[j].m.Call
+}
+
+// Swap keeps each reader's index.
+func (h pacedReaders) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push appends a reader.
+func (h *pacedReaders) Push(x any) {
+	r := x.(*outputReader)
+	r.index = len(*h)
+	*h = append(*h, r)
+}
+
+// Pop removes the last reader.
+func (h *pacedReaders) Pop() any {
+	last := len(*h) - 1
+	r := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	r.index = -1
+	return r
+}
+
+// mapsDone reports whether all maps of a job have an output.
+func (c *Core) mapsDone(j *jobEntry) bool {
+	return j.decided() || j.core.Done(job.Map) == j.core.Total(job.Map)
+}
+
+// answerPaced answers the readers that have news and are due.
+func (c *Core) answerPaced() {
+	for len(c.paced) > 0 && c.paced[0].due <= c.now {
+		c.paced[0].release(c)
+	}
+}
+
+// announceOutputs repeats where a worker's map outputs are: it may have another
+// address in its new session.
+func (c *Core) announceOutputs(w *worker) {
+	for _, j := range c.live {
+		t := j.core
+		if j.decided() || t.Total(job.Reduce) == 0 || !j.nodes[w.name] {
+			continue
+		}
+		added := false
+		for i := range t.Total(job.Map) {
+			if a := t.Task(job.Map, int32(i)).Success(); a != nil && c.nodeOf(a) == w.name {
+				j.outputs.events = append(j.outputs.events, outputEvent{a.ID(), w.name})
+				added = true
+			}
+		}
+		if added {
+			c.wakeReaders(j)
+		}
+	}
+}
+
+// mapOutputs answers a reader or holds its call.
+func (c *Core) mapOutputs(m *MapOutputs) {
+	if c.sessions[m.Session] == nil {
+		c.refuse(m.Call, errSessionOver)
+		return
+	}
+	resp, more := c.outputsFrom(m)
+	if more || !m.Wait {
+		c.reply(m.Call, resp)
+		return
+	}
+	pace := max(outputsPause, time.Duration(c.tracker.Nodes().Alive())*outputsPerNode)
+	r := &outputReader{m: m, due: c.now + pace, index: -1}
+	log := &c.jobs[m.Job].outputs
+	log.readers = append(log.readers, r)
+	c.held[m.Call] = r
+}
+
+// release implements waiter.
+func (r *outputReader) release(c *Core) {
+	delete(c.held, r.m.Call)
+	if r.index >= 0 {
+		heap.Remove(&c.paced, r.index)
+	}
+	if j := c.jobs[r.m.Job]; j != nil {
+		j.outputs.readers = slices.DeleteFunc(j.outputs.readers, func(x *outputReader) bool { return x == r })
+	}
+	resp, _ := c.outputsFrom(r.m)
+	c.reply(r.m.Call, resp)
+}
+
+// outputsFrom returns what has happened since the request's cursor, and whether
+// that is anything at all.
+func (c *Core) outputsFrom(m *MapOutputs) (resp *slotwisev1.MapOutputsResponse, news bool) {
+	j := c.jobs[m.Job]
+	if j == nil || j.outputs.ended {
+		return &slotwisev1.MapOutputsResponse{Ended: true}, true
+	}
+	from, reset := c.readCursor(m.Cursor, len(j.outputs.events))
+	resp = &slotwisev1.MapOutputsResponse{Reset_: reset}
+	to := min(len(j.outputs.events), from+maxOutputs)
+	for _, e := range j.outputs.events[from:to] {
+		resp.Outputs = append(resp.Outputs, c.wireOutput(e))
+	}
+	resp.Cursor = fmt.Sprintf("%s:%d", c.cfg.Life, to)
+	return resp, to > from || reset
+}
+
+// readCursor returns the position that a cursor names, and whether the reader must
+// forget all outputs because the cursor is not of this life.
+func (c *Core) readCursor(cursor string, events int) (from int, reset bool) {
+	life, n, _ := strings.Cut(cursor, ":")
+	from, err := strconv.Atoi(n)
+	if life != c.cfg.Life || err != nil || from < 0 || from > events {
+		return 0, true
+	}
+	return from, false
+}
+
+func (c *Core) wireOutput(e outputEvent) *slotwisev1.MapOutput {
+	o := &slotwisev1.MapOutput{Map: e.attempt.Index}
+	s := c.sessionOf(e.node)
+	if s == nil { // lost, or not registered again after a restart of the master
+		o.Lost = true
+		return o
+	}
+	o.Attempt, o.Worker, o.Address = e.attempt.String(), e.node, s.address
+	return o
+}

@@ -1,0 +1,252 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Restore makes a core from the records of a journal, which may have been cut off
+// after any of them. The output's records must be durable before its orders are
+// carried out and before the first message is handled.
+//
+// The output of jobs that have ended but are not in the history is ordered to be
+// committed or aborted again, and they are stored in the history again: both are
+// idempotent. The staged output of a job that the journal knows of but that was
+// never accepted is removed; nobody was told of that job.
+func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*Core, Output, error) {
+	c := &Core{
+		cfg: cfg, jobs: map[job.ID]*jobEntry{}, requests: map[string]*request{}, workers: map[string]*worker{},
+		sessions: map[string]*session{}, held: map[Call]waiter{},
+	}
+	r := &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{}}
+	for rec, err := range records {
+		if err == nil {
+			err = r.apply(rec)
+		}
+		if err != nil {
+			return nil, Output{}, fmt.Errorf("journal: %w", err)
+		}
+	}
+	if c.id == "" { // the journal is new
+		c.id, c.epoch = cfg.ID, cfg.Started
+		c.record(c.masterRecord())
+	}
+	c.base = max(r.last, cfg.Started.Sub(c.epoch))
+	c.now = c.base
+	for _, j := range c.live {
+		j.revision, j.explained = c.epoch.Add(c.base).UnixMilli(), c.base
+	}
+	if err := c.restoreTracker(r); err != nil {
+		return nil, Output{}, err
+	}
+	for _, j := range slices.Clone(c.live) {
+		c.resume(j)
+	}
+	for _, e := range c.tracker.Unfinished() {
+		if c.jobs[e.Job] != nil {
+			c.carryOut(e)
+		} else { // in the history, but a journal of an older version does not have its end
+			c.endForgotten(e)
+		}
+	}
+	c.logInfo("master restored", "id", c.id, "policy", c.policy, "jobs", len(c.jobs), "nodes", len(c.tracker.Nodes().All()))
+	return c, c.out, nil
+}
+
+// replay is what Restore collects while it reads the journal.
+type replay struct {
+	c        *Core
+	facts    []tracker.Fact
+	accepted map[job.ID]bool // jobs that the tracker has accepted
+	details  map[job.ID]*slotwisev1.JournalJob
+	policy   *slotwisev1.JournalPolicy // the latest
+	last     time.Duration             // the latest time in a record
+}
+
+// apply takes in a record.
+func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
+	c := r.c
+	switch w := rec.What.(type) {
+	case *slotwisev1.JournalRecord_Master:
+		c.id, c.epoch = w.Master.Id, time.Unix(0, w.Master.Epoch)
+	case *slotwisev1.JournalRecord_Policy:
+		r.policy, c.learned = w.Policy, nil
+	case *slotwisev1.JournalRecord_Learned:
+		c.learned = w.Learned.Doc
+	case *slotwisev1.JournalRecord_Job:
+		return r.applyJob(w.Job)
+	case *slotwisev1.JournalRecord_Totals:
+		r.applyTotals(w.Totals)
+	case *slotwisev1.JournalRecord_Counted:
+		id := attemptOf(w.Counted.Attempt)
+		if j := c.jobs[id.Job]; j != nil && id.Kind < job.Kinds {
+			j.addCounters(id.Kind, w.Counted.Counters)
+		}
+	case *slotwisev1.JournalRecord_Finished:
+		id := job.ID(w.Finished.Job)
+		if j := c.jobs[id]; j != nil {
+			delete(c.jobs, id)
+			c.removeLive(j)
+		}
+		c.remember(pastRequest{id, w.Finished.Request})
+	default:
+		return r.applyFact(rec)
+	}
+	return nil
+}
+
+// applyJob takes in a job's details, which precede the fact that it was accepted. A
+// number may occur twice: the job that had it first was never accepted.
+func (r *replay) applyJob(d *slotwisev1.JournalJob) error {
+	core, err := CoreSpec(d.Spec)
+	if err != nil {
+		return fmt.Errorf("job %d: %w", d.Job, err)
+	}
+	id := job.ID(d.Job)
+	if before := r.c.jobs[id]; before != nil {
+		r.c.removeLive(before)
+	}
+	r.details[id] = d
+	j := r.c.newJob(d.Request, d.Spec, core)
+	j.id, j.token, j.secret = id, d.Token, d.Secret
+	r.c.addJob(j)
+	return nil
+}
+
+func (r *replay) applyTotals(t *slotwisev1.JournalTotals) {
+	j := r.c.jobs[job.ID(t.Job)]
+	if j == nil {
+		return
+	}
+	j.addCounters(job.Map, t.Maps)
+	j.addCounters(job.Reduce, t.Reduces)
+	copy(j.levels[:], t.Levels)
+	j.failures = [job.Kinds]int32{t.FailedMaps, t.FailedReduces}
+	j.lastError = t.LastError
+	for _, name := range t.Nodes {
+		j.nodes[name] = true
+	}
+}
+
+// applyFact keeps a fact for the tracker and accounts for it.
+func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
+	f, err := decodeFact(rec, func(id job.ID) *slotwisev1.JournalJob { return r.details[id] })
+	if err != nil {
+		return err
+	}
+	if f == nil {
+		return errors.New("a record has an unknown type: it was written by a newer slotwise, which must be used to read it")
+	}
+	if end, ok := f.(*tracker.FactJobEnded); !ok || r.accepted[end.Job] {
+		r.facts = append(r.facts, f)
+	} // else the tracker had forgotten the job when the snapshot was made
+	switch f := f.(type) {
+	case *tracker.FactAccepted:
+		r.accepted[f.Job] = true
+		r.last = max(r.last, f.At)
+	case *tracker.FactLaunched:
+		r.last = max(r.last, f.At)
+		if j := r.c.jobs[f.Attempt.Job]; j != nil {
+			j.countLaunch(f.Attempt, f.Level, f.Node)
+		}
+	case *tracker.FactEnded:
+		r.last = max(r.last, f.At)
+		if j := r.c.jobs[f.Attempt.Job]; j != nil && f.State == job.AttemptFailed {
+			j.countFailure(f.Attempt, f.Error)
+		}
+	case *tracker.FactOutcome:
+		r.last = max(r.last, f.At)
+	case *tracker.FactJobEnded:
+		r.last = max(r.last, f.At)
+		if j := r.c.jobs[f.Job]; j != nil {
+			j.end = f
+		}
+	}
+	return nil
+}
+
+// restoreTracker makes the policy and the tracker. A policy that was installed
+// while the master ran stays, unless the master is configured otherwise than then.
+func (c *Core) restoreTracker(r *replay) error {
+	c.policy, c.set = c.cfg.Policy, c.cfg.PolicySet
+	kept := r.policy != nil && r.policy.Configured == c.cfg.Configured
+	if kept {
+		c.policy, c.set = r.policy.Name, r.policy.Set
+	}
+	p, err := c.cfg.Build(c.policy, c.set)
+	if err != nil {
+		return err
+	}
+	cfg := tracker.Config{NodeTimeout: c.cfg.NodeTimeout, KeepEnded: c.cfg.KeepEnded, GraylistFaults: c.cfg.GraylistFaults, CommitOutput: true, Record: true}
+	c.tracker, err = tracker.Restore(cfg, p, c.base, slices.Values(r.facts))
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	c.recordFacts()
+	if r.policy != nil && c.learned != nil {
+		if err := sched.LoadState(c.learned, c.policy, c.tracker.Learned()); err != nil {
+			c.learned = nil
+			c.logWarn("what the policy had learned cannot be used", "error", err)
+		}
+	}
+	if !kept {
+		c.record(c.policyRecord())
+	}
+	return nil
+}
+
+// resume goes on with a job. The attempts of a job whose outcome is decided are not
+// known any more, so they are not waited for.
+func (c *Core) resume(j *jobEntry) {
+	t := c.tracker.Jobs().Get(j.id)
+	j.core = t
+	if t == nil && j.end == nil {
+		c.logInfo("a job was never accepted: its staged output is removed", "job", j.id.String(), "output", j.spec.Output)
+		delete(c.jobs, j.id)
+		c.removeLive(j)
+		c.order(&RemoveStaged{URI: j.spec.Output, Token: j.token})
+		return
+	}
+	c.requests[j.request] = &request{job: j.id}
+	c.tasks += j.tasksOf()
+	c.order(&HoldFiles{j.spec.Program})
+	if j.decided() {
+		j.outputs.ended = true
+		if j.end != nil {
+			c.endJob(j, j.end)
+		}
+		return
+	}
+	for k := range job.Kind(job.Kinds) {
+		for a := t.Oldest(k); a != nil; a = a.Next() {
+			c.attemptStarted(j, a.ID(), c.nodeOf(a))
+		}
+	}
+	if t.Total(job.Reduce) == 0 {
+		return
+	}
+	for i := range t.Total(job.Map) {
+		if a := t.Task(job.Map, int32(i)).Success(); a != nil {
+			j.outputs.events = append(j.outputs.events, outputEvent{a.ID(), c.nodeOf(a)})
+		}
+	}
+}
+
+// endForgotten ends a job in the tracker that is in the history already.
+func (c *Core) endForgotten(e tracker.Effect) {
+	switch e.Kind {
+	case tracker.CommitOutput:
+		c.tracker.Step(c.now, &tracker.CommitEnded{Job: e.Job})
+	case tracker.AbortOutput:
+		c.tracker.Step(c.now, &tracker.AbortEnded{Job: e.Job})
+	}
+	c.recordFacts()
+}

@@ -1,0 +1,378 @@
+package protocol
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/counterspb"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// What follows describes the state to users. Nothing of it changes the state. The
+// shell must not let an answer leave before the records of the batch are durable.
+
+// Owner returns the user that a job belongs to and the pool that it is in now.
+func (c *Core) Owner(id job.ID) (user, pool string, err error) {
+	j := c.jobs[id]
+	if j == nil {
+		return "", "", noJob(id)
+	}
+	pool = j.spec.Pool
+	if j.core != nil {
+		pool = j.core.Pool()
+	}
+	return j.spec.User, pool, nil
+}
+
+// NodeOf returns the node on which an attempt runs or ran.
+func (c *Core) NodeOf(id job.AttemptID) (string, error) {
+	a := c.tracker.Jobs().Attempt(id)
+	if a == nil {
+		return "", noJob(id.Job)
+	}
+	return c.nodeOf(a), nil
+}
+
+// Address returns the address of a worker that has a session, or "".
+func (c *Core) Address(name string) string {
+	if s := c.sessionOf(name); s != nil {
+		return s.address
+	}
+	return ""
+}
+
+// MapBuffer returns the smallest sort buffer of a map on any worker in bytes, 0 if
+// it is unknown.
+func (c *Core) MapBuffer() (least int64) {
+	for _, w := range c.list {
+		if s := w.session; s != nil && s.mapBuffer > 0 && (least == 0 || s.mapBuffer < least) {
+			least = s.mapBuffer
+		}
+	}
+	return least
+}
+
+// Held returns how many calls of users and of workers wait for their reply.
+func (c *Core) Held() (users, heartbeats int) {
+	for _, w := range c.list {
+		if w.session != nil && w.session.held != 0 {
+			heartbeats++
+		}
+	}
+	return c.watches, heartbeats
+}
+
+// JobStates counts the jobs without a final status by state.
+func (c *Core) JobStates() map[string]int {
+	states := map[string]int{"waiting": 0, "running": 0, "committing": 0}
+	for _, j := range c.live {
+		states[StateWord(j.state())]++
+	}
+	return states
+}
+
+// Jobs lists jobs by number.
+func (c *Core) Jobs(r *slotwisev1.JobsRequest) *slotwisev1.JobsResponse {
+	resp := &slotwisev1.JobsResponse{}
+	for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
+		j := c.jobs[id]
+		if j.final != nil && !r.Ended || r.User != "" && j.spec.User != r.User {
+			continue
+		}
+		s := c.status(j)
+		if r.Pool == "" || s.Pool == r.Pool {
+			if j.final == nil && len(resp.Jobs) < reasonsAtOnce {
+				s.Waiting = c.waitReason(j)
+			}
+			resp.Jobs = append(resp.Jobs, s)
+		}
+	}
+	return resp
+}
+
+// status describes a job as it is now, but for the reason why it waits.
+func (c *Core) status(j *jobEntry) *slotwisev1.JobStatus {
+	if j.final != nil {
+		return j.final
+	}
+	s := &slotwisev1.JobStatus{
+		Id: j.id.String(), Name: j.spec.Name, User: j.spec.User, Pool: j.spec.Pool, Priority: j.spec.Priority,
+		Output: j.spec.Output, InputBytes: j.input, Revision: j.revision, LastError: j.lastError,
+		MapCounters: j.totals(job.Map), ReduceCounters: j.totals(job.Reduce), Locality: j.levels[cluster.NODE:],
+		Maps: &slotwisev1.TaskCounts{}, Reduces: &slotwisev1.TaskCounts{}, State: j.state(),
+	}
+	t := j.core
+	if t == nil {
+		return s
+	}
+	s.Message = t.Message()
+	s.Pool, s.Priority = t.Pool(), t.Priority().String()
+	s.SubmittedMs, s.StartedMs = c.millis(max(1, t.Submitted())), c.millis(t.Started())
+	s.Maps, s.Reduces = j.counts(t, job.Map), j.counts(t, job.Reduce)
+	return s
+}
+
+// state returns the state that users see of a job that is not final. A job counts as
+// committing until the history has it.
+func (j *jobEntry) state() slotwisev1.JobState {
+	if j.decided() {
+		return slotwisev1.JobState_JOB_STATE_COMMITTING
+	}
+	return wireState(j.core.State())
+}
+
+// counts describes the tasks of a kind.
+func (j *jobEntry) counts(t *job.Job, k job.Kind) *slotwisev1.TaskCounts {
+	return &slotwisev1.TaskCounts{
+		Total: int32(t.Total(k)), Pending: int32(t.Pending(k)), Running: int32(t.Running(k)),
+		Done: int32(t.Done(k)), Failed: j.failures[k], Progress: t.Progress(k),
+	}
+}
+
+// totals returns a copy of the counters of a kind. The bytes that running maps have
+// read so far are included.
+func (j *jobEntry) totals(k job.Kind) *slotwisev1.Counters {
+	set := j.counters[k].Clone()
+	if k == job.Map {
+		//house:sorted a sum does not depend on the order
+		for _, n := range j.reading {
+			set.Add(counters.BytesRead, n)
+		}
+	}
+	return counterspb.Encode(&set)
+}
+
+// Tasks lists a job's tasks.
+func (c *Core) Tasks(id job.ID, r *slotwisev1.TasksRequest) (*slotwisev1.TasksResponse, error) {
+	j := c.jobs[id]
+	if j == nil {
+		return nil, noJob(id)
+	}
+	resp := &slotwisev1.TasksResponse{}
+	for k := range job.Kind(job.Kinds) {
+		if r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == WireKind(k) {
+			resp.Tasks = append(resp.Tasks, c.taskStatuses(j, k, r.State)...)
+		}
+	}
+	return resp, nil
+}
+
+// taskStatuses describes a job's tasks of a kind, all or those in a state.
+func (c *Core) taskStatuses(j *jobEntry, k job.Kind, state string) (out []*slotwisev1.TaskStatus) {
+	t := j.core
+	if t == nil {
+		return nil
+	}
+	for i := range t.Total(k) {
+		task := t.Task(k, int32(i))
+		if state != "" && task.State().String() != state {
+			continue
+		}
+		s := &slotwisev1.TaskStatus{Id: task.ID().String(), State: task.State().String(), Hosts: task.Split().Hosts}
+		for try := range task.Attempts() {
+			s.Attempts = append(s.Attempts, c.attemptStatus(task.Attempt(int32(try))))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (c *Core) attemptStatus(a *job.Attempt) *slotwisev1.AttemptStatus {
+	s := &slotwisev1.AttemptStatus{
+		Id: a.ID().String(), State: a.State().String(), Node: c.nodeOf(a), Speculative: a.Speculative(),
+		Progress: a.Progress(), StartedMs: c.millis(a.Started()), EndedMs: c.millis(a.Ended()), Error: a.Error(),
+	}
+	if a.Level() != 0 {
+		s.Level = a.Level().String()
+	}
+	return s
+}
+
+// Nodes describes all workers that have ever registered, by name.
+func (c *Core) Nodes(now time.Duration) *slotwisev1.NodesResponse {
+	resp := &slotwisev1.NodesResponse{}
+	for _, n := range c.tracker.Nodes().All() {
+		resp.Nodes = append(resp.Nodes, c.nodeStatus(n, now))
+	}
+	slices.SortFunc(resp.Nodes, func(a, b *slotwisev1.NodeStatus) int { return strings.Compare(a.Name, b.Name) })
+	return resp
+}
+
+func (c *Core) nodeStatus(n *cluster.Node, now time.Duration) *slotwisev1.NodeStatus {
+	spec, load := n.Spec(), n.Load()
+	st := &slotwisev1.NodeStatus{
+		Name: n.Name(), Host: spec.Host, Rack: spec.Rack, State: c.NodeState(n),
+		MapSlots: int32(spec.MapSlots), ReduceSlots: int32(spec.ReduceSlots),
+		Maps: int32(n.Running(job.Map)), Reduces: int32(n.Running(job.Reduce)),
+		SeenMs: (now - n.LastSeen()).Milliseconds(), Cpu: load.CPU,
+	}
+	if load.MemoryFree > 0 {
+		st.Memory = 1 - load.MemoryFree
+	}
+	if s := c.sessionOf(n.Name()); s != nil {
+		st.Address, st.Version = s.address, s.version
+	}
+	return st
+}
+
+// NodeStates are the words that NodeState returns.
+var NodeStates = []string{"alive", "draining", "drained", "graylisted", "lost", "absent"}
+
+// NodeState returns a node's state in a word. Drained nodes run nothing any more;
+// absent ones have not registered since the master was restarted.
+func (c *Core) NodeState(n *cluster.Node) string {
+	s := c.sessionOf(n.Name())
+	closed := n.Draining() || s != nil && s.draining
+	switch {
+	case n.Absent():
+		return "absent"
+	case !n.Alive():
+		return "lost"
+	case closed && len(n.Attempts()) > 0:
+		return "draining"
+	case closed:
+		return "drained"
+	case n.Graylisted():
+		return "graylisted"
+	}
+	return "alive"
+}
+
+// reasonsAtOnce is for how many jobs wait reasons are collected or listed at once.
+// Each costs a walk through the order of all jobs.
+const reasonsAtOnce = 200
+
+// collectReasons adds what keeps jobs waiting now to their totals. If there are
+// many jobs they take turns.
+func (c *Core) collectReasons() {
+	c.lastExplained = c.now
+	live := c.tracker.Jobs().Live()
+	if c.explained >= len(live) {
+		c.explained = 0
+	}
+	part := live[c.explained:min(len(live), c.explained+reasonsAtOnce)]
+	c.explained += len(part)
+	turns := time.Duration(1 + len(live)/reasonsAtOnce)
+	for _, t := range part {
+		j := c.jobs[t.ID()]
+		j.holds.Note(c.tracker, t, min(c.now-j.explained, 2*turns*explainEvery))
+		j.explained = c.now
+	}
+}
+
+// waitReason says in words why nothing of a job runs, or why its output is not in
+// place yet. It is "" if neither is so.
+func (c *Core) waitReason(j *jobEntry) string {
+	if j.delayed != "" {
+		return j.delayed
+	}
+	t := j.core
+	if j.decided() || t.Running(job.Map)+t.Running(job.Reduce) > 0 {
+		return ""
+	}
+	for k := range job.Kind(job.Kinds) {
+		if t.Pending(k) > 0 {
+			_, words := c.tracker.Explain(t, k)
+			return words + c.allDecline()
+		}
+	}
+	return ""
+}
+
+// Explain says why a job gets no task now and what kept it waiting so far.
+func (c *Core) Explain(id job.ID) (*slotwisev1.ExplainResponse, error) {
+	j := c.jobs[id]
+	if j == nil {
+		return nil, noJob(id)
+	}
+	return &slotwisev1.ExplainResponse{Job: id.String(), Why: c.explanations(j)}, nil
+}
+
+// explanations returns the current wait reason of each kind of task that waits,
+// then the earlier ones, longest first.
+func (c *Core) explanations(j *jobEntry) (out []*slotwisev1.Explanation) {
+	type key struct {
+		kind job.Kind
+		code sched.Code
+	}
+	current := map[key]*slotwisev1.Explanation{}
+	if t := j.core; !j.decided() {
+		for k := range job.Kind(job.Kinds) {
+			if t.Total(k) == 0 {
+				continue
+			}
+			why, words := c.tracker.Explain(t, k)
+			e := &slotwisev1.Explanation{Kind: WireKind(k), Reason: why.Code.Name(), Words: words + c.allDecline(), Advice: advice(why.Code)}
+			current[key{k, why.Code}] = e
+			out = append(out, e)
+		}
+	}
+	return append(out, heldBack(j, func(h tracker.Hold) bool {
+		if e := current[key{h.Kind, h.Code}]; e != nil {
+			e.HeldMs = h.For.Milliseconds()
+			return false
+		}
+		return true
+	})...)
+}
+
+// allDecline returns a phrase to append to a wait reason if no worker takes work.
+// The tracker does not know: a worker declines by itself when its disk is full.
+func (c *Core) allDecline() string {
+	workers := 0
+	for _, w := range c.list {
+		if w.session == nil {
+			continue
+		}
+		workers++
+		if n := c.tracker.Nodes().Get(w.name); !w.session.draining && n != nil && !n.Draining() {
+			return ""
+		}
+	}
+	if workers == 0 {
+		return ""
+	}
+	return "; no worker takes work: all are drained or have full disks (see slotwise nodes)"
+}
+
+// heldBack lists a job's wait reasons that pass a filter, longest first.
+func heldBack(j *jobEntry, want func(tracker.Hold) bool) (out []*slotwisev1.Explanation) {
+	for _, h := range j.holds.Longest() {
+		if want(h) {
+			out = append(out, &slotwisev1.Explanation{
+				Kind: WireKind(h.Kind), Reason: h.Code.Name(), Words: h.Words, HeldMs: h.For.Milliseconds(), Advice: advice(h.Code),
+			})
+		}
+	}
+	return out
+}
+
+// advice says what a user can do about a wait reason, "" if nothing.
+func advice(c sched.Code) string {
+	switch c {
+	case sched.Behind:
+		return "raise the job's priority (slotwise priority), or move it into a pool with fewer jobs before it (slotwise move)"
+	case sched.NoSlot:
+		return "add workers or slots, or kill jobs that are not needed"
+	case sched.NoNode:
+		return "start a worker with slots of this kind, or end the drain of one (slotwise nodes drain --undo)"
+	case sched.PoolFull, sched.JobsFull, sched.QueueFull, sched.UserFull:
+		return "move the job into another pool (slotwise move), or raise this pool's limit in the policy's settings"
+	case sched.WaitLocality, sched.PassesSlots, sched.OutOfReach:
+		return "shorten the wait for local slots in the settings of the policy's place part"
+	case sched.SlowStart:
+		return "submit with a smaller --slow-start: reduces then start earlier and wait for maps in their slots"
+	case sched.PartitionFull, sched.Overload, sched.NoValue:
+		return "install another policy (slotwise policy NAME)"
+	case sched.NodeBarred, sched.FailedHere:
+		return "find out why attempts have failed (slotwise tasks, slotwise logs)"
+	}
+	return ""
+}

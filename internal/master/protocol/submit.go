@@ -1,0 +1,176 @@
+package protocol
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// request is a user's request_id. All Submits of one request get the job that the
+// first of them has led to, also after a restart.
+//
+//	          StageOutput                Staged, accepted
+//	Submit ─────────────────► under way ───────────────────► job known
+//	                              │ refused, or an error
+//	                              ▼ RemoveStaged
+//	                          refused ──── StagingRemoved ──► forgotten
+//
+// A master that dies before the job is in the journal has forgotten the request.
+// The repeated Submit stages under the same token again.
+type request struct {
+	job     job.ID    // 0 until the job is accepted
+	calls   []Call    // that wait for the result
+	entry   *jobEntry // while under way
+	core    job.Spec
+	refused error // set while the staging directory is removed
+}
+
+// submit answers with the request's job, or begins to accept one.
+func (c *Core) submit(m *Submit) {
+	if r := c.requests[m.Request]; r != nil {
+		if r.job != 0 {
+			c.reply(m.Call, &slotwisev1.SubmitResponse{Job: r.job.String()})
+		} else {
+			r.calls = append(r.calls, m.Call)
+		}
+		return
+	}
+	j := c.newJob(m.Request, m.Spec, m.Core)
+	if err := c.hasRoom(j); err != nil {
+		c.refuse(m.Call, err)
+		return
+	}
+	j.secret = m.Secret
+	r := &request{calls: []Call{m.Call}, entry: j, core: m.Core}
+	c.requests[m.Request] = r
+	if m.Spec.Output == "" {
+		c.accept(r)
+		return
+	}
+	j.token = StagingToken(c.id, m.Request)
+	c.order(&StageOutput{Request: m.Request, URI: m.Spec.Output, Token: j.token, Overwrite: m.Spec.Overwrite})
+}
+
+// StagingToken names what a request stages. Every life of a master chooses the same
+// name for the same request, so that nothing stays behind when the master dies
+// between staging and accepting.
+func StagingToken(master, request string) string {
+	sum := sha256.Sum256([]byte(master + "\x00" + request))
+	return hex.EncodeToString(sum[:20])
+}
+
+// staged goes on with a request whose output is staged, or could not be.
+func (c *Core) staged(m *Staged) {
+	r := c.requests[m.Request]
+	switch {
+	case r == nil || r.entry == nil || r.refused != nil:
+	case m.Err != nil:
+		c.failRequest(m.Request, r, m.Err)
+	default:
+		c.accept(r)
+	}
+}
+
+// hasRoom checks the limits for one more job.
+func (c *Core) hasRoom(j *jobEntry) error {
+	switch l := c.cfg.Limits; {
+	case len(c.live) >= l.Jobs:
+		return errorf(ResourceExhausted, "there are %d jobs already, which is the limit: wait until one ends", l.Jobs)
+	case c.tasks+j.tasksOf() > l.Tasks:
+		return errorf(ResourceExhausted, "the tasks of all jobs would be more than %d, which is the limit: wait until a job ends", l.Tasks)
+	}
+	return nil
+}
+
+// accept hands a job to the tracker. The job's own record precedes the tracker's
+// facts: staged output of a job that the journal knows of, but not as accepted, is
+// removed by Restore.
+func (c *Core) accept(r *request) {
+	j := r.entry
+	err := c.hasRoom(j)
+	if err == nil {
+		err = c.enter(j, r.core)
+	}
+	if err != nil {
+		if j.token == "" {
+			c.failRequest(j.request, r, err)
+			return
+		}
+		r.refused = err
+		c.order(&RemoveStaged{Request: j.request, URI: j.spec.Output, Token: j.token})
+		return
+	}
+	r.job, r.entry = j.id, nil
+	for _, call := range r.calls {
+		c.reply(call, &slotwisev1.SubmitResponse{Job: j.id.String()})
+	}
+	r.calls = nil
+}
+
+// enter has the tracker accept the job and carries out the effects.
+func (c *Core) enter(j *jobEntry, core job.Spec) error {
+	effects := append([]tracker.Effect(nil), c.tracker.Step(c.now, &tracker.Submit{Spec: core})...)
+	for _, e := range effects {
+		switch e.Kind {
+		case tracker.JobRejected:
+			return errorf(InvalidArgument, "%s", e.Text)
+		case tracker.JobAccepted:
+			j.id = e.Job
+			j.core = c.tracker.Jobs().Get(j.id)
+			c.addJob(j)
+			c.tasks += j.tasksOf()
+			c.order(&HoldFiles{j.spec.Program})
+			j.spec.Pool = j.core.Pool()
+			c.record(jobRecord(j))
+			c.recordFacts()
+			c.logInfo("job accepted", "job", j.id.String(), "name", j.spec.Name, "user", j.spec.User, "pool", j.spec.Pool,
+				"maps", j.maps, "reduces", core.Reduces, "output", j.spec.Output)
+		}
+		c.carryOut(e)
+	}
+	return nil
+}
+
+// failRequest answers all who wait for a request and forgets it.
+func (c *Core) failRequest(name string, r *request, err error) {
+	delete(c.requests, name)
+	for _, call := range r.calls {
+		c.refuse(call, err)
+	}
+}
+
+// stagingRemoved ends a refused request.
+func (c *Core) stagingRemoved(m *StagingRemoved) {
+	if m.Err != nil {
+		c.logWarn("the staged output of a job that was not accepted cannot be removed", "output", m.Output, "error", m.Err)
+	}
+	if r := c.requests[m.Request]; r != nil && r.refused != nil {
+		c.failRequest(m.Request, r, errors.Join(r.refused, m.Err))
+	}
+}
+
+// pastRequest is the request of a job that is in the history.
+type pastRequest struct {
+	id      job.ID
+	request string
+}
+
+// maxPast is how many requests of jobs in the history are remembered.
+const maxPast = 10_000
+
+// remember notes the request of a job that is in the history and forgets the oldest
+// ones beyond maxPast.
+func (c *Core) remember(p pastRequest) {
+	c.requests[p.request] = &request{job: p.id}
+	c.past = append(c.past, p)
+	if over := len(c.past) - maxPast; over > 0 {
+		for _, old := range c.past[:over] {
+			delete(c.requests, old.request)
+		}
+		c.past = append(c.past[:0], c.past[over:]...)
+	}
+}

@@ -1,0 +1,507 @@
+package protocol
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// worker is what the core keeps of a worker's name over all of its sessions. It is
+// never removed.
+type worker struct {
+	name    string
+	session *session // the one that counts; nil if there is none
+	// alive are the attempts that may run on the worker, oldest launch first. An
+	// attempt that the tracker has killed or given up stays until the worker says
+	// that it has ended, or is lost: only then is it certain not to write to the
+	// job's output any more.
+	alive []job.AttemptID
+}
+
+// worker returns the entry of a name, and makes it if there is none.
+func (c *Core) worker(name string) *worker {
+	w := c.workers[name]
+	if w == nil {
+		w = &worker{name: name}
+		c.workers[name] = w
+		c.list = append(c.list, w)
+	}
+	return w
+}
+
+// sessionOf returns the session of a worker that counts, or nil.
+func (c *Core) sessionOf(name string) *session {
+	if w := c.workers[name]; w != nil {
+		return w.session
+	}
+	return nil
+}
+
+// nodeOf returns the name of the node on which an attempt runs or ran.
+func (c *Core) nodeOf(a *job.Attempt) string { return c.tracker.Nodes().Node(a.Node()).Name() }
+
+// attemptStarted notes that an attempt may run on a worker from now on.
+func (c *Core) attemptStarted(j *jobEntry, id job.AttemptID, node string) {
+	w := c.worker(node)
+	if !slices.Contains(w.alive, id) {
+		w.alive = append(w.alive, id)
+		j.alive++
+	}
+}
+
+// attemptEnded notes that an attempt does not run on a worker any more. If it was
+// the last one of a job whose output waits for that, the output is ordered to be
+// committed or aborted.
+func (c *Core) attemptEnded(w *worker, id job.AttemptID) {
+	i := slices.Index(w.alive, id)
+	if i < 0 {
+		return
+	}
+	w.alive = slices.Delete(w.alive, i, i+1)
+	if j := c.jobs[id.Job]; j != nil {
+		j.alive--
+		c.finishOutput(j)
+	}
+}
+
+// keepAlive ends all attempts on a worker that are not in running.
+func (c *Core) keepAlive(w *worker, running map[job.AttemptID]bool) {
+	for _, id := range slices.Clone(w.alive) {
+		if !running[id] {
+			c.attemptEnded(w, id)
+		}
+	}
+}
+
+// session is a worker's connection from one registration to the next.
+//
+// Its outbox holds the actions that the worker has not acknowledged; every reply
+// carries all of them. At most one heartbeat is held at a time: a later one has the
+// earlier one answered.
+type session struct {
+	id          string
+	worker      *worker
+	address     string // host:port of the worker's HTTP server
+	version     string
+	mapBuffer   int64
+	incarnation string
+	number      int64    // of the registration, within the incarnation
+	before      []string // earlier incarnations, the latest last
+	seq         int64    // of the latest heartbeat
+	next        int64    // number of the latest action
+	outbox      []*slotwisev1.Action
+	held        Call // the heartbeat without a reply; 0 if there is none
+	due         bool // held is to be answered in this batch
+	over        bool // the worker must register again
+	marked      bool // in Core.marked
+	draining    bool // the worker wants no new work
+	load        cluster.Load
+	assigned    time.Duration // when a heartbeat last asked the tracker for work
+}
+
+// send puts an action into the session's outbox.
+func (c *Core) send(s *session, a *slotwisev1.Action) {
+	s.next++
+	a.Number = s.next
+	s.outbox = append(s.outbox, a)
+	c.mark(s)
+}
+
+// mark has EndBatch look at the session's held heartbeat.
+func (c *Core) mark(s *session) {
+	if !s.marked {
+		s.marked = true
+		c.marked = append(c.marked, s)
+	}
+}
+
+// answerHeartbeats answers the held heartbeats for which there is something to say.
+// All that led to their actions is in the batch's records.
+func (c *Core) answerHeartbeats() {
+	for _, s := range c.marked {
+		s.marked = false
+		if s.held != 0 && (s.over || s.due || len(s.outbox) > 0) {
+			c.reply(c.unhold(s), &slotwisev1.HeartbeatResponse{
+				RegisterAgain: s.over, HeartbeatMs: c.heartbeatInterval().Milliseconds(), Actions: slices.Clone(s.outbox),
+			})
+		}
+	}
+	clear(c.marked)
+	c.marked = c.marked[:0]
+}
+
+// hold keeps a heartbeat without a reply.
+func (c *Core) hold(s *session, call Call, due bool) {
+	s.held, s.due = call, due
+	c.held[call] = s
+}
+
+// unhold returns the call of the held heartbeat, which the caller answers.
+func (c *Core) unhold(s *session) Call {
+	call := s.held
+	s.held, s.due = 0, false
+	delete(c.held, call)
+	return call
+}
+
+// release implements waiter. The reply follows at the end of the batch.
+func (s *session) release(c *Core) {
+	s.due = true
+	c.mark(s)
+}
+
+// endSession makes the worker register again.
+func (c *Core) endSession(s *session) {
+	s.over, s.outbox = true, nil
+	delete(c.sessions, s.id)
+	if s.worker.session == s {
+		s.worker.session = nil
+	}
+	c.mark(s)
+}
+
+// heartbeatInterval is the longest silence wanted of a worker. It grows with the
+// number of workers, so that heartbeats take a bounded share of the master's time.
+func (c *Core) heartbeatInterval() time.Duration {
+	if c.cfg.Heartbeat > 0 {
+		return c.cfg.Heartbeat
+	}
+	return max(500*time.Millisecond, time.Duration(c.tracker.Nodes().Alive())*3*time.Millisecond)
+}
+
+// register begins a session. The tracker compares what the worker says that it
+// runs and holds with what it should.
+func (c *Core) register(m *Register) {
+	r, spec := m.Request, m.join.Node
+	w := c.worker(spec.Name)
+	old := w.session
+	if n := len(c.sessions); old == nil && n >= c.cfg.Limits.Nodes {
+		c.refuse(m.Call, errorf(ResourceExhausted, "the master serves %d workers, which is its limit", n))
+		return
+	}
+	if old.overtook(r) {
+		c.refuse(m.Call, errorf(Aborted, "worker %s has registered again since it sent this request", spec.Name))
+		return
+	}
+	s := &session{
+		id: m.Session, worker: w, address: r.Address, version: r.Version, mapBuffer: r.MapBuffer,
+		incarnation: r.Incarnation, number: r.Number, before: old.incarnations(r.Incarnation),
+	}
+	if old != nil {
+		c.endSession(old)
+	}
+	c.sessions[s.id], w.session = s, s
+	running := map[job.AttemptID]bool{}
+	for _, id := range m.join.Running {
+		running[id] = true
+	}
+	c.keepAlive(w, running)
+	c.step(m.join)
+	c.announceOutputs(w)
+	c.offers.wanted = true
+	c.logInfo("worker registered", "worker", spec.Name, "address", r.Address, "host", spec.Host, "rack", spec.Rack,
+		"map_slots", spec.MapSlots, "reduce_slots", spec.ReduceSlots, "running", len(m.join.Running), "outputs", len(m.join.Outputs))
+	c.reply(m.Call, &slotwisev1.RegisterResponse{
+		Session: s.id, Master: c.id, HeartbeatMs: c.heartbeatInterval().Milliseconds(), DropJobs: c.endedJobs(m.join),
+	})
+}
+
+// overtook reports whether the session was begun by a registration that the worker
+// sent after r. A nil session was not.
+func (s *session) overtook(r *slotwisev1.RegisterRequest) bool {
+	if s == nil || r.Incarnation == "" {
+		return false
+	}
+	return s.incarnation == r.Incarnation && r.Number > 0 && r.Number <= s.number || slices.Contains(s.before, r.Incarnation)
+}
+
+// maxIncarnations bounds session.before. A request cannot be under way while the
+// worker's process is started that often.
+const maxIncarnations = 16
+
+// incarnations returns the earlier incarnations for a session of incarnation next
+// that replaces s, which may be nil.
+func (s *session) incarnations(next string) []string {
+	if s == nil {
+		return nil
+	}
+	if s.incarnation == next {
+		return s.before
+	}
+	return append(slices.Clone(s.before[max(0, len(s.before)+1-maxIncarnations):]), s.incarnation)
+}
+
+// endedJobs names the jobs whose files a worker holds although they have ended.
+func (c *Core) endedJobs(join *tracker.Join) (drop []string) {
+	seen := map[job.ID]bool{}
+	check := func(id job.ID) {
+		if seen[id] {
+			return
+		}
+		seen[id] = true
+		if j := c.jobs[id]; j == nil || j.decided() {
+			drop = append(drop, id.String())
+		}
+	}
+	for _, id := range join.Running {
+		check(id.Job)
+	}
+	for _, o := range join.Outputs {
+		check(o.Attempt.Job)
+	}
+	return drop
+}
+
+// endLostSessions ends the sessions of workers that the tracker has given up. An
+// absent worker keeps its attempts: it may register again with them.
+func (c *Core) endLostSessions() {
+	for _, w := range c.list {
+		n := c.tracker.Nodes().Get(w.name)
+		if n != nil && n.Alive() {
+			continue
+		}
+		if n == nil || !n.Absent() {
+			c.keepAlive(w, nil)
+		}
+		if w.session != nil {
+			c.logWarn("worker lost", "worker", w.name)
+			c.endSession(w.session)
+		}
+	}
+}
+
+// loseWorker gives a worker up at once.
+func (c *Core) loseWorker(w *worker) {
+	c.step(&tracker.Lose{Node: w.name})
+	if w.session != nil {
+		c.endSession(w.session)
+	}
+	c.keepAlive(w, nil)
+}
+
+// heartbeat takes in a worker's report.
+func (c *Core) heartbeat(m *Heartbeat) {
+	r, ev := m.Request, m.event
+	s := c.sessions[r.Session]
+	if s == nil {
+		c.reply(m.Call, &slotwisev1.HeartbeatResponse{RegisterAgain: true})
+		return
+	}
+	overtaken := r.Seq < s.seq
+	if overtaken { // only ends of attempts are still true
+		ev.Reports = slices.DeleteFunc(ev.Reports, func(r tracker.Report) bool { return r.State == job.AttemptRunning })
+		c.reply(m.Call, &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
+	} else {
+		s.seq, s.draining, s.load = r.Seq, r.Draining, ev.Load
+		s.outbox = slices.DeleteFunc(s.outbox, func(a *slotwisev1.Action) bool { return a.Number <= r.Acked })
+		if s.held != 0 {
+			c.replyEarly(c.unhold(s), &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
+		}
+		c.hold(s, m.Call, r.WaitMs <= 0)
+	}
+	ev.Node, ev.NoWork, ev.All = s.worker.name, overtaken || !c.wantsWork(s, len(ev.Reports) > 0), !overtaken
+	c.report(s, m)
+	c.mark(s)
+}
+
+// wantsWork reports whether a heartbeat asks the tracker for work. A policy that
+// compares one heartbeat with the next is asked once per interval only.
+func (c *Core) wantsWork(s *session, reports bool) bool {
+	if s.draining {
+		return false
+	}
+	if c.tracker.Judges() && c.now < s.assigned+c.heartbeatInterval()*9/10 && reports {
+		return false
+	}
+	s.assigned = c.now
+	return true
+}
+
+// report has the tracker take in a heartbeat's reports and fetch failures, then
+// accounts for the attempts that have ended.
+func (c *Core) report(s *session, m *Heartbeat) {
+	ended := c.endedAttempts(s, m)
+	if m.event.All {
+		c.keepAlive(s.worker, s.expected(m.event))
+	}
+	for _, f := range m.Request.FetchFailures {
+		c.fetchFailed(f)
+	}
+	for _, e := range c.step(m.event) {
+		if e.Kind == tracker.Rejoin {
+			c.endSession(s)
+			c.keepAlive(s.worker, nil)
+		}
+	}
+	for _, e := range ended {
+		c.accountFor(s, e)
+	}
+	if m.Request.Leaving && !s.over {
+		c.logInfo("worker left", "worker", s.worker.name)
+		c.loseWorker(s.worker)
+	}
+}
+
+// expected adds the launches of the outbox, which the worker may not have received,
+// to the event, and returns all attempts that may be alive on the worker.
+func (s *session) expected(ev *tracker.Heartbeat) map[job.AttemptID]bool {
+	alive := map[job.AttemptID]bool{}
+	for _, a := range s.outbox {
+		if l := a.GetLaunch(); l != nil {
+			if id, err := job.ParseAttempt(l.Attempt); err == nil {
+				ev.Unheard = append(ev.Unheard, id)
+				alive[id] = true
+			}
+		}
+	}
+	for i := range ev.Reports {
+		alive[ev.Reports[i].Attempt] = true
+	}
+	return alive
+}
+
+// endedAttempt is a heartbeat's report that an attempt has ended.
+type endedAttempt struct {
+	id     job.AttemptID
+	report *slotwisev1.Report
+	// counts is whether the attempt was running as far as the tracker knew before
+	// the heartbeat. A repeated report does not count.
+	counts bool
+}
+
+// endedAttempts returns the reports of ends in a heartbeat, and notes how many
+// bytes running maps have read.
+func (c *Core) endedAttempts(s *session, m *Heartbeat) (ended []endedAttempt) {
+	wire := map[string]*slotwisev1.Report{}
+	for _, w := range m.Request.Reports {
+		wire[w.Attempt] = w
+	}
+	for i := range m.event.Reports {
+		report := &m.event.Reports[i]
+		j := c.jobs[report.Attempt.Job]
+		if j == nil {
+			continue
+		}
+		w := wire[report.Attempt.String()]
+		j.changed = true
+		if report.State == job.AttemptRunning {
+			if n := w.GetCounters().GetBytesRead(); n > 0 {
+				j.reading[report.Attempt] = n
+			}
+			continue
+		}
+		a := c.tracker.Jobs().Attempt(report.Attempt)
+		counts := a != nil && a.State() == job.AttemptRunning && c.nodeOf(a) == s.worker.name
+		ended = append(ended, endedAttempt{report.Attempt, w, counts})
+	}
+	return ended
+}
+
+// accountFor updates the job's counts after the tracker has taken in the end of an
+// attempt.
+func (c *Core) accountFor(s *session, e endedAttempt) {
+	j := c.jobs[e.id.Job]
+	if j == nil {
+		return
+	}
+	c.attemptEnded(s.worker, e.id)
+	c.offers.wanted = true // a slot is free, or a task is pending again
+	if !e.counts {
+		return
+	}
+	delete(j.reading, e.id)
+	a := c.tracker.Jobs().Attempt(e.id)
+	if a == nil {
+		return
+	}
+	switch a.State() {
+	case job.AttemptSucceeded:
+		j.addCounters(e.id.Kind, e.report.Counters)
+		c.record(countedRecord(e.id, e.report.Counters))
+	case job.AttemptFailed:
+		j.countFailure(e.id, a.Error())
+		c.logInfo("attempt failed", "attempt", e.id.String(), "error", a.Error())
+	}
+}
+
+// fetchFailed hands on that a reduce could not fetch a map's output.
+func (c *Core) fetchFailed(f *slotwisev1.FetchFailure) {
+	reduce, err := job.ParseAttempt(f.Reduce)
+	source, err2 := job.ParseAttempt(f.Map)
+	if err != nil || err2 != nil {
+		return
+	}
+	c.logInfo("map output cannot be fetched", "reduce", f.Reduce, "map", f.Map, "worker", f.Worker, "error", f.Error, "corrupt", f.Corrupt)
+	// A worker that has not registered with this life of the master yet is not gone.
+	n := c.tracker.Nodes().Get(f.Worker)
+	gone := n == nil || !n.Alive() && !n.Absent()
+	c.step(&tracker.FetchFailed{Reduce: reduce, Map: source, SourceGone: f.Corrupt || gone})
+}
+
+// errSessionOver answers requests in a session that has ended.
+var errSessionOver error = &Error{Unauthenticated, "the session is over: register again"}
+
+// askCommit asks the tracker on behalf of the session's worker. The grant is in the
+// batch's records.
+func (c *Core) askCommit(m *AskCommit) {
+	s := c.sessions[m.Session]
+	if s == nil {
+		c.refuse(m.Call, errSessionOver)
+		return
+	}
+	resp := &slotwisev1.AskCommitResponse{Reason: "the attempt was given up"}
+	for _, e := range c.step(&tracker.AskCommit{Attempt: m.Attempt, Node: s.worker.name}) {
+		switch e.Kind {
+		case tracker.CommitGranted:
+			resp = &slotwisev1.AskCommitResponse{Granted: true}
+		case tracker.CommitDenied:
+			resp = &slotwisev1.AskCommitResponse{Reason: e.Text}
+		}
+	}
+	c.reply(m.Call, resp)
+}
+
+// offers is the state of the rounds in which idle workers, whose heartbeats are
+// held, are offered work. A job that arrives at an idle cluster must not wait for
+// the next heartbeat.
+type offers struct {
+	wanted    bool          // something has happened since the last round that may let a task start
+	last      time.Duration // when the last round was
+	postponed bool          // the next round waits until due
+	due       time.Duration
+}
+
+// offerPerNode bounds the cost of rounds: one takes a few microseconds per worker,
+// and rounds must not take more than a part of the master's time.
+const offerPerNode = 20 * time.Microsecond
+
+// offer lets the tracker assign work to every idle worker, if there is work.
+func (c *Core) offer() {
+	if !c.offers.wanted || c.tracker.Judges() {
+		return
+	}
+	jobs, nodes := c.tracker.Jobs(), c.tracker.Nodes()
+	if jobs.Pending(job.Map)+jobs.Pending(job.Reduce) == 0 {
+		c.offers.wanted, c.offers.postponed = false, false
+		return
+	}
+	due := c.offers.last + time.Duration(nodes.Alive())*offerPerNode
+	if c.offers.postponed = c.now < due; c.offers.postponed {
+		c.offers.due = due
+		return
+	}
+	for _, n := range nodes.All() {
+		if !n.Alive() {
+			continue
+		}
+		if s := c.sessionOf(n.Name()); s != nil && s.held != 0 && !s.draining {
+			c.step(&tracker.Heartbeat{Node: s.worker.name, Load: s.load})
+		}
+	}
+	// The launches of this round need no further round.
+	c.offers.wanted, c.offers.last = false, c.now
+}

@@ -19,7 +19,7 @@ type inputs struct {
 	send func(*slotwisev1.FromAttempt) error
 	mu   struct {
 		sync.Mutex
-		places map[int]netshuffle.Place // the last known, by map
+		places map[int]netshuffle.Location // the last known, by map
 	}
 }
 
@@ -31,7 +31,7 @@ func newInputs(r *run, pool *mem.Pool) (*inputs, error) {
 		return nil, err
 	}
 	in := &inputs{send: r.pipe.send}
-	in.mu.places = map[int]netshuffle.Place{}
+	in.mu.places = map[int]netshuffle.Location{}
 	in.Fetch, err = netshuffle.New(context.Background(), netshuffle.Config{
 		Job: r.id.Job.String(), Part: int(r.id.Index), Maps: int(o.GetJob().GetMaps()),
 		Worker: o.GetWorker(), Dir: o.GetOutputsDir(), Secret: o.GetJob().GetSecret(),
@@ -44,10 +44,10 @@ func newInputs(r *run, pool *mem.Pool) (*inputs, error) {
 
 // told hands on where map outputs are.
 func (in *inputs) told(m *slotwisev1.MapOutputsResponse) {
-	places := make([]netshuffle.Place, 0, len(m.GetOutputs()))
+	places := make([]netshuffle.Location, 0, len(m.GetOutputs()))
 	in.mu.Lock()
 	for _, o := range m.GetOutputs() {
-		p := netshuffle.Place{
+		p := netshuffle.Location{
 			Map: int(o.GetMap()), Lost: o.GetLost(), Attempt: o.GetAttempt(), Worker: o.GetWorker(), Address: o.GetAddress(),
 		}
 		places = append(places, p)

@@ -13,71 +13,73 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// Config says what is fetched and within which limits.
+// Config names the map outputs to fetch and limits the resources of the Fetch.
 type Config struct {
-	// Job, Part and Maps say which partition of which outputs: Part is the
-	// reduce's index, and there are outputs of the maps 0 to Maps-1.
+	// Job, Part and Maps name the data: partition Part (the reduce's index) of the
+	// outputs of maps 0 to Maps-1 of the job.
 	Job  string
 	Part int
 	Maps int
-	// Worker is the name of the worker that we run on, and Dir its directory
-	// of outputs: what lies there is opened as files. Empty: nothing does.
+	// Worker is the name of the worker that runs this reduce, and Dir its directory
+	// of map outputs. Outputs of that worker are opened as files. If Dir is empty all
+	// outputs are fetched over the network.
 	Worker, Dir string
-	// Secret is the job's secret.
+	// Secret is the job's secret, with which requests are signed.
 	Secret []byte
-	// Transport carries requests; see NewTransport. The Fetch does not close
-	// its idle connections.
+	// Transport sends requests; see NewTransport. The Fetch does not close its idle
+	// connections.
 	Transport http.RoundTripper
-	// TLS says that workers speak TLS.
+	// TLS is set if workers speak TLS.
 	TLS bool
-	// Memory is how many bytes fetched outputs may take in memory, charged to
-	// Pool in steps of mem.Step as they come. What does not fit goes to Scratch, one file for each
-	// of Parallel. 0 sends all there.
+	// Memory bounds the bytes of fetched outputs in memory, charged to Pool in steps
+	// of mem.Step. Further outputs are written to Scratch, in one file for each of
+	// Parallel. 0 writes all of them there.
 	Memory  int64
 	Pool    *mem.Pool
 	Scratch storage.Scratch
-	// Parallel is how many outputs are fetched at once (default 5), of which
-	// at most PerWorker (default 2) from one worker.
+	// Parallel is the number of outputs fetched at the same time (default 5), at
+	// most PerWorker (default 2) of them from one worker.
 	Parallel, PerWorker int
-	// OpenFiles is how many outputs of the own worker are left in their files
-	// (default 128). Further ones are copied as if fetched.
+	// OpenFiles bounds the outputs of the local worker that are read from their files
+	// (default 128). Further ones are copied like remote outputs.
 	OpenFiles int
-	// Tries is how many failures in a row make a report (default 4). Every
-	// second one after that makes another.
+	// Tries is the number of consecutive failures before a report (default 4). Every
+	// second failure after it causes another report.
 	Tries int
-	// Backoff is how long a worker or output is left alone after the first
-	// failure (default 250 ms). The time doubles with each failure up to
-	// MaxBackoff (default 20 s) and is shortened at random by up to a half.
+	// Backoff is the pause after the first failure of a worker or an output (default
+	// 250 ms). It doubles with each failure up to MaxBackoff (default 20 s) and is
+	// shortened at random by up to a half.
 	Backoff, MaxBackoff time.Duration
-	// Silence is how long a request may receive nothing before it counts as
-	// failed (default 30 s).
+	// Silence is the time without received bytes after which a request fails
+	// (default 30 s).
 	Silence time.Duration
-	// Patience is how long there may be outputs to fetch and nothing be
-	// received before all is given up with ErrStalled (default 8 min, less
-	// than the usual limit on silent tasks).
+	// Patience is the time without received bytes, while outputs are waiting to be
+	// fetched, after which Collect returns ErrStalled (default 8 min, below the
+	// default task time-out).
 	Patience time.Duration
-	// Seed varies the order of workers and the back-off between reduces.
+	// Seed makes the order of workers and the back-off differ between reduces.
 	Seed uint64
-	// Report is told of outputs that cannot be fetched. It is called from
-	// several goroutines and must not block for long. Nil: nobody is.
+	// Report, unless nil, is called with outputs that cannot be fetched. Several
+	// goroutines call it, and it must not block for long.
 	Report func(Failure)
 }
 
-// Failure is a complaint about a map's output.
+// Failure is the report of a map output that cannot be fetched.
 type Failure struct {
 	Map     int
-	Attempt string // whose output it is
-	Worker  string // where it was looked for
+	Attempt string // the map attempt that wrote the output
+	Worker  string // the worker that should have it
 	Err     error
-	// Certain says that the worker answered and the output is damaged or
-	// gone: others would fare no better.
+	// Certain is set if the worker answered that the output is damaged or gone, so
+	// that no other reduce can fetch it either.
 	Certain bool
 }
 
-// ErrStalled is in what Collect returns when nothing has come for
+// ErrStalled is wrapped by Collect's error when no byte has arrived for
 // Config.Patience.
 var ErrStalled = errors.New("the shuffle makes no progress")
 
+// validate sets defaults and checks the fields.
 func (c *Config) validate() error {
 	switch {
 	case c.Maps < 0 || c.Part < 0 || !plain(c.Job):
@@ -96,13 +98,12 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// complains reports whether the n-th failure in a row makes a report.
-func (c *Config) complains(n int) bool { return n >= c.Tries && (n-c.Tries)%2 == 0 }
+// mustReport reports whether the n-th consecutive failure causes a report.
+func (c *Config) mustReport(n int) bool { return n >= c.Tries && (n-c.Tries)%2 == 0 }
 
-// NewTransport returns a transport that suits fetching: kept-alive HTTP/1.1
-// connections, past any proxy of the environment, with limits on the time it
-// takes to connect and to get an answer. A nil configuration is for plain
-// HTTP.
+// NewTransport returns a transport for fetching: keep-alive HTTP/1.1 connections that
+// ignore proxy settings, with time limits for connecting and for the response header.
+// A nil configuration means plain HTTP.
 func NewTransport(config *tls.Config) *http.Transport {
 	return &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,

@@ -1,33 +1,36 @@
-// Package netshuffle brings map outputs to reduces on other machines.
+// Package netshuffle transfers map outputs to reduces on other machines.
 //
-// A worker keeps the outputs of finished maps as run files and serves their
-// partitions with a Handler. A reduce has a Fetch: it is told where outputs
-// are as maps finish (Update), fetches its partition of each over a bounded
-// number of kept-alive connections into a bounded amount of memory and, beyond
-// that, scratch files, and gives the reduce their records in the order of the
-// maps (Collect), exactly as shuffle.Store does within one process.
+// A worker stores the outputs of finished maps as run files and serves their
+// partitions with a Handler. A reduce has a Fetch. It learns from Update where
+// outputs are, as maps finish, and fetches its partition of each over a bounded
+// number of keep-alive connections into a bounded amount of memory and, beyond
+// that, scratch files. Collect returns the records in the order of the maps, exactly
+// as shuffle.Store does within one process.
 //
-// An output goes through these states, for one reduce:
+// For one reduce, an output has these states:
 //
-//	          Update: a place                    fetched, all checksums right
+//	          Update: location                   fetched, all checksums right
 //	waiting ──────────────────► queued ◄──► busy ────────────────────────────► held
 //	   ▲                          │ failure  │
 //	   └──────────────────────────┴──────────┘
 //	          Update: lost
 //
-// What is held stays, whatever happens to the output afterwards: all attempts of
-// a map that succeed give the same records.
+// A fetched output stays valid even if the map runs again, because all successful
+// attempts of a map write the same records.
 //
-// Failures are of three kinds. A worker that cannot be reached is left alone for
-// a while that doubles each time. An output that cannot be had from a worker
-// that answers is left alone likewise. Config.Tries failures in a row are reported
-// (Config.Report), and every second one from then on, while the fetch tries on:
-// a report is only a complaint, and the one who hears it decides whether to make
-// the output again. Third, an output
-// that is damaged or gone is reported at once, as such. Everything ends when
-// there has been something to fetch and nothing was received for
+// There are three kinds of failure:
+//
+//   - A worker cannot be reached. The Fetch pauses requests to it, twice as long
+//     after each failure.
+//   - A worker answers, but an output cannot be read. The Fetch pauses requests for
+//     that output in the same way.
+//   - An output is damaged or gone. The Fetch reports it at once as certain.
+//
+// After Config.Tries consecutive failures of the first two kinds, and after every
+// second one from then on, the Fetch reports the output (Config.Report) and keeps
+// trying. A report is a complaint: the tracker decides whether the map runs again.
+// Collect fails when outputs were waiting to be fetched and no byte arrived for
 // Config.Patience.
 //
-// Lock order: Fetch.mu is the only lock; no I/O and no callback happens under
-// it.
+// Fetch.mu is the only lock. It is not held during I/O or callbacks.
 package netshuffle

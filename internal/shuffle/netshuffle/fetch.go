@@ -14,41 +14,43 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Place says where the output of a map is.
-type Place struct {
+// Location is the location of a map's output.
+type Location struct {
 	Map int
-	// Lost means that the output will be made again; the rest is empty.
+	// Lost is set if the output is gone and the map runs again. The fields below are
+	// empty then.
 	Lost    bool
-	Attempt string // that made it
-	Worker  string // the worker's name
+	Attempt string // the attempt that wrote it
+	Worker  string // the name of the worker that has it
 	Address string // host:port of its server
 }
 
-// Fetch is one reduce's view of a job's map outputs. It fetches from the first
-// Update on. Close must be called.
+// Fetch fetches one reduce's partition of a job's map outputs. It starts with the
+// first Update. The caller must call Close.
 type Fetch struct {
 	cfg    Config
 	client *http.Client
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
-	moved  atomic.Int64 // when something was last received, or there was nothing to do; see clock
-	began  time.Time
-	keep   *keeper
+	// progressAt is when bytes last arrived or there was nothing to fetch; see clock.
+	progressAt atomic.Int64
+	began      time.Time
+	keep       *keeper
 
 	mu struct {
 		sync.Mutex
 		outs    []output // by map
-		left    int      // outputs not held
+		left    int      // outputs that are not fetched yet
 		workers []*remote
 		byAddr  map[string]*remote
-		turn    int // worker to look at first
+		turn    int // index in workers of the next one to use
 		rand    *rand.Rand
-		wake    *time.Timer // for the end of the shortest back-off
+		wake    *time.Timer // fires at the end of the shortest back-off
 		watch   *time.Timer
 		closed  bool
 	}
-	changed *sync.Cond // with mu: there may be something to take, or the end
+	changed *sync.Cond // of mu: signals that take may succeed or the Fetch has ended
 
 	streams        []kv.Stream
 	records, bytes int64
@@ -56,7 +58,7 @@ type Fetch struct {
 
 var _ engine.Inputs = (*Fetch)(nil)
 
-// New begins a fetch of which no place is known yet. The context ends it.
+// New returns a Fetch that knows no location yet. Cancelling ctx ends it.
 func New(ctx context.Context, cfg Config) (*Fetch, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -89,12 +91,13 @@ func New(ctx context.Context, cfg Config) (*Fetch, error) {
 	return f, nil
 }
 
-// Update tells where outputs are, in the order in which it happened; with
-// reset these places are all that is true. Telling something again does no harm.
-func (f *Fetch) Update(reset bool, places []Place) {
+// Update sets the locations of outputs. Calls must follow the order in which the
+// outputs appeared and were lost. With reset, outputs that are not in the list count
+// as lost. Repeating a location has no effect.
+func (f *Fetch) Update(reset bool, places []Location) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.noteIdleLocked()
+	f.countIdleAsProgressLocked()
 	if reset {
 		there := make([]bool, len(f.mu.outs))
 		for _, p := range places {
@@ -104,22 +107,22 @@ func (f *Fetch) Update(reset bool, places []Place) {
 		}
 		for m := range f.mu.outs {
 			if !there[m] {
-				f.placeLocked(Place{Map: m, Lost: true})
+				f.setLocationLocked(Location{Map: m, Lost: true})
 			}
 		}
 	}
 	for _, p := range places {
 		if p.Map >= 0 && p.Map < len(f.mu.outs) {
-			f.placeLocked(p)
+			f.setLocationLocked(p)
 		}
 	}
 	f.changed.Broadcast()
 }
 
-// Collect waits until every output is held and returns its records, by map
-// index; nil stands for an empty one. The streams belong to the Fetch, but may
-// be closed earlier. The error may be the context's cause, one of scratch space,
-// or ErrStalled.
+// Collect waits until every output has been fetched and returns a stream of records
+// for each map, nil for an empty partition. Close closes the streams; the caller may
+// close them earlier. The error is the context's cause, an error of scratch space, or
+// wraps ErrStalled.
 func (f *Fetch) Collect(ctx context.Context) ([]kv.Stream, error) {
 	if f.streams != nil {
 		return f.streams, nil
@@ -135,10 +138,11 @@ func (f *Fetch) Collect(ctx context.Context) ([]kv.Stream, error) {
 	if left > 0 {
 		return nil, context.Cause(f.ctx)
 	}
-	f.wg.Wait() // they have nothing left to do
+	f.wg.Wait() // the fetching goroutines end when nothing is left
 	return f.open()
 }
 
+// open opens a stream for each fetched output.
 func (f *Fetch) open() ([]kv.Stream, error) {
 	streams := make([]kv.Stream, len(f.mu.outs))
 	for m := range f.mu.outs {
@@ -158,25 +162,25 @@ func (f *Fetch) open() ([]kv.Stream, error) {
 	return streams, nil
 }
 
-// Records returns how many records the streams of Collect have together.
+// Records returns the number of records in the streams of Collect.
 func (f *Fetch) Records() int64 { return f.records }
 
-// Bytes returns how many bytes their keys and values have together.
+// Bytes returns the size of their keys and values in bytes.
 func (f *Fetch) Bytes() int64 { return f.bytes }
 
-// Held returns how many outputs have been fetched so far.
+// Held returns the number of outputs fetched so far.
 func (f *Fetch) Held() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.mu.outs) - f.mu.left
 }
 
-// Received returns how many bytes have come over the network or were checked
-// in files of the own worker. It rises while there is progress.
+// Received returns the number of bytes received over the network or verified in files
+// of the local worker. It increases while there is progress.
 func (f *Fetch) Received() int64 { return f.keep.received.Load() }
 
-// Close ends all fetching, closes the streams and gives back memory and files.
-// A call after the first does nothing.
+// Close ends fetching, closes the streams, returns memory to the pool and removes
+// scratch files. Further calls do nothing.
 func (f *Fetch) Close() error {
 	f.mu.Lock()
 	was := f.mu.closed
@@ -204,37 +208,38 @@ func (f *Fetch) Close() error {
 	return errors.Join(append(errs, f.keep.close())...)
 }
 
-// clock is the time since the beginning, for moved.
+// clock returns the nanoseconds since New, for progressAt.
 func (f *Fetch) clock() int64 { return int64(time.Since(f.began)) }
 
-// noteIdleLocked counts it as progress that nothing is to be fetched.
-func (f *Fetch) noteIdleLocked() {
+// countIdleAsProgressLocked restarts Patience while there is nothing to fetch.
+func (f *Fetch) countIdleAsProgressLocked() {
 	for _, w := range f.mu.workers {
 		if w.busy > 0 || len(w.queue) > 0 {
 			return
 		}
 	}
-	f.moved.Store(f.clock())
+	f.progressAt.Store(f.clock())
 }
 
-// checkProgress is the watchdog.
+// checkProgress ends the Fetch with ErrStalled after Config.Patience without progress.
+// A timer calls it.
 func (f *Fetch) checkProgress() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.closed || f.mu.left == 0 {
 		return
 	}
-	f.noteIdleLocked()
-	still := time.Duration(f.clock() - f.moved.Load())
-	if still < f.cfg.Patience {
-		f.mu.watch.Reset(f.cfg.Patience - still)
+	f.countIdleAsProgressLocked()
+	idle := time.Duration(f.clock() - f.progressAt.Load())
+	if idle < f.cfg.Patience {
+		f.mu.watch.Reset(f.cfg.Patience - idle)
 		return
 	}
 	f.cancel(fmt.Errorf("%w: nothing received for %v, %d of %d map outputs missing%s",
 		ErrStalled, f.cfg.Patience, f.mu.left, len(f.mu.outs), f.exampleLocked()))
 }
 
-// exampleLocked names an output that failed, for the message.
+// exampleLocked describes one output that failed, for the error.
 func (f *Fetch) exampleLocked() string {
 	for m := range f.mu.outs {
 		if o := &f.mu.outs[m]; o.last != nil && o.state != fetched {

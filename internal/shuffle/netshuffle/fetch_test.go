@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// collect wants the records that oneWorker wrote.
+// collect verifies that the Fetch returns the records that oneWorker wrote.
 func collect(t *testing.T, f *Fetch, maps, n, size int) {
 	t.Helper()
 	streams, err := f.Collect(t.Context())
@@ -44,19 +44,19 @@ func collect(t *testing.T, f *Fetch, maps, n, size int) {
 	}
 }
 
-// complaints gathers reports.
-type complaints struct {
+// reports collects calls of Config.Report.
+type failures struct {
 	mu  sync.Mutex
 	all []Failure
 }
 
-func (c *complaints) add(f Failure) {
+func (c *failures) add(f Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, f)
 }
 
-func (c *complaints) list() []Failure {
+func (c *failures) list() []Failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all
@@ -67,7 +67,7 @@ func TestFetchesAsMapsFinish(t *testing.T) {
 		net, _, places := oneWorker(t, 10, 20, 10)
 		f := mustStart(t, newConfig(t, 10, net))
 		for i, p := range places[:9] {
-			f.Update(false, []Place{p, p})
+			f.Update(false, []Location{p, p})
 			synctest.Wait()
 			if f.Held() != i+1 {
 				t.Errorf("%d held after %d maps", f.Held(), i+1)
@@ -94,11 +94,11 @@ func TestEmptyOutputs(t *testing.T) {
 	})
 }
 
-// A broken connection is taken up where it broke, at once.
+// A broken connection is resumed at once, at the byte where it broke.
 func TestResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, _, places := oneWorker(t, 1, 100, 100)
-		net.script = []trouble{{"cut", 1000}, {"cut", 500}, {"cut", 17}}
+		net.script = []fault{{"cut", 1000}, {"cut", 500}, {"cut", 17}}
 		began := time.Now()
 		f := mustStart(t, newConfig(t, 1, net))
 		f.Update(false, places)
@@ -112,13 +112,13 @@ func TestResumes(t *testing.T) {
 	})
 }
 
-// What was damaged on the way is asked for again, and what is damaged where it
-// lies is complained of at once and fetched from its new place.
+// Data damaged on the network is fetched again. Data damaged on disk is reported at
+// once and fetched from its new location.
 func TestDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, dir, places := oneWorker(t, 2, 100, 100)
-		net.script = []trouble{{"flip", 1000}}
-		var c complaints
+		net.script = []fault{{"flip", 1000}}
+		var c failures
 		cfg := newConfig(t, 2, net)
 		cfg.Report = c.add
 		f := mustStart(t, cfg)
@@ -134,22 +134,22 @@ func TestDamage(t *testing.T) {
 		if len(got) != 1 || !got[0].Certain || got[0].Attempt != attempt(1, 0) || !errors.Is(got[0].Err, runfile.ErrChecksum) {
 			t.Fatalf("reports %v", got)
 		}
-		f.Update(false, []Place{{Map: 1, Lost: true}})
+		f.Update(false, []Location{{Map: 1, Lost: true}})
 		if err := writeRun(dir, attempt(1, 1), [][]record{recordsOf(1, 0, 100, 100)}, runfile.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		f.Update(false, []Place{{Map: 1, Attempt: attempt(1, 1), Worker: "w1", Address: "w1:1"}})
+		f.Update(false, []Location{{Map: 1, Attempt: attempt(1, 1), Worker: "w1", Address: "w1:1"}})
 		collect(t, f, 2, 100, 100)
 	})
 }
 
-// A worker that is gone is tried ever more seldom, and all that it had is
-// complained of again and again, until it is back.
+// A dead worker is retried less and less often. Its outputs are reported repeatedly
+// until it is back.
 func TestUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, _, places := oneWorker(t, 6, 10, 10)
 		net.down["w1:1"] = true
-		var c complaints
+		var c failures
 		cfg := newConfig(t, 6, net)
 		cfg.Report, cfg.Patience = c.add, time.Hour
 		f := mustStart(t, cfg)
@@ -178,17 +178,17 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// A worker that hangs does not hold up an output that has been made anew.
+// A hanging worker does not delay an output that has a new location.
 func TestReplacedWhileItHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, dir, places := oneWorker(t, 1, 10, 10)
 		net.handlers["w2:1"] = newHandler(dir)
-		net.script = []trouble{{kind: "hang"}}
+		net.script = []fault{{kind: "hang"}}
 		f := mustStart(t, newConfig(t, 1, net))
 		f.Update(false, places)
 		synctest.Wait()
 		began := time.Now()
-		f.Update(false, []Place{{Map: 0, Attempt: attempt(0, 0), Worker: "w2", Address: "w2:1"}})
+		f.Update(false, []Location{{Map: 0, Attempt: attempt(0, 0), Worker: "w2", Address: "w2:1"}})
 		collect(t, f, 1, 10, 10)
 		if d := time.Since(began); d > 0 {
 			t.Errorf("it took %v", d)
@@ -199,7 +199,7 @@ func TestReplacedWhileItHangs(t *testing.T) {
 func TestSilenceIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, _, places := oneWorker(t, 1, 10, 10)
-		net.script = []trouble{{kind: "hang"}}
+		net.script = []fault{{kind: "hang"}}
 		cfg := newConfig(t, 1, net)
 		began := time.Now()
 		f := mustStart(t, cfg)
@@ -234,12 +234,12 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// What lies on the own worker is not asked for.
+// Outputs of the local worker cause no requests.
 func TestOwnOutputs(t *testing.T) {
 	for _, open := range []int{1, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			net, dir, places := oneWorker(t, 4, 30, 50)
-			var c complaints
+			var c failures
 			cfg := newConfig(t, 4, net)
 			cfg.Worker, cfg.Dir, cfg.OpenFiles, cfg.Report = "w1", dir, open, c.add
 			f := mustStart(t, cfg)
@@ -253,7 +253,7 @@ func TestOwnOutputs(t *testing.T) {
 			if err := writeRun(dir, attempt(3, 1), [][]record{recordsOf(3, 0, 30, 50)}, runfile.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			f.Update(false, []Place{{Map: 3, Attempt: attempt(3, 1), Worker: "w1", Address: "w1:1"}})
+			f.Update(false, []Location{{Map: 3, Attempt: attempt(3, 1), Worker: "w1", Address: "w1:1"}})
 			synctest.Wait()
 			for m := range 4 { // they may be removed now
 				_ = os.Remove(File(dir, testJob, attempt(m, 0)))
@@ -266,7 +266,7 @@ func TestOwnOutputs(t *testing.T) {
 	}
 }
 
-// Memory stays within its limit; the rest goes to few files.
+// Memory stays within its limit; the other outputs are written to few files.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const maps = 40
@@ -291,7 +291,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// Neither the time nor the files that a fetch takes grow faster than the maps.
+// The time and the number of files grow at most linearly with the number of maps.
 func TestManyMaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const maps = 5000
@@ -303,7 +303,7 @@ func TestManyMaps(t *testing.T) {
 		for m := range maps {
 			p := places[0]
 			p.Map = m
-			f.Update(false, []Place{p})
+			f.Update(false, []Location{p})
 		}
 		streams, err := f.Collect(t.Context())
 		if err != nil {
@@ -336,11 +336,11 @@ func (s *countingScratch) Create(name string) (storage.ScratchFile, error) {
 	return s.Scratch.Create(name)
 }
 
-// A full disk of our own ends the attempt and is nobody else's fault.
+// A full local disk ends the Fetch and causes no reports.
 func TestScratchFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, _, places := oneWorker(t, 3, 100, 100)
-		var c complaints
+		var c failures
 		cfg := newConfig(t, 3, net)
 		cfg.Memory, cfg.Report = 0, c.add
 		cfg.Scratch = &countingScratch{Scratch: cfg.Scratch, fail: syscall.ENOSPC}
@@ -358,7 +358,7 @@ func TestScratchFails(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, _, places := oneWorker(t, 2, 10, 10)
-		net.script = []trouble{{kind: "hang"}}
+		net.script = []fault{{kind: "hang"}}
 		f := mustStart(t, newConfig(t, 2, net))
 		f.Update(false, places[:1])
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -14,53 +14,54 @@ import (
 )
 
 type (
-	// unreachable is the failure to get any answer from a worker.
-	unreachable struct{ err error }
-	// useless is the failure of an output that is damaged or gone.
-	useless struct{ err error }
-	// localError is a failure of our own disk.
+	// unreachableError means that a worker did not answer.
+	unreachableError struct{ err error }
+	// badOutputError means that an output is damaged or gone.
+	badOutputError struct{ err error }
+	// localError is an error of this machine's disk.
 	localError struct{ err error }
 )
 
-func (e *unreachable) Error() string { return e.err.Error() }
-func (e *unreachable) Unwrap() error { return e.err }
-func (e *useless) Error() string     { return e.err.Error() }
-func (e *useless) Unwrap() error     { return e.err }
-func (e *localError) Error() string  { return e.err.Error() }
-func (e *localError) Unwrap() error  { return e.err }
+func (e *unreachableError) Error() string { return e.err.Error() }
+func (e *unreachableError) Unwrap() error { return e.err }
+func (e *badOutputError) Error() string   { return e.err.Error() }
+func (e *badOutputError) Unwrap() error   { return e.err }
+func (e *localError) Error() string       { return e.err.Error() }
+func (e *localError) Unwrap() error       { return e.err }
 
-// errSilent is why a request is given up that receives nothing.
-var errSilent = errors.New("the worker sends nothing")
+// errSilent is the cause with which a request without received bytes is cancelled.
+var errSilent = errors.New("the worker stopped sending")
 
-// copyBuffer is how many bytes are moved at once to a scratch file.
+// copyBuffer is the buffer size for writing to a scratch file, in bytes.
 const copyBuffer = 256 << 10
 
 // getter fetches outputs one at a time.
 type getter struct {
 	f     *Fetch
-	spill *spill // its scratch file, made when first needed
+	spill *spill // its scratch file; nil until first needed
 	buf   []byte
 }
 
-// body is an output from some byte on.
+// body is the response to a request for a section, from some byte to its end.
 type body struct {
 	io.Reader
 	section runfile.Section
 	close   func()
 }
 
-// get fetches an output whole. A connection that breaks is taken up where it
-// broke, and damage is asked for once more, since it may have come on the way.
-func (g *getter) get(ctx context.Context, p Place) (holding, error) {
+// get fetches an output completely. If the connection breaks it resumes at the byte
+// where it broke. If a checksum fails it fetches the output once more, because the
+// damage may have happened on the network.
+func (g *getter) get(ctx context.Context, p Location) (fetchedOutput, error) {
 	if p.Worker == g.f.cfg.Worker && g.f.cfg.Dir != "" {
-		return g.getFile(p)
+		return g.getLocal(p)
 	}
-	h, err := g.getOver(ctx, p)
+	h, err := g.getRemote(ctx, p)
 	if errors.As(err, new(*runfile.Error)) {
-		h, err = g.getOver(ctx, p)
+		h, err = g.getRemote(ctx, p)
 	}
 	if errors.As(err, new(*runfile.Error)) {
-		err = &useless{err}
+		err = &badOutputError{err}
 	}
 	if err != nil {
 		err = fmt.Errorf("fetching the output of %s from %s (%s): %w", p.Attempt, p.Worker, p.Address, err)
@@ -68,18 +69,18 @@ func (g *getter) get(ctx context.Context, p Place) (holding, error) {
 	return h, err
 }
 
-// getOver is one pass over the network.
-func (g *getter) getOver(ctx context.Context, p Place) (holding, error) {
+// getRemote fetches an output over the network, resuming broken connections.
+func (g *getter) getRemote(ctx context.Context, p Location) (fetchedOutput, error) {
 	b, err := g.request(ctx, p, 0)
 	if err != nil {
-		return holding{}, err
+		return fetchedOutput{}, err
 	}
 	t := newTransfer(g, p.Attempt, b.section)
 	for resumed := 0; ; resumed++ {
 		before := t.got
 		err = t.take(b)
 		b.close()
-		if err == nil || t.got == before || resumed == g.f.cfg.Tries || ctx.Err() != nil || final(err) {
+		if err == nil || t.got == before || resumed == g.f.cfg.Tries || ctx.Err() != nil || isFinal(err) {
 			break
 		}
 		section := b.section
@@ -88,20 +89,20 @@ func (g *getter) getOver(ctx context.Context, p Place) (holding, error) {
 		}
 		if b.section != section {
 			b.close()
-			err = errors.New("the output has changed while it was read")
+			err = errors.New("the output changed while it was being read")
 			break
 		}
 	}
 	return t.end(err)
 }
 
-// final tells a failure that reading on would not mend.
-func final(err error) bool {
+// isFinal reports whether resuming the transfer cannot help.
+func isFinal(err error) bool {
 	return errors.As(err, new(*runfile.Error)) || errors.As(err, new(*localError))
 }
 
-// request asks for an output from a byte on. The body must be closed.
-func (g *getter) request(ctx context.Context, p Place, from int64) (*body, error) {
+// request requests an output from a byte to its end. The caller must close the body.
+func (g *getter) request(ctx context.Context, p Location, from int64) (*body, error) {
 	cfg := &g.f.cfg
 	ctx, cancel := context.WithCancelCause(ctx)
 	silence := time.AfterFunc(cfg.Silence, func() { cancel(errSilent) })
@@ -126,12 +127,12 @@ func (g *getter) request(ctx context.Context, p Place, from int64) (*body, error
 			err = errSilent
 		}
 		done()
-		return nil, &unreachable{err}
+		return nil, &unreachableError{err}
 	}
 	b := &body{close: func() { _ = resp.Body.Close(); done() }}
-	b.Reader = &watched{r: resp.Body, ctx: ctx, silence: silence, limit: cfg.Silence}
+	b.Reader = &progressReader{r: resp.Body, ctx: ctx, silence: silence, limit: cfg.Silence}
 	if err := b.check(resp, from); err != nil {
-		// A short refusal is read to its end, so that the connection lives on.
+		// Reading a short error response to its end keeps the connection usable.
 		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
 		b.close()
 		return nil, err
@@ -139,7 +140,7 @@ func (g *getter) request(ctx context.Context, p Place, from int64) (*body, error
 	return b, nil
 }
 
-// check looks at an answer's head.
+// check verifies the status and headers of a response.
 func (b *body) check(resp *http.Response, from int64) error {
 	want := http.StatusOK
 	if from > 0 {
@@ -148,28 +149,28 @@ func (b *body) check(resp *http.Response, from int64) error {
 	switch resp.StatusCode {
 	case want:
 	case http.StatusNotFound, http.StatusGone:
-		return &useless{fmt.Errorf("the worker does not have it (%s)", resp.Status)}
+		return &badOutputError{fmt.Errorf("the worker does not have the output (%s)", resp.Status)}
 	default:
-		return fmt.Errorf("the worker answers %q", resp.Status)
+		return fmt.Errorf("the worker answered %q", resp.Status)
 	}
 	if err := b.section.UnmarshalText([]byte(resp.Header.Get(SectionHeader))); err != nil {
 		return err
 	}
 	if resp.ContentLength != b.section.Length-from {
-		return fmt.Errorf("the worker announces %d bytes of %d", resp.ContentLength, b.section.Length-from)
+		return fmt.Errorf("the worker announced %d bytes instead of %d", resp.ContentLength, b.section.Length-from)
 	}
 	return nil
 }
 
-// watched puts off the end of a silent request as bytes come.
-type watched struct {
+// progressReader restarts the silence timer and records progress as bytes arrive.
+type progressReader struct {
 	r       io.Reader
 	ctx     context.Context
 	silence *time.Timer
 	limit   time.Duration
 }
 
-func (w *watched) Read(b []byte) (int, error) {
+func (w *progressReader) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
 	if n > 0 {
 		w.silence.Reset(w.limit)
@@ -180,34 +181,34 @@ func (w *watched) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// getFile takes an output of the own worker: it is checked and stays in its
-// file, or is copied if too many files are open.
-func (g *getter) getFile(p Place) (holding, error) {
+// getLocal verifies an output of the local worker and leaves it in its file. If too
+// many files are open it copies the output instead.
+func (g *getter) getLocal(p Location) (fetchedOutput, error) {
 	if !plain(p.Attempt) {
-		return holding{}, &useless{fmt.Errorf("no output has the name %q", p.Attempt)}
+		return fetchedOutput{}, &badOutputError{fmt.Errorf("%q is not the name of a map attempt", p.Attempt)}
 	}
 	cfg := &g.f.cfg
 	h, err := g.readFile(File(cfg.Dir, cfg.Job, p.Attempt))
 	if err != nil && !errors.As(err, new(*localError)) {
-		err = &useless{fmt.Errorf("the output of %s on this worker: %w", p.Attempt, err)}
+		err = &badOutputError{fmt.Errorf("the output of %s on this worker: %w", p.Attempt, err)}
 	}
 	return h, err
 }
 
-func (g *getter) readFile(name string) (holding, error) {
+func (g *getter) readFile(name string) (fetchedOutput, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return holding{}, err
+		return fetchedOutput{}, err
 	}
 	run, err := openRun(f)
 	if err != nil {
-		_ = f.Close() // only read
-		return holding{}, err
+		_ = f.Close() // nothing was written
+		return fetchedOutput{}, err
 	}
 	s, ok := run.Section(g.f.cfg.Part)
 	if !ok {
 		run.Release()
-		return holding{}, fmt.Errorf("%s has no partition %d", name, g.f.cfg.Part)
+		return fetchedOutput{}, fmt.Errorf("%s has no partition %d", name, g.f.cfg.Part)
 	}
 	b := io.NewSectionReader(f, s.Offset, s.Length)
 	if s.Records == 0 || !g.f.keep.mayOpen() {
@@ -218,7 +219,7 @@ func (g *getter) readFile(name string) (holding, error) {
 	t := &transfer{g: g, section: s, check: runfile.NewVerifier(s, name), direct: true}
 	if err := t.take(b); err != nil {
 		run.Release()
-		return holding{}, err
+		return fetchedOutput{}, err
 	}
-	return holding{section: s, run: run, name: name}, nil
+	return fetchedOutput{section: s, run: run, name: name}, nil
 }

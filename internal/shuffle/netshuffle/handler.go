@@ -13,22 +13,22 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 )
 
-// Handler serves the run files of a directory, which are named as File says.
-// Mount it at Pattern. A file may be removed at any time.
+// Handler serves the run files in a directory, under the names that File returns. It
+// must be mounted at Pattern. Files may be removed at any time.
 //
-// Answers: 200 or 206 with the bytes; 400 for a path or range that makes no
-// sense; 403 without the right proof, which is also the answer for a job that
-// is not known; 404 if the output is not there; 410 if it is damaged.
+// Status codes: 200 or 206 with the bytes; 400 for a malformed path or range; 403 for
+// a wrong proof or an unknown job; 404 if the output does not exist; 410 if it is
+// damaged.
 type Handler struct {
-	// Dir is where the outputs are.
+	// Dir is the directory of map outputs.
 	Dir string
-	// Secret returns a job's secret, nil if the job is not known.
+	// Secret returns a job's secret, or nil if the job is unknown.
 	Secret func(job string) []byte
-	// Log takes refusals and damaged files; nil means slog.Default.
+	// Log receives refused requests and damaged files; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	job, attempt := r.PathValue("job"), r.PathValue("map")
 	part, err := strconv.Atoi(r.PathValue("part"))
@@ -54,7 +54,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openBelow opens an output and nothing outside dir, whatever links there are.
+// openBelow opens an output below dir. It does not follow links that leave dir.
 func openBelow(dir, job, attempt string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -64,6 +64,7 @@ func openBelow(dir, job, attempt string) (*os.File, error) {
 	return root.Open(job + "/" + attempt + ".run")
 }
 
+// serve sends a partition of an opened output.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, f *os.File, part int) {
 	run, err := openRun(f)
 	if err != nil {
@@ -98,12 +99,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, f *os.File, part
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.FormatInt(s.Length-from, 10))
 	w.WriteHeader(status)
-	// A plain file and a plain connection let the system move the bytes
-	// itself. The reader notices if they are too few.
+	// Copying from an *os.File lets the kernel send the bytes (sendfile). The client
+	// notices if the file is too short.
 	_, _ = io.CopyN(w, f, s.Length-from)
 }
 
-// openRun reads a run's index.
+// openRun reads the index of a run file.
 func openRun(f *os.File) (*runfile.File, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -112,7 +113,7 @@ func openRun(f *os.File) (*runfile.File, error) {
 	return runfile.Open(f, st.Size(), f.Name())
 }
 
-// rangeStart reads "bytes=N-", the one kind of range that is of use here.
+// rangeStart parses "bytes=N-", the only kind of range that Fetch sends.
 func rangeStart(v string) (int64, bool) {
 	v, ok := strings.CutPrefix(v, "bytes=")
 	v, open := strings.CutSuffix(v, "-")
@@ -120,6 +121,7 @@ func rangeStart(v string) (int64, bool) {
 	return n, ok && open && err == nil && n >= 0
 }
 
+// log returns the logger to use.
 func (h *Handler) log() *slog.Logger {
 	if h.Log == nil {
 		return slog.Default()

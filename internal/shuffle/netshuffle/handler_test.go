@@ -12,8 +12,8 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 )
 
-// FuzzHandler asks for any path, with the right proof for it. Nothing but an
-// output is ever served.
+// FuzzHandler requests random paths with valid proofs. The handler must serve only
+// outputs.
 func FuzzHandler(f *testing.F) {
 	top := f.TempDir()
 	dir := filepath.Join(top, "outputs")

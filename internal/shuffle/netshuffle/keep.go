@@ -13,19 +13,19 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// holding is an output that is ours: in memory, in a scratch file or in the own
-// worker's file.
-type holding struct {
+// fetchedOutput is a fetched output: in memory, in a scratch file, or in a file of the
+// local worker.
+type fetchedOutput struct {
 	section runfile.Section
 	name    string
 	mem     []byte
 	spill   *spill
-	base    int64 // of the section in spill
+	base    int64 // offset of the section in spill
 	run     *runfile.File
 }
 
-// open streams the records.
-func (h *holding) open(part int) (kv.Stream, error) {
+// open returns a stream of the records.
+func (h *fetchedOutput) open(part int) (kv.Stream, error) {
 	switch {
 	case h.run != nil:
 		return h.run.Partition(part)
@@ -35,35 +35,36 @@ func (h *holding) open(part int) (kv.Stream, error) {
 	return h.section.OpenBytes(h.mem, h.name)
 }
 
-// release closes a file of the own worker.
-func (h *holding) release() {
+// release closes a file of the local worker.
+func (h *fetchedOutput) release() {
 	if h.run != nil {
 		h.run.Release()
 	}
 }
 
-// spill is a scratch file that takes one section after the other. Those of
-// failed transfers remain as holes.
+// spill is a scratch file to which sections are appended. Sections of failed transfers
+// stay in it as unused bytes.
 type spill struct {
 	file storage.ScratchFile
 	size int64
 }
 
-// keeper owns the memory and the files of a fetch. Memory is given out from
-// the start of one region to its end and not taken back before the end, but
-// that what was given out last may be returned.
+// keeper owns the memory and the files of a Fetch. It allocates memory from the start
+// of one region to its end. Only the latest allocation can be returned; all of them
+// are released by close.
 type keeper struct {
 	cfg      *Config
 	received atomic.Int64
 	mu       struct {
 		sync.Mutex
-		region *mem.Region // nil without memory
+		region *mem.Region // nil if Config.Memory is 0
 		used   int64
-		files  int // of the own worker left open
+		files  int // open files of the local worker
 		spills []*spill
 	}
 }
 
+// newKeeper reserves the region.
 func newKeeper(cfg *Config) (*keeper, error) {
 	k := &keeper{cfg: cfg}
 	if cfg.Memory > 0 {
@@ -76,8 +77,8 @@ func newKeeper(cfg *Config) (*keeper, error) {
 	return k, nil
 }
 
-// room returns n bytes of memory, or nil if there are no more.
-func (k *keeper) room(n int64) []byte {
+// allocate returns n bytes of memory, or nil if the region is full.
+func (k *keeper) allocate(n int64) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.mu.region == nil || n > k.cfg.Memory-k.mu.used || !k.mu.region.Grow(k.mu.used+n) {
@@ -88,8 +89,8 @@ func (k *keeper) room(n int64) []byte {
 	return k.mu.region.Bytes()[at : at+n : at+n]
 }
 
-// unroom takes back what room gave, if it was the last.
-func (k *keeper) unroom(b []byte) {
+// unallocate returns the latest allocation; it ignores others.
+func (k *keeper) unallocate(b []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if at := k.mu.used - int64(len(b)); len(b) > 0 && &k.mu.region.Bytes()[at] == &b[0] {
@@ -97,7 +98,8 @@ func (k *keeper) unroom(b []byte) {
 	}
 }
 
-// mayOpen counts one more open file of the own worker, if it may be.
+// mayOpen reports whether one more file of the local worker may stay open, and counts
+// it.
 func (k *keeper) mayOpen() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,7 +110,7 @@ func (k *keeper) mayOpen() bool {
 	return true
 }
 
-// newSpill makes a scratch file.
+// newSpill creates a scratch file.
 func (k *keeper) newSpill() (*spill, error) {
 	file, err := k.cfg.Scratch.Create(fmt.Sprintf("shuffle-%s-%d", k.cfg.Job, k.cfg.Part))
 	if err != nil {
@@ -121,6 +123,7 @@ func (k *keeper) newSpill() (*spill, error) {
 	return s, nil
 }
 
+// close releases the memory and removes the scratch files.
 func (k *keeper) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,25 +137,27 @@ func (k *keeper) close() error {
 	return errors.Join(errs...)
 }
 
-// transfer moves one section to where it is kept, checking it on the way.
+// transfer stores one section and verifies its checksums as the bytes arrive. The
+// destination is mem, the getter's spill at base, or, for a local file, none.
 type transfer struct {
 	g       *getter
 	section runfile.Section
 	check   *runfile.Verifier
 	name    string
 	got     int64
-	mem     []byte // where it goes, or
-	base    int64  // in the getter's spill
-	direct  bool   // or nowhere: it stays where it is
+	mem     []byte // destination in memory, or nil
+	base    int64  // offset in the getter's spill
+	direct  bool   // the section stays in its file and is only verified
 }
 
+// newTransfer chooses the destination of a section.
 func newTransfer(g *getter, name string, s runfile.Section) *transfer {
 	t := &transfer{g: g, section: s, name: name, check: runfile.NewVerifier(s, name)}
-	t.mem = g.f.keep.room(s.Length)
+	t.mem = g.f.keep.allocate(s.Length)
 	return t
 }
 
-// take reads what is missing from r. An end that comes too soon is an error.
+// take reads the missing bytes from r. It returns io.ErrUnexpectedEOF if r ends early.
 func (t *transfer) take(r io.Reader) error {
 	for t.got < t.section.Length {
 		left := t.section.Length - t.got
@@ -181,11 +186,11 @@ func (t *transfer) take(r io.Reader) error {
 	return t.check.Finish()
 }
 
-// put keeps the next bytes. Bytes that go to memory are there already.
+// put stores the next bytes. Bytes for memory have been read into place already.
 func (t *transfer) put(b []byte) error {
 	f := t.g.f
 	f.keep.received.Add(int64(len(b)))
-	f.moved.Store(f.clock())
+	f.progressAt.Store(f.clock())
 	if _, err := t.check.Write(b); err != nil {
 		return err
 	}
@@ -198,6 +203,7 @@ func (t *transfer) put(b []byte) error {
 	return nil
 }
 
+// spillOut appends bytes to the getter's spill.
 func (t *transfer) spillOut(b []byte) error {
 	g := t.g
 	if g.spill == nil {
@@ -215,13 +221,13 @@ func (t *transfer) spillOut(b []byte) error {
 	return err
 }
 
-// end returns what is held now, or gives back its memory.
-func (t *transfer) end(err error) (holding, error) {
+// end returns the fetched output, or returns its memory to the keeper after an error.
+func (t *transfer) end(err error) (fetchedOutput, error) {
 	if err != nil {
-		t.g.f.keep.unroom(t.mem)
-		return holding{}, err
+		t.g.f.keep.unallocate(t.mem)
+		return fetchedOutput{}, err
 	}
-	h := holding{section: t.section, name: t.name, mem: t.mem, base: t.base}
+	h := fetchedOutput{section: t.section, name: t.name, mem: t.mem, base: t.base}
 	if t.mem == nil && t.section.Length > 0 {
 		h.spill = t.g.spill
 	}

@@ -27,8 +27,8 @@ var testSecret = []byte("the job's secret")
 // record is a key and a value.
 type record [2]string
 
-// recordsOf are what map m emits for a partition: known from the names alone,
-// so that any attempt gives the same.
+// recordsOf returns the records of map m for a partition. They depend on the names
+// only, so all attempts of a map write the same.
 func recordsOf(m, part, n, size int) []record {
 	recs := make([]record, n)
 	for i := range recs {
@@ -41,7 +41,7 @@ func recordsOf(m, part, n, size int) []record {
 	return recs
 }
 
-// writeRun puts the output of an attempt below dir.
+// writeRun writes the output of an attempt below dir.
 func writeRun(dir, attempt string, parts [][]record, opts runfile.Options) error {
 	name := File(dir, testJob, attempt)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -64,7 +64,7 @@ func writeRun(dir, attempt string, parts [][]record, opts runfile.Options) error
 	return w.Finish()
 }
 
-// damage flips a bit in the middle of a run's first partition.
+// damage flips a bit in the middle of the first partition of a run file.
 func damage(t testing.TB, name string) {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -77,25 +77,25 @@ func damage(t testing.TB, name string) {
 	}
 }
 
-// trouble is what happens to one request.
-type trouble struct {
+// fault is the fault injected into one request.
+type fault struct {
 	kind string // "" none, refuse, hang, busy, cut, flip, slow or header
 	at   int64  // byte of the body, for cut, flip
 }
 
-// network carries requests to handlers in this process. It does to the n-th
-// request what script says.
+// network sends requests to handlers in this process and injects the n-th fault of
+// script into the n-th request.
 type network struct {
 	handlers map[string]http.Handler
 	mu       sync.Mutex
-	script   []trouble
+	script   []fault
 	seen     []string // addresses, paths and ranges
 	down     map[string]bool
 }
 
 func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
-	var tr trouble
+	var tr fault
 	if len(n.script) > 0 {
 		tr, n.script = n.script[0], n.script[1:]
 	}
@@ -126,27 +126,27 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Header.Set(SectionHeader, "00"+resp.Header.Get(SectionHeader))
 	case "":
 	default:
-		resp.Body = &troubled{r: resp.Body, trouble: tr, req: r}
+		resp.Body = &faultyBody{r: resp.Body, fault: tr, req: r}
 	}
 	return resp, nil
 }
 
-// requests returns how many there were.
+// requests returns the number of requests so far.
 func (n *network) requests() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.seen)
 }
 
-// troubled is the body of an answer on a bad line.
-type troubled struct {
+// faultyBody is the body of a response with an injected fault.
+type faultyBody struct {
 	r io.ReadCloser
-	trouble
+	fault
 	req *http.Request
 	off int64
 }
 
-func (b *troubled) Read(p []byte) (int, error) {
+func (b *faultyBody) Read(p []byte) (int, error) {
 	if b.kind == "slow" {
 		time.Sleep(time.Second)
 		p = p[:min(len(p), 1024)]
@@ -165,9 +165,9 @@ func (b *troubled) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *troubled) Close() error { return b.r.Close() }
+func (b *faultyBody) Close() error { return b.r.Close() }
 
-// newHandler serves dir.
+// newHandler returns a handler for dir.
 func newHandler(dir string) *Handler {
 	return &Handler{Dir: dir, Log: slog.New(slog.DiscardHandler), Secret: func(job string) []byte {
 		if job == testJob {
@@ -177,7 +177,7 @@ func newHandler(dir string) *Handler {
 	}}
 }
 
-// newConfig is a usual configuration of partition 0 of so many maps.
+// newConfig returns a configuration for partition 0 of a number of maps.
 func newConfig(t testing.TB, maps int, transport http.RoundTripper) Config {
 	scratch, err := storage.NewDirScratch(t.TempDir())
 	if err != nil {
@@ -225,20 +225,20 @@ func mustStart(t testing.TB, cfg Config) *Fetch {
 	return f
 }
 
-// attempt names try n of map m.
+// attempt returns the name of attempt n of map m.
 func attempt(m, n int) string { return fmt.Sprintf("%s_m_%d_%d", testJob, m, n) }
 
-// worker makes a network of one worker w1 that has maps outputs of n records
-// in partition 0.
-func oneWorker(t testing.TB, maps, n, size int) (*network, string, []Place) {
+// oneWorker returns a network with one worker, w1, that has outputs of n records in
+// partition 0.
+func oneWorker(t testing.TB, maps, n, size int) (*network, string, []Location) {
 	t.Helper()
 	dir := t.TempDir()
-	places := make([]Place, maps)
+	places := make([]Location, maps)
 	for m := range maps {
 		if err := writeRun(dir, attempt(m, 0), [][]record{recordsOf(m, 0, n, size), nil}, runfile.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		places[m] = Place{Map: m, Attempt: attempt(m, 0), Worker: "w1", Address: "w1:1"}
+		places[m] = Location{Map: m, Attempt: attempt(m, 0), Worker: "w1", Address: "w1:1"}
 	}
 	return &network{handlers: map[string]http.Handler{"w1:1": newHandler(dir)}, down: map[string]bool{}}, dir, places
 }

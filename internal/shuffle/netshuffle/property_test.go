@@ -19,7 +19,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// plan is a shuffle with all that goes wrong in it.
+// plan is a shuffle together with its faults.
 type plan struct {
 	maps, parts, part int
 	records           []int
@@ -28,11 +28,11 @@ type plan struct {
 	memory            int64
 	openFiles         int
 	steps             []step
-	script            []trouble
-	deaf              int // complaints that the master does not hear
+	script            []fault
+	deaf              int // failures that the master does not hear
 }
 
-// step is something that happens to a map's output.
+// step is an event of a map's output.
 type step struct {
 	m, worker int
 	kind      string // done, lost, broken (its file is damaged), gone (its file is removed)
@@ -61,8 +61,8 @@ func drawPlan(t *rapid.T) plan {
 			after:  time.Duration(rapid.IntRange(0, 3000).Draw(t, "after")) * time.Millisecond,
 		}
 	}), 0, 20).Draw(t, "steps")
-	p.script = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) trouble {
-		return trouble{
+	p.script = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) fault {
+		return fault{
 			kind: rapid.SampledFrom([]string{"", "", "refuse", "hang", "busy", "cut", "flip", "slow", "header"}).Draw(t, "kind"),
 			at:   rapid.Int64Range(0, 3000).Draw(t, "at"),
 		}
@@ -70,8 +70,8 @@ func drawPlan(t *rapid.T) plan {
 	return p
 }
 
-// scene is the cluster around one Fetch: a master that makes outputs again
-// when it hears complaints.
+// scene is the cluster around one Fetch. Its master runs a map again when its output is
+// reported.
 type scene struct {
 	plan
 	dir   string
@@ -84,9 +84,9 @@ type scene struct {
 
 func (s *scene) workerDir(w int) string { return fmt.Sprintf("%s/w%d", s.dir, w) }
 
-// finish makes a new attempt of a map finish on a worker.
-func (s *scene) finish(m, w int) Place {
-	p := Place{Map: m, Attempt: attempt(m, s.tries[m]), Worker: fmt.Sprint("w", w), Address: fmt.Sprintf("w%d:1", w)}
+// finish lets a new attempt of a map finish on a worker.
+func (s *scene) finish(m, w int) Location {
+	p := Location{Map: m, Attempt: attempt(m, s.tries[m]), Worker: fmt.Sprint("w", w), Address: fmt.Sprintf("w%d:1", w)}
 	s.tries[m]++
 	parts := make([][]record, s.parts)
 	for i := range parts {
@@ -99,8 +99,8 @@ func (s *scene) finish(m, w int) Place {
 	return p
 }
 
-// spoil damages or removes what has been made.
-func (s *scene) spoil(p Place, kind string) {
+// spoil damages or removes an output.
+func (s *scene) spoil(p Location, kind string) {
 	name := File(s.dir+"/"+p.Worker, testJob, p.Attempt)
 	if kind == "gone" {
 		_ = os.Remove(name)
@@ -112,7 +112,7 @@ func (s *scene) spoil(p Place, kind string) {
 	}
 }
 
-// run plays the plan and returns what the reduce gets.
+// run plays the plan and returns the records that the reduce receives.
 func (s *scene) run(cfg Config) ([][]record, error) {
 	f, err := New(context.Background(), cfg)
 	if err != nil {
@@ -131,25 +131,25 @@ func (s *scene) run(cfg Config) ([][]record, error) {
 	return read(streams)
 }
 
-// master plays the steps, then finishes what is missing and answers complaints
-// until the fetch is over.
+// master plays the steps, then finishes the missing maps and handles reports until the
+// Fetch ends.
 func (s *scene) master(done chan struct{}) {
 	defer close(done)
-	now := map[int]Place{}
+	now := map[int]Location{}
 	for _, st := range s.steps {
 		time.Sleep(st.after)
 		if st.kind == "lost" {
 			delete(now, st.m)
-			s.f.Update(false, []Place{{Map: st.m, Lost: true}})
+			s.f.Update(false, []Location{{Map: st.m, Lost: true}})
 			continue
 		}
 		now[st.m] = s.finish(st.m, st.worker)
 		if st.kind != "done" {
 			s.spoil(now[st.m], st.kind)
 		}
-		s.f.Update(false, []Place{now[st.m]})
+		s.f.Update(false, []Location{now[st.m]})
 	}
-	var all []Place
+	var all []Location
 	for m := range s.maps {
 		if _, ok := now[m]; !ok {
 			now[m] = s.finish(m, m%3)
@@ -163,16 +163,16 @@ func (s *scene) master(done chan struct{}) {
 			continue
 		}
 		if c.Attempt == now[c.Map].Attempt {
-			s.f.Update(false, []Place{{Map: c.Map, Lost: true}})
+			s.f.Update(false, []Location{{Map: c.Map, Lost: true}})
 			time.Sleep(time.Second)
 			now[c.Map] = s.finish(c.Map, (c.Map+1)%3)
-			s.f.Update(false, []Place{now[c.Map]})
+			s.f.Update(false, []Location{now[c.Map]})
 		}
 	}
 }
 
-// TestEqualsStore plays random maps, losses and troubles. What the reduce gets
-// is what shuffle.Store would have given it.
+// TestEqualsStore plays random maps, losses and faults. The reduce must receive the
+// records that shuffle.Store returns.
 func TestEqualsStore(t *testing.T) {
 	top := t.TempDir()
 	warmUp(t, top)
@@ -217,7 +217,7 @@ func TestEqualsStore(t *testing.T) {
 	})
 }
 
-// warmUp has the process-wide coders made outside of any test bubble.
+// warmUp creates the process-wide coders outside any synctest bubble.
 func warmUp(t *testing.T, dir string) {
 	if err := writeRun(dir, "warm", [][]record{recordsOf(0, 0, 300, 10)}, runfile.Options{Codec: runfile.Zstd}); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func warmUp(t *testing.T, dir string) {
 	}
 }
 
-// viaStore shuffles the same outputs within the process.
+// viaStore shuffles the same outputs through shuffle.Store.
 func viaStore(rt *rapid.T, p *plan, dir string) [][]record {
 	s := shuffle.NewStore()
 	defer s.Close()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The states of an output; see the package comment.
+// state is the state of an output; the package comment has a diagram.
 type state uint8
 
 const (
@@ -17,36 +17,37 @@ const (
 	fetched
 )
 
-// output is what is known of one map's output.
+// output is the state of one map's output.
 type output struct {
 	state state
-	place Place // where it is to be had; Lost if nowhere now
-	fails int   // of this place in a row, while the worker answered
+	place Location // the newest location; Lost if there is none
+	fails int      // consecutive failures at this location while the worker answered
 	after time.Time
 	last  error
-	// replaced ends the request under way if the output has a new place.
+	// replaced cancels the running request when the output gets a new location.
 	replaced context.CancelCauseFunc
-	held     holding
+	held     fetchedOutput
 }
 
-// remote is a worker that has outputs for us, under one address.
+// remote is a worker with outputs to fetch, identified by its address.
 type remote struct {
 	queue []int // maps, in the order in which to try them
-	busy  int   // requests under way
-	fails int   // times in a row that it could not be reached
+	busy  int   // running requests
+	fails int   // consecutive failures to reach it
 	after time.Time
 }
 
-var errReplaced = errors.New("the output has been made anew elsewhere")
+var errReplaced = errors.New("the map ran again and its output has a new location")
 
-// placeLocked notes a new place of an output, or that it has none.
-func (f *Fetch) placeLocked(p Place) {
+// setLocationLocked records a new location of an output, or its loss. It cancels a
+// request to the former location.
+func (f *Fetch) setLocationLocked(p Location) {
 	o := &f.mu.outs[p.Map]
 	if o.state == fetched || o.place == p && o.state != waiting {
 		return
 	}
 	if o.state == queued {
-		w := f.remoteLocked(o.place.Address)
+		w := f.workerLocked(o.place.Address)
 		w.queue = slices.DeleteFunc(w.queue, func(m int) bool { return m == p.Map })
 		o.state = waiting
 	}
@@ -59,34 +60,37 @@ func (f *Fetch) placeLocked(p Place) {
 	}
 }
 
+// queueLocked appends a map to its worker's queue.
 func (f *Fetch) queueLocked(m int) {
 	o := &f.mu.outs[m]
 	o.state = queued
-	w := f.remoteLocked(o.place.Address)
+	w := f.workerLocked(o.place.Address)
 	w.queue = append(w.queue, m)
 }
 
-func (f *Fetch) remoteLocked(addr string) *remote {
+// workerLocked returns the worker at an address, new ones at a random position: reduces
+// that start together should not all begin with the same worker.
+func (f *Fetch) workerLocked(addr string) *remote {
 	w := f.mu.byAddr[addr]
 	if w == nil {
 		w = &remote{}
 		f.mu.byAddr[addr] = w
-		// Reduces that start together go to the workers in different orders.
 		f.mu.workers = slices.Insert(f.mu.workers, f.mu.rand.IntN(len(f.mu.workers)+1), w)
 	}
 	return w
 }
 
-// errand is an output to fetch from a place.
-type errand struct {
+// assignment is an output that a goroutine fetches.
+type assignment struct {
 	ctx   context.Context
 	stop  context.CancelCauseFunc
-	place Place
+	place Location
 	w     *remote
 }
 
-// take waits for something to fetch; false when all is held or the fetch ends.
-func (f *Fetch) take() (errand, bool) {
+// take waits for an output to fetch. It returns false when all have been fetched or the
+// Fetch ends.
+func (f *Fetch) take() (assignment, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for f.mu.left > 0 && f.ctx.Err() == nil {
@@ -97,7 +101,7 @@ func (f *Fetch) take() (errand, bool) {
 			continue
 		}
 		m := w.queue[at]
-		if at == 0 { // as almost always
+		if at == 0 { // the common case
 			w.queue = w.queue[1:]
 		} else {
 			w.queue = slices.Delete(w.queue, at, at+1)
@@ -105,16 +109,17 @@ func (f *Fetch) take() (errand, bool) {
 		w.busy++
 		o := &f.mu.outs[m]
 		o.state = busy
-		e := errand{place: o.place, w: w}
+		e := assignment{place: o.place, w: w}
 		e.ctx, e.stop = context.WithCancelCause(f.ctx)
 		o.replaced = e.stop
 		return e, true
 	}
-	return errand{}, false
+	return assignment{}, false
 }
 
-// nextLocked finds an output to fetch now, going round the workers, or else
-// the time at which to look again: zero if only an event can change anything.
+// nextLocked returns an output that can be fetched now, taking workers in turn. If
+// there is none, next is the end of the shortest back-off, or zero if only an event
+// can make one available.
 func (f *Fetch) nextLocked(now time.Time) (w *remote, at int, next time.Time) {
 	soonest := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -126,7 +131,7 @@ func (f *Fetch) nextLocked(now time.Time) (w *remote, at int, next time.Time) {
 		w := f.mu.workers[turn]
 		limit := f.cfg.PerWorker
 		if w.fails > 0 {
-			limit = 1 // a probe is enough
+			limit = 1 // one request finds out whether the worker is back
 		}
 		if len(w.queue) == 0 || w.busy >= limit {
 			continue
@@ -147,7 +152,7 @@ func (f *Fetch) nextLocked(now time.Time) (w *remote, at int, next time.Time) {
 	return nil, 0, next
 }
 
-// wakeLocked has those that wait look again at a time.
+// wakeLocked wakes waiting take calls at a time.
 func (f *Fetch) wakeLocked(at time.Time) {
 	if at.IsZero() || f.mu.closed {
 		return
@@ -162,7 +167,7 @@ func (f *Fetch) wakeLocked(at time.Time) {
 	})
 }
 
-// work fetches one output after the other.
+// work fetches outputs until none is left. Config.Parallel goroutines run it.
 func (f *Fetch) work() {
 	g := &getter{f: f}
 	for {
@@ -182,8 +187,8 @@ func (f *Fetch) work() {
 	}
 }
 
-// done notes how an errand ended and returns what to report.
-func (f *Fetch) done(e errand, h holding, err error) []Failure {
+// done records the outcome of an assignment and returns the failures to report.
+func (f *Fetch) done(e assignment, h fetchedOutput, err error) []Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	defer f.changed.Broadcast()
@@ -205,12 +210,12 @@ func (f *Fetch) done(e errand, h holding, err error) []Failure {
 	var reports []Failure
 	switch {
 	case f.ctx.Err() != nil || context.Cause(e.ctx) == errReplaced:
-	case errors.As(err, new(*unreachable)):
-		reports = f.unreachableLocked(e.w, err)
+	case errors.As(err, new(*unreachableError)):
+		reports = f.workerFailedLocked(e.w, err)
 	default:
 		e.w.fails = 0
 		if same {
-			reports = f.failedLocked(m, err)
+			reports = f.outputFailedLocked(m, err)
 		}
 	}
 	if f.cfg.Report == nil {
@@ -219,41 +224,42 @@ func (f *Fetch) done(e errand, h holding, err error) []Failure {
 	return reports
 }
 
-// unreachableLocked leaves a worker alone for a while, and complains of all
-// that it has if that has happened often enough.
-func (f *Fetch) unreachableLocked(w *remote, err error) []Failure {
+// workerFailedLocked starts or extends the back-off of a worker. After enough failures
+// it returns a report for each output in the worker's queue.
+func (f *Fetch) workerFailedLocked(w *remote, err error) []Failure {
 	w.fails++
 	w.after = time.Now().Add(f.backoffLocked(w.fails))
 	var reports []Failure
 	for _, m := range w.queue {
 		o := &f.mu.outs[m]
 		o.last = err
-		if f.cfg.complains(w.fails) {
-			reports = append(reports, o.complaint(err, false))
+		if f.cfg.mustReport(w.fails) {
+			reports = append(reports, o.failure(err, false))
 		}
 	}
 	return reports
 }
 
-// failedLocked leaves an output alone for a while.
-func (f *Fetch) failedLocked(m int, err error) []Failure {
+// outputFailedLocked starts or extends the back-off of an output.
+func (f *Fetch) outputFailedLocked(m int, err error) []Failure {
 	o := &f.mu.outs[m]
 	o.fails++
 	o.last = err
 	o.after = time.Now().Add(f.backoffLocked(o.fails))
-	certain := errors.As(err, new(*useless))
-	if certain || f.cfg.complains(o.fails) {
-		return []Failure{o.complaint(err, certain)}
+	certain := errors.As(err, new(*badOutputError))
+	if certain || f.cfg.mustReport(o.fails) {
+		return []Failure{o.failure(err, certain)}
 	}
 	return nil
 }
 
-func (o *output) complaint(err error, certain bool) Failure {
+// failure returns the report of a failed output.
+func (o *output) failure(err error, certain bool) Failure {
 	p := &o.place
 	return Failure{Map: p.Map, Attempt: p.Attempt, Worker: p.Worker, Err: err, Certain: certain}
 }
 
-// backoffLocked returns how long to wait after so many failures.
+// backoffLocked returns the pause after a number of consecutive failures.
 func (f *Fetch) backoffLocked(fails int) time.Duration {
 	d := f.cfg.MaxBackoff
 	if shift := fails - 1; shift < 20 && f.cfg.Backoff<<shift < d {

@@ -28,7 +28,7 @@ func serve(t testing.TB, dir string) (addr string) {
 	return srv.Listener.Addr().String()
 }
 
-// serveAsWorkers serves as workers do, over TLS, and returns what to fetch with.
+// serveAsWorkers serves dir over TLS like a worker and returns a transport for it.
 func serveAsWorkers(t testing.TB, dir string) (addr string, fetcher *tls.Config) {
 	certs := t.TempDir()
 	a, err := secure.NewAuthority(certs)
@@ -52,7 +52,7 @@ func serveAsWorkers(t testing.TB, dir string) (addr string, fetcher *tls.Config)
 	return serveGuarded(t, dir, config), fetcher
 }
 
-// serveGuarded serves as workers do, with or without TLS.
+// serveGuarded serves dir like a worker, with or without TLS.
 func serveGuarded(t testing.TB, dir string, config *tls.Config) (addr string) {
 	guard := &secure.Guard{Public: []string{"/v1/outputs/"}, Certificates: config != nil}
 	l, err := secure.Listen("127.0.0.1:0", config, guard)
@@ -67,8 +67,7 @@ func serveGuarded(t testing.TB, dir string, config *tls.Config) (addr string) {
 	return l.Addr().String()
 }
 
-// What workers serve over TLS arrives, and only those that know the job's secret
-// get it.
+// Outputs are fetched over TLS, and only with the job's secret.
 func TestOverTLS(t *testing.T) {
 	const maps = 10
 	_, dir, places := oneWorker(t, maps, 200, 100)
@@ -84,23 +83,23 @@ func TestOverTLS(t *testing.T) {
 	f.Update(false, places)
 	collect(t, f, maps, 200, 100)
 
-	var c complaints
+	var c failures
 	cfg = newConfig(t, maps, transport)
 	cfg.TLS, cfg.Secret, cfg.Report, cfg.Tries, cfg.Patience = true, []byte("of another job"), c.add, 1, time.Second
 	stranger := mustStart(t, cfg)
 	stranger.Update(false, places)
 	if _, err := stranger.Collect(t.Context()); !errors.Is(err, ErrStalled) || stranger.Received() != 0 || len(c.list()) == 0 {
-		t.Errorf("%v, %d bytes received, %d complaints", err, stranger.Received(), len(c.list()))
+		t.Errorf("%v, %d bytes received, %d failures", err, stranger.Received(), len(c.list()))
 	}
 }
 
-// proxy passes connections on to a server, badly: it delays, cuts off and
-// changes what comes back, until it has done so often enough.
+// proxy forwards connections to a server. It delays, cuts off and corrupts a limited
+// number of responses.
 type proxy struct {
-	to      string
-	rand    *rand.Rand
-	mu      sync.Mutex // of rand
-	trouble atomic.Int64
+	to    string
+	rand  *rand.Rand
+	mu    sync.Mutex // of rand
+	fault atomic.Int64
 }
 
 func (p *proxy) draw(n int) int {
@@ -123,7 +122,7 @@ func (p *proxy) pass(c net.Conn) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := up.Read(buf)
-		if p.draw(3) == 0 && p.trouble.Add(-1) >= 0 {
+		if p.draw(3) == 0 && p.fault.Add(-1) >= 0 {
 			switch p.draw(3) {
 			case 0:
 				return
@@ -159,12 +158,12 @@ func (p *proxy) listen(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestBadLine fetches over real connections that are anything but reliable.
+// TestBadLine fetches over real, unreliable connections.
 func TestBadLine(t *testing.T) {
 	const maps = 30
 	_, dir, places := oneWorker(t, maps, 200, 100)
 	p := &proxy{to: serve(t, dir), rand: rand.New(rand.NewPCG(1, 1))}
-	p.trouble.Store(80)
+	p.fault.Store(80)
 	addr := p.listen(t)
 	for i := range places {
 		places[i].Address = addr
@@ -176,12 +175,12 @@ func TestBadLine(t *testing.T) {
 	f := mustStart(t, cfg)
 	f.Update(false, places)
 	collect(t, f, maps, 200, 100)
-	if p.trouble.Load() > 60 {
-		t.Errorf("there was hardly any trouble: %d left", p.trouble.Load())
+	if p.fault.Load() > 60 {
+		t.Errorf("there was hardly any fault: %d left", p.fault.Load())
 	}
 }
 
-// Many reduces fetch at once from a few workers.
+// Many reduces fetch at the same time from a few workers.
 func TestManyReduces(t *testing.T) {
 	const maps = 20
 	_, dir, places := oneWorker(t, maps, 20, 20)
@@ -202,8 +201,8 @@ func TestManyReduces(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkFetch merges 64 outputs of 1 MiB: read from their files, fetched
-// into memory, and fetched into scratch files.
+// BenchmarkFetch merges 64 outputs of 1 MiB: from local files, fetched into memory, and
+// fetched into scratch files.
 func BenchmarkFetch(b *testing.B) {
 	const maps, records = 64, 10_000
 	_, dir, places := oneWorker(b, maps, records, 100)
@@ -275,8 +274,8 @@ func BenchmarkFetch(b *testing.B) {
 	}
 }
 
-// BenchmarkSmallOutputs fetches outputs of a few hundred bytes: what a request
-// costs.
+// BenchmarkSmallOutputs measures the cost of a request with outputs of a few hundred
+// bytes.
 func BenchmarkSmallOutputs(b *testing.B) {
 	const maps = 500
 	dir := b.TempDir()
@@ -284,13 +283,13 @@ func BenchmarkSmallOutputs(b *testing.B) {
 	for p := range parts {
 		parts[p] = recordsOf(0, p, 10, 20)
 	}
-	places := make([]Place, maps)
+	places := make([]Location, maps)
 	addr := serve(b, dir)
 	for m := range maps {
 		if err := writeRun(dir, attempt(m, 0), parts, runfile.Options{}); err != nil {
 			b.Fatal(err)
 		}
-		places[m] = Place{Map: m, Attempt: attempt(m, 0), Worker: "w1", Address: addr}
+		places[m] = Location{Map: m, Attempt: attempt(m, 0), Worker: "w1", Address: addr}
 	}
 	transport := NewTransport(nil)
 	defer transport.CloseIdleConnections()

@@ -9,40 +9,40 @@ import (
 	"strings"
 )
 
-// The headers of a request and its answer.
+// The headers of a request and its response.
 const (
-	// ProofHeader carries Sign of the requested path.
+	// ProofHeader carries the result of Sign for the requested path.
 	ProofHeader = "Slotwise-Proof"
-	// SectionHeader carries the runfile.Section whose bytes the body has, or
-	// has from the range's start.
+	// SectionHeader carries the runfile.Section of the body, which begins at the
+	// range's start if a range was requested.
 	SectionHeader = "Slotwise-Section"
 )
 
-// Pattern is what http.ServeMux needs to route to a Handler.
+// Pattern is the http.ServeMux pattern of a Handler.
 const Pattern = "GET /v1/outputs/{job}/{map}/{part}"
 
-// Path is the URL path of a partition of a map attempt's output.
+// Path returns the URL path of a partition of a map attempt's output.
 func Path(job, attempt string, part int) string {
 	return "/v1/outputs/" + job + "/" + attempt + "/" + strconv.Itoa(part)
 }
 
-// File is the path of an attempt's output below dir.
+// File returns the path of an attempt's output below dir.
 func File(dir, job, attempt string) string { return filepath.Join(dir, job, attempt+".run") }
 
-// Sign returns the proof that whoever asks for path knows the job's secret.
+// Sign returns an HMAC of path, which proves that the client knows the job's secret.
 func Sign(secret []byte, path string) string {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte(path))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Signed checks a proof in constant time. Nothing is proven by an empty secret.
+// Signed verifies a proof in constant time. It returns false for an empty secret.
 func Signed(secret []byte, path, proof string) bool {
 	return len(secret) > 0 && hmac.Equal([]byte(Sign(secret, path)), []byte(proof))
 }
 
-// plain reports whether a name of a job or attempt can be nothing but a name:
-// no separator, no dot, no control character.
+// plain reports whether a job or attempt name is a single path element without dots or
+// control characters.
 func plain(name string) bool {
 	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')

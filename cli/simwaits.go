@@ -48,7 +48,7 @@ func (s *study) waits() []runWaits {
 		for i := range r.result.Jobs {
 			j := &r.result.Jobs[i]
 			x := jobWait{Job: i, Name: r.draft.jobs[i].Name, ID: j.ID.String(), Waits: []mapreduce.Wait{}}
-			for _, h := range j.Holds {
+			for _, h := range j.Waits {
 				x.Waits = append(x.Waits, mapreduce.Wait{Tasks: h.Kind.String(), For: h.For, Reason: h.Words})
 			}
 			w.Jobs = append(w.Jobs, x)

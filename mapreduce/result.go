@@ -62,20 +62,20 @@ func (r *Result) Summary(w io.Writer) {
 }
 
 func newResult(s local.Summary, out string) *Result {
-	t := &s.Stats
+	a := &s.Account
 	r := &Result{
 		Job: s.Name, ID: s.ID, State: s.State.String(), Output: out,
-		Elapsed: s.Elapsed, Submitted: t.Submitted, Started: t.Started, Ended: t.Ended,
-		Maps: s.Maps, Reduces: s.Reduces, Failures: s.Failures, Copies: t.Copies,
-		Locality: Locality{t.Maps[job.LevelNode], t.Maps[job.LevelRack], t.Maps[job.LevelAny], t.Maps[job.LevelNone]},
-		SlotTime: SlotTime{t.SlotTime[job.Map], t.SlotTime[job.Reduce]},
+		Elapsed: s.Elapsed, Submitted: s.Submitted, Started: s.Started, Ended: s.Ended,
+		Maps: s.Maps, Reduces: s.Reduces, Failures: a.Failed[job.Map] + a.Failed[job.Reduce], Copies: a.Copies,
+		Locality: Locality{a.Levels[job.LevelNode], a.Levels[job.LevelRack], a.Levels[job.LevelAny], a.Levels[job.LevelNone]},
+		SlotTime: SlotTime{a.SlotTime[job.Map], a.SlotTime[job.Reduce]},
 		Counters: map[string]int64{}, User: map[string]int64{},
 	}
-	for _, h := range t.Holds {
-		r.Waits = append(r.Waits, Wait{h.Kind.String(), h.For, h.Words})
+	for _, w := range s.Waits {
+		r.Waits = append(r.Waits, Wait{w.Kind.String(), w.For, w.Words})
 	}
-	for kind := range s.Counters {
-		r.addCounters(job.Kind(kind), &s.Counters[kind])
+	for kind := range a.Counters {
+		r.addCounters(job.Kind(kind), &a.Counters[kind])
 	}
 	return r
 }

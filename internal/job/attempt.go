@@ -24,6 +24,7 @@ type Attempt struct {
 	ended       time.Duration
 	errText     string
 	outputBytes int64
+	bytesRead   int64 // input bytes read, as last reported by a running map
 
 	// prev and next link the running attempts of one kind of the job, oldest
 	// first.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/counters"
 )
 
 // Book is the write port: the only way to change a job, task or attempt. It
@@ -128,6 +130,7 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: how.Node, seq: b.seq,
 		slot: how.Slot, level: how.Level, speculative: how.Speculative, label: how.Label, started: now, progressAt: now}
 	t.attempts = append(t.attempts, a)
+	j.account.launched(a)
 	j.link(a)
 	if t.state == TaskPending {
 		j.pending[k].take(t)
@@ -149,6 +152,22 @@ func (b *Book) Report(a *Attempt, progress float64, ticks uint64, now time.Durat
 	if progress != a.progress || ticks != a.ticks {
 		a.progress, a.ticks, a.progressAt = progress, ticks, now
 	}
+}
+
+// ReportRead records how many input bytes a running map has read.
+func (b *Book) ReportRead(a *Attempt, bytes int64) { a.bytesRead = bytes }
+
+// Count adds the counters of an attempt that succeeds to the sums of its job.
+func (b *Book) Count(a *Attempt, c *counters.Set) { a.task.job.account.Counters[a.id.Kind].AddSet(c) }
+
+// SetCounted replaces the counters and the last error in a job's account. It completes
+// what Recall derives from single attempts, which remember neither counters nor the
+// order of failures.
+func (b *Book) SetCounted(j *Job, c [Kinds]counters.Set, lastError string) {
+	for k := range c {
+		j.account.Counters[k] = c[k].Clone()
+	}
+	j.account.LastError = lastError
 }
 
 // Met notes that a node has confirmed an attempt after it could not be heard for a
@@ -214,6 +233,7 @@ func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 		t.grant, a.granted = nil, false
 	}
 	t.running--
+	t.job.account.SlotTime[a.slot] += now - a.started
 	t.job.unlink(a)
 	b.countAttempt(a, -1)
 }
@@ -233,7 +253,7 @@ func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 	t, j := a.task, a.task.job
 	t.failures++
 	t.lastFail = now
-	j.failed++
+	j.account.failed(a)
 	if !t.FailedOn(a.node) {
 		t.failedOn = append(t.failedOn, a.node)
 	}

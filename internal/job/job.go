@@ -3,6 +3,8 @@ package job
 import (
 	"math"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/counters"
 )
 
 // Tally is a set of counts over tasks and attempts, of a job or of all live
@@ -41,7 +43,8 @@ type Job struct {
 	last      [Kinds]*Attempt
 	tally     Tally
 	gate      int // maps that must be done before reduces may start
-	failed    int // failed attempts in all
+	account   Account
+	waits     waits
 
 	// nodeFails counts failed attempts by node; flaky lists the nodes whose
 	// count is at or above the limit, in the order in which they got there.
@@ -141,7 +144,22 @@ func (j *Job) Done(k Kind) int { return j.tally.Done[k] }
 func (j *Job) Unfinished(k Kind) int { return len(j.tasks[k]) - j.tally.Done[k] }
 
 // FailedAttempts counts the failed attempts of the whole job.
-func (j *Job) FailedAttempts() int { return j.failed }
+func (j *Job) FailedAttempts() int { return j.account.Failed[Map] + j.account.Failed[Reduce] }
+
+// Account returns a copy of the sums over the job's attempts. Counting user
+// counters, it may be large; displays call it, policies should not.
+func (j *Job) Account() Account { return j.account.clone() }
+
+// BytesRead returns how many bytes of input the job's maps have read: those that
+// succeeded, and those that run as far as they have reported. It costs the number
+// of running maps.
+func (j *Job) BytesRead() int64 {
+	n := j.account.Counters[Map].Get(counters.BytesRead)
+	for a := j.first[Map]; a != nil; a = a.next {
+		n += a.bytesRead
+	}
+	return n
+}
 
 // MapsDone reports whether every map has succeeded and its output still exists.
 func (j *Job) MapsDone() bool { return j.Unfinished(Map) == 0 }

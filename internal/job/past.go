@@ -110,6 +110,10 @@ func (b *Book) recallAttempt(t *Task, p *PastAttempt, limit int) {
 		speculative: p.Speculative, label: p.Label, state: p.State, granted: p.Granted, seq: p.Seq,
 		started: p.Started, ended: p.Ended, errText: p.Error, outputBytes: p.OutputBytes, progressAt: p.Started}
 	t.attempts = append(t.attempts, a)
+	t.job.account.launched(a)
+	if a.state != AttemptRunning {
+		t.job.account.SlotTime[a.slot] += a.ended - a.started
+	}
 	b.seq = max(b.seq, p.Seq)
 	if j := t.job; j.state == Pending || a.started < j.started {
 		j.state, j.started = Running, a.started

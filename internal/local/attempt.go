@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -59,7 +58,6 @@ func (c *Cluster) launch(e tracker.Effect) {
 	c.attempts[a.id] = a
 	c.launches++
 	h.live++
-	h.stats.launched(e, a.started)
 	go func() {
 		err := c.run(ctx, a)
 		c.post(func() { c.finished(a, err) })
@@ -115,16 +113,13 @@ func (c *Cluster) finished(a *attempt, err error) {
 	r := tracker.Report{Attempt: a.id, State: job.AttemptSucceeded, Progress: 1}
 	switch {
 	case err == nil:
-		r.OutputBytes = outputBytes(a.out, a.job.spec.Reduces)
+		r.OutputBytes, r.Counters = outputBytes(a.out, a.job.spec.Reduces), a.counters
 	case errors.Is(err, context.Canceled) || errors.As(err, new(*stopped)):
 		r.State, r.Error = job.AttemptKilled, err.Error()
 	default:
 		r.State, r.Error = job.AttemptFailed, err.Error()
-		a.job.failures++
-		a.job.lastError = fmt.Sprintf("%s: %v", a.id, err)
 		c.lostOutput(a, err)
 	}
-	a.job.stats.SlotTime[a.slot] += c.Now() - a.started
 	c.ended[a.id] = a
 	c.reports[a.node] = append(c.reports[a.node], r)
 	if c.heartbeat() == 0 {
@@ -140,9 +135,6 @@ func (c *Cluster) settle(id job.AttemptID) {
 	delete(c.ended, id)
 	if a.out != nil { // nobody wanted it
 		a.out.Release()
-	}
-	if t := c.tracker.Jobs().Attempt(id); t != nil && t.State() == job.AttemptSucceeded {
-		a.job.count(a)
 	}
 	a.job.live--
 	a.job.finishOutput(c)

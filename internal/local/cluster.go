@@ -133,7 +133,7 @@ func Start(cfg Config) (*Cluster, error) {
 		cfg: cfg, store: shuffle.NewStore(), scratch: scratch,
 		ctx: ctx, cancel: cancel,
 		inbox: make(chan func(), 64), stopped: make(chan struct{}), start: time.Now(),
-		tracker:  tracker.New(tracker.Config{NodeTimeout: -1, CommitOutput: true}, policy),
+		tracker:  tracker.New(cfg.tracker(), policy),
 		jobs:     map[job.ID]*Handle{},
 		attempts: map[job.AttemptID]*attempt{},
 		ended:    map[job.AttemptID]*attempt{},
@@ -156,6 +156,16 @@ func Start(cfg Config) (*Cluster, error) {
 		go files.Follow(cfg.Reload, c.stopped)
 	}
 	return c, nil
+}
+
+// tracker returns the tracker's part of the configuration. Workers are goroutines here,
+// so none is ever lost.
+func (cfg *Config) tracker() tracker.Config {
+	tc := tracker.Config{NodeTimeout: -1, CommitOutput: true}
+	if cfg.Explain {
+		tc.WaitEvery = cfg.Tick
+	}
+	return tc
 }
 
 func (cfg *Config) fill() error {
@@ -387,8 +397,7 @@ func (c *Cluster) tick() {
 	}
 	c.step(&tracker.Tick{})
 	for _, h := range c.jobs {
-		c.explain(h)
-		h.report(c)
+		h.report()
 	}
 }
 
@@ -400,7 +409,8 @@ func (c *Cluster) beatNode(node string, noWork bool) {
 	slices.SortFunc(ended, func(a, b tracker.Report) int { return cmp.Compare(c.ended[a.Attempt].seq, c.ended[b.Attempt].seq) })
 	reports := slices.Clip(ended)
 	for _, a := range c.running(node) {
-		reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction(), Ticks: a.meter.Ticks.Load()})
+		reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction(), Ticks: a.meter.Ticks.Load(),
+			BytesRead: a.meter.BytesRead.Load()})
 	}
 	if noWork && len(reports) == 0 {
 		return

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
@@ -36,6 +35,7 @@ type JobSpec struct {
 type Handle struct {
 	spec    JobSpec
 	id      job.ID
+	core    *job.Job // the tracker's; belongs to the loop until done is closed
 	maps    int
 	bytesIn int64
 	done    chan struct{}
@@ -47,11 +47,6 @@ type Handle struct {
 	output    *tracker.Effect // CommitOutput or AbortOutput, until it is carried out
 	outputErr error           // why the output could not be committed, or aborted
 	state     job.State       // the final one, once done is closed
-	failures  int
-	lastError string
-	bytesRead int64                   // by attempts that have ended
-	counters  [job.Kinds]counters.Set // of attempts that succeeded
-	stats     Stats
 	err       error
 	elapsed   time.Duration
 }
@@ -93,8 +88,7 @@ func (c *Cluster) submit(h *Handle, js job.Spec) string {
 // accepted takes note of the number of the job that is being submitted.
 func (c *Cluster) accepted(id job.ID) {
 	h := c.submitting
-	h.id = id
-	h.stats.Submitted = c.tracker.Now()
+	h.id, h.core = id, c.tracker.Jobs().Get(id)
 	c.jobs[id] = h
 }
 
@@ -160,9 +154,8 @@ func (h *Handle) ended(c *Cluster, e tracker.Effect) {
 		h.err = &JobError{Job: h.spec.Name, State: e.State, Reason: e.Text, Err: h.outputErr}
 	}
 	h.elapsed = time.Since(h.start)
-	h.stats.Ended = c.Now()
 	c.store.Drop(int32(h.id))
-	h.report(c)
+	h.report()
 	delete(c.jobs, h.id)
 	close(h.done)
 }
@@ -183,16 +176,9 @@ func (e *JobError) Error() string {
 	return fmt.Sprintf("job %s %s: %s", e.Job, e.State, e.Reason)
 }
 
-// count adds what a successful attempt counted to the job's totals.
-func (h *Handle) count(a *attempt) {
-	h.bytesRead += a.meter.BytesRead.Load()
-	h.counters[a.id.Kind].AddSet(a.counters)
-}
-
-// report hands a snapshot to the submitter's progress function.
-func (h *Handle) report(c *Cluster) {
-	if h.spec.Progress == nil {
-		return
+// report calls the submitter's progress function, if there is one.
+func (h *Handle) report() {
+	if h.spec.Progress != nil {
+		h.spec.Progress(h.snapshot())
 	}
-	h.spec.Progress(h.snapshot(c))
 }

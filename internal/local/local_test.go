@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"github.com/slotwise/slotwise/internal/tracker"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -72,7 +72,7 @@ func startCluster(t *testing.T, cfg Config) *Cluster {
 
 // running counts the running maps of a job.
 func runningMaps(c *Cluster, h *Handle) (n int) {
-	c.do(func() error { n = h.snapshot(c).MapsRunning; return nil })
+	c.do(func() error { n = h.snapshot().MapsRunning; return nil })
 	return n
 }
 
@@ -157,18 +157,18 @@ func TestHotSwap(t *testing.T) {
 			t.Error(err)
 		}
 		s := h.Summary()
-		if s.Failures != 0 || s.Stats.Maps[cluster.NONE] != 5 {
-			t.Errorf("%s: %d failures, maps launched by level %v", s.Name, s.Failures, s.Stats.Maps)
+		if s.Account.Failed != [2]int{} || s.Account.Levels[cluster.NONE] != 5 {
+			t.Errorf("%s: %+v", s.Name, s.Account)
 		}
 	}
 }
 
-// TestHolds checks that the reasons of a job that waits are gathered, and none of
+// TestWaits checks that the reasons of a job that waits are gathered, and none of
 // one that runs.
-func TestHolds(t *testing.T) {
+func TestWaits(t *testing.T) {
 	c := startCluster(t, Config{Workers: 1, Explain: true, Tick: 10 * time.Millisecond})
-	holds := func(h *Handle) (out []tracker.Hold) {
-		_ = c.do(func() error { out = h.stats.holds.Longest(); return nil })
+	waits := func(h *Handle) (out []job.Wait) {
+		_ = c.do(func() error { out = h.core.Waits(); return nil })
 		return out
 	}
 	open := make(chan struct{})
@@ -177,25 +177,25 @@ func TestHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the first job runs", func() bool { return runningMaps(c, first) == 1 })
-	before := holds(first)
+	before := waits(first)
 	second, err := c.Submit(gated(t, "second", "", 1, open))
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := func(h tracker.Hold) bool {
+	full := func(h job.Wait) bool {
 		return strings.Contains(h.Words, "all 1 map slots") && h.For >= 50*time.Millisecond
 	}
-	eventually(t, "the second job has a reason", func() bool { return slices.ContainsFunc(holds(second), full) })
+	eventually(t, "the second job has a reason", func() bool { return slices.ContainsFunc(waits(second), full) })
 	close(open)
 	for _, h := range []*Handle{first, second} {
 		if err := h.Wait(t.Context(), c); err != nil {
 			t.Error(err)
 		}
 	}
-	if after := first.Summary().Stats.Holds; !slices.Equal(after, before) {
+	if after := first.Summary().Waits; !slices.Equal(after, before) {
 		t.Errorf("the first job waited for %+v, then ran, and then for %+v", before, after)
 	}
-	if after := second.Summary().Stats.Holds; !slices.ContainsFunc(after, full) {
+	if after := second.Summary().Waits; !slices.ContainsFunc(after, full) {
 		t.Errorf("the second job waited for %+v", after)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
@@ -26,52 +25,44 @@ type Progress struct {
 	BytesRead      int64 // bytes of input read so far
 	Elapsed        time.Duration
 	Failed         int    // failed attempts so far
-	LastError      string // of the last of them
+	LastError      string // of the latest failure
 	Done           bool   // the last snapshot of the job
 }
 
-// snapshot makes a Progress of what the loop knows.
-func (h *Handle) snapshot(c *Cluster) Progress {
-	p := Progress{
-		Job: h.spec.Name, ID: h.id.String(), Maps: h.maps, Reduces: h.spec.Reduces,
-		BytesIn: h.bytesIn, BytesRead: h.bytesRead, Elapsed: time.Since(h.start),
-		Failed: h.failures, LastError: h.lastError, Done: h.state != job.Pending,
+// snapshot makes a Progress of the job's state. It must be called in the loop.
+func (h *Handle) snapshot() Progress {
+	j := h.core
+	account := j.Account()
+	return Progress{
+		Job: h.spec.Name, ID: h.id.String(), State: j.State().String(),
+		Maps: h.maps, MapsDone: j.Done(job.Map), MapsRunning: j.Active(job.Map), MapFrac: j.Progress(job.Map),
+		Reduces: h.spec.Reduces, ReducesDone: j.Done(job.Reduce), ReducesRunning: j.Active(job.Reduce), ReduceFrac: j.Progress(job.Reduce),
+		BytesIn: h.bytesIn, BytesRead: j.BytesRead(), Elapsed: time.Since(h.start),
+		Failed: j.FailedAttempts(), LastError: account.LastError, Done: j.State().Final(),
 	}
-	for _, a := range c.attempts {
-		if a.job == h {
-			p.BytesRead += a.meter.BytesRead.Load()
-		}
-	}
-	j := c.tracker.Jobs().Get(h.id)
-	if j == nil {
-		return p
-	}
-	p.State = j.State().String()
-	p.MapsDone, p.ReducesDone = j.Done(job.Map), j.Done(job.Reduce)
-	p.MapsRunning, p.ReducesRunning = j.Active(job.Map), j.Active(job.Reduce)
-	p.MapFrac, p.ReduceFrac = j.Progress(job.Map), j.Progress(job.Reduce)
-	return p
 }
 
-// Summary is what is known of a job when it has ended.
+// Summary describes a job that has ended. Times are since the cluster's start.
 type Summary struct {
-	ID       string
-	Name     string
-	State    job.State
-	Elapsed  time.Duration
-	Maps     int
-	Reduces  int
-	Failures int                     // failed attempts
-	Counters [job.Kinds]counters.Set // of attempts that succeeded
-	Stats    Stats
+	ID        string
+	Name      string
+	State     job.State
+	Elapsed   time.Duration // from Submit to the end of the job
+	Maps      int           // tasks
+	Reduces   int           // tasks
+	Submitted time.Duration
+	Started   time.Duration // first launch; 0 if nothing was launched
+	Ended     time.Duration // its output is published or removed
+	Account   job.Account
+	Waits     []job.Wait // longest first; empty unless Config.Explain is set
 }
 
-// Summary returns what the job counted. It may be called after Wait.
+// Summary describes the job. It may be called after Wait.
 func (h *Handle) Summary() Summary {
 	return Summary{
-		ID: h.id.String(), Name: h.spec.Name, State: h.state, Elapsed: h.elapsed,
-		Maps: h.maps, Reduces: h.spec.Reduces, Failures: h.failures,
-		Counters: h.counters, Stats: h.stats.final(),
+		ID: h.id.String(), Name: h.spec.Name, State: h.state, Elapsed: h.elapsed, Maps: h.maps, Reduces: h.spec.Reduces,
+		Submitted: h.core.Submitted(), Started: h.core.Started(), Ended: h.core.Ended(),
+		Account: h.core.Account(), Waits: h.core.Waits(),
 	}
 }
 

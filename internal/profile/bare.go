@@ -128,7 +128,7 @@ func runMaps(ctx context.Context, spec local.JobSpec, o mapreduce.Options) (coun
 		return count, err
 	}
 	err = h.Wait(ctx, c)
-	return h.Summary().Counters[job.Map], err
+	return h.Summary().Account.Counters[job.Map], err
 }
 
 func tempDir(o mapreduce.Options) string {

@@ -99,15 +99,11 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 
 // counted enters a launch in the job's and the run's counts.
 func (s *sim) counted(a *attempt) {
-	d := s.detail(a.job)
-	if d != nil && d.Started < 0 {
+	if d := s.detail(a.job); d != nil && d.Started < 0 {
 		d.Started = s.now
 	}
 	if a.id.Kind == job.Map {
 		s.result.Maps[a.level]++
-		if d != nil {
-			d.Maps[a.level]++
-		}
 	}
 }
 

@@ -28,7 +28,7 @@ type Config struct {
 	// Details asks for Result.Jobs. Without it memory does not grow with the
 	// number of jobs that have ended.
 	Details bool
-	// Explain asks for JobResult.Holds too, if Details is set. What holds jobs back
+	// Explain asks for JobResult.Waits too, if Details is set. What holds jobs back
 	// is looked up once in each interval of heartbeats, which costs the number of
 	// live jobs, or its square under policies that sort them.
 	Explain bool

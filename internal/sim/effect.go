@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -133,6 +132,7 @@ func (s *sim) submit(i int32) {
 // accepted enters the job that is being submitted.
 func (s *sim) accepted(e *tracker.Effect) {
 	j := newRunning(s.coming, e.Job, &s.cfg.Jobs[s.coming])
+	j.core = s.tr.Jobs().Get(e.Job)
 	s.jobs[e.Job] = j
 	if d := s.detail(j); d != nil {
 		d.ID, d.Submitted = e.Job, s.now
@@ -162,22 +162,14 @@ func (s *sim) end(e *tracker.Effect) {
 		s.result.Killed++
 	}
 	if d := s.detail(j); d != nil {
-		d.Ended, d.State, d.Text, d.Holds = s.now, e.State, e.Text, j.holds.Longest()
+		d.Ended, d.State, d.Text = s.now, e.State, e.Text
+		d.fill(j.core)
 	}
 	s.tellJob(JobEnded, j, e)
 	delete(s.jobs, e.Job)
 	s.open--
 	s.moved = s.now
 	s.release(j.index)
-}
-
-// explain notes what has held live jobs back since it was asked last, up to a time
-// at which the next event happens.
-func (s *sim) explain(until time.Duration) {
-	for _, j := range s.tr.Jobs().Live() {
-		s.jobs[j.ID()].holds.Note(s.tr, j, until-max(s.asked, j.Submitted()))
-	}
-	s.asked, s.askAt = until, until+s.interval
 }
 
 // detail returns where the job's numbers go, or nil if nobody asked.

@@ -17,7 +17,7 @@ func TestHolds(t *testing.T) {
 	second := plain(1, 10*time.Second, 0, 0)
 	second.Submit = time.Second
 	r := run(t, Config{Cluster: uniformCluster(1, 1, 0), Explain: true, Jobs: []workload.Job{plain(1, 10*time.Second, 0, 0), second}})
-	first, held := r.Jobs[0].Holds, r.Jobs[1].Holds
+	first, held := r.Jobs[0].Waits, r.Jobs[1].Waits
 	if len(first) > 1 || len(held) == 0 {
 		t.Fatalf("the first was held by %v, the second by %v", first, held)
 	}
@@ -25,7 +25,7 @@ func TestHolds(t *testing.T) {
 	if held[0].Kind != job.Map || !strings.Contains(held[0].Words, "all 1 map slots of the cluster are in use") {
 		t.Errorf("%+v", held[0])
 	}
-	if r := run(t, Config{Cluster: uniformCluster(1, 1, 0), Jobs: []workload.Job{second}}); r.Jobs[0].Holds != nil {
+	if r := run(t, Config{Cluster: uniformCluster(1, 1, 0), Jobs: []workload.Job{second}}); r.Jobs[0].Waits != nil {
 		t.Error("nobody asked")
 	}
 }

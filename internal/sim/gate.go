@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
@@ -13,6 +12,7 @@ import (
 type running struct {
 	index int32 // in Config.Jobs
 	id    job.ID
+	core  *job.Job // the tracker's
 	spec  *workload.Job
 
 	// outputs are the maps' outputs, of jobs with reduces.
@@ -33,7 +33,6 @@ type running struct {
 	staged  bool // some fetch output by output
 	// succeeded counts maps, for the time when all have.
 	succeeded int
-	holds     tracker.Holds
 }
 
 // output is where a map's output is.

@@ -52,9 +52,14 @@ type JobResult struct {
 	Ended time.Duration
 	State job.State
 	// Maps counts launched maps by level.
-	Maps [cluster.NONE + 1]int32
-	// Holds are why its tasks waited, longest first, if Config.Explain is set.
-	Holds []tracker.Hold
+	Maps [cluster.NONE + 1]int
+	// Waits are why its tasks waited, longest first, if Config.Explain is set.
+	Waits []job.Wait
 	// Text says why the job did not succeed.
 	Text string
+}
+
+// fill copies what the tracker has kept of the job.
+func (r *JobResult) fill(j *job.Job) {
+	r.Maps, r.Waits = j.Account().Levels, j.Waits()
 }

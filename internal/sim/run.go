@@ -19,9 +19,6 @@ type sim struct {
 	tr    *tracker.Tracker
 	queue queue
 	now   time.Duration
-	// asked is when it was last looked up what holds jobs back, askAt when it will
-	// be again.
-	asked, askAt time.Duration
 	// moved is when something last happened that was not background.
 	moved time.Duration
 
@@ -97,9 +94,12 @@ func prepare(cfg Config) (*sim, error) {
 	if err := s.plan(); err != nil {
 		return nil, err
 	}
-	s.tr = tracker.New(tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
-		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0}, cfg.Policy)
-	s.askAt = never
+	tc := tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
+		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0}
+	if cfg.Explain && cfg.Details {
+		tc.WaitEvery = s.beats.interval(len(s.nodes))
+	}
+	s.tr = tracker.New(tc, cfg.Policy)
 	if cfg.Details {
 		s.result.Jobs = make([]JobResult, len(cfg.Jobs))
 		for i := range s.result.Jobs {
@@ -161,9 +161,6 @@ func (s *sim) start() {
 		s.tellNode(NodeUp, int32(i))
 	}
 	s.pace()
-	if s.cfg.Explain && s.cfg.Details {
-		s.askAt = 0
-	}
 	s.nextArrival() // before the heartbeats of the same time
 	for i := range s.nodes {
 		at := s.interval * time.Duration(i) / time.Duration(len(s.nodes))
@@ -222,9 +219,6 @@ func (s *sim) once() bool {
 	case s.cfg.Until > 0 && e.at > s.cfg.Until:
 		s.now = s.cfg.Until
 		return false
-	}
-	if e.at >= s.askAt {
-		s.explain(e.at)
 	}
 	s.now = e.at
 	s.result.Events++
@@ -357,6 +351,11 @@ func (s *sim) finish() {
 	r := s.result
 	r.Ended, r.Tracker, r.Unfinished = s.now, s.tr.Stats(), s.open
 	r.Decisions = r.Tracker.Launches
+	for _, j := range slices.Concat(s.tr.Jobs().Live(), s.tr.Jobs().Finishing()) { // cut off by Config.Until
+		if d := s.detail(s.jobs[j.ID()]); d != nil {
+			d.fill(j)
+		}
+	}
 	if len(s.order) > 0 {
 		r.Makespan = max(0, s.now-s.cfg.Jobs[s.order[0]].Submit)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
@@ -21,8 +22,11 @@ func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	switch r.State {
 	case job.AttemptRunning:
 		t.jobs.Report(a, r.Progress, r.Ticks, t.now)
+		if r.BytesRead != 0 {
+			t.jobs.ReportRead(a, r.BytesRead)
+		}
 	case job.AttemptSucceeded:
-		t.succeed(a, r.OutputBytes)
+		t.succeed(a, r)
 	case job.AttemptFailed:
 		t.fail(a, r.Error)
 	default:
@@ -51,14 +55,17 @@ func (t *Tracker) stale(n int32, a *job.Attempt, r *Report) {
 // succeed counts an attempt's success and ends its rivals. While another
 // attempt holds the permission to commit, that one is the task's result and
 // this one is discarded.
-func (t *Tracker) succeed(a *job.Attempt, outputBytes int64) {
+func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 	task, j := a.Task(), a.Job()
 	if g := task.Granted(); g != nil && g != a {
 		t.kill(a, fmt.Sprintf("%v commits", g.ID()))
 		return
 	}
-	t.jobs.Succeed(a, outputBytes, t.now)
-	t.stopped(a)
+	t.jobs.Succeed(a, r.OutputBytes, t.now)
+	if r.Counters != nil {
+		t.jobs.Count(a, r.Counters)
+	}
+	t.stopped(a, r.Counters)
 	for rival := task.Oldest(); rival != nil; rival = task.Oldest() {
 		t.kill(rival, fmt.Sprintf("%v succeeded first", a.ID()))
 	}
@@ -76,7 +83,7 @@ func (t *Tracker) fail(a *job.Attempt, why string) {
 		why = "no reason given"
 	}
 	t.jobs.Fail(a, why, t.cfg.MaxNodeFailures, t.now)
-	t.stopped(a)
+	t.stopped(a, nil)
 	if !t.failIfSpent(a.Task(), why) {
 		t.touch(a.Job())
 	}
@@ -98,14 +105,18 @@ func (t *Tracker) kill(a *job.Attempt, why string) {
 // drop ends a running attempt without order to the node.
 func (t *Tracker) drop(a *job.Attempt, state job.AttemptState, why string) {
 	t.jobs.Drop(a, state, why, t.now)
-	t.stopped(a)
+	t.stopped(a, nil)
 	t.touch(a.Job())
 }
 
-// stopped frees the slot of an attempt that has just ended.
-func (t *Tracker) stopped(a *job.Attempt) {
+// stopped frees the slot of an attempt that has just ended. counted is what it
+// counted, if it succeeded and said so.
+func (t *Tracker) stopped(a *job.Attempt, counted *counters.Set) {
 	t.nodes.Stop(t.node(a), a)
-	t.noteEnded(a)
+	if t.cfg.Record {
+		t.note(&FactEnded{Attempt: a.ID(), State: a.State(), Error: a.Error(), OutputBytes: a.OutputBytes(),
+			Counters: counted, At: a.Ended()})
+	}
 	for _, h := range t.hooks.Tasks {
 		h.TaskEnded(a, t.now)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
@@ -117,6 +118,11 @@ type Report struct {
 	Error string // why it failed, in words
 	// OutputBytes is, for a successful map, the size of its output.
 	OutputBytes int64
+	// BytesRead is how many bytes of input a running map has read; 0 is unknown.
+	BytesRead int64
+	// Counters are what a successful attempt counted; nil is nothing. The tracker
+	// keeps the Set if it records facts, so it must not change any more.
+	Counters *counters.Set
 }
 
 // AskCommit asks whether an attempt may commit its output. Exactly one attempt
@@ -240,6 +246,10 @@ type Config struct {
 	// it jobs have no output and end in the step that decides their outcome, as
 	// in the simulator.
 	CommitOutput bool
+	// WaitEvery is how often the tracker collects why jobs wait, for Job.Waits; 0 is
+	// never. It costs a walk through the order of all jobs for each job that waits,
+	// so one collection looks at no more than maxCollected jobs, in rotation.
+	WaitEvery time.Duration
 	// Record makes the tracker note facts, so that it can be restored.
 	Record bool
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
@@ -87,6 +88,7 @@ type FactEnded struct {
 	State       job.AttemptState
 	Error       string
 	OutputBytes int64
+	Counters    *counters.Set // of an attempt that succeeded; nil if it reported none
 	At          time.Duration
 }
 
@@ -149,6 +151,15 @@ type FactTask struct {
 	Nodes []string
 }
 
+// FactCounted is, in a snapshot, the part of a job's account that does not follow from
+// its FactTasks, which it comes after.
+type FactCounted struct {
+	Job       job.ID
+	Counters  [job.Kinds]counters.Set
+	LastError string
+}
+
+func (*FactCounted) fact()  {}
 func (*FactAccepted) fact() {}
 func (*FactPriority) fact() {}
 func (*FactPool) fact()     {}
@@ -178,10 +189,3 @@ func (t *Tracker) Facts() []Fact { return t.facts }
 // note records a fact. Callers ask for Config.Record first, so that nothing is
 // made to be thrown away.
 func (t *Tracker) note(f Fact) { t.facts = append(t.facts, f) }
-
-// noteEnded records the end of an attempt that has just ended.
-func (t *Tracker) noteEnded(a *job.Attempt) {
-	if t.cfg.Record {
-		t.note(&FactEnded{Attempt: a.ID(), State: a.State(), Error: a.Error(), OutputBytes: a.OutputBytes(), At: a.Ended()})
-	}
-}

@@ -38,6 +38,7 @@ func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[
 	}
 	for _, j := range t.Jobs().Live() {
 		t.watch(j)
+		t.jobs.SetWaitsUpTo(j, now) // wait reasons do not outlive the process
 	}
 	t.SetPolicy(policy)
 	t.complete()
@@ -93,6 +94,8 @@ func (t *Tracker) redo(f Fact) error {
 		return t.redoJobEnded(f)
 	case *FactTask:
 		return t.redoTask(f)
+	case *FactCounted:
+		return t.withJob(f.Job, func(j *job.Job) { t.jobs.SetCounted(j, f.Counters, f.LastError) })
 	case *FactLaunched:
 		return t.redoLaunched(f)
 	case *FactGranted:
@@ -241,6 +244,9 @@ func (t *Tracker) redoEnded(f *FactEnded) error {
 		switch f.State {
 		case job.AttemptSucceeded:
 			t.jobs.Succeed(a, f.OutputBytes, f.At)
+			if f.Counters != nil {
+				t.jobs.Count(a, f.Counters)
+			}
 		case job.AttemptFailed:
 			t.jobs.Fail(a, f.Error, t.cfg.MaxNodeFailures, f.At)
 		default:

@@ -66,7 +66,8 @@ func (t *Tracker) snapshotJob(j *job.Job, yield func(Fact) bool) bool {
 			}
 		}
 	}
-	return true
+	a := j.Account()
+	return a.Launched[job.Map]+a.Launched[job.Reduce] == 0 || yield(&FactCounted{j.ID(), a.Counters, a.LastError})
 }
 
 func (t *Tracker) taskFact(task *job.Task) *FactTask {

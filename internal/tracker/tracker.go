@@ -56,8 +56,12 @@ type Tracker struct {
 	// times out; never if there is none.
 	due []time.Duration
 	// turn is the index of the node that sent the last heartbeat.
-	turn  int
-	stats Stats
+	turn int
+	// waitsDue is when wait reasons are collected next, waitsNext the index in the
+	// live jobs of the first job to look at then.
+	waitsDue  time.Duration
+	waitsNext int
+	stats     Stats
 }
 
 // never is later than any time that occurs.
@@ -191,7 +195,9 @@ func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
 // Time does not run backwards: an earlier time counts as the latest so far. The
 // slice is valid until the next Step.
 func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
-	t.now = max(t.now, now)
+	now = max(t.now, now)
+	t.collectWaits(now)
+	t.now = now
 	t.stats.Steps++
 	t.effects, t.ends, t.facts = t.effects[:0], t.ends[:0], t.facts[:0]
 	if t.runPeriodic() {

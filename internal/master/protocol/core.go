@@ -47,7 +47,7 @@ type Limits struct {
 const (
 	// TickEvery is how often the shell sends Tick.
 	TickEvery    = 200 * time.Millisecond
-	explainEvery = time.Second // between two collections of wait reasons
+	waitEvery    = time.Second // see tracker.Config.WaitEvery
 	learnedEvery = time.Minute // between two records of what the policy has learned
 )
 
@@ -80,10 +80,8 @@ type Core struct {
 	paced   pacedReaders    // held MapOutputs calls with news
 	offers  offers
 
-	lastExplained time.Duration // when wait reasons were last collected
-	explained     int           // for how many live jobs, in this turn
-	learned       []byte        // what the policy has learned, as last recorded
-	learnedAt     time.Duration
+	learned   []byte // what the policy has learned, as last recorded
+	learnedAt time.Duration
 
 	out Output
 }
@@ -273,13 +271,10 @@ func (c *Core) carryOut(e tracker.Effect) {
 	}
 }
 
-// tick lets time pass: time-outs, grace, wait reasons, revisions.
+// tick lets time pass: time-outs, grace, revisions.
 func (c *Core) tick() {
 	c.step(&tracker.Tick{})
 	c.endLostSessions()
-	if c.now >= c.lastExplained+explainEvery {
-		c.collectReasons()
-	}
 	if c.now >= c.learnedAt+learnedEvery {
 		c.noteLearned()
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -43,6 +45,7 @@ func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	case *tracker.FactEnded:
 		r.What = &slotwisev1.JournalRecord_Ended{Ended: &slotwisev1.FactEnded{
 			Attempt: refAttempt(f.Attempt), State: int32(f.State), Error: f.Error, OutputBytes: f.OutputBytes, At: int64(f.At),
+			Counters: encodeCounters(f.Counters),
 		}}
 	case *tracker.FactFetchFailed:
 		r.What = &slotwisev1.JournalRecord_FetchFailed{FetchFailed: &slotwisev1.FactFetchFailed{Map: refAttempt(f.Map)}}
@@ -76,6 +79,11 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 			e.Culprit = refTask(*f.Culprit)
 		}
 		r.What = &slotwisev1.JournalRecord_Outcome{Outcome: e}
+	case *tracker.FactCounted:
+		r.What = &slotwisev1.JournalRecord_FactCounted{FactCounted: &slotwisev1.FactCounted{
+			Job: int32(f.Job), Maps: counterspb.Encode(&f.Counters[job.Map]), Reduces: counterspb.Encode(&f.Counters[job.Reduce]),
+			LastError: f.LastError,
+		}}
 	case *tracker.FactCommitCancelled:
 		r.What = &slotwisev1.JournalRecord_CommitCancelled{CommitCancelled: &slotwisev1.FactCommitCancelled{Job: int32(f.Job), Reason: f.Reason}}
 	case *tracker.FactJobEnded:
@@ -105,6 +113,22 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 	default:
 		panic(fmt.Sprintf("a fact that the journal does not know: %T", f))
 	}
+}
+
+// encodeCounters and decodeCounters keep nil, which means that nothing was reported.
+func encodeCounters(s *counters.Set) *slotwisev1.Counters {
+	if s == nil {
+		return nil
+	}
+	return counterspb.Encode(s)
+}
+
+func decodeCounters(m *slotwisev1.Counters) *counters.Set {
+	if m == nil {
+		return nil
+	}
+	s := counterspb.Decode(m)
+	return &s
 }
 
 func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
@@ -140,6 +164,7 @@ func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.Jo
 		f := w.Ended
 		return &tracker.FactEnded{
 			Attempt: attemptOf(f.Attempt), State: job.AttemptState(f.State), Error: f.Error, OutputBytes: f.OutputBytes, At: time.Duration(f.At),
+			Counters: decodeCounters(f.Counters),
 		}, nil
 	case *slotwisev1.JournalRecord_FetchFailed:
 		return &tracker.FactFetchFailed{Map: attemptOf(w.FetchFailed.Map)}, nil
@@ -162,6 +187,10 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 	case *slotwisev1.JournalRecord_JobEnded:
 		e := w.JobEnded
 		return &tracker.FactJobEnded{Job: job.ID(e.Job), State: job.State(e.State), Message: e.Message, At: time.Duration(e.At)}
+	case *slotwisev1.JournalRecord_FactCounted:
+		c := w.FactCounted
+		return &tracker.FactCounted{Job: job.ID(c.Job), LastError: c.LastError,
+			Counters: [job.Kinds]counters.Set{counterspb.Decode(c.Maps), counterspb.Decode(c.Reduces)}}
 	case *slotwisev1.JournalRecord_CommitCancelled:
 		return &tracker.FactCommitCancelled{Job: job.ID(w.CommitCancelled.Job), Reason: w.CommitCancelled.Reason}
 	case *slotwisev1.JournalRecord_Outcome:

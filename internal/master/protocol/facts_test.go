@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -20,6 +21,9 @@ import (
 
 // someFacts are one or more of each sort, with all fields set.
 func someFacts() []tracker.Fact {
+	counted := &counters.Set{}
+	counted.Add(counters.Spills, 3)
+	counted.AddUser("lines", 4)
 	id := job.AttemptID{TaskID: job.TaskID{Job: 3, Kind: job.Reduce, Index: 5}, Try: 2}
 	return []tracker.Fact{
 		&tracker.FactAccepted{Job: 3, Spec: job.Spec{
@@ -35,6 +39,8 @@ func someFacts() []tracker.Fact {
 		&tracker.FactLaunched{Attempt: id, Node: "w", Slot: job.Map, Level: cluster.RACK, Speculative: true, Label: -4, At: 3},
 		&tracker.FactGranted{Attempt: id},
 		&tracker.FactEnded{Attempt: id, State: job.AttemptLost, Error: "e", OutputBytes: 9, At: 4},
+		&tracker.FactEnded{Attempt: id, State: job.AttemptSucceeded, Counters: counted, At: 4},
+		&tracker.FactCounted{Job: 3, Counters: [job.Kinds]counters.Set{{}, counted.Clone()}, LastError: "e"},
 		&tracker.FactFetchFailed{Map: id},
 		&tracker.FactOutputLost{Map: id, Blame: true, Error: "e", At: 5},
 		&tracker.FactJoined{Node: cluster.Spec{Name: "w", Host: "h", Rack: "/r", MapSlots: 1, ReduceSlots: 2, Cores: 3, Speed: 1.5, MemoryBytes: 4}, At: 6},
@@ -50,6 +56,12 @@ func someFacts() []tracker.Fact {
 			},
 		}},
 	}
+}
+
+// sameCounters compares Sets, none of which may be missing where the other is not.
+var sameCounters = cmp.Options{
+	cmp.Comparer(func(a, b *counters.Set) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(b) }),
+	cmp.Comparer(func(a, b counters.Set) bool { return a.Equal(&b) }),
 }
 
 // TestFacts writes facts as records and reads them again, and knows all sorts
@@ -74,7 +86,7 @@ func TestFacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(f, got); diff != "" {
+		if diff := cmp.Diff(f, got, sameCounters); diff != "" {
 			t.Errorf("%T: %s", f, diff)
 		}
 	}

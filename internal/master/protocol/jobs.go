@@ -3,13 +3,9 @@ package protocol
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/counters"
-	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -43,14 +39,6 @@ type jobEntry struct {
 	described *slotwisev1.JobStatus // the last status, while the history is written
 	final     *slotwisev1.JobStatus // the last status, once the history has it
 
-	counters  [job.Kinds]counters.Set // of attempts that succeeded
-	reading   map[job.AttemptID]int64 // bytes read so far by running maps
-	levels    [cluster.NONE + 1]int32 // launched maps by locality
-	failures  [job.Kinds]int32
-	lastError string
-	holds     tracker.Holds
-	explained time.Duration // when holds was last added to
-
 	outputs  outputLog
 	revision int64 // rises with each change that watchers see
 	changed  bool  // since the revision; it rises with the next tick
@@ -64,8 +52,8 @@ func (j *jobEntry) decided() bool { return j.core == nil || !j.core.State().Live
 // newJob makes the entry of a job that has no id yet.
 func (c *Core) newJob(request string, spec *slotwisev1.JobSpec, core job.Spec) *jobEntry {
 	j := &jobEntry{
-		request: request, spec: spec, maps: len(core.Splits), nodes: map[string]bool{}, explained: c.now,
-		reading: map[job.AttemptID]int64{}, revision: c.epoch.Add(c.base).UnixMilli(), // above those of earlier lives
+		request: request, spec: spec, maps: len(core.Splits), nodes: map[string]bool{},
+		revision: c.epoch.Add(c.base).UnixMilli(), // above those of earlier lives
 	}
 	for _, s := range core.Splits {
 		j.input += s.Bytes
@@ -91,7 +79,7 @@ func (j *jobEntry) tasksOf() int { return j.maps + int(j.spec.Reduces) }
 // launch accounts for a new attempt and sends the order to its worker.
 func (c *Core) launch(j *jobEntry, e tracker.Effect) {
 	c.attemptStarted(j, e.Attempt, e.Node)
-	j.countLaunch(e.Attempt, e.Level, e.Node)
+	j.nodes[e.Node] = true
 	s := c.sessionOf(e.Node)
 	if s == nil {
 		return // once registered again, the worker does not name the attempt, which is then lost
@@ -109,26 +97,6 @@ func (c *Core) kill(e tracker.Effect) {
 		k := &slotwisev1.Kill{Attempt: e.Attempt.String(), Reason: e.Text}
 		c.send(s, &slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: k}})
 	}
-}
-
-// countLaunch counts a launch.
-func (j *jobEntry) countLaunch(id job.AttemptID, level job.Level, node string) {
-	j.nodes[node] = true
-	if id.Kind == job.Map {
-		j.levels[level]++
-	}
-}
-
-// countFailure counts a failed attempt.
-func (j *jobEntry) countFailure(id job.AttemptID, why string) {
-	j.failures[id.Kind]++
-	j.lastError = id.String() + ": " + why
-}
-
-// addCounters adds the counters of attempts of a kind that have succeeded.
-func (j *jobEntry) addCounters(k job.Kind, m *slotwisev1.Counters) {
-	set := counterspb.Decode(m)
-	j.counters[k].AddSet(&set)
 }
 
 // startOutput notes that the tracker wants the job's output committed or aborted.
@@ -207,7 +175,7 @@ func (c *Core) endJob(j *jobEntry, end *tracker.FactJobEnded) {
 	st := c.status(j)
 	st.State, st.Message, st.EndedMs, st.Waiting = wireState(end.State), end.Message, c.millis(end.At), ""
 	j.described = st
-	entry := &slotwisev1.HistoryJob{Job: proto.CloneOf(st), Held: heldBack(j, func(tracker.Hold) bool { return true })}
+	entry := &slotwisev1.HistoryJob{Job: proto.CloneOf(st), Held: heldBack(j, func(job.Wait) bool { return true })}
 	for k := range job.Kind(job.Kinds) {
 		entry.Tasks = append(entry.Tasks, c.taskStatuses(j, k, "")...)
 	}
@@ -233,7 +201,7 @@ func (c *Core) historyWritten(m *HistoryWritten) {
 	j.final = st
 	c.revise(j)
 	st.Revision = j.revision
-	j.spec.Splits, j.reading = nil, nil
+	j.spec.Splits = nil
 	c.forget()
 }
 

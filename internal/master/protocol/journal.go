@@ -3,10 +3,7 @@ package protocol
 import (
 	"bytes"
 	"iter"
-	"maps"
-	"slices"
 
-	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -40,24 +37,8 @@ func finishedRecord(id job.ID, request string) *slotwisev1.JournalRecord {
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Finished{Finished: &slotwisev1.JournalFinished{Job: int32(id), Request: request}}}
 }
 
-func countedRecord(id job.AttemptID, counters *slotwisev1.Counters) *slotwisev1.JournalRecord {
-	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Counted{Counted: &slotwisev1.JournalCounted{
-		Attempt: refAttempt(id), Counters: counters,
-	}}}
-}
-
 func (c *Core) masterRecord() *slotwisev1.JournalRecord {
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Master{Master: &slotwisev1.JournalMaster{Id: c.id, Epoch: c.epoch.UnixNano()}}}
-}
-
-// totalsRecord replaces, in a snapshot, the launches and ends that the job's totals
-// come from.
-func totalsRecord(j *jobEntry) *slotwisev1.JournalRecord {
-	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Totals{Totals: &slotwisev1.JournalTotals{
-		Job: int32(j.id), Maps: counterspb.Encode(&j.counters[job.Map]), Reduces: counterspb.Encode(&j.counters[job.Reduce]), Levels: j.levels[:],
-		FailedMaps: j.failures[job.Map], FailedReduces: j.failures[job.Reduce], LastError: j.lastError,
-		Nodes: slices.Sorted(maps.Keys(j.nodes)),
-	}}}
 }
 
 // setPolicy installs another policy. No task is touched.
@@ -130,7 +111,7 @@ func (c *Core) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
 		}
 	}
 	for _, j := range c.live {
-		if !yield(jobRecord(j)) || !yield(totalsRecord(j)) {
+		if !yield(jobRecord(j)) {
 			return false
 		}
 		// The tracker may have forgotten an ended job that is not in the history yet.
@@ -150,6 +131,8 @@ func factJob(f tracker.Fact) job.ID {
 	case *tracker.FactPriority:
 		return f.Job
 	case *tracker.FactPool:
+		return f.Job
+	case *tracker.FactCounted:
 		return f.Job
 	case *tracker.FactOutcome:
 		return f.Job

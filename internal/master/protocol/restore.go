@@ -42,7 +42,7 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 	c.base = max(r.last, cfg.Started.Sub(c.epoch))
 	c.now = c.base
 	for _, j := range c.live {
-		j.revision, j.explained = c.epoch.Add(c.base).UnixMilli(), c.base
+		j.revision = c.epoch.Add(c.base).UnixMilli()
 	}
 	if err := c.restoreTracker(r); err != nil {
 		return nil, Output{}, err
@@ -83,13 +83,7 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 		c.learned = w.Learned.Doc
 	case *slotwisev1.JournalRecord_Job:
 		return r.applyJob(w.Job)
-	case *slotwisev1.JournalRecord_Totals:
-		r.applyTotals(w.Totals)
-	case *slotwisev1.JournalRecord_Counted:
-		id := attemptOf(w.Counted.Attempt)
-		if j := c.jobs[id.Job]; j != nil && id.Kind < job.Kinds {
-			j.addCounters(id.Kind, w.Counted.Counters)
-		}
+	case *slotwisev1.JournalRecord_Totals, *slotwisev1.JournalRecord_Counted: // written by older versions
 	case *slotwisev1.JournalRecord_Finished:
 		id := job.ID(w.Finished.Job)
 		if j := c.jobs[id]; j != nil {
@@ -121,21 +115,6 @@ func (r *replay) applyJob(d *slotwisev1.JournalJob) error {
 	return nil
 }
 
-func (r *replay) applyTotals(t *slotwisev1.JournalTotals) {
-	j := r.c.jobs[job.ID(t.Job)]
-	if j == nil {
-		return
-	}
-	j.addCounters(job.Map, t.Maps)
-	j.addCounters(job.Reduce, t.Reduces)
-	copy(j.levels[:], t.Levels)
-	j.failures = [job.Kinds]int32{t.FailedMaps, t.FailedReduces}
-	j.lastError = t.LastError
-	for _, name := range t.Nodes {
-		j.nodes[name] = true
-	}
-}
-
 // applyFact keeps a fact for the tracker and accounts for it.
 func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	f, err := decodeFact(rec, func(id job.ID) *slotwisev1.JournalJob { return r.details[id] })
@@ -155,13 +134,16 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	case *tracker.FactLaunched:
 		r.last = max(r.last, f.At)
 		if j := r.c.jobs[f.Attempt.Job]; j != nil {
-			j.countLaunch(f.Attempt, f.Level, f.Node)
+			j.nodes[f.Node] = true
+		}
+	case *tracker.FactTask:
+		if j := r.c.jobs[f.Task.Job]; j != nil {
+			for _, name := range f.Nodes {
+				j.nodes[name] = true
+			}
 		}
 	case *tracker.FactEnded:
 		r.last = max(r.last, f.At)
-		if j := r.c.jobs[f.Attempt.Job]; j != nil && f.State == job.AttemptFailed {
-			j.countFailure(f.Attempt, f.Error)
-		}
 	case *tracker.FactOutcome:
 		r.last = max(r.last, f.At)
 	case *tracker.FactJobEnded:
@@ -185,7 +167,8 @@ func (c *Core) restoreTracker(r *replay) error {
 	if err != nil {
 		return err
 	}
-	cfg := tracker.Config{NodeTimeout: c.cfg.NodeTimeout, KeepEnded: c.cfg.KeepEnded, GraylistFaults: c.cfg.GraylistFaults, CommitOutput: true, Record: true}
+	cfg := tracker.Config{NodeTimeout: c.cfg.NodeTimeout, KeepEnded: c.cfg.KeepEnded, GraylistFaults: c.cfg.GraylistFaults, CommitOutput: true, Record: true,
+		WaitEvery: waitEvery}
 	c.tracker, err = tracker.Restore(cfg, p, c.base, slices.Values(r.facts))
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)

@@ -10,7 +10,6 @@ import (
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -104,9 +103,9 @@ func (c *Core) status(j *jobEntry) *slotwisev1.JobStatus {
 	}
 	s := &slotwisev1.JobStatus{
 		Id: j.id.String(), Name: j.spec.Name, User: j.spec.User, Pool: j.spec.Pool, Priority: j.spec.Priority,
-		Output: j.spec.Output, InputBytes: j.input, Revision: j.revision, LastError: j.lastError,
-		MapCounters: j.totals(job.Map), ReduceCounters: j.totals(job.Reduce), Locality: j.levels[cluster.NODE:],
-		Maps: &slotwisev1.TaskCounts{}, Reduces: &slotwisev1.TaskCounts{}, State: j.state(),
+		Output: j.spec.Output, InputBytes: j.input, Revision: j.revision, State: j.state(),
+		Maps: &slotwisev1.TaskCounts{}, Reduces: &slotwisev1.TaskCounts{},
+		MapCounters: &slotwisev1.Counters{}, ReduceCounters: &slotwisev1.Counters{}, Locality: make([]int32, cluster.NONE),
 	}
 	t := j.core
 	if t == nil {
@@ -115,7 +114,16 @@ func (c *Core) status(j *jobEntry) *slotwisev1.JobStatus {
 	s.Message = t.Message()
 	s.Pool, s.Priority = t.Pool(), t.Priority().String()
 	s.SubmittedMs, s.StartedMs = c.millis(max(1, t.Submitted())), c.millis(t.Started())
-	s.Maps, s.Reduces = j.counts(t, job.Map), j.counts(t, job.Reduce)
+	account := t.Account()
+	s.LastError = account.LastError
+	for i := range s.Locality { // NODE to NONE
+		s.Locality[i] = int32(account.Levels[i+1])
+	}
+	s.Maps, s.Reduces = taskCounts(t, job.Map, &account), taskCounts(t, job.Reduce, &account)
+	// The bytes that running maps have read so far count too.
+	maps := &account.Counters[job.Map]
+	maps.Add(counters.BytesRead, t.BytesRead()-maps.Get(counters.BytesRead))
+	s.MapCounters, s.ReduceCounters = counterspb.Encode(maps), counterspb.Encode(&account.Counters[job.Reduce])
 	return s
 }
 
@@ -128,25 +136,12 @@ func (j *jobEntry) state() slotwisev1.JobState {
 	return wireState(j.core.State())
 }
 
-// counts describes the tasks of a kind.
-func (j *jobEntry) counts(t *job.Job, k job.Kind) *slotwisev1.TaskCounts {
+// taskCounts describes the tasks of a kind.
+func taskCounts(t *job.Job, k job.Kind, account *job.Account) *slotwisev1.TaskCounts {
 	return &slotwisev1.TaskCounts{
 		Total: int32(t.Total(k)), Pending: int32(t.Pending(k)), Running: int32(t.Running(k)),
-		Done: int32(t.Done(k)), Failed: j.failures[k], Progress: t.Progress(k),
+		Done: int32(t.Done(k)), Failed: int32(account.Failed[k]), Progress: t.Progress(k),
 	}
-}
-
-// totals returns a copy of the counters of a kind. The bytes that running maps have
-// read so far are included.
-func (j *jobEntry) totals(k job.Kind) *slotwisev1.Counters {
-	set := j.counters[k].Clone()
-	if k == job.Map {
-		//house:sorted a sum does not depend on the order
-		for _, n := range j.reading {
-			set.Add(counters.BytesRead, n)
-		}
-	}
-	return counterspb.Encode(&set)
 }
 
 // Tasks lists a job's tasks.
@@ -245,27 +240,9 @@ func (c *Core) NodeState(n *cluster.Node) string {
 	return "alive"
 }
 
-// reasonsAtOnce is for how many jobs wait reasons are collected or listed at once.
-// Each costs a walk through the order of all jobs.
+// reasonsAtOnce is for how many jobs a list names wait reasons. Each costs a walk
+// through the order of all jobs.
 const reasonsAtOnce = 200
-
-// collectReasons adds what keeps jobs waiting now to their totals. If there are
-// many jobs they take turns.
-func (c *Core) collectReasons() {
-	c.lastExplained = c.now
-	live := c.tracker.Jobs().Live()
-	if c.explained >= len(live) {
-		c.explained = 0
-	}
-	part := live[c.explained:min(len(live), c.explained+reasonsAtOnce)]
-	c.explained += len(part)
-	turns := time.Duration(1 + len(live)/reasonsAtOnce)
-	for _, t := range part {
-		j := c.jobs[t.ID()]
-		j.holds.Note(c.tracker, t, min(c.now-j.explained, 2*turns*explainEvery))
-		j.explained = c.now
-	}
-}
 
 // waitReason says in words why nothing of a job runs, or why its output is not in
 // place yet. It is "" if neither is so.
@@ -314,9 +291,9 @@ func (c *Core) explanations(j *jobEntry) (out []*slotwisev1.Explanation) {
 			out = append(out, e)
 		}
 	}
-	return append(out, heldBack(j, func(h tracker.Hold) bool {
-		if e := current[key{h.Kind, h.Code}]; e != nil {
-			e.HeldMs = h.For.Milliseconds()
+	return append(out, heldBack(j, func(w job.Wait) bool {
+		if e := current[key{w.Kind, sched.Code(w.Reason)}]; e != nil {
+			e.HeldMs = w.For.Milliseconds()
 			return false
 		}
 		return true
@@ -343,11 +320,14 @@ func (c *Core) allDecline() string {
 }
 
 // heldBack lists a job's wait reasons that pass a filter, longest first.
-func heldBack(j *jobEntry, want func(tracker.Hold) bool) (out []*slotwisev1.Explanation) {
-	for _, h := range j.holds.Longest() {
-		if want(h) {
+func heldBack(j *jobEntry, want func(job.Wait) bool) (out []*slotwisev1.Explanation) {
+	if j.core == nil {
+		return nil
+	}
+	for _, w := range j.core.Waits() {
+		if code := sched.Code(w.Reason); want(w) {
 			out = append(out, &slotwisev1.Explanation{
-				Kind: WireKind(h.Kind), Reason: h.Code.Name(), Words: h.Words, HeldMs: h.For.Milliseconds(), Advice: advice(h.Code),
+				Kind: WireKind(w.Kind), Reason: code.Name(), Words: w.Words, HeldMs: w.For.Milliseconds(), Advice: advice(code),
 			})
 		}
 	}

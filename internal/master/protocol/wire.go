@@ -130,9 +130,16 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 		if !ok {
 			return nil, errorf(InvalidArgument, "attempt %s has the unknown state %v", w.Attempt, w.State)
 		}
-		hb.Reports = append(hb.Reports, tracker.Report{
+		report := tracker.Report{
 			Attempt: id, State: state, Progress: fraction(w.Progress), Ticks: w.Ticks, Error: Clip(w.Error), OutputBytes: max(0, w.OutputBytes),
-		})
+		}
+		switch state {
+		case job.AttemptRunning:
+			report.BytesRead = max(0, w.Counters.GetBytesRead())
+		case job.AttemptSucceeded:
+			report.Counters = decodeCounters(w.Counters)
+		}
+		hb.Reports = append(hb.Reports, report)
 	}
 	return &Heartbeat{Request: r, event: hb}, nil
 }

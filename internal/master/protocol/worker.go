@@ -366,64 +366,41 @@ func (s *session) expected(ev *tracker.Heartbeat) map[job.AttemptID]bool {
 
 // endedAttempt is a heartbeat's report that an attempt has ended.
 type endedAttempt struct {
-	id     job.AttemptID
-	report *slotwisev1.Report
+	id job.AttemptID
 	// counts is whether the attempt was running as far as the tracker knew before
 	// the heartbeat. A repeated report does not count.
 	counts bool
 }
 
-// endedAttempts returns the reports of ends in a heartbeat, and notes how many
-// bytes running maps have read.
+// endedAttempts returns the attempts whose end a heartbeat reports, before the tracker
+// takes it in.
 func (c *Core) endedAttempts(s *session, m *Heartbeat) (ended []endedAttempt) {
-	wire := map[string]*slotwisev1.Report{}
-	for _, w := range m.Request.Reports {
-		wire[w.Attempt] = w
-	}
 	for i := range m.event.Reports {
 		report := &m.event.Reports[i]
 		j := c.jobs[report.Attempt.Job]
 		if j == nil {
 			continue
 		}
-		w := wire[report.Attempt.String()]
 		j.changed = true
 		if report.State == job.AttemptRunning {
-			if n := w.GetCounters().GetBytesRead(); n > 0 {
-				j.reading[report.Attempt] = n
-			}
 			continue
 		}
 		a := c.tracker.Jobs().Attempt(report.Attempt)
 		counts := a != nil && a.State() == job.AttemptRunning && c.nodeOf(a) == s.worker.name
-		ended = append(ended, endedAttempt{report.Attempt, w, counts})
+		ended = append(ended, endedAttempt{report.Attempt, counts})
 	}
 	return ended
 }
 
-// accountFor updates the job's counts after the tracker has taken in the end of an
-// attempt.
+// accountFor notes that an attempt is not alive any more, after the tracker has taken
+// in its end.
 func (c *Core) accountFor(s *session, e endedAttempt) {
-	j := c.jobs[e.id.Job]
-	if j == nil {
+	if c.jobs[e.id.Job] == nil {
 		return
 	}
 	c.attemptEnded(s.worker, e.id)
 	c.offers.wanted = true // a slot is free, or a task is pending again
-	if !e.counts {
-		return
-	}
-	delete(j.reading, e.id)
-	a := c.tracker.Jobs().Attempt(e.id)
-	if a == nil {
-		return
-	}
-	switch a.State() {
-	case job.AttemptSucceeded:
-		j.addCounters(e.id.Kind, e.report.Counters)
-		c.record(countedRecord(e.id, e.report.Counters))
-	case job.AttemptFailed:
-		j.countFailure(e.id, a.Error())
+	if a := c.tracker.Jobs().Attempt(e.id); e.counts && a != nil && a.State() == job.AttemptFailed {
 		c.logInfo("attempt failed", "attempt", e.id.String(), "error", a.Error())
 	}
 }

@@ -24,6 +24,9 @@ func Recount(t *tracker.Tracker) error {
 		if err := recountLists(j); err != nil {
 			return err
 		}
+		if err := recountAccount(j); err != nil {
+			return err
+		}
 	}
 	if all != t.Jobs().Tally() {
 		return fmt.Errorf("cluster: counts %+v, recounted %+v", t.Jobs().Tally(), all)
@@ -72,6 +75,34 @@ func addTally(sum *job.Tally, c job.Tally) {
 			sum.On[k][s] += c.On[k][s]
 		}
 	}
+}
+
+// recountAccount checks the sums over a job's attempts as far as they follow from the
+// attempts that are remembered.
+func recountAccount(j *job.Job) error {
+	var launched, failed [job.Kinds]int
+	var levels [job.LevelNone + 1]int
+	copies := 0
+	for k := range job.Kind(job.Kinds) {
+		for i := range j.Total(k) {
+			task := j.Task(k, int32(i))
+			launched[k] += task.Attempts()
+			failed[k] += task.Failures()
+			for n := range task.Attempts() {
+				a := task.Attempt(int32(n))
+				if k == job.Map {
+					levels[a.Level()]++
+				}
+				if a.Speculative() {
+					copies++
+				}
+			}
+		}
+	}
+	if a := j.Account(); a.Launched != launched || a.Failed != failed || a.Levels != levels || a.Copies != copies {
+		return fmt.Errorf("%v: account %+v, recounted %v launched, %v failed, levels %v, %d copies", j.ID(), a, launched, failed, levels, copies)
+	}
+	return nil
 }
 
 // recountLists checks the list of running attempts: all of them, oldest first.

@@ -171,6 +171,7 @@ func dumpJob(b *strings.Builder, t *tracker.Tracker, j *job.Job) {
 	if j.MapsDone() {
 		fmt.Fprintf(b, " maps done %v", j.MapsDoneAt())
 	}
+	fmt.Fprintf(b, " account %+v", j.Account())
 	flaky := slices.Sorted(slices.Values(j.Flaky()))
 	fmt.Fprintf(b, " flaky %v unlocated %d hosts %d\n", flaky, j.Unlocated(), j.Hosts())
 	for k := range job.Kind(job.Kinds) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched"
@@ -28,7 +29,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 // step all counts are counted again, and no assignment may have been refused.
 //
 //	policy SPEC [NAME=VALUE…]                install a policy with parameters
-//	config nodetimeout= nodefailures= graylist= window= commit=1
+//	config nodetimeout= nodefailures= graylist= window= commit=1 waits=1s
 //	                                         start afresh, the policy too; with
 //	                                         commit=1 jobs have output to commit
 //	committed J [ERROR]   aborted J [ERROR]  the shell has committed or aborted it
@@ -45,7 +46,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	preempt A                                asks a policy's part with Want for it
 //	advance D  tick                          tick also lets time-outs happen
 //	restart [lose=N]        from the facts so far but the last N
-//	show   explain J KIND
+//	show   explain J KIND   account J
 //
 // A value with spaces stands in double quotes: pools="pool a weight=2". loc gives
 // the hosts of each map's split, used cyclically. Preemption shows as
@@ -108,7 +109,7 @@ func (s *script) run(f []string) {
 	case "config":
 		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures"),
 			GraylistFaults: args.int("graylist"), GraylistWindow: args.duration("window"),
-			CommitOutput: args["commit"] != ""})
+			CommitOutput: args["commit"] != "", WaitEvery: args.duration("waits")})
 	case "join":
 		ev := args.join(f[1])
 		ev.Running = s.attempts(args.list("running"))
@@ -203,6 +204,8 @@ func (s *script) runMore(f []string) {
 		}
 		_, words := s.tr.Explain(s.tr.Jobs().Get(s.job(f[1])), k)
 		fmt.Fprintf(s.out, "  %s\n", words)
+	case "account":
+		s.account(s.tr.Jobs().Get(s.job(f[1])))
 	default:
 		s.t.Fatalf("unknown command %q", f[0])
 	}
@@ -255,7 +258,9 @@ func (s *script) report(f []string) {
 	r, ids := tracker.Report{Error: "it broke"}, f[1:]
 	switch f[0] {
 	case "finish":
-		r = tracker.Report{State: job.AttemptSucceeded, Progress: 1, OutputBytes: 100}
+		r = tracker.Report{State: job.AttemptSucceeded, Progress: 1, OutputBytes: 100, Counters: &counters.Set{}}
+		r.Counters.Add(counters.OutputRecords, 10)
+		r.Counters.Add(counters.BytesRead, 1000)
 	case "fail":
 		r.State = job.AttemptFailed
 	case "killed":
@@ -265,7 +270,7 @@ func (s *script) report(f []string) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		r, ids = tracker.Report{State: job.AttemptRunning, Progress: p}, ids[:1]
+		r, ids = tracker.Report{State: job.AttemptRunning, Progress: p, BytesRead: int64(1000 * p)}, ids[:1]
 	}
 	for _, id := range ids {
 		r.Attempt = s.attempt(id)
@@ -299,6 +304,22 @@ func (s *script) show() {
 		}
 		fmt.Fprintf(s.out, "  %s %s maps %d/%d reduces %d/%d\n", n.Name(), lost,
 			n.Used(job.Map), n.Slots(job.Map), n.Used(job.Reduce), n.Slots(job.Reduce))
+	}
+}
+
+// account shows the sums over a job's attempts and why its tasks waited.
+func (s *script) account(j *job.Job) {
+	a := j.Account()
+	fmt.Fprintf(s.out, "  launched %d+%d, %d copies, maps by level %v; failed %d+%d; slots used for %v+%v\n",
+		a.Launched[job.Map], a.Launched[job.Reduce], a.Copies, a.Levels[job.LevelNode:], a.Failed[job.Map], a.Failed[job.Reduce],
+		a.SlotTime[job.Map], a.SlotTime[job.Reduce])
+	fmt.Fprintf(s.out, "  output records %d+%d, bytes read %d\n", a.Counters[job.Map].Get(counters.OutputRecords),
+		a.Counters[job.Reduce].Get(counters.OutputRecords), j.BytesRead())
+	if a.LastError != "" {
+		fmt.Fprintf(s.out, "  last error %s\n", a.LastError)
+	}
+	for _, w := range j.Waits() {
+		fmt.Fprintf(s.out, "  %vs waited %v: %s\n", w.Kind, w.For, w.Words)
 	}
 }
 

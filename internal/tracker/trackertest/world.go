@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched"
@@ -264,7 +265,13 @@ func (w *World) gone(node string, id job.AttemptID) {
 // tell reports an attempt's end and checks that a success counts once.
 func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
 	w.gone(node, id)
-	w.step(&tracker.Heartbeat{Node: node, Reports: []tracker.Report{{Attempt: id, State: state, Error: "x"}}, NoWork: true})
+	r := tracker.Report{Attempt: id, State: state, Error: "x"}
+	if state == job.AttemptSucceeded {
+		r.Counters = &counters.Set{}
+		r.Counters.Add(counters.InputRecords, 1+int64(id.Index))
+		r.Counters.AddUser("tries", int64(id.Try))
+	}
+	w.step(&tracker.Heartbeat{Node: node, Reports: []tracker.Report{r}, NoWork: true})
 	a := w.Tracker.Jobs().Attempt(id)
 	if a == nil || a.State() != job.AttemptSucceeded || state != job.AttemptSucceeded {
 		return

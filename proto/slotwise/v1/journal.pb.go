@@ -56,6 +56,7 @@ type JournalRecord struct {
 	//	*JournalRecord_Faults
 	//	*JournalRecord_JobEnded
 	//	*JournalRecord_CommitCancelled
+	//	*JournalRecord_FactCounted
 	What          isJournalRecord_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -134,7 +135,7 @@ func (x *JournalRecord) GetJob() *JournalJob {
 	return nil
 }
 
-func (x *JournalRecord) GetTotals() *JournalTotals {
+func (x *JournalRecord) GetTotals() *Obsolete {
 	if x != nil {
 		if x, ok := x.What.(*JournalRecord_Totals); ok {
 			return x.Totals
@@ -143,7 +144,7 @@ func (x *JournalRecord) GetTotals() *JournalTotals {
 	return nil
 }
 
-func (x *JournalRecord) GetCounted() *JournalCounted {
+func (x *JournalRecord) GetCounted() *Obsolete {
 	if x != nil {
 		if x, ok := x.What.(*JournalRecord_Counted); ok {
 			return x.Counted
@@ -323,6 +324,15 @@ func (x *JournalRecord) GetCommitCancelled() *FactCommitCancelled {
 	return nil
 }
 
+func (x *JournalRecord) GetFactCounted() *FactCounted {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_FactCounted); ok {
+			return x.FactCounted
+		}
+	}
+	return nil
+}
+
 type isJournalRecord_What interface {
 	isJournalRecord_What()
 }
@@ -344,11 +354,11 @@ type JournalRecord_Job struct {
 }
 
 type JournalRecord_Totals struct {
-	Totals *JournalTotals `protobuf:"bytes,5,opt,name=totals,proto3,oneof"`
+	Totals *Obsolete `protobuf:"bytes,5,opt,name=totals,proto3,oneof"`
 }
 
 type JournalRecord_Counted struct {
-	Counted *JournalCounted `protobuf:"bytes,6,opt,name=counted,proto3,oneof"`
+	Counted *Obsolete `protobuf:"bytes,6,opt,name=counted,proto3,oneof"`
 }
 
 type JournalRecord_Finished struct {
@@ -427,6 +437,10 @@ type JournalRecord_CommitCancelled struct {
 	CommitCancelled *FactCommitCancelled `protobuf:"bytes,37,opt,name=commit_cancelled,json=commitCancelled,proto3,oneof"`
 }
 
+type JournalRecord_FactCounted struct {
+	FactCounted *FactCounted `protobuf:"bytes,38,opt,name=fact_counted,json=factCounted,proto3,oneof"`
+}
+
 func (*JournalRecord_Master) isJournalRecord_What() {}
 
 func (*JournalRecord_Policy) isJournalRecord_What() {}
@@ -476,6 +490,8 @@ func (*JournalRecord_Faults) isJournalRecord_What() {}
 func (*JournalRecord_JobEnded) isJournalRecord_What() {}
 
 func (*JournalRecord_CommitCancelled) isJournalRecord_What() {}
+
+func (*JournalRecord_FactCounted) isJournalRecord_What() {}
 
 // JournalMaster is the first record of all.
 type JournalMaster struct {
@@ -714,35 +730,27 @@ func (x *JournalJob) GetSecret() []byte {
 	return nil
 }
 
-// JournalTotals, in a snapshot, are what a job counted so far.
-type JournalTotals struct {
+// Obsolete records are written by older versions and ignored.
+type Obsolete struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           int32                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Maps          *Counters              `protobuf:"bytes,2,opt,name=maps,proto3" json:"maps,omitempty"`
-	Reduces       *Counters              `protobuf:"bytes,3,opt,name=reduces,proto3" json:"reduces,omitempty"`
-	Levels        []int32                `protobuf:"varint,4,rep,packed,name=levels,proto3" json:"levels,omitempty"` // maps launched, by job.Level
-	FailedMaps    int32                  `protobuf:"varint,5,opt,name=failed_maps,json=failedMaps,proto3" json:"failed_maps,omitempty"`
-	FailedReduces int32                  `protobuf:"varint,6,opt,name=failed_reduces,json=failedReduces,proto3" json:"failed_reduces,omitempty"`
-	LastError     string                 `protobuf:"bytes,7,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Nodes         []string               `protobuf:"bytes,8,rep,name=nodes,proto3" json:"nodes,omitempty"` // on which anything of it was launched
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *JournalTotals) Reset() {
-	*x = JournalTotals{}
+func (x *Obsolete) Reset() {
+	*x = Obsolete{}
 	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *JournalTotals) String() string {
+func (x *Obsolete) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*JournalTotals) ProtoMessage() {}
+func (*Obsolete) ProtoMessage() {}
 
-func (x *JournalTotals) ProtoReflect() protoreflect.Message {
+func (x *Obsolete) ProtoReflect() protoreflect.Message {
 	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -754,118 +762,9 @@ func (x *JournalTotals) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use JournalTotals.ProtoReflect.Descriptor instead.
-func (*JournalTotals) Descriptor() ([]byte, []int) {
+// Deprecated: Use Obsolete.ProtoReflect.Descriptor instead.
+func (*Obsolete) Descriptor() ([]byte, []int) {
 	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *JournalTotals) GetJob() int32 {
-	if x != nil {
-		return x.Job
-	}
-	return 0
-}
-
-func (x *JournalTotals) GetMaps() *Counters {
-	if x != nil {
-		return x.Maps
-	}
-	return nil
-}
-
-func (x *JournalTotals) GetReduces() *Counters {
-	if x != nil {
-		return x.Reduces
-	}
-	return nil
-}
-
-func (x *JournalTotals) GetLevels() []int32 {
-	if x != nil {
-		return x.Levels
-	}
-	return nil
-}
-
-func (x *JournalTotals) GetFailedMaps() int32 {
-	if x != nil {
-		return x.FailedMaps
-	}
-	return 0
-}
-
-func (x *JournalTotals) GetFailedReduces() int32 {
-	if x != nil {
-		return x.FailedReduces
-	}
-	return 0
-}
-
-func (x *JournalTotals) GetLastError() string {
-	if x != nil {
-		return x.LastError
-	}
-	return ""
-}
-
-func (x *JournalTotals) GetNodes() []string {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-// JournalCounted is what an attempt counted that has succeeded.
-type JournalCounted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       *AttemptRef            `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Counters      *Counters              `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *JournalCounted) Reset() {
-	*x = JournalCounted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *JournalCounted) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*JournalCounted) ProtoMessage() {}
-
-func (x *JournalCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use JournalCounted.ProtoReflect.Descriptor instead.
-func (*JournalCounted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *JournalCounted) GetAttempt() *AttemptRef {
-	if x != nil {
-		return x.Attempt
-	}
-	return nil
-}
-
-func (x *JournalCounted) GetCounters() *Counters {
-	if x != nil {
-		return x.Counters
-	}
-	return nil
 }
 
 // JournalFinished says that a job's output is in place or gone, and that it is in
@@ -880,7 +779,7 @@ type JournalFinished struct {
 
 func (x *JournalFinished) Reset() {
 	*x = JournalFinished{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +791,7 @@ func (x *JournalFinished) String() string {
 func (*JournalFinished) ProtoMessage() {}
 
 func (x *JournalFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +804,7 @@ func (x *JournalFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalFinished.ProtoReflect.Descriptor instead.
 func (*JournalFinished) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JournalFinished) GetJob() int32 {
@@ -933,7 +832,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +844,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +857,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TaskRef) GetJob() int32 {
@@ -994,7 +893,7 @@ type AttemptRef struct {
 
 func (x *AttemptRef) Reset() {
 	*x = AttemptRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +905,7 @@ func (x *AttemptRef) String() string {
 func (*AttemptRef) ProtoMessage() {}
 
 func (x *AttemptRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +918,7 @@ func (x *AttemptRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRef.ProtoReflect.Descriptor instead.
 func (*AttemptRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AttemptRef) GetJob() int32 {
@@ -1067,7 +966,7 @@ type FactAccepted struct {
 
 func (x *FactAccepted) Reset() {
 	*x = FactAccepted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +978,7 @@ func (x *FactAccepted) String() string {
 func (*FactAccepted) ProtoMessage() {}
 
 func (x *FactAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +991,7 @@ func (x *FactAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactAccepted.ProtoReflect.Descriptor instead.
 func (*FactAccepted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{10}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FactAccepted) GetJob() int32 {
@@ -1154,7 +1053,7 @@ type FactPriority struct {
 
 func (x *FactPriority) Reset() {
 	*x = FactPriority{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1065,7 @@ func (x *FactPriority) String() string {
 func (*FactPriority) ProtoMessage() {}
 
 func (x *FactPriority) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1078,7 @@ func (x *FactPriority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPriority.ProtoReflect.Descriptor instead.
 func (*FactPriority) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{11}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FactPriority) GetJob() int32 {
@@ -1206,7 +1105,7 @@ type FactPool struct {
 
 func (x *FactPool) Reset() {
 	*x = FactPool{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1117,7 @@ func (x *FactPool) String() string {
 func (*FactPool) ProtoMessage() {}
 
 func (x *FactPool) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1130,7 @@ func (x *FactPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPool.ProtoReflect.Descriptor instead.
 func (*FactPool) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{12}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FactPool) GetJob() int32 {
@@ -1261,7 +1160,7 @@ type FactOutcome struct {
 
 func (x *FactOutcome) Reset() {
 	*x = FactOutcome{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1172,7 @@ func (x *FactOutcome) String() string {
 func (*FactOutcome) ProtoMessage() {}
 
 func (x *FactOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1185,7 @@ func (x *FactOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutcome.ProtoReflect.Descriptor instead.
 func (*FactOutcome) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FactOutcome) GetJob() int32 {
@@ -1336,7 +1235,7 @@ type FactJobEnded struct {
 
 func (x *FactJobEnded) Reset() {
 	*x = FactJobEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1247,7 @@ func (x *FactJobEnded) String() string {
 func (*FactJobEnded) ProtoMessage() {}
 
 func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1260,7 @@ func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJobEnded.ProtoReflect.Descriptor instead.
 func (*FactJobEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FactJobEnded) GetJob() int32 {
@@ -1390,6 +1289,74 @@ func (x *FactJobEnded) GetAt() int64 {
 		return x.At
 	}
 	return 0
+}
+
+type FactCounted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           int32                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Maps          *Counters              `protobuf:"bytes,2,opt,name=maps,proto3" json:"maps,omitempty"`
+	Reduces       *Counters              `protobuf:"bytes,3,opt,name=reduces,proto3" json:"reduces,omitempty"`
+	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactCounted) Reset() {
+	*x = FactCounted{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactCounted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactCounted) ProtoMessage() {}
+
+func (x *FactCounted) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactCounted.ProtoReflect.Descriptor instead.
+func (*FactCounted) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *FactCounted) GetJob() int32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *FactCounted) GetMaps() *Counters {
+	if x != nil {
+		return x.Maps
+	}
+	return nil
+}
+
+func (x *FactCounted) GetReduces() *Counters {
+	if x != nil {
+		return x.Reduces
+	}
+	return nil
+}
+
+func (x *FactCounted) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
 }
 
 type FactCommitCancelled struct {
@@ -1587,6 +1554,7 @@ type FactEnded struct {
 	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	OutputBytes   int64                  `protobuf:"varint,4,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
 	At            int64                  `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`
+	Counters      *Counters              `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1654,6 +1622,13 @@ func (x *FactEnded) GetAt() int64 {
 		return x.At
 	}
 	return 0
+}
+
+func (x *FactEnded) GetCounters() *Counters {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
 }
 
 type FactFetchFailed struct {
@@ -2356,15 +2331,14 @@ var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xfc\n" +
-	"\n" +
+	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xb0\v\n" +
 	"\rJournalRecord\x124\n" +
 	"\x06master\x18\x01 \x01(\v2\x1a.slotwise.v1.JournalMasterH\x00R\x06master\x124\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.slotwise.v1.JournalPolicyH\x00R\x06policy\x127\n" +
 	"\alearned\x18\x03 \x01(\v2\x1b.slotwise.v1.JournalLearnedH\x00R\alearned\x12+\n" +
-	"\x03job\x18\x04 \x01(\v2\x17.slotwise.v1.JournalJobH\x00R\x03job\x124\n" +
-	"\x06totals\x18\x05 \x01(\v2\x1a.slotwise.v1.JournalTotalsH\x00R\x06totals\x127\n" +
-	"\acounted\x18\x06 \x01(\v2\x1b.slotwise.v1.JournalCountedH\x00R\acounted\x12:\n" +
+	"\x03job\x18\x04 \x01(\v2\x17.slotwise.v1.JournalJobH\x00R\x03job\x12/\n" +
+	"\x06totals\x18\x05 \x01(\v2\x15.slotwise.v1.ObsoleteH\x00R\x06totals\x121\n" +
+	"\acounted\x18\x06 \x01(\v2\x15.slotwise.v1.ObsoleteH\x00R\acounted\x12:\n" +
 	"\bfinished\x18\a \x01(\v2\x1c.slotwise.v1.JournalFinishedH\x00R\bfinished\x127\n" +
 	"\baccepted\x18\x14 \x01(\v2\x19.slotwise.v1.FactAcceptedH\x00R\baccepted\x127\n" +
 	"\bpriority\x18\x15 \x01(\v2\x19.slotwise.v1.FactPriorityH\x00R\bpriority\x12+\n" +
@@ -2386,7 +2360,8 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"graylisted\x121\n" +
 	"\x06faults\x18# \x01(\v2\x17.slotwise.v1.FactFaultsH\x00R\x06faults\x128\n" +
 	"\tjob_ended\x18$ \x01(\v2\x19.slotwise.v1.FactJobEndedH\x00R\bjobEnded\x12M\n" +
-	"\x10commit_cancelled\x18% \x01(\v2 .slotwise.v1.FactCommitCancelledH\x00R\x0fcommitCancelledB\x06\n" +
+	"\x10commit_cancelled\x18% \x01(\v2 .slotwise.v1.FactCommitCancelledH\x00R\x0fcommitCancelled\x12=\n" +
+	"\ffact_counted\x18& \x01(\v2\x18.slotwise.v1.FactCountedH\x00R\vfactCountedB\x06\n" +
 	"\x04what\"5\n" +
 	"\rJournalMaster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -2408,21 +2383,9 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12(\n" +
 	"\x04spec\x18\x03 \x01(\v2\x14.slotwise.v1.JobSpecR\x04spec\x12\x14\n" +
 	"\x05token\x18\x04 \x01(\tR\x05token\x12\x16\n" +
-	"\x06secret\x18\x05 \x01(\fR\x06secret\"\x92\x02\n" +
-	"\rJournalTotals\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x05R\x03job\x12)\n" +
-	"\x04maps\x18\x02 \x01(\v2\x15.slotwise.v1.CountersR\x04maps\x12/\n" +
-	"\areduces\x18\x03 \x01(\v2\x15.slotwise.v1.CountersR\areduces\x12\x16\n" +
-	"\x06levels\x18\x04 \x03(\x05R\x06levels\x12\x1f\n" +
-	"\vfailed_maps\x18\x05 \x01(\x05R\n" +
-	"failedMaps\x12%\n" +
-	"\x0efailed_reduces\x18\x06 \x01(\x05R\rfailedReduces\x12\x1d\n" +
+	"\x06secret\x18\x05 \x01(\fR\x06secret\"\n" +
 	"\n" +
-	"last_error\x18\a \x01(\tR\tlastError\x12\x14\n" +
-	"\x05nodes\x18\b \x03(\tR\x05nodes\"v\n" +
-	"\x0eJournalCounted\x121\n" +
-	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\x121\n" +
-	"\bcounters\x18\x02 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\"=\n" +
+	"\bObsolete\"=\n" +
 	"\x0fJournalFinished\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\tR\arequest\"E\n" +
@@ -2461,7 +2424,13 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\x05R\x05state\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x0e\n" +
-	"\x02at\x18\x04 \x01(\x03R\x02at\"?\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"\x9a\x01\n" +
+	"\vFactCounted\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x05R\x03job\x12)\n" +
+	"\x04maps\x18\x02 \x01(\v2\x15.slotwise.v1.CountersR\x04maps\x12/\n" +
+	"\areduces\x18\x03 \x01(\v2\x15.slotwise.v1.CountersR\areduces\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\"?\n" +
 	"\x13FactCommitCancelled\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc7\x01\n" +
@@ -2474,13 +2443,14 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x05label\x18\x06 \x01(\x05R\x05label\x12\x0e\n" +
 	"\x02at\x18\a \x01(\x03R\x02at\"@\n" +
 	"\vFactGranted\x121\n" +
-	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\"\x9d\x01\n" +
+	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\"\xd0\x01\n" +
 	"\tFactEnded\x121\n" +
 	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\x05R\x05state\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12!\n" +
 	"\foutput_bytes\x18\x04 \x01(\x03R\voutputBytes\x12\x0e\n" +
-	"\x02at\x18\x05 \x01(\x03R\x02at\"<\n" +
+	"\x02at\x18\x05 \x01(\x03R\x02at\x121\n" +
+	"\bcounters\x18\x06 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\"<\n" +
 	"\x0fFactFetchFailed\x12)\n" +
 	"\x03map\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\x03map\"w\n" +
 	"\x0eFactOutputLost\x12)\n" +
@@ -2557,16 +2527,16 @@ var file_slotwise_v1_journal_proto_goTypes = []any{
 	(*JournalPolicy)(nil),       // 2: slotwise.v1.JournalPolicy
 	(*JournalLearned)(nil),      // 3: slotwise.v1.JournalLearned
 	(*JournalJob)(nil),          // 4: slotwise.v1.JournalJob
-	(*JournalTotals)(nil),       // 5: slotwise.v1.JournalTotals
-	(*JournalCounted)(nil),      // 6: slotwise.v1.JournalCounted
-	(*JournalFinished)(nil),     // 7: slotwise.v1.JournalFinished
-	(*TaskRef)(nil),             // 8: slotwise.v1.TaskRef
-	(*AttemptRef)(nil),          // 9: slotwise.v1.AttemptRef
-	(*FactAccepted)(nil),        // 10: slotwise.v1.FactAccepted
-	(*FactPriority)(nil),        // 11: slotwise.v1.FactPriority
-	(*FactPool)(nil),            // 12: slotwise.v1.FactPool
-	(*FactOutcome)(nil),         // 13: slotwise.v1.FactOutcome
-	(*FactJobEnded)(nil),        // 14: slotwise.v1.FactJobEnded
+	(*Obsolete)(nil),            // 5: slotwise.v1.Obsolete
+	(*JournalFinished)(nil),     // 6: slotwise.v1.JournalFinished
+	(*TaskRef)(nil),             // 7: slotwise.v1.TaskRef
+	(*AttemptRef)(nil),          // 8: slotwise.v1.AttemptRef
+	(*FactAccepted)(nil),        // 9: slotwise.v1.FactAccepted
+	(*FactPriority)(nil),        // 10: slotwise.v1.FactPriority
+	(*FactPool)(nil),            // 11: slotwise.v1.FactPool
+	(*FactOutcome)(nil),         // 12: slotwise.v1.FactOutcome
+	(*FactJobEnded)(nil),        // 13: slotwise.v1.FactJobEnded
+	(*FactCounted)(nil),         // 14: slotwise.v1.FactCounted
 	(*FactCommitCancelled)(nil), // 15: slotwise.v1.FactCommitCancelled
 	(*FactLaunched)(nil),        // 16: slotwise.v1.FactLaunched
 	(*FactGranted)(nil),         // 17: slotwise.v1.FactGranted
@@ -2590,13 +2560,13 @@ var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	2,  // 1: slotwise.v1.JournalRecord.policy:type_name -> slotwise.v1.JournalPolicy
 	3,  // 2: slotwise.v1.JournalRecord.learned:type_name -> slotwise.v1.JournalLearned
 	4,  // 3: slotwise.v1.JournalRecord.job:type_name -> slotwise.v1.JournalJob
-	5,  // 4: slotwise.v1.JournalRecord.totals:type_name -> slotwise.v1.JournalTotals
-	6,  // 5: slotwise.v1.JournalRecord.counted:type_name -> slotwise.v1.JournalCounted
-	7,  // 6: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
-	10, // 7: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
-	11, // 8: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
-	12, // 9: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
-	13, // 10: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
+	5,  // 4: slotwise.v1.JournalRecord.totals:type_name -> slotwise.v1.Obsolete
+	5,  // 5: slotwise.v1.JournalRecord.counted:type_name -> slotwise.v1.Obsolete
+	6,  // 6: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
+	9,  // 7: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
+	10, // 8: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
+	11, // 9: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
+	12, // 10: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
 	16, // 11: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
 	17, // 12: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
 	18, // 13: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
@@ -2609,21 +2579,21 @@ var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	27, // 20: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
 	24, // 21: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
 	25, // 22: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
-	14, // 23: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
+	13, // 23: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
 	15, // 24: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
-	29, // 25: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
-	30, // 26: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
-	31, // 27: slotwise.v1.JournalTotals.maps:type_name -> slotwise.v1.Counters
-	31, // 28: slotwise.v1.JournalTotals.reduces:type_name -> slotwise.v1.Counters
-	9,  // 29: slotwise.v1.JournalCounted.attempt:type_name -> slotwise.v1.AttemptRef
-	31, // 30: slotwise.v1.JournalCounted.counters:type_name -> slotwise.v1.Counters
-	8,  // 31: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
-	9,  // 32: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 33: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 34: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
-	9,  // 35: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	9,  // 36: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	8,  // 37: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	14, // 25: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
+	29, // 26: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
+	30, // 27: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
+	7,  // 28: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
+	31, // 29: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
+	31, // 30: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
+	8,  // 31: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
+	8,  // 32: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
+	8,  // 33: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
+	31, // 34: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
+	8,  // 35: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	8,  // 36: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	7,  // 37: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
 	28, // 38: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
 	39, // [39:39] is the sub-list for method output_type
 	39, // [39:39] is the sub-list for method input_type
@@ -2664,6 +2634,7 @@ func file_slotwise_v1_journal_proto_init() {
 		(*JournalRecord_Faults)(nil),
 		(*JournalRecord_JobEnded)(nil),
 		(*JournalRecord_CommitCancelled)(nil),
+		(*JournalRecord_FactCounted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -53,7 +53,7 @@ func readMix(known *sched.Registry, name string, seed uint64, stderr io.Writer) 
 
 // runMix is the command with --jobs.
 func (f *runFlags) runMix(c *cobra.Command, args []string) error {
-	if err := f.checkMixFlags(args); err != nil {
+	if err := checkMixFlags(c, args, "output"); err != nil {
 		return err
 	}
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress)
@@ -80,7 +80,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
 		p.Progress, p.Overwrite, p.Stderr = show.update, f.overwrite, show
-		p.TaskTimeout, p.MaxAttempts = f.taskTimeout, f.maxAttempts
+		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, f.outputCompress
 	}
 	r, err := mapreduce.RunMix(c.Context(), mix.jobs, mapreduce.MixOptions{
 		Cluster: o.Cluster, Compress: f.compress, Swaps: mix.swaps, Alone: f.alone, Learned: learned,
@@ -103,22 +103,18 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	return err
 }
 
-// checkMixFlags refuses flags that say something of one job.
-func (f *runFlags) checkMixFlags(args []string) error {
+// checkMixFlags rejects arguments and flags that describe a single job, because
+// the file of --jobs describes each of its jobs itself. more are further such
+// flags of the command.
+func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 	if len(args) > 0 {
-		return misuse("%s: with --jobs the file names the apps", args[0])
+		return misuse("%s: with --jobs the file names the apps and their inputs", args[0])
 	}
-	for _, x := range []struct {
-		flag string
-		set  bool
-	}{
-		{"input", len(f.inputs) > 0}, {"output", f.output != ""}, {"param", len(f.params) > 0},
-		{"mapper", f.mapper != ""}, {"reducer", f.reducer != ""}, {"combiner", f.combiner != ""},
-		{"include", len(f.include) > 0}, {"exclude", len(f.exclude) > 0}, {"reduces", f.reduces > 0},
-		{"split-size", f.splitSize > 0}, {"user", f.user != ""}, {"pool", f.pool != ""},
-	} {
-		if x.set {
-			return misuse("--%s: with --jobs the file says it for each job", x.flag)
+	single := []string{"input", "include", "exclude", "param", "mapper", "combiner", "reducer",
+		"reduces", "split-size", "user", "pool", "priority"}
+	for _, name := range append(single, more...) {
+		if c.Flags().Changed(name) {
+			return misuse("--%s: with --jobs the file states it for each job", name)
 		}
 	}
 	return nil

@@ -1,12 +1,21 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/jobmix"
 	"github.com/slotwise/slotwise/mapreduce"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // submitFlags are the flags of submit: those of run that do not describe the
@@ -22,18 +31,26 @@ func newSubmit(setup *setup) *cobra.Command {
 	f := &submitFlags{runFlags: runFlags{policyFlags: policyFlags{setup: setup}}}
 	c := &cobra.Command{
 		Use:   "submit APP [INPUT]... --output DIR",
-		Short: "Run a job on a cluster",
+		Short: "Run a job, or a file of jobs, on a cluster",
 		Long: `Submits what slotwise run runs to a cluster's master. The input is listed and
 divided here; it and the output must be readable and writable, under the same
 names, from here and from the workers: a shared directory, HDFS or S3.
 
-The job's name is printed and the command ends, or stays with --wait until the
-job has ended, shows its progress and exits with its verdict. Interrupting it then
-kills the job. An app that is a chain of jobs needs --wait: its steps are
-submitted from here, and what goes from one to the next lies in a hidden
-directory beside the output until the chain ends.` + masterNote,
+Prints the job's id and ends. With --wait it stays until the job has ended, shows
+its progress, and exits with status 0 if the job succeeded and 1 if not. An
+interrupt then kills the job. An app that is a chain of jobs needs --wait: its
+steps are submitted from here, and what goes from one to the next lies in a hidden
+directory beside the output until the chain ends.
+
+With --jobs it submits the jobs of a file, each at its time, and prints their ids
+as the master accepts them. docs/formats/jobmix.md describes the file, which is
+also the one of slotwise run --jobs and slotwise sim --workload. The command ends
+when the last job is submitted or, with --wait, when all have ended: its status is
+0 if all succeeded. An interrupt keeps the remaining jobs from being submitted;
+with --wait it kills those that run.` + masterNote,
 		Example: `  slotwise submit wordcount /shared/books --output /shared/counts --master 10.0.0.1:7077 --wait
-  slotwise submit --mapper ./map.py --reducer ./red.py --file map.py --file red.py --input /shared/logs --output /shared/out --master 10.0.0.1:7077`,
+  slotwise submit --mapper ./map.py --reducer ./red.py --file map.py --file red.py --input /shared/logs --output /shared/out --master 10.0.0.1:7077
+  slotwise submit --jobs mix.yaml --output /shared/results --master 10.0.0.1:7077 --wait`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -46,15 +63,22 @@ directory beside the output until the chain ends.` + masterNote,
 	s := c.Flags()
 	f.registerData(s)
 	s.StringArrayVar(&f.remote.Files, "file", nil, "`file` to put into the working directory of each task (repeatable)")
+	s.StringVar(&f.jobs, "jobs", "", "submit the jobs that this YAML `file` lists; --output is the directory for those that name none")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what --jobs draws at random")
 	f.registerJob(s)
-	s.BoolVar(&f.wait, "wait", false, "stay until the job has ended, and exit with its verdict")
+	s.BoolVar(&f.wait, "wait", false, "stay until the job has ended, and exit with status 1 unless it succeeded")
 	f.registerShow(s)
 	completeJob(c)
-	addSettings(c, func(c *cobra.Command, args []string) error { return f.submit(c, args) })
+	addSettings(c, func(c *cobra.Command, args []string) error {
+		if f.jobs != "" {
+			return f.submitMix(c, args)
+		}
+		return f.submit(c, args)
+	})
 	return c
 }
 
-// submit is the command.
+// submit is the command without --jobs.
 func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if f.output == "" {
 		return misuse("--output is missing: the directory for what the job writes")
@@ -74,11 +98,9 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if err := f.check(c.Context(), p, o.Inputs); err != nil {
 		return err
 	}
-	cl, err := f.client()
-	if err != nil {
+	if _, err := f.connect(); err != nil {
 		return err
 	}
-	f.remote.Detach, f.remote.Master, f.remote.HTTP = !f.wait, cl.Address(), cl.HTTP()
 	o.Remote, o.Progress, o.Stderr = &f.remote, show.update, show
 	start := time.Now()
 	results, err := p.run(c.Context(), o)
@@ -89,4 +111,86 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 		return err
 	}
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &outputPlace{dir: f.output}, err: err})
+}
+
+// connect makes a client of the master and fills in the flags' Remote. It sends
+// nothing yet.
+func (f *submitFlags) connect() (*client.Client, error) {
+	cl, err := f.client()
+	if err != nil {
+		return nil, err
+	}
+	f.remote.Detach, f.remote.Master, f.remote.HTTP = !f.wait, cl.Address(), cl.HTTP()
+	return cl, nil
+}
+
+// submitMix is the command with --jobs.
+func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
+	if err := checkMixFlags(c, args); err != nil {
+		return err
+	}
+	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress || !f.wait)
+	mix, err := readMix(f.setup.policies, f.jobs, f.seed, show)
+	if err != nil {
+		return err
+	}
+	if f.output != "" {
+		jobmix.PlaceOutputs(mix.jobs, f.output)
+	}
+	if err := jobmix.CheckSubmit(mix.jobs, !f.wait); err != nil {
+		return misuse("--jobs %s: %w", f.jobs, err)
+	}
+	o, err := f.options(nil)
+	if err != nil {
+		return err
+	}
+	for _, note := range mix.notes {
+		show.warn(note)
+	}
+	for i := range mix.jobs {
+		p := &mix.jobs[i].Options
+		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.update, show, o.Overwrite, o.Compress, o.OutputCompress
+		p.TaskTimeout, p.MaxAttempts = o.TaskTimeout, o.MaxAttempts
+	}
+	cl, err := f.connect()
+	if err != nil {
+		return err
+	}
+	done, err := jobmix.Submit(c.Context(), mix.jobs, mix.swaps, jobmix.SubmitOptions{
+		Remote: f.remote,
+		SetPolicy: func(ctx context.Context, s mapreduce.Swap) error {
+			_, err := client.Call(ctx, cl, cl.RPC().SetPolicy, &slotwisev1.SetPolicyRequest{Name: s.Policy, Set: s.Set})
+			return said(err)
+		},
+		Accepted: func(_ int, id string) {
+			if !f.wait && !f.json {
+				fmt.Fprintln(c.OutOrStdout(), id)
+			}
+		},
+	})
+	show.close()
+	switch {
+	case f.json:
+		e := json.NewEncoder(c.OutOrStdout())
+		e.SetEscapeHTML(false)
+		return errors.Join(err, e.Encode(map[string]any{"jobs": done}))
+	case f.wait:
+		return errors.Join(err, printSubmitted(c.OutOrStdout(), done))
+	}
+	return err
+}
+
+// printSubmitted prints a line for each job of a mix that has ended.
+func printSubmitted(w io.Writer, done []jobmix.Submitted) error {
+	t := table(w)
+	fmt.Fprintln(t, "job\tid\tstate\tsubmitted\tran\toutput")
+	for i := range done {
+		e := &done[i]
+		ran := "-"
+		if n := len(e.Results); n > 0 {
+			ran = console.Duration(e.Results[n-1].Ended)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.ID, "-"), e.State, console.Duration(e.Submit), ran, e.Output)
+	}
+	return t.Flush()
 }

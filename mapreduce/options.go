@@ -33,6 +33,10 @@ type Options struct {
 	// MaxAttempts is how many failed attempts of one task fail the job; 4 if 0.
 	MaxAttempts int
 
+	// SlowStart is the fraction of the maps that must have finished before reduces
+	// start, from 0 to 1; nil for the default, 0.05.
+	SlowStart *float64
+
 	User     string // whose job it is; the login name by default
 	Pool     string
 	Priority string // very-low, low, normal, high, very-high
@@ -64,6 +68,9 @@ type Remote struct {
 	// Files lie in the working directory of each attempt, under their base
 	// names.
 	Files []string
+	// Accepted, if set, is called with the job's id when the master has accepted
+	// it, once for each job of a chain.
+	Accepted func(id string)
 	// Detach returns as soon as the job is submitted. A chain of jobs can't be
 	// detached: the submitter drives it.
 	Detach bool

@@ -91,6 +91,9 @@ func (r *remote) run(ctx context.Context, p *planned, o Options) (*Result, error
 	if err != nil {
 		return nil, errors.New(client.Message(err))
 	}
+	if r.Accepted != nil {
+		r.Accepted(id)
+	}
 	res := &Result{Job: p.job.Name, ID: id, State: "waiting", Output: o.Output, Maps: len(p.splits) + p.job.Synthetic, Reduces: p.reduces}
 	if r.Detach {
 		return res, nil
@@ -195,6 +198,12 @@ func (r *remote) spec(ctx context.Context, p *planned, o Options) (*slotwisev1.J
 	}
 	if len(p.splits)+p.job.Synthetic <= r.MapSlots() {
 		spec.SlowStart = -1 // no map waits for what reduces occupy: let them start
+	}
+	if o.SlowStart != nil {
+		// On the wire 0 is the default, and a negative number stands for 0.
+		if spec.SlowStart = *o.SlowStart; spec.SlowStart == 0 {
+			spec.SlowStart = -1
+		}
 	}
 	for _, s := range p.splits {
 		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes}

@@ -108,8 +108,8 @@ func (h here) run(ctx context.Context, p *planned, o Options) (*Result, error) {
 	spec := local.JobSpec{
 		Name: p.job.Name, User: cmp.Or(o.User, loginName()), Pool: o.Pool, Priority: p.priority,
 		Program: p.program, Splits: p.splits, Synthetic: p.job.Synthetic, Reduces: p.reduces, OutCode: p.outCode,
-		Profile:  [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
-		Progress: o.Progress, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts,
+		Profile:   [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
+		SlowStart: o.SlowStart, Progress: o.Progress, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts,
 	}
 	files, path, err := storage.Resolve(p.output)
 	if err != nil {

@@ -134,6 +134,9 @@ func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
 			Profile: mapreduce.Profile{Map: mapreduce.Load(d.Profile[job.Map]), Reduce: mapreduce.Load(d.Profile[job.Reduce])},
 		},
 	}
+	if d.SlowStart >= 0 {
+		j.Options.SlowStart = &d.SlowStart
+	}
 	if given.Output != "" && (c.Count > 1 || c.Share > 0) {
 		j.Options.Output = fmt.Sprintf("%s-%d", given.Output, d.Number+1)
 	}

@@ -26,6 +26,7 @@ type JobSpec struct {
 	Staging     storage.Staging // takes the output; the cluster commits or aborts it
 	OutCode     output.Codec
 	Profile     [job.Kinds]job.Profile // as in job.Spec
+	SlowStart   *float64               // as in job.Spec; nil for the default
 	TaskTimeout time.Duration          // as in job.Spec
 	MaxAttempts int                    // as in job.Spec
 	Progress    func(Progress)
@@ -58,6 +59,9 @@ func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
 	js := job.Spec{
 		Name: spec.Name, User: spec.User, Pool: spec.Pool, Priority: spec.Priority, Reduces: spec.Reduces,
 		SlowStart: -1, Profile: spec.Profile, TaskTimeout: spec.TaskTimeout, MaxAttempts: spec.MaxAttempts,
+	}
+	if spec.SlowStart != nil {
+		js.SlowStart = *spec.SlowStart
 	}
 	if spec.Synthetic > 0 {
 		h.maps = spec.Synthetic

@@ -1,0 +1,223 @@
+package jobmix
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// SubmitOptions say how Submit reaches the cluster.
+type SubmitOptions struct {
+	// Remote is the cluster. With Detach, Submit returns when the last job is
+	// submitted; else when all have ended.
+	Remote mapreduce.Remote
+	// SetPolicy installs a policy on the cluster, for the mix's swaps.
+	SetPolicy func(ctx context.Context, s mapreduce.Swap) error
+	// Accepted, if set, is called from one goroutine at a time when the master
+	// has accepted job i of the list under an id.
+	Accepted func(i int, id string)
+}
+
+// Submitted says what became of one job of a mix.
+type Submitted struct {
+	Name string `json:"name"`
+	ID   string `json:"id,omitempty"` // empty if it was not submitted
+	// State is submitted (with Detach), succeeded, failed or killed.
+	State   string              `json:"state"`
+	Error   string              `json:"error,omitempty"`
+	Submit  time.Duration       `json:"submit_ns"` // since the mix began
+	Output  string              `json:"output,omitempty"`
+	Results []*mapreduce.Result `json:"results,omitempty"` // of the job, or of each job of a chain
+	Err     error               `json:"-"`
+}
+
+// CheckSubmit returns an error for a job of a mix that a cluster cannot run.
+// detach means that the submitter does not stay until the jobs have ended.
+func CheckSubmit(jobs []mapreduce.MixJob, detach bool) error {
+	var errs []error
+	for i := range jobs {
+		j := &jobs[i]
+		switch {
+		case j.Options.Output == "":
+			errs = append(errs, fmt.Errorf("job %q: output is missing; add it to the file, or name a directory for all with --output", j.Name))
+		case detach && len(j.After) > 0:
+			errs = append(errs, fmt.Errorf("job %q: it is submitted after another has ended, so --wait is needed", j.Name))
+		case detach && j.App != nil && j.App.Chain != nil:
+			errs = append(errs, fmt.Errorf("job %q: %s is a chain of jobs, submitted from here one after the other, so --wait is needed", j.Name, j.App.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// PlaceOutputs gives the jobs without an output a directory each below dir. It is
+// named after the job, with a number if several have the name.
+func PlaceOutputs(jobs []mapreduce.MixJob, dir string) {
+	seen := make(map[string]int)
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Options.Output != "" {
+			continue
+		}
+		name := strings.ReplaceAll(cmp.Or(j.Name, "job"), "/", "_")
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s-%d", name, seen[name])
+		}
+		scheme, rest, found := strings.Cut(dir, "://")
+		if found {
+			j.Options.Output = scheme + "://" + path.Join(rest, name)
+		} else {
+			j.Options.Output = path.Join(dir, name)
+		}
+	}
+}
+
+// Submit submits the jobs of a mix to a cluster, each at its time, and makes the
+// swaps at theirs. Jobs reach the master in the order of their times, or of the
+// list where the times are equal: the preparation of a large job delays those
+// after it. Jobs that wait for others are outside this order. A job that fails does not stop the others; the error joins those of all.
+// When ctx ends, jobs that Submit waits for are killed, and those that are not
+// submitted yet never are.
+func Submit(ctx context.Context, jobs []mapreduce.MixJob, swaps []mapreduce.Swap, o SubmitOptions) ([]Submitted, error) {
+	s := &submitter{o: o, start: time.Now(), jobs: jobs, done: make([]Submitted, len(jobs)),
+		accepted: make([]chan struct{}, len(jobs)), ended: make([]chan struct{}, len(jobs))}
+	for i := range jobs {
+		s.accepted[i], s.ended[i] = make(chan struct{}), make(chan struct{})
+	}
+	var wg sync.WaitGroup
+	before := -1 // the last job that waits for its time alone
+	for _, i := range s.order() {
+		turn := before
+		wg.Go(func() { s.submit(ctx, i, turn) })
+		if len(jobs[i].After) == 0 {
+			before = i
+		}
+	}
+	swapErr := s.swap(ctx, swaps)
+	wg.Wait()
+	errs := []error{swapErr}
+	for i := range s.done {
+		if e := &s.done[i]; e.Err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", e.Name, e.Err))
+		}
+	}
+	return s.done, errors.Join(errs...)
+}
+
+// submitter submits the jobs of one mix, each from a goroutine of its own.
+// done[i] belongs to the goroutine of job i until ended[i] is closed.
+type submitter struct {
+	o        SubmitOptions
+	start    time.Time
+	jobs     []mapreduce.MixJob
+	done     []Submitted
+	accepted []chan struct{} // closed when the master has answered
+	ended    []chan struct{}
+	mu       sync.Mutex // serialises calls of o.Accepted
+}
+
+// order returns the indexes of the jobs by time of submission.
+func (s *submitter) order() []int {
+	list := make([]int, len(s.jobs))
+	for i := range list {
+		list[i] = i
+	}
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(s.jobs[a].Delay, s.jobs[b].Delay) })
+	return list
+}
+
+// submit submits job i at its time, but not before the master has accepted job
+// turn, if that is not negative.
+func (s *submitter) submit(ctx context.Context, i, turn int) {
+	j, e := &s.jobs[i], &s.done[i]
+	answered := sync.OnceFunc(func() { close(s.accepted[i]) })
+	defer close(s.ended[i])
+	defer answered()
+	*e = Submitted{Name: j.Name, State: "killed", Output: j.Options.Output}
+	wait := []<-chan struct{}{}
+	if turn >= 0 {
+		wait = append(wait, s.accepted[turn])
+	}
+	for _, p := range j.After {
+		wait = append(wait, s.ended[p])
+	}
+	if e.Err = s.sleep(ctx, j.Delay, wait); e.Err != nil {
+		e.Error = "not submitted"
+		return
+	}
+	remote := s.o.Remote
+	remote.Accepted = func(id string) {
+		if e.ID == "" { // later ones are the further jobs of a chain
+			e.ID, e.Submit = id, time.Since(s.start)
+			if s.o.Accepted != nil {
+				s.mu.Lock()
+				s.o.Accepted(i, id)
+				s.mu.Unlock()
+			}
+			answered()
+		}
+	}
+	o := j.Options
+	o.Remote = &remote
+	if j.App != nil {
+		e.Results, e.Err = mapreduce.RunApp(ctx, j.App, j.Params, o)
+	} else {
+		var r *mapreduce.Result
+		if r, e.Err = mapreduce.Run(ctx, j.Job, o); r != nil {
+			e.Results = []*mapreduce.Result{r}
+		}
+	}
+	switch {
+	case e.Err == nil && remote.Detach:
+		e.State, e.Results = "submitted", nil
+	case e.Err == nil:
+		e.State = "succeeded"
+	case ctx.Err() == nil:
+		e.State = "failed"
+	}
+	if e.Err != nil {
+		e.Error = e.Err.Error()
+	}
+}
+
+// sleep waits until a time since the start of the mix, and for all channels. It
+// returns the cause if ctx ends first.
+func (s *submitter) sleep(ctx context.Context, until time.Duration, channels []<-chan struct{}) error {
+	t := time.NewTimer(until - time.Since(s.start))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for _, c := range channels {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// swap installs policies at their times.
+func (s *submitter) swap(ctx context.Context, swaps []mapreduce.Swap) error {
+	swaps = slices.SortedStableFunc(slices.Values(swaps), func(a, b mapreduce.Swap) int { return cmp.Compare(a.At, b.At) })
+	var errs []error
+	for _, x := range swaps {
+		if err := s.sleep(ctx, x.At, nil); err != nil {
+			break
+		}
+		if err := s.o.SetPolicy(ctx, x); err != nil {
+			errs = append(errs, fmt.Errorf("policy %s at %v: %w", x.Policy, x.At, err))
+		}
+	}
+	return errors.Join(errs...)
+}

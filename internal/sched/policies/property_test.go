@@ -1,88 +1,44 @@
-package policies
+package policies_test
 
 import (
 	"flag"
 	"os"
 	"testing"
 
-	"pgregory.net/rapid"
-
-	"github.com/slotwise/slotwise/internal/tracker/trackertest"
-	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/sched/schedtest"
 )
 
-// checks is how many random lives each property plays unless -rapid.checks says
-// otherwise: there are many policies.
-const checks = "40"
+// scripts is how many random scripts each property plays unless -rapid.checks sets
+// another number. There are many policies.
+const scripts = "25"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		if err := f.Value.Set(checks); err != nil {
+		if err := f.Value.Set(scripts); err != nil {
 			panic(err)
 		}
 	}
 	os.Exit(m.Run())
 }
 
-// conserving are the policies that promise to leave no slot free while a task
-// could use it.
-var conserving = map[string]bool{"fifo": true}
-
-// boundless are the policies that judge what a node bears by themselves.
-var boundless = map[string]bool{"learning-nb": true, "learning-perceptron": true}
-
-// Every named policy keeps the promises that trackertest.World lists, ends
-// every job once nodes behave well, takes over from another policy and hands
-// over to one in mid-flight, goes on after a restart, and decides the same when it is told the same.
-func TestEveryPolicyKeepsItsPromises(t *testing.T) {
-	names := Names()
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(t *rapid.T) { live(t, name) })
-		})
+// Every built-in policy passes the suite that policies of others pass.
+func TestConformance(t *testing.T) {
+	for _, name := range policies.Names() {
+		t.Run(name, func(t *testing.T) { schedtest.Conformance(t, conformance(name)) })
 	}
 }
 
-// live plays one random life of a cluster under a policy, with another policy
-// before or after it at times, or a restart of the tracker in between.
-func live(t *rapid.T, name string) {
-	first, next, restart := name, []string(nil), false
-	switch rapid.IntRange(0, 6).Draw(t, "swap") {
-	case 0:
-		first, next = Default, []string{name}
-	case 1:
-		next = []string{Default, name}
-	case 2, 3:
-		next, restart = []string{name}, true
+// conformance returns the configuration of the suite for a built-in policy.
+func conformance(name string) schedtest.Config {
+	c := schedtest.Config{Policy: name}
+	switch name {
+	case "fifo":
+		c.WorkConserving = true
+	case "learning-nb", "learning-perceptron":
+		c.OwnLimits = true
+		c.CostRatio = 200 // the paper weighs every job at every decision
 	}
-	w := trackertest.NewWorld(t, build(t, first))
-	w.Boundless = boundless[name]
-	w.Join("n1", 2, 1)
-	for i, phase := range append([]string{first}, next...) {
-		switch {
-		case i > 0 && restart:
-			w.Restart(build(t, phase))
-		case i > 0:
-			w.Swap(build(t, phase))
-		}
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			w.Act()
-		}
-	}
-	w.Settle(conserving[name])
-	var again []sched.Policy
-	for _, n := range next {
-		again = append(again, build(t, n))
-	}
-	w.Replay(build(t, first), again...)
-}
-
-func build(t *rapid.T, name string) sched.Policy {
-	p, err := Build(name, sched.Options{Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return c
 }

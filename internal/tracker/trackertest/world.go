@@ -344,13 +344,17 @@ func (w *World) Settle(conserving bool) {
 	w.checkEnds()
 }
 
-// Beat lets every node send a heartbeat, in turn, none of them under load.
+// Beat lets every node send a heartbeat, in turn, none of them under load. Time-outs
+// and nodes that come back make tasks pending, so they happen before the first
+// heartbeat: after the last one, a policy has had the chance to fill every slot.
 func (w *World) Beat() {
-	w.tick() // time-outs first: they make tasks pending
+	w.tick()
 	for _, n := range w.nodes {
 		if w.absent(n) && rapid.Bool().Draw(w.t, "back") {
 			w.rejoin(n, func() bool { return true })
 		}
+	}
+	for _, n := range w.nodes {
 		if w.live[n] {
 			w.step(&tracker.Heartbeat{Node: n, Load: cluster.Load{CPU: 0.1, MemoryFree: 0.9, LoadAverage: 0.1}})
 		}

@@ -1,0 +1,13 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/schedtest"
+)
+
+// The policy passes the suite that the built-in policies pass.
+func TestConformance(t *testing.T) {
+	schedtest.Conformance(t, schedtest.Config{Policy: "sjf", Tables: []sched.Table{policies}})
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -14,26 +15,22 @@ type starved bool
 
 func (s starved) Starving(*job.Job, time.Duration) bool { return bool(s) }
 
-// delayWorld has nodes home, near (in home's rack) and far, and a job all of
-// whose data is at home.
+// delayWorld is a cluster of the nodes home, near (in home's rack) and far, with
+// a job all of whose data is at home.
 type delayWorld struct {
+	*trackertest.Manual
 	t     *testing.T
-	jobs  *job.Book
-	nodes map[string]*cluster.Node
-	desk  *sched.Desk
 	delay *Delay
 	j     *job.Job
 }
 
 func newDelayWorld(t *testing.T, cfg DelayConfig, spec job.Spec) *delayWorld {
-	book := cluster.NewBook()
-	w := &delayWorld{t: t, jobs: job.NewBook(book, 0), nodes: map[string]*cluster.Node{}, delay: NewDelay(cfg)}
-	for name, rack := range map[string]string{"home": "/r1", "near": "/r1", "far": "/r2"} {
-		w.nodes[name], _ = book.Join(cluster.Spec{Name: name, Rack: rack, MapSlots: 9, ReduceSlots: 9}, 0)
+	w := &delayWorld{t: t, delay: NewDelay(cfg)}
+	w.Manual = trackertest.NewManual(w.delay)
+	for _, n := range [][2]string{{"home", "/r1"}, {"near", "/r1"}, {"far", "/r2"}} {
+		w.Join(cluster.Spec{Name: n[0], Rack: n[1], MapSlots: 9, ReduceSlots: 9})
 	}
-	w.desk = sched.NewDesk(sched.NewView(w.jobs.List(), book.List(), 4))
-	w.j = w.jobs.Add(spec, 0)
-	w.delay.JobAdded(w.j)
+	w.j = w.Submit(spec)
 	return w
 }
 
@@ -47,12 +44,11 @@ func atHome(maps int) job.Spec {
 
 // beat asks for a map on a node at a time and launches what comes.
 func (w *delayWorld) beat(seconds float64, node string, o sched.Offer) (cluster.Level, sched.Reason) {
-	now := time.Duration(seconds * float64(time.Second))
-	r := w.desk.Open(now, w.nodes[node], [job.Kinds]int{9, 9})
-	w.delay.Begin(r)
+	w.Now = time.Duration(seconds * float64(time.Second))
+	r := w.Round(w.Nodes.List().Get(node), [job.Kinds]int{99, 99})
 	t, level, why := w.delay.Pick(r, o, sched.Candidate{Job: w.j, Kind: o.Kind})
 	if t != nil {
-		w.delay.TaskStarted(w.jobs.Start(t, job.Launch{Node: r.Node().Index(), Level: level}, now), now)
+		w.Launch(r.Node(), sched.Assignment{Task: t, Slot: o.Kind, Level: level})
 	}
 	return level, why
 }
@@ -126,8 +122,8 @@ func TestDelayClock(t *testing.T) {
 		w := newDelayWorld(t, DelayConfig{NodeWait: 5 * second, RackWait: time.Hour, AnyHeartbeat: hadoop}, atHome(9))
 		for s := range 4 {
 			w.want(float64(s), "far", 0)
-			r := w.desk.Open(time.Duration(s)*second, w.nodes["home"], [job.Kinds]int{}) // full, asks nobody
-			w.delay.Begin(r)
+			w.Now = time.Duration(s) * second
+			w.Round(w.Nodes.List().Get("home"), [job.Kinds]int{}) // full: no job is offered a slot
 		}
 		w.want(100, "far", 0)
 		if waited := w.delay.waits[w.j.Seat()].waited; hadoop && waited != 0 || !hadoop && (waited < 3*second || waited > 5*second+second) {
@@ -167,10 +163,9 @@ func TestDelaySeatIsClean(t *testing.T) {
 		w := newDelayWorld(t, DelayConfig{NodeWait: 2 * second, RackWait: second, AnyHeartbeat: hadoop}, atHome(9))
 		w.want(0, "far", 0)
 		w.want(1, "far", 0)
-		w.jobs.Decide(w.j, job.Killed, nil, "", second)
 		seat := w.j.Seat()
-		w.j = w.jobs.Add(atHome(9), second)
-		w.delay.JobAdded(w.j)
+		w.Kill(w.j)
+		w.j = w.Submit(atHome(9))
 		if w.j.Seat() != seat {
 			t.Fatal("another seat")
 		}

@@ -6,44 +6,41 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// missedWorld has four nodes in two racks and a job.
+// missedWorld is a cluster of four nodes in two racks, with a job.
 type missedWorld struct {
+	*trackertest.Manual
 	t     *testing.T
-	nodes *cluster.Book
-	jobs  *job.Book
-	desk  *sched.Desk
 	place *Missed
 	job   *job.Job
 	round *sched.Round
 	offer sched.Offer
 }
 
-// newMissedWorld has the job's maps where loc says; "" is nowhere.
-func newMissedWorld(t *testing.T, cfg MissedConfig, loc ...string) *missedWorld {
-	w := &missedWorld{t: t, nodes: cluster.NewBook(), place: NewMissed(cfg)}
-	w.jobs = job.NewBook(w.nodes, 0)
+// newMissedWorld submits a job with a map for each host in hosts, on which the
+// map's data is; "" means that the map has no location.
+func newMissedWorld(t *testing.T, cfg MissedConfig, hosts ...string) *missedWorld {
+	w := &missedWorld{t: t, place: NewMissed(cfg)}
+	w.Manual = trackertest.NewManual(w.place)
 	for i := range 4 {
-		w.nodes.Join(cluster.Spec{Name: fmt.Sprint("n", i), Rack: fmt.Sprint("/r", i/2), MapSlots: 9}, 0)
+		w.Join(cluster.Spec{Name: fmt.Sprint("n", i), Rack: fmt.Sprint("/r", i/2), MapSlots: 9})
 	}
-	splits := make([]job.Split, len(loc))
-	for i, h := range loc {
+	splits := make([]job.Split, len(hosts))
+	for i, h := range hosts {
 		if h != "" {
 			splits[i].Hosts = []string{h}
 		}
 	}
-	w.job = w.jobs.Add(job.Spec{Splits: splits}, 0)
-	w.place.JobAdded(w.job)
-	w.desk = sched.NewDesk(sched.NewView(w.jobs.List(), w.nodes.List(), 0))
+	w.job = w.Submit(job.Spec{Splits: splits})
 	return w
 }
 
 // heartbeat starts a round of a node.
 func (w *missedWorld) heartbeat(node string) {
-	w.round = w.desk.Open(0, w.nodes.List().Get(node), [job.Kinds]int{9, 9})
-	w.place.Begin(w.round)
+	w.round = w.Round(w.Nodes.List().Get(node))
 }
 
 // pick expects a task at a level, which is launched, or a reason with two
@@ -60,9 +57,7 @@ func (w *missedWorld) pick(want string) *job.Attempt {
 	if got := fmt.Sprintf("%v %v", task.ID(), level); got != want {
 		w.t.Errorf("got %s, want %s", got, want)
 	}
-	a := w.jobs.Start(task, job.Launch{Node: w.round.Node().Index(), Level: level}, 0)
-	w.place.TaskStarted(a, 0)
-	return a
+	return w.Launch(w.round.Node(), sched.Assignment{Task: task, Level: level})
 }
 
 func reasonIs(c sched.Code, have, need int) string { return fmt.Sprintf("%d: %d of %d", c, have, need) }
@@ -126,7 +121,7 @@ func TestMissedUnlocated(t *testing.T) {
 func TestMissedRetry(t *testing.T) {
 	w := newMissedWorld(t, DefaultMissed, "n0", "n0", "n0", "n0")
 	w.heartbeat("n0")
-	w.jobs.Drop(w.pick("j1_m_0 NODE"), job.AttemptKilled, "", 0)
+	w.End(w.pick("j1_m_0 NODE"), false)
 	w.heartbeat("n2")
 	w.pick("j1_m_0 ANY")
 	w.pick(reasonIs(sched.PassesSlots, 1, 1))
@@ -139,10 +134,8 @@ func TestMissedSeat(t *testing.T) {
 	w.heartbeat("n2")
 	w.pick(reasonIs(sched.PassesSlots, 1, 1))
 	old := w.job
-	w.jobs.Decide(old, job.Killed, nil, "", 0)
-	w.place.JobRemoved(old)
-	w.job = w.jobs.Add(job.Spec{Splits: make([]job.Split, 1)}, 0)
-	w.place.JobAdded(w.job)
+	w.Kill(old)
+	w.job = w.Submit(job.Spec{Splits: make([]job.Split, 1)})
 	if w.job.Seat() != old.Seat() || w.place.passed[w.job.Seat()] != 0 {
 		t.Errorf("seat %d, passed %v", w.job.Seat(), w.place.passed)
 	}

@@ -7,39 +7,36 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// fillWorld has nodes of equal slots and lets Static fill one after the other.
+// fillWorld is a cluster of equal nodes whose slots Static fills.
 type fillWorld struct {
-	book   *cluster.Book
-	jobs   *job.Book
-	desk   *sched.Desk
+	*trackertest.Manual
 	static *Static
 }
 
 func newFillWorld(cfg StaticConfig, nodes, maps, reduces int) *fillWorld {
-	w := &fillWorld{book: cluster.NewBook(), static: NewStatic(cfg)}
-	w.jobs = job.NewBook(w.book, 0)
+	w := &fillWorld{static: NewStatic(cfg)}
+	w.Manual = trackertest.NewManual(w.static)
 	for i := range nodes {
-		w.book.Join(cluster.Spec{Name: string(rune('a' + i)), MapSlots: maps, ReduceSlots: reduces}, 0)
+		w.Join(cluster.Spec{Name: string(rune('a' + i)), MapSlots: maps, ReduceSlots: reduces})
 	}
-	w.desk = sched.NewDesk(sched.NewView(w.jobs.List(), w.book.List(), 0))
 	return w
 }
 
 // submit adds a job whose reduces may start at once.
 func (w *fillWorld) submit(maps, reduces int) *job.Job {
-	return w.jobs.Add(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces}, 0)
+	return w.Submit(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces})
 }
 
 // beat fills a node and returns what it got, such as "mmr"; maps start at the
 // level given.
 func (w *fillWorld) beat(node int32, level cluster.Level, jobs ...*job.Job) string {
-	n := w.book.List().Node(node)
-	w.book.Report(n)
-	r := w.desk.Open(0, n, [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)})
-	w.static.Begin(r)
+	n := w.Nodes.List().Node(node)
+	w.Nodes.Report(n)
+	r := w.Round(n)
 	var got []string
 	for o, ok := w.static.Next(r); ok; o, ok = w.static.Next(r) {
 		i := slices.IndexFunc(jobs, func(j *job.Job) bool { return j.Fresh(o.Kind) != nil })
@@ -48,8 +45,8 @@ func (w *fillWorld) beat(node int32, level cluster.Level, jobs ...*job.Job) stri
 		}
 		t := jobs[i].Fresh(o.Kind)
 		a := sched.Assignment{Task: t, Slot: o.Slot, Level: level}
-		w.book.Start(n, w.jobs.Start(t, job.Launch{Node: node, Slot: o.Slot, Level: level}, 0))
-		w.desk.Launched(a)
+		w.Launch(n, a)
+		w.Desk.Launched(a)
 		got = append(got, o.Kind.String()[:1])
 	}
 	return strings.Join(got, "")
@@ -86,7 +83,7 @@ func TestFillLoadPadding(t *testing.T) {
 		want := map[bool]string{false: "m", true: "mm"}[reducing]
 		for node := range int32(3) {
 			w.beat(node, cluster.NODE, only)
-			w.book.Report(w.book.List().Node(node))
+			w.Nodes.Report(w.Nodes.List().Node(node))
 		}
 		if got := w.beat(3, cluster.NODE, only); got != want {
 			t.Errorf("map-only job, forgotten %v: %s, want %s", reducing, got, want)
@@ -98,9 +95,9 @@ func TestFillLoadPadding(t *testing.T) {
 		if got := w.beat(node, 0, first, second); got != "r" {
 			t.Errorf("node %d: %s", node, got)
 		}
-		w.book.Report(w.book.List().Node(node))
+		w.Nodes.Report(w.Nodes.List().Node(node))
 	}
-	w.jobs.Start(first.Fresh(job.Reduce), job.Launch{}, 0)
+	w.Run(w.Nodes.List().Node(0), first, job.Reduce)
 	if got := w.beat(3, 0, first, second); got != "-reduce" {
 		t.Errorf("the second job got a reduce of a cluster that is nearly full: %s", got)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -22,61 +23,52 @@ type part interface {
 	sched.Observer
 }
 
-// copyWorld has ten nodes with a running map each and one idle one.
+// copyWorld is a cluster of nodes that run a map each and of an idle one.
 type copyWorld struct {
-	book *cluster.Book
-	jobs *job.Book
-	desk *sched.Desk
+	*trackertest.Manual
 	part part
 	j    *job.Job
 	runs []*job.Attempt
 }
 
 func newCopyWorld(p part, maps int) *copyWorld {
-	w := &copyWorld{book: cluster.NewBook(), part: p}
-	w.jobs = job.NewBook(w.book, 0)
-	w.j = w.jobs.Add(job.Spec{Splits: make([]job.Split, maps), TaskTimeout: -1}, 0)
-	p.JobAdded(w.j)
+	w := &copyWorld{Manual: trackertest.NewManual(p), part: p}
+	w.j = w.Submit(job.Spec{Splits: make([]job.Split, maps), TaskTimeout: -1})
 	for i := range maps {
-		w.book.Join(cluster.Spec{Name: fmt.Sprint("n", i), MapSlots: 1}, 0)
+		w.Join(cluster.Spec{Name: fmt.Sprint("n", i), MapSlots: 1})
 		w.start(w.j.Fresh(job.Map), int32(i), 0)
 	}
-	w.book.Join(cluster.Spec{Name: "idle", MapSlots: 1}, 0)
-	w.desk = sched.NewDesk(sched.NewView(w.jobs.List(), w.book.List(), 0))
+	w.Join(cluster.Spec{Name: "idle", MapSlots: 1})
 	return w
 }
 
 func (w *copyWorld) start(t *job.Task, node int32, now time.Duration) *job.Attempt {
-	a := w.jobs.Start(t, job.Launch{Node: node, Speculative: t.Running() > 0}, now)
-	w.book.Start(w.book.List().Node(node), a)
-	w.part.TaskStarted(a, now)
+	w.Now = now
+	a := w.Launch(w.Nodes.List().Node(node), sched.Assignment{Task: t, Speculative: t.Running() > 0})
 	w.runs = append(w.runs, a)
 	return a
 }
 
 func (w *copyWorld) end(a *job.Attempt, succeed bool, now time.Duration) {
-	if succeed {
-		w.jobs.Succeed(a, 0, now)
-	} else {
-		w.jobs.Drop(a, job.AttemptKilled, "", now)
-	}
-	w.book.Stop(w.book.List().Node(a.Node()), a)
-	w.part.TaskEnded(a, now)
+	w.Now = now
+	w.End(a, succeed)
 }
 
-// report tells all nodes' progress at a time.
+// report sets the progress of all attempts and plays a heartbeat of each node.
 func (w *copyWorld) report(now time.Duration, progress ...float64) {
+	w.Now = now
 	for i, p := range progress {
-		w.jobs.Report(w.runs[i], p, 0, now)
+		w.Jobs.Report(w.runs[i], p, 0, now)
 	}
-	for _, n := range w.book.List().All() {
-		w.part.Heartbeat(n, now)
+	for _, n := range w.Nodes.List().All() {
+		w.Heartbeat(n)
 	}
 }
 
-// asked returns the task that is copied on a node, if any.
-func (w *copyWorld) asked(node int32, now time.Duration) *job.Task {
-	r := w.desk.Open(now, w.book.List().Node(node), [job.Kinds]int{1, 0})
+// copied returns the task that is copied on a node, if any.
+func (w *copyWorld) copied(node int32, now time.Duration) *job.Task {
+	w.Now = now
+	r := w.Round(w.Nodes.List().Node(node), [job.Kinds]int{1, 0})
 	if !w.part.MayCopy(r) {
 		return nil
 	}
@@ -87,15 +79,15 @@ func TestGap(t *testing.T) {
 	w := newCopyWorld(NewGap(GapConfig{Lag: time.Minute, Behind: 0.2}), 4)
 	idle := int32(4)
 	w.report(59*time.Second, 0.9, 0.9, 0.6, 0.1)
-	if got := w.asked(idle, 59*time.Second); got != nil {
+	if got := w.copied(idle, 59*time.Second); got != nil {
 		t.Errorf("before a minute is over: %v", got.ID())
 	}
 	now := 61 * time.Second
 	w.report(now, 0.9, 0.9, 0.5, 0.1) // mean 0.6: only the last is behind by 0.2
-	if got := w.asked(idle, now); got == nil || got.ID().Index != 3 {
+	if got := w.copied(idle, now); got == nil || got.ID().Index != 3 {
 		t.Fatalf("got %v", got)
 	}
-	if got := w.asked(3, now); got != nil {
+	if got := w.copied(3, now); got != nil {
 		t.Errorf("on the node where it runs: %v", got.ID())
 	}
 	again := w.start(w.j.Task(job.Map, 3), idle, now)
@@ -104,7 +96,7 @@ func TestGap(t *testing.T) {
 	}
 	w.end(again, false, now)
 	w.report(now+time.Second, 0.9, 0.9, 0.2, 0.1)
-	if got := w.asked(idle, now+time.Second); got == nil || got.ID().Index != 3 {
+	if got := w.copied(idle, now+time.Second); got == nil || got.ID().Index != 3 {
 		t.Errorf("the one furthest behind goes first: %v", got)
 	}
 	w.end(w.runs[3], false, now)
@@ -120,13 +112,13 @@ func TestGapMean(t *testing.T) {
 	w.end(w.runs[0], true, time.Second)
 	w.end(w.runs[1], true, time.Second)
 	w.report(2*time.Second, 1, 1, 0.5, 0.5)
-	if got := w.asked(4, 2*time.Second); got == nil || got.ID().Index != 2 {
+	if got := w.copied(4, 2*time.Second); got == nil || got.ID().Index != 2 {
 		t.Errorf("mean 0.75, two tasks at 0.5: %v", got)
 	}
 	w = newCopyWorld(NewGap(GapConfig{Lag: 0, Behind: 0.2}), 4)
 	w.end(w.runs[0], false, time.Second)
 	w.report(2*time.Second, 0, 0.5, 0.5, 0.3)
-	if got := w.asked(4, 2*time.Second); got != nil {
+	if got := w.copied(4, 2*time.Second); got != nil {
 		t.Errorf("mean 0.325 with the waiting task: %v", got.ID())
 	}
 }
@@ -139,12 +131,12 @@ func TestLate(t *testing.T) {
 	// Rates per 100 s: mean 0.467, deviation 0.21. The last two are slow; the
 	// one at 0.2 has less to do but (1-p)/r says that 0.1 ends last.
 	w.report(now, 0.6, 0.6, 0.6, 0.6, 0.2, 0.1)
-	if got := w.asked(6, now); got == nil || got.ID().Index != 5 {
+	if got := w.copied(6, now); got == nil || got.ID().Index != 5 {
 		t.Fatalf("got %v", got)
 	}
 	w.start(w.j.Task(job.Map, 5), 6, now)
 	w.report(now+time.Second, 0.6, 0.6, 0.6, 0.6, 0.2, 0.1)
-	if got := w.asked(5, now+time.Second); got == nil || got.ID().Index != 4 {
+	if got := w.copied(5, now+time.Second); got == nil || got.ID().Index != 4 {
 		t.Errorf("next: %v", got)
 	}
 }
@@ -169,10 +161,10 @@ func TestLateAvoidsSlowNodes(t *testing.T) {
 	}
 	now := 100 * time.Second
 	w.report(now, 0.6, 0.6, 0.6, 0.6, 0.6, 0.1)
-	if got := w.asked(6, now); got != nil {
+	if got := w.copied(6, now); got != nil {
 		t.Errorf("a copy on a slow node: %v", got.ID())
 	}
-	if got := w.asked(4, now); got == nil {
+	if got := w.copied(4, now); got == nil {
 		t.Error("no copy on a node that is not known")
 	}
 }
@@ -191,7 +183,7 @@ func TestLateCap(t *testing.T) {
 	now := 100 * time.Second
 	w.report(now, progress...)
 	for i := range 11 {
-		got := w.asked(60, now)
+		got := w.copied(60, now)
 		if i == 10 {
 			if got != nil {
 				t.Errorf("copy %d of 60 running tasks", i+1)
@@ -204,7 +196,7 @@ func TestLateCap(t *testing.T) {
 		w.start(got, 60, now)
 	}
 	l.cfg.Cap = 1
-	if w.asked(60, now) == nil {
+	if w.copied(60, now) == nil {
 		t.Error("no copy though all may have one")
 	}
 }

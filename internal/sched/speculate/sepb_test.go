@@ -12,6 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -30,34 +31,24 @@ func (s *stragglers) Copy(r *sched.Round, _ sched.Offer, c sched.Candidate) *job
 // scene is the state of the specification's examples: 36 map slots, one of them
 // idle, and jobs that all run one map each, which may be a straggler.
 type scene struct {
-	t     *testing.T
-	base  *stragglers
-	sepb  *speculate.SEPB
-	jobs  *job.Book
-	nodes *cluster.Book
-	comp  *sched.Composition
-	hooks *sched.Hooks
-	desk  *sched.Desk
-	idle  *cluster.Node
-	busy  *cluster.Node
+	*trackertest.Manual
+	t    *testing.T
+	base *stragglers
+	sepb *speculate.SEPB
+	idle *cluster.Node
+	busy *cluster.Node
 }
 
 func newScene(t *testing.T, o sched.Order, s sched.Slots, cfg speculate.SEPBConfig) *scene {
 	if cfg.Cap == 0 {
 		cfg.Cap = fraction(t, "0.1") // of 36 slots: 3
 	}
-	x := &scene{t: t, base: &stragglers{map[*job.Task]bool{}}, nodes: cluster.NewBook()}
+	x := &scene{t: t, base: &stragglers{map[*job.Task]bool{}}}
 	x.sepb = speculate.NewSEPB(x.base, cfg)
-	x.jobs = job.NewBook(x.nodes, 0)
-	x.comp = sched.Compose(s, o, place.NewGreedy(false), x.sepb)
-	x.hooks = sched.HooksOf(x.comp)
-	view := sched.NewView(x.jobs.List(), x.nodes.List(), 4)
-	x.desk = sched.NewDesk(view)
-	for _, h := range x.hooks.Starters {
-		h.Start(view, 0)
-	}
-	x.idle, _ = x.nodes.Join(cluster.Spec{Name: "idle", MapSlots: 1}, 0)
-	x.busy, _ = x.nodes.Join(cluster.Spec{Name: "busy", MapSlots: 35}, 0)
+	x.Manual = trackertest.NewManual(s, o, place.NewGreedy(false), x.sepb)
+	x.Now = time.Second
+	x.idle = x.Join(cluster.Spec{Name: "idle", MapSlots: 1})
+	x.busy = x.Join(cluster.Spec{Name: "busy", MapSlots: 35})
 	return x
 }
 
@@ -69,34 +60,19 @@ func fraction(t *testing.T, s string) dynamicmr.Fraction {
 	return f
 }
 
-// add makes a job of a pool with a running map and some pending ones.
+// add submits a job with one running map and some pending ones.
 func (x *scene) add(pool string, pending int, straggler bool) *job.Job {
-	j := x.jobs.Add(job.Spec{Pool: pool, Splits: make([]job.Split, 1+pending)}, 0)
-	for _, h := range x.hooks.Jobs {
-		h.JobAdded(j)
-	}
+	j := x.Submit(job.Spec{Pool: pool, Splits: make([]job.Split, 1+pending)})
 	x.start(sched.Assignment{Task: j.Task(job.Map, 0)}, x.busy)
 	x.base.slow[j.Task(job.Map, 0)] = straggler
 	return j
 }
 
-func (x *scene) start(as sched.Assignment, n *cluster.Node) {
-	a := x.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Speculative: as.Speculative}, time.Second)
-	x.nodes.Start(n, a)
-	for _, h := range x.hooks.Tasks {
-		h.TaskStarted(a, time.Second)
-	}
-	for _, h := range x.hooks.Changes {
-		h.JobChanged(as.Task.Job(), sched.MapDemandChanged)
-	}
-}
+func (x *scene) start(as sched.Assignment, n *cluster.Node) { x.Launch(n, as) }
 
-// copies runs copies of n more tasks, so that that many are running.
+// copies runs n more tasks and a copy of each.
 func (x *scene) copies(n int) {
-	j := x.jobs.Add(job.Spec{Pool: "z", Priority: job.VeryLow, Splits: make([]job.Split, n)}, 0)
-	for _, h := range x.hooks.Jobs {
-		h.JobAdded(j)
-	}
+	j := x.Submit(job.Spec{Pool: "z", Priority: job.VeryLow, Splits: make([]job.Split, n)})
 	for i := range n {
 		x.start(sched.Assignment{Task: j.Task(job.Map, int32(i))}, x.busy)
 		x.start(sched.Assignment{Task: j.Task(job.Map, int32(i)), Speculative: true}, x.busy)
@@ -105,9 +81,8 @@ func (x *scene) copies(n int) {
 
 // next plays a heartbeat of the node with an idle slot.
 func (x *scene) next() (sched.Assignment, bool) {
-	r := x.desk.Open(time.Minute, x.idle, [job.Kinds]int{1, 0})
-	x.comp.Begin(r)
-	return x.comp.Next(r)
+	x.Now = time.Minute
+	return x.Policy.Next(x.Round(x.idle, [job.Kinds]int{1, 0}))
 }
 
 // want fails unless the idle slot goes to a task of the job, or to none.
@@ -209,10 +184,7 @@ func TestSEPBCountsWhatTheSlotMayServe(t *testing.T) {
 	for _, s := range []sched.Slots{&slots.Static{}, &lending{}} {
 		x := newScene(t, order.NewFIFO(), s, speculate.SEPBConfig{Fraction: dynamicmr.One})
 		a := x.add("x", 0, true)
-		r := x.jobs.Add(job.Spec{Reduces: 5, SlowStart: 0}, 0)
-		for _, h := range x.hooks.Jobs {
-			h.JobAdded(r)
-		}
+		x.Submit(job.Spec{Reduces: 5, SlowStart: 0})
 		if _, lends := s.(*lending); lends {
 			x.want(nil, false)
 		} else {
@@ -230,9 +202,6 @@ func TestSEPBPassesOverHeldJobs(t *testing.T) {
 	x := newScene(t, fair.New(fair.Config{Pools: pools, UpdateInterval: time.Second}), &slots.Static{},
 		speculate.SEPBConfig{Fraction: dynamicmr.One})
 	a := x.add("a", 0, true)
-	held := x.jobs.Add(job.Spec{Pool: "a", Splits: make([]job.Split, 3)}, 0)
-	for _, h := range x.hooks.Jobs {
-		h.JobAdded(held)
-	}
+	x.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 3)})
 	x.want(a, true)
 }

@@ -9,18 +9,15 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// world is a capacity order with its jobs and nodes, and the calls that a
-// tracker would make.
+// world is a cluster of one node under a capacity order.
 type world struct {
-	nodes *cluster.Book
-	jobs  *job.Book
+	*trackertest.Manual
 	node  *cluster.Node
 	order *Order
-	desk  *sched.Desk
-	told  map[job.ID][job.Kinds]bool
 }
 
 // fataler is a test, or a property's.
@@ -31,86 +28,26 @@ type fataler interface {
 
 func newWorld(t fataler, maps, reduces int, cfg Config) *world {
 	t.Helper()
-	w := &world{nodes: cluster.NewBook(), told: map[job.ID][job.Kinds]bool{}}
-	w.jobs = job.NewBook(w.nodes, 0)
-	w.node, _ = w.nodes.Join(cluster.Spec{Name: "n", MapSlots: maps, ReduceSlots: reduces}, 0)
 	o, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	view := sched.NewView(w.jobs.List(), w.nodes.List(), 0)
-	w.order, w.desk = o, sched.NewDesk(view)
-	o.Start(view, 0)
+	w := &world{Manual: trackertest.NewManual(o), order: o}
+	w.node = w.Join(cluster.Spec{Name: "n", MapSlots: maps, ReduceSlots: reduces})
 	return w
 }
 
 func (w *world) submit(pool, user string, maps, reduces int) *job.Job {
-	j := w.jobs.Add(job.Spec{Pool: pool, User: user, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 0}, 0)
-	w.order.JobAdded(j)
-	w.touch(j)
-	return j
+	return w.Submit(job.Spec{Pool: pool, User: user, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 0})
 }
 
 // launch starts the next task of a job.
-func (w *world) launch(j *job.Job, k job.Kind) *job.Attempt {
-	t := j.Fresh(k)
-	if t == nil {
-		t = j.Retries(k)[0]
-	}
-	a := w.jobs.Start(t, job.Launch{Node: w.node.Index(), Slot: k, Level: cluster.NODE}, 0)
-	w.nodes.Start(w.node, a)
-	w.order.TaskStarted(a, 0)
-	w.touch(j)
-	return a
-}
+func (w *world) launch(j *job.Job, k job.Kind) *job.Attempt { return w.Run(w.node, j, k) }
 
-// end lets an attempt succeed or be killed.
-func (w *world) end(a *job.Attempt, ok bool) {
-	if ok {
-		w.jobs.Succeed(a, 0, 0)
-	} else {
-		w.jobs.Drop(a, job.AttemptKilled, "", 0)
-	}
-	w.nodes.Stop(w.node, a)
-	w.order.TaskEnded(a, 0)
-	w.touch(a.Job())
-}
+// round opens a round of the node without limits.
+func (w *world) round() *sched.Round { return w.Round(w.node, [job.Kinds]int{1 << 20, 1 << 20}) }
 
-func (w *world) kill(j *job.Job) {
-	for k := range job.Kind(job.Kinds) {
-		for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
-			w.end(a, false)
-		}
-	}
-	w.jobs.Decide(j, job.Killed, nil, "", 0)
-	w.order.JobRemoved(j)
-}
-
-func (w *world) touch(j *job.Job) {
-	was := w.told[j.ID()]
-	for k := range job.Kind(job.Kinds) {
-		if now := j.Launchable(k); now != was[k] {
-			was[k] = now
-			w.order.JobChanged(j, sched.DemandOf(k))
-		}
-	}
-	w.told[j.ID()] = was
-}
-
-// round opens a round as the tracker does.
-func (w *world) round() *sched.Round {
-	r := w.desk.Open(0, w.node, [job.Kinds]int{1 << 20, 1 << 20})
-	w.order.Begin(r)
-	return r
-}
-
-func (w *world) served(r *sched.Round, o sched.Offer) (ids []job.ID) {
-	w.order.Each(r, o, func(c sched.Candidate) bool {
-		ids = append(ids, c.Job.ID())
-		return true
-	})
-	return ids
-}
+func (w *world) served(r *sched.Round, o sched.Offer) []job.ID { return w.Served(r, o) }
 
 func mapOffer() sched.Offer { return sched.Offer{Kind: job.Map, Slot: job.Map} }
 
@@ -185,7 +122,7 @@ func TestCapacityAgainstNaive(t *testing.T) {
 }
 
 func capAct(t *rapid.T, w *world) {
-	live := w.jobs.List().Live()
+	live := w.Jobs.List().Live()
 	what := rapid.IntRange(0, 5).Draw(t, "what")
 	if what == 0 || len(live) == 0 {
 		w.submit(rapid.SampledFrom([]string{"a", "b", "c", "elsewhere"}).Draw(t, "pool"),
@@ -196,9 +133,9 @@ func capAct(t *rapid.T, w *world) {
 	k := job.Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
 	switch {
 	case what == 1 && rapid.Bool().Draw(t, "kill"):
-		w.kill(j)
+		w.Kill(j)
 	case what == 2 && j.Oldest(k) != nil:
-		w.end(j.Oldest(k), rapid.Bool().Draw(t, "ok"))
+		w.End(j.Oldest(k), rapid.Bool().Draw(t, "ok"))
 	case j.Launchable(k):
 		w.launch(j, k)
 	}
@@ -251,14 +188,14 @@ func checkWalk(t *rapid.T, w *world, k job.Kind, order []string) []string {
 		}
 		return n
 	}
-	for _, j := range w.jobs.List().Live() {
+	for _, j := range w.Jobs.List().Live() {
 		q := byQueue[pool(j)]
 		q.occupied[j.User()] += j.Running(k)
 		if j.Launchable(k) {
 			q.users[j.User()]++
 		}
 	}
-	slots := w.nodes.List().Slots(k)
+	slots := w.Nodes.List().Slots(k)
 	conf := func(name string) *queue { return newQueue(w.order.byName[name].conf) }
 	ratio := func(name string) float64 {
 		if c := conf(name).capacity(slots); c > 0 {
@@ -284,14 +221,14 @@ func checkWalk(t *rapid.T, w *world, k job.Kind, order []string) []string {
 			continue
 		}
 		limit := q.userLimit(pot(k), slots, len(byQueue[name].users), false)
-		for _, j := range w.jobs.List().Live() {
+		for _, j := range w.Jobs.List().Live() {
 			if pool(j) == name && j.Launchable(k) && byQueue[name].occupied[j.User()] < limit {
 				want = append(want, j.ID())
 			}
 		}
 	}
 	// A walk for an explanation, before and after, changes nothing.
-	aside := sched.NewDesk(sched.NewView(w.jobs.List(), w.nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
+	aside := sched.NewDesk(sched.NewView(w.Jobs.List(), w.Nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
 	w.served(aside, sched.Offer{Kind: k, Slot: k})
 	if got := w.served(w.round(), sched.Offer{Kind: k, Slot: k}); !slices.Equal(got, want) {
 		t.Fatalf("%v: got %v, want %v", k, got, want)
@@ -313,15 +250,15 @@ func TestCapacityTieKeepsOrder(t *testing.T) {
 	serve(a.ID(), b.ID())
 	x := w.launch(a, job.Map)
 	serve(b.ID(), a.ID())
-	w.end(x, true)
+	w.End(x, true)
 	serve(b.ID(), a.ID())
 	// Asking while b has more leaves no trace once it has not.
 	x = w.launch(b, job.Map)
-	aside := sched.NewDesk(sched.NewView(w.jobs.List(), w.nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
+	aside := sched.NewDesk(sched.NewView(w.Jobs.List(), w.Nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
 	if got := w.served(aside, mapOffer()); !slices.Equal(got, []job.ID{a.ID(), b.ID()}) {
 		t.Errorf("asked: %v", got)
 	}
-	w.end(x, true)
+	w.End(x, true)
 	serve(b.ID(), a.ID())
 	if got := strings.Join(w.order.QueueOrder(job.Map), " "); got != "b a" {
 		t.Errorf("order %q", got)
@@ -360,7 +297,7 @@ func TestCapacityPerHeartbeat(t *testing.T) {
 				k = job.Reduce
 			}
 			a := w.launch(j, k)
-			w.desk.Launched(sched.Assignment{Task: a.Task(), Slot: k, Level: l})
+			w.Desk.Launched(sched.Assignment{Task: a.Task(), Slot: k, Level: l})
 		}
 		for k := range job.Kind(job.Kinds) {
 			if got := len(w.served(r, sched.Offer{Kind: k, Slot: k})) > 0; got != c.want[k] {
@@ -374,11 +311,11 @@ func TestCapacityPerHeartbeat(t *testing.T) {
 func TestCapacityRepeatedIsNotFar(t *testing.T) {
 	w := newWorld(t, 10, 0, queues(t, "a,capacity=100"))
 	j := w.submit("a", "u", 2, 0)
-	w.end(w.launch(j, job.Map), false)
+	w.End(w.launch(j, job.Map), false)
 	r := w.round()
 	w.launch(j, job.Map) // the fresh one
 	again := w.launch(j, job.Map)
-	w.desk.Launched(sched.Assignment{Task: again.Task(), Level: cluster.ANY})
+	w.Desk.Launched(sched.Assignment{Task: again.Task(), Level: cluster.ANY})
 	if again.ID().Try != 1 || w.order.spent(r, job.Map) {
 		t.Errorf("%v ended the share", again.ID())
 	}
@@ -400,7 +337,7 @@ func TestCapacityUntyped(t *testing.T) {
 	if got := w.served(w.round(), o); !slices.Equal(got, []job.ID{b.ID(), b.ID()}) {
 		t.Errorf("a at its maximum: %v", got)
 	}
-	if why, _ := w.desk.Ledger().Last(a, job.Map); why.Code != sched.QueueFull || why.Have != 4 || why.Need != 4 {
+	if why, _ := w.Desk.Ledger().Last(a, job.Map); why.Code != sched.QueueFull || why.Have != 4 || why.Need != 4 {
 		t.Errorf("reason %+v", why)
 	}
 	want := `queue "a" uses 4 of its 4 slots and may use at most 4; the jobs of user "u" use 4 and may use at most 4`
@@ -437,7 +374,7 @@ func TestCapacityReconfigure(t *testing.T) {
 	if got := w.order.Explain(a, job.Map, 0); got != want {
 		t.Errorf("moved: %s", got)
 	}
-	w.kill(a)
+	w.Kill(a)
 	for _, q := range w.order.queues {
 		if q.occupied != [pots]int{} || q.wanting != [pots]int{} || len(q.users) != 0 || len(q.jobs.Jobs()) != 0 {
 			t.Errorf("%s keeps %v %v", q.conf.Name, q.occupied, q.wanting)
@@ -476,8 +413,8 @@ func TestCapacityPriority(t *testing.T) {
 		ids = append(ids, w.submit(pool, "u", 1, 0).ID())
 	}
 	for _, i := range []int{1, 3} {
-		j := w.jobs.List().Get(ids[i])
-		w.jobs.SetPriority(j, 1)
+		j := w.Jobs.List().Get(ids[i])
+		w.Jobs.SetPriority(j, 1)
 		w.order.JobChanged(j, sched.PriorityChanged)
 	}
 	if got := w.served(w.round(), mapOffer()); !slices.Equal(got, []job.ID{ids[1], ids[0], ids[2], ids[3]}) {
@@ -505,7 +442,7 @@ func TestCapacityStuck(t *testing.T) {
 		if got := w.order.Preempt(0); got != nil {
 			t.Errorf("%s: a map runs: %v", c.name, got)
 		}
-		w.end(m, false)
+		w.End(m, false)
 		newest := w.launch(j, job.Reduce)
 		if got := w.order.Preempt(0); len(got) != 1 || got[0] != newest {
 			t.Errorf("%s: stuck: %v, want %v", c.name, got, newest.ID())
@@ -515,7 +452,7 @@ func TestCapacityStuck(t *testing.T) {
 			t.Errorf("%s: typed slots: %v", c.name, got)
 		}
 		w.order.untyped = true
-		w.end(newest, false)
+		w.End(newest, false)
 		done := w.submit("a", "u", 0, 1)
 		w.launch(done, job.Reduce)
 		if got := w.order.Preempt(0); got != nil {

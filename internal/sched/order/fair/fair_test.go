@@ -12,85 +12,38 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// world drives a Fair order as the tracker would.
+// world is a cluster of one node under a fair order.
 type world struct {
-	jobs    *job.Book
-	nodes   *cluster.Book
-	view    *sched.View
-	fair    *Order
-	now     time.Duration
-	running []*job.Attempt
+	*trackertest.Manual
+	fair *Order
+	node *cluster.Node
 }
 
 func newWorld(cfg Config, mapSlots, reduceSlots int) *world {
-	w := &world{nodes: cluster.NewBook()}
-	w.jobs = job.NewBook(w.nodes, 0)
-	w.view = sched.NewView(w.jobs.List(), w.nodes.List(), 4)
-	w.nodes.Join(cluster.Spec{Name: "n", MapSlots: mapSlots, ReduceSlots: reduceSlots}, 0)
 	if cfg.UpdateInterval == 0 {
 		cfg.UpdateInterval = 500 * time.Millisecond
 	}
-	w.fair = New(cfg)
-	w.fair.Start(w.view, 0)
+	w := &world{fair: New(cfg)}
+	w.Manual = trackertest.NewManual(w.fair)
+	w.node = w.Join(cluster.Spec{Name: "n", MapSlots: mapSlots, ReduceSlots: reduceSlots})
 	return w
 }
 
-func (w *world) submit(s job.Spec) *job.Job {
-	j := w.jobs.Add(s, w.now)
-	w.fair.JobAdded(j)
-	return j
-}
-
+// start launches a task, which reports some progress, as every task that may be
+// preempted has.
 func (w *world) start(j *job.Job, k job.Kind) *job.Attempt {
-	t := j.Fresh(k)
-	if t == nil {
-		t = j.Retries(k)[0]
-	}
-	a := w.jobs.Start(t, job.Launch{Slot: k}, w.now)
-	w.jobs.Report(a, 0.1, 0, w.now)
-	w.running = append(w.running, a)
-	w.fair.TaskStarted(a, w.now)
-	w.changed(j)
+	a := w.Run(w.node, j, k)
+	w.Jobs.Report(a, 0.1, 0, w.Now)
 	return a
 }
 
-func (w *world) end(a *job.Attempt, succeed bool) {
-	w.running = slices.DeleteFunc(w.running, func(x *job.Attempt) bool { return x == a })
-	if succeed {
-		w.jobs.Succeed(a, 0, w.now)
-	} else {
-		w.jobs.Drop(a, job.AttemptKilled, "", w.now)
-	}
-	w.fair.TaskEnded(a, w.now)
-	w.changed(a.Job())
-}
-
-func (w *world) changed(j *job.Job) {
-	for k := range job.Kind(job.Kinds) {
-		w.fair.JobChanged(j, sched.DemandOf(k))
-	}
-}
-
-func (w *world) kill(j *job.Job) {
-	for _, a := range slices.Clone(w.running) {
-		if a.Job() == j {
-			w.end(a, false)
-		}
-	}
-	w.jobs.Decide(j, job.Killed, nil, "", w.now)
-	w.fair.JobRemoved(j)
-}
-
 // served returns the jobs in the order in which a kind's slots are offered.
-func (w *world) served(k job.Kind) (ids []job.ID) {
-	w.fair.Each(&sched.Round{View: w.view}, sched.Offer{Kind: k, Slot: k}, func(c sched.Candidate) bool {
-		ids = append(ids, c.Job.ID())
-		return true
-	})
-	return ids
+func (w *world) served(k job.Kind) []job.ID {
+	return w.Served(&sched.Round{View: w.View}, sched.Offer{Kind: k, Slot: k})
 }
 
 // naive sorts all pools and jobs from scratch by the rules as written.
@@ -103,7 +56,7 @@ func (w *world) naive(k job.Kind) (ids []job.ID) {
 	}
 	running, ready := map[string]int{}, map[string]bool{}
 	users, pools, list := map[string]int{}, map[string]int{}, []entry(nil)
-	jobs := slices.Clone(w.jobs.List().Live())
+	jobs := slices.Clone(w.Jobs.List().Live())
 	slices.SortFunc(jobs, order.Urgency)
 	for _, j := range jobs {
 		running[j.Pool()] += j.Running(k)
@@ -175,11 +128,11 @@ func TestFairAgainstSort(t *testing.T) {
 
 // act draws and takes one action.
 func (w *world) act(t *rapid.T) {
-	w.now += time.Duration(rapid.IntRange(0, 2).Draw(t, "ms")) * time.Millisecond
-	live := w.jobs.List().Live()
+	w.Now += time.Duration(rapid.IntRange(0, 2).Draw(t, "ms")) * time.Millisecond
+	live := w.Jobs.List().Live()
 	what := rapid.IntRange(0, 9).Draw(t, "what")
 	if what < 2 || len(live) == 0 {
-		w.submit(job.Spec{Pool: rapid.SampledFrom([]string{"p1", "p2", "p3", "p4"}).Draw(t, "pool"),
+		w.Submit(job.Spec{Pool: rapid.SampledFrom([]string{"p1", "p2", "p3", "p4"}).Draw(t, "pool"),
 			User:   rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "user"),
 			Splits: make([]job.Split, rapid.IntRange(1, 4).Draw(t, "maps")), Reduces: 2, SlowStart: 0.5,
 			Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))})
@@ -190,15 +143,14 @@ func (w *world) act(t *rapid.T) {
 	switch {
 	case what < 6 && j.Launchable(k):
 		w.start(j, k)
-	case what < 8 && len(w.running) > 0:
-		w.end(rapid.SampledFrom(w.running).Draw(t, "attempt"), rapid.Bool().Draw(t, "succeed"))
+	case what < 8 && len(w.Running()) > 0:
+		w.End(rapid.SampledFrom(w.Running()).Draw(t, "attempt"), rapid.Bool().Draw(t, "succeed"))
 	case what == 8:
-		w.jobs.SetPriority(j, job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority")))
-		w.fair.JobChanged(j, sched.PriorityChanged)
+		w.SetPriority(j, job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority")))
 	case rapid.IntRange(0, 2).Draw(t, "kill") == 0:
-		w.kill(j)
+		w.Kill(j)
 	default:
-		w.fair.Update(w.now)
+		w.fair.Update(w.Now)
 	}
 }
 
@@ -253,22 +205,22 @@ func TestFairPreemption(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := newWorld(Config{Pools: alloc, Preempt: true, PreemptInterval: time.Second}, 12, 0)
-		a := w.submit(job.Spec{Pool: "a", Splits: make([]job.Split, 40)})
+		a := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 40)})
 		var started []*job.Attempt
 		for range 12 {
-			w.now += time.Millisecond
+			w.Now += time.Millisecond
 			started = append(started, w.start(a, job.Map))
 		}
-		w.submit(job.Spec{Pool: "b", Splits: make([]job.Split, 40)})
-		w.now = 0
+		w.Submit(job.Spec{Pool: "b", Splits: make([]job.Split, 40)})
+		w.Now = 0
 		var victims []*job.Attempt
-		for len(victims) == 0 && w.now < 10*time.Second {
-			w.now += 500 * time.Millisecond
-			w.fair.Update(w.now)
-			victims = w.fair.Preempt(w.now)
+		for len(victims) == 0 && w.Now < 10*time.Second {
+			w.Now += 500 * time.Millisecond
+			w.fair.Update(w.Now)
+			victims = w.fair.Preempt(w.Now)
 		}
-		if len(victims) != c.victims || c.victims > 0 && w.now > c.at+time.Second {
-			t.Errorf("%s: %d victims at %v, want %d at %v", c.name, len(victims), w.now, c.victims, c.at)
+		if len(victims) != c.victims || c.victims > 0 && w.Now > c.at+time.Second {
+			t.Errorf("%s: %d victims at %v, want %d at %v", c.name, len(victims), w.Now, c.victims, c.at)
 			continue
 		}
 		for i, v := range victims {
@@ -276,7 +228,7 @@ func TestFairPreemption(t *testing.T) {
 				t.Errorf("%s: victim %d is %v, not the newest left", c.name, i, v.ID())
 			}
 		}
-		if again := w.fair.Preempt(w.now); len(again) > 0 {
+		if again := w.fair.Preempt(w.Now); len(again) > 0 {
 			t.Errorf("%s: %d victims named twice", c.name, len(again))
 		}
 	}
@@ -286,11 +238,10 @@ func TestFairPreemption(t *testing.T) {
 func TestFairSparesUnreported(t *testing.T) {
 	alloc, _ := ParseAllocations("fairSharePreemptionTimeout=0")
 	w := newWorld(Config{Pools: alloc, Preempt: true, PreemptInterval: time.Second}, 4, 0)
-	a := w.submit(job.Spec{Pool: "a", Splits: make([]job.Split, 8)})
+	a := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 8)})
 	reported := []*job.Attempt{w.start(a, job.Map), w.start(a, job.Map), w.start(a, job.Map)}
-	unreported := w.jobs.Start(a.Fresh(job.Map), job.Launch{}, w.now)
-	w.fair.TaskStarted(unreported, w.now)
-	w.submit(job.Spec{Pool: "b", Splits: make([]job.Split, 4)})
+	w.Run(w.node, a, job.Map) // has not reported yet
+	w.Submit(job.Spec{Pool: "b", Splits: make([]job.Split, 4)})
 	w.fair.Update(10 * time.Second)
 	if v := w.fair.Preempt(0); !slices.Equal(v, []*job.Attempt{reported[2], reported[1]}) {
 		t.Errorf("%d victims", len(v))
@@ -303,7 +254,7 @@ func TestFairNobodyStarvesWithoutPreemption(t *testing.T) {
 	alloc, _ := ParseAllocations("pool a minMaps=2 minSharePreemptionTimeout=1; fairSharePreemptionTimeout=1")
 	for _, on := range []bool{false, true} {
 		w := newWorld(Config{Pools: alloc, Preempt: on, PreemptInterval: time.Hour}, 4, 0)
-		j := w.submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})
+		j := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})
 		w.fair.Update(0)
 		w.fair.Update(2 * time.Second)
 		if got := w.fair.Starving(j, 2*time.Second); got != on {
@@ -324,12 +275,12 @@ func TestFairReasons(t *testing.T) {
 	spec := func(pool, user string) job.Spec {
 		return job.Spec{Pool: pool, User: user, Splits: make([]job.Split, 2)}
 	}
-	full := w.submit(spec("p", "ann"))
+	full := w.Submit(spec("p", "ann"))
 	w.start(full, job.Map)
-	w.submit(spec("q", "ann"))
-	second := w.submit(spec("q", "ann"))
-	w.submit(spec("r", "bob"))
-	other := w.submit(spec("s", "bob"))
+	w.Submit(spec("q", "ann"))
+	second := w.Submit(spec("q", "ann"))
+	w.Submit(spec("r", "bob"))
+	other := w.Submit(spec("s", "bob"))
 	for _, c := range []struct {
 		j    *job.Job
 		want sched.Reason
@@ -345,7 +296,7 @@ func TestFairReasons(t *testing.T) {
 	if text := w.fair.Explain(full, job.Map, 0); text != "" {
 		t.Errorf("said more than the limit: %s", text)
 	}
-	free := w.submit(spec("t", "cid"))
+	free := w.Submit(spec("t", "cid"))
 	if text := w.fair.Explain(free, job.Map, 0); text != `pool "t" runs 0 of its fair share of 1.0 maps` {
 		t.Error(text)
 	}
@@ -355,8 +306,8 @@ func TestFairReasons(t *testing.T) {
 // others.
 func TestFairReconfigure(t *testing.T) {
 	w := newWorld(Config{Pools: NewAllocations()}, 4, 0)
-	a := w.submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})
-	w.submit(job.Spec{Pool: "b", Splits: make([]job.Split, 4)})
+	a := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})
+	w.Submit(job.Spec{Pool: "b", Splits: make([]job.Split, 4)})
 	w.start(a, job.Map)
 	if got := w.served(job.Map); !slices.Equal(got, []job.ID{2, 1}) {
 		t.Errorf("before: %v", got)
@@ -378,10 +329,10 @@ func TestFairForgetsPools(t *testing.T) {
 	alloc, _ := ParseAllocations("pool named")
 	w := newWorld(Config{Pools: alloc}, 4, 0)
 	for _, pool := range []string{"passing", "named", DefaultPool} {
-		w.kill(w.submit(job.Spec{Pool: pool, Splits: make([]job.Split, 1)}))
+		w.Kill(w.Submit(job.Spec{Pool: pool, Splits: make([]job.Split, 1)}))
 	}
-	a, b := w.submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1)}), w.submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1)})
-	w.kill(a)
+	a, b := w.Submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1)}), w.Submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1)})
+	w.Kill(a)
 	var names []string
 	for _, s := range w.fair.Shares() {
 		if s.Job == nil && s.Kind == job.Map {
@@ -391,7 +342,7 @@ func TestFairForgetsPools(t *testing.T) {
 	if want := []string{DefaultPool, "named", "x"}; !slices.Equal(names, want) {
 		t.Errorf("pools %v, want %v", names, want)
 	}
-	w.kill(b)
+	w.Kill(b)
 }
 
 func TestParseAllocations(t *testing.T) {

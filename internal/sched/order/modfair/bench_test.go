@@ -33,10 +33,10 @@ func BenchmarkHeartbeat(b *testing.B) {
 		b.Run("idle/"+name, func(b *testing.B) {
 			w := crowd(b, size[0], size[1], 10)
 			c := sched.Compose(oneMap{}, w.o, &place.Greedy{}, &speculate.None{})
-			n := w.nodes.List().Node(0)
+			n := w.Nodes.List().Node(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				r := w.desk.Open(w.now, n, [job.Kinds]int{})
+				r := w.Desk.Open(w.Now, n, [job.Kinds]int{})
 				c.Begin(r)
 				c.Next(r)
 			}
@@ -44,7 +44,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 		b.Run("busy/"+name, func(b *testing.B) {
 			w := crowd(b, size[0], size[1], b.N/size[0]+20)
 			c := sched.Compose(oneMap{}, w.o, &place.Greedy{}, &speculate.None{})
-			n := w.nodes.List().Node(0)
+			n := w.Nodes.List().Node(0)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
@@ -69,14 +69,14 @@ func BenchmarkWaiting(b *testing.B) {
 	w := newWorld(b, cfg).join(same(100, 4)...)
 	p := place.NewDynamic(place.DynamicConfig{Delay: 1 << 60, Memory: true})
 	for i := range 1000 {
-		p.JobAdded(w.submit(job.Spec{Pool: fmt.Sprint("p", i%10), Splits: []job.Split{{Hosts: []string{"n1"}}, {Hosts: []string{"n2"}}}}))
+		p.JobAdded(w.Submit(job.Spec{Pool: fmt.Sprint("p", i%10), Splits: []job.Split{{Hosts: []string{"n1"}}, {Hosts: []string{"n2"}}}}))
 	}
 	c := sched.Compose(oneMap{}, w.o, p, &speculate.None{})
-	n := w.nodes.List().Node(0)
+	n := w.Nodes.List().Node(0)
 	b.ReportAllocs()
 	for b.Loop() {
-		w.now += time.Millisecond
-		r := w.desk.Open(w.now, n, [job.Kinds]int{4, 1})
+		w.Now += time.Millisecond
+		r := w.Desk.Open(w.Now, n, [job.Kinds]int{4, 1})
 		c.Begin(r)
 		if _, ok := c.Next(r); ok {
 			b.Fatal("a job did not wait")
@@ -86,27 +86,27 @@ func BenchmarkWaiting(b *testing.B) {
 
 // turn gives the node a map and ends the oldest map of its job.
 func (w *world) turn(b testing.TB, c *sched.Composition, n *cluster.Node) {
-	w.now += time.Millisecond
-	r := w.desk.Open(w.now, n, [job.Kinds]int{4, 1})
+	w.Now += time.Millisecond
+	r := w.Desk.Open(w.Now, n, [job.Kinds]int{4, 1})
 	c.Begin(r)
 	as, ok := c.Next(r)
 	if !ok {
 		b.Fatal("no map left")
 	}
 	done := as.Task.Job().Oldest(job.Map)
-	w.jobs.Succeed(done, 0, w.now)
-	w.o.TaskEnded(done, w.now)
-	a := w.jobs.Start(as.Task, job.Launch{Node: n.Index(), Level: as.Level}, w.now)
-	w.o.TaskStarted(a, w.now)
+	w.Jobs.Succeed(done, 0, w.Now)
+	w.o.TaskEnded(done, w.Now)
+	a := w.Jobs.Start(as.Task, job.Launch{Node: n.Index(), Level: as.Level}, w.Now)
+	w.o.TaskStarted(a, w.Now)
 }
 
 // A round that gives nothing, and an update, allocate nothing.
 func TestNothingIsAllocated(t *testing.T) {
 	w := crowd(t, 50, 5, 4)
-	n := w.nodes.List().Node(0)
+	n := w.Nodes.List().Node(0)
 	visit := func(sched.Candidate) bool { return true }
 	got := testing.AllocsPerRun(100, func() {
-		r := w.desk.Open(w.now, n, [job.Kinds]int{4, 1})
+		r := w.Desk.Open(w.Now, n, [job.Kinds]int{4, 1})
 		w.o.Begin(r)
 		w.o.Each(r, sched.Offer{}, visit)
 		w.o.Update(0)

@@ -90,7 +90,7 @@ func TestAgainstNaive(t *testing.T) {
 		w := newWorld(t, cfg).join(same(rapid.IntRange(1, 4).Draw(rt, "nodes"), rapid.IntRange(1, 3).Draw(rt, "slots"))...)
 		for range 60 {
 			w.act(rt)
-			r := w.desk.Open(w.now, w.nodes.List().Node(0), [job.Kinds]int{})
+			r := w.Desk.Open(w.Now, w.Nodes.List().Node(0), [job.Kinds]int{})
 			w.o.Begin(r)
 			for k := range job.Kind(job.Kinds) {
 				if got, want := w.servedKind(k, false), strings.Trim(fmt.Sprint(naive(w.o, k)), "[]"); got != want {
@@ -103,11 +103,11 @@ func TestAgainstNaive(t *testing.T) {
 
 // act does something at random to the jobs of a world.
 func (w *world) act(t *rapid.T) {
-	w.now += time.Duration(rapid.IntRange(0, 1).Draw(t, "passes"))
-	live := w.jobs.List().Live()
+	w.Now += time.Duration(rapid.IntRange(0, 1).Draw(t, "passes"))
+	live := w.Jobs.List().Live()
 	what := rapid.IntRange(0, 9).Draw(t, "what")
 	if what <= 1 || len(live) == 0 {
-		w.submit(job.Spec{Pool: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "pool"), SlowStart: 1,
+		w.Submit(job.Spec{Pool: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "pool"), SlowStart: 1,
 			Splits:   make([]job.Split, rapid.IntRange(0, 4).Draw(t, "maps")),
 			Reduces:  rapid.IntRange(1, 2).Draw(t, "reduces"),
 			Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))})
@@ -118,22 +118,22 @@ func (w *world) act(t *rapid.T) {
 	running, fresh := j.Oldest(k), j.Fresh(k)
 	switch {
 	case what == 2:
-		w.end(j)
+		w.Kill(j)
 	case what == 3:
-		w.jobs.SetPriority(j, job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority")))
+		w.Jobs.SetPriority(j, job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority")))
 		w.o.JobChanged(j, sched.PriorityChanged)
 	case what == 4:
 		w.update()
 	case what == 5 && j.Total(job.Map) > 0 && j.Task(job.Map, 0).Success() != nil:
-		w.jobs.LoseOutput(j.Task(job.Map, 0), false, "", 0, w.now) // no hook but for the demand
+		w.Jobs.LoseOutput(j.Task(job.Map, 0), false, "", 0, w.Now) // no hook but for the demand
 		w.o.JobChanged(j, sched.ReduceDemandChanged)
 	case what == 6 && running != nil && j.Unfinished(k) > 1:
-		w.jobs.Succeed(running, 0, w.now)
-		w.o.TaskEnded(running, w.now)
+		w.Jobs.Succeed(running, 0, w.Now)
+		w.o.TaskEnded(running, w.Now)
 		w.o.JobChanged(j, sched.ReduceDemandChanged)
 	case what == 7 && running != nil:
-		w.jobs.Drop(running, job.AttemptKilled, "", w.now)
-		w.o.TaskEnded(running, w.now)
+		w.Jobs.Drop(running, job.AttemptKilled, "", w.Now)
+		w.o.TaskEnded(running, w.Now)
 	case fresh != nil && j.Open(k):
 		w.launch(fresh, cluster.Level(rapid.IntRange(1, 4).Draw(t, "level")))
 	}
@@ -146,13 +146,13 @@ func TestLostOutputIsNoticed(t *testing.T) {
 	cfg.Classify = ClassifyOff
 	w := newWorld(t, cfg).join(4)
 	a, b := w.add("P", 3, 1), w.add("P", 2, 1)
-	run := w.jobs.Start(a.Fresh(job.Map), job.Launch{Level: cluster.NONE}, 0)
+	run := w.Jobs.Start(a.Fresh(job.Map), job.Launch{Level: cluster.NONE}, 0)
 	w.o.TaskStarted(run, 0)
-	w.jobs.Succeed(run, 0, 0)
+	w.Jobs.Succeed(run, 0, 0)
 	w.o.TaskEnded(run, 0)
 	w.start(b, 1)
-	w.jobs.LoseOutput(a.Task(job.Map, 0), false, "", 0, 0)
-	w.o.Begin(w.desk.Open(0, w.nodes.List().Node(0), [job.Kinds]int{}))
+	w.Jobs.LoseOutput(a.Task(job.Map, 0), false, "", 0, 0)
+	w.o.Begin(w.Desk.Open(0, w.Nodes.List().Node(0), [job.Kinds]int{}))
 	expect(t, "pending", w.o.byName["P"].side[job.Map].pending, 4)
 }
 
@@ -178,9 +178,9 @@ func TestOffersForOnePoolAndEitherKind(t *testing.T) {
 	cfg := paper()
 	cfg.Classify = ClassifyOff
 	w := newWorld(t, cfg).join(4)
-	w.submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1), Reduces: 1})
-	w.submit(job.Spec{Pool: "y", Splits: make([]job.Split, 1), Reduces: 1})
-	r := w.desk.Open(0, w.nodes.List().Node(0), [job.Kinds]int{1, 1})
+	w.Submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1), Reduces: 1})
+	w.Submit(job.Spec{Pool: "y", Splits: make([]job.Split, 1), Reduces: 1})
+	r := w.Desk.Open(0, w.Nodes.List().Node(0), [job.Kinds]int{1, 1})
 	for _, c := range []struct {
 		of   sched.Offer
 		stop int
@@ -203,7 +203,7 @@ func TestSharedOrder(t *testing.T) {
 		cfg.SharedSorted = c.sorted
 		w := newWorld(t, cfg).join(cluster8(2)...)
 		w.add("P1", 2, 0)
-		w.submit(job.Spec{Pool: "P2", Priority: job.High, Splits: make([]job.Split, 2)})
+		w.Submit(job.Spec{Pool: "P2", Priority: job.High, Splits: make([]job.Split, 2)})
 		for range 3 {
 			w.add("P3", 9, 0)
 		}
@@ -234,7 +234,7 @@ func TestPrioritySetByUser(t *testing.T) {
 	w.launch(j.Task(job.Map, 0), rk)
 	w.launch(j.Task(job.Map, 1), nd)
 	expect(t, "moved", w.o.bySeat[j.Seat()].priority, job.High)
-	w.jobs.SetPriority(j, job.Low)
+	w.Jobs.SetPriority(j, job.Low)
 	w.o.JobChanged(j, sched.PriorityChanged)
 	expect(t, "set", w.o.bySeat[j.Seat()].priority, job.Low)
 }
@@ -246,7 +246,7 @@ func TestPriorityOfWhatHasNoPlace(t *testing.T) {
 	j := w.add("P", 4, 0)
 	w.launch(j.Task(job.Map, 0), nd)
 	w.launch(j.Task(job.Map, 1), cluster.NONE)
-	w.o.TaskStarted(w.jobs.Start(j.Task(job.Map, 0), job.Launch{Level: no, Speculative: true}, 0), 0)
+	w.o.TaskStarted(w.Jobs.Start(j.Task(job.Map, 0), job.Launch{Level: no, Speculative: true}, 0), 0)
 	expect(t, "priority", w.o.bySeat[j.Seat()].priority, job.Normal)
 	cfg.Table = TableOff
 	w = newWorld(t, cfg).join(4)
@@ -265,7 +265,7 @@ func TestFairJobOrder(t *testing.T) {
 		p   job.Priority
 		run int
 	}{{job.Normal, 2}, {job.High, 3}, {job.Low, 1}, {job.Normal, 1}} {
-		w.start(w.submit(job.Spec{Pool: "P", Priority: c.p, Splits: make([]job.Split, 9)}), c.run)
+		w.start(w.Submit(job.Spec{Pool: "P", Priority: c.p, Splits: make([]job.Split, 9)}), c.run)
 	}
 	expect(t, "1/1, 3/2, 2/1 = 1/½", w.served(), "j4 j2 j1 j3")
 }
@@ -276,9 +276,9 @@ func TestPoolsComeAndGo(t *testing.T) {
 	a := w.add("P1", 2, 0)
 	w.start(a, 1)
 	w.add("P2", 9, 0)
-	w.end(a)
+	w.Kill(a)
 	expect(t, "pools", len(w.o.pools), 1)
-	expect(t, "pending", w.o.pending, w.view.Jobs().Tally().Pending)
+	expect(t, "pending", w.o.pending, w.View.Jobs().Tally().Pending)
 	b := w.add("P1", 2, 0)
 	expect(t, "seat", b.Seat(), a.Seat())
 	expect(t, "running", w.o.bySeat[b.Seat()].have[job.Map].running, 0)
@@ -312,7 +312,7 @@ func TestReasons(t *testing.T) {
 	w.launch(large.Fresh(job.Map), nd)
 	expect(t, "priority", w.o.Explain(large, job.Map, 0),
 		"its priority NORMAL counts as HIGH now, because of how close its last maps ran to their data")
-	w.end(large)
+	w.Kill(large)
 	expect(t, "ended", w.o.Explain(large, job.Map, 0), "")
 }
 

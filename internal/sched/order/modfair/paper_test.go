@@ -30,7 +30,7 @@ func TestModFair_C1(t *testing.T) {
 	expect(t, "grant", w.o.grant, [2]int{})
 	j := w.add("P1", 0, 2)
 	expect(t, "reduces only", w.o.enabled, false)
-	w.end(j)
+	w.Kill(j)
 	w.update()
 	expect(t, "pools", len(w.o.pools), 0)
 }
@@ -101,9 +101,9 @@ func TestModFair_C8(t *testing.T) {
 	jobs := w.sizes(25, 21, 16, 10, 6)
 	expect(t, "where", w.where(), "P1 S S S S")
 	for _, j := range jobs[1:4] {
-		w.end(j)
+		w.Kill(j)
 	}
-	w.end(jobs[0])
+	w.Kill(jobs[0])
 	w.update()
 	expect(t, "the last is alone, and stays", w.where(), "S")
 	expect(t, "served", w.served(), jobs[4].ID())
@@ -117,7 +117,7 @@ func TestModFair_C9(t *testing.T) {
 		expect(t, "small", w.o.census().maps, jobs[i].Total(job.Map))
 		expect(t, "shared", w.o.bySeat[jobs[i].Seat()].at.shared, true)
 		expect(t, "grant", w.o.sharedQuota(job.Map), grant)
-		w.end(jobs[i])
+		w.Kill(jobs[i])
 		w.update()
 	}
 	expect(t, "alone", w.o.enabled, false)
@@ -144,11 +144,11 @@ func TestModFair_GrantIsKeptUntilReleased(t *testing.T) {
 	b := w.add("P3", 2, 1)
 	expect(t, "where", w.where(), "P1 P2 S")
 	expect(t, "kept", w.o.sharedQuota(job.Map), 3)
-	w.end(b)
+	w.Kill(b)
 	expect(t, "until the next update", w.o.sharedQuota(job.Map), 3)
 	w.update()
 	expect(t, "anew", w.o.sharedQuota(job.Map), 3)
-	w.end(a)
+	w.Kill(a)
 	w.update()
 	expect(t, "disabled", w.o.sharedQuota(job.Map), 0)
 	w.add("P3", 10, 1)
@@ -242,8 +242,8 @@ func TestModFair_JobOrder(t *testing.T) {
 	cfg.Classify, cfg.Default.Max = ClassifyOff, 0
 	w := newWorld(t, cfg).join(cluster8(2)...)
 	add := func(p job.Priority, pending, running int, at time.Duration) {
-		w.now = at
-		j := w.submit(job.Spec{Pool: "P", Priority: p, Splits: make([]job.Split, pending+running)})
+		w.Now = at
+		j := w.Submit(job.Spec{Pool: "P", Priority: p, Splits: make([]job.Split, pending+running)})
 		w.start(j, running)
 	}
 	add(job.Normal, 4, 2, 0)
@@ -258,9 +258,9 @@ func TestModFair_JobOrderTies(t *testing.T) {
 	cfg.Classify = ClassifyOff
 	w := newWorld(t, cfg).join(cluster8(2)...)
 	for i := range 10 {
-		w.now = 2
+		w.Now = 2
 		if i == 4 {
-			w.now = 1
+			w.Now = 1
 		}
 		w.add("P", 3, 0)
 	}
@@ -280,7 +280,7 @@ func TestModFair_JobOrderEqualises(t *testing.T) {
 	var got []string
 	for range 18 {
 		id, _ := job.ParseID(strings.Fields(w.served())[0])
-		w.start(w.jobs.List().Get(id), 1)
+		w.start(w.Jobs.List().Get(id), 1)
 		got = append(got, id.String())
 	}
 	expect(t, "launches", strings.Join(got, " "), strings.Repeat("j1 ", 15)+"j2 j1 j2")
@@ -385,12 +385,12 @@ func TestModFair_E3(t *testing.T) {
 	expect(t, "one", w.fill(1), "S")
 	w.add("P1", 1, 0)
 	expect(t, "no free slot", w.fill(1), "")
-	w.end(a)
+	w.Kill(a)
 
 	w = newWorld(t, paper()).join(same(5, 1)...)
 	w.add("P1", 3, 0)
 	expect(t, "shared pool at its grant", w.fill(3), "S S")
-	expect(t, "reason", w.o.Held(w.jobs.List().Get(1), job.Map), sched.Reason{Code: sched.PartitionFull, Pool: "shared", Have: 2, Need: 2})
+	expect(t, "reason", w.o.Held(w.Jobs.List().Get(1), job.Map), sched.Reason{Code: sched.PartitionFull, Pool: "shared", Have: 2, Need: 2})
 }
 
 const (
@@ -414,7 +414,7 @@ func TestModFair_R(t *testing.T) {
 		{"R5 down", job.VeryLow, []cluster.Level{nd, no}, []job.Priority{-2, -1}},
 	} {
 		w := newWorld(t, paper()).join(9)
-		j := w.submit(job.Spec{Priority: c.from, Splits: make([]job.Split, len(c.levels)+1)})
+		j := w.Submit(job.Spec{Priority: c.from, Splits: make([]job.Split, len(c.levels)+1)})
 		var got []job.Priority
 		for i, level := range c.levels {
 			w.launch(j.Task(job.Map, int32(i)), level)

@@ -9,20 +9,15 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/place"
-	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// world plays the tracker for an order alone: it keeps the books and tells the
-// order what the hooks would.
+// world is a cluster under a modfair order.
 type world struct {
-	t     testing.TB
-	o     *Order
-	nodes *cluster.Book
-	jobs  *job.Book
-	view  *sched.View
-	desk  *sched.Desk
-	now   time.Duration
+	*trackertest.Manual
+	t testing.TB
+	o *Order
 }
 
 // paper is the configuration of the specification's examples, ties by name.
@@ -36,19 +31,15 @@ func paper() Config {
 }
 
 func newWorld(t testing.TB, cfg Config) *world {
-	w := &world{t: t, o: New(cfg), nodes: cluster.NewBook()}
-	w.jobs = job.NewBook(w.nodes, 100)
-	w.view = sched.NewView(w.jobs.List(), w.nodes.List(), 4)
-	w.desk = sched.NewDesk(w.view)
-	w.o.Start(w.view, 0)
+	w := &world{t: t, o: New(cfg)}
+	w.Manual = trackertest.NewManual(oneMap{}, w.o, &place.Greedy{})
 	return w
 }
 
-// join adds nodes with so many map slots each, and a reduce slot.
+// join adds nodes of the given numbers of map slots, and a reduce slot each.
 func (w *world) join(maps ...int) *world {
 	for _, m := range maps {
-		n, _ := w.nodes.Join(cluster.Spec{Name: fmt.Sprint("n", len(w.nodes.List().All())), MapSlots: m, ReduceSlots: 1}, w.now)
-		w.o.NodeJoined(n)
+		w.Join(cluster.Spec{Name: fmt.Sprint("n", len(w.Nodes.List().All())), MapSlots: m, ReduceSlots: 1})
 	}
 	return w
 }
@@ -65,43 +56,24 @@ func same(n, x int) []int {
 }
 
 func (w *world) add(pool string, maps, reduces int) *job.Job {
-	return w.submit(job.Spec{Pool: pool, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 1})
+	return w.Submit(job.Spec{Pool: pool, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 1})
 }
 
-func (w *world) submit(s job.Spec) *job.Job {
-	j := w.jobs.Add(s, w.now)
-	w.o.JobAdded(j)
-	return j
-}
-
-// start launches n maps of a job on node 0, which is never asked for its slots.
+// start launches n maps of a job on the first node, however many slots it has.
 func (w *world) start(j *job.Job, n int) *world {
 	for range n {
-		a := w.jobs.Start(j.Fresh(job.Map), job.Launch{Level: cluster.NONE}, w.now)
-		w.o.TaskStarted(a, w.now)
+		w.launch(j.Fresh(job.Map), cluster.NONE)
 	}
 	return w
 }
 
 func (w *world) launch(t *job.Task, level cluster.Level) {
-	w.o.TaskStarted(w.jobs.Start(t, job.Launch{Level: level}, w.now), w.now)
-}
-
-// end kills a job with all it runs.
-func (w *world) end(j *job.Job) {
-	for k := range job.Kind(job.Kinds) {
-		for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
-			w.jobs.Drop(a, job.AttemptKilled, "", w.now)
-			w.o.TaskEnded(a, w.now)
-		}
-	}
-	w.jobs.Decide(j, job.Killed, nil, "", w.now)
-	w.o.JobRemoved(j)
+	w.Launch(w.Nodes.List().Node(0), sched.Assignment{Task: t, Level: level})
 }
 
 func (w *world) update() {
-	w.now += 500 * time.Millisecond
-	w.o.Update(w.now)
+	w.Now += 500 * time.Millisecond
+	w.o.Update(w.Now)
 }
 
 // where lists the pools of jobs, S for the shared one.
@@ -129,14 +101,13 @@ func (w *world) served() string { return w.servedKind(job.Map, false) }
 
 func (w *world) servedKind(k job.Kind, copies bool) string {
 	var b []string
-	r := w.desk.Open(w.now, w.nodes.List().Node(0), [job.Kinds]int{1, 1})
+	r := w.Desk.Open(w.Now, w.Nodes.List().Node(0), [job.Kinds]int{1, 1})
 	if copies {
 		sched.Compose(nil, w.o, nil, copier{}).Begin(r)
 	}
-	w.o.Each(r, sched.Offer{Kind: k, Slot: k}, func(c sched.Candidate) bool {
-		b = append(b, fmt.Sprint(c.Job.ID()))
-		return true
-	})
+	for _, id := range w.Served(r, sched.Offer{Kind: k, Slot: k}) {
+		b = append(b, fmt.Sprint(id))
+	}
 	return strings.Join(b, " ")
 }
 
@@ -149,29 +120,19 @@ func (w *world) poolOrder() string {
 	return strings.Join(b, " ")
 }
 
-// fill sends a heartbeat of each node in turn, rounds times, and lists the pools
-// of the maps launched. Each heartbeat gives one map, if one gives any.
+// fill sends a heartbeat of each node in turn, for the given number of rounds, and
+// lists the pools of the maps launched. Each heartbeat gets at most one map.
 func (w *world) fill(rounds int) string {
 	var b []string
-	c := sched.Compose(oneMap{}, w.o, &place.Greedy{}, &speculate.None{})
 	for range rounds {
-		for _, n := range w.nodes.List().All() {
-			r := w.desk.Open(w.now, n, [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)})
-			c.Begin(r)
-			as, ok := c.Next(r)
-			if !ok {
-				continue
+		for _, n := range w.Nodes.List().All() {
+			for _, as := range w.Assign(n, 1) {
+				name := "S"
+				if m := w.o.bySeat[as.Task.Job().Seat()]; !m.at.shared {
+					name = m.at.name
+				}
+				b = append(b, name)
 			}
-			j := as.Task.Job()
-			name := "S"
-			if m := w.o.bySeat[j.Seat()]; !m.at.shared {
-				name = m.at.name
-			}
-			b = append(b, name)
-			a := w.jobs.Start(as.Task, job.Launch{Node: n.Index(), Level: as.Level}, w.now)
-			w.nodes.Start(n, a)
-			w.desk.Launched(as)
-			w.o.TaskStarted(a, w.now)
 		}
 	}
 	return strings.Join(b, " ")

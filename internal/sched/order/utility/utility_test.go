@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/learning"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -33,13 +34,12 @@ func (x teacher) set(rating, goods, bads int) {
 	}
 }
 
-// office is an order with jobs and one node that asks.
+// office is a cluster of one node under a utility order, whose learner the test
+// trains.
 type office struct {
+	*trackertest.Manual
 	u    *Order
-	book *job.Book
 	node *cluster.Node
-	desk *sched.Desk
-	view *sched.View
 	x    teacher
 }
 
@@ -49,15 +49,12 @@ func newOffice(cfg Config, tweak func(*learning.Config)) *office {
 	if tweak != nil {
 		tweak(&lc)
 	}
-	nodes := cluster.NewBook()
-	n, _ := nodes.Join(cluster.Spec{Name: "n", MapSlots: 10, Cores: 1}, 0)
-	o := &office{u: New(cfg, 1), book: job.NewBook(nodes, 0), node: n, x: teacher{learning.New(lc)}}
-	nodes.Seen(n, cluster.Load{LoadAverage: 0.5, MemoryFree: 1}, 0)
-	o.x.l.Report(n, 0)
-	o.view = sched.NewView(o.book.List(), nodes.List(), 0)
-	o.desk = sched.NewDesk(o.view)
+	o := &office{u: New(cfg, 1), x: teacher{learning.New(lc)}}
+	o.Manual = trackertest.NewManual(o.u)
 	o.u.Consult([]any{o.x, o.u})
-	o.u.Start(o.view, 0)
+	o.node = o.Join(cluster.Spec{Name: "n", MapSlots: 10, Cores: 1})
+	o.Nodes.Seen(o.node, cluster.Load{LoadAverage: 0.5, MemoryFree: 1}, 0)
+	o.x.l.Report(o.node, 0)
 	return o
 }
 
@@ -68,25 +65,19 @@ func (o *office) submit(at time.Duration, rating uint8, spec job.Spec) *job.Job 
 	for k := range spec.Profile {
 		spec.Profile[k].CPU = rating
 	}
-	j := o.book.Add(spec, at)
-	o.u.JobAdded(j)
-	return j
+	o.Now = at
+	return o.Submit(spec)
 }
 
-// served returns the jobs that a round's offer would go to, in order. Nobody
-// takes it.
+// served returns the jobs that a round's offer would go to, in order. No job
+// takes the offer.
 func (o *office) served(now time.Duration) (ids []job.ID) {
-	r := o.desk.Open(now, o.node, [job.Kinds]int{100, 100})
-	o.u.Begin(r)
-	o.u.Each(r, sched.Offer{Either: true}, func(c sched.Candidate) bool {
-		ids = append(ids, c.Job.ID())
-		return true
-	})
-	return ids
+	o.Now = now
+	return o.Served(o.Round(o.node, [job.Kinds]int{100, 100}), sched.Offer{Either: true})
 }
 
 func (o *office) reason(j *job.Job) sched.Reason {
-	why, _ := o.desk.Ledger().Last(j, job.Map)
+	why, _ := o.Desk.Ledger().Last(j, job.Map)
 	return why
 }
 
@@ -162,8 +153,8 @@ func TestUtilityOnlyAsked(t *testing.T) {
 	o := newOffice(Config{Factors: []string{learning.Constant}, Tie: TieRandom}, nil)
 	o.x.set(1, 0, 5)
 	j := o.submit(0, 1, job.Spec{})
-	o.u.Begin(o.desk.Open(0, o.node, [job.Kinds]int{1, 1}))
-	desk := sched.NewDesk(o.view)
+	o.u.Begin(o.Desk.Open(0, o.node, [job.Kinds]int{1, 1}))
+	desk := sched.NewDesk(o.View)
 	o.u.Each(desk.Open(0, o.node, [job.Kinds]int{}), sched.Offer{Either: true}, func(sched.Candidate) bool { return true })
 	if why, _ := desk.Ledger().Last(j, job.Map); why.Code != 0 {
 		t.Errorf("noted %+v", why)
@@ -228,7 +219,7 @@ func TestUtilityFactors(t *testing.T) {
 		t.Errorf("lacking 0.3, 0.2, 0.1: %v", got)
 	}
 	for range 2 {
-		o.u.TaskStarted(o.book.Start(c.Fresh(job.Map), job.Launch{Node: o.node.Index()}, 0), 0)
+		o.u.TaskStarted(o.Jobs.Start(c.Fresh(job.Map), job.Launch{Node: o.node.Index()}, 0), 0)
 	}
 	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), a.ID()}) || o.reason(c).Code != sched.NoValue {
 		t.Errorf("with its share c gets %v, %+v", got, o.reason(c))
@@ -251,22 +242,21 @@ func TestUtilityFactors(t *testing.T) {
 	if got := o.served(0); len(got) != 1 {
 		t.Errorf("before the gate: %v", got)
 	}
-	if why, _ := o.desk.Ledger().Last(d, job.Reduce); why.Pool != learning.Gate {
+	if why, _ := o.Desk.Ledger().Last(d, job.Reduce); why.Pool != learning.Gate {
 		t.Errorf("the reason is %+v", why)
 	}
 }
 
 // Without a learner it is an order by utility, for any slots.
 func TestUtilityAlone(t *testing.T) {
-	o := newOffice(fixed(learning.Priority), nil)
 	u := New(fixed(learning.Priority), 1)
-	o.u = u
-	u.Start(o.view, 0)
+	o := &office{Manual: trackertest.NewManual(u), u: u}
+	o.node = o.Join(cluster.Spec{Name: "n", MapSlots: 10})
 	a, b := o.submit(0, 1, job.Spec{Pool: "p"}), o.submit(0, 1, job.Spec{Priority: job.High, Reduces: 1})
 	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), b.ID(), a.ID()}) {
 		t.Errorf("served %v", got)
 	}
-	r := o.desk.Open(0, o.node, [job.Kinds]int{1, 1})
+	r := o.Desk.Open(0, o.node, [job.Kinds]int{1, 1})
 	for _, c := range []struct {
 		o    sched.Offer
 		want job.ID
@@ -278,8 +268,7 @@ func TestUtilityAlone(t *testing.T) {
 		}
 	}
 	// The head stays the head while all its tasks run.
-	o.u.TaskStarted(o.book.Start(b.Fresh(job.Map), job.Launch{Node: o.node.Index()}, 0), 0)
-	u.JobChanged(b, sched.MapDemandChanged)
+	o.Run(o.node, b, job.Map)
 	var heads []job.ID
 	u.Each(r, sched.Offer{HeadOnly: true}, func(c sched.Candidate) bool { heads = append(heads, c.Job.ID()); return true })
 	if !slices.Equal(heads, []job.ID{b.ID()}) {
@@ -296,7 +285,7 @@ func TestUtilityAgainstAllJobs(t *testing.T) {
 			o.x.set(r, rapid.IntRange(0, 5).Draw(t, "goods"), rapid.IntRange(0, 5).Draw(t, "bads"))
 		}
 		for range 40 {
-			live := o.book.List().Live()
+			live := o.Jobs.List().Live()
 			what := rapid.IntRange(0, 3).Draw(t, "what")
 			if what == 0 || len(live) == 0 {
 				o.submit(0, uint8(rapid.IntRange(0, 10).Draw(t, "rating")), job.Spec{Splits: make([]job.Split, rapid.IntRange(1, 3).Draw(t, "maps")),
@@ -305,12 +294,12 @@ func TestUtilityAgainstAllJobs(t *testing.T) {
 			}
 			j := rapid.SampledFrom(live).Draw(t, "job")
 			if f := j.Fresh(job.Map); what == 1 && j.Oldest(job.Map) == nil {
-				o.book.Decide(j, job.Killed, nil, "", 0)
+				o.Jobs.Decide(j, job.Killed, nil, "", 0)
 				o.u.JobRemoved(j)
 			} else if f != nil {
-				a := o.book.Start(f, job.Launch{Node: o.node.Index()}, 0)
+				a := o.Jobs.Start(f, job.Launch{Node: o.node.Index()}, 0)
 				o.u.TaskStarted(a, 0)
-				o.book.Succeed(a, 0, 0)
+				o.Jobs.Succeed(a, 0, 0)
 				o.u.TaskEnded(a, 0)
 				o.u.JobChanged(j, sched.MapDemandChanged)
 			}
@@ -326,14 +315,14 @@ func (o *office) compare(t *rapid.T) {
 		v := o.x.l.Predict(o.node.Index(), o.u.profiles[e.profile[c.Kind]].Profile, 0)
 		return v.P * learning.PriorityUtility(int(c.Job.Priority())), v.Good
 	}
-	for _, j := range o.book.List().Live() {
+	for _, j := range o.Jobs.List().Live() {
 		for k := range job.Kind(job.Kinds) {
 			if _, good := worth(sched.Candidate{Job: j, Kind: k}); good && j.Launchable(k) {
 				want[sched.Candidate{Job: j, Kind: k}] = true
 			}
 		}
 	}
-	r := o.desk.Open(0, o.node, [job.Kinds]int{9, 9})
+	r := o.Desk.Open(0, o.node, [job.Kinds]int{9, 9})
 	o.u.Begin(r)
 	o.u.Each(r, sched.Offer{Either: true}, func(c sched.Candidate) bool {
 		eu, _ := worth(c)

@@ -13,21 +13,15 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// bed is a cluster and jobs in a state made by hand, under a composition whose
-// hooks it calls as a tracker would.
+// bed is a cluster in a state that the test makes, under a composition.
 type bed struct {
-	t     testing.TB
-	jobs  *job.Book
-	nodes *cluster.Book
-	comp  *sched.Composition
-	hooks *sched.Hooks
-	desk  *sched.Desk
-	view  *sched.View
-	all   []*cluster.Node
-	now   time.Duration
+	*trackertest.Manual
+	t   testing.TB
+	all []*cluster.Node
 }
 
 // presched is prescheduling as the specification's examples have it.
@@ -56,25 +50,15 @@ func newBed(t testing.TB, n, maps, reduces int, cfg dhsa.Config, pre place.Presc
 }
 
 func bedOf(t testing.TB, n, maps, reduces int, c *sched.Composition) *bed {
-	b := &bed{t: t, nodes: cluster.NewBook(), comp: c}
-	b.jobs = job.NewBook(b.nodes, 0)
-	b.view = sched.NewView(b.jobs.List(), b.nodes.List(), 4)
-	b.hooks, b.desk = sched.HooksOf(c), sched.NewDesk(b.view)
-	for _, h := range b.hooks.Starters {
-		h.Start(b.view, 0)
-	}
+	b := &bed{t: t, Manual: trackertest.NewManual(c.Parts()...)}
 	for i := range n {
-		node, placed := b.nodes.Join(cluster.Spec{Name: fmt.Sprint("t", i), MapSlots: maps, ReduceSlots: reduces, Rack: fmt.Sprint("/r", i)}, 0)
-		if placed {
-			b.jobs.HostPlaced(node.Host(), node.Rack())
-		}
-		b.all = append(b.all, node)
+		b.all = append(b.all, b.Join(cluster.Spec{Name: fmt.Sprint("t", i), MapSlots: maps, ReduceSlots: reduces, Rack: fmt.Sprint("/r", i)}))
 	}
 	return b
 }
 
 // add submits a job of a pool; each map has its data on the host of the same
-// place in hosts, or the last one.
+// index in hosts, or on the last one.
 func (b *bed) add(pool string, maps, reduces int, hosts ...string) *job.Job {
 	s := job.Spec{Pool: pool, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 0}
 	for i := range s.Splits {
@@ -82,11 +66,7 @@ func (b *bed) add(pool string, maps, reduces int, hosts ...string) *job.Job {
 			s.Splits[i].Hosts = []string{hosts[min(i, len(hosts)-1)]}
 		}
 	}
-	j := b.jobs.Add(s, b.now)
-	for _, h := range b.hooks.Jobs {
-		h.JobAdded(j)
-	}
-	return j
+	return b.Submit(s)
 }
 
 // start runs n tasks of a kind on a node in slots of a kind.
@@ -96,26 +76,7 @@ func (b *bed) start(j *job.Job, n int, k, slot job.Kind, node *cluster.Node, lab
 		if t == nil || node.Free(slot) == 0 {
 			b.t.Fatalf("no %v of %v or no %v slot on %s", k, j.ID(), slot, node.Name())
 		}
-		b.launch(node, sched.Assignment{Task: t, Slot: slot, Label: int32(label), Level: cluster.NODE})
-	}
-}
-
-func (b *bed) launch(n *cluster.Node, as sched.Assignment) {
-	j := as.Task.Job()
-	a := b.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Level: as.Level, Speculative: as.Speculative,
-		Label: as.Label}, b.now)
-	b.nodes.Start(n, a)
-	for _, h := range b.hooks.Tasks {
-		h.TaskStarted(a, b.now)
-	}
-	b.changed(j)
-}
-
-func (b *bed) changed(j *job.Job) {
-	for k := range job.Kind(job.Kinds) {
-		for _, h := range b.hooks.Changes {
-			h.JobChanged(j, sched.DemandOf(k))
-		}
+		b.Launch(node, sched.Assignment{Task: t, Slot: slot, Label: int32(label), Level: cluster.NODE})
 	}
 }
 
@@ -135,15 +96,14 @@ func (b *bed) spread(j *job.Job, n int, k, slot job.Kind) {
 // heartbeat plays a round of a node and returns what it gets, each as
 // kind@slot and the case, such as "M@R:3".
 func (b *bed) heartbeat(n *cluster.Node) string {
-	r := b.desk.Open(b.now, n, [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)})
-	b.comp.Begin(r)
+	r := b.Round(n)
 	var got []string
-	for a, ok := b.comp.Next(r); ok; a, ok = b.comp.Next(r) {
+	for a, ok := b.Policy.Next(r); ok; a, ok = b.Policy.Next(r) {
 		if r.Free(a.Slot) == 0 {
 			b.t.Fatalf("no free %v slot for %v", a.Slot, a.Task.ID())
 		}
-		b.launch(n, a)
-		b.desk.Launched(a)
+		b.Launch(n, a)
+		b.Desk.Launched(a)
 		text := fmt.Sprintf("%s@%s:%v", letter(a.Task.Kind()), letter(a.Slot), dynamicmr.Label(a.Label))
 		if p := a.Task.Job().Pool(); p != "x" {
 			text += "/" + p

@@ -146,7 +146,7 @@ func TestDynamicMR_A10(t *testing.T) {
 			b.heartbeat(n)
 		}
 	}
-	if got := b.view.Jobs().RunningOn(job.Reduce, job.Map); got != 18 {
+	if got := b.View.Jobs().RunningOn(job.Reduce, job.Map); got != 18 {
 		t.Errorf("%d map slots are lent, want 18", got)
 	}
 }
@@ -199,25 +199,16 @@ func (b *bed) waves() (n int) {
 		for _, node := range b.all {
 			b.heartbeat(node)
 		}
-		if b.view.Jobs().Running(job.Map)+b.view.Jobs().Running(job.Reduce) == 0 {
+		if b.View.Jobs().Running(job.Map)+b.View.Jobs().Running(job.Reduce) == 0 {
 			return n
 		}
 		b.finishAll()
 	}
 }
 
-// finishAll ends all running attempts well.
+// finishAll lets all running attempts succeed.
 func (b *bed) finishAll() {
-	for _, j := range b.view.Jobs().Live() {
-		for k := range job.Kind(job.Kinds) {
-			for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
-				b.jobs.Succeed(a, 0, b.now)
-				b.nodes.Stop(b.view.Nodes().Node(a.Node()), a)
-				for _, h := range b.hooks.Tasks {
-					h.TaskEnded(a, b.now)
-				}
-				b.changed(j)
-			}
-		}
+	for _, a := range b.Running() {
+		b.End(a, true)
 	}
 }

@@ -112,7 +112,7 @@ func TestPrescheduleCounts(t *testing.T) {
 	b := newBed(t, 2, 1, 1, pd(t, "1", "1"), presched, "")
 	m := b.local("m", 2, 0)
 	b.start(m, 1, job.Map, job.Reduce, b.all[0], dynamicmr.AboveLent)
-	p := b.comp.Place.(*place.Preschedule)
+	p := b.Policy.Place.(*place.Preschedule)
 	if p.MayReturn() != true {
 		t.Error("a reduce slot taken by P2 is not counted")
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/loglimit"
 )
 
 // Guard authenticates each request before its body is read. A Guard without tokens
@@ -25,7 +27,7 @@ type Guard struct {
 	// Log receives refused requests; nil means slog.Default.
 	Log *slog.Logger
 
-	refusals logLimit
+	refusals loglimit.Limit
 }
 
 // Authenticates reports whether the guard requires a token or a certificate.
@@ -35,6 +37,7 @@ func (g *Guard) Authenticates() bool { return g.Tokens != nil || g.Certificates 
 var (
 	errNoCredentials = errors.New("authentication required: send a token (--token-file) or a client certificate (--tls-cert, --tls-key)")
 	errToken         = errors.New("the server does not know this token")
+	errTokensFile    = errors.New("the server cannot read its tokens file and refuses every token; its log has the reason")
 	errHost          = errors.New("this server runs without authentication, so it only accepts requests addressed to localhost or to an IP address, not to a host name")
 	errExpired       = errors.New("the client certificate has expired")
 )
@@ -53,7 +56,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
 			return
 		}
-		if n, ok := g.refusals.allow(time.Now()); ok {
+		if n, ok := g.refusals.Allow(time.Now()); ok {
 			g.log().Warn("request refused", "path", r.URL.Path, "peer", r.RemoteAddr, "why", err, "unlogged", n)
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -115,9 +118,10 @@ func (g *Guard) byToken(token string) (Identity, error) {
 	}
 	id, ok, err := g.Tokens.Find(token)
 	if err != nil {
-		if n, pass := g.refusals.allow(time.Now()); pass {
-			g.log().Error("cannot read the tokens file again: the tokens read before remain valid", "err", err, "unlogged", n)
+		if n, pass := g.refusals.Allow(time.Now()); pass {
+			g.log().Error("cannot read the tokens file: every token is refused until it is valid again", "err", err, "unlogged", n)
 		}
+		return Identity{}, errTokensFile
 	}
 	if !ok {
 		return Identity{}, errToken

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/loglimit"
 )
 
 // Limits on clients that are slow, by accident or on purpose.
@@ -66,12 +68,12 @@ func NewServer(h http.Handler, g *Guard) *http.Server {
 // connectionLog logs the lines of http.Server.ErrorLog at a limited rate.
 type connectionLog struct {
 	log   *slog.Logger
-	limit logLimit
+	limit loglimit.Limit
 }
 
 // Write implements io.Writer.
 func (p *connectionLog) Write(b []byte) (int, error) {
-	if n, ok := p.limit.allow(time.Now()); ok {
+	if n, ok := p.limit.Allow(time.Now()); ok {
 		p.log.Warn("connection refused or broken", "why", string(bytes.TrimSpace(b)), "unlogged", n)
 	}
 	return len(b), nil

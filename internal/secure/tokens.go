@@ -119,12 +119,36 @@ func AddToken(path string, id Identity) (token string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// One write, so that lines of concurrent calls do not mix.
-	_, err = f.WriteString(line)
+	if err = endsInNewline(f); errors.Is(err, errNoNewline) {
+		line, err = "\n"+line, nil
+	}
+	if err == nil {
+		// One write, so that lines of concurrent calls do not mix.
+		_, err = f.WriteString(line)
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
 	return token, nil
+}
+
+var errNoNewline = errors.New("the last line does not end in a newline")
+
+// endsInNewline returns errNoNewline if the last line of a non-empty file is not
+// terminated, as after editing by hand.
+func endsInNewline(f *os.File) error {
+	st, err := f.Stat()
+	if err != nil || st.Size() == 0 {
+		return err
+	}
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], st.Size()-1); err != nil {
+		return err
+	}
+	if last[0] != '\n' {
+		return errNoNewline
+	}
+	return nil
 }
 
 // TokenFile is a tokens file that is read again when it changes. It is safe for
@@ -153,15 +177,15 @@ func OpenTokens(path string) (*TokenFile, error) {
 	return t, err
 }
 
-// Find returns the owner of a token. If the file can no longer be read or parsed, the
-// tokens read before remain valid and err says why the new content is ignored.
+// Find returns the owner of a token. If the file can no longer be read or parsed, no
+// token is valid and err gives the reason: somebody may have tried to revoke one.
 func (t *TokenFile) Find(token string) (Identity, bool, error) {
 	tokens, err := t.file.get()
-	if tokens == nil {
+	if err != nil {
 		return Identity{}, false, err
 	}
 	id, ok := tokens.Find(token)
-	return id, ok, err
+	return id, ok, nil
 }
 
 // readPrivate reads a file that holds secrets. It refuses a file that other users can

@@ -86,7 +86,8 @@ func TestTokenNames(t *testing.T) {
 	}
 }
 
-// A changed file is read again. If it becomes unreadable the tokens read before stay valid.
+// A changed file is read again. While it cannot be parsed or other users can read it,
+// no token is valid.
 func TestTokensAreReloaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	first, err := AddToken(path, Identity{User: "ana", Role: User})
@@ -114,8 +115,29 @@ func TestTokensAreReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	if _, ok, err := f.Find(first); !ok || err == nil {
-		t.Errorf("after the file was spoiled: %v, %v", ok, err)
+	if _, ok, err := f.Find(first); ok || err == nil {
+		t.Errorf("after the file was overwritten with garbage: %v, %v", ok, err)
+	}
+	line, err := TokenLine(Identity{User: "ana", Role: User}, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if _, ok, err := f.Find(first); !ok || err != nil {
+		t.Errorf("after the file was repaired: %v, %v", ok, err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if _, ok, err := f.Find(first); ok || err == nil {
+		t.Errorf("while other users can read the file: %v, %v", ok, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte("# all revoked\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -123,6 +145,36 @@ func TestTokensAreReloaded(t *testing.T) {
 	look()
 	if _, ok, err := f.Find(first); ok || err != nil {
 		t.Errorf("a revoked token is known: %v", err)
+	}
+}
+
+// A file that was edited by hand may lack the final newline. A new token must still get
+// a line of its own.
+func TestAddTokenAfterMissingNewline(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	first, err := AddToken(path, Identity{User: "ana", Role: User})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data[:len(data)-1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second, err := AddToken(path, Identity{User: "bob", Role: User})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]string{first: "ana", second: "bob"} {
+		if id, ok, err := f.Find(token); id.User != want || !ok || err != nil {
+			t.Errorf("%s's token: %v, %v, %v", want, id, ok, err)
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ type watchedFile[T any] struct {
 type stamp struct {
 	mod  time.Time
 	size int64
+	mode os.FileMode
 }
 
 // get returns the newest value. If the newest version cannot be loaded it returns the
@@ -47,7 +48,7 @@ func (w *watchedFile[T]) checkLocked() {
 	stamps := make([]stamp, len(w.paths))
 	for i, p := range w.paths {
 		if st, err := os.Stat(p); err == nil {
-			stamps[i] = stamp{st.ModTime(), st.Size()}
+			stamps[i] = stamp{st.ModTime(), st.Size(), st.Mode()}
 		}
 	}
 	if w.mu.stamps != nil && equal(stamps, w.mu.stamps) {
@@ -64,7 +65,7 @@ func (w *watchedFile[T]) checkLocked() {
 // equal reports whether two lists of stamps of the same files are equal.
 func equal(a, b []stamp) bool {
 	for i := range a {
-		if a[i].size != b[i].size || !a[i].mod.Equal(b[i].mod) {
+		if a[i].size != b[i].size || a[i].mode != b[i].mode || !a[i].mod.Equal(b[i].mod) {
 			return false
 		}
 	}

@@ -9,8 +9,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/loglimit"
 )
 
 // Handler serves the run files in a directory, under the names that File returns. It
@@ -24,8 +26,11 @@ type Handler struct {
 	Dir string
 	// Secret returns a job's secret, or nil if the job is unknown.
 	Secret func(job string) []byte
-	// Log receives refused requests and damaged files; nil means slog.Default.
+	// Log receives refused requests, at a limited rate, and damaged files; nil means
+	// slog.Default.
 	Log *slog.Logger
+
+	refusals loglimit.Limit
 }
 
 // ServeHTTP implements http.Handler.
@@ -37,7 +42,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !Signed(h.Secret(job), Path(job, attempt, part), r.Header.Get(ProofHeader)) {
-		h.log().Warn("map output refused: wrong proof", "job", job, "attempt", attempt, "peer", r.RemoteAddr)
+		if n, ok := h.refusals.Allow(time.Now()); ok {
+			h.log().Warn("request for a map output refused: wrong proof", "job", job, "attempt", attempt, "peer", r.RemoteAddr, "unlogged", n)
+		}
 		http.Error(w, "wrong proof", http.StatusForbidden)
 		return
 	}
@@ -46,7 +53,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, fs.ErrNotExist):
 		http.Error(w, "no such output", http.StatusNotFound)
 	case err != nil:
-		h.log().Error("map output cannot be opened", "attempt", attempt, "err", err)
+		h.log().Error("cannot open a map output", "attempt", attempt, "err", err)
 		http.Error(w, "the output cannot be opened", http.StatusInternalServerError)
 	default:
 		defer f.Close()

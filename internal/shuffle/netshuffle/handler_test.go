@@ -1,12 +1,15 @@
 package netshuffle
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
@@ -101,5 +104,25 @@ func TestHandlerRefuses(t *testing.T) {
 		if w.Code != tt.status {
 			t.Errorf("%s %s: %d, want %d: %s", tt.path, tt.ranges, w.Code, tt.status, w.Body)
 		}
+	}
+}
+
+// Anybody can send requests with wrong proofs. They must not fill the log.
+func TestRefusalsAreLoggedAtALimitedRate(t *testing.T) {
+	var log bytes.Buffer
+	mux := http.NewServeMux()
+	mux.Handle(Pattern, &Handler{
+		Dir: t.TempDir(), Secret: func(string) []byte { return []byte("secret") }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	const requests = 1000
+	for range requests {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, Path("j1", "j1_m_0_0", 0), nil))
+		if w.Code != http.StatusForbidden {
+			t.Fatalf("status %d without a proof", w.Code)
+		}
+	}
+	if n := strings.Count(log.String(), "wrong proof"); n == 0 || n > requests/2 {
+		t.Errorf("%d of %d refusals logged", n, requests)
 	}
 }

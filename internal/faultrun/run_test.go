@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/journal/memfs"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
 )
 
 var (
@@ -95,7 +95,7 @@ type run struct {
 	now     time.Duration
 	queue   events
 	seq     int
-	disk    *memfs.FS
+	disk    *faultfs.Disk
 	records []any // what the records of the journal mean, by number
 	master  *master
 	workers []*worker
@@ -148,7 +148,7 @@ func (q *events) Pop() any {
 
 // play plays one cluster to its end.
 func play(seed uint64, print bool) *run {
-	r := &run{rng: rand.New(rand.NewPCG(seed, 6)), disk: memfs.New(), print: print, specs: map[job.ID]job.Spec{}, started: map[job.AttemptID]bool{},
+	r := &run{rng: rand.New(rand.NewPCG(seed, 6)), disk: faultfs.NewDisk(), print: print, specs: map[job.ID]job.Spec{}, started: map[job.AttemptID]bool{},
 		done: map[job.TaskID]success{}, refused: map[job.AttemptID]bool{}}
 	r.storage = &storage{r: r, parts: map[job.TaskID]job.AttemptID{}, verdicts: map[job.ID]job.State{}}
 	r.startMaster()

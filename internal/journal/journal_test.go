@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/journal"
-	"github.com/slotwise/slotwise/internal/journal/memfs"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
 )
 
 var crashes = flag.Int("crashes", 300, "how many random lives TestCrashes plays")
@@ -103,7 +103,7 @@ func live(l *journal.Log, from int, rng *rand.Rand) (sure, maybe int) {
 func TestCrashes(t *testing.T) {
 	for seed := range uint64(*crashes) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		files, sure, maybe := memfs.New(), 0, 0
+		files, sure, maybe := faultfs.NewDisk(), 0, 0
 		for life := range 6 {
 			l, err := journal.Open("j", journal.Options{FS: files, SegmentBytes: 200})
 			if err != nil {
@@ -136,21 +136,12 @@ func TestFailedOperations(t *testing.T) {
 	broken := errors.New("broken")
 	for nth := range 120 {
 		rng := rand.New(rand.NewPCG(uint64(nth), 2))
-		files := memfs.New()
+		files := faultfs.NewDisk()
 		l := open(t, files, 200)
-		count, fired := 0, ""
-		files.Fail(func(op, path string) error {
-			if op == "read" {
-				return nil
-			}
-			if count++; count == nth+1 {
-				fired = op + " " + path
-				return broken
-			}
-			return nil
-		})
+		files.Inject(faultfs.Rule{Op: faultfs.Change, Nth: nth + 1, Err: broken})
 		sure, maybe := live(l, 0, rng)
-		files.Fail(nil)
+		fired := files.LastFired()
+		files.Reset()
 		l.Append([]byte("more"))
 		harmless := fired == "" || strings.HasPrefix(fired, "remove") || strings.Contains(fired, ".tmp") && !strings.HasPrefix(fired, "rename")
 		if err := l.Sync(); (err == nil) != harmless && !harmless {
@@ -174,7 +165,7 @@ func TestFailedOperations(t *testing.T) {
 // A full disk fails the write that does not fit. A snapshot that does not fit
 // leaves the log going.
 func TestFullDisk(t *testing.T) {
-	files := memfs.New()
+	files := faultfs.NewDisk()
 	l := open(t, files, 0)
 	c := counter{}
 	l.Append(c.next(10))
@@ -202,8 +193,8 @@ func TestFullDisk(t *testing.T) {
 
 // written returns a file system with one segment of several batches, where the
 // batches end, and the file's name.
-func written(t testing.TB) (*memfs.FS, []int, string) {
-	files := memfs.New()
+func written(t testing.TB) (*faultfs.Disk, []int, string) {
+	files := faultfs.NewDisk()
 	l := open(t, files, 0)
 	name := filepath.Join("j", "log-0000000000000001")
 	ends := []int{len(files.Bytes(name))}
@@ -293,8 +284,8 @@ func TestFlippedBits(t *testing.T) {
 // Damage to a snapshot, to a segment before the last, and missing files are
 // refused.
 func TestDamageElsewhere(t *testing.T) {
-	make := func() *memfs.FS {
-		files := memfs.New()
+	make := func() *faultfs.Disk {
+		files := faultfs.NewDisk()
 		l := open(t, files, 100)
 		c := counter{}
 		l.Append(c.next(3))
@@ -388,7 +379,7 @@ func TestOnDisk(t *testing.T) {
 
 // Large records take batches of their own; those too large are refused.
 func TestLargeRecords(t *testing.T) {
-	files := memfs.New()
+	files := faultfs.NewDisk()
 	l := open(t, files, 0)
 	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<19) // 8 MiB
 	l.Append(big)
@@ -418,7 +409,7 @@ func FuzzOpen(f *testing.F) {
 			data = slices.Clone(data)
 			copy(data[at:], with)
 		}
-		files := memfs.New()
+		files := faultfs.NewDisk()
 		w, err := files.OpenFile(name, os.O_CREATE|os.O_RDWR)
 		if err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/journal/memfs"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -243,7 +243,7 @@ func TestChaos(t *testing.T) {
 				cfg.SnapshotBytes = 2000
 			}
 			if seed%4 < 2 {
-				cfg.journalFS = memfs.New()
+				cfg.journalFS = faultfs.NewDisk()
 			}
 			c := &chaos{rig: newRig(t, cfg), rng: rand.New(rand.NewPCG(uint64(seed), 1)), dir: t.TempDir(), granted: map[string][]string{}}
 			for i := range 3 {

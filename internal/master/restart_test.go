@@ -14,8 +14,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/journal"
-	"github.com/slotwise/slotwise/internal/journal/memfs"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -49,7 +49,7 @@ func (r *rig) powerCut(rng *rand.Rand) {
 	r.t.Helper()
 	m := r.m
 	err := m.post(r.t.Context(), func() {
-		r.cfg.journalFS = r.cfg.journalFS.(*memfs.FS).Crash(rng)
+		r.cfg.journalFS = r.cfg.journalFS.(*faultfs.Disk).Crash(rng)
 		m.failed = errPower // nothing of this batch is answered
 	})
 	if err != nil {
@@ -63,20 +63,10 @@ func (r *rig) powerCut(rng *rand.Rand) {
 // TestJournalFails lets a sync of the journal fail: nothing is answered any more,
 // and the master ends with the error.
 func TestJournalFails(t *testing.T) {
-	disk := memfs.New()
+	disk := faultfs.NewDisk()
 	r := newRig(t, Config{journalFS: disk})
 	spec := r.spec(1, 0, "")
-	if _, err := query(t.Context(), r.m, func() (struct{}, error) {
-		disk.Fail(func(op, path string) error {
-			if op == "sync" {
-				return errPower
-			}
-			return nil
-		})
-		return struct{}{}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	disk.Inject(faultfs.Rule{Op: faultfs.Sync, Err: errPower})
 	_, err := r.users.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "r1", Spec: spec})
 	if connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("submit: %v", err)

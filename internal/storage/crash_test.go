@@ -53,8 +53,8 @@ func TestKilledJob(t *testing.T) {
 		t.Errorf("the other process says %q, %v", line, err)
 	}
 	must(t, stage(t, out, true).Abort(ctx))
-	if n := len(tree(t, dir)); n != 3 {
-		t.Errorf("%d files while the other job lives, want its own and the old two", n)
+	if n := len(tree(t, dir)); n != 5 {
+		t.Errorf("%d files while the other job lives, want its own with two markers and the old two", n)
 	}
 	must(t, cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil {

@@ -18,6 +18,9 @@ type Local struct {
 	// program (as opposed to the machine) loses nothing either way. Data that
 	// replaces an old directory is always flushed before the old one goes.
 	Durable bool
+
+	// wrapOps, if set, wraps the operations of stagings: a test's faults.
+	wrapOps func(RenameOps) RenameOps
 }
 
 var (

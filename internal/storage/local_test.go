@@ -49,12 +49,12 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func stage(t *testing.T, dir string, overwrite bool) *localStaging {
+func stage(t *testing.T, dir string, overwrite bool) *staging {
 	t.Helper()
 	s, err := Local{}.Stage(ctx, dir, overwrite)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Abort(ctx)) })
-	return s.(*localStaging)
+	return s.(*staging)
 }
 
 func put(t *testing.T, s Staging, name, content string) {
@@ -132,28 +132,6 @@ func TestAbortLeavesTheOldOutput(t *testing.T) {
 	wantTree(t, dir, map[string]string{"out/old": "old"})
 }
 
-// TestAbortBetweenRenames: even a commit that stopped half-way can be aborted.
-func TestAbortBetweenRenames(t *testing.T) {
-	dir := t.TempDir()
-	out := filepath.Join(dir, "out")
-	must(t, os.MkdirAll(out, 0o777))
-	must(t, os.WriteFile(filepath.Join(out, "old"), []byte("old"), 0o666))
-	s := stage(t, out, true)
-	put(t, s, "new", "new")
-	s.noExchange = true
-	s.crash = func(step string) error {
-		if step == "between" {
-			return errors.New("stopped")
-		}
-		return nil
-	}
-	if s.Commit(ctx) == nil || exists(out) {
-		t.Fatal("the commit did not stop between its renames")
-	}
-	must(t, s.Abort(ctx))
-	wantTree(t, dir, map[string]string{"out/old": "old"})
-}
-
 func TestStageRefuses(t *testing.T) {
 	dir := t.TempDir()
 	full := filepath.Join(dir, "full")
@@ -214,56 +192,6 @@ func TestOverwriteThroughALink(t *testing.T) {
 	}
 }
 
-// TestCrashInCommit stops the commit of a replacement at each of its steps, as
-// a killed process would, and checks the promise: the target is the old output
-// or the new one, whole, and the next job of the same target leaves no trace
-// of the crash.
-func TestCrashInCommit(t *testing.T) {
-	older := map[string]string{"out/_SUCCESS": "", "out/part": "old"}
-	newer := map[string]string{"out/_SUCCESS": "", "out/part": "new", "out/more": "new"}
-	for _, c := range []struct {
-		step       string
-		noExchange bool
-		want       map[string]string
-	}{
-		{"success", false, older},
-		{"rename", false, older},
-		{"clean", false, newer},
-		{"success", true, older},
-		{"rename", true, older},
-		{"between", true, newer}, // complete, so the next job brings it forward
-		{"clean", true, newer},
-	} {
-		dir := t.TempDir()
-		out := filepath.Join(dir, "out")
-		s := stage(t, out, false)
-		put(t, s, "part", "old")
-		must(t, s.Commit(ctx))
-
-		s = stage(t, out, true)
-		put(t, s, "part", "new")
-		put(t, s, "more", "new")
-		dead := errors.New("killed")
-		s.noExchange = c.noExchange
-		s.crash = func(step string) error {
-			if step == c.step {
-				return dead
-			}
-			return nil
-		}
-		if err := s.Commit(ctx); err != dead {
-			t.Fatalf("%s: the commit ended with %v", c.step, err)
-		}
-		must(t, s.lock.Close()) // what the system does for a dead process
-
-		must(t, stage(t, out, true).Abort(ctx))
-		if diff := cmp.Diff(c.want, tree(t, dir)); diff != "" {
-			t.Errorf("killed at %s (no exchange: %v) (-want +got):\n%s", c.step, c.noExchange, diff)
-		}
-		s.mu.done = true // the clean-up of the test is not for the dead
-	}
-}
-
 // TestSweepSparesTheLiving checks that only a dead owner's leftovers go, and
 // only those of the very same target.
 func TestSweepSparesTheLiving(t *testing.T) {
@@ -271,12 +199,12 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	alive := stage(t, out, true)
 	put(t, alive, "x", "alive")
-	other := filepath.Join(dir, ".out.slotwise-b.slotwise-123")
+	other := filepath.Join(dir, ".out.slotwise-b.slotwise-own-123")
 	must(t, os.Mkdir(other, 0o777))
-	leftover := filepath.Join(dir, ".out.slotwise-456")
+	leftover := filepath.Join(dir, ".out.slotwise-own-456")
 	must(t, os.Mkdir(leftover, 0o777))
 	stage(t, out, true)
-	if !exists(alive.root) || !exists(other) {
+	if !exists(alive.area.Root) || !exists(other) {
 		t.Error("a living job's staging or another target's leftover was swept")
 	}
 	if exists(leftover) {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 )
 
@@ -140,51 +139,4 @@ func TestSweepRace(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-}
-
-func TestFaultScratch(t *testing.T) {
-	write := func(f ScratchFile) error { _, err := f.Write([]byte("12345678")); return err }
-	read := func(f ScratchFile, b []byte) error { _, err := f.ReadAt(b, 0); return err }
-	for _, tc := range []struct {
-		name  string
-		fault Fault
-		want  error
-		text  string // what the file holds in the end
-	}{
-		{"create", Fault{Op: FaultCreate, Nth: 1}, syscall.EIO, ""},
-		{"other file", Fault{Op: FaultCreate, Name: "other"}, nil, "1234567812345678"},
-		{"second write", Fault{Op: FaultWrite, Nth: 2}, syscall.EIO, "12345678"},
-		{"short write", Fault{Op: FaultWrite, Kind: ShortWrite, Nth: 2}, syscall.EIO, "123456781234"},
-		{"disk full", Fault{Op: FaultWrite, Kind: NoSpace, Nth: 1}, syscall.ENOSPC, "1234"},
-		{"read", Fault{Op: FaultRead}, syscall.EIO, ""},
-		{"bit", Fault{Op: FaultRead, Kind: FlipBit}, nil, "12345678!2345678"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			dir, err := NewDirScratch(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := NewFaultScratch(dir, tc.fault)
-			defer s.Close()
-			f, err := s.Create("spill")
-			if err == nil {
-				err = write(f)
-			}
-			if err == nil {
-				err = write(f)
-			}
-			b := make([]byte, 16)
-			if err == nil {
-				err = read(f, b)
-			} else if f != nil {
-				_ = read(f, b)
-			}
-			if !errors.Is(err, tc.want) || (err != nil && !strings.Contains(err.Error(), "spill")) {
-				t.Errorf("got %v, want %v", err, tc.want)
-			}
-			if got := strings.TrimRight(string(b), "\x00"); got != tc.text {
-				t.Errorf("holds %q, want %q", got, tc.text)
-			}
-		})
-	}
 }

@@ -8,22 +8,20 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-func stageShared(t *testing.T, dir, token string, overwrite bool) *sharedStaging {
+func stageShared(t *testing.T, dir, token string, overwrite bool) *staging {
 	t.Helper()
 	s, err := Local{}.StageShared(ctx, dir, token, overwrite)
 	must(t, err)
-	return s.(*sharedStaging)
+	return s.(*staging)
 }
 
-func reopen(t *testing.T, dir, token string) *sharedStaging {
+func reopen(t *testing.T, dir, token string) *staging {
 	t.Helper()
 	s, err := Local{}.Reopen(ctx, dir, token)
 	must(t, err)
-	return s.(*sharedStaging)
+	return s.(*staging)
 }
 
 // TestSharedStaging: several openings of one staging write, another commits.
@@ -38,7 +36,7 @@ func TestSharedStaging(t *testing.T) {
 	put(t, b, "sub/deep/part-1", "b")
 	late, err := a.Create(ctx, "sub/part-2")
 	must(t, err)
-	stage(t, out, true) // does not sweep it
+	must(t, stage(t, out, true).Abort(ctx)) // does not sweep it
 	again := stageShared(t, out, token, false)
 	must(t, again.Commit(ctx))
 	must(t, again.Commit(ctx))
@@ -89,95 +87,6 @@ func TestSharedAbort(t *testing.T) {
 	wantTree(t, dir, map[string]string{})
 }
 
-// TestCrashInSharedCommit stops the commit at each of its steps, as a killed
-// process would, and lets another process finish it, or give it up where it
-// may still be given up. Another job's Stage in between changes nothing.
-func TestCrashInSharedCommit(t *testing.T) {
-	token := "job-1"
-	older := map[string]string{"out/_SUCCESS": "", "out/part": "old"}
-	newer := map[string]string{"out/_SUCCESS": token + "\n", "out/part": "new", "out/more": "new"}
-	for _, step := range []string{"success", "decide", "rename", "between", "clean", "retired"} {
-		for _, noExchange := range []bool{false, true} {
-			for _, finish := range []bool{true, false} {
-				if step == "between" && !noExchange {
-					continue
-				}
-				dir := t.TempDir()
-				out := filepath.Join(dir, "out")
-				s := stage(t, out, false)
-				put(t, s, "part", "old")
-				must(t, s.Commit(ctx))
-				crashShared(t, out, token, step, noExchange)
-
-				must(t, stage(t, out, true).Abort(ctx))
-				x := reopen(t, out, token)
-				x.noExchange = noExchange
-				want := newer
-				if finish {
-					must(t, x.Commit(ctx))
-					must(t, reopen(t, out, token).Commit(ctx))
-				} else {
-					must(t, x.Abort(ctx))
-					if step != "clean" && step != "retired" {
-						want = older
-					}
-				}
-				if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
-					t.Errorf("killed at %s (no exchange: %v, finished: %v) (-want +got):\n%s", step, noExchange, finish, diff)
-				}
-				if left, _ := os.ReadDir(dir); len(left) != 1 {
-					t.Errorf("killed at %s: left %v", step, left)
-				}
-			}
-		}
-	}
-}
-
-func crashShared(t *testing.T, out, token, step string, noExchange bool) {
-	t.Helper()
-	s := stageShared(t, out, token, true)
-	put(t, s, "part", "new")
-	put(t, s, "more", "new")
-	dead := errors.New("killed")
-	s.noExchange = noExchange
-	reached := false
-	s.crash = func(at string) error {
-		if at == step {
-			reached = true
-			return dead
-		}
-		return nil
-	}
-	if err := s.Commit(ctx); !reached || (err == nil) != (step == "retired") {
-		t.Fatalf("%s: reached: %v, the commit ended with %v", step, reached, err)
-	}
-	if s.lock != nil {
-		_ = s.lock.Close() // what the system does for a dead process
-	}
-}
-
-// TestReplacedMeanwhile: while a commit lies interrupted, another job publishes
-// the same target. The later commit wins, whole.
-func TestReplacedMeanwhile(t *testing.T) {
-	for _, step := range []string{"rename", "between", "clean"} {
-		dir := t.TempDir()
-		out := filepath.Join(dir, "out")
-		s := stage(t, out, false)
-		put(t, s, "part", "old")
-		must(t, s.Commit(ctx))
-		crashShared(t, out, "t", step, true)
-		s = stage(t, out, true)
-		put(t, s, "part", "other")
-		must(t, s.Commit(ctx))
-		must(t, reopen(t, out, "t").Commit(ctx))
-		want := map[string]string{"out/_SUCCESS": "t\n", "out/part": "new", "out/more": "new"}
-		if step == "clean" { // it had been published before the other
-			want = map[string]string{"out/_SUCCESS": "", "out/part": "other"}
-		}
-		wantTree(t, dir, want)
-	}
-}
-
 func TestSharedWithoutOverwrite(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
@@ -198,19 +107,6 @@ func TestSharedWithoutOverwrite(t *testing.T) {
 	wantTree(t, dir, map[string]string{"out/_SUCCESS": "b\n", "out/x": "b"})
 }
 
-// TestSharedThroughALink: while the target is aside, the link to it leads
-// nowhere, and still finds the staging.
-func TestSharedThroughALink(t *testing.T) {
-	dir := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(dir, "disk", "real"), 0o777))
-	must(t, os.WriteFile(filepath.Join(dir, "disk", "real", "old"), nil, 0o666))
-	link := filepath.Join(dir, "out")
-	must(t, os.Symlink(filepath.Join("disk", "real"), link))
-	crashShared(t, link, "t", "between", true)
-	must(t, reopen(t, link, "t").Commit(ctx))
-	wantTree(t, filepath.Join(dir, "disk"), map[string]string{"real/_SUCCESS": "t\n", "real/part": "new", "real/more": "new"})
-}
-
 // TestAbandonedShared: what nobody touched for SharedTTL goes, what somebody
 // works in stays.
 func TestAbandonedShared(t *testing.T) {
@@ -218,7 +114,7 @@ func TestAbandonedShared(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	age := func(token string) {
 		old := time.Now().Add(-SharedTTL - time.Hour)
-		root := sharedRoot(out, token)
+		root := localRoot(out, token)
 		for _, d := range []string{dataDir, tmpDir, ""} {
 			must(t, os.Chtimes(filepath.Join(root, d), old, old))
 		}
@@ -235,30 +131,8 @@ func TestAbandonedShared(t *testing.T) {
 	must(t, w.Commit())
 	must(t, stage(t, out, true).Abort(ctx))
 	for token, want := range map[string]bool{"dead": false, "reopened": true, "written": true} {
-		if got := exists(sharedRoot(out, token)); got != want {
+		if got := exists(localRoot(out, token)); got != want {
 			t.Errorf("%s: there is one: %v", token, got)
 		}
 	}
-}
-
-// TestFrozenInCommit stops a writer in its commit, right before the rename, while
-// another commits the same file.
-func TestFrozenInCommit(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "out")
-	token := NewToken()
-	stageShared(t, out, token, false)
-	a, b := reopen(t, out, token), reopen(t, out, token)
-	frozen, err := a.Create(ctx, "part")
-	must(t, err)
-	CrashAt(a, func(step string) error {
-		if step == "file" {
-			put(t, b, "part", "successor")
-		}
-		return nil
-	})
-	if err := frozen.Commit(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the commit of a writer that was shut out: %v", err)
-	}
-	must(t, b.Commit(ctx))
-	wantTree(t, filepath.Dir(out), map[string]string{"out/_SUCCESS": token + "\n", "out/part": "successor"})
 }

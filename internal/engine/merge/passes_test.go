@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/kv"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
 )
 
 // bufferedStream claims to hold buffers and counts how many are read at once.
@@ -55,10 +56,10 @@ func (s *bufferedStream) Close() error {
 
 type workspace struct {
 	parent  string
-	scratch *storage.FaultScratch
+	scratch *faultfs.Scratch
 }
 
-func newWorkspace(t *testing.T, faults ...storage.Fault) workspace {
+func newWorkspace(t *testing.T, rules ...faultfs.Rule) workspace {
 	t.Helper()
 	parent := t.TempDir()
 	dir, err := storage.NewDirScratch(parent)
@@ -66,7 +67,7 @@ func newWorkspace(t *testing.T, faults ...storage.Fault) workspace {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = dir.Close() })
-	return workspace{parent, storage.NewFaultScratch(dir, faults...)}
+	return workspace{parent, faultfs.NewScratch(dir, rules...)}
 }
 
 // files lists the scratch files that exist.
@@ -215,18 +216,18 @@ func TestMultiPassCombines(t *testing.T) {
 // nothing is left open or on disk.
 func TestMultiPassFaults(t *testing.T) {
 	bad := errors.New("combiner failed")
-	off := storage.Fault{Name: "no such file"}
+	off := faultfs.Rule{Op: faultfs.Any, Path: "no such file"}
 	for name, tc := range map[string]struct {
-		fault   storage.Fault
+		fault   faultfs.Rule
 		combine Combine
 		want    error
 		text    string
 	}{
-		"create":    {fault: storage.Fault{Op: storage.FaultCreate, Nth: 2}, want: syscall.EIO, text: "job-merge1"},
-		"disk full": {fault: storage.Fault{Op: storage.FaultWrite, Kind: storage.NoSpace, Nth: 9}, want: syscall.ENOSPC, text: "job-merge"},
-		"short":     {fault: storage.Fault{Op: storage.FaultWrite, Kind: storage.ShortWrite, Nth: 3}, want: syscall.EIO, text: "job-merge"},
-		"read":      {fault: storage.Fault{Op: storage.FaultRead, Nth: 7}, want: syscall.EIO, text: "job-merge"},
-		"flipped":   {fault: storage.Fault{Op: storage.FaultRead, Kind: storage.FlipBit, Nth: 7}, text: "job-merge"},
+		"create":    {fault: faultfs.Rule{Op: faultfs.Create, Nth: 2}, want: syscall.EIO, text: "job-merge1"},
+		"disk full": {fault: faultfs.Rule{Op: faultfs.Write, Nth: 9, Err: syscall.ENOSPC}, want: syscall.ENOSPC, text: "job-merge"},
+		"short":     {fault: faultfs.Rule{Op: faultfs.Write, Nth: 3}, want: syscall.EIO, text: "job-merge"},
+		"read":      {fault: faultfs.Rule{Op: faultfs.Read, Nth: 7}, want: syscall.EIO, text: "job-merge"},
+		"flipped":   {fault: faultfs.Rule{Op: faultfs.Read, FlipBit: true, Nth: 7}, text: "job-merge"},
 		"combiner":  {fault: off, combine: func([]byte, iter.Seq[[]byte], func(k, v []byte)) error { return bad }, want: bad},
 		"wrong keys": {fault: off, combine: func(_ []byte, _ iter.Seq[[]byte], emit func(k, v []byte)) error {
 			emit([]byte("z"), nil)
@@ -260,25 +261,23 @@ func TestMultiPassFaults(t *testing.T) {
 // TestEveryFault lets each read and write in turn fail or lie: the result is
 // an error or the right records.
 func TestEveryFault(t *testing.T) {
-	for _, op := range []storage.FaultOp{storage.FaultWrite, storage.FaultRead} {
-		for _, kind := range []storage.FaultKind{storage.Fail, storage.ShortWrite, storage.FlipBit} {
-			for nth := 1; ; nth++ {
-				work := newWorkspace(t, storage.Fault{Op: op, Kind: kind, Nth: nth})
-				m, err := MultiPass(t.Context(), bufferedInputs(4, 8), Config{FanIn: 2, Scratch: work.scratch, Name: "job", BlockSize: 100})
-				var got []record
-				if err == nil {
-					got, err = collect(m)
-					_ = m.Close()
-				}
-				if err == nil && len(got) != 32 {
-					t.Fatalf("op %v kind %v nth %d: %d records and no error", op, kind, nth, len(got))
-				}
-				if work.scratch.Fired() == 0 {
-					break
-				}
-				if err == nil {
-					t.Fatalf("op %v kind %v nth %d: no error", op, kind, nth)
-				}
+	for _, rule := range []faultfs.Rule{{Op: faultfs.Write}, {Op: faultfs.Read}, {Op: faultfs.Read, FlipBit: true}} {
+		for rule.Nth = 1; ; rule.Nth++ {
+			work := newWorkspace(t, rule)
+			m, err := MultiPass(t.Context(), bufferedInputs(4, 8), Config{FanIn: 2, Scratch: work.scratch, Name: "job", BlockSize: 100})
+			var got []record
+			if err == nil {
+				got, err = collect(m)
+				_ = m.Close()
+			}
+			if err == nil && len(got) != 32 {
+				t.Fatalf("%+v: %d records and no error", rule, len(got))
+			}
+			if work.scratch.Fired() == 0 {
+				break
+			}
+			if err == nil {
+				t.Fatalf("%+v: no error", rule)
 			}
 		}
 	}

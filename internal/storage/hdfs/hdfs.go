@@ -34,6 +34,9 @@ type FS struct {
 		client *client
 	}
 	located locations
+
+	// wrapOps, if set, wraps the operations of stagings: a test's faults.
+	wrapOps func(storage.RenameOps) storage.RenameOps
 }
 
 var (
@@ -237,44 +240,3 @@ func (f *FS) remove(ctx context.Context, p string) error {
 		return nil
 	})
 }
-
-// rename moves src to dst, which may be an empty directory or a file, in one
-// step. When the answer to a rename that was done is lost, the next attempt
-// does not find src any more.
-func (f *FS) rename(ctx context.Context, src, dst string) error {
-	attempts := 0
-	return f.do(ctx, func(c *hdfs.Client) error {
-		attempts++
-		err := c.Rename(src, dst)
-		if attempts == 1 || !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if _, left := c.Stat(src); errors.Is(left, fs.ErrNotExist) {
-			if _, there := c.Stat(dst); there == nil {
-				return nil
-			}
-		}
-		return err
-	})
-}
-
-// mkdir makes a directory whose parent must exist. One that exists is no error.
-func (f *FS) mkdir(ctx context.Context, dir string) error {
-	return f.do(ctx, func(c *hdfs.Client) error {
-		if err := c.Mkdir(dir, dirMode); !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		return nil
-	})
-}
-
-// mkdirAll makes a directory and its parents.
-func (f *FS) mkdirAll(ctx context.Context, dir string) error {
-	return f.do(ctx, func(c *hdfs.Client) error { return c.MkdirAll(dir, dirMode) })
-}
-
-// Modes of what is made; HDFS applies no mask of the client's.
-const (
-	dirMode  = 0o755
-	fileMode = 0o644
-)

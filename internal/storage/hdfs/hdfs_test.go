@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -201,51 +201,54 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSweep: what nobody touched for long goes, an interrupted replacement is
-// finished, what is in use stays.
+// TestSweep: stagings that nobody has touched for long are removed, others stay.
 func TestSweep(t *testing.T) {
 	c := serverstest.HDFS(t)
 	serverstest.Setenv(t, c.Env())
 	f, dir := open(t, c.URI("/sweep-"+storage.NewToken()+"/out"))
 	ctx := t.Context()
-	age := func(s storage.Staging, by time.Duration) {
-		x := s.(*staging)
+	parent := path.Dir(f.inner(dir))
+	roots := func() (names []string) {
+		t.Helper()
+		entries, err := f.readDir(ctx, parent)
+		must(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	age := func(root string, by time.Duration) {
+		t.Helper()
 		old := time.Now().Add(-by)
 		client, err := f.acquire()
 		must(t, err)
 		defer f.release(client, false)
-		for _, d := range []string{x.root, x.root + "/data", x.root + "/tmp"} {
-			if err := client.Chtimes(d, old, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				t.Fatal(err)
-			}
-		}
-	}
-	var kept, gone []string
-	for token, by := range map[string]time.Duration{"dead": storage.SharedTTL + time.Hour, "used": storage.SharedTTL - time.Hour} {
-		s, err := f.StageShared(ctx, dir, token, true)
+		root = path.Join(parent, root)
+		entries, err := client.ReadDir(root)
 		must(t, err)
-		age(s, by)
-		if token == "dead" {
-			gone = append(gone, s.(*staging).root)
-		} else {
-			kept = append(kept, s.(*staging).root)
+		for _, e := range entries {
+			must(t, client.Chtimes(path.Join(root, e.Name()), old, old))
 		}
+		must(t, client.Chtimes(root, old, old))
 	}
-	s, err := f.Stage(ctx, dir, true)
+	for _, token := range []string{"dead", "used"} {
+		_, err := f.StageShared(ctx, dir, token, true)
+		must(t, err)
+	}
+	_, err := f.Stage(ctx, dir, true)
 	must(t, err)
-	age(s, storage.OwnTTL+time.Minute)
-	gone = append(gone, s.(*staging).root)
-	s, err = f.Stage(ctx, dir, true)
+	all := roots() // sorted: own, shared-dead, shared-used
+	if len(all) != 3 {
+		t.Fatalf("stagings: %v", all)
+	}
+	age(all[0], storage.OwnTTL+time.Minute)
+	age(all[1], storage.SharedTTL+time.Hour)
+	age(all[2], storage.SharedTTL-time.Hour)
+	next, err := f.Stage(ctx, dir, true)
 	must(t, err)
-	kept = append(kept, s.(*staging).root)
-	for _, roots := range [][]string{kept, gone} {
-		for _, root := range roots {
-			there, err := f.exists(ctx, root)
-			must(t, err)
-			if want := slices.Contains(kept, root); there != want {
-				t.Errorf("%s: there is one: %v", root, there)
-			}
-		}
+	must(t, next.Abort(ctx))
+	if got := roots(); !slices.Equal(got, all[2:]) {
+		t.Errorf("after the sweep: %v, want %v", got, all[2:])
 	}
 	must(t, f.Remove(ctx, strings.TrimSuffix(dir, "/out")))
 }

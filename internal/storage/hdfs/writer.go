@@ -2,11 +2,7 @@ package hdfs
 
 import (
 	"context"
-	"errors"
 	"io/fs"
-	"path"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/colinmarc/hdfs/v2"
@@ -15,37 +11,42 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
-// replicationLimit is how long the last block may take to be reported by the
-// DataNodes that have it.
+// replicationLimit bounds the wait for DataNodes to report the last block.
 const replicationLimit = time.Minute
 
-// writer implements storage.Writer.
+// writer implements storage.TempFile.
 //
-// The client cannot replace a DataNode that fails while a block is written to
-// it; then Write fails, and the task is tried again. Only a node that is dead
-// from the start of the file is avoided, by beginning anew.
+// The client cannot replace a DataNode that fails while a block is written to it.
+// Then Write fails, and the job tries the task again. A node that is dead before
+// the file's first byte is avoided by beginning a new file.
 type writer struct {
-	ctx     context.Context
-	staging *staging
-	client  *client
-	w       *hdfs.FileWriter
-	tmp     string
-	name    string
-	once    sync.Once
+	ctx    context.Context
+	fs     *FS
+	first  string // the path that the caller chose
+	path   string // the path in use; begins with first
+	client *client
+	// open is nil once the file is complete or given up. The client is released
+	// then, not earlier: the lease on the file belongs to it.
+	open    *hdfs.FileWriter
 	written int64
 }
 
-// create begins the temporary file.
+// create begins a file. Each further try takes a new name, because the old one
+// may be under the lease of a try whose answer was lost.
 func (w *writer) create() error {
-	f := w.staging.fs
-	return f.do(w.ctx, func(*hdfs.Client) (err error) {
-		c, err := f.acquire()
+	return w.fs.do(w.ctx, func(*hdfs.Client) (err error) {
+		c, err := w.fs.acquire()
 		if err != nil {
 			return err
 		}
-		w.tmp = path.Join(w.staging.root, tmpDir, storage.TempPrefix(w.name)+storage.NewToken())
-		if w.w, err = newFile(c.Client, w.tmp, f.settings.blockSize); err != nil {
-			f.release(c, false)
+		p := w.first
+		if w.path != "" {
+			p += "-" + storage.NewToken()
+		}
+		w.path = p
+		if w.open, err = newFile(c.Client, p, w.fs.settings.blockSize); err != nil {
+			w.open = nil
+			w.fs.release(c, false)
 			return err
 		}
 		w.client = c
@@ -64,15 +65,17 @@ func newFile(c *hdfs.Client, name string, blockSize int64) (*hdfs.FileWriter, er
 	return c.CreateFile(name, d.Replication, blockSize, fileMode)
 }
 
-func (w *writer) failed(op string, err error) error {
-	return w.staging.fs.failed(op, path.Join(w.staging.target, w.name), err)
-}
+// Path implements storage.TempFile.
+func (w *writer) Path() string { return w.path }
 
-// Write implements storage.Writer.
+// Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
 	done := 0
+	if w.open == nil {
+		return 0, fs.ErrClosed
+	}
 	for failed := 0; done < len(p); {
-		n, err := w.w.Write(p[done:])
+		n, err := w.open.Write(p[done:])
 		done += n
 		w.written += int64(n)
 		if err == nil {
@@ -80,133 +83,53 @@ func (w *writer) Write(p []byte) (int, error) {
 		}
 		failed++
 		if failed == attempts || !later(err) && w.written > 0 {
-			return done, w.failed("write", err)
+			return done, err
 		}
 		if err := readahead.Sleep(w.ctx, backoff, failed); err != nil {
-			return done, w.failed("write", err)
+			return done, err
 		}
-		if !later(err) {
-			w.drop()
-			if err := w.create(); err != nil {
-				return done, w.failed("write", err)
-			}
+		if later(err) {
+			continue
+		}
+		_ = w.Remove(w.ctx) // or the end of the staging removes it
+		if err := w.create(); err != nil {
+			return done, err
 		}
 	}
 	return done, nil
 }
 
-// drop removes the temporary file and gives up the connection. Closing the file
-// of a writer that failed would fail, too, and nobody misses it.
-func (w *writer) drop() {
-	if w.w == nil {
-		return
-	}
-	f := w.staging.fs
-	if f.remove(context.WithoutCancel(w.ctx), w.tmp) == nil {
-		_ = w.w.Close() // frees the connection to the DataNode
-	}
-	f.release(w.client, false)
-	w.w = nil
-}
-
-// Commit implements storage.Writer.
-func (w *writer) Commit() error {
-	err := w.failed("commit", fs.ErrClosed)
-	w.once.Do(func() { err = w.commit() })
-	return err
-}
-
-func (w *writer) commit() error {
-	s := w.staging
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.mu.done {
-		w.drop()
-		return w.failed("commit", fs.ErrClosed)
-	}
-	if err := w.close(); err != nil {
-		w.drop()
-		return w.failed("write", err)
-	}
-	defer s.fs.release(w.client, false)
-	err := s.mkdirBelow(w.ctx, path.Dir(w.name))
-	if err == nil {
-		err = w.fence()
-	}
-	if err == nil {
-		err = s.fs.rename(w.ctx, w.tmp, path.Join(s.root, dataDir, w.name))
-	}
-	if err != nil {
-		// The staging's end removes the file if this cannot.
-		_ = s.fs.remove(context.WithoutCancel(w.ctx), w.tmp)
-		return w.failed("commit", err)
-	}
-	return nil
-}
-
-// fence removes what others of a shared staging write under the same name, so that
-// one that stands still has nothing to rename when it goes on.
-func (w *writer) fence() error {
-	s := w.staging
-	if s.token == "" {
-		return nil
-	}
-	list, err := s.fs.List(w.ctx, path.Dir(w.tmp))
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		name := path.Base(e.Path)
-		if !strings.HasPrefix(name, storage.TempPrefix(w.name)) || name == path.Base(w.tmp) {
-			continue
-		}
-		if err := s.fs.remove(w.ctx, path.Join(path.Dir(w.tmp), name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// close closes the file, waiting until its last block has been reported.
-func (w *writer) close() error {
+// Close implements storage.TempFile. It waits until the DataNodes have reported
+// the last block.
+func (w *writer) Close(ctx context.Context) error {
 	deadline := time.Now().Add(replicationLimit)
 	for failed := 1; ; failed++ {
-		err := w.w.Close()
+		err := w.open.Close()
+		if err == nil {
+			w.open = nil
+			w.fs.release(w.client, false)
+			return nil
+		}
 		if !hdfs.IsErrReplicating(err) && !later(err) || time.Now().After(deadline) {
 			return err
 		}
-		if err := readahead.Sleep(w.ctx, backoff/5, failed); err != nil {
+		if err := readahead.Sleep(ctx, backoff/5, failed); err != nil {
 			return err
 		}
 	}
 }
 
-// Discard implements storage.Writer.
-func (w *writer) Discard() error {
-	w.once.Do(w.drop)
+// Remove implements storage.TempFile. What cannot be removed goes with the
+// staging.
+func (w *writer) Remove(ctx context.Context) error {
+	err := w.fs.remove(context.WithoutCancel(ctx), w.path)
+	if w.open == nil {
+		return nil
+	}
+	if err == nil {
+		_ = w.open.Close() // fails, but frees the connection to the DataNode
+	}
+	w.fs.release(w.client, false)
+	w.open = nil
 	return nil
-}
-
-// put writes a small file whole.
-func (f *FS) put(ctx context.Context, p, content string) error {
-	return f.do(ctx, func(c *hdfs.Client) error {
-		if err := c.RemoveAll(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		w, err := c.Create(p)
-		if err != nil {
-			return err
-		}
-		if _, err = strings.NewReader(content).WriteTo(w); err != nil {
-			return err
-		}
-		for failed := 1; ; failed++ {
-			if err := w.Close(); !hdfs.IsErrReplicating(err) || failed == attempts {
-				return err
-			}
-			if err := readahead.Sleep(ctx, backoff/5, failed); err != nil {
-				return err
-			}
-		}
-	})
 }

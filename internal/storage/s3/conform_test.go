@@ -56,14 +56,8 @@ func TestConforms(t *testing.T) {
 		}
 	})
 	storagetest.Run(t, storagetest.Target{
-		New: func() storage.FS { f, _ := open(t, uri); return f },
-		Dir: dir, NoFence: true,
-		Steps: []storagetest.Step{
-			{Name: "claim"}, {Name: "decide", Claimed: true}, {Name: "remove", Claimed: true},
-			{Name: "complete", Claimed: true, Begun: true}, {Name: "success", Claimed: true, Begun: true},
-			{Name: "clean", Published: true},
-		},
-		CrashAt:   func(s storage.Staging, step string) { s.(*staging).crash = storagetest.CrashHook(step) },
+		New:       func() storage.FS { f, _ := open(t, uri); return f },
+		Dir:       dir,
 		Leftovers: func(t *testing.T) []string { return leftovers(t, f, dir) },
 	})
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/serverstest"
-	"github.com/slotwise/slotwise/internal/storage/storagetest"
 )
 
 func must(t *testing.T, err error) {
@@ -83,8 +82,9 @@ func TestPassing(t *testing.T) {
 		"500": refuse, "slow down": slowDown, "reset before": resetBefore, "reset after": resetAfter,
 	} {
 		n := 0
-		p.spoil(func(*http.Request) fault {
-			if n++; n%7 == 0 {
+		p.spoil(func(r *http.Request) fault {
+			// An upload whose number is lost on its way stays behind (docs/storage.md).
+			if n++; n%7 == 0 && !(kind == resetAfter && is(r, "initiate")) {
 				return kind
 			}
 			return none
@@ -298,26 +298,39 @@ func TestNoServer(t *testing.T) {
 // TestSweep: an interrupted commit whose owner does not come back is finished,
 // any other staging removed, once nobody has touched them for long enough.
 func TestSweep(t *testing.T) {
-	_, f, out := place(t)
+	p, f, out := place(t)
 	ctx := t.Context()
+	sweep := func(at time.Time) {
+		t.Helper()
+		f.now = func() time.Time { return at }
+		s, err := f.Stage(ctx, out, true)
+		must(t, err)
+		must(t, s.Abort(ctx))
+	}
 	dead, err := f.StageShared(ctx, out, "decided", true)
 	must(t, err)
 	w, err := dead.Create(ctx, "f")
 	must(t, err)
 	must(t, w.Commit())
-	dead.(*staging).crash = storagetest.CrashHook("complete")
-	if err := dead.Commit(ctx); !errors.Is(err, storagetest.ErrKilled) {
+	p.spoil(func(r *http.Request) fault {
+		if is(r, "complete") {
+			return deny
+		}
+		return none
+	})
+	if err := dead.Commit(ctx); !errors.Is(err, fs.ErrPermission) {
 		t.Fatal(err)
 	}
+	p.spoil(nil)
 	undecided, err := f.StageShared(ctx, out, "undecided", true)
 	must(t, err)
 	_, err = undecided.Create(ctx, "g")
 	must(t, err)
-	must(t, f.sweep(ctx, out, time.Now()))
+	sweep(time.Now())
 	if _, err := f.Reopen(ctx, out, "undecided"); err != nil {
 		t.Errorf("a staging in use was swept: %v", err)
 	}
-	must(t, f.sweep(ctx, out, time.Now().Add(storage.SharedTTL+time.Hour)))
+	sweep(time.Now().Add(storage.SharedTTL + time.Hour))
 	infos, err := f.List(ctx, out)
 	if err != nil || len(infos) != 2 {
 		t.Errorf("after the sweep: %v, %v", infos, err)

@@ -17,11 +17,6 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
-// publishingFile is in an output directory while a commit changes it. Its
-// content names the staging. Where it is and _SUCCESS is not, what is listed is
-// part of an old output, part of a new one, or both.
-const publishingFile = "_slotwise_publishing"
-
 // ErrPublishing says that a directory was listed while a commit was changing
 // it, and that the commit did not end while the reader waited.
 var ErrPublishing = errors.New("is being published by another job")

@@ -4,7 +4,7 @@
 // S3 has neither directories nor renames, and an upload of several parts becomes
 // an object only when it is completed. That is how outputs stay invisible: tasks
 // upload their parts, and the committing process completes the uploads. See
-// stage.go for the protocol and docs/storage.md for what users should know.
+// stage.go for how they are published and docs/storage.md for what users should know.
 package s3
 
 import (
@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,6 +33,10 @@ type FS struct {
 	c       minio.Core
 	timeout time.Duration // of a body that brings no byte
 	part    int           // bytes of the first parts of an upload
+
+	// Tests only; both may be nil.
+	wrapServer func(server) server // wraps the requests of stagings
+	now        func() time.Time    // the clock of sweeping
 }
 
 var _ storage.FS = (*FS)(nil)
@@ -77,6 +82,11 @@ func failed(op, p string, err error) error {
 
 // kind finds the io/fs error that a server's answer stands for.
 func kind(err error) error {
+	for _, known := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, errChanged} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
 	var r minio.ErrorResponse
 	if !errors.As(err, &r) {
 		return err
@@ -91,7 +101,7 @@ func kind(err error) error {
 		return cause
 	case r.StatusCode == http.StatusForbidden, r.StatusCode == http.StatusUnauthorized:
 		cause = fs.ErrPermission
-	case r.StatusCode == http.StatusPreconditionFailed:
+	case r.StatusCode == http.StatusPreconditionFailed, r.Code == "ConditionalRequestConflict":
 		cause = errChanged
 	case r.StatusCode == http.StatusBadRequest:
 		cause = fs.ErrInvalid
@@ -266,7 +276,7 @@ func (f *FS) eachKey(ctx context.Context, bucket, prefix string, recursive bool,
 
 // Remove implements storage.FS.
 func (f *FS) Remove(ctx context.Context, p string) error {
-	bucket, key := split(p)
+	name, key := split(p)
 	if key == "" {
 		return failed("remove", p, fs.ErrInvalid)
 	}
@@ -276,24 +286,13 @@ func (f *FS) Remove(ctx context.Context, p string) error {
 		return true
 	})
 	if err == nil {
-		err = f.removeKeys(ctx, bucket, keys)
+		slices.Reverse(keys) // servers that keep directories must find them empty
+		err = deleteAll(ctx, bucket{f, name}, keys)
 	}
 	if err != nil && !missing(err) {
 		return failed("remove", p, err)
 	}
 	return nil
-}
-
-// removeKeys removes objects, deepest first, so that a server that keeps
-// directories finds them empty.
-func (f *FS) removeKeys(ctx context.Context, bucket string, keys []string) error {
-	return parallel(ctx, keys, func(ctx context.Context, key string) error {
-		err := f.c.RemoveObject(ctx, bucket, key, minio.RemoveObjectOptions{})
-		if missing(err) {
-			return nil
-		}
-		return err
-	})
 }
 
 // width is how many requests are under way at once where there are many to make.

@@ -6,323 +6,522 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
-
-	"github.com/minio/minio-go/v7"
 
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// A staging of bucket/p/out is a set of small objects below
-// bucket/p/.out.slotwise-shared-<token>/, or -own-<token>/ if it belongs to one
-// process:
-//
-//	owner            is there while the staging is; whether it may overwrite
-//	uploads/<id>     an upload that was begun
-//	files/<name>     the upload that is to become the file of that name
-//	manifest         all of those, written when the commit is decided
-//
-// The data themselves are parts of uploads to the objects' final keys; nobody
-// sees them until the uploads are completed. A commit
-//
-//  1. claims the output by publishingFile, which only one can create,
-//  2. writes the manifest: from here on it can only go forward,
-//  3. removes the old output, _SUCCESS first,
-//  4. completes the uploads,
-//  5. writes _SUCCESS,
-//  6. removes publishingFile, the owner's note, and what is left.
-//
-// Every step may be repeated, so a commit that was interrupted is done again
-// from the manifest. At all times the output is whole if it has a _SUCCESS, or
-// has no publishingFile. Readers that know of publishingFile, as List does, see
-// the old output or the new one; others must look for _SUCCESS.
-const (
-	sharedMark  = "shared-"
-	ownMark     = "own-"
-	ownerFile   = "owner"
-	manifestKey = "manifest"
-	uploadsDir  = "uploads/"
-	filesDir    = "files/"
-)
-
-// owner is the content of a staging's first object.
-type owner struct {
-	Overwrite bool
-}
-
-// staging implements storage.Staging.
-type staging struct {
-	fs        *FS
-	target    string // bucket and key
-	bucket    string
-	key       string // of the output directory
-	root      string // key that the staging's own keys begin with, with the slash
-	token     string // "" if it belongs to this process
-	overwrite bool
-	stop      func() // of KeepAlive
-
-	// crash, if set, is asked before each step of Commit; an error stops the
-	// commit dead, as if the process had been killed there. Tests only.
-	crash func(step string) error
-
-	// mu is held shared while a file is committed, exclusively while the whole is.
-	mu struct {
-		sync.RWMutex
-		done, published bool
-	}
-}
-
-func (f *FS) newStaging(dir, rest string) *staging {
-	bucket, key := split(dir)
-	return &staging{
-		fs: f, target: path.Join(bucket, key), bucket: bucket, key: key, root: stagingPrefix(key) + rest + "/",
-	}
-}
-
-func stagingPrefix(key string) string {
-	return path.Join(path.Dir(key), storage.StagingPrefix(path.Base(key)))
-}
-
-func (s *staging) uploadKey(p pending) string { return s.root + uploadsDir + p.ID }
-
-// fileKey has the name as one element, whatever is in it.
-func (s *staging) fileKey(name string) string { return s.root + filesDir + url.PathEscape(name) }
-
 // Stage implements storage.FS.
 func (f *FS) Stage(ctx context.Context, dir string, overwrite bool) (storage.Staging, error) {
-	s := f.newStaging(dir, ownMark+storage.NewToken())
-	s.overwrite = overwrite
-	if err := s.begin(ctx); err != nil {
-		return nil, failed("output", dir, err)
-	}
-	s.stop = storage.KeepAlive(func(ctx context.Context) {
-		_ = s.note(ctx) // one that cannot be touched now may be the next time
-	})
-	return s, nil
+	x, key := f.stager(dir)
+	return x.Stage(ctx, key, overwrite)
 }
 
 // StageShared implements storage.FS.
 func (f *FS) StageShared(ctx context.Context, dir, token string, overwrite bool) (storage.Staging, error) {
-	if s, err := f.Reopen(ctx, dir, token); !errors.Is(err, fs.ErrNotExist) {
-		return s, err
-	}
-	s := f.newStaging(dir, sharedMark+token)
-	s.token, s.overwrite = token, overwrite
-	if err := s.begin(ctx); err != nil {
-		return nil, failed("output", dir, err)
-	}
-	return s, nil
-}
-
-// begin checks and clears the way, and makes the staging.
-func (s *staging) begin(ctx context.Context) error {
-	if s.key == "" {
-		return errors.New("is a whole bucket, which cannot be replaced; name a directory in it")
-	}
-	if err := s.fs.sweep(ctx, s.target, time.Now()); err != nil {
-		return err
-	}
-	_, err := s.fs.c.StatObject(ctx, s.bucket, s.key, minio.StatObjectOptions{})
-	if err == nil {
-		return syscall.ENOTDIR
-	}
-	if !missing(err) {
-		return err
-	}
-	if !s.overwrite {
-		if there, err := s.fs.isDir(ctx, s.target); err != nil || there {
-			return errors.Join(err, fs.ErrExist)
-		}
-	}
-	return s.note(ctx)
-}
-
-// note writes the owner's note, anew to show that the owner lives.
-func (s *staging) note(ctx context.Context) error {
-	return s.fs.putJSON(ctx, s.bucket, s.root+ownerFile, owner{Overwrite: s.overwrite})
-}
-
-func (s *staging) owner(ctx context.Context) (o owner, err error) {
-	return o, s.fs.getJSON(ctx, s.bucket, s.root+ownerFile, &o)
+	x, key := f.stager(dir)
+	return x.StageShared(ctx, key, token, overwrite)
 }
 
 // Reopen implements storage.FS.
 func (f *FS) Reopen(ctx context.Context, dir, token string) (storage.Staging, error) {
-	if err := storage.CheckToken(token); err != nil {
-		return nil, err
-	}
-	s := f.newStaging(dir, sharedMark+token)
-	s.token = token
-	o, err := s.owner(ctx)
-	if err == nil {
-		s.overwrite = o.Overwrite
-		return s, nil
-	}
-	if !missing(err) {
-		return nil, failed("reopen the staging of", dir, err)
-	}
-	// The owner may have died while it removed the rest.
-	err = s.discard(ctx)
-	if err == nil {
-		s.mu.done, err = s.marked(ctx)
-		s.mu.published = s.mu.done
-	}
-	if err == nil && !s.mu.done {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return nil, failed("reopen the staging of", dir, err)
-	}
-	return s, nil
+	x, key := f.stager(dir)
+	return x.Reopen(ctx, key, token)
 }
 
-// marked tells whether the output is the one that was staged here.
-func (s *staging) marked(ctx context.Context) (bool, error) {
-	b, err := s.fs.get(ctx, s.bucket, s.key+"/"+storage.SuccessFile)
+// stager returns the staging protocol for the bucket of dir, and dir's key.
+func (f *FS) stager(dir string) (*storage.Stager, string) {
+	name, key := split(dir)
+	s := server(bucket{f, name})
+	if f.wrapServer != nil {
+		s = f.wrapServer(s)
+	}
+	return newStager(s, name, f.part, f.now), key
+}
+
+// newStager returns the staging protocol over a server.
+func newStager(s server, bucket string, part int, now func() time.Time) *storage.Stager {
+	return &storage.Stager{
+		Ops: stageOps{s}, Publisher: &publisher{server: s, part: part}, Now: now,
+		Failed: func(op, key string, err error) error { return failed(op, path.Join(bucket, key), err) },
+		Check: func(ctx context.Context, target string) error {
+			if target == "" || target == "." {
+				return errors.New("is a whole bucket, which cannot be replaced; name a directory in it")
+			}
+			_, err := s.MadeBy(ctx, target)
+			if err == nil {
+				return syscall.ENOTDIR // an object has the name
+			}
+			if missing(err) {
+				return nil
+			}
+			return err
+		},
+	}
+}
+
+// stageOps implements storage.StageOps with objects. A directory is a common prefix
+// of keys.
+type stageOps struct{ s server }
+
+// List implements storage.StageOps.
+func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error) {
+	if dir = path.Clean(dir) + "/"; dir == "./" {
+		dir = ""
+	}
+	var names []string
+	err := o.s.Each(ctx, dir+prefix, func(entry object) bool {
+		name, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, dir), "/")
+		if len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
+		}
+		return true
+	})
+	slices.Sort(names) // "a/x" comes after "a-" among keys
+	return slices.Compact(names), err
+}
+
+// Vacant implements storage.StageOps. A claim is not output.
+func (o stageOps) Vacant(ctx context.Context, dir string) (bool, error) {
+	vacant := true
+	err := o.s.Each(ctx, dir+"/", func(entry object) bool {
+		vacant = entry.Key == dir+"/" || entry.Key == dir+"/"+publishingFile
+		return vacant
+	})
+	return vacant, err
+}
+
+// Exists implements storage.StageOps.
+func (o stageOps) Exists(ctx context.Context, p string) (bool, error) {
+	found := false
+	err := o.s.Each(ctx, p, func(entry object) bool {
+		found = entry.Key == p || strings.HasPrefix(entry.Key, p+"/")
+		return !found && entry.Key < p+"0" // '0' follows '/'
+	})
+	return found, err
+}
+
+// Read implements storage.StageOps.
+func (o stageOps) Read(ctx context.Context, p string) ([]byte, error) {
+	b, _, err := o.s.Get(ctx, p)
+	return b, err
+}
+
+// Put implements storage.StageOps.
+func (o stageOps) Put(ctx context.Context, p string, content []byte) error {
+	return o.s.Put(ctx, p, content, condition{})
+}
+
+// Remove implements storage.StageOps.
+func (o stageOps) Remove(ctx context.Context, p string) error {
+	keys, err := keysBelow(ctx, o.s, p+"/")
+	if err != nil {
+		return err
+	}
+	return deleteAll(ctx, o.s, append(keys, p))
+}
+
+// Touch implements storage.StageOps. It rewrites the owner marker, unless that is
+// new or was removed: a staging that has ended must not come back.
+func (o stageOps) Touch(ctx context.Context, root string) error {
+	var marker object
+	err := o.s.Each(ctx, root+ownerFile, func(entry object) bool {
+		marker = entry
+		return false
+	})
+	if err != nil || marker.Key != root+ownerFile || time.Since(marker.Modified) < storage.OwnTTL/24 {
+		return err
+	}
+	return o.s.Put(ctx, marker.Key, nil, condition{etag: marker.ETag})
+}
+
+// LastTouched implements storage.StageOps.
+func (o stageOps) LastTouched(ctx context.Context, root string) (last time.Time, err error) {
+	err = o.s.Each(ctx, root+"/", func(entry object) bool {
+		if entry.Modified.After(last) {
+			last = entry.Modified
+		}
+		return true
+	})
+	if err == nil && last.IsZero() {
+		err = fs.ErrNotExist
+	}
+	return last, err
+}
+
+// Keys below a staging root, including two of the protocol's markers.
+const (
+	ownerFile  = "/owner"
+	commitFile = "/commit"   // the manifest: all pending files
+	uploadsDir = "/uploads/" // one object for each upload that was begun: a pending
+	filesDir   = "/files/"   // one object for each committed file: a pending
+	oldDir     = "/old/"     // copies of the old output
+	asideFile  = "/aside"    // marker: old/ is complete, the target may be changed
+)
+
+// publishingFile is in an output directory while a commit changes it, and holds
+// the root of the staging. It keeps other stagings from committing. Where it is
+// present and _SUCCESS is not, a listing may show parts of the old and of the new
+// output.
+const publishingFile = "_slotwise_publishing"
+
+// errBusy reports that another staging of the same output is being committed, or
+// that its committing process has died and not come back.
+var errBusy = errors.New("another job is publishing the same output")
+
+// errUploadLost reports that a commit cannot be finished. A lifecycle rule of the
+// bucket that aborts uploads can be the cause.
+var errUploadLost = errors.New("the uploaded data are gone: the upload was aborted by somebody else")
+
+// publisher implements storage.Publisher without renames.
+//
+// The data of a file are the parts of an upload to the object's final key, which
+// nobody sees until the upload is completed. The commit marker is the manifest of
+// all uploads. Publish
+//
+//  1. copies the old output to old/, within the server, and puts asideFile,
+//  2. removes the old _SUCCESS,
+//  3. completes the uploads, each of which replaces an object in one step,
+//  4. removes old objects that are not in the manifest,
+//  5. puts _SUCCESS.
+//
+// Prepare claims the output for this staging first, by creating publishingFile,
+// which only one can. Restore removes new objects, copies the old ones back,
+// _SUCCESS last, removes the markers and gives the claim up. The output is whole at all times at
+// which it has a _SUCCESS, or has no publishingFile.
+type publisher struct {
+	server
+	part int // bytes of the first parts of an upload
+}
+
+func (p *publisher) claimKey(a storage.StageArea) string { return a.Target + "/" + publishingFile }
+
+func (p *publisher) successKey(a storage.StageArea) string {
+	return a.Target + "/" + storage.SuccessFile
+}
+
+// uploadKey and fileKey have the name as one element, whatever is in it.
+func uploadKey(a storage.StageArea, f pending) string { return a.Root + uploadsDir + f.ID }
+
+func fileKey(a storage.StageArea, name string) string {
+	return a.Root + filesDir + url.PathEscape(name)
+}
+
+// MakeRoot implements storage.Publisher. There are no directories to make.
+func (p *publisher) MakeRoot(context.Context, storage.StageArea) error { return nil }
+
+// Create implements storage.Publisher.
+func (p *publisher) Create(ctx context.Context, a storage.StageArea, name string) (storage.StagedFile, error) {
+	if name == publishingFile {
+		return nil, fs.ErrInvalid
+	}
+	return newWriter(ctx, p, a, name)
+}
+
+// Prepare implements storage.Publisher. It returns the manifest.
+func (p *publisher) Prepare(ctx context.Context, a storage.StageArea) ([]byte, error) {
+	if err := p.claim(ctx, a); err != nil {
+		return nil, err
+	}
+	err := storage.CheckVacant(ctx, stageOps{p.server}, a)
+	if err != nil {
+		return nil, errors.Join(err, p.release(context.WithoutCancel(ctx), a))
+	}
+	return p.gather(ctx, a)
+}
+
+// claim creates publishingFile with this staging's root in it. A claim of a
+// staging that has ended is taken over.
+func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
+	err := p.Put(ctx, p.claimKey(a), []byte(a.Root), condition{absent: true})
+	if err != nil && !errors.Is(err, errChanged) {
+		return err
+	}
+	// Read in any case: a server may not know the condition, or the answer to the
+	// first of several tries may have been lost.
+	holder, etag, err := p.Get(ctx, p.claimKey(a))
+	if err != nil || string(holder) == a.Root {
+		return err
+	}
+	over, err := p.over(ctx, a, string(holder))
+	if err != nil {
+		return err
+	}
+	if !over {
+		return errBusy
+	}
+	err = p.Put(ctx, p.claimKey(a), []byte(a.Root), condition{etag: etag})
+	if errors.Is(err, errChanged) {
+		return errBusy
+	}
+	return err
+}
+
+// over reports whether another staging of the same target has nothing more to
+// change in it: it is gone, or has published and died before it cleaned up.
+func (p *publisher) over(ctx context.Context, a storage.StageArea, root string) (bool, error) {
+	ops := stageOps{p.server}
+	owned, err := ops.Exists(ctx, root+ownerFile)
+	if err != nil || !owned {
+		return !owned, err
+	}
+	_, token, shared := strings.Cut(path.Base(root), ".slotwise-shared-")
+	if !shared {
+		return false, nil
+	}
+	return p.isOutput(ctx, storage.StageArea{Target: a.Target, Root: root, Token: token})
+}
+
+// isOutput reports whether the target's _SUCCESS holds the staging's token.
+func (p *publisher) isOutput(ctx context.Context, a storage.StageArea) (bool, error) {
+	if a.Token == "" {
+		return false, nil
+	}
+	b, _, err := p.Get(ctx, p.successKey(a))
 	if missing(err) {
 		return false, nil
 	}
-	return err == nil && s.token != "" && string(b) == s.token+"\n", err
+	return err == nil && string(b) == string(a.SuccessContent()), err
 }
 
-// Create implements storage.Staging.
-func (s *staging) Create(ctx context.Context, name string) (storage.Writer, error) {
-	name = path.Clean(name)
-	if !fs.ValidPath(name) || name == "." || name == publishingFile {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrInvalid}
+// claimed reports whether the output is claimed by this staging.
+func (p *publisher) claimed(ctx context.Context, a storage.StageArea) (bool, error) {
+	holder, _, err := p.Get(ctx, p.claimKey(a))
+	if missing(err) {
+		return false, nil
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	w := &writer{ctx: ctx, staging: s, pending: pending{Name: name, Key: s.key + "/" + name, ID: storage.NewToken()}}
-	if s.mu.done {
-		return nil, w.failed("create", fs.ErrClosed)
-	}
-	if err := w.begin(); err != nil {
-		return nil, w.failed("create", err)
-	}
-	return w, nil
+	return err == nil && string(holder) == a.Root, err
 }
 
-// Abort implements storage.Staging. A commit that has begun to remove the old
-// output cannot be undone; then Abort removes the new one too, and says so.
-func (s *staging) Abort(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.done {
-		return nil
-	}
-	s.end()
-	m, err := s.manifest(ctx)
-	if err == nil {
-		err = s.undo(ctx, m)
-	}
-	if err == nil || missing(err) {
-		err = s.release(ctx)
-	}
-	if err == nil {
-		err = s.discard(ctx)
-	}
-	if err != nil && !errors.Is(err, errLost) {
-		return failed("abort", s.target, err)
-	}
-	s.mu.done = true
-	if err != nil {
-		return failed("abort", s.target, err)
-	}
-	return nil
-}
-
-func (s *staging) end() {
-	if s.stop != nil {
-		s.stop()
-	}
-}
-
-// discard removes the staging, which has no part in the output any more: the
-// owner's note first, so that writers in other processes see it, then what is
-// found.
-func (s *staging) discard(ctx context.Context) error {
-	if err := s.fs.removeKeys(ctx, s.bucket, []string{s.root + ownerFile}); err != nil {
+// release gives up the claim, if this staging has it.
+func (p *publisher) release(ctx context.Context, a storage.StageArea) error {
+	claimed, err := p.claimed(ctx, a)
+	if err != nil || !claimed {
 		return err
 	}
-	var uploads, keys []string
-	err := s.fs.eachKey(ctx, s.bucket, s.root, true, func(o minio.ObjectInfo) bool {
-		if strings.HasPrefix(o.Key, s.root+uploadsDir) {
-			uploads = append(uploads, o.Key)
-		} else if !strings.HasSuffix(o.Key, "/") {
-			keys = append(keys, o.Key)
-		}
-		return true
+	return p.Delete(ctx, p.claimKey(a))
+}
+
+// gather returns the manifest of the committed files.
+func (p *publisher) gather(ctx context.Context, a storage.StageArea) ([]byte, error) {
+	keys, err := keysBelow(ctx, p, a.Root+filesDir)
+	if err != nil {
+		return nil, err
+	}
+	m := make([]pending, len(keys))
+	index := make([]int, len(keys))
+	for i := range index {
+		index[i] = i
+	}
+	err = parallel(ctx, index, func(ctx context.Context, i int) error {
+		_, err := getJSON(ctx, p, keys[i], &m[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return marshal(m)
+}
+
+// manifest returns the uploads that a decided commit publishes; none if the commit
+// is not decided.
+func (p *publisher) manifest(ctx context.Context, a storage.StageArea) (m []pending, err error) {
+	_, err = getJSON(ctx, p, a.Root+commitFile, &m)
+	if missing(err) {
+		err = nil
+	}
+	return m, err
+}
+
+// Published implements storage.Publisher. A decided staging that has no claim has
+// published; another one may have replaced its output since.
+func (p *publisher) Published(ctx context.Context, a storage.StageArea) (bool, error) {
+	published, err := p.isOutput(ctx, a)
+	if err != nil || published {
+		return published, err
+	}
+	claimed, err := p.claimed(ctx, a)
+	return !claimed, err
+}
+
+// Interrupted implements storage.Publisher. A decided commit always holds a claim,
+// which keeps readers waiting.
+func (p *publisher) Interrupted(ctx context.Context, a storage.StageArea) (bool, error) {
+	return p.claimed(ctx, a)
+}
+
+// Publish implements storage.Publisher.
+func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
+	m, err := p.manifest(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := p.moveAside(ctx, a); err != nil {
+		return err
+	}
+	if err := p.Delete(ctx, p.successKey(a)); err != nil {
+		return err
+	}
+	if err := parallel(ctx, m, p.complete); err != nil {
+		return err
+	}
+	if err := p.removeOthers(ctx, a, m); err != nil {
+		return err
+	}
+	return p.Put(ctx, p.successKey(a), a.SuccessContent(), condition{})
+}
+
+// moveAside copies the old output to old/. It changes nothing in the target.
+func (p *publisher) moveAside(ctx context.Context, a storage.StageArea) error {
+	done, err := stageOps{p.server}.Exists(ctx, a.Root+asideFile)
+	if err != nil || done {
+		return err
+	}
+	// Copies of a commit that was undone may be of another output.
+	if err := (stageOps{p.server}).Remove(ctx, a.Root+strings.TrimSuffix(oldDir, "/")); err != nil {
+		return err
+	}
+	keys, err := p.output(ctx, a)
+	if err != nil {
+		return err
+	}
+	err = parallel(ctx, keys, func(ctx context.Context, key string) error {
+		return p.Copy(ctx, key, a.Root+oldDir+strings.TrimPrefix(key, a.Target+"/"))
 	})
 	if err != nil {
 		return err
 	}
-	err = parallel(ctx, uploads, func(ctx context.Context, key string) error {
-		var p pending
-		err := s.fs.getJSON(ctx, s.bucket, key, &p)
+	return p.Put(ctx, a.Root+asideFile, nil, condition{})
+}
+
+// output returns the keys of the target's objects, without the claim.
+func (p *publisher) output(ctx context.Context, a storage.StageArea) ([]string, error) {
+	keys, err := keysBelow(ctx, p, a.Target+"/")
+	return slices.DeleteFunc(keys, func(key string) bool { return key == p.claimKey(a) }), err
+}
+
+// complete makes an upload the object, unless an interrupted commit has done so.
+func (p *publisher) complete(ctx context.Context, f pending) error {
+	err := p.Complete(ctx, f)
+	if !errors.Is(err, errNoUpload) {
+		return err
+	}
+	made, err := p.made(ctx, f)
+	if err == nil && !made {
+		err = errUploadLost
+	}
+	return err
+}
+
+// made reports whether the object is the one that an upload became.
+func (p *publisher) made(ctx context.Context, f pending) (bool, error) {
+	id, err := p.MadeBy(ctx, f.Key)
+	if missing(err) {
+		return false, nil
+	}
+	return err == nil && id == f.ID, err
+}
+
+// removeOthers removes the target's objects that are not in the manifest.
+func (p *publisher) removeOthers(ctx context.Context, a storage.StageArea, m []pending) error {
+	keys, err := p.output(ctx, a)
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, f := range m {
+		keep[f.Key] = true
+	}
+	return deleteAll(ctx, p, slices.DeleteFunc(keys, func(key string) bool { return keep[key] }))
+}
+
+// Restore implements storage.Publisher. Without asideFile the target has not been
+// touched.
+func (p *publisher) Restore(ctx context.Context, a storage.StageArea) error {
+	claimed, err := p.claimed(ctx, a)
+	if err != nil || !claimed {
+		return err // nothing of this staging is in the target
+	}
+	aside, err := stageOps{p.server}.Exists(ctx, a.Root+asideFile)
+	if err == nil && aside {
+		err = p.moveBack(ctx, a)
+	}
+	if err != nil {
+		return err
+	}
+	// Without its markers the commit is undecided again. A claim that is gone would
+	// otherwise mean that it was published.
+	if err := p.Delete(ctx, a.Root+commitFile); err != nil {
+		return err
+	}
+	if err := p.Delete(ctx, a.Root+asideFile); err != nil {
+		return err
+	}
+	return p.release(ctx, a)
+}
+
+// moveBack removes the objects of this staging from the target and copies the old
+// ones back.
+func (p *publisher) moveBack(ctx context.Context, a storage.StageArea) error {
+	m, err := p.manifest(ctx, a)
+	if err != nil {
+		return err
+	}
+	old, err := keysBelow(ctx, p, a.Root+oldDir)
+	if err != nil {
+		return err
+	}
+	err = parallel(ctx, m, func(ctx context.Context, f pending) error {
+		made, err := p.made(ctx, f)
+		if err == nil && made {
+			err = p.Delete(ctx, f.Key)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	back := func(ctx context.Context, key string) error {
+		return p.Copy(ctx, key, a.Target+"/"+strings.TrimPrefix(key, a.Root+oldDir))
+	}
+	success := a.Root + oldDir + storage.SuccessFile
+	others := slices.DeleteFunc(slices.Clone(old), func(key string) bool { return key == success })
+	if err := parallel(ctx, others, back); err != nil || len(others) == len(old) {
+		return err
+	}
+	return back(ctx, success)
+}
+
+// Discard implements storage.Publisher. The claim of a published output is given
+// up, unfinished uploads are aborted, then the root's objects are removed.
+func (p *publisher) Discard(ctx context.Context, a storage.StageArea) error {
+	if err := p.release(ctx, a); err != nil {
+		return err
+	}
+	begun, err := keysBelow(ctx, p, a.Root+uploadsDir)
+	if err != nil {
+		return err
+	}
+	err = parallel(ctx, begun, func(ctx context.Context, key string) error {
+		var f pending
+		_, err := getJSON(ctx, p, key, &f)
 		if err == nil {
-			err = s.abortUpload(ctx, p)
+			err = p.Abort(ctx, f)
 		}
 		if missing(err) {
-			return nil // its writer was faster
+			return nil // its writer has removed it
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.fs.removeKeys(ctx, s.bucket, append(uploads, keys...))
-}
-
-// sweep settles the stagings of target that nobody has touched for too long. One
-// whose commit was decided is finished, any other removed.
-func (f *FS) sweep(ctx context.Context, target string, now time.Time) error {
-	bucket, key := split(target)
-	prefix := stagingPrefix(key)
-	latest := map[string]time.Time{}
-	err := f.eachKey(ctx, bucket, prefix, true, func(o minio.ObjectInfo) bool {
-		rest, _, ok := strings.Cut(strings.TrimPrefix(o.Key, prefix), "/")
-		if ok && o.LastModified.After(latest[rest]) {
-			latest[rest] = o.LastModified
-		}
-		return true
-	})
+	keys, err := keysBelow(ctx, p, a.Root+"/")
 	if err != nil {
 		return err
 	}
-	for rest, touched := range latest {
-		ttl := storage.OwnTTL
-		token, ok := strings.CutPrefix(rest, ownMark)
-		s := f.newStaging(target, rest)
-		if !ok {
-			if token, ok = strings.CutPrefix(rest, sharedMark); ok {
-				ttl, s.token = storage.SharedTTL, token
-			}
-		}
-		if !ok || storage.CheckToken(token) != nil || now.Sub(touched) < ttl {
-			continue
-		}
-		if err := s.settle(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// settle ends a staging whose owner is dead.
-func (s *staging) settle(ctx context.Context) error {
-	_, err := s.manifest(ctx)
-	if err == nil {
-		return s.publish(ctx)
-	}
-	if !missing(err) {
-		return err
-	}
-	if err := s.release(ctx); err != nil {
-		return err
-	}
-	return s.discard(ctx)
+	return deleteAll(ctx, p, keys)
 }

@@ -1,32 +1,29 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"path"
-	"sync"
 
 	"github.com/minio/minio-go/v7"
 
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// S3 takes parts of 5 MiB and more, but for the last one, and at most 10,000.
-// The first thousand parts have minPart bytes, each further thousand twice as
-// many as the one before, so that an object may have as much as S3 allows.
+// S3 takes parts of 5 MiB and more, except for the last, and at most 10,000. The
+// first thousand parts have minPart bytes, and each further thousand twice as many
+// as the thousand before. So an object may be as large as S3 permits.
 const (
 	minPart    = 8 << 20
 	partsAlike = 1000
 )
 
-// pending is a file that has been uploaded and waits to be completed.
+// pending is a file that has been uploaded and waits to be completed. It is also
+// the content of the objects in uploads/ and files/ and of the manifest.
 type pending struct {
 	Name   string               // in the output directory
 	Key    string               // of the object it will be
-	Upload string               // id
+	Upload string               // the server's name for the upload
 	ID     string               // in the object's metadata: tells which upload made it
 	Parts  []minio.CompletePart `json:",omitempty"`
 }
@@ -34,48 +31,68 @@ type pending struct {
 // idKey is the metadata that holds pending.ID.
 const idKey = "Slotwise-Id"
 
-// writer implements storage.Writer. One part is uploaded while the next one is
-// filled, so a writer holds up to two parts in memory.
+func marshal(m []pending) ([]byte, error) { return json.Marshal(m) }
+
+// errFenced reports that another attempt has committed the file since this writer
+// began.
+var errFenced = errors.New("another attempt has committed this file since this one began")
+
+// writer implements storage.StagedFile. It uploads one part while the next one is
+// filled, so it holds up to two parts in memory.
+//
+// The object files/<name> says which upload is the file. A writer of a shared
+// staging notes the object's ETag when it begins, and replaces the object only if
+// it still has that ETag. So a writer that was delayed cannot replace the file of
+// one that began later and has committed.
 type writer struct {
 	ctx     context.Context
-	staging *staging
+	p       *publisher
+	area    storage.StageArea
 	pending pending
+	etag    string // of files/<name> when the writer began; "" if there was none
 	buf     []byte
-	spare   []byte
-	upload  chan uploaded // the part under way; nil if there is none
-	once    sync.Once
+	spare   []byte        // the other buffer, when no part is under way
+	upload  chan uploaded // yields the result of the part under way; nil if there is none
 }
 
-// uploaded is how the upload of a part ended.
+// uploaded is the result of uploading one part.
 type uploaded struct {
-	part minio.ObjectPart
+	part minio.CompletePart
 	buf  []byte
 	err  error
 }
 
-func (w *writer) failed(op string, err error) error {
-	return failed(op, path.Join(w.staging.target, w.pending.Name), err)
-}
-
-// begin begins the upload and notes it in the staging, so that it is found
-// whatever becomes of this process.
-func (w *writer) begin() error {
-	s := w.staging
-	opts := minio.PutObjectOptions{
-		UserMetadata: map[string]string{idKey: w.pending.ID}, ContentType: "application/octet-stream",
-	}
+// newWriter begins an upload and records it in the staging: the upload is found
+// and aborted whatever happens to this process.
+func newWriter(ctx context.Context, p *publisher, a storage.StageArea, name string) (*writer, error) {
+	w := &writer{ctx: ctx, p: p, area: a, pending: pending{Name: name, Key: a.Target + "/" + name, ID: storage.NewToken()}}
 	var err error
-	w.pending.Upload, err = s.fs.c.NewMultipartUpload(w.ctx, s.bucket, w.pending.Key, opts)
-	if err != nil {
-		return err
+	if a.Token != "" {
+		if _, w.etag, err = w.committed(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.fs.putJSON(w.ctx, s.bucket, s.uploadKey(w.pending), w.pending); err != nil {
-		return errors.Join(err, s.abortUpload(context.WithoutCancel(w.ctx), w.pending))
+	if w.pending.Upload, err = p.Begin(ctx, w.pending.Key, w.pending.ID); err != nil {
+		return nil, err
 	}
-	return nil
+	if err := putJSON(ctx, p, uploadKey(a, w.pending), w.pending, condition{}); err != nil {
+		return nil, errors.Join(err, p.Abort(context.WithoutCancel(ctx), w.pending))
+	}
+	return w, nil
 }
 
-// Write implements storage.Writer.
+// committed returns the ID and ETag of the committed file of the writer's name,
+// both empty if there is none.
+func (w *writer) committed(ctx context.Context) (id, etag string, err error) {
+	var f pending
+	etag, err = getJSON(ctx, w.p, fileKey(w.area, w.pending.Name), &f)
+	if missing(err) {
+		return "", "", nil
+	}
+	return f.ID, etag, err
+}
+
+// Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -85,28 +102,26 @@ func (w *writer) Write(p []byte) (int, error) {
 		done += n
 		if n == room {
 			if err := w.flush(); err != nil {
-				return done, w.failed("write", err)
+				return done, err
 			}
 		}
 	}
 	return done, nil
 }
 
-func (w *writer) partSize() int {
-	return w.staging.fs.part << min(len(w.pending.Parts)/partsAlike, 10)
-}
+func (w *writer) partSize() int { return w.p.part << min(len(w.pending.Parts)/partsAlike, 10) }
 
-// flush begins to upload what is buffered, once the part before it is there.
+// flush waits for the part before and begins to upload the buffer.
 func (w *writer) flush() error {
 	if err := w.wait(); err != nil {
 		return err
 	}
-	s, number, buf := w.staging, len(w.pending.Parts)+1, w.buf
+	number, buf := len(w.pending.Parts)+1, w.buf
 	w.buf, w.spare = w.spare[:0], nil
 	upload := make(chan uploaded, 1)
+	f := w.pending // Parts are not used by Part
 	go func() {
-		part, err := s.fs.c.PutObjectPart(w.ctx, s.bucket, w.pending.Key, w.pending.Upload, number,
-			bytes.NewReader(buf), int64(len(buf)), minio.PutObjectPartOptions{DisableContentSha256: unsigned(buf)})
+		part, err := w.p.Part(w.ctx, f, number, buf)
 		upload <- uploaded{part, buf, err}
 	}()
 	w.upload = upload
@@ -124,130 +139,78 @@ func (w *writer) wait() error {
 		return u.err
 	}
 	w.spare = u.buf
-	w.pending.Parts = append(w.pending.Parts, minio.CompletePart{PartNumber: len(w.pending.Parts) + 1, ETag: u.part.ETag})
+	w.pending.Parts = append(w.pending.Parts, u.part)
 	return nil
 }
 
-// Commit implements storage.Writer: what was uploaded is noted as the file's
-// content. The last note of a name counts.
-func (w *writer) Commit() error {
-	err := w.failed("commit", fs.ErrClosed)
-	w.once.Do(func() {
-		if err = w.commit(); err != nil {
-			err = w.failed("commit", errors.Join(err, w.drop()))
-		}
-	})
+// Commit implements storage.StagedFile.
+func (w *writer) Commit(ctx context.Context) error {
+	err := w.finish()
+	if err == nil {
+		err = w.commit(ctx)
+	}
+	if err != nil {
+		err = errors.Join(err, w.Drop(context.WithoutCancel(ctx)))
+	}
 	return err
 }
 
-func (w *writer) commit() error {
-	s := w.staging
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.mu.done {
-		return fs.ErrClosed
-	}
+// finish uploads what is buffered. An object has at least one part.
+func (w *writer) finish() error {
 	err := w.wait()
 	if err == nil && (len(w.buf) > 0 || len(w.pending.Parts) == 0) {
 		if err = w.flush(); err == nil {
 			err = w.wait()
 		}
 	}
-	if err != nil {
-		return err
-	}
-	note := s.fileKey(w.pending.Name)
-	if err := s.fs.putJSON(w.ctx, s.bucket, note, w.pending); err != nil {
-		return err
-	}
-	// Another process may have ended the staging meanwhile. It removes the
-	// owner's note first and then all others, so if that is still there, it
-	// finds this one.
-	if _, err := s.owner(w.ctx); err != nil {
-		if missing(err) {
-			err = fs.ErrClosed
+	return err
+}
+
+// commit makes the upload the committed file of its name.
+func (w *writer) commit(ctx context.Context) error {
+	key := fileKey(w.area, w.pending.Name)
+	only := condition{}
+	if w.area.Token != "" {
+		// Some servers ignore conditions. There this comparison leaves only the
+		// moment before Put unguarded.
+		if _, now, err := w.committed(ctx); err != nil {
+			return err
+		} else if now != w.etag {
+			return errFenced
 		}
-		return errors.Join(err, s.fs.removeKeys(context.WithoutCancel(w.ctx), s.bucket, []string{note}))
+		only = condition{absent: w.etag == "", etag: w.etag}
 	}
-	return nil
-}
-
-// drop gives the upload up.
-func (w *writer) drop() error {
-	_ = w.wait() // its part goes with the upload
-	ctx, s := context.WithoutCancel(w.ctx), w.staging
-	if err := s.abortUpload(ctx, w.pending); err != nil {
-		return err
-	}
-	return s.fs.removeKeys(ctx, s.bucket, []string{s.uploadKey(w.pending)})
-}
-
-// Discard implements storage.Writer.
-func (w *writer) Discard() error {
-	var err error
-	w.once.Do(func() {
-		if err = w.drop(); err != nil {
-			err = w.failed("discard", err)
+	err := putJSON(ctx, w.p, key, w.pending, only)
+	if errors.Is(err, errChanged) {
+		// An earlier try may have succeeded, and its answer was lost.
+		id, _, gerr := w.committed(ctx)
+		if gerr == nil && id == w.pending.ID {
+			err = nil
+		} else {
+			err = errors.Join(errFenced, gerr)
 		}
-	})
-	return err
-}
-
-// abortUpload frees an upload's parts. One that is gone is no error.
-func (s *staging) abortUpload(ctx context.Context, p pending) error {
-	err := s.fs.c.AbortMultipartUpload(ctx, s.bucket, p.Key, p.Upload)
-	if noUpload(err) {
-		return nil
 	}
-	return err
-}
-
-// noUpload tells that an upload was completed or aborted before.
-func noUpload(err error) bool {
-	var r minio.ErrorResponse
-	return errors.As(err, &r) && (r.Code == minio.NoSuchUpload || missing(err))
-}
-
-// putJSON writes a small object.
-func (f *FS) putJSON(ctx context.Context, bucket, key string, v any) error {
-	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return f.put(ctx, bucket, key, b, minio.PutObjectOptions{})
-}
-
-func (f *FS) put(ctx context.Context, bucket, key string, content []byte, opts minio.PutObjectOptions) error {
-	opts.DisableMultipart = true
-	opts.DisableContentSha256 = unsigned(content)
-	_, err := f.c.Client.PutObject(ctx, bucket, key, bytes.NewReader(content), int64(len(content)), opts)
+	// Another process may have ended the staging meanwhile. It removes the owner
+	// marker before it looks for objects to remove. So it finds this one if the
+	// marker is still present, and otherwise this writer removes it.
+	owned, err := stageOps{w.p.server}.Exists(ctx, w.area.Root+ownerFile)
+	if err == nil && !owned {
+		err = errors.Join(errEnded, w.p.Delete(context.WithoutCancel(ctx), key))
+	}
 	return err
 }
 
-// unsigned tells that a body should not be signed chunk by chunk. Some servers
-// do not read the chunk that says that there is nothing, and take it for the
-// next request on the connection.
-func unsigned(content []byte) bool { return len(content) == 0 }
+// errEnded reports that the staging was committed or aborted by another process.
+var errEnded = errors.New("the job's output has been committed or aborted meanwhile")
 
-// get reads a small object.
-func (f *FS) get(ctx context.Context, bucket, key string) ([]byte, error) {
-	body, _, _, err := f.c.GetObject(ctx, bucket, key, minio.GetObjectOptions{})
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	var b bytes.Buffer
-	_, err = b.ReadFrom(body)
-	return b.Bytes(), err
-}
-
-// getJSON reads what putJSON wrote.
-func (f *FS) getJSON(ctx context.Context, bucket, key string, v any) error {
-	b, err := f.get(ctx, bucket, key)
-	if err != nil {
+// Drop implements storage.StagedFile.
+func (w *writer) Drop(ctx context.Context) error {
+	_ = w.wait() // the part goes with the upload
+	if err := w.p.Abort(ctx, w.pending); err != nil {
 		return err
 	}
-	return json.Unmarshal(b, v)
+	return w.p.Delete(ctx, uploadKey(w.area, w.pending))
 }
-
-var _ storage.Writer = (*writer)(nil)

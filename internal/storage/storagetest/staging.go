@@ -1,10 +1,8 @@
 package storagetest
 
 import (
-	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"path"
 
 	"github.com/slotwise/slotwise/internal/storage"
@@ -141,9 +139,6 @@ func (r *run) shared() {
 // fence: an attempt that stands still while its successor commits cannot replace
 // the successor's file when it goes on. Other files are no matter of theirs.
 func (r *run) fence() {
-	if r.target.NoFence {
-		r.Skip("files are put in place by the staging's commit")
-	}
 	token := storage.NewToken()
 	r.stageShared(token, false)
 	a, b := r.reopen(token), r.reopen(token)
@@ -183,83 +178,4 @@ func (r *run) sharedAbort() {
 		r.wants(err, fs.ErrInvalid, "token "+bad)
 	}
 	r.clean()
-}
-
-// crash stops the commit of a replacement at each step, then another process
-// finishes it or gives it up.
-func (r *run) crash() {
-	older := map[string]string{storage.SuccessFile: "", "part": "old", "gone": "old"}
-	files := map[string]string{"part": "new", "more": "new", "sub/x": "new"}
-	newer := maps.Clone(files)
-	newer[storage.SuccessFile] = "job-1\n"
-	for _, step := range r.target.Steps {
-		for _, finish := range []bool{true, false} {
-			r.output(map[string]string{"part": "old", "gone": "old"})
-			r.killedAt(step.Name, files)
-			r.must(r.otherStage().Abort(r.ctx))
-			x := r.reopen("job-1")
-			switch {
-			case finish:
-				r.must(x.Commit(r.ctx))
-				r.must(r.reopen("job-1").Commit(r.ctx))
-				r.want(newer)
-			case step.Published:
-				r.must(x.Abort(r.ctx))
-				r.want(newer)
-			case step.Begun:
-				_ = x.Abort(r.ctx) // says that the old output is lost
-				if _, marked := r.tree(r.out)[storage.SuccessFile]; marked {
-					r.Errorf("aborted at %s: an output that is not whole is marked as complete", step.Name)
-				}
-			default:
-				r.must(x.Abort(r.ctx))
-				r.want(older)
-			}
-			r.clean()
-			if r.Failed() {
-				r.Fatalf("killed at %s, finished: %v", step.Name, finish)
-			}
-		}
-	}
-}
-
-func (r *run) otherStage() storage.Staging {
-	s, err := r.target.New().Stage(r.ctx, r.out, true)
-	r.must(err)
-	return s
-}
-
-// killedAt stages files as job-1 and kills their commit at a step.
-func (r *run) killedAt(step string, files map[string]string) {
-	r.Helper()
-	s := r.stageShared("job-1", true)
-	for name, content := range files {
-		r.put(s, name, content)
-	}
-	r.target.CrashAt(s, step)
-	if err := s.Commit(context.Background()); !errors.Is(err, ErrKilled) {
-		r.Fatalf("%s: the commit ended with %v", step, err)
-	}
-}
-
-// replacedMeanwhile: while a commit lies interrupted, another job publishes the
-// same output. The later of the two commits wins, whole.
-func (r *run) replacedMeanwhile() {
-	for _, step := range r.target.Steps {
-		if step.Claimed {
-			continue // the driver's own tests tell what the others get
-		}
-		r.output(map[string]string{"part": "old"})
-		r.killedAt(step.Name, map[string]string{"part": "new"})
-		s := r.stage(true)
-		r.put(s, "other", "other")
-		r.must(s.Commit(r.ctx))
-		r.must(r.reopen("job-1").Commit(r.ctx))
-		want := map[string]string{storage.SuccessFile: "job-1\n", "part": "new"}
-		if step.Published {
-			want = map[string]string{storage.SuccessFile: "", "other": "other"}
-		}
-		r.want(want)
-		r.clean()
-	}
 }

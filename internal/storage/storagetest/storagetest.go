@@ -23,43 +23,10 @@ type Target struct {
 	New func() storage.FS
 	// Dir is a directory that the tests have for themselves. It need not exist.
 	Dir string
-	// Steps are those at which CrashAt can stop a commit that replaces an output.
-	Steps []Step
-	// CrashAt makes the staging's Commit return ErrKilled at a step and do
-	// nothing more, as if its process had been killed there.
-	CrashAt func(s storage.Staging, step string)
 	// Leftovers returns what remains below Dir that List does not show.
 	Leftovers func(t *testing.T) []string
-	// NoFence says that in a shared staging the last Commit of a name wins, also
-	// of a writer that was begun before another's Commit.
-	NoFence bool
 	// Names that the file system cannot have, of those that the tests try.
 	Forbidden []string
-}
-
-// Step is a point in a commit.
-type Step struct {
-	Name string
-	// Published says that the new output is visible already.
-	Published bool
-	// Claimed says that other jobs with the same output wait for this one.
-	Claimed bool
-	// Begun says that the old output has been touched, so that Abort cannot
-	// bring it back. What Abort leaves then is not a complete output.
-	Begun bool
-}
-
-// ErrKilled is what a commit returns that CrashAt stopped.
-var ErrKilled = errors.New("killed")
-
-// CrashHook returns a hook that returns ErrKilled at a step.
-func CrashHook(step string) func(string) error {
-	return func(at string) error {
-		if at == step {
-			return ErrKilled
-		}
-		return nil
-	}
 }
 
 // run is one test of a target, in a directory of its own.
@@ -79,7 +46,7 @@ func Run(t *testing.T, target Target) {
 		"Refuse": (*run).refuse, "Race": (*run).race, "Shared": (*run).shared, "SharedAbort": (*run).sharedAbort,
 		"Fence": (*run).fence,
 		"Names": (*run).names, "List": (*run).list, "Ranges": (*run).ranges, "Remove": (*run).remove,
-		"Crash": (*run).crash, "ReplacedMeanwhile": (*run).replacedMeanwhile, "Cancel": (*run).cancel,
+		"Cancel": (*run).cancel,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := path.Join(target.Dir, strings.ToLower(name))

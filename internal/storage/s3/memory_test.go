@@ -1,0 +1,431 @@
+package s3
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
+	"github.com/slotwise/slotwise/internal/storage/storagetest"
+)
+
+// memory is a bucket in memory. It implements server, with conditions, and its
+// requests fail as its Faults say. Each request is one step.
+type memory struct {
+	faultfs.Faults
+	now func() time.Time
+	// noConditions makes it a server that does not know conditional requests.
+	noConditions bool
+	mu           struct {
+		sync.Mutex
+		objects map[string]stored
+		uploads map[string]*multipart // by the upload's name
+		serial  int                   // makes ETags and names of uploads
+	}
+}
+
+type stored struct {
+	content  []byte
+	etag, id string
+	modified time.Time
+}
+
+type multipart struct {
+	key, id string
+	parts   map[int][]byte
+}
+
+var _ server = (*memory)(nil)
+
+func newMemory() *memory {
+	m := &memory{now: time.Now}
+	m.mu.objects, m.mu.uploads = map[string]stored{}, map[string]*multipart{}
+	return m
+}
+
+// restart returns a copy of the bucket, as the next process finds it after age.
+func (m *memory) restart(age time.Duration) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next, now := newMemory(), m.now
+	next.now = func() time.Time { return now().Add(age) }
+	next.mu.objects, next.mu.serial = maps.Clone(m.mu.objects), m.mu.serial
+	for name, u := range m.mu.uploads {
+		next.mu.uploads[name] = &multipart{u.key, u.id, maps.Clone(u.parts)}
+	}
+	return next
+}
+
+// read and change run one request.
+func (m *memory) read(ctx context.Context, op faultfs.Op, key string, do func() error) error {
+	if err := cmp.Or(ctx.Err(), m.Reading(op, key)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return do()
+}
+
+func (m *memory) change(ctx context.Context, op faultfs.Op, key string, do func() error) error {
+	if err := cmp.Or(ctx.Err(), m.Changing(op, key)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.serial++
+	return do()
+}
+
+func (m *memory) Get(ctx context.Context, key string) (content []byte, etag string, err error) {
+	err = m.read(ctx, faultfs.Read, key, func() error {
+		o, found := m.mu.objects[key]
+		if !found {
+			return fs.ErrNotExist
+		}
+		content, etag = slices.Clone(o.content), o.etag
+		return nil
+	})
+	return content, etag, err
+}
+
+func (m *memory) putLocked(key string, content []byte, id string) {
+	m.mu.objects[key] = stored{slices.Clone(content), fmt.Sprint("etag", m.mu.serial), id, m.now()}
+}
+
+func (m *memory) Put(ctx context.Context, key string, content []byte, only condition) error {
+	return m.change(ctx, faultfs.Put, key, func() error {
+		o, found := m.mu.objects[key]
+		if !m.noConditions && (only.absent && found || only.etag != "" && o.etag != only.etag) {
+			return errChanged
+		}
+		m.putLocked(key, content, "")
+		return nil
+	})
+}
+
+func (m *memory) Each(ctx context.Context, prefix string, fn func(object) bool) error {
+	var list []object
+	err := m.read(ctx, faultfs.List, prefix, func() error {
+		for _, key := range slices.Sorted(maps.Keys(m.mu.objects)) {
+			if strings.HasPrefix(key, prefix) {
+				o := m.mu.objects[key]
+				list = append(list, object{key, o.etag, o.modified})
+			}
+		}
+		return nil
+	})
+	for _, o := range list {
+		if !fn(o) {
+			break
+		}
+	}
+	return err
+}
+
+func (m *memory) Delete(ctx context.Context, key string) error {
+	return m.change(ctx, faultfs.Remove, key, func() error {
+		delete(m.mu.objects, key)
+		return nil
+	})
+}
+
+func (m *memory) Copy(ctx context.Context, from, to string) error {
+	return m.change(ctx, faultfs.Copy, to, func() error {
+		o, found := m.mu.objects[from]
+		if !found {
+			return fs.ErrNotExist
+		}
+		m.putLocked(to, o.content, o.id)
+		return nil
+	})
+}
+
+func (m *memory) Begin(ctx context.Context, key, id string) (upload string, err error) {
+	err = m.change(ctx, faultfs.Create, key, func() error {
+		upload = fmt.Sprint("upload", m.mu.serial)
+		m.mu.uploads[upload] = &multipart{key, id, map[int][]byte{}}
+		return nil
+	})
+	return upload, err
+}
+
+func (m *memory) Part(ctx context.Context, p pending, number int, data []byte) (part minio.CompletePart, err error) {
+	err = m.change(ctx, faultfs.Write, p.Key, func() error {
+		u := m.mu.uploads[p.Upload]
+		if u == nil {
+			return errNoUpload
+		}
+		u.parts[number] = slices.Clone(data)
+		part = minio.CompletePart{PartNumber: number, ETag: fmt.Sprint("part", m.mu.serial)}
+		return nil
+	})
+	return part, err
+}
+
+func (m *memory) Complete(ctx context.Context, p pending) error {
+	return m.change(ctx, faultfs.Commit, p.Key, func() error {
+		u := m.mu.uploads[p.Upload]
+		if u == nil {
+			return errNoUpload
+		}
+		var content []byte
+		for _, part := range p.Parts {
+			content = append(content, u.parts[part.PartNumber]...)
+		}
+		delete(m.mu.uploads, p.Upload)
+		m.putLocked(p.Key, content, u.id)
+		return nil
+	})
+}
+
+func (m *memory) Abort(ctx context.Context, p pending) error {
+	return m.change(ctx, faultfs.Discard, p.Key, func() error {
+		delete(m.mu.uploads, p.Upload)
+		return nil
+	})
+}
+
+func (m *memory) MadeBy(ctx context.Context, key string) (id string, err error) {
+	err = m.read(ctx, faultfs.Stat, key, func() error {
+		o, found := m.mu.objects[key]
+		if !found {
+			return fs.ErrNotExist
+		}
+		id = o.id
+		return nil
+	})
+	return id, err
+}
+
+// memoryFS is a storage.FS on a bucket in memory. Reading follows the rules of
+// FS.List; staging is the package's own.
+type memoryFS struct{ m *memory }
+
+func (f memoryFS) stager() *storage.Stager { return newStager(f.m, "bucket", 8, f.m.now) }
+
+func (f memoryFS) Stage(ctx context.Context, dir string, overwrite bool) (storage.Staging, error) {
+	return f.stager().Stage(ctx, dir, overwrite)
+}
+
+func (f memoryFS) StageShared(ctx context.Context, dir, token string, overwrite bool) (storage.Staging, error) {
+	return f.stager().StageShared(ctx, dir, token, overwrite)
+}
+
+func (f memoryFS) Reopen(ctx context.Context, dir, token string) (storage.Staging, error) {
+	return f.stager().Reopen(ctx, dir, token)
+}
+
+func (f memoryFS) Remove(ctx context.Context, p string) error { return stageOps{f.m}.Remove(ctx, p) }
+
+func (f memoryFS) Stat(ctx context.Context, p string) (storage.Info, error) {
+	infos, err := f.List(ctx, path.Dir(p))
+	for _, info := range infos {
+		if info.Path == path.Clean(p) {
+			return info, nil
+		}
+	}
+	return storage.Info{}, failed("stat", p, cmp.Or(err, fs.ErrNotExist))
+}
+
+func (f memoryFS) List(ctx context.Context, dir string) ([]storage.Info, error) {
+	byPath := map[string]storage.Info{}
+	publishing, complete := false, false
+	err := f.m.Each(ctx, dir+"/", func(o object) bool {
+		name, _, below := strings.Cut(strings.TrimPrefix(o.Key, dir+"/"), "/")
+		publishing = publishing || name == publishingFile
+		complete = complete || name == storage.SuccessFile
+		if p := dir + "/" + name; name != publishingFile {
+			byPath[p] = storage.Info{Path: p, Dir: below}
+			if !below {
+				content := f.m.mu.objects[o.Key].content
+				byPath[p] = storage.Info{Path: p, Size: int64(len(content)), ModTime: o.Modified}
+			}
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+	case publishing && !complete:
+		err = ErrPublishing
+	case len(byPath) == 0 && !publishing:
+		err = fs.ErrNotExist
+		if _, merr := f.m.MadeBy(ctx, dir); merr == nil {
+			err = syscall.ENOTDIR
+		}
+	}
+	if err != nil {
+		return nil, failed("list", dir, err)
+	}
+	return slices.SortedFunc(maps.Values(byPath), func(a, b storage.Info) int { return cmp.Compare(a.Path, b.Path) }), nil
+}
+
+func (f memoryFS) Open(ctx context.Context, p string) (storage.File, error) {
+	content, _, err := f.m.Get(ctx, path.Clean(p))
+	if err != nil {
+		return nil, failed("open", p, err)
+	}
+	return memoryFile{bytes.NewReader(content), ctx}, nil
+}
+
+type memoryFile struct {
+	*bytes.Reader
+	ctx context.Context
+}
+
+func (f memoryFile) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return f.Reader.ReadAt(p, off)
+}
+
+func (memoryFile) Close() error { return nil }
+
+// left returns the uploads and the objects outside of the outputs, all named out.
+func (m *memory) left() (left []string) {
+	for _, key := range slices.Sorted(maps.Keys(m.mu.objects)) {
+		if !strings.Contains(key, "/out/") || path.Base(key) == publishingFile {
+			left = append(left, key)
+		}
+	}
+	for name, u := range m.mu.uploads {
+		left = append(left, u.key+" ("+name+")")
+	}
+	return left
+}
+
+// TestMemoryConforms holds staging on a bucket in memory to the contract.
+func TestMemoryConforms(t *testing.T) {
+	m := newMemory()
+	storagetest.Run(t, storagetest.Target{
+		New: func() storage.FS { return memoryFS{m} }, Dir: "dir",
+		Leftovers: func(*testing.T) []string { return m.left() },
+	})
+}
+
+// TestMemoryCrashes kills staged output on S3 after every request.
+func TestMemoryCrashes(t *testing.T) {
+	storagetest.RunCrashes(t, storagetest.CrashTarget{
+		New:           func() storagetest.Machine { return machine(newMemory()) },
+		ErrPublishing: ErrPublishing,
+	})
+}
+
+func machine(m *memory) storagetest.Machine {
+	return storagetest.Machine{
+		FS: memoryFS{m}, Dir: "dir", Faults: &m.Faults,
+		Left: func() []string {
+			// A process killed between beginning an upload and recording it leaves an
+			// upload without parts, which nothing can find (docs/storage.md).
+			maps.DeleteFunc(m.mu.uploads, func(_ string, u *multipart) bool { return len(u.parts) == 0 })
+			return m.left()
+		},
+		Restart: func(age time.Duration) storagetest.Machine { return machine(m.restart(age)) },
+	}
+}
+
+// TestUploadsLost: an upload was aborted behind the staging's back, as a lifecycle
+// rule of the bucket does. The commit fails, and the abort brings the old output
+// back, although the commit had begun to replace it.
+func TestUploadsLost(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	f := memoryFS{m}
+	put := func(s storage.Staging, name, content string) {
+		t.Helper()
+		w, err := s.Create(ctx, name)
+		must(t, err)
+		_, err = w.Write([]byte(content))
+		must(t, err)
+		must(t, w.Commit())
+	}
+	old, err := f.Stage(ctx, "dir/out", false)
+	must(t, err)
+	put(old, "a", "old")
+	put(old, "b", "old")
+	must(t, old.Commit(ctx))
+	s, err := f.StageShared(ctx, "dir/out", "t", true)
+	must(t, err)
+	put(s, "a", "new")
+	put(s, "b", "new")
+	for name, u := range m.mu.uploads {
+		if u.key == "dir/out/b" {
+			delete(m.mu.uploads, name)
+		}
+	}
+	for range 2 {
+		if err := s.Commit(ctx); !errors.Is(err, errUploadLost) {
+			t.Fatalf("commit: %v", err)
+		}
+		if _, err := f.List(ctx, "dir/out"); !errors.Is(err, ErrPublishing) {
+			t.Fatalf("a reader during the commit: %v", err)
+		}
+	}
+	must(t, s.Abort(ctx))
+	infos, err := f.List(ctx, "dir/out")
+	if err != nil || len(infos) != 3 {
+		t.Errorf("after the abort: %v, %v", infos, err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if got := string(m.mu.objects["dir/out/"+name].content); got != "old" {
+			t.Errorf("%s is %q after the abort", name, got)
+		}
+	}
+	if left := m.left(); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+// TestDelayedWriter: an attempt stands still after it was granted its commit, right
+// before the request that commits its file, while its successor commits the same
+// file. The delayed attempt fails, and the successor's file is published.
+func TestDelayedWriter(t *testing.T) {
+	ctx := t.Context()
+	for _, conditions := range []bool{true, false} {
+		m := newMemory()
+		m.noConditions = !conditions
+		f := memoryFS{m}
+		a, err := f.StageShared(ctx, "dir/out", "t", false)
+		must(t, err)
+		b, err := f.Reopen(ctx, "dir/out", "t")
+		must(t, err)
+		delayed, err := a.Create(ctx, "part")
+		must(t, err)
+		op := faultfs.Rule{Op: faultfs.Put, Path: "/files/part", Nth: 1}
+		if !conditions {
+			op = faultfs.Rule{Op: faultfs.Write, Path: "out/part", Nth: 1} // before the comparison
+		}
+		op.Call = func() {
+			w, err := b.Create(ctx, "part")
+			must(t, err)
+			_, err = w.Write([]byte("successor"))
+			must(t, err)
+			must(t, w.Commit())
+		}
+		m.Inject(op)
+		if err := delayed.Commit(); !errors.Is(err, errFenced) || m.Fired() == 0 {
+			t.Errorf("conditions: %v: the delayed writer's commit: %v", conditions, err)
+		}
+		must(t, b.Commit(ctx))
+		if got := string(m.mu.objects["dir/out/part"].content); got != "successor" {
+			t.Errorf("conditions: %v: the file is %q", conditions, got)
+		}
+		if left := m.left(); len(left) > 0 {
+			t.Errorf("left %q", left)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// object is one entry of a listing.
+type object struct {
+	Key      string
+	ETag     string
+	Modified time.Time
+}
+
+// objects are the requests on whole objects of one bucket that stagings make.
+// Tests replace them by a bucket in memory. A missing object is fs.ErrNotExist.
+type objects interface {
+	// Get returns the content and the ETag of a small object.
+	Get(ctx context.Context, key string) (content []byte, etag string, err error)
+	// Put writes a small object in one step. With a condition it fails with
+	// errChanged if the condition does not hold.
+	Put(ctx context.Context, key string, content []byte, only condition) error
+	// Each calls fn for all objects whose keys begin with prefix, in the order of
+	// keys, until fn returns false.
+	Each(ctx context.Context, prefix string, fn func(object) bool) error
+	// Delete removes an object. A missing one is no error.
+	Delete(ctx context.Context, key string) error
+	// Copy copies an object of any size within the server.
+	Copy(ctx context.Context, from, to string) error
+}
+
+// uploads are the requests on multipart uploads.
+type uploads interface {
+	// Begin begins an upload. id becomes part of the object's metadata.
+	Begin(ctx context.Context, key, id string) (upload string, err error)
+	// Part uploads one part; parts are numbered from 1.
+	Part(ctx context.Context, p pending, number int, data []byte) (minio.CompletePart, error)
+	// Complete makes the object of the parts. It fails with errNoUpload if the
+	// upload was completed or aborted before.
+	Complete(ctx context.Context, p pending) error
+	// Abort frees the parts of an upload. A missing upload is no error.
+	Abort(ctx context.Context, p pending) error
+	// MadeBy returns the id of the upload that made an object; "" if none did.
+	MadeBy(ctx context.Context, key string) (id string, err error)
+}
+
+// server is what stagings need of S3.
+type server interface {
+	objects
+	uploads
+}
+
+// condition restricts a Put. The zero value is no condition.
+type condition struct {
+	absent bool   // only if there is no such object
+	etag   string // only if the object has this ETag
+}
+
+// errNoUpload reports that an upload was completed or aborted before.
+var errNoUpload = errors.New("the upload does not exist any more")
+
+// bucket implements server with requests to one bucket.
+type bucket struct {
+	fs   *FS
+	name string
+}
+
+var _ server = bucket{}
+
+func (b bucket) Get(ctx context.Context, key string) ([]byte, string, error) {
+	body, info, _, err := b.fs.c.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, "", kind(err)
+	}
+	defer body.Close()
+	var buf bytes.Buffer
+	_, err = buf.ReadFrom(body)
+	return buf.Bytes(), info.ETag, err
+}
+
+func (b bucket) Put(ctx context.Context, key string, content []byte, only condition) error {
+	opts := minio.PutObjectOptions{DisableMultipart: true, DisableContentSha256: unsigned(content)}
+	if only.absent {
+		opts.SetMatchETagExcept("*")
+	}
+	if only.etag != "" {
+		opts.SetMatchETag(only.etag)
+	}
+	_, err := b.fs.c.Client.PutObject(ctx, b.name, key, bytes.NewReader(content), int64(len(content)), opts)
+	return kind(err)
+}
+
+// unsigned reports whether a body must not be signed chunk by chunk. Some servers
+// do not read the final chunk of an empty body and take it for the next request
+// on the connection.
+func unsigned(content []byte) bool { return len(content) == 0 }
+
+func (b bucket) Each(ctx context.Context, prefix string, fn func(object) bool) error {
+	return kind(b.fs.eachKey(ctx, b.name, prefix, true, func(o minio.ObjectInfo) bool {
+		return fn(object{o.Key, o.ETag, o.LastModified})
+	}))
+}
+
+func (b bucket) Delete(ctx context.Context, key string) error {
+	err := b.fs.c.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{})
+	if missing(err) {
+		return nil
+	}
+	return kind(err)
+}
+
+// maxCopy is the size of the largest object that S3 copies by one request.
+const maxCopy = 5 << 30
+
+// Copy implements objects. Larger objects than maxCopy are copied in parts.
+func (b bucket) Copy(ctx context.Context, from, to string) error {
+	src, dst := minio.CopySrcOptions{Bucket: b.name, Object: from}, minio.CopyDestOptions{Bucket: b.name, Object: to}
+	st, err := b.fs.c.StatObject(ctx, b.name, from, minio.StatObjectOptions{})
+	switch {
+	case err != nil:
+	case st.Size <= maxCopy:
+		_, err = b.fs.c.Client.CopyObject(ctx, dst, src)
+	default:
+		_, err = b.fs.c.ComposeObject(ctx, dst, src)
+	}
+	return kind(err)
+}
+
+func (b bucket) Begin(ctx context.Context, key, id string) (string, error) {
+	upload, err := b.fs.c.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{
+		UserMetadata: map[string]string{idKey: id}, ContentType: "application/octet-stream",
+	})
+	return upload, kind(err)
+}
+
+func (b bucket) Part(ctx context.Context, p pending, number int, data []byte) (minio.CompletePart, error) {
+	part, err := b.fs.c.PutObjectPart(ctx, b.name, p.Key, p.Upload, number, bytes.NewReader(data), int64(len(data)),
+		minio.PutObjectPartOptions{DisableContentSha256: unsigned(data)})
+	return minio.CompletePart{PartNumber: number, ETag: part.ETag}, kind(err)
+}
+
+func (b bucket) Complete(ctx context.Context, p pending) error {
+	_, err := b.fs.c.CompleteMultipartUpload(ctx, b.name, p.Key, p.Upload, p.Parts, minio.PutObjectOptions{})
+	if noUpload(err) {
+		return errNoUpload
+	}
+	return kind(err)
+}
+
+func (b bucket) Abort(ctx context.Context, p pending) error {
+	err := b.fs.c.AbortMultipartUpload(ctx, b.name, p.Key, p.Upload)
+	if noUpload(err) {
+		return nil
+	}
+	return kind(err)
+}
+
+func (b bucket) MadeBy(ctx context.Context, key string) (string, error) {
+	st, err := b.fs.c.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
+	return st.UserMetadata[idKey], kind(err)
+}
+
+// noUpload reports whether a request failed because its upload was completed or
+// aborted before.
+func noUpload(err error) bool {
+	var r minio.ErrorResponse
+	return errors.As(err, &r) && (r.Code == minio.NoSuchUpload || r.StatusCode == http.StatusNotFound)
+}
+
+// putJSON writes v as a small object.
+func putJSON(ctx context.Context, s objects, key string, v any, only condition) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.Put(ctx, key, b, only)
+}
+
+// getJSON reads what putJSON wrote.
+func getJSON(ctx context.Context, s objects, key string, v any) (etag string, err error) {
+	b, etag, err := s.Get(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	return etag, json.Unmarshal(b, v)
+}
+
+// keysBelow returns the keys that begin with prefix. Keys that end in a slash
+// stand for directories, which some servers keep, and are left out.
+func keysBelow(ctx context.Context, s objects, prefix string) (keys []string, err error) {
+	err = s.Each(ctx, prefix, func(o object) bool {
+		if o.Key[len(o.Key)-1] != '/' {
+			keys = append(keys, o.Key)
+		}
+		return true
+	})
+	return keys, err
+}
+
+// deleteAll removes objects, several at once.
+func deleteAll(ctx context.Context, s objects, keys []string) error {
+	return parallel(ctx, keys, s.Delete)
+}

@@ -1,0 +1,272 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+)
+
+// Directories in a staging root on a file system with renames.
+const (
+	dataDir = "data" // what the target will be; becomes the target by one rename
+	tmpDir  = "tmp"  // files still being written
+	oldDir  = "old"  // the former target, between being moved aside and being removed
+)
+
+// RenameOps are the operations of a file system that renames directories in one
+// step.
+type RenameOps interface {
+	StageOps
+	// MakeRoot creates a staging root and its parents, and sets who may enter a root
+	// that exists: if private is set, other users cannot read it.
+	MakeRoot(ctx context.Context, root string, private bool) error
+	// Mkdir creates a directory whose parent must exist. A directory that exists
+	// is no error.
+	Mkdir(ctx context.Context, dir string) error
+	// Rename moves a file or directory in one step. It replaces a file and an empty
+	// directory, and fails if to is a directory that holds anything.
+	Rename(ctx context.Context, from, to string) error
+	// CreateFile begins a new file that only this process writes.
+	CreateFile(ctx context.Context, path string) (TempFile, error)
+}
+
+// TempFile is a new file, open for writing.
+type TempFile interface {
+	io.Writer
+	// Path returns the file's present path. A file system that cannot continue a
+	// file after a failed Write begins a new one under a longer name.
+	Path() string
+	// Close completes the file.
+	Close(ctx context.Context) error
+	// Remove ends writing and removes the file.
+	Remove(ctx context.Context) error
+}
+
+// Exchanger is implemented by RenameOps that can swap two directories in one
+// step, so that the target exists at every moment of a replacement.
+type Exchanger interface {
+	Exchange(ctx context.Context, a, b string) error
+}
+
+// Flusher is implemented by RenameOps that keep written data in memory.
+type Flusher interface {
+	// Flush makes a directory tree durable before it becomes the output. replaces
+	// says that an old output goes.
+	Flush(ctx context.Context, dir string, replaces bool) error
+	// Published is called after the target has its new content.
+	Published(ctx context.Context, target string)
+}
+
+// renamePublisher implements Publisher with renames.
+//
+// Replacing an output takes one step where directories can be swapped, and two
+// renames elsewhere: the old output to old/, then data/ to the target. Between
+// the two there is no output. A crash there leaves old/ without a target, which
+// the next Commit or sweep brings forward, and the next Abort takes back.
+type renamePublisher struct{ ops RenameOps }
+
+// NewRenamePublisher returns the Publisher of a file system with renames.
+func NewRenamePublisher(ops RenameOps) Publisher { return renamePublisher{ops} }
+
+func (p renamePublisher) data(a StageArea) string { return path.Join(a.Root, dataDir) }
+
+func (p renamePublisher) old(a StageArea) string { return path.Join(a.Root, oldDir) }
+
+// MakeRoot implements Publisher.
+func (p renamePublisher) MakeRoot(ctx context.Context, a StageArea) error {
+	// Workers may run as other users, so only own stagings are private.
+	if err := p.ops.MakeRoot(ctx, a.Root, a.Token == ""); err != nil {
+		return err
+	}
+	if err := p.ops.Mkdir(ctx, p.data(a)); err != nil {
+		return err
+	}
+	return p.ops.Mkdir(ctx, path.Join(a.Root, tmpDir))
+}
+
+// Prepare implements Publisher.
+func (p renamePublisher) Prepare(ctx context.Context, a StageArea) ([]byte, error) {
+	if err := CheckVacant(ctx, p.ops, a); err != nil {
+		return nil, err
+	}
+	return nil, p.ops.Put(ctx, path.Join(p.data(a), SuccessFile), a.SuccessContent())
+}
+
+// Published implements Publisher. After a swap data/ holds the old output. An own
+// staging has no token to tell the two apart; it is committed by one process only,
+// which does not need to ask.
+func (p renamePublisher) Published(ctx context.Context, a StageArea) (bool, error) {
+	staged, err := p.ops.Exists(ctx, p.data(a))
+	if err != nil || !staged {
+		return !staged, err
+	}
+	if a.Token == "" {
+		return false, nil
+	}
+	ours, err := holdsToken(ctx, p.ops, p.data(a), a.Token)
+	return !ours, err
+}
+
+// Publish implements Publisher.
+func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
+	vacant, err := p.ops.Vacant(ctx, a.Target)
+	if err != nil {
+		return err
+	}
+	replaces := !vacant
+	if replaces && !a.Overwrite {
+		return fs.ErrExist
+	}
+	flusher, _ := p.ops.(Flusher)
+	if flusher != nil {
+		if err := flusher.Flush(ctx, p.data(a), replaces); err != nil {
+			return fmt.Errorf("flushing the output: %w", err)
+		}
+	}
+	if replaces {
+		err = p.replace(ctx, a)
+	} else {
+		err = p.ops.Rename(ctx, p.data(a), a.Target)
+	}
+	if err == nil && flusher != nil {
+		flusher.Published(ctx, a.Target)
+	}
+	return err
+}
+
+// replace puts data/ in the place of a target that holds files.
+func (p renamePublisher) replace(ctx context.Context, a StageArea) error {
+	if x, ok := p.ops.(Exchanger); ok && x.Exchange(ctx, p.data(a), a.Target) == nil {
+		return nil
+	}
+	// If an interrupted commit has moved an output aside already, another job has
+	// published since: the output in old/ has been replaced.
+	if err := p.ops.Remove(ctx, p.old(a)); err != nil {
+		return err
+	}
+	if err := p.ops.Rename(ctx, a.Target, p.old(a)); err != nil {
+		return err
+	}
+	if err := p.ops.Rename(ctx, p.data(a), a.Target); err != nil {
+		return errors.Join(err, p.Restore(context.WithoutCancel(ctx), a))
+	}
+	return nil
+}
+
+// Interrupted implements Publisher.
+func (p renamePublisher) Interrupted(ctx context.Context, a StageArea) (bool, error) {
+	aside, err := p.ops.Exists(ctx, p.old(a))
+	if err != nil || !aside {
+		return false, err
+	}
+	present, err := p.ops.Exists(ctx, a.Target)
+	return err == nil && !present, err
+}
+
+// Restore implements Publisher.
+func (p renamePublisher) Restore(ctx context.Context, a StageArea) error {
+	interrupted, err := p.Interrupted(ctx, a)
+	if err != nil || !interrupted {
+		return err
+	}
+	if err := p.ops.Rename(ctx, p.old(a), a.Target); err != nil {
+		return fmt.Errorf("putting the old output back: %w", err)
+	}
+	return nil
+}
+
+// Discard implements Publisher.
+func (p renamePublisher) Discard(ctx context.Context, a StageArea) error {
+	return p.ops.Remove(ctx, a.Root)
+}
+
+// Create implements Publisher. Each attempt writes a file of its own, so two
+// attempts of a task never share one.
+func (p renamePublisher) Create(ctx context.Context, a StageArea, name string) (StagedFile, error) {
+	f, err := p.ops.CreateFile(ctx, path.Join(a.Root, tmpDir, tempPrefix(name)+NewToken()))
+	if err != nil {
+		return nil, err
+	}
+	return &renamedFile{TempFile: f, publisher: p, area: a, name: name}, nil
+}
+
+// tempPrefix returns the beginning of the names of temporary files for name. Its
+// length is fixed, as name may be as long as the file system permits.
+func tempPrefix(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:16]) + "-"
+}
+
+// renamedFile implements StagedFile.
+type renamedFile struct {
+	TempFile
+	publisher renamePublisher
+	area      StageArea
+	name      string
+}
+
+// Commit implements StagedFile.
+func (f *renamedFile) Commit(ctx context.Context) error {
+	err := f.Close(ctx)
+	if err == nil {
+		err = f.moveIntoData(ctx)
+	}
+	if err != nil {
+		// If it cannot be removed, it goes with the staging.
+		_ = f.Remove(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+func (f *renamedFile) moveIntoData(ctx context.Context) error {
+	if err := f.mkdir(ctx, path.Dir(f.name)); err != nil {
+		return err
+	}
+	if err := f.fence(ctx); err != nil {
+		return err
+	}
+	return f.publisher.ops.Rename(ctx, f.Path(), path.Join(f.publisher.data(f.area), f.name))
+}
+
+// mkdir creates the directory rel in data/ and those above it. It does not create
+// data/: if that is gone, another process has ended the staging.
+func (f *renamedFile) mkdir(ctx context.Context, rel string) error {
+	if rel == "." {
+		return nil
+	}
+	if err := f.mkdir(ctx, path.Dir(rel)); err != nil {
+		return err
+	}
+	return f.publisher.ops.Mkdir(ctx, path.Join(f.publisher.data(f.area), rel))
+}
+
+// fence removes the temporary files of all other writers of the same name in a
+// shared staging. A writer that continues later, in whichever process, has
+// nothing left to rename.
+func (f *renamedFile) fence(ctx context.Context) error {
+	if f.area.Token == "" {
+		return nil
+	}
+	dir, own := path.Split(f.Path())
+	names, err := f.publisher.ops.List(ctx, path.Clean(dir), tempPrefix(f.name))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == own {
+			continue
+		}
+		if err := f.publisher.ops.Remove(ctx, path.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Drop implements StagedFile.
+func (f *renamedFile) Drop(ctx context.Context) error { return f.Remove(ctx) }

@@ -78,6 +78,10 @@ type (
 	//	Outcome() JobState                  the final state; valid once the job is not live
 	//	CommitCancelled() string            why a kill cancelled the commit of the output, or ""
 	//	Message() string                    why the job failed or was killed
+	//	BytesRead() int64                   bytes of input that maps have read; costs the running maps
+	//	Account() Account                   attempts by level and outcome, kept by the tracker
+	//	Waits() []Wait                      why its tasks waited, longest first, if that is collected
+	//	WaitsUpTo() time.Duration           until when wait reasons were collected
 	Job = job.Job
 
 	// Task is one map or reduce of a job.
@@ -227,6 +231,10 @@ type (
 	Load = cluster.Load
 	// Tally is a set of counts of tasks and running attempts.
 	Tally = job.Tally
+	// Account sums up what has happened to a job's attempts.
+	Account = job.Account
+	// Wait is a reason why tasks of a job waited, and for how long.
+	Wait = job.Wait
 	// TaskPast is the history of a task's attempts.
 	TaskPast = job.Past
 )

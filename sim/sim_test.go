@@ -1,0 +1,151 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sim"
+)
+
+// config is a run with failures, stragglers and a crash.
+func config() sim.Config {
+	return sim.Config{Cluster: cluster, Workload: jobs, Explain: true,
+		Model: sim.Model{FailureRate: 0.05, Straggler: 0.1, StragglerFactor: 3, NodeTimeout: time.Minute,
+			Crashes: []sim.Crash{{Node: 1, At: 30 * time.Second, Return: 2 * time.Minute}}}}
+}
+
+// The result has an entry for each job, with times and wait reasons that fit
+// together, and its totals agree with the jobs.
+func TestResultOfARun(t *testing.T) {
+	r, err := sim.Run(t.Context(), config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Policy != "fifo" || r.Seed != 1 || r.Succeeded != 2 || len(r.Jobs) != 2 || r.Refused != 0 {
+		t.Errorf("got policy %s, seed %d, %d succeeded of %d, %d refused", r.Policy, r.Seed, r.Succeeded, len(r.Jobs), r.Refused)
+	}
+	last := time.Duration(0)
+	for _, j := range r.Jobs {
+		if j.State != sched.JobSucceeded || !(j.Submitted <= j.Started && j.Started < j.Ended) || j.Response != j.Ended-j.Submitted || len(j.Waits) == 0 {
+			t.Errorf("job %+v", j)
+		}
+		last = max(last, j.Ended)
+	}
+	if r.Makespan != last || r.LowerBound <= 0 || r.LowerBound > r.Makespan || r.Response.N != 2 {
+		t.Errorf("makespan %v, last end %v, lower bound %v, %d responses", r.Makespan, last, r.LowerBound, r.Response.N)
+	}
+	if r.Use <= 0 || r.Use > 1 || r.Launches < 65 || r.Locality.Node+r.Locality.Rack+r.Locality.Any+r.Locality.None == 0 {
+		t.Errorf("use %v, %d launches, locality %+v", r.Use, r.Launches, r.Locality)
+	}
+}
+
+// The same configuration gives the same result, alone and beside other runs.
+func TestRunsAreDeterministic(t *testing.T) {
+	c := config()
+	c.Policy, c.Seed = sim.Policy{Name: "fair"}, 3
+	alone, err := sim.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := sim.Compare(t.Context(), c, []sim.Policy{{Name: "fifo"}, {Name: "fair"}, {Name: "modfair"}}, []uint64{2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := all.Runs[3]; !reflect.DeepEqual(alone, got) {
+		t.Errorf("alone (-) and beside others (+) differ:\n%s", cmp.Diff(alone, got))
+	}
+	var names []string
+	for _, p := range all.Policies {
+		names = append(names, p.Policy)
+	}
+	if got := strings.Join(names, " "); got != "fifo fair modfair" || len(all.Runs) != 6 {
+		t.Errorf("compared %s in %d runs", got, len(all.Runs))
+	}
+}
+
+// Progress counts every job of every run once.
+func TestProgress(t *testing.T) {
+	last := map[string]sim.Progress{}
+	calls := 0
+	c := config()
+	c.Progress = func(p sim.Progress) { calls++; last[p.Policy] = p }
+	if _, err := sim.Compare(t.Context(), c, []sim.Policy{{Name: "fifo"}, {Name: "fair"}}, []uint64{1}); err != nil {
+		t.Fatal(err)
+	}
+	if p := last["fair"]; calls != 4 || p.Ended != 2 || p.Jobs != 2 || p.Now <= 0 {
+		t.Errorf("%d calls, last %+v", calls, last)
+	}
+}
+
+// A cancelled context ends the runs with its cause.
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	c := config()
+	c.Progress = func(sim.Progress) { cancel(enough) }
+	endless := make([]sim.Job, 200)
+	for i := range endless {
+		endless[i] = sim.Job{Maps: sim.Tasks(200, time.Second)}
+	}
+	c.Workload, c.Explain = sim.Jobs(endless...), false
+	if _, err := sim.Run(ctx, c); !errors.Is(err, enough) {
+		t.Errorf("got %v, want the cause of the cancellation", err)
+	}
+}
+
+// Errors say what is wrong with which part of the configuration.
+func TestWrongConfigurations(t *testing.T) {
+	for _, c := range []struct {
+		change func(*sim.Config)
+		want   string
+	}{
+		{func(c *sim.Config) { c.Workload = sim.Workload{} }, "sim: Config.Workload is missing; make one with Jobs or ReadWorkload"},
+		{func(c *sim.Config) { c.Cluster = sim.Cluster{} }, "sim: Config.Cluster has no nodes"},
+		{func(c *sim.Config) { c.Policy.Name = "fiffo" }, `sim: policy fiffo: unknown policy "fiffo"; did you mean "fifo"?`},
+		{func(c *sim.Config) {
+			c.Tables = []sched.Table{{Policies: []sched.Row{{Name: "fair", New: func(*sched.Kit) (sched.Policy, error) { return nil, nil }}}}}
+		},
+			`sim: Config.Tables: policy "fair" exists already; choose another name`},
+		{func(c *sim.Config) { c.Model.FailureRate = 2 }, "sim: policy fifo, seed 1: model: failure rate 2, must be at least 0 and below 1"},
+		{func(c *sim.Config) { c.Cluster.Groups[0].ReduceSlots = 0 }, `sim: policy fifo, seed 1: job "large" (j1) cannot run`},
+	} {
+		cfg := config()
+		cfg.Cluster.Groups = append([]sim.NodeGroup(nil), cluster.Groups...)
+		c.change(&cfg)
+		if _, err := sim.Run(t.Context(), cfg); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+	if _, err := sim.Compare(t.Context(), config(), nil, []uint64{1}); err == nil {
+		t.Error("a comparison of no policies was accepted")
+	}
+}
+
+// Slow start has the meaning that its comment gives: 0 is Hadoop's default, and a
+// negative number starts reduces at once.
+func TestSlowStart(t *testing.T) {
+	for _, c := range []struct {
+		slowStart float64
+		waits     bool
+	}{{0, true}, {1, true}, {-1, false}} {
+		r, err := sim.Run(t.Context(), sim.Config{Cluster: cluster, Explain: true, Workload: sim.Jobs(
+			sim.Job{Name: "j", SlowStart: c.slowStart, Maps: sim.Tasks(40, 10*time.Second), Reduces: sim.Tasks(1, 10*time.Second)})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := false
+		for _, w := range r.Jobs[0].Waits {
+			waits = waits || w.Reason == "slow-start"
+		}
+		if waits != c.waits {
+			t.Errorf("slow start %v: the reduce waited for maps: %v, want %v (%+v)", c.slowStart, waits, c.waits, r.Jobs[0].Waits)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Job is a job to simulate.
+type Job struct {
+	Name string
+	// User and Pool are what policies see. Class groups jobs in reports.
+	User, Pool, Class string
+	Priority          sched.Priority // default sched.Normal
+	// Submit is when the job is submitted, since the start of the run.
+	Submit time.Duration
+	// Maps and Reduces are the job's tasks.
+	Maps, Reduces []Task
+	// SlowStart is the fraction of maps that must have finished before reduces may
+	// start, 0 to 1. Default 0.05, as in Hadoop; negative starts reduces at once.
+	SlowStart float64
+	// Hints rate the tasks' use of resources, for policies that read hints.
+	Hints [sched.Kinds]sched.ResourceHints
+	// After lists jobs, by their index in the workload, that must have ended before
+	// this one is submitted. They must come earlier in the list.
+	After []int
+}
+
+// Task is the work of a map or a reduce. With a Duration it takes that long on a
+// node of speed 1. Without one it reads, computes and writes, and shares processors,
+// disks and network with the tasks beside it.
+type Task struct {
+	Duration time.Duration
+	Input    int64         // bytes read by a map, or fetched by a reduce if the maps have no Output
+	Output   int64         // bytes written
+	CPU      time.Duration // processor time on a core of speed 1
+	// Hosts are the nodes that hold a map's input. Nodes are called by the name of
+	// their group and their number in the cluster, from 1: "node1". Without hosts
+	// the input is placed on three nodes, as HDFS does.
+	Hosts []string
+}
+
+// Tasks returns n tasks of the same duration.
+func Tasks(n int, each time.Duration) []Task {
+	tasks := make([]Task, n)
+	for i := range tasks {
+		tasks[i].Duration = each
+	}
+	return tasks
+}
+
+// Workload is the jobs of a run. Jobs and ReadWorkload make one. Runs can share it.
+type Workload struct{ source workload.Source }
+
+// Jobs returns the workload of the given jobs, which it copies.
+func Jobs(jobs ...Job) Workload {
+	list := make([]workload.Job, len(jobs))
+	for i, j := range jobs {
+		list[i] = workload.Job{Name: j.Name, User: j.User, Pool: j.Pool, Class: j.Class, Priority: j.Priority, Submit: j.Submit,
+			Maps: copyTasks(j.Maps), Reduces: copyTasks(j.Reduces), SlowStart: slowStart(j.SlowStart), Profile: j.Hints, After: j.After}
+	}
+	return Workload{&workload.Trace{List: list}}
+}
+
+func copyTasks(tasks []Task) []workload.Task {
+	list := make([]workload.Task, len(tasks))
+	for i, t := range tasks {
+		list[i] = workload.Task(t)
+	}
+	return list
+}
+
+// slowStart translates Job.SlowStart to the convention of package workload, in
+// which a negative number is the default.
+func slowStart(fraction float64) float64 {
+	switch {
+	case fraction == 0:
+		return -1
+	case fraction < 0:
+		return 0
+	}
+	return fraction
+}
+
+// Formats returns the formats that ReadWorkload knows, each with a line about it.
+func Formats() [][2]string { return workload.Formats() }
+
+// ReadWorkload reads a file that "slotwise sim --workload" reads. The format is
+// "mix" for a job mix, or "swim", "rumen", "sls" or "synth" for a trace. The name
+// stands for the file in error messages, which say the line as well. A mix draws
+// its jobs from the seed of each run.
+func ReadWorkload(format, name string, r io.Reader, o TraceOptions) (Workload, error) {
+	source, err := workload.Read(format, name, r, workload.Options{
+		Trace: workload.TraceOptions{TimeScale: o.TimeScale, Limit: o.Limit},
+		SWIM:  workload.SWIMOptions{DataScale: o.DataScale},
+	})
+	return Workload{source}, err
+}
+
+// TraceOptions change a trace while it is read. The zero value changes nothing.
+type TraceOptions struct {
+	Limit     int     // how many jobs to take from the beginning; 0 is all
+	TimeScale float64 // factor of the times of submission; 0.5 doubles the load; 0 is 1
+	DataScale float64 // factor of the bytes of a SWIM trace; 0 is 1
+}
+
+// jobs returns the jobs for a seed.
+func (w Workload) jobs(seed uint64) ([]workload.Job, error) {
+	if w.source == nil {
+		return nil, errors.New("sim: Config.Workload is missing; make one with Jobs or ReadWorkload")
+	}
+	return w.source.Jobs(seed)
+}
+
+// Cluster is a virtual cluster: groups of equal nodes, spread over racks.
+type Cluster struct {
+	Groups []NodeGroup
+	Racks  int // default 1
+	// Heartbeat is the interval between the heartbeats of a node: "fixed:1s", or
+	// "hadoop-0.20.2", "hadoop-1.0" or "hadoop-1.2" for the rule of that version,
+	// which depends on the number of nodes. Default "hadoop-0.20.2": 3 s for up to
+	// 300 nodes.
+	Heartbeat string
+	// RackUplink is the bandwidth into a rack, and CoreLink the bandwidth between
+	// all racks together, in bytes per second. 0 is no limit.
+	RackUplink, CoreLink float64
+}
+
+// NodeGroup is a number of equal nodes.
+type NodeGroup struct {
+	Name                  string // prefix of the nodes' names; default "node"
+	Count                 int
+	MapSlots, ReduceSlots int     // of each node
+	Cores                 int     // of each node; 0 does not limit tasks
+	Speed                 float64 // relative to a normal core; default 1
+	// DiskBandwidth and NICBandwidth are in bytes per second. 0 is no limit.
+	DiskBandwidth, NICBandwidth float64
+	// Together makes the nodes workers on one machine. Cores and bandwidths are then
+	// the machine's.
+	Together bool
+}
+
+// ParseCluster reads the short form of a cluster of equal nodes, such as
+// "nodes=20,maps=4,reduces=2,racks=2". "slotwise sim --cluster" reads the same form
+// and documents its keys.
+func ParseCluster(spec string) (Cluster, error) {
+	c, err := workload.ParseCluster(spec)
+	return publicCluster(&c), err
+}
+
+// ReadCluster reads a cluster file in YAML. The name stands for the file in error
+// messages, which say the line as well.
+func ReadCluster(name string, r io.Reader) (Cluster, error) {
+	c, err := workload.ReadCluster(name, r)
+	return publicCluster(&c), err
+}
+
+func publicCluster(c *workload.Cluster) Cluster {
+	out := Cluster{Racks: c.Racks, Heartbeat: c.Heartbeat, RackUplink: c.RackUplink, CoreLink: c.CoreLink}
+	for _, g := range c.Groups {
+		out.Groups = append(out.Groups, NodeGroup{Name: g.Name, Count: g.Count, MapSlots: g.MapSlots, ReduceSlots: g.ReduceSlots,
+			Cores: g.Cores, Speed: g.Speed, DiskBandwidth: g.DiskBandwidth, NICBandwidth: g.NICBandwidth, Together: g.Together})
+	}
+	return out
+}
+
+func (c *Cluster) internal() workload.Cluster {
+	out := workload.Cluster{Racks: c.Racks, Heartbeat: c.Heartbeat, RackUplink: c.RackUplink, CoreLink: c.CoreLink}
+	for _, g := range c.Groups {
+		out.Groups = append(out.Groups, workload.NodeGroup{Name: g.Name, Count: g.Count, MapSlots: g.MapSlots, ReduceSlots: g.ReduceSlots,
+			Cores: g.Cores, Speed: g.Speed, DiskBandwidth: g.DiskBandwidth, NICBandwidth: g.NICBandwidth, Together: g.Together})
+	}
+	return out
+}

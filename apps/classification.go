@@ -28,15 +28,13 @@ var classification = &mapreduce.App{
 }
 
 func classificationJob(p mapreduce.Params) (*mapreduce.Job, error) {
-	centroids, err := readCentroids(p.Get("centroids"))
-	if err != nil {
-		return nil, err
-	}
 	distance, err := metricParam(p)
 	if err != nil {
 		return nil, err
 	}
+	var centroids [][]float64
 	return &mapreduce.Job{
+		Prepare: prepareCentroids(p, &centroids),
 		Name:    "classification",
 		Mapper:  func() mapreduce.Mapper { return &classifier{centroids: centroids, distance: distance} },
 		Reducer: func() mapreduce.Reducer { return mapreduce.ReducerFunc(writeNumbered) },

@@ -84,7 +84,7 @@ func kMeansChain(ctx context.Context, c *mapreduce.Chain) error {
 		if err := c.Step(ctx, "iterate", p, c.Inputs, next); err != nil {
 			return err
 		}
-		moved, err := movement(p["centroids"], next)
+		moved, err := movement(ctx, c.Files(), p["centroids"], next)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func pick(ctx context.Context, c *mapreduce.Chain, p mapreduce.Params) error {
 		return err
 	}
 	found := false
-	err := mapreduce.ReadRecords(ctx, picked, mapreduce.Text, func(_, _ []byte) error {
+	err := c.Files().ReadRecords(ctx, picked, mapreduce.Text, func(_, _ []byte) error {
 		found = true
 		return nil
 	})
@@ -119,12 +119,12 @@ func pick(ctx context.Context, c *mapreduce.Chain, p mapreduce.Params) error {
 }
 
 // movement returns how far the centroid moved that moved farthest.
-func movement(from, to string) (float64, error) {
-	a, err := readCentroids(from)
+func movement(ctx context.Context, files *mapreduce.Files, from, to string) (float64, error) {
+	a, err := readCentroids(ctx, files, from)
 	if err != nil {
 		return 0, err
 	}
-	b, err := readCentroids(to)
+	b, err := readCentroids(ctx, files, to)
 	if err != nil {
 		return 0, err
 	}
@@ -227,16 +227,14 @@ func (w *pickedWriter) Reduce(key []byte, _ iter.Seq[[]byte], out *mapreduce.Emi
 //
 // All keys of a cluster go to one reduce, where the count comes first.
 func iterateJob(p mapreduce.Params) (*mapreduce.Job, error) {
-	centroids, err := readCentroids(p.Get("centroids"))
-	if err != nil {
-		return nil, err
-	}
 	distance, err := metricParam(p)
 	if err != nil {
 		return nil, err
 	}
+	var centroids [][]float64
 	return &mapreduce.Job{
-		Name: "kmeans: iterate",
+		Prepare: prepareCentroids(p, &centroids),
+		Name:    "kmeans: iterate",
 		Mapper: func() mapreduce.Mapper {
 			m := &clusterSums{counts: make([]int64, len(centroids)), sums: make([][]exactSum, len(centroids))}
 			m.centroids, m.distance = centroids, distance

@@ -50,16 +50,25 @@ func appendVector(b []byte, v []float64) []byte {
 	return b
 }
 
+// prepareCentroids returns the Prepare function of a job whose parameter
+// "centroids" names a file. It stores the centroids in dst.
+func prepareCentroids(p mapreduce.Params, dst *[][]float64) func(context.Context, *mapreduce.Files) error {
+	return func(ctx context.Context, files *mapreduce.Files) (err error) {
+		*dst, err = readCentroids(ctx, files, p.Get("centroids"))
+		return err
+	}
+}
+
 // readCentroids reads the centroids of clusters. If all lines begin with a
 // number and a TAB, as those that kmeans writes do, the numbers are those of
 // the clusters; else clusters are numbered as they come, from 0.
-func readCentroids(uri string) ([][]float64, error) {
+func readCentroids(ctx context.Context, files *mapreduce.Files, uri string) ([][]float64, error) {
 	if uri == "" {
 		return nil, errors.New("parameter centroids is empty")
 	}
 	var centroids [][]float64
 	var ids []int
-	err := mapreduce.ReadRecords(context.Background(), uri, mapreduce.Text, func(_, line []byte) error {
+	err := files.ReadRecords(ctx, uri, mapreduce.Text, func(_, line []byte) error {
 		v, ok := parseVector(nil, line)
 		if !ok || len(centroids) > 0 && len(v) != len(centroids[0]) {
 			return fmt.Errorf("%s: line %d, %.80q, is no vector of the right length", uri, len(centroids)+1, line)

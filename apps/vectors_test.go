@@ -218,7 +218,7 @@ func TestKMeansPick(t *testing.T) {
 				t.Errorf("seed %s, splits of %d: %s\nwithout: %s", seed, split, got, before)
 			}
 			results[seed] = got
-			cs, err := readCentroids(o.Output)
+			cs, err := readCentroids(t.Context(), &mapreduce.Files{}, o.Output)
 			if err != nil || len(cs) != 4 {
 				t.Fatalf("seed %s: %d centroids, %v", seed, len(cs), err)
 			}
@@ -251,11 +251,11 @@ func TestBadCentroids(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readCentroids(path); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := readCentroids(t.Context(), &mapreduce.Files{}, path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
-	if _, err := readCentroids(filepath.Join(t.TempDir(), "missing")); err == nil {
+	if _, err := readCentroids(t.Context(), &mapreduce.Files{}, filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("a missing file was read")
 	}
 }

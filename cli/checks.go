@@ -10,7 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/local"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 )
 
 // checkInput refuses an input that does not exist before anything is started.
@@ -19,7 +19,7 @@ func checkInput(ctx context.Context, uri string) error {
 	if strings.ContainsAny(uri, `*?[{`) {
 		return nil
 	}
-	files, path, err := storage.Resolve(uri)
+	files, path, err := schemes.All().Resolve(uri)
 	if err != nil {
 		return misuse("--input: %w", err)
 	}
@@ -43,7 +43,7 @@ func (f *runFlags) checkMemory() error {
 // checkOutput refuses an output directory that something would be lost from:
 // a chain of jobs would otherwise find out after hours.
 func checkOutput(ctx context.Context, uri string, overwrite bool) error {
-	files, path, err := storage.Resolve(uri)
+	files, path, err := schemes.All().Resolve(uri)
 	if err != nil {
 		return misuse("--output: %w", err)
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/sched/policies"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -46,7 +45,7 @@ func WithPolicies(tables ...sched.Table) Option {
 // Main must be the first thing that a program does, because processes that run
 // single attempts of tasks are the same program, started in another way.
 func Main(options ...Option) {
-	mapreduce.RunAttempt(apps.Lookup)
+	mapreduce.RunAttempt(apps.Lookup, features()...)
 	s := &setup{program: strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
 	for _, o := range options {
 		o(s)
@@ -74,9 +73,6 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	var err error
 	if s.policies, err = policies.Builtin().With(s.tables...); err != nil {
 		return s.report(ctx, fmt.Errorf("the program's own policies cannot be added: %w", err), stderr)
-	}
-	if err := schemes.Register(); err != nil {
-		return s.report(ctx, err, stderr)
 	}
 	root, said := newRoot(s), &counted{Writer: stdout}
 	root.SetArgs(args)

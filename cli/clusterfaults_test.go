@@ -368,8 +368,8 @@ func TestMasterRestart(t *testing.T) {
 func TestOwnProgram(t *testing.T) {
 	c := newTestCluster(t)
 	c.worker("w1")
-	program := filepath.Join(c.dir, "wordlen")
-	if out, err := exec.Command("go", "build", "-o", program, "../examples/wordlen").CombinedOutput(); err != nil {
+	program := filepath.Join(c.dir, "anywhere")
+	if out, err := exec.Command("go", "build", "-o", program, "../examples/anywhere").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
 	c.write("in.txt", "a bb cc\nddd a\n")
@@ -379,7 +379,7 @@ func TestOwnProgram(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if got := c.lines(output); !slices.Equal(got, []string{"001\t2", "002\t2", "003\t1"}) {
+		if got := c.lines(output); !slices.Equal(got, []string{"a\t2", "bb\t1", "cc\t1", "ddd\t1"}) {
 			t.Errorf("got %q", got)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/internal/storage/serverstest"
 )
 
@@ -195,7 +196,7 @@ func (in *endToEnd) run(t *testing.T, table *strings.Builder, name, base string,
 // store copies the inputs to a directory of a storage and has it removed in the end.
 func (in *endToEnd) store(t *testing.T, base string) {
 	t.Helper()
-	files, p, err := storage.Resolve(base)
+	files, p, err := schemes.All().Resolve(base)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/master"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/internal/topology"
 )
 
@@ -42,7 +43,8 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		return none, err
 	}
 	cfg := master.Config{
-		Dir: f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
+		Schemes: schemes.All(),
+		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
 		FairScheduler: f.fairScheduler, CapacityScheduler: f.capacityFile, KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
 		Limits: master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
 	}

@@ -83,7 +83,8 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, f.outputCompress
 	}
 	r, err := mapreduce.RunMix(c.Context(), mix.jobs, mapreduce.MixOptions{
-		Cluster: o.Cluster, Compress: f.compress, Swaps: mix.swaps, Alone: f.alone, Learned: learned,
+		Features: features(),
+		Cluster:  o.Cluster, Compress: f.compress, Swaps: mix.swaps, Alone: f.alone, Learned: learned,
 	})
 	show.close()
 	if r == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/internal/storage/serverstest"
 )
 
@@ -59,7 +60,7 @@ func countRemotely(t *testing.T, base string) {
 }
 
 func removeAll(t *testing.T, uri string) {
-	files, p, err := storage.Resolve(uri)
+	files, p, err := schemes.All().Resolve(uri)
 	if err == nil {
 		err = files.Remove(context.Background(), p)
 	}
@@ -78,7 +79,7 @@ func slotwise(t *testing.T, args ...string) {
 // upload copies a local directory.
 func upload(t *testing.T, dir, uri string) {
 	t.Helper()
-	files, p, err := storage.Resolve(uri)
+	files, p, err := schemes.All().Resolve(uri)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func upload(t *testing.T, dir, uri string) {
 // fetch returns the files of a directory.
 func fetch(t *testing.T, uri string) map[string]string {
 	t.Helper()
-	files, dir, err := storage.Resolve(uri)
+	files, dir, err := schemes.All().Resolve(uri)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,6 +124,7 @@ func completeWith(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 // options checks the flags and makes options of them. args are inputs too.
 func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	o := mapreduce.Options{
+		Features:       features(),
 		Inputs:         append(f.inputs[:len(f.inputs):len(f.inputs)], args...),
 		Include:        f.include,
 		Exclude:        f.exclude,

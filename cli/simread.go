@@ -61,6 +61,7 @@ func (f *simFlags) readWorkload(ctx context.Context, cluster *workload.Cluster, 
 
 // clusterSlots adds up the slots of a virtual cluster.
 func clusterSlots(c *workload.Cluster) (all jobmix.Cluster) {
+	all.Features = features()
 	for _, g := range c.Groups {
 		all.MapSlots += g.Count * g.MapSlots
 		all.ReduceSlots += g.Count * g.ReduceSlots

@@ -15,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/jobmix"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/mapreduce/remote"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -23,7 +24,7 @@ import (
 type submitFlags struct {
 	runFlags
 	clusterFlags
-	remote mapreduce.Remote
+	remote remote.Cluster
 	wait   bool
 }
 
@@ -150,6 +151,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
 		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.update, show, o.Overwrite, o.Compress, o.OutputCompress
+		p.Features = features()
 		p.TaskTimeout, p.MaxAttempts = o.TaskTimeout, o.MaxAttempts
 	}
 	cl, err := f.connect()

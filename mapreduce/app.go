@@ -69,9 +69,10 @@ type Chain struct {
 	Params Params
 	Inputs []string // the user's inputs
 
-	run  func(ctx context.Context, step string, p Params, in []string, out string) error
-	temp string
-	out  string
+	files *Files
+	run   func(ctx context.Context, step string, p Params, in []string, out string) error
+	temp  string
+	out   string
 }
 
 // Step runs a step over inputs and writes to output, which is [Chain.Temp] or
@@ -83,6 +84,9 @@ func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string
 	}
 	return c.run(ctx, step, p, inputs, output)
 }
+
+// Files reads the outputs of steps, and other files that the program can open.
+func (c *Chain) Files() *Files { return c.files }
 
 // Temp returns the path of an intermediate output, by a name of the caller's.
 func (c *Chain) Temp(name string) string { return c.temp + "/" + name }

@@ -1,58 +1,66 @@
 package mapreduce
 
 import (
+	"context"
 	"fmt"
 	"os"
 
-	"github.com/slotwise/slotwise/internal/attempt"
 	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/internal/feature"
 )
 
-// RunAttempt runs an attempt of a task if a worker has started this process for
-// that, and ends the process then. A program that holds apps and does not use
-// [Main] calls it first thing; lookup finds an app by its name.
-func RunAttempt(lookup func(name string) (*App, error)) {
-	if attempt.Wanted() {
-		if err := schemes.Register(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(ExitFailed)
-		}
-		os.Exit(attempt.Main(func(p *slotwisev1.Program) (*engine.Program, error) { return build(p, lookup) }))
+// RunAttempt checks whether a worker has started this process to run one
+// attempt of a task. If so it runs the attempt and exits; otherwise it returns
+// at once. [Main] does this by itself. Another program whose jobs run on
+// clusters must call RunAttempt before it reads its arguments. lookup finds an
+// app by its name; features are those that the program submits jobs with,
+// remote.Client() among them.
+func RunAttempt(lookup func(name string) (*App, error), features ...Feature) {
+	if os.Getenv(feature.AttemptVariable) != "1" {
+		return
 	}
+	set, err := feature.Combine(features)
+	if err == nil && set.Cluster == nil {
+		err = errNoClient
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "this program cannot run tasks for a cluster:", err)
+		os.Exit(ExitFailed)
+	}
+	files := &Files{set.Schemes}
+	os.Exit(set.Cluster.RunAttempt(set.Schemes, func(r *feature.Recipe) (*engine.Program, error) { return build(r, files, lookup) }))
 }
 
-// build makes the functions of a job out of its description.
-func build(p *slotwisev1.Program, lookup func(name string) (*App, error)) (*engine.Program, error) {
-	j, err := jobOf(p, lookup)
+// build makes the functions of a job from its recipe.
+func build(r *feature.Recipe, files *Files, lookup func(name string) (*App, error)) (*engine.Program, error) {
+	j, err := jobFrom(r, lookup)
 	if err != nil {
 		return nil, err
 	}
-	out, err := j.Program()
+	p, err := j.Compile(context.Background(), files)
 	if err == nil && j.TotalOrder {
-		out.Partition = engine.RangePartition(p.GetCuts())
+		p.Partition = engine.RangePartition(r.Cuts)
 	}
-	return out, err
+	return p, err
 }
 
-func jobOf(p *slotwisev1.Program, lookup func(name string) (*App, error)) (*Job, error) {
-	if s := p.GetStreaming(); s != nil {
-		return Streaming(StreamingOptions{Mapper: s.GetMapper(), Reducer: s.GetReducer(), Combiner: s.GetCombiner(), Stderr: os.Stderr})
+func jobFrom(r *feature.Recipe, lookup func(name string) (*App, error)) (*Job, error) {
+	if s := r.Streaming; s != nil {
+		return Streaming(StreamingOptions{Mapper: s.Mapper, Reducer: s.Reducer, Combiner: s.Combiner, Stderr: os.Stderr})
 	}
-	a, err := lookup(p.GetApp())
+	a, err := lookup(r.App)
 	if err != nil {
 		return nil, err
 	}
-	if p.GetStep() == "" {
+	if r.Step == "" {
 		if a.Job == nil {
-			return nil, fmt.Errorf("%s is a chain of jobs: a step is needed", a.Name)
+			return nil, fmt.Errorf("app %s is a chain of jobs: one of its steps must be named", a.Name)
 		}
-		return a.Job(p.GetParams())
+		return a.Job(r.Params)
 	}
-	step := a.Steps[p.GetStep()]
+	step := a.Steps[r.Step]
 	if step == nil {
-		return nil, fmt.Errorf("%s has no step %q", a.Name, p.GetStep())
+		return nil, fmt.Errorf("app %s has no step %q", a.Name, r.Step)
 	}
-	return step(p.GetParams())
+	return step(r.Params)
 }

@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -10,12 +11,17 @@ import (
 	"github.com/slotwise/slotwise/internal/output"
 )
 
-// Program checks the job and turns it into what the engine runs, for the parts
-// of slotwise that run jobs; authors have no use for it. The default
-// source comes first, then those of Sources.
-func (j *Job) Program() (*engine.Program, error) {
+// Compile checks the job, prepares it and translates it for the engine. It is
+// for the parts of slotwise that run jobs; authors do not need it. The source of
+// Job.Mapper comes first, then those of Sources.
+func (j *Job) Compile(ctx context.Context, files *Files) (*engine.Program, error) {
 	if err := j.validate(); err != nil {
 		return nil, fmt.Errorf("job %q: %w", j.Name, err)
+	}
+	if j.Prepare != nil {
+		if err := j.Prepare(ctx, files); err != nil {
+			return nil, fmt.Errorf("job %q: %w", j.Name, err)
+		}
 	}
 	p := &engine.Program{
 		Aggregate: j.Aggregate,

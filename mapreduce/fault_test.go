@@ -18,9 +18,7 @@ import (
 // leaves nothing but what it found.
 func TestInjectedFaults(t *testing.T) {
 	faulty := faultfs.New(storage.Local{})
-	if err := storage.Register("faulty", faulty.Driver()); err != nil {
-		t.Fatal(err)
-	}
+	features := []mapreduce.Feature{{Scheme: "faulty", Driver: faulty.Driver()}}
 	broken := errors.New("the cable is out")
 	text := strings.Repeat(numbers, 300)
 	const want = "four\t300\none\t300\nthree\t300\ntwo\t300\n"
@@ -33,6 +31,7 @@ func TestInjectedFaults(t *testing.T) {
 			faulty.Reset()
 			faulty.Inject(faultfs.Rule{Op: op, Nth: nth, Err: broken})
 			o := f.options()
+			o.Features = features
 			o.Inputs, o.Output = []string{"faulty://" + f.in}, "faulty://"+f.out
 			_, err := mapreduce.Run(context.Background(), lines(func(_, line []byte, out *mapreduce.Emitter) error {
 				out.Add(line, 1)

@@ -1,8 +1,10 @@
 package mapreduce
 
 import (
+	"context"
+
 	"github.com/slotwise/slotwise/internal/engine"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/internal/feature"
 )
 
 // Job is a program: what to do with each record, not where the records are or
@@ -46,9 +48,14 @@ type Job struct {
 	// does not say; 0 leaves it to the runner.
 	Reduces int
 
-	// origin is how another process can build this job; nil if only the name
-	// of an app says so, or nothing does.
-	origin *slotwisev1.Program
+	// Prepare, if set, is called in every process that plans the job or runs its
+	// tasks, before the other functions. It reads what they need from files, such
+	// as a table to look keys up in. It must find the same everywhere.
+	Prepare func(ctx context.Context, files *Files) error
+
+	// recipe is how another process builds this job. It is nil for jobs other
+	// than streaming jobs: the recipe of an app's job names the app.
+	recipe *feature.Recipe
 }
 
 // Source is an input with a mapper of its own.

@@ -10,11 +10,10 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/secure"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/internal/feature"
 )
 
-// Exit codes of [Main], the same as those of the slotwise command.
+// The exit codes of [Main] are those of the slotwise command.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1                       // the job failed
@@ -22,24 +21,38 @@ const (
 	ExitInterrupted = console.ExitInterrupted // Ctrl-C
 )
 
-// Main makes a program of a job: it reads flags (-input, -output, -memory, …;
-// see -help), runs the job on this machine or, with -master, on a cluster, tells
-// of its progress and its counters on standard error, and exits. The first
-// interrupt ends the job and cleans up, a second one exits at once.
+// Feature is an optional part of a program: storage beyond local files, more
+// compression, or running jobs on a cluster. A program links the libraries of
+// the features that it names and no others.
 //
-// On a cluster the workers run this same program: what happens before Main is
-// called happens for each task, and j must not depend on arguments.
-func Main(j *Job) {
+//	mapreduce.Main(job, hdfs.Storage(), s3.Storage(), remote.Client())
+//
+// The packages hdfs, s3 and remote below this one make features.
+type Feature = feature.Feature
+
+// errNoClient tells how to make a program run on clusters.
+var errNoClient = errors.New("it has no cluster client: pass remote.Client() of package mapreduce/remote to mapreduce.Main or mapreduce.RunAttempt")
+
+// Main is the main function of a program that runs one job. It reads flags
+// (-input, -output, -memory, …; -help lists them), runs the job on this machine,
+// prints progress and counters on standard error, and exits with one of the exit
+// codes above. The first interrupt kills the job and removes what it wrote; the
+// second one exits at once.
+//
+// With the feature remote.Client() the flag -master runs the job on a cluster.
+// Its workers run this same program for each task: what the program does before
+// it calls Main happens for each task, and j must not depend on arguments.
+func Main(j *Job, features ...Feature) {
 	RunAttempt(func(string) (*App, error) {
 		return &App{Job: func(Params) (*Job, error) { return j, nil }}, nil
-	})
+	}, features...)
 	ctx, stop := console.Interruptible(context.Background(), j.Name, os.Stderr)
-	code := runMain(ctx, j, os.Args[1:], os.Stderr)
+	code := runMain(ctx, j, features, os.Args[1:], os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// list is a flag that may be given several times.
+// list is the value of a flag that may be repeated.
 type list []string
 
 // String joins the values.
@@ -51,34 +64,8 @@ func (l *list) Set(s string) error {
 	return nil
 }
 
-// clusterFlags are the flags of [Main] for a cluster.
-type clusterFlags struct {
-	master, tokenFile string
-	tls               secure.Files
-	files             []string
-}
-
-// register declares them.
-func (c *clusterFlags) register(f *flag.FlagSet) {
-	f.StringVar(&c.master, "master", "", "`address` of a cluster's master, host:port (default: run here)")
-	f.Var((*list)(&c.files), "file", "`file` to put into the working directory of tasks on a cluster; may be repeated")
-	f.StringVar(&c.tls.CA, "tls-ca", "", "`file` with the certificate of the authority that masters are known by")
-	f.StringVar(&c.tls.Cert, "tls-cert", "", "`file` with the own certificate")
-	f.StringVar(&c.tls.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&c.tokenFile, "token-file", "", "`file` with the token that says who you are")
-}
-
-// remote is the cluster that the flags name, nil if they name none.
-func (c *clusterFlags) remote() (*Remote, error) {
-	if c.master == "" {
-		return nil, nil
-	}
-	url, cl, err := secure.Dial(c.master, c.tls, c.tokenFile)
-	return &Remote{Master: url, HTTP: cl, Files: c.files}, err
-}
-
-// mainFlags declares the flags of [Main]; quiet says what to leave unsaid.
-func mainFlags(name string, o *Options, cluster *clusterFlags, quiet *bool) *flag.FlagSet {
+// mainFlags declares the flags of [Main], those of the cluster client excepted.
+func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.Var((*list)(&o.Inputs), "input", "`file`, directory or glob to read; may be repeated")
 	f.Var((*list)(&o.Include), "include", "`glob` of file names to take; may be repeated")
@@ -91,16 +78,33 @@ func mainFlags(name string, o *Options, cluster *clusterFlags, quiet *bool) *fla
 	f.StringVar(&o.Compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
 	f.IntVar(&o.Cluster.Workers, "workers", 0, "`number` of in-process workers (0: as many as cores)")
 	f.StringVar(&o.Cluster.TempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
-	cluster.register(f)
 	f.BoolVar(quiet, "quiet", false, "print nothing but errors")
 	return f
 }
 
-func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
-	var o Options
+// clusterFlags declares the flags that name a cluster. After parsing, connect
+// returns the cluster, or nil for this process.
+func clusterFlags(f *flag.FlagSet, cluster *feature.Cluster) (connect func() (feature.Remote, error)) {
+	if cluster != nil {
+		return cluster.Flags(f)
+	}
+	f.Func("master", "not available: this program was built without remote.Client()", func(string) error {
+		return fmt.Errorf("this program cannot use a cluster: %w", errNoClient)
+	})
+	return func() (feature.Remote, error) { return nil, nil }
+}
+
+// runMain is Main without the process around it. It returns the exit code.
+func runMain(ctx context.Context, j *Job, features []Feature, args []string, stderr io.Writer) int {
+	o := Options{Features: features}
+	set, err := feature.Combine(features)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", j.Name, err)
+		return ExitMisuse
+	}
 	var quiet bool
-	var cluster clusterFlags
-	f := mainFlags(j.Name, &o, &cluster, &quiet)
+	f := mainFlags(j.Name, &o, &quiet)
+	connect := clusterFlags(f, set.Cluster)
 	f.SetOutput(stderr)
 	f.Usage = func() {
 		fmt.Fprintf(stderr, "usage: %s -input PATH -output DIR [flags]\n\n", j.Name)
@@ -119,8 +123,7 @@ func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 	if !quiet {
 		o.Progress = progressLines(stderr)
 	}
-	var err error
-	if o.Remote, err = cluster.remote(); err != nil {
+	if o.Remote, err = connect(); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", j.Name, err)
 		return ExitMisuse
 	}
@@ -147,15 +150,16 @@ func runMain(ctx context.Context, j *Job, args []string, stderr io.Writer) int {
 
 // runMainJob runs the job of Main, which this program builds again on workers.
 func runMainJob(ctx context.Context, j *Job, o Options) (*Result, error) {
-	at, err := o.place(ctx)
+	p, err := newPlanner(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	r, err := runOn(ctx, at, j, &slotwisev1.Program{App: j.Name}, o)
-	return r, errors.Join(err, at.close())
+	r, err := p.run(ctx, j, &feature.Recipe{App: j.Name}, o)
+	return r, errors.Join(err, p.target.Close())
 }
 
-// missing says what a command line lacks or has too much, "" if it is complete.
+// missing returns what is missing from a command line or superfluous on it, ""
+// if it is right.
 func missing(j *Job, o *Options, args []string) string {
 	switch {
 	case len(args) > 0:
@@ -168,7 +172,8 @@ func missing(j *Job, o *Options, args []string) string {
 	return ""
 }
 
-// progressLines prints a line now and then, and failures at once.
+// progressLines returns a progress function that prints a line from time to
+// time, and failures at once.
 func progressLines(w io.Writer) func(Progress) {
 	var pace console.Pace
 	return func(p Progress) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/local"
 )
 
@@ -36,6 +37,9 @@ type Swap struct {
 type MixOptions struct {
 	Cluster  ClusterOptions
 	Compress string // codec of intermediate data
+	// Features are what the jobs need beyond local files. Those of the single
+	// jobs are ignored.
+	Features []Feature
 	Swaps    []Swap
 	// Alone has each job run by itself first, to compare with.
 	Alone bool
@@ -134,7 +138,11 @@ func runAlone(ctx context.Context, j MixJob, o MixOptions) (MixEntry, error) {
 // runMix starts the cluster, submits each job at its time and swaps policies at
 // theirs.
 func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err error) {
-	c, err := o.Cluster.start(o.Compress)
+	set, err := feature.Combine(o.Features)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.Cluster.start(o.Compress, set.Schemes)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +162,7 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 		wg.Go(func() {
 			defer close(ended[i])
 			if sleep(ctx, jobs[i].Delay) && waitForAll(ctx, ended, jobs[i].After) {
-				r.Jobs[i] = runEntry(ctx, c, &jobs[i], i, start)
+				r.Jobs[i] = runEntry(ctx, c, localPlanner(c, set.Schemes), &jobs[i], i, start)
 			} else {
 				r.Jobs[i] = MixEntry{Name: jobs[i].Name, State: "killed", Err: context.Cause(ctx)}
 			}
@@ -222,7 +230,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // runEntry runs one entry and describes how it went.
-func runEntry(ctx context.Context, c *local.Cluster, j *MixJob, i int, start time.Duration) MixEntry {
+func runEntry(ctx context.Context, c *local.Cluster, p *planner, j *MixJob, i int, start time.Duration) MixEntry {
 	o := j.Options
 	if o.Output == "" {
 		o.Output = filepath.Join(c.TempDir(), fmt.Sprintf("result-%d", i))
@@ -231,11 +239,11 @@ func runEntry(ctx context.Context, c *local.Cluster, j *MixJob, i int, start tim
 	submitted := c.Now()
 	if j.App == nil {
 		var r *Result
-		if r, e.Err = runOn(ctx, here{c}, j.Job, nil, o); r != nil {
+		if r, e.Err = p.run(ctx, j.Job, nil, o); r != nil {
 			e.Results = []*Result{r}
 		}
 	} else {
-		e.Results, e.Err = runAppOn(ctx, here{c}, j.App, j.Params, o)
+		e.Results, e.Err = p.runApp(ctx, j.App, j.Params, o)
 	}
 	ended := c.Now()
 	if e.Err != nil {

@@ -2,9 +2,9 @@ package mapreduce
 
 import (
 	"io"
-	"net/http"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -47,7 +47,9 @@ type Options struct {
 
 	Cluster ClusterOptions
 	// Remote, if set, is the cluster that runs the job, instead of this process.
-	Remote *Remote
+	Remote Remote
+	// Features are what the program needs beyond local files.
+	Features []Feature
 
 	// Progress, if set, is called now and then from one goroutine, and once at
 	// the end.
@@ -58,23 +60,8 @@ type Options struct {
 	chainDir string // where a chain keeps what goes from step to step
 }
 
-// Remote is a cluster of machines. Its workers build the job again from what
-// they are told, so only apps, streaming jobs and the job of a program's [Main]
-// can run there.
-type Remote struct {
-	Master string       // host:port or URL
-	HTTP   *http.Client // how it is reached; nil for plain HTTP
-	Token  string       // who asks
-	// Files lie in the working directory of each attempt, under their base
-	// names.
-	Files []string
-	// Accepted, if set, is called with the job's id when the master has accepted
-	// it, once for each job of a chain.
-	Accepted func(id string)
-	// Detach returns as soon as the job is submitted. A chain of jobs can't be
-	// detached: the submitter drives it.
-	Detach bool
-}
+// Remote names a cluster of machines, such as a *remote.Cluster.
+type Remote = feature.Remote
 
 // Profile rates a job's tasks.
 type Profile struct {

@@ -8,39 +8,22 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
 	"github.com/slotwise/slotwise/internal/storage"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// slots are what the size of splits and the number of reduces depend on.
-type slots interface {
-	MapSlots() int
-	ReduceSlots() int
-	// MapBuffer is the memory in bytes that one map may sort in.
-	MapBuffer() int64
-}
-
-// planned is a job with its input cut into tasks, ready to be run.
-type planned struct {
-	job      *Job
-	origin   *slotwisev1.Program // how another process builds it, if one can
-	program  *engine.Program
-	splits   []engine.SourceSplit
-	bytes    int64 // of input
-	reduces  int
-	cuts     [][]byte // of a total order
-	priority job.Priority
-	outCode  output.Codec
-	output   string // as the place knows it
-}
-
-// plan compiles the job, plans its input and checks the options.
-func plan(ctx context.Context, at place, j *Job, o Options) (p *planned, err error) {
-	p = &planned{job: j}
-	if p.program, err = j.Program(); err != nil {
+// plan compiles the job, cuts its input into splits and checks the options.
+func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, error) {
+	out := &feature.Job{
+		Name: j.Name, Synthetic: j.Synthetic, Overwrite: o.Overwrite, ShuffleCodec: o.Compress,
+		User: o.User, Pool: o.Pool, Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
+		SlowStart: o.SlowStart, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts, Progress: o.Progress,
+	}
+	var err error
+	if out.Program, err = j.Compile(ctx, &Files{p.schemes}); err != nil {
 		return nil, err
 	}
 	if o.Priority != "" {
@@ -48,38 +31,39 @@ func plan(ctx context.Context, at place, j *Job, o Options) (p *planned, err err
 		if !ok {
 			return nil, fmt.Errorf("unknown priority %q (very-low, low, normal, high or very-high)", o.Priority)
 		}
-		p.priority = prio
+		out.Priority = prio
 	}
-	if p.outCode, err = output.ParseCodec(o.OutputCompress); err != nil {
+	if out.OutCode, err = output.ParseCodec(o.OutputCompress); err != nil {
 		return nil, err
 	}
 	if o.Output == "" {
 		return nil, errors.New("no output directory is given")
 	}
-	if p.output, err = at.uri(o.Output); err != nil {
+	if out.Output, err = p.target.URI(o.Output); err != nil {
 		return nil, err
 	}
+	var bytes int64
 	if j.Synthetic == 0 {
-		if p.splits, p.bytes, err = planInputs(ctx, at, j, o); err != nil {
+		if out.Splits, bytes, err = p.planInputs(ctx, j, o); err != nil {
 			return nil, err
 		}
 	}
-	if p.reduces = reduces(j, o, at, p.bytes); p.reduces > maxTasks {
-		return nil, fmt.Errorf("%d reduce tasks are too many; the most are %d", p.reduces, maxTasks)
+	if out.Reduces = reduces(j, o, p.target, bytes); out.Reduces > maxTasks {
+		return nil, fmt.Errorf("%d reduce tasks are too many; the most are %d", out.Reduces, maxTasks)
 	}
-	if j.TotalOrder && p.reduces > 1 {
-		if err := p.cutRanges(ctx); err != nil {
+	if j.TotalOrder && out.Reduces > 1 {
+		if err := p.cutRanges(ctx, out); err != nil {
 			return nil, err
 		}
 	}
-	return p, apart(ctx, p.output, p.splits)
+	return out, p.checkApart(ctx, out)
 }
 
-// apart refuses an output directory that holds input files, whatever links
-// lead there: replacing it would destroy them. One that does not exist holds
-// none, which saves a look at every input.
-func apart(ctx context.Context, out string, splits []engine.SourceSplit) error {
-	ofs, dir, err := canonical(ctx, out)
+// checkApart refuses an output directory that holds input files, even through
+// links: replacing the directory would destroy them. A directory that does not
+// exist holds no files, so then the inputs are not looked at.
+func (p *planner) checkApart(ctx context.Context, j *feature.Job) error {
+	ofs, dir, err := p.canonical(ctx, j.Output)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -87,18 +71,18 @@ func apart(ctx context.Context, out string, splits []engine.SourceSplit) error {
 		return err
 	}
 	last := ""
-	for _, s := range splits {
-		for _, p := range s.Split.Pieces {
-			if p.URI == last { // of one file there may be many pieces
+	for _, s := range j.Splits {
+		for _, piece := range s.Split.Pieces {
+			if piece.URI == last { // a file may have many pieces
 				continue
 			}
-			last = p.URI
-			ifs, path, err := canonical(ctx, p.URI)
+			last = piece.URI
+			ifs, path, err := p.canonical(ctx, piece.URI)
 			if err != nil {
 				return err
 			}
 			if ifs == ofs && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")) {
-				return fmt.Errorf("output directory %s holds the input file %s", out, p.URI)
+				return fmt.Errorf("output directory %s holds the input file %s", j.Output, piece.URI)
 			}
 		}
 	}
@@ -106,8 +90,8 @@ func apart(ctx context.Context, out string, splits []engine.SourceSplit) error {
 }
 
 // canonical resolves a URI and the links in its path.
-func canonical(ctx context.Context, uri string) (storage.FS, string, error) {
-	files, path, err := storage.Resolve(uri)
+func (p *planner) canonical(ctx context.Context, uri string) (storage.FS, string, error) {
+	files, path, err := p.schemes.Resolve(uri)
 	if err != nil {
 		return nil, "", err
 	}
@@ -117,14 +101,14 @@ func canonical(ctx context.Context, uri string) (storage.FS, string, error) {
 	return files, path, err
 }
 
-// maxTasks is the largest number of maps or reduces that a job may have: what
-// is known of each stays in memory, and a slip of the finger (a split size of
-// 1) must not take all of it.
+// maxTasks is the largest number of maps or reduces of a job. Every task has
+// state in memory, and a typing error (a split size of 1) must not fill it.
 const maxTasks = 1_000_000
 
-// planInputs cuts all inputs of the job into splits.
-func planInputs(ctx context.Context, at place, j *Job, o Options) ([]engine.SourceSplit, int64, error) {
-	lists, err := listInputs(ctx, at, j, o)
+// planInputs cuts all inputs of the job into splits and returns their total
+// size in bytes.
+func (p *planner) planInputs(ctx context.Context, j *Job, o Options) ([]engine.SourceSplit, int64, error) {
+	lists, err := p.listInputs(ctx, j, o)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -134,7 +118,7 @@ func planInputs(ctx context.Context, at place, j *Job, o Options) ([]engine.Sour
 	}
 	size := o.SplitSize
 	if size <= 0 {
-		size = input.ChooseSplitSize(total, at.MapSlots(), j.Aggregate != NoFold, j.Reducer != nil, at.MapBuffer())
+		size = input.ChooseSplitSize(total, p.target.MapSlots(), j.Aggregate != NoFold, j.Reducer != nil, p.target.MapBuffer())
 	}
 	if maps := total / size; maps > maxTasks {
 		return nil, 0, fmt.Errorf("a split size of %d bytes makes %d map tasks; the most are %d", size, maps, maxTasks)
@@ -152,15 +136,15 @@ func planInputs(ctx context.Context, at place, j *Job, o Options) ([]engine.Sour
 	return out, total, nil
 }
 
-// sourceFiles are files of one source of a job.
+// sourceFiles lists files of one of a job's sources.
 type sourceFiles struct {
 	*input.Listing
 	source int
 }
 
-// listInputs finds the files of all sources. What lies in a chain's own
-// directory is taken as it is: the user's filters are for the user's files.
-func listInputs(ctx context.Context, at place, j *Job, o Options) (lists []sourceFiles, err error) {
+// listInputs finds the files of all sources. The user's Include and Exclude
+// filters do not apply to files in a chain's own directory.
+func (p *planner) listInputs(ctx context.Context, j *Job, o Options) (lists []sourceFiles, err error) {
 	sources := j.Sources
 	if j.Mapper != nil {
 		if len(o.Inputs) == 0 {
@@ -170,20 +154,20 @@ func listInputs(ctx context.Context, at place, j *Job, o Options) (lists []sourc
 	}
 	for i, s := range sources {
 		var own, given []string
-		for _, p := range s.Inputs {
-			p, err := at.uri(p)
+		for _, path := range s.Inputs {
+			uri, err := p.target.URI(path)
 			if err != nil {
 				return nil, err
 			}
-			if o.chainDir != "" && strings.HasPrefix(p, o.chainDir+"/") {
-				own = append(own, p)
+			if o.chainDir != "" && strings.HasPrefix(uri, o.chainDir+"/") {
+				own = append(own, uri)
 			} else {
-				given = append(given, p)
+				given = append(given, uri)
 			}
 		}
 		for _, opts := range []input.Options{
-			{Inputs: own, Format: s.Input.input()},
-			{Inputs: given, Include: o.Include, Exclude: o.Exclude, Format: s.Input.input()},
+			{Schemes: p.schemes, Inputs: own, Format: s.Input.input()},
+			{Schemes: p.schemes, Inputs: given, Include: o.Include, Exclude: o.Exclude, Format: s.Input.input()},
 		} {
 			if len(opts.Inputs) == 0 {
 				continue
@@ -198,9 +182,9 @@ func listInputs(ctx context.Context, at place, j *Job, o Options) (lists []sourc
 	return lists, nil
 }
 
-// reduces is the number of reduce tasks: what the user says, else what the job
-// says, else as many as there are slots.
-func reduces(j *Job, o Options, c slots, bytes int64) int {
+// reduces returns the number of reduce tasks: the user's choice, else the job's,
+// else as many as there are slots.
+func reduces(j *Job, o Options, c feature.Slots, bytes int64) int {
 	switch {
 	case j.Reducer == nil:
 		return 0
@@ -212,14 +196,15 @@ func reduces(j *Job, o Options, c slots, bytes int64) int {
 	return input.ChooseReduces(bytes, c.ReduceSlots(), j.TotalOrder)
 }
 
-// cutRanges samples the input for a total order.
-func (p *planned) cutRanges(ctx context.Context) (err error) {
-	if len(p.splits) == 0 {
+// cutRanges samples the input and divides the keys among the reduces of a total
+// order.
+func (p *planner) cutRanges(ctx context.Context, j *feature.Job) (err error) {
+	if len(j.Splits) == 0 {
 		return nil
 	}
-	t := &engine.Task{Ctx: ctx, JobName: p.job.Name, Maps: len(p.splits), Reduces: p.reduces, Counters: &engine.UserCounters{}, Meter: &engine.Meter{}}
-	if p.cuts, err = engine.SampleCuts(ctx, p.program, t, p.splits, p.reduces); err == nil {
-		p.program.Partition = engine.RangePartition(p.cuts)
+	t := &engine.Task{Ctx: ctx, JobName: j.Name, Maps: len(j.Splits), Reduces: j.Reduces, Counters: &engine.UserCounters{}, Meter: &engine.Meter{}}
+	if j.Cuts, err = engine.SampleCuts(ctx, p.schemes, j.Program, t, j.Splits, j.Reduces); err == nil {
+		j.Program.Partition = engine.RangePartition(j.Cuts)
 	}
 	return err
 }

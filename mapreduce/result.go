@@ -5,9 +5,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/local"
 )
 
 // Result is what a finished job leaves to say. Times are since the cluster that
@@ -61,29 +60,24 @@ func (r *Result) Summary(w io.Writer) {
 	})
 }
 
-func newResult(s local.Summary, out string) *Result {
-	a := &s.Account
+// newResult makes the result of a job whose user called its output out.
+func newResult(o *feature.Outcome, out string) *Result {
 	r := &Result{
-		Job: s.Name, ID: s.ID, State: s.State.String(), Output: out,
-		Elapsed: s.Elapsed, Submitted: s.Submitted, Started: s.Started, Ended: s.Ended,
-		Maps: s.Maps, Reduces: s.Reduces, Failures: a.Failed[job.Map] + a.Failed[job.Reduce], Copies: a.Copies,
-		Locality: Locality{a.Levels[job.LevelNode], a.Levels[job.LevelRack], a.Levels[job.LevelAny], a.Levels[job.LevelNone]},
-		SlotTime: SlotTime{a.SlotTime[job.Map], a.SlotTime[job.Reduce]},
+		Job: o.Name, ID: o.ID, State: o.State, Output: out,
+		Elapsed: o.Elapsed, Submitted: o.Submitted, Started: o.Started, Ended: o.Ended,
+		Maps: o.Maps, Reduces: o.Reduces, Failures: o.Failures, Copies: o.Copies,
+		Locality: Locality{o.Locality[0], o.Locality[1], o.Locality[2], o.Locality[3]},
+		SlotTime: SlotTime{o.SlotTime[job.Map], o.SlotTime[job.Reduce]},
 		Counters: map[string]int64{}, User: map[string]int64{},
 	}
-	for _, w := range s.Waits {
-		r.Waits = append(r.Waits, Wait{w.Kind.String(), w.For, w.Words})
+	for _, w := range o.Waits {
+		r.Waits = append(r.Waits, Wait{w.Kind.String(), w.For, w.Reason})
 	}
-	for kind := range a.Counters {
-		r.addCounters(job.Kind(kind), &a.Counters[kind])
+	for kind := range o.Counters {
+		o.Counters[kind].PutJSON(r.Counters, job.Kind(kind).String())
+		for name, n := range o.Counters[kind].User() {
+			r.User[name] += n
+		}
 	}
 	return r
-}
-
-// addCounters adds the sums over all succeeded tasks of a kind.
-func (r *Result) addCounters(kind job.Kind, set *counters.Set) {
-	set.PutJSON(r.Counters, kind.String())
-	for name, n := range set.User() {
-		r.User[name] += n
-	}
 }

@@ -6,60 +6,62 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Run runs a job, in this process or as [Options].Remote says, and returns when
-// it has ended. The error
-// names what failed; cancelling ctx kills the job and removes what it wrote.
-// The result is not nil once the job has been submitted, also if it failed.
+// Run runs a job and returns when it has ended. The job runs in this process,
+// or on the cluster that [Options].Remote names. The error says what failed;
+// cancelling ctx kills the job and removes what it wrote. The result is not nil
+// once the job has been submitted, even if it failed.
 func Run(ctx context.Context, j *Job, o Options) (*Result, error) {
-	at, err := o.place(ctx)
+	p, err := newPlanner(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	r, err := runOn(ctx, at, j, j.origin, o)
-	return r, errors.Join(err, at.close())
+	r, err := p.run(ctx, j, j.recipe, o)
+	return r, errors.Join(err, p.target.Close())
 }
 
-// place is where jobs run: in this process or on a cluster.
-type place interface {
-	slots
-	// run runs a planned job to its end. The result is not nil once the job has
-	// been submitted.
-	run(ctx context.Context, p *planned, o Options) (*Result, error)
-	// uri is the name of a file or directory by which the place knows it.
-	uri(path string) (string, error)
-	// chainDir makes a directory for what goes from step to step of a chain
-	// that writes to output, and says how it is removed.
-	chainDir(output string) (dir string, remove func() error, err error)
-	close() error
+// planner plans jobs for one target and runs them there. Chains and mixes use
+// one planner for several jobs, from several goroutines at a time.
+type planner struct {
+	target  feature.Target
+	schemes *storage.Schemes // of inputs and outputs
 }
 
-// place starts the in-process cluster or reaches for the other one.
-func (o *Options) place(ctx context.Context) (place, error) {
+// newPlanner starts the in-process cluster or connects to the remote one. The
+// caller closes the planner's target.
+func newPlanner(ctx context.Context, o *Options) (*planner, error) {
+	set, err := feature.Combine(o.Features)
+	if err != nil {
+		return nil, err
+	}
 	if o.Remote != nil {
-		return connect(ctx, o.Remote)
+		target, err := o.Remote.Connect(ctx, set.Schemes)
+		return &planner{target, set.Schemes}, err
 	}
-	c, err := o.Cluster.start(o.Compress)
+	c, err := o.Cluster.start(o.Compress, set.Schemes)
 	if err != nil {
 		return nil, err
 	}
-	return here{c}, nil
+	return localPlanner(c, set.Schemes), nil
 }
 
-// start makes the in-process cluster.
-func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
+// localPlanner returns a planner for an in-process cluster.
+func localPlanner(c *local.Cluster, schemes *storage.Schemes) *planner {
+	return &planner{localTarget{c, schemes}, schemes}
+}
+
+// start starts an in-process cluster.
+func (o *ClusterOptions) start(codec string, schemes *storage.Schemes) (*local.Cluster, error) {
 	cfg := local.Config{
-		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory,
+		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory, Schemes: schemes,
 		Policy: o.Policy, PolicySet: o.PolicySet, Seed: o.Seed, TempDir: o.TempDir, Events: o.Events,
 		Heartbeat: o.Heartbeat, Explain: o.Explain,
 		FairScheduler: o.FairScheduler, CapacityScheduler: o.CapacityScheduler, Warn: o.Warn,
@@ -67,10 +69,7 @@ func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
 	if cfg.TempDir == "" {
 		cfg.TempDir = os.TempDir()
 	}
-	err := schemes.Register()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if cfg.Policies, err = policies.Builtin().With(o.Policies...); err != nil {
 		return nil, err
 	}
@@ -80,59 +79,78 @@ func (o *ClusterOptions) start(codec string) (*local.Cluster, error) {
 	return local.Start(cfg)
 }
 
-// runOn runs one job at a place. The origin is how another process can build the
-// job, nil if none can.
-func runOn(ctx context.Context, at place, j *Job, origin *slotwisev1.Program, o Options) (*Result, error) {
-	p, err := plan(ctx, at, j, o)
+// run plans a job and runs it. recipe is nil if no other process can build the
+// job.
+func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Options) (*Result, error) {
+	planned, err := p.plan(ctx, j, o)
 	if err != nil {
 		return nil, err
 	}
-	p.origin = origin
-	return at.run(ctx, p, o)
+	if recipe != nil {
+		r := *recipe
+		r.Cuts = planned.Cuts
+		planned.Recipe = &r
+	}
+	out, err := p.target.Run(ctx, planned)
+	if out == nil {
+		return nil, err
+	}
+	return newResult(out, o.Output), err
 }
 
-// here is the in-process cluster.
-type here struct{ *local.Cluster }
+// localTarget runs jobs in this process.
+type localTarget struct {
+	*local.Cluster
+	schemes *storage.Schemes
+}
 
-func (h here) uri(path string) (string, error) { return path, nil }
+// URI returns path as it is: tasks share this process's working directory.
+func (t localTarget) URI(path string) (string, error) { return path, nil }
 
-func (h here) close() error { return h.Close() }
-
-func (h here) chainDir(string) (string, func() error, error) {
-	dir, err := os.MkdirTemp(h.TempDir(), "chain-")
+// ChainDir creates a directory in the cluster's scratch space.
+func (t localTarget) ChainDir(string) (string, func() error, error) {
+	dir, err := os.MkdirTemp(t.TempDir(), "chain-")
 	return dir, func() error { return os.RemoveAll(dir) }, err
 }
 
-// run opens the output and runs the job.
-func (h here) run(ctx context.Context, p *planned, o Options) (*Result, error) {
+// Run stages the output, submits the job and waits for its end.
+func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, error) {
 	spec := local.JobSpec{
-		Name: p.job.Name, User: cmp.Or(o.User, loginName()), Pool: o.Pool, Priority: p.priority,
-		Program: p.program, Splits: p.splits, Synthetic: p.job.Synthetic, Reduces: p.reduces, OutCode: p.outCode,
-		Profile:   [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
-		SlowStart: o.SlowStart, Progress: o.Progress, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts,
+		Name: j.Name, User: cmp.Or(j.User, feature.LoginName()), Pool: j.Pool, Priority: j.Priority,
+		Program: j.Program, Splits: j.Splits, Synthetic: j.Synthetic, Reduces: j.Reduces, OutCode: j.OutCode, Profile: j.Hints,
+		SlowStart: j.SlowStart, Progress: j.Progress, TaskTimeout: j.TaskTimeout, MaxAttempts: j.MaxAttempts,
 	}
-	files, path, err := storage.Resolve(p.output)
+	files, path, err := t.schemes.Resolve(j.Output)
 	if err != nil {
 		return nil, err
 	}
-	spec.Staging, err = files.Stage(ctx, path, o.Overwrite)
+	spec.Staging, err = files.Stage(ctx, path, j.Overwrite)
 	if errors.Is(err, os.ErrExist) {
-		err = fmt.Errorf("output directory %s exists and is not empty: name another or ask to overwrite it", o.Output)
+		err = fmt.Errorf("output directory %s exists and is not empty: name another or ask to overwrite it", j.Output)
 	}
 	if err != nil {
 		return nil, err
 	}
-	handle, err := h.Submit(spec)
+	handle, err := t.Submit(spec)
 	if err != nil {
 		return nil, err
 	}
-	err = handle.Wait(ctx, h.Cluster)
-	return newResult(handle.Summary(), o.Output), err
+	err = handle.Wait(ctx, t.Cluster)
+	return localOutcome(handle.Summary()), err
 }
 
-func loginName() string {
-	if u, err := user.Current(); err == nil {
-		return u.Username
+// localOutcome translates the in-process cluster's report.
+func localOutcome(s local.Summary) *feature.Outcome {
+	a := &s.Account
+	out := &feature.Outcome{
+		Name: s.Name, ID: s.ID, State: s.State.String(),
+		Elapsed: s.Elapsed, Submitted: s.Submitted, Started: s.Started, Ended: s.Ended,
+		Maps: s.Maps, Reduces: s.Reduces, Failures: a.Failed[job.Map] + a.Failed[job.Reduce], Copies: a.Copies,
+		Locality: [4]int{a.Levels[job.LevelNode], a.Levels[job.LevelRack], a.Levels[job.LevelAny], a.Levels[job.LevelNone]},
+		SlotTime: a.SlotTime, Counters: a.Counters,
 	}
-	return "unknown"
+	for _, w := range s.Waits {
+		out.Waits = append(out.Waits, feature.Wait{Kind: w.Kind, For: w.For, Reason: w.Words})
+	}
+	return out
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/internal/feature"
 )
 
 // Check fills in the defaults of an app's parameters and refuses unknown,
@@ -37,43 +37,43 @@ func (a *App) Check(given Params) (Params, error) {
 // RunApp runs an app, a chain too, and returns the result of each of its jobs
 // in the order in which they ended.
 func RunApp(ctx context.Context, a *App, given Params, o Options) (results []*Result, err error) {
-	at, err := o.place(ctx)
+	pl, err := newPlanner(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, at.close()) }()
-	return runAppOn(ctx, at, a, given, o)
+	defer func() { err = errors.Join(err, pl.target.Close()) }()
+	return pl.runApp(ctx, a, given, o)
 }
 
-// runAppOn runs an app at a place.
-func runAppOn(ctx context.Context, at place, a *App, given Params, o Options) ([]*Result, error) {
+// runApp runs an app, which may be a chain.
+func (pl *planner) runApp(ctx context.Context, a *App, given Params, o Options) ([]*Result, error) {
 	p, err := a.Check(given)
 	if err != nil {
 		return nil, err
 	}
 	if a.Chain != nil {
-		return runChain(ctx, at, a, p, o)
+		return pl.runChain(ctx, a, p, o)
 	}
 	j, err := a.Job(p)
 	if err != nil {
 		return nil, err
 	}
-	r, err := runOn(ctx, at, j, &slotwisev1.Program{App: a.Name, Params: p}, o)
+	r, err := pl.run(ctx, j, &feature.Recipe{App: a.Name, Params: p}, o)
 	if r == nil {
 		return nil, err
 	}
 	return []*Result{r}, err
 }
 
-// runChain runs the steps of a chain at one place.
-func runChain(ctx context.Context, at place, a *App, p Params, o Options) (results []*Result, err error) {
-	temp, remove, err := at.chainDir(o.Output)
+// runChain runs the steps of a chain.
+func (pl *planner) runChain(ctx context.Context, a *App, p Params, o Options) (results []*Result, err error) {
+	temp, remove, err := pl.target.ChainDir(o.Output)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	var mu sync.Mutex
-	chain := &Chain{Params: p, Inputs: o.Inputs, temp: temp, out: o.Output}
+	chain := &Chain{files: &Files{pl.schemes}, Params: p, Inputs: o.Inputs, temp: temp, out: o.Output}
 	chain.run = func(ctx context.Context, step string, p Params, in []string, out string) error {
 		build := a.Steps[step]
 		if build == nil {
@@ -88,7 +88,7 @@ func runChain(ctx context.Context, at place, a *App, p Params, o Options) (resul
 		if out != o.Output {
 			so.OutputCompress = ""
 		}
-		r, err := runOn(ctx, at, j, &slotwisev1.Program{App: a.Name, Step: step, Params: p}, so)
+		r, err := pl.run(ctx, j, &feature.Recipe{App: a.Name, Step: step, Params: p}, so)
 		if r != nil {
 			mu.Lock()
 			results = append(results, r)

@@ -8,8 +8,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/stream"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // StreamingOptions describe a job whose map and reduce functions are commands,
@@ -45,7 +45,7 @@ func Streaming(o StreamingOptions) (*Job, error) {
 	if j.Name == "" {
 		j.Name = "streaming"
 	}
-	j.origin = &slotwisev1.Program{Streaming: &slotwisev1.Streaming{Mapper: o.Mapper, Reducer: o.Reducer, Combiner: o.Combiner}}
+	j.recipe = &feature.Recipe{Streaming: &feature.Streaming{Mapper: o.Mapper, Reducer: o.Reducer, Combiner: o.Combiner}}
 	if o.Reducer != "" {
 		j.Reducer = func() Reducer { return newStreamReducer("reducer", o.Reducer, o.Stderr, emitLine) }
 	}

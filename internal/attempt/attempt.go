@@ -22,6 +22,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/storage"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -43,9 +44,9 @@ type Builder func(*slotwisev1.Program) (*engine.Program, error)
 // asks first thing, before it reads arguments.
 func Wanted() bool { return os.Getenv(Env) == "1" }
 
-// Main runs the attempt and returns the exit status of the process: 0 if the
+// Main runs the attempt, whose job's files lie in the given storage schemes, and returns the exit status of the process: 0 if the
 // worker has been told how it went, well or not.
-func Main(build Builder) int {
+func Main(schemes *storage.Schemes, build Builder) int {
 	os.Unsetenv(Env) // not for the children's children
 	if err := proctree.Adopt(); err != nil {
 		fmt.Fprintln(os.Stderr, "attempt: orphans are not adopted:", err)
@@ -56,7 +57,7 @@ func Main(build Builder) int {
 		fmt.Fprintln(os.Stderr, "attempt: no order:", err)
 		return 2
 	}
-	r := &run{order: order, pipe: p, commit: make(chan *slotwisev1.AskCommitResponse, 1)}
+	r := &run{schemes: schemes, order: order, pipe: p, commit: make(chan *slotwisev1.AskCommitResponse, 1)}
 	end := dieWithWorker()
 	if err := r.prepare(build); err != nil {
 		return p.finish(&slotwisev1.Done{Error: err.Error()})

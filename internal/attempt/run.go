@@ -25,6 +25,7 @@ const OutputName = "output.run"
 
 // run is one attempt under way.
 type run struct {
+	schemes *storage.Schemes // of the job's input and output
 	order   *slotwisev1.Order
 	spec    *slotwisev1.JobSpec
 	id      job.AttemptID
@@ -156,6 +157,7 @@ func (r *run) task(ctx context.Context) (*counters.Set, error) {
 	env := &engine.Env{
 		Mem:       r.mem,
 		Resident:  mem.NewPool(o.GetMapBuffer()),
+		Schemes:   r.schemes,
 		Scratch:   r.scratch,
 		MapBuffer: o.GetMapBuffer(), MergeBuffer: o.GetMergeBuffer(),
 		Codec: r.codec, Commit: r.askCommit,
@@ -184,7 +186,7 @@ func (r *run) staging(ctx context.Context) (storage.Staging, error) {
 	if r.id.Kind == job.Map && r.spec.GetReduces() > 0 {
 		return nil, nil
 	}
-	files, path, err := storage.Resolve(r.spec.GetOutput())
+	files, path, err := r.schemes.Resolve(r.spec.GetOutput())
 	if err != nil {
 		return nil, err
 	}

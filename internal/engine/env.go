@@ -15,12 +15,13 @@ import (
 //
 //	Memory ≥ Resident.Limit + map slots · MapBuffer + reduce slots · MergeBuffer
 type Env struct {
-	Mem         *mem.Pool       // accounts all off-heap memory
-	Resident    *mem.Pool       // accounts map outputs that stay in memory
-	Scratch     storage.Scratch // spills and map outputs that do not
-	MapBuffer   int64           // bytes that one map attempt may sort or aggregate in
-	MergeBuffer int64           // bytes that one reduce attempt may read run files through
-	Codec       runfile.Codec   // of spills and map outputs on disk
+	Mem         *mem.Pool        // accounts all off-heap memory
+	Resident    *mem.Pool        // accounts map outputs that stay in memory
+	Schemes     *storage.Schemes // storage of the input
+	Scratch     storage.Scratch  // spills and map outputs that do not
+	MapBuffer   int64            // bytes that one map attempt may sort or aggregate in
+	MergeBuffer int64            // bytes that one reduce attempt may read run files through
+	Codec       runfile.Codec    // of spills and map outputs on disk
 	// Commit asks whether the attempt may commit its output and returns nil if
 	// it may. It is called once, after everything else has succeeded.
 	Commit func(context.Context, job.AttemptID) error

@@ -73,7 +73,7 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 	if t.Synthetic {
 		err = mapper.Map(nil, strconv.AppendInt(nil, int64(t.Task.Attempt.Index), 10))
 	} else {
-		err = mapSplit(ctx, t, src.Format, mapper, sink, count)
+		err = mapSplit(ctx, env, t, src.Format, mapper, sink, count)
 	}
 	if cerr := mapper.Close(); err == nil {
 		err = cerr
@@ -118,9 +118,9 @@ func newMapSink(env *Env, t *MapTask) (s mapSink, commit func(context.Context) e
 }
 
 // mapSplit feeds every record of the split to the mapper.
-func mapSplit(ctx context.Context, t *MapTask, f input.Format, mapper Mapper, sink mapSink, count *counters.Set) error {
+func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper Mapper, sink mapSink, count *counters.Set) error {
 	t.Meter.Total.Store(max(1, t.Split.Bytes))
-	r, err := input.Open(ctx, t.Split, f, readBuffer)
+	r, err := input.Open(ctx, env.Schemes, t.Split, f, readBuffer)
 	if err != nil {
 		return err
 	}

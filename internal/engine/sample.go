@@ -7,6 +7,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // Sampling reads at most samplePieces pieces of sampleBytes each, spread evenly
@@ -26,8 +27,8 @@ type SourceSplit struct {
 // SampleCuts maps a sample of the input and returns parts-1 keys that divide
 // what comes out evenly, for RangePartition. The sample depends on the input's
 // files alone, not on how they are split.
-func SampleCuts(ctx context.Context, p *Program, t *Task, splits []SourceSplit, parts int) ([][]byte, error) {
-	s := &sampleSink{}
+func SampleCuts(ctx context.Context, schemes *storage.Schemes, p *Program, t *Task, splits []SourceSplit, parts int) ([][]byte, error) {
+	s := &sampleSink{schemes: schemes}
 	for _, piece := range samplePoints(splits) {
 		if err := s.sample(ctx, p, t, piece); err != nil {
 			return nil, err
@@ -78,7 +79,7 @@ func (s *sampleSink) sample(ctx context.Context, p *Program, t *Task, at SourceS
 	if err != nil {
 		return err
 	}
-	r, err := input.Open(ctx, sub, src.Format, sampleBytes)
+	r, err := input.Open(ctx, s.schemes, sub, src.Format, sampleBytes)
 	if err != nil {
 		return err
 	}
@@ -112,8 +113,9 @@ var errEnough error = enough{}
 
 // sampleSink keeps keys.
 type sampleSink struct {
-	keys [][]byte
-	left int
+	schemes *storage.Schemes // of the input
+	keys    [][]byte
+	left    int
 }
 
 // Emit keeps the key.

@@ -31,7 +31,7 @@ type finder struct {
 
 // find returns the files that one input names.
 func find(ctx context.Context, opts *Options, uri string) ([]found, error) {
-	fsys, p, err := storage.Resolve(uri)
+	fsys, p, err := opts.Schemes.Resolve(uri)
 	if err != nil {
 		return nil, err
 	}

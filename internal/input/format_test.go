@@ -34,7 +34,7 @@ func readAll(t testing.TB, opts Options, block int) ([]record, error) {
 	must(t, json.Unmarshal(wire, &splits))
 	var all []record
 	for _, s := range splits {
-		recs, err := readSplit(t, s, opts.Format, block)
+		recs, err := readSplit(t, opts.Schemes, s, opts.Format, block)
 		all = append(all, recs...)
 		if err != nil {
 			return all, err
@@ -85,7 +85,7 @@ func TestCompressed(t *testing.T) {
 		if len(splits) != 1 {
 			t.Errorf("%s: %d splits", name, len(splits))
 		}
-		recs, err := readSplit(t, splits[0], Format{}, 1000)
+		recs, err := readSplit(t, nil, splits[0], Format{}, 1000)
 		must(t, err)
 		same(t, dumbLines(p, data), recs)
 	}
@@ -166,7 +166,7 @@ func TestFixed(t *testing.T) {
 	}
 	// A split that another planner cut in the middle of a record.
 	s := Split{Pieces: []Piece{{plain, 3, 11, 2100}}, Bytes: 11}
-	recs, err := readSplit(t, s, Format{Fixed, 7}, 0)
+	recs, err := readSplit(t, nil, s, Format{Fixed, 7}, 0)
 	must(t, err)
 	same(t, []record{{plain, 7, "0000001"}}, recs)
 }
@@ -203,7 +203,7 @@ func TestRuns(t *testing.T) {
 	must(t, err)
 	var got []string
 	for _, s := range splits {
-		r, err := Open(ctx, s, format, 0)
+		r, err := Open(ctx, nil, s, format, 0)
 		must(t, err)
 		if _, err := r.NextBlock(); err == nil || err == io.EOF {
 			t.Fatalf("NextBlock of runs: %v", err)
@@ -223,7 +223,7 @@ func TestRuns(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	p := write(t, dir, "9", []byte("this is no run file, however long it is, and says so"))
-	r, err := Open(ctx, Split{Pieces: []Piece{{p, 0, 52, 52}}, Bytes: 52}, format, 0)
+	r, err := Open(ctx, nil, Split{Pieces: []Piece{{p, 0, 52, 52}}, Bytes: 52}, format, 0)
 	must(t, err)
 	recs := r.Records()
 	if recs.Next() || recs.Err() == nil || !strings.Contains(recs.Err().Error(), p) {
@@ -239,11 +239,11 @@ func TestChangedFile(t *testing.T) {
 	splits, err := Plan(ctx, Options{Inputs: []string{p}})
 	must(t, err)
 	must(t, os.WriteFile(p, []byte("one\ntwo\nthree\nfour\n"), 0o666))
-	recs, err := readSplit(t, splits[0], Format{}, 0)
+	recs, err := readSplit(t, nil, splits[0], Format{}, 0)
 	must(t, err)
 	same(t, dumbLines(p, []byte("one\ntwo\nthr")), recs)
 	must(t, os.Truncate(p, 5))
-	if _, err = readSplit(t, splits[0], Format{}, 0); err == nil || !strings.Contains(err.Error(), p+": it shrank from 11 to 5 bytes") {
+	if _, err = readSplit(t, nil, splits[0], Format{}, 0); err == nil || !strings.Contains(err.Error(), p+": it shrank from 11 to 5 bytes") {
 		t.Errorf("a shrunken file: %v", err)
 	}
 }
@@ -252,11 +252,12 @@ func TestChangedFile(t *testing.T) {
 // name; and where it was a passing one, the right records at the second try.
 func TestFaults(t *testing.T) {
 	faulty := faultfs.New(storage.Local{})
-	must(t, storage.Register("inputfaults", faulty.Driver()))
+	schemes, err := (*storage.Schemes)(nil).With("inputfaults", faulty.Driver())
+	must(t, err)
 	dir := t.TempDir()
 	data := text(3000)
 	p := write(t, dir, "a.txt", data)
-	opts := Options{Inputs: []string{"inputfaults://" + dir}, SplitSize: 20_000}
+	opts := Options{Schemes: schemes, Inputs: []string{"inputfaults://" + dir}, SplitSize: 20_000}
 	for _, c := range []struct {
 		op  faultfs.Op
 		nth int
@@ -329,7 +330,7 @@ func BenchmarkBlocks(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				for _, s := range splits {
-					r, err := Open(ctx, s, Format{}, 0)
+					r, err := Open(ctx, nil, s, Format{}, 0)
 					must(b, err)
 					for {
 						block, err := r.NextBlock()

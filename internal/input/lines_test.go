@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/slotwise/slotwise/internal/storage"
 	"io"
 	"os"
 	"path/filepath"
@@ -38,8 +39,8 @@ type record struct {
 }
 
 // readSplit reads a split's records and checks what holds for every block.
-func readSplit(t fataler, s Split, f Format, size int) ([]record, error) {
-	r, err := Open(ctx, s, f, size)
+func readSplit(t fataler, schemes *storage.Schemes, s Split, f Format, size int) ([]record, error) {
+	r, err := Open(ctx, schemes, s, f, size)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func TestLinesExactlyOnce(t *testing.T) {
 		}
 		var got []record
 		for _, s := range splits {
-			recs, err := readSplit(t, s, Format{}, block)
+			recs, err := readSplit(t, nil, s, Format{}, block)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +182,7 @@ func TestHugeLine(t *testing.T) {
 	must(t, err)
 	lens := []int{}
 	for _, s := range splits {
-		r, err := Open(ctx, s, Format{}, 0)
+		r, err := Open(ctx, nil, s, Format{}, 0)
 		must(t, err)
 		block, err := r.NextBlock()
 		for ; err == nil; block, err = r.NextBlock() {
@@ -223,7 +224,7 @@ func TestCancel(t *testing.T) {
 	c, cancel := context.WithCancelCause(ctx)
 	splits, err := Plan(c, Options{Inputs: []string{p}})
 	must(t, err)
-	r, err := Open(c, splits[0], Format{}, 100)
+	r, err := Open(c, nil, splits[0], Format{}, 100)
 	must(t, err)
 	defer r.Close()
 	_, err = r.NextBlock()

@@ -66,6 +66,8 @@ func ChooseReduces(total int64, reduceSlots int, totalOrder bool) int {
 
 // Options say what to read and how to divide it.
 type Options struct {
+	// Schemes are the storage schemes that inputs may have; nil is local files.
+	Schemes *storage.Schemes
 	// Inputs are URIs or plain paths of files, directories and globs (*, ?,
 	// [a-z], {a,b}). Directories are read with all that is below them; links
 	// are followed. Names that begin with '.' or '_' are skipped unless named

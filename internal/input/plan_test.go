@@ -115,7 +115,7 @@ func TestPlanErrors(t *testing.T) {
 		"no input":                        {},
 		"split size":                      {Inputs: []string{dir}, SplitSize: -1},
 		"record length":                   {Inputs: []string{dir}, Format: Format{Kind: Fixed}},
-		`unknown storage scheme "gopher"`: {Inputs: []string{"gopher://x"}},
+		`no storage scheme "gopher"`: {Inputs: []string{"gopher://x"}},
 	} {
 		if _, err := Plan(ctx, opts); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("want an error with %q, got %v", text, err)

@@ -17,12 +17,13 @@ const DefaultBlock = 256 << 10
 // Reader reads a split block by block. It is used by one goroutine, except
 // for BytesRead.
 type Reader struct {
-	ctx    context.Context
-	split  Split
-	format Format
-	read   atomic.Int64
-	next   int // index of the piece after the current one
-	win    window
+	schemes *storage.Schemes
+	ctx     context.Context
+	split   Split
+	format  Format
+	read    atomic.Int64
+	next    int // index of the piece after the current one
+	win     window
 
 	// Of the current piece; file is nil between pieces.
 	piece   *Piece
@@ -33,14 +34,14 @@ type Reader struct {
 // Open begins to read a split; size is that of blocks in bytes, 0 for the
 // default. Files are opened one at a time, when they are reached. The context
 // ends the reading at the next block.
-func Open(ctx context.Context, split Split, format Format, size int) (*Reader, error) {
+func Open(ctx context.Context, schemes *storage.Schemes, split Split, format Format, size int) (*Reader, error) {
 	if err := format.check(); err != nil {
 		return nil, err
 	}
 	if size <= 0 {
 		size = DefaultBlock
 	}
-	r := &Reader{ctx: ctx, split: split, format: format}
+	r := &Reader{ctx: ctx, schemes: schemes, split: split, format: format}
 	r.win.size = size
 	return r, nil
 }
@@ -118,7 +119,7 @@ func (r *Reader) openNext() error {
 	}
 	r.piece = &r.split.Pieces[r.next]
 	r.next++
-	fs, path, err := storage.Resolve(r.piece.URI)
+	fs, path, err := r.schemes.Resolve(r.piece.URI)
 	if err != nil {
 		return err
 	}

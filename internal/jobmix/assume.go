@@ -27,6 +27,7 @@ import (
 // nor the program states it.
 type Cluster struct {
 	MapSlots, ReduceSlots int
+	Features              []mapreduce.Feature // to find the inputs of programs
 }
 
 // mapBuffer is the memory that a map of the virtual cluster sorts in. It bounds
@@ -162,7 +163,7 @@ func (a *assumption) planTasks(ctx context.Context) error {
 	if given == nil || len(given.Inputs) == 0 {
 		return fmt.Errorf("the number of its maps is unknown: add input, or state input-size or maps")
 	}
-	in, err := profile.List(ctx, a.job, mapreduce.Options{Inputs: given.Inputs, Include: given.Include, Exclude: given.Exclude})
+	in, err := profile.List(ctx, a.job, mapreduce.Options{Features: a.on.Features, Inputs: given.Inputs, Include: given.Include, Exclude: given.Exclude})
 	if err != nil {
 		return fmt.Errorf("input: %w; without the files here, state their size as input-size", err)
 	}

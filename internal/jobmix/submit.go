@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/mapreduce/remote"
 )
 
 // SubmitOptions say how Submit reaches the cluster.
 type SubmitOptions struct {
 	// Remote is the cluster. With Detach, Submit returns when the last job is
 	// submitted; else when all have ended.
-	Remote mapreduce.Remote
+	Remote remote.Cluster
 	// SetPolicy installs a policy on the cluster, for the mix's swaps.
 	SetPolicy func(ctx context.Context, s mapreduce.Swap) error
 	// Accepted, if set, is called from one goroutine at a time when the master
@@ -152,8 +153,8 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 		e.Error = "not submitted"
 		return
 	}
-	remote := s.o.Remote
-	remote.Accepted = func(id string) {
+	cluster := s.o.Remote
+	cluster.Accepted = func(id string) {
 		if e.ID == "" { // later ones are the further jobs of a chain
 			e.ID, e.Submit = id, time.Since(s.start)
 			if s.o.Accepted != nil {
@@ -165,7 +166,7 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 		}
 	}
 	o := j.Options
-	o.Remote = &remote
+	o.Remote = &cluster
 	if j.App != nil {
 		e.Results, e.Err = mapreduce.RunApp(ctx, j.App, j.Params, o)
 	} else {
@@ -175,7 +176,7 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 		}
 	}
 	switch {
-	case e.Err == nil && remote.Detach:
+	case e.Err == nil && cluster.Detach:
 		e.State, e.Results = "submitted", nil
 	case e.Err == nil:
 		e.State = "succeeded"

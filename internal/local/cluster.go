@@ -44,6 +44,7 @@ type Config struct {
 	PolicySet   map[string]string // its parameters, by name
 	Policies    *sched.Registry   // where policies are looked up; default the built-in ones
 	Seed        uint64            // of what the policy draws
+	Schemes     *storage.Schemes  // storage of jobs' input; default local files
 	TempDir     string            // where scratch space is made; default the system's
 	Codec       runfile.Codec     // of spills and map outputs on disk
 	Events      io.Writer         // takes a line for each event and effect, if set
@@ -141,7 +142,7 @@ func Start(cfg Config) (*Cluster, error) {
 		log:      newEventLog(cfg.Events),
 	}
 	c.env = memoryShares(cfg, more)
-	c.env.Scratch, c.env.Codec = scratch, cfg.Codec
+	c.env.Schemes, c.env.Scratch, c.env.Codec = cfg.Schemes, scratch, cfg.Codec
 	for i := range cfg.Workers {
 		name := fmt.Sprintf("worker%d", i+1)
 		c.nodes = append(c.nodes, name)

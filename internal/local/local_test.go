@@ -35,7 +35,7 @@ func (gate) Close() error { return nil }
 
 // gated is a job of n maps that end when open is closed.
 func gated(t *testing.T, name, pool string, n int, open <-chan struct{}) JobSpec {
-	fs, path, err := storage.Resolve(filepath.Join(t.TempDir(), "out"))
+	fs, path, err := (*storage.Schemes)(nil).Resolve(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func live(t *testing.T, policy string) (log string) {
 
 // sleepy is a job of the script for the live shell.
 func sleepy(t *testing.T, j *workload.Job) JobSpec {
-	fs, path, err := storage.Resolve(filepath.Join(t.TempDir(), j.Name))
+	fs, path, err := (*storage.Schemes)(nil).Resolve(filepath.Join(t.TempDir(), j.Name))
 	if err != nil {
 		t.Fatal(err)
 	}

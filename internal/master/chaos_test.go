@@ -187,7 +187,7 @@ func (c *chaos) commit(w *chaosWorker, id job.AttemptID) bool {
 }
 
 func writePart(ctx context.Context, j *slotwisev1.JobForWorkerResponse, name, text string) error {
-	files, path, err := storage.Resolve(j.Spec.Output)
+	files, path, err := (*storage.Schemes)(nil).Resolve(j.Spec.Output)
 	if err != nil {
 		return err
 	}

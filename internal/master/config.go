@@ -14,6 +14,7 @@ import (
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -25,6 +26,7 @@ type Config struct {
 	PolicySet map[string]string // its parameters, by name
 	Policies  *sched.Registry   // where policies are looked up; default the built-in ones
 	Seed      uint64            // of the policy's random numbers
+	Schemes   *storage.Schemes  // storage of jobs' output; default local files
 	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
 	// queues. The master reads them when it starts and when they change, for which
 	// it looks at them every Reload (default hadoopconf.ReloadEvery).

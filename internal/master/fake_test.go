@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/secure"
-	"github.com/slotwise/slotwise/internal/storage"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -256,7 +255,7 @@ func (w *fakeWorker) commit(jobID, attempt, part, content string) bool {
 	if err != nil {
 		w.r.t.Fatal(err)
 	}
-	fs, path, err := storage.Resolve(j.Spec.Output)
+	fs, path, err := w.r.cfg.Schemes.Resolve(j.Spec.Output)
 	if err != nil {
 		w.r.t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func (m *Master) carryOut() {
 		switch o := o.(type) {
 		case *protocol.StageOutput:
 			m.background.Go(func() {
-				err := stage(m.ctx, o.URI, o.Token, o.Overwrite)
+				err := stage(m.ctx, m.cfg.Schemes, o.URI, o.Token, o.Overwrite)
 				m.report(&protocol.Staged{Request: o.Request, Err: err})
 			})
 		case *protocol.RemoveStaged:
@@ -30,9 +30,9 @@ func (m *Master) carryOut() {
 			// The patience counts from the outcome, which is in the journal. But after a
 			// long absence the master may be running before its storage is.
 			patience := max(m.cfg.PublishPatience-(m.now()-o.Since), min(m.cfg.PublishPatience, m.cfg.RemovePatience))
-			m.finishOutput(protocol.OutputFinished{Job: o.Job, Commit: true}, outputWork{uri: o.URI, token: o.Token, commit: true, patience: patience})
+			m.finishOutput(protocol.OutputFinished{Job: o.Job, Commit: true}, outputWork{schemes: m.cfg.Schemes, uri: o.URI, token: o.Token, commit: true, patience: patience})
 		case *protocol.AbortOutput:
-			m.finishOutput(protocol.OutputFinished{Job: o.Job}, outputWork{uri: o.URI, token: o.Token, patience: m.cfg.RemovePatience})
+			m.finishOutput(protocol.OutputFinished{Job: o.Job}, outputWork{schemes: m.cfg.Schemes, uri: o.URI, token: o.Token, patience: m.cfg.RemovePatience})
 		case *protocol.CancelOutput:
 			if giveUp := m.outputs[o.Job]; giveUp != nil {
 				close(giveUp)
@@ -77,7 +77,7 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 // removeStaged removes the staging directory of a job that was not accepted. If
 // users wait for the result it is tried only once.
 func (m *Master) removeStaged(o *protocol.RemoveStaged) {
-	w := outputWork{uri: o.URI, token: o.Token, patience: m.cfg.PublishPatience}
+	w := outputWork{schemes: m.cfg.Schemes, uri: o.URI, token: o.Token, patience: m.cfg.PublishPatience}
 	if o.Request != "" {
 		w.patience = 0
 	}
@@ -91,8 +91,8 @@ func (m *Master) removeStaged(o *protocol.RemoveStaged) {
 
 // stage begins a job's output directory under a token. The error says why the
 // directory cannot be used.
-func stage(ctx context.Context, uri, token string, overwrite bool) error {
-	files, path, err := storage.Resolve(uri)
+func stage(ctx context.Context, schemes *storage.Schemes, uri, token string, overwrite bool) error {
+	files, path, err := schemes.Resolve(uri)
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
@@ -116,6 +116,7 @@ const missingPatience = time.Minute
 // outputWork commits or aborts the output of one job, and retries while the storage
 // is out of order.
 type outputWork struct {
+	schemes    *storage.Schemes
 	uri, token string
 	commit     bool          // else abort
 	patience   time.Duration // for how long it is retried
@@ -128,7 +129,7 @@ type outputWork struct {
 func (w *outputWork) run(ctx context.Context) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := finishOutputOnce(ctx, w.uri, w.token, w.commit)
+		err := finishOutputOnce(ctx, w.schemes, w.uri, w.token, w.commit)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -158,11 +159,11 @@ func (w *outputWork) wait(ctx context.Context, err error, pause time.Duration) b
 
 // finishOutputOnce tries once to commit or abort a job's output. Committing output
 // that is published already, and aborting output that is gone, succeeds.
-func finishOutputOnce(ctx context.Context, uri, token string, commit bool) error {
+func finishOutputOnce(ctx context.Context, schemes *storage.Schemes, uri, token string, commit bool) error {
 	if uri == "" {
 		return nil
 	}
-	files, path, err := storage.Resolve(uri)
+	files, path, err := schemes.Resolve(uri)
 	if err != nil {
 		return err
 	}

@@ -13,15 +13,17 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// faultyStorage registers a file system that fails as it is told.
-func faultyStorage(t *testing.T) (files *faultfs.FS, scheme string) {
+// faultyStorage adds a file system to cfg that fails as it is told, and returns
+// the beginning of its URIs.
+func faultyStorage(t *testing.T, cfg *Config) (files *faultfs.FS, prefix string) {
 	t.Helper()
 	files = faultfs.New(storage.Local{})
-	scheme = "faulty" + strings.ToLower(newToken()[:8])
-	if err := storage.Register(scheme, files.Driver()); err != nil {
+	schemes, err := cfg.Schemes.With("faulty", files.Driver())
+	if err != nil {
 		t.Fatal(err)
 	}
-	return files, scheme + "://"
+	cfg.Schemes = schemes
+	return files, "faulty://"
 }
 
 var errOutage = errors.New("the storage is away")
@@ -67,7 +69,7 @@ func TestOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			what, _, _ := strings.Cut(name, ",")
 			op := faultfs.Op(what)
-			files, at := faultyStorage(t)
+			files, at := faultyStorage(t, &cfg)
 			r := newRig(t, cfg)
 			out := filepath.Join(t.TempDir(), "out")
 			id := r.trouble(at+out, files, op)
@@ -95,8 +97,9 @@ func TestOutage(t *testing.T) {
 func TestGiveUpOutput(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"killed": 0, "patience": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			files, at := faultyStorage(t)
-			r := newRig(t, Config{PublishPatience: patience})
+			cfg := Config{PublishPatience: patience}
+			files, at := faultyStorage(t, &cfg)
+			r := newRig(t, cfg)
 			dir := t.TempDir()
 			id := r.trouble(at+filepath.Join(dir, "out"), files, faultfs.Publish)
 			if patience == 0 {
@@ -122,8 +125,9 @@ func TestGiveUpOutput(t *testing.T) {
 // TestLongAway starts a master so long after a job's verdict that nobody would try
 // to publish its output any more, but was there to: it tries all the same.
 func TestLongAway(t *testing.T) {
-	files, at := faultyStorage(t)
-	r := newRig(t, Config{})
+	var cfg Config
+	files, at := faultyStorage(t, &cfg)
+	r := newRig(t, cfg)
 	id := r.trouble(at+filepath.Join(t.TempDir(), "out"), files, faultfs.Publish)
 	r.inTrouble(id)
 	r.cfg.PublishPatience, r.cfg.RemovePatience = time.Minute, time.Minute
@@ -147,8 +151,9 @@ func TestLongAway(t *testing.T) {
 // TestRemoveAgain checks that what a killed job has staged is removed when the
 // storage is back.
 func TestRemoveAgain(t *testing.T) {
-	files, at := faultyStorage(t)
-	r := newRig(t, Config{})
+	var cfg Config
+	files, at := faultyStorage(t, &cfg)
+	r := newRig(t, cfg)
 	dir := t.TempDir()
 	id := r.submit(r.spec(1, 0, at+filepath.Join(dir, "out")))
 	files.Inject(faultfs.Rule{Op: faultfs.Reopen, Err: errOutage})

@@ -66,7 +66,7 @@ func content(t fataler, path string) string {
 	must(t, err)
 	var all []byte
 	for _, s := range splits {
-		r, err := input.Open(ctx, s, input.Format{}, 0)
+		r, err := input.Open(ctx, nil, s, input.Format{}, 0)
 		must(t, err)
 		for {
 			b, err := r.NextBlock()
@@ -128,7 +128,7 @@ func TestRuns(t *testing.T) {
 		format := input.Format{Kind: input.Runs}
 		splits, err := input.Plan(ctx, input.Options{Inputs: []string{path}, Format: format})
 		must(t, err)
-		r, err := input.Open(ctx, splits[0], format, 0)
+		r, err := input.Open(ctx, nil, splits[0], format, 0)
 		must(t, err)
 		s := r.Records()
 		n := 0

@@ -10,11 +10,11 @@ import (
 
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
 	"github.com/slotwise/slotwise/internal/local"
-	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -27,7 +27,15 @@ type Listing struct {
 // List finds the files that a job reads: o.Inputs for its mapper, and the inputs
 // of its sources.
 func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing, error) {
-	p, err := j.Program()
+	set, err := feature.Combine(o.Features)
+	if err != nil {
+		return nil, err
+	}
+	files, err := mapreduce.OpenFiles(o.Features...)
+	if err != nil {
+		return nil, err
+	}
+	p, err := j.Compile(ctx, files)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +48,7 @@ func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing,
 	}
 	all := &Listing{}
 	for i := range inputs {
-		l, err := input.List(ctx, input.Options{Inputs: inputs[i], Include: o.Include, Exclude: o.Exclude, Format: p.Sources[i].Format})
+		l, err := input.List(ctx, input.Options{Schemes: set.Schemes, Inputs: inputs[i], Include: o.Include, Exclude: o.Exclude, Format: p.Sources[i].Format})
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +101,11 @@ func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) 
 	if spec.Splits, err = Splits(ctx, j, o); err != nil {
 		return err
 	}
-	if spec.Program, err = j.Program(); err != nil {
+	files, err := mapreduce.OpenFiles(o.Features...)
+	if err != nil {
+		return err
+	}
+	if spec.Program, err = j.Compile(ctx, files); err != nil {
 		return err
 	}
 	count := &tally{}
@@ -110,13 +122,17 @@ func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) 
 // runMaps runs a job without reduces in the local shell and returns what its
 // maps counted.
 func runMaps(ctx context.Context, spec local.JobSpec, o mapreduce.Options) (count counters.Set, err error) {
+	set, err := feature.Combine(o.Features)
+	if err != nil {
+		return count, err
+	}
 	c, err := local.Start(local.Config{Workers: o.Cluster.Workers, MapSlots: o.Cluster.MapSlots,
-		ReduceSlots: o.Cluster.ReduceSlots, Memory: o.Cluster.Memory, TempDir: tempDir(o)})
+		ReduceSlots: o.Cluster.ReduceSlots, Memory: o.Cluster.Memory, TempDir: tempDir(o), Schemes: set.Schemes})
 	if err != nil {
 		return count, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	fs, path, err := storage.Resolve(o.Output)
+	fs, path, err := set.Schemes.Resolve(o.Output)
 	if err != nil {
 		return count, err
 	}

@@ -2,9 +2,9 @@ package storage
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Driver opens the file system that rest, a URI without its scheme and the
@@ -12,78 +12,80 @@ import (
 // the scheme again, the path must lead to the same file.
 type Driver func(rest string) (fs FS, path string, err error)
 
-// Registry maps URI schemes to drivers. It is safe for concurrent use. New
-// schemes are registered explicitly by the program that wants them, so that a
-// binary carries only the clients it names.
-type Registry struct {
-	mu struct {
-		sync.RWMutex
-		drivers map[string]Driver
-	}
+// Schemes is the set of URI schemes that a program can open. It never changes,
+// so any number of goroutines may use it. A nil *Schemes has local files only.
+//
+// A program chooses its schemes when it starts and hands the set to everything
+// that opens files. A split is planned in one process and opened in another:
+// both must have its scheme.
+type Schemes struct {
+	drivers map[string]Driver // by scheme in lower case, "file" excepted
 }
 
-// NewRegistry returns a registry that knows local files only.
-func NewRegistry() *Registry {
-	r := &Registry{}
-	r.mu.drivers = map[string]Driver{"file": openLocal}
-	return r
+// missing tells what to do about a scheme that slotwise has and this program
+// has not.
+var missing = map[string]string{
+	"hdfs": "pass hdfs.Storage() of package mapreduce/hdfs",
+	"s3":   "pass s3.Storage() of package mapreduce/s3",
 }
 
-// Default is the registry of the package-level Resolve and Register. A split
-// that was planned in one process is opened in another, so the schemes must
-// be known by name in both; a registry passed by value could not travel.
-var Default = NewRegistry()
-
-// Register adds a scheme to the default registry.
-func Register(scheme string, d Driver) error { return Default.Register(scheme, d) }
-
-// Resolve finds the file system of a URI in the default registry.
-func Resolve(uri string) (FS, string, error) { return Default.Resolve(uri) }
-
-// Register adds a scheme. A second registration of the same scheme is an
-// error: which of the two won would depend on the order of calls.
-func (r *Registry) Register(scheme string, d Driver) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, dup := r.mu.drivers[scheme]; dup {
-		return fmt.Errorf("storage scheme %q is registered twice", scheme)
+// With returns a set with one more scheme. A scheme that the set has already is
+// an error.
+func (s *Schemes) With(scheme string, d Driver) (*Schemes, error) {
+	out := &Schemes{drivers: map[string]Driver{}}
+	if s != nil {
+		maps.Copy(out.drivers, s.drivers)
 	}
-	r.mu.drivers[scheme] = d
-	return nil
+	if _, dup := out.drivers[scheme]; dup || scheme == "file" {
+		return nil, fmt.Errorf("storage scheme %q is added twice", scheme)
+	}
+	out.drivers[scheme] = d
+	return out, nil
 }
 
 // Resolve returns the file system of uri and the path within it. A URI
 // without a scheme is a local path, taken as it is: a relative one is relative
 // to the working directory. Paths are not percent-decoded, in any scheme.
-func (r *Registry) Resolve(uri string) (FS, string, error) {
+func (s *Schemes) Resolve(uri string) (FS, string, error) {
 	if uri == "" {
 		return nil, "", fmt.Errorf("empty path")
 	}
-	scheme, rest := SplitURI(uri)
-	if scheme == "" {
+	name, rest := SplitURI(uri)
+	if name == "" {
 		return Local{}, rest, nil
 	}
-	r.mu.RLock()
-	d := r.mu.drivers[strings.ToLower(scheme)]
-	r.mu.RUnlock()
-	if d == nil {
-		return nil, "", fmt.Errorf("%s: unknown storage scheme %q (supported: %s; a plain path is a local file)",
-			uri, scheme, strings.Join(r.Schemes(), ", "))
+	driver := s.driver(strings.ToLower(name))
+	if driver == nil {
+		todo := "supported: " + strings.Join(s.Names(), ", ")
+		if option := missing[strings.ToLower(name)]; option != "" {
+			todo = option + " to mapreduce.Main or in Options.Features; " + todo
+		}
+		return nil, "", fmt.Errorf("%s: this program has no storage scheme %q (%s; a plain path is a local file)", uri, name, todo)
 	}
-	fs, path, err := d(rest)
+	fs, path, err := driver(rest)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", uri, err)
 	}
 	return fs, path, nil
 }
 
-// Schemes returns the registered schemes as a user spells them, sorted.
-func (r *Registry) Schemes() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	names := make([]string, 0, len(r.mu.drivers))
-	for s := range r.mu.drivers {
-		names = append(names, s+"://")
+func (s *Schemes) driver(scheme string) Driver {
+	if scheme == "file" {
+		return openLocal
+	}
+	if s == nil {
+		return nil
+	}
+	return s.drivers[scheme]
+}
+
+// Names returns the schemes as users spell them, sorted.
+func (s *Schemes) Names() []string {
+	names := []string{"file://"}
+	if s != nil {
+		for scheme := range s.drivers {
+			names = append(names, scheme+"://")
+		}
 	}
 	slices.Sort(names)
 	return names

@@ -22,13 +22,14 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/worker"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/mapreduce/remote"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
 // TestMain lets the test binary serve as the executable of attempts, too.
 func TestMain(m *testing.M) {
-	mapreduce.RunAttempt(func(name string) (*mapreduce.App, error) { return nil, errors.New("no app " + name) })
+	mapreduce.RunAttempt(func(name string) (*mapreduce.App, error) { return nil, errors.New("no app " + name) }, remote.Client())
 	os.Exit(m.Run())
 }
 

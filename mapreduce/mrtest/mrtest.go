@@ -26,7 +26,7 @@ type Record struct{ Key, Value []byte }
 // the order of one reduce. Combiner, Aggregate and partitions play no part. A
 // job's Sources are matched by name: each reads the files that its Inputs name.
 func Run(j *mapreduce.Job, files map[string][]byte) ([]Record, error) {
-	p, err := j.Program()
+	p, err := j.Compile(context.Background(), &mapreduce.Files{})
 	if err != nil {
 		return nil, err
 	}

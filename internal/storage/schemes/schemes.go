@@ -1,10 +1,9 @@
-// Package schemes says which storage there is: it registers the drivers of all
-// URI schemes beyond local files. Every program that runs jobs calls it, for a
-// split planned in one process is opened in another.
+// Package schemes is the set of all storage schemes, for the slotwise command.
+// A program of a job's author picks its schemes itself, through the packages
+// mapreduce/hdfs and mapreduce/s3.
 package schemes
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/slotwise/slotwise/internal/storage"
@@ -12,11 +11,16 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/s3"
 )
 
-// Register adds hdfs:// and s3:// to storage.Default. Calls after the first do nothing
-// and return what it returned.
-var Register = sync.OnceValue(func() error {
-	return errors.Join(
-		storage.Register("hdfs", hdfs.NewDriver()),
-		storage.Register("s3", s3.NewDriver()),
-	)
+// All returns the set of all schemes. Every call returns the same set, because
+// drivers keep connections.
+var All = sync.OnceValue(func() *storage.Schemes {
+	var all *storage.Schemes
+	for name, driver := range map[string]storage.Driver{"hdfs": hdfs.NewDriver(), "s3": s3.NewDriver()} {
+		more, err := all.With(name, driver)
+		if err != nil {
+			panic(err) // two rows of the same name
+		}
+		all = more
+	}
+	return all
 })

@@ -1,0 +1,84 @@
+// Package feature defines the parts that a program adds to package mapreduce
+// when it needs them: storage beyond local files, more compression, clusters.
+//
+// A feature is a value that the program passes to mapreduce.Main or puts into
+// mapreduce.Options. Only programs that name a feature link its libraries, and
+// nothing registers itself by being imported. The packages mapreduce/hdfs,
+// mapreduce/s3 and mapreduce/remote make the features.
+package feature
+
+import (
+	"errors"
+	"flag"
+
+	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// Feature is one optional part of a program. Only the fields of that part are
+// set.
+type Feature struct {
+	// Scheme and Driver add a storage scheme.
+	Scheme string
+	Driver storage.Driver
+	// Cluster lets the program submit jobs to a cluster and run the attempts of
+	// their tasks.
+	Cluster *Cluster
+}
+
+// Cluster is the client side and the worker side of running jobs on a cluster.
+type Cluster struct {
+	// Flags declares the flags that name a cluster. Once they are parsed,
+	// connect returns the cluster that they name, or nil if they name none.
+	Flags func(f *flag.FlagSet) (connect func() (Remote, error))
+	// RunAttempt runs the attempt that a worker has started this process for
+	// and returns the process's exit status.
+	RunAttempt func(schemes *storage.Schemes, build Builder) int
+}
+
+// Builder makes the functions of a job from its recipe. Its errors are shown
+// to users.
+type Builder func(*Recipe) (*engine.Program, error)
+
+// Recipe is how a process that did not plan a job makes its functions.
+type Recipe struct {
+	App       string // name of the app; of the job itself for a program's own job
+	Step      string // of an app that is a chain of jobs
+	Params    map[string]string
+	Streaming *Streaming // instead of an app
+	Cuts      [][]byte   // the keys between the reduces of a total order
+}
+
+// Streaming holds the commands of a streaming job.
+type Streaming struct{ Mapper, Reducer, Combiner string }
+
+// AttemptVariable is the environment variable that is 1 in a process that a
+// worker has started to run an attempt.
+const AttemptVariable = "SLOTWISE_ATTEMPT"
+
+// Set is the sum of a program's features.
+type Set struct {
+	Schemes *storage.Schemes // nil for local files only
+	Cluster *Cluster         // nil if the program cannot use clusters
+}
+
+// Combine adds up features. Two features with the same purpose are an error.
+func Combine(all []Feature) (*Set, error) {
+	s := &Set{}
+	for _, f := range all {
+		if f.Scheme != "" {
+			more, err := s.Schemes.With(f.Scheme, f.Driver)
+			if err != nil {
+				return nil, err
+			}
+			s.Schemes = more
+		}
+		if f.Cluster != nil {
+			if s.Cluster != nil {
+				return nil, errors.New("the feature remote.Client() is given twice")
+			}
+			s.Cluster = f.Cluster
+		}
+	}
+	return s, nil
+}

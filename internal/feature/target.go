@@ -1,0 +1,102 @@
+package feature
+
+import (
+	"context"
+	"os/user"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// Remote names a cluster. Package remote implements it.
+type Remote interface {
+	// Connect asks the cluster's master for the cluster's size. Jobs read and
+	// write the given storage schemes.
+	Connect(ctx context.Context, schemes *storage.Schemes) (Target, error)
+}
+
+// Target is where jobs run: in this process or on a cluster.
+type Target interface {
+	Slots
+	// URI returns the name by which the target finds a file or directory that
+	// the user calls path.
+	URI(path string) (string, error)
+	// ChainDir returns a directory for what the steps of a chain hand to each
+	// other, and a function that removes it. output is the chain's own output.
+	ChainDir(output string) (dir string, remove func() error, err error)
+	// Run runs a planned job until it has ended. If ctx is cancelled the job is
+	// killed. The outcome is not nil once the job has been submitted.
+	Run(ctx context.Context, j *Job) (*Outcome, error)
+	Close() error
+}
+
+// Slots tells a planner how large a target is. The size of splits and the number
+// of reduces follow from it.
+type Slots interface {
+	MapSlots() int    // at least 1
+	ReduceSlots() int // at least 1
+	// MapBuffer is the memory in bytes that one map may sort in.
+	MapBuffer() int64
+}
+
+// Job is a planned job: its input is cut into splits and all choices are made.
+type Job struct {
+	Name         string
+	Recipe       *Recipe // nil if no other process can build the job
+	Program      *engine.Program
+	Splits       []engine.SourceSplit // one map task each
+	Synthetic    int                  // number of map tasks without input, instead of Splits
+	Reduces      int
+	Cuts         [][]byte // the keys between the reduces of a total order
+	Output       string   // a name that the target knows
+	Overwrite    bool
+	OutCode      output.Codec
+	ShuffleCodec string // codec of intermediate data, by name
+	User         string // "" for the target's default
+	Pool         string
+	Priority     job.Priority
+	Hints        [job.Kinds]job.Profile
+	SlowStart    *float64      // as in mapreduce.Options
+	TaskTimeout  time.Duration // as in job.Spec
+	MaxAttempts  int           // as in job.Spec
+	Progress     func(local.Progress)
+}
+
+// Outcome is what a target reports of a job that was submitted. Times are since
+// an origin of the target's choice.
+type Outcome struct {
+	Name, ID  string
+	State     string // as in mapreduce.Result
+	Elapsed   time.Duration
+	Submitted time.Duration
+	Started   time.Duration // 0 if no task was launched
+	Ended     time.Duration
+	Maps      int
+	Reduces   int
+	Failures  int    // failed attempts
+	Copies    int    // speculative attempts
+	Locality  [4]int // map attempts on the node of their data, in its rack, elsewhere, without location
+	SlotTime  [job.Kinds]time.Duration
+	Waits     []Wait
+	Counters  [job.Kinds]counters.Set // of attempts that succeeded
+}
+
+// Wait is a reason why tasks of a job waited, and for how long in all.
+type Wait struct {
+	Kind   job.Kind
+	For    time.Duration
+	Reason string
+}
+
+// LoginName returns the name of the user who runs this process.
+func LoginName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "unknown"
+}

@@ -1,0 +1,16 @@
+// Package hdfs lets a program's jobs read and write hdfs:// paths.
+//
+//	mapreduce.Main(job, hdfs.Storage())
+package hdfs
+
+import (
+	"github.com/slotwise/slotwise/internal/storage/hdfs"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// Storage returns the feature for hdfs://host:port/path. A URI without a host,
+// as hdfs:///path, takes the name node from Hadoop's configuration files, which
+// are found through the environment variables HADOOP_CONF_DIR and HADOOP_HOME.
+func Storage() mapreduce.Feature {
+	return mapreduce.Feature{Scheme: "hdfs", Driver: hdfs.NewDriver()}
+}

@@ -1,0 +1,316 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/counterspb"
+	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/storage"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// target is a connection to a cluster's master.
+type target struct {
+	*Cluster
+	schemes *storage.Schemes // of chain directories
+	master  *client.Client
+	size    *slotwisev1.ClusterResponse
+}
+
+// Connect asks the master for the size of the cluster. [mapreduce.Run] calls it.
+func (c *Cluster) Connect(ctx context.Context, schemes *storage.Schemes) (feature.Target, error) {
+	cl, err := client.New(c.Master, client.Options{HTTP: c.HTTP, Token: c.Token})
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Call(ctx, cl, cl.RPC().Cluster, &slotwisev1.ClusterRequest{})
+	if err != nil {
+		return nil, err
+	}
+	return &target{c, schemes, cl, resp}, nil
+}
+
+// MapSlots returns the map slots of all workers. It is 1 while no worker has
+// joined yet: the job waits for workers.
+func (t *target) MapSlots() int { return max(1, int(t.size.GetMapSlots())) }
+
+// ReduceSlots returns the reduce slots of all workers, like MapSlots.
+func (t *target) ReduceSlots() int { return max(1, int(t.size.GetReduceSlots())) }
+
+// MapBuffer returns the smallest buffer of all workers, in bytes.
+func (t *target) MapBuffer() int64 { return cmp.Or(t.size.GetMapBuffer(), 64<<20) }
+
+// Close does nothing: a client keeps no connection open between calls.
+func (t *target) Close() error { return nil }
+
+// URI makes paths absolute, because workers have other working directories.
+func (t *target) URI(path string) (string, error) {
+	if scheme, _ := storage.SplitURI(path); scheme != "" || path == "" {
+		return path, nil
+	}
+	abs, err := filepath.Abs(path)
+	return storage.JoinURI("file", abs), err
+}
+
+// ChainDir names a hidden directory beside the chain's output.
+func (t *target) ChainDir(output string) (string, func() error, error) {
+	if t.Detach {
+		return "", nil, errors.New("a chain of jobs cannot be detached: its steps are submitted one after the other")
+	}
+	out, err := t.URI(output)
+	if err != nil {
+		return "", nil, err
+	}
+	scheme, path := storage.SplitURI(strings.TrimRight(out, "/"))
+	i := strings.LastIndexByte(path, '/') + 1
+	dir := storage.JoinURI(scheme, path[:i]+"."+path[i:]+".chain-"+storage.NewToken())
+	files, at, err := t.schemes.Resolve(dir)
+	return dir, func() error { return files.Remove(context.Background(), at) }, err
+}
+
+// Run submits the job and waits for its end, unless the cluster's Detach is set.
+// If ctx is cancelled first, Run kills the job.
+func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, error) {
+	if j.Recipe == nil {
+		return nil, fmt.Errorf("job %s cannot run on a cluster: workers can build only apps, streaming jobs and the job that a program passes to mapreduce.Main", j.Name)
+	}
+	spec, err := t.spec(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	id, err := t.submit(ctx, spec)
+	if err != nil {
+		return nil, errors.New(client.Message(err))
+	}
+	if t.Accepted != nil {
+		t.Accepted(id)
+	}
+	out := &feature.Outcome{Name: j.Name, ID: id, State: "waiting", Maps: len(j.Splits) + j.Synthetic, Reduces: j.Reduces}
+	if t.Detach {
+		return out, nil
+	}
+	began := time.Now()
+	last, err := t.master.Wait(ctx, id, func(s *slotwisev1.JobStatus) {
+		if j.Progress != nil {
+			j.Progress(progressOf(s, time.Since(began)))
+		}
+	})
+	if ctx.Err() != nil && (last == nil || !client.Over(last.GetState())) {
+		last, err = t.kill(ctx, id, err)
+	}
+	switch {
+	case last != nil && (last.GetName() != spec.GetName() || last.GetOutput() != spec.GetOutput()):
+		return out, fmt.Errorf("job %s no longer exists: the master was restarted without its journal and has reused the id", id)
+	case last != nil:
+		return outcome(last), failure(last)
+	case ctx.Err() == nil:
+		err = fmt.Errorf("job %s was submitted, but its state is unknown: %s", id, client.Message(err))
+	}
+	return out, err
+}
+
+// submit submits the job and returns its id. An interrupted submission may have
+// reached the master, and then the job must be killed by its id. So after an
+// interrupt submit still waits submitGrace for the answer.
+func (t *target) submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(submitGrace, func() { cancel(context.Cause(ctx)) })
+	})
+	defer stop()
+	return t.master.Submit(call, spec)
+}
+
+// submitGrace is how long an interrupted submission may still take.
+const submitGrace = 3 * time.Second
+
+// kill kills a job whose submitter was interrupted, and returns its last status.
+func (t *target) kill(ctx context.Context, id string, why error) (*slotwisev1.JobStatus, error) {
+	cause := context.Cause(ctx)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
+	defer cancel()
+	if _, err := client.Call(end, t.master, t.master.RPC().Kill, &slotwisev1.KillRequest{Job: id, Reason: cause.Error()}); err != nil {
+		return nil, errors.Join(why, fmt.Errorf("job %s is still running: it could not be killed: %w", id, err))
+	}
+	last, err := t.master.Wait(end, id, nil)
+	if err != nil {
+		return nil, errors.Join(why, err)
+	}
+	return last, nil
+}
+
+// killGrace is how long kill waits for the job to end.
+const killGrace = 15 * time.Second
+
+// failure returns nil for a job that has succeeded, else why it has not.
+func failure(s *slotwisev1.JobStatus) error {
+	if s.GetState() == slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		return nil
+	}
+	return fmt.Errorf("job %s (%s) %s: %s", s.GetId(), s.GetName(), stateName(s.GetState()), s.GetMessage())
+}
+
+// stateName returns a state in the words that users see.
+func stateName(s slotwisev1.JobState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
+}
+
+// spec returns the job as it is submitted. It uploads the program and the files
+// that workers need.
+func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec, error) {
+	program := &slotwisev1.Program{
+		App: j.Recipe.App, Step: j.Recipe.Step, Params: j.Recipe.Params, Cuts: j.Recipe.Cuts,
+	}
+	if s := j.Recipe.Streaming; s != nil {
+		program.Streaming = &slotwisev1.Streaming{Mapper: s.Mapper, Reducer: s.Reducer, Combiner: s.Combiner}
+	}
+	var err error
+	if program.Executable, err = t.upload(ctx, selfPath()); err != nil {
+		return nil, fmt.Errorf("uploading this program: %w", err)
+	}
+	named := map[string]string{}
+	for _, path := range t.Files {
+		if other, twice := named[filepath.Base(path)]; twice {
+			return nil, fmt.Errorf("files %s and %s have the same base name, but all files are put into one directory", other, path)
+		}
+		named[filepath.Base(path)] = path
+		f, err := t.ship(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("file %s: %w", path, err)
+		}
+		program.Files = append(program.Files, f)
+	}
+	spec := &slotwisev1.JobSpec{
+		Name: j.Name, User: cmp.Or(j.User, t.size.GetUser(), feature.LoginName()), Pool: j.Pool, Priority: j.Priority.String(), Program: program,
+		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Overwrite,
+		OutputCodec: j.OutCode.String(), ShuffleCodec: j.ShuffleCodec,
+		TaskTimeoutMs: j.TaskTimeout.Milliseconds(), MaxAttempts: int32(j.MaxAttempts),
+		MapProfile: hints(j.Hints[job.Map]), ReduceProfile: hints(j.Hints[job.Reduce]),
+	}
+	if len(j.Splits)+j.Synthetic <= t.MapSlots() {
+		spec.SlowStart = -1 // all maps run at once, so reduces that start early take nothing from them
+	}
+	if j.SlowStart != nil {
+		// In the message 0 is the default, and a negative number stands for 0.
+		if spec.SlowStart = *j.SlowStart; spec.SlowStart == 0 {
+			spec.SlowStart = -1
+		}
+	}
+	for _, s := range j.Splits {
+		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes}
+		for _, x := range s.Split.Pieces {
+			out.Pieces = append(out.Pieces, &slotwisev1.Piece{Uri: x.URI, Offset: x.Offset, Length: x.Length, FileSize: x.FileSize})
+		}
+		spec.Splits = append(spec.Splits, out)
+	}
+	return spec, nil
+}
+
+// hints returns resource hints as they are sent.
+func hints(p job.Profile) *slotwisev1.Profile {
+	return &slotwisev1.Profile{Cpu: int32(p.CPU), Memory: int32(p.Memory), Disk: int32(p.Disk), Network: int32(p.Network)}
+}
+
+// selfPath returns the path of this program's executable. Where the system can
+// tell, that is the file as it was when the program was started.
+func selfPath() string {
+	const proc = "/proc/self/exe"
+	if _, err := os.Stat(proc); err == nil {
+		return proc
+	}
+	path, _ := os.Executable() // opening "" fails and says so
+	return path
+}
+
+// upload sends a file to the master, unless the master has it already, and
+// returns its SHA-256.
+func (t *target) upload(ctx context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	hash := hex.EncodeToString(sum.Sum(nil))
+	return hash, t.master.Ensure(ctx, hash, func() (io.ReadCloser, int64, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, 0, err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return nil, 0, errors.Join(err, f.Close())
+		}
+		return f, info.Size(), nil
+	})
+}
+
+// ship uploads a file for the attempts' working directories.
+func (t *target) ship(ctx context.Context, path string) (*slotwisev1.ShippedFile, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	hash, err := t.upload(ctx, path)
+	return &slotwisev1.ShippedFile{Name: filepath.Base(path), Sha256: hash, Executable: info.Mode()&0o111 != 0}, err
+}
+
+// progressOf translates a job's status.
+func progressOf(s *slotwisev1.JobStatus, elapsed time.Duration) local.Progress {
+	m, r := s.GetMaps(), s.GetReduces()
+	p := local.Progress{
+		Job: s.GetName(), ID: s.GetId(), State: stateName(s.GetState()), Elapsed: elapsed,
+		Maps: int(m.GetTotal()), MapsDone: int(m.GetDone()), MapsRunning: int(m.GetRunning()), MapFrac: m.GetProgress(),
+		Reduces: int(r.GetTotal()), ReducesDone: int(r.GetDone()), ReducesRunning: int(r.GetRunning()), ReduceFrac: r.GetProgress(),
+		BytesIn: s.GetInputBytes(), Failed: int(m.GetFailed() + r.GetFailed()), LastError: s.GetLastError(), Done: client.Over(s.GetState()),
+	}
+	p.BytesRead = int64(p.MapFrac * float64(p.BytesIn))
+	return p
+}
+
+// outcome translates the last status of a job. Times are since its submission.
+func outcome(s *slotwisev1.JobStatus) *feature.Outcome {
+	since := func(ms int64) time.Duration {
+		if ms == 0 {
+			return 0
+		}
+		return time.Duration(ms-s.GetSubmittedMs()) * time.Millisecond
+	}
+	out := &feature.Outcome{
+		Name: s.GetName(), ID: s.GetId(), State: stateName(s.GetState()),
+		Elapsed: since(s.GetEndedMs()), Started: since(s.GetStartedMs()), Ended: since(s.GetEndedMs()),
+		Maps: int(s.GetMaps().GetTotal()), Reduces: int(s.GetReduces().GetTotal()),
+		Failures: int(s.GetMaps().GetFailed() + s.GetReduces().GetFailed()),
+	}
+	for i, n := range s.GetLocality() {
+		if i < len(out.Locality) {
+			out.Locality[i] = int(n)
+		}
+	}
+	out.Counters[job.Map] = counterspb.Decode(s.GetMapCounters())
+	out.Counters[job.Reduce] = counterspb.Decode(s.GetReduceCounters())
+	return out
+}

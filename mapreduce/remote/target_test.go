@@ -1,0 +1,80 @@
+package remote
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/attempt"
+	"github.com/slotwise/slotwise/internal/feature"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// URIs sent to a cluster mean the same on every machine, and a chain's hidden
+// directory lies beside its output.
+func TestURIs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &target{Cluster: &Cluster{}}
+	for in, want := range map[string]string{
+		"a/b": "file://" + here + "/a/b", "/x/y": "file:///x/y", "../z*": "file://" + filepath.Dir(here) + "/z*",
+		"file:///q": "file:///q", "hdfs://nn:8020/a": "hdfs://nn:8020/a",
+	} {
+		if got, err := r.URI(in); got != want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"out": "file://" + here + "/.out.chain-", "out/": "file://" + here + "/.out.chain-", "file:///a/b": "file:///a/.b.chain-",
+	} {
+		dir, remove, err := r.ChainDir(in)
+		if err != nil || !strings.HasPrefix(dir, want) || strings.Contains(dir[len(want):], "/") {
+			t.Errorf("%s: %s, %v; want %s…", in, dir, err, want)
+			continue
+		}
+		if err := remove(); err != nil {
+			t.Errorf("removing what was never made: %v", err)
+		}
+	}
+	r.Detach = true
+	if _, _, err := r.ChainDir("out"); err == nil {
+		t.Error("a chain was detached")
+	}
+}
+
+// A job that no other process can build is not submitted.
+func TestRefuseJobWithoutRecipe(t *testing.T) {
+	r := &target{Cluster: &Cluster{}}
+	_, err := r.Run(t.Context(), &feature.Job{Name: "mine"})
+	if err == nil || !strings.Contains(err.Error(), "mine cannot run on a cluster") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The feature's description of a job and the message that workers receive hold
+// the same.
+func TestRecipe(t *testing.T) {
+	p := &slotwisev1.Program{App: "a", Step: "s", Params: map[string]string{"k": "v"}, Cuts: [][]byte{{1}},
+		Streaming: &slotwisev1.Streaming{Mapper: "m", Reducer: "r", Combiner: "c"}}
+	want := &feature.Recipe{App: "a", Step: "s", Params: map[string]string{"k": "v"}, Cuts: [][]byte{{1}},
+		Streaming: &feature.Streaming{Mapper: "m", Reducer: "r", Combiner: "c"}}
+	if got := recipe(p); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := recipe(&slotwisev1.Program{App: "a"}); got.Streaming != nil {
+		t.Error("a job without commands is a streaming job")
+	}
+}
+
+// Package mapreduce looks for the variable that the worker sets, without
+// importing the package that runs attempts.
+func TestAttemptVariable(t *testing.T) {
+	if attempt.Env != feature.AttemptVariable {
+		t.Errorf("workers set %s, programs look for %s", attempt.Env, feature.AttemptVariable)
+	}
+}

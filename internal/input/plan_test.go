@@ -112,9 +112,9 @@ func TestPlanErrors(t *testing.T) {
 		}
 	}
 	for text, opts := range map[string]Options{
-		"no input":                        {},
-		"split size":                      {Inputs: []string{dir}, SplitSize: -1},
-		"record length":                   {Inputs: []string{dir}, Format: Format{Kind: Fixed}},
+		"no input":                   {},
+		"split size":                 {Inputs: []string{dir}, SplitSize: -1},
+		"record length":              {Inputs: []string{dir}, Format: Format{Kind: Fixed}},
 		`no storage scheme "gopher"`: {Inputs: []string{"gopher://x"}},
 	} {
 		if _, err := Plan(ctx, opts); err == nil || !strings.Contains(err.Error(), text) {

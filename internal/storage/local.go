@@ -20,7 +20,8 @@ type Local struct {
 	Durable bool
 
 	// wrapOps, if set, wraps the operations of stagings: a test's faults.
-	wrapOps func(RenameOps) RenameOps
+	// It is a pointer because planning compares file systems with ==.
+	wrapOps *func(RenameOps) RenameOps
 }
 
 var (

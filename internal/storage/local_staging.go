@@ -51,7 +51,7 @@ func (l Local) Reopen(ctx context.Context, dir, token string) (Staging, error) {
 func (l Local) stager(shown, target string) *Stager {
 	ops := RenameOps(localOps{durable: l.Durable})
 	if l.wrapOps != nil {
-		ops = l.wrapOps(ops)
+		ops = (*l.wrapOps)(ops)
 	}
 	return &Stager{
 		Ops: ops, Publisher: NewRenamePublisher(ops),

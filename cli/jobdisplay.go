@@ -67,7 +67,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		j = new(jobBars)
 		d.mu.jobs[p.ID] = j
 	}
-	if text := j.pace.Trouble(&p); text != "" {
+	if text := j.pace.Failures(&p); text != "" {
 		fmt.Fprintln(d.lineWriterLocked(), text)
 	}
 	switch {

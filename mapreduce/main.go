@@ -177,7 +177,7 @@ func missing(j *Job, o *Options, args []string) string {
 func progressLines(w io.Writer) func(Progress) {
 	var pace console.Pace
 	return func(p Progress) {
-		for _, line := range []string{pace.Trouble(&p), pace.Line(&p)} {
+		for _, line := range []string{pace.Failures(&p), pace.Line(&p)} {
 			if line != "" {
 				fmt.Fprintln(w, line)
 			}

@@ -31,10 +31,10 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// What a size prints, for help texts, must be read as the same size.
+// Set must parse the result of String to the same size.
 func TestSizeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Beyond 2^53 a number with an odd count of bytes is no float64.
+		// Beyond 2^53 a float64 cannot represent every number of bytes.
 		n := rapid.Int64Range(0, 1<<53).Draw(t, "n")
 		shift := rapid.IntRange(0, 40).Draw(t, "shift")
 		z := Size(n >> shift << shift)

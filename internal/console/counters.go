@@ -15,10 +15,10 @@ import (
 // userGroup is the heading of counters that the job's own code counts.
 const userGroup = "job's own"
 
-// counterLine is a counter as it is printed.
+// counterLine is a formatted counter.
 type counterLine struct{ group, name, value string }
 
-// Outcome is what a summary tells of a job that has ended.
+// Outcome describes an ended job for its summary.
 type Outcome struct {
 	Job           string
 	State         string
@@ -28,7 +28,7 @@ type Outcome struct {
 	User          map[string]int64 // the job's own
 }
 
-// Summary prints a line on how a job ended and its counters.
+// Summary prints one line with the job's outcome, and then its counters.
 func Summary(w io.Writer, o *Outcome) {
 	fmt.Fprintf(w, "%s: %s in %s; %s, %s\n", o.Job, o.State, Duration(o.Took), Plural(o.Maps, "map"), Plural(o.Reduces, "reduce"))
 	Counters(w, o)
@@ -78,8 +78,8 @@ func counterLines(o *Outcome) []counterLine {
 	return append(lines, own...)
 }
 
-// counterRank is a counter's position in the table of built-in counters.
-// Counters that it does not know follow, by name.
+// counterRank returns a counter's position in the table of built-in counters. Unknown
+// counters sort after them, by name.
 func counterRank(name string) int {
 	if c := counters.ByJSON(name); c != nil {
 		return int(c.ID)
@@ -87,8 +87,7 @@ func counterRank(name string) int {
 	return int(counters.NumIDs)
 }
 
-// builtinLine formats a built-in counter in its unit. n is the number that JSON
-// output gives.
+// builtinLine formats a built-in counter in its unit. n is the value in JSON output.
 func builtinLine(group, name string, n int64) counterLine {
 	c := counters.ByJSON(name)
 	if c == nil {

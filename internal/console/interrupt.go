@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// ErrInterrupted is why a context ends when the user interrupts.
+// ErrInterrupted is the cause of a context that the user's interrupt cancelled.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitInterrupted is the exit status after an interrupt: 128 + SIGINT, as shells
-// have it.
+// ExitInterrupted is the exit status after an interrupt: 128 + SIGINT, the convention
+// of shells.
 const ExitInterrupted = 130
 
-// echo is how soon after an interrupt another one is the same one: timeout(1)
-// and other parents send a signal to the process and to its group as well, and
-// that must not keep it from cleaning up.
+// echo is the time after an interrupt within which another one counts as the same:
+// timeout(1) and other parents signal both the process and its group, and the second
+// signal must not stop the clean-up.
 const echo = 300 * time.Millisecond
 
-// Interruptible returns a context that ends at the first interrupt, so that a
-// program can stop and clean up. The second one exits at once. stop gives the
-// signals back.
+// Interruptible returns a context that the first interrupt cancels, so that the
+// program can clean up. A second interrupt exits at once. stop restores the default
+// handling of the signals.
 //
-// A reader of the results that goes away (… | head) must not kill the process
-// before it has cleaned up either: writing to it is an error like any other. The
-// signal is taken, not ignored, because child processes would inherit that.
+// Interruptible also catches SIGPIPE: if the reader of the results exits (… | head),
+// a write returns an error and the program cleans up. It does not ignore the signal,
+// because child processes would inherit that.
 func Interruptible(parent context.Context, name string, stderr io.Writer) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	pipe := make(chan os.Signal, 1) // never read: what does not fit is dropped
+	pipe := make(chan os.Signal, 1) // never read: further signals are dropped
 	signal.Notify(pipe, syscall.SIGPIPE)
 	go func() {
 		<-signals

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestEcho: a signal that comes twice at once, as from timeout(1), must not end
-// the process before it has cleaned up.
+// TestEcho sends two signals at once, like timeout(1). They must not end the process
+// before it has cleaned up.
 func TestEcho(t *testing.T) {
 	var b strings.Builder
 	seen := make(chan os.Signal, 2)

@@ -7,27 +7,27 @@ import (
 	"github.com/slotwise/slotwise/internal/local"
 )
 
-// LineEvery is how often progress is told of where there is no terminal.
+// LineEvery is the interval of progress lines where there is no terminal.
 const LineEvery = 3 * time.Second
 
-// Pace follows one job. It remembers what is needed to tell how long the job's
-// phases will still take, and what has been told of it. How long reduces take cannot be told from how long maps took, so
-// each phase is measured by itself: the reduce phase from the end of the maps.
+// Pace estimates the remaining time of one job's phases and decides when to print a
+// progress line. The duration of maps says nothing about the duration of reduces, so
+// it measures each phase separately: the reduce phase from the end of the maps.
 type Pace struct {
 	mapsEnded bool
-	end       time.Duration // when the maps had ended
-	reduced   float64       // how much of the reduces was done by then
-	failed    int           // attempts that were told of
+	end       time.Duration // when the last map ended
+	reduced   float64       // fraction of the reduces that was done by then
+	failed    int           // failed attempts reported so far
 	printed   time.Duration // when the last line was due
 }
 
-// Remarks is what is said beside bars and in lines; "" for nothing.
+// Remarks are the texts beside progress bars and in progress lines; "" prints nothing.
 type Remarks struct {
-	Speed         string // input read, a second
-	Maps, Reduces string // time left
+	Speed         string // input bytes read per second
+	Maps, Reduces string // remaining time
 }
 
-// Remarks takes note of a job's progress and says what there is to say.
+// Remarks records a job's progress and returns the texts to show.
 func (c *Pace) Remarks(p *local.Progress) Remarks {
 	r := Remarks{Speed: Bytes(Rate(p.BytesRead, p.Elapsed)) + "/s"}
 	if p.MapFrac < 1 {
@@ -43,9 +43,9 @@ func (c *Pace) Remarks(p *local.Progress) Remarks {
 	return r
 }
 
-// Trouble tells of attempts that have failed since it was last called, "" if
-// there are none or the job is over, whose error says it all.
-func (c *Pace) Trouble(p *local.Progress) string {
+// Failures describes the attempts that failed since the last call. It returns "" if
+// there are none, or if the job has ended, because its error includes them.
+func (c *Pace) Failures(p *local.Progress) string {
 	if p.Failed <= c.failed || Over(p.State) {
 		return ""
 	}
@@ -53,7 +53,7 @@ func (c *Pace) Trouble(p *local.Progress) string {
 	return fmt.Sprintf("%s: %s failed and will be made again: %s", p.Job, Plural(p.Failed, "attempt"), p.LastError)
 }
 
-// Line is the job's progress for a log, "" if it is not time for a line.
+// Line returns a progress line for a log, or "" if LineEvery has not passed.
 func (c *Pace) Line(p *local.Progress) string {
 	r := c.Remarks(p)
 	if Over(p.State) || p.Elapsed-c.printed < LineEvery {
@@ -68,7 +68,7 @@ func Over(state string) bool {
 	return state == "succeeded" || state == "failed" || state == "killed"
 }
 
-// Rate returns bytes a second.
+// Rate returns bytes per second.
 func Rate(n int64, took time.Duration) int64 {
 	if took <= 0 {
 		return 0
@@ -76,8 +76,8 @@ func Rate(n int64, took time.Duration) int64 {
 	return int64(float64(n) / took.Seconds())
 }
 
-// Left says how long it will take to the end if a fraction done has taken so
-// long. It says nothing before there is something to go by.
+// Left returns the remaining time in words, if the fraction done took the given time.
+// It returns "" while the fraction is too small for an estimate.
 func Left(took time.Duration, done float64) string {
 	if done < 0.01 || done > 1 || took < time.Second {
 		return ""
@@ -89,7 +89,7 @@ func Left(took time.Duration, done float64) string {
 	return Duration(d) + " left"
 }
 
-// progressLine is a job's progress for a log.
+// progressLine formats a job's progress for a log.
 func progressLine(p *local.Progress, r Remarks) string {
 	s := fmt.Sprintf("%s: map %.0f %%", p.Job, 100*p.MapFrac)
 	if r.Maps != "" {

@@ -1,6 +1,6 @@
-// Package console is how programs talk to people who run jobs from a terminal:
-// numbers with units, progress in lines, a summary of counters, and interrupts.
-// The slotwise command and the programs that mapreduce.Main makes share it.
+// Package console is the terminal interface of programs that run jobs: numbers with
+// units, progress lines, a summary of counters, and interrupts. The slotwise command
+// shares it with the programs that call mapreduce.Main.
 package console
 
 import (
@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Size is a number of bytes, as a flag: 512k, 256MiB, 1.5G. Units are powers
-// of 1024, whether spelt k, kB or KiB, as in the tools that people sort with.
+// Size is a number of bytes as a flag: 512k, 256MiB, 1.5G. The units k, kB and KiB all
+// mean 1024 bytes, as in GNU sort.
 type Size int64
 
-// unitLetters are the units, each 1024 times the one before.
+// unitLetters lists the units, each 1024 times its predecessor.
 const unitLetters = "kmgtp"
 
-// Set parses s, as flags want it.
+// Set implements flag.Value and pflag.Value.
 func (z *Size) Set(s string) error {
 	n, err := parseSize(s)
 	if err == nil {
@@ -38,10 +38,10 @@ func (z Size) String() string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-// Type names the value in help texts.
+// Type implements pflag.Value.
 func (Size) Type() string { return "size" }
 
-// parseSize reads a number of bytes.
+// parseSize parses a number of bytes with an optional unit.
 func parseSize(s string) (int64, error) {
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
 	unit := strings.ToLower(strings.TrimSpace(s[len(digits):]))
@@ -55,7 +55,7 @@ func parseSize(s string) (int64, error) {
 	}
 	f, err := strconv.ParseFloat(digits, 64)
 	if err != nil || (unit != "" && unit != "b") || strings.ContainsAny(digits, "xX_") {
-		return 0, fmt.Errorf("%q is no size; examples: 512k, 256MiB, 2GiB", s)
+		return 0, fmt.Errorf("%q is not a size; examples: 512k, 256MiB, 2GiB", s)
 	}
 	bytes := f * float64(int64(1)<<shift)
 	switch {
@@ -69,7 +69,7 @@ func parseSize(s string) (int64, error) {
 	return int64(bytes), nil
 }
 
-// Bytes returns n with three digits or so and a unit.
+// Bytes returns n rounded to about three digits, with a unit.
 func Bytes(n int64) string {
 	if n < 1024 && n > -1024 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -99,7 +99,7 @@ func Count(n int64) string {
 	return s
 }
 
-// Duration returns d as people say it: 35 ms, 4.2 s, 2 min 5 s, 3 h 7 min.
+// Duration returns d rounded for people: 35 ms, 4.2 s, 2 min 5 s, 3 h 7 min.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:

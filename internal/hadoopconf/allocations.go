@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/order/fair"
 )
 
-// ReadAllocations reads a fair-scheduler.xml. Elements that Hadoop does not know
-// are warned of, and so is a maximum below the minimum, which wins.
+// ReadAllocations reads a fair-scheduler.xml. It warns of elements that Hadoop does not
+// know, and of a maximum below the minimum; the minimum wins then.
 func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 	root, err := parse(r)
 	if err != nil {
@@ -20,7 +20,7 @@ func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 		return fair.Allocations{}, nil, &Error{root.line, root.name, "the top element must be <allocations>"}
 	}
 	a := allocReader{conf: fair.NewAllocations(), seen: map[string]bool{}}
-	// Pools take over the defaults, wherever in the file these stand.
+	// Defaults apply to all pools, also to those that precede them in the file.
 	for _, e := range root.children {
 		if e.name != "pool" && e.name != "user" {
 			a.take(e, a.conf.Set)
@@ -37,7 +37,7 @@ func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 	return a.conf, a.warnings, nil
 }
 
-// allocReader gathers allocations; err is the first error.
+// allocReader collects allocations; err is the first error.
 type allocReader struct {
 	conf     fair.Allocations
 	seen     map[string]bool
@@ -45,7 +45,7 @@ type allocReader struct {
 	err      error
 }
 
-// take hands an element's text to a setter.
+// take passes an element's text to a setter and keeps the first error.
 func (a *allocReader) take(e *element, set func(name, value string) error) {
 	switch err := set(e.name, e.text); {
 	case errors.Is(err, fair.ErrUnknown):

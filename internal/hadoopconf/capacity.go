@@ -9,36 +9,35 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/order/capacity"
 )
 
-// capacityPrefix begins the names of the properties of Hadoop's capacity
-// scheduler, queuePrefix those of them that are about one queue, and defaultPrefix
-// those that hold for queues that say nothing.
+// capacityPrefix begins the names of the properties of Hadoop's Capacity Scheduler.
+// queuePrefix begins the properties of one queue, and defaultPrefix the defaults for
+// queues that do not set a property.
 const (
 	capacityPrefix = "mapred.capacity-scheduler."
 	queuePrefix    = capacityPrefix + "queue."
 	defaultPrefix  = capacityPrefix + "default-"
 )
 
-// queueSettings are the properties of a queue that mean something here; the
-// parameter "queues" has the same names.
+// queueSettings are the supported properties of a queue. The parameter "queues" uses
+// the same names.
 var queueSettings = []string{
 	"capacity", "maximum-capacity", "minimum-user-limit-percent", "user-limit-factor", "supports-priority",
 }
 
-// capacityNames are the properties that are parameters of the same name.
+// capacityNames are the properties that the policy has as parameters of the same name.
 var capacityNames = []string{"maximum-tasks-per-heartbeat", "maximum-tasks-after-offswitch"}
 
-// capacityElsewhere are properties of Hadoop without a meaning here: jobs are
-// initialised at once, and memory is not scheduled.
+// capacityElsewhere are Hadoop's properties that have no effect: slotwise initialises
+// jobs at once and does not schedule memory.
 var capacityElsewhere = []string{
 	"maximum-initialized-active-tasks", "maximum-initialized-active-tasks-per-user", "init-accept-jobs-factor",
 	"maximum-system-jobs", "init-poll-interval", "init-worker-threads", "maximum-initialized-jobs-per-user",
 }
 
-// CapacitySettings turns the properties of Hadoop's capacity scheduler into
-// settings of the policy capacity. queues lists the queues in order (Hadoop's
-// mapred.queue.names); if it is nil they are taken from that property, or else
-// in order of their first mention. A property that means nothing here is warned
-// of; whether values are good is for the policy to say.
+// CapacitySettings converts the properties of Hadoop's Capacity Scheduler to parameters
+// of the policy capacity. queues lists the queues in order (mapred.queue.names). If it
+// is nil, that property lists them, or else the order of their first mention counts.
+// CapacitySettings warns of properties without effect. The policy validates the values.
 func CapacitySettings(props []Property, queues []string) (set map[string]string, warnings []Warning, err error) {
 	set = make(map[string]string)
 	c := capacityReader{set: set, queues: queues, said: map[string][]string{}, defaults: map[string]string{}}
@@ -64,8 +63,8 @@ func CapacitySettings(props []Property, queues []string) (set map[string]string,
 	return set, warnings, nil
 }
 
-// CapacityConfig is CapacitySettings as a value for a running policy to take over
-// (sched.Reconfigurable). What the properties do not say is as in base.
+// CapacityConfig converts properties like CapacitySettings, to a configuration for a
+// running policy (sched.Reconfigurable). Other fields keep their values from base.
 func CapacityConfig(props []Property, queues []string, base capacity.Config) (capacity.Config, []Warning, error) {
 	set, warnings, err := CapacitySettings(props, queues)
 	if err != nil {
@@ -92,7 +91,7 @@ func CapacityConfig(props []Property, queues []string, base capacity.Config) (ca
 	return conf, warnings, nil
 }
 
-// capacityReader gathers what is said of queues.
+// capacityReader collects the settings of queues.
 type capacityReader struct {
 	set      map[string]string
 	queues   []string
@@ -100,14 +99,14 @@ type capacityReader struct {
 	defaults map[string]string
 }
 
-// queue notes that a queue exists.
+// queue adds a queue if it is new.
 func (c *capacityReader) queue(name string) {
 	if name != "" && !slices.Contains(c.queues, name) {
 		c.queues = append(c.queues, name)
 	}
 }
 
-// read takes one property and returns what is to be warned of.
+// read processes one property and returns a warning, or "".
 func (c *capacityReader) read(p Property) string {
 	name, ours := strings.CutPrefix(p.Name, capacityPrefix)
 	value := strings.TrimSpace(p.Value)
@@ -144,7 +143,7 @@ func (c *capacityReader) read(p Property) string {
 	return "is not a property of Hadoop's capacity scheduler"
 }
 
-// list writes the queues in the short form of the parameter "queues".
+// list returns the queues in the short form of the parameter "queues".
 func (c *capacityReader) list() (string, error) {
 	var queues []string
 	for _, q := range c.queues {

@@ -1,11 +1,10 @@
-// Package hadoopconf reads Hadoop's configuration of its schedulers as it is:
-// fair-scheduler.xml, capacity-scheduler.xml and the properties of
-// mapred-site.xml, into the configuration of the policies fair and capacity.
+// Package hadoopconf converts the configuration files of Hadoop's schedulers
+// (fair-scheduler.xml, capacity-scheduler.xml, mapred-site.xml) to the configuration of
+// the policies fair and capacity.
 //
-// The readers are pure: they read from an io.Reader and return a value, or an
-// error that names line and element, in which case the caller keeps what it
-// had. What Hadoop would only warn of comes back as warnings. Files follows files
-// that change, for a cluster that runs.
+// The readers are pure. They read from an io.Reader and return a value, or an error
+// that names the line and the element. Problems that Hadoop only warns of are returned
+// as warnings. Files watches the files of a running cluster and applies changes.
 package hadoopconf
 
 import "fmt"
@@ -14,20 +13,20 @@ import "fmt"
 type Property struct {
 	Name  string
 	Value string
-	Line  int // where it begins, 0 if from no file
+	Line  int // line in the file; 0 if it comes from no file
 }
 
-// Warning is something that was passed over.
+// Warning describes an element or property that was ignored.
 type Warning struct {
 	Line    int
 	Element string
 	Text    string
 }
 
-// String writes a warning for people.
-func (w Warning) String() string { return place(w.Line, w.Element) + w.Text }
+// String returns the warning with its location.
+func (w Warning) String() string { return location(w.Line, w.Element) + w.Text }
 
-// Error is why a file was not read.
+// Error is the reason why a file cannot be used.
 type Error struct {
 	Line    int
 	Element string
@@ -35,9 +34,10 @@ type Error struct {
 }
 
 // Error implements error.
-func (e *Error) Error() string { return place(e.Line, e.Element) + e.Text }
+func (e *Error) Error() string { return location(e.Line, e.Element) + e.Text }
 
-func place(line int, element string) string {
+// location formats a line and an element as the prefix of a message.
+func location(line int, element string) string {
 	s := ""
 	if line > 0 {
 		s = fmt.Sprintf("line %d: ", line)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// fairPrefix begins the names of the properties of Hadoop's fair scheduler.
+// fairPrefix begins the names of the properties of Hadoop's Fair Scheduler.
 const fairPrefix = "mapred.fairscheduler."
 
-// fairNames maps the properties that have the same values here to the
-// parameters of the policy fair.
+// fairNames maps properties to the parameters of the policy fair that take the same
+// values.
 var fairNames = map[string]string{
 	"preemption":             "preemption",
 	"sizebasedweight":        "size-weight",
@@ -21,7 +21,7 @@ var fairNames = map[string]string{
 	"load.max.diff":          "load-max-diff",
 }
 
-// fairTimes maps the properties that are milliseconds.
+// fairTimes maps properties in milliseconds to parameters that are durations.
 var fairTimes = map[string]string{
 	"preemption.interval": "preemption-interval",
 	"update.interval":     "update-interval",
@@ -29,16 +29,16 @@ var fairTimes = map[string]string{
 	"locality.delay.rack": "rack-wait",
 }
 
-// fairElsewhere are properties of Hadoop whose matter is settled elsewhere here,
-// so that they mean nothing to the policy.
+// fairElsewhere are Hadoop's properties that other parts of slotwise replace, so they
+// have no effect on the policy.
 var fairElsewhere = []string{
 	"allocation.file", "pool", "poolnameproperty", "allow.undeclared.pools", "preemption.only.log", "dump.interval",
 	"eventlog.enabled", "eventlog.location", "loadmanager", "taskselector", "weightadjuster",
 }
 
-// FairSettings turns the properties of Hadoop's fair scheduler into settings of
-// the policy fair. Properties of others are passed over. A property that means
-// nothing here is warned of; a value that cannot be read is an error.
+// FairSettings converts the properties of Hadoop's Fair Scheduler to parameters of the
+// policy fair. It ignores other properties, warns of properties without effect, and
+// returns an error for a value that cannot be parsed.
 func FairSettings(props []Property) (set map[string]string, warnings []Warning, err error) {
 	set = make(map[string]string)
 	for _, p := range props {
@@ -81,7 +81,7 @@ func fairWarning(p Property, name string) Warning {
 	return Warning{p.Line, p.Name, "is not a property of Hadoop's fair scheduler"}
 }
 
-// milliseconds turns a property's milliseconds into a duration, -1 into auto.
+// milliseconds converts a property in milliseconds to a duration, and -1 to "auto".
 func milliseconds(p Property) (string, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(p.Value), 10, 64)
 	switch {

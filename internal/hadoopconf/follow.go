@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// ReloadEvery is how often the files are looked at, as Hadoop does.
+// ReloadEvery is the interval between checks of the files, the same as Hadoop's.
 const ReloadEvery = 10 * time.Second
 
-// Target is a cluster that the files configure.
+// Target is the cluster that the files configure.
 type Target interface {
-	// Policy returns the policy's name, as it was asked for.
+	// Policy returns the policy's name or composition, as the user gave it.
 	Policy() string
-	// SetPolicy installs a policy; after an error the old one goes on.
+	// SetPolicy installs a policy. After an error the former one stays.
 	SetPolicy(spec string, set map[string]string) error
-	// Reconfigure hands the policy a configuration; after an error nothing has
+	// Reconfigure passes a configuration to the policy. After an error nothing has
 	// changed.
 	Reconfigure(conf any) error
 }
 
-// Files are Hadoop's configuration files of a cluster, followed as they change.
+// Files watches the Hadoop configuration files of a cluster and applies changes.
 type Files struct {
 	target Target
 	set    map[string]string
@@ -42,9 +42,9 @@ type file struct {
 	seen  fs.FileInfo // when it was last read
 }
 
-// NewFiles names the files: of pools and of queues, "" for none. What set says of
-// the policy's parameters goes before the file of queues. warn is told what is
-// odd in them; it may be called from any goroutine.
+// NewFiles returns a watcher for a file of pools and a file of queues, "" for none.
+// Parameters in set take precedence over the file of queues. warn receives warnings; it
+// may be called from any goroutine.
 func NewFiles(target Target, pools, queues string, set map[string]string, warn func(string)) *Files {
 	f := &Files{target: target, set: set, warn: warn}
 	if pools != "" {
@@ -63,7 +63,7 @@ func (f *Files) Empty() bool {
 	return len(f.mu.list) == 0
 }
 
-// applyPools hands pools to the policy.
+// applyPools passes the pools to the policy.
 func (f *Files) applyPools(b []byte) ([]Warning, error) {
 	conf, warnings, err := ReadAllocations(bytes.NewReader(b))
 	if err == nil {
@@ -72,8 +72,8 @@ func (f *Files) applyPools(b []byte) ([]Warning, error) {
 	return warnings, err
 }
 
-// applyQueues builds the policy anew with the file's queues. It keeps nothing
-// from round to round that would be lost.
+// applyQueues installs the policy again with the file's queues. The policy capacity
+// keeps no state between rounds, so nothing is lost.
 func (f *Files) applyQueues(b []byte) ([]Warning, error) {
 	props, warnings, err := ReadProperties(bytes.NewReader(b))
 	if err != nil {
@@ -87,8 +87,8 @@ func (f *Files) applyQueues(b []byte) ([]Warning, error) {
 	return append(warnings, more...), f.target.SetPolicy(f.target.Policy(), set)
 }
 
-// Load reads the files that have changed. The first bad one is the error; then
-// the policy is as it was.
+// Load applies the files that have changed. It returns the error of the first invalid
+// file, which leaves the policy unchanged.
 func (f *Files) Load() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *Files) Load() error {
 	return nil
 }
 
-// Again has all files read anew at the next look: the policy is another one.
+// Again makes the next check apply all files, because the policy was replaced.
 func (f *Files) Again() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,8 +109,8 @@ func (f *Files) Again() {
 	}
 }
 
-// Follow reloads files that change until stop is closed. A bad file is warned of
-// once and changes nothing.
+// Follow applies changed files until stop is closed. An invalid file causes one warning
+// and changes nothing.
 func (f *Files) Follow(every time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -124,7 +124,7 @@ func (f *Files) Follow(every time.Duration, stop <-chan struct{}) {
 	}
 }
 
-// look reads each file that has changed.
+// look applies each file that has changed and warns of invalid ones.
 func (f *Files) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *Files) look() {
 	}
 }
 
-// load reads the file if it has changed.
+// load applies the file if it has changed.
 func (x *file) load(warn func(string)) error {
 	info, err := os.Stat(x.path)
 	if err != nil {

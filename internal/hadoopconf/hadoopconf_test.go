@@ -71,7 +71,7 @@ func TestReadAllocations(t *testing.T) {
 	}
 }
 
-// A bad file is named by line and element, whatever is wrong with it.
+// The error of an invalid file gives the line and the element.
 func TestBadAllocations(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "0 top elements",
@@ -134,7 +134,7 @@ func TestFairSettings(t *testing.T) {
 	}
 }
 
-// Every parameter that a property of Hadoop stands for exists.
+// Every parameter to which a Hadoop property is mapped exists.
 func TestFairNamesAreParameters(t *testing.T) {
 	info, err := policies.Describe("fair")
 	if err != nil {
@@ -219,7 +219,7 @@ func TestCapacityConfig(t *testing.T) {
 	}
 }
 
-// A file takes effect on a policy that runs; a bad one, and one of another
+// A changed file affects a running policy. An invalid file, and a file for another
 // scheduler, change nothing.
 func TestReconfigureWhileJobsRun(t *testing.T) {
 	p, err := policies.Build("fair", sched.Options{})

@@ -62,7 +62,7 @@ func rootOf(doc *element, line int) (*element, error) {
 	return doc.children[0], nil
 }
 
-// bad turns an error of the decoder into one with line and element.
+// bad adds the line and the element to an error of the decoder.
 func bad(err error, line int, name string) error {
 	var syntax *xml.SyntaxError
 	if errors.As(err, &syntax) {
@@ -72,8 +72,8 @@ func bad(err error, line int, name string) error {
 }
 
 // ReadProperties reads a file of properties such as mapred-site.xml or
-// capacity-scheduler.xml, in order. Of a name given twice both are returned; the
-// last one counts. Values are as they stand: variables are not replaced.
+// capacity-scheduler.xml, in order. If a name occurs twice it returns both; the last one
+// counts. It does not substitute variables in values.
 func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err error) {
 	root, err := parse(r)
 	if err != nil {

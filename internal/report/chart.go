@@ -11,35 +11,35 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Chart is what a figure of numbers shows: bars if it has groups, else lines.
+// Chart describes a figure of numbers: a bar chart if it has groups, else lines.
 type Chart struct {
 	Title, X, Y string
-	// Groups are the names of the groups of bars, from left to right.
+	// Groups names the groups of bars from left to right.
 	Groups []string
 	Series []Series
-	// LogX and LogY make an axis logarithmic; its values must be positive.
+	// LogX and LogY make an axis logarithmic. All its values must be positive.
 	LogX, LogY bool
 	// Limits are horizontal lines.
 	Limits []Limit
 }
 
-// Series is the bars or the line of one name. Values that are NaN are left out.
+// Series is a line, or one bar in each group. NaN values are not drawn.
 type Series struct {
 	Name string
-	// X are the places of a line's points, as many as Y; of bars it is unused.
+	// X holds the coordinates of a line's points, as many as Y. Bars ignore it.
 	X, Y []float64
-	// Hollow marks numbers from elsewhere: outlines instead of filled bars, a
-	// dashed line.
+	// Hollow draws outlines instead of filled bars and a dashed line. It marks
+	// numbers that were not measured here, such as a paper's.
 	Hollow bool
 }
 
-// Limit is a value that others are held against, with what it is.
+// Limit is a reference value with its label.
 type Limit struct {
 	Name string
 	At   float64
 }
 
-// Draw makes the figure of a chart.
+// Draw returns the figure of a chart.
 func Draw(c Chart) (*Figure, error) {
 	p := newPlot(c.Title, c.X, c.Y)
 	p.Add(grid())
@@ -60,7 +60,7 @@ func Draw(c Chart) (*Figure, error) {
 	return f, f.limits(p, &c)
 }
 
-// chartHeight is that of a chart in a page of many.
+// chartHeight is the height of a chart. Reports show many of them on a page.
 const chartHeight = 3.6 * vg.Inch
 
 // lines adds the lines of a chart.
@@ -89,7 +89,7 @@ func (f *Figure) lines(p *plot.Plot, c *Chart) error {
 	return nil
 }
 
-// bars adds the bars of a chart: in each group one for each series.
+// bars adds one bar for each series to each group.
 func (f *Figure) bars(p *plot.Plot, c *Chart) {
 	const used = 0.82 // of the width of a group
 	width := used / float64(len(c.Series))
@@ -105,14 +105,14 @@ func (f *Figure) bars(p *plot.Plot, c *Chart) {
 	for _, g := range c.Groups {
 		longest = max(longest, len([]rune(g)))
 	}
-	if longest*len(c.Groups) > 75 { // they would run into each other
+	if longest*len(c.Groups) > 75 { // the labels would overlap
 		p.X.Tick.Label.Rotation = math.Pi / 7
 		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YTop
 	}
 }
 
-// room leaves some above and below what is drawn, and begins axes at 0, or
-// logarithmic ones at 1, where that is near.
+// room adds a margin above and below the data. It extends an axis to 0, or a logarithmic
+// one to 1, if that is near.
 func room(p *plot.Plot, c *Chart) {
 	for _, l := range c.Limits {
 		p.Y.Min, p.Y.Max = min(p.Y.Min, l.At), max(p.Y.Max, l.At)
@@ -146,7 +146,7 @@ func (f *Figure) limits(p *plot.Plot, c *Chart) error {
 	return nil
 }
 
-// bars are those of one series, at 0, 1, 2… shifted by left.
+// bars plots the bars of one series at 0, 1, 2… shifted by left.
 type bars struct {
 	values      []float64
 	left, width float64
@@ -172,7 +172,7 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// box draws a bar between two places and two heights.
+// box draws a bar as a rectangle.
 func (b *bars) box(c *draw.Canvas, left, right, bottom, top vg.Length) {
 	corners := []vg.Point{{X: left, Y: bottom}, {X: left, Y: top}, {X: right, Y: top}, {X: right, Y: bottom}}
 	if !b.hollow {

@@ -15,14 +15,14 @@ import (
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 )
 
-// Line is a set of values with the name of what they are of.
+// Line is a named set of values.
 type Line struct {
 	Name   string
 	Values []float64
 }
 
-// SlowdownCDF draws which part of the jobs has at most which slowdown: a line for
-// each policy. Values are slowdowns; a line without values is left out.
+// SlowdownCDF draws the cumulative distribution of slowdowns, one line for each policy.
+// It omits lines without values.
 func SlowdownCDF(lines []Line) (*Figure, error) {
 	p := newPlot("Slowdown of jobs", "slowdown (response time / time alone)", "part of the jobs")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
@@ -56,7 +56,7 @@ func (f *Figure) line(p *plot.Plot, name string, points plotter.XYs, i int, step
 		return err
 	}
 	l.Color, l.Width, l.StepStyle = colour(i), vg.Points(1.6), steps
-	if i >= len(palette) { // a second round of the colours
+	if i >= len(palette) { // the colours repeat
 		l.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
 	}
 	p.Add(l)
@@ -71,7 +71,7 @@ func grid() *plotter.Grid {
 	return g
 }
 
-// Timeline is how a run went.
+// Timeline holds the measurements of one simulation run over time.
 type Timeline struct {
 	Name     string
 	Courses  *collect.Courses
@@ -79,7 +79,7 @@ type Timeline struct {
 	End      time.Duration
 }
 
-// longest is when the last of some runs ends.
+// longest returns the end of the run that ends last.
 func longest(runs []Timeline) time.Duration {
 	end := time.Second
 	for _, r := range runs {
@@ -88,15 +88,14 @@ func longest(runs []Timeline) time.Duration {
 	return end
 }
 
-// onTime makes the X axis one of time.
+// onTime labels the X axis with times.
 func onTime(p *plot.Plot, end time.Duration) {
 	unit, _ := unitOf(end.Seconds())
 	p.X.Min, p.X.Max, p.X.Tick.Marker = 0, end.Seconds(), hours{}
 	p.X.Label.Text = "time [" + unit + "]"
 }
 
-// QueueLength draws how many jobs are in the system, running or waiting: a line
-// for each run.
+// QueueLength draws the number of jobs that run or wait, one line for each run.
 func QueueLength(runs []Timeline) (*Figure, error) {
 	p := newPlot("Jobs that have come and not ended", "", "jobs")
 	onTime(p, longest(runs))
@@ -116,11 +115,11 @@ func QueueLength(runs []Timeline) (*Figure, error) {
 	return f, nil
 }
 
-// spans is how many spans of a course are drawn: about two pixels each.
+// spans is the largest number of spans in a curve, about one for two pixels.
 const spans = 400
 
-// steps are the beginnings of the spans of a course with their means, and its end.
-// Neighbours are put together so that they can be told apart in a plot.
+// steps returns the start of each span with its mean, and the end of the last span. It
+// merges neighbouring spans that would be too narrow to see.
 func steps(means []float64, width, end time.Duration) plotter.XYs {
 	several := (len(means) + spans - 1) / spans
 	var points plotter.XYs
@@ -136,8 +135,8 @@ func steps(means []float64, width, end time.Duration) plotter.XYs {
 	return append(points, plotter.XY{X: end.Seconds(), Y: last})
 }
 
-// SlotUse draws how many slots are in use, map slots at the bottom and reduce
-// slots on them: a panel for each run, all to one scale.
+// SlotUse draws the number of occupied slots, map slots at the bottom and reduce slots
+// above them. Each run has a panel; all panels have the same scale.
 func SlotUse(runs []Timeline) (*Figure, error) {
 	f := newFigure()
 	end, top := longest(runs), 1.
@@ -161,8 +160,8 @@ func SlotUse(runs []Timeline) (*Figure, error) {
 	return f, nil
 }
 
-// usePanel makes the panel of a run, and says how high it reaches. The first one
-// explains the colours of all.
+// usePanel returns the panel of a run and its largest value. The first panel's legend
+// explains the colours of all panels.
 func (f *Figure) usePanel(r *Timeline, end time.Duration, first bool) (*plot.Plot, float64, error) {
 	p := newPlot(r.Name, "", "slots in use")
 	p.Title.TextStyle.Font.Size = vg.Points(12)
@@ -190,11 +189,10 @@ func (f *Figure) usePanel(r *Timeline, end time.Duration, first bool) (*plot.Plo
 	return p, top, nil
 }
 
-// use are the course of the map slots in use and that of all slots.
+// use returns the numbers of occupied map slots and of all occupied slots over time.
 func use(r *Timeline) (maps, both plotter.XYs) {
 	m, c := r.Courses.Busy[job.Map], r.Courses.Busy[job.Reduce]
-	// Both have seen the run to the same end but may have begun or stopped at
-	// other spans.
+	// Both series end with the run, but their first and last spans may differ.
 	a, b := m.Means(r.End), c.Means(r.End)
 	sum := make([]float64, max(len(a), len(b)))
 	copy(sum, a)
@@ -204,7 +202,7 @@ func use(r *Timeline) (maps, both plotter.XYs) {
 	return steps(a, m.Width, r.End), steps(sum, m.Width, r.End)
 }
 
-// area is a filled area below steps.
+// area returns the filled area below steps.
 func area(points plotter.XYs, c color.RGBA) (*plotter.Line, error) {
 	l, err := plotter.NewLine(points)
 	if err != nil {

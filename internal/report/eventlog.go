@@ -9,15 +9,14 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// EventLog writes a line for each event of the tracker that led to something,
-// and one below it for each effect, in the words that a real run and the test
-// scripts use as well.
+// EventLog writes a line for each tracker event that had effects, and one line below it
+// for each effect. Live runs and test scripts use the same format.
 type EventLog struct{ w *bufio.Writer }
 
-// NewEventLog makes a log.
+// NewEventLog returns a log that writes to w.
 func NewEventLog(w io.Writer) *EventLog { return &EventLog{bufio.NewWriterSize(w, 1<<16)} }
 
-// Write takes an event; it is a sim.Config.Trace.
+// Write writes an event and its effects. It is a sim.Config.Trace.
 func (l *EventLog) Write(now time.Duration, ev tracker.Event, effects []tracker.Effect) {
 	if len(effects) == 0 {
 		switch e := ev.(type) {
@@ -35,6 +34,6 @@ func (l *EventLog) Write(now time.Duration, ev tracker.Event, effects []tracker.
 	}
 }
 
-// Close writes what is left and returns the first error of all. The writer is the
-// caller's to close.
+// Close flushes the log and returns the first error of all writes. It does not close the
+// underlying writer.
 func (l *EventLog) Close() error { return l.w.Flush() }

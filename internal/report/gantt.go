@@ -13,9 +13,9 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Gantt draws what was in the slots over time: a row for each slot, a bar for
-// each attempt, coloured by its job or class, reduces darker than maps. Attempts
-// whose work was thrown away are grey.
+// Gantt draws the contents of slots over time. Each slot has a row and each attempt a
+// bar in the colour of its job or class; reduces are darker than maps. Attempts whose
+// work was discarded are grey.
 func (l *Lanes) Gantt(title string) *Figure {
 	g := &gantt{lanes: l, base: make(map[*laneNode]int)}
 	shown := 0
@@ -26,7 +26,7 @@ func (l *Lanes) Gantt(title string) *Figure {
 		}
 		g.base[n] = g.rows
 		ticks = append(ticks, plot.Tick{Value: float64(g.rows) + float64(len(n.taken))/2, Label: n.name})
-		g.rows += len(n.taken) + 1 // and a gap
+		g.rows += len(n.taken) + 1 // plus a gap
 		shown += len(n.taken)
 	}
 	tone, names := l.tones()
@@ -54,10 +54,10 @@ func (l *Lanes) Gantt(title string) *Figure {
 	return f
 }
 
-// gone is the colour of attempts whose work was thrown away.
+// gone is the colour of attempts whose work was discarded.
 var gone = color.RGBA{150, 150, 150, 255}
 
-// thinned leaves labels out where there would be too many.
+// thinned removes labels where there would be too many.
 func thinned(ticks []plot.Tick) []plot.Tick {
 	every := (len(ticks) + 35) / 36
 	for i := range ticks {
@@ -92,7 +92,7 @@ func (g *gantt) Plot(c draw.Canvas, p *plot.Plot) {
 		if b.kind == job.Reduce {
 			fill = ofReduces(tone)
 		}
-		// A hair of the background between neighbours, where there is room for it.
+		// A thin line of background separates neighbours if there is room.
 		if right-left > 2 {
 			right -= 0.5
 		}
@@ -100,7 +100,7 @@ func (g *gantt) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// ground draws the lanes: what is seen of it are idle slots.
+// ground draws the lanes; where no bar covers them, slots were idle.
 func (g *gantt) ground(c draw.Canvas, x, y func(float64) vg.Length) {
 	end := g.lanes.longest.Seconds()
 	for _, n := range g.lanes.nodes {
@@ -118,11 +118,11 @@ func box(left, right, bottom, top vg.Length) []vg.Point {
 	return []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}}
 }
 
-// ofMaps and ofReduces are the two shades of a colour.
+// ofMaps and ofReduces return the shades of a job's colour for its maps and reduces.
 func ofMaps(c color.RGBA) color.RGBA    { return mixed(c, white, 0.4) }
 func ofReduces(c color.RGBA) color.RGBA { return mixed(c, black, 0.15) }
 
-// swatch is a colour in a legend: that of maps and that of reduces.
+// swatch is a legend entry that shows both shades of a colour.
 type swatch color.RGBA
 
 // Thumbnail implements plot.Thumbnailer.

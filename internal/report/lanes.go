@@ -10,34 +10,34 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// Bounds on what a Gantt chart shows, so that it can be read and held in memory.
+// Bounds on the size of a Gantt chart, so that it is readable and fits into memory.
 const (
 	maxLanes = 72
 	maxBars  = 60_000
 )
 
-// Lanes gathers what is in the slots over time, for a Gantt chart: a lane for
-// each slot of some nodes, evenly chosen if there are too many for a page. Map
-// slots fill a node's lanes from below, reduce slots from above, since policies
-// may turn one into the other.
+// Lanes collects the contents of slots over time for a Gantt chart, as a sim.Observer.
+// Each slot of the chosen nodes has a lane; if there are too many nodes it chooses every
+// n-th. Maps fill a node's lanes from below and reduces from above, because policies may
+// turn slots of one kind into the other.
 type Lanes struct {
 	jobs    []workload.Job
-	every   int // of how many nodes one is shown
+	every   int // one of this many nodes is shown
 	total   int // slots of the cluster
 	nodes   []*laneNode
 	bars    []bar
-	until   time.Duration // when bars were too many; 0 is never
+	until   time.Duration // when the limit on bars was reached; 0 if it was not
 	longest time.Duration
 }
 
-// laneNode is a node that is shown.
+// laneNode is a node in the chart.
 type laneNode struct {
 	name  string
 	taken []job.AttemptID // by lane; the zero value is free
 	from  []time.Duration
 }
 
-// bar is an attempt in a lane.
+// bar is an attempt's interval in a lane.
 type bar struct {
 	node     *laneNode
 	lane     int
@@ -47,7 +47,7 @@ type bar struct {
 	wasted   bool
 }
 
-// NewLanes makes the observer of a run of jobs on a cluster.
+// NewLanes returns an observer for a run of jobs on a cluster.
 func NewLanes(c *workload.Cluster, jobs []workload.Job) *Lanes {
 	l := &Lanes{jobs: jobs}
 	var slots []int
@@ -84,8 +84,8 @@ func (l *Lanes) Observe(e *sim.Event) {
 	}
 }
 
-// take puts an attempt into a free lane; where there is none, a node has more
-// attempts than slots and gets one more lane.
+// take puts an attempt into a free lane. If a node has more attempts than slots it gets
+// another lane.
 func (n *laneNode) take(e *sim.Event) {
 	free := job.AttemptID{}
 	at := slices.Index(n.taken, free)
@@ -115,8 +115,8 @@ func (l *Lanes) leave(n *laneNode, e *sim.Event) {
 	}
 }
 
-// tones says which colour each job has, and the names of those that a legend
-// should list: by job if they are few, else by class, else by pool, else in turn.
+// tones returns the colour index of each job and the names for the legend. Colours
+// distinguish jobs if they are few, else classes, else pools; otherwise they repeat.
 func (l *Lanes) tones() (of []int, names []string) {
 	for _, name := range []func(*workload.Job) string{
 		func(j *workload.Job) string { return j.Name }, collect.ClassOf, collect.PoolOf,

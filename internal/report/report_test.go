@@ -23,7 +23,7 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// small is a run in which copies are made and tasks fail.
+// small returns a run with speculative copies and failed tasks.
 func small(t *testing.T, observers ...sim.Observer) (sim.Config, *sim.Result) {
 	t.Helper()
 	p, err := policies.Parse("fair")
@@ -46,7 +46,7 @@ func small(t *testing.T, observers ...sim.Observer) (sim.Config, *sim.Result) {
 	return cfg, r
 }
 
-// What is written as CSV and Parquet is what was added.
+// CSV and Parquet contain the rows that were added.
 func TestTablesRoundTrip(t *testing.T) {
 	var text, binary bytes.Buffer
 	table := NewTable[Attempt](&text, &binary)
@@ -87,7 +87,7 @@ func TestTablesRoundTrip(t *testing.T) {
 	}
 }
 
-// observe is a function as an observer.
+// observe makes a function a sim.Observer.
 type observe func(e *sim.Event)
 
 func (f observe) Observe(e *sim.Event) { f(e) }
@@ -116,7 +116,7 @@ func TestJobRows(t *testing.T) {
 	}
 }
 
-// A table whose writer fails says so.
+// Close returns the error of a failed writer.
 func TestTableError(t *testing.T) {
 	table := NewTable[Job](failing{}, io.Discard)
 	for range 1000 {
@@ -162,7 +162,7 @@ lower bound of the makespan: 50.0 (all work over all slots 50.0, longest job or 
 	if !strings.Contains(text.String(), "fair, seed 1: only 1 of 2 jobs succeeded (1 failed, 0 killed, 0 unfinished)") {
 		t.Errorf("nothing is said of the failed job:\n%s", text.String())
 	}
-	for _, want := range []string{"\nfifo, seed 2: failed, and is in no mean: it broke\n", "\ntumm, seed 1: failed, and is in no mean: no slots\n"} {
+	for _, want := range []string{"\nfifo, seed 2: failed and is not included in the means: it broke\n", "\ntumm, seed 1: failed, and is in no mean: no slots\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, text.String())
 		}
@@ -181,7 +181,7 @@ lower bound of the makespan: 50.0 (all work over all slots 50.0, longest job or 
 	}
 }
 
-// Every figure is a well-formed SVG and PNG, the same twice.
+// Every figure is well-formed SVG and PNG, and equal input gives equal bytes.
 func TestFigures(t *testing.T) {
 	draw := func() map[string]*Figure {
 		cfg, _ := small(t)
@@ -219,7 +219,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// No lane holds two attempts at a time, and each attempt is a bar.
+// No lane holds two attempts at the same time, and each attempt has a bar.
 func TestLanes(t *testing.T) {
 	cfg, _ := small(t)
 	lanes := NewLanes(&cfg.Cluster, cfg.Jobs)
@@ -274,7 +274,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// Grey is for work that was thrown away: no job has a colour that is like it.
+// Grey marks discarded work, so no job has a similar colour.
 func TestNoJobIsGrey(t *testing.T) {
 	for i, c := range palette {
 		for _, shade := range []color.RGBA{ofMaps(c), ofReduces(c)} {

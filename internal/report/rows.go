@@ -11,12 +11,12 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// Job is a row of the table of jobs. Times are in seconds since the start of the
-// run; those of what never happened are -1.
+// Job is a row of the table of jobs. Times are seconds since the start of the run, -1 if
+// the event did not happen.
 type Job struct {
 	Policy string `parquet:"policy,dict" csv:"policy"`
 	Seed   uint64 `parquet:"seed" csv:"seed"`
-	// Index is the job's place in the workload, from 0.
+	// Index is the job's position in the workload, from 0.
 	Index int64  `parquet:"job" csv:"job"`
 	Name  string `parquet:"name" csv:"name"`
 	Class string `parquet:"class,dict" csv:"class"`
@@ -48,13 +48,13 @@ type Job struct {
 	ReduceSlots float64 `parquet:"reduce_slot_s" csv:"reduce_slot_s"`
 }
 
-// Run names a run.
+// Run identifies a simulation run.
 type Run struct {
 	Policy string
 	Seed   uint64
 }
 
-// Jobs makes the rows of a run's jobs, by index.
+// Jobs returns the rows of a run's jobs, by index.
 func Jobs(run Run, jobs []workload.Job, r *sim.Result, alone []time.Duration, uses []collect.Use) []Job {
 	rows := make([]Job, len(jobs))
 	for i := range jobs {
@@ -75,7 +75,7 @@ func Jobs(run Run, jobs []workload.Job, r *sim.Result, alone []time.Duration, us
 	return rows
 }
 
-// at is a time in seconds, or -1.
+// at returns a time in seconds, or -1 for no time.
 func at(d time.Duration) float64 {
 	if d < 0 {
 		return -1
@@ -83,10 +83,10 @@ func at(d time.Duration) float64 {
 	return d.Seconds()
 }
 
-// Attempt is a row of the table of tasks: one attempt at a task that has ended.
-// Times are in seconds since the start of the run.
+// Attempt is a row of the table of tasks: one ended attempt. Times are seconds since the
+// start of the run.
 type Attempt struct {
-	Job     int64  `parquet:"job" csv:"job"` // place in the workload, from 0
+	Job     int64  `parquet:"job" csv:"job"` // position in the workload, from 0
 	Attempt string `parquet:"attempt" csv:"attempt"`
 	Kind    string `parquet:"kind,dict" csv:"kind"`
 	Slot    string `parquet:"slot,dict" csv:"slot"`
@@ -94,15 +94,15 @@ type Attempt struct {
 	Level   string `parquet:"locality,dict" csv:"locality"`
 	Copy    bool   `parquet:"copy" csv:"copy"`
 	Outcome string `parquet:"outcome,dict" csv:"outcome"`
-	// Started is its launch, Finished when its work was over, Left when the
-	// tracker knew and the slot was free.
+	// Started is the launch, Finished the end of the attempt's work, and Left when
+	// the tracker learned of it and freed the slot.
 	Started  float64 `parquet:"started_s" csv:"started_s"`
 	Finished float64 `parquet:"finished_s" csv:"finished_s"`
 	Left     float64 `parquet:"left_s" csv:"left_s"`
 	Bytes    int64   `parquet:"bytes" csv:"bytes"`
 }
 
-// attemptOf makes a row of an attempt's end.
+// attemptOf returns the row for an attempt's end.
 func attemptOf(e *sim.Event) Attempt {
 	return Attempt{Job: int64(e.Job), Attempt: e.Attempt.String(), Kind: e.Attempt.Kind.String(), Slot: e.Slot.String(),
 		Node: e.NodeName, Level: e.Level.String(), Copy: e.Speculative, Outcome: e.Outcome.String(),

@@ -15,18 +15,18 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Figure is a plot of one or more panels, one below the other, with a common
-// width. It is drawn anew for each format.
+// Figure is a plot of one or more panels of equal width, one below the other. Each
+// output format draws it again.
 type Figure struct {
 	panels []*plot.Plot
-	// heights are those of the panels.
+	// heights holds the height of each panel.
 	heights []vg.Length
-	// legend stands beside the panels, where it hides nothing.
+	// legend is drawn beside the panels, so that it covers no data.
 	legend plot.Legend
 	names  []string // in the legend
 }
 
-// newFigure is an empty figure.
+// newFigure returns an empty figure.
 func newFigure() *Figure {
 	f := &Figure{legend: plot.NewLegend()}
 	sans(&f.legend.TextStyle, 10, ink)
@@ -46,7 +46,7 @@ func (f *Figure) name(name string, thumbs ...plot.Thumbnailer) {
 	f.legend.Add(name, thumbs...)
 }
 
-// side is the width of the legend, with its distance.
+// side returns the width of the legend and its margin.
 func (f *Figure) side() vg.Length {
 	if len(f.names) == 0 {
 		return 0
@@ -65,7 +65,7 @@ const (
 	margin      = 10
 )
 
-// size is that of the whole figure.
+// size returns the width and height of the figure.
 func (f *Figure) size() (w, h vg.Length) {
 	for _, x := range f.heights {
 		h += x
@@ -73,7 +73,7 @@ func (f *Figure) size() (w, h vg.Length) {
 	return figureWidth, h
 }
 
-// draw draws all panels below each other, their areas in line, and the legend.
+// draw draws the panels below each other, with aligned data areas, and the legend.
 func (f *Figure) draw(c draw.Canvas) {
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
@@ -85,7 +85,7 @@ func (f *Figure) draw(c draw.Canvas) {
 			Min: vg.Point{X: c.Min.X + margin, Y: top - f.heights[i] + margin/2},
 			Max: vg.Point{X: c.Max.X - margin - f.side(), Y: top - margin/2}}
 		top -= f.heights[i]
-		// The widest labels decide where all areas begin.
+		// The widest axis labels determine the left edge of all data areas.
 		left = max(left, p.DataCanvas(tiles[i]).Min.X)
 	}
 	for i, p := range f.panels {
@@ -117,9 +117,8 @@ func (f *Figure) PNG(w io.Writer) error {
 	return err
 }
 
-// palette has colours that people who see few colours can tell apart (Okabe and
-// Ito), from the most to the least different. None is grey, which stands for work
-// that was thrown away.
+// palette lists colours that people with colour-blindness can distinguish (Okabe and
+// Ito), the most different ones first. Grey is missing because it marks discarded work.
 var palette = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255},
 	{86, 180, 233, 255}, {100, 60, 140, 255}, {150, 185, 40, 255}, {130, 80, 30, 255}, {130, 15, 60, 255},
@@ -127,7 +126,7 @@ var palette = []color.RGBA{
 
 func colour(i int) color.RGBA { return palette[i%len(palette)] }
 
-// mixed is a colour on the way to another, by a part from 0 to 1.
+// mixed blends a colour with a part (0 to 1) of another.
 func mixed(c, other color.RGBA, part float64) color.RGBA {
 	m := func(a, b uint8) uint8 { return uint8(math.Round(float64(a) + float64(part*(float64(b)-float64(a))))) }
 	return color.RGBA{m(c.R, other.R), m(c.G, other.G), m(c.B, other.B), 255}
@@ -140,7 +139,7 @@ var (
 	faint = color.RGBA{228, 228, 228, 255}
 )
 
-// newPlot is an empty plot in the style of all.
+// newPlot returns an empty plot in the common style.
 func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = color.White
@@ -163,11 +162,10 @@ func sans(s *text.Style, size float64, c color.Color) {
 	s.Font.Variant, s.Font.Size, s.Color = "Sans", font.Points(size), c
 }
 
-// hours are ticks of an axis of seconds, labelled in the unit that fits: s, min
-// or h.
+// hours places ticks on an axis of seconds and labels them in s, min or h.
 type hours struct{}
 
-// unitOf is the unit in which a time up to so many seconds reads well.
+// unitOf returns a readable unit for times up to a number of seconds.
 func unitOf(seconds float64) (name string, length float64) {
 	switch {
 	case seconds > 3*3600:
@@ -188,8 +186,7 @@ func (hours) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// even are ticks at multiples of 1, 2 or 5 times a power of ten, up to ten of
-// them, each with a label.
+// even places at most ten labelled ticks at multiples of 1, 2 or 5 times a power of ten.
 type even struct{}
 
 // Ticks implements plot.Ticker.
@@ -209,7 +206,7 @@ func (even) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// powers are ticks of a logarithmic axis at 1, 2 and 5 times powers of ten.
+// powers places ticks on a logarithmic axis at 1, 2 and 5 times powers of ten.
 type powers struct{}
 
 // Ticks implements plot.Ticker.

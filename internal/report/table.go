@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 )
 
-// column is a column of the comparison. Neighbours of one group stand under one
+// column is a column of the comparison. Neighbouring columns of one group share a
 // heading.
 type column struct {
 	group, head string
@@ -20,7 +20,7 @@ type column struct {
 	text        func(float64) string
 }
 
-// fates is the first table: how jobs fared.
+// fates lists the columns of the first table: response times and slowdowns of jobs.
 var fates = []column{
 	{"makespan", "total", func(r *collect.Report) float64 { return r.Makespan }, number},
 	{"makespan", "/ bound", overBound, ratio},
@@ -35,7 +35,7 @@ var fates = []column{
 	{"slowdown", "Jain", func(r *collect.Report) float64 { return r.Jain }, ratio},
 }
 
-// slots is the second table: how the slots were used.
+// slots lists the columns of the second table: the use of slots.
 var slots = []column{
 	{"slots in use", "map", func(r *collect.Report) float64 { return r.Slots.Map }, percent},
 	{"slots in use", "reduce", func(r *collect.Report) float64 { return r.Slots.Reduce }, percent},
@@ -57,35 +57,34 @@ func overBound(r *collect.Report) float64 {
 	return 1
 }
 
-// Fault is a run of which there is no report, and why.
+// Fault is a run that failed and has no report.
 type Fault struct {
 	Policy string `json:"policy"`
 	Seed   uint64 `json:"seed"`
 	Error  string `json:"error"`
 }
 
-// Study is a number of runs that are compared.
+// Study is a set of runs to compare.
 type Study struct {
 	Workload string `json:"workload"`
 	Cluster  string `json:"cluster"`
-	// Slowdown is what slowdowns are against: alone or ideal.
+	// Slowdown is the reference of slowdowns: "alone" or "ideal".
 	Slowdown string            `json:"slowdown_reference"`
 	Policies []collect.Across  `json:"policies"`
 	Runs     []*collect.Report `json:"runs"`
-	// Failed are the runs that could not be made. They are in none of the above.
+	// Failed lists the runs that failed. The numbers above do not include them.
 	Failed []Fault `json:"failed,omitempty"`
 	// Assumed holds a sentence for each assumption about programs whose tasks or
 	// costs the workload does not state.
 	Assumed []string `json:"assumed,omitempty"`
 }
 
-// against says in words what slowdowns are measured by.
+// against describes each reference of slowdowns in words.
 var against = map[string]string{"alone": "the job alone", "ideal": "the job's ideal"}
 
-// Comparison writes the runs of a study side by side: a line for each policy,
-// with means and confidence intervals if it has run with several seeds. Runs are
-// grouped by policy in the order in which policies first come, then come the
-// policies of which no run could be made. There must be one run at least.
+// Comparison writes a table with one line for each policy, with means and confidence
+// intervals if there are several seeds. Policies are in the order of their first run,
+// followed by those whose runs all failed. The study must have at least one run.
 func Comparison(out io.Writer, s *Study) error {
 	w := bufio.NewWriter(out)
 	groups := grouped(s.Runs)
@@ -97,7 +96,7 @@ func Comparison(out io.Writer, s *Study) error {
 	table(w, slots, groups, none)
 	notes(w, groups)
 	for _, f := range s.Failed {
-		fmt.Fprintf(w, "\n%s, seed %d: failed, and is in no mean: %s\n", f.Policy, f.Seed, f.Error)
+		fmt.Fprintf(w, "\n%s, seed %d: failed and is not included in the means: %s\n", f.Policy, f.Seed, f.Error)
 	}
 	if len(s.Assumed) > 0 {
 		fmt.Fprintf(w, "\nassumed:\n")
@@ -108,7 +107,7 @@ func Comparison(out io.Writer, s *Study) error {
 	return w.Flush()
 }
 
-// faulty lists the policies that have faults and no runs.
+// faulty returns the policies whose runs all failed.
 func faulty(faults []Fault, groups [][]*collect.Report) []string {
 	var names []string
 	for _, f := range faults {
@@ -120,7 +119,7 @@ func faulty(faults []Fault, groups [][]*collect.Report) []string {
 	return names
 }
 
-// grouped puts the reports of each policy together.
+// grouped groups reports by policy.
 func grouped(reports []*collect.Report) [][]*collect.Report {
 	var groups [][]*collect.Report
 	at := make(map[string]int)
@@ -154,8 +153,7 @@ func bounds(runs []*collect.Report) string {
 	return text
 }
 
-// table writes one of the two tables, with a line of dashes for policies that have
-// no runs.
+// table writes one of the two tables, with dashes for policies without runs.
 func table(w io.Writer, columns []column, groups [][]*collect.Report, none []string) {
 	above, rows := []string{""}, [][]string{{"policy"}}
 	for i, c := range columns {
@@ -178,7 +176,7 @@ func table(w io.Writer, columns []column, groups [][]*collect.Report, none []str
 	align(w, above, rows)
 }
 
-// cell is a mean over runs, with its interval if there are several.
+// cell formats the mean over runs, with a confidence interval if there are several.
 func (c *column) cell(runs []*collect.Report) string {
 	e := collect.Mean(runs, c.of)
 	if e.N < 2 {
@@ -187,8 +185,8 @@ func (c *column) cell(runs []*collect.Report) string {
 	return c.text(e.Mean) + " ± " + strings.TrimSuffix(c.text(e.Half), " %")
 }
 
-// align writes rows with the first column to the left and the others to the
-// right, and above the columns of each group its heading.
+// align writes rows with the first column left-aligned and the others right-aligned. It
+// writes the heading of each group above its columns.
 func align(w io.Writer, above []string, rows [][]string) {
 	widths := make([]int, len(above))
 	for _, row := range rows {
@@ -217,8 +215,7 @@ func align(w io.Writer, above []string, rows [][]string) {
 	}
 }
 
-// gapBefore is how far a column is from the one before it: more where a group
-// begins.
+// gapBefore returns the space before a column, which is wider before a group.
 func gapBefore(heading string) int {
 	if heading != "" {
 		return 4
@@ -243,19 +240,19 @@ func makeRoom(widths []int, above []string) {
 	}
 }
 
-// notes says what a reader must know to believe the tables.
+// notes writes remarks on jobs that the tables leave out.
 func notes(w io.Writer, groups [][]*collect.Report) {
 	for _, runs := range groups {
 		for _, r := range runs {
 			if j := r.Jobs; j.Succeeded < j.All {
-				fmt.Fprintf(w, "\n%s, seed %d: only %d of %d jobs succeeded (%d failed, %d killed, %d unfinished); the others are in no mean\n",
+				fmt.Fprintf(w, "\n%s, seed %d: only %d of %d jobs succeeded (%d failed, %d killed, %d unfinished); the means do not include the others\n",
 					r.Policy, r.Seed, j.Succeeded, j.All, j.Failed, j.Killed, j.Unfinished)
 			}
 		}
 	}
 }
 
-// number has three or four digits that mean something.
+// number formats v with three or four significant digits.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:

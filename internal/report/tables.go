@@ -12,9 +12,8 @@ import (
 	"github.com/slotwise/slotwise/internal/sim"
 )
 
-// Table takes the rows of one table and writes them as CSV and as Parquet, each
-// to a writer of its own. Rows are written as they come. The first error stays:
-// later rows are dropped, and Close returns it.
+// Table writes rows as CSV to one writer and as Parquet to another. After the first
+// error it drops further rows, and Close returns that error.
 type Table[T any] struct {
 	csv     *csv.Writer
 	parquet *parquet.GenericWriter[T]
@@ -22,11 +21,11 @@ type Table[T any] struct {
 	err     error
 }
 
-// rowGroup is how many rows Parquet keeps in memory until it writes them.
+// rowGroup is the number of rows that the Parquet writer buffers in memory.
 const rowGroup = 1 << 16
 
-// NewTable begins a table. Columns are the fields of T, a struct of strings,
-// numbers and truth values, with tags for their names.
+// NewTable returns a table whose columns are the fields of T, a struct of strings,
+// numbers and booleans. Struct tags name the columns.
 func NewTable[T any](csvOut, parquetOut io.Writer) *Table[T] {
 	t := &Table[T]{csv: csv.NewWriter(csvOut),
 		parquet: parquet.NewGenericWriter[T](parquetOut, parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(rowGroup))}
@@ -51,7 +50,7 @@ func (t *Table[T]) Add(row T) {
 	t.err = errors.Join(t.csv.Write(t.record), err)
 }
 
-// cell is a value as CSV: numbers in full, without an exponent.
+// cell formats a value for CSV, numbers without an exponent.
 func cell(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.String:
@@ -66,13 +65,13 @@ func cell(v reflect.Value) string {
 	return strconv.FormatFloat(v.Float(), 'f', -1, 64)
 }
 
-// Close writes what is left. The writers are the caller's to close.
+// Close flushes the table. It does not close the writers.
 func (t *Table[T]) Close() error {
 	t.csv.Flush()
 	return errors.Join(t.err, t.csv.Error(), t.parquet.Close())
 }
 
-// Attempts is the table of a run's attempts, as an observer.
+// Attempts writes a run's attempts to a table, as a sim.Observer.
 type Attempts struct{ *Table[Attempt] }
 
 // Observe implements sim.Observer.

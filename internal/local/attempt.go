@@ -122,7 +122,7 @@ func (c *Cluster) finished(a *attempt, err error) {
 	}
 	c.ended[a.id] = a
 	c.reports[a.node] = append(c.reports[a.node], r)
-	if c.heartbeat() == 0 {
+	if c.cfg.Heartbeat == 0 {
 		c.beatNode(a.node, true)
 		c.offer()
 	}

@@ -49,9 +49,9 @@ type Config struct {
 	Codec       runfile.Codec     // of spills and map outputs on disk
 	Events      io.Writer         // takes a line for each event and effect, if set
 	Tick        time.Duration     // how often running attempts report; default 100 ms
-	// Heartbeat is how often a worker reports and gets work. 0 is at once, as
-	// soon as something has happened, but every Tick for a policy that learns
-	// from what a heartbeat's work did to the next one's load.
+	// Heartbeat is how often a worker reports and gets work. With 0 it does so every
+	// Tick, and also reports the end of an attempt at once, whereupon the tracker
+	// may assign work to all workers; see tracker.Config.OfferAtOnce.
 	Heartbeat time.Duration
 	// Load measures the machine at a time since the start; by default the real
 	// one is measured. It is shared out among the workers.
@@ -101,7 +101,7 @@ type Cluster struct {
 	reports    map[string][]tracker.Report // by node, of those
 	load       cluster.Load
 	sampled    time.Duration // when load was measured
-	beat       time.Duration // when heartbeats are due, if not at once
+	beat       time.Duration // when the next regular heartbeats are due
 	log        *eventLog
 }
 
@@ -162,7 +162,7 @@ func Start(cfg Config) (*Cluster, error) {
 // tracker returns the tracker's part of the configuration. Workers are goroutines here,
 // so none is ever lost.
 func (cfg *Config) tracker() tracker.Config {
-	tc := tracker.Config{NodeTimeout: -1, CommitOutput: true}
+	tc := tracker.Config{NodeTimeout: -1, CommitOutput: true, OfferAtOnce: cfg.Heartbeat == 0}
 	if cfg.Explain {
 		tc.WaitEvery = cfg.Tick
 	}
@@ -314,31 +314,17 @@ func (c *Cluster) killAll() {
 // Now is the time since the cluster was started.
 func (c *Cluster) Now() time.Duration { return time.Since(c.start) }
 
-// step tells the tracker of an event, carries out what it says, and then, if
-// heartbeats are sent at once, offers every node's free slots.
+// step hands an event to the tracker, carries out the effects, and then offers all
+// nodes to the tracker if it wants to assign work at once.
 func (c *Cluster) step(ev tracker.Event) {
 	c.apply(ev)
-	if c.heartbeat() == 0 {
-		c.offer()
-	}
+	c.offer()
 }
 
-// heartbeat is the interval of heartbeats, 0 for at once.
-func (c *Cluster) heartbeat() time.Duration {
-	if c.cfg.Heartbeat == 0 && c.tracker.Judges() {
-		return c.cfg.Tick
-	}
-	return c.cfg.Heartbeat
-}
-
-// offer sends a heartbeat for each node, if there is work to give.
+// offer sends the Offer that is due, if there is one.
 func (c *Cluster) offer() {
-	jobs := c.tracker.Jobs()
-	if jobs.Pending(job.Map)+jobs.Pending(job.Reduce) == 0 && jobs.Running(job.Map)+jobs.Running(job.Reduce) == 0 {
-		return
-	}
-	for _, n := range c.nodes {
-		c.apply(&tracker.Heartbeat{Node: n, Load: c.load})
+	if _, due := c.tracker.OfferDue(); due {
+		c.apply(&tracker.Offer{Nodes: c.nodes})
 	}
 }
 
@@ -384,17 +370,13 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 
 // tick reports what runs and lets time pass.
 func (c *Cluster) tick() {
-	now, every := c.Now(), c.heartbeat()
+	now := c.Now()
 	c.sample(now)
-	for _, n := range c.nodes {
-		if every == 0 {
-			c.beatNode(n, true)
-		} else if now >= c.beat {
+	if now >= c.beat {
+		c.beat = now + cmp.Or(c.cfg.Heartbeat, c.cfg.Tick)
+		for _, n := range c.nodes {
 			c.beatNode(n, false)
 		}
-	}
-	if now >= c.beat {
-		c.beat = now + every
 	}
 	c.step(&tracker.Tick{})
 	for _, h := range c.jobs {
@@ -403,8 +385,9 @@ func (c *Cluster) tick() {
 }
 
 // beatNode sends a node's heartbeat: attempts that have ended and those that
-// run, of each the oldest first. With noWork the tracker gives it nothing.
-func (c *Cluster) beatNode(node string, noWork bool) {
+// run, of each the oldest first. An early one, which does not wait for the node's
+// interval, reports only; an offer to all nodes follows.
+func (c *Cluster) beatNode(node string, early bool) {
 	ended := c.reports[node]
 	delete(c.reports, node)
 	slices.SortFunc(ended, func(a, b tracker.Report) int { return cmp.Compare(c.ended[a.Attempt].seq, c.ended[b.Attempt].seq) })
@@ -413,10 +396,7 @@ func (c *Cluster) beatNode(node string, noWork bool) {
 		reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction(), Ticks: a.meter.Ticks.Load(),
 			BytesRead: a.meter.BytesRead.Load()})
 	}
-	if noWork && len(reports) == 0 {
-		return
-	}
-	c.apply(&tracker.Heartbeat{Node: node, Load: c.load, Reports: reports, NoWork: noWork})
+	c.apply(&tracker.Heartbeat{Node: node, Load: c.load, Reports: reports, NoWork: early, Early: early})
 	for _, r := range ended {
 		c.settle(r.Attempt)
 	}

@@ -33,6 +33,7 @@ func (c *Cluster) Policy() (spec string) {
 func (c *Cluster) Reconfigure(conf any) error {
 	return c.do(func() error {
 		known, err := c.tracker.Reconfigure(conf)
+		c.offer()
 		if err == nil && !known {
 			err = errors.New("the policy takes no such configuration")
 		}

@@ -74,7 +74,7 @@ var (
 	descInbox     = describe("inbox", "Requests that wait for the loop.")
 	descJournal   = describe("journal_bytes", "Bytes of the journal since its last snapshot.")
 	descSteps     = describe("events_total", "Events that the tracker has handled.")
-	descBeats     = describe("heartbeats_total", "Heartbeats, offers between them included.")
+	descBeats     = describe("heartbeats_total", "Heartbeats of workers.")
 	descLaunches  = describe("attempts_launched_total", "Attempts launched.")
 	descPreempted = describe("attempts_preempted_total", "Attempts killed because the policy preempted them.")
 	descRefused   = describe("assignments_refused_total", "Assignments of the policy that broke a rule; each is a bug.")

@@ -67,6 +67,9 @@ func (s *sim) heartbeat(n int32) {
 	nd := &s.nodes[n]
 	s.last = n // what the tracker answers mostly concerns it
 	s.beat.Node, s.beat.Reports = nd.name, s.beat.Reports[:0]
+	if s.beat.Early = s.now < nd.regularAt; !s.beat.Early {
+		nd.regularAt = s.now + s.interval*9/10
+	}
 	s.measure(nd, &s.beat.Load)
 	for i := 0; i < len(nd.attempts); i++ {
 		s.report(nd, nd.attempts[i])
@@ -104,11 +107,10 @@ func (s *sim) reportsNow(a *attempt) bool {
 	return true
 }
 
-// beatNow sends a heartbeat out of band, if the model has such and the policy does
-// not judge what it did by what the next heartbeat says.
+// beatNow sends a heartbeat out of band, if the model has such.
 func (s *sim) beatNow(n int32) {
 	nd := &s.nodes[n]
-	if s.model.OutOfBand && nd.up && !s.tr.Judges() {
+	if s.model.OutOfBand && nd.up {
 		nd.beatGen++
 		s.queue.push(s.now, evBeat, n, nd.beatGen)
 	}

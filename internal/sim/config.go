@@ -54,8 +54,7 @@ type ModelConfig struct {
 	Aligned bool
 	// OutOfBand makes a node send a heartbeat as soon as an attempt has ended
 	// and not only at the next interval, which it then starts anew. Hadoop 1
-	// has it, switched off. It is off under a policy for which
-	// tracker.Tracker.Judges holds.
+	// has it, switched off.
 	OutOfBand bool
 	// TickEvery sends ticks to the tracker at that interval, each of which
 	// costs the number of nodes. 0 is only where needed: to give nodes up. Heartbeats

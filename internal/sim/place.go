@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
 )
@@ -13,18 +14,20 @@ type node struct {
 	name     string
 	attempts []int32 // that run or whose end has not been reported, oldest first
 	load     load
-	cores    float64
-	users    int32 // of its stations
-	beatGen  uint32
-	life     uint32 // counts crashes and returns
-	index    int32
-	machine  int32 // the node whose plant it uses: itself, unless its group is together
-	mates    int32 // nodes on its machine, itself included
-	rack     int32
-	up       bool
-	free     []int32 // unused places of its own in sim.attempts
-	spec     cluster.Spec
-	plant    plant
+	// regularAt is from when on a heartbeat counts as regular, not as early.
+	regularAt time.Duration
+	cores     float64
+	users     int32 // of its stations
+	beatGen   uint32
+	life      uint32 // counts crashes and returns
+	index     int32
+	machine   int32 // the node whose plant it uses: itself, unless its group is together
+	mates     int32 // nodes on its machine, itself included
+	rack      int32
+	up        bool
+	free      []int32 // unused places of its own in sim.attempts
+	spec      cluster.Spec
+	plant     plant
 }
 
 // placeBlock appends the hosts of a block, as HDFS chooses them for a client

@@ -113,6 +113,7 @@ func (t *Tracker) drop(a *job.Attempt, state job.AttemptState, why string) {
 // counted, if it succeeded and said so.
 func (t *Tracker) stopped(a *job.Attempt, counted *counters.Set) {
 	t.nodes.Stop(t.node(a), a)
+	t.wantOffer()
 	if t.cfg.Record {
 		t.note(&FactEnded{Attempt: a.ID(), State: a.State(), Error: a.Error(), OutputBytes: a.OutputBytes(),
 			Counters: counted, At: a.Ended()})

@@ -99,12 +99,21 @@ type Heartbeat struct {
 	// NoWork asks the tracker to assign nothing (a draining node, a report
 	// sent between heartbeats).
 	NoWork bool
+	// Early says that the node's interval is not over yet: an attempt has ended, and
+	// the node did not wait. Under a policy that compares one heartbeat with the
+	// next, the tracker takes in the reports of an early one and does no more.
+	Early bool
 	// All says that the reports name every attempt that the node runs, or has
 	// run and not yet reported, except for launches that it had not heard of:
 	// those are Unheard. What is in neither is lost.
 	All     bool
 	Unheard []job.AttemptID
 }
+
+// Offer asks for work for nodes between their heartbeats, in that order. A shell sends
+// it when OfferDue says so, naming the nodes that wait for work; without
+// Config.OfferAtOnce it does nothing. Nodes that take no work are left out.
+type Offer struct{ Nodes []string }
 
 // Report is the state of one attempt on the reporting node. A report about an
 // attempt that the tracker has given up is answered by a Kill effect.
@@ -174,6 +183,7 @@ func (*Join) event()        {}
 func (*Drain) event()       {}
 func (*Lose) event()        {}
 func (*Heartbeat) event()   {}
+func (*Offer) event()       {}
 func (*AskCommit) event()   {}
 func (*FetchFailed) event() {}
 func (*CommitEnded) event() {}
@@ -246,6 +256,12 @@ type Config struct {
 	// it jobs have no output and end in the step that decides their outcome, as
 	// in the simulator.
 	CommitOutput bool
+	// OfferAtOnce assigns work between heartbeats too, in Offer events. Hadoop 1 and
+	// the simulator assign work at heartbeats only.
+	OfferAtOnce bool
+	// OfferPause is the least time between two offers, for each live node, because
+	// rounds must not take more than a part of a shell's time.
+	OfferPause time.Duration
 	// WaitEvery is how often the tracker collects why jobs wait, for Job.Waits; 0 is
 	// never. It costs a walk through the order of all jobs for each job that waits,
 	// so one collection looks at no more than maxCollected jobs, in rotation.

@@ -19,6 +19,7 @@ func (t *Tracker) submit(ev *Submit) {
 		t.note(&FactAccepted{j.ID(), j.Spec(), t.now})
 	}
 	t.watch(j)
+	t.wantOffer()
 	t.emit(Effect{Kind: JobAccepted, Job: j.ID()})
 	for _, h := range t.hooks.Jobs {
 		h.JobAdded(j)
@@ -65,6 +66,7 @@ func (t *Tracker) setPriority(ev *SetPriority) {
 	if t.cfg.Record {
 		t.note(&FactPriority{j.ID(), ev.Priority})
 	}
+	t.wantOffer()
 	t.tellChange(j, sched.PriorityChanged)
 }
 
@@ -80,6 +82,7 @@ func (t *Tracker) moveJob(ev *MoveJob) {
 		if t.cfg.Record {
 			t.note(&FactPool{j.ID(), j.Pool()})
 		}
+		t.wantOffer()
 		t.tellChange(j, sched.PoolChanged)
 	}
 }
@@ -130,6 +133,7 @@ func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text 
 	if t.cfg.Record {
 		t.note(outcomeFact(j, culprit))
 	}
+	t.wantOffer() // a limit on running jobs may have held others back
 	for _, h := range t.hooks.Jobs {
 		h.JobRemoved(j)
 	}
@@ -215,6 +219,9 @@ func (t *Tracker) touch(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		if now := j.Launchable(k); now != t.demand[j.Seat()][k] {
 			t.demand[j.Seat()][k] = now
+			if now {
+				t.wantOffer()
+			}
 			t.tellChange(j, sched.DemandOf(k))
 		}
 	}

@@ -1,13 +1,10 @@
 package tracker
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/sched"
 )
 
 // join makes a node a member. One that is a member already keeps what it says
@@ -38,6 +35,7 @@ func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
 		t.note(&FactJoined{n.Spec(), t.now})
 	}
 	t.tellNode(n, true)
+	t.wantOffer()
 	return n
 }
 
@@ -127,6 +125,7 @@ func (t *Tracker) drain(ev *Drain) {
 
 // tellCapacity tells the hooks that slots were closed or opened.
 func (t *Tracker) tellCapacity() {
+	t.wantOffer()
 	for _, h := range t.hooks.Capacity {
 		h.CapacityChanged()
 	}
@@ -161,6 +160,9 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	}
 	t.expire(n.Index())
 	t.nodes.Report(n)
+	if ev.Early && t.comparesHeartbeats() {
+		return
+	}
 	for _, h := range t.hooks.Observers {
 		h.Heartbeat(n, t.now)
 	}
@@ -185,65 +187,4 @@ func (t *Tracker) sender(name string) *cluster.Node {
 		t.turn = int(n.Index())
 	}
 	return n
-}
-
-// assign pulls assignments from the policy and carries them out.
-func (t *Tracker) assign(n *cluster.Node) {
-	limits := [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
-	if t.hooks.Limiter != nil {
-		limits = t.hooks.Limiter.Limits(n)
-	}
-	r := t.desk.Open(t.now, n, limits)
-	t.policy.Begin(r)
-	for a, ok := t.policy.Next(r); ok; a, ok = t.policy.Next(r) {
-		if err := t.check(r, a); err != nil {
-			t.stats.Refused++
-			t.stats.LastRefusal = fmt.Sprintf("on %s: %v", n.Name(), err)
-			return
-		}
-		t.launch(n, a)
-	}
-}
-
-// check says which rule an assignment breaks, or nil.
-func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
-	if a.Task == nil {
-		return errors.New("no task")
-	}
-	j, k, n := a.Task.Job(), a.Task.Kind(), r.Node()
-	switch {
-	case !j.State().Live():
-		return fmt.Errorf("%v: its job has ended", a.Task.ID())
-	case a.Slot >= job.Kinds || r.Free(a.Slot) == 0:
-		return fmt.Errorf("%v: no free %v slot", a.Task.ID(), a.Slot)
-	case t.view.Barred(j, n, k):
-		return fmt.Errorf("%v: the node is barred from the job", a.Task.ID())
-	case a.Speculative && !t.view.Copyable(a.Task, n):
-		return fmt.Errorf("%v: must not be copied here now", a.Task.ID())
-	case !a.Speculative && a.Task.State() != job.TaskPending:
-		return fmt.Errorf("%v: is %v, not pending", a.Task.ID(), a.Task.State())
-	case !a.Speculative && !j.Open(k):
-		return fmt.Errorf("%v: before slow start", a.Task.ID())
-	}
-	return nil
-}
-
-// launch carries out a checked assignment before the policy is asked again, so
-// that all counts it reads include it.
-func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
-	j := as.Task.Job()
-	a := t.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Level: as.Level,
-		Speculative: as.Speculative, Label: as.Label}, t.now)
-	if t.cfg.Record {
-		t.note(&FactLaunched{a.ID(), n.Name(), as.Slot, as.Level, as.Speculative, as.Label, t.now})
-	}
-	t.nodes.Start(n, a)
-	t.due[n.Index()] = min(t.due[n.Index()], t.expiry(a))
-	t.desk.Launched(as)
-	t.stats.Launches++
-	for _, h := range t.hooks.Tasks {
-		h.TaskStarted(a, t.now)
-	}
-	t.touch(j)
-	t.emitAttempt(Launch, a, "")
 }

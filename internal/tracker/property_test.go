@@ -53,6 +53,27 @@ func TestRestoredTrackersBehaveAlike(t *testing.T) {
 	}
 }
 
+// If every offer that is due is made, no task that could run waits after any event: so
+// the tracker misses nothing that may let a task start. Tasks that failed on a node are
+// left out, because they may return to it when time has passed, which heartbeats see.
+func TestOffersMissNothing(t *testing.T) {
+	for _, policy := range []string{"fifo,speculate=none", "lending"} {
+		t.Run(policy, func(t *testing.T) {
+			rapid.Check(t, func(r *rapid.T) {
+				w := trackertest.NewWorld(r, testPolicy(t, policy))
+				w.Join("n1", 2, 1)
+				for range rapid.IntRange(1, 120).Draw(r, "steps") {
+					w.Act()
+					w.Offer()
+					if idle := trackertest.IdleWork(w.Tracker, false); idle != "" {
+						r.Fatal(idle)
+					}
+				}
+			})
+		})
+	}
+}
+
 // Facts that were mixed up are refused, or lead to a tracker whose counts are
 // right; and wherever a log is cut off, there is one.
 func TestRestoreOfAnyFacts(t *testing.T) {

@@ -30,6 +30,8 @@ func FormatEvent(ev Event) string {
 		return "lose " + ev.Node
 	case *Heartbeat:
 		return formatHeartbeat(ev)
+	case *Offer:
+		return strings.TrimSuffix("offer "+strings.Join(ev.Nodes, " "), " ")
 	case *AskCommit:
 		return fmt.Sprintf("commit? %v%s", ev.Attempt, when(ev.Node != "", " from "+ev.Node))
 	case *FetchFailed:
@@ -72,7 +74,7 @@ func list(b *strings.Builder, word string, ids []job.AttemptID) {
 
 func formatHeartbeat(ev *Heartbeat) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "heartbeat %s%s%s", ev.Node, when(ev.NoWork, " no work"), when(ev.All, " all"))
+	fmt.Fprintf(&b, "heartbeat %s%s%s", ev.Node, when(ev.NoWork, " no work")+when(ev.Early, " early"), when(ev.All, " all"))
 	list(&b, " but", ev.Unheard)
 	for i := range ev.Reports {
 		r := &ev.Reports[i]

@@ -31,8 +31,8 @@ const (
 //	everywhere    each count equals a recount
 //
 // The files follow the events: jobs.go what concerns whole jobs, attempts.go
-// reports, commits and lost output, nodes.go membership and heartbeats, time.go
-// what happens because time passes.
+// reports, commits and lost output, nodes.go membership and heartbeats, offer.go the
+// assignment of work, time.go what happens because time passes.
 type Tracker struct {
 	cfg    Config
 	jobs   *job.Book
@@ -55,6 +55,10 @@ type Tracker struct {
 	// due holds, by node index, a time before which no attempt of the node
 	// times out; never if there is none.
 	due []time.Duration
+	// offerWanted is set when something has happened since the last Offer, at
+	// lastOffer, that may let a task start.
+	offerWanted bool
+	lastOffer   time.Duration
 	// turn is the index of the node that sent the last heartbeat.
 	turn int
 	// waitsDue is when wait reasons are collected next, waitsNext the index in the
@@ -126,6 +130,7 @@ func (t *Tracker) SetPolicy(p sched.Policy) {
 			h.JobAdded(j)
 		}
 	}
+	t.wantOffer()
 	t.next = t.next[:0]
 	for _, h := range t.hooks.Periodics {
 		t.next = append(t.next, t.now-t.now%h.Interval()+h.Interval())
@@ -164,11 +169,6 @@ func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
 	return why, words
 }
 
-// Judges reports whether the policy sets its own limits and looks at each
-// heartbeat to see what the work given with the one before has done: such a
-// policy wants heartbeats at an interval, not whenever something has happened.
-func (t *Tracker) Judges() bool { return t.hooks.Limiter != nil && len(t.hooks.Observers) > 0 }
-
 // Learned returns the parts of the policy whose state is worth keeping over a
 // restart, in a fixed order.
 func (t *Tracker) Learned() []sched.Stateful { return t.hooks.Statefuls }
@@ -176,6 +176,7 @@ func (t *Tracker) Learned() []sched.Stateful { return t.hooks.Statefuls }
 // Reconfigure hands a new configuration to the parts of the policy and reports
 // whether one of them understood it. After an error that part is as it was.
 func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
+	t.wantOffer()
 	for _, h := range t.hooks.Configs {
 		ok, err := h.Reconfigure(conf)
 		known = known || ok
@@ -222,6 +223,8 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 		t.lose(t.nodes.List().Get(ev.Node))
 	case *Heartbeat:
 		t.heartbeat(ev)
+	case *Offer:
+		t.offer(ev)
 	case *AskCommit:
 		t.askCommit(ev)
 	case *FetchFailed:

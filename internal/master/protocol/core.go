@@ -46,8 +46,11 @@ type Limits struct {
 // Intervals of the core.
 const (
 	// TickEvery is how often the shell sends Tick.
-	TickEvery    = 200 * time.Millisecond
-	waitEvery    = time.Second // see tracker.Config.WaitEvery
+	TickEvery = 200 * time.Millisecond
+	waitEvery = time.Second // see tracker.Config.WaitEvery
+	// offerPause bounds the cost of offers: a round takes a few microseconds for each
+	// worker, and all rounds together must not take more than a part of the time.
+	offerPause   = 20 * time.Microsecond
 	learnedEvery = time.Minute // between two records of what the policy has learned
 )
 
@@ -78,7 +81,9 @@ type Core struct {
 	held    map[Call]waiter // calls without a reply yet
 	watches int             // held WatchJob calls
 	paced   pacedReaders    // held MapOutputs calls with news
-	offers  offers
+	idle    []string        // scratch space of offer
+	// entering is the job of the Submit event that step is handing to the tracker.
+	entering *jobEntry
 
 	learned   []byte // what the policy has learned, as last recorded
 	learnedAt time.Duration
@@ -182,7 +187,7 @@ func (c *Core) EndBatch(now time.Duration) Output {
 // Deadline returns the time at which the core wants EndBatch to be called even if
 // no message comes; false if there is none.
 func (c *Core) Deadline() (time.Duration, bool) {
-	at, ok := c.offers.due, c.offers.postponed
+	at, ok := c.tracker.OfferDue()
 	if len(c.paced) > 0 && (!ok || c.paced[0].due < at) {
 		at, ok = c.paced[0].due, true
 	}
@@ -237,6 +242,9 @@ func (c *Core) millis(t time.Duration) int64 {
 func (c *Core) step(ev tracker.Event) []tracker.Effect {
 	// Effects may lead to further steps, which reuse the tracker's slice.
 	effects := append([]tracker.Effect(nil), c.tracker.Step(c.now, ev)...)
+	if len(effects) > 0 && effects[0].Kind == tracker.JobAccepted {
+		c.accepted(c.entering, effects[0].Job)
+	}
 	c.recordFacts()
 	for _, e := range effects {
 		c.carryOut(e)
@@ -246,9 +254,6 @@ func (c *Core) step(ev tracker.Event) []tracker.Effect {
 
 // carryOut turns an effect into actions for workers and orders for the shell.
 func (c *Core) carryOut(e tracker.Effect) {
-	if e.Kind != tracker.Launch {
-		c.offers.wanted = true
-	}
 	j := c.jobs[e.Job]
 	switch e.Kind {
 	case tracker.Launch:

@@ -322,7 +322,7 @@ func (c *Core) changeJob(call Call, id job.ID, ev tracker.Event, ok any) {
 		c.refuse(call, hasEnded(id))
 	default:
 		c.step(ev)
-		c.offers.wanted, j.changed = true, true
+		j.changed = true
 		c.reply(call, ok)
 	}
 }
@@ -342,7 +342,6 @@ func (c *Core) drain(m *Drain) {
 		return
 	}
 	c.step(&tracker.Drain{Node: m.Node, Undo: m.Undo})
-	c.offers.wanted = true
 	c.reply(m.Call, &slotwisev1.DrainResponse{})
 }
 

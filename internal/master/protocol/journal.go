@@ -45,7 +45,6 @@ func (c *Core) masterRecord() *slotwisev1.JournalRecord {
 func (c *Core) setPolicy(m *SetPolicy) {
 	c.tracker.SetPolicy(m.Policy)
 	c.policy, c.set, c.learned = m.Name, m.Set, nil
-	c.offers.wanted = true
 	c.record(c.policyRecord())
 	c.reply(m.Call, &slotwisev1.SetPolicyResponse{})
 }
@@ -53,7 +52,6 @@ func (c *Core) setPolicy(m *SetPolicy) {
 // reconfigure hands a configuration to the policy.
 func (c *Core) reconfigure(m *Reconfigure) {
 	known, err := c.tracker.Reconfigure(m.Conf)
-	c.offers.wanted = true
 	switch {
 	case err != nil:
 		c.refuse(m.Call, errorf(InvalidArgument, "%v", err))

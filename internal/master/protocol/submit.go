@@ -113,26 +113,29 @@ func (c *Core) accept(r *request) {
 
 // enter has the tracker accept the job and carries out the effects.
 func (c *Core) enter(j *jobEntry, core job.Spec) error {
-	effects := append([]tracker.Effect(nil), c.tracker.Step(c.now, &tracker.Submit{Spec: core})...)
+	c.entering = j
+	effects := c.step(&tracker.Submit{Spec: core})
+	c.entering = nil
 	for _, e := range effects {
-		switch e.Kind {
-		case tracker.JobRejected:
+		if e.Kind == tracker.JobRejected {
 			return errorf(InvalidArgument, "%s", e.Text)
-		case tracker.JobAccepted:
-			j.id = e.Job
-			j.core = c.tracker.Jobs().Get(j.id)
-			c.addJob(j)
-			c.tasks += j.tasksOf()
-			c.order(&HoldFiles{j.spec.Program})
-			j.spec.Pool = j.core.Pool()
-			c.record(jobRecord(j))
-			c.recordFacts()
-			c.logInfo("job accepted", "job", j.id.String(), "name", j.spec.Name, "user", j.spec.User, "pool", j.spec.Pool,
-				"maps", j.maps, "reduces", core.Reduces, "output", j.spec.Output)
 		}
-		c.carryOut(e)
 	}
 	return nil
+}
+
+// accepted adds a job that the tracker has just accepted. Its record precedes the
+// tracker's facts, because the spec in a fact is read with the help of the record.
+func (c *Core) accepted(j *jobEntry, id job.ID) {
+	j.id = id
+	j.core = c.tracker.Jobs().Get(id)
+	c.addJob(j)
+	c.tasks += j.tasksOf()
+	c.order(&HoldFiles{j.spec.Program})
+	j.spec.Pool = j.core.Pool()
+	c.record(jobRecord(j))
+	c.logInfo("job accepted", "job", id.String(), "name", j.spec.Name, "user", j.spec.User, "pool", j.spec.Pool,
+		"maps", j.maps, "reduces", j.spec.Reduces, "output", j.spec.Output)
 }
 
 // failRequest answers all who wait for a request and forgets it.

@@ -100,7 +100,7 @@ type session struct {
 	marked      bool // in Core.marked
 	draining    bool // the worker wants no new work
 	load        cluster.Load
-	assigned    time.Duration // when a heartbeat last asked the tracker for work
+	regularAt   time.Duration // from when on a heartbeat with reports counts as regular, not as early
 }
 
 // send puts an action into the session's outbox.
@@ -202,7 +202,6 @@ func (c *Core) register(m *Register) {
 	c.keepAlive(w, running)
 	c.step(m.join)
 	c.announceOutputs(w)
-	c.offers.wanted = true
 	c.logInfo("worker registered", "worker", spec.Name, "address", r.Address, "host", spec.Host, "rack", spec.Rack,
 		"map_slots", spec.MapSlots, "reduce_slots", spec.ReduceSlots, "running", len(m.join.Running), "outputs", len(m.join.Outputs))
 	c.reply(m.Call, &slotwisev1.RegisterResponse{
@@ -303,22 +302,12 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		}
 		c.hold(s, m.Call, r.WaitMs <= 0)
 	}
-	ev.Node, ev.NoWork, ev.All = s.worker.name, overtaken || !c.wantsWork(s, len(ev.Reports) > 0), !overtaken
+	ev.Node, ev.NoWork, ev.All = s.worker.name, overtaken || s.draining, !overtaken
+	if ev.Early = len(ev.Reports) > 0 && c.now < s.regularAt; !ev.Early {
+		s.regularAt = c.now + c.heartbeatInterval()*9/10
+	}
 	c.report(s, m)
 	c.mark(s)
-}
-
-// wantsWork reports whether a heartbeat asks the tracker for work. A policy that
-// compares one heartbeat with the next is asked once per interval only.
-func (c *Core) wantsWork(s *session, reports bool) bool {
-	if s.draining {
-		return false
-	}
-	if c.tracker.Judges() && c.now < s.assigned+c.heartbeatInterval()*9/10 && reports {
-		return false
-	}
-	s.assigned = c.now
-	return true
 }
 
 // report has the tracker take in a heartbeat's reports and fetch failures, then
@@ -399,7 +388,6 @@ func (c *Core) accountFor(s *session, e endedAttempt) {
 		return
 	}
 	c.attemptEnded(s.worker, e.id)
-	c.offers.wanted = true // a slot is free, or a task is pending again
 	if a := c.tracker.Jobs().Attempt(e.id); e.counts && a != nil && a.State() == job.AttemptFailed {
 		c.logInfo("attempt failed", "attempt", e.id.String(), "error", a.Error())
 	}
@@ -442,43 +430,17 @@ func (c *Core) askCommit(m *AskCommit) {
 	c.reply(m.Call, resp)
 }
 
-// offers is the state of the rounds in which idle workers, whose heartbeats are
-// held, are offered work. A job that arrives at an idle cluster must not wait for
-// the next heartbeat.
-type offers struct {
-	wanted    bool          // something has happened since the last round that may let a task start
-	last      time.Duration // when the last round was
-	postponed bool          // the next round waits until due
-	due       time.Duration
-}
-
-// offerPerNode bounds the cost of rounds: one takes a few microseconds per worker,
-// and rounds must not take more than a part of the master's time.
-const offerPerNode = 20 * time.Microsecond
-
-// offer lets the tracker assign work to every idle worker, if there is work.
+// offer offers the workers whose heartbeats are held to the tracker, if it wants to
+// assign work now.
 func (c *Core) offer() {
-	if !c.offers.wanted || c.tracker.Judges() {
+	if due, ok := c.tracker.OfferDue(); !ok || c.now < due {
 		return
 	}
-	jobs, nodes := c.tracker.Jobs(), c.tracker.Nodes()
-	if jobs.Pending(job.Map)+jobs.Pending(job.Reduce) == 0 {
-		c.offers.wanted, c.offers.postponed = false, false
-		return
-	}
-	due := c.offers.last + time.Duration(nodes.Alive())*offerPerNode
-	if c.offers.postponed = c.now < due; c.offers.postponed {
-		c.offers.due = due
-		return
-	}
-	for _, n := range nodes.All() {
-		if !n.Alive() {
-			continue
-		}
-		if s := c.sessionOf(n.Name()); s != nil && s.held != 0 && !s.draining {
-			c.step(&tracker.Heartbeat{Node: s.worker.name, Load: s.load})
+	c.idle = c.idle[:0]
+	for _, w := range c.list {
+		if s := w.session; s != nil && s.held != 0 && !s.draining {
+			c.idle = append(c.idle, w.name)
 		}
 	}
-	// The launches of this round need no further round.
-	c.offers.wanted, c.offers.last = false, c.now
+	c.step(&tracker.Offer{Nodes: c.idle})
 }

@@ -248,7 +248,7 @@ func poolRuns(tr *tracker.Tracker, pool string, kinds []job.Kind) (running int) 
 // kind any will do, but reduces that would wait for maps in it may be held back.
 func idleWork(tr *tracker.Tracker, untyped bool) string {
 	if !untyped {
-		return trackertest.IdleWork(tr)
+		return trackertest.IdleWork(tr, true)
 	}
 	for _, j := range tr.Jobs().Live() {
 		for k := range job.Kind(job.Kinds) {

@@ -27,7 +27,7 @@ func (w *World) Act() {
 	t := w.t
 	node := rapid.SampledFrom(nodeNames).Draw(t, "node")
 	w.now += time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second
-	switch what := rapid.IntRange(0, 26).Draw(t, "what"); {
+	switch what := rapid.IntRange(0, 27).Draw(t, "what"); {
 	case what < 2:
 		w.Join(node, rapid.IntRange(0, 3).Draw(t, "maps"), rapid.IntRange(0, 2).Draw(t, "reduces"))
 	case what == 2 && w.live[node]:
@@ -70,9 +70,18 @@ func (w *World) actMore(node string, what int) {
 		w.step(&tracker.KillAttempt{Attempt: rapid.SampledFrom(w.runs[node]).Draw(t, "attempt").id})
 	case what == 24 && w.live[node]:
 		w.beatAll(node)
+	case what == 27:
+		w.Offer()
 	case what > 24 && len(w.waiting) > 0:
 		failure := rapid.SampledFrom([]string{"", "", "the storage is down"}).Draw(t, "failure")
 		w.finishOutput(rapid.IntRange(0, len(w.waiting)-1).Draw(t, "output"), failure)
+	}
+}
+
+// Offer offers all nodes to the tracker if it wants that.
+func (w *World) Offer() {
+	if _, due := w.Tracker.OfferDue(); due {
+		w.step(&tracker.Offer{Nodes: slices.Clone(w.nodes)})
 	}
 }
 

@@ -181,14 +181,15 @@ func closed(n *cluster.Node) int {
 
 // IdleWork names a task that could run in a free slot of its own kind, or "".
 // Right after every node has sent a heartbeat there is none, if the policy
-// promises to keep slots busy.
-func IdleWork(t *tracker.Tracker) string {
+// promises to keep slots busy. Without retries, a node on which a task failed does not
+// count for it.
+func IdleWork(t *tracker.Tracker, retries bool) string {
 	for _, j := range t.Jobs().Live() {
 		for k := range job.Kind(job.Kinds) {
 			for i := 0; j.Open(k) && i < j.Total(k); i++ {
 				task := j.Task(k, int32(i))
 				for _, n := range t.Nodes().All() {
-					if task.State() == job.TaskPending && usable(t, n, task) {
+					if task.State() == job.TaskPending && usable(t, n, task) && (retries || !task.FailedOn(n.Index())) {
 						return fmt.Sprintf("%v waits while %s has a free %v slot", task.ID(), n.Name(), k)
 					}
 				}
@@ -199,6 +200,6 @@ func IdleWork(t *tracker.Tracker) string {
 }
 
 func usable(t *tracker.Tracker, n *cluster.Node, task *job.Task) bool {
-	return n.Alive() && n.Free(task.Kind()) > 0 && !t.View().Barred(task.Job(), n, task.Kind()) &&
+	return n.Alive() && !n.Closed() && n.Free(task.Kind()) > 0 && !t.View().Barred(task.Job(), n, task.Kind()) &&
 		!t.View().Avoid(task, n, t.Now())
 }

@@ -29,7 +29,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 // step all counts are counted again, and no assignment may have been refused.
 //
 //	policy SPEC [NAME=VALUE…]                install a policy with parameters
-//	config nodetimeout= nodefailures= graylist= window= commit=1 waits=1s
+//	config nodetimeout= nodefailures= graylist= window= commit=1 waits=1s offers=1ms
 //	                                         start afresh, the policy too; with
 //	                                         commit=1 jobs have output to commit
 //	committed J [ERROR]   aborted J [ERROR]  the shell has committed or aborted it
@@ -40,7 +40,8 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	finish|fail|killed A…                    the node's next heartbeat reports it
 //	progress A 0.5                           the same
 //	load N cpu= avg= mem= disk= net= procs=  the same, from then on
-//	heartbeat N… [nowork]   beat             some nodes' in turn, or all nodes'
+//	heartbeat N… [nowork] [early]   beat     some nodes' in turn, or all nodes'
+//	offer N…                                 says first whether an offer is due
 //	heartbeat N all unheard=A,A              one that names all it runs
 //	kill J|A   priority J P   move J [POOL]   commit A [N]   fetchfail R M [gone]
 //	preempt A                                asks a policy's part with Want for it
@@ -109,7 +110,8 @@ func (s *script) run(f []string) {
 	case "config":
 		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures"),
 			GraylistFaults: args.int("graylist"), GraylistWindow: args.duration("window"),
-			CommitOutput: args["commit"] != "", WaitEvery: args.duration("waits")})
+			CommitOutput: args["commit"] != "", WaitEvery: args.duration("waits"),
+			OfferAtOnce: args["offers"] != "", OfferPause: args.duration("offers")})
 	case "join":
 		ev := args.join(f[1])
 		ev.Running = s.attempts(args.list("running"))
@@ -145,15 +147,13 @@ func (s *script) run(f []string) {
 }
 
 func (s *script) heartbeats(nodes []string) {
-	last := len(nodes) - 1
-	noWork := nodes[last] == "nowork"
-	if noWork {
-		nodes = nodes[:last]
-	}
+	noWork, early := slices.Contains(nodes, "nowork"), slices.Contains(nodes, "early")
 	for _, n := range nodes {
-		hb := s.pending.heartbeat(n)
-		hb.NoWork = noWork
-		s.step(hb)
+		if n != "nowork" && n != "early" {
+			hb := s.pending.heartbeat(n)
+			hb.NoWork, hb.Early = noWork, early
+			s.step(hb)
+		}
 	}
 }
 
@@ -183,6 +183,13 @@ func (s *script) runMore(f []string) {
 		s.step(&tracker.AskCommit{Attempt: s.attempt(f[1]), Node: strings.Join(f[2:], "")})
 	case "fetchfail":
 		s.step(&tracker.FetchFailed{Reduce: s.attempt(f[1]), Map: s.attempt(f[2]), SourceGone: len(f) > 3})
+	case "offer":
+		if at, due := s.tr.OfferDue(); due {
+			fmt.Fprintf(s.out, "  due at %v\n", at)
+		} else {
+			fmt.Fprintln(s.out, "  not due")
+		}
+		s.step(&tracker.Offer{Nodes: f[1:]})
 	case "committed":
 		s.step(&tracker.CommitEnded{Job: s.job(f[1]), Error: strings.Join(f[2:], "")})
 	case "aborted":

@@ -59,7 +59,7 @@ type World struct {
 	tasks    map[job.ID]int // how many each job has
 	log      []string
 	tape     []entry
-	limits   [job.Kinds]int // of the node that sends a heartbeat, before it
+	limits   map[string][job.Kinds]int // of the nodes before the step, under a Limiter
 
 	limiter sched.Limiter // the policy's, if it has one
 	facts   []tracker.Fact
@@ -87,7 +87,7 @@ func NewWorld(t *rapid.T, p sched.Policy) *World {
 		outputs: map[job.ID]tracker.Effect{}, tasks: map[job.ID]int{}, shut: map[string]bool{}}
 }
 
-var worldConfig = tracker.Config{MaxNodeFailures: 3, GraylistFaults: 2, GraylistWindow: 5 * time.Minute, CommitOutput: true, Record: true}
+var worldConfig = tracker.Config{MaxNodeFailures: 3, GraylistFaults: 2, GraylistWindow: 5 * time.Minute, CommitOutput: true, OfferAtOnce: true, Record: true}
 
 // Swap installs another policy, as a user may at any time.
 func (w *World) Swap(p sched.Policy) {
@@ -135,8 +135,9 @@ func (w *World) Replay(first sched.Policy, next ...sched.Policy) {
 }
 
 func (w *World) step(ev tracker.Event) {
-	if hb, ok := ev.(*tracker.Heartbeat); ok {
-		w.limits = w.nodeLimits(hb.Node)
+	w.limits = map[string][job.Kinds]int{}
+	for _, n := range w.nodes {
+		w.limits[n] = w.nodeLimits(n)
 	}
 	effects := w.Tracker.Step(w.now, ev)
 	w.facts = append(w.facts, w.Tracker.Facts()...)
@@ -231,7 +232,7 @@ func (w *World) launch(e tracker.Effect) {
 		}
 	}
 	after, all := w.nodeLimits(e.Node), w.slots[e.Node][job.Map]+w.slots[e.Node][job.Reduce]
-	limit := max(w.limits[e.Slot], after[e.Slot])
+	limit := max(w.limits[e.Node][e.Slot], after[e.Slot])
 	if !w.live[e.Node] || used > limit || !w.Boundless && len(w.runs[e.Node]) > all {
 		w.t.Fatalf("%v: slots over-committed: %d %v slots of %d, %d of %d in all", e, used, e.Slot, limit,
 			len(w.runs[e.Node]), all)
@@ -330,7 +331,7 @@ func (w *World) Settle(conserving bool) {
 		}
 		w.now += 10 * time.Second
 		w.Beat()
-		if idle := IdleWork(w.Tracker); conserving && idle != "" {
+		if idle := IdleWork(w.Tracker, true); conserving && idle != "" {
 			w.t.Fatal(idle)
 		}
 		for _, n := range w.nodes {

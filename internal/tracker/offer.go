@@ -1,0 +1,122 @@
+package tracker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Work is assigned in rounds, each for one node. A node's heartbeat opens one. With
+// Config.OfferAtOnce there are rounds between heartbeats as well, because a job that
+// arrives at an idle cluster should not wait for the next heartbeat:
+//
+//	something happens that may let a task start ──► OfferDue returns a time
+//	the shell's time reaches it                 ──► the shell sends one Offer
+//	Offer                                       ──► a round for each node it names
+//
+// The shell may let many events happen before it looks at OfferDue: they all lead to
+// the same Offer. What happens because time passes (a wait for local slots ends, a
+// task becomes slow enough for a copy) is left to the heartbeats.
+
+// comparesHeartbeats reports whether the policy sets its own limits and judges the
+// work that it gave with one heartbeat by the load that the next one reports. Then
+// rounds between regular heartbeats would blur what it learns from.
+func (t *Tracker) comparesHeartbeats() bool {
+	return t.hooks.Limiter != nil && len(t.hooks.Observers) > 0
+}
+
+// wantOffer notes that something has happened that may let a task start.
+func (t *Tracker) wantOffer() { t.offerWanted = true }
+
+// OfferDue returns the time from which on the shell should send an Offer, and whether
+// there is one. It may be in the past.
+func (t *Tracker) OfferDue() (time.Duration, bool) {
+	jobs := t.Jobs()
+	if !t.offerWanted || !t.cfg.OfferAtOnce || t.comparesHeartbeats() || jobs.Pending(job.Map)+jobs.Pending(job.Reduce) == 0 {
+		return 0, false
+	}
+	return t.lastOffer + time.Duration(t.Nodes().Alive())*t.cfg.OfferPause, true
+}
+
+// offer holds a round for each of the nodes that can take work.
+func (t *Tracker) offer(ev *Offer) {
+	if !t.cfg.OfferAtOnce || t.comparesHeartbeats() {
+		return
+	}
+	for _, name := range ev.Nodes {
+		if n := t.Nodes().Get(name); n != nil && n.Alive() && !n.Closed() {
+			t.assign(n)
+		}
+	}
+	// The launches of these rounds make no further offer necessary.
+	t.offerWanted, t.lastOffer = false, t.now
+}
+
+// limits returns how many slots of each kind a node has in the eyes of the policy.
+func (t *Tracker) limits(n *cluster.Node) [job.Kinds]int {
+	if t.hooks.Limiter != nil {
+		return t.hooks.Limiter.Limits(n)
+	}
+	return [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
+}
+
+// assign pulls assignments from the policy and carries them out.
+func (t *Tracker) assign(n *cluster.Node) {
+	r := t.desk.Open(t.now, n, t.limits(n))
+	t.policy.Begin(r)
+	for a, ok := t.policy.Next(r); ok; a, ok = t.policy.Next(r) {
+		if err := t.check(r, a); err != nil {
+			t.stats.Refused++
+			t.stats.LastRefusal = fmt.Sprintf("on %s: %v", n.Name(), err)
+			return
+		}
+		t.launch(n, a)
+	}
+}
+
+// check says which rule an assignment breaks, or nil.
+func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
+	if a.Task == nil {
+		return errors.New("no task")
+	}
+	j, k, n := a.Task.Job(), a.Task.Kind(), r.Node()
+	switch {
+	case !j.State().Live():
+		return fmt.Errorf("%v: its job has ended", a.Task.ID())
+	case a.Slot >= job.Kinds || r.Free(a.Slot) == 0:
+		return fmt.Errorf("%v: no free %v slot", a.Task.ID(), a.Slot)
+	case t.view.Barred(j, n, k):
+		return fmt.Errorf("%v: the node is barred from the job", a.Task.ID())
+	case a.Speculative && !t.view.Copyable(a.Task, n):
+		return fmt.Errorf("%v: must not be copied here now", a.Task.ID())
+	case !a.Speculative && a.Task.State() != job.TaskPending:
+		return fmt.Errorf("%v: is %v, not pending", a.Task.ID(), a.Task.State())
+	case !a.Speculative && !j.Open(k):
+		return fmt.Errorf("%v: before slow start", a.Task.ID())
+	}
+	return nil
+}
+
+// launch carries out a checked assignment before the policy is asked again, so
+// that all counts it reads include it.
+func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
+	j := as.Task.Job()
+	a := t.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Level: as.Level,
+		Speculative: as.Speculative, Label: as.Label}, t.now)
+	if t.cfg.Record {
+		t.note(&FactLaunched{a.ID(), n.Name(), as.Slot, as.Level, as.Speculative, as.Label, t.now})
+	}
+	t.nodes.Start(n, a)
+	t.due[n.Index()] = min(t.due[n.Index()], t.expiry(a))
+	t.desk.Launched(as)
+	t.stats.Launches++
+	for _, h := range t.hooks.Tasks {
+		h.TaskStarted(a, t.now)
+	}
+	t.touch(j)
+	t.emitAttempt(Launch, a, "")
+}

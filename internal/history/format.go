@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
@@ -14,16 +15,18 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// magic begins a file; the last digit is the version.
+// magic is the beginning of every file; its last two digits are the version.
 const magic = "SWHIST01"
 
-// maxPart is the most bytes of a part of a file, before it is unpacked.
+// maxPart bounds a part of a file, both compressed and decompressed. A corrupt length
+// must not make the master allocate without limit.
 const maxPart = 1 << 30
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode makes a file: the magic, the job's state alone, then all of it,
-// compressed. Each part is preceded by its length and its checksum.
+// encode returns the content of a job's file: the magic, the job's state, and the
+// compressed HistoryJob. The state is stored apart so that List need not decompress
+// anything.
 func encode(j *slotwisev1.HistoryJob) ([]byte, error) {
 	summary, err := proto.Marshal(j.Job)
 	if err != nil {
@@ -41,16 +44,17 @@ func encode(j *slotwisev1.HistoryJob) ([]byte, error) {
 	return appendPart(b, z.EncodeAll(all, nil)), z.Close()
 }
 
+// appendPart appends a part with its length and checksum before it.
 func appendPart(b, part []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(part)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(part, castagnoli))
 	return append(b, part...)
 }
 
-// errDamaged is the error of a file that is not what was written.
+// errDamaged reports that a file differs from what Put has written.
 var errDamaged = errors.New("the file is damaged")
 
-// readPart reads a part and checks it.
+// readPart reads a part and verifies its checksum.
 func readPart(r io.Reader) ([]byte, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -60,7 +64,7 @@ func readPart(r io.Reader) ([]byte, error) {
 	if n > maxPart {
 		return nil, errDamaged
 	}
-	var part bytes.Buffer // grows as far as there is something, whatever the length says
+	var part bytes.Buffer // grows with the bytes that exist, whatever length the file claims
 	if got, err := io.CopyN(&part, r, int64(n)); err != nil || got != int64(n) {
 		return nil, errDamaged
 	}
@@ -70,7 +74,10 @@ func readPart(r io.Reader) ([]byte, error) {
 	return part.Bytes(), nil
 }
 
-// readSummary reads the job's state from the front of a file.
+// content returns a reader for a whole file.
+func content(f io.ReaderAt) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
+
+// readSummary reads the job's state, the first part of a file.
 func readSummary(r io.Reader) (*slotwisev1.JobStatus, error) {
 	var head [len(magic)]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil || string(head[:]) != magic {
@@ -84,9 +91,8 @@ func readSummary(r io.Reader) (*slotwisev1.JobStatus, error) {
 	return s, proto.Unmarshal(part, s)
 }
 
-// decode reads a whole file.
-func decode(b []byte) (*slotwisev1.HistoryJob, error) {
-	r := bytes.NewReader(b)
+// readJob reads and verifies a whole file.
+func readJob(r io.Reader) (*slotwisev1.HistoryJob, error) {
 	if _, err := readSummary(r); err != nil {
 		return nil, err
 	}

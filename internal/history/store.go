@@ -1,10 +1,10 @@
-// Package history keeps what became of jobs that have ended, for lists, reports
-// and questions, over restarts.
+// Package history keeps a record of every ended job, for lists, reports and
+// explanations, across restarts of the master.
 //
-// Each job has a file of its own (docs/formats/history.md), written aside,
-// flushed and renamed, so a job is there whole or not at all. The oldest jobs go
-// when there are too many. A damaged file is reported by whoever reads it and
-// hides no other job.
+// Each job has a file of its own (docs/formats/history.md). The file is written
+// under a temporary name, flushed and renamed, so after a crash the job is present
+// whole or not at all. Beyond the limits the oldest jobs are removed. A damaged
+// file is reported to the caller that reads it and hides no other job.
 package history
 
 import (
@@ -20,36 +20,39 @@ import (
 	"sync"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/journal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Limits bound a store. What is beyond is removed, oldest jobs first; one job
-// always stays.
+// Limits bound a store. Put removes the oldest jobs beyond them, but always keeps
+// the newest job.
 type Limits struct {
-	Jobs  int   // default 10,000
-	Bytes int64 // of all files; default 1 GiB
+	Jobs  int   // 0 means 10,000
+	Bytes int64 // of all files together; 0 means 1 GiB
 }
 
-// Store is a directory of ended jobs. It is safe for concurrent use by one
-// process.
+// Store is a directory of ended jobs. Several goroutines of one process may use it
+// at the same time.
 type Store struct {
+	disk   journal.FS
 	dir    string
 	limits Limits
 	mu     struct {
 		sync.Mutex
-		files []file // by job
-		bytes int64
+		files []file // sorted by job
+		bytes int64  // of all files
 	}
 }
 
-// file is a job's.
+// file is the file of one job.
 type file struct {
 	id   job.ID
 	size int64
 }
 
-// The names of files: j followed by the job's number, in ten digits so that a
-// listing of the directory is in order.
+// A file is named j, the job's number in ten digits, and suffix. A listing of the
+// directory is therefore in the order of jobs. Until it is complete the file has
+// tempSuffix as well.
 const (
 	suffix     = ".history"
 	tempSuffix = ".new"
@@ -57,38 +60,45 @@ const (
 
 func name(id job.ID) string { return fmt.Sprintf("j%010d%s", id, suffix) }
 
+// parseName returns the job of a file that name has named.
 func parseName(s string) (job.ID, bool) {
 	digits, ok := strings.CutSuffix(s, suffix)
 	n, err := strconv.ParseInt(strings.TrimPrefix(digits, "j"), 10, 32)
 	return job.ID(n), ok && err == nil && s == name(job.ID(n))
 }
 
-// Open opens the store in a directory, which is made if there is none. What a
-// crash left half written is removed.
-func Open(dir string, limits Limits) (*Store, error) {
+// Open opens the store in dir and creates the directory if necessary. It removes
+// the incomplete files that a crash has left.
+func Open(dir string, limits Limits) (*Store, error) { return openOn(journal.OS(), dir, limits) }
+
+// openOn opens the store on a disk; tests use one that fails and loses data.
+func openOn(disk journal.FS, dir string, limits Limits) (*Store, error) {
 	limits.Jobs = cmp.Or(limits.Jobs, 10_000)
 	limits.Bytes = cmp.Or(limits.Bytes, 1<<30)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, limits: limits}
-	entries, err := os.ReadDir(dir)
+	s := &Store{disk: disk, dir: dir, limits: limits}
+	names, err := disk.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), tempSuffix) {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+	for _, n := range names {
+		if strings.HasSuffix(n, tempSuffix) {
+			if err := disk.Remove(filepath.Join(dir, n)); err != nil {
 				return nil, err
 			}
 		}
-		id, ok := parseName(e.Name())
-		info, err := e.Info()
-		if !ok || err != nil {
+		id, ok := parseName(n)
+		if !ok {
 			continue
 		}
-		s.mu.files = append(s.mu.files, file{id, info.Size()})
-		s.mu.bytes += info.Size()
+		size, err := s.size(id)
+		if err != nil {
+			return nil, err
+		}
+		s.mu.files = append(s.mu.files, file{id, size})
+		s.mu.bytes += size
 	}
 	slices.SortFunc(s.mu.files, byID)
 	return s, s.trimLocked()
@@ -96,8 +106,19 @@ func Open(dir string, limits Limits) (*Store, error) {
 
 func byID(a, b file) int { return cmp.Compare(a.id, b.id) }
 
-// Put enters a job, in place of an earlier entry of the same. It is durable when
-// Put returns.
+func (s *Store) path(id job.ID) string { return filepath.Join(s.dir, name(id)) }
+
+func (s *Store) size(id job.ID) (int64, error) {
+	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY)
+	if err != nil {
+		return 0, err
+	}
+	size, err := f.Size()
+	return size, errors.Join(err, f.Close())
+}
+
+// Put stores a job, replacing an earlier record of the same job. The record is
+// durable when Put returns nil. After an error the earlier record remains.
 func (s *Store) Put(j *slotwisev1.HistoryJob) error {
 	id, err := job.ParseID(j.GetJob().GetId())
 	if err != nil {
@@ -109,7 +130,7 @@ func (s *Store) Put(j *slotwisev1.HistoryJob) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := writeDurably(filepath.Join(s.dir, name(id)), b); err != nil {
+	if err := s.write(s.path(id), b); err != nil {
 		return fmt.Errorf("history of %s: %w", id, err)
 	}
 	at, found := slices.BinarySearchFunc(s.mu.files, file{id: id}, byID)
@@ -123,9 +144,11 @@ func (s *Store) Put(j *slotwisev1.HistoryJob) error {
 	return s.trimLocked()
 }
 
-// writeDurably makes a file that has the content even after a crash.
-func writeDurably(path string, b []byte) error {
-	f, err := os.OpenFile(path+tempSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// write replaces a file's content durably: the content is flushed before the file
+// receives its name, and the name is flushed before write returns.
+func (s *Store) write(path string, b []byte) error {
+	temp := path + tempSuffix
+	f, err := s.disk.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
@@ -133,58 +156,55 @@ func writeDurably(path string, b []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = s.disk.Rename(temp, path)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
-		return err
+		return errors.Join(err, s.disk.Remove(temp))
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return s.disk.SyncDir(s.dir)
 }
 
 // trimLocked removes the oldest jobs beyond the limits.
 func (s *Store) trimLocked() error {
 	for len(s.mu.files) > 1 && (len(s.mu.files) > s.limits.Jobs || s.mu.bytes > s.limits.Bytes) {
-		old := s.mu.files[0]
-		if err := os.Remove(filepath.Join(s.dir, name(old.id))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		oldest := s.mu.files[0]
+		if err := s.disk.Remove(s.path(oldest.id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		s.mu.files = slices.Delete(s.mu.files, 0, 1)
-		s.mu.bytes -= old.size
+		s.mu.bytes -= oldest.size
 	}
 	return nil
 }
 
-// Get returns a job with its tasks. The error wraps fs.ErrNotExist if it is not
-// there.
+// Get returns a job with its tasks. The error wraps fs.ErrNotExist if the history
+// does not have the job.
 func (s *Store) Get(id job.ID) (*slotwisev1.HistoryJob, error) {
-	b, err := os.ReadFile(filepath.Join(s.dir, name(id)))
+	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("job %s is not in the history: %w", id, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, err
 	}
-	j, err := decode(b)
+	defer f.Close()
+	j, err := readJob(content(f))
 	if err != nil {
 		return nil, fmt.Errorf("history of %s: %w", id, err)
 	}
 	return j, nil
 }
 
-// Query says which jobs List returns.
+// Query selects the jobs that List returns.
 type Query struct {
-	User   string // only this user's; "" is everybody's
-	Before job.ID // only jobs before this one; 0 is no limit
-	Limit  int    // at most so many
+	User   string // only this user's jobs; "" selects all users
+	Before job.ID // only jobs with a lower number; 0 selects all
+	Limit  int    // the largest number of jobs to return
 }
 
-// List returns jobs, newest first, without their tasks. Damaged files are left
-// out and reported beside the others.
+// List returns jobs without their tasks, newest first. It skips damaged files and
+// reports them in the error, beside the other jobs.
 func (s *Store) List(q Query) ([]*slotwisev1.HistoryJob, error) {
 	s.mu.Lock()
 	files := slices.Clone(s.mu.files)
@@ -200,7 +220,7 @@ func (s *Store) List(q Query) ([]*slotwisev1.HistoryJob, error) {
 		}
 		j, err := s.summary(f.id)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // trimmed meanwhile
+		case errors.Is(err, fs.ErrNotExist): // Put has removed it meanwhile
 		case err != nil:
 			errs = append(errs, fmt.Errorf("history of %s: %w", f.id, err))
 		case q.User == "" || j.GetUser() == q.User:
@@ -212,10 +232,10 @@ func (s *Store) List(q Query) ([]*slotwisev1.HistoryJob, error) {
 
 // summary reads the first part of a job's file.
 func (s *Store) summary(id job.ID) (*slotwisev1.JobStatus, error) {
-	f, err := os.Open(filepath.Join(s.dir, name(id)))
+	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readSummary(f)
+	return readSummary(content(f))
 }

@@ -38,8 +38,8 @@ func ids(list []*slotwisev1.HistoryJob) (out []string) {
 	return out
 }
 
-// TestStore puts jobs, lists and reads them, also with another store on the same
-// directory.
+// TestStore puts, lists and reads jobs, in one store and in another one opened on the
+// same directory.
 func TestStore(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{Jobs: 4})
@@ -89,7 +89,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestBytes bounds a store by bytes; one job always stays.
+// TestBytes bounds a store by bytes. The newest job always stays.
 func TestBytes(t *testing.T) {
 	s := open(t, t.TempDir(), Limits{Bytes: 1})
 	for n := 1; n <= 3; n++ {
@@ -103,8 +103,8 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestDamage flips each byte of a file and cuts it at each length: reading finds
-// it out or returns what was written, and another job is listed all the same.
+// TestDamage flips a bit of each byte of a file, and truncates the file to each
+// length. Get reports the damage, and List still returns the other job.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
@@ -123,7 +123,7 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.Get(2); err == nil {
-			t.Errorf("%s: not found out", what)
+			t.Errorf("%s: Get did not report the damage", what)
 		}
 		list, _ := s.List(Query{Limit: 10})
 		if len(list) == 0 || list[len(list)-1].Job.Id != "j1" {

@@ -13,13 +13,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Both sorts of files begin with a header and go on with batches.
+// Segments and snapshots consist of a header and batches.
 const (
 	magic       = "slotjnl"
 	version     = 1
-	headerSize  = 32 // magic, version, kind and number of the file, salt, checksum
-	batchSize   = 20 // of a batch before its records
-	maxBatch    = 4 << 20
+	headerSize  = 32      // magic, version, kind and number of the file, salt, checksum
+	batchSize   = 20      // bytes of a batch before its records
+	maxBatch    = 4 << 20 // bytes of records at which Append writes a batch early
 	kindSegment = 'l'
 	kindSnap    = 's'
 )
@@ -29,14 +29,14 @@ var order = binary.LittleEndian
 func segmentName(number uint64) string  { return fmt.Sprintf("log-%016d", number) }
 func snapshotName(number uint64) string { return fmt.Sprintf("snapshot-%016d", number) }
 
-// numberOf reads what segmentName or snapshotName wrote after the prefix.
-func numberOf(name, prefix string) (uint64, bool) {
+// parseNumber returns the number in a name that segmentName or snapshotName made.
+func parseNumber(name, prefix string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
 	n, err := strconv.ParseUint(digits, 10, 64)
 	return n, ok && err == nil && n > 0 && len(digits) == 16
 }
 
-// header is how a file of a kind and number begins. The number has 56 bits.
+// header returns the first bytes of a file. The number has 56 bits.
 func header(kind byte, number, salt uint64) []byte {
 	b := append([]byte(magic), version)
 	b = order.AppendUint64(b, uint64(kind)<<56|number)
@@ -44,78 +44,81 @@ func header(kind byte, number, salt uint64) []byte {
 	return order.AppendUint64(b, xxhash.Sum64(b))
 }
 
-// newSalt draws what tells the batches of a file from bytes that look like one,
-// which somebody may have put into a record.
+// newSalt returns a random salt for a file. It is part of every batch's checksum. So
+// a batch that an older file left on disk, or that a user put into a record, is not
+// taken for a batch of this file.
 func newSalt() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
 	return order.Uint64(b[:])
 }
 
-// readHeader returns the salt of a file of a kind and number, or errBad.
+// readHeader verifies a file's header and returns its salt. It returns errTorn if the
+// header is incomplete, corrupt, or of another kind or number.
 func readHeader(f io.ReaderAt, kind byte, number uint64, size int64) (salt uint64, err error) {
 	b := make([]byte, min(size, headerSize))
 	if err := readFull(f, b, 0); err != nil {
 		return 0, err
 	}
 	if len(b) < headerSize {
-		return 0, errBad
+		return 0, errTorn
 	}
 	salt = order.Uint64(b[16:])
 	if !bytes.Equal(b, header(kind, number, salt)) {
-		return 0, errBad
+		return 0, errTorn
 	}
 	return salt, nil
 }
 
-// appendRecord adds a record to those of a batch.
+// appendRecord appends a record with its length to the records of a batch.
 func appendRecord(b, rec []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(rec))), rec...)
 }
 
-// seal adds a batch of records that is to stand at an offset of a file: length,
-// checksum of the records, checksum of these two and of the place.
-func seal(b, records []byte, salt uint64, offset int64) []byte {
+// appendBatch appends a batch for the given offset of a file: the length of records,
+// their checksum, the head's checksum, and records.
+func appendBatch(b, records []byte, salt uint64, offset int64) []byte {
 	at := len(b)
 	b = order.AppendUint32(b, uint32(len(records)))
 	b = order.AppendUint64(b, xxhash.Sum64(records))
-	b = order.AppendUint64(b, place(b[at:], salt, offset))
+	b = order.AppendUint64(b, headSum(b[at:], salt, offset))
 	return append(b, records...)
 }
 
-// place is the checksum of a batch's head, which binds it to its place: a batch
-// that lies elsewhere, or was left from an older file, is none.
-func place(head []byte, salt uint64, offset int64) uint64 {
+// headSum returns the checksum of a batch's head. It covers the file's salt and the
+// batch's offset, so a batch is valid in one file and at one offset only.
+func headSum(head []byte, salt uint64, offset int64) uint64 {
 	b := append(make([]byte, 0, 32), head...)
 	b = order.AppendUint64(b, salt)
 	return xxhash.Sum64(order.AppendUint64(b, uint64(offset)))
 }
 
-// errBad is that what stands at an offset is no whole batch.
-var errBad = errors.New("damaged")
+// errTorn reports a header or a batch that is incomplete or corrupt. Its callers
+// decide whether a crash explains it.
+var errTorn = errors.New("damaged")
 
-// headAt reports whether the head of a batch stands at the beginning of b, which
-// is what follows an offset in a file, and how long its records are.
-func headAt(b []byte, salt uint64, offset int64) (length int, ok bool) {
-	if len(b) < batchSize || order.Uint64(b[12:]) != place(b[:12], salt, offset) {
+// parseHead reports whether b, the bytes at offset of a file, begins with the head of
+// a batch, and returns the length of the batch's records.
+func parseHead(b []byte, salt uint64, offset int64) (length int, ok bool) {
+	if len(b) < batchSize || order.Uint64(b[12:]) != headSum(b[:12], salt, offset) {
 		return 0, false
 	}
 	return int(order.Uint32(b)), true
 }
 
-// readBatch reads the records of the batch at an offset of a file that has so
-// many bytes, into buf if they fit. It returns errBad if no whole one is there.
+// readBatch reads the records of the batch at offset from a file of size bytes. It
+// uses buf if the records fit. It returns errTorn if there is no complete batch.
 func readBatch(f io.ReaderAt, salt uint64, offset, size int64, buf []byte) ([]byte, error) {
 	var head [batchSize]byte
 	if size-offset < batchSize {
-		return nil, errBad
+		return nil, errTorn
 	}
 	if err := readFull(f, head[:], offset); err != nil {
 		return nil, err
 	}
-	length, ok := headAt(head[:], salt, offset)
+	length, ok := parseHead(head[:], salt, offset)
 	if !ok || int64(length) > size-offset-batchSize {
-		return nil, errBad
+		return nil, errTorn
 	}
 	if length > cap(buf) {
 		buf = make([]byte, length)
@@ -125,13 +128,13 @@ func readBatch(f io.ReaderAt, salt uint64, offset, size int64, buf []byte) ([]by
 		return nil, err
 	}
 	if xxhash.Sum64(buf) != order.Uint64(head[4:]) {
-		return nil, errBad
+		return nil, errTorn
 	}
 	return buf, nil
 }
 
-// readFull fills b from an offset on. Being at the end of the file too is no
-// error.
+// readFull fills b with the bytes at offset. Unlike ReadAt it returns no error if the
+// file ends with the last byte.
 func readFull(f io.ReaderAt, b []byte, offset int64) error {
 	n, err := f.ReadAt(b, offset)
 	if n == len(b) {
@@ -140,7 +143,7 @@ func readFull(f io.ReaderAt, b []byte, offset int64) error {
 	return err
 }
 
-// nextRecord splits the first record off those of a batch.
+// nextRecord splits the first record off the records of a batch.
 func nextRecord(b []byte) (rec, rest []byte, ok bool) {
 	n, used := binary.Uvarint(b)
 	if used <= 0 || n > uint64(len(b)-used) {

@@ -8,21 +8,21 @@ import (
 	"path/filepath"
 )
 
-// FS is what the journal needs of a file system, so that tests can have one that
-// fails and forgets.
+// FS is a file system as the journal uses it. Tests replace it by faultfs.Disk, which
+// fails and loses unsynced data.
 type FS interface {
 	MkdirAll(dir string) error
-	// ReadDir returns the names in a directory.
+	// ReadDir returns the names of the files in a directory.
 	ReadDir(dir string) ([]string, error)
-	// OpenFile opens a file, with flags as those of package os, for reading at
-	// any place and writing at the end of what was written through it.
+	// OpenFile opens a file with the flags of package os. Writes begin at offset 0
+	// and continue where the last one ended; SeekEnd moves them to the file's end.
 	OpenFile(path string, flag int) (File, error)
 	Rename(from, to string) error
 	Remove(path string) error
-	// SyncDir makes durable which names are in a directory.
+	// SyncDir makes the names in a directory durable.
 	SyncDir(dir string) error
-	// Lock takes the lock of that name until it is closed, or fails with
-	// ErrLocked. It ends with the process.
+	// Lock locks a file until the result is closed or the process ends. It fails
+	// with ErrLocked if the file is locked.
 	Lock(path string) (io.Closer, error)
 }
 
@@ -32,15 +32,18 @@ type File interface {
 	io.Writer
 	io.Closer
 	Size() (int64, error)
-	// Truncate cuts the file off; it does not move the place for writing.
+	// Truncate changes the file's length. It does not change the offset for writing.
 	Truncate(size int64) error
-	// SeekEnd moves the place for writing to the end.
+	// SeekEnd moves the offset for writing to the end.
 	SeekEnd() error
-	// Sync makes what was written durable.
+	// Sync makes the file's content durable.
 	Sync() error
 }
 
-// osFS is the machine's file system.
+// OS returns the machine's file system. Files are readable by their owner only.
+func OS() FS { return osFS{} }
+
+// osFS implements FS with package os.
 type osFS struct{}
 
 type osFile struct{ *os.File }

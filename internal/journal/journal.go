@@ -1,18 +1,19 @@
-// Package journal is a log of records that outlives the process: what Sync has
-// returned for is there after a crash at any later point.
+// Package journal keeps a log of records on disk. A record survives every crash
+// that happens after Sync has returned. The master writes the tracker's facts to a
+// journal and replays them after a restart.
 //
-// The log lies in a directory as segments, of which the last is written to, and
-// at most one snapshot, which stands for all segments before it. Records are
-// opaque. docs/formats/journal.md describes the files.
+// A journal is a directory with segments and at most one snapshot. New records go
+// to the last segment. The snapshot replaces all segments before its own number.
+// Records are opaque bytes. docs/formats/journal.md describes the files.
 //
-// What holds after a crash, whatever of the unsynced bytes the disk has kept:
+// After a crash, whichever unsynced bytes the disk has kept:
 //
-//	what was synced is replayed, in order, once
-//	what was not is replayed as far as it is whole up to some point, or cut off
-//	a snapshot replaces what it stands for entirely, or not at all
+//   - synced records are replayed, in order and once;
+//   - unsynced records are replayed up to some point, and the rest is cut off;
+//   - a snapshot has replaced its segments entirely, or not at all.
 //
-// Damage elsewhere than in the last batch is no crash's doing and is refused with
-// the file and the offset.
+// A crash can damage only the last batch. Open refuses a journal with any other
+// damage and names the file and the offset.
 package journal
 
 import (
@@ -24,70 +25,79 @@ import (
 	"path/filepath"
 )
 
-// Options are the settings of a log; the zero value is good.
+// Options configure a log. The zero value is ready to use.
 type Options struct {
-	// SegmentBytes is the size from which on a new segment is begun. Default
-	// 64 MiB.
+	// SegmentBytes is the size at which Sync begins the next segment. 0 means
+	// DefaultSegmentBytes.
 	SegmentBytes int64
-	// FS is where the log lies. Default is the machine's own file system.
+	// FS holds the journal's directory. nil means the machine's file system.
 	FS FS
 }
 
-// DefaultSegmentBytes is the default of Options.SegmentBytes.
+// DefaultSegmentBytes is the default of Options.SegmentBytes: 64 MiB.
 const DefaultSegmentBytes = 64 << 20
 
-// MaxRecord is the length of the longest record in bytes.
+// MaxRecord is the largest length of a record in bytes.
 const MaxRecord = 1 << 30
 
-// Log is an open journal. It belongs to one goroutine.
+// Log is an open journal. One goroutine uses it.
+//
+// Append collects records in buf. Sync writes buf as one batch to the last segment
+// and flushes the file. A batch is written only after the batch before it is
+// durable. So at any time at most one batch, the last one, is partly on disk, and
+// Open can tell an interrupted write from damage.
 type Log struct {
 	fs    FS
 	dir   string
-	limit int64
+	limit int64 // Options.SegmentBytes
 	lock  io.Closer
-	// base is the number of the first segment that counts, which is that of the
-	// snapshot if there is one.
+
+	// base is the number of the first segment to replay. The snapshot has the same
+	// number, if there is one.
 	base     uint64
-	snapshot bool
+	snapshot bool      // there is a snapshot with number base
 	segments []segment // from base on, ascending
-	file     File      // the last segment
-	salt     uint64    // of the last segment
-	size     int64     // of the last segment
-	since    int64     // bytes in the segments before the last
-	buf      []byte    // records of the batch under way
-	batch    []byte    // room for the batch
-	cut      *Cut
-	failed   error
+
+	file       File   // the last segment, open for writing
+	salt       uint64 // from the header of the last segment
+	size       int64  // bytes in the last segment
+	olderBytes int64  // bytes in the segments before the last
+
+	buf    []byte // records appended since the last batch was written
+	batch  []byte // reused to encode a batch
+	cut    *Cut   // set by Open if it cut off an interrupted write
+	failed error  // the first error of Append or Sync; every later call returns it
 }
 
-// segment is a segment as it was when the log was opened.
+// segment is a segment file with its size when the log was opened.
 type segment struct {
 	number uint64
 	size   int64
 }
 
-// Cut says what was cut off when the log was opened: the end of a batch that was
-// being written when the process or the machine died.
+// Cut describes the end of a segment that Open has cut off: a batch that was being
+// written when the process or the machine died.
 type Cut struct {
 	File   string
-	Offset int64 // where the file ends now
-	Bytes  int64 // how many there were beyond
+	Offset int64 // the file's length after the cut
+	Bytes  int64 // how many bytes were cut off
 }
 
-// String says it in words.
+// String returns a message for the log file.
 func (c *Cut) String() string {
 	return fmt.Sprintf("%s: %d bytes of an unfinished write at offset %d were cut off", c.File, c.Bytes, c.Offset)
 }
 
-// ErrLocked is the error of opening a log that a process has open.
+// ErrLocked is returned by Open if another process has the journal open.
 var ErrLocked = errors.New("another process has the journal open")
 
-// Open opens the log in a directory, which is made if there is none. All files
-// are read and checked.
+// Open opens the journal in dir and creates it if necessary. It reads and verifies
+// all files, cuts off an interrupted write, and removes leftovers. It returns a
+// *DamageError if a file is damaged in a way that no crash explains.
 func Open(dir string, opt Options) (*Log, error) {
 	l := &Log{fs: opt.FS, dir: dir, limit: opt.SegmentBytes}
 	if l.fs == nil {
-		l.fs = osFS{}
+		l.fs = OS()
 	}
 	if l.limit <= 0 {
 		l.limit = DefaultSegmentBytes
@@ -108,17 +118,18 @@ func Open(dir string, opt Options) (*Log, error) {
 
 func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
 
-// Cut returns what Open had to cut off, or nil.
+// Cut returns what Open has cut off, or nil.
 func (l *Log) Cut() *Cut { return l.cut }
 
-// SinceSnapshot is how many bytes of log would be replayed after the snapshot.
-func (l *Log) SinceSnapshot() int64 { return l.since + l.size }
+// SinceSnapshot returns how many bytes of segments a restart would replay after the
+// snapshot.
+func (l *Log) SinceSnapshot() int64 { return l.olderBytes + l.size }
 
-// Append adds a record, which is durable only after Sync. It is copied. An error
-// is returned by Sync.
+// Append adds a copy of rec, which becomes durable at the next Sync. Sync returns
+// Append's errors.
 func (l *Log) Append(rec []byte) {
 	if len(rec) > MaxRecord && l.failed == nil {
-		l.failed = fmt.Errorf("journal: a record of %d bytes; the longest may have %d", len(rec), MaxRecord)
+		l.failed = fmt.Errorf("journal: a record of %d bytes exceeds the limit of %d bytes", len(rec), MaxRecord)
 	}
 	if l.failed != nil {
 		return
@@ -129,8 +140,9 @@ func (l *Log) Append(rec []byte) {
 	}
 }
 
-// Sync makes all records appended so far durable. After an error it is not known
-// which are, and the log refuses everything but being closed and opened again.
+// Sync makes all appended records durable. After an error nobody can know which
+// records the disk has. So the log refuses every call except Close from then on,
+// and Open finds out.
 func (l *Log) Sync() error {
 	if l.failed == nil {
 		l.failed = l.flush()
@@ -141,14 +153,12 @@ func (l *Log) Sync() error {
 	return l.failed
 }
 
-// flush writes the records under way as one batch and syncs it. A batch is begun
-// only after the one before it is durable; that is what lets Open tell a torn
-// write from damage.
+// flush writes buf as one batch and makes it durable.
 func (l *Log) flush() error {
 	if len(l.buf) == 0 {
 		return nil
 	}
-	l.batch = seal(l.batch[:0], l.buf, l.salt, l.size)
+	l.batch = appendBatch(l.batch[:0], l.buf, l.salt, l.size)
 	l.buf = l.buf[:0]
 	if _, err := l.file.Write(l.batch); err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -160,19 +170,19 @@ func (l *Log) flush() error {
 	return nil
 }
 
-// rotate begins the next segment. The directory knows of it before anything is
-// written there, so segments have no gaps.
+// rotate begins the next segment. Its name is durable before any batch is written
+// to it, so the numbers of segments have no gaps.
 func (l *Log) rotate() error {
 	next := l.segments[len(l.segments)-1].number + 1
 	before := l.file
-	l.since += l.size
+	l.olderBytes += l.size
 	if err := l.create(next); err != nil {
 		return err
 	}
 	return before.Close()
 }
 
-// create makes an empty segment, durably, and the last one.
+// create makes an empty segment durable and makes it the last one.
 func (l *Log) create(number uint64) error {
 	salt := newSalt()
 	f, err := l.fs.OpenFile(l.path(segmentName(number)), os.O_CREATE|os.O_TRUNC|os.O_RDWR)
@@ -194,8 +204,8 @@ func (l *Log) create(number uint64) error {
 	return nil
 }
 
-// Close closes the log and gives its lock up. What was appended since the last
-// Sync may be lost.
+// Close closes the log and releases its lock. Records appended since the last Sync
+// may be lost.
 func (l *Log) Close() error {
 	var err error
 	if l.file != nil {

@@ -20,7 +20,7 @@ import (
 
 var crashes = flag.Int("crashes", 300, "how many random lives TestCrashes plays")
 
-// open opens a log on a file system; the directory is "j".
+// open opens the log in directory "j" of a file system.
 func open(t testing.TB, files journal.FS, segment int64) *journal.Log {
 	t.Helper()
 	l, err := journal.Open("j", journal.Options{FS: files, SegmentBytes: segment})
@@ -43,8 +43,8 @@ func replay(l *journal.Log) (list []string, err error) {
 
 func one(rec string) iter.Seq[[]byte] { return slices.Values([][]byte{[]byte(rec)}) }
 
-// counter is a state that grows by records: n is the last one, and "upto n" in a
-// snapshot stands for all up to it.
+// counter is a state that each record increments. A record begins with its number.
+// In a snapshot "upto n" replaces the records up to n.
 type counter struct{ n int }
 
 func (c *counter) next(size int) []byte {
@@ -52,7 +52,7 @@ func (c *counter) next(size int) []byte {
 	return fmt.Appendf(nil, "%d %s", c.n, strings.Repeat("x", size))
 }
 
-// load finds out what a log leads to.
+// load replays a log into a counter and returns its number.
 func load(l *journal.Log) (int, error) {
 	list, err := replay(l)
 	if err != nil {
@@ -73,8 +73,8 @@ func load(l *journal.Log) (int, error) {
 	return n, nil
 }
 
-// live appends, syncs and makes snapshots until something fails, or for a while,
-// and returns how far it was durable for sure and how far it may be.
+// live appends, syncs and writes snapshots for a while, or until something fails. It
+// returns the last number that is certainly durable and the last one that may be.
 func live(l *journal.Log, from int, rng *rand.Rand) (sure, maybe int) {
 	c := counter{from}
 	sure = from
@@ -97,9 +97,9 @@ func live(l *journal.Log, from int, rng *rand.Rand) (sure, maybe int) {
 	return sure, c.n
 }
 
-// A process that ends at any operation, and a machine that does and keeps any part
-// of what was not synced, lose nothing that was and invent nothing, again and
-// again.
+// TestCrashes ends the process at a random operation, and sometimes the machine,
+// which keeps a random part of the unsynced data. Over several lives of one journal
+// no synced record is lost, and no record appears that was never appended.
 func TestCrashes(t *testing.T) {
 	for seed := range uint64(*crashes) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -130,8 +130,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// An operation that fails once ends the log: it refuses whatever comes after, and
-// what was durable is there when it is opened again.
+// TestFailedOperations makes one operation fail. The log refuses every later call,
+// and after it is opened again all durable records are present.
 func TestFailedOperations(t *testing.T) {
 	broken := errors.New("broken")
 	for nth := range 120 {
@@ -162,8 +162,8 @@ func TestFailedOperations(t *testing.T) {
 	}
 }
 
-// A full disk fails the write that does not fit. A snapshot that does not fit
-// leaves the log going.
+// TestFullDisk: a record that does not fit fails Sync, but a snapshot that does not
+// fit leaves the log usable.
 func TestFullDisk(t *testing.T) {
 	files := faultfs.NewDisk()
 	l := open(t, files, 0)
@@ -191,8 +191,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// written returns a file system with one segment of several batches, where the
-// batches end, and the file's name.
+// written returns a file system with one segment, the offsets at which its batches
+// end, and the file's name.
 func written(t testing.TB) (*faultfs.Disk, []int, string) {
 	files := faultfs.NewDisk()
 	l := open(t, files, 0)
@@ -213,8 +213,8 @@ func written(t testing.TB) (*faultfs.Disk, []int, string) {
 	return files, ends, name
 }
 
-// A segment that ends at any byte is cut back to its last whole batch, and goes on
-// from there.
+// TestTornAtEveryByte truncates a segment to each length. Open cuts it back to its
+// last complete batch, and new records follow there.
 func TestTornAtEveryByte(t *testing.T) {
 	_, ends, _ := written(t)
 	for size := range ends[len(ends)-1] {
@@ -250,8 +250,8 @@ func TestTornAtEveryByte(t *testing.T) {
 	}
 }
 
-// Any flipped bit is found. In the last batch it looks like a torn write; anywhere
-// else the log is refused with file and offset.
+// TestFlippedBits flips each bit. In the last batch that looks like an interrupted
+// write. Anywhere else Open refuses the log and names the file and the offset.
 func TestFlippedBits(t *testing.T) {
 	_, ends, _ := written(t)
 	last := ends[len(ends)-2]
@@ -281,8 +281,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// Damage to a snapshot, to a segment before the last, and missing files are
-// refused.
+// TestDamageElsewhere: Open refuses a damaged snapshot, damage in a segment before
+// the last, and a missing file.
 func TestDamageElsewhere(t *testing.T) {
 	make := func() *faultfs.Disk {
 		files := faultfs.NewDisk()
@@ -323,13 +323,13 @@ func TestDamageElsewhere(t *testing.T) {
 		}
 		_, err := journal.Open("j", journal.Options{FS: files, SegmentBytes: 100})
 		if err == nil && !last {
-			t.Errorf("%s is missing and nobody minds", name)
+			t.Errorf("%s is missing, and Open does not report it", name)
 		}
 	}
 }
 
-// On a real disk: one process at a time, segments that go on, snapshots that
-// replace them, and strangers' files left alone.
+// TestOnDisk uses a real disk: one process at a time, several segments, a snapshot
+// that replaces them, and a foreign file that stays.
 func TestOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j")
 	opt := journal.Options{SegmentBytes: 256}
@@ -377,7 +377,8 @@ func TestOnDisk(t *testing.T) {
 	}
 }
 
-// Large records take batches of their own; those too large are refused.
+// TestLargeRecords: a large record makes a batch of its own, and a record above
+// MaxRecord is refused.
 func TestLargeRecords(t *testing.T) {
 	files := faultfs.NewDisk()
 	l := open(t, files, 0)
@@ -397,8 +398,8 @@ func TestLargeRecords(t *testing.T) {
 	}
 }
 
-// FuzzOpen puts anything where a segment should be: it is refused or replayed, and
-// what is replayed is replayed again.
+// FuzzOpen puts arbitrary bytes in the place of a segment. Open refuses them, or
+// replays them the same way twice.
 func FuzzOpen(f *testing.F) {
 	files, ends, name := written(f)
 	f.Add(files.Bytes(name), 0, []byte{})

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// recover finds out what counts, checks it, cuts off a torn end and removes what
-// an interrupted snapshot has left.
+// recover brings the directory into a consistent state. It picks the newest snapshot
+// and the segments from its number on, verifies them, cuts off an interrupted write,
+// and removes the files that an interrupted Snapshot has left.
 func (l *Log) recover() error {
 	names, err := l.fs.ReadDir(l.dir)
 	if err != nil {
@@ -19,13 +20,13 @@ func (l *Log) recover() error {
 	var logs, stale []string
 	l.base = 1
 	for _, name := range names {
-		if n, ok := numberOf(name, "snapshot-"); ok && n >= l.base {
+		if n, ok := parseNumber(name, "snapshot-"); ok && n >= l.base {
 			l.base, l.snapshot = n, true
 		}
 	}
 	for _, name := range names {
-		log, isLog := numberOf(name, "log-")
-		snap, isSnap := numberOf(name, "snapshot-")
+		log, isLog := parseNumber(name, "log-")
+		snap, isSnap := parseNumber(name, "snapshot-")
 		switch {
 		case isLog && log >= l.base:
 			logs = append(logs, name)
@@ -37,8 +38,8 @@ func (l *Log) recover() error {
 	if err := l.check(logs); err != nil {
 		return err
 	}
-	// What an earlier process wrote and did not live to sync counts from now on,
-	// names too, so it must not be lost with the machine.
+	// An earlier process may have died before it synced its last batch or a file's
+	// name. Replay is about to use both, so they must survive the next power cut.
 	if err := errors.Join(l.file.Sync(), l.fs.SyncDir(l.dir)); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -50,7 +51,8 @@ func (l *Log) recover() error {
 	return nil
 }
 
-// check reads the files that count and opens the last segment for writing.
+// check verifies the snapshot and the segments, and opens the last segment for
+// writing. Without any files it creates the first segment.
 func (l *Log) check(logs []string) error {
 	if l.snapshot {
 		if err := l.checkSnapshot(); err != nil {
@@ -58,7 +60,7 @@ func (l *Log) check(logs []string) error {
 		}
 	}
 	for i, name := range logs {
-		if n, _ := numberOf(name, "log-"); n != l.base+uint64(i) {
+		if n, _ := parseNumber(name, "log-"); n != l.base+uint64(i) {
 			return fmt.Errorf("journal: %s is missing", l.path(segmentName(l.base+uint64(i))))
 		}
 		if err := l.checkSegment(name, l.base+uint64(i), i == len(logs)-1); err != nil {
@@ -74,7 +76,8 @@ func (l *Log) check(logs []string) error {
 	return l.create(1)
 }
 
-// checkSegment finds out how far a segment is whole. Only the last may be torn.
+// checkSegment verifies a segment. Only the last segment may end in an incomplete
+// batch, which is cut off.
 func (l *Log) checkSegment(name string, number uint64, last bool) error {
 	f, err := l.fs.OpenFile(l.path(name), os.O_RDWR)
 	if err != nil {
@@ -85,49 +88,51 @@ func (l *Log) checkSegment(name string, number uint64, last bool) error {
 		return errors.Join(fmt.Errorf("journal: %w", err), f.Close())
 	}
 	if last && size <= headerSize {
-		if _, err := readHeader(f, kindSegment, number, size); errors.Is(err, errBad) {
-			return errors.Join(f.Close(), l.create(number)) // it was being made
+		if _, err := readHeader(f, kindSegment, number, size); errors.Is(err, errTorn) {
+			return errors.Join(f.Close(), l.create(number)) // a crash interrupted create
 		}
 	}
-	salt, end, err := l.whole(f, number, size)
+	salt, end, err := l.wholePrefix(f, number, size)
 	switch {
 	case err != nil:
 	case end < size && last:
 		err = l.cutOff(f, number, end, size)
 	case end < size:
-		err = &DamageError{l.path(name), end, "what follows is not whole, though later segments are there"}
+		err = &DamageError{l.path(name), end, "a batch is incomplete, although later segments exist"}
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	l.segments = append(l.segments, segment{number, end})
 	if !last {
-		l.since += end
+		l.olderBytes += end
 		return f.Close()
 	}
 	l.file, l.salt, l.size = f, salt, end
 	return f.SeekEnd()
 }
 
-// DamageError is that a file of the journal is not what was written and no crash
-// explains it.
+// DamageError reports that a file differs from what was written, in a way that no
+// crash explains. The operator must restore the file or move the journal away.
 type DamageError struct {
 	File   string
 	Offset int64
 	What   string
 }
 
-// Error says it in words.
+// Error implements error.
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("journal: %s is damaged at offset %d: %s", e.File, e.Offset, e.What)
 }
 
-// whole returns a segment's salt and up to where it consists of whole batches. It
-// is a DamageError if something written later follows a batch that is not whole.
-func (l *Log) whole(f File, number uint64, size int64) (salt uint64, end int64, err error) {
+// wholePrefix returns a segment's salt and the length of its prefix of complete
+// batches. If a batch's head follows later in the file, the incomplete batch was
+// durable once, since batches are written one after the other. Then it returns a
+// *DamageError.
+func (l *Log) wholePrefix(f File, number uint64, size int64) (salt uint64, end int64, err error) {
 	name := l.path(segmentName(number))
 	if salt, err = readHeader(f, kindSegment, number, size); err != nil {
-		return 0, 0, l.blame(name, 0, err)
+		return 0, 0, l.inFile(name, 0, err)
 	}
 	var buf []byte
 	for end = headerSize; end < size; end += batchSize + int64(len(buf)) {
@@ -135,35 +140,36 @@ func (l *Log) whole(f File, number uint64, size int64) (salt uint64, end int64, 
 			break
 		}
 		if !wellFormed(buf) {
-			return 0, 0, &DamageError{name, end, "records of impossible length"}
+			return 0, 0, &DamageError{name, end, "the lengths of the records exceed the batch"}
 		}
 	}
-	if err == nil || !errors.Is(err, errBad) {
-		return salt, end, l.blame(name, end, err)
+	if err == nil || !errors.Is(err, errTorn) {
+		return salt, end, l.inFile(name, end, err)
 	}
 	rest := make([]byte, size-end)
 	if err := readFull(f, rest, end); err != nil {
-		return 0, 0, l.blame(name, end, err)
+		return 0, 0, l.inFile(name, end, err)
 	}
 	for i := 1; i < len(rest); i++ {
-		if _, ok := headAt(rest[i:], salt, end+int64(i)); ok {
-			return 0, 0, &DamageError{name, end, fmt.Sprintf("what was written later, at offset %d, is still there", end+int64(i))}
+		if _, ok := parseHead(rest[i:], salt, end+int64(i)); ok {
+			return 0, 0, &DamageError{name, end, fmt.Sprintf("the batch is incomplete, although a later batch follows at offset %d", end+int64(i))}
 		}
 	}
 	return salt, end, nil
 }
 
-// blame says in which file and where an error occurred, if it is one.
-func (l *Log) blame(name string, offset int64, err error) error {
+// inFile adds the file and the offset to an error; nil stays nil.
+func (l *Log) inFile(name string, offset int64, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errBad):
-		return &DamageError{name, offset, "a checksum is wrong or something is missing"}
+	case errors.Is(err, errTorn):
+		return &DamageError{name, offset, "a checksum is wrong or bytes are missing"}
 	}
 	return fmt.Errorf("journal: %s: %w", name, err)
 }
 
+// wellFormed reports whether b consists of complete records.
 func wellFormed(b []byte) bool {
 	for len(b) > 0 {
 		_, rest, ok := nextRecord(b)
@@ -175,7 +181,7 @@ func wellFormed(b []byte) bool {
 	return true
 }
 
-// cutOff makes a segment end where it is whole, durably.
+// cutOff truncates a segment to end bytes, durably, and records the cut.
 func (l *Log) cutOff(f File, number uint64, end, size int64) error {
 	err := f.Truncate(end)
 	if err == nil {
@@ -188,9 +194,9 @@ func (l *Log) cutOff(f File, number uint64, end, size int64) error {
 	return nil
 }
 
-// Replay yields the records that were there when the log was opened: those of the
-// snapshot, then those appended since. It is to be called before anything is
-// appended. A record is valid until the next is drawn. An error ends it.
+// Replay yields the records of the journal as Open found it: first the snapshot's,
+// then the segments'. Call it before the first Append. A record is valid until the
+// next one is yielded. After an error Replay yields nothing more.
 func (l *Log) Replay() iter.Seq2[[]byte, error] {
 	segments := slices.Clone(l.segments)
 	base, snapshot := l.base, l.snapshot
@@ -206,8 +212,8 @@ func (l *Log) Replay() iter.Seq2[[]byte, error] {
 	}
 }
 
-// replayFile yields the records of a file up to a size, or with -1 of all of it,
-// and reports whether to go on.
+// replayFile yields the records in the first size bytes of a file; size -1 means the
+// whole file. It returns false if the replay must end.
 func (l *Log) replayFile(name string, kind byte, number uint64, size int64, yield func([]byte, error) bool) bool {
 	f, err := l.fs.OpenFile(l.path(name), os.O_RDONLY)
 	if err != nil {
@@ -223,19 +229,19 @@ func (l *Log) replayFile(name string, kind byte, number uint64, size int64, yiel
 	}
 	salt, err := readHeader(f, kind, number, size)
 	if err != nil {
-		yield(nil, l.blame(l.path(name), 0, err))
+		yield(nil, l.inFile(l.path(name), 0, err))
 		return false
 	}
 	var buf []byte
 	for at := int64(headerSize); at < size; at += batchSize + int64(len(buf)) {
 		if buf, err = readBatch(f, salt, at, size, buf); err != nil {
-			yield(nil, l.blame(l.path(name), at, err))
+			yield(nil, l.inFile(l.path(name), at, err))
 			return false
 		}
 		for b := buf; len(b) > 0; {
 			rec, rest, ok := nextRecord(b)
 			if !ok {
-				yield(nil, &DamageError{l.path(name), at, "records of impossible length"})
+				yield(nil, &DamageError{l.path(name), at, "the lengths of the records exceed the batch"})
 				return false
 			}
 			if !yield(rec, nil) {

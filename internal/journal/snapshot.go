@@ -7,9 +7,19 @@ import (
 	"os"
 )
 
-// Snapshot makes records stand for everything appended so far, which it makes
-// durable first. It is there entirely or not at all. If it cannot be written the
-// log is as it was and goes on, unless Sync says otherwise from then on.
+// Snapshot replaces everything appended so far by records. After a crash either the
+// snapshot counts or the segments it replaces.
+//
+// The steps are ordered so that no crash can lose records:
+//
+//  1. Sync;
+//  2. write the snapshot to a temporary file and flush it;
+//  3. begin the next segment;
+//  4. rename the snapshot to its final name and flush the directory;
+//  5. remove the files that it replaces.
+//
+// An error in step 2, such as a full disk, leaves the log usable. After an error in
+// another step before 5 the log refuses further calls, like after a failed Sync.
 func (l *Log) Snapshot(records iter.Seq[[]byte]) error {
 	if err := l.Sync(); err != nil {
 		return err
@@ -19,8 +29,7 @@ func (l *Log) Snapshot(records iter.Seq[[]byte]) error {
 	if err := l.writeSnapshot(temp, next, records); err != nil {
 		return errors.Join(err, ignoreMissing(l.fs.Remove(temp)))
 	}
-	// From here on a failure leaves it open what is on disk, until the log is
-	// opened again.
+	// After an error from here on only Open can find out what is on disk.
 	if l.failed = l.rotate(); l.failed != nil {
 		return l.failed
 	}
@@ -32,12 +41,12 @@ func (l *Log) Snapshot(records iter.Seq[[]byte]) error {
 		l.failed = fmt.Errorf("journal: %w", err)
 		return l.failed
 	}
-	return l.forget(next)
+	return l.removeReplaced(next)
 }
 
-// forget removes what the snapshot of a number stands for. What cannot be removed
-// does no harm and goes when the log is opened.
-func (l *Log) forget(next uint64) error {
+// removeReplaced removes the files that the snapshot with number next replaces. A
+// file that cannot be removed is harmless: the next Open removes it.
+func (l *Log) removeReplaced(next uint64) error {
 	var errs []error
 	if l.snapshot {
 		errs = append(errs, l.fs.Remove(l.path(snapshotName(l.base))))
@@ -46,9 +55,9 @@ func (l *Log) forget(next uint64) error {
 		errs = append(errs, l.fs.Remove(l.path(segmentName(s.number))))
 	}
 	l.segments = l.segments[len(l.segments)-1:]
-	l.base, l.snapshot, l.since = next, true, 0
+	l.base, l.snapshot, l.olderBytes = next, true, 0
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("journal: the snapshot is made, but: %w", err)
+		return fmt.Errorf("journal: the snapshot is complete, but an older file could not be removed: %w", err)
 	}
 	return nil
 }
@@ -60,8 +69,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// writeSnapshot writes a whole snapshot aside. Its last batch is empty, which no
-// other is.
+// writeSnapshot writes a snapshot to a temporary file and flushes it. An empty batch
+// marks its end; no other batch is empty.
 func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq[[]byte]) (err error) {
 	f, err := l.fs.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR)
 	if err != nil {
@@ -72,7 +81,7 @@ func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq[[]byte]
 	w.write(header(kindSnap, number, w.salt))
 	for rec := range records {
 		if len(rec) > MaxRecord {
-			w.err = fmt.Errorf("a record of %d bytes; the longest may have %d", len(rec), MaxRecord)
+			w.err = fmt.Errorf("a record of %d bytes exceeds the limit of %d bytes", len(rec), MaxRecord)
 		}
 		if w.err != nil {
 			break
@@ -80,7 +89,7 @@ func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq[[]byte]
 		w.add(rec)
 	}
 	if w.flush(); w.err == nil {
-		w.write(seal(nil, nil, w.salt, w.size))
+		w.write(appendBatch(nil, nil, w.salt, w.size))
 	}
 	if w.err == nil {
 		w.err = f.Sync()
@@ -91,14 +100,15 @@ func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq[[]byte]
 	return nil
 }
 
-// snapshotWriter gathers records to batches. After an error it does nothing.
+// snapshotWriter collects records into batches of about maxBatch/4. After an error
+// its methods do nothing.
 type snapshotWriter struct {
 	f       File
 	salt    uint64
-	size    int64
-	records []byte
-	batch   []byte
-	err     error
+	size    int64  // bytes written
+	records []byte // not written yet
+	batch   []byte // reused to encode a batch
+	err     error  // the first error
 }
 
 func (w *snapshotWriter) add(rec []byte) {
@@ -109,7 +119,7 @@ func (w *snapshotWriter) add(rec []byte) {
 
 func (w *snapshotWriter) flush() {
 	if len(w.records) > 0 {
-		w.batch = seal(w.batch[:0], w.records, w.salt, w.size)
+		w.batch = appendBatch(w.batch[:0], w.records, w.salt, w.size)
 		w.records = w.records[:0]
 		w.write(w.batch)
 	}
@@ -122,8 +132,8 @@ func (w *snapshotWriter) write(b []byte) {
 	}
 }
 
-// checkSnapshot reads the snapshot and makes sure that it is whole: it was renamed
-// only after it was durable.
+// checkSnapshot verifies the snapshot. It must be complete, because it received its
+// name only after it was durable.
 func (l *Log) checkSnapshot() error {
 	name := l.path(snapshotName(l.base))
 	f, err := l.fs.OpenFile(name, os.O_RDONLY)
@@ -137,18 +147,18 @@ func (l *Log) checkSnapshot() error {
 	}
 	salt, err := readHeader(f, kindSnap, l.base, size)
 	if err != nil {
-		return l.blame(name, 0, err)
+		return l.inFile(name, 0, err)
 	}
 	var buf []byte
 	for at := int64(headerSize); ; at += batchSize + int64(len(buf)) {
 		buf, err = readBatch(f, salt, at, size, buf)
 		switch {
 		case err != nil:
-			return l.blame(name, at, err)
+			return l.inFile(name, at, err)
 		case !wellFormed(buf):
-			return &DamageError{name, at, "records of impossible length"}
+			return &DamageError{name, at, "the lengths of the records exceed the batch"}
 		case len(buf) == 0 && at+batchSize != size:
-			return &DamageError{name, at + batchSize, "something follows the end"}
+			return &DamageError{name, at + batchSize, "bytes follow the final batch"}
 		case len(buf) == 0:
 			return nil
 		}

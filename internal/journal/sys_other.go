@@ -4,9 +4,9 @@ package journal
 
 import "os"
 
-// lockFile has no lock to take on this system: whoever runs a master sees to it
-// that there is one.
+// lockFile does nothing, because this system has no such locks. The operator must
+// make sure that only one master uses the directory.
 func lockFile(*os.File) error { return nil }
 
-// syncDir does nothing where directories cannot be synced.
+// syncDir does nothing, because this system cannot flush directories.
 func syncDir(string) error { return nil }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes the exclusive lock of a file, which the system drops when the
-// process dies, however it dies.
+// lockFile takes the exclusive lock of a file without waiting. The system releases
+// the lock when the process ends, even if it is killed.
 func lockFile(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -19,6 +19,7 @@ func lockFile(f *os.File) error {
 	}
 }
 
+// syncDir flushes a directory: the names of its files become durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

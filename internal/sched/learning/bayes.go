@@ -4,41 +4,43 @@ import (
 	"github.com/slotwise/slotwise/internal/portable"
 )
 
-// Classifier tells good candidates from bad ones and learns from examples.
+// Classifier predicts whether candidates are good or bad, and learns from
+// examples.
 type Classifier interface {
-	// Predict judges a candidate by what was learned so far.
-	Predict(v *Vector) Verdict
-	// Train adds an example and its label: good is that no overload followed.
+	// Predict returns the prediction for a candidate.
+	Predict(v *Vector) Prediction
+	// Train learns an example. good means that no overload followed.
 	Train(v *Vector, good bool)
 	// Reset forgets everything.
 	Reset()
-	// save and load convert what was learned to numbers and back; load
-	// refuses numbers that cannot have come from save.
+	// save and load convert the learned numbers to a model and back. load
+	// rejects numbers that save cannot have returned.
 	save() model
 	load(m model) error
 }
 
-// Verdict is what a classifier says of a candidate.
-type Verdict struct {
+// Prediction is the answer of a classifier for one candidate.
+type Prediction struct {
 	Good bool
 	// P is the probability of being good, given the features.
 	P float64
-	// Joint is that probability times that of the features themselves: the
-	// paper's shortened product. For a perceptron it is P.
+	// Joint is the joint probability of being good and of the features: the
+	// paper's shortened product. For a perceptron it equals P.
 	Joint float64
 }
 
-// The ways to estimate the probability of what was rarely or never seen.
+// The values of Config.Smoothing: how the probability of rarely seen values is
+// estimated.
 const (
-	// Laplace adds one to each count: nothing is impossible, and with no
+	// Laplace adds one to each count. No value is impossible, and without
 	// history both classes are equally likely.
 	Laplace = "laplace"
-	// Histogram takes the counts as they are, an unseen value as seen once. It
-	// favours the class seen less often, and so is cautious at first.
+	// Histogram uses the counts unchanged, and 1 for unseen values. It favours
+	// the class with fewer examples, and so is cautious at first.
 	Histogram = "histogram"
 )
 
-// classes of the counts.
+// The classes, as indexes of counts.
 const (
 	bad = iota
 	good
@@ -48,23 +50,25 @@ const (
 // tie is the difference below which two logarithms count as equal.
 const tie = 1e-12
 
-// histogramStart is up to how many examples the histogram calls all good.
+// histogramStart is the number of examples up to which the histogram predicts
+// good for all candidates.
 const histogramStart = 3
 
-// Bayes is a naive Bayes classifier over bins. It keeps only counts, so its size
-// does not depend on how much it has seen, and their logarithms, so that a
-// prediction is a few additions.
+// Bayes is a naive Bayes classifier over the bins of features. It keeps only
+// counts and their logarithms: its size does not depend on the number of
+// examples, and a prediction is a few additions.
 type Bayes struct {
 	sizes     []int
-	start     []int // of each feature's bins in the flat tables
+	start     []int // index of each feature's first bin in the flat tables
 	histogram bool
 	n         [classes]uint64
 	count     [classes][]uint64
-	ln        [classes][]float64 // of what a count stands for
+	ln        [classes][]float64 // logarithms of the numerators, see lnCount
 	base      [classes]float64   // logarithm of prior over denominators
 }
 
-// NewBayes returns a classifier without history for features with so many bins.
+// NewBayes returns an untrained classifier for features with the given numbers
+// of bins.
 func NewBayes(sizes []int, smoothing string) *Bayes {
 	b := &Bayes{sizes: sizes, histogram: smoothing == Histogram}
 	total := 0
@@ -104,7 +108,7 @@ func (b *Bayes) Train(v *Vector, isGood bool) {
 	b.rebase()
 }
 
-// lnCount is the logarithm of what a count stands for in a numerator.
+// lnCount returns the logarithm of the numerator for a count.
 func (b *Bayes) lnCount(n uint64) float64 {
 	if b.histogram {
 		return portable.Log(float64(max(n, 1)))
@@ -112,8 +116,8 @@ func (b *Bayes) lnCount(n uint64) float64 {
 	return portable.Log(float64(n + 1))
 }
 
-// rebase computes the factors of the joint probability that are the same for
-// all candidates.
+// rebase computes the factors of the joint probability that all candidates
+// share.
 func (b *Bayes) rebase() {
 	all := float64(b.n[bad] + b.n[good])
 	for c := range classes {
@@ -133,13 +137,13 @@ func (b *Bayes) rebase() {
 //
 //	ln J(c) = ln((N_c+1)/(N+2)) + Σ_i ln((n_c,i(F_i)+1)/(N_c+V_i))
 //	P(good|F) = 1/(1+exp(ln J(bad) − ln J(good))), Eq. 1 with Bayes' theorem
-func (b *Bayes) Predict(v *Vector) Verdict {
+func (b *Bayes) Predict(v *Vector) Prediction {
 	if b.histogram {
 		switch {
 		case b.n[good]+b.n[bad] <= histogramStart || b.n[bad] == 0:
-			return Verdict{Good: true, P: 1, Joint: 1}
+			return Prediction{Good: true, P: 1, Joint: 1}
 		case b.n[good] == 0:
-			return Verdict{}
+			return Prediction{}
 		}
 	}
 	j := b.base
@@ -148,12 +152,12 @@ func (b *Bayes) Predict(v *Vector) Verdict {
 		j[bad] += b.ln[bad][cell]
 		j[good] += b.ln[good][cell]
 	}
-	return Verdict{
+	return Prediction{
 		Good:  j[good] >= j[bad]-tie,
 		P:     1 / (1 + portable.Exp(j[bad]-j[good])),
 		Joint: portable.Exp(j[good]),
 	}
 }
 
-// Counts returns how many good and bad examples were seen.
+// Counts returns the numbers of good and bad examples.
 func (b *Bayes) Counts() (goods, bads uint64) { return b.n[good], b.n[bad] }

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dumbBayes keeps every example and computes the formulas as they are printed.
+// dumbBayes keeps every example and evaluates the printed formulas directly.
 type dumbBayes struct {
 	sizes     []int
 	histogram bool
@@ -88,9 +88,8 @@ func TestBayesAgainstAllExamples(t *testing.T) {
 	})
 }
 
-// A perceptron that is shown examples which a line can tell apart over and over
-// ends up making no mistake: here with the weights −0.3 and −0.3, which steps of 0.1
-// can reach.
+// A perceptron that sees linearly separable examples repeatedly ends with no
+// mistakes: here with the weights −0.3 and −0.3, which steps of 0.1 can reach.
 func TestPerceptronConverges(t *testing.T) {
 	p := NewPerceptron(2, 0.2, 1)
 	wrong := 0

@@ -47,8 +47,8 @@ type Config struct {
 	Space Space
 	// Rule decides whether a node was overloaded after a decision.
 	Rule Rule
-	// PerHeartbeat is the paper's k: the most tasks that one heartbeat launches.
-	// Each launch is a decision of its own.
+	// PerHeartbeat is the paper's k: the most tasks that one heartbeat
+	// launches. Each launch is a separate decision.
 	PerHeartbeat int
 	// Refill lets a heartbeat also launch one task for each that has ended on
 	// the node since the previous heartbeat, since those have made room. Without
@@ -62,7 +62,7 @@ type Config struct {
 	// so the next heartbeat shows little of its effect.
 	Window int
 	// Withheld selects the withheld decisions to train on. With TrainNone, a
-	// classifier that has come to call every candidate bad stays that way.
+	// classifier that calls every candidate bad never changes its mind.
 	Withheld string
 	// HardGate gives no tasks to a node that is overloaded now, and makes no
 	// decision there. The paper leaves that to the classifier.

@@ -1,25 +1,27 @@
 // Package learning predicts whether one more task would overload a node, and
-// learns from what became of earlier predictions.
+// learns from the outcomes of earlier predictions.
 //
 // Source: Dhok and Varma, "Using Pattern Classification for Task Assignment in
-// MapReduce". There is no limit on the tasks of a node. At each heartbeat a
-// classifier calls each job's next map and next reduce good or bad for this
-// node; the best good one is given out; and the node's next heartbeat tells
-// whether the node is overloaded now, which is the label from which the
-// classifier learns ("automatic supervision"):
+// MapReduce". Nodes have no fixed number of slots. At each heartbeat a classifier
+// predicts for each job's next map and next reduce whether it is good or bad for
+// the node. The best good candidate starts. The node's next heartbeat shows
+// whether the node is overloaded, which is the label that the classifier learns
+// from ("automatic supervision"):
 //
-//	heartbeat:  judge what the last one decided → train → predict → decide
+//	heartbeat:  label the last decision → train → predict → decide
 //
-// The parts, from the bottom up:
+// The files, from the bottom up:
 //
-//	features.go                what is known of a job and a node, as bins and numbers
+//	features.go                features of jobs and nodes, as bins and numbers
 //	bayes.go perceptron.go     the two classifiers
 //	rule.go                    when a node is overloaded
-//	hints.go                   what is assumed of a job that says nothing
-//	utility.go                 what a job's task is worth
-//	learner.go log.go          decisions, their judgement, and their memory
-//	state.go                   all of it as bytes
+//	hints.go                   the hints assumed for jobs that declare none
+//	utility.go                 the value of a job's task
+//	config.go                  parameters
+//	learner.go log.go          decisions, their labels, and the log
+//	state.go                   saving and loading
 //
-// The package is pure, and apart from counting it allocates nothing once it has
-// warmed up. slots.Overload and order.Utility make a policy of it.
+// The package is pure. It allocates nothing in steady state except for new nodes
+// and the log. slots.Overload and the order in order/utility build a policy on
+// it.
 package learning

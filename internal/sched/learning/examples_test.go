@@ -127,7 +127,7 @@ func TestLearner_E6_Recovery(t *testing.T) {
 		l := &Learner{cfg: Config{Withheld: c.withheld, Rule: Rule{Target: 1}, Space: Space{JobCPU, Tasks}}, model: b, log: NewLog(9)}
 		values := Values{JobCPU: 10, Tasks: 2}
 		expect(t, b, prediction{bins(9, 2), 55.0 / 237, false})
-		l.judge(&Record{Values: values, Seen: State{Load: 0.6}}, &node{}, 0)
+		l.label(&Record{Values: values, Seen: State{Load: 0.6}}, &node{}, 0)
 		expect(t, b, prediction{bins(9, 2), c.p, c.good})
 		if a := l.Accuracy(); a.FalseNegative != 1 || a.Share() != 0 {
 			t.Errorf("accuracy %+v", a)

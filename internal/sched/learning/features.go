@@ -11,12 +11,12 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Feature is something known when a decision is made: of the job, or of the
-// node. The paper lists candidates and does not say which it used; the set is a
+// Feature is a property of the job or the node that is known when a decision is
+// made. The paper lists candidates but not its choice, so the set is a
 // parameter.
 type Feature uint8
 
-// The features. Those of a job are the submitter's hints, 1 to 10.
+// The features. The first four are the job's resource hints, 1 to 10.
 const (
 	JobCPU Feature = iota
 	JobMemory
@@ -35,17 +35,18 @@ const (
 	Features    // the number of features
 )
 
-// Values holds a value for each feature, in the unit given above.
+// Values holds a value for each feature, in the unit given there.
 type Values [Features]float64
 
-// Vector is a candidate as a classifier sees it: of each feature in use, in
-// order, the bin (for counting) and a number of about 0 to 1 (for weighing).
+// Vector is a candidate in the form that classifiers use: for each feature in
+// use, in order, a bin (for counting) and a number of about 0 to 1 (for
+// weighing).
 type Vector struct {
 	Bins [Features]uint16
 	X    [Features]float64
 }
 
-// feature says how a value is counted and weighed.
+// feature defines how a feature is binned and scaled.
 type feature struct {
 	name  string
 	bins  int                     // bins, numbered from 0
@@ -58,8 +59,9 @@ const slack = 1e-9
 
 const mib = 1 << 20
 
-// minus and times are written with conversions so that no machine fuses them
-// into one rounding: the same seed must decide the same everywhere.
+// minus and times use conversions that keep compilers from fusing two
+// operations into one rounding. Equal seeds must lead to equal decisions on
+// every machine.
 func minus(by float64) func(float64) float64 { return func(v float64) float64 { return v - by } }
 func times(by float64) func(float64) float64 {
 	return func(v float64) float64 { return float64(v*by) + slack }
@@ -69,8 +71,8 @@ func same(v float64) float64                { return v }
 func rate(v float64) float64                { return portable.Log2(1 + v/mib) }
 func up(v float64) float64                  { return math.Ceil(v - slack) }
 
-// table describes the features. The first eight in use by default and their bins
-// are what the paper's specification recommends.
+// table defines the features. The first eight of the default have the bins of
+// the paper's specification.
 var table = [Features]feature{
 	JobCPU:      {"cpu", 10, minus(1), over(10)},
 	JobMemory:   {"memory", 10, minus(1), over(10)},
@@ -88,15 +90,16 @@ var table = [Features]feature{
 	Processes:   {"processes", 16, func(v float64) float64 { return portable.Log2(1 + v) }, over(1000)},
 }
 
-// String returns the name by which the feature is chosen.
+// String returns the name in the parameter "features".
 func (f Feature) String() string { return table[f].name }
 
-// DefaultFeatures are the ones in use if nobody says otherwise. A feature that
-// never varies is not neutral in naive Bayes: it favours the class seen more
-// often. So those that tell nodes apart are left out where nodes are alike.
+// DefaultFeatures are the features in use by default. A feature that never
+// varies is not neutral in naive Bayes: it favours the class seen more often.
+// Features that differ between nodes only are therefore left out; add them
+// where nodes are unequal.
 const DefaultFeatures = "cpu,memory,disk,network,load,busy,tasks,free_memory"
 
-// ParseFeatures reads a list of names separated by commas.
+// ParseFeatures parses a list of feature names separated by commas.
 func ParseFeatures(list string) (Space, error) {
 	var s Space
 	seen := [Features]bool{}
@@ -106,10 +109,10 @@ func ParseFeatures(list string) (Space, error) {
 			f++
 		}
 		if f == Features {
-			return nil, fmt.Errorf("no feature %q; there are %s", name, strings.Join(featureNames(), ", "))
+			return nil, fmt.Errorf("there is no feature %q; choose from %s", name, strings.Join(featureNames(), ", "))
 		}
 		if seen[f] {
-			return nil, fmt.Errorf("feature %q is named twice", f)
+			return nil, fmt.Errorf("feature %q is given twice", f)
 		}
 		seen[f] = true
 		s = append(s, f)
@@ -131,10 +134,10 @@ func featureNames() (names []string) {
 	return names
 }
 
-// Space is the features in use, in order.
+// Space lists the features in use, in order.
 type Space []Feature
 
-// String returns what ParseFeatures reads.
+// String returns the names in the form that ParseFeatures reads.
 func (s Space) String() string {
 	names := make([]string, len(s))
 	for i, f := range s {
@@ -152,7 +155,8 @@ func (s Space) Sizes() []int {
 	return sizes
 }
 
-// Encode makes a vector of values. A negative or undefined one counts as 0.
+// Encode writes the vector for the values to out. Negative and undefined values
+// count as 0.
 func (s Space) Encode(v *Values, out *Vector) {
 	for i, f := range s {
 		x := v[f]
@@ -165,14 +169,14 @@ func (s Space) Encode(v *Values, out *Vector) {
 	}
 }
 
-// setJob fills in the features of a job.
+// setJob sets the features of a job.
 func (v *Values) setJob(p job.Profile) {
 	v[JobCPU], v[JobMemory] = float64(p.CPU), float64(p.Memory)
 	v[JobDisk], v[JobNetwork] = float64(p.Disk), float64(p.Network)
 }
 
-// setNode fills in the features of a node, all but the number of its tasks,
-// which changes between heartbeats.
+// setNode sets the features of a node, except the number of its tasks, which
+// changes between heartbeats.
 func (v *Values) setNode(spec cluster.Spec, l cluster.Load) {
 	cores := float64(max(1, spec.Cores))
 	v[Load], v[LoadFine] = l.LoadAverage/cores, l.LoadAverage

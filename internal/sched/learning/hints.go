@@ -2,25 +2,26 @@ package learning
 
 import "github.com/slotwise/slotwise/internal/job"
 
-// maxHint is the heaviest rating of a job's use of a resource.
+// maxHint is the highest rating of a job's use of a resource.
 const maxHint = 10
 
-// middle is assumed while no job has said anything. Any constant does: it is
-// the same for all.
+// middle is the rating assumed before any job has declared one. Its value does
+// not matter, because all jobs get the same.
 const middle = 5
 
-// Hints counts what jobs said of their tasks, to guess what those that say
-// nothing would have said: the most frequent value, of two equally frequent ones
-// the lesser (A1, reading Q3).
+// Hints counts the declared resource hints and guesses missing ones from them:
+// the most frequent value, and of several equally frequent values the lowest
+// (A1, reading Q3).
 type Hints struct {
 	count [job.Kinds][4][maxHint + 1]uint32
 }
 
+// ratings returns pointers to the hints, in the order of Hints.count.
 func ratings(p *job.Profile) [4]*uint8 {
 	return [...]*uint8{&p.CPU, &p.Memory, &p.Disk, &p.Network}
 }
 
-// Add counts what a job declares for its tasks of a kind.
+// Add counts the hints that a job declares for its tasks of a kind.
 func (h *Hints) Add(k job.Kind, p job.Profile) {
 	for i, v := range ratings(&p) {
 		if *v > 0 {
@@ -29,8 +30,8 @@ func (h *Hints) Add(k job.Kind, p job.Profile) {
 	}
 }
 
-// Fill replaces what a profile leaves out. The answer must be kept for the life
-// of the job, since it changes as other jobs come.
+// Fill returns the hints with missing ones filled in. The caller keeps the
+// result for the life of the job, because a later call may return other values.
 func (h *Hints) Fill(k job.Kind, p job.Profile) job.Profile {
 	for i, v := range ratings(&p) {
 		switch {
@@ -43,6 +44,7 @@ func (h *Hints) Fill(k job.Kind, p job.Profile) job.Profile {
 	return p
 }
 
+// mode returns the most frequent rating.
 func mode(count *[maxHint + 1]uint32) uint8 {
 	best := 0
 	for v := 1; v <= maxHint; v++ {

@@ -7,70 +7,73 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Learner holds the one classifier of a cluster, taught by all its nodes, and
-// the decisions that wait to be judged. What holds:
+// Learner holds the classifier of a cluster, which learns from all nodes, and
+// the decisions that wait for their label. A decision is to launch a candidate,
+// or to withhold the best of several bad ones. Invariants:
 //
-//	each decision is judged once, by the next Window reports of its own node,
-//	unless the node is lost or joins anew before
-//	decisions that wait, per node ≤ Window · (PerHeartbeat + what is refilled)
-//	size is bounded by the configuration and the number of nodes
+//	each decision gets one label, from the next Window reports of its node,
+//	unless the node is lost or joins again before
+//	waiting decisions of a node ≤ Window · (PerHeartbeat + refilled tasks)
+//	memory is bounded by the configuration and the number of nodes
+//
+// All methods are called by the tracker's goroutine. Each change follows from a
+// call, so equal calls lead to equal learners.
 type Learner struct {
-	// Hints guesses the profiles of jobs that declare none.
+	// Hints guesses the resource hints of jobs that declare none.
 	Hints Hints
 
 	cfg      Config
 	model    Classifier
 	log      *Log
 	accuracy Accuracy
-	seq      int64
+	seq      int64 // number of labelled decisions
 	nodes    []node
-	vector   Vector // reused
+	vector   Vector // scratch space
 }
 
-// node is what is known of a node, by its index.
+// node is the learner's record of a node.
 type node struct {
-	values   Values // its features as last reported
+	values   Values // its features in the last report
 	state    State
-	known    bool // it has reported a load since it joined
-	over     bool
-	waiting  []decision
-	refusals int // successive ones that no overload followed
-	idle     int // successive ones while it ran nothing
+	known    bool       // it has reported a load since it joined
+	over     bool       // it was overloaded in the last report
+	waiting  []decision // oldest first
+	refusals int        // successive withheld decisions that no overload followed
+	idle     int        // successive withheld decisions while it ran nothing
 }
 
-// decision waits to be judged.
+// decision is a decision that waits for its label.
 type decision struct {
 	rec  Record
-	left int // heartbeats to come
+	left int // heartbeats until then
 }
 
-// Decision is what a policy tells the learner of what it decided on a node.
+// Decision describes a decision of the order about one candidate.
 type Decision struct {
 	Job     job.ID
 	Kind    job.Kind
 	Task    int32       // the task's index; meaningless if withheld
-	Profile job.Profile // as filled in at the job's submission
-	Tasks   int         // that ran on the node before this one
-	P       float64     // what was predicted
+	Profile job.Profile // the resource hints, as filled in at submission
+	Tasks   int         // running on the node before this one
+	P       float64     // the predicted probability of being good
 	Utility float64
 }
 
-// New returns a learner without history. The configuration must be a checked
-// one.
+// New returns an untrained learner.
 func New(cfg Config) *Learner {
 	return &Learner{cfg: cfg, model: cfg.newClassifier(), log: NewLog(cfg.LogSize)}
 }
 
-// Config returns how the learner works now.
+// Config returns the present configuration.
 func (l *Learner) Config() Config { return l.cfg }
 
-// Accuracy returns how the decisions turned out so far.
+// Accuracy returns how past decisions turned out.
 func (l *Learner) Accuracy() Accuracy { return l.accuracy }
 
-// Log returns the judged decisions, for reading.
+// Log returns the labelled decisions. The caller must not change them.
 func (l *Learner) Log() *Log { return l.log }
 
-// Model returns the classifier, for reading.
+// Model returns the classifier. Only tests train it directly.
 func (l *Learner) Model() Classifier { return l.model }
 
 func (l *Learner) node(index int32) *node {
@@ -80,22 +83,22 @@ func (l *Learner) node(index int32) *node {
 	return &l.nodes[index]
 }
 
-// Forget drops what is known of a node that is lost or has joined anew. Its
-// decisions are not judged.
+// Forget drops the record of a node that is lost or has joined again. Its
+// waiting decisions get no label.
 func (l *Learner) Forget(index int32) {
 	n := l.node(index)
 	*n = node{waiting: n.waiting[:0]}
 }
 
-// Known reports whether the node has told its load since it joined.
+// Known reports whether the node has reported a load since it joined.
 func (l *Learner) Known(index int32) bool { return l.node(index).known }
 
 // Over reports whether the node was overloaded by its last report.
 func (l *Learner) Over(index int32) bool { return l.node(index).over }
 
-// Report takes a node's load from a heartbeat and judges the decisions that
-// waited for it. One that tells nothing of the load, such as a report sent
-// between heartbeats, changes nothing.
+// Report takes the node's load from a heartbeat and labels the decisions that
+// it completes. A heartbeat without load, such as one sent between two regular
+// ones, changes nothing.
 func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 	load := n.Load()
 	if load == (cluster.Load{}) {
@@ -113,13 +116,13 @@ func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 			kept = append(kept, *d)
 			continue
 		}
-		l.judge(&d.rec, x, now)
+		l.label(&d.rec, x, now)
 	}
 	x.waiting = kept
 }
 
-// judge labels a decision, writes it down and learns from it.
-func (l *Learner) judge(r *Record, x *node, now time.Duration) {
+// label labels a decision, logs it and trains the classifier with it.
+func (l *Learner) label(r *Record, x *node, now time.Duration) {
 	l.seq++
 	r.Seq, r.At = l.seq, now
 	r.Good = !l.cfg.Rule.Overloaded(r.Seen)
@@ -133,6 +136,8 @@ func (l *Learner) judge(r *Record, x *node, now time.Duration) {
 	}
 }
 
+// learn trains the classifier with a labelled decision, if Config.Withheld
+// permits.
 func (l *Learner) learn(r *Record) {
 	if !r.Assigned && (l.cfg.Withheld == TrainNone || l.cfg.Withheld == TrainFalseNegatives && !r.Good) {
 		return
@@ -141,8 +146,9 @@ func (l *Learner) learn(r *Record) {
 	l.model.Train(&l.vector, r.Good)
 }
 
-// Predict judges one more task of that profile on a node that runs so many.
-func (l *Learner) Predict(index int32, p job.Profile, tasks int) Verdict {
+// Predict returns the prediction for one more task with the given resource
+// hints on a node that runs tasks tasks.
+func (l *Learner) Predict(index int32, p job.Profile, tasks int) Prediction {
 	v := l.values(index, p, tasks)
 	l.cfg.Space.Encode(&v, &l.vector)
 	return l.model.Predict(&l.vector)
@@ -155,20 +161,20 @@ func (l *Learner) values(index int32, p job.Profile, tasks int) Values {
 	return v
 }
 
-// Weight is the factor of a utility that the configuration takes from a
-// verdict.
-func (l *Learner) Weight(v Verdict) float64 {
+// Weight returns the factor that the utility is multiplied by: the probability
+// of being good, or the paper's shortened product.
+func (l *Learner) Weight(v Prediction) float64 {
 	if l.cfg.Rank == RankJoint {
 		return v.Joint
 	}
 	return v.P
 }
 
-// Assigned notes that a task was launched, to be judged.
+// Assigned records the decision to launch a task.
 func (l *Learner) Assigned(index int32, d Decision) { l.decide(index, d, true) }
 
-// Withheld notes that all candidates were bad and the best of them, d, got
-// nothing, to be judged.
+// Withheld records that all candidates were bad and that the best one, d, was
+// withheld.
 func (l *Learner) Withheld(index int32, d Decision) { l.decide(index, d, false) }
 
 func (l *Learner) decide(index int32, d Decision, assigned bool) {
@@ -177,7 +183,7 @@ func (l *Learner) decide(index int32, d Decision, assigned bool) {
 		x.idle = 0
 	}
 	if len(x.waiting) >= l.limit() {
-		// Only a node that has launched without reporting its load since.
+		// The node has launched tasks but has not reported its load since.
 		x.waiting = append(x.waiting[:0], x.waiting[1:]...)
 	}
 	x.waiting = append(x.waiting, decision{left: l.cfg.Window, rec: Record{
@@ -185,7 +191,7 @@ func (l *Learner) decide(index int32, d Decision, assigned bool) {
 		Values: l.values(index, d.Profile, d.Tasks)}})
 }
 
-// limit is how many decisions of a node may wait.
+// limit returns the most decisions of a node that may wait.
 func (l *Learner) limit() int {
 	if l.cfg.Refill {
 		return l.cfg.Window * (l.cfg.PerHeartbeat + job.Kinds*l.cfg.MaxTasks)
@@ -193,14 +199,14 @@ func (l *Learner) limit() int {
 	return l.cfg.Window * l.cfg.PerHeartbeat
 }
 
-// maxRefusals and idleShare say when IdleEscape steps in.
+// The conditions of Config.IdleEscape.
 const (
 	maxRefusals = 3
 	idleShare   = 0.8
 )
 
-// Escape reports whether a node that runs so many tasks gets one though all
-// candidates are bad.
+// Escape reports whether a node that runs tasks tasks gets one more although
+// all candidates are bad.
 func (l *Learner) Escape(index int32, tasks int) bool {
 	x := l.node(index)
 	switch {
@@ -212,9 +218,9 @@ func (l *Learner) Escape(index int32, tasks int) bool {
 	return l.cfg.IdleEscape && (x.state.Load <= float64(idleShare*l.cfg.Rule.Target) || x.refusals >= maxRefusals)
 }
 
-// SetRule changes when a node is overloaded. What was learned under the old rule
-// is forgotten, and the logged decisions are labelled and learned anew, in
-// order. A bad rule changes nothing.
+// SetRule changes the overload rule. It forgets everything learned under the
+// old rule, labels the logged decisions again and learns from them in order. An
+// invalid rule changes nothing.
 func (l *Learner) SetRule(r Rule) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -230,7 +236,7 @@ func (l *Learner) SetRule(r Rule) error {
 	return nil
 }
 
-// relearn trains a fresh classifier with the log.
+// relearn trains a fresh classifier from the log.
 func (l *Learner) relearn() {
 	l.model.Reset()
 	for i := range l.log.Len() {
@@ -240,6 +246,6 @@ func (l *Learner) relearn() {
 	}
 }
 
-// Decider is an order that asks a Learner for predictions and tells it what was
-// decided. The method does nothing but say so.
+// Decider marks an order that asks a Learner for predictions and reports its
+// decisions to it. Slots that rely on a learner require such an order.
 type Decider interface{ Decides() }

@@ -14,7 +14,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// bench is a learner with some nodes that report what a test says.
+// bench is a learner with nodes whose loads the test reports.
 type bench struct {
 	*Learner
 	book  *cluster.Book
@@ -85,7 +85,7 @@ func TestJudgedOnceAndReplayed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench(drawConfig(t), 3)
 		decided, dropped := b.live(t)
-		if got := int(b.accuracy.Judged()); got != decided-dropped || got != b.log.Len() {
+		if got := int(b.accuracy.Labelled()); got != decided-dropped || got != b.log.Len() {
 			t.Fatalf("%d judged, %d logged, of %d decisions %d were dropped", got, b.log.Len(), decided, dropped)
 		}
 		before := b.model.save()
@@ -96,8 +96,8 @@ func TestJudgedOnceAndReplayed(t *testing.T) {
 	})
 }
 
-// What is saved is loaded: the same predictions, log and counts, in which it
-// then goes on; a change anywhere is refused and changes nothing.
+// A loaded learner gives the same predictions, log and counts, and continues
+// with them. Any damage to the saved state is detected and changes nothing.
 func TestSaveAndLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
@@ -212,8 +212,8 @@ func TestJudgeWindow(t *testing.T) {
 	}
 }
 
-// A report without load neither judges nor makes a node known; one that joins
-// anew has nothing to be judged.
+// A report without load neither labels decisions nor makes a node known. A node
+// that joins again has no decisions to label.
 func TestUnknownLoad(t *testing.T) {
 	b := newBench(DefaultConfig(), 1)
 	silent := func() { b.book.Seen(b.nodes[0], cluster.Load{}, b.now); b.Report(b.nodes[0], b.now) }

@@ -6,28 +6,29 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Record is a decision that was judged: what was known, what was said, what was
-// done and what came of it. All of it is kept, so that it can be labelled anew
-// under another rule.
+// Record is a labelled decision with its features, the prediction and the
+// node's state afterwards, so that it can be labelled again under another rule.
+// Its fields are part of the format of saved state.
 type Record struct {
 	Seq      int64 // from 1, over the whole life of the learner
 	At       time.Duration
 	Node     int32
 	Job      job.ID
 	Kind     job.Kind
-	Assigned bool // a task was launched; otherwise all were withheld
+	Assigned bool // a task was launched; otherwise all candidates were withheld
 	Good     bool // the label y: no overload followed
 	Task     int32
-	P        float64 // what the classifier said
+	P        float64 // the predicted probability of being good
 	Utility  float64
 	Values   Values // the features
-	Seen     State  // of the node when it was judged
+	Seen     State  // the worst state of the node in the reports after it
 }
 
-// Accurate reports whether the node's state bore the decision out.
+// Accurate reports whether the decision was right: launched and good, or
+// withheld and bad.
 func (r *Record) Accurate() bool { return r.Assigned == r.Good }
 
-// Log keeps the last judged decisions, oldest first.
+// Log keeps the latest labelled decisions, oldest first.
 type Log struct {
 	limit   int
 	records []Record // a ring once it has limit entries
@@ -37,7 +38,7 @@ type Log struct {
 // NewLog returns an empty log that keeps up to limit records.
 func NewLog(limit int) *Log { return &Log{limit: limit} }
 
-// Append adds a record; the oldest makes room.
+// Append adds a record and drops the oldest if the log is full.
 func (l *Log) Append(r Record) {
 	switch {
 	case l.limit == 0:
@@ -49,19 +50,21 @@ func (l *Log) Append(r Record) {
 	}
 }
 
-// Len is the number of records kept.
+// Len returns the number of records kept.
 func (l *Log) Len() int { return len(l.records) }
 
-// At returns a record, 0 being the oldest; it may be changed in place.
+// At returns the record at index i, 0 being the oldest. The caller may change
+// it in place.
 func (l *Log) At(i int) *Record { return &l.records[(l.first+i)%len(l.records)] }
 
-// BlockSize is over how many decisions the paper takes its accuracies.
+// BlockSize is the number of decisions for which the paper reports one
+// accuracy.
 const BlockSize = 250
 
-// maxBlocks is how many accuracies are kept, the latest.
+// maxBlocks is the number of accuracies kept, the latest ones.
 const maxBlocks = 512
 
-// Accuracy counts what became of decisions. In the paper's words:
+// Accuracy counts labelled decisions. In the paper's words:
 //
 //	           not overloaded   overloaded
 //	assigned   successful       incorrect
@@ -69,15 +72,15 @@ const maxBlocks = 512
 type Accuracy struct {
 	Successful, Incorrect  uint64
 	FalseNegative, Refused uint64
-	// Blocks is the share of accurate decisions in each BlockSize of them, the
-	// latest last.
+	// Blocks holds the share of accurate decisions in each block of BlockSize
+	// decisions, the latest last.
 	Blocks []float64
-	// TailAccurate of Tail decisions of the block that is not full yet were
-	// accurate.
+	// Tail counts the decisions of the unfinished block, and TailAccurate the
+	// accurate ones among them.
 	TailAccurate, Tail int
 }
 
-// Add counts a judged decision.
+// Add counts a labelled decision.
 func (a *Accuracy) Add(assigned, good bool) {
 	switch {
 	case assigned && good:
@@ -101,21 +104,21 @@ func (a *Accuracy) Add(assigned, good bool) {
 	}
 }
 
-// Judged is the number of decisions counted.
-func (a *Accuracy) Judged() uint64 {
+// Judged returns the number of decisions counted.
+func (a *Accuracy) Labelled() uint64 {
 	return a.Successful + a.Incorrect + a.FalseNegative + a.Refused
 }
 
-// Share is the share of all decisions that were accurate, 0 before the first.
+// Share returns the share of accurate decisions, or 0 before the first.
 func (a *Accuracy) Share() float64 {
-	if a.Judged() == 0 {
+	if a.Labelled() == 0 {
 		return 0
 	}
-	return float64(a.Successful+a.Refused) / float64(a.Judged())
+	return float64(a.Successful+a.Refused) / float64(a.Labelled())
 }
 
-// Precision is the share of assignments that no overload followed, 0 before the
-// first.
+// Precision returns the share of launches that no overload followed, or 0
+// before the first.
 func (a *Accuracy) Precision() float64 {
 	if a.Successful+a.Incorrect == 0 {
 		return 0

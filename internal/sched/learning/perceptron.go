@@ -9,15 +9,15 @@ import (
 )
 
 // Perceptron is a linear threshold over the scaled features. Its weights start
-// at 0 and change only when it is wrong; its bias is constant and, being
-// positive, lets the first tasks through.
+// at 0 and change only when a prediction is wrong. Its bias is constant; a
+// positive bias lets the first tasks start.
 type Perceptron struct {
 	bias, rate float64
 	weights    []float64
 }
 
-// NewPerceptron returns a classifier without history for n features. rate is
-// the paper's α.
+// NewPerceptron returns an untrained classifier for n features. rate is the
+// paper's α.
 func NewPerceptron(n int, bias, rate float64) *Perceptron {
 	return &Perceptron{bias: bias, rate: rate, weights: make([]float64, n)}
 }
@@ -25,8 +25,9 @@ func NewPerceptron(n int, bias, rate float64) *Perceptron {
 // Reset implements Classifier.
 func (p *Perceptron) Reset() { clear(p.weights) }
 
-// margin is W·F + b. The conversions keep machines from fusing multiplication
-// and addition into one rounding.
+// margin returns W·F + b. The conversions keep compilers from fusing
+// multiplication and addition into one rounding, which would make results
+// differ between machines.
 func (p *Perceptron) margin(v *Vector) float64 {
 	var dot float64
 	for i, w := range p.weights {
@@ -35,17 +36,18 @@ func (p *Perceptron) margin(v *Vector) float64 {
 	return dot + p.bias
 }
 
-// Predict implements Classifier. The paper gives no probability for a
-// perceptron; the logistic of the margin keeps its order.
-func (p *Perceptron) Predict(v *Vector) Verdict {
+// Predict implements Classifier. The paper defines no probability for a
+// perceptron. The logistic function of the margin orders candidates like the
+// margin.
+func (p *Perceptron) Predict(v *Vector) Prediction {
 	z := p.margin(v)
 	odds := 1 / (1 + portable.Exp(-z))
-	return Verdict{Good: z > 0, P: odds, Joint: odds}
+	return Prediction{Good: z > 0, P: odds, Joint: odds}
 }
 
 // Train implements Classifier: W_j += α(y−c)·F_j.
 func (p *Perceptron) Train(v *Vector, isGood bool) {
-	if said := p.margin(v) > 0; said == isGood {
+	if predictedGood := p.margin(v) > 0; predictedGood == isGood {
 		return
 	}
 	step := p.rate

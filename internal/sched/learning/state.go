@@ -13,16 +13,16 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// A saved state is
+// A saved state consists of
 //
 //	magic, a line
 //	length of the header, 4 bytes, little endian
 //	header, JSON
 //	records, of fixed size, little endian
-//	CRC-32 of all before
+//	CRC-32 of everything before
 const magic = "slotwise learning 1\n"
 
-// header is what is saved beside the log.
+// header is the part of a saved state that precedes the log.
 type header struct {
 	Identity string   `json:"identity"` // of the classifier; see Config.identity
 	Withheld string   `json:"withheld"`
@@ -34,7 +34,7 @@ type header struct {
 	Records  int      `json:"records"`
 }
 
-// model is what a classifier has learned: counts or weights.
+// model is the learned content of a classifier: counts or weights.
 type model struct {
 	Good    uint64     `json:"good,omitempty"`
 	Bad     uint64     `json:"bad,omitempty"`
@@ -47,7 +47,8 @@ func (b *Bayes) save() model {
 }
 
 // load implements Classifier. Each example is in one bin of each feature, so
-// the bins of a feature add up to the examples of the class.
+// the counts of a feature's bins must add up to the number of examples of the
+// class.
 func (b *Bayes) load(m model) error {
 	if len(m.Counts) != classes || m.Weights != nil {
 		return errors.New("these are not the counts of a naive Bayes classifier")
@@ -55,7 +56,7 @@ func (b *Bayes) load(m model) error {
 	n := [classes]uint64{bad: m.Bad, good: m.Good}
 	for c, counts := range m.Counts {
 		if len(counts) != len(b.count[c]) {
-			return fmt.Errorf("%d counts, %d expected", len(counts), len(b.count[c]))
+			return fmt.Errorf("%d counts, expected %d", len(counts), len(b.count[c]))
 		}
 		for i, at := range b.start {
 			sum := uint64(0)
@@ -78,8 +79,8 @@ func (b *Bayes) load(m model) error {
 	return nil
 }
 
-// Save returns what was learned and the log, as bytes. Decisions that wait to be
-// judged are left out.
+// Save returns the learned state and the log as bytes. Decisions that wait for
+// their label are not saved.
 func (l *Learner) Save() ([]byte, error) {
 	head, err := json.Marshal(&header{Identity: l.cfg.identity(), Withheld: l.cfg.Withheld, Rule: l.cfg.Rule,
 		Model: l.model.save(), Hints: l.Hints.flat(), Accuracy: l.accuracy, Seq: l.seq, Records: l.log.Len()})
@@ -96,17 +97,17 @@ func (l *Learner) Save() ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out)), nil
 }
 
-// Load takes over what Save wrote. State that is damaged, of another version,
-// or of a classifier that counts or weighs something else is refused, and then
-// nothing changes. State learned under another rule is learned anew from its
-// log.
+// Load replaces the learner's state by one that Save wrote. It rejects state
+// that is damaged, of another version, or of a classifier with other
+// parameters, and then changes nothing. If the state was learned under another
+// rule, Load learns again from its log.
 func (l *Learner) Load(state []byte) error {
 	head, records, err := split(state)
 	if err != nil {
 		return err
 	}
 	if id := l.cfg.identity(); head.Identity != id {
-		return fmt.Errorf("state of %q, this is %q", head.Identity, id)
+		return fmt.Errorf("the state is of the classifier %q, but the policy uses %q", head.Identity, id)
 	}
 	log, err := readLog(records, head, l.cfg.LogSize)
 	if err != nil {
@@ -127,11 +128,12 @@ func (l *Learner) Load(state []byte) error {
 	return nil
 }
 
-// split checks the frame of a saved state and takes it apart.
+// split checks the checksum of a saved state and returns its header and its
+// records.
 func split(state []byte) (*header, []byte, error) {
 	rest, ok := bytes.CutPrefix(state, []byte(magic))
 	if !ok {
-		return nil, nil, errors.New("no state of a learning scheduler, or of another version")
+		return nil, nil, errors.New("this is not the state of a learning scheduler, or it is of another version")
 	}
 	if len(rest) < 8 {
 		return nil, nil, io.ErrUnexpectedEOF
@@ -151,12 +153,12 @@ func split(state []byte) (*header, []byte, error) {
 	return &h, body[size:], nil
 }
 
-// readLog reads the records that a header announces, as many of the latest as
-// the limit allows.
+// readLog decodes the records that follow a header. It keeps the latest limit
+// ones.
 func readLog(data []byte, h *header, limit int) (*Log, error) {
 	log, size, last := NewLog(limit), binary.Size(Record{}), int64(0)
 	if h.Records < 0 || len(data) != h.Records*size {
-		return nil, fmt.Errorf("%d bytes for %d records of %d", len(data), h.Records, size)
+		return nil, fmt.Errorf("%d bytes do not hold %d records of %d bytes", len(data), h.Records, size)
 	}
 	for len(data) > 0 {
 		var r Record
@@ -164,7 +166,7 @@ func readLog(data []byte, h *header, limit int) (*Log, error) {
 			return nil, err
 		}
 		if r.Seq <= last || r.Seq > h.Seq || r.Kind >= job.Kinds || r.Node < 0 {
-			return nil, fmt.Errorf("record %d is out of order or makes no sense", r.Seq)
+			return nil, fmt.Errorf("record %d is out of order or invalid", r.Seq)
 		}
 		last, data = r.Seq, data[size:]
 		log.Append(r)
@@ -172,7 +174,7 @@ func readLog(data []byte, h *header, limit int) (*Log, error) {
 	return log, nil
 }
 
-// flat returns the counts as one list.
+// flat returns all counts as one list.
 func (h *Hints) flat() []uint32 {
 	var out []uint32
 	for k := range h.count {
@@ -183,10 +185,10 @@ func (h *Hints) flat() []uint32 {
 	return out
 }
 
-// set is the reverse of flat.
+// set replaces all counts by a list that flat returned.
 func (h *Hints) set(flat []uint32) error {
 	if want := len(h.flat()); len(flat) != want {
-		return fmt.Errorf("%d counts of hints, %d expected", len(flat), want)
+		return fmt.Errorf("%d counts of resource hints, expected %d", len(flat), want)
 	}
 	for k := range h.count {
 		for i := range h.count[k] {

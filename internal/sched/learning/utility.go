@@ -9,27 +9,27 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// The utilities of §IV-B: what it is worth to give a job a task now. Only their
-// ratios matter, and 0 means that the job gets nothing, however good. Each has
-// its name, by which products such as "fifo*budget" are spelled.
+// The names of the utilities of §IV-B, which value a task that starts now. Only
+// their ratios matter. 0 means that the job gets no slot, however good the
+// prediction. Products are written with the names, such as "fifo*budget".
 const (
-	// Constant values all jobs alike.
+	// Constant values all jobs equally.
 	Constant = "constant"
 	// FIFO grows with a job's age.
 	FIFO = "fifo"
-	// Gate holds reduces back until enough maps are done.
+	// Gate gives reduces no value until enough maps are done.
 	Gate = "gate"
-	// Budget holds back jobs of users who have spent theirs.
+	// Budget gives no value to jobs of users without money.
 	Budget = "budget"
-	// Dedicated grows with what a pool lacks of the share promised to it.
+	// Dedicated grows with the part of its promised share that a pool lacks.
 	Dedicated = "dedicated"
-	// DedicatedLiteral is Dedicated as the paper words it: it falls with what
-	// the pool lacks, and so favours whoever needs it least.
+	// DedicatedLiteral is Dedicated as the paper words it: it falls with the
+	// part that the pool lacks, and so favours the pool that needs it least.
 	DedicatedLiteral = "dedicated_literal"
-	// Revenue is what a job's user offers.
+	// Revenue is the price that the job's user offers.
 	Revenue = "revenue"
-	// Priority doubles and doubles again with each step of priority. It is
-	// ours; for jobs of one priority it is Constant.
+	// Priority grows fourfold with each step of priority. It is not in the
+	// paper; for jobs of equal priority it equals Constant.
 	Priority = "priority"
 )
 
@@ -60,11 +60,11 @@ func ParseUtility(v string) ([]string, error) {
 	return factors, nil
 }
 
-// FIFOUtility is the utility of a job of that age, 0 at its submission.
+// FIFOUtility returns the utility of a job of the given age.
 func FIFOUtility(age time.Duration) float64 { return max(0, age.Seconds()) }
 
-// GateUtility is 1 once the fraction of maps that are done has reached θ, and
-// before 0. The small term keeps 0.05·160 from being more than 8.
+// GateUtility returns 1 if at least the fraction θ of the maps is done, and 0
+// otherwise. The slack keeps 0.05·160 from exceeding 8.
 func GateUtility(done, total int, theta float64) float64 {
 	if float64(done) < float64(theta*float64(total))-slack {
 		return 0
@@ -72,7 +72,7 @@ func GateUtility(done, total int, theta float64) float64 {
 	return 1
 }
 
-// BudgetUtility is 1 for a user with money left.
+// BudgetUtility returns 1 for a user with money left, and 0 otherwise.
 func BudgetUtility(balance float64) float64 {
 	if balance > 0 {
 		return 1
@@ -80,12 +80,12 @@ func BudgetUtility(balance float64) float64 {
 	return 0
 }
 
-// DedicatedUtility is the deficit: what is missing to the promised share, 0 for
-// whoever has it (reading Q8).
+// DedicatedUtility returns the deficit: the promised share minus the allocated
+// one, at least 0 (reading Q8).
 func DedicatedUtility(promised, allocated float64) float64 { return max(0, promised-allocated) }
 
-// LiteralUtility is inverse to the deficit, as the paper words it, and 0 for
-// whoever has the promised share.
+// LiteralUtility returns the inverse of the deficit, as the paper words it, and
+// 0 without a deficit.
 func LiteralUtility(promised, allocated float64) float64 {
 	if allocated >= promised {
 		return 0
@@ -93,7 +93,7 @@ func LiteralUtility(promised, allocated float64) float64 {
 	return 1 / (promised - allocated)
 }
 
-// PriorityUtility is 4 to the power of the priority.
+// PriorityUtility returns 4 to the power of the priority.
 func PriorityUtility(priority int) float64 {
 	u := 1.0
 	for ; priority > 0; priority-- {

@@ -13,7 +13,7 @@ import (
 )
 
 // benchCluster has 100 nodes of 4 + 2 slots and 1,000 jobs of 20 users in ten
-// queues, each with so many maps and reduces.
+// queues, with the given numbers of maps and reduces per job.
 func benchCluster(b *testing.B, policy, more string, maps, reduces int) (*tracker.Tracker, []string) {
 	queues := ""
 	for q := range 10 {

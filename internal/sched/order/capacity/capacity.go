@@ -12,28 +12,28 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Capacity is Hadoop 1's capacity scheduler: queues with a promised share of the
-// slots each, the one that uses least of its promise first; in a queue the
-// oldest job (or the most urgent) whose user is below the limit. It never takes
-// a slot back.
+// Order is Hadoop 1's capacity scheduler. Each queue is promised a share of the
+// slots, and the queue that uses the least of its promise goes first. In a
+// queue the oldest job (or, with priorities, the most urgent) goes first whose
+// user is below the user limit. Slots in use are never taken back.
 //
-// Queues that use equally much of their promise keep the order that they had,
-// which makes the order of queues a state: it changes with the walks of rounds,
-// and only with those, so that asking for explanations changes nothing.
+// Queues that use the same fraction of their promise keep their previous order,
+// as in Hadoop. The order of queues is therefore a state. Only walks inside a
+// round change it, so that queries for explanations change nothing.
 //
-// Where the slots part says that slots have no kind, limits are on all tasks of
-// a queue together.
+// If the slots part has slots without kinds, limits apply to all tasks of a
+// queue together; see slotSet.
 type Order struct {
 	cfg     Config
-	queues  []*queue // in order of declaration
+	queues  []*queue // in the order of the configuration
 	byName  map[string]*queue
-	sorted  [pots][]*queue
-	scratch []*queue // the order for a walk outside rounds
-	seats   []seat
+	sorted  [slotSets][]*queue // as the last walk of a round left them
+	scratch []*queue           // the order of a walk outside a round
+	seats   []seat             // by job seat
 	view    *sched.View
-	round   *sched.Round
-	walk    uint64
-	untyped bool
+	round   *sched.Round // the tracker's present round
+	walk    uint64       // number of walks so far
+	untyped bool         // slots have no kinds
 }
 
 var (
@@ -47,7 +47,7 @@ var (
 	_ sched.Reconfigurable = (*Order)(nil)
 )
 
-// New returns an order without jobs, or what is wrong with the
+// New returns an order without jobs, or an error that lists all mistakes in the
 // configuration.
 func New(cfg Config) (*Order, error) {
 	c := &Order{}
@@ -57,8 +57,8 @@ func New(cfg Config) (*Order, error) {
 	return c, nil
 }
 
-// configure makes the queues anew. Those that were there before keep their place
-// among each other.
+// configure replaces the queues. Queues that exist already keep their relative
+// order.
 func (c *Order) configure(cfg Config) error {
 	if err := cfg.Check(); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (c *Order) configure(cfg Config) error {
 	return nil
 }
 
-// Reconfigure implements sched.Reconfigurable for a Config. Jobs of a
-// queue that is gone move to the default queue; nothing that runs is touched.
+// Reconfigure implements sched.Reconfigurable for a Config. Jobs of a removed
+// queue move to the default queue. Running tasks are not affected.
 func (c *Order) Reconfigure(conf any) (bool, error) {
 	cfg, ok := conf.(Config)
 	if !ok {
@@ -109,7 +109,7 @@ func (c *Order) Reconfigure(conf any) (bool, error) {
 // Start implements sched.Starter.
 func (c *Order) Start(v *sched.View, _ time.Duration) { c.view = v }
 
-// Consult implements sched.Consulter: it asks the slots whether they have kinds.
+// Consult implements sched.Consulter: it finds out whether slots have kinds.
 func (c *Order) Consult(parts []any) {
 	for _, p := range parts {
 		if u, ok := p.(interface{ Untyped() bool }); ok {
@@ -118,7 +118,8 @@ func (c *Order) Consult(parts []any) {
 	}
 }
 
-// Begin notes which users compete in this round. It costs the number of queues.
+// Begin records which users compete in this round. Its cost is the number of
+// queues.
 func (c *Order) Begin(r *sched.Round) {
 	c.round = r
 	for _, q := range c.queues {
@@ -127,10 +128,10 @@ func (c *Order) Begin(r *sched.Round) {
 }
 
 // QueueOrder returns the names of the queues in the order in which they were
-// last served for a kind of task, the order of declaration at first. A default
-// queue that nobody declared is left out as long as it has no jobs.
+// last served for a kind of task. At first that is the order of the
+// configuration. The implied default queue is left out while it has no jobs.
 func (c *Order) QueueOrder(k job.Kind) (names []string) {
-	for _, q := range c.sorted[c.pot(k)] {
+	for _, q := range c.sorted[c.slotSet(k)] {
 		if !q.implied || len(q.jobs.Jobs()) > 0 {
 			names = append(names, q.conf.Name)
 		}
@@ -138,25 +139,25 @@ func (c *Order) QueueOrder(k job.Kind) (names []string) {
 	return names
 }
 
-// pot is what a kind's limits are counted in.
-func (c *Order) pot(k job.Kind) pot {
+// slotSet returns the slots in which limits on a kind of task are counted.
+func (c *Order) slotSet(k job.Kind) slotSet {
 	if c.untyped {
 		return allSlots
 	}
-	return pot(k)
+	return slotSet(k)
 }
 
-// slots counts the slots of a pot in the live cluster.
-func slotsOf(nodes *cluster.List, p pot) int {
+// slotsOf counts the slots of the set in the live cluster.
+func slotsOf(nodes *cluster.List, p slotSet) int {
 	if p == allSlots {
 		return nodes.Slots(job.Map) + nodes.Slots(job.Reduce)
 	}
 	return nodes.Slots(job.Kind(p))
 }
 
-// rank brings the queues into order. It costs the number of queues, and the
-// logarithm if they move.
-func (c *Order) rank(r *sched.Round, p pot, slots int) []*queue {
+// rank sorts the queues. It costs the number of queues if they are in order
+// already. Outside the tracker's round it sorts a copy.
+func (c *Order) rank(r *sched.Round, p slotSet, slots int) []*queue {
 	list := c.sorted[p]
 	if r != c.round {
 		c.scratch = append(c.scratch[:0], list...)
@@ -229,23 +230,173 @@ func (c *Order) count(a *job.Attempt, by int) {
 	s.queue.set(a.Job(), s, k, s.ready[k], s.runs[k]+by)
 }
 
-// Explain implements sched.Explainer: what the job's queue and user have.
+// Explain implements sched.Explainer: it compares the use of the job's queue
+// and user with their limits.
 func (c *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	if j.Seat() >= len(c.seats) || c.seats[j.Seat()].queue == nil || !j.State().Live() || j.Pending(k) == 0 {
 		return ""
 	}
-	s, p, what := &c.seats[j.Seat()], c.pot(k), k.String()+" slots"
+	s, p, what := &c.seats[j.Seat()], c.slotSet(k), k.String()+" slots"
 	if p == allSlots {
 		what = "slots"
 	}
 	q, slots := s.queue, slotsOf(c.view.Nodes(), p)
 	words := fmt.Sprintf("queue %q uses %d of its %d %s", q.conf.Name, q.occupied[p], q.capacity(slots), what)
 	if j.Pool() != q.conf.Name {
-		words = fmt.Sprintf("there is no queue %q, so the job is in %q; ", j.Pool(), q.conf.Name) + words
+		words = fmt.Sprintf("queue %q does not exist, so the job is in queue %q; ", j.Pool(), q.conf.Name) + words
 	}
 	if most := q.maximum(slots, c.cfg.TinyZero); most > 0 {
 		words += fmt.Sprintf(" and may use at most %d", most)
 	}
 	return words + fmt.Sprintf("; the jobs of user %q use %d and may use at most %d", s.user.name,
 		s.user.occupied[p], q.userLimit(p, slots, q.wanting[p], c.cfg.TinyZero))
+}
+
+// walk is one walk through the queues to fill an offer.
+type walk struct {
+	*Order
+	r     *sched.Round
+	o     sched.Offer
+	kinds [job.Kinds]job.Kind // the kinds that may fill the offer, in order of preference
+	n     int                 // number of those kinds
+	p     slotSet             // where limits are counted
+	slots int
+	real  bool // inside the tracker's round; queries outside ignore limits
+	visit func(sched.Candidate) bool
+}
+
+// Each implements sched.Order. It visits queues, and in each queue the jobs
+// that can launch something, up to the job that takes the slot. If copies are
+// wanted, it also visits jobs with running tasks. Outside a round, for
+// explanations, it ignores all limits.
+func (c *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
+	s := walk{Order: c, r: r, o: o, real: r == c.round, visit: visit}
+	s.want(o.Kind)
+	if o.Either {
+		s.want(o.Kind.Other())
+	}
+	if s.n == 0 {
+		return
+	}
+	c.walk++
+	s.p = c.slotSet(o.Kind)
+	if o.Either {
+		s.p = allSlots
+	}
+	s.slots = slotsOf(r.Nodes(), s.p)
+	for _, q := range c.rank(r, s.p, s.slots) {
+		if (o.Pool == "" || o.Pool == q.conf.Name) && !s.visitQueue(q) {
+			return
+		}
+	}
+}
+
+// want adds a kind, unless the heartbeat has received all tasks of the kind
+// that it may.
+func (s *walk) want(k job.Kind) {
+	if !s.real || !s.spent(s.r, k) {
+		s.kinds[s.n] = k
+		s.n++
+	}
+}
+
+// spent reports whether the round's heartbeat has received all tasks of a kind
+// that it may. Hadoop then stops without looking at the queues again.
+func (c *Order) spent(r *sched.Round, k job.Kind) bool {
+	launched, far, after := 0, false, 0
+	for _, a := range r.Launched() {
+		if a.Task.Kind() != k {
+			continue
+		}
+		launched++
+		if far {
+			after++
+		}
+		far = far || c.offSwitch(a)
+	}
+	if k == job.Reduce {
+		return c.cfg.MaxReduces > 0 && launched >= c.cfg.MaxReduces
+	}
+	return c.cfg.MaxMaps > 0 && launched >= c.cfg.MaxMaps ||
+		far && c.cfg.AfterOffSwitch >= 0 && after >= c.cfg.AfterOffSwitch
+}
+
+// offSwitch reports whether a launched map reads from another rack. A second
+// attempt does not count, because it may run anywhere.
+func (c *Order) offSwitch(a sched.Assignment) bool {
+	return a.Task.Kind() == job.Map && a.Task.Attempts() == 1 &&
+		(a.Level == cluster.ANY || a.Level == cluster.NONE && c.cfg.UnlocatedFar)
+}
+
+// visitQueue visits the jobs of a queue. It returns false when the walk is
+// over.
+func (s *walk) visitQueue(q *queue) bool {
+	if s.real && q.full(s.p, s.slots, s.cfg.TinyZero) {
+		s.noteFull(q)
+		return true
+	}
+	limit := 0
+	if s.real {
+		limit = q.userLimit(s.p, s.slots, q.competing[s.p], s.cfg.TinyZero)
+	}
+	which := s.p
+	if s.n == 1 {
+		which = slotSet(s.kinds[0])
+	}
+	list := q.ready[which]
+	switch {
+	case s.o.HeadOnly:
+		list = q.jobs
+	case s.r.Copies() && !s.o.NoCopies:
+		list = q.busy[which]
+	}
+	for _, j := range list.Jobs() {
+		if u := s.seats[j.Seat()].user; s.real && u.occupied[s.p] >= limit {
+			s.noteUser(q, u, j, limit)
+			continue
+		}
+		if !s.visitJob(j) {
+			return false
+		}
+	}
+	return true
+}
+
+// visitJob offers the slot to the job's tasks of each kind. It returns false
+// when the walk is over.
+func (s *walk) visitJob(j *job.Job) bool {
+	for _, k := range s.kinds[:s.n] {
+		if s.o.HeadOnly && j.Total(k) == 0 {
+			continue
+		}
+		if !s.visit(sched.Candidate{Job: j, Kind: k}) || s.o.HeadOnly {
+			return false
+		}
+	}
+	return true
+}
+
+// noteFull notes a wait reason for the first job in a queue that is at its
+// maximum.
+func (s *walk) noteFull(q *queue) {
+	for _, k := range s.kinds[:s.n] {
+		if ready := q.ready[k].Jobs(); len(ready) > 0 {
+			s.r.Note(ready[0], k, sched.Reason{Code: sched.QueueFull, Pool: q.conf.Name,
+				Have: q.occupied[s.p], Need: q.maximum(s.slots, s.cfg.TinyZero)})
+		}
+	}
+}
+
+// noteUser notes a wait reason for the first job of a user that is at the
+// limit. The user's other jobs wait behind it.
+func (s *walk) noteUser(q *queue, u *user, j *job.Job, limit int) {
+	if u.noted == s.walk {
+		return
+	}
+	for _, k := range s.kinds[:s.n] {
+		if s.seats[j.Seat()].ready[k] {
+			u.noted = s.walk
+			s.r.Note(j, k, sched.Reason{Code: sched.UserFull, Pool: q.conf.Name, Have: u.occupied[s.p], Need: limit})
+		}
+	}
 }

@@ -81,13 +81,13 @@ func TestCapacityLimits(t *testing.T) {
 	} {
 		q := newQueue(queues(t, c.queue).Queues[0])
 		q.occupied[job.Map] = c.occupied
-		p := pot(job.Map)
+		p := slotSet(job.Map)
 		if got := [...]int{q.capacity(c.slots), q.maximum(c.slots, false), q.userLimit(p, c.slots, c.users, false)}; got != [...]int{c.capacity, c.maximum, c.perUse} {
 			t.Errorf("%s: capacity, maximum, user limit %v, want %d %d %d", c.queue, got, c.capacity, c.maximum, c.perUse)
 		}
 	}
 	tiny := newQueue(queues(t, "q,capacity=1,maximum-capacity=2,user-limit-factor=0.5").Queues[0])
-	if m, u := tiny.maximum(10, true), tiny.userLimit(pot(job.Map), 10, 1, true); m != -1 || u != 0 {
+	if m, u := tiny.maximum(10, true), tiny.userLimit(slotSet(job.Map), 10, 1, true); m != -1 || u != 0 {
 		t.Errorf("Hadoop's tiny limits: %d %d, want none and 0", m, u)
 	}
 }
@@ -145,12 +145,12 @@ func capAct(t *rapid.T, w *world) {
 // kind and for both.
 func checkLists(t *rapid.T, w *world) {
 	for _, q := range w.order.queues {
-		for p := range pot(pots) {
+		for p := range slotSet(slotSets) {
 			var ready, busy []*job.Job
 			for _, j := range q.jobs.Jobs() {
 				can, runs := false, false
 				for k := range job.Kind(job.Kinds) {
-					if p == pot(k) || p == allSlots {
+					if p == slotSet(k) || p == allSlots {
 						can, runs = can || j.Launchable(k), runs || j.Running(k) > 0
 					}
 				}
@@ -162,7 +162,7 @@ func checkLists(t *rapid.T, w *world) {
 				}
 			}
 			if !slices.Equal(q.ready[p].Jobs(), ready) || !slices.Equal(q.busy[p].Jobs(), busy) {
-				t.Fatalf("queue %s, pot %d: lists differ from the jobs'", q.conf.Name, p)
+				t.Fatalf("queue %s, slotSet %d: lists differ from the jobs'", q.conf.Name, p)
 			}
 		}
 	}
@@ -217,10 +217,10 @@ func checkWalk(t *rapid.T, w *world, k job.Kind, order []string) []string {
 	for _, name := range order {
 		q := conf(name)
 		q.occupied[k] = total(name)
-		if q.full(pot(k), slots, false) {
+		if q.full(slotSet(k), slots, false) {
 			continue
 		}
-		limit := q.userLimit(pot(k), slots, len(byQueue[name].users), false)
+		limit := q.userLimit(slotSet(k), slots, len(byQueue[name].users), false)
 		for _, j := range w.Jobs.List().Live() {
 			if pool(j) == name && j.Launchable(k) && byQueue[name].occupied[j.User()] < limit {
 				want = append(want, j.ID())
@@ -268,7 +268,7 @@ func TestCapacityTieKeepsOrder(t *testing.T) {
 	}
 }
 
-// A heartbeat gets so many maps, so many after a far one, and so many reduces.
+// The limits on the maps of a heartbeat, on those after a far map, and on its reduces.
 func TestCapacityPerHeartbeat(t *testing.T) {
 	cfg := queues(t, "a,capacity=100")
 	cfg.MaxMaps, cfg.AfterOffSwitch, cfg.MaxReduces = 3, 1, 1
@@ -350,8 +350,7 @@ type untyped struct{}
 
 func (untyped) Untyped() bool { return true }
 
-// Jobs of a queue that is gone move to the default one with what they run, and a
-// bad configuration changes nothing.
+// Jobs of a removed queue, with their running tasks, move to the default queue.
 func TestCapacityReconfigure(t *testing.T) {
 	w := newWorld(t, 10, 0, queues(t, "a,capacity=40;b,capacity=60"))
 	a := w.submit("a", "u", 9, 0)
@@ -369,14 +368,14 @@ func TestCapacityReconfigure(t *testing.T) {
 	if ok, err := w.order.Reconfigure(queues(t, "b,capacity=70")); !ok || err != nil {
 		t.Errorf("good: %v %v", ok, err)
 	}
-	want := `there is no queue "a", so the job is in "default"; queue "default" uses 1 of its 3 map slots; ` +
+	want := `queue "a" does not exist, so the job is in queue "default"; queue "default" uses 1 of its 3 map slots; ` +
 		`the jobs of user "u" use 1 and may use at most 3`
 	if got := w.order.Explain(a, job.Map, 0); got != want {
 		t.Errorf("moved: %s", got)
 	}
 	w.Kill(a)
 	for _, q := range w.order.queues {
-		if q.occupied != [pots]int{} || q.wanting != [pots]int{} || len(q.users) != 0 || len(q.jobs.Jobs()) != 0 {
+		if q.occupied != [slotSets]int{} || q.wanting != [slotSets]int{} || len(q.users) != 0 || len(q.jobs.Jobs()) != 0 {
 			t.Errorf("%s keeps %v %v", q.conf.Name, q.occupied, q.wanting)
 		}
 	}

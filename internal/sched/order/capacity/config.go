@@ -11,32 +11,33 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// DefaultQueue is the queue of jobs that name none, or one that is not
-// declared.
+// DefaultQueue is the queue of jobs that name no queue, or one that is not
+// configured.
 const DefaultQueue = "default"
 
-// QueueConfig is a queue of the capacity order. Percentages are of the slots of
-// a kind in the live cluster, so a queue grows and shrinks with it.
+// QueueConfig configures one queue. Percentages are of the slots of a kind in
+// the live cluster, so the limits of a queue grow and shrink with it.
 type QueueConfig struct {
-	// Name is what jobs give as their pool.
+	// Name is the value of the jobs' pool setting.
 	Name string
-	// Capacity is the percentage that the queue is promised, 0 to 100. All
-	// queues together must not exceed 100. It is no reservation: what the queue
-	// does not use others take, and it gets it back as their tasks end.
+	// Capacity is the percentage of the slots that the queue is promised, 0 to
+	// 100. The queues together must not exceed 100. It is not a reservation:
+	// other queues use what this one leaves idle, and it gets slots back as
+	// their tasks end.
 	Capacity float32
-	// MaxCapacity is the percentage that the queue never exceeds, however idle
-	// the cluster; 0 or less is no limit. It must not be below Capacity.
+	// MaxCapacity is the percentage that the queue never exceeds, even on an
+	// idle cluster. 0 or less means no limit. It must not be below Capacity.
 	MaxCapacity float32
 	// MinUserLimit is the percentage of the queue's slots, 1 to 100, that each
-	// user can count on while users compete: with 25, up to four users share
+	// user can count on while users compete. With 25, up to four users share
 	// evenly and a fifth waits. 100 serves one user after the other.
 	MinUserLimit int
-	// UserLimitFactor is how many times the queue's capacity a single user may
-	// take when nobody competes, positive. Below 100/Capacity the rest of an
-	// idle cluster stays out of a user's reach.
+	// UserLimitFactor is the multiple of the queue's capacity that a single
+	// user may take when no other user competes. It is positive. Below
+	// 100/Capacity, one user cannot use an idle cluster entirely.
 	UserLimitFactor float32
-	// Priorities says that jobs of higher priority come first; otherwise the
-	// queue is first come, first served.
+	// Priorities orders the queue's jobs by priority first. Otherwise they are
+	// served in order of submission.
 	Priorities bool
 }
 
@@ -45,32 +46,34 @@ func NewQueueConfig(name string, capacity float32) QueueConfig {
 	return QueueConfig{Name: name, Capacity: capacity, MaxCapacity: -1, MinUserLimit: 100, UserLimitFactor: 1}
 }
 
-// Config configures Capacity.
+// Config holds the parameters of Order.
 type Config struct {
-	// Queues are the queues in order of declaration, which decides between
-	// queues that use nothing yet. A queue named DefaultQueue is added if there
-	// is none: it has what is left of 100 %, and a user limit factor that lets a
-	// user take all that is idle.
+	// Queues lists the queues. Their order decides between queues that use
+	// nothing yet. If none is named DefaultQueue, one is added: it is promised
+	// the rest of 100 %, and a user may take all of its idle slots.
 	Queues []QueueConfig
-	// MaxMaps is how many maps one heartbeat gets at most, 0 for no limit.
+	// MaxMaps is the most maps that a heartbeat gets. 0 means no limit.
 	MaxMaps int
-	// MaxReduces is the same for reduces. Hadoop gives 1, which spreads reduces
-	// over the nodes but fills a node with many free slots slowly.
+	// MaxReduces is the most reduces that a heartbeat gets. 0 means no limit.
+	// Hadoop uses 1, which spreads reduces over the nodes but fills a node with
+	// many free slots slowly.
 	MaxReduces int
-	// AfterOffSwitch is how many more maps a heartbeat gets after one that reads
-	// its input from another rack; negative is no limit. A large number lets one
-	// node take many far maps that others have near.
+	// AfterOffSwitch is the number of maps that a heartbeat may get after one
+	// whose input is in another rack. Negative values mean no limit. With a
+	// large value a node takes maps whose data is far away although other nodes
+	// have it nearby.
 	AfterOffSwitch int
-	// UnlocatedFar counts a map whose input has no location as one that reads
-	// from another rack, as Hadoop does: such a job gets one map a heartbeat.
+	// UnlocatedFar treats a map whose input has no location like one that reads
+	// from another rack, as Hadoop does. A job of such maps gets one map per
+	// heartbeat.
 	UnlocatedFar bool
-	// TinyZero keeps limits that round to no slot at all as Hadoop has them: a
-	// maximum capacity of less than a slot is no limit, and a user whose limit is
-	// less than a slot starves. Otherwise both count as one slot.
+	// TinyZero treats limits of less than one slot as Hadoop does: such a
+	// maximum capacity counts as no limit, and a user with such a limit
+	// starves. Otherwise both count as one slot.
 	TinyZero bool
 }
 
-// Check says what is wrong with a configuration, all of it, or nil.
+// Check returns an error that lists all mistakes in the configuration, or nil.
 func (c *Config) Check() error {
 	var errs []error
 	sum, seen := float32(0), map[string]bool{}
@@ -94,11 +97,12 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// check is written so that a value that is no number fails.
+// check returns the first mistake in the queue's settings. Its conditions are
+// written so that NaN fails them.
 func (q *QueueConfig) check() error {
 	switch {
 	case q.Name == "":
-		return errors.New("has no name")
+		return errors.New("the queue has no name")
 	case !(q.Capacity >= 0 && q.Capacity <= 100):
 		return fmt.Errorf("capacity %g is not from 0 to 100", q.Capacity)
 	case !(q.MaxCapacity <= 100):
@@ -113,7 +117,7 @@ func (q *QueueConfig) check() error {
 	return nil
 }
 
-// withDefault returns the queues and, unless declared, the default one.
+// withDefault returns the queues, with the default queue added if necessary.
 func (c *Config) withDefault() []QueueConfig {
 	left := float32(100)
 	for _, q := range c.Queues {
@@ -127,12 +131,12 @@ func (c *Config) withDefault() []QueueConfig {
 	return append(c.Queues[:len(c.Queues):len(c.Queues)], rest)
 }
 
-// ParseQueues reads queues as users spell them: queues apart by semicolons, a
-// queue's name and settings apart by commas, such as
+// ParseQueues parses the value of the parameter "queues": queues separated by
+// semicolons, each a name and settings separated by commas, such as
 //
 //	ads,capacity=70,maximum-capacity=80;web,capacity=30,supports-priority=true
 //
-// The settings have Hadoop's names and defaults; capacity must be given.
+// The settings have Hadoop's names and defaults. Capacity is required.
 func ParseQueues(s string) (queues []QueueConfig, err error) {
 	for _, text := range strings.Split(s, ";") {
 		if text = strings.TrimSpace(text); text == "" {
@@ -154,7 +158,8 @@ func ParseQueues(s string) (queues []QueueConfig, err error) {
 	return queues, nil
 }
 
-// Set changes one setting, by its name in Hadoop's file without the prefix.
+// Set changes a setting by its name in Hadoop's capacity-scheduler.xml, without
+// the prefix of the queue.
 func (q *QueueConfig) Set(key, value string) (err error) {
 	switch key {
 	case "capacity":

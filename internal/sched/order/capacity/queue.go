@@ -8,46 +8,46 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// pot is a set of slots that limits are counted in: those of a kind, or all
-// where slots have no kind.
-type pot uint8
+// slotSet is a set of slots in which limits are counted: the slots of one kind,
+// with the number of the kind, or allSlots if slots have no kinds.
+type slotSet uint8
 
 const (
-	allSlots pot = job.Kinds
-	pots         = job.Kinds + 1
+	allSlots slotSet = job.Kinds
+	slotSets         = job.Kinds + 1
 )
 
-// queue is a queue with its jobs, its users and what they occupy. Every
-// count is kept as it changes:
+// queue is a queue with its jobs, its users and the slots they occupy.
+// Invariants:
 //
-//	occupied[k] = Σ over users = running attempts of the kind
+//	occupied[k] = Σ over users = running attempts of kind k
 //	occupied[allSlots] = Σ over kinds
-//	wanting[p] = users with a job that can launch something for p
+//	wanting[p] = number of users with a job that can launch something in p
 type queue struct {
 	conf     QueueConfig
-	implied  bool // the default queue, which nobody declared
+	implied  bool // the default queue, if the configuration does not have it
 	jobs     *sched.SortedJobs
-	ready    [pots]*sched.SortedJobs // the jobs that can launch something for the pot
-	busy     [pots]*sched.SortedJobs // those, and the jobs that run something of it
+	ready    [slotSets]*sched.SortedJobs // jobs that can launch something in the slot set
+	busy     [slotSets]*sched.SortedJobs // those, and jobs with running tasks in it
 	users    map[string]*user
-	occupied [pots]int
-	wanting  [pots]int
-	// competing is wanting as it was when the round began: Hadoop counts users
-	// once a heartbeat, so that one who gets his last task still counts in it.
-	competing [pots]int
-	ratio     float64 // occupied by capacity, while queues are sorted
+	occupied [slotSets]int
+	wanting  [slotSets]int
+	// competing is wanting at the start of the round. Hadoop counts users once
+	// per heartbeat, so a user who gets his last task in it still counts.
+	competing [slotSets]int
+	ratio     float64 // occupied/capacity, computed before queues are sorted
 }
 
-// user is a user of a queue.
+// user is a user with jobs in a queue.
 type user struct {
 	name     string
 	jobs     int
-	occupied [pots]int
-	ready    [pots]int // jobs that can launch something
-	noted    uint64    // the walk in which a job of the user was told of the limit
+	occupied [slotSets]int
+	ready    [slotSets]int // number of jobs that can launch something
+	noted    uint64        // the last walk that noted the user limit for one of the user's jobs
 }
 
-// seat is what the order knows of a job, in a table by seat.
+// seat is the order's record of a live job.
 type seat struct {
 	queue *queue
 	user  *user
@@ -55,17 +55,18 @@ type seat struct {
 	runs  [job.Kinds]int
 }
 
-// readyFor and busyFor say in which lists of its queue the job is.
-func (s *seat) readyFor(p pot) bool {
+// readyFor reports whether the job is in the queue's list ready for a slot set.
+func (s *seat) readyFor(p slotSet) bool {
 	if p == allSlots {
 		return s.ready[job.Map] || s.ready[job.Reduce]
 	}
 	return s.ready[p]
 }
 
-func (s *seat) busyFor(p pot) bool {
+// busyFor reports whether the job is in the queue's list busy for a slot set.
+func (s *seat) busyFor(p slotSet) bool {
 	if p == allSlots {
-		return s.busyFor(pot(job.Map)) || s.busyFor(pot(job.Reduce))
+		return s.busyFor(slotSet(job.Map)) || s.busyFor(slotSet(job.Reduce))
 	}
 	return s.ready[p] || s.runs[p] > 0
 }
@@ -82,12 +83,12 @@ func newQueue(conf QueueConfig) *queue {
 	return q
 }
 
-// byArrival is Hadoop's order of jobs in a queue without priorities.
+// byArrival is the order of jobs in a queue without priorities.
 func byArrival(a, b *job.Job) int {
 	return cmp.Or(cmp.Compare(a.Submitted(), b.Submitted()), cmp.Compare(a.ID(), b.ID()))
 }
 
-// join enters a job and returns its user.
+// join adds a job and returns its user.
 func (q *queue) join(j *job.Job) *user {
 	u := q.users[j.User()]
 	if u == nil {
@@ -99,7 +100,8 @@ func (q *queue) join(j *job.Job) *user {
 	return u
 }
 
-// leave takes a job out, which must not be ready, and its user with the last.
+// leave removes a job, which must be in neither ready nor busy. A user without
+// jobs is removed as well.
 func (q *queue) leave(j *job.Job, u *user) {
 	q.jobs.Remove(j)
 	if u.jobs--; u.jobs == 0 {
@@ -107,12 +109,12 @@ func (q *queue) leave(j *job.Job, u *user) {
 	}
 }
 
-// set notes whether a job can launch tasks of a kind and how many it runs, and
-// brings lists and counts up to date.
+// set records whether a job can launch tasks of a kind, and the number of its
+// running ones, and updates all lists and counts.
 func (q *queue) set(j *job.Job, s *seat, k job.Kind, ready bool, runs int) {
 	before := *s
 	s.ready[k], s.runs[k] = ready, runs
-	for _, p := range [...]pot{pot(k), allSlots} {
+	for _, p := range [...]slotSet{slotSet(k), allSlots} {
 		q.occupied[p] += runs - before.runs[k]
 		s.user.occupied[p] += runs - before.runs[k]
 		if is := s.readyFor(p); is != before.readyFor(p) {
@@ -125,6 +127,7 @@ func (q *queue) set(j *job.Job, s *seat, k job.Kind, ready bool, runs int) {
 	}
 }
 
+// enlist adds a job to a list or removes it.
 func enlist(list *sched.SortedJobs, j *job.Job, in bool) {
 	if in {
 		list.Add(j)
@@ -133,8 +136,9 @@ func enlist(list *sched.SortedJobs, j *job.Job, in bool) {
 	}
 }
 
-// want counts a job of a user that can launch something, or can no more.
-func (q *queue) want(u *user, p pot, more bool) {
+// want updates the counts of users who want slots after one more, or one fewer,
+// of a user's jobs can launch something.
+func (q *queue) want(u *user, p slotSet, more bool) {
 	if more {
 		if u.ready[p]++; u.ready[p] == 1 {
 			q.wanting[p]++
@@ -146,13 +150,13 @@ func (q *queue) want(u *user, p pot, more bool) {
 	}
 }
 
-// capacity is how many of the slots the queue is promised. The arithmetic is
-// Hadoop's, in single precision and rounded down.
+// capacity returns the number of slots that the queue is promised. The
+// arithmetic is Hadoop's: single precision, rounded down.
 func (q *queue) capacity(slots int) int {
 	return int(q.conf.Capacity * float32(slots) / 100)
 }
 
-// maximum is how many of the slots the queue may take, -1 for all.
+// maximum returns the number of slots that the queue may take, or -1 for all.
 func (q *queue) maximum(slots int, tinyZero bool) int {
 	if q.conf.MaxCapacity <= 0 {
 		return -1
@@ -168,17 +172,17 @@ func (q *queue) maximum(slots int, tinyZero bool) int {
 }
 
 // full reports whether the queue is at its maximum.
-func (q *queue) full(p pot, slots int, tinyZero bool) bool {
+func (q *queue) full(p slotSet, slots int, tinyZero bool) bool {
 	most := q.maximum(slots, tinyZero)
 	return most > 0 && q.occupied[p] >= most
 }
 
-// userLimit is how many slots a user may occupy. With c the queue's capacity,
-// or one slot more than it occupies if that is above it, and n users who want
-// slots:
+// userLimit returns the number of slots that one user may occupy. With n users
+// who want slots, and c the queue's capacity, or one slot more than the queue
+// occupies if that exceeds its capacity:
 //
 //	min( max(⌈c/n⌉, ⌈c·MinUserLimit/100⌉), ⌊capacity·UserLimitFactor⌋ )
-func (q *queue) userLimit(p pot, slots, users int, tinyZero bool) int {
+func (q *queue) userLimit(p slotSet, slots, users int, tinyZero bool) int {
 	capacity := max(q.capacity(slots), 1)
 	current := capacity
 	if q.occupied[p] >= capacity {
@@ -194,12 +198,12 @@ func (q *queue) userLimit(p pot, slots, users int, tinyZero bool) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// byRatio is the order of queues: the one that uses least of its promise first.
+// byRatio orders queues by the fraction of their promise that they use.
 func byRatio(a, b *queue) int { return cmp.Compare(a.ratio, b.ratio) }
 
-// weigh works out how much of its promise a queue uses. One that is promised
-// nothing counts as using exactly that.
-func (q *queue) weigh(p pot, slots int) {
+// weigh computes the fraction of its promise that the queue uses. A queue that
+// is promised nothing counts as using exactly its promise.
+func (q *queue) weigh(p slotSet, slots int) {
 	q.ratio = 1
 	if c := q.capacity(slots); c > 0 {
 		q.ratio = float64(q.occupied[p]) / float64(c)

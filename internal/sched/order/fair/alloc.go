@@ -14,46 +14,51 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// NoLimit is the limit that limits nothing, for counts of slots and jobs.
+// NoLimit is the count of slots or jobs that means "no limit".
 const NoLimit = math.MaxInt
 
-// Never is the time-out that never comes.
+// Never is the timeout that does not expire.
 const Never = time.Duration(math.MaxInt64)
 
-// Allocations say what pools and users are entitled to: the contents of
+// Allocations hold the limits and timeouts of pools and users: the contents of
 // Hadoop's fair-scheduler.xml. Maps may be nil.
 type Allocations struct {
 	Pools map[string]PoolLimits
-	// UserJobs limits how many jobs of a user run at once.
+	// UserJobs limits the number of running jobs by user.
 	UserJobs map[string]int
-	// MaxUserJobs and MaxPoolJobs hold where nothing is said of a user or pool.
+	// MaxUserJobs and MaxPoolJobs limit the running jobs of users and pools
+	// that have no limit of their own.
 	MaxUserJobs, MaxPoolJobs int
-	// FairTimeout is after how long below half its fair share a pool may have
-	// tasks of others killed; MinTimeout the same for the minimum share, where
-	// a pool says nothing.
+	// FairTimeout is the time below half its fair share after which a pool may
+	// preempt tasks of others. MinTimeout is the same for the minimum share,
+	// for pools without a timeout of their own.
 	FairTimeout, MinTimeout time.Duration
-	// FIFO serves the jobs of a pool that says nothing by priority and time.
+	// FIFO orders jobs by priority and submission in pools without a mode of
+	// their own.
 	FIFO bool
 }
 
-// PoolLimits are what one pool is entitled to. Start from Allocations.Pool.
+// PoolLimits hold the limits of one pool. Start from Allocations.Pool, which
+// fills in the defaults.
 type PoolLimits struct {
 	Min [job.Kinds]int // slots guaranteed while there is demand
-	Max [job.Kinds]int // slots at most
-	// MaxJobs is how many of its jobs run at once; the others wait.
+	Max [job.Kinds]int // slots at most; NoLimit if unlimited
+	// MaxJobs is the number of its jobs that run at once; the others wait.
 	MaxJobs int
-	// Weight is the pool's part of what the minimum shares leave, above 0.
+	// Weight is the pool's part of the slots above the minimum shares. It is
+	// above 0.
 	Weight     float64
 	MinTimeout time.Duration
 	FIFO       bool
 }
 
-// NewAllocations limit nothing and never preempt.
+// NewAllocations returns allocations without limits, timeouts or named pools.
 func NewAllocations() Allocations {
 	return Allocations{MaxUserJobs: NoLimit, MaxPoolJobs: NoLimit, FairTimeout: Never, MinTimeout: Never}
 }
 
-// Pool returns the limits of a pool, with the defaults for one not named.
+// Pool returns the limits of a pool, and the defaults for a pool that is not
+// named.
 func (a *Allocations) Pool(name string) PoolLimits {
 	if p, ok := a.Pools[name]; ok {
 		return p
@@ -62,6 +67,7 @@ func (a *Allocations) Pool(name string) PoolLimits {
 		MinTimeout: a.MinTimeout, FIFO: a.FIFO}
 }
 
+// userJobs returns the limit on a user's running jobs.
 func (a *Allocations) userJobs(user string) int {
 	if n, ok := a.UserJobs[user]; ok {
 		return n
@@ -69,11 +75,11 @@ func (a *Allocations) userJobs(user string) int {
 	return a.MaxUserJobs
 }
 
-// ErrUnknown is wrapped by Set for a name that it does not know.
+// ErrUnknown is the error, wrapped, for a setting that Hadoop does not have.
 var ErrUnknown = errors.New("unknown setting")
 
-// Set changes a default by its name in fair-scheduler.xml. Defaults must be set
-// before pools are.
+// Set changes a default by its name in fair-scheduler.xml. Pools copy the
+// defaults when they are first named, so set the defaults before.
 func (a *Allocations) Set(name, value string) (err error) {
 	switch name {
 	case "userMaxJobsDefault":
@@ -92,7 +98,7 @@ func (a *Allocations) Set(name, value string) (err error) {
 	return wrap(name, err)
 }
 
-// SetPool changes an entitlement of a pool by its name in fair-scheduler.xml.
+// SetPool changes a limit of a pool by its name in fair-scheduler.xml.
 func (a *Allocations) SetPool(pool, name, value string) (err error) {
 	p := a.Pool(pool)
 	switch name {
@@ -121,7 +127,7 @@ func (a *Allocations) SetPool(pool, name, value string) (err error) {
 	return wrap(name, err)
 }
 
-// AddPool names a pool, so that it has limits of its own.
+// AddPool sets all limits of a pool.
 func (a *Allocations) AddPool(name string, p PoolLimits) {
 	if a.Pools == nil {
 		a.Pools = make(map[string]PoolLimits)
@@ -129,7 +135,7 @@ func (a *Allocations) AddPool(name string, p PoolLimits) {
 	a.Pools[name] = p
 }
 
-// SetUser changes an entitlement of a user by its name in fair-scheduler.xml.
+// SetUser changes a limit of a user by its name in fair-scheduler.xml.
 func (a *Allocations) SetUser(user, name, value string) error {
 	if name != "maxRunningJobs" {
 		return fmt.Errorf("%w %q", ErrUnknown, name)
@@ -145,7 +151,8 @@ func (a *Allocations) SetUser(user, name, value string) error {
 	return nil
 }
 
-// ParseAllocations reads the short form described at the parameter "pools".
+// ParseAllocations parses the value of the parameter "pools". It reads the
+// defaults before the pools, in whatever order the text has them.
 func ParseAllocations(s string) (Allocations, error) {
 	a := NewAllocations()
 	var errs []error
@@ -244,7 +251,7 @@ func modeName(fifo bool) string {
 	return "fair"
 }
 
-// parseNamed reads what is said of a pool or a user.
+// parseNamed parses an entry for a pool or a user, split into words.
 func (a *Allocations) parseNamed(f []string) error {
 	if len(f) < 2 || strings.Contains(f[1], "=") {
 		return fmt.Errorf("%s: a name must follow", f[0])
@@ -257,7 +264,7 @@ func (a *Allocations) parseNamed(f []string) error {
 	return each(f[2:], func(name, value string) error { return set(f[1], name, value) })
 }
 
-// each calls set for words of the form name=value.
+// each calls set for words of the form name=value and joins the errors.
 func each(words []string, set func(name, value string) error) error {
 	var errs []error
 	for _, w := range words {
@@ -271,6 +278,7 @@ func each(words []string, set func(name, value string) error) error {
 	return errors.Join(errs...)
 }
 
+// wrap adds the name of a setting to an error.
 func wrap(name string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

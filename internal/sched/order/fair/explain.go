@@ -12,7 +12,7 @@ import (
 
 // Held implements sched.Holder.
 func (f *Order) Held(j *job.Job, k job.Kind) sched.Reason {
-	f.settle()
+	f.refreshAdmitted()
 	x := f.jobs[j.Seat()]
 	s := &x.pool.side[k]
 	switch {
@@ -24,12 +24,13 @@ func (f *Order) Held(j *job.Job, k job.Kind) sched.Reason {
 	return sched.Reason{}
 }
 
-// Explain implements sched.Explainer: what the pool has and is due.
+// Explain implements sched.Explainer: it compares the running tasks of the
+// job's pool with its fair share.
 func (f *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	if !j.State().Live() || j.Pending(k) == 0 || !j.Open(k) || f.Held(j, k).Code != sched.NoReason {
 		return ""
 	}
-	f.fresh()
+	f.refreshShares()
 	p := f.jobs[j.Seat()].pool
 	s := &p.side[k]
 	text := fmt.Sprintf("pool %q runs %d of its fair share of %.1f %ss", p.name, s.running, s.share, k)
@@ -39,17 +40,18 @@ func (f *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	return text
 }
 
-// fresh computes shares anew, unless decisions depend on what was known at the
-// last update: to ask changes nothing.
-func (f *Order) fresh() {
-	f.settle()
+// refreshShares computes the shares for a query. It leaves them alone if
+// decisions depend on the values of the last update, because a query must not
+// change decisions.
+func (f *Order) refreshShares() {
+	f.refreshAdmitted()
 	if !f.cfg.StaleDemand && !f.cfg.SizeWeight {
 		f.share()
 	}
 }
 
-// Share is what a pool or job wants, is due and has, as of the last update but
-// for Running.
+// Share describes what a pool or job demands, is due and runs. All but Running
+// are as of the last update.
 type Share struct {
 	Pool    string
 	Job     *job.Job // nil for a pool
@@ -61,10 +63,11 @@ type Share struct {
 	Weight  float64
 }
 
-// Shares returns the shares of all pools by name, then of all jobs by number,
-// those that have ended since the last update among them; maps before reduces.
+// Shares returns the shares of all pools by name, then of all jobs by id,
+// including jobs that have ended since the last update. Maps come before
+// reduces.
 func (f *Order) Shares() (list []Share) {
-	f.fresh()
+	f.refreshShares()
 	for _, p := range f.pools {
 		for k := range job.Kind(job.Kinds) {
 			s := &p.side[k]
@@ -88,4 +91,14 @@ func (x *member) shares() (list []Share) {
 		list = append(list, Share{x.pool.name, x.job, k, 0, s.demand, s.share, x.job.Running(k), s.weight})
 	}
 	return list
+}
+
+// PoolShare returns a pool's minimum shares in slots and its weight. DynamicMR
+// shares slots of both kinds among pools by them.
+func (f *Order) PoolShare(name string) (least [job.Kinds]int, weight float64) {
+	p := f.cfg.Pools.Pool(name)
+	for k := range least {
+		least[k] = min(p.Min[k], p.Max[k])
+	}
+	return least, p.Weight
 }

@@ -154,9 +154,9 @@ func (w *world) act(t *rapid.T) {
 	}
 }
 
-// Shares are max-min fair: nobody is above its demand, all slots that are wanted
-// are given, and who gets less than it wants has no smaller share per weight
-// than anybody above the minimum.
+// Shares are max-min fair: no claim gets more than it demands, all demanded
+// slots are given, and a claim that gets less than it demands has no smaller
+// share per weight than any claim above its minimum.
 func TestShareOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var claims []*claim
@@ -169,7 +169,7 @@ func TestShareOut(t *testing.T) {
 			wanted += c.demand
 		}
 		slots := float64(rapid.IntRange(0, 60).Draw(t, "slots"))
-		shareOut(claims, slots)
+		computeShares(claims, slots)
 		sum := 0.0
 		for _, c := range claims {
 			sum += c.share
@@ -248,9 +248,9 @@ func TestFairSparesUnreported(t *testing.T) {
 	}
 }
 
-// Hadoop 1.2.1 looks at starvation clocks that nobody winds unless preemption is
-// on, so that all pools seem to starve for ever. Here nobody starves then.
-func TestFairNobodyStarvesWithoutPreemption(t *testing.T) {
+// Hadoop 1.2.1 advances its starvation clocks only with preemption, so without
+// it every pool would seem to starve. Here no pool does.
+func TestNoStarvationWithoutPreemption(t *testing.T) {
 	alloc, _ := ParseAllocations("pool a minMaps=2 minSharePreemptionTimeout=1; fairSharePreemptionTimeout=1")
 	for _, on := range []bool{false, true} {
 		w := newWorld(Config{Pools: alloc, Preempt: on, PreemptInterval: time.Hour}, 4, 0)
@@ -302,8 +302,8 @@ func TestFairReasons(t *testing.T) {
 	}
 }
 
-// A new configuration holds at once, and what is no configuration is left to
-// others.
+// New limits apply at once. Reconfigure leaves values of other types to other
+// parts.
 func TestFairReconfigure(t *testing.T) {
 	w := newWorld(Config{Pools: NewAllocations()}, 4, 0)
 	a := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})

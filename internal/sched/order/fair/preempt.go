@@ -9,7 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// updateClocks notes for each pool that it is not starved now.
+// updateClocks records for each pool whether it has its minimum and half its
+// fair share now.
 func (f *Order) updateClocks(now time.Duration) {
 	for _, p := range f.pools {
 		for k := range p.side {
@@ -24,9 +25,9 @@ func (f *Order) updateClocks(now time.Duration) {
 	}
 }
 
-// Starving reports whether the job's pool has run too few maps for too long, so
-// that its jobs should not wait for better slots. Without preemption nobody
-// says how long is too long, so nobody starves.
+// Starving reports whether the job's pool has run too few maps for longer than
+// its timeouts. The place part then starts the job's maps without waiting for
+// better nodes. Without preemption there are no timeouts, and no pool starves.
 func (f *Order) Starving(j *job.Job, now time.Duration) bool {
 	if !f.cfg.Preempt {
 		return false
@@ -36,7 +37,8 @@ func (f *Order) Starving(j *job.Job, now time.Duration) bool {
 	return now-s.atMin > p.limits.MinTimeout || now-s.atHalf > f.cfg.Pools.FairTimeout
 }
 
-// checkPreemption chooses what to kill, at most once in PreemptInterval.
+// checkPreemption chooses the attempts to kill, at most once per
+// PreemptInterval.
 func (f *Order) checkPreemption(now time.Duration) {
 	if !f.cfg.Preempt || now-f.checked < f.cfg.PreemptInterval || len(f.victims) > 0 {
 		return
@@ -48,12 +50,12 @@ func (f *Order) checkPreemption(now time.Duration) {
 			want += p.missing(k, now, f.cfg.Pools.FairTimeout)
 		}
 		if want > 0 {
-			f.choose(k, want)
+			f.chooseVictims(k, want)
 		}
 	}
 }
 
-// missing is how many slots the pool may demand of others.
+// missing returns how many slots the pool may reclaim from other pools.
 func (p *pool) missing(k job.Kind, now, fairTimeout time.Duration) int {
 	s, target := &p.side[k], 0
 	if now-s.atMin > p.limits.MinTimeout {
@@ -65,10 +67,11 @@ func (p *pool) missing(k job.Kind, now, fairTimeout time.Duration) int {
 	return max(0, target-s.running)
 }
 
-// choose takes the newest tasks of pools above their fair share, and never so
-// many that a pool falls below it. A task that no node has reported yet is left
-// alone: it may not have started.
-func (f *Order) choose(k job.Kind, want int) {
+// chooseVictims adds the newest attempts of pools above their fair share to the
+// victims, at most want of them. A pool loses only tasks that it runs above its
+// share. Attempts that no node has reported yet are spared, because they may
+// not have started.
+func (f *Order) chooseVictims(k job.Kind, want int) {
 	var tasks []*job.Attempt
 	left := make(map[*pool]int)
 	for _, p := range f.pools {

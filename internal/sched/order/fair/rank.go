@@ -6,25 +6,27 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/order"
+	"github.com/slotwise/slotwise/sched"
 )
 
-// standing is what jobs and pools are sorted by: Hadoop's FairShareComparator.
+// standing is the sort key of jobs and pools: Hadoop's FairShareComparator.
 type standing struct {
-	rested bool    // not below the minimum share; the needy come first
-	ratio  float64 // running / minimum share if needy, running / weight if not
-	since  time.Duration
-	id     job.ID // of a job
-	name   string // of a pool
+	aboveMin bool          // false for pools below their minimum share, which come first
+	ratio    float64       // running/minimum below the minimum share, otherwise running/weight
+	since    time.Duration // submission of a job, 0 for a pool
+	id       job.ID        // 0 for a pool
+	name     string        // "" for a job
 }
 
 func compareStanding(a, b *standing) int {
-	if a.rested != b.rested {
-		if b.rested {
+	if a.aboveMin != b.aboveMin {
+		if b.aboveMin {
 			return -1
 		}
 		return 1
 	}
-	// Step by step and not by cmp.Or, which would compare all, names too.
+	// Not cmp.Or, which would evaluate all comparisons, including the names.
 	if c := cmp.Compare(a.ratio, b.ratio); c != 0 {
 		return c
 	}
@@ -37,30 +39,34 @@ func compareStanding(a, b *standing) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// seatIn is the place of an item in a ranking; the item owns it.
-type seatIn[T any] struct {
+// entry is an item's position in a ranking. The item contains it, so that
+// moving it allocates nothing.
+type entry[T any] struct {
 	at   standing
 	in   bool
 	item T
 }
 
-// ranking keeps items sorted by their standing while it changes. A change costs
-// a binary search and a move of pointers.
-type ranking[T any] struct{ list []*seatIn[T] }
+// ranking keeps items sorted by their standing. A change costs a binary search
+// and a move of pointers.
+type ranking[T any] struct{ list []*entry[T] }
 
-func (r *ranking[T]) find(s *seatIn[T]) int {
-	at, _ := slices.BinarySearchFunc(r.list, &s.at, func(x *seatIn[T], at *standing) int { return compareStanding(&x.at, at) })
+// find returns the index of an entry, or the index at which to insert it.
+func (r *ranking[T]) find(s *entry[T]) int {
+	at, _ := slices.BinarySearchFunc(r.list, &s.at, func(x *entry[T], at *standing) int { return compareStanding(&x.at, at) })
 	return at
 }
 
-// fits reports whether the item at i would stay there with a new standing.
+// fits reports whether the item at index i keeps its position with a new
+// standing.
 func (r *ranking[T]) fits(i int, at *standing) bool {
 	return (i == 0 || compareStanding(&r.list[i-1].at, at) < 0) &&
 		(i+1 == len(r.list) || compareStanding(at, &r.list[i+1].at) < 0)
 }
 
-// place puts an item where its new standing says, or takes it out.
-func (r *ranking[T]) place(s *seatIn[T], at standing, in bool) {
+// update gives an item a new standing and moves, inserts or removes it
+// accordingly; in says whether the ranking contains it afterwards.
+func (r *ranking[T]) update(s *entry[T], at standing, in bool) {
 	if s.in && in && s.at == at {
 		return
 	}
@@ -75,4 +81,71 @@ func (r *ranking[T]) place(s *seatIn[T], at standing, in bool) {
 	if s.at, s.in = at, in; in {
 		r.list = slices.Insert(r.list, r.find(s), s)
 	}
+}
+
+// eachStale is each with the demands of the last update, as in Hadoop 1.2.1:
+// pools are sorted for each offer, and so are the jobs of each pool visited.
+// The order in which the sort leaves the jobs matters: it decides whose demand
+// the pool's maximum cuts off.
+func (f *Order) eachStale(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+	pools := slices.Clone(f.pools)
+	slices.SortStableFunc(pools, func(a, b *pool) int { return comparePools(a, b, k) })
+	for _, p := range pools {
+		if !p.takes(o, k) {
+			continue
+		}
+		list := p.side[k].list
+		if r != f.round {
+			list = slices.Clone(list) // a query outside the round must not reorder the jobs
+		}
+		slices.SortStableFunc(list, func(a, b *member) int { return compareJobs(a, b, k) })
+		for _, x := range list {
+			if x.runnable && !visit(sched.Candidate{Job: x.job, Kind: k}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// comparePools is Hadoop's FairShareComparator for pools.
+func comparePools(a, b *pool, k job.Kind) int {
+	x, y := &a.side[k], &b.side[k]
+	least, least2 := min(x.min, x.demand), min(y.min, y.demand)
+	needy, needy2 := x.running < least, y.running < least2
+	order := 0
+	switch {
+	case needy && !needy2:
+		return -1
+	case !needy && needy2:
+		return 1
+	case needy:
+		order = sign(float64(x.running)/float64(least) - float64(y.running)/float64(least2))
+	default:
+		order = sign(float64(x.running)/x.weight - float64(y.running)/y.weight)
+	}
+	return cmp.Or(order, cmp.Compare(a.name, b.name))
+}
+
+// compareJobs is Hadoop's FairShareComparator for jobs or, in FIFO pools, its
+// FifoComparator.
+func compareJobs(a, b *member, k job.Kind) int {
+	if a.pool.limits.FIFO {
+		return order.Urgency(a.job, b.job)
+	}
+	ratio := func(x *member) float64 { return float64(x.job.Running(k)) / x.side[k].weight }
+	return cmp.Or(sign(ratio(a)-ratio(b)), cmp.Compare(a.job.Submitted(), b.job.Submitted()),
+		cmp.Compare(a.job.ID(), b.job.ID()))
+}
+
+// sign returns the sign of x, and 0 for NaN, as in Java. With size weights a
+// job without demand has weight 0, and its ratio 0/0 ties with all others.
+func sign(x float64) int {
+	switch {
+	case x < 0:
+		return -1
+	case x > 0:
+		return 1
+	}
+	return 0
 }

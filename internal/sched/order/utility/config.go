@@ -11,38 +11,42 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// How Utility breaks ties.
+// The values of Config.Tie: how equal candidates are ordered.
 const (
-	TieRandom  = "random"  // any of the equal ones, by the run's seed
-	TieOrdered = "ordered" // earlier submission, lower number, map before reduce
+	TieRandom  = "random"  // at random, from the run's seed
+	TieOrdered = "ordered" // by submission, then job id, maps before reduces
 )
 
-// Config says what a job is worth.
+// Config holds the parameters of Order.
 type Config struct {
-	// Factors are multiplied; see the names in package learning.
+	// Factors are the utilities to multiply, by their names in package
+	// learning.
 	Factors []string
 	// Tie is TieRandom or TieOrdered.
 	Tie string
-	// MapGate is the fraction of maps that must be done for a reduce to be
-	// worth something, the paper's θ, 0 to 1. The slow start of the job itself
-	// holds besides.
+	// MapGate is the paper's θ, the fraction of a job's maps, 0 to 1, that must
+	// be done before its reduces have a value. The job's own slow start applies
+	// as well.
 	MapGate float64
-	// Balances are what users have left to spend, 1 for a user not named.
+	// Balances hold the money that each user has left. Users that are not named
+	// have 1.
 	Balances Amounts
-	// Shares are the fractions of the cluster promised to pools. A pool not
-	// named was promised what is left of 1.
+	// Shares hold the fractions of the cluster promised to pools. The rest of 1
+	// is promised to each pool that is not named.
 	Shares Amounts
-	// Offers are what users would pay for a task, 1 for a user not named.
+	// Offers hold the price that each user offers for a task. Users that are
+	// not named offer 1.
 	Offers Amounts
 }
 
-// DefaultConfig values jobs by priority alone, which for jobs of one priority
-// is the constant utility of the paper's experiments.
+// DefaultConfig returns the defaults. They value jobs by priority alone, which
+// for jobs of equal priority is the constant utility of the paper's
+// experiments.
 func DefaultConfig() Config {
 	return Config{Factors: []string{learning.Priority}, Tie: TieRandom, MapGate: 0.05}
 }
 
-// Check says what is wrong with the configuration, all of it, or nil.
+// Check returns an error that lists all mistakes in the configuration, or nil.
 func (c *Config) Check() error {
 	var errs []error
 	if _, err := learning.ParseUtility(strings.Join(c.Factors, "*")); err != nil {
@@ -52,7 +56,7 @@ func (c *Config) Check() error {
 		errs = append(errs, fmt.Errorf("ties %q: must be %s or %s", c.Tie, TieRandom, TieOrdered))
 	}
 	if !(c.MapGate >= 0 && c.MapGate <= 1) {
-		errs = append(errs, fmt.Errorf("map gate %v: must be from 0 to 1", c.MapGate))
+		errs = append(errs, fmt.Errorf("map-gate %v: must be from 0 to 1", c.MapGate))
 	}
 	if sum := c.Shares.sum(); sum > 1+1e-9 {
 		errs = append(errs, fmt.Errorf("the shares add up to %v, more than 1", sum))
@@ -60,7 +64,7 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// share is what was promised to a pool.
+// share returns the fraction of the cluster promised to a pool.
 func (c *Config) share(pool string) float64 {
 	return c.Shares.of(pool, max(0, 1-c.Shares.sum()))
 }
@@ -71,7 +75,7 @@ type Amounts []struct {
 	Amount float64
 }
 
-// of returns the amount of a name, or what it is if not named.
+// of returns the amount of a name, or otherwise if the name has none.
 func (a Amounts) of(name string, otherwise float64) float64 {
 	for i := range a {
 		if a[i].Name == name {
@@ -88,17 +92,17 @@ func (a Amounts) sum() (sum float64) {
 	return sum
 }
 
-// ParseAmounts reads a list such as "ann:10,bob:0.5".
+// ParseAmounts parses a list such as "ann:10,bob:0.5".
 func ParseAmounts(list string) (Amounts, error) {
 	var all Amounts
 	for _, f := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
 		name, v, _ := strings.Cut(f, ":")
 		x, err := strconv.ParseFloat(v, 64)
 		if name == "" || err != nil || !(x >= 0) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("%q must be a name and a number from 0 on, such as ann:10", f)
+			return nil, fmt.Errorf("%q is not a name with a number of at least 0", f)
 		}
 		if all.of(name, -1) >= 0 {
-			return nil, fmt.Errorf("%q is named twice", name)
+			return nil, fmt.Errorf("%q is given twice", name)
 		}
 		all = append(all, struct {
 			Name   string
@@ -141,7 +145,7 @@ func (c *Config) bind() sched.Bindings {
 	}
 }
 
-// Params documents the parameters of Utility.
+// Params documents the parameters of Order.
 var Params = new(Config).bind().Params()
 
 // Read returns a utility order with the parameters that the user has set.

@@ -7,35 +7,35 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// entry is what is known of a live job.
+// entry is the order's record of a live job.
 type entry struct {
 	job     *job.Job
-	pool    int32 // of worth.pools
-	profile [job.Kinds]int32
-	at      [2][job.Kinds]int32 // places in ready and all, plus 1
+	pool    int32               // index in worth.pools
+	hintSet [job.Kinds]int32    // index in Order.hintSets
+	at      [2][job.Kinds]int32 // index in ready and all, plus 1; 0 if absent
 	balance float64
 	offer   float64
 }
 
-// candidate is a job's next task of a kind, with what weighing it needs.
+// candidate is a job's next task of a kind, with the values that weighing
+// needs.
 type candidate struct {
-	fixed   float64       // product of the factors that change with the job only
-	due     time.Duration // when a reason may be written down again
-	age     int64         // number of the job, then kind: numbers ascend with submission
+	fixed   float64       // product of the utilities that change only with the job
+	due     time.Duration // when the next wait reason may be noted
+	age     int64         // job id · Kinds + kind, which rises with submission
 	seat    int32
-	profile int32
+	hintSet int32
 }
 
 func (c *candidate) kind() job.Kind { return job.Kind(c.age % job.Kinds) }
 
-// candidates is a set in no order that matters. Adding and removing cost nothing
-// that grows.
+// candidates is an unordered set. Adding and removing take constant time.
 type candidates struct {
 	list  []candidate
-	which int // place in entry.at
+	which int // index in entry.at
 }
 
-// set puts the candidate of a job and kind in or takes it out.
+// set adds or removes the candidate of a job and kind.
 func (c *candidates) set(entries []entry, w *worth, j *job.Job, k job.Kind, in bool) {
 	e := &entries[j.Seat()]
 	at := &e.at[c.which][k]
@@ -43,7 +43,7 @@ func (c *candidates) set(entries []entry, w *worth, j *job.Job, k job.Kind, in b
 	case in == (*at > 0):
 	case in:
 		c.list = append(c.list, candidate{fixed: w.fixed(e), age: int64(j.ID())*job.Kinds + int64(k),
-			seat: int32(j.Seat()), profile: e.profile[k]})
+			seat: int32(j.Seat()), hintSet: e.hintSet[k]})
 		*at = int32(len(c.list))
 	default:
 		last := len(c.list) - 1
@@ -54,7 +54,7 @@ func (c *candidates) set(entries []entry, w *worth, j *job.Job, k job.Kind, in b
 	}
 }
 
-// get returns the candidate of an entry, or nil.
+// get returns the candidate of an entry and kind, or nil.
 func (c *candidates) get(e *entry, k job.Kind) *candidate {
 	if at := e.at[c.which][k]; at > 0 {
 		return &c.list[at-1]
@@ -73,8 +73,8 @@ func (u *Order) each(e *entry, f func(c *candidate)) {
 	}
 }
 
-// JobAdded implements sched.JobWatcher. What the job does not declare is guessed
-// now, for its whole life.
+// JobAdded implements sched.JobWatcher. It guesses the resource hints that the
+// job does not declare, once for the life of the job.
 func (u *Order) JobAdded(j *job.Job) {
 	for j.Seat() >= len(u.entries) {
 		u.entries = append(u.entries, entry{})
@@ -87,19 +87,19 @@ func (u *Order) JobAdded(j *job.Job) {
 		if j.Total(k) > 0 {
 			u.hints.Add(k, j.Profile(k))
 		}
-		e.profile[k] = u.number(u.hints.Fill(k, j.Profile(k)))
+		e.hintSet[k] = u.hintIndex(u.hints.Fill(k, j.Profile(k)))
 		u.all.set(u.entries, &u.worth, j, k, j.Total(k) > 0)
 		u.ready.set(u.entries, &u.worth, j, k, j.Launchable(k))
 	}
 }
 
-// number returns the place of a profile among the distinct ones.
-func (u *Order) number(p job.Profile) int32 {
+// hintIndex returns the index of a set of hints in hintSets.
+func (u *Order) hintIndex(p job.Profile) int32 {
 	i, ok := u.byValue[p]
 	if !ok {
-		i = int32(len(u.profiles))
+		i = int32(len(u.hintSets))
 		u.byValue[p] = i
-		u.profiles = append(u.profiles, profile{Profile: p})
+		u.hintSets = append(u.hintSets, hintSet{Profile: p})
 	}
 	return i
 }
@@ -127,27 +127,27 @@ func (u *Order) JobChanged(j *job.Job, c sched.Change) {
 		u.worth.pools[e.pool].running += running
 		u.each(e, func(c *candidate) { c.due = 0 })
 	case sched.PriorityChanged:
-		u.price(e)
+		u.reprice(e)
 	}
 }
 
-// price computes again what a job is worth that changes with it only.
-func (u *Order) price(e *entry) {
+// reprice computes the fixed utilities of a job again.
+func (u *Order) reprice(e *entry) {
 	fixed := u.worth.fixed(e)
 	u.each(e, func(c *candidate) { c.fixed = fixed })
 }
 
-// TaskStarted implements sched.TaskWatcher: a proposal that was taken is a
-// decision.
+// TaskStarted implements sched.TaskWatcher. It reports the launch of a proposed
+// candidate to the learner as a decision.
 func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	e := &u.entries[a.Job().Seat()]
 	u.worth.pools[e.pool].running++
-	u.each(e, func(c *candidate) { c.due = 0 }) // the tracker forgets its reasons too
+	u.each(e, func(c *candidate) { c.due = 0 }) // the tracker also clears the job's reasons
 	if p := &u.proposed; p.open && u.learner != nil && p.job == a.Job() && p.kind == a.Kind() {
 		p.d.Task = a.ID().Index
 		u.learner.Assigned(a.Node(), p.d)
 	}
-	u.proposed.open, u.withheld = false, false
+	u.proposed.open, u.decidedWithheld = false, false
 }
 
 // TaskEnded implements sched.TaskWatcher.
@@ -155,7 +155,7 @@ func (u *Order) TaskEnded(a *job.Attempt, _ time.Duration) {
 	u.worth.pools[u.entries[a.Job().Seat()].pool].running--
 }
 
-// Reconfigure implements sched.Reconfigurable: it takes a Config.
+// Reconfigure implements sched.Reconfigurable for a Config.
 func (u *Order) Reconfigure(conf any) (bool, error) {
 	cfg, ok := conf.(Config)
 	if !ok {
@@ -169,7 +169,7 @@ func (u *Order) Reconfigure(conf any) (bool, error) {
 	for i := range u.entries {
 		if e := &u.entries[i]; e.job != nil {
 			u.worth.enter(e)
-			u.price(e)
+			u.reprice(e)
 			u.each(e, func(c *candidate) { c.due = 0 })
 		}
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Utility serves the candidate with the greatest expected utility:
+// Order serves the candidate with the greatest expected utility:
 //
 //	EU(J) = U(J) · P(good|F)    Eq. 1
 //
-// where U is a product of what Config names, and P is what a learner says
-// of one more task of the job on this node. Candidates that the learner calls
-// bad, and those worth nothing, get nothing. With slots that have no learner, P
-// is 1 for all.
+// U is the product of the utilities that Config names. P is the learner's
+// probability that one more task of the job does not overload the node.
+// Candidates that the learner calls bad and candidates of no value get nothing.
+// If the slots part has no learner, P is 1 for all.
 //
-// A heartbeat costs a prediction for each distinct profile of a job, and for
-// each candidate a multiplication: they lie side by side in memory, so that a
-// thousand of them are a few microseconds.
+// A heartbeat costs one prediction for each distinct set of resource hints and
+// one multiplication for each candidate. Candidates lie side by side in memory:
+// a thousand take a few microseconds.
 type Order struct {
 	cfg     Config
 	worth   worth
@@ -34,42 +34,43 @@ type Order struct {
 	rnd     *rand.Rand
 	hints   *learning.Hints
 
-	entries  []entry    // by seat
-	ready    candidates // can launch a task
-	all      candidates // of all live jobs
-	profiles []profile  // distinct ones
+	entries  []entry    // by job seat
+	ready    candidates // jobs and kinds that can launch a task
+	all      candidates // all live jobs and kinds
+	hintSets []hintSet  // the distinct resource hints
 	byValue  map[job.Profile]int32
 
-	// The state of a call of Each. round is the tracker's, as opposed to one
-	// that only asks.
-	round    *sched.Round
-	call     uint64
-	from     *candidates
-	picks    []pick
-	top      float64 // the greatest of picks
-	best     pick    // among the bad ones, if it has an age
-	proposed proposal
-	withheld bool // since the last launch of the round
+	// The state of one call of Each. round is the tracker's present round;
+	// calls with another round are queries, which must not change anything.
+	round           *sched.Round
+	call            uint64      // number of the call
+	from            *candidates // the set that the call visits
+	picks           []pick      // good candidates of some value
+	top             float64     // the greatest EU in picks
+	best            pick        // the best of the bad candidates, if its age is not 0
+	proposed        proposal    // the last candidate visited in the tracker's round
+	decidedWithheld bool        // the round has withheld a decision since its last launch
 }
 
-// profile is a distinct profile of jobs and what the learner says of it.
-type profile struct {
+// hintSet is a distinct set of resource hints with the learner's prediction for
+// it.
+type hintSet struct {
 	job.Profile
-	call    uint64 // of which the rest is
-	verdict learning.Verdict
-	weight  float64
+	call       uint64 // the call that computed prediction and weight
+	prediction learning.Prediction
+	weight     float64
 }
 
 // pick is a candidate with its expected utility.
 type pick struct {
 	eu  float64
 	age int64
-	at  int32 // in Utility.from
+	at  int32 // index in Order.from
 }
 
-// proposal is a candidate that was offered to the tracker.
+// proposal is a candidate that Each has passed to the tracker.
 type proposal struct {
-	open bool // it may yet be taken
+	open bool // the tracker may still launch it
 	job  *job.Job
 	kind job.Kind
 	d    learning.Decision
@@ -86,8 +87,7 @@ var (
 	_ learning.Decider     = (*Order)(nil)
 )
 
-// New returns an order without jobs. The configuration must be a checked
-// one.
+// New returns an order without jobs. cfg must have passed Check.
 func New(cfg Config, seed uint64) *Order {
 	u := &Order{cfg: cfg, rnd: rand.New(rand.NewPCG(seed, 0x7574696c697479)), hints: &learning.Hints{},
 		byValue: map[job.Profile]int32{}}
@@ -96,8 +96,8 @@ func New(cfg Config, seed uint64) *Order {
 	return u
 }
 
-// Consult implements sched.Consulter: it finds the learner, which also knows
-// what jobs declared in the past.
+// Consult implements sched.Consulter. It finds the learner of the slots part,
+// which also remembers the hints of past jobs.
 func (u *Order) Consult(parts []any) {
 	for _, p := range parts {
 		if x, ok := p.(interface{ Learner() *learning.Learner }); ok {
@@ -113,19 +113,19 @@ func (u *Order) Decides() {}
 // Start implements sched.Starter.
 func (u *Order) Start(v *sched.View, _ time.Duration) { u.view = v }
 
-// Begin is called at the start of each of the tracker's rounds.
+// Begin starts a round of the tracker.
 func (u *Order) Begin(r *sched.Round) {
-	u.round, u.withheld, u.proposed = r, false, proposal{}
+	u.round, u.decidedWithheld, u.proposed = r, false, proposal{}
 }
 
-// Each implements sched.Order. Called in a round of the tracker it also writes
-// down reasons, and tells the learner of a decision against all candidates.
+// Each implements sched.Order. In the tracker's round it also notes wait
+// reasons, and reports to the learner the decision to withhold all candidates.
 func (u *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	live := r == u.round && r.Node() != nil
 	gated := u.gated(r)
 	u.weigh(r, o, live, gated)
 	if len(u.picks) == 0 && u.best.age > 0 && !gated {
-		u.refuse(r, live)
+		u.withholdBest(r, live)
 	}
 	u.visit(r, o, live, visit)
 }
@@ -135,24 +135,25 @@ func (u *Order) gated(r *sched.Round) bool {
 	return u.learner != nil && r.Node() != nil && u.learner.Config().HardGate && u.learner.Over(r.Node().Index())
 }
 
-// running is how many tasks the round's node runs.
+// running counts the tasks that the round's node runs.
 func running(r *sched.Round) int { return r.Node().Running(job.Map) + r.Node().Running(job.Reduce) }
 
-// refuse is what happens when all that is worth something is bad: the best of it
-// is withheld, or goes ahead as an exception.
-func (u *Order) refuse(r *sched.Round, live bool) {
+// withholdBest handles an offer for which all candidates of some value are bad.
+// The learner may let the best one start as an exception. Otherwise it records,
+// once per round, the decision to withhold that candidate.
+func (u *Order) withholdBest(r *sched.Round, live bool) {
 	switch {
 	case u.learner.Escape(r.Node().Index(), running(r)):
 		u.picks, u.top = append(u.picks, u.best), u.best.eu
-	case live && !u.withheld:
-		u.withheld = true
+	case live && !u.decidedWithheld:
+		u.decidedWithheld = true
 		u.learner.Withheld(r.Node().Index(), u.proposal(r, u.best).d)
 	}
 }
 
-// visit yields the good candidates, best first. The first is found without
-// sorting: it is nearly always taken. If only the head may have the slot, that is
-// the oldest of the best, and stays so.
+// visit visits the good candidates, best first. It finds the first without
+// sorting, because the tracker nearly always takes it. If the offer is for the
+// head only, it visits the oldest of the best, so that the head stays the same.
 func (u *Order) visit(r *sched.Round, o sched.Offer, live bool, visit func(sched.Candidate) bool) {
 	if len(u.picks) == 0 {
 		return
@@ -171,7 +172,7 @@ func (u *Order) visit(r *sched.Round, o sched.Offer, live bool, visit func(sched
 	}
 }
 
-// yield offers a candidate and reports whether to go on.
+// yield visits a candidate. It returns false when the tracker has taken it.
 func (u *Order) yield(r *sched.Round, live bool, x pick, visit func(sched.Candidate) bool) bool {
 	p := u.proposal(r, x)
 	if live {
@@ -182,21 +183,21 @@ func (u *Order) yield(r *sched.Round, live bool, x pick, visit func(sched.Candid
 	return more
 }
 
-// proposal says what a pick stands for.
+// proposal returns the job, kind and decision of a pick.
 func (u *Order) proposal(r *sched.Round, x pick) proposal {
 	c := &u.from.list[x.at]
 	p := proposal{job: u.entries[c.seat].job, kind: c.kind()}
 	if u.learner != nil && r.Node() != nil {
-		what := &u.profiles[c.profile]
+		what := &u.hintSets[c.hintSet]
 		value, _ := u.value(r, c)
 		p.d = learning.Decision{Job: p.job.ID(), Kind: p.kind, Task: -1, Profile: what.Profile, Tasks: running(r),
-			P: what.verdict.P, Utility: value}
+			P: what.prediction.P, Utility: value}
 	}
 	return p
 }
 
-// weigh fills picks with the good candidates that are worth something, and best
-// with the best of the bad ones.
+// weigh computes picks, the good candidates of some value, and best, the best
+// of the bad ones.
 func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 	u.call++
 	u.picks, u.top, u.best, u.from = u.picks[:0], 0, pick{}, &u.ready
@@ -214,19 +215,19 @@ func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 			u.note(r, c, live, sched.Reason{Code: sched.NoValue, Pool: zero})
 			continue
 		}
-		p := &u.profiles[c.profile]
+		p := &u.hintSets[c.hintSet]
 		if p.call != u.call {
-			u.ask(r, p)
+			u.predict(r, p)
 		}
 		x := pick{value * p.weight, c.age, int32(i)}
 		switch {
-		case p.verdict.Good && !gated:
+		case p.prediction.Good && !gated:
 			u.picks, u.top = append(u.picks, x), max(u.top, x.eu)
 			continue
 		case gated:
 			u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1})
 		default:
-			u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.verdict.P})
+			u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.prediction.P})
 		}
 		if u.best.age == 0 || x.eu > u.best.eu || x.eu == u.best.eu && x.age < u.best.age {
 			u.best = x
@@ -241,34 +242,36 @@ func (u *Order) wanted(o sched.Offer, c *candidate) bool {
 		(u.from == &u.ready || o.HeadOnly || j.Launchable(k) || j.Active(k) > 0)
 }
 
-// value is the utility of a candidate, and if that is 0 what made it so.
+// value returns the utility of a candidate, and if it is 0 the name of the
+// factor that makes it 0.
 func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string) {
 	value = c.fixed
-	if value > 0 && !u.worth.moving {
+	if value > 0 && !u.worth.anyVaries {
 		return value, ""
 	}
-	if value *= u.worth.moves(&u.entries[c.seat], c.kind(), r); !(value > 0) {
+	if value *= u.worth.current(&u.entries[c.seat], c.kind(), r); !(value > 0) {
 		return 0, u.worth.why(&u.entries[c.seat], c.kind(), r)
 	}
 	return value, ""
 }
 
-// certain is the word of slots without a learner.
-var certain = learning.Verdict{Good: true, P: 1, Joint: 1}
+// certain is the prediction without a learner.
+var certain = learning.Prediction{Good: true, P: 1, Joint: 1}
 
-// ask has the learner judge a profile.
-func (u *Order) ask(r *sched.Round, p *profile) {
-	p.call, p.verdict, p.weight = u.call, certain, 1
+// predict stores the learner's prediction for a set of hints.
+func (u *Order) predict(r *sched.Round, p *hintSet) {
+	p.call, p.prediction, p.weight = u.call, certain, 1
 	if u.learner != nil && r.Node() != nil {
-		p.verdict = u.learner.Predict(r.Node().Index(), p.Profile, running(r))
-		p.weight = u.learner.Weight(p.verdict)
+		p.prediction = u.learner.Predict(r.Node().Index(), p.Profile, running(r))
+		p.weight = u.learner.Weight(p.prediction)
 	}
 }
 
-// noteEvery is how long a reason that was written down stands: a heartbeat need
-// not write one for each of a thousand jobs.
+// noteEvery is the time between two notes of a candidate's wait reason. It
+// saves a heartbeat from writing a thousand reasons.
 const noteEvery = 5 * time.Second
 
+// note records a wait reason, unless a recent one stands.
 func (u *Order) note(r *sched.Round, c *candidate, live bool, why sched.Reason) {
 	if live && r.Now() >= c.due {
 		c.due = r.Now() + noteEvery
@@ -276,11 +279,12 @@ func (u *Order) note(r *sched.Round, c *candidate, live bool, why sched.Reason) 
 	}
 }
 
-// even is the relative difference up to which expected utilities are equal.
+// even is the relative difference below which expected utilities count as
+// equal.
 const even = 1e-12
 
-// first returns the place of the best pick; of several equal ones a random one,
-// or the oldest.
+// first returns the index of the best pick. Of several equal ones it chooses at
+// random, or the oldest.
 func (u *Order) first(random bool) int {
 	least, best, ties := u.top-float64(u.top*even), -1, 0
 	for i := range u.picks {
@@ -306,7 +310,7 @@ func (u *Order) first(random bool) int {
 	return best
 }
 
-// sort puts picks in order, equal ones at random or by age.
+// sort sorts picks by expected utility, equal ones at random or by age.
 func (u *Order) sort(picks []pick, live bool) {
 	age := func(a, b pick) int { return cmp.Compare(a.age, b.age) }
 	slices.SortFunc(picks, func(a, b pick) int { return cmp.Or(cmp.Compare(b.eu, a.eu), age(a, b)) })

@@ -15,14 +15,14 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// teacher is slots with a learner whose probabilities a test sets: it looks at
-// a job's CPU rating only.
+// teacher is a slots part with a learner that looks at a job's CPU hint only
+// and whose probabilities the test sets.
 type teacher struct{ l *learning.Learner }
 
 func (x teacher) Learner() *learning.Learner { return x.l }
 
-// set makes P(good) of a rating (goods+1)/(goods+bads+2), as long as as many
-// good examples as bad ones are shown in all.
+// set makes P(good) of a hint (goods+1)/(goods+bads+2), if the test shows as
+// many good examples as bad ones in all.
 func (x teacher) set(rating, goods, bads int) {
 	v := &learning.Vector{}
 	v.Bins[0] = uint16(rating - 1)
@@ -108,7 +108,7 @@ func TestUtility_E5_ZeroAndFIFO(t *testing.T) {
 		t.Errorf("nothing is worth anything, and %v are served", got)
 	}
 	o.x.l.Report(o.node, 3*time.Second)
-	if a := o.x.l.Accuracy(); a.Judged() != 0 {
+	if a := o.x.l.Accuracy(); a.Labelled() != 0 {
 		t.Errorf("a decision was made: %+v", a)
 	}
 
@@ -165,8 +165,9 @@ func TestUtilityOnlyAsked(t *testing.T) {
 	}
 }
 
-// All bad: one decision against the best of them, a reason with the probability
-// for each; and with the hard gate neither, but a reason.
+// If all candidates are bad, the learner records one decision, for the best of
+// them, and each job gets a wait reason with the probability. With the hard
+// gate there is only a reason.
 func TestUtilityAllBad(t *testing.T) {
 	o := newOffice(fixed(learning.Constant), nil)
 	o.x.set(1, 0, 8) // P = 0.1
@@ -312,7 +313,7 @@ func (o *office) compare(t *rapid.T) {
 	want, last := map[sched.Candidate]bool{}, 0.0
 	worth := func(c sched.Candidate) (float64, bool) {
 		e := &o.u.entries[c.Job.Seat()]
-		v := o.x.l.Predict(o.node.Index(), o.u.profiles[e.profile[c.Kind]].Profile, 0)
+		v := o.x.l.Predict(o.node.Index(), o.u.hintSets[e.hintSet[c.Kind]].Profile, 0)
 		return v.P * learning.PriorityUtility(int(c.Job.Priority())), v.Good
 	}
 	for _, j := range o.Jobs.List().Live() {
@@ -341,7 +342,7 @@ func (o *office) compare(t *rapid.T) {
 func TestUtilityConfig(t *testing.T) {
 	bad := Config{Tie: "x", MapGate: 2, Shares: Amounts{{"a", 0.7}, {"b", 0.7}}}
 	err := bad.Check()
-	for _, want := range []string{"no utility", "ties", "map gate", "1.4"} {
+	for _, want := range []string{"no utility", "ties", "map-gate", "1.4"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing of %q in %v", want, err)
 		}

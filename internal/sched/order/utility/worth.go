@@ -8,29 +8,30 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// worth computes utilities. Some factors change with the job only, and are
-// computed when it does; the others move by themselves.
+// worth computes utilities. Fixed factors change only with the job and are
+// computed when it changes. Varying factors change with time and with other
+// jobs and are computed for each offer.
 type worth struct {
-	cfg    *Config
-	moving bool // any of the factors
-	pools  []poolShare
-	byName map[string]int32
+	cfg       *Config
+	anyVaries bool // some factor varies
+	pools     []poolShare
+	byName    map[string]int32
 }
 
-// movers are the factors that change though nothing is told of the job.
-var movers = []string{learning.FIFO, learning.Gate, learning.Dedicated, learning.DedicatedLiteral}
+// varying lists the factors that vary.
+var varying = []string{learning.FIFO, learning.Gate, learning.Dedicated, learning.DedicatedLiteral}
 
-// poolShare is what was promised to a pool, and what it has.
+// poolShare compares the share promised to a pool with its running tasks.
 type poolShare struct {
 	name     string
 	promised float64
 	running  int
 }
 
-// set takes a configuration; entries must then be entered again.
+// set replaces the configuration. The caller then enters all jobs again.
 func (w *worth) set(cfg *Config) {
 	w.cfg = cfg
-	w.moving = slices.ContainsFunc(cfg.Factors, moves)
+	w.anyVaries = slices.ContainsFunc(cfg.Factors, varies)
 	if w.byName == nil {
 		w.byName = map[string]int32{}
 	}
@@ -39,9 +40,9 @@ func (w *worth) set(cfg *Config) {
 	}
 }
 
-func moves(factor string) bool { return slices.Contains(movers, factor) }
+func varies(factor string) bool { return slices.Contains(varying, factor) }
 
-// enter fills in what the worth of a job depends on and does not change.
+// enter fills in the values of a job that its utilities depend on.
 func (w *worth) enter(e *entry) {
 	name := e.job.Pool()
 	i, ok := w.byName[name]
@@ -54,29 +55,29 @@ func (w *worth) enter(e *entry) {
 	e.balance, e.offer = w.cfg.Balances.of(e.job.User(), 1), w.cfg.Offers.of(e.job.User(), 1)
 }
 
-// fixed is the product of the factors that change with the job only.
+// fixed returns the product of the fixed factors.
 func (w *worth) fixed(e *entry) float64 {
 	value := 1.0
 	for _, f := range w.cfg.Factors {
-		if !moves(f) {
+		if !varies(f) {
 			value *= w.factor(f, e, job.Map, nil)
 		}
 	}
 	return value
 }
 
-// moves is the product of the other factors.
-func (w *worth) moves(e *entry, k job.Kind, r *sched.Round) float64 {
+// current returns the product of the varying factors.
+func (w *worth) current(e *entry, k job.Kind, r *sched.Round) float64 {
 	value := 1.0
 	for _, f := range w.cfg.Factors {
-		if moves(f) {
+		if varies(f) {
 			value *= w.factor(f, e, k, r)
 		}
 	}
 	return value
 }
 
-// why names the first factor that is 0.
+// why returns the name of the first factor that is 0.
 func (w *worth) why(e *entry, k job.Kind, r *sched.Round) string {
 	for _, f := range w.cfg.Factors {
 		if !(w.factor(f, e, k, r) > 0) {
@@ -86,7 +87,7 @@ func (w *worth) why(e *entry, k job.Kind, r *sched.Round) string {
 	return ""
 }
 
-// factor is one utility. The round matters only to those that move.
+// factor returns the value of one utility. Only varying ones use the round.
 func (w *worth) factor(name string, e *entry, k job.Kind, r *sched.Round) float64 {
 	switch name {
 	case learning.FIFO:
@@ -110,9 +111,9 @@ func (w *worth) factor(name string, e *entry, k job.Kind, r *sched.Round) float6
 	return 1
 }
 
-// allocated is the share of the cluster that the job's pool has: its running
-// tasks of all slots that nodes say they have, or of all running tasks if those
-// are more.
+// allocated returns the share of the cluster that the job's pool uses: its
+// running tasks divided by all slots, or by all running tasks if there are more
+// of those.
 func (w *worth) allocated(e *entry, r *sched.Round) float64 {
 	slots, tasks := 0, 0
 	for k := range job.Kind(job.Kinds) {

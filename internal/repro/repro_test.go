@@ -3,7 +3,13 @@ package repro
 import (
 	"bytes"
 	"context"
+	"errors"
+	"flag"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,9 +121,12 @@ func checkFigure(t *testing.T, f Figure) {
 // time.
 var cheap = []string{"tumm/case1", "tumm/fig6", "tumm/table5", "modfair/fig4-5", "tyrex/fig3", "learning/fig8", "learning/fig9", "dynamicmr/fig5"}
 
-// Every experiment can be made, quickly; what the quick forms find may differ from
-// what the full ones do. Under the race detector only the cheap ones are made: runs
-// share no state, and what they have in common is the simulator's to test.
+var rewrite = flag.Bool("rewrite", false, "write the numbers that TestQuick finds to testdata")
+
+// TestQuick makes every experiment in its quick form and compares all its numbers
+// and verdicts with testdata/quick. Words may change without a difference there;
+// numbers may not. Under the race detector only the cheap experiments are made:
+// runs share no state, and the simulator has race tests of its own.
 func TestQuick(t *testing.T) {
 	names, ran := map[string]string{}, 0
 	for _, e := range All() {
@@ -128,8 +137,9 @@ func TestQuick(t *testing.T) {
 			ran++
 			m := makeQuick(t, e.ID)
 			if len(m.Claims)+len(m.Tables) == 0 {
-				t.Error("nothing was found")
+				t.Error("the report is empty")
 			}
+			compareNumbers(t, m)
 			for _, f := range m.Figures {
 				if !strings.HasPrefix(f.Name, m.Paper+"-") || names[f.Name] != "" {
 					t.Errorf("figure %s, also of %q", f.Name, names[f.Name])
@@ -141,6 +151,61 @@ func TestQuick(t *testing.T) {
 	if ran == len(All()) && len(names) < 10 {
 		t.Errorf("%d figures", len(names))
 	}
+}
+
+// compareNumbers compares the numbers of a report with its file in testdata.
+func compareNumbers(t *testing.T, m Made) {
+	t.Helper()
+	file := filepath.Join("testdata", "quick", strings.ReplaceAll(m.ID, "/", "-")+".txt")
+	got := numbers(m)
+	if *rewrite {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, []byte(got), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("the numbers differ from those of %s (go test -run TestQuick -rewrite writes it):\n%s", file, d)
+	}
+}
+
+var digits = regexp.MustCompile(`[-+]?\d+(\.\d+)?`)
+
+// numbers writes the numbers of a report: a line for each row of a table, a line
+// for each claim with its verdict and rule, and the points of each figure.
+func numbers(m Made) string {
+	var b strings.Builder
+	table := func(what string, tb Table) {
+		fmt.Fprintf(&b, "%s of %d columns\n", what, len(tb.Columns))
+		for _, row := range tb.Rows {
+			fmt.Fprintf(&b, "  %s\n", strings.Join(digits.FindAllString(strings.Join(row, " | "), -1), " "))
+		}
+	}
+	for _, tb := range m.Tables {
+		table("table", tb)
+	}
+	for i, c := range m.Claims {
+		fmt.Fprintf(&b, "%v by %s\n  %s\n", c.Verdict, c.Rule, strings.Join(digits.FindAllString(c.Evidence, -1), " "))
+		if c.Why == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "  why %s\n", strings.Join(digits.FindAllString(c.Why.Conclusion, -1), " "))
+		if m.first(i) {
+			for _, tb := range c.Why.Tables {
+				table("why", tb)
+			}
+		}
+	}
+	for _, f := range m.Figures {
+		fmt.Fprintf(&b, "figure %s\n", f.Name)
+		for _, s := range f.Series {
+			fmt.Fprintf(&b, "  %.4g %.4g\n", s.X, s.Y)
+		}
+	}
+	return b.String()
 }
 
 // Two runs are equal, and so is what is written of them.

@@ -1,363 +1,639 @@
 package repro
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// variant is a policy with settings, by a name for tables.
-type variant struct {
-	name, policy string
-	settings     []string
-}
-
-// The policies of the DynamicMR experiments. The paper's baseline is the Fair
-// scheduler on fixed slots; its YARN is one that knows no kinds of slots.
+// The schedulers of the DynamicMR experiments. The paper's baseline is the Fair
+// scheduler on fixed slots; its YARN has slots without kinds.
 var (
-	dynFair = variant{"MRv1 fair", "fair", nil}
-	dynPI   = variant{"PI", "dynamicmr-pi", nil}
-	dynPD   = variant{"PD", "dynamicmr-pd", nil}
-	dynPIp  = dynPI.with("PI to the letter", "early-reduces", "on")
-	dynPDp  = dynPD.with("PD to the letter", "early-reduces", "on")
-	dynPIl  = variant{"PI, late reduces", "dynamicmr-pi", []string{"early-reduces", "off"}}
-	dynPDl  = variant{"PD, late reduces", "dynamicmr-pd", []string{"early-reduces", "off"}}
-	dynYARN = variant{"YARN-like", "slots=unified,order=fair,place=delay,speculate=late", nil}
-	// dynFree is YARN without what keeps reduces from taking the slots of maps.
-	dynFree = variant{"YARN-like, no limit on early reduces", dynYARN.policy, []string{"reduce-rampup-limit", "1"}}
+	dynFair     = scheduler{"MRv1 fair", "fair", nil}
+	dynPI       = scheduler{"PI", "dynamicmr-pi", nil}
+	dynPD       = scheduler{"PD", "dynamicmr-pd", nil}
+	dynPILetter = dynPI.with("PI to the letter", "early-reduces", "on")
+	dynPDLetter = dynPD.with("PD to the letter", "early-reduces", "on")
+	dynPILate   = dynPI.with("PI, late reduces", "early-reduces", "off")
+	dynPDLate   = dynPD.with("PD, late reduces", "early-reduces", "off")
+	dynYARN     = scheduler{"YARN-like", "slots=unified,order=fair,place=delay,speculate=late", nil}
+	// dynYARNFree is YARN without the limit that keeps reduces from taking the slots
+	// of maps.
+	dynYARNFree = dynYARN.with("YARN-like, no limit on early reduces", "reduce-rampup-limit", "1")
+	// dynNoDHSA is the Fair scheduler with DynamicMR's prescheduling alone.
+	dynNoDHSA = dynPI.with("fair", "lend-map-slots", "0", "lend-reduce-slots", "0")
 )
 
-var (
-	dynSetup = []string{
-		"18 reduce slots (App. F); jobs J1 to J30 of PUMA (Table 3), batches of 5, 10, 20 and 30",
-		"improvement is T_base/T_new − 1 (115 % cannot be a cut of time)",
-		"baselines: the Fair scheduler of Hadoop 1.2 on fixed slots, and YARN",
-	}
-	dynAssumptions = []string{
-		"9 nodes with 4 map and 2 reduce slots each, heartbeats of Hadoop 1.2: only the 18 reduce slots are given",
-		"Sort has 320 maps and 200 reduces (App. F). The sizes of the others are not at hand; they are TuMM's, which ran the same suite: 128 maps, 150 reduces for InvertedIndex and 80 for others",
-		"task times are the middles of TuMM's Table 4, for apps not in it the mean of its five; HistogramMovies is as HistogramRatings",
-		"tasks do not hinder each other; dynamicmr/contention shows what becomes of it if they do",
-		"all jobs come at once, each in a pool of its own",
-		"lent slots up to all of either kind (100 %), the delay scheduler's waits as measured",
-		"the paper says nothing of slow start. Reduces start when 5 % of the maps are done, Hadoop's default: \"to the letter\" in any slot that Alg 1 and 2 give them; in the rows " +
-			"without words, which are the policies as they come, they wait for maps in reduce slots only; \"late reduces\" start when all maps of their job are done",
-	}
-)
-
-func dynamicMR() []Experiment {
-	list := []Experiment{
-		{ID: "dynamicmr/single", Title: "Single jobs against MRv1", Run: dynSingle},
-		{ID: "dynamicmr/batches", Title: "Batches against MRv1 and YARN", Run: dynBatches},
-		{ID: "dynamicmr/fig2", Title: "Figure 2: DHSA under various slot configurations", Run: dynFig2},
-		{ID: "dynamicmr/fig3", Title: "Figure 3: locality with and without PreScheduling", Run: dynFig3},
-		{ID: "dynamicmr/fig4", Title: "Figure 4: load balance and fairness with and without PreScheduling", Run: dynFig4},
-		{ID: "dynamicmr/fig5", Title: "Figure 5: the percentages of slots that may be lent", Run: dynFig5},
-		{ID: "dynamicmr/sepb", Title: "Speculative execution: SEPB and LATE", Run: dynSEPB},
-		{ID: "dynamicmr/contention", Title: "What matters: contention", Run: dynContention},
-	}
-	for i := range list {
-		list[i].Setup, list[i].Assumptions = dynSetup, dynAssumptions
-	}
-	list[3].Assumptions = append(slices.Clip(dynAssumptions), "3 replicas, and 1, where locality is harder to get")
-	list[6].Assumptions = append(slices.Clip(dynAssumptions), "one attempt in 50 takes 5 times as long; the paper gives no stragglers")
-	return list
+// dynamicMR returns the experiments of the DynamicMR paper by id.
+func dynamicMR() map[string]func(*lab) {
+	return map[string]func(*lab){"single": dynSingle, "batches": dynBatches, "fig2": dynFig2, "fig3": dynFig3, "fig4": dynFig4, "fig5": dynFig5,
+		"sepb": dynSEPB, "contention": dynContention}
 }
 
-// dynApps are the different apps of the suite.
-var dynApps = []string{"wordcount", "sort", "grep", "invertedindex", "classification", "histogrammovies", "histogramratings",
-	"sequencecount", "selfjoin"}
+// dynApps are the apps of the suite.
+var dynApps = []string{"wordcount", "sort", "grep", "invertedindex", "classification", "histogrammovies", "histogramratings", "sequencecount", "selfjoin"}
 
-// dynJobs makes the jobs of a workload by its name after "dynamicmr-".
-func dynJobs(o Options, name any) ([]workload.Job, error) {
-	return paperJobs(fmt.Sprintf("dynamicmr-%v", name), o.Seed)
+// dynRun returns a run of a workload: an app, or a number of jobs.
+func dynRun(x *lab, workload string, s scheduler) run {
+	return run{cluster: paperCluster("dynamicmr"), jobs: x.generate("dynamicmr-"+workload, x.Seed), scheduler: s}
 }
 
-// dynRuns makes a run of each variant.
-func dynRuns(jobs []workload.Job, variants ...variant) []setup {
-	var list []setup
-	for _, v := range variants {
-		list = append(list, setup{cluster: paperCluster("dynamicmr"), jobs: jobs, policy: v.policy, settings: v.settings})
-	}
-	return list
+// onDisks changes a run so that its tasks may slow each other down: change sets how
+// its jobs use the disks.
+func (r run) onDisks(x *lab, change jobChange) run {
+	r.jobs, r.cluster = change(r.jobs, x.Seed), withDisks(r.cluster)
+	r.config.Model.Replicas = -1
+	return r
 }
 
-// dynCompare makes a table of workloads and variants: makespans, then the
-// improvement of all but the first on the first. It returns the makespans by
-// workload.
-func dynCompare[T any](ctx context.Context, o Options, t *Table, names []T, variants ...variant) ([][]time.Duration, error) {
-	var setups []setup
-	for _, n := range names {
-		jobs, err := dynJobs(o, n)
-		if err != nil {
-			return nil, err
-		}
-		setups = append(setups, dynRuns(jobs, variants...)...)
-	}
-	runs, err := play(ctx, o, setups)
-	if err != nil {
-		return nil, err
-	}
-	out := make([][]time.Duration, len(names))
-	for i, n := range names {
-		row := []string{fmt.Sprint(n)}
-		for v := range variants {
-			span := runs[i*len(variants)+v].Makespan
-			out[i] = append(out[i], span)
-			cell := seconds(span)
-			if v > 0 {
-				cell += " (" + percent(speedup(out[i][0], span)) + ")"
-			}
-			row = append(row, cell)
-		}
-		t.add(row...)
-	}
-	return out, nil
+// jobChange changes the tasks of jobs, with draws from a seed.
+type jobChange func(jobs []workload.Job, seed uint64) []workload.Job
+
+// dynModels are models of how tasks slow each other down.
+var dynModels = []struct {
+	name   string
+	change jobChange
+}{
+	{"given times", func(j []workload.Job, _ uint64) []workload.Job { return j }},
+	{"maps slow each other down as Grep's do", contended},
+	{"maps and reduces do", func(j []workload.Job, s uint64) []workload.Job {
+		return contendedReduces(sharedPart(), contended(j, s))
+	}},
 }
 
-// dynColumns are the columns of a table of dynCompare.
-func dynColumns(first string, variants []variant) []string {
+// numbered returns integers as names.
+func numbered(list ...int) []string {
+	return cells(func(n int) string { return fmt.Sprint(n) }, list...)
+}
+
+// dynColumns returns the columns of a table that compares schedulers.
+func dynColumns(first string, list []scheduler) []string {
 	columns := []string{first}
-	for _, v := range variants {
-		columns = append(columns, v.name)
+	for _, s := range list {
+		columns = append(columns, s.name)
 	}
 	return columns
 }
 
-// improvements are the least and the greatest of a variant on another, by the
-// places of both.
-func improvements(spans [][]time.Duration, base, v int) (low, high float64) {
-	for i, row := range spans {
-		x := speedup(row[base], row[v])
-		if i == 0 {
-			low, high = x, x
+// dynCompare simulates workloads under schedulers. It adds rows to the table with
+// the makespans and the improvements on the first scheduler, and returns the
+// makespans by workload and scheduler.
+func dynCompare(x *lab, t *Table, workloads []string, list []scheduler) [][]time.Duration {
+	out := make([][]time.Duration, len(workloads))
+	for i, row := range grid(x, workloads, list, 1, func(w string, s scheduler, _ uint64) run { return dynRun(x, w, s) }) {
+		cells := []string{workloads[i]}
+		for v, r := range row {
+			span := r[0].Makespan
+			out[i] = append(out[i], span)
+			if v == 0 {
+				cells = append(cells, seconds(span))
+			} else {
+				cells = append(cells, improved(out[i][0], span))
+			}
 		}
-		low, high = min(low, x), max(high, x)
+		t.add(cells...)
 	}
-	return low, high
+	return out
 }
 
-// dynGain judges the improvements of a variant on another by what the paper prints.
-func dynGain(p printed, spans [][]time.Duration, base, v int) judgement {
-	var gains []float64
+// improved formats a makespan with its improvement on another.
+func improved(base, span time.Duration) string {
+	return fmt.Sprintf("%s (%s)", seconds(span), percent(speedup(base, span)))
+}
+
+// improvements returns those of a scheduler on another by workload. base and v are
+// their positions.
+func improvements(spans [][]time.Duration, base, v int) (list []float64) {
 	for _, row := range spans {
-		gains = append(gains, speedup(row[base], row[v]))
+		list = append(list, speedup(row[base], row[v]))
 	}
-	return sized(p, gains...)
+	return list
+}
+
+// dynDraw draws improvements on the first scheduler, with the range that the paper
+// prints for a claim. The other schedulers are list.
+func dynDraw(x *lab, name, title, claim string, groups []string, list []scheduler, spans [][]time.Duration) {
+	var series []Series
+	for v, s := range list {
+		series = append(series, inPercent(s.name, improvements(spans, 0, v+1)))
+	}
+	_, printed := x.statement(claim)
+	p := parsePrinted(printed)
+	x.bars(name, title, "improvement [%]", groups, series...).Limits = []Limit{{fmt.Sprintf("paper, least (%g %%)", p.least), p.least},
+		{fmt.Sprintf("paper, most (%g %%)", p.greatest), p.greatest}}
 }
 
 // dynSingle runs each app alone.
-func dynSingle(ctx context.Context, o Options) (*Report, error) {
-	variants := []variant{dynFair, dynPI, dynPD, dynPIp, dynPDp, dynPIl, dynPDl}
-	r := new(Report)
-	t := r.table("Makespan of a job alone (s), improvement on MRv1; the paper's are +46 % to +115 %, by app in a figure that is not at hand",
-		dynColumns("job", variants)...)
-	spans, err := dynCompare(ctx, o, t, dynApps, variants...)
-	if err != nil {
-		return nil, err
-	}
+func dynSingle(x *lab) {
+	list := []scheduler{dynFair, dynPI, dynPD, dynPILetter, dynPDLetter, dynPILate, dynPDLate}
+	t := x.table("Makespan of a job alone (s), improvement on MRv1; the paper's are +46 % to +115 %, by app in a figure that is not at hand", dynColumns("job", list)...)
+	spans := dynCompare(x, t, dynApps, list)
 	for v := 1; v <= 4; v++ {
-		least, most := improvements(spans, 0, v)
-		r.claim(dynGain(printed{46, 115, "%"}, spans, 0, v), "single jobs gain 46 to 115 % on MRv1: "+variants[v].name,
-			"%s to %s; 1.5 + 1.5·r is what 54 slots for all give over 36 and 18 for one kind each, r being the reduces' part of the work, and +115 %% is r = 0.43", percent(least), percent(most))
+		g := improvements(spans, 0, v)
+		x.size("gain:"+list[v].name, g, "%s to %s. 54 slots for all tasks give 1.5 + 1.5·r over 36 and 18 for one kind each, where r is the reduces' share of the work; +115 %% is r = 0.43",
+			percent(slices.Min(g)), percent(slices.Max(g)))
 	}
-	pi, _ := improvements(spans, 1, 2)
-	r.claim(ordered(pi >= 0), "PD does no worse than PI for a job alone", "%s at worst", percent(pi))
-	dynDraw(r, "dynamicmr-single", "DynamicMR: single jobs, improvement on MRv1", dynApps, variants[1:5], spans, 46, 115)
-	return r, nil
+	worst := slices.Min(improvements(spans, 1, 2))
+	x.holds("no-worse", worst >= 0, "%s at worst", percent(worst))
+	dynDraw(x, "dynamicmr-single", "DynamicMR: single jobs, improvement on MRv1", "gain", dynApps, list[1:5], spans)
 }
 
-// dynDraw draws improvements on the first variant, with the range printed.
-func dynDraw[T any](r *Report, name, title string, groups []T, variants []variant, spans [][]time.Duration, least, most float64) {
-	series := make([]Series, len(variants))
-	var names []string
-	for i, g := range groups {
-		names = append(names, fmt.Sprint(g))
-		for v := range variants {
-			series[v].Name = variants[v].name
-			series[v].Y = append(series[v].Y, 100*speedup(spans[i][0], spans[i][v+1]))
-		}
-	}
-	r.bars(name, title, "improvement [%]", names, series...).Limits = []Limit{{fmt.Sprintf("paper, least (%g %%)", least), least}, {fmt.Sprintf("paper, most (%g %%)", most), most}}
-}
-
-// dynBatchSizes are the paper's.
-var dynBatchSizes = []int{5, 10, 20, 30}
-
-// dynBatches runs the four batches.
-func dynBatches(ctx context.Context, o Options) (*Report, error) {
-	variants := []variant{dynFair, dynPI, dynPD, dynPIp, dynPDp, dynPIl, dynPDl, dynYARN, dynFree}
-	sizes := pick(o, dynBatchSizes[:2], dynBatchSizes)
-	r := new(Report)
-	t := r.table("Makespan of a batch (s), improvement on MRv1; the paper's are +49 % to +112 %", dynColumns("jobs", variants)...)
-	spans, err := dynCompare(ctx, o, t, sizes, variants...)
-	if err != nil {
-		return nil, err
-	}
+// dynBatches runs the paper's four batches.
+func dynBatches(x *lab) {
+	list := []scheduler{dynFair, dynPI, dynPD, dynPILetter, dynPDLetter, dynPILate, dynPDLate, dynYARN, dynYARNFree}
+	sizes := pick(x, numbered(5, 10), numbered(5, 10, 20, 30))
+	t := x.table("Makespan of a batch (s), improvement on MRv1; the paper's are +49 % to +112 %", dynColumns("jobs", list)...)
+	spans := dynCompare(x, t, sizes, list)
 	for v := 1; v <= 4; v++ {
-		least, most := improvements(spans, 0, v)
-		r.claim(dynGain(printed{49, 112, "%"}, spans, 0, v), "batches gain 49 to 112 % on MRv1: "+variants[v].name, "%s to %s", percent(least), percent(most))
+		g := improvements(spans, 0, v)
+		x.size("gain:"+list[v].name, g, "%s to %s", percent(slices.Min(g)), percent(slices.Max(g)))
 	}
-	if r.failing(4) {
-		if err := dynWhyEarly(ctx, o, r, sizes); err != nil {
-			return nil, err
-		}
+	if x.failing(4) {
+		dynWhyEarly(x, sizes)
 	}
-	dynDraw(r, "dynamicmr-batches", "DynamicMR: batches, improvement on MRv1", sizes, variants[1:], spans, 49, 112)
-	if err := dynOnYARN(ctx, o, r, sizes); err != nil {
-		return nil, err
-	}
-	return r, dynStarts(ctx, o, r, sizes)
+	dynDraw(x, "dynamicmr-batches", "DynamicMR: batches, improvement on MRv1", "gain", sizes, list[1:], spans)
+	dynOnYARN(x, sizes)
+	dynLent(x, sizes)
 }
 
-// dynWhyEarly varies where reduces may wait, and for how long jobs wait for data.
-func dynWhyEarly(ctx context.Context, o Options, r *Report, sizes []int) error {
-	variants := []variant{dynFair, dynPDp, dynPDp.with("18 map slots kept from reduces that wait", "keep-map-slots", "18"),
-		dynPDp.with("far maps wait", "far-at-once", "false"),
+// dynWhyEarly varies in which slots reduces may wait for maps, and for how long jobs
+// wait for data.
+func dynWhyEarly(x *lab, sizes []string) {
+	list := []scheduler{dynFair, dynPDLetter, dynPDLetter.with("18 map slots kept from reduces that wait", "keep-map-slots", "18"),
+		dynPDLetter.with("far maps wait", "far-at-once", "false"),
 		{"no waits for data", "slots=dhsa-pd,order=fair,place=greedy,speculate=none", []string{"early-reduces", "on"}},
-		dynPD.with("no reduce waits in a lent slot"), dynPDl}
-	t := newTable("Makespan (s), improvement on MRv1, by where reduces may wait", dynColumns("jobs", variants)...)
-	spans, err := dynCompare(ctx, o, t, sizes, variants...)
-	if err != nil {
-		return err
-	}
-	last := spans[len(spans)-1]
-	r.explain(4, because("While a job lets turns pass for a node with its data, Case 4, which is tried before Case 5, gives map slots to reduces that have been started early; these wait for maps "+
-		"that find no slot", []Table{*t}, "With %d jobs %s to the letter, %s without waits for data, %s if reduces wait in reduce slots only, %s if they wait nowhere: it holds if no "+
-		"reduce waits in a lent slot, which is how the policy comes", sizes[len(sizes)-1], percent(speedup(last[0], last[1])), percent(speedup(last[0], last[4])),
-		percent(speedup(last[0], last[5])), percent(speedup(last[0], last[6]))))
-	return nil
+		dynPD.with("no reduce waits in a lent slot"), dynPDLate}
+	t := newTable("Makespan (s), improvement on MRv1, by where reduces may wait", dynColumns("jobs", list)...)
+	spans := dynCompare(x, t, sizes, list)
+	last := spans[len(spans)-1:]
+	of := func(v int) string { return percent(improvements(last, 0, v)[0]) }
+	x.explain(4, "early", []*Table{t}, "With %s jobs %s to the letter, %s without waits for data, %s if reduces wait in reduce slots only, %s if they wait nowhere. The claim holds if no "+
+		"reduce waits in a lent slot, which is the policy's default", sizes[len(sizes)-1], of(1), of(4), of(5), of(6))
 }
 
-// dynYARNs are the modes that are held against YARN.
-var dynYARNs = []variant{dynPI, dynPD, dynPIl, dynPDl}
-
-// dynOnYARN compares with YARN: with the times as given, which is what is judged,
-// and in the explanation with contention.
-func dynOnYARN(ctx context.Context, o Options, r *Report, sizes []int) error {
-	print := printed{2, 9, "%"}
-	why := newTable("Improvement on YARN-like slots where tasks hinder each other", dynColumns("tasks", append([]variant{{name: "jobs"}}, dynYARNs...))...)
+// dynOnYARN compares with YARN: by the claims with given times, and in the
+// explanation with contention.
+func dynOnYARN(x *lab, sizes []string) {
+	modes := []scheduler{dynPI, dynPD, dynPILate, dynPDLate}
+	why := newTable("Improvement on YARN-like slots where tasks slow each other down", append([]string{"tasks"}, dynColumns("jobs", modes)...)...)
 	found := ""
 	for m, model := range dynModels {
-		gains, err := dynToYARN(ctx, o, model.make, sizes)
-		if err != nil {
-			return err
-		}
+		runs := grid(x, sizes, append([]scheduler{dynYARN}, modes...), 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s).onDisks(x, model.change) })
 		t := why
 		if m == 0 {
-			t = r.table("Improvement of DynamicMR on YARN-like slots; the paper's is +2 % to +9 %", why.Columns...)
+			t = x.table("Improvement of DynamicMR on YARN-like slots; the paper's is +2 % to +9 %", why.Columns...)
 		}
+		gains := make([][]float64, len(modes)) // by mode and batch
 		for i, n := range sizes {
-			row := []string{model.name, fmt.Sprint(n)}
-			for v := range dynYARNs {
-				row = append(row, percent(gains[v][i]))
+			row := []string{model.name, n}
+			for v := range modes {
+				g := speedup(runs[i][0][0].Makespan, runs[i][v+1][0].Makespan)
+				gains[v], row = append(gains[v], g), append(row, percent(g))
 			}
 			t.add(row...)
 		}
-		for v, x := range dynYARNs {
+		for v, s := range modes {
 			if m == 0 {
-				r.claim(sized(print, gains[v]...), "batches gain about 2 to 9 % on YARN: "+x.name, "%s to %s", percent(slices.Min(gains[v])), percent(slices.Max(gains[v])))
-			} else if sized(print, gains[v]...).verdict != Fails {
-				found = joined(found, x.name+", "+model.name)
+				x.size("yarn:"+s.name, gains[v], "%s to %s", percent(slices.Min(gains[v])), percent(slices.Max(gains[v])))
+			} else if x.sized("yarn", gains[v]...) != Fails {
+				found = joined(found, s.name+", "+model.name)
 			}
 		}
 	}
-	r.explain(len(dynYARNs), because("The paper credits the control of the ratio of running maps and reduces. That can matter only where tasks hinder each other: with given times 54 slots are 54 slots, and "+
-		"reduces that wait for maps in reduce slots are slots lost, which YARN's limit on early reduces keeps few", []Table{*why},
-		"In size with: %s. YARN-like slots fill up with maps that slow each other down; DynamicMR's reduces beside them do not", orNone(found)))
-	return nil
+	x.explain(len(modes), "ratio", []*Table{why}, "The improvement is in size with: %s. YARN-like slots fill up with maps that slow each other down; DynamicMR's reduces beside them do not", orNone(found))
 }
 
-// dynToYARN are the improvements on YARN by variant and batch.
-func dynToYARN(ctx context.Context, o Options, change func([]workload.Job, uint64) []workload.Job, sizes []int) ([][]float64, error) {
-	gains := make([][]float64, len(dynYARNs))
-	for _, n := range sizes {
-		jobs, err := dynJobs(o, n)
-		if err != nil {
-			return nil, err
-		}
-		setups := dynRuns(change(jobs, o.Seed), append([]variant{dynYARN}, dynYARNs...)...)
-		for i := range setups {
-			setups[i].cluster = withDisks(setups[i].cluster)
-			setups[i].model.Replicas = -1
-		}
-		runs, err := play(ctx, o, setups)
-		if err != nil {
-			return nil, err
-		}
-		for v := range gains {
-			gains[v] = append(gains[v], speedup(runs[0].Makespan, runs[v+1].Makespan))
-		}
-	}
-	return gains, nil
-}
-
-// dynStarts counts the attempts on lent slots.
-func dynStarts(ctx context.Context, o Options, r *Report, sizes []int) error {
-	t := r.table("Attempts started on lent slots, late reduces, no PreScheduling", "jobs", "PI: maps on reduce slots", "reduces on map slots", "PD: maps on reduce slots", "reduces on map slots")
+// dynLent counts the attempts on lent slots.
+func dynLent(x *lab, sizes []string) {
+	t := x.table("Attempts started on lent slots, late reduces, no PreScheduling", "jobs", "PI: maps on reduce slots", "reduces on map slots", "PD: maps on reduce slots", "reduces on map slots")
 	more := 0
-	for _, n := range sizes {
-		jobs, err := dynJobs(o, n)
-		if err != nil {
-			return err
-		}
-		runs, err := play(ctx, o, dynRuns(jobs, dynPIl.with("", "preschedule", "false"), dynPDl.with("", "preschedule", "false")))
-		if err != nil {
-			return err
-		}
-		pi, pd := runs[0].watch.starts, runs[1].watch.starts
-		t.add(fmt.Sprint(n), fmt.Sprint(pi[0][1]), fmt.Sprint(pi[1][0]), fmt.Sprint(pd[0][1]), fmt.Sprint(pd[1][0]))
-		more += btoi(pd[0][1]+pd[1][0] > pi[0][1]+pi[1][0])
+	late := []scheduler{dynPILate.with("", "preschedule", "false"), dynPDLate.with("", "preschedule", "false")}
+	for i, r := range grid(x, sizes, late, 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s) }) {
+		pi, pd := r[0][0].watch.starts, r[1][0].watch.starts
+		t.add(slices.Concat(sizes[i:i+1], numbered(pi[0][1], pi[1][0], pd[0][1], pd[1][0]))...)
+		more += count(pd[0][1]+pd[1][0] > pi[0][1]+pi[1][0])
 	}
-	r.claim(ordered(more == len(sizes)), "PD moves slots between the phases more often than PI", "in %d of %d batches, both with late reduces and without PreScheduling, which lends too", more, len(sizes))
-	return nil
+	x.holds("moves", more == len(sizes), "in %d of %d batches, both with late reduces and without PreScheduling, which lends too", more, len(sizes))
 }
 
 // dynFig2 varies the fixed slots of a node.
-func dynFig2(ctx context.Context, o Options) (*Report, error) {
-	variants := []variant{dynFair, dynPI, dynPD, dynPDl}
-	r := new(Report)
-	t := r.table("Makespan of ten jobs (s), improvement on MRv1 with the same slots; the paper's in a figure that is not at hand",
-		dynColumns("map:reduce slots a node", variants)...)
-	jobs, err := dynJobs(o, 10)
-	if err != nil {
-		return nil, err
-	}
-	var low, high [4]time.Duration
+func dynFig2(x *lab) {
+	list := []scheduler{dynFair, dynPI, dynPD, dynPDLate}
+	t := x.table("Makespan of ten jobs (s), improvement on MRv1 with the same slots; the paper's in a figure that is not at hand", dynColumns("map:reduce slots a node", list)...)
+	splits := []int{1, 2, 3, 4, 5}
+	runs := grid(x, splits, list, 1, func(maps int, s scheduler, _ uint64) run {
+		r := dynRun(x, "10", s)
+		r.cluster = withSlots(r.cluster, maps, 6-maps)
+		return r
+	})
 	var groups []string
-	var drawn [4]Series
+	drawn := make([]Series, len(list))
 	least := 1.0
-	for maps := 1; maps <= 5; maps++ {
-		setups := dynRuns(jobs, variants...)
-		for i := range setups {
-			setups[i].cluster = withSlots(setups[i].cluster, maps, 6-maps)
-		}
-		runs, err := play(ctx, o, setups)
-		if err != nil {
-			return nil, err
-		}
-		row := []string{fmt.Sprintf("%d:%d", maps, 6-maps)}
-		for v, run := range runs {
-			if maps == 1 {
-				low[v], high[v] = run.Makespan, run.Makespan
+	for i, maps := range splits {
+		row, base := []string{fmt.Sprintf("%d:%d", maps, 6-maps)}, runs[i][0][0].Makespan
+		for v, s := range list {
+			span := runs[i][v][0].Makespan
+			row = append(row, improved(base, span))
+			drawn[v].Name, drawn[v].Y = s.name, append(drawn[v].Y, span.Seconds())
+			if v == 1 || v == 2 {
+				least = min(least, speedup(base, span))
 			}
-			low[v], high[v] = min(low[v], run.Makespan), max(high[v], run.Makespan)
-			row = append(row, fmt.Sprintf("%s (%s)", seconds(run.Makespan), percent(speedup(runs[0].Makespan, run.Makespan))))
 		}
-		least = min(least, speedup(runs[0].Makespan, runs[1].Makespan), speedup(runs[0].Makespan, runs[2].Makespan))
 		groups = append(groups, row[0])
-		for v, run := range runs {
-			drawn[v].Name, drawn[v].Y = variants[v].name, append(drawn[v].Y, run.Makespan.Seconds())
+		t.add(row...)
+	}
+	x.holds("improves", least > 0, "PI and PD at least %s", percent(least))
+	spread := func(v int) float64 { return slices.Max(drawn[v].Y)/slices.Min(drawn[v].Y) - 1 }
+	x.holds("depends", max(spread(1), spread(2)) < spread(0), "longest to shortest: fixed %s, PI %s, PD %s", percent(spread(0)), percent(spread(1)), percent(spread(2)))
+	x.bars("dynamicmr-fig2", "DynamicMR, Figure 2: ten jobs by map:reduce slots of a node", "makespan [s]", groups, drawn...)
+}
+
+// The sweeps of Figure 5: first of Pec_R, then of Pec_M, with the other at 0 and 1.
+var (
+	dynSweeps = []string{"Pec_R at Pec_M = 0", "Pec_R at Pec_M = 100 %", "Pec_M at Pec_R = 0", "Pec_M at Pec_R = 100 %"}
+	dynParts  = []string{"0", "0.25", "0.5", "0.75", "1"}
+)
+
+// dynSweep runs Sort with the given percentages of a sweep and returns the
+// makespans. Reduces start late: ones that wait for maps would hold all reduce slots
+// from the beginning, and none could be lent.
+func dynSweep(x *lab, change jobChange, sweep int, parts []string) []time.Duration {
+	var runs []run
+	for _, part := range parts {
+		maps, reduces := fmt.Sprint(sweep%2), part
+		if sweep >= 2 {
+			maps, reduces = reduces, maps
+		}
+		s := scheduler{"", "slots=dhsa-pd,order=fair,place=greedy,speculate=none", []string{"early-reduces", "off", "lend-map-slots", maps, "lend-reduce-slots", reduces}}
+		runs = append(runs, dynRun(x, "sort", s).onDisks(x, change))
+	}
+	var list []time.Duration
+	for _, r := range x.play(runs...) {
+		list = append(list, r.Makespan)
+	}
+	return list
+}
+
+// dynFig5 sweeps the two percentages.
+func dynFig5(x *lab) {
+	monotone, falls := true, 0.0
+	var lent [2]float64 // the gain from Pec_M with given times
+	var lines []Series
+	for m, model := range dynModels {
+		t := x.table("Sort, 320 maps and 200 reduces: speed-up over no lending, "+model.name+"; the paper's curves are not at hand, only ≈ 29 % for Pec_M",
+			"swept", "0 %", "25 %", "50 %", "75 %", "100 %")
+		base := time.Duration(0)
+		for s, sweep := range dynSweeps {
+			spans := dynSweep(x, model.change, s, dynParts)
+			if s == 0 {
+				base = spans[0]
+			}
+			row, line := []string{sweep}, Series{Name: sweep}
+			for i, span := range spans {
+				up := base.Seconds() / span.Seconds()
+				row, line.X, line.Y = append(row, number(up, 3)), append(line.X, float64(25*i)), append(line.Y, up)
+				if i > 0 {
+					drop := speedup(span, spans[i-1])
+					monotone, falls = monotone && (drop <= 0 || m > 0), max(falls, drop)
+				}
+			}
+			t.add(row...)
+			if m == 0 {
+				lines = append(lines, line)
+				if s >= 2 {
+					lent[s-2] = speedup(spans[0], spans[4])
+				}
+			}
+		}
+	}
+	x.lines("dynamicmr-fig5", "DynamicMR, Figure 5: Sort by the slots that may be lent, given times", "swept percentage", "speed-up on no lending", lines...).Limits =
+		[]Limit{{"paper: ≈ 29 % from Pec_M", 1.29}}
+	x.holds("falls", monotone, "no step of any sweep loses more than %s", share(falls))
+	if x.failing(1) {
+		dynWhyFalls(x)
+	}
+	x.size("lent:0", lent[:1], "%s with given times", percent(lent[0]))
+	x.size("lent:100 %", lent[1:], "%s with given times", percent(lent[1]))
+	if x.failing(2) {
+		dynWhyLent(x)
+	}
+}
+
+// dynWhyLent varies how much tasks slow each other down, and how long reduces take
+// in proportion to maps.
+func dynWhyLent(x *lab) {
+	with := ""
+	note := func(t *Table, change jobChange, what string, row ...string) {
+		var g []float64
+		for sweep := 2; sweep < 4; sweep++ {
+			spans := dynSweep(x, change, sweep, []string{"0", "1"})
+			g = append(g, speedup(spans[0], spans[1]))
+		}
+		t.add(append(row, percent(g[0]), percent(g[1]))...)
+		if x.sized("lent", g...) != Fails {
+			with = joined(with, what)
+		}
+	}
+	c := newTable("Gain from Pec_M by how much tasks slow each other down", "maps: part of the time on the node's shared resource", "reduces", "Pec_R = 0", "Pec_R = 100 %")
+	for _, part := range pick(x, []float64{0, 0.25, 0.5}, []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5}) {
+		for _, maps := range []float64{0, sharedPart()} {
+			note(c, func(j []workload.Job, seed uint64) []workload.Job {
+				return contendedReduces(part, contendedBy(maps, j, seed))
+			},
+				fmt.Sprintf("shares of %.1f and %.1f", maps, part), number(maps, 1), number(part, 1))
+		}
+	}
+	l := newTable("Gain from Pec_M by how long reduces take, given times", "reduces' times, of those assumed", "Pec_R = 0", "Pec_R = 100 %")
+	for _, factor := range []float64{1, 0.75, 0.5, 0.3, 0.2, 0.1} {
+		note(l, func(j []workload.Job, _ uint64) []workload.Job { return stretchedReduces(factor, j) },
+			fmt.Sprintf("reduces of %.2f times the length", factor), number(factor, 2))
+	}
+	x.explain(2, "times", []*Table{c, l}, "The gain is in size with: %s. So it needs reduces that slow each other down somewhat, or that are short compared with maps", orNone(with))
+}
+
+// dynWhyFalls repeats the sweeps with unequal tasks, because steps that lose may be
+// an effect of waves.
+func dynWhyFalls(x *lab) {
+	t := newTable("Sweeps with tasks of unequal times: greatest loss of a step", append([]string{"times vary to either side by"}, dynSweeps...)...)
+	most := 0.0
+	for _, spread := range []float64{0, 0.1, 0.3} {
+		row := []string{share(spread)}
+		for sweep := range dynSweeps {
+			spans := dynSweep(x, func(j []workload.Job, seed uint64) []workload.Job { return varied(spread, j, seed) }, sweep, dynParts)
+			worst := 0.0
+			for i := 1; i < len(spans); i++ {
+				worst = max(worst, speedup(spans[i], spans[i-1]))
+			}
+			row, most = append(row, share(worst)), max(most, worst)
 		}
 		t.add(row...)
 	}
-	r.claim(ordered(least > 0), "DHSA improves on fixed slots whatever their configuration", "PI and PD at least %s", percent(least))
-	of := func(v int) float64 { return speedup(high[v], low[v]) }
-	r.claim(ordered(max(of(1), of(2)) < of(0)), "it depends less on the configuration than fixed slots do", "longest to shortest: fixed %s, PI %s, PD %s",
-		percent(of(0)), percent(of(1)), percent(of(2)))
-	r.bars("dynamicmr-fig2", "DynamicMR, Figure 2: ten jobs by map:reduce slots of a node", "makespan [s]", groups, drawn[:]...)
-	return r, nil
+	x.explain(1, "waves", []*Table{t}, "Steps lose %s at most: performance rises except for the ends of waves", share(most))
+}
+
+// dynContention shows how much of the gains remains if tasks slow each other down.
+func dynContention(x *lab) {
+	t := x.table("Contention: improvement on MRv1", "workload", "given times: PI", "PD, late reduces", "maps as Grep's: PI", "PD, late reduces", "maps and reduces: PI", "PD, late reduces")
+	for _, n := range []string{"wordcount", "sort", "invertedindex", "5", "10"} {
+		row := []string{n}
+		for _, model := range dynModels {
+			r := grid(x, []string{n}, []scheduler{dynFair, dynPI, dynPDLate}, 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s).onDisks(x, model.change) })[0]
+			row = append(row, percent(speedup(r[0][0].Makespan, r[1][0].Makespan)), percent(speedup(r[0][0].Makespan, r[2][0].Makespan)))
+		}
+		t.add(row...)
+	}
+}
+
+// dynPairs are the schedulers of Figures 3 and 4, each without and with
+// prescheduling.
+func dynPairs() []scheduler {
+	var list []scheduler
+	for _, s := range []scheduler{dynNoDHSA, dynPI, dynPD, dynPILate, dynPDLate} {
+		list = append(list, s.with(s.name+", without", "preschedule", "false"), s.with(s.name+", with", "preschedule", "true"))
+	}
+	return list
+}
+
+// dynFig3 measures locality.
+func dynFig3(x *lab) {
+	pairs := dynPairs()
+	sizes := pick(x, numbered(1, 5, 10), numbered(1, 5, 10, 20, 30))
+	better, worse, rows := make([]int, len(pairs)/2), make([]int, len(pairs)/2), 0
+	for _, replicas := range []int{3, 1} {
+		t := x.table(fmt.Sprintf("Maps that start where their data is, without and with PreScheduling, %d replicas; the paper's in a figure that is not at hand", replicas), dynColumns("jobs", pairs)...)
+		runs := grid(x, sizes, pairs, 1, func(n string, s scheduler, _ uint64) run {
+			r := dynRun(x, n, s)
+			r.config.Model.Replicas = replicas
+			return r
+		})
+		for i := range runs {
+			var local []float64
+			for v := range pairs {
+				local = append(local, runs[i][v][0].localShare())
+				if v%2 == 1 {
+					better[v/2] += count(local[v] > local[v-1])
+					worse[v/2] += count(local[v] < local[v-1])
+				}
+			}
+			rows++
+			t.add(append(sizes[i:i+1:i+1], cells(share, local...)...)...)
+		}
+	}
+	for i, v := range []string{"PI", "PD"} {
+		x.holds("locality:"+v, better[i+1] > 0 && worse[i+1] == 0, "more in %d, less in %d of %d rows; with late reduces more in %d, less in %d",
+			better[i+1], worse[i+1], rows, better[i+3], worse[i+3])
+	}
+	if x.failing(2) {
+		dynWhyLocality(x)
+	}
+}
+
+// dynFig4 measures load balance and fairness for 1 to 10 jobs.
+func dynFig4(x *lab) {
+	pairs := dynPairs()
+	var sizes []int
+	for n := 1; n <= pick(x, 4, 10); n++ {
+		sizes = append(sizes, n)
+	}
+	names := numbered(sizes...)
+	runs := grid(x, names, pairs, 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s) })
+	// degrees makes a table of a degree by number of jobs and returns the means.
+	degrees := func(title string, of func(*watch) float64) []float64 {
+		t := x.table(title, dynColumns("jobs", pairs)...)
+		means := make([]float64, len(pairs))
+		for i := range runs {
+			row := names[i : i+1 : i+1]
+			for v := range pairs {
+				d := of(runs[i][v][0].watch)
+				row, means[v] = append(row, number(d, 2)), means[v]+d/float64(len(runs))
+			}
+			t.add(row...)
+		}
+		t.add(append([]string{"mean"}, cells(fixed(2), means...)...)...)
+		return means
+	}
+	const paper = ", without and with PreScheduling; the paper's in a figure that is not at hand"
+	b := degrees("UnbalancedDegree"+paper, func(w *watch) float64 { return w.unbalanced.Value() })
+	f := degrees("UnfairnessDegree"+paper, func(w *watch) float64 { return w.unfair.Value() })
+	m := degrees("UnfairnessDegree of maps alone", func(w *watch) float64 { return w.unfairBy[job.Map].Value() })
+	red := degrees("UnfairnessDegree of reduces alone", func(w *watch) float64 { return w.unfairBy[job.Reduce].Value() })
+	for i, v := range []string{"PI", "PD"} {
+		k := 2*i + 2
+		x.holds("balance:"+v, b[k+1] > b[k], "mean of 1 to 10 jobs %.2f without, %.2f with; with late reduces %.2f, %.2f", b[k], b[k+1], b[k+4], b[k+5])
+		x.holds("fair:"+v, f[k+1] < f[k], "mean of 1 to 10 jobs %.1f without, %.1f with; with late reduces %.1f, %.1f; maps alone %.1f, %.1f; reduces alone %.1f, %.1f",
+			f[k], f[k+1], f[k+4], f[k+5], m[k], m[k+1], red[k], red[k+1])
+	}
+	if x.failing(4) {
+		dynWhyFair(x)
+	}
+}
+
+// dynWorld is a set of assumptions about the cluster and the location of its data.
+type dynWorld struct {
+	name     string
+	replicas int
+	maps     int      // map slots per node
+	set      []string // settings of the policies
+	contend  bool     // maps slow each other down
+}
+
+// dynWorlds vary one assumption after the other.
+var dynWorlds = []dynWorld{
+	{"as assumed: 3 replicas, 4 map slots a node, waits as measured", 3, 4, nil, false},
+	{"1 replica", 1, 4, nil, false},
+	{"waits of 5 s", 3, 4, []string{"node-wait", "5s", "rack-wait", "5s"}, false},
+	{"waits of 20 s", 3, 4, []string{"node-wait", "20s", "rack-wait", "20s"}, false},
+	{"1 replica, waits of 20 s", 1, 4, []string{"node-wait", "20s", "rack-wait", "20s"}, false},
+	{"12 map slots a node", 3, 12, nil, false},
+	{"maps slow each other down as Grep's", 3, 4, nil, true},
+	{"only slots above the line (P1), no reduce slots (P2)", 3, 4, []string{"preschedule-max", "0"}, false},
+	{"so, and 12 map slots a node", 3, 12, []string{"preschedule-max", "0"}, false},
+	{"at most 4 reduce slots held by P2", 3, 4, []string{"preschedule-max", "4"}, false},
+}
+
+// dynDegrees has means over batches, without and with prescheduling.
+type dynDegrees struct{ local, unbalanced, unfair, unfairAll [2]float64 }
+
+// degrees simulates batches in the world, without and with prescheduling.
+func (w *dynWorld) degrees(x *lab, s scheduler, sizes []string) (d dynDegrees) {
+	s = s.with(s.name, w.set...)
+	runs := grid(x, sizes, []scheduler{s.with("", "preschedule", "false"), s.with("", "preschedule", "true")}, 1, func(n string, s scheduler, _ uint64) run {
+		r := dynRun(x, n, s)
+		r.cluster = withSlots(r.cluster, w.maps, 2)
+		if w.contend {
+			r = r.onDisks(x, contended)
+		}
+		r.config.Model.Replicas = w.replicas
+		return r
+	})
+	part := 1 / float64(len(sizes))
+	for _, row := range runs {
+		for i := range row {
+			o := row[i][0]
+			d.local[i] += part * o.localShare()
+			d.unbalanced[i] += part * o.watch.unbalanced.Value()
+			d.unfair[i] += part * o.watch.unfair.Value()
+			d.unfairAll[i] += part * o.watch.unfairAll.Value()
+		}
+	}
+	return d
+}
+
+// dynWhyFair re-makes Figure 4 in other worlds, and counts pools that have ended.
+func dynWhyFair(x *lab) {
+	t := newTable("PreScheduling in other worlds, means over batches: without and with", "world", "policy", "UnbalancedDegree", "with", "UnfairnessDegree, pools with work", "with",
+		"all pools of the batch", "with")
+	fairer, worse, changes := "", "", ""
+	for _, w := range dynWorlds[:pick(x, 2, len(dynWorlds))] {
+		for _, s := range []scheduler{dynNoDHSA, dynPI, dynPD} {
+			d := w.degrees(x, s, pick(x, numbered(2, 5), numbered(2, 3, 4, 5, 6, 7, 8, 9, 10)))
+			t.add(w.name, s.name, number(d.unbalanced[0], 2), number(d.unbalanced[1], 2), number(d.unfair[0], 1), number(d.unfair[1], 1), number(d.unfairAll[0], 1), number(d.unfairAll[1], 1))
+			if s.name == dynPI.name {
+				changes = joined(changes, fmt.Sprintf("%s %.0f to %.0f", w.name, d.unfair[0], d.unfair[1]))
+			}
+			if d.unfair[1] < d.unfair[0] {
+				fairer = joined(fairer, w.name+" ("+s.name+")")
+			}
+			if d.unbalanced[1] > d.unbalanced[0] {
+				worse = joined(worse, w.name+" ("+s.name+")")
+			}
+		}
+	}
+	x.explain(4, "line", []*Table{t}, "Fairer with PreScheduling in: %s. Balance worse with it in: %s. Under PI the UnfairnessDegree changes as follows, by world: %s. So slots above the line (P1) change "+
+		"nothing where P2 may hold no reduce slot. P2 makes PI less fair, and more so the more reduce slots it may hold: its maps come before reduces, and pools whose jobs still map "+
+		"get more of all slots", orNone(fairer), orNone(worse), changes)
+}
+
+// dynWhyLocality re-makes Figure 3 in other worlds.
+func dynWhyLocality(x *lab) {
+	t := newTable("Maps that start where their data is, means over batches: without and with PreScheduling", "world", "fair", "with", "PI", "with", "PD", "with")
+	better := ""
+	for _, w := range dynWorlds[:pick(x, 2, len(dynWorlds))] {
+		row := []string{w.name}
+		for _, s := range []scheduler{dynNoDHSA, dynPI, dynPD} {
+			d := w.degrees(x, s, pick(x, numbered(5), numbered(5, 10, 20)))
+			row = append(row, share(d.local[0]), share(d.local[1]))
+			if d.local[1] > d.local[0] {
+				better = joined(better, w.name+" ("+s.name+")")
+			}
+		}
+		t.add(row...)
+	}
+	x.explain(2, "waits", []*Table{t}, "More local maps with PreScheduling in: %s", orNone(better))
+}
+
+// dynCopies are policies that differ in when they start speculative copies.
+var dynCopies = []scheduler{
+	{"no copies", "slots=dhsa-pi,order=fair,place=preschedule,speculate=none", nil},
+	{"LATE", "slots=dhsa-pi,order=fair,place=preschedule,speculate=late", nil},
+	{"SEPB, fraction 0", "dynamicmr-pi", []string{"sepb-fraction", "0", "sepb-cap", "1"}},
+	{"SEPB, fraction 1", "dynamicmr-pi", []string{"sepb-cap", "1"}},
+}
+
+// straggler says that a share of the attempts takes a multiple of the time.
+type straggler struct{ share, times float64 }
+
+// dynStraggling simulates a workload with stragglers and returns the mean makespan
+// in seconds and the mean number of copies, by scheduler.
+func dynStraggling(x *lab, workload string, seeds int, s straggler, list []scheduler) (times, copies []float64) {
+	runs := grid(x, []string{workload}, list, seeds, func(n string, v scheduler, _ uint64) run {
+		r := dynRun(x, n, v)
+		r.config.Model.Straggler.Probability, r.config.Model.Straggler.Factor = s.share, s.times
+		return r
+	})[0]
+	for v := range list {
+		time, n := 0.0, 0.0
+		for _, r := range runs[v] {
+			time += r.Makespan.Seconds() / float64(seeds)
+			n += float64(r.watch.copies) / float64(seeds)
+		}
+		times, copies = append(times, time), append(copies, n)
+	}
+	return times, copies
+}
+
+// dynSEPB compares copies that wait for pending tasks with ones that do not.
+func dynSEPB(x *lab) {
+	t := x.table("Makespan with stragglers (s), mean over seeds, and copies started", "jobs", "no copies", "LATE", "copies", "SEPB, fraction 0", "copies", "SEPB, fraction 1", "copies")
+	all := map[string][]float64{}
+	for _, n := range []string{"wordcount", "invertedindex", "5", "10"} {
+		times, copies := dynStraggling(x, n, pick(x, 5, 20), straggler{0.02, 5}, dynCopies)
+		row := []string{n, number(times[0], 1)}
+		for v := 1; v < len(times); v++ {
+			row = append(row, number(times[v], 1), number(copies[v], 1))
+		}
+		t.add(row...)
+		all[n] = times
+	}
+	five, ten, alone := all["5"], all["10"], all["wordcount"]
+	x.holds("batch", five[3] <= five[1] && ten[3] <= ten[1], "5 jobs %.1f s, LATE %.1f s; 10 jobs %.1f s, LATE %.1f s", five[3], five[1], ten[3], ten[1])
+	if x.failing(1) {
+		dynWhySEPB(x)
+	}
+	x.holds("alone", alone[3] < alone[0], "WordCount: none %.1f s, LATE %.1f s, SEPB %.1f s. While reduces are pending its last maps get no copies, and the reduces wait for them",
+		alone[0], alone[1], alone[3])
+}
+
+// dynWhySEPB varies the stragglers, the share of jobs that SEPB checks, and the
+// batch.
+func dynWhySEPB(x *lab) {
+	late, sepb := dynCopies[1], dynCopies[3]
+	list := []scheduler{late, sepb.with("SEPB, a tenth of the jobs checked", "sepb-fraction", "0.1"), sepb,
+		late.with("LATE, late reduces", "early-reduces", "off"), sepb.with("SEPB, late reduces", "early-reduces", "off")}
+	t := newTable("Mean makespan (s) by stragglers", append([]string{"attempts that straggle", "times as long"}, dynColumns("jobs", list)...)...)
+	ahead := ""
+	for _, s := range pick(x, []straggler{{0.02, 5}}, []straggler{{0.02, 5}, {0.1, 5}, {0.02, 20}, {0.1, 20}, {0.3, 5}}) {
+		for _, n := range numbered(5, 10) {
+			times, _ := dynStraggling(x, n, pick(x, 3, 20), s, list)
+			t.add(slices.Concat([]string{share(s.share), number(s.times, 0), n}, cells(fixed(1), times...))...)
+			if times[2] <= times[0] {
+				ahead = joined(ahead, fmt.Sprintf("%s of %g times, %s jobs", share(s.share), s.times, n))
+			}
+		}
+	}
+	x.explain(1, "stragglers", []*Table{t}, "No slower than LATE with: %s. The differences are within a few percent in either direction: in one batch that runs to its end, the "+
+		"last stragglers cost as much as is saved before", orNone(ahead))
 }

@@ -2,24 +2,24 @@ package repro
 
 import "github.com/slotwise/slotwise/internal/metrics"
 
-// Figure is a picture of a report's numbers, ours beside the paper's where it
-// prints any: bars if it has groups, else lines.
+// Figure is a plot of a report's numbers, ours beside the paper's where the paper
+// prints any. It has bars if it has groups, and lines otherwise.
 type Figure struct {
-	// Name is that of a file, without an ending, and starts with the paper's.
+	// Name is the file name without an ending. It starts with the paper's name.
 	Name, Title string
 	// X and Y label the axes.
 	X, Y string
-	// Groups are the groups of bars, in order.
+	// Groups are the names of the groups of bars.
 	Groups []string
 	// Series are the bars of one colour or the lines.
 	Series []Series
 	// LogX and LogY make an axis logarithmic.
 	LogX, LogY bool
-	// Limits are drawn as horizontal lines: bounds or ranges that the paper prints.
+	// Limits are horizontal lines: bounds or ranges that the paper prints.
 	Limits []Limit
 }
 
-// Limit is a value that the paper prints, with what it is.
+// Limit is a value that the paper prints, with its label.
 type Limit struct {
 	Name string
 	At   float64
@@ -28,9 +28,9 @@ type Limit struct {
 // Series is a set of bars, one for each group, or the points of a line.
 type Series struct {
 	Name string
-	// X are the places of a line's points; bars have none.
+	// X are the positions of a line's points; bars have none.
 	X []float64
-	// Y are the values; NaN is where there is none.
+	// Y are the values; NaN stands for a missing one.
 	Y []float64
 	// Paper marks numbers of the paper.
 	Paper bool
@@ -48,7 +48,7 @@ func (r *Report) lines(name, title, x, y string, series ...Series) *Figure {
 	return &r.Figures[len(r.Figures)-1]
 }
 
-// cdf is a line of the distribution of values, by percentiles.
+// cdf returns the cumulative distribution of values as a line.
 func cdf(name string, values []float64) Series {
 	s := Series{Name: name}
 	for q := range 101 {
@@ -66,7 +66,7 @@ func times100(fractions []float64) []float64 {
 	return out
 }
 
-// hundredfold is a series of fractions in percent.
-func hundredfold(name string, fractions []float64) Series {
+// inPercent returns a series of fractions in percent.
+func inPercent(name string, fractions []float64) Series {
 	return Series{Name: name, Y: times100(fractions)}
 }

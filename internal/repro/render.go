@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// Made is an experiment that was made, and what it found.
+// Made is an executed experiment with its report.
 type Made struct {
 	Experiment
 	*Report
 }
 
-// Tally counts the claims of some experiments by verdict.
+// Tally counts the claims of experiments by verdict.
 func Tally(made []Made) (count [AsPrint + 1]int) {
 	for _, m := range made {
 		for _, c := range m.Claims {
@@ -25,14 +25,14 @@ func Tally(made []Made) (count [AsPrint + 1]int) {
 	return count
 }
 
-// Summary says in words how many claims of some experiments hold.
+// Summary returns a sentence with the number of claims that hold.
 func Summary(made []Made) string {
 	n := Tally(made)
-	return fmt.Sprintf("%d of %d claims hold: %d as printed or as ordered, %d in direction and size; %d do not", n[AsPrint]+n[InSize], n[AsPrint]+n[InSize]+n[Fails],
+	return fmt.Sprintf("%d of %d claims hold: %d as printed or ordered, %d in direction and size; %d do not", n[AsPrint]+n[InSize], n[AsPrint]+n[InSize]+n[Fails],
 		n[AsPrint], n[InSize], n[Fails])
 }
 
-// WriteText writes an experiment for a terminal: its tables and verdicts.
+// WriteText writes the tables and verdicts of an experiment for a terminal.
 func WriteText(out io.Writer, m Made) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%s  %s\n", m.ID, m.Title)
@@ -58,7 +58,7 @@ func WriteText(out io.Writer, m Made) error {
 }
 
 // first reports whether the i-th claim is the first with its explanation, which
-// several may have in common.
+// several claims may share.
 func (m *Made) first(i int) bool {
 	return !slices.ContainsFunc(m.Claims[:i], func(c Claim) bool { return c.Why == m.Claims[i].Why })
 }
@@ -76,7 +76,7 @@ func textTable(w io.Writer, t Table) {
 	}
 }
 
-// columnWidths are the widths of a table's columns, in characters.
+// columnWidths returns the width of each column in characters.
 func columnWidths(t Table) []int {
 	widths := make([]int, len(t.Columns))
 	for _, row := range append([][]string{t.Columns}, t.Rows...) {
@@ -87,19 +87,20 @@ func columnWidths(t Table) []int {
 	return widths
 }
 
-// FigureDir is where a page looks for its figures, NAME.svg, beside itself.
+// FigureDir is the directory, beside a page written by WriteMarkdown, of its figures
+// NAME.svg.
 const FigureDir = "repro"
 
-// WriteMarkdown writes a report of all that was made, by paper, after the rules of
-// judgement and the explanations of what does not hold.
+// WriteMarkdown writes a report on executed experiments: the rules of judgement, the
+// explanations of claims that do not hold, and the experiments by paper.
 func WriteMarkdown(out io.Writer, made []Made, o Options) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# The papers' experiments, re-made\n\nWritten by `slotwise repro`%s, seed %d, with its figures. The policies and the tracker are the "+
-		"ones that run for real; only nodes and time are virtual; how near that comes to real runs is told in docs/sim-vs-real.md. %s.\n", quickFlag(o), o.Seed, Summary(made))
+		"ones that run for real; only nodes and time are virtual. docs/sim-vs-real.md compares the simulator with real runs. %s.\n", quickFlag(o), o.Seed, Summary(made))
 	if o.Quick {
-		fmt.Fprint(w, "\nA quick run has fewer seeds and smaller inputs, so that verdicts may differ from those of a full one.\n")
+		fmt.Fprint(w, "\nA quick run has fewer seeds and smaller inputs, so its verdicts may differ from those of a full run.\n")
 	}
-	fmt.Fprintf(w, "\n`%s` in a column of the paper's numbers is one that is in a figure that could not be read, or nowhere.\n", Missing)
+	fmt.Fprintf(w, "\n`%s` in a column of the paper's numbers means that the number is only in a figure that cannot be read, or is not given.\n", Missing)
 	writeRules(w, made)
 	writeFailures(w, made)
 	for i, m := range made {
@@ -111,6 +112,7 @@ func WriteMarkdown(out io.Writer, made []Made, o Options) error {
 	return w.Flush()
 }
 
+// quickFlag names the flag of a quick run in the page's first sentence.
 func quickFlag(o Options) string {
 	if o.Quick {
 		return " with `--quick`"
@@ -118,12 +120,12 @@ func quickFlag(o Options) string {
 	return ""
 }
 
-// writeRules writes how claims are judged, and the verdicts by paper.
+// writeRules writes the rules of judgement and the number of verdicts by paper.
 func writeRules(w io.Writer, made []Made) {
-	fmt.Fprintf(w, "\n## How claims are judged\n\nBy these rules alone, all of them; which one, with its numbers, stands beside each verdict. Where an experiment has several "+
-		"rows for one claim, each is judged. The assumptions are those listed with the experiment, whatever others would give.\n\n- %s\n", strings.Join(Rules, "\n- "))
+	fmt.Fprintf(w, "\n## How claims are judged\n\nAll claims are judged by these rules alone. Each verdict names its rule with the paper's numbers. Where an experiment has several "+
+		"rows for one claim, each row is judged. The verdicts hold under the assumptions listed with the experiment.\n\n- %s\n", strings.Join(Rules, "\n- "))
 	fmt.Fprint(w, "\n| paper | holds | in size | does not hold |\n|---|---|---|---|\n")
-	for _, p := range papers {
+	for _, p := range papers() {
 		var own []Made
 		for _, m := range made {
 			if m.Paper == p.name {
@@ -136,8 +138,8 @@ func writeRules(w io.Writer, made []Made) {
 	}
 }
 
-// writeFailures explains the claims that do not hold, those with a common
-// explanation together.
+// writeFailures writes the explanations of the claims that do not hold. Claims with
+// a common explanation are together.
 func writeFailures(w io.Writer, made []Made) {
 	fmt.Fprint(w, "\n## Claims that do not hold, and why\n")
 	none := true
@@ -157,7 +159,7 @@ func writeFailures(w io.Writer, made []Made) {
 	}
 }
 
-// writeFailure writes what claims with the explanation of c say, and it.
+// writeFailure writes the explanation of c after all claims that share it.
 func writeFailure(w io.Writer, m Made, c Claim) {
 	fmt.Fprintf(w, "\n### %s: %s\n\n", m.ID, c.Text)
 	for _, x := range m.Claims {
@@ -175,6 +177,7 @@ func writeFailure(w io.Writer, m Made, c Claim) {
 	fmt.Fprintf(w, "\nConclusion: %s.\n", c.Why.Conclusion)
 }
 
+// writeExperiment writes the set-up, figures, tables and claims of an experiment.
 func writeExperiment(w io.Writer, m Made) {
 	fmt.Fprintf(w, "\n### %s: %s\n", m.ID, m.Title)
 	for _, l := range []struct {
@@ -194,12 +197,13 @@ func writeExperiment(w io.Writer, m Made) {
 	if len(m.Claims) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\n| claim | judged by | verdict | evidence |\n|---|---|---|---|\n")
+	fmt.Fprint(w, "\n| claim | in the paper | judged by | verdict | evidence |\n|---|---|---|---|---|\n")
 	for _, c := range m.Claims {
-		markdownRow(w, []string{c.Text, c.Rule, c.Verdict.String(), c.Evidence})
+		markdownRow(w, []string{c.Text, c.From, c.Rule, c.Verdict.String(), c.Evidence})
 	}
 }
 
+// markdownTable writes a table under its title.
 func markdownTable(w io.Writer, t Table) {
 	fmt.Fprintf(w, "\n%s:\n\n", t.Title)
 	markdownRow(w, t.Columns)
@@ -209,6 +213,7 @@ func markdownTable(w io.Writer, t Table) {
 	}
 }
 
+// markdownRow writes one row and escapes vertical bars.
 func markdownRow(w io.Writer, cells []string) {
 	for _, c := range cells {
 		fmt.Fprintf(w, "| %s ", strings.ReplaceAll(c, "|", "\\|"))

@@ -1,168 +1,109 @@
 // Package repro re-makes the experiments of the five papers whose schedulers are
-// built in: each table and figure becomes an experiment, a function over
-// internal/sim whose tables have the paper's numbers beside ours, with a verdict
-// on each of the paper's claims.
+// built in. Each table and figure becomes an experiment over internal/sim. Its
+// tables have the paper's numbers beside ours, and a verdict on each of the paper's
+// claims.
 //
-// Nothing here schedules anything: the policies and the tracker are the ones that
-// run for real. An experiment states its set-up as the paper gives it and, apart
-// from that, what had to be assumed. There are no numbers whose only purpose is
-// to meet a table: what is calibrated says from which measurement.
+// Nothing here schedules: the policies and the tracker are the ones that run for
+// real. What a paper says (its set-up, claims and numbers) and what we assume where
+// it says nothing is data, in the files of the directory papers. The Go code
+// describes the runs and computes our numbers. No number exists only to meet a
+// table: everything calibrated names the measurement that it comes from.
 //
-//	repro.go    Experiment, Report and their helpers
-//	papers.go   the registry
-//	judge.go    the rules by which claims are judged
-//	figure.go   what is drawn
-//	render.go   reports as text and as markdown
-//	NAME.go     the experiments of a paper, more of them in NAME_….go
+//	paper.go    Experiment, and the papers' files
+//	lab.go      runs: one experiment's simulations, as a grid where possible
+//	claims.go   the rules by which claims are judged
+//	repro.go    reports and their numbers
+//	figure.go   figures
+//	render.go   reports as text and as Markdown
+//	watch.go    what runs are measured by
+//	NAME.go     the experiments of a paper, with more of them in NAME_….go
 package repro
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
-	"github.com/slotwise/slotwise/internal/sim"
-	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/internal/metrics"
 )
 
 // Options are the settings of an experiment.
 type Options struct {
-	// Quick asks for fewer seeds and smaller inputs: a few seconds a paper.
+	// Quick asks for fewer seeds and smaller inputs: a few seconds per paper.
 	Quick bool
-	// Seed is where all draws come from. The same one gives the same report.
+	// Seed is the source of all random draws. The same seed gives the same report.
 	Seed uint64
 }
 
-// pick returns what fits the length of the run.
-func pick[T any](o Options, quick, full T) T {
-	if o.Quick {
-		return quick
-	}
-	return full
-}
-
-// Experiment is a table or a figure of a paper, or several that share their runs.
-type Experiment struct {
-	// ID is the paper's short name, a slash and what it is: tumm/fig7.
-	ID string
-	// Paper is the short name, Title what a reader would call the experiment.
-	Paper, Title string
-	// Setup is what the paper says of its set-up, a statement each; Assumptions
-	// are what it does not say, with the reason for our choice. Calibrated
-	// numbers name their source in either.
-	Setup, Assumptions []string
-	// Run makes the experiment. It stops with ctx's error between two batches
-	// of runs.
-	Run func(ctx context.Context, o Options) (*Report, error)
-}
-
-// Report is what an experiment found.
+// Report is the result of an experiment.
 type Report struct {
 	Tables []Table
-	// Figures are drawn by whoever prints the report.
+	// Figures are drawn by the caller.
 	Figures []Figure
 	Claims  []Claim
 }
 
-// Table has ours and the paper's numbers side by side. Numbers are ready to be
-// read: rounded, with a unit in the column's name.
+// Table has our numbers and the paper's side by side. Cells are ready to print:
+// rounded, with the unit in the column's name.
 type Table struct {
 	Title   string
 	Columns []string
 	Rows    [][]string
 }
 
-// Missing stands in a table where the paper's number is in a figure that could
-// not be read, or is nowhere.
+// Missing marks a number of the paper that is only in a figure that cannot be read,
+// or that the paper does not give.
 const Missing = "-"
 
-// Claim is a statement of a paper and what became of it here.
-type Claim struct {
-	Text string
-	// Verdict follows from one of Rules, which Rule names with its numbers;
-	// Evidence is ours.
-	Verdict        Verdict
-	Rule, Evidence string
-	// Why is the explanation of a claim that does not hold; nil of others.
-	Why *Why
-}
-
-// add appends a row to a table.
+// add appends a row.
 func (t *Table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// claim adds a verdict to a report.
-func (r *Report) claim(j judgement, text, evidence string, args ...any) {
-	r.Claims = append(r.Claims, Claim{Text: text, Verdict: j.verdict, Rule: j.rule, Evidence: fmt.Sprintf(evidence, args...)})
+// newTable returns a table that belongs to an explanation.
+func newTable(title string, columns ...string) *Table {
+	return &Table{Title: title, Columns: columns}
 }
 
-// table adds a table to a report. The pointer is valid until the next one is
+// table adds a table to the report. The pointer is valid until the next one is
 // added.
 func (r *Report) table(title string, columns ...string) *Table {
 	r.Tables = append(r.Tables, Table{Title: title, Columns: columns})
 	return &r.Tables[len(r.Tables)-1]
 }
 
-// policy builds a fresh policy by its name or composition, with settings in
-// pairs of name and value. Experiments spell policies out, so one that cannot be
-// built is a mistake here.
-func policy(spec string, seed uint64, settings ...string) sched.Policy {
-	set := make(map[string]string, len(settings)/2)
-	for i := 0; i+1 < len(settings); i += 2 {
-		set[settings[i]] = settings[i+1]
-	}
-	p, err := policies.Build(spec, sched.Options{Seed: seed, Set: set})
-	if err != nil {
-		panic(fmt.Sprintf("repro: policy %s: %v", spec, err))
-	}
-	return p
-}
-
-// runAll makes independent runs on all processors and refuses results that could
-// not be trusted: a refused assignment is a bug of a policy, and a job that did
-// not succeed is not in a makespan.
-func runAll(ctx context.Context, configs []sim.Config) ([]*sim.Result, error) {
-	configs = slices.Clone(configs)
-	for i := range configs {
-		configs[i].Stop = func() error { return context.Cause(ctx) }
-	}
-	results, err := sim.RunAll(configs)
-	if err != nil {
-		return nil, err
-	}
-	for i, r := range results {
-		switch {
-		case r.Tracker.Refused > 0:
-			return nil, fmt.Errorf("run %d: refused assignment: %s", i, r.Tracker.LastRefusal)
-		case r.Failed+r.Killed > 0:
-			return nil, fmt.Errorf("run %d: %d jobs failed, %d killed", i, r.Failed, r.Killed)
-		}
-	}
-	return results, nil
-}
-
-// seconds writes a time in seconds, to a tenth.
+// seconds formats a time in seconds with one digit after the point.
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) }
 
-// percent writes a fraction in percent, with a sign: +12.3 %.
+// percent formats a fraction in percent with a sign: +12.3 %.
 func percent(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) }
 
-// share writes a fraction in percent without a sign.
+// share formats a fraction in percent without a sign.
 func share(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
-// number writes a number with so many digits after the point.
+// number formats a number with a fixed number of digits after the point.
 func number(x float64, digits int) string { return strconv.FormatFloat(x, 'f', digits, 64) }
 
-// gain is how much shorter a time has become, as a part of what it was: 0.2 is
+// cells formats each number.
+func cells[T any](format func(T) string, list ...T) []string {
+	out := make([]string, len(list))
+	for i, x := range list {
+		out[i] = format(x)
+	}
+	return out
+}
+
+// fixed returns a formatter with a fixed number of digits after the point.
+func fixed(digits int) func(float64) string {
+	return func(x float64) string { return number(x, digits) }
+}
+
+// gain returns by which share of the time before the time after is shorter: 0.2 is
 // 20 % less.
 func gain(before, after time.Duration) float64 { return 1 - after.Seconds()/before.Seconds() }
 
-// speedup is how much more gets done in a time: T_base/T_new − 1.
+// speedup returns how much more work is done per time: T_before/T_after − 1.
 func speedup(before, after time.Duration) float64 { return before.Seconds()/after.Seconds() - 1 }
 
-// mean is the arithmetic mean, 0 of nothing.
+// mean returns the arithmetic mean, or 0 if there are no values.
 func mean(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
@@ -173,3 +114,35 @@ func mean(xs []float64) float64 {
 	}
 	return sum / float64(len(xs))
 }
+
+// interval95 formats the mean of values with its 95 % confidence interval.
+func interval95(values []float64, digits int) string {
+	e := metrics.Confidence(values, 0.95)
+	return number(e.Mean, digits) + " ± " + number(e.Half, digits)
+}
+
+// joined appends to a list in words.
+func joined(list, more string) string {
+	if list == "" {
+		return more
+	}
+	return list + "; " + more
+}
+
+// orNone returns a list in words, "none" if it is empty.
+func orNone(list string) string {
+	if list == "" {
+		return "none"
+	}
+	return list
+}
+
+// count returns 1 if ok is true, for counting.
+func count(ok bool) int {
+	if ok {
+		return 1
+	}
+	return 0
+}
+
+func abs(x float64) float64 { return max(x, -x) }

@@ -2,7 +2,6 @@ package repro
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,10 +20,18 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
+// quickly executes the quick form of an experiment.
+func quickly(t *testing.T, id string) *Report {
+	t.Helper()
+	return makeQuick(t, id).Report
+}
+
+// TestRegistry checks that every experiment of the papers' files is complete and has
+// a function, and that every function is that of an experiment.
 func TestRegistry(t *testing.T) {
 	var ids []string
 	for _, e := range All() {
-		if !strings.HasPrefix(e.ID, e.Paper+"/") || e.Title == "" || len(e.Setup) == 0 || e.Run == nil || PaperTitle(e.Paper) == "" {
+		if !strings.HasPrefix(e.ID, e.Paper+"/") || e.Title == "" || len(e.Setup) == 0 || e.run == nil || PaperTitle(e.Paper) == "" {
 			t.Errorf("%q of %q: incomplete", e.ID, e.Paper)
 		}
 		if slices.Contains(ids, e.ID) {
@@ -35,6 +42,13 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("Find(%s): %d, %v", e.ID, len(found), err)
 		}
 	}
+	functions := 0
+	for _, r := range runners {
+		functions += len(r.runs)
+	}
+	if functions != len(ids) {
+		t.Errorf("%d functions for %d experiments", functions, len(ids))
+	}
 	if _, err := Find("nonsense"); err == nil {
 		t.Error("nonsense is found")
 	}
@@ -43,7 +57,8 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// makeQuick makes an experiment quickly and checks the form of its report.
+// makeQuick executes the quick form of an experiment and checks the form of its
+// report.
 func makeQuick(t *testing.T, id string) Made {
 	t.Helper()
 	e, err := Find(id)
@@ -64,6 +79,7 @@ func makeQuick(t *testing.T, id string) Made {
 	return Made{Experiment: e[0], Report: r}
 }
 
+// checkTables checks that tables have rows, and all rows one cell for each column.
 func checkTables(t *testing.T, id string, tables []Table) {
 	t.Helper()
 	for _, tb := range tables {
@@ -78,29 +94,30 @@ func checkTables(t *testing.T, id string, tables []Table) {
 	}
 }
 
-// checkClaim checks that a claim says by what it was judged, and if it does not hold
-// also why, by an experiment.
+// checkClaim checks that a claim names its rule and its evidence, and that a claim that
+// does not hold is explained by an experiment.
 func checkClaim(t *testing.T, id string, c Claim) {
 	t.Helper()
-	if c.Text == "" || c.Evidence == "" || c.Rule == "" || strings.Contains(c.Evidence, "%!") || c.Verdict > AsPrint {
+	if c.Text == "" || c.From == "" || c.Evidence == "" || c.Rule == "" || strings.Contains(c.Evidence, "%!") || c.Verdict > AsPrint {
 		t.Errorf("%s: claim %+v", id, c)
 	}
 	if rule, _, _ := strings.Cut(c.Rule, ":"); !slices.ContainsFunc(Rules, func(r string) bool { return strings.HasPrefix(r, "**"+rule+"**") }) {
-		t.Errorf("%s: %s is judged by %q, which is no rule", id, c.Text, c.Rule)
+		t.Errorf("%s: %s is judged by %q, which is not a rule", id, c.Text, c.Rule)
 	}
 	if c.Verdict != Fails {
 		if c.Why != nil {
-			t.Errorf("%s: %s holds, and yet there is a why", id, c.Text)
+			t.Errorf("%s: %s holds but is explained", id, c.Text)
 		}
 		return
 	}
 	if c.Why == nil || c.Why.Hypothesis == "" || c.Why.Conclusion == "" || len(c.Why.Tables) == 0 || strings.Contains(c.Why.Conclusion, "%!") {
-		t.Errorf("%s: %s does not hold, without an experiment that shows why: %+v", id, c.Text, c.Why)
+		t.Errorf("%s: %s does not hold and is not explained by an experiment: %+v", id, c.Text, c.Why)
 		return
 	}
 	checkTables(t, id, c.Why.Tables)
 }
 
+// checkFigure checks that each series has a value for each group or position.
 func checkFigure(t *testing.T, f Figure) {
 	t.Helper()
 	if f.Name == "" || f.Title == "" || f.Y == "" || len(f.Series) == 0 {
@@ -140,6 +157,7 @@ func TestQuick(t *testing.T) {
 				t.Error("the report is empty")
 			}
 			compareNumbers(t, m)
+			checkUsed(t, m)
 			for _, f := range m.Figures {
 				if !strings.HasPrefix(f.Name, m.Paper+"-") || names[f.Name] != "" {
 					t.Errorf("figure %s, also of %q", f.Name, names[f.Name])
@@ -150,6 +168,17 @@ func TestQuick(t *testing.T) {
 	}
 	if ran == len(All()) && len(names) < 10 {
 		t.Errorf("%d figures", len(names))
+	}
+}
+
+// checkUsed checks that every claim in the paper's file is judged.
+func checkUsed(t *testing.T, m Made) {
+	t.Helper()
+	for id, c := range m.claims {
+		before, after, _ := strings.Cut(c.Text, "%s")
+		if !slices.ContainsFunc(m.Claims, func(d Claim) bool { return strings.HasPrefix(d.Text, before) && strings.HasSuffix(d.Text, after) }) {
+			t.Errorf("%s: the claim %s is never judged", m.ID, id)
+		}
 	}
 }
 
@@ -208,7 +237,8 @@ func numbers(m Made) string {
 	return b.String()
 }
 
-// Two runs are equal, and so is what is written of them.
+// TestDeterministic checks that two executions give the same report, and that it can
+// be written in both formats.
 func TestDeterministic(t *testing.T) {
 	for _, id := range []string{"tumm/fig6", "tumm/table4", "tumm/case1", "dynamicmr/fig5"} {
 		a, b := makeQuick(t, id), makeQuick(t, id)
@@ -225,7 +255,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// The one example of which the paper gives all numbers.
+// TestFigure6 compares the one example for which a paper gives all numbers.
 func TestFigure6(t *testing.T) {
 	m := makeQuick(t, "tumm/fig6")
 	for _, row := range m.Tables[0].Rows {
@@ -238,20 +268,20 @@ func TestFigure6(t *testing.T) {
 	}
 }
 
-// The calibration gives back what it was calibrated on.
+// newLab returns a lab for an experiment that is not in a paper's file.
+func newLab(t *testing.T) *lab {
+	return &lab{ctx: t.Context(), Options: Options{Quick: true, Seed: 1}, Report: new(Report), exp: new(Experiment)}
+}
+
+// TestSharedPart checks that the simulation reproduces the two times that contention
+// is calibrated on.
 func TestSharedPart(t *testing.T) {
 	d := sharedPart() * grepAlone
 	if two := d*(1+d/grepAlone) + grepAlone - d; math.Abs(two-grepBeside) > 1e-9 {
 		t.Errorf("two maps take %g s, want %g", two, grepBeside)
 	}
-	setups, err := tummGrepMaps(Options{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs, err := play(context.Background(), Options{Seed: 1}, setups)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := newLab(t)
+	runs := x.play(tummGrepMaps(x)...)
 	for i, want := range []float64{grepAlone, grepBeside} {
 		if got := runs[i].watch.times["grep"][job.Map].mean(); math.Abs(got-want) > 0.03*want {
 			t.Errorf("%d maps on a node: %.2f s each, want %g", i+1, got, want)
@@ -259,16 +289,13 @@ func TestSharedPart(t *testing.T) {
 	}
 }
 
-// What a watch integrates is what the jobs' given times add up to.
+// TestWatch compares the integrals of a watch with the sums of the given durations.
 func TestWatch(t *testing.T) {
 	jobs := []workload.Job{{Pool: "a", App: "x", Maps: slices.Repeat([]workload.Task{{Duration: 10 * time.Second}}, 6)},
 		{Pool: "b", App: "y", Maps: slices.Repeat([]workload.Task{{Duration: 20 * time.Second}}, 3)}}
-	s := setup{cluster: withSlots(paperCluster("tumm"), 1, 1), jobs: jobs, policy: tummStatic}
-	s.cluster.Heartbeat = "fixed:1ms"
-	runs, err := play(t.Context(), Options{Seed: 1}, []setup{s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := run{cluster: withSlots(paperCluster("tumm"), 1, 1), jobs: jobs, scheduler: tummStatic}
+	r.cluster.Heartbeat = "fixed:1ms"
+	runs := newLab(t).play(r)
 	w := runs[0].watch
 	if got := w.slotSeconds(); math.Abs(got-120) > 0.1 {
 		t.Errorf("%.2f slot-seconds, want 120", got)

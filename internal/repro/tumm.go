@@ -1,28 +1,29 @@
 package repro
 
 import (
-	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// The policies of the TuMM experiments: first come, first served everywhere, and
-// nothing else that could make a difference.
-const (
-	tummStatic = "slots=static,order=fifo,place=greedy,speculate=none"
-	tummTuMM   = "slots=tumm,order=fifo,place=greedy,speculate=none"
-	tummHTuMM  = "slots=htumm,order=fifo,place=greedy,speculate=none"
-	tummFair   = "slots=static,order=fair,place=greedy,speculate=none"
+// The schedulers of the TuMM experiments: first come, first served, and nothing
+// else that could make a difference.
+var (
+	tummStatic = scheduler{"2:2 fixed", "slots=static,order=fifo,place=greedy,speculate=none", nil}
+	tummTuMM   = scheduler{"TuMM", "slots=tumm,order=fifo,place=greedy,speculate=none", nil}
+	tummHTuMM  = scheduler{"H_TuMM", "slots=htumm,order=fifo,place=greedy,speculate=none", nil}
+	tummFair   = scheduler{"fair", "slots=static,order=fair,place=greedy,speculate=none", nil}
 )
 
-// tummBenchmarks are those of Figure 7. The size of the input decides the number
-// of maps, in blocks of 64 MB as in Section 6.2: 10 GB of ratings are 160, 7 GB
-// of wiki 112.
+// tummBenchmarks are the benchmarks of Figure 7 with the number of maps of their
+// inputs on the homogeneous cluster.
 var tummBenchmarks = []struct {
 	title, generator string
 	maps             int
@@ -34,54 +35,18 @@ var tummBenchmarks = []struct {
 	{"Grep", "tumm-grep", 112},
 }
 
-// Statements that several of the experiments share.
-var (
-	tummSetup = []string{
-		"1 master and 4 slaves, m1.xlarge of Amazon EC2, 4 slots each (Section 3)",
-		"Hadoop 0.20.2: a heartbeat every 3 s, first come first served",
-		"feedback gain α = 1.2 (Section 4.3)",
-	}
-	tummAssumptions = []string{
-		"64 MB blocks, as in Section 6.2: 160 maps for 10 GB of ratings, 112 for 7 GB of wiki; 150 reduces for Inverted Index and 80 for the others, as there",
-		"a task alone takes the middle between the fastest and the slowest of Table 4, the only times given for all five benchmarks",
-		"maps hinder each other as the paper measured for Grep (Case 2): 18.5 s alone, 23.1 s beside one other. Half of a map's time on a resource of which a node has one explains that (mean value analysis: √(18.5·4.6)/18.5 = 0.499)",
-		"times of maps vary by 10 % to either side, so that those of a node do not march in step",
-		"reduces start when 5 % of the maps are done, Hadoop's default",
-		"no stragglers, failures or remote reads: nothing is said of them",
-	}
-)
-
-func tumm() []Experiment {
-	return []Experiment{
-		{ID: "tumm/case1", Title: "Figures 1 and 2: three jobs of Classification on fixed slots", Setup: tummSetup,
-			Assumptions: tummAssumptions, Run: tummCase1},
-		{ID: "tumm/case2", Title: "Figures 1 and 3, Table 1: three jobs of Grep", Setup: append(slices.Clip(tummSetup),
-			"10 GB of ratings"), Assumptions: tummAssumptions, Run: tummCase2},
-		{ID: "tumm/fig6", Title: "Figure 6: one batch of seven maps on a fast and a slow node", Setup: []string{
-			"two nodes, a map takes 1 s on one and 2 s on the other; 4 map slots in all"},
-			Assumptions: []string{"a heartbeat every 10 ms, so that it does not matter"}, Run: tummFig6},
-		{ID: "tumm/fig7", Title: "Figure 7: three jobs of one benchmark", Setup: tummSetup, Assumptions: tummAssumptions,
-			Run: tummFig7},
-		{ID: "tumm/fig8", Title: "Figures 8 and 9: ten jobs of five benchmarks in three orders", Setup: tummSetup,
-			Assumptions: append(slices.Clip(tummAssumptions), tummMixed), Run: tummFig8},
-		{ID: "tumm/table4", Title: "Table 4: fastest and slowest tasks on Heter1", Setup: tummHeterSetup,
-			Assumptions: tummHeterAssumptions, Run: tummTable4},
-		{ID: "tumm/fig10", Title: "Figures 10 and 11: ten jobs on unequal machines", Setup: tummHeterSetup,
-			Assumptions: append(slices.Clip(tummHeterAssumptions), tummMixed), Run: tummFig10},
-		{ID: "tumm/table5", Title: "Table 5: TPC-H queries 15, 16 and 18", Setup: append(slices.Clip(tummHeterSetup),
-			"three queries submitted together, each a chain of five jobs; 4 GB, the first job of a chain has the most maps"),
-			Assumptions: tummTPCH, Run: tummTable5},
-		{ID: "tumm/ablation", Title: "What matters: feedback, slow start, heartbeats, contention", Setup: tummSetup,
-			Assumptions: tummAssumptions, Run: tummAblation},
+// tumm returns the experiments of the TuMM paper by id.
+func tumm() map[string]func(*lab) {
+	return map[string]func(*lab){
+		"case1": tummCase1, "case2": tummCase2, "fig6": tummFig6, "fig7": tummFig7, "fig8": tummFig8,
+		"table4": tummTable4, "fig10": tummFig10, "table5": tummTable5, "ablation": tummAblation,
 	}
 }
 
-const tummMixed = "two jobs of each benchmark; the paper draws ten at random and does not say which"
-
-// tummBatch makes three jobs of a benchmark, with so many maps each, and so many
-// reduces unless that is 0. Maps hinder each other if they are to.
-func tummBatch(o Options, generator string, maps, reduces int, contention bool) ([]workload.Job, error) {
-	jobs, err := paperJobs(generator, o.Seed)
+// tummBatch returns three jobs of a benchmark. reduces is the number of reduces per
+// job; 0 is the generator's. With contention, maps slow each other down.
+func tummBatch(x *lab, generator string, maps, reduces int, contention bool) []workload.Job {
+	jobs := x.generate(generator, x.Seed)
 	for i := range jobs {
 		jobs[i].Maps = slices.Repeat(jobs[i].Maps[:1], maps)
 		if reduces > 0 {
@@ -89,89 +54,538 @@ func tummBatch(o Options, generator string, maps, reduces int, contention bool) 
 		}
 	}
 	if contention {
-		jobs = contended(jobs, o.Seed)
+		jobs = contended(jobs, x.Seed)
 	}
-	return jobs, err
+	return jobs
 }
 
-// tummSplits are a batch on 1:3, 2:2 and 3:1 map and reduce slots a node, then
-// under TuMM.
-func tummSplits(jobs []workload.Job) []setup {
+// splitNames are the names of the runs of tummSplits.
+var splitNames = []string{"1:3", "2:2", "3:1", "TuMM"}
+
+// tummSplits returns runs of a batch on 1:3, 2:2 and 3:1 map and reduce slots per
+// node, and under TuMM.
+func tummSplits(jobs []workload.Job) []run {
 	base := withDisks(paperCluster("tumm"))
-	var list []setup
+	var list []run
 	for maps := 1; maps <= 3; maps++ {
 		list = append(list, tummRun(withSlots(base, maps, 4-maps), jobs, tummStatic))
 	}
 	return append(list, tummRun(base, jobs, tummTuMM))
 }
 
-// tummRun is a run without block locations: a map reads its block from the disk
-// of its node.
-func tummRun(c workload.Cluster, jobs []workload.Job, policy string, settings ...string) setup {
-	return setup{cluster: c, jobs: jobs, policy: policy, settings: settings, model: sim.ModelConfig{Replicas: -1}}
+// tummRun returns a run without block locations: every map reads its block from the
+// disk of its node.
+func tummRun(c workload.Cluster, jobs []workload.Job, s scheduler) run {
+	return run{cluster: c, jobs: jobs, scheduler: s, config: sim.Config{Model: sim.ModelConfig{Replicas: -1}}}
 }
 
-// tummCase1 is Case 1 of the paper's motivation.
-func tummCase1(ctx context.Context, o Options) (*Report, error) {
-	jobs, err := tummBatch(o, "tumm-classification", 160, 0, true)
-	if err != nil {
-		return nil, err
+// makespans formats the makespans of outcomes.
+func makespans(outs []outcome) []string { return cells(fixed(1), spans(outs)...) }
+
+// tummCase1 re-makes Case 1 of the paper's motivation.
+func tummCase1(x *lab) {
+	runs := x.play(tummSplits(tummBatch(x, "tumm-classification", 160, 0, true))[:3]...)
+	t := x.table("Classification ×3 on fixed slots", "map:reduce", "makespan (s)", "paper (s)", "work per second, to 2:2", "paper")
+	for i, paper := range []string{Missing, Missing, "+20 % CPU"} {
+		t.add(splitNames[i], seconds(runs[i].Makespan), Missing, percent(speedup(runs[1].Makespan, runs[i].Makespan)), paper)
 	}
-	runs, err := play(ctx, o, tummSplits(jobs)[:3])
-	if err != nil {
-		return nil, err
-	}
-	r := new(Report)
-	t := r.table("Classification ×3 on fixed slots", "map:reduce", "makespan (s)", "paper (s)", "work per second, to 2:2", "paper")
-	for i, run := range runs {
-		paper := Missing
-		if i == 2 {
-			paper = "+20 % CPU"
-		}
-		t.add(splitName(i), seconds(run.Makespan), Missing, percent(speedup(runs[1].Makespan, run.Makespan)), paper)
-	}
-	r.claim(ordered(runs[2].Makespan < min(runs[0].Makespan, runs[1].Makespan)), "3:1 is the best fixed split for Classification",
-		"1:3 %s s, 2:2 %s s, 3:1 %s s", seconds(runs[0].Makespan), seconds(runs[1].Makespan), seconds(runs[2].Makespan))
+	x.holds("best", runs[2].Makespan < min(runs[0].Makespan, runs[1].Makespan), "1:3 %s s, 2:2 %s s, 3:1 %s s",
+		seconds(runs[0].Makespan), seconds(runs[1].Makespan), seconds(runs[2].Makespan))
 	more := speedup(runs[1].Makespan, runs[2].Makespan)
-	r.claim(tummMore(more), "3:1 uses the processors 20 % more than 2:2", "the same work in less time: %s a second", percent(more))
-	if r.failing(1) {
-		err = tummCase1Why(ctx, o, r)
+	x.size("processor", []float64{more}, "the same work in less time: %s per second", percent(more))
+	if x.failing(1) {
+		tummCase1Why(x)
 	}
-	return r, err
 }
 
-// tummMore judges the gain in work per second that the paper prints for 3:1.
-func tummMore(x float64) judgement { return sized(number1(20, "%"), x) }
-
-// tummCase1Why makes Case 1 again with what the paper leaves open: fewer reduces,
-// which are what 3:1 is short of slots for, and maps that do not hinder each
-// other, since what was measured is Grep.
-func tummCase1Why(ctx context.Context, o Options, r *Report) error {
+// tummCase1Why varies what the paper leaves open: the number of reduces, for which
+// 3:1 has few slots, and contention, because only Grep's was measured.
+func tummCase1Why(x *lab) {
 	t := newTable("Work per second with 3:1, to 2:2", "reduces a job", "contention as of Grep", "no contention")
 	with := ""
 	for _, n := range []int{10, 20, 40, 80} {
 		row := []string{strconv.Itoa(n)}
 		for i, contention := range []bool{true, false} {
-			jobs, err := tummBatch(o, "tumm-classification", 160, n, contention)
-			if err != nil {
-				return err
-			}
-			runs, err := play(ctx, o, tummSplits(jobs)[1:3])
-			if err != nil {
-				return err
-			}
+			runs := x.play(tummSplits(tummBatch(x, "tumm-classification", 160, n, contention))[1:3]...)
 			g := speedup(runs[0].Makespan, runs[1].Makespan)
-			if tummMore(g).verdict != Fails {
-				with += fmt.Sprintf("; %d reduces, %s: %s", n, t.Columns[i+1], percent(g))
+			if x.sized("processor", g) != Fails {
+				with = joined(with, fmt.Sprintf("%d reduces, %s: %s", n, t.Columns[i+1], percent(g)))
 			}
 			row = append(row, percent(g))
 		}
 		t.add(row...)
 	}
-	r.explain(1, because("The jobs have fewer reduces, or their maps hinder each other less: neither is said. 3:1 has a reduce slot a node, and the 80 reduces a job of the "+
-		"heterogeneous runs keep those busy to the end", []Table{*t}, "It is in size with%s. So the claim needs reduces that one slot a node is enough for", strings.TrimPrefix(with, ";")))
-	return nil
+	x.explain(1, "fewer", []*Table{t}, "The effect is in size with %s. So the claim needs so few reduces that one slot per node is enough", with)
 }
 
-// splitName names the splits in the order of tummSplits.
-func splitName(i int) string { return []string{"1:3", "2:2", "3:1", "TuMM"}[i] }
+// tummCase2 re-makes Case 2 of the paper's motivation, with Table 1.
+func tummCase2(x *lab) {
+	setups := tummSplits(tummBatch(x, "tumm-grep", 160, 0, true))
+	setups = append(setups, tummRun(setups[1].cluster, setups[1].jobs, tummFair))
+	runs := x.play(append(setups, tummGrepMaps(x)...)...)
+	meanMap := func(i int) float64 { return runs[i].watch.times["grep"][job.Map].mean() }
+	t := x.table("Grep ×3", "slots and order", "makespan (s)", "paper (s)", "map (s)")
+	for i, row := range [][2]string{{"1:3, fifo", Missing}, {"2:2, fifo", "594"}, {"3:1, fifo", Missing}, {"TuMM, fifo", Missing}, {"2:2, fair", "772"}} {
+		t.add(row[0], seconds(runs[i].Makespan), row[1], number(meanMap(i), 1))
+	}
+	one, two := meanMap(5), meanMap(6)
+	t = x.table("Mean time of a Grep map (s)", "map slots a node", "ours", "paper")
+	t.add("1", number(one, 1), number(grepAlone, 1))
+	t.add("2", number(two, 1), number(grepBeside, 1))
+	x.size("slower", []float64{two/one - 1}, "%s", percent(two/one-1))
+	ratio := runs[4].Makespan.Seconds() / runs[1].Makespan.Seconds()
+	x.size("fair", []float64{ratio - 1}, "%s", percent(ratio-1))
+	x.holds("reduces", runs[0].Makespan > runs[1].Makespan, "%s s, %s s", seconds(runs[0].Makespan), seconds(runs[1].Makespan))
+
+	maps := runs[1].watch.times["grep"][job.Map]
+	t = x.table("Table 1: CPU of a task of a node with 2:2", "task", "ours", "paper (mean of 5 samples)")
+	t.add("map", share(maps.min*(1-sharedPart())/maps.mean()), "108.0 %, 100.8 %")
+	t.add("reduce, while it waits for maps", share(0), "6.8 %, 0.8 %")
+	x.holds("waiting", true, "0 %% in the model, where fetching costs no processor time. Its maps compute for half of their time, where the paper's use a whole core. "+
+		"What the model's maps spend waiting for each other seems to show as slower computing in the paper")
+	tummReduceHeavy(x)
+}
+
+// tummGrepMaps returns runs of Grep's maps at the times of Case 2, with 1 and 2 map
+// slots per node.
+func tummGrepMaps(x *lab) []run {
+	mix := workload.Mix{Classes: []workload.Class{{Name: "grep", App: "grep", Count: 1, SlowStart: -1,
+		Maps: workload.Fixed(400), Reduces: workload.Fixed(0), MapTime: workload.Fixed(grepAlone)}}}
+	jobs, err := mix.Jobs(x.Seed)
+	x.check(err)
+	jobs = contended(jobs, x.Seed)
+	base := withDisks(paperCluster("tumm"))
+	return []run{tummRun(withSlots(base, 1, 1), jobs, tummStatic), tummRun(withSlots(base, 2, 1), jobs, tummStatic)}
+}
+
+// tummReduceHeavy searches for the batch that the paper describes for Case 2, in
+// which reduces take longer than maps with 2:2 and the best split lies between.
+func tummReduceHeavy(x *lab) {
+	t := x.table("Grep ×3 with more reduces a job: makespan (s)", "reduces", "1:3", "2:2", "3:1", "TuMM", "maps at 2:2 (s)", "reduces at 2:2 (s)")
+	found, evidence := false, "no number of reduces in the table gives this"
+	for _, n := range pick(x, []int{80, 160}, []int{80, 120, 160, 200}) {
+		jobs := tummBatch(x, "tumm-grep", 160, n, true)
+		runs := x.play(tummSplits(jobs)...)
+		maps, last := runs[1].Jobs[0].MapsDone, runs[1].Jobs[len(jobs)-1]
+		reduces := last.Ended - max(last.MapsDone, runs[1].Jobs[len(jobs)-2].Ended)
+		t.add(slices.Concat([]string{fmt.Sprint(n)}, makespans(runs), []string{seconds(maps), seconds(reduces)})...)
+		if reduces > maps && runs[0].Makespan > runs[1].Makespan && runs[3].Makespan < runs[1].Makespan {
+			found, evidence = true, fmt.Sprintf("%d reduces per job: %s s for the reduces of a job, %s s for its maps; TuMM %s s, 2:2 %s s, 1:3 %s s", n,
+				seconds(reduces), seconds(maps), seconds(runs[3].Makespan), seconds(runs[1].Makespan), seconds(runs[0].Makespan))
+		}
+	}
+	x.holds("between", found, "%s", evidence)
+}
+
+// tummFig6 re-makes the paper's example of a fast and a slow node.
+func tummFig6(x *lab) {
+	maps := slices.Repeat([]workload.Task{{Duration: time.Second}}, 7)
+	var setups []run
+	for _, slots := range [][2]int{{2, 2}, {1, 3}, {3, 1}} {
+		r := tummRun(workload.Cluster{Racks: 1, Heartbeat: "fixed:10ms", Groups: []workload.NodeGroup{
+			{Name: "fast", Count: 1, Cores: 4, Speed: 1, MapSlots: slots[0], ReduceSlots: 1},
+			{Name: "slow", Count: 1, Cores: 4, Speed: 0.5, MapSlots: slots[1], ReduceSlots: 1}}}, []workload.Job{{Name: "maps", Maps: maps}}, tummStatic)
+		r.config.Model.OutOfBand = true
+		setups = append(setups, r)
+	}
+	runs := x.play(setups...)
+	t := x.table("Seven maps", "map slots, fast:slow", "makespan (s)", "paper (s)")
+	for i, row := range [][2]string{{"2:2", "3"}, {"1:3", "4"}, {"3:1", "2"}} {
+		t.add(row[0], seconds(runs[i].Makespan), row[1])
+	}
+	x.holds("faster", runs[2].Makespan < runs[0].Makespan && runs[0].Makespan < runs[1].Makespan, "%s s, %s s, %s s",
+		seconds(runs[2].Makespan), seconds(runs[0].Makespan), seconds(runs[1].Makespan))
+}
+
+// tummFig7 re-makes the simple workload: three jobs of one benchmark.
+func tummFig7(x *lab) {
+	t := x.table("Makespan of three jobs (s)", "benchmark", "1:3", "2:2", "3:1", "TuMM", "best fixed", "gain on 2:2", "paper", "gain without contention")
+	var gains, free []float64
+	var titles []string
+	var drawn [4]Series
+	best, ahead := map[string]string{}, 0
+	for i, b := range tummBenchmarks {
+		plain := tummSplits(tummBatch(x, b.generator, b.maps, 0, false))
+		runs := x.play(append(tummSplits(tummBatch(x, b.generator, b.maps, 0, true)), plain[1], plain[3])...)
+		times := spans(runs)
+		least := slices.Min(times[:3])
+		best[b.title] = splitNames[slices.Index(times, least)]
+		ahead += count(times[3] < least)
+		titles = append(titles, b.title)
+		for k := range drawn {
+			drawn[k].Name, drawn[k].Y = splitNames[k], append(drawn[k].Y, times[k])
+		}
+		gains, free = append(gains, gain(runs[1].Makespan, runs[3].Makespan)), append(free, gain(runs[4].Makespan, runs[5].Makespan))
+		paper := Missing
+		if b.title == "Inverted Index" {
+			paper = "28 %"
+		}
+		t.add(slices.Concat([]string{b.title}, makespans(runs[:4]), []string{best[b.title], share(gains[i]), paper, share(free[i])})...)
+	}
+	t.add("mean", "", "", "", "", "", share(mean(gains)), "about 20 %", share(mean(free)))
+	x.holds("shortest", ahead == len(gains), "for %d of %d", ahead, len(gains))
+	x.size("gain", []float64{mean(gains)}, "%s, and %s if maps do not slow each other down", share(mean(gains)), share(mean(free)))
+	x.holds("largest", gains[0] == slices.Max(gains), "%s, largest %s", share(gains[0]), share(slices.Max(gains)))
+	x.size("inverted", gains[:1], "%s", share(gains[0]))
+	x.holds("split-inverted", best["Inverted Index"] == "1:3", "it is %s", best["Inverted Index"])
+	x.holds("split-histogram", best["Histogram Rating"] == "3:1", "it is %s with the 80 reduces per job of the heterogeneous runs", best["Histogram Rating"])
+	if x.failing(1) {
+		tummHistogram(x)
+	}
+	x.bars("tumm-fig7", "TuMM, Figure 7: makespan of three jobs", "makespan [s]", titles, drawn[:]...)
+	x.bars("tumm-fig7-gain", "TuMM, Figure 7: gain of TuMM on 2:2", "gain [%]", append(titles, "mean"), inPercent("maps slow each other down as Grep's", append(gains, mean(gains))),
+		inPercent("they do not", append(free, mean(free))), Series{Name: "paper", Y: []float64{28, math.NaN(), math.NaN(), math.NaN(), math.NaN(), 20}, Paper: true})
+}
+
+// tummHistogram searches for the number of reduces up to which 3:1 is the best
+// split for Histogram Rating. The paper gives none for the homogeneous cluster.
+func tummHistogram(x *lab) {
+	t := newTable("Histogram Rating ×3 by the number of reduces a job: makespan (s)", "reduces", "1:3", "2:2", "3:1", "TuMM")
+	most := 0
+	for _, n := range pick(x, []int{40, 60, 80}, []int{20, 30, 40, 50, 60, 70, 80}) {
+		runs := x.play(tummSplits(tummBatch(x, "tumm-histogramratings", 160, n, true))...)
+		t.add(append([]string{fmt.Sprint(n)}, makespans(runs)...)...)
+		if runs[2].Makespan < min(runs[0].Makespan, runs[1].Makespan) {
+			most = n
+		}
+	}
+	x.explain(1, "reduces", []*Table{t}, "3:1 is the best fixed split with up to %d reduces per job", most)
+}
+
+// tummOrder is an order of the ten jobs of Figure 8: a generator with its seed.
+type tummOrder struct {
+	name string // after "tumm-mixed-"
+	seed uint64
+}
+
+// jobs returns the ten jobs of the heterogeneous cluster.
+func (n tummOrder) jobs(x *lab) []workload.Job { return x.generate("tumm-mixed-"+n.name, n.seed) }
+
+// mix returns the ten jobs with the inputs of the homogeneous cluster. Their maps
+// slow each other down.
+func (n tummOrder) mix(x *lab) []workload.Job {
+	jobs := n.jobs(x)
+	for i := range jobs {
+		for _, b := range tummBenchmarks {
+			if b.generator == "tumm-"+jobs[i].App {
+				jobs[i].Maps = slices.Repeat(jobs[i].Maps[:1], b.maps)
+			}
+		}
+	}
+	return contended(jobs, n.seed)
+}
+
+// tummOrders returns Johnson's order, its inverse, and random orders by seed.
+func tummOrders(x *lab) []tummOrder {
+	list := []tummOrder{{"johnson", x.Seed}, {"inverse", x.Seed}}
+	for s := range pick(x, uint64(3), uint64(20)) {
+		list = append(list, tummOrder{"random", x.Seed + s})
+	}
+	return list
+}
+
+// tummFig8 re-makes the mixed workload.
+func tummFig8(x *lab) {
+	var runs [][]outcome // by order and split
+	for _, n := range tummOrders(x) {
+		runs = append(runs, x.play(tummSplits(n.mix(x))...))
+	}
+	t := x.table("Makespan of ten jobs (s)", "order", "1:3", "2:2", "3:1", "TuMM", "TuMM to 2:2")
+	balanced, ahead := 0, 0
+	var times, random [4][]float64 // by split
+	for i, run := range runs {
+		span := spans(run)
+		balanced += count(span[1] < min(span[0], span[2]))
+		ahead += count(span[3] < slices.Min(span[:3]))
+		for s := range span {
+			times[s] = append(times[s], span[s])
+		}
+		if i < 2 {
+			t.add(slices.Concat([]string{tummEnds[i]}, makespans(run), []string{percent(-gain(run[1].Makespan, run[3].Makespan))})...)
+		}
+	}
+	row := []string{fmt.Sprintf("random, mean of %d", len(runs)-2)}
+	for s := range random {
+		random[s] = times[s][2:]
+		row = append(row, number(mean(random[s]), 1))
+	}
+	t.add(append(row, percent(mean(random[3])/mean(random[1])-1))...)
+	t.add("paper", Missing, Missing, Missing, "about 2400 in Johnson's order", Missing)
+	x.holds("split", balanced == len(runs), "in %d of %d", balanced, len(runs))
+	x.holds("shortest", ahead == len(runs), "in %d of %d", ahead, len(runs))
+	spread := func(split int) float64 { return slices.Max(times[split])/slices.Min(times[split]) - 1 }
+	x.holds("steady", spread(3) < spread(1), "longest to shortest: 2:2 %s, TuMM %s", percent(spread(1)), percent(spread(3)))
+	tummNarrative(x, [2][]outcome{runs[0], runs[1]})
+}
+
+// tummEnds are the first two of tummOrders, for tables.
+var tummEnds = []string{"Johnson", "inverse"}
+
+// tummNarrative compares what the paper says about the course of Figure 8 with the
+// tasks that ran. ends are the outcomes of Johnson's order and of its inverse.
+func tummNarrative(x *lab, ends [2][]outcome) {
+	t := x.table("Running tasks under TuMM, mean over each eighth of the makespan (maps / reduces)", "order", "1", "2", "3", "4", "5", "6", "7", "8")
+	var half [2][2]float64 // maps less reduces, by order and half of the makespan
+	for i := range ends {
+		run, row := ends[i][3], []string{tummEnds[i]}
+		for part := range time.Duration(8) {
+			from, to := run.Makespan*part/8, run.Makespan*(part+1)/8
+			m, n := run.watch.meanLevel(from, to, job.Map), run.watch.meanLevel(from, to, job.Reduce)
+			row = append(row, fmt.Sprintf("%.1f / %.1f", m, n))
+			half[i][part/4] += (m - n) / 4
+		}
+		t.add(row...)
+	}
+	first := ends[0][3].Jobs[0].MapsDone
+	maps := ends[0][3].watch.meanLevel(0, first, job.Map)
+	x.holds("first", maps >= (1-closeTo)*12, "%.1f of 16 slots run maps for the first %s s; the bounds allow 12", maps, seconds(first))
+	x.holds("halves", half[0][0] < 0 && half[0][1] > 0, "maps less reduces on average: %+.1f, then %+.1f", half[0][0], half[0][1])
+	x.holds("mirror", half[1][0] > 0 && half[1][1] < 0, "%+.1f, then %+.1f", half[1][0], half[1][1])
+	g := x.table("Mean distance between the end of a job's maps and that of the job before (s)", "order", "2:2", "TuMM")
+	closer := true
+	for i := range ends {
+		fixed, adaptive := tummDistance(ends[i][1]), tummDistance(ends[i][3])
+		g.add(tummEnds[i], number(fixed, 1), number(adaptive, 1))
+		closer = closer && adaptive < fixed
+	}
+	x.holds("phases", closer, "distances in the table above")
+}
+
+// tummDistance returns the mean time in seconds between the end of each job's maps
+// and the end of the job before, whichever is first.
+func tummDistance(run outcome) float64 {
+	var list []float64
+	for i := 1; i < len(run.Jobs); i++ {
+		list = append(list, (run.Jobs[i].MapsDone - run.Jobs[i-1].Ended).Abs().Seconds())
+	}
+	return mean(list)
+}
+
+// tummVariants are the schedulers of the ablation.
+var tummVariants = []scheduler{
+	tummStatic,
+	tummTuMM,
+	tummTuMM.with("without feedback (Eq. 4 alone)", "feedback", "off"),
+	tummTuMM.with("Eq. 6 to the letter", "feedback", "literal"),
+	tummTuMM.with("tasks left: not started ones only", "remaining", "unassigned"),
+	tummTuMM.with("reduces timed after the maps", "reduce-time", "after_maps"),
+	tummTuMM.with("no early reduces", "early-reduces", "off"),
+	tummTuMM.with("an idle slot serves any kind", "fallback", "any"),
+}
+
+// tummAblation compares variants of TuMM, and variants of our assumptions.
+func tummAblation(x *lab) {
+	johnson := tummOrder{"johnson", x.Seed}
+	worlds := []struct {
+		name   string
+		change func(*run)
+	}{
+		{"as above", func(*run) {}},
+		{"slow start 1", func(r *run) {
+			for i := range r.jobs {
+				r.jobs[i].SlowStart = 1
+			}
+		}},
+		{"heartbeat 0.3 s", func(r *run) { r.config.Model.Heartbeat = "fixed:300ms" }},
+		{"no contention", func(r *run) { r.jobs = johnson.jobs(x) }},
+	}
+	columns, indices := []string{"variant"}, []int(nil)
+	for i, w := range worlds {
+		columns, indices = append(columns, w.name), append(indices, i)
+	}
+	runs := grid(x, tummVariants, indices, 1, func(v scheduler, w int, _ uint64) run {
+		r := tummRun(withDisks(paperCluster("tumm")), johnson.mix(x), v)
+		worlds[w].change(&r)
+		return r
+	})
+	t := x.table("Ten jobs in Johnson's order: makespan (s)", columns...)
+	for i, v := range tummVariants {
+		t.add(append([]string{v.name}, makespans(slices.Concat(runs[i]...))...)...)
+	}
+	first := func(v int) time.Duration { return runs[v][0][0].Makespan }
+	x.holds("feedback", first(1) < min(first(2), first(3)), "Johnson's order: %s s if Eq. 6 adds up from the beginning of a phase; %s s if it is taken literally, where rounding down at each step "+
+		"loses map slots; %s s with Eq. 4 alone", seconds(first(1)), seconds(first(3)), seconds(first(2)))
+	if x.failing(1) {
+		tummFeedback(x)
+	}
+}
+
+// tummFeedback compares TuMM with and without feedback in many orders.
+func tummFeedback(x *lab) {
+	orders := tummOrders(x)
+	t := newTable("TuMM with feedback to TuMM without, makespan of ten jobs over all orders of Figure 8", "heartbeat", "mean", "least", "greatest", "shorter with feedback")
+	conclusion := ""
+	for _, beat := range []string{"3s", "300ms", "10s"} {
+		runs := grid(x, orders, tummVariants[1:3], 1, func(n tummOrder, v scheduler, _ uint64) run {
+			r := tummRun(withDisks(paperCluster("tumm")), n.mix(x), v)
+			r.config.Model.Heartbeat = "fixed:" + beat
+			return r
+		})
+		var diffs []float64
+		shorter := 0
+		for i := range runs {
+			diffs = append(diffs, -gain(runs[i][1][0].Makespan, runs[i][0][0].Makespan))
+			shorter += count(diffs[i] < 0)
+		}
+		t.add(beat, percent(mean(diffs)), percent(slices.Min(diffs)), percent(slices.Max(diffs)), fmt.Sprintf("%d of %d", shorter, len(orders)))
+		conclusion = joined(conclusion, fmt.Sprintf("%s on average with a heartbeat every %s", percent(mean(diffs)), beat))
+	}
+	x.explain(1, "order", []*Table{t}, "Feedback changes the makespan by a few percent in either direction: %s. Eq. 4 is nearly right without it where the tasks of a kind are alike, as they are here. "+
+		"Feedback corrects wrong estimates, and this set-up has none", conclusion)
+}
+
+// tummClusters are the clusters of Table 3.
+var tummClusters = []string{"heter1", "heter2"}
+
+// tummPair are the schedulers of the heterogeneous experiments: FIFO on fixed slots
+// and H_TuMM.
+var tummPair = []scheduler{tummStatic, tummHTuMM}
+
+// tummHeter returns a run on a cluster of Table 3.
+func tummHeter(cluster string, jobs []workload.Job, s scheduler) run {
+	return tummRun(withDisks(paperCluster("tumm-"+cluster)), jobs, s)
+}
+
+// tummTable4 measures the tasks of FIFO on Heter1.
+func tummTable4(x *lab) {
+	jobs := contended(x.generate("tumm-mixed-random", x.Seed), x.Seed)
+	times := x.play(tummHeter("heter1", jobs, tummStatic))[0].watch.times
+	apps := [][2]string{{"classification", "Classification"}, {"histogramratings", "Histogram Rating"}, {"invertedindex", "Inverted Index"},
+		{"wordcount", "Word Count"}, {"grep", "Grep"}}
+	t := x.table("Fastest and slowest tasks on Heter1 (s)", "benchmark", "maps", "paper", "reduces, fastest", "paper", "slowest to fastest map", "paper")
+	for i, p := range x.printed("table4") {
+		m, red := times[apps[i][0]][job.Map], times[apps[i][0]][job.Reduce]
+		t.add(apps[i][1], fmt.Sprintf("%.1f–%.1f", m.min, m.max), fmt.Sprintf("%.1f–%.1f", p[0], p[1]), number(red.min, 1), number(p[2], 1),
+			number(m.max/m.min, 2), number(p[3], 2))
+	}
+	m := times["classification"][job.Map]
+	x.size("fourfold", []float64{m.max / m.min}, "%.2f times: speeds differ 2.01-fold, and slow nodes run two maps at once where fast nodes run one, which makes up to %.2f. "+
+		"The rest comes from unequal tasks, which the model does not have", m.max/m.min, 2.67/1.33*grepBeside/grepAlone)
+}
+
+// tummFig10 re-makes the mixed workload on both heterogeneous clusters.
+func tummFig10(x *lab) {
+	orders := tummOrders(x)
+	t := x.table("Makespan of ten jobs (s)", "cluster", "order", "FIFO", "H_TuMM", "gain", "paper", "slots in use, FIFO", "H_TuMM", "nodes whose maps vary, FIFO", "H_TuMM")
+	ahead, all, fuller, varied := 0, 0, 0, true
+	gains := make([][]float64, len(tummClusters))
+	for c, cluster := range tummClusters {
+		runs := grid(x, orders, tummPair, 1, func(n tummOrder, s scheduler, _ uint64) run {
+			return tummHeter(cluster, contended(n.jobs(x), n.seed), s)
+		})
+		for i, n := range orders {
+			fifo, own := runs[i][0][0], runs[i][1][0]
+			g := gain(fifo.Makespan, own.Makespan)
+			all++
+			gains[c] = append(gains[c], g)
+			ahead += count(own.Makespan < fifo.Makespan)
+			fuller += count(own.slotUse() > fifo.slotUse())
+			varied = varied && own.watch.varying() > 6
+			t.add(cluster, n.name, seconds(fifo.Makespan), seconds(own.Makespan), share(g), Missing, share(fifo.slotUse()), share(own.slotUse()),
+				fmt.Sprint(fifo.watch.varying()), fmt.Sprint(own.watch.varying()))
+		}
+	}
+	x.holds("shorter", ahead == all, "in %d of %d runs; least gain %s", ahead, all, share(slices.Min(slices.Concat(gains...))))
+	if x.failing(1) {
+		tummFig10Why(x)
+	}
+	x.holds("full", fuller == all, "more slots in use than under FIFO in %d of %d runs", fuller, all)
+	x.holds("own", varied, "under H_TuMM the number of maps varies on at least 7 of 9 nodes while all their slots are in use")
+	x.lines("tumm-fig10", "TuMM, Figure 10: gain of H_TuMM on FIFO, ten jobs in many orders", "gain [%]", "part of the orders",
+		cdf("Heter1", times100(gains[0])), cdf("Heter2", times100(gains[1])))
+}
+
+// tummFig10Why repeats the runs of Figure 10 with maps that slow each other down
+// less.
+func tummFig10Why(x *lab) {
+	orders := tummOrders(x)
+	t := newTable("H_TuMM to FIFO by how much maps slow each other down", "part of a map's time on the node's shared resource", "cluster", "mean gain", "least", "shorter")
+	with := ""
+	for _, part := range []float64{0, 0.25, 0.5} {
+		all := true
+		for _, cluster := range tummClusters {
+			runs := grid(x, orders, tummPair, 1, func(n tummOrder, s scheduler, _ uint64) run {
+				return tummHeter(cluster, contendedBy(part, n.jobs(x), n.seed), s)
+			})
+			var gains []float64
+			shorter := 0
+			for i := range runs {
+				gains = append(gains, gain(runs[i][0][0].Makespan, runs[i][1][0].Makespan))
+				shorter += count(gains[i] > 0)
+			}
+			all = all && shorter == len(orders)
+			t.add(number(part, 2), cluster, share(mean(gains)), share(slices.Min(gains)), fmt.Sprintf("%d of %d", shorter, len(orders)))
+		}
+		if all {
+			with += ", " + number(part, 2)
+		}
+	}
+	x.explain(1, "busy", []*Table{t}, "H_TuMM is shorter in every order with shares of %s. With the share that follows from Grep's times, %.3f, the worst order is close to a tie",
+		orNone(strings.TrimPrefix(with, ", ")), sharedPart())
+}
+
+var tummQueries = []string{"q15", "q16", "q18"}
+
+// tummTable5 runs the chains of TPC-H jobs.
+func tummTable5(x *lab) {
+	var groups []string
+	ours, print := Series{Name: "here"}, Series{Name: "paper", Paper: true}
+	t := x.table("Time of each query (s)", "cluster", "query", "FIFO", "paper", "H_TuMM", "paper", "gain", "paper")
+	for _, cluster := range tummClusters {
+		fifo, own, gains := tummTPCH(x, cluster, sharedPart())
+		for q, p := range x.printed("table5-" + cluster) {
+			t.add(cluster, tummQueries[q], number(fifo[q], 1), number(p[0], 1), number(own[q], 1), number(p[1], 1), share(gains[q]), number(p[2], 1)+" %")
+			groups, print.Y = append(groups, cluster+" "+tummQueries[q]), append(print.Y, p[2])
+		}
+		ours.Y = append(ours.Y, times100(gains)...)
+		x.size("sooner:"+cluster, gains, "%s to %s, mean %s", share(slices.Min(gains)), share(slices.Max(gains)), share(mean(gains)))
+		if x.failing(1) {
+			tummTPCHWhy(x, cluster)
+		}
+	}
+	x.bars("tumm-table5", "TuMM, Table 5: gain of H_TuMM on FIFO, TPC-H queries", "gain [%]", groups, ours, print)
+}
+
+// tummTPCHWhy repeats the runs with maps that slow each other down less.
+func tummTPCHWhy(x *lab, cluster string) {
+	t := newTable("Gain of H_TuMM on "+cluster+" by how much maps slow each other down", append([]string{"part of a map's time on the node's shared resource"}, tummQueries...)...)
+	with := ""
+	for _, part := range []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5} {
+		_, _, gains := tummTPCH(x, cluster, part)
+		t.add(append([]string{number(part, 1)}, cells(share, gains...)...)...)
+		if x.sized("sooner", gains...) != Fails {
+			with += ", " + number(part, 1)
+		}
+	}
+	x.explain(1, "contention", []*Table{t}, "The gain is in size with shares of: %s. So it needs maps that slow each other down less than Grep's do", orNone(strings.TrimPrefix(with, ", ")))
+}
+
+// tummTPCH runs the chains with several draws and returns, for each query, the mean
+// time in seconds under FIFO and under H_TuMM, and the gain.
+func tummTPCH(x *lab, cluster string, part float64) (fifo, own [3]float64, gains []float64) {
+	draws := make([]uint64, pick(x, 5, 40))
+	for s := range draws {
+		draws[s] = x.Seed + uint64(s)
+	}
+	runs := grid(x, draws, tummPair, 1, func(seed uint64, s scheduler, _ uint64) run {
+		return tummHeter(cluster, contendedBy(part, x.generate("tumm-tpch", x.Seed), seed), s)
+	})
+	for q, query := range tummQueries {
+		for _, r := range runs {
+			fifo[q] += queryEnd(r[0][0], query).Seconds() / float64(len(draws))
+			own[q] += queryEnd(r[1][0], query).Seconds() / float64(len(draws))
+		}
+		gains = append(gains, 1-own[q]/fifo[q])
+	}
+	return fifo, own, gains
+}
+
+// queryEnd returns the time at which the last job of a query ended.
+func queryEnd(r outcome, query string) (end time.Duration) {
+	for i := range r.jobs {
+		if r.jobs[i].User == query {
+			end = max(end, r.Jobs[i].Ended)
+		}
+	}
+	return end
+}

@@ -1,12 +1,12 @@
 package repro
 
 import (
-	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
-// Where the schedulers are in the comparisons.
+// Positions of the schedulers in the comparisons of Figs. 14 to 16.
 const (
 	tyAtFIFO = iota
 	tyAtFairTasks
@@ -17,181 +17,142 @@ const (
 	tyAtDynamicC
 )
 
-// tyAll runs all schedulers of Figs. 14 to 16 on batches: STATICTAGS with the best
-// timer for them.
-func tyAll(ctx context.Context, o Options, batches []tyBatch) ([]tyScheduler, []tyOutcome, error) {
-	tuned, err := tyTune(ctx, o, batches, 30)
-	if err != nil {
-		return nil, nil, err
-	}
-	list := []tyScheduler{tyFIFO(), tyFairTasks(), tyFair(), tyStatic(30, tuned.timer), tyStatic(30, tuned.low), tyDynamic(30),
-		tyDynamic(30, "sample", "departed")}
+// tyAll simulates all schedulers of Figs. 14 to 16 on batches. STATICTAGS has the
+// best timers for these batches.
+func tyAll(x *lab, batches []tyBatch) ([]scheduler, []tyOutcome) {
+	tuned := tyTune(x, batches, tyFirst)
+	list := []scheduler{tyFIFO, tyFairTasks, tyFair, tyStatic(tyFirst, tuned.timer), tyStatic(tyFirst, tuned.low), tyDynamic(tyFirst), withoutZeros(tyDynamic(tyFirst))}
 	list[tyAtStatic].name = fmt.Sprintf("STATICTAGS, least V: %v", tuned.timer)
 	list[tyAtStaticLow].name = fmt.Sprintf("STATICTAGS, least p95: %v", tuned.low)
 	list[tyAtDynamic].name = "DYNAMICTAGS, with zeros"
 	list[tyAtDynamicC].name = "DYNAMICTAGS, without"
-	out, err := runTyrex(ctx, o, batches, 30, list...)
-	return list, out, err
+	return list, tyPlay(x, batches, tyFirst, list...)
 }
 
-// tyGates are when reduces start: after all maps, which is what all experiments here
-// assume, and as Hadoop has it.
-var tyGates = []float64{1, 0.05}
+// tySlowStarts are the shares of maps after which reduces start: all maps, which the
+// other experiments assume, and Hadoop's default.
+var tySlowStarts = []struct {
+	name, short string
+	share       float64
+}{{"reduces after all maps", "late", 1}, {"early reduces", "early", 0.05}}
 
-// tyGateNames say so.
-var tyGateNames = []string{"reduces after all maps", "early reduces"}
-
-// runTyrexCompare makes Figs. 14 and 15.
-func runTyrexCompare(ctx context.Context, o Options) (*Report, error) {
-	r, list := &Report{}, tyWorkloads()
-	var all [2][][]tyOutcome // by start of reduces, workload, scheduler
-	for g, gate := range tyGates {
-		t := r.table(fmt.Sprintf("Slowdowns (means over seeds), reduces start after %g of the maps", gate), "workload", "scheduler", "median", "V(95)", "p95",
-			"worst", "p95 to FIFO", "to FAIR by tasks", "to FAIR, equal weights")
-		t.add("paper", "TYREX", Missing, Missing, Missing, Missing, "-50 to -60 %", "-20 to -40 %", Missing)
-		for i := range list {
-			batches, err := tyDraw(ctx, o, &list[i], pick(o, 1, 5), 0.7, gate)
-			if err != nil {
-				return nil, err
-			}
-			names, out, err := tyAll(ctx, o, batches)
-			if err != nil {
-				return nil, err
-			}
-			all[g] = append(all[g], out)
-			for k := range out {
-				x := &out[k]
-				to := func(base int) string { return percent(mean(x.p95)/mean(out[base].p95) - 1) }
-				t.add(list[i].name, names[k].name, interval95(x.median, 2), interval95(x.v, 2), interval95(x.p95, 2), number(slices.Max(x.worst), 1),
-					to(tyAtFIFO), to(tyAtFairTasks), to(tyAtFair))
-			}
-		}
-	}
-	tyClaimsCompare(r, list, all)
-	tyDrawCompare(r, list, all)
-	return r, tyWhyWorlds(ctx, o, r, tyClaimsOfCompare, 0.7, tyLookCompare)
-}
-
-// tyAgainst is how a scheduler's values differ from another's, workload by workload.
-func tyAgainst(all [][]tyOutcome, at, to int, of func(*tyOutcome) []float64) []float64 {
-	out := make([]float64, len(all))
-	for i := range all {
-		out[i] = mean(of(&all[i][at]))/mean(of(&all[i][to])) - 1
-	}
-	return out
-}
-
-// byWorkload writes a difference for each workload.
-func byWorkload(x []float64) string {
-	words := ""
-	for i, w := range tyWorkloads() {
-		words = joined(words, w.name+" "+percent(x[i]))
-	}
-	return words
-}
-
-// tyClaimsOfCompare is how many claims tyClaimsCompare makes.
-const tyClaimsOfCompare = 10
-
-// tyDrawn are the schedulers that are drawn, by their places.
+// tyDrawn are the schedulers in the figures.
 var tyDrawn = []struct {
 	at   int
 	name string
 }{{tyAtFIFO, "FIFO"}, {tyAtFairTasks, "FAIR, by tasks"}, {tyAtStaticLow, "STATICTAGS, best timer"}, {tyAtDynamic, "DYNAMICTAGS"}}
 
-// tyDrawCompare draws the percentiles of Fig. 15 and the distributions of LVW and
-// HVW with early reduces.
-func tyDrawCompare(r *Report, list []tyWorkload, all [2][][]tyOutcome) {
+// tyFig14 re-makes Figures 14 and 15.
+func tyFig14(x *lab) {
+	list := tyWorkloads()
+	var all [2][][]tyOutcome // by slow start, workload, scheduler
 	var groups []string
-	var series []Series
-	for _, d := range tyDrawn {
-		series = append(series, Series{Name: d.name})
-	}
-	for g := range tyGateNames {
+	series := make([]Series, len(tyDrawn))
+	for g, start := range tySlowStarts {
+		t := x.table(fmt.Sprintf("Slowdowns (means over seeds), reduces start after %g of the maps", start.share), "workload", "scheduler", "median", "V(95)", "p95",
+			"worst", "p95 to FIFO", "to FAIR by tasks", "to FAIR, equal weights")
+		t.add("paper", "TYREX", Missing, Missing, Missing, Missing, "-50 to -60 %", "-20 to -40 %", Missing)
 		for i := range list {
-			groups = append(groups, list[i].name+" "+[]string{"late", "early"}[g])
+			names, out := tyAll(x, tyDraw(x, &list[i], pick(x, 1, 5), 0.7, start.share))
+			all[g] = append(all[g], out)
+			for k := range out {
+				o := &out[k]
+				row := []string{list[i].name, names[k].name, interval95(o.median, 2), interval95(o.v, 2), interval95(o.p95, 2), number(slices.Max(o.worst), 1)}
+				for _, base := range []int{tyAtFIFO, tyAtFairTasks, tyAtFair} {
+					row = append(row, percent(tyRatio(o, &out[base], tyP95)))
+				}
+				t.add(row...)
+			}
+			groups = append(groups, list[i].name+" "+start.short)
 			for k, d := range tyDrawn {
-				series[k].Y = append(series[k].Y, mean(all[g][i][d.at].p95))
+				series[k].Name, series[k].Y = d.name, append(series[k].Y, tyP95(&out[d.at]))
 			}
 		}
 	}
-	r.bars("tyrex-fig15", "Tyrex, Figure 15: 95th percentile of slowdowns, late and early reduces", "slowdown", groups, series...).LogY = true
+	tyClaimsCompare(x, all)
+	x.bars("tyrex-fig15", "Tyrex, Figure 15: 95th percentile of slowdowns, late and early reduces", "slowdown", groups, series...).LogY = true
+	tyWhyWorlds(x, 10, 0.7, tyLookCompare)
 }
 
-func tyP95(x *tyOutcome) []float64    { return x.p95 }
-func tyV(x *tyOutcome) []float64      { return x.v }
-func tyMedian(x *tyOutcome) []float64 { return x.median }
-
-func tyClaimsCompare(r *Report, list []tyWorkload, all [2][][]tyOutcome) {
-	for g, when := range tyGateNames {
-		x := all[g]
-		fifo, fair := tyAgainst(x, tyAtDynamic, tyAtFIFO, tyP95), tyAgainst(x, tyAtDynamic, tyAtFairTasks, tyP95)
-		r.claim(sized(printed{-60, -50, "%"}, fifo...), "the 95th percentile of slowdowns is 50 to 60 % below FIFO's in all workloads: DYNAMICTAGS, "+when, "%s", byWorkload(fifo))
-		r.claim(sized(printed{-40, -20, "%"}, fair...), "it is 20 to 40 % below FAIR's: DYNAMICTAGS, "+when, "%s against FAIR by tasks, %s against equal weights",
-			byWorkload(fair), byWorkload(tyAgainst(x, tyAtDynamic, tyAtFair, tyP95)))
-		tuned := tyAgainst(x, tyAtStaticLow, tyAtFairTasks, tyP95)
-		r.claim(sized(printed{-40, -20, "%"}, tuned...), "it is 20 to 40 % below FAIR's: STATICTAGS, "+when, "%s against FAIR by tasks, %s against equal weights",
-			byWorkload(tuned), byWorkload(tyAgainst(x, tyAtStaticLow, tyAtFair, tyP95)))
+// tyAgainst returns by which fraction a scheduler's measurement exceeds another's,
+// for each workload. a and b are positions.
+func tyAgainst(all [][]tyOutcome, a, b int, of func(*tyOutcome) float64) (list []float64) {
+	for i := range all {
+		list = append(list, tyRatio(&all[i][a], &all[i][b], of))
 	}
-	v, m := tyAgainst(all[0], tyAtDynamic, tyAtFIFO, tyV), tyAgainst(all[0], tyAtDynamic, tyAtFIFO, tyMedian)
-	r.claim(sized(number1(-50, "%"), v[0]), "against FIFO variability falls by half for HVW", "%s", percent(v[0]))
-	r.claim(sized(number1(-30, "%"), v[1:]...), "by 30 % for MVW and LVW", "%s and %s", percent(v[1]), percent(v[2]))
-	r.claim(sized(number1(-50, "%"), m[1:]...), "and the median by half for these", "%s and %s", percent(m[1]), percent(m[2]))
-	s, d := 0.0, 0.0
-	for i := range list {
-		s, d = s+mean(all[0][i][tyAtStaticLow].p95)/3, d+mean(all[0][i][tyAtDynamic].p95)/3
-	}
-	r.claim(worded(d < (1+little)*s, "little difference"), "DYNAMICTAGS needs no tuning and comes close to STATICTAGS with the best timer", "mean of the 95th percentiles %.2f against %.2f "+
-		"with the timer tuned for just that", d, s)
+	return list
 }
 
-// runTyrexStress makes Fig. 16, with reduces that wait for all maps and with
-// Hadoop's early start.
-func runTyrexStress(ctx context.Context, o Options) (*Report, error) {
-	r, w := &Report{}, &tyWorkloads()[0]
-	t := r.table("HVW under a load of 0.9 (means over seeds; times in minutes)", "reduces start at", "scheduler", "median", "p95", "worst", "submissions",
+// byWorkload formats a fraction for each workload.
+func byWorkload(list []float64) (text string) {
+	for i, w := range tyWorkloads() {
+		text = joined(text, w.name+" "+percent(list[i]))
+	}
+	return text
+}
+
+// tyClaimsCompare judges Figures 14 and 15.
+func tyClaimsCompare(x *lab, all [2][][]tyOutcome) {
+	for g, start := range tySlowStarts {
+		a := all[g]
+		fifo := tyAgainst(a, tyAtDynamic, tyAtFIFO, tyP95)
+		x.size("fifo:"+start.name, fifo, "%s", byWorkload(fifo))
+		for _, c := range []struct {
+			claim string
+			at    int
+		}{{"fair-dynamic:", tyAtDynamic}, {"fair-static:", tyAtStaticLow}} {
+			fair := tyAgainst(a, c.at, tyAtFairTasks, tyP95)
+			x.size(c.claim+start.name, fair, "%s against FAIR by tasks, %s against equal weights", byWorkload(fair), byWorkload(tyAgainst(a, c.at, tyAtFair, tyP95)))
+		}
+	}
+	late := all[0]
+	v, m := tyAgainst(late, tyAtDynamic, tyAtFIFO, tyV), tyAgainst(late, tyAtDynamic, tyAtFIFO, tyMedian)
+	x.size("half", v[:1], "%s", percent(v[0]))
+	x.size("third", v[1:], "%s and %s", percent(v[1]), percent(v[2]))
+	x.size("median", m[1:], "%s and %s", percent(m[1]), percent(m[2]))
+	static, dynamic := 0.0, 0.0
+	for i := range late {
+		static, dynamic = static+tyP95(&late[i][tyAtStaticLow])/3, dynamic+tyP95(&late[i][tyAtDynamic])/3
+	}
+	x.word("untuned", []float64{dynamic/static - 1}, "mean of the 95th percentiles %.2f against %.2f with the timer tuned for exactly that", dynamic, static)
+}
+
+// tyFig16 re-makes Figure 16, with reduces after all maps and with early reduces.
+func tyFig16(x *lab) {
+	w := &tyWorkloads()[0]
+	t := x.table("HVW under a load of 0.9 (means over seeds; times in minutes)", "reduces start at", "scheduler", "median", "p95", "worst", "submissions",
 		"makespan", "tail", "tail in paper")
+	paper := map[int]string{tyAtFairTasks: "45 (makespan 70)", tyAtStaticLow: "9 (makespan 34)", tyAtDynamic: "9 (makespan 34)"}
 	var all [2][]tyOutcome
-	for g, gate := range tyGates {
-		batches, err := tyDraw(ctx, o, w, pick(o, 1, 10), 0.9, gate)
-		if err != nil {
-			return nil, err
-		}
-		names, out, err := tyAll(ctx, o, batches)
-		if err != nil {
-			return nil, err
-		}
+	for g, start := range tySlowStarts {
+		names, out := tyAll(x, tyDraw(x, w, pick(x, 1, 10), 0.9, start.share))
 		all[g] = out
 		for k := range out {
-			x := &out[k]
-			paper := Missing
-			switch k {
-			case tyAtFairTasks:
-				paper = "45 (makespan 70)"
-			case tyAtStaticLow, tyAtDynamic:
-				paper = "9 (makespan 34)"
+			o, tail := &out[k], Missing
+			if p, ok := paper[k]; ok {
+				tail = p
 			}
-			t.add(share(gate), names[k].name, interval95(x.median, 2), interval95(x.p95, 2), number(slices.Max(x.worst), 1), number(mean(x.submitted)/60, 1),
-				interval95(minutes(x.makespan), 1), interval95(minutes(x.tail), 1), paper)
+			t.add(share(start.share), names[k].name, interval95(o.median, 2), interval95(o.p95, 2), number(slices.Max(o.worst), 1), number(mean(o.submitted)/60, 1),
+				interval95(minutes(o.makespan), 1), interval95(minutes(o.tail), 1), tail)
 		}
 	}
-	worst := slices.Max(all[0][tyAtDynamic].worst)
-	r.claim(bounded(worst <= 10, "10"), "no job has a slowdown above 10 under Tyrex", "worst %.1f over all seeds with reduces after all maps, %.1f with their early start, "+
-		"mean of the worst of a run %.1f and %.1f", worst, slices.Max(all[1][tyAtDynamic].worst), mean(all[0][tyAtDynamic].worst), mean(all[1][tyAtDynamic].worst))
-	for g, when := range tyGateNames {
-		p := func(at int) float64 { return mean(all[g][at].p95) }
+	late, early := all[0][tyAtDynamic].worst, all[1][tyAtDynamic].worst
+	x.within("worst", late, "worst %.1f over all seeds with reduces after all maps, %.1f with early reduces; mean of the worst of a run %.1f and %.1f",
+		slices.Max(late), slices.Max(early), mean(late), mean(early))
+	for g, start := range tySlowStarts {
+		p := func(at int) float64 { return tyP95(&all[g][at]) }
 		d := p(tyAtDynamic)
-		r.claim(ordered(d < min(p(tyAtFIFO), p(tyAtFairTasks))), "Tyrex has the least slowdowns of all: "+when, "95th percentile %.1f against %.1f (FIFO), %.1f (FAIR by tasks) and "+
-			"%.1f (FAIR, equal weights)", d, p(tyAtFIFO), p(tyAtFairTasks), p(tyAtFair))
-		fair, tyrex := mean(all[g][tyAtFairTasks].makespan)/60, mean(all[g][tyAtDynamic].makespan)/60
-		r.claim(sized(number1(106, "%"), fair/tyrex-1), "FAIR needs a makespan 106 % longer than Tyrex's: "+when, "%.1f and %.1f min", fair, tyrex)
+		x.holds("least:"+start.name, d < min(p(tyAtFIFO), p(tyAtFairTasks)), "95th percentile %.1f against %.1f (FIFO), %.1f (FAIR by tasks) and %.1f (FAIR, equal weights)",
+			d, p(tyAtFIFO), p(tyAtFairTasks), p(tyAtFair))
+		fair, own := tyMakespan(&all[g][tyAtFairTasks])/60, tyMakespan(&all[g][tyAtDynamic])/60
+		x.size("makespan:"+start.name, []float64{fair/own - 1}, "%.1f and %.1f min", fair, own)
 	}
 	var lines []Series
 	for _, d := range tyDrawn {
 		lines = append(lines, cdf(d.name, all[1][d.at].slowdowns))
 	}
-	r.lines("tyrex-fig16", "Tyrex, Figure 16: slowdowns of HVW at load 0.9, early reduces", "slowdown", "part of the jobs", lines...).LogX = true
-	return r, tyWhyWorlds(ctx, o, r, 5, 0.9, tyLookStress)
+	x.lines("tyrex-fig16", "Tyrex, Figure 16: slowdowns of HVW at load 0.9, early reduces", "slowdown", "part of the jobs", lines...).LogX = true
+	tyWhyWorlds(x, 5, 0.9, tyLookStress)
 }
 
 func minutes(seconds []float64) []float64 {
@@ -200,4 +161,161 @@ func minutes(seconds []float64) []float64 {
 		out[i] = s / 60
 	}
 	return out
+}
+
+// tyWorlds vary the assumptions about tasks and slow start.
+var tyWorlds = []struct {
+	name string
+	tyTasks
+	slowStart float64
+}{
+	{"as assumed", tyAssumed, 1},
+	{"tasks half as long", tyTasks{2, tyReduceShare}, 1},
+	{"tasks a quarter as long", tyTasks{4, tyReduceShare}, 1},
+	{"tasks an eighth as long", tyTasks{8, tyReduceShare}, 1},
+	{"a quarter of the work in reduces", tyTasks{1, 0.25}, 1},
+	{"a quarter of the work in reduces, tasks a quarter as long", tyTasks{4, 0.25}, 1},
+	{"early reduces", tyAssumed, 0.05},
+	{"early reduces, tasks a quarter as long", tyTasks{4, tyReduceShare}, 0.05},
+	{"early reduces, half of the work in reduces", tyTasks{1, 0.5}, 0.05},
+}
+
+// tyInWorld has a workload's outcomes in a world: of STATICTAGS with a timer of 250 s
+// and of DYNAMICTAGS, and of the schedulers to compare with.
+type tyInWorld struct {
+	alone                       float64 // h
+	fifo, fair, static, dynamic *tyOutcome
+}
+
+// tyLook is a column of the table of worlds: a number, its format, and whether it is
+// as the paper prints it; nil if the paper prints nothing.
+type tyLook struct {
+	name   string
+	of     func(w *tyInWorld) float64
+	format func(float64) string
+	holds  func(v float64) bool
+}
+
+func atMost(limit float64) func(float64) bool { return func(v float64) bool { return v <= limit } }
+func under(limit float64) func(float64) bool  { return func(v float64) bool { return v < limit } }
+
+// belowFair compares a 95th percentile relative to FAIR's with the claim of fig14-15.
+func belowFair(v float64) bool { return parsePrinted("-40 to -20 %").judge(v) != Fails }
+
+// The columns of the experiments. S is STATICTAGS, D is DYNAMICTAGS.
+var (
+	tyLookStatic = []tyLook{
+		{"use of P_1, S", func(w *tyInWorld) float64 { return mean(w.static.use1) }, share, under(0.3)},
+		{"use of P_2, S", func(w *tyInWorld) float64 { return mean(w.static.use2) }, share, nil},
+		{"done in P_1, S", func(w *tyInWorld) float64 { return mean(w.static.doneFirst) }, share, nil},
+		{"median, S", func(w *tyInWorld) float64 { return tyMedian(w.static) }, fixed(2), under(2)},
+		{"V(95), S", func(w *tyInWorld) float64 { return tyV(w.static) }, fixed(2), under(3.3)},
+	}
+	tyLookDynamic = []tyLook{
+		{"use of P_1, D", func(w *tyInWorld) float64 { return mean(w.dynamic.use1) }, share, under(0.3)},
+		{"use of P_2, D", func(w *tyInWorld) float64 { return mean(w.dynamic.use2) }, share, nil},
+		{"done in P_1, D", func(w *tyInWorld) float64 { return mean(w.dynamic.doneFirst) }, share, nil},
+		{"of P_1's use, by jobs on their way to P_2", func(w *tyInWorld) float64 { return mean(w.dynamic.passing) / mean(w.dynamic.use1) }, share, nil},
+		{"median, D", func(w *tyInWorld) float64 { return tyMedian(w.dynamic) }, fixed(2), under(2.2)},
+		{"V(95), D", func(w *tyInWorld) float64 { return tyV(w.dynamic) }, fixed(2), under(3.2)},
+	}
+	tyLookCompare = []tyLook{
+		{"p95 of D to FIFO", func(w *tyInWorld) float64 { return tyRatio(w.dynamic, w.fifo, tyP95) }, percent, nil},
+		{"p95 of S to FAIR", func(w *tyInWorld) float64 { return tyRatio(w.static, w.fair, tyP95) }, percent, belowFair},
+		{"p95 of D to FAIR", func(w *tyInWorld) float64 { return tyRatio(w.dynamic, w.fair, tyP95) }, percent, belowFair},
+		{"V(95) of D to FIFO", func(w *tyInWorld) float64 { return tyRatio(w.dynamic, w.fifo, tyV) }, percent, atMost(-0.25)},
+		{"median of D to FIFO", func(w *tyInWorld) float64 { return tyRatio(w.dynamic, w.fifo, tyMedian) }, percent, atMost(-0.25)},
+	}
+	tyLookStress = []tyLook{
+		{"worst of D", func(w *tyInWorld) float64 { return slices.Max(w.dynamic.worst) }, fixed(1), atMost(10)},
+		{"p95 of D", func(w *tyInWorld) float64 { return tyP95(w.dynamic) }, fixed(2), nil},
+		{"p95 of D to FAIR", func(w *tyInWorld) float64 { return tyRatio(w.dynamic, w.fair, tyP95) }, percent, under(0)},
+		{"makespan of FAIR to D's", func(w *tyInWorld) float64 { return tyRatio(w.fair, w.dynamic, tyMakespan) }, percent, func(v float64) bool { return v > 0.53 }},
+	}
+)
+
+// tyWhyWorlds simulates the workloads at a load in other worlds, if one of the last
+// claims of the report does not hold.
+func tyWhyWorlds(x *lab, claims int, load float64, columns []tyLook) {
+	if !x.failing(claims) {
+		return
+	}
+	names := []string{"world", "workload", "alone (h)", "paper"}
+	for _, l := range columns {
+		names = append(names, l.name)
+	}
+	t := newTable(fmt.Sprintf("Other worlds, load %g: STATICTAGS with a timer of 250 s (S) and DYNAMICTAGS (D), P_1 has 30 %%", load), names...)
+	found := make([]string, len(columns)) // worlds in which a column is as printed
+	for _, world := range tyWorlds[:pick(x, 2, len(tyWorlds))] {
+		counts := make([]int, len(columns))
+		workloads := tyWorkloads()
+		if load > 0.7 {
+			workloads = workloads[:1] // HVW, as in the paper
+		}
+		for _, w := range workloads {
+			w.tyTasks = world.tyTasks
+			batches := tyDraw(x, &w, pick(x, 1, 3), load, world.slowStart)
+			out := tyPlay(x, batches, tyFirst, tyFIFO, tyFairTasks, tyStatic(tyFirst, 250*time.Second), tyDynamic(tyFirst))
+			in := &tyInWorld{tyDescribe(batches).alone, &out[0], &out[1], &out[2], &out[3]}
+			row := []string{world.name, w.name, number(in.alone, 2), number(w.alone, 2)}
+			for i, l := range columns {
+				v := l.of(in)
+				row, counts[i] = append(row, l.format(v)), counts[i]+count(l.holds != nil && l.holds(v))
+			}
+			t.add(row...)
+		}
+		for i, n := range counts {
+			if n > 0 {
+				found[i] = joined(found[i], fmt.Sprintf("%s (%d of %d)", world.name, n, len(workloads)))
+			}
+		}
+	}
+	text := ""
+	for i, l := range columns {
+		if l.holds != nil {
+			text += fmt.Sprintf("As printed, by world and number of workloads, %s: %s. ", l.name, orNone(found[i]))
+		}
+	}
+	x.explain(claims, "worlds", []*Table{t}, "%sSo the duration of tasks decides who uses P_1, and early reduces how FAIR fares; in none of these worlds do all claims hold", text)
+}
+
+// tyWhyStatic explains what failed of STATICTAGS: its timers by trying them all, the
+// rest by other worlds.
+func tyWhyStatic(x *lab) {
+	tyWhyWorlds(x, 7, 0.7, tyLookStatic)
+	all := x.lastClaims(7)
+	claims := []*Claim{all[0], all[1], all[4]} // timer, grows, fewer
+	if !slices.ContainsFunc(claims, func(c *Claim) bool { return c.Verdict == Fails }) {
+		return
+	}
+	t := newTable("STATICTAGS by timer: 95th percentile of slowdowns, and the share of jobs done in P_1", "workload", "P_1", "timer (s)", "p95", "median", "V(95)", "done in P_1")
+	text, done, flat, cases := "", "", 0, 0
+	for _, w := range tyWorkloads() {
+		batches := tyDraw(x, &w, pick(x, 1, 5), 0.7, 1)
+		for _, c := range pick(x, []int{30}, []int{10, 30, 40}) {
+			out := tyTry(x, batches, c)
+			least := tyP95(&out[0])
+			for i := range out {
+				least = min(least, tyP95(&out[i]))
+			}
+			near, early := "", false // timers with nearly the least 95th percentile
+			for i, timer := range tyTimers(x) {
+				o := &out[i]
+				t.add(w.name, fmt.Sprintf("%d %%", c), fmt.Sprint(timer), interval95(o.p95, 2), number(tyMedian(o), 2), number(tyV(o), 2), share(mean(o.doneFirst)))
+				if tyP95(o) < (1+closeTo)*least {
+					near, early = joined(near, fmt.Sprint(timer)), early || timer < 250
+				}
+				if w.name == "LVW" && timer == 250 {
+					done = share(mean(o.doneFirst))
+				}
+			}
+			if w.name != "LVW" {
+				cases++
+				flat += count(early)
+			}
+			text = joined(text, fmt.Sprintf("%s, %d %%: %s s", w.name, c, near))
+		}
+	}
+	x.explainAll(claims, "timers", []*Table{t}, "These timers are within 10 %% of the least 95th percentile: %s. A timer below 250 s is among them in %d of %d cases of HVW and MVW, so the optimum is flat there. "+
+		"LVW's best timers do grow with the capacity. With a timer of 250 s %s of LVW's jobs end in P_1, so the timer decides the share", text, flat, cases, done)
 }

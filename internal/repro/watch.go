@@ -10,43 +10,42 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// watch is an observer that integrates what the papers measure: who occupies
-// slots, of which kind, and how evenly they are spread.
+// watch is the probe of most runs. It integrates what the papers measure: how many
+// tasks of each kind run in slots of each kind, and how evenly they are spread over
+// nodes and pools.
 type watch struct {
 	jobs []workload.Job
-	pool []int // of each job
-	last time.Duration
-	// running counts attempts by the kind of task and the kind of slot; nodes
-	// and split count them by node, and by node and kind of task.
-	running [job.Kinds][job.Kinds]int
-	nodes   []int
-	split   [][job.Kinds]int
-	// held counts slots by pool, live the submitted jobs of each that have not
-	// ended.
-	held, live []int
-	// heldBy counts them by the kind of task, unfairBy is the degree of each.
-	heldBy   [job.Kinds][]int
-	unfairBy [job.Kinds]metrics.Balance
+	pool []int         // index of the pool of each job
+	last time.Duration // the integrals below are complete up to this time
 
-	// busy is slot-seconds, and starts attempts, by task and slot.
+	// What runs at the moment. running counts attempts by the kind of task and the
+	// kind of slot; nodes counts them by node, split by node and kind of task; held
+	// by pool; heldBy by kind of task and pool. live counts the submitted jobs of
+	// each pool that have not ended.
+	running    [job.Kinds][job.Kinds]int
+	nodes      []int
+	split      [][job.Kinds]int
+	held, live []int
+	heldBy     [job.Kinds][]int
+	demanding  []int // buffer of demand
+
+	// Totals of the run. busy has slot-seconds and starts has attempts, both by the
+	// kind of task and of slot. copies counts speculative attempts.
 	busy   [job.Kinds][job.Kinds]float64
 	starts [job.Kinds][job.Kinds]int
-	// copies counts speculative attempts, useful those that won.
-	copies, useful int
-	unbalanced     metrics.Balance
-	unfair         metrics.Balance
-	// unfairAll counts all pools, also those whose jobs have all ended.
-	unfairAll metrics.Balance
-	times     map[string]*[job.Kinds]times
-	levels    []level
-	demanding []int
-	// low and high are the fewest and the most maps that each node ran while all
-	// its slots were occupied; full is for how long all nodes' were.
+	copies int
+	// Degrees of imbalance over time: of nodes, of pools with jobs, of pools with
+	// jobs by kind of task, and of all pools.
+	unbalanced, unfair, unfairAll metrics.Balance
+	unfairBy                      [job.Kinds]metrics.Balance
+	times                         map[string]*[job.Kinds]times // of tasks, by app and kind
+	levels                        []level
+	// low and high are the fewest and the most maps that each node ran while all its
+	// slots were occupied; slots is the number of its slots.
 	low, high, slots []int
-	full             time.Duration
 }
 
-// times are those of the successful attempts of an app and kind, in seconds.
+// times summarizes the durations in seconds of successful attempts.
 type times struct {
 	min, max, sum float64
 	n             int
@@ -59,24 +58,23 @@ func (t *times) mean() float64 {
 	return t.sum / float64(t.n)
 }
 
-// level is how many maps and reduces run from a moment on.
+// level is the number of running tasks from a time on.
 type level struct {
 	at            time.Duration
 	maps, reduces int
 }
 
-// newWatch watches a run of jobs on nodes of so many slots each.
-func newWatch(jobs []workload.Job, slots []int) *watch {
-	nodes := len(slots)
-	w := &watch{jobs: jobs, nodes: make([]int, nodes), split: make([][job.Kinds]int, nodes), slots: slots,
-		low: make([]int, nodes), high: make([]int, nodes), times: map[string]*[job.Kinds]times{}}
-	copy(w.low, slots)
+// attach implements probe.
+func (w *watch) attach(c *sim.Config) {
+	w.jobs, w.slots, w.times = c.Jobs, slotsOf(c.Cluster), map[string]*[job.Kinds]times{}
+	n := len(w.slots)
+	w.nodes, w.split, w.low, w.high = make([]int, n), make([][job.Kinds]int, n), slices.Clone(w.slots), make([]int, n)
 	var names []string
-	for i := range jobs {
-		at := slices.Index(names, jobs[i].Pool)
+	for i := range w.jobs {
+		at := slices.Index(names, w.jobs[i].Pool)
 		if at < 0 {
 			at = len(names)
-			names = append(names, jobs[i].Pool)
+			names = append(names, w.jobs[i].Pool)
 		}
 		w.pool = append(w.pool, at)
 	}
@@ -84,7 +82,6 @@ func newWatch(jobs []workload.Job, slots []int) *watch {
 	for k := range w.heldBy {
 		w.heldBy[k] = make([]int, len(names))
 	}
-	return w
 }
 
 // Observe implements sim.Observer.
@@ -109,7 +106,7 @@ func (w *watch) Observe(e *sim.Event) {
 	}
 }
 
-// pass lets the time go by until now.
+// pass adds the time since the last event to the integrals.
 func (w *watch) pass(now time.Duration) {
 	span := now - w.last
 	if span <= 0 {
@@ -126,23 +123,18 @@ func (w *watch) pass(now time.Duration) {
 	for k := range w.heldBy {
 		w.unfairBy[k].Hold(w.demand(w.heldBy[k]), span)
 	}
-	busy := true
 	for n, slots := range w.slots {
 		if w.nodes[n] < slots {
-			busy = false
 			continue
 		}
 		w.low[n], w.high[n] = min(w.low[n], w.split[n][job.Map]), max(w.high[n], w.split[n][job.Map])
-	}
-	if busy {
-		w.full += span
 	}
 	w.levels = append(w.levels, level{w.last, w.sum(job.Map), w.sum(job.Reduce)})
 	w.last = now
 }
 
-// demand picks the values of the pools that have jobs, into a buffer that is used
-// again.
+// demand returns the values of the pools that have jobs. The result is valid until
+// the next call.
 func (w *watch) demand(held []int) []int {
 	w.demanding = w.demanding[:0]
 	for p, n := range w.live {
@@ -153,9 +145,10 @@ func (w *watch) demand(held []int) []int {
 	return w.demanding
 }
 
-// sum is how many tasks of a kind run.
+// sum returns the number of running tasks of a kind.
 func (w *watch) sum(k job.Kind) int { return w.running[k][job.Map] + w.running[k][job.Reduce] }
 
+// count adds an attempt to the counts of running attempts, or removes it.
 func (w *watch) count(e *sim.Event, by int) {
 	w.running[e.Attempt.Kind][e.Slot] += by
 	w.nodes[e.Node] += by
@@ -164,12 +157,9 @@ func (w *watch) count(e *sim.Event, by int) {
 	w.heldBy[e.Attempt.Kind][w.pool[e.Job]] += by
 }
 
-// timed notes how long a task took. A reduce of given duration that waited for
-// its maps has waited as long as it says.
+// timed records the duration of a successful attempt. The time that a reduce waited
+// for maps is not part of it.
 func (w *watch) timed(e *sim.Event) {
-	if e.Speculative {
-		w.useful++
-	}
 	app := w.jobs[e.Job].App
 	if w.times[app] == nil {
 		w.times[app] = new([job.Kinds]times)
@@ -183,8 +173,7 @@ func (w *watch) timed(e *sim.Event) {
 	t.n++
 }
 
-// meanLevel is the mean number of running tasks of a kind from a time to
-// another.
+// meanLevel returns the mean number of running tasks of a kind between two times.
 func (w *watch) meanLevel(from, to time.Duration, k job.Kind) float64 {
 	area := 0.0
 	for i, l := range w.levels {
@@ -203,7 +192,16 @@ func (w *watch) meanLevel(from, to time.Duration, k job.Kind) float64 {
 	return area / (to - from).Seconds()
 }
 
-// slotSeconds is all time that slots were occupied.
+// slotSeconds returns the time for which slots were occupied, summed over slots.
 func (w *watch) slotSeconds() float64 {
 	return w.busy[0][0] + w.busy[0][1] + w.busy[1][0] + w.busy[1][1]
+}
+
+// varying returns the number of nodes that ran different numbers of maps while all
+// their slots were in use.
+func (w *watch) varying() (n int) {
+	for i := range w.low {
+		n += count(w.high[i] > w.low[i])
+	}
+	return n
 }

@@ -1,24 +1,36 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	simreport "github.com/slotwise/slotwise/internal/report"
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// references are what slowdowns are measured against.
-var references = []string{"alone", "ideal"}
+// references are the values of --reference.
+var references = []string{study.Alone, study.Ideal}
 
 // simFlags are the flags of sim.
 type simFlags struct {
 	setup             *setup
 	workload, cluster string
+	profiles          []string
 	policies          []string
 	policySet         []string
 	seed              uint64
@@ -44,16 +56,21 @@ func newSim(setup *setup) *cobra.Command {
 		Long: `Runs a workload on a virtual cluster under one or more scheduling policies, with
 the very code that schedules real jobs, and prints how the policies compare.
 
-A workload is a job mix in YAML, or a trace: swim:FILE, rumen:FILE, sls:FILE or
-synth:FILE. A cluster is a YAML file, or short: nodes=600,maps=4,reduces=2,racks=20.
-A policy is a name or a composition; parts with = belong to the policy before
-them, so fifo,fair,place=greedy is two policies.
+A workload is a job mix in YAML, the file of slotwise run --jobs, or a trace:
+swim:FILE, rumen:FILE, sls:FILE or synth:FILE. Where a mix names programs and
+states no tasks or times, these are found from the input files and from cost
+profiles, which slotwise profile measures; each assumption is printed.
+
+A cluster is a YAML file, or short: nodes=600,maps=4,reduces=2,racks=20. A policy
+is a name or a composition; parts with = belong to the policy before them, so
+fifo,fair,place=greedy is two policies.
 
 The same seed gives the same run, on any machine.`,
 		Example: `  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair
   slotwise sim --workload swim:trace.tsv --cluster nodes=600,maps=4,reduces=2,racks=20 --policy fifo,fair --out result
   slotwise sim --workload rumen:jobs.json --cluster cluster.yaml --policy fair,tumm --fair-scheduler fair-scheduler.xml
-  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fair --seeds 10`,
+  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fair --seeds 10
+  slotwise sim --workload jobs.yaml --profiles wordcount.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -65,8 +82,9 @@ The same seed gives the same run, on any machine.`,
 func (f *simFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix, or swim:FILE, rumen:FILE, sls:FILE, synth:FILE")
+	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or swim:FILE, rumen:FILE, sls:FILE, synth:FILE")
 	s.StringVar(&f.cluster, "cluster", "", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
+	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
 	s.StringArrayVar(&f.policies, "policy", []string{"fifo"}, "`policies` to compare, with commas between them (repeatable)")
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting, `name=value`, of the policies that have it (repeatable)")
 	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for policies with fair pools")
@@ -89,7 +107,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	completeWords(c, "heartbeat", sim.Profiles())
 }
 
-// check refuses flags that make no sense by themselves.
+// check rejects flags whose values make no sense by themselves.
 func (f *simFlags) check() error {
 	switch {
 	case f.workload == "":
@@ -110,7 +128,27 @@ func (f *simFlags) check() error {
 	if err := sim.CheckProfile(f.heartbeat); err != nil {
 		return misuse("--heartbeat: %w", err)
 	}
+	if err := f.checkScales(); err != nil {
+		return err
+	}
 	return oneOf("reference", f.reference, references)
+}
+
+// checkScales rejects flags that the format of --workload has no use for.
+func (f *simFlags) checkScales() error {
+	format, _ := workload.SplitSpec(f.workload)
+	drawn := format == "mix" || format == "synth"
+	switch {
+	case drawn && f.limit > 0:
+		return misuse("--limit: is for traces, and a %s says itself how many jobs there are", format)
+	case drawn && f.timeScale != 1:
+		return misuse("--time-scale: is for traces, and a %s says itself when jobs come", format)
+	case format != "swim" && f.dataScale != 1:
+		return misuse("--data-scale: is for swim traces")
+	case format != "mix" && len(f.profiles) > 0:
+		return misuse("--profiles: is for job mixes")
+	}
+	return nil
 }
 
 // run is the command.
@@ -118,42 +156,286 @@ func (f *simFlags) run(c *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	study, err := f.study(c.Context(), c.ErrOrStderr())
+	show := newSimProgress(c.ErrOrStderr(), f.quiet)
+	defer show.close()
+	s, err := f.study(c.Context(), show)
 	if err != nil {
 		return err
 	}
-	files, err := f.openFiles(study)
+	if f.out != "" {
+		if err := study.CheckOut(f.out, f.overwrite); err != nil {
+			return misuse("--out %w", pathLast(f.out, err))
+		}
+	}
+	files, err := study.OpenFiles(s, f.out, f.events)
+	if wrong := new(study.FileError); errors.As(err, &wrong) {
+		return misuse("--%s %w", wrong.File, wrong.Err)
+	}
 	if err != nil {
 		return err
 	}
-	defer files.discard()
-	show := newSimProgress(c.ErrOrStderr(), f.quiet, study)
-	err = study.run(c.Context(), show)
+	defer files.Discard()
+	if err := s.Run(c.Context()); err != nil {
+		return err
+	}
 	show.close()
-	if err != nil {
-		return err
-	}
-	failed := study.failure()
-	if len(study.failed()) < len(study.runs) {
-		if err := files.publish(c.Context(), study); err != nil {
+	failed := failedRuns(s.Failed())
+	if len(s.Failed()) < s.Runs() {
+		if err := files.Publish(c.Context()); err != nil {
 			return err
 		}
 	} else if !f.json {
 		return failed // there is nothing to compare
 	}
-	return errors.Join(f.print(c.OutOrStdout(), study.comparison()), failed)
+	return errors.Join(f.print(c.OutOrStdout(), s.Comparison()), failed)
+}
+
+// pathLast returns an error about a path as "path: reason", however the error
+// spells it.
+func pathLast(path string, err error) error {
+	if r := reason(err); r != err {
+		return fmt.Errorf("%s: %w", path, r)
+	}
+	return err
+}
+
+// mostFaults is how many failed runs an error lists.
+const mostFaults = 3
+
+// failedRuns returns the error of a study some of whose runs have failed, or nil.
+func failedRuns(faults []report.Fault) error {
+	var errs []error
+	for _, f := range faults[:min(mostFaults, len(faults))] {
+		errs = append(errs, fmt.Errorf("policy %s, seed %d: %s", f.Policy, f.Seed, f.Error))
+	}
+	return errors.Join(errs...)
+}
+
+// study reads the files that the flags name and prepares the runs. Its errors
+// name the flag.
+func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, error) {
+	specs, err := study.SplitPolicies(f.policies)
+	if err != nil {
+		return nil, misuse("--policy %w", err)
+	}
+	cluster, err := study.ReadCluster(f.cluster)
+	if err != nil {
+		return nil, misuse("--%w", err)
+	}
+	o := study.WorkloadOptions{
+		Features: features(),
+		Trace: workload.TraceOptions{TimeScale: f.timeScale, Limit: f.limit},
+		SWIM:  workload.SWIMOptions{DataScale: f.dataScale},
+	}
+	if o.Profiles, err = f.readProfiles(); err != nil {
+		return nil, err
+	}
+	w, err := study.ReadWorkload(ctx, f.workload, &cluster, o)
+	if err != nil {
+		return nil, misuse("--workload: %w", err)
+	}
+	for _, text := range w.Warnings {
+		show.warn(text)
+	}
+	policies, err := f.choosePolicies(specs, show)
+	if err != nil {
+		return nil, err
+	}
+	s, err := study.New(study.Config{Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
+		Heartbeat: f.heartbeat, Reference: f.reference, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
+	switch {
+	case errors.Is(err, study.ErrCluster):
+		return nil, misuse("--cluster %s: %w", f.cluster, err)
+	case errors.Is(err, study.ErrWorkload):
+		return nil, misuse("--workload: %w", err)
+	case err != nil:
+		return nil, misuse("--policy %w", err)
+	}
+	return s, nil
+}
+
+// readProfiles reads the files of --profiles. An app's profile in an earlier file
+// goes first.
+func (f *simFlags) readProfiles() ([]workload.Profile, error) {
+	var all []workload.Profile
+	for _, name := range f.profiles {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, misuse("--profiles %s: %w", name, reason(err))
+		}
+		list, err := workload.ReadProfiles(name, file)
+		file.Close() // it was only read
+		if err != nil {
+			return nil, misuse("--profiles: %w", err)
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+// choosePolicies gives the policies their parameters and Hadoop's files of pools
+// and queues. A parameter or file that fits none of them is an error.
+func (f *simFlags) choosePolicies(specs []string, show *simProgress) (*study.Policies, error) {
+	list := study.NewPolicies(f.setup.policies, specs)
+	if f.capacityFile != "" {
+		warnings, err := list.UseQueues(f.capacityFile)
+		if err != nil {
+			return nil, misuse("--capacity-scheduler %w", err)
+		}
+		show.warn(warnings...)
+	}
+	set, err := parseAssignments("policy-set", f.policySet)
+	if err != nil {
+		return nil, err
+	}
+	for _, given := range f.policySet {
+		name, _, _ := strings.Cut(given, "=")
+		if err := list.Set(map[string]string{name: set[name]}); err != nil {
+			return nil, misuse("--policy-set %s: %w", name, err)
+		}
+	}
+	if f.fairScheduler != "" {
+		warnings, err := list.UsePools(f.fairScheduler)
+		if err != nil {
+			return nil, misuse("--fair-scheduler %w", err)
+		}
+		show.warn(warnings...)
+	}
+	if err := list.Check(); err != nil {
+		return nil, misuse("--policy %w", err)
+	}
+	return list, nil
 }
 
 // print prints the comparison.
-func (f *simFlags) print(w io.Writer, all comparison) error {
+func (f *simFlags) print(w io.Writer, all study.Comparison) error {
 	if f.json {
 		return json.NewEncoder(w).Encode(all)
 	}
-	if err := simreport.Comparison(w, all.Study); err != nil {
+	if err := report.Comparison(w, all.Study); err != nil {
 		return err
 	}
 	for i := range all.Waits {
-		all.Waits[i].printHeld(w)
+		printLongestWaits(w, &all.Waits[i])
 	}
 	return nil
+}
+
+// waitsShown is the number of jobs of a run whose wait reasons are printed.
+const waitsShown = 10
+
+// printLongestWaits prints the wait reasons of the jobs of a run that waited
+// longest.
+func printLongestWaits(out io.Writer, w *study.RunWaits) {
+	jobs := slices.SortedStableFunc(slices.Values(w.Jobs), func(a, b study.JobWait) int { return cmp.Compare(b.Total(), a.Total()) })
+	fmt.Fprintf(out, "\npolicy %s, seed %d: what held jobs back longest\n", w.Policy, w.Seed)
+	for _, j := range jobs[:min(waitsShown, len(jobs))] {
+		printWait(out, j.Name, j.ID, j.Waits)
+	}
+	if more := len(jobs) - waitsShown; more > 0 {
+		fmt.Fprintf(out, "and %s less; --json lists all\n", console.Plural(more, "job"))
+	}
+}
+
+// simProgress shows how far the runs of a study have come: one line that is
+// overwritten on a terminal, else a line now and then. It implements
+// study.Progress; a goroutine of its own prints the lines.
+type simProgress struct {
+	out      io.Writer
+	quiet    bool
+	terminal bool
+	ended    atomic.Int64 // jobs of the current phase
+	printed  int64        // value of ended in the last line; only the printer uses it
+	mu       struct {
+		sync.Mutex
+		what  string // the current phase; empty before the first
+		total int    // its jobs
+		start time.Time
+	}
+	stop    chan struct{}
+	stopped sync.WaitGroup
+	once    sync.Once // of close
+}
+
+// newSimProgress returns a display that shows nothing until the first phase, or
+// ever if quiet.
+func newSimProgress(out io.Writer, quiet bool) *simProgress {
+	p := &simProgress{out: out, quiet: quiet, terminal: isTerminal(out), stop: make(chan struct{})}
+	if quiet {
+		return p
+	}
+	every := console.LineEvery
+	if p.terminal {
+		every = showAfter
+	}
+	p.stopped.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				p.line()
+			case <-p.stop:
+				return
+			}
+		}
+	})
+	return p
+}
+
+// warn prints warnings.
+func (p *simProgress) warn(texts ...string) {
+	for _, text := range texts {
+		if !p.quiet {
+			fmt.Fprintln(p.out, "warning:", text)
+		}
+	}
+}
+
+// Observe counts the jobs that have ended. Runs call it from their goroutines.
+func (p *simProgress) Observe(e *sim.Event) {
+	if e.Kind == sim.JobEnded {
+		p.ended.Add(1)
+	}
+}
+
+// Phase begins a phase.
+func (p *simProgress) Phase(what string, jobs int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended.Store(0)
+	p.mu.what, p.mu.start, p.mu.total = what, time.Now(), jobs
+}
+
+// line prints how far the phase has come, unless nothing has changed.
+func (p *simProgress) line() {
+	p.mu.Lock()
+	what, total, took := p.mu.what, p.mu.total, time.Since(p.mu.start)
+	p.mu.Unlock()
+	ended := p.ended.Load()
+	if what == "" || ended == p.printed {
+		return
+	}
+	p.printed = ended
+	done := float64(ended) / float64(max(1, total))
+	text := fmt.Sprintf("%s: %.0f %% of %s", what, 100*done, console.Plural(total, "job"))
+	if rest := console.Left(took, done); rest != "" {
+		text += ", " + rest
+	}
+	if p.terminal {
+		fmt.Fprintf(p.out, "\r\x1b[K%s", text)
+	} else {
+		fmt.Fprintln(p.out, text)
+	}
+}
+
+// close stops the display and removes its line. Further calls do nothing.
+func (p *simProgress) close() {
+	p.once.Do(func() {
+		close(p.stop)
+		p.stopped.Wait()
+		if p.terminal && !p.quiet {
+			fmt.Fprint(p.out, "\r\x1b[K")
+		}
+	})
 }

@@ -16,6 +16,8 @@ type Config struct {
 	Cluster workload.Cluster
 	// Policy is a fresh policy: it keeps state and serves one run.
 	Policy sched.Policy
+	// Swaps replace the policy while the jobs run.
+	Swaps []Swap
 	// Jobs are the work. They need not be in order of submission; jobs of one
 	// time are submitted in the order given.
 	Jobs []workload.Job
@@ -41,6 +43,13 @@ type Config struct {
 	// the whole truth about a run; nil is nobody. The arguments are valid until
 	// it returns.
 	Trace func(now time.Duration, ev tracker.Event, effects []tracker.Effect)
+}
+
+// Swap replaces the policy of a run at a time. No task is touched.
+type Swap struct {
+	At time.Duration
+	// Policy is a fresh policy, as Config.Policy.
+	Policy sched.Policy
 }
 
 // ModelConfig says how the virtual cluster behaves. The zero value is a cluster

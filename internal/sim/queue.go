@@ -23,6 +23,7 @@ const (
 	evStation      // who is a node one of whose stations has finished something
 	evRetry        // reduces complain about outputs that are gone
 	evExpire       // a node has been silent for too long
+	evSwap         // who is an index of Config.Swaps
 	evOutput       // who is a finishing job whose output is committed or aborted by now
 )
 

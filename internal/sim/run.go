@@ -173,6 +173,9 @@ func (s *sim) start() {
 	for i, c := range s.model.Crashes {
 		s.queue.push(c.At, evPlanned, int32(i), 0)
 	}
+	for i, x := range s.cfg.Swaps {
+		s.queue.push(max(0, x.At), evSwap, int32(i), 0)
+	}
 	if s.model.TickEvery > 0 {
 		s.queue.push(s.model.TickEvery, evTick, 0, 0)
 	}
@@ -275,6 +278,8 @@ func (s *sim) dispatch(e *event) {
 		s.stationDone(e.who)
 	case evRetry:
 		s.complain(job.ID(e.who))
+	case evSwap:
+		s.tr.SetPolicy(s.cfg.Swaps[e.who].Policy)
 	case evOutput:
 		s.finishOutput(job.ID(e.who))
 	}

@@ -1,0 +1,318 @@
+package study
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/report"
+)
+
+// Files are the files that a study writes: tables, plots, a report, and a log of
+// events. They are written under temporary names; Publish renames them when all
+// is complete, so that a reader sees a whole result or none.
+type Files struct {
+	study       *Study
+	out, log    string // the final names; empty for none
+	dir, events string // the temporary names; empty for none
+	open        []*os.File
+	tasks       []*report.Table[report.Attempt] // by run
+}
+
+// OpenFiles opens the files that are written while the runs go on. out is a
+// directory for tables and plots, events a file for the events of a single run;
+// either may be empty. The caller must call Discard in the end.
+func OpenFiles(s *Study, out, events string) (*Files, error) {
+	x := &Files{study: s, out: out, log: events}
+	if events != "" && len(s.runs) > 1 {
+		return nil, &FileError{"events", fmt.Errorf("%s: holds one run, and %d are asked for; name one policy and one seed", events, len(s.runs))}
+	}
+	if err := x.begin(); err != nil {
+		x.Discard()
+		return nil, err
+	}
+	return x, nil
+}
+
+// FileError is an error of OpenFiles about one of its files.
+type FileError struct {
+	File string // out or events
+	Err  error
+}
+
+// Error returns the text of Err.
+func (e *FileError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// CheckOut returns an error if the directory dir exists and a study must not
+// replace it: it is not empty and overwrite is false, or it holds something that
+// no study has written.
+func CheckOut(dir string, overwrite bool) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) > 0 && !overwrite:
+		return fmt.Errorf("%s: exists and is not empty; --overwrite replaces it", dir)
+	case len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == reportName }):
+		return fmt.Errorf("%s: holds no %s, so it is no result of sim, and --overwrite replaces nothing else", dir, reportName)
+	}
+	return nil
+}
+
+// reportName is a file that every result has.
+const reportName = "report.json"
+
+// begin makes the temporary files and adds their observers to the runs.
+func (x *Files) begin() error {
+	if x.log != "" {
+		file, err := os.CreateTemp(filepath.Dir(x.log), filepath.Base(x.log)+".new-*")
+		if err != nil {
+			return &FileError{"events", err}
+		}
+		x.events, x.open = file.Name(), append(x.open, file)
+		x.study.runs[0].trace = report.NewEventLog(file)
+	}
+	if x.out == "" {
+		return nil
+	}
+	parent := filepath.Dir(filepath.Clean(x.out))
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return &FileError{"out", err}
+	}
+	var err error
+	if x.dir, err = os.MkdirTemp(parent, "."+filepath.Base(x.out)+".new-*"); err != nil {
+		return &FileError{"out", err}
+	}
+	for _, r := range x.study.runs {
+		if err := x.observe(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe makes the table of a run's attempts and, for the first seed, the plot
+// of its slots.
+func (x *Files) observe(r *run) error {
+	csv, err := x.create("tasks-" + fileName(r.Run) + ".csv")
+	if err != nil {
+		return err
+	}
+	parquet, err := x.create("tasks-" + fileName(r.Run) + ".parquet")
+	if err != nil {
+		return err
+	}
+	t := report.NewTable[report.Attempt](csv, parquet)
+	x.tasks = append(x.tasks, t)
+	r.more = append(r.more, report.Attempts{Table: t})
+	if r.draft == x.study.drafts[0] {
+		r.lanes = report.NewLanes(&x.study.cfg.Cluster, r.draft.jobs)
+		r.more = append(r.more, r.lanes)
+	}
+	return nil
+}
+
+// fileName returns a run's name as part of a file name.
+func fileName(r report.Run) string {
+	policy := strings.Map(func(c rune) rune {
+		if strings.ContainsRune("=,/ ", c) {
+			return '_'
+		}
+		return c
+	}, r.Policy)
+	return fmt.Sprintf("%s-%d", policy, r.Seed)
+}
+
+// create makes a file in the temporary directory.
+func (x *Files) create(name string) (*os.File, error) {
+	file, err := os.Create(filepath.Join(x.dir, name))
+	if err == nil {
+		x.open = append(x.open, file)
+	}
+	return file, err
+}
+
+// write makes a file in the temporary directory and calls f to fill it. It does
+// nothing if the context has ended.
+func (x *Files) write(ctx context.Context, name string, f func(io.Writer) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	file, err := x.create(name)
+	if err != nil {
+		return err
+	}
+	return f(file)
+}
+
+// Publish writes the tables and plots of the whole study and renames all files,
+// unless the context ends before. Call it after Study.Run.
+func (x *Files) Publish(ctx context.Context) error {
+	s := x.study
+	if x.events != "" {
+		if err := s.runs[0].trace.Close(); err != nil {
+			return fmt.Errorf("--events %s: %w", x.log, err)
+		}
+	}
+	if x.dir != "" {
+		if err := x.fill(ctx, s); err != nil {
+			return fmt.Errorf("--out %s: %w", x.out, err)
+		}
+	}
+	for _, file := range x.open {
+		if err := file.Close(); err != nil {
+			return err
+		}
+	}
+	x.open = nil
+	return x.rename()
+}
+
+// fill writes tables and plots, and removes the tables of failed runs.
+func (x *Files) fill(ctx context.Context, s *Study) error {
+	for i, t := range x.tasks {
+		if err := t.Close(); err != nil {
+			return err
+		}
+		if s.runs[i].err != nil {
+			name := filepath.Join(x.dir, "tasks-"+fileName(s.runs[i].Run))
+			if err := errors.Join(os.Remove(name+".csv"), os.Remove(name+".parquet")); err != nil {
+				return err
+			}
+		}
+	}
+	if err := x.jobs(s); err != nil {
+		return err
+	}
+	all := s.Comparison()
+	err := x.write(ctx, reportName, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(all)
+	})
+	return errors.Join(err, x.write(ctx, "comparison.txt", func(w io.Writer) error { return report.Comparison(w, all.Study) }),
+		x.plots(ctx, s))
+}
+
+// jobs writes the table of the jobs of all runs.
+func (x *Files) jobs(s *Study) error {
+	csv, err := x.create("jobs.csv")
+	if err != nil {
+		return err
+	}
+	parquet, err := x.create("jobs.parquet")
+	if err != nil {
+		return err
+	}
+	t := report.NewTable[report.Job](csv, parquet)
+	for _, r := range s.runs {
+		if r.err != nil {
+			continue
+		}
+		for _, row := range report.Jobs(r.Run, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
+			t.Add(row)
+		}
+	}
+	return t.Close()
+}
+
+// rename gives the files their final names. An earlier directory is replaced.
+func (x *Files) rename() error {
+	if x.events != "" {
+		if err := os.Rename(x.events, x.log); err != nil {
+			return err
+		}
+		x.events = ""
+	}
+	if x.dir == "" {
+		return nil
+	}
+	if err := os.Chmod(x.dir, 0o755); err != nil {
+		return err
+	}
+	old := x.dir + ".old"
+	err := os.Rename(x.out, old)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(x.dir, x.out); err != nil {
+		return errors.Join(err, os.Rename(old, x.out))
+	}
+	x.dir = ""
+	return os.RemoveAll(old)
+}
+
+// Discard closes and removes the files that have not been published.
+func (x *Files) Discard() {
+	for _, file := range x.open {
+		file.Close()
+	}
+	if x.dir != "" {
+		os.RemoveAll(x.dir)
+	}
+	if x.events != "" {
+		os.Remove(x.events)
+	}
+}
+
+// plots draws all plots: the slowdowns over all seeds; for the first seed, the
+// numbers of jobs and slots over time, and which job was in each slot.
+func (x *Files) plots(ctx context.Context, s *Study) error {
+	var slowdowns []report.Line
+	var courses []report.Timeline
+	for _, r := range s.runs {
+		if r.err != nil {
+			continue
+		}
+		if len(slowdowns) == 0 || slowdowns[len(slowdowns)-1].Name != r.Policy {
+			slowdowns = append(slowdowns, report.Line{Name: r.Policy})
+		}
+		last := &slowdowns[len(slowdowns)-1]
+		for _, j := range report.Jobs(r.Run, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
+			if j.State == "succeeded" {
+				last.Values = append(last.Values, j.Slowdown)
+			}
+		}
+		if r.lanes == nil {
+			continue
+		}
+		courses = append(courses, report.Timeline{Name: r.Policy, Courses: r.collector.Courses(),
+			Capacity: r.collector.Capacity(), End: r.result.Ended})
+		if err := x.plot(ctx, "gantt-"+fileName(r.Run), r.lanes.Gantt("Slots over time: "+r.Policy), nil); err != nil {
+			return err
+		}
+	}
+	cdf, err := report.SlowdownCDF(slowdowns)
+	if err := x.plot(ctx, "slowdown", cdf, err); err != nil {
+		return err
+	}
+	queue, err := report.QueueLength(courses)
+	if err := x.plot(ctx, "queue", queue, err); err != nil {
+		return err
+	}
+	slots, err := report.SlotUse(courses)
+	return x.plot(ctx, "slots", slots, err)
+}
+
+// plot writes a figure as SVG and PNG.
+func (x *Files) plot(ctx context.Context, name string, f *report.Figure, err error) error {
+	if err != nil {
+		return err
+	}
+	if err := x.write(ctx, name+".svg", f.SVG); err != nil {
+		return err
+	}
+	return x.write(ctx, name+".png", f.PNG)
+}

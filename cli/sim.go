@@ -224,8 +224,8 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 	}
 	o := study.WorkloadOptions{
 		Features: features(),
-		Trace: workload.TraceOptions{TimeScale: f.timeScale, Limit: f.limit},
-		SWIM:  workload.SWIMOptions{DataScale: f.dataScale},
+		Trace:    workload.TraceOptions{TimeScale: f.timeScale, Limit: f.limit},
+		SWIM:     workload.SWIMOptions{DataScale: f.dataScale},
 	}
 	if o.Profiles, err = f.readProfiles(); err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ const (
 //
 //	mapreduce.Main(job, hdfs.Storage(), s3.Storage(), remote.Client())
 //
-// The packages hdfs, s3 and remote below this one make features.
+// The packages hdfs, s3, compression, nodeload and remote below this one make
+// features.
 type Feature = feature.Feature
 
 // errNoClient tells how to make a program run on clusters.

@@ -142,7 +142,7 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := o.Cluster.start(o.Compress, set.Schemes)
+	c, err := o.Cluster.start(o.Compress, set)
 	if err != nil {
 		return nil, err
 	}

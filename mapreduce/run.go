@@ -46,7 +46,7 @@ func newPlanner(ctx context.Context, o *Options) (*planner, error) {
 		target, err := o.Remote.Connect(ctx, set.Schemes)
 		return &planner{target, set.Schemes}, err
 	}
-	c, err := o.Cluster.start(o.Compress, set.Schemes)
+	c, err := o.Cluster.start(o.Compress, set)
 	if err != nil {
 		return nil, err
 	}
@@ -59,15 +59,18 @@ func localPlanner(c *local.Cluster, schemes *storage.Schemes) *planner {
 }
 
 // start starts an in-process cluster.
-func (o *ClusterOptions) start(codec string, schemes *storage.Schemes) (*local.Cluster, error) {
+func (o *ClusterOptions) start(codec string, set *feature.Set) (*local.Cluster, error) {
 	cfg := local.Config{
-		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory, Schemes: schemes,
+		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory, Schemes: set.Schemes,
 		Policy: o.Policy, PolicySet: o.PolicySet, Seed: o.Seed, TempDir: o.TempDir, Events: o.Events,
 		Heartbeat: o.Heartbeat, Explain: o.Explain,
 		FairScheduler: o.FairScheduler, CapacityScheduler: o.CapacityScheduler, Warn: o.Warn,
 	}
 	if cfg.TempDir == "" {
 		cfg.TempDir = os.TempDir()
+	}
+	if set.NewLoadMeter != nil {
+		cfg.Load = set.NewLoadMeter()
 	}
 	var err error
 	if cfg.Policies, err = policies.Builtin().With(o.Policies...); err != nil {

@@ -12,7 +12,9 @@ import (
 	"bytes"
 
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/mapreduce/compression"
 	"github.com/slotwise/slotwise/mapreduce/hdfs"
+	"github.com/slotwise/slotwise/mapreduce/nodeload"
 	"github.com/slotwise/slotwise/mapreduce/remote"
 	"github.com/slotwise/slotwise/mapreduce/s3"
 )
@@ -23,7 +25,7 @@ func main() {
 		Mapper:    func() mapreduce.Mapper { return mapreduce.MapperFunc(countWords) },
 		Aggregate: mapreduce.Sum,
 		Reducer:   mapreduce.SumText,
-	}, hdfs.Storage(), s3.Storage(), remote.Client())
+	}, hdfs.Storage(), s3.Storage(), compression.Codecs(), nodeload.Meter(), remote.Client())
 }
 
 // countWords is the map function: it adds one to the count of each word.

@@ -4,13 +4,17 @@
 // A feature is a value that the program passes to mapreduce.Main or puts into
 // mapreduce.Options. Only programs that name a feature link its libraries, and
 // nothing registers itself by being imported. The packages mapreduce/hdfs,
-// mapreduce/s3 and mapreduce/remote make the features.
+// mapreduce/s3, mapreduce/compression, mapreduce/nodeload and mapreduce/remote
+// make the features.
 package feature
 
 import (
 	"errors"
 	"flag"
+	"time"
 
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/compression"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/storage"
 )
@@ -21,6 +25,11 @@ type Feature struct {
 	// Scheme and Driver add a storage scheme.
 	Scheme string
 	Driver storage.Driver
+	// Codecs adds compression codecs.
+	Codecs []*compression.Codec
+	// NewLoadMeter makes a function that measures this machine at a time since
+	// the function was made, for policies that learn from load.
+	NewLoadMeter func() func(now time.Duration) cluster.Load
 	// Cluster lets the program submit jobs to a cluster and run the attempts of
 	// their tasks.
 	Cluster *Cluster
@@ -60,9 +69,12 @@ const AttemptVariable = "SLOTWISE_ATTEMPT"
 type Set struct {
 	Schemes *storage.Schemes // nil for local files only
 	Cluster *Cluster         // nil if the program cannot use clusters
+	// NewLoadMeter is as in Feature; nil if the program measures no load.
+	NewLoadMeter func() func(now time.Duration) cluster.Load
 }
 
-// Combine adds up features. Two features with the same purpose are an error.
+// Combine adds up features and enables their codecs. Two features with the same
+// purpose are an error.
 func Combine(all []Feature) (*Set, error) {
 	s := &Set{}
 	for _, f := range all {
@@ -72,6 +84,10 @@ func Combine(all []Feature) (*Set, error) {
 				return nil, err
 			}
 			s.Schemes = more
+		}
+		compression.Enable(f.Codecs...)
+		if f.NewLoadMeter != nil {
+			s.NewLoadMeter = f.NewLoadMeter
 		}
 		if f.Cluster != nil {
 			if s.Cluster != nil {

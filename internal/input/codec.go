@@ -9,8 +9,8 @@ import (
 	"path"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
+	"github.com/slotwise/slotwise/internal/compression"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -25,10 +25,6 @@ type codec struct {
 
 // magicLen is how many bytes of a file the magic functions want to see.
 const magicLen = 10
-
-// maxWindow is the most memory that a zstd file may ask its reader for: what
-// the zstd command itself allows unless told otherwise.
-const maxWindow = 128 << 20
 
 var codecs = []*codec{
 	{
@@ -50,12 +46,11 @@ var codecs = []*codec{
 		name: "zstd", suffix: ".zst",
 		magic: func(h []byte) bool { return bytes.HasPrefix(h, []byte{0x28, 0xb5, 0x2f, 0xfd}) },
 		open: func(r io.Reader) (io.ReadCloser, error) {
-			d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1),
-				zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+			c, err := compression.Get(compression.Zstd)
 			if err != nil {
 				return nil, err
 			}
-			return d.IOReadCloser(), nil
+			return c.NewReader(r)
 		},
 	},
 }

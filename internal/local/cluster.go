@@ -26,7 +26,6 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/nodeload"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/shuffle"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -53,8 +52,9 @@ type Config struct {
 	// Tick, and also reports the end of an attempt at once, whereupon the tracker
 	// may assign work to all workers; see tracker.Config.OfferAtOnce.
 	Heartbeat time.Duration
-	// Load measures the machine at a time since the start; by default the real
-	// one is measured. It is shared out among the workers.
+	// Load measures the machine at a time since the start; nil leaves the load
+	// unknown, which policies that learn from load refuse. Each worker reports
+	// its share.
 	Load func(now time.Duration) cluster.Load
 	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
 	// queues. They are read at the start and again when they change, which is
@@ -122,6 +122,9 @@ func Start(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.checkLoad(cfg.Policy, policy); err != nil {
+		return nil, err
+	}
 	if _, err := storage.SweepStale(cfg.TempDir); err != nil {
 		return nil, err
 	}
@@ -169,6 +172,16 @@ func (cfg *Config) tracker() tracker.Config {
 	return tc
 }
 
+// checkLoad refuses a policy that learns from load if no load is measured: it
+// would learn nothing, without a word.
+func (cfg *Config) checkLoad(name string, p sched.Policy) error {
+	hooks := sched.HooksOf(p)
+	if cfg.Load == nil && hooks.Limiter != nil && len(hooks.Observers) > 0 {
+		return fmt.Errorf("policy %s learns from how busy the machine is, which this program does not measure: pass nodeload.Meter() of package mapreduce/nodeload in Options.Features", name)
+	}
+	return nil
+}
+
 func (cfg *Config) fill() error {
 	def := func(v *int, d int) {
 		if *v == 0 {
@@ -192,13 +205,6 @@ func (cfg *Config) fill() error {
 	if least := int64(MinMemory * cfg.Workers * (cfg.MapSlots + cfg.ReduceSlots)); cfg.Memory < least {
 		return fmt.Errorf("memory of %d bytes is too little for %d workers of %d+%d slots: the least is %d",
 			cfg.Memory, cfg.Workers, cfg.MapSlots, cfg.ReduceSlots, least)
-	}
-	if cfg.Load == nil {
-		s := nodeload.New()
-		cfg.Load = func(now time.Duration) cluster.Load {
-			l, _ := s.Sample(now) // what can't be measured is unknown
-			return l
-		}
 	}
 	if cfg.Reload == 0 {
 		cfg.Reload = hadoopconf.ReloadEvery
@@ -405,10 +411,10 @@ func (c *Cluster) beatNode(node string, early bool) {
 // loadEvery is how often the machine is measured.
 const loadEvery = 500 * time.Millisecond
 
-// sample measures the machine now and then. Each worker is told its share of
-// what has no upper limit.
+// sample measures the machine, at most every loadEvery. Each worker reports its
+// share of what has no upper limit.
 func (c *Cluster) sample(now time.Duration) {
-	if c.sampled > 0 && now < c.sampled+loadEvery {
+	if c.cfg.Load == nil || c.sampled > 0 && now < c.sampled+loadEvery {
 		return
 	}
 	part := float64(c.cfg.cores()) / float64(runtime.NumCPU())

@@ -10,6 +10,9 @@ import (
 // an error the old one goes on.
 func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
 	p, err := c.cfg.Policies.Build(spec, sched.Options{Seed: c.cfg.Seed, Set: set})
+	if err == nil {
+		err = c.cfg.checkLoad(spec, p)
+	}
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,16 @@ func New() *Sampler {
 	}}
 }
 
+// Meter returns a function that measures this machine at a time since the first
+// call. What cannot be measured is 0, which stands for unknown.
+func Meter() func(now time.Duration) cluster.Load {
+	s := New()
+	return func(now time.Duration) cluster.Load {
+		l, _ := s.Sample(now)
+		return l
+	}
+}
+
 // Sample measures the machine at a time that grows from call to call. What
 // cannot be measured here is 0, which says unknown, and is named in the error;
 // the rest is good in spite of it. Two samples at one time have the same rates.

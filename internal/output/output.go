@@ -14,8 +14,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
+	"github.com/slotwise/slotwise/internal/compression"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/storage"
 )
@@ -75,12 +75,16 @@ func (c Codec) String() string {
 	return fmt.Sprintf("codec(%d)", uint8(c))
 }
 
-// ParseCodec finds a codec by its name; the empty name is None.
+// ParseCodec returns the codec with a name; the empty name is None. A codec that
+// this program has not enabled is an error.
 func ParseCodec(name string) (Codec, error) {
 	if name == "" {
 		return None, nil
 	}
 	i, err := lookup("output compression", name, codecNames)
+	if err == nil && Codec(i) == Zstd {
+		_, err = compression.Get(compression.Zstd)
+	}
 	return Codec(i), err
 }
 
@@ -170,8 +174,11 @@ func compressor(w io.Writer, codec Codec) (io.WriteCloser, error) {
 	case Gzip:
 		return gzip.NewWriter(w), nil
 	case Zstd:
-		// One goroutine: cores are the slots' business, not a file's.
-		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+		c, err := compression.Get(compression.Zstd)
+		if err != nil {
+			return nil, err
+		}
+		return c.NewWriter(w)
 	}
 	return nil, nil
 }

@@ -2,11 +2,11 @@ package storage
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"path"
 	"strings"
 	"sync"
@@ -732,7 +732,18 @@ func keepAlive(touch func(ctx context.Context)) (stop func()) {
 }
 
 // NewToken returns a token for StageShared that nobody else has.
-func NewToken() string { return strings.ToLower(rand.Text()) }
+//
+// The generator is the runtime's, which the operating system seeds. Package
+// crypto/rand would add thirty packages to every program, and a token is a name
+// and no secret.
+func NewToken() string {
+	const digits = "abcdefghijklmnopqrstuvwxyz234567"
+	token := make([]byte, 26) // of 5 bits: 130 bits
+	for i := range token {
+		token[i] = digits[rand.Uint64()%uint64(len(digits))]
+	}
+	return string(token)
+}
 
 // CheckToken refuses strings that are not tokens. A token has letters, digits and
 // inner hyphens, at most 64. It becomes part of file names and may come from

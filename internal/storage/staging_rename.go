@@ -2,10 +2,10 @@ package storage
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"path"
@@ -198,8 +198,9 @@ func (p renamePublisher) Create(ctx context.Context, a StageArea, name string) (
 // tempPrefix returns the beginning of the names of temporary files for name. Its
 // length is fixed, as name may be as long as the file system permits.
 func tempPrefix(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return hex.EncodeToString(sum[:16]) + "-"
+	h := fnv.New128a()
+	io.WriteString(h, name)
+	return hex.EncodeToString(h.Sum(nil)) + "-"
 }
 
 // renamedFile implements StagedFile.

@@ -5,16 +5,16 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/klauspost/compress/s2"
-	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/slotwise/slotwise/internal/compression"
 )
 
-// Codec says how a block's bytes are stored. The values are part of the file
+// Codec is how the bytes of a block are stored. The numbers are part of the file
 // format.
 type Codec uint8
 
-// The codecs, from the cheapest to the one that packs best.
+// The codecs, from the fastest to the one that compresses best.
 const (
 	None Codec = 0
 	LZ4  Codec = 1
@@ -22,23 +22,23 @@ const (
 	Zstd Codec = 3
 )
 
-// coder compresses and restores single blocks. A coder is shared by all
-// writers and readers of the process and safe for concurrent use.
+// coder compresses and decompresses single blocks. All writers and readers of
+// the process share the coders, which are safe for concurrent use.
 type coder struct {
 	name string
-	// encode appends the packed form of src to dst; a result that is not
-	// smaller than src is dropped and the block stored as it is.
+	// encode appends the compressed form of src to dst. If that is not smaller
+	// than src the writer stores the block uncompressed.
 	encode func(dst, src []byte) ([]byte, error)
 	// decode fills dst, whose length is the exact length of the records.
 	decode func(dst, src []byte) (int, error)
 }
 
-// coders is the registry: the index is the codec byte.
+// coders is indexed by Codec.
 var coders = [...]coder{
 	None: {name: "none"},
 	LZ4:  {"lz4", encodeLZ4, decodeLZ4},
-	S2:   {"s2", encodeS2, decodeS2},
-	Zstd: {"zstd", encodeZstd, decodeZstd},
+	S2:   {"s2", encodeBy(compression.S2), decodeBy(compression.S2)},
+	Zstd: {"zstd", encodeBy(compression.Zstd), decodeBy(compression.Zstd)},
 }
 
 // String returns the name that ParseCodec accepts.
@@ -51,7 +51,8 @@ func (c Codec) String() string {
 
 func (c Codec) valid() bool { return int(c) < len(coders) }
 
-// ParseCodec finds a codec by its name; the empty name is None.
+// ParseCodec returns the codec with a name; the empty name is None. A codec that
+// this program has not enabled is an error.
 func ParseCodec(name string) (Codec, error) {
 	if name == "" {
 		return None, nil
@@ -59,11 +60,23 @@ func ParseCodec(name string) (Codec, error) {
 	names := make([]string, len(coders))
 	for i, c := range coders {
 		if c.name == name {
-			return Codec(i), nil
+			return Codec(i), Codec(i).available()
 		}
 		names[i] = c.name
 	}
 	return None, fmt.Errorf("unknown codec %q (one of %s)", name, strings.Join(names, ", "))
+}
+
+// available returns an error if the program lacks the codec.
+func (c Codec) available() error {
+	var err error
+	switch c {
+	case S2:
+		_, err = compression.Get(compression.S2)
+	case Zstd:
+		_, err = compression.Get(compression.Zstd)
+	}
+	return err
 }
 
 // lz4Tables keeps the compressors' hash tables, 64 KiB and more each.
@@ -74,7 +87,7 @@ func encodeLZ4(dst, src []byte) ([]byte, error) {
 	c := lz4Tables.Get().(*lz4.Compressor)
 	n, err := c.CompressBlock(src, room)
 	lz4Tables.Put(c)
-	if n == 0 { // the library's word for "does not shrink"
+	if n == 0 { // the library returns 0 for data that does not shrink
 		n = len(room)
 	}
 	return dst[:len(dst)-len(room)+n], err
@@ -82,46 +95,29 @@ func encodeLZ4(dst, src []byte) ([]byte, error) {
 
 func decodeLZ4(dst, src []byte) (int, error) { return lz4.UncompressBlock(src, dst) }
 
-func encodeS2(dst, src []byte) ([]byte, error) {
-	dst, room := extend(dst, s2.MaxEncodedLen(len(src)))
-	n := len(s2.Encode(room, src))
-	return dst[:len(dst)-len(room)+n], nil
-}
-
-func decodeS2(dst, src []byte) (int, error) {
-	if n, err := s2.DecodedLen(src); err != nil || n != len(dst) {
-		return n, err
+// encodeBy and decodeBy return the functions of a codec that the program may
+// have or not.
+func encodeBy(id compression.ID) func(dst, src []byte) ([]byte, error) {
+	return func(dst, src []byte) ([]byte, error) {
+		c, err := compression.Get(id)
+		if err != nil {
+			return nil, err
+		}
+		return c.EncodeBlock(dst, src)
 	}
-	out, err := s2.Decode(dst, src)
-	return len(out), err
 }
 
-var zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
-})
-
-var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(2*MaxRecord))
-})
-
-func encodeZstd(dst, src []byte) ([]byte, error) {
-	e, err := zstdEncoder()
-	if err != nil {
-		return nil, err
+func decodeBy(id compression.ID) func(dst, src []byte) (int, error) {
+	return func(dst, src []byte) (int, error) {
+		c, err := compression.Get(id)
+		if err != nil {
+			return 0, err
+		}
+		return c.DecodeBlock(dst, src)
 	}
-	return e.EncodeAll(src, dst), nil
 }
 
-func decodeZstd(dst, src []byte) (int, error) {
-	d, err := zstdDecoder()
-	if err != nil {
-		return 0, err
-	}
-	out, err := d.DecodeAll(src, dst[:0])
-	return len(out), err
-}
-
-// extend makes room for n more bytes after dst and returns both.
+// extend returns dst with n more bytes, and those n bytes.
 func extend(dst []byte, n int) (all, room []byte) {
 	at := len(dst)
 	if cap(dst)-at < n {

@@ -1,25 +1,36 @@
-// Package faultrun plays whole clusters in memory that suffer whatever can go
-// wrong, thousands of them a minute, each from one seed: the true tracker and the
-// true journal, and models of the rest, a master and its disk, workers, the network
-// between them, shared storage and clients. All of it is in the tests.
+// Package faultrun runs whole clusters in memory under every fault that can occur,
+// thousands of them a minute, each from one seed. All of it is in the tests.
 //
-//	go test ./internal/faultrun -seeds 100000
+//	go test ./internal/faultrun -seeds 30000
 //	go test ./internal/faultrun -seed 4711 -v
 //
-// the second of which plays one again and prints what happens.
+// The second command repeats one run and prints what happens in it.
 //
-// Messages are delayed, overtake each other, are lost and come twice. Workers die,
-// come back with or without what they held, freeze and wake when nobody expects
-// them. The master dies at any operation on its disk, or between two; its disk runs
-// full; its machine loses what was not synced. After a while all that stops, and
-// then the following must have held or hold:
+// What runs is the product's own code: the master's protocol core with its tracker,
+// restore and snapshots (internal/master/protocol), the journal, and the worker's
+// half of the protocol (internal/worker/agent). They exchange the messages of the
+// wire. Simulated are the clock, the network, the master's disk, the processes of
+// attempts, shared storage, the history, and users.
 //
-//   - each job that a client was told of ends, with one verdict for ever;
-//   - a job that succeeded has exactly one committed output of each task, and
-//     never two attempts at a time that may commit one;
-//   - what was done and acknowledged is not done again, and what runs is not given
-//     up, as long as its worker lives and is heard of;
-//   - no attempt is launched twice;
-//   - nothing runs or is held for jobs that have ended;
-//   - all counts of the tracker equal a recount, also after each restart.
+// Messages and replies are delayed, overtake each other, are lost and repeated.
+// Workers are killed, start again with or without the map outputs on their disk,
+// freeze, and wake up when nobody expects them. The master is killed at any disk
+// operation, between two operations and while it commits a job's output; its disk
+// runs full; its machine loses writes that were not synced. Operations of the shared
+// storage fail, before or after they take effect. Users kill jobs, also during their
+// commit, drain nodes, and move jobs. After a while the faults stop. Then these
+// promises must have been kept:
+//
+//   - Each accepted job ends, with one final state for ever, and a request has one
+//     job.
+//   - A job that succeeded has published exactly one committed output per task; the
+//     output of a job that failed or was killed is never published. Two attempts
+//     that may commit the same task never exist at the same time.
+//   - An attempt whose success the worker knows to be acknowledged does not run
+//     again, and a running attempt is not given up, as long as its worker lives and
+//     the master hears from it.
+//   - No attempt is launched twice.
+//   - Nothing runs or is held for a job that has ended.
+//   - All counts of the tracker and of the protocol core equal a recount after each
+//     message and each restart.
 package faultrun

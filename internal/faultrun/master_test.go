@@ -1,354 +1,445 @@
 package faultrun
 
 import (
-	"encoding/binary"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/sched/policies"
-	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// master is one life of the master: the tracker, its journal, and what workers and
-// clients were told. Nothing of a step leaves it before its facts are durable.
+// master is one life of the master: the real protocol core in a shell with a virtual
+// clock. Like the real shell it lets nothing leave before the records are durable.
 type master struct {
-	r        *run
-	tracker  *tracker.Tracker
+	r        *cluster
+	core     *protocol.Core
 	log      *journal.Log
-	sessions map[string]*session // by worker
-	requests map[int]job.ID
-	verdicts map[job.ID]job.State
-	out      []func() // what waits for the next sync
-	syncing  bool
+	life     int
+	start    time.Duration // when this life began
+	lastCall protocol.Call
+	calls    map[protocol.Call]func(protocol.Reply)
+	replies  []protocol.Reply // that wait for the next sync
+	orders   []protocol.Order // likewise
+	cancels  map[job.ID]*bool // set to end the retries of a job's commit or abort
+	syncing  bool             // a sync is scheduled
+	wakeAt   time.Duration    // when one is scheduled for the core's deadline; 0 if not
 	dead     bool
-	finished bool
-	sessionN int
 }
 
-// session is what the master keeps of a connected worker.
-type session struct {
-	id      int
-	seq     int
-	number  int // of the last action
-	actions []action
-}
-
-type action struct {
-	number int
-	effect tracker.Effect
-}
-
-// What the master notes of its own, beside facts.
-type (
-	requestRecord struct {
-		request int
-		job     job.ID
-	}
-	verdictRecord struct {
-		job   job.ID
-		state job.State
-	}
-)
-
-var trackerConfig = tracker.Config{NodeTimeout: nodeTimeout, KeepEnded: 1, GraylistFaults: 3, GraylistWindow: 60 * second, Record: true}
-
-// schedulers are the policies that a master may start with; it need not be that of
-// its life before.
+// schedulers are the policies that a master may start with. Each life chooses its
+// own.
 var schedulers = []string{"fifo", "fair", "capacity", "dynamicmr-pd", "slots=static,order=fifo,place=greedy,speculate=gap",
 	"slots=static,order=fifo,place=greedy,speculate=gap"}
 
-// scheduler builds one of them. Those that copy tasks do so at once.
-func scheduler(i int) sched.Policy {
+// buildPolicy builds a policy. Those with speculation copy tasks at once.
+func buildPolicy(name string, _ map[string]string) (sched.Policy, error) {
 	set := map[string]string{}
-	if strings.Contains(schedulers[i], "gap") {
+	if strings.Contains(name, "gap") {
 		set["speculative-lag"] = "0s"
 	}
-	p, err := policies.Build(schedulers[i], sched.Options{Seed: 1, Set: set})
-	if err != nil {
-		panic(err)
-	}
-	return p
+	return policies.Builtin().Build(name, sched.Options{Seed: 1, Set: set})
 }
 
-// startMaster opens the journal and goes on from there; if it cannot, it is tried
-// again later.
-func (r *run) startMaster() {
-	l, err := journal.Open("j", journal.Options{FS: r.disk, SegmentBytes: 1 << 10})
+// startMaster opens the journal and restores a core from it. If that fails for want
+// of a disk it is tried again later.
+func (r *cluster) startMaster() {
+	l, err := journal.Open("j", journal.Options{FS: r.disk, SegmentBytes: 4 << 10})
 	if err != nil {
 		var damage *journal.DamageError
 		if errors.As(err, &damage) {
-			r.breaks("the journal is refused: %v", err)
+			r.violate("the journal is refused: %v", err)
 		}
 		r.logf("the master cannot start: %v", err)
 		r.loseDisk()
 		return
 	}
 	if l.Cut() != nil {
-		r.did.Torn++
+		r.counts.TornJournals++
 	}
-	m := &master{r: r, log: l, sessions: map[string]*session{}, requests: map[int]job.ID{}, verdicts: map[job.ID]job.State{}}
-	policy := scheduler(r.rng.IntN(len(schedulers)))
-	if m.tracker, err = tracker.Restore(trackerConfig, policy, r.now, m.replay()); err == nil {
-		err = trackertest.Recount(m.tracker)
-	}
+	r.lives++
+	m := &master{r: r, log: l, life: r.lives, start: r.now, calls: map[protocol.Call]func(protocol.Reply){}, cancels: map[job.ID]*bool{}}
+	policy := schedulers[r.rng.IntN(len(schedulers))]
+	core, out, err := protocol.Restore(protocol.Config{
+		Policy: policy, Configured: policy, Build: buildPolicy, NodeTimeout: nodeTimeout, Heartbeat: second, Grace: grace,
+		GraylistFaults: 3, KeepEnded: 1, Limits: protocol.Limits{Jobs: 100, Tasks: 1000, Nodes: 10, Waiting: 3},
+		ID: fmt.Sprint("master", r.lives), Life: fmt.Sprint("life", r.lives), Started: time.Unix(1_000_000, 0).Add(r.now),
+	}, m.records())
 	if err != nil {
-		r.breaks("not restored: %v", err)
+		r.violate("the master is not restored: %v", err)
 		return
 	}
-	m.note(m.tracker.Facts())
+	m.core = core
 	r.master = m
-	r.sessionsBegin(m)
-	for _, f := range m.tracker.Facts() {
-		if end, ok := f.(*tracker.FactJobEnded); ok {
-			m.ended(end.Job, end.State)
-		}
-	}
-	//house:sorted each for itself
-	for id, state := range m.verdicts {
-		m.release(func() { r.storage.close(id, state) })
-	}
+	m.check()
+	m.absorb(out)
 	r.after(second, m.tick)
-	r.logf("the master runs")
+	r.logf("master %d runs", m.life)
 }
 
-// sessionsBegin makes session numbers that no life before has used.
-func (r *run) sessionsBegin(m *master) { m.sessionN = r.seq * 1000 }
-
-// replay yields the facts of the journal and takes over the rest.
-func (m *master) replay() iter.Seq[tracker.Fact] {
-	return func(yield func(tracker.Fact) bool) {
-		for rec, err := range m.log.Replay() {
-			if err != nil {
-				m.r.breaks("replay: %v", err)
+// records yields the journal's records.
+func (m *master) records() iter.Seq2[*slotwisev1.JournalRecord, error] {
+	return func(yield func(*slotwisev1.JournalRecord, error) bool) {
+		for b, err := range m.log.Replay() {
+			r := &slotwisev1.JournalRecord{}
+			if err == nil {
+				err = proto.Unmarshal(b, r)
+			}
+			if !yield(r, err) || err != nil {
 				return
 			}
-			n, _ := binary.Uvarint(rec)
-			switch x := m.r.records[n].(type) {
-			case requestRecord:
-				m.requests[x.request] = x.job
-			case verdictRecord:
-				m.verdicts[x.job] = x.state
-			case tracker.Fact:
-				if end, ok := x.(*tracker.FactJobEnded); ok {
-					m.verdicts[end.Job] = end.State
-				}
-				if !yield(x) {
-					return
-				}
-			}
 		}
 	}
 }
 
-// record turns what a record means into its bytes.
-func (m *master) record(what any) []byte {
-	m.r.records = append(m.r.records, what)
-	return binary.AppendUvarint(nil, uint64(len(m.r.records)-1))
+// now returns the core's time.
+func (m *master) now() time.Duration { return m.core.Base() + m.r.now - m.start }
+
+// handle gives the core a message.
+func (m *master) handle(msg protocol.Message) {
+	if m.dead {
+		return
+	}
+	m.absorb(m.core.Handle(m.now(), msg))
+	m.check()
 }
 
-// note appends facts, now and then in two batches, so that a crash may come between
-// facts of one step.
-func (m *master) note(facts []tracker.Fact) {
-	for i, f := range facts {
-		m.log.Append(m.record(f))
-		if i+1 < len(facts) && m.r.chance(2) && !m.r.calm {
-			_ = m.log.Sync()
+// absorb appends the records of an output to the journal and keeps the rest until
+// they are synced. Now and then it syncs in between, so that a crash may come between
+// two records of one step.
+func (m *master) absorb(out protocol.Output) {
+	for _, l := range out.Logs {
+		m.r.logf("master: %s %v", l.Text, l.Args)
+	}
+	for i, rec := range out.Records {
+		m.inspect(rec)
+		b, err := proto.Marshal(rec)
+		if err != nil {
+			m.r.violate("a record cannot be encoded: %v", err)
+			return
+		}
+		m.log.Append(b)
+		if i+1 < len(out.Records) && m.r.fault(2) {
+			_ = m.log.Sync() // an error comes again at the next sync
 		}
 	}
-	m.commitSoon()
+	for _, reply := range out.Replies {
+		if reply.Early {
+			m.deliver(reply)
+		} else {
+			m.replies = append(m.replies, reply)
+		}
+	}
+	m.orders = append(m.orders, out.Orders...)
+	m.syncSoon()
 }
 
-// commitSoon syncs after a moment, for all that happens until then.
-func (m *master) commitSoon() {
+// syncSoon ends the batch after a moment, in which more messages may join it.
+func (m *master) syncSoon() {
 	if !m.syncing && !m.dead {
 		m.syncing = true
-		m.r.after(m.r.upTo(5*time.Millisecond), m.commit)
+		m.r.after(m.r.randomUpTo(5*time.Millisecond), m.endBatch)
 	}
 }
 
-// release has something happen once all that was noted is durable.
-func (m *master) release(do func()) {
-	m.out = append(m.out, do)
-	m.commitSoon()
-}
-
-func (m *master) commit() {
+// endBatch makes the batch durable and lets its replies and orders leave.
+func (m *master) endBatch() {
 	m.syncing = false
 	if m.dead {
 		return
 	}
+	m.syncing = true // no second batch within this one
+	m.absorb(m.core.EndBatch(m.now()))
+	m.syncing = false
+	m.check()
 	if err := m.log.Sync(); err != nil {
 		m.die(err.Error())
 		return
 	}
-	out := m.out
-	m.out = nil
-	for _, do := range out {
-		do()
+	replies, orders := m.replies, m.orders
+	m.replies, m.orders = nil, nil
+	for _, reply := range replies {
+		m.deliver(reply)
 	}
-	if m.log.SinceSnapshot() > 3<<10 || m.r.chance(8) {
+	for _, o := range orders {
+		m.carryOut(o)
+	}
+	if m.log.SinceSnapshot() > 12<<10 || m.r.chance(3) {
 		m.snapshot()
+	}
+	if at, ok := m.core.Deadline(); ok && (m.wakeAt <= m.r.now || at-m.core.Base()+m.start < m.wakeAt) {
+		m.wakeAt = max(m.r.now+1, at-m.core.Base()+m.start)
+		m.r.after(m.wakeAt-m.r.now, m.syncSoon)
 	}
 }
 
-func (m *master) snapshot() {
-	err := m.log.Snapshot(func(yield func([]byte) bool) {
-		for f := range m.tracker.Snapshot() {
-			if !yield(m.record(f)) {
+// carryOut starts an order.
+func (m *master) carryOut(o protocol.Order) {
+	if m.dead {
+		return
+	}
+	switch o := o.(type) {
+	case *protocol.WriteHistory:
+		m.r.after(m.r.randomUpTo(300*time.Millisecond), func() {
+			if m.dead {
 				return
+			}
+			m.ended(o)
+			m.handle(&protocol.HistoryWritten{Job: o.Job})
+		})
+	case *protocol.HoldFiles, *protocol.ReleaseFiles:
+	default:
+		m.r.storage.carryOut(m, o)
+	}
+}
+
+// ended enters a job in the history. It may be entered again after a restart, with
+// the same outcome.
+func (m *master) ended(o *protocol.WriteHistory) {
+	st := o.Entry.Job
+	if before := m.r.history[o.Job]; before != nil && before.State != st.State {
+		m.r.violate("%v is entered in the history as %v and as %v", o.Job, before.State, st.State)
+	}
+	m.r.history[o.Job] = st
+}
+
+// cancellable returns the flag that ends the retries of a job's commit.
+func (m *master) cancellable(id job.ID) *bool {
+	if m.cancels[id] == nil {
+		m.cancels[id] = new(bool)
+	}
+	return m.cancels[id]
+}
+
+// commitOrdered checks that no attempt of a job runs any more whose output is about to
+// be published, and at times injects a fault that hits the commit.
+func (r *cluster) commitOrdered(m *master, o *protocol.CommitOutput) {
+	if o.Since >= m.core.Base() && m.now() < o.Since+grace {
+		for _, w := range r.workers {
+			for _, a := range w.runningInOrder() {
+				if a.id.Job == o.Job && w.heard() && w.grantedBy == r.lives {
+					r.violate("the output of %v is published while %v runs on %s", o.Job, a.id, w.name)
+				}
 			}
 		}
-		for _, c := range m.r.clients {
-			if id, ok := m.requests[c.request]; ok && !yield(m.record(requestRecord{c.request, id})) {
+	}
+	if o.Since < m.core.Base() {
+		r.counts.RepeatedCommits++
+	}
+	switch {
+	case r.fault(10):
+		r.after(r.randomUpTo(second), func() { m.die("it is killed during a commit") })
+	case r.fault(10):
+		r.after(r.randomUpTo(second), func() {
+			if !m.dead {
+				r.counts.CommitKills++
+				m.killJob(o.Job)
+			}
+		})
+	}
+}
+
+// snapshot replaces the log by a snapshot of the core.
+func (m *master) snapshot() {
+	m.r.counts.Snapshots++
+	err := m.log.Snapshot(func(yield func([]byte) bool) {
+		for rec := range m.core.Snapshot() {
+			b, err := proto.Marshal(rec)
+			if err != nil {
+				m.r.violate("a record cannot be encoded: %v", err)
 				return
 			}
-			if state, ok := m.verdicts[m.requests[c.request]]; ok && !yield(m.record(verdictRecord{m.requests[c.request], state})) {
+			if !yield(b) {
 				return
 			}
 		}
 	})
-	m.r.did.Snapshots++
 	if err != nil {
 		m.r.logf("snapshot: %v", err)
 	}
 }
 
-// die ends the master's process, and at times its machine. Another follows.
+// die ends the master's process, and at times its machine. Another master follows.
 func (m *master) die(why string) {
 	if m.dead {
 		return
 	}
 	m.r.logf("the master dies: %s", why)
 	m.dead = true
+	m.r.storage.forgetResults()
 	m.r.master = nil
 	_ = m.log.Close()
-	m.r.did.Restarts++
+	m.r.counts.Restarts++
 	m.r.loseDisk()
 }
 
-// loseDisk makes the disk what is found after the end of the process, and starts
-// another.
-func (r *run) loseDisk() {
+// loseDisk leaves the disk as it is found after a kill of the process or a crash of
+// the machine, and schedules the next master.
+func (r *cluster) loseDisk() {
 	if r.chance(50) {
 		r.disk = r.disk.Crash(r.rng)
 	} else {
 		r.disk = r.disk.Kill()
 	}
-	r.after(100*time.Millisecond+r.upTo(12*second), r.startMaster)
+	r.after(100*time.Millisecond+r.randomUpTo(12*second), r.startMaster)
 }
 
 // tick lets time pass.
 func (m *master) tick() {
 	if !m.dead {
-		m.step(&tracker.Tick{})
+		m.handle(&protocol.Tick{})
 		m.r.after(second, m.tick)
 	}
 }
 
-// step tells the tracker of an event and queues what follows for the workers.
-func (m *master) step(ev tracker.Event) []tracker.Effect {
-	effects := slices.Clone(m.tracker.Step(m.r.now, ev))
-	if _, ok := ev.(*tracker.Tick); !ok || len(effects) > 0 {
-		m.r.logf("%s", tracker.FormatEvent(ev))
+// check recounts everything.
+func (m *master) check() {
+	if err := m.core.Check(); err != nil {
+		m.r.violate("protocol core: %v", err)
 	}
-	for _, f := range m.tracker.Facts() {
-		m.judge(f)
+	t := m.core.Tracker()
+	if err := trackertest.Recount(t); err != nil {
+		m.r.violate("tracker: %v", err)
 	}
-	m.note(m.tracker.Facts())
-	for _, e := range effects {
-		m.r.logf("  %v", e)
-		m.queue(e)
+	if s := t.Stats(); s.Refused > 0 {
+		m.r.violate("an assignment was refused: %s", s.LastRefusal)
 	}
-	if err := trackertest.Recount(m.tracker); err != nil {
-		m.r.breaks("%v", err)
-	}
-	if s := m.tracker.Stats(); s.Refused > 0 {
-		m.r.breaks("refused: %s", s.LastRefusal)
-	}
-	return effects
 }
 
-// queue puts an effect among the actions of whom it concerns.
-func (m *master) queue(e tracker.Effect) {
-	switch e.Kind {
-	case tracker.Launch, tracker.Kill, tracker.CommitDenied:
-		m.act(e.Node, e)
-	case tracker.MapLost:
-		m.r.did.Lost++
-	case tracker.JobDone:
-		m.ended(e.Job, e.State)
-		for _, w := range m.r.workers {
-			m.act(w.name, e)
+// toMaster sends a request. message makes it when it arrives; answer takes the reply
+// when that arrives. Without a master, or if one of the two is lost, there is none.
+func (r *cluster) toMaster(repeat bool, message func(protocol.Call) protocol.Message, answer func(protocol.Reply)) {
+	r.send(repeat, func() { r.arrive(message, answer) })
+}
+
+// register is toMaster for a registration. It arrives only while both processes live
+// between which it was sent, because its connection ends with either of them. That is
+// so for all requests in reality, but only registrations rely on it: a new life of the
+// master does not know which registration of a worker is the latest, and no master
+// knows an incarnation of a worker that has not registered yet.
+func (r *cluster) register(w *worker, message func(protocol.Call) protocol.Message, answer func(protocol.Reply)) {
+	mine, masters := w.life, r.lives
+	r.send(true, func() {
+		if w.life == mine && r.lives == masters {
+			r.arrive(message, answer)
 		}
+	})
+}
+
+// arrive gives a request to the master that runs now, if any.
+func (r *cluster) arrive(message func(protocol.Call) protocol.Message, answer func(protocol.Reply)) {
+	m := r.master
+	if m == nil {
+		return
+	}
+	m.lastCall++
+	call := m.lastCall
+	m.calls[call] = func(reply protocol.Reply) { r.send(false, func() { answer(reply) }) }
+	m.handle(message(call))
+}
+
+// request hands the master a message whose reply nobody reads.
+func (m *master) request(message func(protocol.Call) protocol.Message) {
+	m.lastCall++
+	m.handle(message(m.lastCall))
+}
+
+// release ends a long poll in the master that runs now. Calls of earlier masters have
+// the same numbers as other calls, which may be released early: that is harmless.
+func (r *cluster) release(c protocol.Call) {
+	if r.master != nil {
+		r.master.handle(&protocol.Release{Call: c})
 	}
 }
 
-func (m *master) act(worker string, e tracker.Effect) {
-	if s := m.sessions[worker]; s != nil {
-		s.number++
-		s.actions = append(s.actions, action{s.number, e})
-	}
-}
-
-// ended notes a verdict and, once that is durable, settles the job's output.
-func (m *master) ended(id job.ID, state job.State) {
-	m.verdicts[id] = state
-	m.log.Append(m.record(verdictRecord{id, state}))
-	m.release(func() { m.r.storage.close(id, state) })
-}
-
-// submit enters a client's job, once for each request.
-func (m *master) submit(c *client) {
-	id, ok := m.requests[c.request]
+// deliver sends a reply on its way. Every call must get only one.
+func (m *master) deliver(reply protocol.Reply) {
+	answer, ok := m.calls[reply.Call]
 	if !ok {
-		id = m.step(&tracker.Submit{Spec: c.spec()})[0].Job
-		m.requests[c.request] = id
-		m.r.specs[id] = c.spec() // of the number's last bearer: others were never told it
-		m.log.Append(m.record(requestRecord{c.request, id}))
+		return // of request
 	}
-	m.release(func() { m.r.send(false, func() { c.accepted(id) }) })
+	if answer == nil {
+		m.r.violate("call %d is answered twice", reply.Call)
+		return
+	}
+	m.calls[reply.Call] = nil
+	answer(reply)
 }
 
-func (m *master) drain(worker string, undo bool)        { m.step(&tracker.Drain{Node: worker, Undo: undo}) }
-func (m *master) killJob(id job.ID)                     { m.step(&tracker.KillJob{Job: id}) }
-func (m *master) killAttempt(id job.AttemptID)          { m.step(&tracker.KillAttempt{Attempt: id}) }
-func (m *master) move(id job.ID)                        { m.step(&tracker.MoveJob{Job: id, Pool: "p"}) }
-func (m *master) attempt(id job.AttemptID) *job.Attempt { return m.tracker.Jobs().Attempt(id) }
+func (m *master) drain(worker string, undo bool) {
+	m.request(func(c protocol.Call) protocol.Message { return &protocol.Drain{Call: c, Node: worker, Undo: undo} })
+}
 
-// valid reports whether an attempt runs or has succeeded as far as the master
-// knows.
-func (m *master) valid(id job.AttemptID) bool {
-	a := m.attempt(id)
+func (m *master) killJob(id job.ID) {
+	m.request(func(c protocol.Call) protocol.Message { return &protocol.KillJob{Call: c, Job: id, Reason: "enough"} })
+}
+
+func (m *master) killAttempt(id job.AttemptID) {
+	m.request(func(c protocol.Call) protocol.Message { return &protocol.KillAttempt{Call: c, Attempt: id} })
+}
+
+func (m *master) moveJob(id job.ID) {
+	m.request(func(c protocol.Call) protocol.Message { return &protocol.MoveJob{Call: c, Job: id, Pool: "p"} })
+}
+
+// restartPolicy installs another policy while jobs run.
+func (m *master) restartPolicy() {
+	name := schedulers[m.r.rng.IntN(len(schedulers))]
+	p, err := buildPolicy(name, nil)
+	if err != nil {
+		panic(err)
+	}
+	m.request(func(c protocol.Call) protocol.Message { return &protocol.SetPolicy{Call: c, Name: name, Policy: p} })
+}
+
+// counts reports whether an attempt runs or has succeeded as far as the master knows.
+func (m *master) counts(id job.AttemptID) bool {
+	a := m.core.Tracker().Jobs().Attempt(id)
 	return a != nil && (a.State() == job.AttemptRunning || a.State() == job.AttemptSucceeded)
 }
 
-// judge checks what is given up against what is true.
-func (m *master) judge(f tracker.Fact) {
-	switch f := f.(type) {
-	case *tracker.FactEnded:
-		if w := m.whoRuns(f.Attempt); f.State == job.AttemptLost && w != nil && w.heard() {
-			m.r.breaks("%v is lost (%s), and %s runs it and was heard of", f.Attempt, f.Error, w.name)
+// attemptOf converts a record's name of an attempt.
+func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
+	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.Job), Kind: job.Kind(r.Kind), Index: r.Index}, Try: r.Try}
+}
+
+// inspect compares a record with what has really happened.
+func (m *master) inspect(rec *slotwisev1.JournalRecord) {
+	switch w := rec.What.(type) {
+	case *slotwisev1.JournalRecord_Job:
+		// An earlier job of the same number was never accepted.
+		id := job.ID(w.Job.Job)
+		m.r.maps[id], m.r.reduces[id] = int(w.Job.Spec.Synthetic), int(w.Job.Spec.Reduces)
+	case *slotwisev1.JournalRecord_Ended:
+		id := attemptOf(w.Ended.Attempt)
+		if w := m.whoRuns(id); w != nil && w.heard() && job.AttemptState(rec.GetEnded().State) == job.AttemptLost {
+			m.r.violate("%v is lost (%s), but %s runs it and was heard", id, rec.GetEnded().Error, w.name)
 		}
-	case *tracker.FactOutputLost:
-		d, ok := m.r.done[f.Map.TaskID]
-		if ok && d.attempt == f.Map && d.worker.life == d.life && d.worker.heard() && !m.r.refused[f.Map] {
-			m.r.breaks("the output of %v is lost (%s), and %s has it and was heard of", f.Map, f.Error, d.worker.name)
+	case *slotwisev1.JournalRecord_OutputLost:
+		id := attemptOf(w.OutputLost.Map)
+		m.r.counts.LostOutputs++
+		s, ok := m.r.succeeded[id.TaskID]
+		if ok && s.attempt == id && s.worker.life == s.life && s.worker.heard() && !m.r.suspect[id] {
+			m.r.violate("the output of %v is lost (%s), but %s has it and was heard", id, w.OutputLost.Error, s.worker.name)
 		}
 	}
 }
 
+// whoRuns returns the worker that runs an attempt, or nil.
 func (m *master) whoRuns(id job.AttemptID) *worker {
-	for _, w := range m.r.workers {
-		if w.up && w.running[id] != nil {
-			return w
-		}
+	i := slices.IndexFunc(m.r.workers, func(w *worker) bool { return w.up && w.running[id] != nil })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return m.r.workers[i]
 }

@@ -14,27 +14,29 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 var (
-	seeds = flag.Uint64("seeds", 400, "how many clusters to play")
-	first = flag.Uint64("first", 1, "the first seed")
-	seed  = flag.Uint64("seed", 0, "play this one alone and, with -v, print what happens")
+	seeds = flag.Uint64("seeds", 400, "number of clusters to run")
+	first = flag.Uint64("first", 1, "first seed")
+	seed  = flag.Uint64("seed", 0, "run this seed alone and, with -v, print what happens")
 )
 
 const (
 	second      = time.Second
-	trouble     = 150 * second // how long things go wrong
-	patience    = 3600 * second
+	faultTime   = 150 * second  // during which faults are injected
+	timeLimit   = 3600 * second // for everything to end after that
 	nodeTimeout = 30 * second
+	grace       = 10 * second
 )
 
-// TestClusters plays clusters until one breaks a promise, whose seed it prints.
+// TestClusters runs clusters until one breaks a promise, and prints its seed.
 func TestClusters(t *testing.T) {
 	if *seed > 0 {
-		r := play(*seed, testing.Verbose())
-		if t.Logf("%+v", r.did); r.broken != "" {
-			t.Fatal(r.broken)
+		r := runCluster(*seed, testing.Verbose())
+		if t.Logf("%+v", r.counts); r.violation != "" {
+			t.Fatal(r.violation)
 		}
 		return
 	}
@@ -46,12 +48,12 @@ func TestClusters(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for s := next.Add(1) - 1; s < *first+*seeds && !t.Failed(); s = next.Add(1) - 1 {
-				r := play(s, false)
-				if r.broken != "" {
-					t.Errorf("%s\n%s\nto play it again: go test ./internal/faultrun -v -seed %d", r.broken, strings.Join(r.tail, "\n"), s)
+				r := runCluster(s, false)
+				if r.violation != "" {
+					t.Errorf("%s\n%s\nto repeat it: go test ./internal/faultrun -v -seed %d", r.violation, strings.Join(r.tail, "\n"), s)
 				}
 				mu.Lock()
-				sum.add(&r.did)
+				sum.add(&r.counts)
 				mu.Unlock()
 			}
 		})
@@ -63,9 +65,10 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// counts are what happened, to see that enough did.
+// counts tell how often each fault and event occurred, to see that all of them did.
 type counts struct {
-	Events, Launches, Copies, Restarts, Torn, Full, Crashes, Freezes, Zombies, Lost, Commits, Succeeded, Failed, Killed, Snapshots int
+	Events, Launches, Copies, Restarts, TornJournals, FullDisks, WorkerKills, Freezes, LateCommits, LostOutputs, PartCommits int
+	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, MapOutputReads                        int
 }
 
 func (c *counts) add(o *counts) {
@@ -75,11 +78,12 @@ func (c *counts) add(o *counts) {
 }
 
 func (c *counts) all() []*int {
-	return []*int{&c.Events, &c.Launches, &c.Copies, &c.Restarts, &c.Torn, &c.Full, &c.Crashes, &c.Freezes, &c.Zombies, &c.Lost,
-		&c.Commits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots}
+	return []*int{&c.Events, &c.Launches, &c.Copies, &c.Restarts, &c.TornJournals, &c.FullDisks, &c.WorkerKills, &c.Freezes, &c.LateCommits,
+		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills,
+		&c.MapOutputReads}
 }
 
-// check fails if something never happened that the test is there for.
+// check fails if one of them never occurred.
 func (c *counts) check(t *testing.T) {
 	for _, p := range c.all() {
 		if *p == 0 {
@@ -89,36 +93,41 @@ func (c *counts) check(t *testing.T) {
 	}
 }
 
-// run is one cluster.
-type run struct {
-	rng     *rand.Rand
-	now     time.Duration
-	queue   events
-	seq     int
-	disk    *faultfs.Disk
-	records []any // what the records of the journal mean, by number
-	master  *master
-	workers []*worker
-	clients []*client
-	storage *storage
-	calm    bool
-	did     counts
-	print   bool
-	tail    []string
-	broken  string
+// cluster is one run: a master, its disk, workers, users and shared storage around
+// an event queue in virtual time.
+type cluster struct {
+	rng       *rand.Rand
+	now       time.Duration
+	queue     events
+	seq       int
+	disk      *faultfs.Disk
+	master    *master // nil while none runs
+	masterID  string  // of the first master; all later ones must have it
+	lives     int     // masters started so far
+	workers   []*worker
+	users     []*user
+	storage   *storage
+	history   map[job.ID]*slotwisev1.JobStatus // ended jobs, as users may read them
+	calm      bool                             // no more faults
+	finished  bool                             // the end was checked
+	counts    counts
+	verbose   bool
+	tail      []string // the latest lines of the log
+	violation string   // the first broken promise; "" if there is none
 
-	// What really happened to attempts, to check what is said of them.
-	specs   map[job.ID]job.Spec
-	started map[job.AttemptID]bool
-	done    map[job.TaskID]success
-	refused map[job.AttemptID]bool // outputs that somebody could not fetch
+	// What really happened to attempts, to compare the master's decisions with.
+	maps      map[job.ID]int         // number of maps of accepted jobs
+	reduces   map[job.ID]int         // number of reduces
+	started   map[job.AttemptID]bool // attempts that workers have started
+	succeeded map[job.TaskID]success // tasks done, as far as a worker knows that the master knows
+	suspect   map[job.AttemptID]bool // map attempts whose output a reduce could not fetch
 }
 
 // success is a finished task whose worker knows that the master knows.
 type success struct {
 	attempt job.AttemptID
 	worker  *worker
-	life    int
+	life    int // of the worker
 }
 
 type event struct {
@@ -127,6 +136,7 @@ type event struct {
 	do  func()
 }
 
+// events is a heap of events by time, then by order of creation.
 type events []event
 
 func (q events) Len() int { return len(q) }
@@ -135,10 +145,10 @@ func (q events) Less(i, j int) bool {
 }
 func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
-// Push adds an event.
+// Push appends an event.
 func (q *events) Push(x any) { *q = append(*q, x.(event)) }
 
-// Pop removes the last one.
+// Pop removes the last event.
 func (q *events) Pop() any {
 	old := *q
 	x := old[len(old)-1]
@@ -146,11 +156,14 @@ func (q *events) Pop() any {
 	return x
 }
 
-// play plays one cluster to its end.
-func play(seed uint64, print bool) *run {
-	r := &run{rng: rand.New(rand.NewPCG(seed, 6)), disk: faultfs.NewDisk(), print: print, specs: map[job.ID]job.Spec{}, started: map[job.AttemptID]bool{},
-		done: map[job.TaskID]success{}, refused: map[job.AttemptID]bool{}}
-	r.storage = &storage{r: r, parts: map[job.TaskID]job.AttemptID{}, verdicts: map[job.ID]job.State{}}
+// runCluster runs the cluster of a seed to its end.
+func runCluster(seed uint64, verbose bool) *cluster {
+	r := &cluster{
+		rng: rand.New(rand.NewPCG(seed, 6)), disk: faultfs.NewDisk(), verbose: verbose, history: map[job.ID]*slotwisev1.JobStatus{},
+		maps: map[job.ID]int{}, reduces: map[job.ID]int{}, started: map[job.AttemptID]bool{},
+		succeeded: map[job.TaskID]success{}, suspect: map[job.AttemptID]bool{},
+	}
+	r.storage = &storage{r: r, staged: map[string]*staging{}}
 	r.startMaster()
 	for i := range 2 + r.rng.IntN(3) {
 		w := newWorker(r, fmt.Sprint("w", i))
@@ -158,33 +171,40 @@ func play(seed uint64, print bool) *run {
 		w.start(nil)
 	}
 	for i := range 1 + r.rng.IntN(5) {
-		c := &client{r: r, request: i, maps: r.rng.IntN(6), reduces: r.rng.IntN(3), tries: 1 + r.rng.IntN(6)}
-		r.clients = append(r.clients, c)
-		r.after(r.upTo(60*second), c.submit)
+		u := newUser(r, i)
+		r.users = append(r.users, u)
+		r.after(r.randomUpTo(60*second), u.submit)
 	}
-	r.misfortune()
-	r.after(trouble, r.recover)
-	for r.broken == "" && len(r.queue) > 0 && !r.over() {
+	r.injectFault()
+	r.after(faultTime, r.endFaults)
+	for r.violation == "" && len(r.queue) > 0 && !r.finished {
 		e := heap.Pop(&r.queue).(event)
 		r.now = e.at
-		r.did.Events++
+		r.counts.Events++
 		e.do()
 	}
 	return r
 }
 
-func (r *run) after(d time.Duration, do func()) {
+// after schedules an event.
+func (r *cluster) after(d time.Duration, do func()) {
 	r.seq++
 	heap.Push(&r.queue, event{r.now + d, r.seq, do})
 }
 
-func (r *run) upTo(d time.Duration) time.Duration { return time.Duration(r.rng.Int64N(int64(d))) }
+func (r *cluster) randomUpTo(d time.Duration) time.Duration {
+	return time.Duration(r.rng.Int64N(int64(d)))
+}
 
-func (r *run) chance(percent int) bool { return r.rng.IntN(100) < percent }
+// chance returns true in percent of the cases.
+func (r *cluster) chance(percent int) bool { return r.rng.IntN(100) < percent }
 
-func (r *run) logf(format string, args ...any) {
+// fault returns true in percent of the cases while faults are injected.
+func (r *cluster) fault(percent int) bool { return !r.calm && r.chance(percent) }
+
+func (r *cluster) logf(format string, args ...any) {
 	line := fmt.Sprintf("%9.3f ", r.now.Seconds()) + fmt.Sprintf(format, args...)
-	if r.print {
+	if r.verbose {
 		fmt.Println(line)
 	}
 	if r.tail = append(r.tail, line); len(r.tail) > 400 {
@@ -192,141 +212,186 @@ func (r *run) logf(format string, args ...any) {
 	}
 }
 
-// breaks notes that a promise was broken.
-func (r *run) breaks(format string, args ...any) {
-	if r.broken == "" {
-		r.broken = fmt.Sprintf("at %v: ", r.now) + fmt.Sprintf(format, args...)
-		r.logf("BROKEN: %s", r.broken)
+// violate notes that a promise was broken, which ends the run.
+func (r *cluster) violate(format string, args ...any) {
+	if r.violation == "" {
+		r.violation = fmt.Sprintf("at %v: ", r.now) + fmt.Sprintf(format, args...)
+		r.logf("VIOLATION: %s", r.violation)
 	}
 }
 
-// send delivers a message: late, and in trouble never, or twice if that may be.
-func (r *run) send(twice bool, deliver func()) {
+// send delivers a message after a delay. While faults are injected it may be lost
+// and, if repeat is set, delivered twice.
+func (r *cluster) send(repeat bool, deliver func()) {
 	delay := func() time.Duration {
-		if !r.calm && r.chance(5) {
-			return r.upTo(8 * second)
+		if r.fault(5) {
+			return r.randomUpTo(8 * second)
 		}
-		return time.Millisecond + r.upTo(30*time.Millisecond)
+		return time.Millisecond + r.randomUpTo(30*time.Millisecond)
 	}
-	if !r.calm && r.chance(4) {
+	if r.fault(4) {
 		return
 	}
 	r.after(delay(), deliver)
-	if twice && !r.calm && r.chance(4) {
+	if repeat && r.fault(4) {
 		r.after(delay(), deliver)
 	}
 }
 
-// misfortune strikes now and then, until things are calm.
-func (r *run) misfortune() {
+// injectFault injects one fault and schedules the next, until faults end.
+func (r *cluster) injectFault() {
 	if r.calm {
 		return
 	}
-	r.after(r.upTo(6*second), r.misfortune)
+	r.after(r.randomUpTo(6*second), r.injectFault)
 	w := r.workers[r.rng.IntN(len(r.workers))]
 	switch r.rng.IntN(12) {
 	case 0, 1:
-		w.crash()
+		w.kill()
 	case 2, 3:
 		w.freeze()
 	case 4:
 		if r.master != nil {
-			r.master.die("is killed")
+			r.master.die("it is killed")
 		}
 	case 5, 6:
 		r.disk.StopAfter(r.rng.IntN(12))
 	case 7:
-		r.disk.Limit(r.size() + r.rng.Int64N(600))
-		r.after(r.upTo(10*second), func() { r.disk.Limit(-1) })
-		r.did.Full++
+		r.disk.Limit(r.diskSize() + r.rng.Int64N(4000))
+		r.after(r.randomUpTo(10*second), func() { r.disk.Limit(-1) })
+		r.counts.FullDisks++
 	case 8:
-		r.admin(w)
+		r.administrate(w)
 	}
 }
 
-// size is how many bytes the disk holds.
-func (r *run) size() (size int64) {
+// administrate does something that users and administrators do.
+func (r *cluster) administrate(w *worker) {
+	m := r.master
+	if m == nil {
+		return
+	}
+	jobs := m.core.Tracker().Jobs()
+	switch r.rng.IntN(5) {
+	case 0:
+		m.drain(w.name, false)
+		r.after(r.randomUpTo(20*second), func() {
+			if r.master != nil {
+				r.master.drain(w.name, true)
+			}
+		})
+	case 1:
+		if live := jobs.Live(); len(live) > 0 && r.chance(30) {
+			m.killJob(live[r.rng.IntN(len(live))].ID())
+		}
+	case 2:
+		if running := w.runningInOrder(); len(running) > 0 {
+			m.killAttempt(running[0].id)
+		}
+	case 3:
+		if live := jobs.Live(); len(live) > 0 {
+			m.moveJob(live[r.rng.IntN(len(live))].ID())
+		}
+	case 4:
+		m.restartPolicy()
+	}
+}
+
+// diskSize returns the number of bytes on the master's disk.
+func (r *cluster) diskSize() (size int64) {
 	for _, name := range r.disk.Names() {
 		size += int64(len(r.disk.Bytes(name)))
 	}
 	return size
 }
 
-// recover ends the trouble.
-func (r *run) recover() {
-	r.logf("calm")
+// endFaults stops the faults and repairs what they have broken, but for some workers
+// that never return.
+func (r *cluster) endFaults() {
+	r.logf("faults end")
 	r.calm = true
 	r.disk.Limit(-1)
 	r.disk.StopAfter(1 << 30)
 	for i, w := range r.workers {
 		if i > 1 && r.chance(40) {
-			w.crash()
+			w.kill()
 			w.gone = true
 			continue
 		}
-		w.thaw()
+		w.wake()
 		if !w.up {
 			w.start(w.disk)
 		}
 	}
 	if r.master != nil && r.chance(50) {
-		r.master.die("is killed") // with nodes that will not come back
+		r.master.die("it is killed") // the next one knows nodes that will not return
 	}
-	r.undrain()
-	r.after(patience, func() { r.breaks("still not over: %s", r.state()) })
-	r.look()
+	r.undrainAll()
+	r.after(timeLimit, func() { r.violate("some jobs have not ended: %s", r.unfinished()) })
+	r.awaitEnd()
 }
 
-// look checks now and then whether all is over, and waits a little for the rest to
-// be cleared away.
-func (r *run) look() {
-	for _, c := range r.clients {
-		if c.verdict == 0 {
-			r.after(second, r.look)
+// undrainAll ends the drain of all nodes, which also takes them off the graylist.
+func (r *cluster) undrainAll() {
+	if r.master == nil {
+		r.after(second, r.undrainAll)
+		return
+	}
+	for _, w := range r.workers {
+		r.master.drain(w.name, true)
+	}
+	r.after(30*second, r.undrainAll)
+}
+
+// awaitEnd checks the end some time after all users know how their job ended, when
+// workers have had time to remove its files.
+func (r *cluster) awaitEnd() {
+	for _, u := range r.users {
+		if u.outcome == 0 {
+			r.after(second, r.awaitEnd)
 			return
 		}
 	}
 	r.after(20*second, r.checkEnd)
 }
 
-// over reports whether the end was checked.
-func (r *run) over() bool { return r.calm && r.master != nil && r.master.finished }
-
-// state says what is left to do.
-func (r *run) state() string {
+// unfinished describes what has not ended.
+func (r *cluster) unfinished() string {
 	if r.master == nil {
 		return "no master"
 	}
 	var b strings.Builder
-	for _, j := range r.master.tracker.Jobs().Live() {
+	jobs := r.master.core.Tracker().Jobs()
+	for _, j := range append(jobs.Live(), jobs.Finishing()...) {
 		fmt.Fprintf(&b, "%v %v %+v; ", j.ID(), j.State(), j.Tally())
 	}
-	for _, c := range r.clients {
-		fmt.Fprintf(&b, "client %d %v %v; ", c.request, c.job, c.verdict)
+	for _, u := range r.users {
+		fmt.Fprintf(&b, "user %d %v %v; ", u.number, u.job, u.outcome)
 	}
 	return b.String()
 }
 
-// checkEnd checks what must hold once all jobs have ended.
-func (r *run) checkEnd() {
+// checkEnd checks the promises about what is left when all jobs have ended.
+func (r *cluster) checkEnd() {
 	m := r.master
 	if m == nil {
 		r.after(second, r.checkEnd)
 		return
 	}
 	for _, w := range r.workers {
-		for _, a := range w.inOrder() {
-			r.breaks("%v still runs on %s", a.id, w.name)
+		for _, a := range w.runningInOrder() {
+			r.violate("%v still runs on %s", a.id, w.name)
 		}
 		if w.up && len(w.outputs) > 0 {
-			r.breaks("%s still holds %v", w.name, w.outputs)
+			r.violate("%s still holds %v", w.name, w.outputs)
 		}
 	}
-	for _, j := range m.tracker.Jobs().Live() {
-		r.breaks("%v was never submitted by a client that waits, and lives", j.ID())
+	for _, j := range m.core.Tracker().Jobs().Live() {
+		r.violate("%v lives, but no user waits for it", j.ID())
 	}
-	for _, c := range r.clients {
-		c.check()
+	for _, u := range r.users {
+		u.check()
 	}
-	m.finished = true
+	r.storage.check()
+	r.finished = true
 }

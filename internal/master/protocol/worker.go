@@ -199,7 +199,15 @@ func (c *Core) register(m *Register) {
 	for _, id := range m.join.Running {
 		running[id] = true
 	}
+	for _, o := range m.join.Outputs { // of an attempt that runs for the tracker; its report follows
+		running[o.Attempt] = true
+	}
 	c.keepAlive(w, running)
+	for _, id := range m.join.Running { // also those that were given up, until their kill is confirmed
+		if j := c.jobs[id.Job]; j != nil && j.final == nil {
+			c.attemptStarted(j, id, spec.Name)
+		}
+	}
 	c.step(m.join)
 	c.announceOutputs(w)
 	c.logInfo("worker registered", "worker", spec.Name, "address", r.Address, "host", spec.Host, "rack", spec.Rack,
@@ -297,8 +305,8 @@ func (c *Core) heartbeat(m *Heartbeat) {
 	} else {
 		s.seq, s.draining, s.load = r.Seq, r.Draining, ev.Load
 		s.outbox = slices.DeleteFunc(s.outbox, func(a *slotwisev1.Action) bool { return a.Number <= r.Acked })
-		if s.held != 0 {
-			c.replyEarly(c.unhold(s), &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
+		if s.held != 0 { // not early: its reports may be of this batch
+			c.reply(c.unhold(s), &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
 		}
 		c.hold(s, m.Call, r.WaitMs <= 0)
 	}

@@ -1,0 +1,112 @@
+package protocol
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// Check recounts the core's tables by brute force and returns the first violation of
+// an invariant, or nil. Tests and fault runs call it between messages.
+func (c *Core) Check() error {
+	alive := map[job.ID]int{}
+	held := 0
+	for _, w := range c.list {
+		for _, id := range w.alive {
+			alive[id.Job]++
+		}
+		if w.session == nil {
+			continue
+		}
+		if err := c.checkSession(w); err != nil {
+			return err
+		}
+		if w.session.held != 0 {
+			held++
+		}
+	}
+	tasks, watches := 0, 0
+	for _, j := range c.live {
+		tasks += j.tasksOf()
+		watches += len(j.watchers)
+		held += len(j.watchers) + len(j.outputs.readers)
+		if err := c.checkJob(j, alive[j.id]); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.marked { // sessions that ended in this batch
+		if s.held != 0 && s.worker.session != s {
+			held++
+		}
+	}
+	switch {
+	case tasks != c.tasks:
+		return fmt.Errorf("%d tasks of live jobs are counted as %d", tasks, c.tasks)
+	case watches != c.watches:
+		return fmt.Errorf("%d watchers are counted as %d", watches, c.watches)
+	case held != len(c.held):
+		return fmt.Errorf("%d calls are held, the table has %d", held, len(c.held))
+	case len(c.live)+len(c.ended) != len(c.jobs):
+		return fmt.Errorf("%d live and %d ended jobs, the table has %d", len(c.live), len(c.ended), len(c.jobs))
+	}
+	return c.checkRequests()
+}
+
+// checkSession checks the session of a worker.
+func (c *Core) checkSession(w *worker) error {
+	s := w.session
+	if c.sessions[s.id] != s || s.worker != w || s.over {
+		return fmt.Errorf("%s has a session that is not in the table or is over", w.name)
+	}
+	for i, a := range s.outbox {
+		if a.Number != s.next-int64(len(s.outbox)-1-i) {
+			return fmt.Errorf("%s: action %d is at position %d of %d in an outbox up to %d", w.name, a.Number, i, len(s.outbox), s.next)
+		}
+		if l := a.GetLaunch(); l != nil {
+			id, err := job.ParseAttempt(l.Attempt)
+			if err != nil || c.jobs[id.Job] != nil && c.jobs[id.Job].core.State().Live() && !slices.Contains(w.alive, id) {
+				return fmt.Errorf("%s: the launch of %s is under way, but the attempt is not alive", w.name, l.Attempt)
+			}
+		}
+	}
+	return nil
+}
+
+// checkJob checks a job without a final status, of which workers may run alive
+// attempts.
+func (c *Core) checkJob(j *jobEntry, alive int) error {
+	t := c.tracker.Jobs().Get(j.id)
+	switch {
+	case c.jobs[j.id] != j || j.final != nil:
+		return fmt.Errorf("%v is listed as live and is not", j.id)
+	case alive != j.alive:
+		return fmt.Errorf("%v: %d attempts are alive, counted as %d", j.id, alive, j.alive)
+	case t != nil && t != j.core:
+		return fmt.Errorf("%v is another job in the tracker", j.id)
+	case j.end == nil && t == nil:
+		return fmt.Errorf("%v has not ended and is unknown to the tracker", j.id)
+	case t != nil && t.State().Final() != (j.end != nil):
+		return fmt.Errorf("%v is %v in the tracker", j.id, t.State())
+	case t != nil && t.State().Live() && t.Running(job.Map)+t.Running(job.Reduce) > alive:
+		return fmt.Errorf("%v: %d attempts run, but only %d are alive", j.id, t.Running(job.Map)+t.Running(job.Reduce), alive)
+	case j.decided() && len(j.outputs.readers) > 0:
+		return fmt.Errorf("%v: %d readers wait for map outputs of a job whose tasks have ended", j.id, len(j.outputs.readers))
+	}
+	return nil
+}
+
+// checkRequests checks that every job has its request and no other.
+func (c *Core) checkRequests() error {
+	for _, name := range slices.Sorted(maps.Keys(c.requests)) {
+		r := c.requests[name]
+		if (r.job == 0) != (r.entry != nil) || r.job != 0 && len(r.calls) > 0 {
+			return fmt.Errorf("request %q of %v: %d calls wait", name, r.job, len(r.calls))
+		}
+		if j := c.jobs[r.job]; j != nil && j.request != name {
+			return fmt.Errorf("%v has the request %q, not %q", r.job, j.request, name)
+		}
+	}
+	return nil
+}

@@ -82,8 +82,8 @@ func (r *cluster) startMaster() {
 	m.core = core
 	r.master = m
 	m.check()
-	m.absorb(out)
 	r.after(second, m.tick)
+	m.absorb(out)
 	r.logf("master %d runs", m.life)
 }
 
@@ -129,8 +129,12 @@ func (m *master) absorb(out protocol.Output) {
 			return
 		}
 		m.log.Append(b)
-		if i+1 < len(out.Records) && m.r.fault(2) {
+		if i+1 < len(out.Records) && m.r.fault(3) {
 			_ = m.log.Sync() // an error comes again at the next sync
+			if m.r.fault(20) {
+				m.die("it is killed within a step")
+				return
+			}
 		}
 	}
 	for _, reply := range out.Replies {

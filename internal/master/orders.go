@@ -74,12 +74,11 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 	})
 }
 
-// removeStaged removes the staging directory of a job that was not accepted. If
-// users wait for the result it is tried only once.
+// removeStaged removes the staging directory of a job that was not accepted.
 func (m *Master) removeStaged(o *protocol.RemoveStaged) {
-	w := outputWork{schemes: m.cfg.Schemes, uri: o.URI, token: o.Token, patience: m.cfg.PublishPatience}
-	if o.Request != "" {
-		w.patience = 0
+	w := outputWork{schemes: m.cfg.Schemes, uri: o.URI, token: o.Token}
+	if o.Retry {
+		w.patience = m.cfg.RemovePatience
 	}
 	m.background.Go(func() {
 		err := w.run(m.ctx)

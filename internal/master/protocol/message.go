@@ -255,9 +255,12 @@ type (
 	// RemoveStaged removes the staging directory of a job that was not accepted.
 	// Result: StagingRemoved.
 	RemoveStaged struct {
-		Request string // "" if nobody waits for it
+		Request string
 		URI     string
 		Token   string
+		// Retry is set if it should be tried again while the storage fails. Else a user
+		// waits for the result.
+		Retry bool
 	}
 
 	// CommitOutput gives a job's staged output its final name. Doing it again, also

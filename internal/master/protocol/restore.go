@@ -195,7 +195,8 @@ func (c *Core) resume(j *jobEntry) {
 		c.logInfo("a job was never accepted: its staged output is removed", "job", j.id.String(), "output", j.spec.Output)
 		delete(c.jobs, j.id)
 		c.removeLive(j)
-		c.order(&RemoveStaged{URI: j.spec.Output, Token: j.token})
+		c.requests[j.request] = &request{entry: j, restart: true}
+		c.order(&RemoveStaged{Request: j.request, URI: j.spec.Output, Token: j.token, Retry: true})
 		return
 	}
 	c.requests[j.request] = &request{job: j.id}

@@ -20,21 +20,30 @@ import (
 //	                          refused ──── StagingRemoved ──► forgotten
 //
 // A master that dies before the job is in the journal has forgotten the request.
-// The repeated Submit stages under the same token again.
+// The repeated Submit stages under the same token again. Therefore, if Restore removes
+// the staging directory of a job that was recorded but not accepted, repeated Submits
+// wait until the directory is removed: the removal must not hit the new one.
 type request struct {
 	job     job.ID    // 0 until the job is accepted
 	calls   []Call    // that wait for the result
 	entry   *jobEntry // while under way
 	core    job.Spec
-	refused error // set while the staging directory is removed
+	refused error // why the job was refused, while its staging directory is removed
+	// restart is set by Restore while it removes the staging directory of an earlier
+	// life. The Submits of queue are handled after that.
+	restart bool
+	queue   []*Submit
 }
 
 // submit answers with the request's job, or begins to accept one.
 func (c *Core) submit(m *Submit) {
 	if r := c.requests[m.Request]; r != nil {
-		if r.job != 0 {
+		switch {
+		case r.job != 0:
 			c.reply(m.Call, &slotwisev1.SubmitResponse{Job: r.job.String()})
-		} else {
+		case r.restart:
+			r.queue = append(r.queue, m)
+		default:
 			r.calls = append(r.calls, m.Call)
 		}
 		return
@@ -67,7 +76,7 @@ func StagingToken(master, request string) string {
 func (c *Core) staged(m *Staged) {
 	r := c.requests[m.Request]
 	switch {
-	case r == nil || r.entry == nil || r.refused != nil:
+	case r == nil || r.entry == nil || r.refused != nil || r.restart:
 	case m.Err != nil:
 		c.failRequest(m.Request, r, m.Err)
 	default:
@@ -146,13 +155,21 @@ func (c *Core) failRequest(name string, r *request, err error) {
 	}
 }
 
-// stagingRemoved ends a refused request.
+// stagingRemoved ends a refused request, or lets a request of an earlier life start
+// again.
 func (c *Core) stagingRemoved(m *StagingRemoved) {
 	if m.Err != nil {
 		c.logWarn("the staged output of a job that was not accepted cannot be removed", "output", m.Output, "error", m.Err)
 	}
-	if r := c.requests[m.Request]; r != nil && r.refused != nil {
+	switch r := c.requests[m.Request]; {
+	case r == nil:
+	case r.refused != nil:
 		c.failRequest(m.Request, r, errors.Join(r.refused, m.Err))
+	case r.restart:
+		delete(c.requests, m.Request)
+		for _, again := range r.queue {
+			c.submit(again)
+		}
 	}
 }
 

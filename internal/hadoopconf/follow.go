@@ -141,7 +141,9 @@ func (x *file) load(warn func(string)) error {
 	if err != nil {
 		return err
 	}
-	if x.seen != nil && info.ModTime().Equal(x.seen.ModTime()) && info.Size() == x.seen.Size() {
+	// Two versions written within a tick of the kernel's clock have the same time, but
+	// editors that replace a file by rename give it another identity.
+	if x.seen != nil && info.ModTime().Equal(x.seen.ModTime()) && info.Size() == x.seen.Size() && os.SameFile(info, x.seen) {
 		return nil
 	}
 	x.seen = info

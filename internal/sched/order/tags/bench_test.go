@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// heavy makes a sample of n sizes whose logarithms are normal, which is what
-// decisions take longest for: the cut-off point lies beyond most of them.
+// heavy returns a sample of n sizes whose logarithms are normally distributed,
+// the slowest case for decisions: the cut-off point lies beyond most of the
+// sizes.
 func heavy(n int) (*sample, []int64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s, list := &sample{}, []int64(nil)

@@ -9,53 +9,54 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Config is what both policies have in common.
+// Config holds the parameters that both policies share.
 type Config struct {
-	// Capacities is C_1 … C_K, the partitions' shares of the slots of each
-	// kind; positive, and together 1 per kind. Too small a first share lets
-	// short jobs queue; one above the share of work that short jobs bring takes
-	// slots from the long ones, which then pile up.
+	// Capacities is C_1 … C_K, the shares of the slots of each kind that the
+	// size partitions have. They are positive and sum to 1 for each kind. If
+	// the first share is too small, short jobs queue. If it exceeds the share
+	// of work in short jobs, the long jobs lack slots and accumulate.
 	Capacities [job.Kinds][]float64
-	// Lend says whose jobs may use slots that no job of their partition can use,
-	// until their tasks end.
+	// Lend selects the partitions whose jobs may use idle slots of others. They
+	// keep such a slot until their task ends.
 	Lend Lend
-	// ReduceGate is the share of its maps that a job must have completed before
-	// its reduces start, 0 to 1, on top of the job's own slow start. Below 1 a
-	// job that has moved on can keep reduce slots of its old partition until
-	// its last map is done, because running tasks are never killed.
+	// ReduceGate is the share of its maps, 0 to 1, that a job must have
+	// completed before its reduces start, in addition to its own slow start.
+	// Below 1, a job that has moved can keep reduce slots of its previous
+	// partition until its last map is done, because running tasks are not
+	// killed.
 	ReduceGate float64
 }
 
-// Lend says to whom a partition's idle slots go.
+// Lend selects who may use the idle slots of a partition.
 type Lend uint8
 
 const (
-	// LendNone keeps them idle, as the paper does: capacities are fixed.
+	// LendNone leaves them idle, as in the paper: capacities are fixed.
 	LendNone Lend = iota
-	// LendEarlier lends them to partitions before it, never to later ones. What
-	// is kept for short jobs stays theirs, and jobs that are all alike, so that
-	// none ever moves on, have the whole cluster.
+	// LendEarlier lends them to earlier partitions, never to later ones. Slots
+	// of short jobs stay free for short jobs. If jobs are so similar that none
+	// ever moves, they can still use the whole cluster.
 	LendEarlier
-	// LendAll lends them to any partition, first to last: a short job that comes
-	// may wait for long tasks.
+	// LendAll lends them to all partitions, from first to last. A new short job
+	// may then have to wait for long tasks.
 	LendAll
 )
 
-// StaticConfig configures STATICTAGS.
+// StaticConfig holds the parameters of STATICTAGS.
 type StaticConfig struct {
 	Config
-	// Timers is T_1 … T_{K-1}: the service, in task time, that a job may get in
-	// each partition but the last; rising. Not cumulative: a job that gets to
-	// P_2 may use T_2 there on top of what it had.
+	// Timers is T_1 … T_{K-1}: the task time that a job may get in each
+	// partition but the last, rising. Timers are not cumulative: a job that
+	// enters P_2 may use T_2 there in addition to its time in P_1.
 	Timers []time.Duration
 }
 
-// Sample says which sizes make up the distribution that a partition is judged by.
+// Sample selects the sizes that make up the distribution of a partition.
 type Sample struct {
-	// Departed counts the jobs that have left the partition, finished or moved
-	// on, with the partial size they left with.
+	// Departed includes jobs that have left the partition, finished or moved,
+	// with the partial size at that time.
 	Departed bool
-	// Zeros counts live jobs none of whose tasks has completed.
+	// Zeros includes live jobs that have completed no task yet.
 	Zeros bool
 }
 
@@ -63,19 +64,19 @@ type Sample struct {
 var sampleValues = sched.Choice([]string{"departed+zeros", "departed", "live+zeros", "live"},
 	[]Sample{{Departed: true, Zeros: true}, {Departed: true}, {Zeros: true}, {}})
 
-// DynamicConfig configures DYNAMICTAGS.
+// DynamicConfig holds the parameters of DYNAMICTAGS.
 type DynamicConfig struct {
 	Config
-	// Threshold is the squared coefficient of variation above which jobs are
-	// moved, 2 in the paper. Near 0 every partition is always cut; far above,
-	// never.
+	// Threshold is the squared coefficient of variation above which jobs move,
+	// 2 in the paper. Near 0 jobs of every partition always move; with very
+	// large values none does.
 	Threshold float64
-	// Sample chooses the reading of "the distribution of the current partial
+	// Sample selects the reading of "the distribution of the current partial
 	// job sizes".
 	Sample Sample
-	// Window is how many of the latest departures a partition remembers, 0 for
-	// all. It bounds memory and the cost of a decision, which is a walk through
-	// the sample.
+	// Window is the number of latest departures that a partition remembers, 0
+	// for all. It bounds memory and the cost of a decision, which is a walk
+	// through the sample.
 	Window int
 }
 
@@ -159,7 +160,7 @@ func (c *Config) setCapacities(given capacities) {
 	}
 }
 
-// check says what is wrong with the capacities, or nil.
+// check returns the first mistake in the common parameters, or nil.
 func (c *Config) check() error {
 	for k, shares := range c.Capacities {
 		sum := 0.0

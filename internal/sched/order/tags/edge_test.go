@@ -3,6 +3,7 @@ package tags
 import (
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 )
@@ -60,5 +61,20 @@ func TestKilledJobsAreForgotten(t *testing.T) {
 		if n := len(d.d.parts[0].sample.values); len(q.Jobs()) != left || n != left || len(d.d.parts[0].history) != 0 {
 			t.Errorf("%d jobs with a size, %d in the sample, history %v", len(q.Jobs()), n, d.d.parts[0].history)
 		}
+	}
+}
+
+// A single partition has the cluster to itself: tasks that still run on a node
+// that is being drained do not use up the slots of other nodes.
+func TestOnePartitionIgnoresDrainedNodes(t *testing.T) {
+	tr := tracker.New(tracker.Config{NodeTimeout: -1}, compose(staticTags(t, shares(1))))
+	tr.Step(0, &tracker.Join{Node: cluster.Spec{Name: "old", MapSlots: 1}})
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2)}})
+	tr.Step(0, &tracker.Heartbeat{Node: "old"})
+	tr.Step(0, &tracker.Drain{Node: "old"})
+	tr.Step(0, &tracker.Join{Node: cluster.Spec{Name: "new", MapSlots: 1}})
+	tr.Step(0, &tracker.Heartbeat{Node: "new"})
+	if got := tr.Nodes().Get("new").Running(job.Map); got != 1 {
+		t.Errorf("the new node runs %d maps, want 1", got)
 	}
 }

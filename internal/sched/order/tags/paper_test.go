@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 )
 
-// never is a timer that no job of these tests comes to.
+// never is a timer that no job of these tests exceeds.
 const never = 1 << 30
 
 func node(maps, reduces int) cluster.Spec {

@@ -80,7 +80,7 @@ func (p *play) submit(i int) {
 		Reduces: len(p.jobs[i].reduces), SlowStart: 1, TaskTimeout: -1}})
 }
 
-// soonest is when the next job comes or the next attempt ends.
+// soonest returns the time of the next submission or end of an attempt.
 func (p *play) soonest(next int) int {
 	at := 1 << 60
 	if next < len(p.jobs) {
@@ -92,7 +92,8 @@ func (p *play) soonest(next int) int {
 	return at
 }
 
-// beat reports what ends now, in order of launch, and takes what it is given.
+// beat reports the attempts that end now, in order of launch, and records the
+// new ones.
 func (p *play) beat() {
 	hb := &tracker.Heartbeat{Node: "n1"}
 	for _, a := range p.tr.Nodes().Get("n1").Attempts() {

@@ -47,7 +47,7 @@ func sides(values []int64, p float64) (low, high float64) {
 
 // naiveCutoff walks as cutoff does, with the definitions alone; the limit at
 // the upper end of a gap is taken a hair away from it. At 0 the limit of
-// CV²(L_p) is that of the indicator of x > 0, since L_p is p times it.
+// CV²(L_p) equals CV² of the indicator of x > 0, because L_p is p times it.
 func naiveCutoff(values []int64) float64 {
 	distinct := slices.Compact(slices.Clone(values))
 	g := func(p float64) float64 {
@@ -196,8 +196,8 @@ func TestTyrex_A5_FourAreNeeded(t *testing.T) {
 	})
 }
 
-// The moments that are kept equal those of a recount, and the cut-off point is
-// that of the definitions.
+// The incremental moments equal a recount, and the cut-off point satisfies the
+// definition.
 func TestSampleAgainstDefinitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, list := &sample{}, []int64(nil)

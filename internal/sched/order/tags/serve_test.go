@@ -36,9 +36,9 @@ func TestReasons(t *testing.T) {
 		words string
 	}{
 		{1, job.Map, sched.Reason{Code: sched.PartitionFull, Pool: "2 of 2", Have: 2, Need: 2}, "need more time than the others"},
-		{1, job.Reduce, sched.Reason{Code: sched.SlowStart, Have: 2, Need: 9}, "too few reduce slots to be split"},
-		{2, job.Map, sched.Reason{Code: sched.PartitionFull, Pool: "1 of 2", Have: 2, Need: 2}, "have taken 10s in all; those of this job have taken 0s"},
-		{3, job.Map, sched.Reason{Code: sched.PartitionFull, Pool: "1 of 2", Have: 2, Need: 2}, "until their finished tasks"},
+		{1, job.Reduce, sched.Reason{Code: sched.SlowStart, Have: 2, Need: 9}, "too few reduce slots to split"},
+		{2, job.Map, sched.Reason{Code: sched.PartitionFull, Pool: "1 of 2", Have: 2, Need: 2}, "have taken at most 10s in all; those of this job have taken 0s"},
+		{3, job.Map, sched.Reason{Code: sched.PartitionFull, Pool: "1 of 2", Have: 2, Need: 2}, "whose finished tasks"},
 	} {
 		why, words := p.tr.Explain(p.tr.Jobs().Get(c.job), c.kind)
 		if why != c.want || !strings.Contains(words, c.words) {
@@ -119,7 +119,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// The first job in the queue gets the slot, and no other is asked.
+// The first job in the partition gets the slot, and no other is visited.
 func TestEachStops(t *testing.T) {
 	p := held(t, LendAll)
 	visits := 0

@@ -21,7 +21,7 @@ func TestStateIsKept(t *testing.T) {
 	if err := sched.LoadState(doc, "dynamictags", []sched.Stateful{b}); err != nil {
 		t.Fatal(err)
 	}
-	// With what a has seen, the large job of D6 moves on as it does there.
+	// With the history of a, the large job of example D6 moves as in the example.
 	p.run(plan{maps: times(10, 110)})
 	p.want([]int{550}, []int{2})
 	p.wantService(1, 330, 770)
@@ -39,11 +39,11 @@ func TestBadStateIsRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ state, why string }{
 		{"", "not saved by dynamictags"},
-		{string(good[:len(good)-3]), "not saved by dynamictags, or damaged"},
-		{string(good) + "x", "not saved by dynamictags, or damaged"},
+		{string(good[:len(good)-3]), "not saved by dynamictags, or it is damaged"},
+		{string(good) + "x", "not saved by dynamictags, or it is damaged"},
 		{`{"kind":"tumm","version":1}`, `its kind is "tumm"`},
 		{`{"kind":"slotwise-tags","version":2,"departed_ms":[[1]]}`, "version 2; only version 1"},
-		{`{"kind":"slotwise-tags","version":1,"departed_ms":[[1],[2]]}`, "with 3 partitions; this one has 2"},
+		{`{"kind":"slotwise-tags","version":1,"departed_ms":[[1],[2]]}`, "with 3 size partitions; the policy has 2"},
 		{`{"kind":"slotwise-tags","version":1,"departed_ms":[[1,-5]]}`, "a size of -5 ms"},
 		{`{"kind":"slotwise-tags","version":1,"departed_ms":[[1,1e30]]}`, "damaged"},
 	} {

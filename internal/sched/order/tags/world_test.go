@@ -18,8 +18,8 @@ func compose(o sched.Order) sched.Policy {
 	return sched.Compose(slots.NewStatic(slots.StaticConfig{}), o, place.NewGreedy(false), &speculate.None{})
 }
 
-// With one partition and no gate of its own, each policy decides as FIFO does,
-// whatever happens: nodes, failures, kills, priorities.
+// With one partition and no reduce gate, each policy decides as FIFO does, under
+// drawn events of nodes, failures, kills and priorities.
 func TestOnePartitionIsFIFO(t *testing.T) {
 	one := shares(1)
 	one.ReduceGate = 0
@@ -51,9 +51,9 @@ func draw(t testing.TB, rt *rapid.T) (sched.Order, *Tags) {
 	return o, o.Tags
 }
 
-// Whatever happens, jobs only move forward and by one step, each count equals a
-// recount, and nobody is given a slot of a full partition unless lending is on, and
-// never a slot of an earlier one if it lends to these only.
+// Under any events jobs only move forward, by one step. Each count equals a
+// recount. No job of a full partition gets a slot unless lending is on, and with
+// LendEarlier none gets a slot of an earlier partition.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o, tags := draw(t, rt)
@@ -149,8 +149,8 @@ func checkSamples(t *rapid.T, l *Learner) {
 	}
 }
 
-// A job that takes over from another policy brings what it has had: it can move
-// on at once, and its running tasks stay in the first partition.
+// After a change of policy a job keeps its completed tasks: it can move at once,
+// while its running tasks stay in the first partition.
 func TestSwapBringsWorkAlong(t *testing.T) {
 	p := newPlay(t, fifo(t), 2, 0)
 	p.jobs, p.done, p.in = []plan{{maps: times(6, 50)}}, make([]int, 1), make([]int, 1)

@@ -1,12 +1,13 @@
 package tags
 
 // Limits splits slots among partitions in proportion to their shares, which sum
-// to 1: each gets its share rounded down, and the slots left over go to the
-// largest remainders, the first partition on a tie. A partition that comes away
-// empty takes a slot from the largest one, since jobs would be stuck in it.
+// to 1. Each partition gets its share rounded down, and the remaining slots go
+// to the largest remainders, to the first partition on a tie. A partition
+// without a slot gets one from the largest partition, because its jobs could
+// not run otherwise.
 //
-// With fewer slots than partitions there is nothing to split: then every
-// partition may use all of them, and only the order of partitions counts.
+// With fewer slots than partitions every partition may use all of them, and
+// the order of the partitions alone decides.
 //
 //	6 slots, shares ¼ ¼ ½: 1½ 1½ 3 → 2 1 3
 //	4 slots, shares 0.1 0.9: 0.4 3.6 → 0 4 → 1 3
@@ -18,32 +19,31 @@ func Limits(slots int, shares []float64) []int {
 		}
 		return limits
 	}
-	rest := make([]int, len(shares)) // in billionths, so that ties are ties
+	rest := make([]int, len(shares)) // in billionths, so that equal remainders compare as equal
 	left := slots
 	for k, share := range shares {
-		// The sliver makes 0.3 of 120 the 36 that is meant, not the 35 that a
-		// binary fraction may give.
+		// The 1e-9 makes 0.3 of 120 the intended 36; binary fractions may give 35.
 		raw := share * float64(slots)
 		limits[k] = min(int(raw+1e-9), left)
 		rest[k] = int(1e9*(raw-float64(limits[k])) + 0.5)
 		left -= limits[k]
 	}
 	for ; left > 0; left-- {
-		k := largest(rest)
+		k := indexOfLargest(rest)
 		limits[k]++
 		rest[k] -= 1e9
 	}
 	for k := range limits {
 		if limits[k] == 0 {
-			limits[largest(limits)]--
+			limits[indexOfLargest(limits)]--
 			limits[k]++
 		}
 	}
 	return limits
 }
 
-// largest returns where the first of the largest values is.
-func largest(values []int) int {
+// indexOfLargest returns the index of the largest value, the first on a tie.
+func indexOfLargest(values []int) int {
 	at := 0
 	for k, v := range values {
 		if v > values[at] {

@@ -4,7 +4,7 @@ package storage
 
 import "os"
 
-// readable finds out by opening.
+// readable opens the file to check the right to read it.
 func readable(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

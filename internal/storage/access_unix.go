@@ -4,6 +4,5 @@ package storage
 
 import "golang.org/x/sys/unix"
 
-// readable asks the system whether path may be read, which is a fraction of
-// what opening costs.
+// readable checks the right to read a file. It costs a fraction of opening it.
 func readable(path string) error { return unix.Access(path, unix.R_OK) }

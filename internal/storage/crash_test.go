@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary be the process that TestKilledJob kills.
+// TestMain makes the test binary also the process that TestKilledJob kills.
 func TestMain(m *testing.M) {
 	if out := os.Getenv("SLOTWISE_TEST_STAGE"); out != "" {
 		stageAndHang(out)
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stageAndHang writes half a part into a new staging and waits to be killed.
+// stageAndHang begins a staging, writes half a part, and waits to be killed.
 func stageAndHang(out string) {
 	s, err := Local{}.Stage(ctx, out, true)
 	if err == nil {
@@ -34,8 +34,8 @@ func stageAndHang(out string) {
 	os.Exit(1)
 }
 
-// TestKilledJob kills a process in the middle of its output, as nothing else
-// shows that the lock of the staging dies with it.
+// TestKilledJob kills a real process that writes an output. It shows that the system
+// releases the staging's lock.
 func TestKilledJob(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
@@ -50,7 +50,7 @@ func TestKilledJob(t *testing.T) {
 	must(t, cmd.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil || line != "ready <nil>\n" {
-		t.Errorf("the other process says %q, %v", line, err)
+		t.Errorf("the other process printed %q, %v", line, err)
 	}
 	must(t, stage(t, out, true).Abort(ctx))
 	if n := len(tree(t, dir)); n != 5 {
@@ -58,14 +58,14 @@ func TestKilledJob(t *testing.T) {
 	}
 	must(t, cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil {
-		t.Error("the other process ended by itself")
+		t.Error("the other process ended before it was killed")
 	}
 	must(t, stage(t, out, true).Abort(ctx))
 	wantTree(t, dir, map[string]string{"out/_SUCCESS": "", "out/part": "old"})
 }
 
-// TestConcurrentReplacement: jobs that replace the same output at once leave
-// one of theirs, whole, and at no time is there none.
+// TestConcurrentReplacement: several jobs replace the same output at once. At every
+// moment there is an output, and in the end it is one job's, whole.
 func TestConcurrentReplacement(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")

@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// Local is the file system of this machine, or a directory that several
+// Local is the file system of this machine, including directories that several
 // machines mount. The zero value is ready to use.
 type Local struct {
-	// Durable makes every committed file and directory reach the disk before
-	// its commit returns, so that a power cut cannot undo it. Off by default:
-	// flushing 1 GiB costs as much as a fast job over it, and a crash of the
-	// program (as opposed to the machine) loses nothing either way. Data that
-	// replaces an old directory is always flushed before the old one goes.
+	// Durable makes Commit flush the output to the disk before it returns, so that
+	// a power cut cannot undo the commit. It is off by default, because flushing
+	// 1 GiB takes as long as a fast job over 1 GiB, and because a crash of the
+	// program loses nothing either way. An output that replaces an old one is
+	// always flushed first.
 	Durable bool
 
 	// wrapOps, if set, wraps the operations of stagings: a test's faults.
@@ -30,26 +30,26 @@ var (
 	_ Checked = Local{}
 )
 
-// Linked is implemented by file systems that have symbolic links, for walkers
-// that must not follow a link into a directory they are already in.
+// Linked is implemented by file systems that have symbolic links. A caller that
+// walks a tree uses it to recognise a link to a directory that it is already in.
 type Linked interface {
-	// Canonical returns the absolute path without links.
+	// Canonical returns the absolute path with all links resolved.
 	Canonical(ctx context.Context, path string) (string, error)
 }
 
-// Checked is implemented by file systems that can tell at little cost whether
-// a file may be read, so that a job over many files can refuse at its start
-// rather than fail near its end.
+// Checked is implemented by file systems that can check cheaply whether a file may
+// be read. A job over many files checks all of them at its start, rather than fail
+// near its end.
 type Checked interface {
-	// Readable returns an error that names the path if it cannot be read.
+	// Readable returns an error that names the path if the file cannot be read.
 	Readable(ctx context.Context, path string) error
 }
 
 var errNotRegular = errors.New("not a regular file")
 
-// Open implements FS. Only regular files can be read at an offset, so pipes
-// and devices are refused; O_NONBLOCK keeps the opening of a pipe from waiting
-// for its writer, at less cost than a look at every file beforehand.
+// Open implements FS. It refuses pipes and devices, which cannot be read at an
+// offset. O_NONBLOCK keeps Open from waiting for the writer of a pipe; it costs less
+// than calling Stat before each Open.
 func (Local) Open(_ context.Context, path string) (File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -68,16 +68,17 @@ func (Local) Open(_ context.Context, path string) (File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
+// localFile implements File.
 type localFile struct {
 	*os.File
-	size int64
+	size int64 // when the file was opened
 }
 
-// Size is the size when the file was opened; a file that grows meanwhile is
-// read up to it.
+// Size implements File. If the file grows meanwhile, only the first Size bytes are
+// read.
 func (f *localFile) Size() int64 { return f.size }
 
-// Stat implements FS. It follows links.
+// Stat implements FS. It follows symbolic links.
 func (Local) Stat(_ context.Context, path string) (Info, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -97,9 +98,8 @@ func localInfo(path string, st fs.FileInfo) Info {
 	return info
 }
 
-// List implements FS. Links are followed; a link that leads nowhere and a
-// special file are listed with Size -1 rather than failing the directory,
-// because the caller may not care for them.
+// List implements FS. It follows symbolic links. A dangling link and a special file
+// get Size -1 and do not fail the call, because the caller may not need them.
 func (Local) List(_ context.Context, dir string) ([]Info, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -109,7 +109,7 @@ func (Local) List(_ context.Context, dir string) ([]Info, error) {
 	for _, e := range entries {
 		info, err := listed(filepath.Join(dir, e.Name()), e)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since the directory was read
+			continue // removed after ReadDir had returned it
 		}
 		if err != nil {
 			return nil, err
@@ -119,6 +119,7 @@ func (Local) List(_ context.Context, dir string) ([]Info, error) {
 	return infos, nil
 }
 
+// listed describes one entry of a directory.
 func listed(path string, e fs.DirEntry) (Info, error) {
 	link := e.Type()&fs.ModeSymlink != 0
 	var st fs.FileInfo

@@ -152,8 +152,8 @@ func checkTarget(target string) error {
 	return nil
 }
 
-// within reports whether path is dir or lies below it. Links in path are resolved
-// first, as those in dir have been.
+// within reports whether path is dir or below dir. The caller has resolved the links
+// in dir; within resolves the links in path.
 func within(path, dir string) bool {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved
@@ -357,7 +357,7 @@ func (localOps) Lock(_ context.Context, root string, mode LockMode) (io.Closer, 
 	if err != nil {
 		return nil, err
 	}
-	if err := lockDir(d, mode != LockTry); err != nil {
+	if err := lock(d, mode != LockTry); err != nil {
 		return nil, errors.Join(&fs.PathError{Op: "lock", Path: root, Err: err}, d.Close())
 	}
 	now, err := os.Stat(root)

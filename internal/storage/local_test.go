@@ -192,9 +192,9 @@ func TestOverwriteThroughALink(t *testing.T) {
 	}
 }
 
-// TestSweepSparesTheLiving checks that only a dead owner's leftovers go, and
-// only those of the very same target.
-func TestSweepSparesTheLiving(t *testing.T) {
+// TestSweepKeepsLiving: a sweep removes only dead stagings, and only those of the same
+// target.
+func TestSweepKeepsLiving(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	alive := stage(t, out, true)

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// lockDir takes the exclusive lock of a directory. The system drops it when
-// the process dies, however it dies, which a process number in a file name
-// would not tell: numbers are used again, and mean nothing to another machine
-// or container that shares the directory.
-func lockDir(d *os.File, wait bool) error {
+// lock takes the exclusive lock of an open file or directory. The system releases it
+// when the process ends, even if it is killed. A process number in a file name would
+// not serve: the system reuses numbers, and they mean nothing to another machine or
+// container that shares the directory.
+func lock(d *os.File, wait bool) error {
 	how := syscall.LOCK_EX
 	if !wait {
 		how |= syscall.LOCK_NB
@@ -25,8 +25,8 @@ func lockDir(d *os.File, wait bool) error {
 	}
 }
 
-// isMount tells whether dir is where another file system begins: such a
-// directory can be neither renamed nor replaced.
+// isMount reports whether another file system is mounted at dir. Such a directory can
+// be neither renamed nor replaced.
 func isMount(dir, parent fs.FileInfo) bool {
 	d, ok1 := dir.Sys().(*syscall.Stat_t)
 	p, ok2 := parent.Sys().(*syscall.Stat_t)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Driver opens the file system that rest, a URI without its scheme and the
-// "://", lies in. It returns the path to give to that file system; joined to
-// the scheme again, the path must lead to the same file.
+// Driver returns the file system for rest, a URI without its scheme and "://", and
+// the path within that file system. The scheme, "://" and the path must again be a
+// URI of the same file.
 type Driver func(rest string) (fs FS, path string, err error)
 
 // Schemes is the set of URI schemes that a program can open. It never changes,
@@ -22,8 +22,8 @@ type Schemes struct {
 	drivers map[string]Driver // by scheme in lower case, "file" excepted
 }
 
-// missing tells what to do about a scheme that slotwise has and this program
-// has not.
+// missing maps the schemes that slotwise supports to the option that adds them to a
+// program.
 var missing = map[string]string{
 	"hdfs": "pass hdfs.Storage() of package mapreduce/hdfs",
 	"s3":   "pass s3.Storage() of package mapreduce/s3",
@@ -43,9 +43,9 @@ func (s *Schemes) With(scheme string, d Driver) (*Schemes, error) {
 	return out, nil
 }
 
-// Resolve returns the file system of uri and the path within it. A URI
-// without a scheme is a local path, taken as it is: a relative one is relative
-// to the working directory. Paths are not percent-decoded, in any scheme.
+// Resolve returns the file system of uri and the path within it. A URI without a
+// scheme is a local path, relative to the working directory unless it is absolute.
+// No scheme decodes percent signs.
 func (s *Schemes) Resolve(uri string) (FS, string, error) {
 	if uri == "" {
 		return nil, "", fmt.Errorf("empty path")
@@ -91,9 +91,9 @@ func (s *Schemes) Names() []string {
 	return names
 }
 
-// SplitURI cuts a URI into scheme and rest. The scheme is empty for a plain
-// path, and also where the text before "://" cannot be a scheme (it has a
-// slash, say), because local names may hold any character.
+// SplitURI splits a URI into its scheme and the rest after "://". The scheme is empty
+// for a plain path. It is also empty if the text before "://" cannot be a scheme, for
+// example because it has a slash: local names may hold any character.
 func SplitURI(uri string) (scheme, rest string) {
 	s, rest, ok := strings.Cut(uri, "://")
 	if !ok || s == "" {
@@ -108,7 +108,7 @@ func SplitURI(uri string) (scheme, rest string) {
 	return s, rest
 }
 
-// JoinURI is the inverse of SplitURI.
+// JoinURI joins a scheme and a path that SplitURI has split.
 func JoinURI(scheme, path string) string {
 	if scheme == "" {
 		return path
@@ -116,12 +116,12 @@ func JoinURI(scheme, path string) string {
 	return scheme + "://" + path
 }
 
-// openLocal is the driver of file://. The host part must be empty or
-// localhost: a file URI that names another machine is not readable from here.
+// openLocal is the Driver of file://. The host part must be empty or localhost,
+// because the files of another machine cannot be read.
 func openLocal(rest string) (FS, string, error) {
 	path := strings.TrimPrefix(rest, "localhost")
 	if !strings.HasPrefix(path, "/") {
-		return nil, "", fmt.Errorf("a file URI needs an absolute path, as in file:///data/x")
+		return nil, "", fmt.Errorf("a file URI needs an absolute path, for example file:///data/x")
 	}
 	return Local{}, path, nil
 }

@@ -11,58 +11,58 @@ import (
 	"sync"
 )
 
-// Scratch directories are named slotwise-<pid>-<random> and hold a lock file.
-// Its lock, not the process number, says whether the owner is alive: the
-// system drops the lock when the owner dies, however it dies, and numbers are
-// used again. The number is for people who look at the directory.
+// A scratch directory is named slotwise-<pid>-<random> and holds a lock file. The
+// owner is alive as long as the file is locked: the system releases the lock when
+// the owner ends, even if it is killed. Process numbers cannot show that, because
+// the system reuses them; the number is for people who look at the directory.
 const (
 	scratchPrefix = "slotwise-"
 	scratchLock   = "lock"
 )
 
-// DirScratch is a Scratch that keeps its files in a directory of its own.
+// DirScratch implements Scratch with a directory of its own. Several goroutines may
+// use it at once.
 type DirScratch struct {
 	dir  string
-	lock *os.File
+	lock *os.File // held until Close
 	mu   struct {
 		sync.Mutex
-		seq    int
-		open   map[*scratchFile]struct{}
+		seq    int                       // number of the last file created
+		open   map[*scratchFile]struct{} // nil once closed
 		closed bool
 	}
 }
 
-// NewDirScratch makes a Scratch in a new directory below parent, which must
-// exist; an empty parent is the system's directory for temporary files. Close
-// removes the directory. What a killed process could not remove, SweepStale
-// does. Errors, a full disk's among them, name the file.
+// NewDirScratch creates a Scratch in a new directory below parent, which must exist.
+// An empty parent means the system's directory for temporary files. Close removes
+// the directory; if the process is killed, SweepStale does. Errors name the file.
 func NewDirScratch(parent string) (*DirScratch, error) {
 	if parent == "" {
 		parent = os.TempDir()
 	}
-	// A sweeper may take a directory whose lock is not held yet; then the
-	// next one is tried.
+	// SweepStale in another process may remove the directory before it is locked.
+	// Then the next name is tried.
 	for range 100 {
 		dir, err := os.MkdirTemp(parent, scratchPrefix+strconv.Itoa(os.Getpid())+"-")
 		if err != nil {
 			return nil, fmt.Errorf("making scratch space: %w", err)
 		}
-		lock, err := claim(dir)
+		locked, err := lockScratch(dir)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("making scratch space: %w", err), os.RemoveAll(dir))
 		}
-		if lock != nil {
-			s := &DirScratch{dir: dir, lock: lock}
+		if locked != nil {
+			s := &DirScratch{dir: dir, lock: locked}
 			s.mu.open = map[*scratchFile]struct{}{}
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("making scratch space: %s: others keep removing it", parent)
+	return nil, fmt.Errorf("making scratch space in %s: other processes remove each new directory at once", parent)
 }
 
-// claim makes and locks the lock file of a new directory. It returns nil if a
-// sweeper was faster.
-func claim(dir string) (*os.File, error) {
+// lockScratch creates and locks the lock file of a new directory. It returns nil if
+// a sweep has taken the directory first.
+func lockScratch(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, scratchLock), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -70,26 +70,26 @@ func claim(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = lockDir(f, false)
+	err = lock(f, false)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return f, nil // nobody sweeps where there are no locks
+		return f, nil // without locks there are no sweeps either
 	}
-	if err == nil && linked(f) {
+	if err == nil && sameFile(f) {
 		return f, nil
 	}
 	return nil, f.Close()
 }
 
-// linked tells whether f is still what its name leads to.
-func linked(f *os.File) bool {
+// sameFile reports whether the path of f still leads to f.
+func sameFile(f *os.File) bool {
 	a, err1 := f.Stat()
 	b, err2 := os.Stat(f.Name())
 	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// SweepStale removes the scratch directories below parent whose owners are
-// dead and returns how many. An empty parent is the system's directory for
-// temporary files. Directories of other users are left alone.
+// SweepStale removes the scratch directories of dead processes below parent and
+// returns how many it has removed. An empty parent means the system's directory for
+// temporary files. It skips the directories of other users.
 func SweepStale(parent string) (int, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -104,7 +104,7 @@ func SweepStale(parent string) (int, error) {
 		if !e.IsDir() || !isScratchName(e.Name()) {
 			continue
 		}
-		removed, err := sweep(filepath.Join(parent, e.Name()))
+		removed, err := sweepScratch(filepath.Join(parent, e.Name()))
 		if removed {
 			n++
 		}
@@ -115,7 +115,7 @@ func SweepStale(parent string) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// isScratchName recognises slotwise-<pid>-<random>, both made of digits.
+// isScratchName reports whether s is slotwise-<pid>-<random>, both of digits.
 func isScratchName(name string) bool {
 	rest, ok := strings.CutPrefix(name, scratchPrefix)
 	pid, random, ok2 := strings.Cut(rest, "-")
@@ -126,9 +126,9 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// sweep removes dir if its lock can be had. The lock file is made if it is
-// missing, so that an owner that is just about to make it notices.
-func sweep(dir string) (bool, error) {
+// sweepScratch removes dir if its lock is free. It creates a missing lock file: an
+// owner that is about to create the file notices that, and takes another directory.
+func sweepScratch(dir string) (bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, scratchLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -137,7 +137,7 @@ func sweep(dir string) (bool, error) {
 		return false, fmt.Errorf("sweeping scratch space: %w", err)
 	}
 	defer f.Close()
-	if lockDir(f, false) != nil || !linked(f) {
+	if lock(f, false) != nil || !sameFile(f) {
 		return false, nil
 	}
 	if err := removeScratch(dir); err != nil {
@@ -146,10 +146,11 @@ func sweep(dir string) (bool, error) {
 	return true, nil
 }
 
-// Create makes a new file. The name need not be unique; it is for people.
+// Create implements Scratch. The name need not be unique; it is for people who look
+// at the directory.
 func (s *DirScratch) Create(name string) (ScratchFile, error) {
 	if name == "" || strings.ContainsAny(name, `/\`) || len(name) > 200 {
-		return nil, fmt.Errorf("scratch file %q: not a plain file name", name)
+		return nil, fmt.Errorf("scratch file %q: the name must be a plain file name of at most 200 bytes", name)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,11 +168,10 @@ func (s *DirScratch) Create(name string) (ScratchFile, error) {
 	return sf, nil
 }
 
-// Dir returns the directory, for files that are made otherwise and are to go
-// with it.
+// Dir returns the directory. Close also removes files that callers have put there.
 func (s *DirScratch) Dir() string { return s.dir }
 
-// Close removes every file made and the directory. It may be called again.
+// Close implements Scratch. It may be called again.
 func (s *DirScratch) Close() error {
 	s.mu.Lock()
 	if s.mu.closed {
@@ -183,14 +183,14 @@ func (s *DirScratch) Close() error {
 	s.mu.open = nil
 	s.mu.Unlock()
 	for f := range open {
-		_ = f.File.Close() // nobody will read it again
+		_ = f.File.Close() // the content is not wanted any more
 	}
 	return errors.Join(removeScratch(s.dir), s.lock.Close())
 }
 
-// removeScratch removes a directory that a sweeper may be looking at: between
-// the removal of the lock file and that of the directory it may put a new lock
-// file there, and then either side removes it.
+// removeScratch removes a scratch directory. A sweep in another process may put a
+// new lock file into it between the removal of the old lock file and the removal of
+// the directory. So it tries again a few times.
 func removeScratch(dir string) (err error) {
 	for range 10 {
 		if err = os.RemoveAll(dir); err == nil {
@@ -200,15 +200,15 @@ func removeScratch(dir string) (err error) {
 	return err
 }
 
-// scratchFile is an open file that disappears when closed.
+// scratchFile implements ScratchFile. Closing it removes the file.
 type scratchFile struct {
 	*os.File
 	s    *DirScratch
 	once sync.Once
 }
 
-// Close closes and removes the file; again, or after the scratch, it does
-// nothing.
+// Close implements ScratchFile. It is a no-op after the first call and after the
+// Close of the scratch.
 func (f *scratchFile) Close() (err error) {
 	f.once.Do(func() {
 		f.s.mu.Lock()

@@ -24,7 +24,7 @@ func reopen(t *testing.T, dir, token string) *staging {
 	return s.(*staging)
 }
 
-// TestSharedStaging: several openings of one staging write, another commits.
+// TestSharedStaging: several processes write into one staging, and another commits it.
 func TestSharedStaging(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
@@ -107,8 +107,8 @@ func TestSharedWithoutOverwrite(t *testing.T) {
 	wantTree(t, dir, map[string]string{"out/_SUCCESS": "b\n", "out/x": "b"})
 }
 
-// TestAbandonedShared: what nobody touched for SharedTTL goes, what somebody
-// works in stays.
+// TestAbandonedShared: a shared staging that was not touched for SharedTTL is removed.
+// Reopening a staging and committing a file count as touching.
 func TestAbandonedShared(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
@@ -132,7 +132,7 @@ func TestAbandonedShared(t *testing.T) {
 	must(t, stage(t, out, true).Abort(ctx))
 	for token, want := range map[string]bool{"dead": false, "reopened": true, "written": true} {
 		if got := exists(localRoot(out, token)); got != want {
-			t.Errorf("%s: there is one: %v", token, got)
+			t.Errorf("%s: it exists: %v", token, got)
 		}
 	}
 }

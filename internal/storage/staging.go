@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -17,8 +16,8 @@ import (
 //
 // A staging collects the files of an output and publishes all of them or none.
 // One state machine, in this file, serves local directories, HDFS and S3. It
-// reads its state from a few small marker files, so any process can continue
-// what another one began, at whatever operation that one was killed.
+// reads its state from a few small marker files, so any process can continue the
+// work of another one that was killed, after whichever operation that happened.
 //
 // The staging of /p/out lives beside it, in the root directory
 // /p/.out.slotwise-shared-<token>, or .out.slotwise-own-<token> if it belongs to
@@ -44,26 +43,26 @@ import (
 //	no     -       -             PUBLISHED if the output's _SUCCESS holds the
 //	                             token; otherwise aborted, or never begun, or
 //	                             replaced since by a later job
-//	yes    no      -             OPEN: nobody has touched the target
+//	yes    no      -             OPEN: the target has not been touched
 //	yes    yes     no            DECIDED: Publish continues, Restore undoes
-//	yes    yes     yes           PUBLISHED: only the root is left to remove
+//	yes    yes     yes           PUBLISHED: the root must still be removed
 //
 // Publish and Restore may stop after any operation and are repeated from the
 // start. So after a crash the next Commit leaves the new output whole and the
 // next Abort leaves the old one whole (or the new one, once it is published).
 //
-// Fencing. A token names a staging; a staging that has ended is found by nobody.
+// Fencing. A token names a staging, and no token leads to a staging that has ended.
 // Within a shared staging, committing a file shuts out all writers of the same
 // name that began earlier: their Commit fails from then on, at whatever point
 // they stopped. A delayed attempt therefore cannot replace the file of its
 // successor, even if it was granted the commit before it stopped.
 //
-// Sweeping. Each new staging first looks for dead stagings of the same target.
-// A root is dead if its lock is free (file systems with locks, own stagings), or
-// if nobody has touched it for OwnTTL (own stagings elsewhere, roots without an
-// owner marker) or SharedTTL (shared stagings). A dead commit that has begun to
-// change the target is finished, or undone if it cannot be finished. Every other
-// dead staging is removed.
+// Sweeping. Each new staging first looks for dead stagings of the same target. On file
+// systems with locks an own staging is dead if its lock is free. Any other staging is
+// dead if it was not touched for a time: SharedTTL for a shared staging, OwnTTL for an
+// own one and for a root without an owner marker. If a dead commit has begun to change
+// the target, the sweep finishes it, or undoes it if it cannot be finished. It removes
+// every other dead staging.
 const (
 	rootMark      = ".slotwise-"
 	sharedMark    = "shared-"
@@ -122,7 +121,7 @@ type Locker interface {
 	Lock(ctx context.Context, root string, mode LockMode) (io.Closer, error)
 }
 
-// LockMode says what Lock does if it cannot lock the root at once.
+// LockMode is the way in which Lock treats a root that it cannot lock at once.
 type LockMode int
 
 const (
@@ -139,7 +138,7 @@ type StageArea struct {
 	Overwrite bool   // whether Publish may replace an output
 }
 
-// SuccessContent returns what the output's _SUCCESS file holds.
+// SuccessContent returns the content of the output's _SUCCESS file.
 func (a StageArea) SuccessContent() []byte {
 	if a.Token == "" {
 		return nil
@@ -167,9 +166,9 @@ type Publisher interface {
 	// Interrupted reports whether a decided commit has begun to change the target
 	// and has not finished.
 	Interrupted(ctx context.Context, a StageArea) (bool, error)
-	// Restore makes the target what it was before Publish began.
+	// Restore brings back the target of the time before Publish began.
 	Restore(ctx context.Context, a StageArea) error
-	// Discard removes the root with all it holds. Its owner marker is gone.
+	// Discard removes the root with its content. The owner marker has been removed.
 	Discard(ctx context.Context, a StageArea) error
 }
 
@@ -180,7 +179,7 @@ type StagedFile interface {
 	// Commit makes the file part of the staging. In a shared staging it fails if
 	// another writer of the name has committed since this one began.
 	Commit(ctx context.Context) error
-	// Drop removes what was written.
+	// Drop removes the file.
 	Drop(ctx context.Context) error
 }
 
@@ -289,453 +288,11 @@ func (x *Stager) sweep(ctx context.Context, target string) error {
 	return nil
 }
 
-// staging implements Staging.
-type staging struct {
-	*Stager
-	area StageArea
-	// held is the lock on the root. An own staging holds it for life, a shared one
-	// during StageShared, Commit and Abort.
-	held io.Closer
-	// stopTouching ends the goroutine that shows that the owner lives; nil if there
-	// is none.
-	stopTouching func()
-
-	// mu is held shared while a file is begun or committed, exclusively by Commit
-	// and Abort: no file enters a staging that has ended.
-	mu struct {
-		sync.RWMutex
-		ended     bool // by Commit or Abort, in this process or found so by Reopen
-		published bool // the output is visible
-	}
-}
-
-func (s *staging) marker(name string) string { return path.Join(s.area.Root, name) }
-
-func (s *staging) marked(ctx context.Context, name string) (bool, error) {
-	return s.Ops.Exists(ctx, s.marker(name))
-}
-
-func (s *staging) failed(op string, err error) error { return s.Failed(op, s.area.Target, err) }
-
-func (s *staging) unlock() error {
-	if s.held == nil {
-		return nil
-	}
-	held := s.held
-	s.held = nil
-	return held.Close()
-}
-
-// begin clears the way for a new staging, creates it and keeps it locked.
-func (s *staging) begin(ctx context.Context) error {
-	if err := s.Stager.sweep(ctx, s.area.Target); err != nil {
-		return fmt.Errorf("clearing what an earlier job left beside it: %w", err)
-	}
-	if s.Check != nil {
-		if err := s.Check(ctx, s.area.Target); err != nil {
-			return err
-		}
-	}
-	if err := CheckVacant(ctx, s.Ops, s.area); err != nil {
-		return err
-	}
-	err := s.create(ctx)
-	// Without a lock another process may be creating the same shared staging.
-	if err != nil && (s.held != nil || s.area.Token == "") {
-		err = errors.Join(err, s.retire(context.WithoutCancel(ctx)))
-	}
-	return err
-}
-
-// CheckVacant refuses a target that holds files which must not be replaced.
-func CheckVacant(ctx context.Context, ops StageOps, a StageArea) error {
-	vacant, err := ops.Vacant(ctx, a.Target)
-	if err == nil && !vacant && !a.Overwrite {
-		return fs.ErrExist
-	}
-	return err
-}
-
-// create makes the root and puts the owner marker, which completes it. The root is
-// locked as soon as it exists: no sweep meets a root that is being filled.
-func (s *staging) create(ctx context.Context) error {
-	if _, locks := s.Ops.(Locker); locks {
-		err := fs.ErrNotExist
-		// Another process may sweep the root before it is locked.
-		for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < 100; tries++ {
-			s.held, err = s.lock(ctx, s.area.Root, LockCreate)
-		}
-		if err != nil {
-			return err
-		}
-	} else if left, err := s.Ops.Exists(ctx, s.area.Root); err != nil {
-		return err
-	} else if left {
-		// What remains of an ended staging with the same token must not come back.
-		if err := s.Publisher.Discard(ctx, s.area); err != nil {
-			return err
-		}
-	}
-	if err := s.Publisher.MakeRoot(ctx, s.area); err != nil {
-		return err
-	}
-	if s.area.Overwrite {
-		if err := s.Ops.Put(ctx, s.marker(overwriteFile), nil); err != nil {
-			return err
-		}
-	}
-	return s.Ops.Put(ctx, s.marker(ownerFile), nil)
-}
-
-// load reads the state of a shared staging.
-func (s *staging) load(ctx context.Context) error {
-	owned, err := s.marked(ctx, ownerFile)
-	if err != nil {
-		return err
-	}
-	if owned {
-		// The root may belong to another user; then the times of its files count.
-		_ = s.Ops.Touch(ctx, s.area.Root)
-		s.area.Overwrite, err = s.marked(ctx, overwriteFile)
-		return err
-	}
-	published, err := s.isOutput(ctx)
-	if err != nil {
-		return err
-	}
-	if !published {
-		return fs.ErrNotExist
-	}
-	s.mu.ended, s.mu.published = true, true
-	// The process that published may have died while it removed the root. What
-	// cannot be removed now is left to a later sweep.
-	if left, err := s.Ops.Exists(ctx, s.area.Root); left && err == nil {
-		_ = s.retire(ctx)
-	}
-	return nil
-}
-
-// isOutput reports whether the target is the output that was staged here.
-func (s *staging) isOutput(ctx context.Context) (bool, error) {
-	if s.area.Token == "" {
-		return false, nil
-	}
-	return holdsToken(ctx, s.Ops, s.area.Target, s.area.Token)
-}
-
-// holdsToken reports whether dir/_SUCCESS holds the token.
-func holdsToken(ctx context.Context, ops StageOps, dir, token string) (bool, error) {
-	b, err := ops.Read(ctx, path.Join(dir, SuccessFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil && string(b) == token+"\n", err
-}
-
-// phase is the state of a staging as its markers say.
-type phase int
-
-const (
-	phaseGone phase = iota // aborted, or published and replaced by a later job
-	phaseOpen
-	phaseDecided
-	phasePublished
-)
-
-func (s *staging) phase(ctx context.Context) (phase, error) {
-	owned, err := s.marked(ctx, ownerFile)
-	if err != nil {
-		return phaseGone, err
-	}
-	if !owned {
-		if published, err := s.isOutput(ctx); err != nil || !published {
-			return phaseGone, err
-		}
-		return phasePublished, nil
-	}
-	decided, err := s.marked(ctx, commitFile)
-	if err != nil || !decided {
-		return phaseOpen, err
-	}
-	published, err := s.Publisher.Published(ctx, s.area)
-	if err != nil || !published {
-		return phaseDecided, err
-	}
-	return phasePublished, nil
-}
-
-// Commit implements Staging. On file systems with locks a second process waits
-// for the one that commits, and then finds the staging published.
-func (s *staging) Commit(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.published && s.area.Token != "" {
-		return nil
-	}
-	if s.mu.ended {
-		return s.failed("commit", fs.ErrClosed)
-	}
-	if err := s.publish(ctx); err != nil {
-		if s.area.Token != "" {
-			err = errors.Join(err, s.unlock())
-		}
-		return s.failed("commit", err)
-	}
-	s.mu.published, s.mu.ended = true, true
-	s.end()
-	// The output is visible, so nothing can fail the job any more. A later sweep
-	// removes what cannot be removed now.
-	_ = s.retire(context.WithoutCancel(ctx))
-	return nil
-}
-
-// publish continues the commit from the state in which the last one stopped.
-func (s *staging) publish(ctx context.Context) error {
-	if err := s.relock(ctx); err != nil {
-		return err
-	}
-	at, err := s.phase(ctx)
-	if err != nil {
-		return err
-	}
-	switch at {
-	case phaseGone:
-		return fs.ErrNotExist
-	case phasePublished:
-		return nil
-	case phaseOpen:
-		record, err := s.Publisher.Prepare(ctx, s.area)
-		if err != nil {
-			return err
-		}
-		if err := s.Ops.Put(ctx, s.marker(commitFile), record); err != nil {
-			return err
-		}
-	}
-	return s.Publisher.Publish(ctx, s.area)
-}
-
-// relock locks a shared staging, unless its root is gone: then there is nothing
-// left to protect.
-func (s *staging) relock(ctx context.Context) error {
-	if s.held != nil {
-		return nil
-	}
-	lock, err := s.lock(ctx, s.area.Root, LockWait)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	s.held = lock
-	return err
-}
-
-// Abort implements Staging.
-func (s *staging) Abort(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.ended {
-		return nil
-	}
-	s.end() // a Touch must not bring the owner marker back
-	err := s.relock(ctx)
-	if err == nil {
-		err = s.restore(ctx)
-	}
-	if err == nil {
-		err = s.retire(ctx)
-	}
-	if err != nil {
-		if s.area.Token != "" {
-			err = errors.Join(err, s.unlock())
-		}
-		return s.failed("abort", err)
-	}
-	s.mu.ended = true
-	return nil
-}
-
-// restore undoes a commit that was not published.
-func (s *staging) restore(ctx context.Context) error {
-	at, err := s.phase(ctx)
-	if err != nil || at == phaseGone || at == phasePublished {
-		return err
-	}
-	return s.Publisher.Restore(ctx, s.area)
-}
-
-// retire removes the root. The owner marker goes first, so that a token never
-// leads to half a staging.
-func (s *staging) retire(ctx context.Context) error {
-	err := s.Ops.Remove(ctx, s.marker(ownerFile))
-	if err == nil {
-		err = s.Publisher.Discard(ctx, s.area)
-	}
-	return errors.Join(err, s.unlock())
-}
-
-func (s *staging) end() {
-	if s.stopTouching != nil {
-		s.stopTouching()
-	}
-}
-
-// sweep ends the staging if it is dead.
-func (s *staging) sweep(ctx context.Context) error {
-	lock, err := s.lock(ctx, s.area.Root, LockTry)
-	if err != nil {
-		return nil // in use, removed meanwhile, or another user's
-	}
-	s.held = lock
-	dead, err := s.dead(ctx)
-	if err == nil && dead {
-		err = s.conclude(ctx)
-	}
-	return errors.Join(err, s.unlock())
-}
-
-func (s *staging) dead(ctx context.Context) (bool, error) {
-	owned, err := s.marked(ctx, ownerFile)
-	if err != nil {
-		return false, err
-	}
-	ttl := OwnTTL
-	if s.area.Token != "" && owned {
-		ttl = SharedTTL
-	} else if s.held != nil {
-		return true, nil // whoever created or removed it would hold the lock
-	}
-	touched, err := s.Ops.LastTouched(ctx, s.area.Root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // removed meanwhile
-	}
-	now := time.Now
-	if s.Now != nil {
-		now = s.Now
-	}
-	return err == nil && now().Sub(touched) >= ttl, err
-}
-
-// conclude ends a dead staging. A commit that has begun to change the target is
-// finished if it can be, and otherwise undone.
-func (s *staging) conclude(ctx context.Context) error {
-	at, err := s.phase(ctx)
-	if err != nil {
-		return err
-	}
-	if s.area.Overwrite, err = s.marked(ctx, overwriteFile); err != nil {
-		return err
-	}
-	interrupted := false
-	if at == phaseDecided {
-		interrupted, err = s.Publisher.Interrupted(ctx, s.area)
-	}
-	if interrupted && err == nil {
-		err = s.Publisher.Publish(ctx, s.area)
-	}
-	if at == phaseOpen || at == phaseDecided && (!interrupted || err != nil) {
-		err = s.Publisher.Restore(ctx, s.area)
-	}
-	if err != nil {
-		return err
-	}
-	return s.retire(ctx)
-}
-
-// Create implements Staging.
-func (s *staging) Create(ctx context.Context, name string) (Writer, error) {
-	if name == "" || !fs.ValidPath(path.Clean(name)) || path.Clean(name) == "." {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrInvalid}
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	w := &writer{ctx: ctx, staging: s, name: path.Clean(name)}
-	if s.mu.ended {
-		return nil, w.failed("create", fs.ErrClosed)
-	}
-	var err error
-	if w.file, err = s.Publisher.Create(ctx, s.area, w.name); err != nil {
-		return nil, w.failed("create", err)
-	}
-	return w, nil
-}
-
-// writer implements Writer. Write is used by one goroutine; Commit and Discard
-// may race with the end of the staging.
-type writer struct {
-	ctx     context.Context
-	staging *staging
-	name    string
-	file    StagedFile
-	once    sync.Once // the first Commit or Discard counts
-}
-
-func (w *writer) failed(op string, err error) error {
-	return w.staging.Failed(op, path.Join(w.staging.area.Target, w.name), err)
-}
-
-// Write implements Writer. Errors name the file as it would have been called.
-func (w *writer) Write(p []byte) (int, error) {
-	n, err := w.file.Write(p)
-	if err != nil {
-		err = w.failed("write", err)
-	}
-	return n, err
-}
-
-// Commit implements Writer.
-func (w *writer) Commit() error {
-	err := w.failed("commit", fs.ErrClosed)
-	w.once.Do(func() {
-		w.staging.mu.RLock()
-		defer w.staging.mu.RUnlock()
-		if w.staging.mu.ended {
-			_ = w.file.Drop(w.ctx) // the end of the staging has removed it
-			return
-		}
-		if err = w.file.Commit(w.ctx); err != nil {
-			err = w.failed("commit", err)
-		}
-	})
-	return err
-}
-
-// Discard implements Writer.
-func (w *writer) Discard() error {
-	var err error
-	w.once.Do(func() {
-		if err = w.file.Drop(context.WithoutCancel(w.ctx)); err != nil {
-			err = w.failed("discard", err)
-		}
-	})
-	return err
-}
-
-// keepAlive calls touch every OwnTTL/12 until stop is called. stop cancels touch's
-// context and waits for a call under way.
-func keepAlive(touch func(ctx context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(OwnTTL / 12)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				touch(ctx)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return func() { cancel(); <-ended }
-}
-
-// NewToken returns a token for StageShared that nobody else has.
+// NewToken returns a new random token for StageShared.
 //
 // The generator is the runtime's, which the operating system seeds. Package
-// crypto/rand would add thirty packages to every program, and a token is a name
-// and no secret.
+// crypto/rand would add thirty packages to every program, and a token is a name and
+// no secret.
 func NewToken() string {
 	const digits = "abcdefghijklmnopqrstuvwxyz234567"
 	token := make([]byte, 26) // of 5 bits: 130 bits

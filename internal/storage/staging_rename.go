@@ -13,7 +13,7 @@ import (
 
 // Directories in a staging root on a file system with renames.
 const (
-	dataDir = "data" // what the target will be; becomes the target by one rename
+	dataDir = "data" // the committed files; becomes the target by one rename
 	tmpDir  = "tmp"  // files still being written
 	oldDir  = "old"  // the former target, between being moved aside and being removed
 )

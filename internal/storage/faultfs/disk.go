@@ -16,16 +16,16 @@ import (
 	"github.com/slotwise/slotwise/internal/journal"
 )
 
-// page is how many bytes reach a Disk together or not at all. Real pages are
-// larger; small ones tear more often.
+// page is the number of bytes that a crash keeps or loses together. Real pages are
+// larger; small ones are torn more often.
 const page = 16
 
 // Disk is a disk in memory. Its operations fail as its Faults say, it can be full,
 // and after a crash only synced data and names are certain to be present.
 //
-// A file's bytes are volatile until Sync and its name is volatile until SyncDir.
-// Crash keeps an arbitrary part of what is volatile: pages of the bytes, and
-// changes of names. Kill keeps all of it, as the end of a process does.
+// A file's bytes are volatile until Sync, and its name is volatile until SyncDir.
+// Crash keeps an arbitrary subset of the volatile pages and of the changes of names,
+// like a power cut. Kill keeps everything, like the end of a process.
 //
 // Paths are slash-separated. Directories exist wherever a path needs them; Tree
 // adds directories that must be made. A Disk is safe for concurrent use.
@@ -69,8 +69,8 @@ func NewDisk() *Disk {
 	return d
 }
 
-// Limit makes the disk full at so many bytes. A Write that does not fit writes
-// what fits and fails with ENOSPC.
+// Limit sets the capacity of the disk. A Write that exceeds it writes the bytes that
+// fit and fails with ENOSPC.
 func (d *Disk) Limit(bytes int64) {
 	d.disk.Lock()
 	defer d.disk.Unlock()
@@ -95,7 +95,7 @@ func (d *Disk) Bytes(path string) []byte {
 	return nil
 }
 
-// Crash returns the disk as it is found after the machine has lost its power.
+// Crash returns the disk that the machine finds after a power cut.
 func (d *Disk) Crash(rng *rand.Rand) *Disk {
 	d.disk.Lock()
 	defer d.disk.Unlock()
@@ -114,10 +114,9 @@ func (d *Disk) Crash(rng *rand.Rand) *Disk {
 	return after
 }
 
-// Kill returns the disk as it is found after the process has ended and the machine
-// has not: with everything written, and no more durable than before. Locks and
-// faults are gone. The result is a copy; this disk does not change any more by what
-// happens to it.
+// Kill returns the disk that the next process finds if this process is killed and the
+// machine runs on. All writes are present, but no more durable than before. Locks and
+// faults are gone. The result is a copy; changing it does not change this disk.
 func (d *Disk) Kill() *Disk {
 	d.disk.Lock()
 	defer d.disk.Unlock()
@@ -392,5 +391,5 @@ func (f *file) Sync() error {
 	return nil
 }
 
-// Close implements io.Closer. What was not synced stays so.
+// Close implements io.Closer. It makes nothing durable.
 func (f *file) Close() error { return nil }

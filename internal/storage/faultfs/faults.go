@@ -1,6 +1,6 @@
-// Package faultfs makes storage fail on purpose. It asks what the code above does
-// when a disk is full, a file cannot be read, a write is torn, the storage stops
-// answering in the middle of a commit, or a crash loses what was not synced.
+// Package faultfs makes storage fail on purpose. Tests use it to see how code behaves
+// when a disk is full, a file cannot be read, a write is torn, a process is killed in
+// the middle of a commit, or a crash loses unsynced data.
 //
 // Faults decides which operations fail. It drives four kinds of storage:
 //
@@ -21,9 +21,9 @@ import (
 // Op is a kind of operation.
 type Op string
 
-// The operations. The path of an operation is that of the file or directory it
-// works on; for Rename and Copy it is the new path. Files in a staging of an FS
-// have the path they will have once published.
+// The operations. Each has a path: the file or directory that it works on, or the new
+// path for Rename and Copy. In a staging of an FS it is the path that the file will
+// have once published.
 const (
 	Any    Op = "any"
 	Change Op = "change" // any operation that changes the storage
@@ -147,7 +147,7 @@ func (f *Faults) Stopped() bool {
 	return f.faults.stopped
 }
 
-// Changes returns how many operations have changed the storage so far.
+// Changes returns the number of changing operations so far.
 func (f *Faults) Changes() int {
 	f.faults.Lock()
 	defer f.faults.Unlock()

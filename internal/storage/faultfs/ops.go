@@ -34,8 +34,8 @@ func (o *Ops) Kill() {
 	o.locks.held = nil
 }
 
-// realOps implements storage.RenameOps and the optional interfaces. Those that the
-// wrapped operations lack must not be used.
+// realOps implements storage.RenameOps and all optional interfaces. A caller must not
+// use an interface that the wrapped operations lack.
 type realOps struct {
 	storage.RenameOps
 	o *Ops

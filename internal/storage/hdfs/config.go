@@ -14,26 +14,27 @@ import (
 	"github.com/colinmarc/hdfs/v2/hadoopconf"
 )
 
-// defaultPort is the NameNode's where a URI names none.
+// defaultPort is the NameNode's port if the URI names none.
 const defaultPort = "8020"
 
-// settings are what the environment says of one HDFS.
+// settings configure the client of one HDFS.
 type settings struct {
-	authority string   // as paths begin
-	addresses []string // of the NameNodes
-	http      string   // URLs of their HTTP servers, separated by commas; "" if unknown
-	user      string
-	options   hdfs.ClientOptions // what Hadoop's configuration says of the protocol
-	timeout   time.Duration      // of a connection that says nothing
-	blockSize int64              // of new files; 0 is the server's default
+	authority string             // the first element of every path
+	addresses []string           // of the NameNodes
+	http      string             // URLs of the NameNodes' HTTP servers, separated by commas; "" if unknown
+	user      string             // name that the client acts under
+	options   hdfs.ClientOptions // from Hadoop's configuration
+	timeout   time.Duration      // for a connection that transfers nothing
+	blockSize int64              // bytes, of new files; 0 means the server's default
 }
 
+// equal reports whether a client with settings s also serves o.
 func (s settings) equal(o settings) bool {
 	return s.http == o.http && s.user == o.user && slices.Equal(s.addresses, o.addresses)
 }
 
-// load reads the settings of the HDFS that authority names: host:port, host, a
-// name service, or nothing for the configured default.
+// load reads the settings for an authority from the environment. The authority is
+// host:port, a host, a name service, or empty for the configured default.
 func load(authority string) (settings, error) {
 	conf, err := hadoopconf.LoadFromEnvironment()
 	if err != nil {
@@ -43,11 +44,11 @@ func load(authority string) (settings, error) {
 		_, authority, _ = strings.Cut(cmp.Or(conf["fs.defaultFS"], conf["fs.default.name"]), "://")
 		authority, _, _ = strings.Cut(authority, "/")
 		if authority == "" {
-			return settings{}, fmt.Errorf("names no NameNode, and HADOOP_CONF_DIR leads to no core-site.xml with fs.defaultFS")
+			return settings{}, fmt.Errorf("the URI names no NameNode, and there is no core-site.xml with fs.defaultFS in HADOOP_CONF_DIR; use hdfs://host:port/path")
 		}
 	}
 	if strings.EqualFold(conf["hadoop.security.authentication"], "kerberos") {
-		return settings{}, fmt.Errorf("this HDFS wants Kerberos, which is not supported")
+		return settings{}, fmt.Errorf("this HDFS requires Kerberos (hadoop.security.authentication), which slotwise does not support")
 	}
 	s := settings{authority: authority, options: hdfs.ClientOptionsFromConf(conf), timeout: 30 * time.Second}
 	if s.user, err = userName(); err != nil {
@@ -72,8 +73,8 @@ func load(authority string) (settings, error) {
 	return s, nil
 }
 
-// soleURL is the HTTP server of a NameNode that a URI names by its address. The
-// configuration counts if it is that NameNode's.
+// soleURL returns the URL of the HTTP server of a NameNode that a URI names by its
+// address. The configuration applies only if it is about the same NameNode.
 func soleURL(conf hadoopconf.HadoopConf, authority string) string {
 	host, _, err := net.SplitHostPort(authority)
 	if err != nil {
@@ -87,8 +88,8 @@ func soleURL(conf hadoopconf.HadoopConf, authority string) string {
 	return "http://" + net.JoinHostPort(host, "9870")
 }
 
-// httpURL is the configured HTTP server of a NameNode; key tells which of
-// several.
+// httpURL returns the configured URL of a NameNode's HTTP server. key is the end of
+// the property's name if there are several NameNodes.
 func httpURL(conf hadoopconf.HadoopConf, key string) string {
 	if conf["dfs.http.policy"] == "HTTPS_ONLY" {
 		if a := conf["dfs.namenode.https-address"+key]; a != "" {
@@ -101,14 +102,14 @@ func httpURL(conf hadoopconf.HadoopConf, key string) string {
 	return ""
 }
 
-// userName is whom to act as: HDFS believes the client.
+// userName returns the user to act as. Without Kerberos HDFS trusts the client.
 func userName() (string, error) {
 	if name := os.Getenv("HADOOP_USER_NAME"); name != "" {
 		return name, nil
 	}
 	u, err := user.Current()
 	if err != nil {
-		return "", fmt.Errorf("finding out the user's name (HADOOP_USER_NAME sets it): %w", err)
+		return "", fmt.Errorf("looking up the name of the current user (HADOOP_USER_NAME overrides it): %w", err)
 	}
 	return u.Username, nil
 }

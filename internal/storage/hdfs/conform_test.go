@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/storagetest"
 )
 
-// open returns a file system of its own for a cluster, and a directory in it.
+// open returns a new FS for a URI, and the path in it.
 func open(t *testing.T, uri string) (*FS, string) {
 	t.Helper()
 	_, rest := storage.SplitURI(uri)

@@ -15,24 +15,25 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
-// Calls to the NameNode are tried again for about a quarter of a minute, longer
-// than it takes to restart one or to fail over.
+// Calls to the NameNode are tried this often, which takes about fifteen seconds. A
+// restart of the NameNode or a fail-over takes less.
 const (
 	attempts = 9
-	backoff  = 100 * time.Millisecond
+	backoff  = 100 * time.Millisecond // before the second attempt; doubles each time
 )
 
-// client is a connection that several calls and writers use. A client that has
-// failed is replaced for new calls, and closed when the last user is done:
-// writers keep theirs, for their leases belong to it. refs and dropped are
-// guarded by the FS's lock.
+// client is a connection to the NameNode. Calls and writers share it. After a failure
+// new calls use another client. The failed one is closed when its last user releases
+// it: writers keep their client, because the leases on their files belong to it. The
+// FS's mutex guards refs and dropped.
 type client struct {
 	*hdfs.Client
-	refs    int
-	dropped bool
+	refs    int  // calls and writers that have acquired it and not released it
+	dropped bool // it has failed
 }
 
-// acquire returns the current client, connecting if there is none.
+// acquire returns the current client for one call or writer, and connects if there
+// is none. The caller releases it.
 func (f *FS) acquire() (*client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,7 +46,8 @@ func (f *FS) acquire() (*client, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Fetched now, because the client keeps them without a lock.
+		// The client caches the defaults without a lock. This call fills the cache
+		// while only one goroutine uses the client.
 		if _, err := c.ServerDefaults(); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
@@ -55,7 +57,7 @@ func (f *FS) acquire() (*client, error) {
 	return f.mu.client, nil
 }
 
-// release gives a client back; broken says that it should not be used again.
+// release ends the use of a client. If broken is set, no later call uses it.
 func (f *FS) release(c *client, broken bool) {
 	f.mu.Lock()
 	c.refs--
@@ -66,11 +68,12 @@ func (f *FS) release(c *client, broken bool) {
 	last := c.dropped && c.refs == 0
 	f.mu.Unlock()
 	if last {
-		_ = c.Close() // it is broken
+		_ = c.Close() // the connection has failed already
 	}
 }
 
-// do calls the NameNode, again where that may help.
+// do runs call with a client. It tries again after a failure of the connection, and
+// if the NameNode asks for a later try.
 func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 	for failed := 1; ; failed++ {
 		if err := context.Cause(ctx); err != nil {
@@ -80,9 +83,9 @@ func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 		broken := false
 		if err == nil {
 			err = call(c.Client)
-			broken = connection(err)
+			broken = isConnectionError(err)
 			f.release(c, broken)
-			if !broken && !later(err) {
+			if !broken && !isRetriable(err) {
 				return err
 			}
 		}
@@ -95,9 +98,9 @@ func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 	}
 }
 
-// connection tells whether an error is of the connection rather than the
-// server's answer.
-func connection(err error) bool {
+// isConnectionError reports whether err comes from the connection and is not an
+// answer of the NameNode.
+func isConnectionError(err error) bool {
 	var remote hdfs.Error
 	var errno syscall.Errno
 	switch {
@@ -111,8 +114,9 @@ func connection(err error) bool {
 	return true
 }
 
-// later tells whether the server's answer was to try again.
-func later(err error) bool {
+// isRetriable reports whether the NameNode asks the client to try later, for example
+// because it is starting or is not the active one.
+func isRetriable(err error) bool {
 	var remote hdfs.Error
 	if !errors.As(err, &remote) {
 		return false
@@ -126,8 +130,8 @@ func later(err error) bool {
 	return false
 }
 
-// dial connects to a node. The client has no limits of its own on how long a
-// node may say nothing, so the connection has.
+// dial connects to a NameNode or DataNode. The client never gives up a node that sends
+// nothing, so the connection enforces a time-out.
 func (f *FS) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: min(10*time.Second, f.settings.timeout)}
 	c, err := d.DialContext(ctx, network, addr)
@@ -137,9 +141,9 @@ func (f *FS) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return &idleConn{Conn: c, limit: f.settings.timeout}, nil
 }
 
-// idleConn fails a Read or Write that takes longer than limit, and closes the
-// connection then: an answer that came later would be taken for that to the
-// next question.
+// idleConn fails a Read or Write that takes longer than limit. It closes the
+// connection after an error: otherwise the answer to one request, arriving late,
+// would be taken for the answer to the next request.
 type idleConn struct {
 	net.Conn
 	limit time.Duration
@@ -161,9 +165,10 @@ func (c *idleConn) Write(p []byte) (int, error) {
 	return n, c.ended(err)
 }
 
+// ended closes the connection if err is not nil, and returns err.
 func (c *idleConn) ended(err error) error {
 	if err != nil {
-		_ = c.Close() // its error would hide the first
+		_ = c.Close() // the first error matters
 	}
 	return err
 }

@@ -1,10 +1,10 @@
-// Package hdfs is the storage of hdfs:// URIs: Hadoop's distributed file system,
-// through its own protocol, and through the NameNode's HTTP server for what
-// that protocol's client does not tell, where blocks lie.
+// Package hdfs implements storage.FS for hdfs:// URIs, Hadoop's distributed file
+// system. It uses HDFS's own protocol. Only the locations of blocks come from the
+// NameNode's HTTP server, because the protocol's client does not offer them.
 //
-// A URI names the NameNode, hdfs://host:port/path, or a name service or nothing
-// (hdfs:///path), which the configuration in HADOOP_CONF_DIR then explains. See
-// docs/storage.md for all settings.
+// A URI names the NameNode (hdfs://host:port/path), a name service, or nothing
+// (hdfs:///path). The configuration in HADOOP_CONF_DIR resolves the latter two.
+// docs/storage.md lists all settings.
 package hdfs
 
 import (
@@ -25,13 +25,17 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
-// FS is one HDFS. Its paths begin with the authority: host:port/dir/file.
+// FS is one HDFS. Its paths begin with the authority: host:port/dir/file. Several
+// goroutines may use it at once.
+//
+// Methods with an exported name take such paths. The others take paths within the
+// HDFS, which begin with a slash.
 type FS struct {
 	authority string
 	settings  settings
 	mu        struct {
 		sync.Mutex
-		client *client
+		client *client // the current connection; nil before the first call and after a failure
 	}
 	located locations
 
@@ -44,9 +48,9 @@ var (
 	_ storage.Located = (*FS)(nil)
 )
 
-// NewDriver returns the driver of hdfs:// URIs. It reads the configuration from
-// the environment when a URI is opened first, keeps one connection for each
-// file system, and is safe for concurrent use.
+// NewDriver returns the driver of hdfs:// URIs. The driver reads the configuration
+// from the environment at every call and keeps one FS, with one connection, for each
+// file system. Several goroutines may use it at once.
 func NewDriver() storage.Driver {
 	var mu sync.Mutex
 	known := map[string]*FS{}
@@ -67,16 +71,17 @@ func NewDriver() storage.Driver {
 	}
 }
 
-// inner returns the path as HDFS knows it.
+// inner removes the authority from a path.
 func (f *FS) inner(p string) string {
 	_, rest, _ := strings.Cut(p, "/")
 	return path.Clean("/" + rest)
 }
 
-// uri names a path within HDFS for messages.
+// uri returns the URI of a path within the HDFS, for messages.
 func (f *FS) uri(inner string) string { return "hdfs://" + f.authority + inner }
 
-// failed turns an error of the client into one that names the URI.
+// failed turns an error of the client into one that names the URI. Of the server's
+// message it keeps the first line; a Java stack trace follows.
 func (f *FS) failed(op, inner string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -121,7 +126,7 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	return &namedFile{File: file, fs: f, path: p}, nil
 }
 
-// namedFile puts the URI into the errors of reads.
+// namedFile adds the URI to the errors of reads.
 type namedFile struct {
 	*readahead.File
 	fs   *FS
@@ -137,8 +142,9 @@ func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// stream opens a file at an offset. The client tries all replicas of a block;
-// when they have all failed, the caller opens anew, with fresh locations.
+// stream opens a file at an offset. The client tries all replicas of a block. When
+// all have failed, the readahead.File calls stream again, which fetches the
+// locations anew.
 func (f *FS) stream(ctx context.Context, p string, off int64) (io.ReadCloser, error) {
 	var r *hdfs.FileReader
 	err := f.do(ctx, func(c *hdfs.Client) (err error) {
@@ -164,6 +170,7 @@ func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
 	return f.info(p, st), nil
 }
 
+// stat returns the status of a file or directory.
 func (f *FS) stat(ctx context.Context, p string) (st os.FileInfo, err error) {
 	err = f.do(ctx, func(c *hdfs.Client) error {
 		st, err = c.Stat(p)
@@ -172,7 +179,7 @@ func (f *FS) stat(ctx context.Context, p string) (st os.FileInfo, err error) {
 	return st, err
 }
 
-// exists tells whether there is a file or directory.
+// exists reports whether there is a file or directory at p.
 func (f *FS) exists(ctx context.Context, p string) (bool, error) {
 	_, err := f.stat(ctx, p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,6 +188,7 @@ func (f *FS) exists(ctx context.Context, p string) (bool, error) {
 	return err == nil, err
 }
 
+// info converts a file's status.
 func (f *FS) info(p string, st os.FileInfo) storage.Info {
 	info := storage.Info{Path: f.authority + p, ModTime: st.ModTime(), Dir: st.IsDir()}
 	if !info.Dir {
@@ -232,6 +240,8 @@ func (f *FS) Remove(ctx context.Context, p string) error {
 	return nil
 }
 
+// remove removes a file or a directory tree in one step. A path that does not exist
+// is no error.
 func (f *FS) remove(ctx context.Context, p string) error {
 	return f.do(ctx, func(c *hdfs.Client) error {
 		if err := c.RemoveAll(p); !errors.Is(err, fs.ErrNotExist) {

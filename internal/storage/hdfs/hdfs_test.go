@@ -43,9 +43,9 @@ func write(t *testing.T, f *FS, dir, name string, size int) []byte {
 	return data
 }
 
-// TestFailures: on an HDFS of its own, small blocks are written faster than
-// they are reported, they are located, and reading goes on when a DataNode
-// dies in the middle, and when another one freezes.
+// TestFailures uses an HDFS of its own. It writes small blocks faster than DataNodes
+// report them, locates them, and reads on when one DataNode dies and another one
+// freezes.
 func TestFailures(t *testing.T) {
 	c := serverstest.NewHDFS(t, 3)
 	serverstest.Setenv(t, c.Env())
@@ -67,7 +67,7 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	if len(located) != len(c.Hosts) {
-		t.Errorf("the blocks lie on %v only", located)
+		t.Errorf("only %v have blocks", located)
 	}
 	file, err := f.Open(t.Context(), dir+"/f")
 	must(t, err)
@@ -88,8 +88,8 @@ func TestFailures(t *testing.T) {
 	halfWritten(t, c)
 }
 
-// halfWritten kills DataNodes under a file that is being written: the writer is
-// told, naming the URI, and the staging can be given up.
+// halfWritten kills all DataNodes while a file is written. The error names the URI,
+// and the staging can be aborted.
 func halfWritten(t *testing.T, c *serverstest.PrivateHDFS) {
 	t.Helper()
 	f, dir := open(t, c.URI("/y/out"))
@@ -115,7 +115,7 @@ func halfWritten(t *testing.T, c *serverstest.PrivateHDFS) {
 	}
 }
 
-// frozen reads with a fresh client what lies on a node that says nothing.
+// frozen reads a block with a new client while one of its DataNodes does not answer.
 func frozen(t *testing.T, c *serverstest.PrivateHDFS, data []byte) {
 	t.Helper()
 	f, dir := open(t, c.URI("/x/out"))
@@ -124,7 +124,7 @@ func frozen(t *testing.T, c *serverstest.PrivateHDFS, data []byte) {
 	must(t, err)
 	alive := slices.DeleteFunc(slices.Clone(hosts), func(h string) bool { return !c.Alive(h) })
 	if len(alive) < 2 {
-		t.Logf("of %v only %v is alive, so that none can be frozen", hosts, alive)
+		t.Logf("of %v only %v is alive, so no node can be frozen", hosts, alive)
 		return
 	}
 	must(t, c.FreezeDataNode(alive[0]))
@@ -201,7 +201,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSweep: stagings that nobody has touched for long are removed, others stay.
+// TestSweep: a new staging removes the stagings whose TTL has passed, and no others.
 func TestSweep(t *testing.T) {
 	c := serverstest.HDFS(t)
 	serverstest.Setenv(t, c.Env())

@@ -17,32 +17,31 @@ import (
 	"io/fs"
 )
 
-// located is a part of a file and who has it.
-type located struct {
+// block is a block of a file with its hosts. The field names are those of WebHDFS.
+type block struct {
 	Offset, Length int64
 	Hosts          []string
 }
 
-// locations remembers where the blocks of the file asked for last lie, for
-// planning asks for one split after the other, and that asking has failed.
+// locations caches the blocks of the file that Hosts was called for last, because
+// input.Plan calls it for one split of a file after the other. It also caches a
+// failure: a plan of a thousand splits must not wait for a thousand time-outs.
 type locations struct {
 	mu     sync.Mutex
 	path   string
-	blocks []located
-	until  time.Time // what is remembered counts so long
-	failed error
+	blocks []block
+	failed error     // applies to every path
+	until  time.Time // the cached answer is valid until then
 }
 
-// Answers are believed for a short while; after a failure nothing is asked for
-// one, as a plan of a thousand splits must not wait for a thousand time-outs.
 const (
-	locationsAge = 10 * time.Second
+	locationsAge = 10 * time.Second // how long an answer or a failure stays in the cache
 	webTimeout   = 10 * time.Second
-	webLimit     = 256 << 20 // bytes of an answer: a file of a million blocks
+	webLimit     = 256 << 20 // bytes of an answer; a file of a million blocks needs less
 )
 
-// Hosts implements storage.Located. The names are those that DataNodes
-// registered with (dfs.datanode.hostname).
+// Hosts implements storage.Located. It returns the names with which the DataNodes
+// have registered (dfs.datanode.hostname).
 func (f *FS) Hosts(ctx context.Context, p string, off, n int64) ([]string, error) {
 	p = f.inner(p)
 	blocks, err := f.blocks(ctx, p)
@@ -67,48 +66,49 @@ func (f *FS) Hosts(ctx context.Context, p string, off, n int64) ([]string, error
 	return hosts[:min(len(hosts), maxHosts)], nil
 }
 
-// maxHosts are as many as hold a block by default.
+// maxHosts bounds the result of Hosts. HDFS stores three replicas by default.
 const maxHosts = 3
 
-func (f *FS) blocks(ctx context.Context, p string) ([]located, error) {
+// blocks returns the blocks of a file, from the cache if possible.
+func (f *FS) blocks(ctx context.Context, p string) ([]block, error) {
 	l := &f.located
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Before(l.until) && (l.failed != nil || l.path == p) {
 		return l.blocks, l.failed
 	}
-	blocks, err := f.ask(ctx, p)
+	blocks, err := f.fetchBlocks(ctx, p)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	l.path, l.blocks, l.until, l.failed = p, blocks, time.Now().Add(locationsAge), err
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		l.until = time.Time{} // says nothing of other files
+		l.until = time.Time{} // other files may have an answer
 	}
 	return blocks, err
 }
 
-// ask asks the NameNodes, of which one is active.
-func (f *FS) ask(ctx context.Context, p string) ([]located, error) {
+// fetchBlocks tries the NameNodes in turn; only the active one answers.
+func (f *FS) fetchBlocks(ctx context.Context, p string) ([]block, error) {
 	var errs []error
 	for _, base := range strings.Split(f.settings.http, ",") {
 		if base == "" {
 			continue
 		}
-		blocks, err := f.webLocations(ctx, base, p)
+		blocks, err := f.fetchBlocksFrom(ctx, base, p)
 		if err == nil {
 			return blocks, nil
 		}
 		errs = append(errs, err)
 	}
 	if errs == nil {
-		return nil, errors.New("the NameNode's HTTP address is not known: set SLOTWISE_HDFS_HTTP")
+		return nil, errors.New("the NameNode's HTTP address is unknown: set SLOTWISE_HDFS_HTTP to http://host:port")
 	}
 	return nil, errors.Join(errs...)
 }
 
-// webLocations calls WebHDFS's GETFILEBLOCKLOCATIONS.
-func (f *FS) webLocations(ctx context.Context, base, p string) ([]located, error) {
+// fetchBlocksFrom calls WebHDFS's GETFILEBLOCKLOCATIONS at one NameNode.
+func (f *FS) fetchBlocksFrom(ctx context.Context, base, p string) ([]block, error) {
 	u, err := url.Parse(strings.TrimSuffix(base, "/"))
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (f *FS) webLocations(ctx context.Context, base, p string) ([]located, error
 		return nil, fmt.Errorf("locating the blocks of %s: %s", f.uri(p), res.Status)
 	}
 	var answer struct {
-		BlockLocations struct{ BlockLocation []located }
+		BlockLocations struct{ BlockLocation []block }
 	}
 	if err := json.NewDecoder(body).Decode(&answer); err != nil {
 		return nil, fmt.Errorf("locating the blocks of %s: %w", f.uri(p), err)

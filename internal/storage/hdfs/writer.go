@@ -82,13 +82,13 @@ func (w *writer) Write(p []byte) (int, error) {
 			continue
 		}
 		failed++
-		if failed == attempts || !later(err) && w.written > 0 {
+		if failed == attempts || !isRetriable(err) && w.written > 0 {
 			return done, err
 		}
 		if err := readahead.Sleep(w.ctx, backoff, failed); err != nil {
 			return done, err
 		}
-		if later(err) {
+		if isRetriable(err) {
 			continue
 		}
 		_ = w.Remove(w.ctx) // or the end of the staging removes it
@@ -110,7 +110,7 @@ func (w *writer) Close(ctx context.Context) error {
 			w.fs.release(w.client, false)
 			return nil
 		}
-		if !hdfs.IsErrReplicating(err) && !later(err) || time.Now().After(deadline) {
+		if !hdfs.IsErrReplicating(err) && !isRetriable(err) || time.Now().After(deadline) {
 			return err
 		}
 		if err := readahead.Sleep(ctx, backoff/5, failed); err != nil {

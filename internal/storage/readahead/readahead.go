@@ -1,7 +1,9 @@
-// Package readahead makes a file that can be read at any offset of a store that
-// gives streams. Jobs read their splits from the start to the end in small
-// blocks, so a stream is read ahead of them in a goroutine and asked for anew
-// only where they jump. A stream that breaks is opened again where it broke.
+// Package readahead turns a store that offers streams into a file that can be read at
+// any offset. HDFS and S3 use it.
+//
+// Jobs read their splits from start to end in small blocks. So a goroutine reads a
+// stream ahead of them, and a new stream is opened only if a read jumps to another
+// offset. If a stream breaks, the goroutine opens another one at the same offset.
 package readahead
 
 import (
@@ -15,18 +17,26 @@ import (
 	"time"
 )
 
-// Stream opens a stream of a file's bytes from off on. It may end early: then
-// it is opened again where it ended. It, and the stream, end when ctx does,
-// within a time-out of their own at worst.
+// Stream opens a stream of a file's bytes, beginning at off. If the stream ends before
+// the file, Stream is called again for the rest. Stream and its result must end when
+// ctx ends, at the latest after a time-out.
 type Stream func(ctx context.Context, off int64) (io.ReadCloser, error)
 
-// Options tell how to read. The zero value is what jobs want.
+// Options configure a File. The zero value suits jobs.
 type Options struct {
-	Chunk     int              // bytes per buffer; 0 is 256 KiB
-	Ahead     int              // buffers filled before they are asked for; 0 is 3
-	Attempts  int              // to read on, with none bringing a byte, until an error is returned; 0 is 6
-	Backoff   time.Duration    // before the second attempt, doubled before each further one up to 5 s; 0 is 100 ms
-	Permanent func(error) bool // errors for which another attempt is useless; nil: those of File's contract
+	// Chunk is the size of a buffer in bytes; 0 means 256 KiB.
+	Chunk int
+	// Ahead is the number of buffers filled before a read needs them; 0 means 3.
+	Ahead int
+	// Attempts is the number of consecutive attempts without a byte after which a
+	// read fails; 0 means 6.
+	Attempts int
+	// Backoff is the pause before the second attempt. It doubles before each further
+	// attempt, up to 5 s; 0 means 100 ms.
+	Backoff time.Duration
+	// Permanent reports errors after which another attempt is useless, besides those
+	// that File names. It may be nil.
+	Permanent func(error) bool
 }
 
 func (o Options) withDefaults() Options {
@@ -48,11 +58,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// maxCursors is how many places of a file are read ahead of at once.
+// maxCursors bounds the offsets at which one File reads ahead at the same time.
 const maxCursors = 4
 
-// File implements storage.File. What is missing or forbidden, and a cancelled
-// context, end a read at once; other errors only after Options.Attempts.
+// File implements storage.File. A read fails at once if the file is missing or
+// forbidden or the context is cancelled, and after Options.Attempts otherwise.
+//
+// Each cursor has a goroutine that reads ahead. A cursor belongs to one ReadAt, or
+// waits in idle for the next one. So concurrent readers of different parts each keep
+// a cursor near their offset.
 type File struct {
 	open   Stream
 	size   int64
@@ -106,8 +120,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// take returns a cursor that can read at off: one that waits near it, or a new
-// one.
+// take returns an idle cursor that will soon reach off, or a new one.
 func (f *File) take(off int64) *cursor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,6 +133,8 @@ func (f *File) take(off int64) *cursor {
 	return f.newCursor(off)
 }
 
+// give makes a cursor idle. It ends the one that was used least recently if there are
+// too many.
 func (f *File) give(c *cursor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,23 +145,24 @@ func (f *File) give(c *cursor) {
 	}
 }
 
-// cursor reads ahead from one place of a file.
+// cursor reads ahead from one offset of a file.
 type cursor struct {
 	f      *File
-	ctx    context.Context
+	ctx    context.Context // ends the goroutine
 	cancel context.CancelFunc
-	chunks chan chunk
-	free   chan []byte
-	cur    chunk // the chunk being handed out
+	chunks chan chunk  // from fill, in the order of the file
+	free   chan []byte // buffers for fill to use again
+	cur    chunk       // the chunk that readAt copies from
 }
 
-// chunk is a part of the file, or the error that takes its place.
+// chunk is a part of the file, or the error that ends the cursor.
 type chunk struct {
 	off  int64
 	data []byte
 	err  error
 }
 
+// newCursor returns a cursor at off and starts its goroutine.
 func (f *File) newCursor(off int64) *cursor {
 	c := &cursor{f: f, chunks: make(chan chunk, f.opts.Ahead), free: make(chan []byte, f.opts.Ahead+2)}
 	c.ctx, c.cancel = context.WithCancel(f.ctx)
@@ -155,7 +171,7 @@ func (f *File) newCursor(off int64) *cursor {
 	return c
 }
 
-// reaches tells whether the bytes at off are in the current chunk or come soon.
+// reaches reports whether off is in the current chunk or in the next one.
 func (c *cursor) reaches(off int64) bool {
 	end := c.cur.off + int64(len(c.cur.data))
 	return c.cur.off <= off && off <= end+int64(c.f.opts.Chunk)
@@ -170,7 +186,7 @@ func (c *cursor) readAt(p []byte, off int64) (n int, err error) {
 			continue
 		}
 		if c.cur.data != nil {
-			c.free <- c.cur.data[:0] // has room for all there are
+			c.free <- c.cur.data[:0] // never blocks: free has room for all buffers
 		}
 		c.cur = chunk{off: c.cur.off + int64(len(c.cur.data))}
 		select {
@@ -185,7 +201,7 @@ func (c *cursor) readAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// fill reads from off to the end.
+// fill sends the chunks from off to the end of the file. It is the cursor's goroutine.
 func (c *cursor) fill(off int64) {
 	s := &source{f: c.f, ctx: c.ctx, off: off}
 	defer s.close()
@@ -203,6 +219,7 @@ func (c *cursor) fill(off int64) {
 	}
 }
 
+// buffer returns a buffer of n bytes.
 func (c *cursor) buffer(n int64) []byte {
 	select {
 	case b := <-c.free:
@@ -214,7 +231,7 @@ func (c *cursor) buffer(n int64) []byte {
 	return make([]byte, n)
 }
 
-// source reads a stream on, opening it anew where it breaks.
+// source reads a file from one offset on, through one stream after the other.
 type source struct {
 	f   *File
 	ctx context.Context
@@ -224,7 +241,7 @@ type source struct {
 
 func (s *source) close() {
 	if s.r != nil {
-		_ = s.r.Close() // nothing was written
+		_ = s.r.Close() // only reading: an error means nothing
 		s.r = nil
 	}
 }
@@ -246,7 +263,7 @@ func (s *source) read(b []byte) ([]byte, error) {
 		if err == io.EOF && got > 0 {
 			continue // the end of this stream, not of the file
 		}
-		if failed++; failed >= s.f.opts.Attempts || s.hopeless(err) {
+		if failed++; failed >= s.f.opts.Attempts || s.permanent(err) {
 			return nil, fmt.Errorf("at byte %d: %w", s.off, noEOF(err))
 		}
 		if err := Sleep(s.ctx, s.f.opts.Backoff, failed); err != nil {
@@ -256,6 +273,7 @@ func (s *source) read(b []byte) ([]byte, error) {
 	return b, nil
 }
 
+// once reads from the present stream, or from a new one.
 func (s *source) once(b []byte) (int, error) {
 	if s.r == nil {
 		r, err := s.f.open(s.ctx, s.off)
@@ -267,11 +285,12 @@ func (s *source) once(b []byte) (int, error) {
 	return s.r.Read(b)
 }
 
-func (s *source) hopeless(err error) bool {
+// permanent reports whether another attempt is useless.
+func (s *source) permanent(err error) bool {
 	return s.ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || s.f.opts.Permanent(err)
 }
 
-// noEOF keeps a stream's early end from being taken for the file's end.
+// noEOF replaces io.EOF, which ReadAt's caller would take for the end of the file.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -279,9 +298,9 @@ func noEOF(err error) error {
 	return err
 }
 
-// Sleep waits before an attempt after the failed-th failure in a row: base,
-// doubled for each failure but the first, at most 5 s, up to half of it less at
-// random. It returns the cause of ctx if that ends first.
+// Sleep waits before the next attempt after failed consecutive failures. The pause is
+// base, doubled for each failure after the first, at most 5 s, and shortened at
+// random by up to a half. If ctx ends first, Sleep returns its cause.
 func Sleep(ctx context.Context, base time.Duration, failed int) error {
 	d := min(base<<min(failed-1, 16), 5*time.Second)
 	t := time.NewTimer(d - rand.N(d/2+1))

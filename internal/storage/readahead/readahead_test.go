@@ -25,8 +25,8 @@ func content(n int) []byte {
 	return b
 }
 
-// TestReads: whatever is read in whatever order, and however the streams
-// break, the bytes are the file's.
+// TestReads reads random ranges in random order from streams that end early or break.
+// The bytes are always the file's.
 func TestReads(t *testing.T) {
 	data := content(100_000)
 	rapid.Check(t, func(t *rapid.T) {
@@ -103,8 +103,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestCancel: a read that waits for a stream that says nothing ends with the
-// context, and with Close.
+// TestCancel: a read that waits for a silent stream ends with the context, and with
+// Close.
 func TestCancel(t *testing.T) {
 	for _, byClose := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(context.Background())

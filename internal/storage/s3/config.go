@@ -12,8 +12,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// settings are what the environment says of the server; they are compared, so
-// that programs that change it get another client.
+// settings select a server and credentials. The driver compares them, so a program
+// that changes its environment gets another client.
 type settings struct {
 	endpoint string
 	region   string
@@ -24,6 +24,7 @@ type settings struct {
 	file     string
 }
 
+// load reads the settings from the environment.
 func load() settings {
 	return settings{
 		endpoint: cmp.Or(os.Getenv("SLOTWISE_S3_ENDPOINT"), os.Getenv("AWS_ENDPOINT_URL_S3"),
@@ -37,15 +38,15 @@ func load() settings {
 	}
 }
 
-// metadataLimit is how long a machine's own credentials may take: outside of
-// the clouds that have them nobody answers.
+// metadataLimit bounds the request for the machine's own credentials. Outside of the
+// clouds that have them, no server answers it.
 const metadataLimit = 3 * time.Second
 
-// client makes a client. It does not connect.
+// client returns a client for the settings. It does not connect yet.
 func (s settings) client() (minio.Core, error) {
 	u, err := url.Parse(s.endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
-		return minio.Core{}, fmt.Errorf("the S3 endpoint %q is not of the form https://host:port", s.endpoint)
+		return minio.Core{}, fmt.Errorf("the S3 endpoint %q (SLOTWISE_S3_ENDPOINT or AWS_ENDPOINT_URL) is not of the form https://host:port", s.endpoint)
 	}
 	transport, err := minio.DefaultTransport(u.Scheme == "https")
 	if err != nil {

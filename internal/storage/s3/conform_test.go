@@ -11,7 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/storagetest"
 )
 
-// open returns a file system of its own for a server, and a path in it.
+// open returns a new FS for a URI, and the path in it.
 func open(t *testing.T, uri string) (*FS, string) {
 	t.Helper()
 	_, rest := storage.SplitURI(uri)
@@ -22,7 +22,8 @@ func open(t *testing.T, uri string) (*FS, string) {
 	return f.(*FS), p
 }
 
-// leftovers returns uploads that were not completed and what listings hide.
+// leftovers returns the incomplete uploads and the claims below dir, which listings
+// do not show.
 func leftovers(t *testing.T, f *FS, dir string) []string {
 	t.Helper()
 	var left []string

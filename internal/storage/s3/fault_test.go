@@ -24,8 +24,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// place returns a file system behind a proxy and an output directory of its own.
-func place(t *testing.T) (*proxy, *FS, string) {
+// behindProxy returns an FS behind a proxy, and an output path for this test.
+func behindProxy(t *testing.T) (*proxy, *FS, string) {
 	server := serverstest.S3(t)
 	p := newProxy(t, server)
 	f, dir := open(t, server.URI("fault-"+storage.NewToken()))
@@ -74,16 +74,17 @@ func read(t *testing.T, f *FS, p string) ([]byte, error) {
 	return b, err
 }
 
-// TestPassing: every seventh request fails in one way or another, also after
-// the server has done its work, and nobody notices.
-func TestPassing(t *testing.T) {
-	p, f, out := place(t)
+// TestTransientFaults makes every seventh request fail, in some cases after the server
+// has carried it out. The job succeeds all the same.
+func TestTransientFaults(t *testing.T) {
+	p, f, out := behindProxy(t)
 	for name, kind := range map[string]fault{
 		"500": refuse, "slow down": slowDown, "reset before": resetBefore, "reset after": resetAfter,
 	} {
 		n := 0
 		p.spoil(func(r *http.Request) fault {
-			// An upload whose number is lost on its way stays behind (docs/storage.md).
+			// If the answer with an upload's number is lost, the upload stays behind
+			// (docs/storage.md).
 			if n++; n%7 == 0 && !(kind == resetAfter && is(r, "initiate")) {
 				return kind
 			}
@@ -108,10 +109,10 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-// TestBrokenReads: answers that end or stop half-way are asked for again from
+// TestBrokenReads: if a response body ends or stops half-way, the next request begins
 // there.
 func TestBrokenReads(t *testing.T) {
-	p, f, out := place(t)
+	p, f, out := behindProxy(t)
 	f.timeout = 300 * time.Millisecond
 	data, err := job(t.Context(), f, out, 10<<20)
 	must(t, err)
@@ -136,11 +137,10 @@ func TestBrokenReads(t *testing.T) {
 	}
 }
 
-// TestLasting: a request that keeps failing fails the job with an error that
-// names the URI, the old output stays, and nothing is left when the server is
-// well again.
-func TestLasting(t *testing.T) {
-	p, f, out := place(t)
+// TestPermanentFaults: a request that always fails makes the job fail with an error
+// that names the URI. The old output stays, and nothing else is left.
+func TestPermanentFaults(t *testing.T) {
+	p, f, out := behindProxy(t)
 	old, err := job(t.Context(), f, out, 1000)
 	must(t, err)
 	for _, what := range []string{"initiate", "part", "list"} {
@@ -164,10 +164,11 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// TestInterruptedCommit: uploads cannot be completed for a while. The commit
-// fails, readers wait and are told, and the commit's next try succeeds.
+// TestInterruptedCommit: uploads cannot be completed for a while. The commit fails,
+// readers wait and get ErrPublishing, another job's commit gets errBusy, and the
+// next try of the commit succeeds.
 func TestInterruptedCommit(t *testing.T) {
-	p, f, out := place(t)
+	p, f, out := behindProxy(t)
 	_, err := job(t.Context(), f, out, 1000)
 	must(t, err)
 	s, err := f.StageShared(t.Context(), out, "t", true)
@@ -209,9 +210,9 @@ func TestInterruptedCommit(t *testing.T) {
 	}
 }
 
-// TestOneClaim: of many commits at once of the same new output one succeeds.
+// TestOneClaim: of several commits of the same new output at once, one succeeds.
 func TestOneClaim(t *testing.T) {
-	_, f, out := place(t)
+	_, f, out := behindProxy(t)
 	const jobs = 5
 	var wg sync.WaitGroup
 	errs := make([]error, jobs)
@@ -256,9 +257,9 @@ func TestOneClaim(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileRead: a reader never gets the end of another object.
+// TestReplacedWhileRead: a read fails if the object was replaced after Open.
 func TestReplacedWhileRead(t *testing.T) {
-	_, f, out := place(t)
+	_, f, out := behindProxy(t)
 	_, err := job(t.Context(), f, out, 20<<20)
 	must(t, err)
 	file, err := f.Open(t.Context(), out+"/f")
@@ -295,10 +296,10 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// TestSweep: an interrupted commit whose owner does not come back is finished,
-// any other staging removed, once nobody has touched them for long enough.
+// TestSweep: when a staging has not been touched for SharedTTL, the next job finishes
+// it if its commit was interrupted, and removes it otherwise.
 func TestSweep(t *testing.T) {
-	p, f, out := place(t)
+	p, f, out := behindProxy(t)
 	ctx := t.Context()
 	sweep := func(at time.Time) {
 		t.Helper()

@@ -17,23 +17,23 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
-// ErrPublishing says that a directory was listed while a commit was changing
-// it, and that the commit did not end while the reader waited.
-var ErrPublishing = errors.New("is being published by another job")
+// ErrPublishing is returned by List if a commit is changing the directory and has not
+// finished while List waited.
+var ErrPublishing = errors.New("a job is publishing this directory; try again when it has finished")
 
-// publishingWaits is how often List looks again, with pauses that grow to 5 s.
-const publishingWaits = 6
+// publishingTries is the number of listings before List gives up waiting for a commit.
+// The pauses between them grow to a few seconds.
+const publishingTries = 6
 
-// List implements storage.FS. It waits for a commit under way for some seconds.
-// Directories are the parts of keys before a slash; only those with something in
-// them exist.
+// List implements storage.FS. If a commit is under way, it waits for some seconds. A
+// directory exists as long as an object is below it.
 func (f *FS) List(ctx context.Context, dir string) ([]storage.Info, error) {
 	for failures := 1; ; failures++ {
 		infos, err := f.list(ctx, dir)
 		if err == nil {
 			return infos, nil
 		}
-		if !errors.Is(err, ErrPublishing) || failures == publishingWaits {
+		if !errors.Is(err, ErrPublishing) || failures == publishingTries {
 			return nil, failed("list", dir, err)
 		}
 		if err := readahead.Sleep(ctx, 100*time.Millisecond, failures); err != nil {
@@ -42,6 +42,7 @@ func (f *FS) List(ctx context.Context, dir string) ([]storage.Info, error) {
 	}
 }
 
+// list is one try of List.
 func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 	bucket, key := split(dir)
 	dir = path.Join(bucket, key)
@@ -58,7 +59,7 @@ func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 		}
 		name, isDir := strings.CutSuffix(name, "/")
 		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
-			return true // cannot be named by a path
+			return true // no path leads to it
 		}
 		info := storage.Info{Path: dir + "/" + name, Dir: isDir}
 		if !isDir {
@@ -74,14 +75,15 @@ func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 		return nil, ErrPublishing
 	}
 	if len(infos) == 0 && !publishing {
-		return nil, f.nothing(ctx, bucket, key)
+		return nil, f.whyEmpty(ctx, bucket, key)
 	}
 	slices.SortFunc(infos, func(a, b storage.Info) int { return cmp.Compare(a.Path, b.Path) })
 	return infos, nil
 }
 
-// nothing says why a directory lists nothing; a bucket may be empty.
-func (f *FS) nothing(ctx context.Context, bucket, key string) error {
+// whyEmpty returns the error for a directory without entries: it does not exist, or is
+// an object. An empty bucket is no error.
+func (f *FS) whyEmpty(ctx context.Context, bucket, key string) error {
 	if key == "" {
 		there, err := f.c.BucketExists(ctx, bucket)
 		if err == nil && !there {

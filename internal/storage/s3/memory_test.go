@@ -338,9 +338,9 @@ func machine(m *memory) storagetest.Machine {
 	}
 }
 
-// TestUploadsLost: an upload was aborted behind the staging's back, as a lifecycle
-// rule of the bucket does. The commit fails, and the abort brings the old output
-// back, although the commit had begun to replace it.
+// TestUploadsLost aborts an upload outside of the protocol, as a lifecycle rule of the
+// bucket may. The commit fails, and the abort restores the old output, although the
+// commit had begun to replace it.
 func TestUploadsLost(t *testing.T) {
 	ctx := t.Context()
 	m := newMemory()
@@ -390,9 +390,9 @@ func TestUploadsLost(t *testing.T) {
 	}
 }
 
-// TestDelayedWriter: an attempt stands still after it was granted its commit, right
-// before the request that commits its file, while its successor commits the same
-// file. The delayed attempt fails, and the successor's file is published.
+// TestDelayedWriter delays an attempt that was granted its commit, right before the
+// request that commits its file. Meanwhile its successor commits the same file. The
+// delayed attempt fails, and the successor's file is published.
 func TestDelayedWriter(t *testing.T) {
 	ctx := t.Context()
 	for _, conditions := range []bool{true, false} {

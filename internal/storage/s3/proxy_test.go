@@ -16,8 +16,8 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/serverstest"
 )
 
-// fault says what becomes of a request. Half of them answer before the server
-// has seen the request, the others after it has done what it was asked.
+// fault is a way in which a request fails. Some faults come before the server has seen
+// the request, the others after it has carried the request out.
 type fault int
 
 const (
@@ -31,13 +31,13 @@ const (
 	deny              // 403
 )
 
-// proxy stands between a client and the server and spoils what it is told to.
+// proxy passes requests to the server and makes some of them fail.
 type proxy struct {
 	*httptest.Server
 	mu struct {
 		sync.Mutex
-		choose func(r *http.Request) fault
-		fired  int
+		choose func(r *http.Request) fault // set by spoil
+		fired  int                         // requests that failed since spoil
 	}
 	release chan struct{} // ends stalled answers
 }
@@ -50,7 +50,7 @@ func newProxy(t *testing.T, server *serverstest.Server) *proxy {
 		t.Fatal(err)
 	}
 	p := &proxy{release: make(chan struct{})}
-	// The signature covers the host, so the server must see the client's.
+	// The signature covers the Host header, so the server must receive the client's.
 	pass := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host
@@ -62,7 +62,7 @@ func newProxy(t *testing.T, server *serverstest.Server) *proxy {
 	return p
 }
 
-// spoil sets which fault a request meets; nil is none.
+// spoil sets the function that chooses a request's fault; nil means no faults.
 func (p *proxy) spoil(choose func(r *http.Request) fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,7 @@ func cut(w http.ResponseWriter) {
 	_ = c.Close()
 }
 
-// is tells what a request is for, in the words of the tests.
+// is reports whether a request is of the kind that a test names.
 func is(r *http.Request, what string) bool {
 	q := r.URL.Query()
 	switch what {

@@ -1,10 +1,10 @@
-// Package s3 is the storage of s3:// URIs: Amazon's S3 and the many servers that
-// speak its protocol.
+// Package s3 implements storage.FS for s3:// URIs: Amazon S3 and servers that speak
+// its protocol.
 //
-// S3 has neither directories nor renames, and an upload of several parts becomes
-// an object only when it is completed. That is how outputs stay invisible: tasks
-// upload their parts, and the committing process completes the uploads. See
-// stage.go for how they are published and docs/storage.md for what users should know.
+// S3 has neither directories nor renames. But a multipart upload becomes an object
+// only when it is completed, and so outputs stay invisible: tasks upload the parts,
+// and the committing process completes the uploads. The publisher type describes the
+// steps, and docs/storage.md the consequences for users.
 package s3
 
 import (
@@ -27,11 +27,12 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
-// FS is an S3 server. Its paths are bucket/key. Keys that are not in the form
-// that path.Clean gives, with empty or dot elements, cannot be reached.
+// FS is an S3 server. Its paths are bucket/key. Keys with empty elements or with dots
+// as elements cannot be reached, because path.Clean changes them. Several goroutines
+// may use an FS at once.
 type FS struct {
 	c       minio.Core
-	timeout time.Duration // of a body that brings no byte
+	timeout time.Duration // for a response body that brings no byte
 	part    int           // bytes of the first parts of an upload
 
 	// Tests only; both may be nil.
@@ -41,16 +42,16 @@ type FS struct {
 
 var _ storage.FS = (*FS)(nil)
 
-// NewDriver returns the driver of s3:// URIs. It reads the configuration from
-// the environment when a URI is opened first, keeps one client for each server,
-// and is safe for concurrent use.
+// NewDriver returns the driver of s3:// URIs. The driver reads the configuration from
+// the environment at every call and keeps one client for each configuration. Several
+// goroutines may use it at once.
 func NewDriver() storage.Driver {
 	var mu sync.Mutex
 	known := map[settings]*FS{}
 	return func(rest string) (storage.FS, string, error) {
 		p := path.Clean(rest)
 		if bucket, _, _ := strings.Cut(p, "/"); bucket == "" || bucket == "." || bucket == ".." {
-			return nil, "", errors.New("names no bucket, as in s3://bucket/dir")
+			return nil, "", errors.New("the URI names no bucket; use s3://bucket/dir")
 		}
 		s := load()
 		mu.Lock()
@@ -68,19 +69,20 @@ func NewDriver() storage.Driver {
 	}
 }
 
-// split cuts a path into bucket and key; the key of a bucket itself is "".
+// split splits a path into bucket and key. The key of the bucket itself is "".
 func split(p string) (bucket, key string) {
 	bucket, key, _ = strings.Cut(path.Clean(p), "/")
 	return bucket, key
 }
 
-// failed turns an error of the client into one that names the URI and wraps
-// what io/fs calls it.
+// failed turns an error of the client into one that names the URI and wraps an error
+// of io/fs where one fits.
 func failed(op, p string, err error) error {
 	return &fs.PathError{Op: op, Path: "s3://" + path.Clean(p), Err: kind(err)}
 }
 
-// kind finds the io/fs error that a server's answer stands for.
+// kind wraps a server's error answer in the io/fs error that it means. It returns
+// other errors, and wrapped ones, unchanged.
 func kind(err error) error {
 	for _, known := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, errChanged} {
 		if errors.Is(err, known) {
@@ -111,14 +113,15 @@ func kind(err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// errChanged says that an object is another one than when it was opened, or
-// that one is there already.
+// errChanged reports that a condition of a request did not hold: the object has been
+// replaced since it was read, or exists already.
 var errChanged = errors.New("the object was replaced meanwhile")
 
+// missing reports whether err says that an object or bucket does not exist.
 func missing(err error) bool { return errors.Is(kind(err), fs.ErrNotExist) }
 
-// Open implements storage.FS. Reads fail when the object is replaced meanwhile,
-// rather than mixing old and new.
+// Open implements storage.FS. Reads fail if the object is replaced after Open, so the
+// old and the new content never mix.
 func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	bucket, key := split(p)
 	if key == "" {
@@ -140,7 +143,7 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	return &namedFile{File: readahead.New(ctx, open, st.Size, readahead.Options{Permanent: permanent}), path: p}, nil
 }
 
-// namedFile puts the URI into the errors of reads.
+// namedFile adds the URI to the errors of reads.
 type namedFile struct {
 	*readahead.File
 	path string
@@ -155,12 +158,12 @@ func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// window is how much of an object one request asks for. What a task does not
-// read of it costs a connection and some bandwidth.
+// window is the number of bytes that one request asks for. If a task stops reading
+// early, the rest of the window costs a connection and some bandwidth.
 const window = 8 << 20
 
-// stream asks for a part of an object. Servers that say nothing are given up
-// after a while.
+// stream requests the window at off. It fails if the object is not st any more, or if
+// no byte arrives for f.timeout.
 func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off int64) (io.ReadCloser, error) {
 	var opts minio.GetObjectOptions
 	err := errors.Join(opts.SetMatchETag(st.ETag), opts.SetRange(off, min(off+window, st.Size)-1))
@@ -178,16 +181,16 @@ func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off
 	return &stream{body: body, ctx: ctx, cancel: cancel, limit: limit, timeout: f.timeout}, nil
 }
 
-// stream is the body of an answer.
+// stream is a response body with a time-out that each received byte restarts.
 type stream struct {
 	body    io.ReadCloser
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	limit   *time.Timer
+	limit   *time.Timer // cancels ctx
 	timeout time.Duration
 }
 
-// Read reads on; bytes that come start the time-out anew.
+// Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.body.Read(p)
 	if n > 0 {
@@ -206,8 +209,8 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-// Stat implements storage.FS. Where there are an object and objects below its
-// name as well, the object is meant.
+// Stat implements storage.FS. If there is an object with the key and also objects
+// below it, Stat describes the object.
 func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
 	bucket, key := split(p)
 	if key == "" {
@@ -236,7 +239,7 @@ func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
 	return storage.Info{}, failed("stat", p, err)
 }
 
-// isDir tells whether there are objects below p.
+// isDir reports whether there are objects below p, apart from a claim.
 func (f *FS) isDir(ctx context.Context, p string) (bool, error) {
 	found := false
 	err := f.each(ctx, p, false, func(o minio.ObjectInfo) bool {
@@ -246,9 +249,9 @@ func (f *FS) isDir(ctx context.Context, p string) (bool, error) {
 	return found, err
 }
 
-// each calls fn for what is below p, whole keys, until it returns false: all
-// objects, or, not recursively, objects and common prefixes, which end in a
-// slash. Objects that stand for a directory itself are left out.
+// each calls fn for every object below p until fn returns false. If recursive is
+// false, it combines objects with a common prefix up to a slash into one entry, whose
+// key is the prefix. It skips the object that some servers keep for a directory.
 func (f *FS) each(ctx context.Context, p string, recursive bool, fn func(minio.ObjectInfo) bool) error {
 	bucket, key := split(p)
 	prefix := ""
@@ -260,9 +263,10 @@ func (f *FS) each(ctx context.Context, p string, recursive bool, fn func(minio.O
 	})
 }
 
+// eachKey is each for the keys of a bucket that begin with prefix.
 func (f *FS) eachKey(ctx context.Context, bucket, prefix string, recursive bool, fn func(minio.ObjectInfo) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the listing
+	defer cancel() // ends the goroutine of the listing
 	for o := range f.c.Client.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: recursive}) {
 		if o.Err != nil {
 			return o.Err
@@ -295,11 +299,11 @@ func (f *FS) Remove(ctx context.Context, p string) error {
 	return nil
 }
 
-// width is how many requests are under way at once where there are many to make.
+// width is the number of requests that parallel keeps under way.
 const width = 8
 
-// parallel calls fn for all items and returns the errors joined. The first error
-// keeps the rest from being begun.
+// parallel calls fn for all items, several at once, and returns the joined errors.
+// After the first error it begins no further call.
 func parallel[T any](ctx context.Context, items []T, fn func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

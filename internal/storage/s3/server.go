@@ -50,7 +50,7 @@ type uploads interface {
 	MadeBy(ctx context.Context, key string) (id string, err error)
 }
 
-// server is what stagings need of S3.
+// server is the part of S3 that stagings use.
 type server interface {
 	objects
 	uploads
@@ -191,8 +191,8 @@ func getJSON(ctx context.Context, s objects, key string, v any) (etag string, er
 	return etag, json.Unmarshal(b, v)
 }
 
-// keysBelow returns the keys that begin with prefix. Keys that end in a slash
-// stand for directories, which some servers keep, and are left out.
+// keysBelow returns the keys that begin with prefix. It skips the objects that some
+// servers keep for directories; their keys end in a slash.
 func keysBelow(ctx context.Context, s objects, prefix string) (keys []string, err error) {
 	err = s.Each(ctx, prefix, func(o object) bool {
 		if o.Key[len(o.Key)-1] != '/' {

@@ -124,8 +124,9 @@ func (o stageOps) Remove(ctx context.Context, p string) error {
 	return deleteAll(ctx, o.s, append(keys, p))
 }
 
-// Touch implements storage.StageOps. It rewrites the owner marker, unless that is
-// new or was removed: a staging that has ended must not come back.
+// Touch implements storage.StageOps. It rewrites the owner marker if the marker is
+// older than a few minutes. The condition keeps it from creating the marker of a
+// staging that has ended.
 func (o stageOps) Touch(ctx context.Context, root string) error {
 	var marker object
 	err := o.s.Each(ctx, root+ownerFile, func(entry object) bool {
@@ -168,19 +169,19 @@ const (
 // output.
 const publishingFile = "_slotwise_publishing"
 
-// errBusy reports that another staging of the same output is being committed, or
-// that its committing process has died and not come back.
+// errBusy reports that another staging of the same output is being committed, or was
+// interrupted during its commit and has not been continued yet.
 var errBusy = errors.New("another job is publishing the same output")
 
-// errUploadLost reports that a commit cannot be finished. A lifecycle rule of the
-// bucket that aborts uploads can be the cause.
-var errUploadLost = errors.New("the uploaded data are gone: the upload was aborted by somebody else")
+// errUploadLost reports that a commit cannot be finished, for example because a
+// lifecycle rule of the bucket has aborted the uploads.
+var errUploadLost = errors.New("the uploaded data are gone; does a lifecycle rule of the bucket abort uploads too early?")
 
 // publisher implements storage.Publisher without renames.
 //
-// The data of a file are the parts of an upload to the object's final key, which
-// nobody sees until the upload is completed. The commit marker is the manifest of
-// all uploads. Publish
+// The data of a file are the parts of an upload to the object's final key. They are
+// invisible until the upload is completed. The commit marker is the manifest of all
+// uploads. Publish
 //
 //  1. copies the old output to old/, within the server, and puts asideFile,
 //  2. removes the old _SUCCESS,
@@ -443,7 +444,7 @@ func (p *publisher) removeOthers(ctx context.Context, a storage.StageArea, m []p
 func (p *publisher) Restore(ctx context.Context, a storage.StageArea) error {
 	claimed, err := p.claimed(ctx, a)
 	if err != nil || !claimed {
-		return err // nothing of this staging is in the target
+		return err // this staging has not touched the target
 	}
 	aside, err := stageOps{p.server}.Exists(ctx, a.Root+asideFile)
 	if err == nil && aside {

@@ -155,7 +155,8 @@ func (w *writer) Commit(ctx context.Context) error {
 	return err
 }
 
-// finish uploads what is buffered. An object has at least one part.
+// finish uploads the rest of the buffer, as the last part. An empty object has one
+// empty part.
 func (w *writer) finish() error {
 	err := w.wait()
 	if err == nil && (len(w.buf) > 0 || len(w.pending.Parts) == 0) {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// cacheDir returns the directory for what is fetched and built.
+// cacheDir returns the directory for fetched and built programs.
 func cacheDir() (string, error) {
 	dir := os.Getenv("SLOTWISE_TEST_CACHE")
 	if dir == "" {
@@ -23,8 +23,8 @@ func cacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// flocked runs f while it holds the lock of a file, which is made if need be.
-func flocked(path string, f func() error) error {
+// withLock runs f while it holds the lock of a file, which it creates if necessary.
+func withLock(path string, f func() error) error {
 	l, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
@@ -44,8 +44,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// cached returns the directory in the cache that make fills. Its name depends
-// on the given files; it appears whole, and one process at a time makes it.
+// cached returns a directory in the cache, filled by make. The directory's name
+// contains a checksum of files. It appears whole, and one process at a time fills it.
 func cached(name string, files []string, make func(dir string) error) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -60,7 +60,7 @@ func cached(name string, files []string, make func(dir string) error) (string, e
 		sum.Write(b)
 	}
 	dir := filepath.Join(cache, fmt.Sprintf("%s-%.8x", name, sum.Sum(nil)))
-	return dir, flocked(dir+".lock", func() error {
+	return dir, withLock(dir+".lock", func() error {
 		if _, err := os.Stat(dir); err == nil {
 			return nil
 		}
@@ -69,19 +69,19 @@ func cached(name string, files []string, make func(dir string) error) (string, e
 			return err
 		}
 		if err := make(tmp); err != nil {
-			return errors.Join(fmt.Errorf("preparing the test's servers: %w", err), os.RemoveAll(tmp))
+			return errors.Join(fmt.Errorf("preparing the test servers: %w", err), os.RemoveAll(tmp))
 		}
 		return os.Rename(tmp, dir)
 	})
 }
 
-// What is in the cache directory of Hadoop.
+// The directories in Hadoop's cache directory.
 const (
 	jarsDir = "jars"
-	nameDir = "name" // of a NameNode that was just formatted, to be copied
+	nameDir = "name" // the data of a newly formatted NameNode; each start copies it
 )
 
-// hadoopJars returns the cache directory with the jars that an HDFS needs.
+// hadoopJars returns the cache directory with HDFS's jars.
 func hadoopJars() (string, error) {
 	if err := needTools("HDFS", "the Debian packages default-jdk-headless and maven, or their like", "java", "mvn"); err != nil {
 		return "", err
@@ -120,11 +120,11 @@ func s3Binary() (string, error) {
 	return filepath.Join(dir, s3Command), err
 }
 
-// run runs a command; its output becomes part of the error.
+// run runs a command. The error contains the command's output.
 func run(dir, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
-	// Neither a workspace nor the flags of the tests' own module are meant here.
+	// The settings of the tests' own module must not apply to the other modules.
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", name, err, out)

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// forwarder passes connections on from a loopback address of its own. A
-// NameNode knows a DataNode by the address that its connection comes from, and
-// without this all would come from 127.0.0.1.
+// forwarder forwards connections and gives them another source address. A NameNode
+// identifies a DataNode by the source address of its connection, and without a
+// forwarder all connections would come from 127.0.0.1.
 type forwarder struct {
 	l    net.Listener
-	from string
-	to   string
+	from string // the loopback address to listen on and to connect from
+	to   string // the NameNode
 	mu   struct {
 		sync.Mutex
 		conns  map[net.Conn]struct{}
@@ -22,7 +22,7 @@ type forwarder struct {
 	}
 }
 
-// forward listens on host from and passes what comes on to address to.
+// forward listens on address from and forwards connections to address to.
 func forward(from, to string) (*forwarder, error) {
 	l, err := net.Listen("tcp4", net.JoinHostPort(from, "0"))
 	if err != nil {
@@ -36,6 +36,7 @@ func forward(from, to string) (*forwarder, error) {
 
 func (f *forwarder) addr() string { return f.l.Addr().String() }
 
+// serve accepts connections until close.
 func (f *forwarder) serve() {
 	for {
 		in, err := f.l.Accept()
@@ -46,8 +47,8 @@ func (f *forwarder) serve() {
 	}
 }
 
-// connect passes a connection on. It waits until the other side is there, for a
-// DataNode that is refused sleeps for five seconds.
+// connect forwards one connection. It waits until the NameNode accepts connections,
+// because a DataNode that is refused sleeps for five seconds.
 func (f *forwarder) connect(in net.Conn) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(f.from)}}
 	for f.keep(in) {
@@ -64,7 +65,8 @@ func (f *forwarder) connect(in net.Conn) {
 	}
 }
 
-// keep remembers a connection, or closes it if the forwarder is closed.
+// keep registers a connection for close. If the forwarder is closed, keep closes the
+// connection and returns false.
 func (f *forwarder) keep(conn net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +78,7 @@ func (f *forwarder) keep(conn net.Conn) bool {
 	return !f.mu.closed
 }
 
-// pipe copies one direction; the end of either ends both.
+// pipe copies one direction. The end of one direction closes both connections.
 func (f *forwarder) pipe(dst, src net.Conn) {
 	_, _ = io.Copy(dst, src) // an error is the end of the connection
 	f.mu.Lock()
@@ -87,6 +89,7 @@ func (f *forwarder) pipe(dst, src net.Conn) {
 	}
 }
 
+// close ends all connections.
 func (f *forwarder) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,27 +18,27 @@ import (
 	"time"
 )
 
-// The shared HDFS has four DataNodes and two replicas of each block, so that a
-// node does not hold everything.
+// The shared HDFS has four DataNodes and two replicas of each block. So no node holds
+// all blocks.
 const (
 	sharedDataNodes = 4
 	replicas        = 2
 )
 
-// superUser is who the daemons run as, and what tests act as.
+// superUser is the user that runs the daemons and that tests act as.
 const superUser = "tester"
 
-// hdfsServer is an HDFS whose processes are this one's children.
+// hdfsServer is an HDFS whose daemons are children of this process.
 type hdfsServer struct {
 	Cluster
-	dir      string
-	cache    string
-	name     *process
-	data     []*process
+	dir      string     // configuration and data of the daemons
+	cache    string     // from hadoopJars
+	name     *process   // the NameNode
+	data     []*process // the DataNodes, in the order of Hosts
 	forwards []*forwarder
 }
 
-// PrivateHDFS is an HDFS that belongs to one test, which may harm it.
+// PrivateHDFS is an HDFS that belongs to one test, which may kill its daemons.
 type PrivateHDFS struct {
 	Cluster
 	s *hdfsServer
@@ -66,7 +66,7 @@ func NewHDFS(t testing.TB, dataNodes int) *PrivateHDFS {
 // KillDataNode ends the DataNode of a host, as kill -9 does.
 func (h *PrivateHDFS) KillDataNode(host string) { h.s.data[h.node(host)].kill() }
 
-// Alive tells whether the DataNode of a host has not been killed.
+// Alive reports whether the DataNode of a host still runs.
 func (h *PrivateHDFS) Alive(host string) bool {
 	select {
 	case <-h.s.data[h.node(host)].done:
@@ -76,21 +76,21 @@ func (h *PrivateHDFS) Alive(host string) bool {
 	}
 }
 
-// FreezeDataNode stops the DataNode of a host: it keeps its connections and
-// does not answer.
+// FreezeDataNode suspends the DataNode of a host. It keeps its connections and does not
+// answer.
 func (h *PrivateHDFS) FreezeDataNode(host string) error {
 	return h.s.data[h.node(host)].signal(syscall.SIGSTOP)
 }
 
 func (h *PrivateHDFS) node(host string) int { return slices.Index(h.Hosts, host) }
 
-// startHDFS starts an HDFS below dir and waits until all DataNodes are in.
+// startHDFS starts an HDFS below dir and waits until all DataNodes have registered.
 func startHDFS(ctx context.Context, dir string, dataNodes int) (*hdfsServer, error) {
 	cache, err := hadoopJars()
 	if err != nil {
 		return nil, err
 	}
-	// A port may be taken between its choice and its use.
+	// Another process may take a port between its choice and its use.
 	for try := range 3 {
 		s := &hdfsServer{dir: filepath.Join(dir, strconv.Itoa(try)), cache: cache}
 		if err = s.start(ctx, dataNodes); err == nil {
@@ -134,8 +134,8 @@ func (s *hdfsServer) start(ctx context.Context, dataNodes int) error {
 
 const nameNodeClass = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 
-// format makes the directory of a new NameNode in the cache, so that each start
-// saves that.
+// format formats a NameNode in the cache. Each start copies its data, which is faster
+// than formatting.
 func format(cache string) error {
 	dir := filepath.Join(cache, "format")
 	s := &hdfsServer{dir: dir, cache: cache}
@@ -181,7 +181,7 @@ func (s *hdfsServer) startDataNode(host string) error {
 
 func fileURI(dir, name string) string { return "file://" + filepath.Join(dir, name) }
 
-// configure writes a daemon's configuration into dir.
+// configure writes the configuration of a daemon, or of clients, into dir.
 func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) error {
 	core := map[string]string{
 		"fs.defaultFS":                       "hdfs://" + nameNode,
@@ -201,8 +201,8 @@ func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) erro
 		"dfs.namenode.handler.count":         "4",
 		"dfs.datanode.handler.count":         "2",
 		"dfs.datanode.directoryscan.threads": "1",
-		// Tests write blocks of any size, and lose nodes without waiting for
-		// the usual ten minutes until that is noticed.
+		// Tests write small blocks. The NameNode notices dead nodes within seconds
+		// instead of ten minutes.
 		"dfs.namenode.fs-limits.min-block-size":                     "1024",
 		"dfs.heartbeat.interval":                                    "1",
 		"dfs.namenode.heartbeat.recheck-interval":                   "5000",
@@ -223,7 +223,7 @@ func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) erro
 	for k, v := range own {
 		hdfs[k] = v
 	}
-	// The jar from Maven lacks the pages that the HTTP servers want to serve.
+	// The HTTP servers do not start without these directories, which Maven's jars lack.
 	for _, d := range []string{"webapps/hdfs", "webapps/datanode"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return err
@@ -266,7 +266,8 @@ func (s *hdfsServer) java(dir, name, class string, args ...string) (*process, er
 	return startProcess(dir, name, []string{"HADOOP_USER_NAME=" + superUser}, append(argv, args...)...)
 }
 
-// ready tells whether all DataNodes are in and writing is allowed.
+// ready returns nil when all DataNodes have registered and the NameNode permits
+// writing.
 func (s *hdfsServer) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -295,7 +296,7 @@ func (s *hdfsServer) ready(ctx context.Context) error {
 	return nil
 }
 
-// stop ends all processes; the data is of no more interest to anybody.
+// stop kills all daemons.
 func (s *hdfsServer) stop() {
 	for _, p := range append(s.data, s.name) {
 		if p != nil {
@@ -303,6 +304,6 @@ func (s *hdfsServer) stop() {
 		}
 	}
 	for _, f := range s.forwards {
-		_ = f.close() // nobody uses it any more
+		_ = f.close() // its daemons have ended
 	}
 }

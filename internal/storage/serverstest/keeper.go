@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// A kind's shared servers live in a directory of the cache that holds
+// The shared servers of a kind have a directory in the cache with these files:
 //
-//	starting   locked while somebody starts them
-//	lease      locked, shared, by every process that uses them
+//	starting   locked while a process starts the keeper or waits for it
+//	lease      locked, shared, by every process that uses the servers
 //	kept       locked by the keeper while it lives
-//	state      where the servers are, once they are ready; or the keeper's error
-//	keeper.log what the keeper prints
-//	run-PID    the servers' data, removed by the keeper
+//	state      the servers' addresses, once they are ready, or the keeper's error
+//	keeper.log the keeper's output
+//	run-*      the servers' data, removed by the keeper
 //
-// Locks, not process numbers, tell who lives.
+// A process is alive if it holds its lock; process numbers are reused.
 const (
 	startingFile = "starting"
 	leaseFile    = "lease"
@@ -30,8 +30,8 @@ const (
 	stateFile    = "state"
 )
 
-// idleLimit is how long servers stay without a user: longer than the gap
-// between the tests of two packages.
+// idleLimit is the time after which the keeper stops unused servers. It is longer than
+// the gap between the tests of two packages.
 const idleLimit = 45 * time.Second
 
 // kept is the content of the state file.
@@ -41,13 +41,15 @@ type kept struct {
 	Servers json.RawMessage `json:",omitempty"`
 }
 
-// leases holds this process's leases; the end of the process gives them back.
+// leases holds this process's lease files, by kind. The end of the process releases
+// the locks.
 var leases struct {
 	sync.Mutex
 	files map[string]*os.File
 }
 
-// lease makes sure that a kind's servers run and keep running, and tells where.
+// lease starts the servers of a kind if necessary, keeps them running until this
+// process ends, and stores their addresses in into.
 func lease(kind string, into any) error {
 	leases.Lock()
 	defer leases.Unlock()
@@ -72,12 +74,12 @@ func lease(kind string, into any) error {
 		leases.files[kind] = f
 	}
 	var state []byte
-	err = flocked(filepath.Join(dir, startingFile), func() (err error) {
+	err = withLock(filepath.Join(dir, startingFile), func() (err error) {
 		state, err = ensure(kind, dir)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("the test's %s servers: %w", kind, err)
+		return fmt.Errorf("the %s test servers: %w", kind, err)
 	}
 	return json.Unmarshal(state, into)
 }
@@ -91,7 +93,7 @@ func keptDir(kind string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// ensure starts a keeper unless one lives, and waits for its servers.
+// ensure starts a keeper unless one lives, and returns the addresses of its servers.
 func ensure(kind, dir string) ([]byte, error) {
 	if !locked(filepath.Join(dir, keptFile)) {
 		if err := os.RemoveAll(filepath.Join(dir, stateFile)); err != nil {
@@ -104,7 +106,7 @@ func ensure(kind, dir string) ([]byte, error) {
 	return awaitState(dir)
 }
 
-// startKeeper starts a keeper in a session of its own: it outlives the test.
+// startKeeper starts a keeper in a new session, so that it outlives the test.
 func startKeeper(kind, dir string) error {
 	src, err := sourceDir("keepertest")
 	if err != nil {
@@ -126,15 +128,14 @@ func startKeeper(kind, dir string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // reaped, should it end before this process
+	go func() { _ = cmd.Wait() }() // leaves no zombie if the keeper ends first
 	return nil
 }
 
-// awaitState waits for the state file of a keeper that was just started, or
-// that lives.
+// awaitState waits for the state file of a keeper that lives or was just started.
 func awaitState(dir string) ([]byte, error) {
 	var k kept
-	// A keeper that lives has its lock soon after its start.
+	// A keeper takes its lock soon after its start.
 	started, deadline := time.Now().Add(10*time.Second), time.Now().Add(2*startLimit)
 	for {
 		b, err := os.ReadFile(filepath.Join(dir, stateFile))
@@ -153,7 +154,7 @@ func awaitState(dir string) ([]byte, error) {
 	}
 }
 
-// locked tells whether somebody holds a lock of the file.
+// locked reports whether a process holds a lock of the file.
 func locked(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,8 +164,8 @@ func locked(path string) bool {
 	return flock(f, syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }
 
-// Keep runs a kind's servers until nobody has leased them for a while, or ctx
-// is done. It is the keeper's main function.
+// Keep runs the servers of a kind until they have been unused for idleLimit, or until
+// ctx ends. It is the keeper's main function.
 func Keep(ctx context.Context, kind string) error {
 	dir, err := keptDir(kind)
 	if err != nil {
@@ -176,7 +177,7 @@ func Keep(ctx context.Context, kind string) error {
 	}
 	defer own.Close()
 	if err := flock(own, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil // another one was faster
+		return nil // another keeper runs
 	}
 	runDir, err := os.MkdirTemp(dir, "run-")
 	if err != nil {
@@ -198,7 +199,7 @@ func Keep(ctx context.Context, kind string) error {
 	return watch(ctx, dir, own)
 }
 
-// Stop ends the keeper of a kind, if there is one, and waits until it has.
+// Stop ends the keeper of a kind, if there is one, and waits for its end.
 func Stop(kind string) error {
 	dir, err := keptDir(kind)
 	if err != nil {
@@ -218,7 +219,7 @@ func Stop(kind string) error {
 	}
 	for deadline := time.Now().Add(startLimit); locked(lock); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the keeper of %s, process %d, does not end", kind, k.Keeper)
+			return fmt.Errorf("the keeper of %s, process %d, has not ended after SIGTERM", kind, k.Keeper)
 		}
 	}
 	return nil
@@ -240,6 +241,7 @@ func startKind(ctx context.Context, kind, dir string) (servers any, stop func(),
 	return s.Server, s.stop, nil
 }
 
+// publish writes the state file in one step.
 func publish(dir string, k kept) error {
 	b, err := json.Marshal(k)
 	if err != nil {
@@ -252,9 +254,9 @@ func publish(dir string, k kept) error {
 	return os.Rename(tmp, filepath.Join(dir, stateFile))
 }
 
-// watch returns when nobody has leased the servers for idleLimit. Whoever wants
-// to lease them then finds no keeper: the lock is given up first, while no
-// start can be under way.
+// watch returns when the servers have been unused for idleLimit. Before that it removes
+// the state file and releases the keeper's lock, while it holds the starting lock. So
+// the next process that needs the servers starts a new keeper.
 func watch(ctx context.Context, dir string, own *os.File) error {
 	lease, err := os.OpenFile(filepath.Join(dir, leaseFile), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -280,7 +282,7 @@ func watch(ctx context.Context, dir string, own *os.File) error {
 			continue
 		}
 		done := false
-		err := flocked(filepath.Join(dir, startingFile), func() error {
+		err := withLock(filepath.Join(dir, startingFile), func() error {
 			if done = flock(lease, syscall.LOCK_EX|syscall.LOCK_NB) == nil; !done {
 				return nil
 			}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// startLimit is how long a server may take to start. Machines of CI are slow
-// and run the other packages' tests meanwhile.
+// startLimit bounds the time in which a server must start. CI machines are slow and
+// run the tests of other packages at the same time.
 const startLimit = 2 * time.Minute
 
 // process is a server process whose output goes to a file.
@@ -22,10 +22,10 @@ type process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 }
 
-// startProcess starts a process that does not outlive this one.
+// startProcess starts a process that the system kills when this process ends.
 func startProcess(dir, name string, env []string, argv ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	log, err := os.Create(p.log)
@@ -39,12 +39,12 @@ func startProcess(dir, name string, env []string, argv ...string) (*process, err
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The signal comes when the starting thread ends, not the process; so
-		// the thread is kept.
+		// The system sends Pdeathsig when the starting thread ends, so the thread must
+		// live as long as the process.
 		runtime.LockOSThread()
 		started <- p.cmd.Start()
 		if p.cmd.Process != nil {
-			_ = p.cmd.Wait() // how it ended is of no interest
+			_ = p.cmd.Wait() // await reports the log if the process ends too early
 			close(p.done)
 		}
 	}()
@@ -54,13 +54,13 @@ func startProcess(dir, name string, env []string, argv ...string) (*process, err
 	return p, nil
 }
 
-// kill ends the process at once.
+// kill kills the process and waits until it has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.done
 }
 
-// signal sends a signal, to stop and continue it.
+// signal sends a signal to the process.
 func (p *process) signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
 
 // await waits until ready returns nil. It fails if one of the processes ends.
@@ -96,8 +96,8 @@ func tail(path string) string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// freePorts returns ports of 127.0.0.1 that nobody uses. Somebody may take one
-// before the server does; then the start is tried again.
+// freePorts returns n free ports of 127.0.0.1. Another process may take one before the
+// server does; callers then try again.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
 		l, lerr := net.Listen("tcp4", "127.0.0.1:0")

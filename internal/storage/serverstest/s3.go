@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// s3Server is an S3 server whose process is this one's child.
+// s3Server is an S3 server that is a child of this process.
 type s3Server struct {
 	Server
 	proc *process

@@ -1,16 +1,15 @@
-// Package serverstest gives tests real storage servers on this machine: an HDFS
-// of a NameNode and several DataNodes, and an S3 server. All listen on loopback
+// Package serverstest runs real storage servers for tests on this machine: an HDFS
+// with a NameNode and several DataNodes, and an S3 server. They listen on loopback
 // addresses only.
 //
-// The first test that asks starts a server, tests of other packages share it,
-// and a while after the last one it ends: a keeper process of its own owns the
-// servers and watches a lease file that every user keeps locked. What the
-// servers consist of is fetched once into a cache directory: jars from Maven
-// Central as hadoop/pom.xml says, and a binary built from the Go module in
-// s3server.
+// The first test that needs a server starts it, and tests of other packages share it.
+// A keeper process owns the servers. Every user keeps a lease file locked, and the
+// keeper stops the servers some time after the last user has ended. The programs are
+// fetched once into a cache directory: jars from Maven Central as listed in
+// hadoop/pom.xml, and a binary built from the Go module in s3server.
 //
-// Where something needed is missing, tests are skipped with a message that says
-// what to install; with CI=true in the environment they fail.
+// If a tool is missing, tests are skipped with a message that says which package to
+// install. With CI=true in the environment they fail instead.
 package serverstest
 
 import (
@@ -29,13 +28,13 @@ type Cluster struct {
 	Address string   // of the NameNode, host:port
 	HTTP    string   // URL of the NameNode's HTTP server
 	ConfDir string   // for HADOOP_CONF_DIR
-	Hosts   []string // the DataNodes, as block locations name them
+	Hosts   []string // the DataNodes, by their names in block locations
 }
 
 // URI returns the URI of an absolute path.
 func (c *Cluster) URI(path string) string { return "hdfs://" + c.Address + path }
 
-// Env returns the environment with which other processes find the cluster.
+// Env returns the environment variables that lead a process to the cluster.
 func (c *Cluster) Env() []string {
 	return []string{"HADOOP_CONF_DIR=" + c.ConfDir, "HADOOP_USER_NAME=" + superUser}
 }
@@ -51,7 +50,7 @@ type Server struct {
 // URI returns the URI of a key.
 func (s *Server) URI(key string) string { return "s3://" + s.Bucket + "/" + key }
 
-// Env returns the environment with which processes find the server.
+// Env returns the environment variables that lead a process to the server.
 func (s *Server) Env() []string {
 	return []string{
 		"SLOTWISE_S3_ENDPOINT=" + s.Endpoint, "AWS_REGION=us-east-1",
@@ -59,7 +58,7 @@ func (s *Server) Env() []string {
 	}
 }
 
-// Setenv puts an environment as of Env into this process for the time of a test.
+// Setenv sets the variables that Env returns for the duration of a test.
 func Setenv(t testing.TB, env []string) {
 	t.Helper()
 	for _, e := range env {
@@ -68,8 +67,8 @@ func Setenv(t testing.TB, env []string) {
 	}
 }
 
-// HDFS returns the shared HDFS, started if need be. It keeps running at least
-// until the test process ends. Tests take directories of their own in it.
+// HDFS returns the shared HDFS and starts it if necessary. It runs at least until the
+// test process ends. Each test uses another directory in it.
 func HDFS(t testing.TB) *Cluster {
 	t.Helper()
 	var c Cluster
@@ -77,7 +76,7 @@ func HDFS(t testing.TB) *Cluster {
 	return &c
 }
 
-// S3 returns the shared S3 server, as HDFS does.
+// S3 returns the shared S3 server, in the same way as HDFS.
 func S3(t testing.TB) *Server {
 	t.Helper()
 	var s Server
@@ -85,7 +84,8 @@ func S3(t testing.TB) *Server {
 	return &s
 }
 
-// obtain leases a kind of server, or skips the test, or fails it.
+// obtain leases the servers of a kind and stores their addresses in into. If that is
+// impossible, it skips or fails the test.
 func obtain(t testing.TB, kind string, into any) {
 	t.Helper()
 	err := lease(kind, into)
@@ -98,13 +98,13 @@ func obtain(t testing.TB, kind string, into any) {
 	}
 }
 
-// missingError says that something must be installed first.
+// missingError reports that a tool must be installed first.
 type missingError struct{ what string }
 
 func (e *missingError) Error() string { return e.what }
 
-// Prepare fetches and builds what the servers of a kind ("hdfs" or "s3") need,
-// unless the cache has it.
+// Prepare fetches and builds the programs of a kind of servers ("hdfs" or "s3"),
+// unless the cache has them.
 func Prepare(kind string) error {
 	switch kind {
 	case "hdfs":
@@ -117,7 +117,7 @@ func Prepare(kind string) error {
 	return fmt.Errorf("no servers of kind %q", kind)
 }
 
-// needTools tells which commands are missing.
+// needTools returns a missingError if one of the commands is not installed.
 func needTools(kind, install string, tools ...string) error {
 	if runtime.GOOS != "linux" {
 		return &missingError{"the test's " + kind + " servers need Linux"}

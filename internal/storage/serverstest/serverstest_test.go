@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestShared: a second request finds the same servers, and they answer.
+// TestShared: a second call returns the same servers, and they answer requests.
 func TestShared(t *testing.T) {
 	t.Run("hdfs", func(t *testing.T) {
 		a, b := HDFS(t), HDFS(t)

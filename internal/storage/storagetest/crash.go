@@ -21,8 +21,8 @@ import (
 type CrashTarget struct {
 	// New returns an empty file system.
 	New func() Machine
-	// ErrPublishing is what readers get while they must wait for a commit; nil if
-	// they never have to.
+	// ErrPublishing is the error of readers that must wait for a commit. It is nil if
+	// readers never wait.
 	ErrPublishing error
 	// Shallow leaves recoveries alone, where killing those as well takes too long.
 	Shallow bool
@@ -37,9 +37,8 @@ type Machine struct {
 	Faults *faultfs.Faults
 	// Dir is the directory that has the output out.
 	Dir string
-	// Restart returns the file system as the next process finds it, with nothing of
-	// the killed process but what it has stored. The time there is later by age. The
-	// receiver is not used any more.
+	// Restart ends this process and returns the file system as the next process finds
+	// it. The next process's clock is ahead by age.
 	Restart func(age time.Duration) Machine
 	// Left returns the paths of all files and uploads outside of the output.
 	Left func() []string
@@ -92,17 +91,21 @@ func with(files map[string]string, success string) map[string]string {
 	return files
 }
 
-// RunCrashes kills the end of a job after each single operation, and checks what
-// every kind of recovery makes of it: the output is the old one whole or the new
-// one whole, and nothing else is left. Recovery is killed after each of its
-// operations, too, and then the next job's sweep ends the matter.
+// RunCrashes commits and aborts a job and kills the process after each single
+// operation. Then it recovers in every possible way: another process repeats the
+// commit, or aborts, or a later job sweeps, or another job publishes meanwhile. The
+// recovery is killed after each of its operations too, and a later job's sweep
+// follows.
+//
+// At every moment a reader sees the old output whole or the new output whole (or, as
+// the target permits, none, or ErrPublishing). In the end no other file is left.
 func RunCrashes(t *testing.T, target CrashTarget) {
 	for _, c := range scenarios() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for name, recovery := range recoveries {
 				if !c.shared && name != "sweep" {
-					continue // nobody else knows the staging of a dead process
+					continue // no other process can reopen an own staging
 				}
 				r := crashRun{T: t, target: target, scenario: c, recovery: name, recover: recovery}
 				kills := 0
@@ -127,9 +130,9 @@ type crashRun struct {
 	what     string // has happened so far, for messages
 }
 
-// killedAt kills the job after so many operations and recovers, once undisturbed
-// and once with a kill after each operation of the recovery. It reports whether
-// the job was killed, and not at its end already.
+// killedAt kills the job after the given number of operations and recovers, once
+// undisturbed and once for each operation of the recovery, killed after it. It returns
+// false if the job had ended before that number of operations.
 func (r crashRun) killedAt(after int) bool {
 	r.Helper()
 	for kills := -1; ; kills++ {
@@ -208,9 +211,9 @@ func fill(s storage.Staging, files map[string]string) error {
 	return nil
 }
 
-// killJob stages new files over the old ones and ends the job, which is killed
-// after so many operations. It returns the file system that the next process
-// finds, and whether the job was killed before its end.
+// killJob stages new files over the old output and commits or aborts, killed after
+// the given number of operations. It reports whether the job was killed before its
+// end.
 func (r crashRun) killJob(after int) (m Machine, killed bool) {
 	r.Helper()
 	ctx := context.Background()
@@ -237,11 +240,11 @@ func (r crashRun) killJob(after int) (m Machine, killed bool) {
 	if !killed {
 		r.must(err)
 	}
-	return m.Restart(0), killed
+	return m.Restart(0), killed // the next process
 }
 
-// recoveries are what may follow a crash. Each reports whether it committed the
-// killed job, and returns an error only if it was killed itself.
+// recoveries are the possible sequels of a crash. Each reports whether it has
+// committed the killed job, and fails only if it is killed itself.
 var recoveries = map[string]func(m Machine) (committed bool, err error){
 	"commit": commitKilled,
 	"abort": func(m Machine) (bool, error) {
@@ -302,7 +305,7 @@ func sweepNext(m Machine) error {
 	return s.Abort(context.Background())
 }
 
-// checkReaders checks what a reader sees before anything was recovered.
+// checkReaders checks the output that a reader sees after a kill.
 func (r crashRun) checkReaders(m Machine) {
 	r.Helper()
 	got, err := r.output(m)
@@ -316,7 +319,7 @@ func (r crashRun) checkReaders(m Machine) {
 	}
 }
 
-// checkWhole checks that the output is one of those that were ever committed.
+// checkWhole checks that the output is, as a whole, one that a job has committed.
 func (r crashRun) checkWhole(got map[string]string) {
 	r.Helper()
 	if cmp.Equal(got, r.scenario.older()) || cmp.Equal(got, r.scenario.newer()) ||

@@ -15,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
+// list checks List and Stat on an output with hidden, empty and nested files.
 func (r *run) list() {
 	r.output(map[string]string{"b": "bb", ".hidden": "", "a/x": "x", "a-": "1", "_tmp": "22"})
 	infos, err := r.fs.List(r.ctx, r.out)
@@ -56,14 +57,14 @@ func (r *run) list() {
 	}
 }
 
-// missing checks what is said of a file that is not there.
+// missing checks the errors for a path that does not exist.
 func (r *run) missing(p string) {
 	r.Helper()
 	_, open := r.fs.Open(r.ctx, p)
 	_, stat := r.fs.Stat(r.ctx, p)
 	_, list := r.fs.List(r.ctx, p)
 	for op, err := range map[string]error{"Open": open, "Stat": stat, "List": list} {
-		// Below a file is "not a directory" where there is such a thing.
+		// A path below a file may fail with ENOTDIR instead.
 		if err == nil || !strings.Contains(err.Error(), path.Base(p)) ||
 			!errors.Is(err, fs.ErrNotExist) && path.Base(p) != "below a file" {
 			r.Errorf("%s of %s: %v", op, p, err)
@@ -71,10 +72,10 @@ func (r *run) missing(p string) {
 	}
 }
 
-// bigSize makes a file of several blocks and several parts.
+// bigSize is the size of a file with several HDFS blocks and several S3 parts.
 const bigSize = 20<<20 + 12345
 
-// ranges reads a big file in pieces, from several goroutines.
+// ranges reads a big file from several goroutines, and at random offsets.
 func (r *run) ranges() {
 	data := make([]byte, bigSize)
 	src := rand.NewChaCha8([32]byte{1})
@@ -119,6 +120,7 @@ func (r *run) ranges() {
 	}
 }
 
+// readAt reads n bytes at off and compares them with data.
 func (r *run) readAt(f storage.File, data []byte, off, n int) {
 	r.Helper()
 	b := make([]byte, n)
@@ -129,6 +131,7 @@ func (r *run) readAt(f storage.File, data []byte, off, n int) {
 	}
 }
 
+// remove removes files, directories and paths that do not exist.
 func (r *run) remove() {
 	r.output(map[string]string{"a": "1", "d/x": "1", "d/e/y": "1", "d-": "2"})
 	for _, p := range []string{"a", "d", "nothing", "no/thing"} {
@@ -144,7 +147,7 @@ func (r *run) remove() {
 	r.clean()
 }
 
-// cancel: what is asked for in a context that has ended is not done.
+// cancel: calls fail with the context's error once the context has ended.
 func (r *run) cancel() {
 	r.output(map[string]string{"x": strings.Repeat("x", 1<<20)})
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -153,7 +156,7 @@ func (r *run) cancel() {
 	defer f.Close()
 	cancel()
 	if _, local := r.fs.(storage.Local); local {
-		return // nothing there waits for anything
+		return // local operations do not wait, and ignore the context
 	}
 	_, err = f.ReadAt(make([]byte, 1<<20), 0)
 	r.wants(err, context.Canceled, "ReadAt")

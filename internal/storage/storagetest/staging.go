@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// staging: nothing is seen before the commit, all of it after.
+// staging: no file is visible before the commit, and all files are visible after it.
 func (r *run) staging() {
 	s := r.stage(false)
 	r.put(s, "part-0", "a")
@@ -29,7 +29,7 @@ func (r *run) staging() {
 	r.clean()
 }
 
-// attempts: two attempts of a task write at once; the last commit wins, whole.
+// attempts: two attempts of a task write at once. The last commit wins, whole.
 func (r *run) attempts() {
 	s := r.stage(false)
 	a, b := r.open(s, "part", "aaa"), r.open(s, "part", "bb")
@@ -47,8 +47,8 @@ func (r *run) attempts() {
 	r.clean()
 }
 
-// replace: an overwritten output leaves nothing of the old one, and the old one
-// is there until then.
+// replace: the old output is visible until the commit, and no file of the old output
+// remains after it.
 func (r *run) replace() {
 	old := map[string]string{"part-0": "old", "part-1": "old", "sub/x": "old"}
 	r.output(old)
@@ -61,6 +61,7 @@ func (r *run) replace() {
 	r.clean()
 }
 
+// abort: the old output stays, and no writer can commit a file any more.
 func (r *run) abort() {
 	r.output(map[string]string{"part": "old"})
 	s := r.stage(true)
@@ -76,6 +77,7 @@ func (r *run) abort() {
 	r.clean()
 }
 
+// refuse: an output or a file that must not be replaced is refused at once.
 func (r *run) refuse() {
 	r.output(map[string]string{"part": "old"})
 	_, err := r.fs.Stage(r.ctx, r.out, false)
@@ -89,7 +91,7 @@ func (r *run) refuse() {
 	r.clean()
 }
 
-// race: of two jobs that want the same new output the first one has it.
+// race: of two jobs with the same new output the first one to commit wins.
 func (r *run) race() {
 	a, b := r.stage(false), r.stageShared("b", false)
 	r.put(a, "x", "a")
@@ -112,7 +114,7 @@ func (r *run) shared() {
 	r.put(b, "part-0", "b")
 	r.put(b, "sub/part-1", "b")
 	late := r.open(a, "sub/part-2", "late")
-	r.stage(true) // of another job, does not sweep it
+	r.stage(true) // another job's staging does not sweep a living one
 	again := r.stageShared(token, false)
 	r.must(again.Commit(r.ctx))
 	r.must(again.Commit(r.ctx))
@@ -136,8 +138,8 @@ func (r *run) shared() {
 	r.want(want)
 }
 
-// fence: an attempt that stands still while its successor commits cannot replace
-// the successor's file when it goes on. Other files are no matter of theirs.
+// fence: an attempt that is delayed while its successor commits cannot replace the
+// successor's file later. Writers of other files are not affected.
 func (r *run) fence() {
 	token := storage.NewToken()
 	r.stageShared(token, false)
@@ -147,7 +149,7 @@ func (r *run) fence() {
 	r.put(b, "sub/part", "new")
 	for _, w := range []storage.Writer{frozen, early} {
 		if w.Commit() == nil {
-			r.Error("a writer that another has shut out commits")
+			r.Error("a writer committed after another one had committed the same file")
 		}
 		r.must(w.Discard())
 	}
@@ -159,6 +161,7 @@ func (r *run) fence() {
 	r.clean()
 }
 
+// sharedAbort: after an abort by one process the others cannot use the staging.
 func (r *run) sharedAbort() {
 	token := storage.NewToken()
 	s := r.stageShared(token, true)

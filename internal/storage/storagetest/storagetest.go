@@ -1,5 +1,5 @@
-// Package storagetest holds a file system to the contract of storage.FS: the
-// same tests for local directories, HDFS and S3.
+// Package storagetest checks that a file system fulfils the contract of storage.FS.
+// The same tests run on local directories, HDFS, S3 and their doubles in memory.
 package storagetest
 
 import (
@@ -19,17 +19,18 @@ import (
 
 // Target is a file system under test.
 type Target struct {
-	// New returns the file system as a process of its own would have it.
+	// New returns the file system as another process would open it.
 	New func() storage.FS
-	// Dir is a directory that the tests have for themselves. It need not exist.
+	// Dir is a directory that no other test uses. It need not exist.
 	Dir string
-	// Leftovers returns what remains below Dir that List does not show.
+	// Leftovers returns names of objects below Dir that List does not show. It may
+	// be nil.
 	Leftovers func(t *testing.T) []string
-	// Names that the file system cannot have, of those that the tests try.
+	// Forbidden lists the names in oddNames that the file system does not permit.
 	Forbidden []string
 }
 
-// run is one test of a target, in a directory of its own.
+// run is one test of a target. It has a directory that no other test uses.
 type run struct {
 	*testing.T
 	target Target
@@ -39,7 +40,7 @@ type run struct {
 	out    string
 }
 
-// Run runs all tests.
+// Run runs all tests of the contract.
 func Run(t *testing.T, target Target) {
 	for name, test := range map[string]func(*run){
 		"Staging": (*run).staging, "Attempts": (*run).attempts, "Replace": (*run).replace, "Abort": (*run).abort,
@@ -92,7 +93,7 @@ func (r *run) reopen(token string) storage.Staging {
 	return s
 }
 
-// open begins a file with some content.
+// open begins a file and writes its content.
 func (r *run) open(s storage.Staging, name, content string) storage.Writer {
 	r.Helper()
 	w, err := s.Create(r.ctx, name)
@@ -109,7 +110,7 @@ func (r *run) put(s storage.Staging, name, content string) {
 	r.must(w.Discard())
 }
 
-// output publishes files as the output, replacing what is there.
+// output publishes files as the output and replaces an old output.
 func (r *run) output(files map[string]string) {
 	r.Helper()
 	s := r.stage(true)
@@ -155,7 +156,7 @@ func (r *run) tree(dir string) map[string]string {
 	return files
 }
 
-// want checks the output, and that nothing else is left of it.
+// want checks that the output consists of the given files.
 func (r *run) want(files map[string]string) {
 	r.Helper()
 	if diff := cmp.Diff(files, r.tree(r.out)); diff != "" {
@@ -163,7 +164,7 @@ func (r *run) want(files map[string]string) {
 	}
 }
 
-// clean checks that there is nothing besides the output.
+// clean checks that no leftovers are beside the output.
 func (r *run) clean() {
 	r.Helper()
 	infos, err := r.fs.List(r.ctx, r.dir)
@@ -184,7 +185,7 @@ func (r *run) clean() {
 	}
 }
 
-// names that are unusual and allowed.
+// oddNames are unusual names that a file system should permit.
 var oddNames = []string{
 	"part-r-00000.gz", "with space", "plus+percent%41%2f", "quote\"'`", "question?hash#amp&semi;eq=", "star*[x]{y}",
 	"ünïcödé-日本-🙂", "back\\slash", "colon:at@tilde~", "-dash", "a/b/c", ".hidden", "trailing.", "dollar$(x)!,^",

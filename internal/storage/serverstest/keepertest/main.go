@@ -1,8 +1,8 @@
-// Command keepertest owns the servers that tests of several packages share.
+// Command keepertest runs the storage servers that tests of several packages share.
 //
-//	keepertest prepare hdfs s3   fetches and builds what the servers need
-//	keepertest keep hdfs         runs them until nobody uses them any more
-//	keepertest stop hdfs s3      ends them at once
+//	keepertest prepare hdfs s3   fetches and builds the servers
+//	keepertest keep hdfs         runs the servers until no test uses them
+//	keepertest stop hdfs s3      stops the servers at once
 package main
 
 import (

@@ -1,0 +1,460 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"sync"
+	"time"
+)
+
+// staging implements Staging.
+type staging struct {
+	*Stager
+	area StageArea
+	// held is the lock on the root. An own staging holds it for life, a shared one
+	// during StageShared, Commit and Abort.
+	held io.Closer
+	// stopTouching ends the goroutine that shows that the owner lives; nil if there
+	// is none.
+	stopTouching func()
+
+	// mu is held shared while a file is begun or committed, exclusively by Commit
+	// and Abort: no file enters a staging that has ended.
+	mu struct {
+		sync.RWMutex
+		ended     bool // by Commit or Abort, in this process or found so by Reopen
+		published bool // the output is visible
+	}
+}
+
+func (s *staging) marker(name string) string { return path.Join(s.area.Root, name) }
+
+func (s *staging) marked(ctx context.Context, name string) (bool, error) {
+	return s.Ops.Exists(ctx, s.marker(name))
+}
+
+func (s *staging) failed(op string, err error) error { return s.Failed(op, s.area.Target, err) }
+
+func (s *staging) unlock() error {
+	if s.held == nil {
+		return nil
+	}
+	held := s.held
+	s.held = nil
+	return held.Close()
+}
+
+// begin clears the way for a new staging, creates it and keeps it locked.
+func (s *staging) begin(ctx context.Context) error {
+	if err := s.Stager.sweep(ctx, s.area.Target); err != nil {
+		return fmt.Errorf("removing an earlier job's staging beside it: %w", err)
+	}
+	if s.Check != nil {
+		if err := s.Check(ctx, s.area.Target); err != nil {
+			return err
+		}
+	}
+	if err := CheckVacant(ctx, s.Ops, s.area); err != nil {
+		return err
+	}
+	err := s.create(ctx)
+	// Without a lock another process may be creating the same shared staging.
+	if err != nil && (s.held != nil || s.area.Token == "") {
+		err = errors.Join(err, s.retire(context.WithoutCancel(ctx)))
+	}
+	return err
+}
+
+// CheckVacant refuses a target that holds files which must not be replaced.
+func CheckVacant(ctx context.Context, ops StageOps, a StageArea) error {
+	vacant, err := ops.Vacant(ctx, a.Target)
+	if err == nil && !vacant && !a.Overwrite {
+		return fs.ErrExist
+	}
+	return err
+}
+
+// create makes the root and puts the owner marker, which completes it. The root is
+// locked as soon as it exists: no sweep meets a root that is being filled.
+func (s *staging) create(ctx context.Context) error {
+	if _, locks := s.Ops.(Locker); locks {
+		err := fs.ErrNotExist
+		// Another process may sweep the root before it is locked.
+		for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < 100; tries++ {
+			s.held, err = s.lock(ctx, s.area.Root, LockCreate)
+		}
+		if err != nil {
+			return err
+		}
+	} else if left, err := s.Ops.Exists(ctx, s.area.Root); err != nil {
+		return err
+	} else if left {
+		// Files of an ended staging with the same token must not become part of this
+		// one.
+		if err := s.Publisher.Discard(ctx, s.area); err != nil {
+			return err
+		}
+	}
+	if err := s.Publisher.MakeRoot(ctx, s.area); err != nil {
+		return err
+	}
+	if s.area.Overwrite {
+		if err := s.Ops.Put(ctx, s.marker(overwriteFile), nil); err != nil {
+			return err
+		}
+	}
+	return s.Ops.Put(ctx, s.marker(ownerFile), nil)
+}
+
+// load reads the state of a shared staging.
+func (s *staging) load(ctx context.Context) error {
+	owned, err := s.marked(ctx, ownerFile)
+	if err != nil {
+		return err
+	}
+	if owned {
+		// The root may belong to another user; then the times of its files count.
+		_ = s.Ops.Touch(ctx, s.area.Root)
+		s.area.Overwrite, err = s.marked(ctx, overwriteFile)
+		return err
+	}
+	published, err := s.isOutput(ctx)
+	if err != nil {
+		return err
+	}
+	if !published {
+		return fs.ErrNotExist
+	}
+	s.mu.ended, s.mu.published = true, true
+	// The process that published may have died while it removed the root. If the root
+	// cannot be removed now, a later sweep does it.
+	if left, err := s.Ops.Exists(ctx, s.area.Root); left && err == nil {
+		_ = s.retire(ctx)
+	}
+	return nil
+}
+
+// isOutput reports whether the target is the output that was staged here.
+func (s *staging) isOutput(ctx context.Context) (bool, error) {
+	if s.area.Token == "" {
+		return false, nil
+	}
+	return holdsToken(ctx, s.Ops, s.area.Target, s.area.Token)
+}
+
+// holdsToken reports whether dir/_SUCCESS holds the token.
+func holdsToken(ctx context.Context, ops StageOps, dir, token string) (bool, error) {
+	b, err := ops.Read(ctx, path.Join(dir, SuccessFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && string(b) == token+"\n", err
+}
+
+// phase is the state of a staging, derived from its markers.
+type phase int
+
+const (
+	phaseGone phase = iota // aborted, or published and replaced by a later job
+	phaseOpen
+	phaseDecided
+	phasePublished
+)
+
+// phase reads the markers, as the table at the top of staging.go says.
+func (s *staging) phase(ctx context.Context) (phase, error) {
+	owned, err := s.marked(ctx, ownerFile)
+	if err != nil {
+		return phaseGone, err
+	}
+	if !owned {
+		if published, err := s.isOutput(ctx); err != nil || !published {
+			return phaseGone, err
+		}
+		return phasePublished, nil
+	}
+	decided, err := s.marked(ctx, commitFile)
+	if err != nil || !decided {
+		return phaseOpen, err
+	}
+	published, err := s.Publisher.Published(ctx, s.area)
+	if err != nil || !published {
+		return phaseDecided, err
+	}
+	return phasePublished, nil
+}
+
+// Commit implements Staging. On file systems with locks a second process waits
+// for the one that commits, and then finds the staging published.
+func (s *staging) Commit(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.published && s.area.Token != "" {
+		return nil
+	}
+	if s.mu.ended {
+		return s.failed("commit", fs.ErrClosed)
+	}
+	if err := s.publish(ctx); err != nil {
+		if s.area.Token != "" {
+			err = errors.Join(err, s.unlock())
+		}
+		return s.failed("commit", err)
+	}
+	s.mu.published, s.mu.ended = true, true
+	s.end()
+	// The output is visible, so nothing can fail the job any more. If the root cannot
+	// be removed now, a later sweep does it.
+	_ = s.retire(context.WithoutCancel(ctx))
+	return nil
+}
+
+// publish continues the commit from the state in which the last one stopped.
+func (s *staging) publish(ctx context.Context) error {
+	if err := s.relock(ctx); err != nil {
+		return err
+	}
+	at, err := s.phase(ctx)
+	if err != nil {
+		return err
+	}
+	switch at {
+	case phaseGone:
+		return fs.ErrNotExist
+	case phasePublished:
+		return nil
+	case phaseOpen:
+		record, err := s.Publisher.Prepare(ctx, s.area)
+		if err != nil {
+			return err
+		}
+		if err := s.Ops.Put(ctx, s.marker(commitFile), record); err != nil {
+			return err
+		}
+	}
+	return s.Publisher.Publish(ctx, s.area)
+}
+
+// relock locks a shared staging, unless its root is gone: then there is nothing
+// left to protect.
+func (s *staging) relock(ctx context.Context) error {
+	if s.held != nil {
+		return nil
+	}
+	lock, err := s.lock(ctx, s.area.Root, LockWait)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	s.held = lock
+	return err
+}
+
+// Abort implements Staging.
+func (s *staging) Abort(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.ended {
+		return nil
+	}
+	s.end()
+	err := s.relock(ctx)
+	if err == nil {
+		err = s.restore(ctx)
+	}
+	if err == nil {
+		err = s.retire(ctx)
+	}
+	if err != nil {
+		if s.area.Token != "" {
+			err = errors.Join(err, s.unlock())
+		}
+		return s.failed("abort", err)
+	}
+	s.mu.ended = true
+	return nil
+}
+
+// restore undoes a commit that was not published.
+func (s *staging) restore(ctx context.Context) error {
+	at, err := s.phase(ctx)
+	if err != nil || at == phaseGone || at == phasePublished {
+		return err
+	}
+	return s.Publisher.Restore(ctx, s.area)
+}
+
+// retire removes the root. The owner marker goes first, so that a token never
+// leads to half a staging.
+func (s *staging) retire(ctx context.Context) error {
+	err := s.Ops.Remove(ctx, s.marker(ownerFile))
+	if err == nil {
+		err = s.Publisher.Discard(ctx, s.area)
+	}
+	return errors.Join(err, s.unlock())
+}
+
+// end stops showing that the owner lives. It comes before the owner marker is
+// removed, because a Touch could bring the marker back.
+func (s *staging) end() {
+	if s.stopTouching != nil {
+		s.stopTouching()
+	}
+}
+
+// sweep ends the staging if it is dead.
+func (s *staging) sweep(ctx context.Context) error {
+	lock, err := s.lock(ctx, s.area.Root, LockTry)
+	if err != nil {
+		return nil // in use, removed meanwhile, or another user's
+	}
+	s.held = lock
+	dead, err := s.dead(ctx)
+	if err == nil && dead {
+		err = s.conclude(ctx)
+	}
+	return errors.Join(err, s.unlock())
+}
+
+// dead reports whether the owner of the staging has ended. The caller holds the
+// root's lock, where there are locks.
+func (s *staging) dead(ctx context.Context) (bool, error) {
+	owned, err := s.marked(ctx, ownerFile)
+	if err != nil {
+		return false, err
+	}
+	ttl := OwnTTL
+	if s.area.Token != "" && owned {
+		ttl = SharedTTL
+	} else if s.held != nil {
+		return true, nil // a process that creates or removes the root holds its lock
+	}
+	touched, err := s.Ops.LastTouched(ctx, s.area.Root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // removed meanwhile
+	}
+	now := time.Now
+	if s.Now != nil {
+		now = s.Now
+	}
+	return err == nil && now().Sub(touched) >= ttl, err
+}
+
+// conclude ends a dead staging. A commit that has begun to change the target is
+// finished if it can be, and otherwise undone.
+func (s *staging) conclude(ctx context.Context) error {
+	at, err := s.phase(ctx)
+	if err != nil {
+		return err
+	}
+	if s.area.Overwrite, err = s.marked(ctx, overwriteFile); err != nil {
+		return err
+	}
+	interrupted := false
+	if at == phaseDecided {
+		interrupted, err = s.Publisher.Interrupted(ctx, s.area)
+	}
+	if interrupted && err == nil {
+		err = s.Publisher.Publish(ctx, s.area)
+	}
+	if at == phaseOpen || at == phaseDecided && (!interrupted || err != nil) {
+		err = s.Publisher.Restore(ctx, s.area)
+	}
+	if err != nil {
+		return err
+	}
+	return s.retire(ctx)
+}
+
+// Create implements Staging.
+func (s *staging) Create(ctx context.Context, name string) (Writer, error) {
+	if name == "" || !fs.ValidPath(path.Clean(name)) || path.Clean(name) == "." {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrInvalid}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	w := &writer{ctx: ctx, staging: s, name: path.Clean(name)}
+	if s.mu.ended {
+		return nil, w.failed("create", fs.ErrClosed)
+	}
+	var err error
+	if w.file, err = s.Publisher.Create(ctx, s.area, w.name); err != nil {
+		return nil, w.failed("create", err)
+	}
+	return w, nil
+}
+
+// writer implements Writer. Write is used by one goroutine; Commit and Discard
+// may race with the end of the staging.
+type writer struct {
+	ctx     context.Context
+	staging *staging
+	name    string
+	file    StagedFile
+	once    sync.Once // the first Commit or Discard counts
+}
+
+func (w *writer) failed(op string, err error) error {
+	return w.staging.Failed(op, path.Join(w.staging.area.Target, w.name), err)
+}
+
+// Write implements Writer. Errors name the file as it would have been called.
+func (w *writer) Write(p []byte) (int, error) {
+	n, err := w.file.Write(p)
+	if err != nil {
+		err = w.failed("write", err)
+	}
+	return n, err
+}
+
+// Commit implements Writer.
+func (w *writer) Commit() error {
+	err := w.failed("commit", fs.ErrClosed)
+	w.once.Do(func() {
+		w.staging.mu.RLock()
+		defer w.staging.mu.RUnlock()
+		if w.staging.mu.ended {
+			_ = w.file.Drop(w.ctx) // the end of the staging has removed it
+			return
+		}
+		if err = w.file.Commit(w.ctx); err != nil {
+			err = w.failed("commit", err)
+		}
+	})
+	return err
+}
+
+// Discard implements Writer.
+func (w *writer) Discard() error {
+	var err error
+	w.once.Do(func() {
+		if err = w.file.Drop(context.WithoutCancel(w.ctx)); err != nil {
+			err = w.failed("discard", err)
+		}
+	})
+	return err
+}
+
+// keepAlive calls touch every OwnTTL/12 until stop is called. stop cancels touch's
+// context and waits for a call under way.
+func keepAlive(touch func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(OwnTTL / 12)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				touch(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}

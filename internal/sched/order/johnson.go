@@ -2,6 +2,10 @@ package order
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -9,24 +13,24 @@ import (
 )
 
 // Johnson serves jobs in the order that ends a batch of two-phase jobs earliest
-// when one phase at a time is served (Johnson 1954, the best order in the TuMM
-// paper's experiments): first the jobs with less work for maps than for reduces,
-// those with least for maps first; then the others, those with most for reduces
-// first. Priority comes before that, and ties are first come, first served.
+// if one phase is served at a time (Johnson 1954; the best order in the TuMM
+// paper's experiments). Jobs with less work in maps than in reduces go first,
+// by rising work in maps. The others follow, by falling work in reduces.
+// Priority precedes both, and ties go by submission.
 //
-// The work of a job is its number of tasks times the mean time of the tasks of
-// earlier jobs of its name, or of all jobs while none of that name has run, or a
-// second each while nothing has. So with nothing learned it goes by numbers of
-// tasks. Ranks of waiting jobs follow what is learned, whenever a job ends; a
-// job that runs keeps its rank.
+// The work of a job is its number of tasks times the mean task time of earlier
+// jobs of its name. Without such jobs the mean of all jobs counts, and without
+// any finished task one second, so an untrained order goes by numbers of tasks.
+// When a job ends, the ranks of pending jobs follow the new means; a running
+// job keeps its rank.
 type Johnson struct {
 	*sched.SortedOrder
 	reverse bool
-	ranks   []rank // by seat
+	ranks   []rank // by job seat
 	times   Times
 }
 
-// rank is what Johnson's rule compares: a job's work in slot·seconds by kind.
+// rank is the key of Johnson's rule: a job's work by kind, in slot·seconds.
 type rank [job.Kinds]float64
 
 var (
@@ -45,8 +49,8 @@ func NewJohnson() *Johnson {
 }
 
 // NewReverse returns an order by the inverse of Johnson's rule, the worst order
-// in the TuMM paper's experiments: it shows how much a policy depends on the
-// order of jobs. Priority still comes first.
+// in the TuMM paper's experiments. It shows how much a policy depends on the
+// order of jobs. Priority still precedes it.
 func NewReverse() *Johnson {
 	j := NewJohnson()
 	j.reverse = true
@@ -61,7 +65,7 @@ func (j *Johnson) compare(a, b *job.Job) int {
 	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), rule(x, y))
 }
 
-// rule is Johnson's rule for two jobs.
+// rule compares two jobs by Johnson's rule.
 func rule(x, y rank) int {
 	first, second := x[job.Map] < x[job.Reduce], y[job.Map] < y[job.Reduce]
 	switch {
@@ -84,8 +88,8 @@ func (j *Johnson) JobAdded(x *job.Job) {
 	j.SortedOrder.JobAdded(x)
 }
 
-// JobRemoved implements sched.JobWatcher. It costs the number of jobs, and
-// sorting them.
+// JobRemoved implements sched.JobWatcher. It ranks all pending jobs again and
+// sorts the list.
 func (j *Johnson) JobRemoved(x *job.Job) {
 	j.SortedOrder.JobRemoved(x)
 	for _, waiting := range j.Jobs() {
@@ -118,3 +122,122 @@ func (j *Johnson) Save() ([]byte, error) { return j.times.Save() }
 
 // Load implements sched.Stateful.
 func (j *Johnson) Load(state []byte) error { return j.times.Load(state) }
+
+// Times remembers the mean task times of jobs by name. The zero value is empty
+// and ready to use.
+type Times struct {
+	all    named // of all jobs
+	byName map[string]*named
+	names  []string // in order of their first job
+}
+
+// maxNames bounds the number of names, because some users put a date into each.
+// The oldest is forgotten first.
+const maxNames = 4096
+
+// named holds counts of tasks and mean seconds by kind. It is part of the saved
+// state.
+type named struct {
+	Name    string             `json:"name,omitempty"`
+	Count   [job.Kinds]int64   `json:"count"`
+	Seconds [job.Kinds]float64 `json:"seconds"`
+}
+
+func (n *named) add(k job.Kind, seconds float64) {
+	n.Count[k]++
+	n.Seconds[k] += (seconds - n.Seconds[k]) / float64(n.Count[k])
+}
+
+// Add includes a task of a job of the given name in the means.
+func (t *Times) Add(name string, k job.Kind, seconds float64) {
+	t.all.add(k, seconds)
+	if name == "" {
+		return
+	}
+	n := t.byName[name]
+	if n == nil {
+		n = &named{Name: name}
+		t.put(n)
+	}
+	n.add(k, seconds)
+}
+
+func (t *Times) put(n *named) {
+	if t.byName == nil {
+		t.byName = make(map[string]*named)
+	}
+	if len(t.names) == maxNames {
+		delete(t.byName, t.names[0])
+		t.names = slices.Delete(t.names, 0, 1)
+	}
+	t.byName[n.Name] = n
+	t.names = append(t.names, n.Name)
+}
+
+// Of returns the mean seconds of a task of a job of the given name. Without
+// such tasks it returns the mean of all jobs, and without any task 1.
+func (t *Times) Of(name string, k job.Kind) float64 {
+	if n := t.byName[name]; n != nil && n.Count[k] > 0 {
+		return n.Seconds[k]
+	}
+	if t.all.Count[k] > 0 {
+		return t.all.Seconds[k]
+	}
+	return 1
+}
+
+// The kind and version in the saved state of Times.
+const (
+	timesKind    = "task-times"
+	timesVersion = 1
+)
+
+type timesState struct {
+	Kind    string  `json:"kind"`
+	Version int     `json:"version"`
+	All     named   `json:"all"`
+	Names   []named `json:"names"`
+}
+
+// Save returns the means as JSON.
+func (t *Times) Save() ([]byte, error) {
+	s := timesState{Kind: timesKind, Version: timesVersion, All: t.all, Names: []named{}}
+	for _, name := range t.names {
+		s.Names = append(s.Names, *t.byName[name])
+	}
+	return json.Marshal(&s)
+}
+
+// Load replaces the means by saved ones. It rejects state that is incomplete,
+// invalid, or of another kind or version, and then changes nothing.
+func (t *Times) Load(state []byte) error {
+	var s timesState
+	if err := sched.ReadState(state, "task times", timesKind, timesVersion, &s); err != nil {
+		return err
+	}
+	fresh := Times{all: s.All}
+	for i := range s.Names {
+		n := &s.Names[i]
+		if fresh.byName[n.Name] != nil || n.Name == "" {
+			return fmt.Errorf("state of task times: name %q is empty or appears twice", n.Name)
+		}
+		fresh.put(n)
+	}
+	for _, n := range append(s.Names, s.All) {
+		if err := n.check(); err != nil {
+			return fmt.Errorf("state of task times: %w", err)
+		}
+	}
+	*t = fresh
+	return nil
+}
+
+// check returns an error if the counts and means contradict each other.
+func (n *named) check() error {
+	for k, x := range n.Seconds {
+		if n.Count[k] < 0 || !(x >= 0) || math.IsInf(x, 0) || n.Count[k] == 0 && x != 0 {
+			return fmt.Errorf("%d tasks of %q took %g s each", n.Count[k], n.Name, x)
+		}
+	}
+	return nil
+}

@@ -134,7 +134,7 @@ func TestTimesState(t *testing.T) {
 		`{"kind":"tumm"}`:        `state of "tumm"`,
 		`{"kind":"task-times"}`:  "version 0",
 		`{"kind":"x","extra":1}`: "unknown field",
-		strings.Replace(string(state), `"sort"`, `""`, 1): "none",
+		strings.Replace(string(state), `"sort"`, `""`, 1): "is empty",
 		strings.Replace(string(state), "[6,", "[-6,", 1):  "took -6 s",
 	} {
 		if err := b.Load([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || b.Of("sort", job.Map) != 6 {

@@ -69,8 +69,8 @@ type Config struct {
 	// Sorted uses the paper's order of pools and jobs. Otherwise both are
 	// ordered as in Hadoop's fair scheduler.
 	Sorted bool
-	// SharedSorted orders the jobs of the shared pool like those of users'
-	// pools. Otherwise the shared pool serves them in order of submission (A4).
+	// SharedSorted orders the jobs of the shared pool as users' pools do.
+	// Otherwise the shared pool serves them in order of submission (A4).
 	SharedSorted bool
 	// RemainFree computes entitlements from the slots that are idle at the
 	// update, instead of from all slots (A5).

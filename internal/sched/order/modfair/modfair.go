@@ -1,24 +1,27 @@
-// Package modfair is the order of the modified fair scheduler (ModFair): pools
-// of users that are served by what they still need, and one shared pool through
-// which the smallest jobs pass the large ones.
+// Package modfair is the order of the modified fair scheduler (ModFair). Users'
+// pools are served by how much they still need, and one shared pool lets the
+// smallest jobs overtake the large ones.
 //
-// What the specification calls an Update (500 ms, and when jobs or nodes come)
-// is in update.go: which jobs are small, and how many slots each pool is
-// entitled to. In between, pools and jobs are kept sorted as their counts
-// change (pool.go), so that a heartbeat reads the order and sorts nothing.
+// The step that the specification calls Update runs every 500 ms and when jobs or
+// nodes arrive; update.go implements it. It decides which jobs are small and how
+// many slots each pool is entitled to. Between updates, pools and jobs stay
+// sorted while their counts change (pool.go), so that a heartbeat reads the order
+// and sorts nothing.
 //
 //	Each = shared pool, while it runs less than its grant
 //	     → pools below their entitlement, in the order of Figure 9
-//	     → the other pools below their maximum, which borrow what is idle
-//	     → if copies are wanted, jobs that have nothing left to start
+//	     → the other pools below their maximum, which borrow idle slots
+//	     → if copies are wanted, jobs with running tasks only
 //
-// Inside a pool jobs are in the order of Figure 8, whose first key is a priority
-// of the order's own (priority.go): it starts as the submitter's and moves with
-// the locality of the job's maps; the tracker's priority is never touched.
+// Inside a pool jobs are in the order of Figure 8. Its first key is a priority
+// that the order keeps itself: it starts as the submitter's priority and changes
+// with the locality of the job's maps (adjust). The tracker's priority does not
+// change.
 package modfair
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -28,32 +31,33 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Order is the order of ModFair. Counts that it keeps, for each pool and kind:
+// Order is the order of ModFair. It keeps counts for each pool and kind:
 //
 //	pending = Σ Pending, running = Σ Running   over the jobs now in the pool
 //
-// They are brought up to date by the hooks, and by Begin after the one change
-// that no hook tells: output of finished maps that was lost.
+// The hooks update them. No hook reports that the output of finished maps was
+// lost; Begin notices that and counts again.
 type Order struct {
 	cfg  Config
 	view *sched.View
 
-	members []*member // all jobs, by ID
-	bySeat  []*member
-	pools   []*pool // those of users that have jobs, in order of coming
+	members []*member // all live jobs, by id
+	bySeat  []*member // by job seat
+	pools   []*pool   // users' pools with jobs, in order of creation
 	byName  map[string]*pool
 	shared  *pool
 
-	// enabled says that the shared pool serves; grant holds what it was given,
-	// which is kept until it is released.
+	// enabled says that the shared pool may launch tasks. grant holds the slots
+	// that it was granted, which stay granted until it is empty at an update.
 	enabled bool
 	grant   [job.Kinds]int
 
-	// ready and busy are the users' pools in the order of Figure 9: those with
-	// a job that can launch, and those with one that could only be copied.
+	// ready and busy are the users' pools in the order of Figure 9: pools with
+	// a job that can launch a task, and pools with a job that has only running
+	// ones.
 	ready, busy [job.Kinds][]*pool
 	pending     [job.Kinds]int // over all jobs
-	draws       uint64         // lots drawn so far for ties of pools
+	draws       uint64         // random lots drawn so far, for ties between pools
 }
 
 var (
@@ -68,7 +72,7 @@ var (
 	_ sched.Holder        = (*Order)(nil)
 )
 
-// New returns an order without jobs. The configuration must have been checked.
+// New returns an order without jobs. cfg must be valid.
 func New(cfg Config) *Order {
 	o := &Order{cfg: cfg, byName: make(map[string]*pool)}
 	o.shared = &pool{name: sharedName, shared: true, compare: compareSubmitted}
@@ -81,8 +85,8 @@ func New(cfg Config) *Order {
 // Start implements sched.Starter.
 func (o *Order) Start(v *sched.View, _ time.Duration) { o.view = v }
 
-// Begin notices output that was lost since the last round: the tasks are
-// pending again, and only the sum over all jobs shows it at once.
+// Begin notices map output that was lost since the last round. Such maps are
+// pending again, and the total of pending tasks shows that in constant time.
 func (o *Order) Begin(r *sched.Round) {
 	for k := range job.Kind(job.Kinds) {
 		if o.pending[k] != r.Jobs().Pending(k) {
@@ -106,7 +110,8 @@ func (o *Order) Each(r *sched.Round, of sched.Offer, visit func(sched.Candidate)
 }
 
 // each is §3.6 step 2 for one kind. The second pass leaves out the pools of the
-// first: their jobs would only refuse again.
+// first, whose jobs would only decline again. It returns false when the offer
+// is filled.
 func (o *Order) each(r *sched.Round, of sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
 	if o.sharedOpen(k) && !serve(of, k, o.shared.side[k].ready, visit) {
 		return false
@@ -121,8 +126,8 @@ func (o *Order) each(r *sched.Round, of sched.Offer, k job.Kind, visit func(sche
 	return !r.Copies() || of.NoCopies || o.eachBusy(of, k, visit)
 }
 
-// eachBusy visits the jobs whose running tasks could be copied, after all fresh
-// work. A copy occupies a slot, so the limits of the pools hold for it as well.
+// eachBusy visits jobs whose running tasks could be copied, after all pending
+// work. A copy occupies a slot, so the limits of pools apply to copies too.
 func (o *Order) eachBusy(of sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
 	if o.sharedOpen(k) && !serve(of, k, o.shared.side[k].busy, visit) {
 		return false
@@ -135,6 +140,7 @@ func (o *Order) eachBusy(of sched.Offer, k job.Kind, visit func(sched.Candidate)
 	return true
 }
 
+// serve visits the jobs of a list. It returns false when the offer is filled.
 func serve(of sched.Offer, k job.Kind, list []*member, visit func(sched.Candidate) bool) bool {
 	for _, m := range list {
 		if (of.Pool == "" || of.Pool == m.job.Pool()) && !visit(sched.Candidate{Job: m.job, Kind: k}) {
@@ -144,18 +150,19 @@ func serve(of sched.Offer, k job.Kind, list []*member, visit func(sched.Candidat
 	return true
 }
 
-// entitled says that a pool may launch in the first pass.
+// entitled reports whether a pool may launch in the first pass.
 func (o *Order) entitled(p *pool, k job.Kind) bool {
 	run := p.side[k].running
 	return run < p.max(k) && (!o.cfg.Allocate || run < p.side[k].quota)
 }
 
-// mayBorrow says that a pool may launch in the second pass (A9).
+// mayBorrow reports whether a pool may launch in the second pass (A9).
 func (o *Order) mayBorrow(p *pool, k job.Kind) bool {
 	return !o.cfg.MaxHard || p.side[k].running < p.max(k)
 }
 
-// sharedOpen says that the shared pool may launch: it does not borrow (A8).
+// sharedOpen reports whether the shared pool may launch. It does not borrow
+// (A8).
 func (o *Order) sharedOpen(k job.Kind) bool {
 	return o.enabled && o.shared.side[k].running < o.sharedQuota(k)
 }
@@ -171,14 +178,15 @@ func (o *Order) JobAdded(j *job.Job) {
 	o.members = slices.Insert(o.members, at, m)
 	m.home = o.poolOf(j.Pool())
 	m.home.homes++
-	o.enter(m, m.home)
+	o.join(m, m.home)
 	if o.cfg.Classify == ClassifySubmit {
 		o.classifyOne(m)
 	}
 	o.update()
 }
 
-// JobRemoved implements sched.JobWatcher. The next update reacts.
+// JobRemoved implements sched.JobWatcher. Entitlements change at the next
+// update.
 func (o *Order) JobRemoved(j *job.Job) {
 	m := o.bySeat[j.Seat()]
 	o.leave(m)
@@ -186,19 +194,20 @@ func (o *Order) JobRemoved(j *job.Job) {
 	if at, ok := slices.BinarySearchFunc(o.members, j.ID(), compareID); ok {
 		o.members = slices.Delete(o.members, at, at+1)
 	}
-	o.forsake(m.home)
+	o.releaseHome(m.home)
 }
 
-// forsake counts one job less that belongs to a pool, which goes with the last.
-func (o *Order) forsake(home *pool) {
+// releaseHome records that a pool has one job fewer, wherever the job was. The
+// pool is removed with its last job.
+func (o *Order) releaseHome(home *pool) {
 	if home.homes--; home.homes == 0 {
 		delete(o.byName, home.name)
 		o.pools = slices.DeleteFunc(o.pools, func(p *pool) bool { return p == home })
 	}
 }
 
-// rehome makes a job belong to the pool that it names now. One that is elsewhere
-// because it is small stays there.
+// rehome moves a job to the pool that it names now. A small job stays in the
+// shared pool.
 func (o *Order) rehome(m *member) {
 	from, to := m.home, o.poolOf(m.job.Pool())
 	m.home = to
@@ -206,14 +215,14 @@ func (o *Order) rehome(m *member) {
 	if m.at == from {
 		o.move(m, to)
 	}
-	o.forsake(from)
+	o.releaseHome(from)
 	o.update()
 }
 
 func compareID(m *member, id job.ID) int { return cmp.Compare(m.job.ID(), id) }
 
-// JobChanged implements sched.ChangeWatcher. A priority given by the user
-// replaces what locality has made of the old one.
+// JobChanged implements sched.ChangeWatcher. A priority set by the user
+// replaces the one adjusted by locality.
 func (o *Order) JobChanged(j *job.Job, c sched.Change) {
 	m := o.bySeat[j.Seat()]
 	switch c {
@@ -226,8 +235,7 @@ func (o *Order) JobChanged(j *job.Job, c sched.Change) {
 	}
 }
 
-// TaskStarted implements sched.TaskWatcher. Tasks start and end between their
-// job's coming and going.
+// TaskStarted implements sched.TaskWatcher.
 func (o *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	m := o.bySeat[a.Job().Seat()]
 	o.syncKind(m, a.Kind())
@@ -251,7 +259,7 @@ func (o *Order) NodeLost(*cluster.Node) {
 // CapacityChanged implements sched.CapacityWatcher.
 func (o *Order) CapacityChanged() { o.update() }
 
-// Interval implements sched.Periodic: 500 ms in the paper.
+// Interval implements sched.Periodic. The paper uses 500 ms.
 func (o *Order) Interval() time.Duration { return o.cfg.UpdateInterval }
 
 // Update implements sched.Periodic.
@@ -260,7 +268,7 @@ func (o *Order) Update(time.Duration) {
 	o.update()
 }
 
-// poolOf returns a user's pool, new if it has no job yet.
+// poolOf returns a user's pool and creates it if necessary.
 func (o *Order) poolOf(name string) *pool {
 	p := o.byName[name]
 	if p == nil {
@@ -275,5 +283,96 @@ func (o *Order) poolOf(name string) *pool {
 	return p
 }
 
-// noLimit is the maximum of a pool that has none.
+// noLimit is the maximum of a pool without one.
 const noLimit = math.MaxInt
+
+// launched is §3.8 for a launched map. Only maps that could wait for a better
+// node count: a copy runs wherever a slot is free, and a split without
+// locations is equally far from all nodes.
+func (o *Order) launched(m *member, a *job.Attempt) {
+	if a.Kind() != job.Map || a.Speculative() || a.Level() == cluster.NONE {
+		return
+	}
+	before := m.level
+	m.level = a.Level()
+	if before != 0 && o.cfg.Table != TableOff {
+		o.prioritize(m, adjust(m.priority, before, m.level, o.cfg.Table))
+	}
+}
+
+// adjust is Table 3. The priority changes by as many levels as the locality of
+// two successive maps, and does not stay at an extreme. The printed table
+// (TablePrint) differs in two ways: priorities stay at an extreme while
+// locality does not change, and the row from None to Node lowers them by one
+// level.
+func adjust(p job.Priority, before, now job.Level, table Table) job.Priority {
+	step := int(before) - int(now) // levels count from the closest
+	if table == TablePrint {
+		switch {
+		case step == 0:
+			return p
+		case before == cluster.ANY && now == cluster.NODE:
+			step = -1
+		}
+	}
+	q := job.Priority(min(max(int(p)+step, int(job.VeryLow)), int(job.VeryHigh)))
+	switch {
+	case p != q:
+		return q
+	case q == job.VeryHigh:
+		return job.High
+	case q == job.VeryLow:
+		return job.Low
+	}
+	return q
+}
+
+// Held implements sched.Holder: a full pool holds back all its jobs, including
+// those that no round visits.
+func (o *Order) Held(j *job.Job, k job.Kind) sched.Reason {
+	m := o.bySeat[j.Seat()]
+	run := m.at.side[k].running
+	switch {
+	case m.at.shared && !o.sharedOpen(k):
+		return sched.Reason{Code: sched.PartitionFull, Pool: m.at.name, Have: run, Need: o.sharedQuota(k)}
+	case !m.at.shared && !o.mayBorrow(m.at, k):
+		return sched.Reason{Code: sched.PoolFull, Pool: m.at.name, Have: run, Need: m.at.max(k)}
+	}
+	return sched.Reason{}
+}
+
+// Explain implements sched.Explainer. It describes the entitlement of the job's
+// pool, unless Held explains the wait, and the priority after adjustment.
+func (o *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
+	if !j.Launchable(k) {
+		return ""
+	}
+	m := o.bySeat[j.Seat()]
+	text := ""
+	if o.Held(j, k).Code == sched.NoReason {
+		text = o.describePool(m.at, k)
+	}
+	if m.priority != j.Priority() {
+		if text != "" {
+			text += "; "
+		}
+		text += fmt.Sprintf("its priority %v counts as %v now, because of how close its last maps ran to their data",
+			j.Priority(), m.priority)
+	}
+	return text
+}
+
+// describePool compares a pool that may launch with its entitlement.
+func (o *Order) describePool(p *pool, k job.Kind) string {
+	s := &p.side[k]
+	switch {
+	case p.shared:
+		return "as one of the smallest jobs it is served ahead of the others"
+	case !o.cfg.Allocate || s.quota == 0:
+		return ""
+	case s.running < s.quota:
+		return fmt.Sprintf("pool %q runs %d of the %d %ss that it is entitled to", p.name, s.running, s.quota, k)
+	}
+	return fmt.Sprintf("pool %q runs %d %ss, no fewer than the %d that it is entitled to, so that pools short of theirs come first",
+		p.name, s.running, k, s.quota)
+}

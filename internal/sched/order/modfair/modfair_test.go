@@ -76,8 +76,8 @@ func naive(o *Order, k job.Kind) (ids []job.ID) {
 	return ids
 }
 
-// The order kept up to date change by change equals sorting everything afresh,
-// whatever happens, also what no hook tells of.
+// Under any events, including lost output, which no hook reports, the incremental
+// order equals sorting everything from scratch.
 func TestAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := paper()
@@ -211,7 +211,7 @@ func TestSharedOrder(t *testing.T) {
 	}
 }
 
-// What is said of a pool that may launch.
+// Explanations for a pool that may launch.
 func TestStanding(t *testing.T) {
 	cfg := paper()
 	cfg.Default.Max = 0

@@ -222,7 +222,7 @@ func TestAllocateReduces(t *testing.T) {
 	expect(t, "quotas", w.quotas(job.Reduce), []int{20, 10})
 }
 
-// remaining-slots=free: what is idle less the part of the grant that is not used.
+// remaining-slots=free: the idle slots minus the unused part of the grant.
 func TestRemainingFree(t *testing.T) {
 	cfg := paper()
 	cfg.RemainFree, cfg.Default.Max = true, 0
@@ -312,7 +312,7 @@ func TestModFair_PoolOrderEdges(t *testing.T) {
 	} {
 		p := &pool{limits: Limits{Min: c.least, Max: 6, Weight: 1}}
 		p.side[job.Map].pending, p.side[job.Map].running = c.pending, c.running
-		expect(t, fmt.Sprintf("%+v", c), p.rank(job.Map), c.want)
+		expect(t, fmt.Sprintf("%+v", c), p.standing(job.Map), c.want)
 	}
 	cfg := paper()
 	cfg.Classify = ClassifyOff
@@ -425,7 +425,7 @@ func TestModFair_R(t *testing.T) {
 	}
 }
 
-// Table 3 with the readings of A13 and A14, all 45 cells, and as it is printed.
+// All 45 cells of Table 3, with the readings of A13 and A14 and as printed.
 func TestModFair_PriorityTable(t *testing.T) {
 	change := [][2]cluster.Level{{nd, nd}, {nd, rk}, {nd, no}, {rk, nd}, {rk, rk}, {rk, no}, {no, nd}, {no, rk}, {no, no}}
 	for table, rows := range map[Table][]string{

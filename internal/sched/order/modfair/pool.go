@@ -7,8 +7,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// sharedName is what users read of the shared pool. No table is keyed by it, so
-// a user's pool may have the same name.
+// sharedName is the name of the shared pool in explanations. A user's pool may
+// have the same name, because no map uses sharedName as a key.
 const sharedName = "shared"
 
 // pool is a user's pool or the shared one.
@@ -16,31 +16,31 @@ type pool struct {
 	name    string
 	shared  bool
 	limits  Limits
-	homes   int // jobs of the pool's user, wherever they are now
-	size    int // jobs now in the pool
+	homes   int // live jobs of the pool's user, including those in the shared pool
+	size    int // jobs in the pool now
 	compare func(a, b *member, k job.Kind) int
 	side    [job.Kinds]side
 }
 
-// side is a pool as far as one kind of task goes.
+// side is the state of a pool for one kind of task.
 type side struct {
 	pending, running int
-	quota            int // slots that the last update granted
+	quota            int // entitlement of the last update, in slots
 	ready, busy      []*member
 	key              poolKey
-	inReady, inBusy  bool // whether it is in Order.ready and Order.busy, by key
+	inReady, inBusy  bool // whether it is in Order.ready and Order.busy, sorted by key
 }
 
-// poolKey is what pools are compared by (Figure 9). The ratio of two counts as a
-// float64 is exact enough: equal fractions give equal values, and different ones
-// of counts below 2^26 different values.
+// poolKey is the sort key of pools (Figure 9). A float64 is exact enough for
+// the ratio of two counts: below 2^26, equal fractions give equal values and
+// different fractions different ones.
 type poolKey struct {
-	group int // 0 sufficient or needy, 1 the others
+	group int // 0 for pools below their minimum, 1 for the others
 	ratio float64
-	lot   uint64
+	lot   uint64 // random, for ties
 }
 
-// least is minAllocated for a kind; reduces have none (A15).
+// least returns minAllocated for a kind. Reduces have none (A15).
 func (p *pool) least(k job.Kind) int {
 	if k == job.Reduce {
 		return 0
@@ -48,7 +48,7 @@ func (p *pool) least(k job.Kind) int {
 	return p.limits.Min
 }
 
-// max is maxAllocated for a kind; reduces have none (A15).
+// max returns maxAllocated for a kind. Reduces have none (A15).
 func (p *pool) max(k job.Kind) int {
 	if k == job.Reduce || p.limits.Max == 0 {
 		return noLimit
@@ -56,17 +56,18 @@ func (p *pool) max(k job.Kind) int {
 	return p.limits.Max
 }
 
-// rank is the place of a pool by §3.5: group and ratio, without the lot.
-func (p *pool) rank(k job.Kind) poolKey {
+// standing returns the pool's sort key by §3.5, without the lot.
+func (p *pool) standing(k job.Kind) poolKey {
 	s := &p.side[k]
-	effMin := min(p.least(k), s.pending) // A7: afresh each time
+	effMin := min(p.least(k), s.pending) // A7: computed each time
 	if s.running <= effMin {
 		return poolKey{group: 0, ratio: float64(s.running) / float64(max(effMin, 1))} // Eq. 5
 	}
 	return poolKey{group: 1, ratio: float64(s.running) / p.limits.Weight} // Eq. 6
 }
 
-// fairRank is the place of a pool in Hadoop's fair scheduler (§3.0).
+// fairRank returns the pool's sort key in Hadoop's fair scheduler (§3.0),
+// without the lot.
 func (p *pool) fairRank(k job.Kind) poolKey {
 	s := &p.side[k]
 	share := min(p.least(k), s.running+s.pending, p.max(k))
@@ -82,39 +83,39 @@ func comparePools(a, b *pool, k job.Kind) int {
 		cmp.Compare(x.lot, y.lot), cmp.Compare(a.name, b.name))
 }
 
-// settle puts a pool in its place after its counts have changed.
-func (o *Order) settle(p *pool, k job.Kind) {
+// reposition sorts a users' pool in again after its counts have changed.
+func (o *Order) reposition(p *pool, k job.Kind) {
 	if p.shared {
 		return
 	}
 	s := &p.side[k]
-	key := p.rank(k)
+	key := p.standing(k)
 	if !o.cfg.Sorted {
 		key = p.fairRank(k)
 	}
-	moved := key.group != s.key.group || key.ratio != s.key.ratio
+	changed := key.group != s.key.group || key.ratio != s.key.ratio
 	ready, busy := len(s.ready) > 0, len(s.busy) > 0
-	if !moved && ready == s.inReady && busy == s.inBusy {
+	if !changed && ready == s.inReady && busy == s.inBusy {
 		return
 	}
 	if s.inReady {
-		o.ready[k] = cut(o.ready[k], p, k, comparePools)
+		o.ready[k] = removeSorted(o.ready[k], p, k, comparePools)
 	}
 	if s.inBusy {
-		o.busy[k] = cut(o.busy[k], p, k, comparePools)
+		o.busy[k] = removeSorted(o.busy[k], p, k, comparePools)
 	}
 	key.lot = o.lot()
 	s.key, s.inReady, s.inBusy = key, ready, busy
 	if ready {
-		o.ready[k] = put(o.ready[k], p, k, comparePools)
+		o.ready[k] = insertSorted(o.ready[k], p, k, comparePools)
 	}
 	if busy {
-		o.busy[k] = put(o.busy[k], p, k, comparePools)
+		o.busy[k] = insertSorted(o.busy[k], p, k, comparePools)
 	}
 }
 
-// lot draws a pool's lot for ties (A16). A lot is drawn when a pool moves, not
-// when the order is read: whoever only asks changes nothing.
+// lot draws the random part of a pool's key (A16). Lots are drawn when a key
+// changes and not when the order is read, so that queries change nothing.
 func (o *Order) lot() uint64 {
 	if o.cfg.TieByName || !o.cfg.Sorted {
 		return 0
@@ -131,9 +132,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// cut and put take an element out of a sorted list and put one into it. Between
-// the two, and only then, what the elements are compared by may change.
-func cut[T comparable](list []T, x T, k job.Kind, compare func(a, b T, k job.Kind) int) []T {
+// removeSorted removes an element from a sorted list, and insertSorted adds
+// one. The keys of an element may change only while it is in no list.
+func removeSorted[T comparable](list []T, x T, k job.Kind, compare func(a, b T, k job.Kind) int) []T {
 	at, ok := slices.BinarySearchFunc(list, x, func(a, b T) int { return compare(a, b, k) })
 	if !ok {
 		return list
@@ -141,10 +142,169 @@ func cut[T comparable](list []T, x T, k job.Kind, compare func(a, b T, k job.Kin
 	return slices.Delete(list, at, at+1)
 }
 
-func put[T comparable](list []T, x T, k job.Kind, compare func(a, b T, k job.Kind) int) []T {
+func insertSorted[T comparable](list []T, x T, k job.Kind, compare func(a, b T, k job.Kind) int) []T {
 	at, ok := slices.BinarySearchFunc(list, x, func(a, b T) int { return compare(a, b, k) })
 	if ok {
 		return list
 	}
 	return slices.Insert(list, at, x)
+}
+
+// member is a live job with its sort keys. Lists are searched by these keys,
+// which change only while the job is in no list.
+type member struct {
+	job      *job.Job
+	home, at *pool // the user's pool; the pool it is in
+	priority job.Priority
+	level    job.Level // locality of the last map launched, 0 before the first
+	have     [job.Kinds]counts
+}
+
+// counts are the tasks of a job and kind that its pool's counts include.
+type counts struct {
+	pending, running int
+	list             list
+}
+
+// list names the list of its pool that a job is in.
+type list uint8
+
+const (
+	noList    list = iota
+	readyList      // can launch a task
+	busyList       // cannot, but has running tasks that could be copied
+)
+
+func countsOf(j *job.Job, k job.Kind) counts {
+	c := counts{pending: j.Pending(k), running: j.Running(k)}
+	switch {
+	case j.Launchable(k):
+		c.list = readyList
+	case j.Active(k) > 0:
+		c.list = busyList
+	}
+	return c
+}
+
+// compareJobs returns the order of jobs in users' pools.
+func (o *Order) compareJobs() func(a, b *member, k job.Kind) int {
+	if o.cfg.Sorted {
+		return compareNeed
+	}
+	return compareFair
+}
+
+// compareNeed is Figure 8. Within a pool the denominators of Eq. 1 and 2 are
+// the same, so comparing the ratios is comparing the counts.
+func compareNeed(a, b *member, k job.Kind) int {
+	x, y := &a.have[k], &b.have[k]
+	switch {
+	case a.priority != b.priority:
+		return cmp.Compare(b.priority, a.priority)
+	case x.pending != y.pending:
+		return cmp.Compare(y.pending, x.pending)
+	case x.running != y.running:
+		return cmp.Compare(x.running, y.running)
+	}
+	return compareSubmitted(a, b, k)
+}
+
+// compareFair is the order of jobs in Hadoop's fair scheduler: running tasks by
+// weight, which doubles with each step of priority.
+func compareFair(a, b *member, k job.Kind) int {
+	x := a.have[k].running << (b.priority - job.VeryLow)
+	y := b.have[k].running << (a.priority - job.VeryLow)
+	if x != y {
+		return cmp.Compare(x, y)
+	}
+	return compareSubmitted(a, b, k)
+}
+
+// compareSubmitted is the order of the shared pool: by submission, without
+// priority (A4).
+func compareSubmitted(a, b *member, _ job.Kind) int {
+	if x, y := a.job.Submitted(), b.job.Submitted(); x != y {
+		return cmp.Compare(x, y)
+	}
+	return cmp.Compare(a.job.ID(), b.job.ID())
+}
+
+func (s *side) removeSorted(m *member, k job.Kind, compare func(a, b *member, k job.Kind) int) {
+	switch m.have[k].list {
+	case readyList:
+		s.ready = removeSorted(s.ready, m, k, compare)
+	case busyList:
+		s.busy = removeSorted(s.busy, m, k, compare)
+	}
+}
+
+func (s *side) insertSorted(m *member, k job.Kind, compare func(a, b *member, k job.Kind) int) {
+	switch m.have[k].list {
+	case readyList:
+		s.ready = insertSorted(s.ready, m, k, compare)
+	case busyList:
+		s.busy = insertSorted(s.busy, m, k, compare)
+	}
+}
+
+// set replaces the counts of a job and updates its pool.
+func (o *Order) set(m *member, k job.Kind, now counts) {
+	s, was := &m.at.side[k], m.have[k]
+	s.removeSorted(m, k, m.at.compare)
+	m.have[k] = now
+	s.pending += now.pending - was.pending
+	s.running += now.running - was.running
+	o.pending[k] += now.pending - was.pending
+	s.insertSorted(m, k, m.at.compare)
+	o.reposition(m.at, k)
+}
+
+// sync updates the counts of a job for both kinds.
+func (o *Order) sync(m *member) {
+	for k := range job.Kind(job.Kinds) {
+		o.syncKind(m, k)
+	}
+}
+
+func (o *Order) syncKind(m *member, k job.Kind) {
+	if now := countsOf(m.job, k); now != m.have[k] {
+		o.set(m, k, now)
+	}
+}
+
+// join adds a job, which is in no pool, to a pool.
+func (o *Order) join(m *member, p *pool) {
+	m.at = p
+	p.size++
+	o.sync(m)
+}
+
+// leave removes a job from its pool.
+func (o *Order) leave(m *member) {
+	for k := range job.Kind(job.Kinds) {
+		o.set(m, k, counts{})
+	}
+	m.at.size--
+}
+
+// move moves a job with its running tasks to another pool.
+func (o *Order) move(m *member, to *pool) {
+	if m.at != to {
+		o.leave(m)
+		o.join(m, to)
+	}
+}
+
+// prioritize changes a job's priority in this order.
+func (o *Order) prioritize(m *member, p job.Priority) {
+	if m.priority == p {
+		return
+	}
+	for k := range m.at.side {
+		m.at.side[k].removeSorted(m, job.Kind(k), m.at.compare)
+	}
+	m.priority = p
+	for k := range m.at.side {
+		m.at.side[k].insertSorted(m, job.Kind(k), m.at.compare)
+	}
 }

@@ -2,18 +2,18 @@ package modfair
 
 import "github.com/slotwise/slotwise/internal/job"
 
-// update is what the specification calls Update, §3.1 to §3.3, in its order. It
-// walks all jobs and pools once, and allocates nothing.
+// update is the specification's Update, §3.1 to §3.3. It visits all jobs and
+// pools once and allocates nothing.
 func (o *Order) update() {
 	if o.shared.size == 0 {
-		o.grant = [job.Kinds]int{} // its last job has ended: released
+		o.grant = [job.Kinds]int{} // its last job has ended
 	}
 	c := o.census()
 	switch o.cfg.Classify {
 	case ClassifyTick:
 		o.enabled = o.admits(c)
 		for _, m := range o.members {
-			o.place(m, c)
+			o.classify(m, c)
 		}
 	case ClassifySubmit:
 		o.enabled = o.shared.size > 0
@@ -24,8 +24,9 @@ func (o *Order) update() {
 	}
 }
 
-// place moves a job to the pool that Figure 6 has for it.
-func (o *Order) place(m *member, c census) {
+// classify moves a job to the shared pool if it is small, otherwise to its
+// user's pool (Figure 6).
+func (o *Order) classify(m *member, c census) {
 	if maps := m.job.Total(job.Map); o.enabled && maps > 0 && maps <= c.maps {
 		o.move(m, o.shared)
 	} else {
@@ -33,25 +34,25 @@ func (o *Order) place(m *member, c census) {
 	}
 }
 
-// classifyOne is Figure 6 taken literally: a job that has just come is looked at
-// once (A1, submit).
+// classifyOne is Figure 6 taken literally: a job is classified once, when it is
+// submitted (A1, submit).
 func (o *Order) classifyOne(m *member) {
 	c := o.census()
 	o.enabled = o.admits(c)
-	o.place(m, c)
+	o.classify(m, c)
 }
 
-// census is what classification needs to know of all jobs with maps.
+// census holds the counts of all jobs with maps that classification needs.
 type census struct {
 	total   int // TotalJobs
 	small   int // SmallJobs
-	maps    int // minJobSize, undefined if there is no job
+	maps    int // minJobSize, undefined without jobs
 	reduces int // minReduces
 }
 
-// census counts jobs by their size at submission, not by what is left (A2). Jobs
-// without reduces do not count for minReduces: they would leave a small job of
-// the same size, one that has reduces, without any slot for them.
+// census counts jobs by their size at submission, not by their remaining tasks
+// (A2). Jobs without reduces do not count for minReduces. Otherwise a small job
+// of the same size with reduces would get no slot for them.
 func (o *Order) census() (c census) {
 	for _, m := range o.members {
 		maps, reduces := m.job.Total(job.Map), m.job.Total(job.Reduce)
@@ -72,15 +73,15 @@ func (o *Order) census() (c census) {
 	return c
 }
 
-// admits is the threshold of §3.2: SmallJobs/TotalJobs ≤ 1 / (map slots a node),
-// in integers. A cluster without map slots has no shared pool.
+// admits is the threshold of §3.2, in integers: SmallJobs/TotalJobs ≤ 1 / (map
+// slots per node). A cluster without map slots has no shared pool.
 func (o *Order) admits(c census) bool {
 	slots, nodes := o.slots(job.Map), o.nodes()
 	return c.total > 0 && slots > 0 && c.small*slots <= c.total*nodes
 }
 
-// grantShared gives the shared pool half of what the smallest job needs, if it
-// holds nothing yet. A grant is kept as it is until it is released.
+// grantShared grants the shared pool half of the slots that the smallest job
+// needs, if it has no grant yet. A grant does not change until it is released.
 func (o *Order) grantShared(c census) {
 	if !o.enabled || o.shared.size == 0 {
 		o.grant = [job.Kinds]int{}
@@ -93,14 +94,16 @@ func (o *Order) grantShared(c census) {
 	}
 }
 
-// sharedQuota is the grant, clipped to what the cluster has. One slot remains
-// even if it has none: under slots without kinds the task may run nevertheless.
+// sharedQuota returns the grant, limited to the slots of the cluster. It is at
+// least one slot even if the cluster has none of the kind: where slots have no
+// kind, the task can run nevertheless.
 func (o *Order) sharedQuota(k job.Kind) int {
 	return min(o.grant[k], max(1, o.slots(k)))
 }
 
-// allocate is Figure 7 for one kind of slot: what the shared pool leaves goes to
-// the users' pools by what they have waiting.
+// allocate is Figure 7 for one kind of slot: it divides the slots outside the
+// shared pool's grant among the users' pools, in proportion to their pending
+// tasks.
 func (o *Order) allocate(k job.Kind) {
 	all := 0 // allPoolsTasks
 	for _, p := range o.pools {
@@ -116,8 +119,8 @@ func (o *Order) allocate(k job.Kind) {
 	}
 }
 
-// remaining is RemainingSlots (A5): of all slots, or of the idle ones, in which
-// the shared pool has reserved what it does not use of its grant.
+// remaining returns RemainingSlots (A5): all slots, or the idle ones, minus the
+// unused part of the shared pool's grant.
 func (o *Order) remaining(k job.Kind) int {
 	quota := o.sharedQuota(k)
 	if !o.cfg.RemainFree {
@@ -130,7 +133,7 @@ func (o *Order) remaining(k job.Kind) int {
 	return max(0, o.slots(k)-used-max(0, quota-o.shared.side[k].running))
 }
 
-// slots counts the slots of a kind of live nodes, and nodes those nodes.
+// slots counts the slots of a kind on live nodes.
 func (o *Order) slots(k job.Kind) int {
 	if o.view == nil {
 		return 0

@@ -150,7 +150,7 @@ type copier struct{}
 
 func (copier) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }
 
-// expect compares what was printed.
+// expect fails unless got and want print alike.
 func expect(t testing.TB, what string, got, want any) {
 	t.Helper()
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {

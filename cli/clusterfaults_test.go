@@ -196,7 +196,7 @@ func TestTaskMemory(t *testing.T) {
 	c := newTestCluster(t)
 	w := c.worker("w1", "--task-memory", "300MiB")
 	status, out := c.submit("--mapper", "head -c 600m /dev/zero | tail", "--input", c.write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
-	if status != exitFailed || !strings.Contains(out, "a task may take 300 MiB") {
+	if status != exitFailed || !strings.Contains(out, "the limit of this worker is 300 MiB") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 	if _, text := w.get("/metrics"); !strings.Contains(text, `slotwise_worker_attempts_ended_total{kind="map",state="failed"} 1`) {

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Digest describes values as they come, in bounded memory. Up to 8,192 values it
-// is exact: what Summarize and Jain say of all of them. Of more it counts how
-// many lie in each of 512 equal parts between two powers of two, so that a
-// percentile is off by a thousandth of its value at most; mean, deviation, Jain's
-// index and the largest stay exact. Values must not be negative. The zero value
-// has seen nothing.
+// Digest summarises a stream of values in bounded memory. Up to 8,192 values it
+// is exact and equals Summarize and Jain of all of them. For more values it
+// counts how many lie in each of 512 equal intervals between two powers of two.
+// A percentile is then off by at most a thousandth of its value; mean,
+// deviation, Jain's index and maximum stay exact. Values must not be negative.
+// The zero value is empty.
 type Digest struct {
-	values []float64 // all, while they are few
+	values []float64 // all values, as long as they are few
 	counts map[uint64]int64
-	// These are kept once there are counts.
+	// The rest is used only when counts is set.
 	moments      Moments
 	sum, squares float64
 	max          float64
@@ -23,12 +23,12 @@ type Digest struct {
 
 const (
 	digestExact = 1 << 13
-	// digestShift leaves of a float64's bits the exponent and the first nine of
-	// the fraction.
+	// digestShift leaves the exponent and the first nine bits of the fraction
+	// of a float64.
 	digestShift = 52 - 9
 )
 
-// Add takes a value in.
+// Add adds a value.
 func (d *Digest) Add(x float64) {
 	if d.counts == nil && len(d.values) < digestExact {
 		d.values = append(d.values, x)
@@ -44,6 +44,7 @@ func (d *Digest) Add(x float64) {
 	d.count(x)
 }
 
+// count adds a value to the intervals.
 func (d *Digest) count(x float64) {
 	d.counts[math.Float64bits(x)>>digestShift]++
 	d.moments.Add(x)
@@ -52,7 +53,7 @@ func (d *Digest) count(x float64) {
 	d.max = max(d.max, x)
 }
 
-// Summary describes the values so far.
+// Summary describes the values added so far.
 func (d *Digest) Summary() Summary {
 	if d.counts == nil {
 		return Summarize(d.values)
@@ -63,7 +64,7 @@ func (d *Digest) Summary() Summary {
 		Median: at[0], P95: at[1], P99: at[2], Max: d.max}
 }
 
-// Jain is Jain's index of the values so far.
+// Jain returns Jain's index of the values added so far.
 func (d *Digest) Jain() float64 {
 	if d.counts == nil {
 		return Jain(d.values)
@@ -71,8 +72,8 @@ func (d *Digest) Jain() float64 {
 	return jain(d.sum, d.squares, d.moments.N())
 }
 
-// percentiles finds the parts that hold some percentiles, which ascend, and
-// returns the middle of each.
+// percentiles returns the middle of the interval that holds each percentile. qs
+// must ascend.
 func (d *Digest) percentiles(qs ...float64) []float64 {
 	out := make([]float64, 0, len(qs))
 	seen := int64(0)
@@ -85,7 +86,7 @@ func (d *Digest) percentiles(qs ...float64) []float64 {
 	return out
 }
 
-// middle is that of the part with a key.
+// middle returns the middle of the interval with a key.
 func middle(key uint64) float64 {
 	if key == 0 {
 		return 0

@@ -6,19 +6,20 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Estimate is a mean over independent runs and how far off it may be.
+// Estimate is a mean over independent runs with its uncertainty.
 type Estimate struct {
 	N    int     `json:"n"`
 	Mean float64 `json:"mean"`
-	// Half is half the width of the confidence interval Mean ± Half; 0 if one
-	// run, which says nothing of the spread, is all there is.
+	// Half is half the width of the confidence interval Mean ± Half. It is 0
+	// for a single run, which does not show the spread.
 	Half float64 `json:"half"`
 }
 
-// Confidence estimates the mean of what values were drawn from. The interval
-// x̄ ± t₍ₙ₋₁₎·s/√n, t the quantile of Student's distribution with n−1 degrees of
-// freedom, covers it with the given probability, 0 < level < 1, if values are
-// independent (as runs of different seeds are) and not far from normal.
+// Confidence estimates the mean of the distribution that the values were drawn
+// from. The interval x̄ ± t₍ₙ₋₁₎·s/√n, with t the quantile of Student's
+// distribution with n−1 degrees of freedom, covers it with probability level, 0
+// < level < 1, if the values are independent (as runs with different seeds are)
+// and roughly normal.
 func Confidence(values []float64, level float64) Estimate {
 	var m Moments
 	for _, v := range values {

@@ -3,7 +3,7 @@ package metrics
 import "time"
 
 // Level is a count that changes in steps, and its integral over time: slots in
-// use, jobs in the system. The zero value is 0 from the beginning.
+// use, jobs in the system. The zero value is 0 from time 0 on.
 type Level struct {
 	value int
 	at    time.Duration
@@ -18,6 +18,7 @@ func (l *Level) Add(now time.Duration, n int) {
 	l.max = max(l.max, l.value)
 }
 
+// pass integrates from the last change to now.
 func (l *Level) pass(now time.Duration) {
 	if now > l.at {
 		l.area += float64(float64(l.value) * (now - l.at).Seconds())
@@ -25,28 +26,29 @@ func (l *Level) pass(now time.Duration) {
 	}
 }
 
-// Value is the level now.
+// Value returns the current level.
 func (l *Level) Value() int { return l.value }
 
-// Max is the highest it has been.
+// Max returns the highest level so far.
 func (l *Level) Max() int { return l.max }
 
-// Area is the integral up to now, in seconds.
+// Area returns the integral up to now, in seconds.
 func (l *Level) Area(now time.Duration) float64 { l.pass(now); return l.area }
 
-// Course is how a level went over time, for plots, in constant memory: means over
-// spans of equal width. When a run outlasts the spans, neighbours are merged and
-// the width doubles. Width must be set, the rest is 0 at the beginning.
+// Course records a level over time for plots, in constant memory: it keeps the
+// mean of each of some spans of equal width. When a run outlasts the spans,
+// neighbours are merged and the width doubles. Width must be set; the level is
+// 0 at time 0.
 type Course struct {
-	// Width is that of a span.
+	// Width is the width of a span.
 	Width time.Duration
 	areas []float64 // integral over each span, in seconds
 	value int
 	at    time.Duration
 }
 
-// maxSpans is how many spans a course has at most; more would not be seen in a
-// plot. It is even, since spans are merged in pairs.
+// maxSpans is the maximum number of spans; a plot could not show more. It is
+// even, because spans are merged in pairs.
 const maxSpans = 2048
 
 // Add changes the level by n.
@@ -55,7 +57,7 @@ func (c *Course) Add(now time.Duration, n int) {
 	c.value += n
 }
 
-// pass spreads the level over the spans from the last change to now.
+// pass adds the level to the spans from the last change to now.
 func (c *Course) pass(now time.Duration) {
 	for now > c.at {
 		i := int(c.at / c.Width)
@@ -72,6 +74,7 @@ func (c *Course) pass(now time.Duration) {
 	}
 }
 
+// double merges neighbouring spans.
 func (c *Course) double() {
 	for i := range len(c.areas) / 2 {
 		c.areas[i] = c.areas[2*i] + c.areas[2*i+1]
@@ -80,8 +83,8 @@ func (c *Course) double() {
 	c.Width *= 2
 }
 
-// Means are the mean levels of the spans up to now, the last one over as much of
-// it as has passed. The slice is the caller's.
+// Means returns the mean level of each span up to now; the last span counts
+// only as far as it has passed. The caller owns the slice.
 func (c *Course) Means(now time.Duration) []float64 {
 	c.pass(now)
 	means := make([]float64, len(c.areas))

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Summary describes a set of values, all in the unit of the values but CV2.
+// Summary describes a set of values. All fields but N and CV2 have the unit of
+// the values.
 type Summary struct {
 	N      int     `json:"n"`
 	Mean   float64 `json:"mean"`
@@ -17,8 +18,8 @@ type Summary struct {
 	Max    float64 `json:"max"`
 }
 
-// Summarize describes values, which it leaves as they are. Without values all is
-// 0. Percentiles are by nearest rank, as Percentile has them.
+// Summarize describes values without modifying them. It returns zeros for no
+// values. Percentiles are by nearest rank, as in Percentile.
 func Summarize(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}
@@ -32,17 +33,17 @@ func Summarize(values []float64) Summary {
 		Median: ranked(sorted, 50), P95: ranked(sorted, 95), P99: ranked(sorted, 99), Max: sorted[len(sorted)-1]}
 }
 
-// Moments keeps the mean and the variance of values as they come, without the
-// values: Welford's recurrence, which does not lose digits as a sum of squares
-// does. The zero value has seen nothing.
+// Moments computes the mean and the variance of a stream of values by Welford's
+// recurrence, which does not lose digits as a sum of squares does. The zero
+// value is empty.
 type Moments struct {
 	n    int
 	mean float64
 	m2   float64 // Σ (x − mean)²
 }
 
-// Add takes a value in. The conversion keeps the compiler from fusing
-// operations, which would round differently on some processors.
+// Add adds a value. The conversion keeps the compiler from fusing operations,
+// which would round differently on some processors.
 func (m *Moments) Add(x float64) {
 	m.n++
 	d := x - m.mean
@@ -50,13 +51,13 @@ func (m *Moments) Add(x float64) {
 	m.m2 += float64(d * (x - m.mean))
 }
 
-// N is how many values there were.
+// N returns the number of values.
 func (m *Moments) N() int { return m.n }
 
-// Mean is their mean, 0 without values.
+// Mean returns the mean, 0 without values.
 func (m *Moments) Mean() float64 { return m.mean }
 
-// Variance is s² = Σ (x − x̄)² / (n − 1), 0 for less than two values.
+// Variance returns s² = Σ (x − x̄)² / (n − 1), 0 for fewer than two values.
 func (m *Moments) Variance() float64 {
 	if m.n < 2 {
 		return 0
@@ -64,10 +65,10 @@ func (m *Moments) Variance() float64 {
 	return m.m2 / float64(m.n-1)
 }
 
-// CV2 is the squared coefficient of variation σ²/x̄², the variance that of the
-// values themselves (over n): how uneven they are, whatever the unit. An
-// exponential distribution has 1. It is what Tyrex sets its timers by. It is 0
-// where the mean is.
+// CV2 returns the squared coefficient of variation σ²/x̄², with the variance of
+// the values themselves (over n). It measures unevenness without a unit; an
+// exponential distribution has 1. Tyrex sets its timers by it. It is 0 if the
+// mean is 0.
 func (m *Moments) CV2() float64 {
 	if m.n == 0 || m.mean == 0 {
 		return 0
@@ -75,9 +76,9 @@ func (m *Moments) CV2() float64 {
 	return m.m2 / float64(m.n) / float64(m.mean*m.mean)
 }
 
-// Jain is Jain's index of fairness, (Σx)² / (n·Σx²) (Jain, Chiu and Hawe, 1984):
-// 1 if all values are the same, 1/n if one has all. Without values, or if all
-// are 0, it is 1: nobody is treated worse than another.
+// Jain returns Jain's index of fairness, (Σx)² / (n·Σx²) (Jain, Chiu and Hawe,
+// 1984): 1 if all values are equal, 1/n if all but one are 0. It is 1 for no
+// values, and if all are 0, because then they are equal.
 func Jain(values []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range values {
@@ -87,6 +88,7 @@ func Jain(values []float64) float64 {
 	return jain(sum, squares, len(values))
 }
 
+// jain computes Jain's index from the sums.
 func jain(sum, squares float64, n int) float64 {
 	if squares == 0 {
 		return 1
@@ -94,9 +96,9 @@ func jain(sum, squares float64, n int) float64 {
 	return float64(sum*sum) / float64(float64(n)*squares)
 }
 
-// Slowdown is a job's response time over its time alone in the empty system,
-// which is what Tyrex means by the word; 1 is a job that noticed nobody. It is 1
-// for a job that takes no time alone, which only a job without tasks does.
+// Slowdown returns a job's response time divided by its time alone in the empty
+// system, which is Tyrex's definition. 1 is a job that others did not delay. It
+// is 1 for a job without tasks, which takes no time alone.
 func Slowdown(response, alone float64) float64 {
 	if alone <= 0 {
 		return 1

@@ -2,30 +2,30 @@ package collect
 
 import "github.com/slotwise/slotwise/internal/metrics"
 
-// Level is the probability by which confidence intervals cover the mean.
+// Level is the coverage probability of confidence intervals.
 const Level = 0.95
 
-// Across is how a policy fared over several seeds: of each measure the mean over
-// the runs, and its confidence interval.
+// Across summarises a policy over several seeds: the mean of each measure over
+// the runs, with its confidence interval.
 type Across struct {
 	Policy   string           `json:"policy"`
 	Runs     int              `json:"runs"`
 	Measures []MeasureSummary `json:"measures"`
 }
 
-// MeasureSummary is one measure over the runs.
+// MeasureSummary is the estimate of one measure over the runs.
 type MeasureSummary struct {
 	Name string `json:"name"`
 	metrics.Estimate
 }
 
-// Measure is a number of a report, for tables over runs.
+// Measure extracts one number from a report, for tables over runs.
 type Measure struct {
 	Name string
 	Of   func(*Report) float64
 }
 
-// Measures are the numbers that runs are compared by, in the order of tables.
+// Measures lists the measures that compare runs, in the order of tables.
 var Measures = []Measure{
 	{"makespan", func(r *Report) float64 { return r.Makespan }},
 	{"lower bound", func(r *Report) float64 { return r.Bounds.Best() }},
@@ -47,8 +47,8 @@ var Measures = []Measure{
 	{"wasted by copies", func(r *Report) float64 { return r.Waste.Speculation }},
 }
 
-// Over puts the runs of each policy together. Policies are in the order in
-// which they first come.
+// Over summarises the runs of each policy. Policies keep the order of their
+// first run.
 func Over(reports []*Report) []Across {
 	var out []Across
 	byPolicy := make(map[string][]*Report)
@@ -68,7 +68,7 @@ func Over(reports []*Report) []Across {
 	return out
 }
 
-// Mean is the mean of a number over runs, with its confidence interval.
+// Mean estimates the mean of a number over runs.
 func Mean(runs []*Report, of func(*Report) float64) metrics.Estimate {
 	values := make([]float64, len(runs))
 	for i, r := range runs {

@@ -10,20 +10,20 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// chunkSize is how many jobs follow each other in one run. It does not depend on
+// chunkSize is the number of jobs in one run of Alone. It does not depend on
 // the number of processors, so that results do not either.
 const chunkSize = 64
 
-// Alone finds how long each job of a run takes by itself: in the empty cluster,
-// all of it, which is Tyrex's reference time. Jobs go one after another, each
-// submitted when the one before has ended, on the cluster of the run without
-// what is drawn to go wrong. policy makes a fresh policy for each of several runs
-// that go on at the same time, in place of the run's own; the papers take first
-// come, first served. The run's Observer and Stop serve all of them, from several
-// goroutines at a time.
+// Alone measures how long each job of a run takes alone in the empty cluster,
+// which is Tyrex's reference time. Jobs run one after another, each submitted
+// when the previous one has ended. The cluster is that of the run without
+// random failures and stragglers. policy makes a fresh policy for each of
+// several concurrent runs, in place of the run's own; the papers use first
+// come, first served. The run's Observer and Stop serve all these runs and are
+// called from several goroutines.
 //
-// A job that does not succeed alone has the time that it took to fail; one that
-// cannot run at all is an error.
+// For a job that does not succeed alone, Alone returns the time until it
+// failed. A job that cannot run at all is an error.
 func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration, error) {
 	m := &run.Model
 	m.FailureRate, m.Straggler, m.Crashes, m.MTBF = 0, sim.Straggler{}, nil, 0
@@ -51,7 +51,7 @@ func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration
 	return out, nil
 }
 
-// chain makes jobs follow each other.
+// chain returns copies of the jobs, each submitted after the previous one.
 func chain(jobs []workload.Job) []workload.Job {
 	out := make([]workload.Job, len(jobs))
 	for i, j := range jobs {

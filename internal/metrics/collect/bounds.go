@@ -11,28 +11,28 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// Bounds are times, in seconds, below which no policy can bring the makespan on
-// this cluster, whatever it knows. They count every slot for either kind of
-// task, so they hold for policies that lend or re-type slots as well; they do not
-// hold for those that run more tasks than there are slots. Heartbeats, placement
-// and unequal nodes are what they leave out.
+// Bounds are lower bounds of the makespan on a cluster, in seconds, for any
+// policy with any knowledge. They count every slot for both kinds of tasks, so
+// they also hold for policies that lend slots. They do not hold for policies
+// that run more tasks than there are slots. They ignore heartbeats, placement
+// and differences between nodes.
 type Bounds struct {
-	// Work is that all slots are busy: max over the arrivals a of
-	// a − first + Σ work of jobs submitted from a on / Σ slots · speed.
+	// Work assumes that all slots are busy: max over the arrivals a of a −
+	// first + Σ work of jobs submitted from a on / Σ slots · speed.
 	Work float64 `json:"work_s"`
-	// Path is the longest way through one job, or a chain of them: its longest
-	// map, then what a reduce has to do when the last map is done, on the
+	// Path is the longest path through one job, or through a chain of them: its
+	// longest map, then the part of a reduce that follows the last map, on the
 	// fastest node.
 	Path float64 `json:"path_s"`
 }
 
-// Best is the larger of the bounds.
+// Best returns the larger of the bounds.
 func (b Bounds) Best() float64 { return max(b.Work, b.Path) }
 
-// best is the best that the cluster has to offer a task.
+// best holds the maximum of each resource that a task can get in the cluster.
 type best struct {
 	speed, disk, capacity float64
-	share                 float64 // of a reduce that can overlap with maps
+	share                 float64 // of a reduce, that can overlap with maps
 	startup               float64
 }
 
@@ -68,6 +68,7 @@ func BoundsOf(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) Bound
 	return out
 }
 
+// bestOf finds the maxima of a cluster.
 func bestOf(c *workload.Cluster, m *sim.ModelConfig) best {
 	b := best{share: m.ShuffleShare, startup: m.TaskStartup.Seconds()}
 	if b.share == 0 {
@@ -86,8 +87,9 @@ func bestOf(c *workload.Cluster, m *sim.ModelConfig) best {
 	return b
 }
 
-// work is slot time on a node of speed 1 at the least. Staged tasks count with
-// their CPU alone: disks and networks are not a matter of slots.
+// work returns the least slot time of a job on a node of speed 1. Tasks with
+// stages count with their CPU time alone, because disks and networks are not
+// slots.
 func (b *best) work(j *workload.Job) float64 {
 	sum := 0.0
 	for _, tasks := range [job.Kinds][]workload.Task{j.Maps, j.Reduces} {
@@ -98,7 +100,7 @@ func (b *best) work(j *workload.Job) float64 {
 	return sum
 }
 
-// path is the least time from the submission of a job to its end.
+// path returns the least time from the submission of a job to its end.
 func (b *best) path(j *workload.Job) float64 {
 	maps, reduces, tails := 0.0, 0.0, 0.0
 	for i := range j.Maps {
@@ -118,7 +120,7 @@ func (b *best) path(j *workload.Job) float64 {
 	return max(maps+tails, reduces)
 }
 
-// task is the least time for a task.
+// task returns the least time of a task.
 func (b *best) task(t *workload.Task) float64 {
 	if t.Duration > 0 {
 		return t.Duration.Seconds() / b.speed
@@ -126,8 +128,8 @@ func (b *best) task(t *workload.Task) float64 {
 	return b.startup + t.CPU.Seconds()/b.speed + float64(t.Output)/b.disk
 }
 
-// Ideal is the bound for each job by itself: what it would take alone on a
-// cluster without heartbeats. It is below what Alone finds, and quick.
+// Ideal returns a lower bound of each job's time alone, on a cluster without
+// heartbeats. It is below the result of Alone, and cheap to compute.
 func Ideal(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) []time.Duration {
 	b := bestOf(c, &m)
 	out := make([]time.Duration, len(jobs))

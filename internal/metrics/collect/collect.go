@@ -13,8 +13,8 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// Collector watches one run as its sim.Observer. It keeps what is active: of
-// jobs that have ended only digests, unless it is asked for their uses.
+// Collector measures one run as its sim.Observer. It keeps the state of active
+// jobs. Ended jobs leave only digests, unless New is asked for their uses.
 type Collector struct {
 	jobs  []workload.Job
 	alone []time.Duration
@@ -22,12 +22,12 @@ type Collector struct {
 	slots [job.Kinds]int
 
 	start    time.Duration // first submission; negative before
-	end      time.Duration // of the last job so far
+	end      time.Duration // end of the last ended job
 	live     map[int]span
 	fates    fates
 	waiting  metrics.Digest
 	classes  map[string]*fates
-	perJob   []Use                    // nil if nobody asked
+	perJob   []Use                    // nil if New was called without uses
 	busy     [job.Kinds]metrics.Level // by kind of slot
 	time     [job.Kinds]float64
 	lent     [job.Kinds]float64
@@ -35,44 +35,45 @@ type Collector struct {
 	pools    pools
 	over     metrics.Level // overloaded nodes
 	waste    Waste
-	copied   map[job.TaskID]int // tasks that had a copy: their live attempts
+	copied   map[job.TaskID]int // number of live attempts of each task that had a copy
 	overlaid Courses
 }
 
-// span is when a live job was submitted and its first attempt launched, negative
-// if none was.
+// span holds when a live job was submitted and when its first attempt was
+// launched. started is negative before the launch.
 type span struct{ submitted, started time.Duration }
 
-// fates are how jobs that succeeded have fared, in seconds and as a factor.
+// fates holds the response times, in seconds, and the slowdowns of jobs that
+// succeeded.
 type fates struct{ response, slowdown metrics.Digest }
 
-// Use is what a job has used.
+// Use is the resource use of one job.
 type Use struct {
-	// Slots is slot time, in slot-seconds, by the kind of the task.
+	// Slots is slot time in slot-seconds, by the kind of the task.
 	Slots [job.Kinds]float64
-	// Copies counts speculative attempts, Attempts all.
+	// Copies counts speculative attempts, Attempts all attempts.
 	Copies, Attempts int
 }
 
-// Courses are how counts went over time, for plots.
+// Courses holds counts over time, for plots.
 type Courses struct {
 	Busy   [job.Kinds]metrics.Course // slots in use, by the kind of the slot
 	System metrics.Course            // jobs submitted that have not ended
-	Queue  metrics.Course            // those of them of which nothing was launched yet
+	Queue  metrics.Course            // submitted jobs without a launched attempt
 }
 
-// virtual is a node as far as it matters here.
+// virtual is the state of a node that measures depend on.
 type virtual struct {
 	cores, running int
 	up             bool
 }
 
-// firstWidth is that of the spans of courses at first.
+// firstWidth is the initial width of the spans of courses.
 const firstWidth = time.Second
 
-// New makes the collector of a run of jobs on a cluster. alone is what each job
-// takes by itself, for slowdowns. With uses it keeps for each job what Uses
-// returns; without, its memory does not grow with the jobs that have ended.
+// New makes the collector of a run of jobs on a cluster. alone is the time that
+// each job takes alone, for slowdowns. With uses the collector keeps the use of
+// every job; without, its memory does not grow with the number of ended jobs.
 func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses bool) *Collector {
 	k := &Collector{jobs: jobs, alone: alone, start: -1, live: make(map[int]span), classes: make(map[string]*fates),
 		copied: make(map[job.TaskID]int)}
@@ -94,7 +95,8 @@ func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses b
 	return k
 }
 
-// Observe implements sim.Observer.
+// Observe implements sim.Observer. The simulator calls it in the order of
+// events.
 func (k *Collector) Observe(e *sim.Event) {
 	switch e.Kind {
 	case sim.NodeUp:
@@ -116,6 +118,8 @@ func (k *Collector) Observe(e *sim.Event) {
 	}
 }
 
+// submitted records the submission of a job. Averages over time begin with the
+// first one.
 func (k *Collector) submitted(e *sim.Event) {
 	if k.start < 0 {
 		k.start = e.At
@@ -128,6 +132,7 @@ func (k *Collector) submitted(e *sim.Event) {
 	k.overlaid.Queue.Add(e.At, 1)
 }
 
+// jobEnded adds the times of a job that has succeeded to the digests.
 func (k *Collector) jobEnded(e *sim.Event) {
 	k.end = e.At
 	k.pools.ended(e.At, e.Job)
@@ -156,7 +161,8 @@ func (k *Collector) jobEnded(e *sim.Event) {
 	}
 }
 
-// occupy moves the counts of a slot that is taken or left.
+// occupy adds by, 1 or -1, to the counts of the slot, the node and the pool of
+// an attempt.
 func (k *Collector) occupy(e *sim.Event, by int) {
 	n := &k.nodes[e.Node]
 	if n.up {
@@ -172,6 +178,7 @@ func (k *Collector) occupy(e *sim.Event, by int) {
 	k.pools.hold(e.At, e.Job, by)
 }
 
+// started records the launch of an attempt.
 func (k *Collector) started(e *sim.Event) {
 	k.occupy(e, 1)
 	if s := k.live[e.Job]; s.started < 0 {
@@ -188,13 +195,14 @@ func (k *Collector) started(e *sim.Event) {
 	}
 	if e.Speculative {
 		k.waste.Copies++
-		k.copied[e.Attempt.TaskID] += 2 // the copy, and what it is a copy of
+		k.copied[e.Attempt.TaskID] += 2 // the copy and the original attempt
 		if n := k.copied[e.Attempt.TaskID]; n > 2 {
-			k.copied[e.Attempt.TaskID] = n - 1 // which was counted before
+			k.copied[e.Attempt.TaskID] = n - 1 // the original was counted before
 		}
 	}
 }
 
+// ended records the end of an attempt, and its slot time as used or wasted.
 func (k *Collector) ended(e *sim.Event) {
 	k.occupy(e, -1)
 	kind, spent := e.Attempt.Kind, (e.At - e.Started).Seconds()
@@ -222,18 +230,17 @@ func (k *Collector) ended(e *sim.Event) {
 	}
 }
 
-// Uses are what each job has used, by its index, nil if New was told that nobody
-// asks. They are the collector's.
+// Uses returns the use of each job by its index, or nil if New was called
+// without uses. The collector owns the slice.
 func (k *Collector) Uses() []Use { return k.perJob }
 
-// Courses are how counts went over time. They are the collector's.
+// Courses returns the counts over time. The collector owns them.
 func (k *Collector) Courses() *Courses { return &k.overlaid }
 
-// Capacity is how many slots of each kind the cluster has.
+// Capacity returns the number of slots of each kind in the cluster.
 func (k *Collector) Capacity() [job.Kinds]int { return k.slots }
 
-// Report makes the report of a run that has ended. Policy and Seed are left to
-// the caller.
+// Report makes the report of an ended run. The caller fills in Policy and Seed.
 func (k *Collector) Report(r *sim.Result, bounds Bounds) *Report {
 	p := &Report{Makespan: r.Makespan.Seconds(), Bounds: bounds, Events: r.Events, Decisions: r.Decisions, Waste: k.waste,
 		Jobs: Jobs{All: len(k.jobs), Succeeded: r.Succeeded, Failed: r.Failed, Killed: r.Killed, Unfinished: r.Unfinished},
@@ -248,7 +255,7 @@ func (k *Collector) Report(r *sim.Result, bounds Bounds) *Report {
 	return p
 }
 
-// jobNumbers reports what is about jobs.
+// jobNumbers fills in the numbers about jobs.
 func (k *Collector) jobNumbers(p *Report) {
 	p.Response, p.Waiting, p.Slowdown = k.fates.response.Summary(), k.waiting.Summary(), k.fates.slowdown.Summary()
 	p.Jain = k.fates.slowdown.Jain()
@@ -262,10 +269,10 @@ func (k *Collector) jobNumbers(p *Report) {
 	}
 }
 
-// ClassOf is the class that a job is reported in.
+// ClassOf returns the class that reports count a job in.
 func ClassOf(j *workload.Job) string { return cmp.Or(j.Class, j.App, "all") }
 
-// slotNumbers reports what is about slots and nodes.
+// slotNumbers fills in the numbers about slots and nodes.
 func (k *Collector) slotNumbers(p *Report, end time.Duration) {
 	p.Slots.Time, p.Slots.Lent = k.time, k.lent
 	p.Unbalanced, p.Unfairness = k.balance.Degree(k.start, end), k.pools.balance.Degree(k.start, end)

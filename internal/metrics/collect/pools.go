@@ -8,18 +8,18 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// pools counts the slots that pools hold. A pool takes part in the comparison
-// while it has live jobs, which have running or pending tasks.
+// pools counts the slots that each pool holds. A pool takes part in the balance
+// while it has live jobs.
 type pools struct {
 	of      []int32 // pool of each job
 	pool    []pool
 	balance metrics.Balance
 }
 
+// pool counts the slots and the live jobs of one pool.
 type pool struct{ held, live int }
 
-// init finds the pools: a job's own, or else its user's, or else the default
-// pool, as the tracker has it.
+// init assigns each job its pool by the tracker's rule; see PoolOf.
 func (p *pools) init(jobs []workload.Job) {
 	index := make(map[string]int32)
 	p.of = make([]int32, len(jobs))
@@ -35,9 +35,11 @@ func (p *pools) init(jobs []workload.Job) {
 	p.pool = make([]pool, len(index))
 }
 
-// PoolOf is the pool that the tracker puts a job in.
+// PoolOf returns the pool that the tracker assigns to a job: the job's own,
+// else its user's, else the default one.
 func PoolOf(j *workload.Job) string { return cmp.Or(j.Pool, j.User, "default") }
 
+// submitted counts a live job of a pool.
 func (p *pools) submitted(now time.Duration, i int) {
 	q := &p.pool[p.of[i]]
 	if q.live++; q.live == 1 {
@@ -45,6 +47,7 @@ func (p *pools) submitted(now time.Duration, i int) {
 	}
 }
 
+// ended removes a live job from its pool.
 func (p *pools) ended(now time.Duration, i int) {
 	q := &p.pool[p.of[i]]
 	if q.live--; q.live == 0 {
@@ -52,6 +55,7 @@ func (p *pools) ended(now time.Duration, i int) {
 	}
 }
 
+// hold adds by to the slots that a job's pool holds.
 func (p *pools) hold(now time.Duration, i, by int) {
 	q := &p.pool[p.of[i]]
 	if q.live > 0 {

@@ -1,12 +1,11 @@
 // Package collect measures a simulated run by the definitions of
-// internal/metrics: it watches the run, keeps what is active, and makes a Report
-// of it in the end.
+// internal/metrics. A Collector observes the run and makes a Report at the end.
 //
-//	report.go   Report: what is reported, and in which unit
-//	collect.go  Collector: watches a run
+//	report.go   Report: the numbers and their units
+//	collect.go  Collector: observes a run
 //	pools.go    slots held by pools
 //	bounds.go   lower bounds of the makespan
-//	alone.go    how long each job takes by itself
+//	alone.go    the time that each job takes alone
 //	across.go   several seeds together
 package collect
 
@@ -15,13 +14,15 @@ import (
 	"github.com/slotwise/slotwise/internal/metrics"
 )
 
-// Report is how a run fared. Times are in seconds, shares from 0 to 1.
+// Report holds the measures of a run. Times are in seconds, fractions from 0 to
+// 1.
 type Report struct {
 	Policy string `json:"policy"`
 	Seed   uint64 `json:"seed"`
 	Jobs   Jobs   `json:"jobs"`
 
-	// Makespan is from the first submission to the end of the last job.
+	// Makespan is the time from the first submission to the end of the last
+	// job.
 	Makespan float64 `json:"makespan_s"`
 	Bounds   Bounds  `json:"bounds"`
 
@@ -31,24 +32,24 @@ type Report struct {
 	Response metrics.Summary `json:"response_s"`
 	Waiting  metrics.Summary `json:"waiting_s"`
 	Slowdown metrics.Summary `json:"slowdown"`
-	// Variability is Tyrex's V_F(95) of the slowdowns: their 95th percentile
-	// over their median.
+	// Variability is Tyrex's V_F(95) of the slowdowns: the 95th percentile
+	// divided by the median.
 	Variability float64 `json:"slowdown_v95"`
-	// Jain is Jain's index of the slowdowns: 1 is that all jobs are slowed down
-	// alike.
+	// Jain is Jain's index of the slowdowns; 1 means that all jobs are slowed
+	// down equally.
 	Jain float64 `json:"jain_slowdown"`
 
 	Locality Locality `json:"locality"`
 	Slots    Slots    `json:"slots"`
 	// Unbalanced is DynamicMR's UnbalancedDegree over the nodes, Unfairness its
-	// UnfairnessDegree over the pools with live jobs; in squared slots, from
-	// the first submission to the end.
+	// UnfairnessDegree over the pools with live jobs. Both are in squared
+	// slots, from the first submission to the end.
 	Unbalanced float64 `json:"unbalanced_degree"`
 	Unfairness float64 `json:"unfairness_degree"`
-	// Overload is the share of the nodes' time in which a node runs more
-	// attempts than it has cores: a run queue above 1 for each core, which is
-	// where the learning scheduler's paper draws the line. A node that does not
-	// say how many cores it has is taken to have one for each slot.
+	// Overload is the fraction of the nodes' time in which a node runs more
+	// attempts than it has cores. The learning scheduler's paper calls a node
+	// overloaded when its run queue exceeds 1 for each core. A node that states
+	// no cores counts as having one for each slot.
 	Overload float64 `json:"overload"`
 	Waste    Waste   `json:"waste"`
 	Classes  []Class `json:"classes"`
@@ -57,17 +58,17 @@ type Report struct {
 	Decisions int64 `json:"decisions"`
 }
 
-// Jobs counts jobs by how they ended.
+// Jobs counts jobs by their outcome.
 type Jobs struct {
 	All        int `json:"all"`
 	Succeeded  int `json:"succeeded"`
 	Failed     int `json:"failed"`
 	Killed     int `json:"killed"`
-	Unfinished int `json:"unfinished"` // when the run was cut off
+	Unfinished int `json:"unfinished"` // when Until ended the run
 }
 
-// Locality counts launched maps by how near they were to their data; None are
-// those whose data is equally far from everywhere.
+// Locality counts launched maps by the distance to their data. None counts maps
+// whose data is equally far from all nodes.
 type Locality struct {
 	Node int64 `json:"node"`
 	Rack int64 `json:"rack"`
@@ -75,8 +76,8 @@ type Locality struct {
 	None int64 `json:"none"`
 }
 
-// NodeShare is the part of the maps with a place that ran there, 1 if there are
-// none.
+// NodeShare returns the fraction of the maps with local nodes that ran on one
+// of them, 1 if there are no such maps.
 func (l Locality) NodeShare() float64 {
 	if all := l.Node + l.Rack + l.Any; all > 0 {
 		return float64(l.Node) / float64(all)
@@ -84,39 +85,39 @@ func (l Locality) NodeShare() float64 {
 	return 1
 }
 
-// Slots is how the slots were used, from the first submission to the end of the
-// last job. A slot is in use from the launch of an attempt until the tracker
-// knows of its end, which is when it can be given again.
+// Slots is the use of slots from the first submission to the end of the last
+// job. A slot is in use from the launch of an attempt until the tracker learns
+// that it has ended, because only then can it assign the slot again.
 type Slots struct {
-	// Map and Reduce are slot time in use over that of all slots of the kind, and
-	// Use that of both kinds together. The kind is that of the slot, not of the
-	// task in it. Where a policy gives slots another kind, or has none, the use of
-	// a kind may be above 1.
+	// Map and Reduce are the slot time in use divided by the time of all slots
+	// of that kind; Use is the same for both kinds together. The kind is the
+	// slot's, not the task's. A use exceeds 1 if a policy gives slots another
+	// kind.
 	Map    float64 `json:"map_use"`
 	Reduce float64 `json:"reduce_use"`
 	Use    float64 `json:"use"`
 	// Time is slot time in use, in slot-seconds, by the kind of the task.
 	Time [job.Kinds]float64 `json:"time_s"`
-	// Lent is the part of it spent in slots of the other kind: maps in reduce
+	// Lent is the part of Time spent in slots of the other kind: maps in reduce
 	// slots, and reduces in map slots.
 	Lent [job.Kinds]float64 `json:"lent_s"`
 }
 
-// Waste is slot time, in slot-seconds, of attempts whose work was thrown away.
+// Waste is slot time, in slot-seconds, of attempts whose output was not used.
 type Waste struct {
-	// Copies counts speculative attempts, Won those that ended before the
-	// attempt that they are copies of.
+	// Copies counts speculative attempts; Won counts those that ended before
+	// the original attempt.
 	Copies int64 `json:"copies"`
 	Won    int64 `json:"copies_won"`
-	// Speculation is that of attempts killed because another of the same task was
-	// first; Other that of attempts that failed, were lost with their node or
-	// were killed for another reason, such as preemption.
+	// Speculation is the time of attempts killed because another attempt of the
+	// task was faster. Other is the time of attempts that failed, were lost
+	// with their node, or were killed for another reason, such as preemption.
 	Speculation float64 `json:"speculation_s"`
 	Other       float64 `json:"other_s"`
 }
 
-// Class is how the jobs of a class fared; jobs without one are in the class of
-// their app.
+// Class holds the measures of one class of jobs. A job without a class counts
+// in that of its app.
 type Class struct {
 	Name     string          `json:"name"`
 	Response metrics.Summary `json:"response_s"`

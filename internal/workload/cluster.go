@@ -11,13 +11,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes is how many nodes a cluster may have: a slip of the pen should not
-// fill the memory.
+// maxNodes bounds the number of nodes, so that a typing error does not fill the
+// memory.
 const maxNodes = 1 << 20
 
 // ReadCluster reads a cluster; docs/formats/cluster.md describes the file.
-// Errors name the file and line. The name of the heartbeat profile is checked by
-// the simulator.
+// Errors name the file and line. The simulator checks the name of the heartbeat
+// profile.
 func ReadCluster(file string, in io.Reader) (Cluster, error) {
 	r := &reader{file: file}
 	o := r.open(in, "cluster")
@@ -58,9 +58,10 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 	return g
 }
 
+// maxSpeed bounds the relative speed of a node.
 const maxSpeed = 1e6
 
-// check says what is wrong with a cluster as a whole.
+// check returns an error in the cluster as a whole.
 func (c *Cluster) check() error {
 	total := 0
 	for i := range c.Groups {
@@ -79,8 +80,8 @@ func (c *Cluster) check() error {
 
 // ParseCluster reads the short form of a cluster of equal nodes, for command
 // lines: nodes=600,maps=4,reduces=2,racks=20. The keys are nodes, maps and
-// reduces (slots of a node), racks, cores, together, speed, disk, nic, uplink, core and
-// heartbeat; nodes and one sort of slots must be there.
+// reduces (slots per node), racks, cores, together, speed, disk, nic, uplink,
+// core and heartbeat. The key nodes and one kind of slots are required.
 func ParseCluster(spec string) (Cluster, error) {
 	c := Cluster{Racks: 1, Groups: []NodeGroup{{Name: "node"}}}
 	g := &c.Groups[0]
@@ -110,7 +111,7 @@ func ParseCluster(spec string) (Cluster, error) {
 	return c, nil
 }
 
-// set sets a key of the short form.
+// set sets one key of the short form.
 func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 	switch key {
 	case "nodes":
@@ -143,7 +144,7 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 	return err
 }
 
-// WriteCluster writes a file that ReadCluster reads back as the same.
+// WriteCluster writes a file from which ReadCluster reads an equal cluster.
 func WriteCluster(out io.Writer, c *Cluster) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintln(w, "# Bandwidths in bytes a second; what is not there has no limit.")

@@ -27,18 +27,18 @@ const (
 )
 
 // Dist is a distribution of times (in seconds), sizes (in bytes) or counts. It
-// never gives a negative value.
+// never yields a negative value.
 type Dist struct {
 	Shape  Shape
 	A, B   float64
 	Values []float64
 }
 
-// Fixed is always v.
+// Fixed returns the distribution that always yields v.
 func Fixed(v float64) Dist { return Dist{Shape: Constant, A: v} }
 
-// LogNormalCV2 is log-normal with a mean and a squared coefficient of variation
-// (variance over squared mean).
+// LogNormalCV2 returns the log-normal distribution with a mean and a squared
+// coefficient of variation (variance over squared mean).
 func LogNormalCV2(mean, cv2 float64) Dist {
 	return Dist{Shape: LogNormal, A: mean, B: float64(mean * math.Sqrt(cv2))}
 }
@@ -73,7 +73,8 @@ func (d *Dist) Draw(g *rand.Rand) float64 {
 	return 0
 }
 
-// Mean is the mean of what is drawn; for Normal that of the whole bell.
+// Mean returns the mean of the distribution. For Normal it ignores that
+// negative draws are repeated.
 func (d *Dist) Mean() float64 {
 	switch d.Shape {
 	case Uniform:
@@ -88,7 +89,7 @@ func (d *Dist) Mean() float64 {
 	return d.A
 }
 
-// check says what is wrong with a distribution that was made in code.
+// check returns an error in a distribution that was made in code.
 func (d *Dist) check() error {
 	for _, v := range append([]float64{d.A, d.B}, d.Values...) {
 		if !(v >= 0 && v <= math.MaxFloat64) {
@@ -108,11 +109,11 @@ func (d *Dist) check() error {
 	return nil
 }
 
-// shapes are the names of the shapes that a file can ask for.
+// shapes are the names of the shapes in a file.
 var shapes = []string{"constant", "uniform", "normal", "lognormal", "exponential", "table"}
 
-// dist reads a distribution whose values a parser reads; Unset if the key is
-// absent.
+// dist reads a distribution; parse reads its numbers. It returns the unset
+// distribution if the key is absent.
 func (o *object) dist(key string, parse func(string) (float64, error)) Dist {
 	n := o.get(key)
 	if n == nil {
@@ -188,15 +189,17 @@ func (o *object) bell(name, what string, parse func(string) (float64, error)) Di
 	return d
 }
 
-// Parsers of the three sorts of values.
+// timeValue parses a time, in seconds.
 func timeValue(s string) (float64, error) {
 	d, err := parseTime(s)
 	return d.Seconds(), err
 }
 
+// byteValue parses a size, in bytes.
 func byteValue(s string) (float64, error) {
 	b, err := ParseBytes(s)
 	return float64(b), err
 }
 
+// countValue parses a number of tasks.
 var countValue = number(0, MaxTasks)

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Options are what Read needs to know of the formats. The zero value has every
-// default.
+// Options are what Read needs for the formats. The zero value selects the
+// defaults.
 type Options struct {
-	// Trace is for all traces; it replaces that of SWIM.
+	// Trace applies to all traces; it replaces the TraceOptions of SWIM.
 	Trace TraceOptions
 	SWIM  SWIMOptions
-	// Stages is that of RumenOptions.
+	// Stages is as in RumenOptions.
 	Stages bool
-	// Profiles are the apps that a job mix may name.
+	// Profiles are cost profiles of apps that a job mix may name.
 	Profiles []Profile
 }
 
-// format is a way to read jobs. Warnings come with a Trace.
+// format is one way to read jobs. A format with warnings returns a *Trace.
 type format struct {
 	name, summary string
 	read          func(file string, in io.Reader, o *Options) (Source, error)
 }
 
-// formats lists them in the order in which they are shown.
+// formats lists the formats in the order of help texts.
 var formats = []format{
 	{"mix", "a job mix of this project (YAML)", func(file string, in io.Reader, o *Options) (Source, error) {
 		return orNone(ReadMix(file, in, o.Profiles...))
@@ -53,7 +53,8 @@ func orNone[S Source](s S, err error) (Source, error) {
 	return s, nil
 }
 
-// Formats returns the names that Read knows, each with a line about it.
+// Formats returns the names that Read accepts, each with a one-line
+// description.
 func Formats() [][2]string {
 	var list [][2]string
 	for _, f := range formats {
@@ -62,8 +63,8 @@ func Formats() [][2]string {
 	return list
 }
 
-// SplitSpec splits what a command line says of a workload, such as swim:day.tsv,
-// into format and file. Without the name of a format it is a mix.
+// SplitSpec splits a workload as command lines spell it, such as swim:day.tsv,
+// into format and file. Without a format it is a job mix.
 func SplitSpec(spec string) (format, file string) {
 	if name, rest, ok := strings.Cut(spec, ":"); ok {
 		for _, f := range formats {
@@ -75,8 +76,7 @@ func SplitSpec(spec string) (format, file string) {
 	return formats[0].name, spec
 }
 
-// Read reads a workload in a format by its name. A Trace, which has warnings, is
-// returned as *Trace.
+// Read reads a workload in the named format. A *Trace carries warnings.
 func Read(name, file string, in io.Reader, options Options) (Source, error) {
 	for _, f := range formats {
 		if f.name == name {

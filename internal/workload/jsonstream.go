@@ -8,9 +8,10 @@ import (
 )
 
 // eachObject reads JSON objects that follow each other without separators, as
-// Hadoop's tools write them, and hands on each with its line. It stops when do
-// returns false, or at the first text that is no JSON: what comes after it means
-// nothing. An object whose fields have wrong types is an error, and is skipped.
+// Hadoop's tools write them. It calls do with each object and its line. It
+// stops when do returns false, and at the first text that is not JSON, because
+// the rest could not be understood. An object whose fields have wrong types is
+// an error and is skipped.
 func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool) {
 	lines := &lineCounter{in: in}
 	dec := json.NewDecoder(lines)
@@ -48,7 +49,8 @@ func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool)
 	}
 }
 
-// badOffset is where the JSON ends to be such, as far as is known.
+// badOffset returns the offset of the first byte that is not JSON, as far as
+// the error tells it; otherwise the end of the text.
 func badOffset(err error, end int64) int64 {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) && syntax.Offset > 0 {
@@ -57,8 +59,8 @@ func badOffset(err error, end int64) int64 {
 	return max(0, end-1)
 }
 
-// jsonReason explains an error of the decoder for an object that begins after
-// an offset.
+// jsonReason explains an error of the decoder. The object begins after the
+// offset before.
 func jsonReason(err error, before int64, lines *lineCounter) string {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return "the file ends within an object, the last one after line " + strconv.Itoa(lines.line(before))

@@ -36,7 +36,7 @@ type Mix struct {
 	Profiles []Profile
 }
 
-// DefaultBlock is the size of HDFS's blocks in the time of the papers: 64 MiB.
+// DefaultBlock is the block size of HDFS at the time of the papers: 64 MiB.
 const DefaultBlock = 64 << 20
 
 // Order is the order in which the jobs of a mix with counts are submitted.
@@ -60,9 +60,10 @@ type Swap struct {
 	Set    map[string]string
 }
 
-// Program is what run and submit start for a job, beside its app. The simulator
-// reads the sizes of its inputs. The strings are as the user wrote them; nothing
-// here checks that an app, a parameter or a file exists.
+// Program is the program of a job that run and submit start, beside its app.
+// The simulator reads the sizes of its inputs. All strings are as the user
+// wrote them: this package does not check that an app, a parameter or a file
+// exists.
 type Program struct {
 	// Mapper, Combiner and Reducer are the commands of a streaming job; all are
 	// empty for an app.
@@ -86,7 +87,7 @@ func (p *Program) Streaming() bool {
 // Class describes one or more alike jobs: an entry under "jobs" or "classes".
 type Class struct {
 	Name string
-	// Share is the class's weight among the jobs drawn, Count the number of its
+	// Share is the class's weight among the drawn jobs, Count the number of its
 	// jobs where the mix has no Count. One of the two is set.
 	Share float64
 	Count int
@@ -96,8 +97,8 @@ type Class struct {
 	// SlowStart is as in Job.
 	SlowStart float64
 	Hints     [job.Kinds]job.Profile
-	// Program is what run and submit start; nil if the file names an app at
-	// most.
+	// Program is the program that run and submit start; nil if the file names
+	// an app at most.
 	Program *Program
 
 	// Maps is the number of a job's maps, unless Input is the bytes it reads.
@@ -112,8 +113,9 @@ type Class struct {
 	MapTime, ReduceTime Dist
 	Profile             *Profile
 	// Work, if set, is the sum of all durations of a job, in seconds, and
-	// replaces Maps, Reduces and their times: the job has as many tasks as make
-	// each last about TaskTime seconds, with ReduceShare of the work in reduces.
+	// replaces Maps, Reduces and their times: the job gets as many tasks as
+	// make each last about TaskTime seconds, with ReduceShare of the work in
+	// reduces.
 	Work                  Dist
 	TaskTime, ReduceShare float64
 
@@ -129,7 +131,7 @@ type Class struct {
 	Plan  time.Duration
 	Label string
 
-	// listed is that of the mix. where is the file and line, for errors; empty
+	// listed equals Mix.Listed. where is the file and line, for errors; empty
 	// for a class made in code. planned means that SetTasks has been called.
 	listed, planned bool
 	where           string
@@ -142,15 +144,15 @@ func (c *Class) SetTasks(maps []Task, reduces int) {
 	c.MapTasks, c.Reduces, c.planned = maps, Fixed(float64(reduces)), true
 }
 
-// NeedsTasks reports whether the file leaves it to the program how many maps a
-// job has: the simulator must find out from the program's input.
+// NeedsTasks reports whether the file leaves the number of a job's maps to the
+// program. The simulator must then find it out from the program's input.
 func (c *Class) NeedsTasks() bool {
 	stated := c.MapTasks != nil || c.ReduceTasks != nil || c.Maps.Shape != Unset || c.Input.Shape != Unset || c.Work.Shape != Unset
 	return !stated && c.startable() && c.ReduceTime.Shape == Unset
 }
 
-// NeedsReduces reports whether the file leaves it to the program how many
-// reduces a job has.
+// NeedsReduces reports whether the file leaves the number of a job's reduces to
+// the program.
 func (c *Class) NeedsReduces() bool {
 	counted := c.Maps.Shape != Unset || c.Input.Shape != Unset
 	return c.Reduces.Shape == Unset && (c.NeedsTasks() || c.listed && c.startable() && counted && c.MapTime.Shape == Unset)
@@ -321,6 +323,7 @@ func (c *Class) checkTasks() error {
 	return nil
 }
 
+// hasReduces reports whether the file states reduces.
 func (c *Class) hasReduces() bool {
 	return len(c.ReduceTasks) > 0 || c.Reduces.Shape != Unset && c.Reduces.Mean() > 0
 }

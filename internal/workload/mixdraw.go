@@ -84,6 +84,7 @@ func (m *Mix) Draw(seed uint64) ([]Drawn, error) {
 	return drawn, nil
 }
 
+// block returns the bytes of input of one map.
 func (m *Mix) block() int64 {
 	if m.Block == 0 {
 		return DefaultBlock
@@ -91,8 +92,7 @@ func (m *Mix) block() int64 {
 	return m.Block
 }
 
-// turn returns the class's own value or, if it is empty, the i-th of a list taken
-// in turn.
+// turn returns own or, if it is empty, the i-th of a list that is used in turn.
 func turn(own string, list []string, i int) string {
 	if own == "" && len(list) > 0 {
 		return list[i%len(list)]
@@ -100,7 +100,8 @@ func turn(own string, list []string, i int) string {
 	return own
 }
 
-// picks returns, job by job, its class and which job of that class it is.
+// picks returns, for each job in order, its class and its number within the
+// class.
 func (m *Mix) picks(seed uint64) [][2]int {
 	var picks [][2]int
 	g := generator(seed, "mix order", 0)
@@ -144,7 +145,7 @@ func (m *Mix) picks(seed uint64) [][2]int {
 	return picks
 }
 
-// draw makes a job of the class, without its name and time.
+// draw makes one job of the class, without its name and time of submission.
 func (c *Class) draw(g *rand.Rand, block int64) (Job, error) {
 	j := Job{App: c.App, User: c.User, Pool: c.Pool, Priority: c.Priority, SlowStart: c.SlowStart,
 		Profile: c.Hints}
@@ -207,7 +208,7 @@ func (c *Class) drawTasks(j *Job, g *rand.Rand, block int64) (err error) {
 	return nil
 }
 
-// drawWork makes a job of a drawn sum of durations.
+// drawWork draws the sum of a job's durations and divides it into tasks.
 func (c *Class) drawWork(j *Job, g *rand.Rand) error {
 	work := c.Work.Draw(g)
 	for k, part := range [job.Kinds]float64{work * (1 - c.ReduceShare), work * c.ReduceShare} {
@@ -221,7 +222,7 @@ func (c *Class) drawWork(j *Job, g *rand.Rand) error {
 		if err != nil {
 			return err
 		}
-		// A job too small for a reduce has all its work in its map.
+		// A job too small for a reduce puts all its work into its map.
 		if k == int(job.Reduce) && n == 0 && part > 0 {
 			j.Maps[0].Duration += milliseconds(part)
 		}
@@ -237,8 +238,8 @@ func (c *Class) drawWork(j *Job, g *rand.Rand) error {
 	return nil
 }
 
-// apply gives the tasks of a job the costs of a profile. The maps' inputs are
-// known; a reduce gets an equal part of their output.
+// apply gives the tasks of a job the costs of a profile. The inputs of the maps
+// are known; the reduces share the maps' output equally.
 func (p *Profile) apply(j *Job) {
 	var out int64
 	j.Plan = p.PlanTime()

@@ -82,6 +82,7 @@ func (r *reader) mix(o *object, m *Mix, profiles []Profile) {
 	}
 }
 
+// blockSize parses a size above 0.
 func blockSize(s string) (int64, error) {
 	b, err := ParseBytes(s)
 	if err == nil && b == 0 {
@@ -159,8 +160,8 @@ func (c *Class) defaultName(i int) string {
 	return cmp.Or(c.App, fmt.Sprintf("job%d", i+1))
 }
 
-// program reads the keys that say what run and submit start; nil if there are
-// none.
+// program reads the keys that say what run and submit start. It returns nil if
+// there are none of them.
 func (o *object) program(c *Class) *Program {
 	p := &Program{Mapper: o.text("mapper"), Combiner: o.text("combiner"), Reducer: o.text("reducer"),
 		Include: o.textOrTexts("include"), Exclude: o.textOrTexts("exclude"), Output: o.text("output"),

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// Generator is a workload of a paper. What the paper states is in Summary; what
-// it leaves open, and how that was filled, in Assumptions.
+// Generator is a workload of a paper. Summary repeats the paper's description;
+// Assumptions say how its gaps were filled.
 type Generator struct {
 	Name, Summary string
 	Assumptions   []string
@@ -14,7 +14,7 @@ type Generator struct {
 	Source  Source
 }
 
-// Generators returns the workloads of the papers, those of one after another.
+// Generators returns the workloads of all papers, grouped by paper.
 func Generators() []Generator {
 	return slices.Concat(tummGenerators(), modfairGenerators(), tyrexGenerators(), learningGenerators(), dynamicGenerators())
 }
@@ -35,8 +35,8 @@ type NamedCluster struct {
 	Cluster       Cluster
 }
 
-// PaperClusters returns the clusters that the papers measured on. Nothing is
-// said there of bandwidths but the kind of network, so there are no limits.
+// PaperClusters returns the clusters of the papers' measurements. The papers
+// state the kind of network and no bandwidths, so there are no limits.
 func PaperClusters() []NamedCluster {
 	one := func(heartbeat string, racks int, groups ...NodeGroup) Cluster {
 		return Cluster{Racks: racks, Heartbeat: heartbeat, Groups: groups}
@@ -69,16 +69,17 @@ func PaperClusters() []NamedCluster {
 	}
 }
 
-// bench is a benchmark with the tasks that TuMM measured: Table 4, the middle
-// between the fastest and the slowest task on the first heterogeneous cluster;
-// 128 maps (8 GB in blocks of 64 MB), 150 reduces for InvertedIndex and 80 for
-// the others.
+// bench is a benchmark with the tasks that TuMM measured. Times are from Table
+// 4: the middle between the fastest and the slowest task on the first
+// heterogeneous cluster. There are 128 maps (8 GB in blocks of 64 MB), 150
+// reduces for InvertedIndex and 80 for the others.
 type bench struct {
 	app                 string
 	maps, reduces       int
 	mapTime, reduceTime float64 // seconds
 }
 
+// benches lists the benchmarks in Johnson's order.
 var benches = []bench{
 	{"invertedindex", 128, 150, 11.25, 32.3},
 	{"grep", 128, 80, 15.9, 21.1},
@@ -87,14 +88,15 @@ var benches = []bench{
 	{"classification", 128, 80, 15.3, 12.7},
 }
 
-// The means of the five benchmarks' times, for apps that nobody gives times of.
+// meanMapTime and meanReduceTime are the means over the five benchmarks, for
+// apps without measured times.
 const (
 	meanMapTime    = (11.25 + 15.9 + 21.45 + 16.65 + 15.3) / 5
 	meanReduceTime = (32.3 + 21.1 + 18.9 + 17.6 + 12.7) / 5
 )
 
-// benchOf returns the benchmark of an app; one that TuMM did not measure gets
-// the means.
+// benchOf returns the benchmark of an app. An app that TuMM did not measure
+// gets the mean times.
 func benchOf(app string) bench {
 	if i := slices.IndexFunc(benches, func(b bench) bool { return b.app == app }); i >= 0 {
 		return benches[i]
@@ -108,5 +110,5 @@ func (b bench) class(name string, n int) Class {
 		Reduces: Fixed(float64(b.reduces)), MapTime: Fixed(b.mapTime), ReduceTime: Fixed(b.reduceTime)}
 }
 
-// equal makes n equal tasks.
+// equal returns n equal tasks.
 func equal(n int, t Task) []Task { return slices.Repeat([]Task{t}, n) }

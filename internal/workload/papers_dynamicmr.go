@@ -12,15 +12,16 @@ var dynamicJobs = []string{
 	"classification", "sequencecount",
 }
 
-// dynamicApps is how many of the first jobs have different apps.
+// dynamicApps is the number of the first jobs, which have different apps.
 const dynamicApps = 9
 
+// dynamicAssumed are the assumptions of all these workloads.
 var dynamicAssumed = []string{
 	"Sort has 320 maps and 200 reduces (stated for Figure 5); for the other apps the paper's sizes are not at hand, so they have those of TuMM, which ran PUMA too: 128 maps, 150 reduces for InvertedIndex and 80 for others",
 	"task times are the middles of TuMM's Table 4; HistogramMovies has those of HistogramRatings, and Sort, SequenceCount and SelfJoin the means of the five",
 	"all jobs come at once, each in a pool of its own"}
 
-// dynamicGenerators are the workloads of Tang et al., DynamicMR.
+// dynamicGenerators returns the workloads of Tang et al., DynamicMR.
 func dynamicGenerators() []Generator {
 	var list []Generator
 	for _, app := range dynamicJobs[:dynamicApps] {

@@ -10,11 +10,12 @@ import (
 type learningJob struct {
 	app   string
 	hints job.Profile // Figure 7
-	// tasks is the mean number that the scheduler ran on a node at a target load
-	// of 4; Figure 11. So one weighs 4/tasks.
+	// tasks is the mean number of tasks that the scheduler ran on a node at a
+	// target load of 4 (Figure 11). A task therefore weighs 4/tasks.
 	tasks float64
 }
 
+// learningJobs lists the jobs of the figures.
 var learningJobs = []learningJob{
 	{"textwriter", job.Profile{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.03},
 	{"wordcount", job.Profile{CPU: 5, Memory: 6, Disk: 8, Network: 5}, 2.31},
@@ -22,8 +23,8 @@ var learningJobs = []learningJob{
 	{"urlget", job.Profile{CPU: 3, Memory: 4, Disk: 6, Network: 7}, 8.35},
 	{"urltodisk", job.Profile{CPU: 3, Memory: 5, Disk: 7, Network: 8}, 5.09},
 	{"cpuactivity", job.Profile{CPU: 10, Memory: 5, Disk: 5, Network: 3}, 3.17},
-	// Nothing is said of Grep: the middle of the scale the others use, and the
-	// weight of WordCount.
+	// The paper says nothing about Grep: its hints are the middle of the
+	// others' scale, and its weight is WordCount's.
 	{"grep", job.Profile{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.31},
 }
 
@@ -33,12 +34,13 @@ const (
 	learningMaps   = 160         // 10 GB in blocks of 64 MB
 )
 
+// learningAssumed are the assumptions of all these workloads.
 var learningAssumed = []string{
 	"a task weighs 4/m on the load average, m being the tasks on a node of Figure 11: what the paper measured, so this workload cannot be used to show that figure",
 	"map tasks of 60 s (as stated for the comparison), without reduces",
 	"hints of Figure 7; for Grep, of which nothing is said, 3, 5, 5, 3 and the weight of WordCount"}
 
-// learningGenerators are the jobs of the learning scheduler's paper.
+// learningGenerators returns the jobs of the learning scheduler's paper.
 func learningGenerators() []Generator {
 	var list []Generator
 	for i := range learningJobs {
@@ -58,7 +60,7 @@ func learningGenerators() []Generator {
 			Source:  JobList{text, word, grep}})
 }
 
-// job makes a job of so many maps.
+// job makes a job with a number of maps.
 func (l *learningJob) job(maps int) Job {
 	j := Job{Name: l.app, App: l.app, Class: l.app, SlowStart: -1}
 	j.Profile[job.Map], j.Profile[job.Reduce] = l.hints, l.hints

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// modfairGenerators are the experiments of the modified Fair Scheduler.
+// modfairGenerators returns the experiments of the modified Fair Scheduler.
 func modfairGenerators() []Generator {
 	pools := []string{"P1", "P2", "P3"}
 	example := bench{"example", 3, 3, 20, 20}.class("job", 3)

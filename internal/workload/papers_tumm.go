@@ -7,7 +7,7 @@ const (
 	tummTable = "task times are the middles of Table 4"
 )
 
-// tummGenerators are the batches of Yao et al., Self-Adjusting Slot
+// tummGenerators returns the batches of Yao et al., Self-Adjusting Slot
 // Configurations.
 func tummGenerators() []Generator {
 	var list []Generator

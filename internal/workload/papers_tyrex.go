@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// tyrexMix is one of Tyrex's workloads: what Table II says of it, and the small
-// and middle jobs of which most of it consists.
+// tyrexMix is one of Tyrex's workloads: its row of Table II, and the small and
+// middle jobs that most of it consists of.
 type tyrexMix struct {
 	name          string
 	cpuHours, cv2 float64 // Table II: total work, squared coefficient of variation
@@ -15,7 +15,7 @@ type tyrexMix struct {
 	middleMean    float64
 }
 
-// tyrexJobs is the number of jobs of each.
+// tyrexJobs is the number of jobs of each workload.
 const tyrexJobs = 300
 
 var tyrexMixes = []tyrexMix{
@@ -27,12 +27,12 @@ var tyrexMixes = []tyrexMix{
 // tyrexTask is the mean task of Table II: total work over tasks, in seconds.
 const tyrexTask = 33
 
-// TyrexReduceShare is the part of a job's work that is in its reduces. The paper
-// does not say; of the parts tried, this one comes closest to the total run times
-// of Table II (experiment tyrex/workloads of package repro).
+// TyrexReduceShare is the fraction of a job's work that is in its reduces. The
+// paper does not state it. Of the values tried, this one gives the total run
+// times closest to Table II (experiment tyrex/workloads of package repro).
 const TyrexReduceShare = 0.1
 
-// tyrexGenerators are the workloads of Ghit and Epema, Tyrex.
+// tyrexGenerators returns the workloads of Ghit and Epema, Tyrex.
 func tyrexGenerators() []Generator {
 	var list []Generator
 	for i := range tyrexMixes {

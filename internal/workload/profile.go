@@ -15,48 +15,50 @@ import (
 	"github.com/slotwise/slotwise/internal/portable"
 )
 
-// Profile is what an app costs, measured from real runs. Costs are core-seconds
-// on a core of speed 1, for each task (…Start) or for each MB (10⁶ bytes);
-// ratios are bytes over bytes. What a profile of an older version does not have
-// is 0, which is a model without it.
+// Profile is the cost of an app, measured in real runs. Costs are core-seconds
+// on a core of speed 1, per task (…Start) or per MB (10⁶ bytes); ratios are
+// bytes over bytes. A cost that a file omits is 0: the model ignores it.
 type Profile struct {
-	// App is the app's name; Source says where the numbers come from.
+	// App is the app's name; Source describes the measurement.
 	App, Source string
-	// Plan is what the submitter of a job takes before it submits, in seconds:
-	// to list the input, and to sample it for a total order.
+	// Plan is the time, in seconds, that a submitter takes before it submits a
+	// job: to list the input, and to sample it for a total order.
 	Plan float64
-	// MapStart is for each map, however little it reads.
+	// MapStart is paid for each map of any size.
 	MapStart float64
-	// MapCPU is for each MB of a map's input: reading, the user's function and
-	// emitting.
+	// MapCPU is paid for each MB of a map's input: reading, the map function,
+	// and emitting.
 	MapCPU float64
-	// MapSelectivity is what the map function emits over its input;
-	// CombinerRatio is what a combiner leaves of that, 1 without one.
+	// MapSelectivity is bytes emitted over bytes read. CombinerRatio is the
+	// fraction of them that remains after the combiner; 1 without one.
 	MapSelectivity, CombinerRatio float64
-	// CombinerRatio holds for a map of Split bytes. One of x bytes leaves
-	// CombinerRatio·(x/Split)^−CombinerDecay of what it emits: the more records
-	// there are to combine, the smaller the part that is left. Heaps' law is
-	// such a power for the words of a text. 0 is the same for all.
+	// CombinerRatio holds for a map of Split bytes. A map of x bytes keeps
+	// CombinerRatio·(x/Split)^−CombinerDecay of its output, because more
+	// records share a key. Heaps' law is such a power for the words of a text.
+	// With CombinerDecay 0 the ratio is the same for all sizes.
 	CombinerDecay, Split float64
-	// SortCPU is for each MB emitted: sorting, combining, spilling, merging.
+	// SortCPU is paid for each MB emitted: sorting, combining, spilling,
+	// merging.
 	SortCPU float64
-	// ReduceStart is for each reduce, ReduceCPU for each MB of its input, and
-	// MergeCPU for each MB and each comparison of a record in the
-	// merge of the maps' outputs, of which there are MergeDepth(maps).
+	// ReduceStart is paid for each reduce, and ReduceCPU for each MB of its
+	// input. MergeCPU is paid for each MB and each comparison of a record in
+	// the merge of the maps' outputs; a record is compared MergeDepth(maps)
+	// times.
 	ReduceStart, ReduceCPU, MergeCPU float64
 	// ReduceSelectivity is a reduce's output over its input.
 	ReduceSelectivity float64
 	// InputRecord, MapRecord and OutputRecord are mean sizes in bytes of the
-	// records read, emitted and written; 0 is unknown. They are for people: the
-	// model does not use them.
+	// records read, emitted and written; 0 means unknown. They inform people;
+	// the model does not use them.
 	InputRecord, MapRecord, OutputRecord float64
-	// Hints rates the tasks, for the schedulers that ask.
+	// Hints are resource hints for jobs that have none of their own.
 	Hints [job.Kinds]job.Profile
 }
 
+// mega is the number of bytes in an MB.
 const mega = 1e6
 
-// MapTask is a map of so many bytes.
+// MapTask returns a map that reads input bytes.
 func (p *Profile) MapTask(input int64) Task {
 	in := float64(input)
 	emitted := float64(in * p.MapSelectivity)
@@ -64,7 +66,7 @@ func (p *Profile) MapTask(input int64) Task {
 		CPU: cores(float64(p.MapStart*mega) + float64(in*p.MapCPU) + float64(emitted*p.SortCPU))}
 }
 
-// left is the part that a combiner leaves in a map of so many bytes.
+// left returns the fraction that the combiner leaves in a map of input bytes.
 func (p *Profile) left(input float64) float64 {
 	if p.CombinerDecay == 0 || p.Split <= 0 || input <= 0 {
 		return p.CombinerRatio
@@ -72,7 +74,7 @@ func (p *Profile) left(input float64) float64 {
 	return min(1, float64(p.CombinerRatio*portable.Pow(input/p.Split, -p.CombinerDecay)))
 }
 
-// ReduceTask is a reduce of so many bytes, the outputs of so many maps.
+// ReduceTask returns a reduce of input bytes that come from a number of maps.
 func (p *Profile) ReduceTask(input int64, maps int) Task {
 	in := float64(input)
 	perMB := p.ReduceCPU + float64(p.MergeCPU*MergeDepth(maps))
@@ -80,9 +82,8 @@ func (p *Profile) ReduceTask(input int64, maps int) Task {
 		CPU: cores(float64(p.ReduceStart*mega) + float64(in*perMB))}
 }
 
-// MergeDepth is how often a record is compared in a tournament of n runs, in the
-// mean: log₂(n) for a power of two, and between two of them what the balanced
-// tree has.
+// MergeDepth returns the mean number of comparisons per record in a tournament
+// of n runs: log₂(n) for a power of two, else that of the balanced tree.
 func MergeDepth(n int) float64 {
 	if n <= 1 {
 		return 0
@@ -91,20 +92,21 @@ func MergeDepth(n int) float64 {
 	return float64(levels) + 2*float64(n-1<<levels)/float64(n)
 }
 
-// PlanTime is Plan as a time.
+// PlanTime returns Plan as a duration.
 func (p *Profile) PlanTime() time.Duration { return cores(p.Plan*mega) - 1 }
 
-// cores turns bytes times core-seconds for each MB into time, at least 1 ns:
-// a task of nothing at all would be one that nobody said anything about.
+// cores converts bytes times core-seconds per MB into a duration of at least 1
+// ns, because a task without any cost would count as one without a stated cost.
 func cores(v float64) time.Duration {
 	return time.Duration(max(1, min(math.Round(v/mega*1e9), float64(maxTime))))
 }
 
-// costs are the numbers of a profile in the order of the file.
+// costs lists the numbers of a profile in the order of the file.
 var costs = []struct {
 	key string
 	of  func(*Profile) *float64
-	// without is the value of a profile that does not say; negative if it must.
+	// without is the default; negative means that the file must state the
+	// number.
 	without float64
 }{
 	{"plan", func(p *Profile) *float64 { return &p.Plan }, 0},
@@ -124,8 +126,8 @@ var costs = []struct {
 	{"output-record", func(p *Profile) *float64 { return &p.OutputRecord }, 0},
 }
 
-// ReadProfiles reads a file of profiles: a mapping with the one key "profiles",
-// a list. Errors name the file and line.
+// ReadProfiles reads a file of profiles: a mapping with the single key
+// "profiles", a list. Errors name the file and line.
 func ReadProfiles(file string, in io.Reader) ([]Profile, error) {
 	r := &reader{file: file}
 	o := r.open(in, "list of profiles")
@@ -140,8 +142,8 @@ func ReadProfiles(file string, in io.Reader) ([]Profile, error) {
 	return list, r.err()
 }
 
-// profiles reads the key "profiles" and appends to those known before; the
-// file's own win.
+// profiles reads the key "profiles" and appends the known profiles of other
+// apps.
 func (o *object) profiles(known []Profile) []Profile {
 	var own []Profile
 	for _, n := range o.list("profiles") {
@@ -169,6 +171,7 @@ func find(list []Profile, app string) *Profile {
 	return nil
 }
 
+// profile reads one profile; it returns false if n is not a mapping.
 func (r *reader) profile(n *yaml.Node) (Profile, bool) {
 	o := r.object(n, "profile")
 	if o == nil {
@@ -241,7 +244,7 @@ func (o *object) hints() (hints [job.Kinds]job.Profile) {
 	return hints
 }
 
-// WriteProfiles writes a file that ReadProfiles reads back as the same.
+// WriteProfiles writes a file from which ReadProfiles reads equal profiles.
 func WriteProfiles(out io.Writer, list []Profile) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintln(w, "# Costs of apps. CPU in core-seconds, for each task (-start) or MB; records in bytes.")
@@ -262,7 +265,8 @@ func WriteProfiles(out io.Writer, list []Profile) error {
 	return w.Flush()
 }
 
-// hintsText writes hints as the YAML of object.hints, "" if there are none.
+// hintsText returns hints in the YAML that object.hints reads, or "" if there
+// are none.
 func hintsText(h *[job.Kinds]job.Profile) string {
 	if *h == ([job.Kinds]job.Profile{}) {
 		return ""

@@ -13,14 +13,14 @@ import (
 // RumenOptions say how a Rumen trace becomes jobs.
 type RumenOptions struct {
 	TraceOptions
-	// Stages makes tasks whose CPU time was recorded go through stages, with the
-	// bytes recorded, instead of taking as long as they took. What they waited
-	// for on their old cluster is then not in them.
+	// Stages makes tasks with recorded CPU time go through stages, with the
+	// recorded bytes, instead of taking their recorded time. The result does
+	// not include the waiting times of the old cluster.
 	Stages bool
 }
 
-// The parts of Rumen's LoggedJob that are used. Times are in ms since the
-// epoch; -1 is unknown, as are fields that are absent.
+// rumenJob holds the used fields of Rumen's LoggedJob. Times are in ms since
+// the epoch; -1 means unknown, as does an absent field.
 type rumenJob struct {
 	ID         string `json:"jobID"`
 	Name       string `json:"jobName"`
@@ -39,6 +39,7 @@ type rumenJob struct {
 	ReduceTasks []rumenTask `json:"reduceTasks"`
 }
 
+// rumenTask holds the used fields of Rumen's LoggedTask.
 type rumenTask struct {
 	ID                string         `json:"taskID"`
 	Start             *int64         `json:"startTime"`
@@ -51,6 +52,7 @@ type rumenTask struct {
 	} `json:"preferredLocations"`
 }
 
+// rumenAttempt holds the used fields of Rumen's LoggedTaskAttempt.
 type rumenAttempt struct {
 	Result        string `json:"result"`
 	Start         *int64 `json:"startTime"`
@@ -66,11 +68,11 @@ type rumenAttempt struct {
 }
 
 // ReadRumen reads the JSON of Hadoop's Rumen: LoggedJob objects one after
-// another. A task takes as long as its successful attempt did; a reduce's time
-// counts from the end of the job's last map, if it began before, so that
-// waiting is not taken for work. Tasks without times get the median of their
-// kind. Jobs that did not succeed are left out unless options.All. Errors and
-// warnings name the file and the line of the job.
+// another. A task takes the time of its successful attempt. A reduce's time
+// counts from the end of the job's last map if the reduce started earlier,
+// because it only waited until then. Tasks without times get the median of
+// their kind. Jobs that did not succeed are left out unless options.All is set.
+// Errors and warnings name the file and the line of the job.
 func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) {
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("%s: options: %w", file, err)
@@ -102,7 +104,7 @@ func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) 
 	return im.finish()
 }
 
-// job makes a job, and says how many of its tasks had no times.
+// job converts one job. It returns the number of tasks without times.
 func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 	j := Job{Name: r.Name, App: r.Name, User: r.User, Pool: r.Queue, SlowStart: -1}
 	if j.Name == "" {
@@ -117,7 +119,8 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 	if r.Submit == nil || *r.Submit < 0 {
 		return j, 0, fmt.Errorf("submitTime is missing or negative")
 	}
-	// Relative times are made later, so this may be any time since the epoch.
+	// The importer makes times relative later, so this is any time since the
+	// epoch.
 	j.Submit = time.Duration(min(*r.Submit, int64(time.Duration(1<<62)/time.Millisecond))) * time.Millisecond
 	for _, s := range []any{r.Properties.SlowStart1, r.Properties.SlowStart2} {
 		if v, err := strconv.ParseFloat(fmt.Sprint(s), 64); s != nil && err == nil && v >= 0 && v <= 1 {
@@ -138,7 +141,8 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 	return j, guessed[0] + guessed[1], err
 }
 
-// tasks makes the tasks of a kind, at least as many as the job is said to have.
+// tasks converts the tasks of a kind. It returns total tasks, or more if the
+// list is longer, and the number of tasks without times.
 func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from int64) ([]Task, int, error) {
 	if err := checkTasks(kind, float64(max(total, len(list)))); err != nil {
 		return nil, 0, err
@@ -175,8 +179,8 @@ func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from in
 	return tasks, guessed, nil
 }
 
-// best returns the attempt that counts: the one that succeeded, or else the last
-// one with times, or else the task's own times.
+// best returns the attempt that stands for the task: the successful one, else
+// the last one with times, else one with the task's own times.
 func (r *rumenTask) best() rumenAttempt {
 	best := rumenAttempt{Start: r.Start, Finish: r.Finish}
 	for _, a := range r.Attempts {
@@ -197,8 +201,8 @@ func (r *rumenTask) best() rumenAttempt {
 	return best
 }
 
-// task makes a task, without a duration if its times are unknown. from is when
-// its work can have begun at the earliest.
+// task converts a task; its duration is 0 if its times are unknown. from is the
+// earliest time at which its work can have begun.
 func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
 	a := r.best()
 	in, out := first(a.MapInput, a.Read, r.Input), first(a.MapOutput, a.Written, r.Output)
@@ -226,7 +230,7 @@ func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
 	return t, nil
 }
 
-// first returns the first of some numbers that is above 0, or 0.
+// first returns the first number above 0, or 0.
 func first(list ...int64) int64 {
 	i := slices.IndexFunc(list, func(v int64) bool { return v > 0 })
 	if i < 0 {
@@ -235,7 +239,7 @@ func first(list ...int64) int64 {
 	return list[i]
 }
 
-// hosts returns the hosts of the preferred locations; the last layer is a host.
+// hosts returns the hosts of the preferred locations: the last layer of each.
 func (r *rumenTask) hosts() []string {
 	var list []string
 	for _, p := range r.PreferredLocation {

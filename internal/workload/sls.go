@@ -11,7 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// The parts of a job of Hadoop's scheduler load simulator that are used.
+// slsJob holds the used fields of a job of Hadoop's scheduler load simulator.
 type slsJob struct {
 	ID    string    `json:"job.id"`
 	User  string    `json:"job.user"`
@@ -23,6 +23,7 @@ type slsJob struct {
 	Tasks []slsTask `json:"job.tasks"`
 }
 
+// slsTask holds the used fields of a container.
 type slsTask struct {
 	Host     string `json:"container.host"`
 	Start    *int64 `json:"container.start.ms"`
@@ -33,10 +34,11 @@ type slsTask struct {
 }
 
 // ReadSLS reads the JSON of Hadoop's scheduler load simulator: jobs one after
-// another, each with its containers. A container is a task that takes as long
-// as the container lived, a reduce from the end of the job's last map on; the container of the application master is not there.
-// job.count and a container's count stand for so many equal ones. Errors name the
-// file and the line of the job.
+// another, each with its containers. A container becomes a task with the
+// container's lifetime; a reduce's time counts from the end of the job's last
+// map. The container of the application master is left out. job.count and a
+// container's count repeat a job or a task. Errors name the file and the line
+// of the job.
 func ReadSLS(file string, in io.Reader, options TraceOptions) (*Trace, error) {
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("%s: options: %w", file, err)
@@ -68,7 +70,7 @@ func ReadSLS(file string, in io.Reader, options TraceOptions) (*Trace, error) {
 	return im.finish()
 }
 
-// many is a count that is 1 if it is absent.
+// many returns a count, or 1 if it is absent.
 func many(n *int) int {
 	if n == nil {
 		return 1
@@ -76,6 +78,7 @@ func many(n *int) int {
 	return *n
 }
 
+// job converts one job.
 func (s *slsJob) job(o *TraceOptions) (Job, error) {
 	j := Job{Name: s.ID, App: s.Type, User: s.User, Pool: s.Queue, SlowStart: -1}
 	switch {
@@ -127,8 +130,8 @@ func (s *slsJob) job(o *TraceOptions) (Job, error) {
 	return j, nil
 }
 
-// duration is how long a container lived, at least 1 ms; that of a reduce since
-// the job's maps ended.
+// duration returns the lifetime of a container, at least 1 ms; for a reduce,
+// since the job's maps ended.
 func (c *slsTask) duration(mapsEnd int64) (time.Duration, error) {
 	var ms int64
 	switch {

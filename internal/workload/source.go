@@ -7,9 +7,9 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Source makes the jobs of a run: a mix, a generator, or what was read from a
-// trace. The same seed gives the same jobs. The slice is the caller's; its tasks
-// may be shared between calls and must not be changed.
+// Source makes the jobs of a run: a mix, a generator, or a trace. The same seed
+// gives the same jobs. The caller owns the slice; its tasks may be shared
+// between calls and must not be changed.
 type Source interface {
 	Jobs(seed uint64) ([]Job, error)
 }
@@ -20,19 +20,19 @@ type JobList []Job
 // Jobs returns a copy of the list.
 func (l JobList) Jobs(uint64) ([]Job, error) { return append([]Job(nil), l...), nil }
 
-// Limits that keep a slip of the pen (a size in bytes where blocks were meant)
-// from filling the memory.
+// Limits of a source. They keep a typing error (a size in bytes where blocks were
+// meant) from filling the memory.
 const (
-	// MaxTasks is how many maps or reduces a job may have.
+	// MaxTasks bounds the maps, and the reduces, of a job.
 	MaxTasks = 1 << 20
-	// MaxJobs is how many jobs a source may have.
+	// MaxJobs bounds the jobs of a source.
 	MaxJobs = 1 << 22
-	// MaxTotal is how many tasks all jobs of a source may have together.
+	// MaxTotal bounds the tasks of all jobs of a source together.
 	MaxTotal = 1 << 25
 )
 
-// checkTasks says if a job has too many tasks of a kind. It must be asked before
-// they are made.
+// checkTasks returns an error if a job would have too many tasks of a kind.
+// Callers check before they allocate the tasks.
 func checkTasks(kind job.Kind, n float64) error {
 	if !(n <= MaxTasks) {
 		return fmt.Errorf("%.0f %ss, a job may have %d", n, kind, MaxTasks)
@@ -40,8 +40,9 @@ func checkTasks(kind job.Kind, n float64) error {
 	return nil
 }
 
-// generator returns a generator for a use, known by its name, and a subject.
-// What is drawn for one does not depend on what is drawn for others.
+// generator returns a random generator for a purpose and a subject. Each pair
+// has an independent stream, so that draws for one subject do not change those
+// for another.
 func generator(seed uint64, use string, subject int) *rand.Rand {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(use) {
@@ -50,7 +51,7 @@ func generator(seed uint64, use string, subject int) *rand.Rand {
 	return rand.New(rand.NewPCG(spread(seed^spread(h)), spread(uint64(subject))))
 }
 
-// spread spreads a number over all bits (the finisher of SplitMix64).
+// spread mixes the bits of a number (the finisher of SplitMix64).
 func spread(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -58,8 +59,8 @@ func spread(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// split cuts bytes into maps of a block each, the last one with the rest; one
-// map of nothing if there are none.
+// split divides bytes into maps of one block each, the last with the rest. It
+// returns one empty map for 0 bytes.
 func split(bytes, block int64) ([]Task, error) {
 	n := max(1, bytes/block)
 	if bytes > block && bytes%block != 0 {
@@ -76,8 +77,8 @@ func split(bytes, block int64) ([]Task, error) {
 	return tasks, nil
 }
 
-// share returns the part of a total that the i-th of n gets, such that all
-// parts together are the total and no two differ by more than 1.
+// share returns the i-th of n parts of a total. The parts add up to the total
+// and differ by at most 1.
 func share(total int64, i, n int) int64 {
 	part := total / int64(n)
 	if int64(i) < total%int64(n) {

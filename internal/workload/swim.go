@@ -14,40 +14,42 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// SWIMOptions say how the rows of a SWIM trace become tasks, of which it says
-// nothing. The zero value has the defaults.
+// SWIMOptions say how the rows of a SWIM trace become tasks, which the trace
+// does not describe. The zero value selects the defaults.
 type SWIMOptions struct {
 	TraceOptions
-	// Block is how many bytes make a map: a row has max(1, ⌈input/Block⌉) maps.
-	// Default 64 MiB.
+	// Block is the bytes of input of one map: a row has max(1, ⌈input/Block⌉)
+	// maps. Default 64 MiB.
 	Block int64
-	// ReduceBytes is how many bytes of shuffle a reduce takes: a row has
-	// ⌈shuffle/ReduceBytes⌉ reduces; one without shuffle is map-only. Default
-	// 1 GiB. ReducesPerMap, if above 0, is the rule instead: ⌈maps · that⌉.
+	// ReduceBytes is the bytes of shuffle for each reduce: a row has
+	// ⌈shuffle/ReduceBytes⌉ reduces, and none without shuffle. Default 1 GiB.
+	// ReducesPerMap, if above 0, replaces this rule: ⌈maps · ReducesPerMap⌉.
 	ReduceBytes   int64
 	ReducesPerMap float64
-	// MaxReduces bounds the reduces of a job; 0 is no bound.
+	// MaxReduces bounds the reduces of a job; 0 means no bound.
 	MaxReduces int
-	// MapOutput is how many bytes a map of a map-only job writes at most: a row
-	// has ⌈output/MapOutput⌉ maps if that is more. Jobs that make much of nothing
-	// are generators of data, and Hadoop's own (RandomWriter) writes 1 GiB with
-	// each map, which is the default. Negative is no bound; then such jobs have
-	// one map that takes for hours, of which there is a warning.
+	// MapOutput is the most that a map of a map-only job writes: a row has
+	// ⌈output/MapOutput⌉ maps if that is more. Jobs with much output and little
+	// input generate data, and Hadoop's RandomWriter writes 1 GiB with each
+	// map, which is the default. Negative means no bound. Such jobs then have
+	// one map that runs for hours, and there is a warning.
 	MapOutput int64
-	// DataScale multiplies all bytes, for smaller clusters; 0 is 1.
+	// DataScale multiplies all bytes, for smaller clusters; 0 means 1.
 	DataScale float64
-	// Rate is how many bytes a second a task gets through, and Startup what it
-	// takes beside that. A map's bytes are its input, and its output in a
-	// map-only job; a reduce's are its part of the shuffle and of the output.
-	// Default of Rate is 64 MiB in 18.5 s, which TuMM gives for a map of Grep on
-	// machines of the trace's age; of Startup 1 s, a guess. Negative is 0.
+	// Rate is the bytes per second that a task processes, Startup the time that
+	// it takes in addition. The bytes of a map are its input, plus its output
+	// in a map-only job. The bytes of a reduce are its part of the shuffle and
+	// of the output. The default Rate is 64 MiB in 18.5 s, which TuMM reports
+	// for a map of Grep on machines of the trace's age. The default Startup of
+	// 1 s is a guess; negative means 0.
 	Rate    float64
 	Startup time.Duration
-	// Profile, if any, makes tasks go through stages instead: the bytes are the
-	// trace's, the CPU costs the profile's.
+	// Profile, if set, makes tasks go through stages: the trace states the
+	// bytes, the profile the CPU costs.
 	Profile *Profile
 }
 
+// The defaults of SWIMOptions.
 const (
 	defaultReduceBytes = 1 << 30
 	defaultRate        = DefaultBlock / 18.5
@@ -55,6 +57,7 @@ const (
 	defaultMapOutput   = 1 << 30
 )
 
+// fill replaces zero fields by the defaults and checks the options.
 func (o *SWIMOptions) fill() error {
 	if o.Block == 0 {
 		o.Block = DefaultBlock
@@ -82,9 +85,10 @@ func (o *SWIMOptions) fill() error {
 	return o.check()
 }
 
-// ReadSWIM reads a SWIM trace: lines of job, time of submission in seconds, gap
-// since the job before, and bytes of input, shuffle and output, with tabs
-// between them. The gap is checked and not used. Errors name the file and line.
+// ReadSWIM reads a SWIM trace. Each line has the job, the time of submission in
+// seconds, the gap since the previous job, and the bytes of input, shuffle and
+// output, separated by tabs. The gap is checked and not used. Errors name the
+// file and line.
 func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 	if err := options.fill(); err != nil {
 		return nil, fmt.Errorf("%s: options: %w", file, err)
@@ -117,10 +121,10 @@ func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 	return im.finish()
 }
 
-// swimColumns are the names of a row's columns.
+// swimColumns are the names of the columns.
 var swimColumns = []string{"job", "submit time", "gap", "input bytes", "shuffle bytes", "output bytes"}
 
-// row makes a job of a line.
+// row converts one line.
 func (o *SWIMOptions) row(line string) (Job, error) {
 	cells := strings.Split(line, "\t")
 	if len(cells) != len(swimColumns) {
@@ -158,7 +162,7 @@ func (o *SWIMOptions) row(line string) (Job, error) {
 	return j, err
 }
 
-// job makes the tasks of a job of so many bytes.
+// job makes the tasks of a job from its bytes.
 func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
 	j := Job{SlowStart: -1}
 	var err error
@@ -204,7 +208,7 @@ func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
 	return j, nil
 }
 
-// cost gives a task its time: a duration for so many bytes, or the CPU costs of
+// cost gives a task its time: a duration for work bytes, or the CPU costs of
 // the profile, which for a reduce depend on the number of maps.
 func (o *SWIMOptions) cost(t *Task, kind job.Kind, work int64, maps int) {
 	switch p := o.Profile; {

@@ -12,10 +12,10 @@ import (
 )
 
 // Synth is a workload of Hadoop's synthetic generator. It is a Source: jobs are
-// drawn from its classes and come when its time distributions say.
+// drawn from its classes, and submitted at times from its distributions.
 type Synth struct {
-	// Nodes and NodesPerRack are the cluster that the file has in mind; 0 is
-	// unknown.
+	// Nodes and NodesPerRack describe the cluster that the file was made for; 0
+	// means unknown.
 	Nodes, NodesPerRack int
 
 	mix     Mix
@@ -23,15 +23,18 @@ type Synth struct {
 	arrival []synthTimes // by class of the mix
 }
 
-// synthTimes is a distribution of times of submission: with the i-th weight
-// between the i-th time and the next, evenly; with the last weight at the last.
+// synthTimes is a distribution of submission times. With the i-th weight a time
+// is between the i-th and the next entry, evenly; with the last weight it is
+// the last entry.
 type synthTimes []synthTime
 
+// synthTime is one entry of synthTimes.
 type synthTime struct {
 	Time   float64 `json:"time"` // seconds
 	Weight float64 `json:"weight"`
 }
 
+// synthFile is the file.
 type synthFile struct {
 	Nodes        int   `json:"num_nodes"`
 	NodesPerRack int   `json:"nodes_per_rack"`
@@ -46,6 +49,7 @@ type synthFile struct {
 	} `json:"workloads"`
 }
 
+// synthClass is a class of jobs.
 type synthClass struct {
 	Name    string  `json:"class_name"`
 	User    string  `json:"user_name"`
@@ -63,15 +67,15 @@ type synthClass struct {
 	Tasks []synthTask `json:"tasks"`
 }
 
-// synthTask is the tasks of a kind.
+// synthTask describes the tasks of one kind.
 type synthTask struct {
 	Type  string      `json:"type"`
 	Count synthSample `json:"count"`
 	Time  synthSample `json:"time"`
 }
 
-// synthSample is what is drawn: log-normal or normal (dist NORM) with a mean and a
-// deviation, or one of a list.
+// synthSample is a distribution: log-normal or normal (dist NORM) with a mean
+// and a deviation, or one of a list.
 type synthSample struct {
 	Val      *float64      `json:"val"`
 	Std      float64       `json:"std"`
@@ -81,12 +85,12 @@ type synthSample struct {
 }
 
 // ReadSynth reads the JSON of Hadoop's synthetic generator (SYNTH). Counts of
-// tasks and their times, in seconds, are log-normal with the means and
-// deviations given, or what a newer file says of each; a job has at least one
-// task. What a job as a whole should take (dur_avg), memory, reservations and
-// priorities are not used; jobs that are not of maps and reduces are errors. The file's rand_seed and
-// the seed of the run decide together. Errors name the file and the line where
-// the object begins.
+// tasks and their times, in seconds, are log-normal with the given means and
+// deviations, or as a newer file states; a job has at least one task. The
+// duration of a whole job (dur_avg), memory, reservations and priorities are
+// not used. Jobs that are not of maps and reduces are errors. The file's
+// rand_seed and the seed of the run together select the random numbers. Errors
+// name the file and the line where the object begins.
 func ReadSynth(file string, in io.Reader) (*Synth, error) {
 	im := &importer{r: reader{file: file}}
 	var s *Synth
@@ -107,7 +111,7 @@ func ReadSynth(file string, in io.Reader) (*Synth, error) {
 	return s, nil
 }
 
-// synth checks a file and makes a mix of it.
+// synth checks a file and converts it to a mix.
 func (f *synthFile) synth(im *importer, line int) *Synth {
 	s := &Synth{Nodes: f.Nodes, NodesPerRack: f.NodesPerRack, seed: uint64(f.Seed)}
 	if f.Jobs == nil || *f.Jobs < 1 || *f.Jobs > MaxJobs {
@@ -153,7 +157,7 @@ func (f *synthFile) synth(im *importer, line int) *Synth {
 	return s
 }
 
-// class makes a class of a mix.
+// class converts a class.
 func (c *synthClass) class(queue string, scale float64) (Class, error) {
 	bell := func(mean, sd float64) Dist { return Dist{Shape: LogNormal, A: mean, B: sd} }
 	out := Class{Share: c.Weight * scale, User: c.User, Pool: queue, SlowStart: -1}
@@ -167,7 +171,7 @@ func (c *synthClass) class(queue string, scale float64) (Class, error) {
 	return out, nil
 }
 
-// generic reads the newer form of a class.
+// generic converts the newer form of a class.
 func (c *synthClass) generic(out *Class) error {
 	if c.Type != "" && c.Type != "mapreduce" {
 		return fmt.Errorf("type %q, must be mapreduce", c.Type)
@@ -197,7 +201,7 @@ func (c *synthClass) generic(out *Class) error {
 	return nil
 }
 
-// dist makes a distribution of a sample.
+// dist converts a distribution.
 func (s *synthSample) dist(what string) (Dist, error) {
 	switch {
 	case s.Weights != nil:
@@ -222,6 +226,7 @@ func (s *synthSample) dist(what string) (Dist, error) {
 	return Dist{Shape: LogNormal, A: *s.Val, B: s.Std}, nil
 }
 
+// check returns an error in the entries.
 func (t synthTimes) check() error {
 	if len(t) == 0 {
 		return fmt.Errorf("is missing")
@@ -259,7 +264,7 @@ func (t synthTimes) draw(g *rand.Rand) time.Duration {
 	return time.Duration(at*1e3) * time.Millisecond
 }
 
-// Jobs draws the jobs and sorts them by time.
+// Jobs draws the jobs and sorts them by time of submission.
 func (s *Synth) Jobs(seed uint64) ([]Job, error) {
 	seed ^= spread(s.seed)
 	jobs, err := s.mix.Jobs(seed)

@@ -10,34 +10,36 @@ import (
 	"time"
 )
 
-// Trace is what was read from a trace. It is a Source that ignores the seed.
+// Trace holds the jobs of a trace. It is a Source that ignores the seed.
 type Trace struct {
-	// List are the jobs by time of submission, the first at 0.
+	// List holds the jobs by time of submission, the first at 0.
 	List []Job
-	// Warnings say what was left out, mended or guessed, a sentence each.
+	// Warnings describe what was left out, repaired or guessed, a sentence
+	// each.
 	Warnings []string
 }
 
 // Jobs returns the jobs of the trace.
 func (t *Trace) Jobs(uint64) ([]Job, error) { return append([]Job(nil), t.List...), nil }
 
-// TraceOptions are common to all traces. The zero value takes a trace as it is.
+// TraceOptions apply to all kinds of traces. The zero value leaves a trace
+// unchanged.
 type TraceOptions struct {
-	// TimeScale multiplies the times of submission: 0.5 is twice the load. 0 is
-	// 1. The times of tasks stay.
+	// TimeScale multiplies the times of submission: 0.5 doubles the load. 0
+	// means 1. Task times do not change.
 	TimeScale float64
-	// Limit is how many jobs are taken, the first of the file; 0 is all.
+	// Limit takes only the first jobs of the file; 0 takes all.
 	Limit int
-	// Pools are given in turn to the jobs whose trace names none.
+	// Pools are given in turn to jobs without a pool.
 	Pools []string
-	// KeepHosts places maps where the trace says. Without it they are placed
-	// anew, since the nodes of a simulated cluster have other names.
+	// KeepHosts places maps on the hosts of the trace. Without it the simulator
+	// chooses, because the nodes of a simulated cluster have other names.
 	KeepHosts bool
-	// All takes jobs that failed or were killed too, as if they had not.
+	// All takes failed and killed jobs too, as if they had succeeded.
 	All bool
 }
 
-// MaxScale is what factors of times and sizes must be below.
+// MaxScale bounds the factors of times and sizes.
 const MaxScale = 1e9
 
 func (o *TraceOptions) check() error {
@@ -50,7 +52,7 @@ func (o *TraceOptions) check() error {
 	return nil
 }
 
-// importer gathers the jobs of a trace and what is wrong with it.
+// importer collects the jobs of a trace and its errors.
 type importer struct {
 	r       reader
 	options TraceOptions
@@ -58,8 +60,8 @@ type importer struct {
 	lines   []int // of the jobs
 	tasks   int
 	trace   Trace
-	// firstBack is the line of the first job that comes before the one before
-	// it, back how many such there are.
+	// firstBack is the line of the first job that is submitted before the
+	// previous one, back the number of such jobs.
 	firstBack, back int
 }
 
@@ -72,7 +74,7 @@ func (im *importer) fail(line int, format string, args ...any) {
 	im.r.errs = append(im.r.errs, fmt.Errorf("%s:%d: %s", im.r.file, line, fmt.Sprintf(format, args...)))
 }
 
-// warn adds a sentence about a line; 0 is the whole file.
+// warn adds a sentence about a line, or about the whole file if line is 0.
 func (im *importer) warn(line int, format string, args ...any) {
 	at := im.r.file
 	if line > 0 {
@@ -81,10 +83,10 @@ func (im *importer) warn(line int, format string, args ...any) {
 	im.trace.Warnings = append(im.trace.Warnings, at+": "+fmt.Sprintf(format, args...))
 }
 
-// full reports whether no more jobs are wanted.
+// full reports whether options.Limit is reached.
 func (im *importer) full() bool { return im.options.Limit > 0 && len(im.jobs) >= im.options.Limit }
 
-// add takes a job that a line describes.
+// add adds the job that a line describes.
 func (im *importer) add(line int, j Job) {
 	if n := len(im.jobs); n > 0 && j.Submit < im.jobs[n-1].Submit {
 		if im.back++; im.back == 1 {
@@ -102,9 +104,8 @@ func (im *importer) add(line int, j Job) {
 	im.jobs, im.lines = append(im.jobs, j), append(im.lines, line)
 }
 
-// finish sorts the jobs and makes their times relative to the first. Jobs that
-// are out of order are no error, since merged traces have them; there is a
-// warning.
+// finish sorts the jobs and makes their times relative to the first one. Merged
+// traces have jobs out of order, so that this is a warning and not an error.
 func (im *importer) finish() (*Trace, error) {
 	first := im.first()
 	if len(im.r.errs) > 0 {
@@ -131,8 +132,8 @@ func (im *importer) finish() (*Trace, error) {
 	return &im.trace, nil
 }
 
-// first returns the time of the first job. Jobs that come too long after it are
-// errors.
+// first returns the time of the first job. A job more than maxTime later is an
+// error.
 func (im *importer) first() time.Duration {
 	if len(im.jobs) == 0 {
 		return 0
@@ -146,7 +147,7 @@ func (im *importer) first() time.Duration {
 	return first
 }
 
-// scaleTime multiplies a time by a factor, 0 being 1.
+// scaleTime multiplies a time by a factor; 0 means 1.
 func scaleTime(d time.Duration, factor float64) time.Duration {
 	if factor == 0 || factor == 1 {
 		return d
@@ -154,7 +155,7 @@ func scaleTime(d time.Duration, factor float64) time.Duration {
 	return time.Duration(min(math.Round(float64(d)*factor), float64(maxTime)))
 }
 
-// median returns the middle of some durations, 0 of none.
+// median returns the median of durations, 0 of none.
 func median(list []time.Duration) time.Duration {
 	if len(list) == 0 {
 		return 0
@@ -163,7 +164,7 @@ func median(list []time.Duration) time.Duration {
 	return list[(len(list)-1)/2]
 }
 
-// lineCounter notes where the lines of what is read through it begin.
+// lineCounter is a reader that records where lines begin.
 type lineCounter struct {
 	in    io.Reader
 	read  int64
@@ -183,12 +184,12 @@ func (l *lineCounter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// line returns the number of the line that an offset is in, from 1.
+// line returns the number, from 1, of the line that contains an offset.
 func (l *lineCounter) line(offset int64) int {
 	return 1 + l.first + sort.Search(len(l.ends), func(i int) bool { return l.ends[i] >= offset })
 }
 
-// forget drops what is known of the lines before an offset.
+// forget drops the records of lines before an offset.
 func (l *lineCounter) forget(offset int64) {
 	n := l.line(offset) - 1 - l.first
 	l.first += n

@@ -1,5 +1,7 @@
-// Package workload describes what a simulation runs: jobs and their tasks, and
-// the cluster that they run on.
+// Package workload describes the input of a simulation: jobs with their tasks,
+// and the cluster that they run on. It reads job mixes and the traces of other
+// tools, and it makes the workloads of the papers. It does no I/O of its own:
+// readers get an io.Reader.
 package workload
 
 import (
@@ -8,72 +10,74 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Job is a job of a workload.
+// Job is one job of a workload.
 type Job struct {
-	// Name, App, User and Pool are for people and policies; App is the program,
-	// Class whatever group of jobs reports should put it in.
+	// Policies and reports use Name, App, User and Pool. App is the program.
+	// Class groups jobs in reports.
 	Name, App, User, Pool, Class string
 	Priority                     job.Priority
-	// Submit is when the job comes, since the start of the run.
+	// Submit is the time of submission, since the start of the run.
 	Submit time.Duration
-	// Plan is how long its submitter works on it then, on a machine of its own,
-	// before the tracker gets it.
+	// Plan is how long the submitter prepares the job after Submit, on a
+	// machine of its own, before the tracker gets it.
 	Plan time.Duration
-	// Maps and Reduces are its tasks, by index.
+	// Maps and Reduces are the tasks, by index.
 	Maps, Reduces []Task
-	// SlowStart is as in job.Spec: the fraction of maps that must be done
-	// before reduces start, negative for the default.
+	// SlowStart is as in job.Spec: the fraction of the maps that must have
+	// finished before reduces start. Negative means the default.
 	SlowStart float64
-	// Profile rates the tasks, for the schedulers that ask.
+	// Profile holds the submitter's resource hints, for the policies that use
+	// them.
 	Profile [job.Kinds]job.Profile
-	// After are indexes of jobs that must have ended before this one is
-	// submitted: a chain.
+	// After holds indexes of jobs that must have ended before this one is
+	// submitted. They form chains.
 	After []int
 }
 
-// Task is what a task needs. With a Duration it takes that long on a node of
-// speed 1; without one it goes through stages that share the resources of its
-// node.
+// Task is the work of one task. With a Duration the task takes that long on a
+// node of speed 1. Without one it goes through stages that share the resources
+// of its node.
 type Task struct {
-	// Duration is the plain model; 0 is to use the stages.
+	// Duration is the time on a node of speed 1; 0 selects the stages.
 	Duration time.Duration
-	// Input is the bytes read by a map, or fetched by a reduce of a job whose
-	// maps say no output.
+	// Input is the bytes that a map reads. For a reduce it is the bytes
+	// fetched, and matters only if the maps of the job state no output.
 	Input int64
-	// Output is the bytes of a map's output, or of a reduce's.
+	// Output is the bytes of a map's output, or those that a reduce writes.
 	Output int64
 	// CPU is core time on a core of speed 1.
 	CPU time.Duration
-	// Hosts are the nodes that hold a map's split; nil is to place it as HDFS
-	// would.
+	// Hosts are the nodes that hold a map's split; nil lets the simulator place
+	// the split as HDFS does.
 	Hosts []string
 }
 
 // Cluster is a cluster of groups of equal nodes.
 type Cluster struct {
 	Groups []NodeGroup
-	// Racks is how many racks the nodes are spread over; 0 is one.
+	// Racks is the number of racks that the nodes are spread over; 0 means one.
 	Racks int
-	// Heartbeat names the profile of the intervals of heartbeats.
+	// Heartbeat names a profile of heartbeat intervals; empty means the
+	// simulator's default.
 	Heartbeat string
-	// RackUplink is the bandwidth into a rack, CoreLink that between all racks
-	// together, in bytes a second; 0 is no limit.
+	// RackUplink is the bandwidth into each rack, CoreLink the bandwidth
+	// between all racks together, in bytes per second; 0 means no limit.
 	RackUplink, CoreLink float64
 }
 
 // NodeGroup is a number of equal nodes.
 type NodeGroup struct {
-	// Name is what the names of the nodes begin with.
+	// Name is the prefix of the nodes' names.
 	Name  string
 	Count int
-	// Cores and Speed are the processors and their speed relative to a normal
-	// one; 0 is 1.
+	// Cores is the number of processors, Speed their speed relative to a normal
+	// one; 0 means 1.
 	Cores int
 	Speed float64
-	// Together has the nodes be workers on one machine, as those of the local
-	// shell: cores and bandwidths are the machine's, and all of them share it.
+	// Together makes the nodes workers on one machine, as in the local shell:
+	// all of them share its cores and bandwidths.
 	Together              bool
 	MapSlots, ReduceSlots int
-	// DiskBandwidth and NICBandwidth are in bytes a second; 0 is no limit.
+	// DiskBandwidth and NICBandwidth are in bytes per second; 0 means no limit.
 	DiskBandwidth, NICBandwidth float64
 }

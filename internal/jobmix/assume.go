@@ -1,12 +1,12 @@
-// Package jobmix connects a job mix, which is text, with programs and files. One
-// file serves three commands:
+// Package jobmix connects a job mix, which is text, with programs and files.
+// One file serves three commands:
 //
-//	run, submit   Programs returns what to start for each job
-//	sim           Assume finds out what the simulator must know and the file does
-//	              not say: how many tasks a program has, and what they cost
+//	run, submit   Programs returns the program to start for each job
+//	sim           Assume completes the number of tasks and their costs where
+//	              the file leaves them to a program
 //
-// The package workload parses the file and does no I/O; the files that a mix
-// names as input are looked at here.
+// The package workload parses the file and does no I/O. This package looks at
+// the input files that a mix names.
 package jobmix
 
 import (
@@ -23,15 +23,15 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// Cluster is what the number of a job's tasks depends on where neither the file
-// nor the program states it.
+// Cluster holds the properties of a virtual cluster that determine the number
+// of a job's tasks, where neither the file nor the program states it.
 type Cluster struct {
 	MapSlots, ReduceSlots int
 	Features              []mapreduce.Feature // to find the inputs of programs
 }
 
-// mapBuffer is the memory that a map of the virtual cluster sorts in. It bounds
-// the size of splits as a real worker's does.
+// mapBuffer is the assumed sort memory of a map of the virtual cluster. It
+// bounds the size of splits as a real worker's memory does.
 const mapBuffer = 64 << 20
 
 // defaultProfiles are measured costs of built-in apps, for mixes that state none.
@@ -40,8 +40,8 @@ const mapBuffer = 64 << 20
 //go:embed profiles.yaml
 var defaultProfiles string
 
-// generic is the cost profile of a program that nobody has measured. It is a
-// middling one among the built-in apps.
+// generic is the cost profile of an unmeasured program. Its costs are in the
+// middle of the built-in apps'.
 var generic = workload.Profile{Source: "a guess, middling among the built-in apps",
 	MapStart: 0.002, MapCPU: 0.01, MapSelectivity: 1, CombinerRatio: 1, SortCPU: 0.005,
 	ReduceStart: 0.002, ReduceCPU: 0.01, ReduceSelectivity: 1}
@@ -75,7 +75,7 @@ func Assume(ctx context.Context, m *workload.Mix, on Cluster, lookup LookupFunc)
 	return assumed, errors.Join(errs...)
 }
 
-// assumption collects what is assumed of one class.
+// assumption collects the assumptions about one class.
 type assumption struct {
 	class *workload.Class
 	on    Cluster
@@ -85,6 +85,7 @@ type assumption struct {
 	said  []string
 }
 
+// say adds an assumption.
 func (a *assumption) say(format string, args ...any) {
 	a.said = append(a.said, fmt.Sprintf(format, args...))
 }

@@ -17,8 +17,8 @@ import (
 // LookupFunc returns the app of a name, or an error for the user.
 type LookupFunc func(name string) (*mapreduce.App, error)
 
-// SleepApp is the name of the app that stands in for a job whose task times are
-// stated but whose program cannot be started.
+// SleepApp is the name of the app that replaces a program that cannot be
+// started, in a job that states its task times.
 const SleepApp = "sleep"
 
 // Programs returns what run and submit start, in the order of the mix. Drawn
@@ -55,12 +55,12 @@ func Programs(m *workload.Mix, seed uint64, lookup LookupFunc, stderr io.Writer)
 	return jobs, notes, nil
 }
 
-// program is what the jobs of a class run.
+// program is the program of the jobs of a class.
 type program struct {
 	app       *mapreduce.App
 	streaming *mapreduce.Job // instead of app
-	// stated means that app is SleepApp, whose parameters are each job's stated
-	// times. why says what the class lacks to run a program of its own.
+	// stated means that app is SleepApp, with the stated task times as
+	// parameters. why names the reason: the class lacks a program.
 	stated bool
 	why    string
 }
@@ -95,6 +95,7 @@ func newProgram(c *workload.Class, lookup LookupFunc, stderr io.Writer) (*progra
 	return &program{app: app}, nil
 }
 
+// newStreaming returns the program of streaming commands.
 func newStreaming(given *workload.Program, stderr io.Writer) (*program, error) {
 	switch {
 	case len(given.Params) > 0:
@@ -108,8 +109,8 @@ func newStreaming(given *workload.Program, stderr io.Writer) (*program, error) {
 	return &program{streaming: s}, err
 }
 
-// sleeping returns the program of a class without one of its own: why says so,
-// and missing names the keys that would give it one.
+// sleeping returns the program of a class that cannot run its program. why
+// names the reason, missing the keys that would complete the program.
 func sleeping(c *workload.Class, lookup LookupFunc, why, missing string) (*program, error) {
 	if !c.StatesTimes() {
 		return nil, fmt.Errorf("it cannot be started: %s; add %s, or map-time to let its tasks sleep", why, missing)

@@ -27,7 +27,7 @@ type SubmitOptions struct {
 	Accepted func(i int, id string)
 }
 
-// Submitted says what became of one job of a mix.
+// Submitted is the outcome of one job of a mix.
 type Submitted struct {
 	Name string `json:"name"`
 	ID   string `json:"id,omitempty"` // empty if it was not submitted
@@ -80,12 +80,14 @@ func PlaceOutputs(jobs []mapreduce.MixJob, dir string) {
 	}
 }
 
-// Submit submits the jobs of a mix to a cluster, each at its time, and makes the
-// swaps at theirs. Jobs reach the master in the order of their times, or of the
-// list where the times are equal: the preparation of a large job delays those
-// after it. Jobs that wait for others are outside this order. A job that fails does not stop the others; the error joins those of all.
-// When ctx ends, jobs that Submit waits for are killed, and those that are not
-// submitted yet never are.
+// Submit submits the jobs of a mix to a cluster, each at its time, and makes
+// the swaps at theirs. Jobs reach the master in the order of their times, or of
+// the list where the times are equal, so that the preparation of a large job
+// delays those after it. Jobs that wait for others are not part of this order.
+//
+// A failed job does not stop the others; the error joins the errors of all
+// jobs. When ctx ends, Submit kills the jobs that it waits for and submits no
+// further job.
 func Submit(ctx context.Context, jobs []mapreduce.MixJob, swaps []mapreduce.Swap, o SubmitOptions) ([]Submitted, error) {
 	s := &submitter{o: o, start: time.Now(), jobs: jobs, done: make([]Submitted, len(jobs)),
 		accepted: make([]chan struct{}, len(jobs)), ended: make([]chan struct{}, len(jobs))}
@@ -112,8 +114,8 @@ func Submit(ctx context.Context, jobs []mapreduce.MixJob, swaps []mapreduce.Swap
 	return s.done, errors.Join(errs...)
 }
 
-// submitter submits the jobs of one mix, each from a goroutine of its own.
-// done[i] belongs to the goroutine of job i until ended[i] is closed.
+// submitter submits the jobs of one mix. A separate goroutine submits each job;
+// it owns done[i] until it closes ended[i].
 type submitter struct {
 	o        SubmitOptions
 	start    time.Time
@@ -135,7 +137,7 @@ func (s *submitter) order() []int {
 }
 
 // submit submits job i at its time, but not before the master has accepted job
-// turn, if that is not negative.
+// turn, unless turn is negative.
 func (s *submitter) submit(ctx context.Context, i, turn int) {
 	j, e := &s.jobs[i], &s.done[i]
 	answered := sync.OnceFunc(func() { close(s.accepted[i]) })

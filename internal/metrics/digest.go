@@ -7,13 +7,12 @@ import (
 )
 
 // Digest summarises a stream of values in bounded memory. Up to 8,192 values it
-// is exact and equals Summarize and Jain of all of them. For more values it
-// counts how many lie in each of 512 equal intervals between two powers of two.
-// A percentile is then off by at most a thousandth of its value; mean,
-// deviation, Jain's index and maximum stay exact. Values must not be negative.
-// The zero value is empty.
+// is exact: it equals Summarize and Jain. For more values it counts the values
+// in each of 512 equal intervals between two powers of two. A percentile is
+// then off by at most a thousandth of its value; mean, deviation, Jain's index
+// and maximum stay exact. Values must not be negative. The zero value is empty.
 type Digest struct {
-	values []float64 // all values, as long as they are few
+	values []float64 // all values, until there are too many
 	counts map[uint64]int64
 	// The rest is used only when counts is set.
 	moments      Moments

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A digest says what the definitions say of all values: exactly of few, within
-// a thousandth of many.
+// TestDigestByDefinition compares a digest with Summarize and Jain of all
+// values: exactly for few values, within a thousandth for many.
 func TestDigestByDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{0, 1, 2, 100, digestExact, digestExact + 1, 3 * digestExact}).Draw(t, "n")
@@ -43,7 +43,8 @@ func TestDigestByDefinition(t *testing.T) {
 	})
 }
 
-// A million values take no more room than a hundred thousand of the same range.
+// TestDigestIsBounded: the memory of a digest depends on the range of the
+// values, not on their number.
 func TestDigestIsBounded(t *testing.T) {
 	var d Digest
 	g := rand.New(rand.NewPCG(1, 1))

@@ -84,7 +84,7 @@ func Splits(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) ([]engin
 	return l.Split(ctx, o.SplitSize)
 }
 
-// bare runs the maps of the app's job and throws away what they emit.
+// bare runs the maps of the app's job and discards their output.
 func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) (err error) {
 	params, err := m.app.Check(m.params)
 	if err != nil {
@@ -147,6 +147,7 @@ func runMaps(ctx context.Context, spec local.JobSpec, o mapreduce.Options) (coun
 	return h.Summary().Account.Counters[job.Map], err
 }
 
+// tempDir returns the directory for temporary files.
 func tempDir(o mapreduce.Options) string {
 	if o.Cluster.TempDir != "" {
 		return o.Cluster.TempDir
@@ -154,13 +155,13 @@ func tempDir(o mapreduce.Options) string {
 	return os.TempDir()
 }
 
-// tally counts what the maps of a job emit.
+// tally counts the records and bytes that the maps of a job emit.
 type tally struct {
 	mu             sync.Mutex
 	records, bytes int64
 }
 
-// strip makes a program one of maps alone that emit into nothing but t.
+// strip turns a program into one of maps only, whose output goes to t.
 func (t *tally) strip(p *engine.Program) {
 	p.NewReducer, p.NewCombiner, p.Aggregate, p.Partition, p.SameGroup = nil, nil, engine.NoFold, nil, nil
 	for i := range p.Sources {
@@ -180,7 +181,7 @@ func (t *tally) strip(p *engine.Program) {
 	}
 }
 
-// void is a sink that only counts. One task uses it.
+// void is a sink that only counts. A single task uses it.
 type void struct{ records, bytes int64 }
 
 // Emit counts a record.
@@ -189,20 +190,20 @@ func (v *void) Emit(key, value []byte) {
 	v.bytes += int64(len(key) + len(value))
 }
 
-// Add counts a record whose value is an integer's code.
+// Add counts a record whose value is an encoded integer.
 func (v *void) Add(key []byte, _ int64) {
 	v.records++
 	v.bytes += int64(len(key) + kv.Int64Len)
 }
 
-// bareMapper hands in what its sink has counted when it is closed.
+// bareMapper adds the counts of its sink to the tally when it is closed.
 type bareMapper struct {
 	engine.Mapper
 	sink  *void
 	tally *tally
 }
 
-// Close closes the mapper, which may still emit.
+// Close closes the mapper, which may still emit records.
 func (m *bareMapper) Close() error {
 	err := m.Mapper.Close()
 	m.tally.mu.Lock()
@@ -212,13 +213,14 @@ func (m *bareMapper) Close() error {
 	return err
 }
 
-// bareBlockMapper is one that takes whole blocks, as it does in a real run.
+// bareBlockMapper is a bareMapper for mappers that accept whole blocks, so that
+// it measures the same path as a real run.
 type bareBlockMapper struct {
 	bareMapper
 	blocks engine.BlockMapper
 }
 
-// MapBlock hands a block on.
+// MapBlock passes a block to the mapper.
 func (m *bareBlockMapper) MapBlock(b []byte) error { return m.blocks.MapBlock(b) }
 
 var (

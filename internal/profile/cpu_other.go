@@ -4,6 +4,6 @@ package profile
 
 import "time"
 
-// processCPU is not known here: what a process uses beside its tasks is left
-// out of the costs.
+// processCPU is unknown on this system, so that costs leave out the work of the
+// process outside its tasks.
 func processCPU() time.Duration { return 0 }

@@ -12,11 +12,10 @@ type point struct {
 	value float64
 }
 
-// fit finds the coefficients, none of them negative, that leave the least sum of
-// squares of relative errors. A cost below zero makes no sense, and one that
-// the points do not tell apart from the others is 0: of equally good fits the
-// one that uses the earlier coefficients of the list of preferred ones wins.
-// Points of value 0 say nothing.
+// fit returns non-negative coefficients that minimise the sum of squares of
+// relative errors. preferred lists sets of coefficients to try, by index. Of
+// equally good fits the earliest set wins, so that a cost that the points
+// cannot separate from the others is 0. Points of value 0 are ignored.
 func fit(points []point, preferred [][]int) []float64 {
 	var best []float64
 	least := math.Inf(1)
@@ -29,7 +28,7 @@ func fit(points []point, preferred [][]int) []float64 {
 		if x == nil {
 			continue
 		}
-		// A little better is no better: the fewest terms that explain it.
+		// A tiny improvement does not count: the fewest terms win.
 		if e := residual(points, x); e < least-1e-6 {
 			best, least = x, e
 		}
@@ -40,8 +39,8 @@ func fit(points []point, preferred [][]int) []float64 {
 	return best
 }
 
-// solve fits the coefficients in use; nil if they cannot be told from each other
-// or one is negative.
+// solve fits the coefficients in use. It returns nil if the points do not
+// determine them, or if one is negative.
 func solve(points []point, use []int, width int) []float64 {
 	var rows, values []float64
 	for _, p := range points {
@@ -69,7 +68,7 @@ func solve(points []point, use []int, width int) []float64 {
 	return out
 }
 
-// residual is the sum of the squares of relative errors.
+// residual returns the sum of squares of relative errors.
 func residual(points []point, x []float64) (sum float64) {
 	for _, p := range points {
 		if p.value <= 0 {

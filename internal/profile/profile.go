@@ -4,28 +4,27 @@
 //
 // Two kinds of runs give two kinds of numbers:
 //
-//	whole   the job as it is: CPU of maps and of reduces, bytes and records at
+//	whole   the unchanged job: CPU of maps and of reduces, bytes and records at
 //	        each step
-//	bare    the maps alone, with what they emit thrown away: CPU of reading and
-//	        of the map function, and what it emits before anything is folded
+//	bare    the maps alone, with their output discarded: CPU of reading and of
+//	        the map function, and the emitted bytes before any folding
 //
-// The CPU of the whole's maps less that of the bare ones is that of sorting,
-// folding, combining, spilling and merging. What the process uses beside its
-// tasks (collecting garbage, most of all) is spread over them.
+// The CPU of the whole's maps minus the CPU of the bare maps is the cost of
+// sorting, folding, combining, spilling and merging. The process also uses CPU
+// outside its tasks, mostly for garbage collection; it is distributed over them.
 //
-// Each of these is made with splits as asked for and with finer ones. What then
-// changes though the bytes do not is paid for each task, or for each comparison
-// in a merge of more runs. The time of a map of x MB, and of a reduce of y MB
-// that come from n maps, are fitted by
+// Each run is made with the requested split size and with a finer one. A cost that
+// changes although the bytes are the same is paid for each task, or for each
+// comparison in a merge of more runs. The time of a map of x MB, and the time of a
+// reduce of y MB from n maps, are fitted by
 //
 //	map     start + x·cpu
 //	reduce  start + y·(cpu + merge·log₂ n)
 //
 // with the least squares of relative errors and no term below zero.
 //
-// Costs are processor time, not slot time, so that a machine with other work
-// does not spoil them by more than the caches that it takes away. Each number is
-// the median over the runs.
+// Costs are processor time, not slot time, so that other work on the machine
+// affects them only through the caches. Each number is the median over the runs.
 package profile
 
 import (
@@ -40,32 +39,33 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// Options say what to measure on.
+// Options configures a measurement.
 type Options struct {
-	// Sizes are sets of inputs, each of which is measured; the profile is the
-	// median over the runs on all of them.
+	// Sizes are sets of inputs. Each set is measured, and the profile is the
+	// median over all runs.
 	Sizes [][]string
-	// Runs is how often each set is run after a first run that does not count;
-	// 3 if 0.
+	// Runs is the number of runs on each set, after a first run that only warms
+	// up; 0 means 3.
 	Runs int
-	// Job are the options that all runs have; inputs and output are ours to set.
-	// SplitSize should be what later jobs will have: what a fold or a combiner
-	// leaves depends on it.
+	// Job holds the options of all runs; Measure sets inputs and output.
+	// SplitSize should be that of later jobs, because the effect of a fold or a
+	// combiner depends on it.
 	Job mapreduce.Options
-	// Done, if set, is called after each run with how many are done, of all.
+	// Done, if set, is called after each run with the number of finished runs
+	// and of all runs.
 	Done func(done, all int)
 }
 
-// ErrNoInput says that an app has no cost by the byte.
+// ErrNoInput means that an app reads no input and so has no cost per byte.
 var ErrNoInput = errors.New("it reads no input, so it has no cost for each MB of it")
 
-// ErrEmpty says that there was nothing to measure on.
+// ErrEmpty means that the input has no bytes.
 var ErrEmpty = errors.New("the input is empty: there is nothing to measure on")
 
 const defaultRuns = 3
 
-// Measure runs an app and returns its profile; that of a chain has one for each
-// of its jobs, by their names.
+// Measure runs an app several times and returns its profile. A chain of jobs
+// gives one profile for each job, under the job's name.
 func Measure(ctx context.Context, app *mapreduce.App, params mapreduce.Params, o Options) (_ []workload.Profile, err error) {
 	if app.Reads == "" {
 		return nil, fmt.Errorf("%s: %w", app.Name, ErrNoInput)
@@ -102,13 +102,13 @@ type measurement struct {
 	bytes     int64 // of input, of all runs that count
 }
 
-// finer is into how many pieces the fine runs cut a split. Costs that are paid
-// for each task, or for each comparison in a merge, show only if the number of
-// tasks changes and the bytes do not.
+// finer is the number of pieces that fine runs make of a split. Costs per task,
+// and per comparison in a merge, show only if the number of tasks changes while
+// the bytes do not.
 const finer = 4
 
-// set runs the app on a set of inputs: once to warm up, then with splits as
-// asked for and with fine ones, in turn.
+// set runs the app on a set of inputs: once to warm up, then alternately with
+// the requested splits and with fine ones.
 func (m *measurement) set(ctx context.Context, inputs []string) error {
 	size := m.o.Job.SplitSize
 	list, err := m.round(ctx, inputs, size)
@@ -143,6 +143,8 @@ func (m *measurement) round(ctx context.Context, inputs []string, split int64) (
 	// What closing the cluster takes is not the jobs', so the last look is when
 	// the last job ends.
 	before, used := processCPU(), time.Duration(0)
+	// Closing the cluster is not part of the job, so the last reading is taken
+	// when the last job ends.
 	o.Progress = func(mapreduce.Progress) { used = processCPU() - before }
 	results, err := mapreduce.RunApp(ctx, m.app, m.params, o)
 	if err != nil {
@@ -178,8 +180,8 @@ func (m *measurement) round(ctx context.Context, inputs []string, split int64) (
 	return list, nil
 }
 
-// open begins two groups of samples of a job, with splits as asked for and with
-// fine ones.
+// open begins two groups of samples of a job: one for the requested splits, one
+// for fine ones.
 func (m *measurement) open(name string) {
 	if m.groups == nil {
 		m.groups = make(map[string][]group)
@@ -190,7 +192,7 @@ func (m *measurement) open(name string) {
 	m.groups[name] = append(m.groups[name], group{}, group{fine: true})
 }
 
-// add keeps a sample in the last group of its sort.
+// add adds a sample to the last group of its kind.
 func (m *measurement) add(s sample, fine bool) {
 	list := m.groups[s.name]
 	if len(list) == 0 { // a job that the first run did not have
@@ -206,7 +208,7 @@ func (m *measurement) add(s sample, fine bool) {
 	list[at].samples = append(list[at].samples, s)
 }
 
-// profiles makes a profile of each job's samples. The only job of an app has
+// profiles makes a profile from each job's samples. The only job of an app gets
 // the app's name.
 func (m *measurement) profiles() []workload.Profile {
 	var out []workload.Profile

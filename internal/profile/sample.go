@@ -9,22 +9,22 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// sample is what one run of a job says. Sizes are in bytes.
+// sample holds the counts of one run of a job. Sizes are in bytes.
 type sample struct {
 	name              string // of the job
 	maps, reduces     int
 	read, readRecords int64 // by the maps
 	emitted, records  int64 // by the map function
-	left              int64 // of that, for the reduces
+	left              int64 // of the emitted bytes, read by the reduces
 	written           int64 // by the reduces
 	outRecords        int64
 	mapCPU, reduceCPU time.Duration
 	bareCPU           time.Duration // 0 if not measured
 	plan              time.Duration // before the job was submitted
-	beside            float64       // CPU of the process over that of its tasks
+	beside            float64       // CPU of the process divided by the CPU of its tasks
 }
 
-// newSample reads a result's counters.
+// newSample reads the counters of a result.
 func newSample(r *mapreduce.Result) sample {
 	c := r.Counters
 	ms := func(name string) time.Duration { return time.Duration(c[name]) * time.Millisecond }
@@ -43,8 +43,8 @@ func newSample(r *mapreduce.Result) sample {
 	return s
 }
 
-// numbers are the fields of a profile that are ratios of bytes, by what a
-// sample says of them.
+// numbers lists the fields of a profile that are ratios of bytes, with their
+// value in a sample.
 var numbers = []struct {
 	of    func(*workload.Profile) *float64
 	value func(*sample) float64
@@ -59,15 +59,15 @@ var numbers = []struct {
 	{func(p *workload.Profile) *float64 { return &p.OutputRecord }, func(s *sample) float64 { return over(s.written, s.outRecords) }},
 }
 
-// group are the samples of runs that were the same: of one set of inputs and one
-// size of splits.
+// group holds the samples of equal runs: with the same inputs and the same
+// split size.
 type group struct {
 	fine    bool // splits smaller than asked for
 	samples []sample
 }
 
-// profileOf makes a profile of the groups of a job. Ratios are medians over the
-// runs whose splits are as asked for; costs are fitted to the medians of all
+// profileOf makes a profile from the groups of a job. Ratios are medians over
+// the runs with the requested splits; costs are fitted to the medians of all
 // groups.
 func profileOf(groups []group) (p workload.Profile) {
 	var coarse []sample
@@ -86,7 +86,7 @@ func profileOf(groups []group) (p workload.Profile) {
 }
 
 // mapCosts fits the time of a map of x MB by start + rate·x, for whole maps and
-// for bare ones; what whole ones have more for each MB is for sorting.
+// for bare ones. The difference of the rates is the cost of sorting.
 func mapCosts(p *workload.Profile, groups []group) {
 	line := func(cpu func(*sample) time.Duration) (start, rate float64) {
 		var points []point
@@ -127,8 +127,8 @@ func reduceCosts(p *workload.Profile, groups []group) {
 	}
 }
 
-// decay is how fast the part that a combiner leaves falls with the size of a
-// map: minus the slope of its logarithm over that of the size.
+// decay returns the exponent by which the combiner's ratio falls with the size
+// of a map: the negative slope of log(ratio) over log(size).
 func decay(groups []group) float64 {
 	var n, sx, sy, sxx, sxy float64
 	for _, g := range groups {
@@ -146,13 +146,13 @@ func decay(groups []group) float64 {
 	}
 	d := -(n*sxy - sx*sy) / spread
 	if d < 1e-3 {
-		return 0 // the number of splits that are cut short
+		return 0 // too small to be more than the effect of cut splits
 	}
 	return d
 }
 
-// middle is the median of a value over the samples: sums would be those of the
-// largest run.
+// middle returns the median of a value over the samples. A mean would be
+// dominated by the largest run.
 func middle(samples []sample, value func(*sample) float64) float64 {
 	if len(samples) == 0 {
 		return 0
@@ -169,7 +169,7 @@ func middle(samples []sample, value func(*sample) float64) float64 {
 	return (values[m-1] + values[m]) / 2
 }
 
-// over is a ratio, 0 of nothing.
+// over returns a/b, or 0 if b is 0.
 func over(a, b int64) float64 {
 	if b == 0 {
 		return 0

@@ -26,7 +26,7 @@ type Files struct {
 	tasks       []*report.Table[report.Attempt] // by run
 }
 
-// OpenFiles opens the files that are written while the runs go on. out is a
+// OpenFiles opens the files that are written during the runs. out is a
 // directory for tables and plots, events a file for the events of a single run;
 // either may be empty. The caller must call Discard in the end.
 func OpenFiles(s *Study, out, events string) (*Files, error) {

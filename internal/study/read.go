@@ -23,13 +23,13 @@ import (
 
 // Workload is the jobs of a study.
 type Workload struct {
-	// Name is how the user spelt it, for the report.
+	// Name is the user's spelling, for the report.
 	Name   string
 	Source workload.Source
 	// Swaps are the changes of the policy that a job mix asks for.
 	Swaps []workload.Swap
-	// Assumed says what was assumed of programs whose tasks or costs the mix does
-	// not state, Warnings what is odd in a trace.
+	// Assumed lists the assumptions about programs whose tasks or costs the mix
+	// does not state. Warnings lists oddities of a trace.
 	Assumed, Warnings []string
 }
 
@@ -37,8 +37,8 @@ type Workload struct {
 type WorkloadOptions struct {
 	Trace workload.TraceOptions
 	SWIM  workload.SWIMOptions
-	// Profiles are cost profiles of apps, beside those of the mix and the built-in
-	// ones.
+	// Profiles are further cost profiles of apps. The profiles in the mix have
+	// priority over them, and they over the built-in ones.
 	Profiles []workload.Profile
 	// Features are the storage schemes of inputs, beyond local files.
 	Features []mapreduce.Feature
@@ -171,7 +171,7 @@ type Policies struct {
 type policy struct {
 	spec  string
 	set   map[string]string
-	confs []any // for those of its parts that accept them
+	confs []any // accepted by at least one part of the policy
 }
 
 // NewPolicies returns the policies of some names or compositions.
@@ -235,8 +235,8 @@ func reconfigure(p sched.Policy, conf any) (bool, error) {
 	return accepted, nil
 }
 
-// Set gives parameters to the policies that have all of them. It is an error if
-// none has.
+// Set gives parameters to the policies that have all these parameters. It
+// returns an error if there is no such policy.
 func (p *Policies) Set(set map[string]string) error {
 	accepted := false
 	for _, m := range p.list {
@@ -278,7 +278,7 @@ func (p *Policies) parameters(spec string) ([]string, error) {
 }
 
 // UsePools gives the pools of a file of Hadoop's Fair Scheduler to the policies
-// with pools, and returns what is odd in the file.
+// with pools. It returns warnings about the file.
 func (p *Policies) UsePools(file string) (warnings []string, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -310,7 +310,7 @@ func (p *Policies) UsePools(file string) (warnings []string, err error) {
 }
 
 // UseQueues gives the queues of a file of Hadoop's Capacity Scheduler to the
-// policies with queues, and returns what is odd in the file.
+// policies with queues. It returns warnings about the file.
 func (p *Policies) UseQueues(file string) (warnings []string, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

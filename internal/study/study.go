@@ -37,7 +37,7 @@ const (
 // Config describes a study. Every policy runs with every seed.
 type Config struct {
 	Cluster workload.Cluster
-	// ClusterName is how the user spelt the cluster, for the report.
+	// ClusterName is the user's spelling of the cluster, for the report.
 	ClusterName string
 	Workload    *Workload
 	Policies    *Policies
@@ -182,9 +182,9 @@ func (s *Study) checkCluster() error {
 	return nil
 }
 
-// Run makes all runs, as many at a time as there are processors. An error in one
-// is kept with it and stops none of the others; see Failed. Run returns an error
-// only if ctx ends, which stops all of them.
+// Run makes all runs, one per processor at a time. It keeps the error of a
+// failed run, which does not stop the others; see Failed. Run returns an error
+// only if ctx ends before the last run.
 func (s *Study) Run(ctx context.Context) error {
 	stop := func() error { return context.Cause(ctx) }
 	if err := s.findAlone(stop); err != nil {
@@ -215,7 +215,8 @@ func (s *Study) Run(ctx context.Context) error {
 	return stop()
 }
 
-// phase reports a phase in which every seed's jobs are simulated so many times.
+// phase reports the begin of a phase that simulates the jobs of every seed a
+// number of times.
 func (s *Study) phase(what string, times int) {
 	if s.cfg.Progress == nil {
 		return

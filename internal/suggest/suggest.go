@@ -1,15 +1,17 @@
-// Package suggest finds the name that a misspelt one was most likely meant to be,
-// for error messages: of commands, flags, apps, policies and their parameters.
+// Package suggest finds the name that a misspelt name most likely stands for.
+// Error messages use it for commands, flags, apps, policies and their
+// parameters.
 package suggest
 
 import "strings"
 
-// Nearest returns the candidate that name is most likely a misspelling of, "" if
-// there is none near enough: a beginning of three letters will do. Upper case
-// is taken for lower. The first of equally near candidates wins.
+// Nearest returns the candidate that name most likely misspells, or "" if none
+// is close enough. A name of at least three letters also matches a candidate
+// that begins with it. Upper and lower case are equal. The first of equally
+// close candidates wins.
 func Nearest(name string, candidates []string) string {
-	// A third of the letters may be wrong: that takes in a slip in a short word
-	// and two in a long one, but does not turn one word into another.
+	// A third of the letters may be wrong. That covers one mistake in a short
+	// word and two in a long one, but does not turn one word into another.
 	best, limit := "", max(1, len(name)/3)
 	for _, c := range candidates {
 		d := distance(strings.ToLower(name), c)
@@ -22,8 +24,8 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// distance counts the bytes to insert, delete, replace or swap with their
-// neighbour to make b of a.
+// distance returns the number of bytes to insert, delete, replace or swap with
+// a neighbour to turn a into b.
 func distance(a, b string) int {
 	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {

@@ -173,7 +173,7 @@ func WriteCluster(out io.Writer, c *Cluster) error {
 	return w.Flush()
 }
 
-// writeNumber writes a key unless its value is 0, which stands for the default.
+// writeNumber writes a key unless its value is 0, the default.
 func writeNumber(w *bufio.Writer, indent, key string, v float64) {
 	if v != 0 {
 		fmt.Fprintf(w, "%s%s: %s\n", indent, key, strconv.FormatFloat(v, 'f', -1, 64))

@@ -15,7 +15,7 @@ import (
 // Shape is a kind of distribution.
 type Shape uint8
 
-// The shapes. Unset is that of the zero Dist.
+// The shapes. The zero Dist is Unset.
 const (
 	Unset       Shape = iota
 	Constant          // always A

@@ -37,9 +37,9 @@ FORM:
   - {name: a, NUMBER: 1, app: a, maps: [{time: 1s}], reduces: [{time: 1s}]}
 `
 
-// TestKeys compares the keys that the parser reads with those that the tables of
-// jobmix.md document, kind by kind. It fails for a key without documentation, and
-// for a documented key that the parser does not know.
+// TestKeys compares the keys in the parser with the tables of jobmix.md, kind
+// by kind. It fails for a key without documentation, and for a documented key
+// that the parser does not know.
 func TestKeys(t *testing.T) {
 	read := map[string][]string{}
 	for form, number := range map[string]string{"jobs": "repeat", "classes": "count"} {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Options are what Read needs for the formats. The zero value selects the
-// defaults.
+// Options configures Read. The zero value selects the defaults.
 type Options struct {
 	// Trace applies to all traces; it replaces the TraceOptions of SWIM.
 	Trace TraceOptions

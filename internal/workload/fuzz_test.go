@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// long finds numbers that could stand for many jobs or tasks.
+// long matches numbers that could stand for a large number of jobs or tasks.
 var long = regexp.MustCompile(`[0-9]{4}|[0-9][eE]|[TGPM]i?B|h`)
 
 // FuzzReaders gives any bytes to every reader: none may panic, and what one

@@ -49,8 +49,8 @@ func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool)
 	}
 }
 
-// badOffset returns the offset of the first byte that is not JSON, as far as
-// the error tells it; otherwise the end of the text.
+// badOffset returns the offset of the first byte that is not JSON. If the error
+// does not carry one, it returns the end of the text.
 func badOffset(err error, end int64) int64 {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) && syntax.Offset > 0 {

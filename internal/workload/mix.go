@@ -12,18 +12,18 @@ import (
 // submit start its programs, sim simulates them; docs/formats/jobmix.md
 // describes the file. A Mix is a Source.
 //
-// Its classes stand for jobs in one of two ways. A mix that is Listed holds its
-// jobs one by one: every class says when its jobs are submitted. Otherwise jobs
-// are drawn from the classes, and Arrivals says when they are submitted.
+// A mix describes its jobs in one of two ways. A Listed mix has one class per
+// entry of its list, and each class says when its jobs are submitted. Otherwise
+// jobs are drawn from the classes, and Arrivals says when they are submitted.
 type Mix struct {
 	// Listed means that the file lists jobs one by one.
 	Listed bool
-	// Count is how many jobs are drawn from the classes by their shares; 0 means
-	// that each class has a count of its own.
+	// Count is the number of jobs drawn from the classes by their shares; 0
+	// means that every class states a count.
 	Count int
 	Order Order
-	// Block is how many bytes of input make one map where only the size of the
-	// input is stated; 0 means DefaultBlock.
+	// Block is the bytes of input of one map, for jobs that state only the size
+	// of their input; 0 means DefaultBlock.
 	Block int64
 	// Pools and Users are given to the jobs in turn where classes name none:
 	// the i-th job gets the (i mod n)-th.
@@ -104,9 +104,9 @@ type Class struct {
 	// Maps is the number of a job's maps, unless Input is the bytes it reads.
 	Maps, Input Dist
 	Reduces     Dist
-	// MapTasks and ReduceTasks state every task of a job, instead of Maps, Input
-	// and Reduces. Tasks without a time and a cost get those of MapTime,
-	// ReduceTime or Profile.
+	// MapTasks and ReduceTasks state every task of a job, instead of Maps,
+	// Input and Reduces. A task without a time and a cost gets them from
+	// MapTime, ReduceTime or Profile.
 	MapTasks, ReduceTasks []Task
 	// MapTime and ReduceTime are drawn for each task, in seconds. Without them
 	// tasks go through the stages of Profile.
@@ -158,14 +158,14 @@ func (c *Class) NeedsReduces() bool {
 	return c.Reduces.Shape == Unset && (c.NeedsTasks() || c.listed && c.startable() && counted && c.MapTime.Shape == Unset)
 }
 
-// NeedsCosts reports whether tasks of the class have neither a time nor a cost,
-// so that the simulator needs a profile of the app.
+// NeedsCosts reports whether the class has tasks with neither a time nor a
+// cost. The simulator then needs a profile of the app.
 func (c *Class) NeedsCosts() bool {
 	return c.Profile == nil && c.MapTime.Shape == Unset && (c.takesCosts() || c.NeedsTasks())
 }
 
-// StatesTimes reports whether the file says how long each task takes, or what
-// each costs, so that sleeping tasks can stand in for the program.
+// StatesTimes reports whether the file says how long each task takes, or its
+// cost. Sleeping tasks can then replace the program.
 func (c *Class) StatesTimes() bool {
 	if c.Work.Shape != Unset {
 		return true
@@ -200,8 +200,8 @@ func (c *Class) Describe() string {
 // once.
 type Arrivals struct {
 	Kind ArrivalKind
-	// Start is when the first job is submitted, or when the Poisson process
-	// begins.
+	// Start is the submission of the first job, or the beginning of the Poisson
+	// process.
 	Start time.Duration
 	// Gap is the time between two jobs of Every, and the mean one of Poisson.
 	Gap time.Duration
@@ -274,8 +274,8 @@ func (c *Class) check(m *Mix, i int) error {
 	return c.checkTasks()
 }
 
-// checkPlace checks the keys that say how many jobs the class has and what they
-// wait for.
+// checkPlace checks the keys about the number of jobs in the class and about
+// the jobs that they wait for.
 func (c *Class) checkPlace(m *Mix, i int) error {
 	switch {
 	case m.Count > 0 && (!(c.Share > 0) || c.Count != 0):

@@ -93,7 +93,8 @@ big-3 p2 "" big 45s: 3+2
 	}
 }
 
-// A seed decides everything, and a class's jobs do not depend on other classes.
+// TestMixSeeds: the seed determines the jobs, and the jobs of a class do not
+// depend on other classes.
 func TestMixSeeds(t *testing.T) {
 	text := `
 jobs: 40
@@ -149,7 +150,8 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// The k-th job of a class waits for the k-th of the class before it.
+// TestChains: the k-th job of a class waits for the k-th job of the class that
+// it names.
 func TestChains(t *testing.T) {
 	text := `
 order: ORDER
@@ -172,7 +174,8 @@ classes:
 	}
 }
 
-// Work keeps its sum, whatever the number of tasks.
+// TestWork: the durations of all tasks add up to the drawn work, for any number
+// of tasks.
 func TestWork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Class{Name: "w", Count: 1, Work: Fixed(rapid.Float64Range(0.1, 1e5).Draw(t, "work")),
@@ -189,7 +192,8 @@ func TestWork(t *testing.T) {
 	})
 }
 
-// The means and variances of what is drawn are those asked for.
+// TestDist compares the mean and the variance of many draws with the parameters
+// of the distribution.
 func TestDist(t *testing.T) {
 	for _, tt := range []struct {
 		d        Dist
@@ -316,8 +320,8 @@ func TestMixErrors(t *testing.T) {
 	}
 }
 
-// A mix whose jobs are few in the file but too many in memory is refused before
-// they are made.
+// TestTooMany: a short file that describes too many tasks is rejected before
+// they are allocated.
 func TestTooMany(t *testing.T) {
 	for _, text := range []string{
 		"classes: [{count: 1, input: 1000PiB, map-time: 1s}]",
@@ -366,7 +370,7 @@ func anyJobs(t *rapid.T) []Job {
 	return jobs
 }
 
-// Whatever is written is read back as the same.
+// TestJobsRoundTrip: ReadMix gives back the jobs that WriteJobs wrote.
 func TestJobsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs := anyJobs(t)
@@ -388,7 +392,8 @@ func TestJobsRoundTrip(t *testing.T) {
 	})
 }
 
-// A drawn mix, written out, is the same without its seed.
+// TestDrawnRoundTrip: a drawn mix, written as a list, gives the same jobs with
+// another seed.
 func TestDrawnRoundTrip(t *testing.T) {
 	jobs := jobsOf(t, readMix(t, twoClasses), 7)
 	var b bytes.Buffer

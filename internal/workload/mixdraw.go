@@ -42,10 +42,10 @@ type Drawn struct {
 	Number int
 }
 
-// Draw draws the jobs of the mix. Where a class leaves the number of tasks to its
-// program, they are missing; where it leaves their costs to a profile and has
-// none, they have only sizes. Each job has a generator of its own, so that a
-// change of one class leaves the tasks of the others as they were.
+// Draw draws the jobs of the mix. Where a class leaves the number of tasks to
+// its program, they are missing; where it leaves their costs to a profile and
+// has none, they have only sizes. Each job has a separate random generator, so
+// that a change of one class does not change the tasks of others.
 func (m *Mix) Draw(seed uint64) ([]Drawn, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (c *Class) drawWork(j *Job, g *rand.Rand) error {
 	for k, part := range [job.Kinds]float64{work * (1 - c.ReduceShare), work * c.ReduceShare} {
 		n := math.Round(part / c.TaskTime)
 		if k == int(job.Map) && c.ReduceShare < 1 {
-			n = max(1, n) // the job is what its maps read
+			n = max(1, n) // every job has a map, to read its input
 		} else if part > 0 && len(j.Maps) == 0 {
 			n = max(1, n)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// ReadMix reads a job mix; docs/formats/jobmix.md describes the file. The
-// profiles are those of apps whose costs the file does not state itself. Errors
+// ReadMix reads a job mix; docs/formats/jobmix.md describes the file. profiles
+// are cost profiles of further apps; those in the file have priority. Errors
 // name the file and line. ReadMix accepts a mix that the simulator cannot run
 // yet, because it leaves the number of tasks or their costs to the programs.
 func ReadMix(file string, in io.Reader, profiles ...Profile) (*Mix, error) {
@@ -160,8 +160,8 @@ func (c *Class) defaultName(i int) string {
 	return cmp.Or(c.App, fmt.Sprintf("job%d", i+1))
 }
 
-// program reads the keys that say what run and submit start. It returns nil if
-// there are none of them.
+// program reads the keys about the program that run and submit start. It
+// returns nil if the entry has no such key.
 func (o *object) program(c *Class) *Program {
 	p := &Program{Mapper: o.text("mapper"), Combiner: o.text("combiner"), Reducer: o.text("reducer"),
 		Include: o.textOrTexts("include"), Exclude: o.textOrTexts("exclude"), Output: o.text("output"),
@@ -194,8 +194,8 @@ func isSize(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && err == nil
 }
 
-// counts reads the keys that say how many jobs an entry stands for and when
-// they are submitted.
+// counts reads the keys about the number of jobs and the times of their
+// submission.
 func (o *object) counts(c *Class, m *Mix) {
 	if !m.Listed {
 		c.Share = field(o, "share", 0, positive)

@@ -43,7 +43,7 @@ func dynamicGenerators() []Generator {
 	return list
 }
 
-// dynamicClass makes a job in a pool of its own.
+// dynamicClass makes a class of one job in a separate pool.
 func dynamicClass(name, app string) Class {
 	b := benchOf(app)
 	switch app {

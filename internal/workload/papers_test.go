@@ -21,8 +21,8 @@ func generated(t *testing.T, name string, seed uint64) []Job {
 	return jobsOf(t, g.Source, seed)
 }
 
-// Every generator has a name of its own, a cluster that there is, says what it
-// assumes, and makes jobs that a mix file can hold.
+// TestGenerators: every generator has a unique name, a known cluster, stated
+// assumptions, and jobs that survive writing and reading.
 func TestGenerators(t *testing.T) {
 	clusters := make(map[string]bool)
 	for _, c := range PaperClusters() {
@@ -71,7 +71,7 @@ func counts(jobs []Job) (n [job.Kinds]int) {
 	return n
 }
 
-// What the papers state of their workloads is true of ours.
+// TestPapers compares the workloads with the numbers that the papers state.
 func TestPapers(t *testing.T) {
 	for _, tt := range []struct {
 		name                string

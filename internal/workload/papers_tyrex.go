@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// tyrexMix is one of Tyrex's workloads: its row of Table II, and the small and
-// middle jobs that most of it consists of.
+// tyrexMix is one of Tyrex's workloads: its row of Table II, and its small and
+// middle jobs, which are the majority.
 type tyrexMix struct {
 	name          string
 	cpuHours, cv2 float64 // Table II: total work, squared coefficient of variation

@@ -30,7 +30,8 @@ type Profile struct {
 	// and emitting.
 	MapCPU float64
 	// MapSelectivity is bytes emitted over bytes read. CombinerRatio is the
-	// fraction of them that remains after the combiner; 1 without one.
+	// fraction of the emitted bytes that remains after the combiner; 1 without
+	// one.
 	MapSelectivity, CombinerRatio float64
 	// CombinerRatio holds for a map of Split bytes. A map of x bytes keeps
 	// CombinerRatio·(x/Split)^−CombinerDecay of its output, because more
@@ -83,7 +84,8 @@ func (p *Profile) ReduceTask(input int64, maps int) Task {
 }
 
 // MergeDepth returns the mean number of comparisons per record in a tournament
-// of n runs: log₂(n) for a power of two, else that of the balanced tree.
+// of n runs: log₂(n) for a power of two, else the mean depth of the balanced
+// tree.
 func MergeDepth(n int) float64 {
 	if n <= 1 {
 		return 0

@@ -179,8 +179,8 @@ func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from in
 	return tasks, guessed, nil
 }
 
-// best returns the attempt that stands for the task: the successful one, else
-// the last one with times, else one with the task's own times.
+// best returns the attempt that represents the task: the successful one, else
+// the last one with times, else one with the task's times.
 func (r *rumenTask) best() rumenAttempt {
 	best := rumenAttempt{Start: r.Start, Finish: r.Finish}
 	for _, a := range r.Attempts {

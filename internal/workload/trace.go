@@ -14,8 +14,8 @@ import (
 type Trace struct {
 	// List holds the jobs by time of submission, the first at 0.
 	List []Job
-	// Warnings describe what was left out, repaired or guessed, a sentence
-	// each.
+	// Warnings describe, in a sentence each, parts of the trace that were left
+	// out, repaired or guessed.
 	Warnings []string
 }
 

@@ -40,7 +40,8 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-// A file with more errors than anyone reads tells the first, and how many more.
+// TestManyErrors: for a file with many errors, ReadMix reports the first
+// maxErrors and the number of the others.
 func TestManyErrors(t *testing.T) {
 	_, err := ReadMix("f", strings.NewReader(strings.Repeat("x: 1\n", 26)+"jobs: 1\n"))
 	if err == nil || strings.Count(err.Error(), "\n") != maxErrors {
@@ -49,8 +50,8 @@ func TestManyErrors(t *testing.T) {
 	wantError(t, err, fmt.Sprintf("f: and %d more errors", 27-maxErrors))
 }
 
-// The file's own profiles go before those of the caller, and its hints before
-// those of a profile.
+// TestKnownProfiles: profiles in the file take precedence over the caller's,
+// and hints of a class over hints of a profile.
 func TestKnownProfiles(t *testing.T) {
 	known := []Profile{{App: "a", MapCPU: 1}, {App: "b", MapCPU: 2}}
 	known[1].Hints[0].CPU = 7

@@ -1,7 +1,7 @@
 // Package workload describes the input of a simulation: jobs with their tasks,
 // and the cluster that they run on. It reads job mixes and the traces of other
-// tools, and it makes the workloads of the papers. It does no I/O of its own:
-// readers get an io.Reader.
+// tools, and it makes the workloads of the papers. It opens no files: readers
+// get an io.Reader.
 package workload
 
 import (
@@ -18,8 +18,8 @@ type Job struct {
 	Priority                     job.Priority
 	// Submit is the time of submission, since the start of the run.
 	Submit time.Duration
-	// Plan is how long the submitter prepares the job after Submit, on a
-	// machine of its own, before the tracker gets it.
+	// Plan is how long the submitter prepares the job after Submit, before the
+	// tracker gets it. It uses no resources of the cluster.
 	Plan time.Duration
 	// Maps and Reduces are the tasks, by index.
 	Maps, Reduces []Task
@@ -43,7 +43,7 @@ type Task struct {
 	// Input is the bytes that a map reads. For a reduce it is the bytes
 	// fetched, and matters only if the maps of the job state no output.
 	Input int64
-	// Output is the bytes of a map's output, or those that a reduce writes.
+	// Output is the bytes of a map's output, or the bytes that a reduce writes.
 	Output int64
 	// CPU is core time on a core of speed 1.
 	CPU time.Duration
@@ -75,7 +75,7 @@ type NodeGroup struct {
 	Cores int
 	Speed float64
 	// Together makes the nodes workers on one machine, as in the local shell:
-	// all of them share its cores and bandwidths.
+	// they share its cores and bandwidths.
 	Together              bool
 	MapSlots, ReduceSlots int
 	// DiskBandwidth and NICBandwidth are in bytes per second; 0 means no limit.

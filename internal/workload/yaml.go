@@ -16,11 +16,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxErrors is how many errors of a file are reported at once.
+// maxErrors bounds the errors reported for one file.
 const maxErrors = 20
 
 // reader walks a YAML file and collects its errors. Its methods return the zero
-// value in place of a wrong one, so that callers go on and find further errors.
+// value in place of a wrong one, so that callers continue and find further
+// errors.
 type reader struct {
 	file  string
 	errs  []error
@@ -81,7 +82,7 @@ func (r *reader) open(in io.Reader, what string) *object {
 }
 
 // object is a mapping. Callers read its keys one by one; end then reports the
-// keys that nobody has read.
+// remaining keys as unknown.
 type object struct {
 	r    *reader
 	node *yaml.Node
@@ -125,8 +126,8 @@ func (r *reader) object(n *yaml.Node, what string) *object {
 // maxMerges bounds chains of merge keys, which may lead back to themselves.
 const maxMerges = 8
 
-// merge adds the keys of a merged mapping, or of a list of them, that the object
-// lacks.
+// merge adds the keys that the object lacks from a merged mapping, or from each
+// mapping of a list.
 func (o *object) merge(n *yaml.Node, depth int) {
 	switch {
 	case depth == maxMerges:
@@ -161,7 +162,7 @@ func (o *object) get(key string) *yaml.Node {
 	return n
 }
 
-// end reports the keys that nobody has read: they are unknown.
+// end reports every key that was not read: it is unknown.
 func (o *object) end() {
 	if o.r.known != nil {
 		for _, key := range o.read {
@@ -182,7 +183,7 @@ func (o *object) end() {
 	}
 }
 
-// follow returns the node that an alias stands for, or n itself.
+// follow resolves an alias. It returns any other node unchanged.
 func follow(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -212,6 +213,7 @@ func (o *object) list(key string) []*yaml.Node {
 	return o.r.list(n, o.what+": "+key)
 }
 
+// list returns the entries of a list, with aliases resolved.
 func (r *reader) list(n *yaml.Node, what string) []*yaml.Node {
 	if n.Kind != yaml.SequenceNode {
 		r.fail(n, "%s: should be a list, is %s", what, describe(n))
@@ -224,7 +226,7 @@ func (r *reader) list(n *yaml.Node, what string) []*yaml.Node {
 	return list
 }
 
-// textOrTexts returns a text, or a list of them.
+// textOrTexts returns a list of texts. A single text counts as a list of one.
 func (o *object) textOrTexts(key string) []string {
 	if n := o.get(key); n == nil || n.Kind != yaml.ScalarNode {
 		return o.texts(key)
@@ -292,10 +294,13 @@ func field[T any](o *object, key string, without T, parse func(string) (T, error
 	return scalar(o.r, n, o.what+": "+key, parse)
 }
 
+// text returns the text of a key, empty if the key is absent.
 func (o *object) text(key string) string { return field(o, key, "", anyText) }
 
+// anyText parses any text.
 func anyText(s string) (string, error) { return s, nil }
 
+// nonEmpty parses a text that must not be empty.
 func nonEmpty(s string) (string, error) {
 	if s == "" {
 		return "", errors.New("must not be empty")
@@ -303,7 +308,7 @@ func nonEmpty(s string) (string, error) {
 	return s, nil
 }
 
-// whole parses integers between two bounds, both allowed.
+// whole returns a parser of integers between two bounds, inclusive.
 func whole(lo, hi int) func(string) (int, error) {
 	return func(s string) (int, error) {
 		v, err := strconv.Atoi(s)
@@ -319,7 +324,8 @@ func whole(lo, hi int) func(string) (int, error) {
 	}
 }
 
-// number parses numbers between two bounds, both allowed. NaN is between none.
+// number returns a parser of numbers between two bounds, inclusive. It rejects
+// NaN.
 func number(lo, hi float64) func(string) (float64, error) {
 	return func(s string) (float64, error) {
 		v, err := strconv.ParseFloat(s, 64)
@@ -335,10 +341,10 @@ func number(lo, hi float64) func(string) (float64, error) {
 	}
 }
 
-// positive parses numbers above 0.
+// positive parses a number above 0.
 func positive(s string) (float64, error) { return positiveTo(math.MaxFloat64)(s) }
 
-// positiveTo parses numbers above 0 and up to a bound.
+// positiveTo returns a parser of numbers above 0, up to a bound.
 func positiveTo(hi float64) func(string) (float64, error) {
 	return func(s string) (float64, error) {
 		v, err := number(0, hi)(s)
@@ -349,4 +355,5 @@ func positiveTo(hi float64) func(string) (float64, error) {
 	}
 }
 
+// duration returns the time of a key, 0 if the key is absent.
 func (o *object) duration(key string) time.Duration { return field(o, key, 0, parseTime) }

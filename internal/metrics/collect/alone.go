@@ -16,11 +16,11 @@ const chunkSize = 64
 
 // Alone measures how long each job of a run takes alone in the empty cluster,
 // which is Tyrex's reference time. Jobs run one after another, each submitted
-// when the previous one has ended. The cluster is that of the run without
-// random failures and stragglers. policy makes a fresh policy for each of
-// several concurrent runs, in place of the run's own; the papers use first
-// come, first served. The run's Observer and Stop serve all these runs and are
-// called from several goroutines.
+// when the previous one has ended. Random failures and stragglers are switched
+// off. policy makes a fresh policy for each of several concurrent runs, in
+// place of the run's own; the papers use first come, first served. The run's
+// Observer and Stop serve all these runs and are called from several
+// goroutines.
 //
 // For a job that does not succeed alone, Alone returns the time until it
 // failed. A job that cannot run at all is an error.

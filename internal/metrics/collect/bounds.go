@@ -20,9 +20,9 @@ type Bounds struct {
 	// Work assumes that all slots are busy: max over the arrivals a of a −
 	// first + Σ work of jobs submitted from a on / Σ slots · speed.
 	Work float64 `json:"work_s"`
-	// Path is the longest path through one job, or through a chain of them: its
-	// longest map, then the part of a reduce that follows the last map, on the
-	// fastest node.
+	// Path is the longest path through one job or a chain of jobs: the longest
+	// map, then the part of a reduce that follows the last map, on the fastest
+	// node.
 	Path float64 `json:"path_s"`
 }
 

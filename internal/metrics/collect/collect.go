@@ -14,7 +14,7 @@ import (
 )
 
 // Collector measures one run as its sim.Observer. It keeps the state of active
-// jobs. Ended jobs leave only digests, unless New is asked for their uses.
+// jobs. Ended jobs leave only digests, unless New was called with uses.
 type Collector struct {
 	jobs  []workload.Job
 	alone []time.Duration

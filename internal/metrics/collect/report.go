@@ -76,8 +76,8 @@ type Locality struct {
 	None int64 `json:"none"`
 }
 
-// NodeShare returns the fraction of the maps with local nodes that ran on one
-// of them, 1 if there are no such maps.
+// NodeShare returns the fraction of the maps with local nodes that ran on such
+// a node, 1 if there are no such maps.
 func (l Locality) NodeShare() float64 {
 	if all := l.Node + l.Rack + l.Any; all > 0 {
 		return float64(l.Node) / float64(all)
@@ -105,8 +105,8 @@ type Slots struct {
 
 // Waste is slot time, in slot-seconds, of attempts whose output was not used.
 type Waste struct {
-	// Copies counts speculative attempts; Won counts those that ended before
-	// the original attempt.
+	// Copies counts speculative attempts. Won counts the copies that ended
+	// before the original attempt.
 	Copies int64 `json:"copies"`
 	Won    int64 `json:"copies_won"`
 	// Speculation is the time of attempts killed because another attempt of the
@@ -117,7 +117,7 @@ type Waste struct {
 }
 
 // Class holds the measures of one class of jobs. A job without a class counts
-// in that of its app.
+// in the class of its app.
 type Class struct {
 	Name     string          `json:"name"`
 	Response metrics.Summary `json:"response_s"`

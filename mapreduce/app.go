@@ -6,39 +6,39 @@ import (
 	"strconv"
 )
 
-// App is a program with a name and parameters, made of one job or a chain of
-// several. The built-in apps are Apps; so may be your own.
+// App is a named program with parameters. It consists of one job or of a chain of
+// jobs. [RunApp] runs it.
 //
-// A worker in another process rebuilds a job from the app's name, the step and
-// the parameters alone, so builders depend on nothing else.
+// On a cluster another process builds the jobs from the app's name, the step and
+// the parameters. So Job and Steps must not depend on anything else.
 type App struct {
 	Name    string // as on the command line: lower case, no spaces
 	Summary string // one line
-	Reads   string // what the input is, in a few words; "" if it reads none
-	Writes  string // what the output is
+	Reads   string // describes the input in a few words; "" if there is none
+	Writes  string // describes the output in a few words
 	Params  []Param
 
-	// Job builds the job of an app that has just one.
+	// Job builds the job; nil for a chain.
 	Job func(p Params) (*Job, error)
-	// Steps build the jobs of a chain, by name; Chain runs them.
+	// Steps build the jobs of a chain, by name. Chain runs the steps.
 	Steps map[string]func(p Params) (*Job, error)
 	Chain func(ctx context.Context, c *Chain) error
 
-	// Small says that the result fits a screen: it is printed when the user
-	// names no output directory.
+	// Small marks an app whose result fits on a screen. The slotwise command
+	// prints it if the user names no output directory.
 	Small bool
 }
 
-// Param is a parameter of an app. A Param without a default is required.
+// Param describes a parameter of an app.
 type Param struct {
 	Name, Default, Help string
 	Required            bool
 }
 
-// Params are the values given for an app's parameters, defaults filled in.
+// Params holds the values of an app's parameters, defaults included.
 type Params map[string]string
 
-// Get returns the value of a parameter, "" if there is none.
+// Get returns the value of a parameter, or "" if it has none.
 func (p Params) Get(name string) string { return p[name] }
 
 // Int returns a parameter as an integer of at least min.
@@ -62,22 +62,23 @@ func (p Params) Float(name string) (float64, error) {
 	return f, nil
 }
 
-// Chain runs the steps of an app one after the other, or several at once.
-// Intermediate outputs live in a directory of the chain's own, which is
-// removed when the chain ends, well or not.
+// Chain is one run of an app that consists of several jobs. The app's Chain
+// function uses it to run the steps. Intermediate outputs are in a directory that
+// is removed when the function returns, even with an error.
 type Chain struct {
 	Params Params
 	Inputs []string // the user's inputs
 
 	files *Files
-	run   func(ctx context.Context, step string, p Params, in []string, out string) error
-	temp  string
-	out   string
+	// run runs the job of a step.
+	run  func(ctx context.Context, step string, p Params, in []string, out string) error
+	temp string
+	out  string
 }
 
-// Step runs a step over inputs and writes to output, which is [Chain.Temp] or
-// [Chain.Output]. Params nil means the chain's own. Steps may run in parallel
-// from several goroutines.
+// Step runs the job of a step over inputs and returns when it has ended. output is
+// a path from [Chain.Temp] or [Chain.Output]. If p is nil the step gets the
+// chain's parameters. Several goroutines may run steps at a time.
 func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string, output string) error {
 	if p == nil {
 		p = c.Params
@@ -85,10 +86,11 @@ func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string
 	return c.run(ctx, step, p, inputs, output)
 }
 
-// Files reads the outputs of steps, and other files that the program can open.
+// Files returns access to the outputs of steps and to all other files that the
+// program can open.
 func (c *Chain) Files() *Files { return c.files }
 
-// Temp returns the path of an intermediate output, by a name of the caller's.
+// Temp returns the path of an intermediate output. name is the caller's choice.
 func (c *Chain) Temp(name string) string { return c.temp + "/" + name }
 
 // Output returns the path of the chain's final output.

@@ -6,19 +6,19 @@ import (
 	"math"
 )
 
-// Codec turns values of a type into bytes and back. The order of the codes of
-// keys is the order in which reducers see them.
+// Codec encodes values of a type as bytes and decodes them. Reducers see keys in
+// the order of their encodings.
 type Codec[T any] interface {
-	// Append appends the code of v to b.
+	// Append appends the encoding of v to b.
 	Append(b []byte, v T) []byte
-	// Decode reads a code. What it returns may share b's memory, and is then
-	// valid only as long.
+	// Decode returns the value that b encodes. The value may share b's memory and
+	// is then valid only as long as b.
 	Decode(b []byte) (T, error)
 }
 
-// The codecs of basic types. Their order is that of the values: of numbers by
-// size (-0 before 0, NaN at the ends), of strings by bytes. BytesCode does not
-// copy when it decodes.
+// The codecs of basic types keep the order of the values: numbers by size (-0
+// before 0, NaNs at both ends), strings by bytes. BytesCode decodes without a
+// copy.
 var (
 	Int64Code   Codec[int64]   = int64Codec{}
 	Float64Code Codec[float64] = float64Codec{}
@@ -32,7 +32,7 @@ func (int64Codec) Append(b []byte, v int64) []byte { return AppendInt64(b, v) }
 
 func (int64Codec) Decode(b []byte) (int64, error) {
 	if len(b) != 8 {
-		return 0, fmt.Errorf("an integer of %d bytes", len(b))
+		return 0, fmt.Errorf("an integer takes 8 bytes, not %d", len(b))
 	}
 	return Int64(b), nil
 }
@@ -40,7 +40,7 @@ func (int64Codec) Decode(b []byte) (int64, error) {
 type float64Codec struct{}
 
 // Append flips the sign bit of positive numbers and all bits of negative ones,
-// which makes IEEE 754 order the order of unsigned integers.
+// which turns the order of IEEE 754 numbers into the order of unsigned integers.
 func (float64Codec) Append(b []byte, v float64) []byte {
 	n := math.Float64bits(v)
 	if n>>63 == 1 {
@@ -53,7 +53,7 @@ func (float64Codec) Append(b []byte, v float64) []byte {
 
 func (float64Codec) Decode(b []byte) (float64, error) {
 	if len(b) != 8 {
-		return 0, fmt.Errorf("a number of %d bytes", len(b))
+		return 0, fmt.Errorf("a floating-point number takes 8 bytes, not %d", len(b))
 	}
 	n := binary.BigEndian.Uint64(b)
 	if n>>63 == 1 {
@@ -76,14 +76,14 @@ func (bytesCodec) Append(b, v []byte) []byte { return append(b, v...) }
 
 func (bytesCodec) Decode(b []byte) ([]byte, error) { return b, nil }
 
-// Pair is a key or value of two parts.
+// Pair is a key or value that has two parts.
 type Pair[A, B any] struct {
 	First  A
 	Second B
 }
 
-// PairCode makes the codec of pairs of the codecs of their parts. Pairs are
-// ordered by First, then by Second; [ByFirst] and [SameFirst] go with it.
+// PairCode returns a codec of pairs. Pairs are ordered by First, then by Second.
+// [ByFirst] and [SameFirst] partition and group its keys by First.
 func PairCode[A, B any](first Codec[A], second Codec[B]) Codec[Pair[A, B]] {
 	return pairCodec[A, B]{first, second}
 }
@@ -102,7 +102,7 @@ func (c pairCodec[A, B]) Append(b []byte, v Pair[A, B]) []byte {
 func (c pairCodec[A, B]) Decode(b []byte) (v Pair[A, B], err error) {
 	first, second, ok := CutPair(b)
 	if !ok {
-		return v, fmt.Errorf("%q is no pair", b)
+		return v, fmt.Errorf("%q is not the encoding of a pair", b)
 	}
 	if v.First, err = c.first.Decode(first); err != nil {
 		return v, err

@@ -47,7 +47,7 @@ func (j *Job) Compile(ctx context.Context, files *Files) (*engine.Program, error
 func (j *Job) validate() error {
 	switch {
 	case j.Mapper == nil && len(j.Sources) == 0:
-		return errors.New("it has no Mapper")
+		return errors.New("Mapper is missing")
 	case j.Reducer == nil && (j.Combiner != nil || j.Aggregate != NoFold || j.SameGroup != nil || j.TotalOrder):
 		return errors.New("the settings Combiner, Aggregate, SameGroup and TotalOrder need a Reducer")
 	case j.Combiner != nil && j.Aggregate != NoFold:
@@ -61,20 +61,20 @@ func (j *Job) validate() error {
 	case j.Synthetic > 0 && len(j.Sources) > 0:
 		return errors.New("settings Synthetic and Sources exclude each other")
 	case j.Reduces < 0:
-		return fmt.Errorf("%d reduces", j.Reduces)
+		return fmt.Errorf("Reduces is %d; it must not be negative", j.Reduces)
 	}
 	for _, s := range j.Sources {
 		if s.Mapper == nil {
-			return errors.New("a source has no Mapper")
+			return errors.New("a source in Sources has no Mapper")
 		}
 	}
 	for _, f := range append([]Format{j.Input, j.Output}, sourceFormats(j.Sources)...) {
 		if f.Kind == FixedKind && f.Len <= 0 {
-			return fmt.Errorf("fixed records of %d bytes", f.Len)
+			return fmt.Errorf("format Fixed needs a record length above 0, not %d", f.Len)
 		}
 	}
 	if j.Output.Kind == WholeKind {
-		return errors.New("whole files are an input format only")
+		return errors.New("the format Whole is for input only")
 	}
 	return nil
 }
@@ -111,13 +111,13 @@ func (f Format) output() output.Format {
 	return output.Text
 }
 
-// boundMapper gives a Mapper its emitter.
+// boundMapper joins a Mapper and its emitter into an engine.Mapper.
 type boundMapper struct {
 	m   Mapper
 	out *Emitter
 }
 
-// boundBlockMapper is a boundMapper that takes blocks.
+// boundBlockMapper is a boundMapper that implements engine.BlockMapper too.
 type boundBlockMapper struct {
 	boundMapper
 	b BlockMapper
@@ -144,7 +144,7 @@ func (b *boundMapper) Close() error { return finish(b.m, b.out) }
 
 func (b *boundBlockMapper) MapBlock(block []byte) error { return b.b.MapBlock(block, b.out) }
 
-// boundReducer gives a Reducer its emitter.
+// boundReducer joins a Reducer and its emitter into an engine.Reducer.
 type boundReducer struct {
 	r   Reducer
 	out *Emitter

@@ -8,37 +8,39 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Emitter takes what a mapper or reducer produces. It copies what it is given.
-// It belongs to one task and one goroutine. Writing can fail (a full disk);
-// the task then ends with that error soon after, so Emit returns none.
+// Emitter takes the records that a mapper or reducer emits, and copies them. It
+// belongs to one task and is used from one goroutine. If a write fails (a full
+// disk), the attempt soon ends with that error, so Emit returns none.
 type Emitter struct {
 	sink engine.Sink
 	task *Task
 }
 
-// Emit adds a record. In text output a nil key or value is left out together
-// with the TAB between them.
+// Emit adds a record. Text output leaves out a nil key or value, and then the TAB
+// between them as well.
 func (e *Emitter) Emit(key, value []byte) { e.sink.Emit(key, value) }
 
-// Add emits key with the integer n as its value, in the code that [Int64]
-// reads. With [Job.Aggregate] it folds n into the key's total at once.
+// Add emits key with the integer n as its value, encoded as [Int64] decodes it. In
+// a job with Aggregate it folds n into the key's value at once.
 func (e *Emitter) Add(key []byte, n int64) { e.sink.Add(key, n) }
 
-// Count adds n to a counter of the job, shown when it ends. It takes a lock:
-// sum up in the mapper and call it in Finish where records are many.
+// Count adds n to a counter of the job, which is shown when the job has ended.
+// Count takes a lock: a mapper of many records adds up by itself and calls Count
+// in Finish. A job has at most 1,000 counters; further names are added up in one.
 func (e *Emitter) Count(counter string, n int64) { e.task.t.Counters.Add(counter, n) }
 
 // Task returns the task that the emitter belongs to.
 func (e *Emitter) Task() *Task { return e.task }
 
-// Task is what a mapper or reducer may know of where it runs.
+// Task describes the task that a mapper or reducer runs in.
 type Task struct{ t *engine.Task }
 
 // JobName returns the job's name.
 func (t *Task) JobName() string { return t.t.JobName }
 
-// Context returns a context that ends when the task is to stop: the job was
-// killed, or another attempt was quicker. What takes long or waits watches it.
+// Context returns a context that is cancelled when the task must stop, because the
+// job was killed or another attempt has succeeded. Functions that wait or take
+// long should watch it.
 func (t *Task) Context() context.Context { return t.t.Ctx }
 
 // Index returns the number of the task within its phase, from 0.
@@ -47,7 +49,7 @@ func (t *Task) Index() int { return int(t.t.Attempt.Index) }
 // IsMap reports whether the task is a map.
 func (t *Task) IsMap() bool { return t.t.Attempt.Kind == job.Map }
 
-// Try returns how many attempts of this task were made before this one.
+// Try returns the number of earlier attempts of this task.
 func (t *Task) Try() int { return int(t.t.Attempt.Try) }
 
 // Maps returns the number of map tasks of the job.
@@ -56,15 +58,15 @@ func (t *Task) Maps() int { return t.t.Maps }
 // Reduces returns the number of reduce tasks of the job.
 func (t *Task) Reduces() int { return t.t.Reduces }
 
-// InputFile returns the path of the file that the current record is from; it
-// is "" in a reduce.
+// InputFile returns the path of the file that holds the current record, or "" in
+// a reduce.
 func (t *Task) InputFile() string { return t.t.InputFile() }
 
 // Int64 decodes a value emitted by [Emitter.Add], or a key made by
 // [AppendInt64]. It panics if b is shorter than eight bytes.
 func Int64(b []byte) int64 { return kv.Int64(b) }
 
-// AppendInt64 appends the code of n, eight bytes whose order is that of the
+// AppendInt64 appends n as eight bytes, whose order as bytes is the order of the
 // numbers.
 func AppendInt64(b []byte, n int64) []byte {
 	var c [kv.Int64Len]byte
@@ -72,6 +74,6 @@ func AppendInt64(b []byte, n int64) []byte {
 	return append(b, c[:]...)
 }
 
-// KeepAlive tells that the task is at work, for a record or group that takes
-// longer than the task time-out. It is cheap.
+// KeepAlive reports that the task is alive. A function that spends longer than the
+// task time-out on one record or group calls it from time to time. It is cheap.
 func (t *Task) KeepAlive() { t.t.Meter.Ticks.Add(1) }

@@ -17,48 +17,50 @@ type Job struct {
 	Input Format
 	// Mapper makes the mapper of one task. Required unless Sources is set.
 	Mapper func() Mapper
-	// Sources are further inputs with mappers of their own, for joins.
+	// Sources are further inputs, each with its own mapper, for joins.
 	Sources []Source
-	// Reducer makes the reducer of one task; nil for a job without reduces,
-	// whose mappers write the output.
+	// Reducer makes the reducer of one task. If it is nil the job has no reduces
+	// and its mappers write the output.
 	Reducer func() Reducer
-	// Combiner, if set, shrinks map output before it is shuffled. It emits
-	// records of the kind that the mapper emits, with the key it was given,
-	// and may be applied never, once or again to its own output.
+	// Combiner, if set, shrinks map output before the shuffle. It emits what the
+	// mapper could have emitted, under the key that it was called with. It is
+	// called any number of times, also for records that it has emitted itself.
 	Combiner func() Reducer
-	// Aggregate declares that values are integers to be folded: much faster
-	// than a Combiner, since nothing is sorted until all is folded.
+	// Aggregate folds the values of each key, which must be integers, into one. It
+	// is much faster than a Combiner: a hash table folds the records as they are
+	// emitted, and only distinct keys are sorted.
 	Aggregate Fold
-	// Partitioner overrides the hash of the key.
+	// Partitioner, if set, replaces partitioning by the hash of the key.
 	Partitioner Partitioner
-	// TotalOrder partitions by ranges of keys found by sampling the input, so
-	// that the output files, in the order of their names, are sorted as a
+	// TotalOrder partitions by ranges of keys, which are found by sampling the
+	// input. The output files, in the order of their names, are then sorted as a
 	// whole. It excludes Partitioner.
 	TotalOrder bool
-	// SameGroup makes one Reduce call of neighbouring keys that are not equal
-	// (a secondary sort: sort by the whole key, group by its first part). Keys
-	// of one group must go to one reduce, so a Partitioner is needed too.
+	// SameGroup, if set, reports whether two neighbouring keys belong to one call
+	// of Reduce. It is for secondary sorts: records are sorted by the whole key
+	// and grouped by its first part. All keys of a group must go to one reduce, so
+	// SameGroup needs a Partitioner.
 	SameGroup func(a, b []byte) bool
 	// Output is the format of the output; the zero value is Text.
 	Output Format
-	// Synthetic makes a job without input: so many map tasks, each given one
-	// record with a nil key and the task's number in decimal as its value.
+	// Synthetic, if not 0, is the number of map tasks of a job without input. Each
+	// gets one record: a nil key and the task's number in decimal.
 	Synthetic int
-	// Reduces is the number of reduce tasks that suits the job if the user
-	// does not say; 0 leaves it to the runner.
+	// Reduces is the number of reduce tasks unless the user gives another one; 0
+	// for one per reduce slot.
 	Reduces int
 
 	// Prepare, if set, is called in every process that plans the job or runs its
-	// tasks, before the other functions. It reads what they need from files, such
-	// as a table to look keys up in. It must find the same everywhere.
+	// tasks, before the other functions. It reads files that they need, such as a
+	// table of centroids. Every process must see the same content.
 	Prepare func(ctx context.Context, files *Files) error
 
-	// recipe is how another process builds this job. It is nil for jobs other
-	// than streaming jobs: the recipe of an app's job names the app.
+	// recipe lets another process build a streaming job. It is nil for all other
+	// jobs: the recipe of an app's job names the app.
 	recipe *feature.Recipe
 }
 
-// Source is an input with a mapper of its own.
+// Source is an input with its own mapper.
 type Source struct {
 	Inputs []string // files, directories or globs
 	Input  Format
@@ -68,8 +70,8 @@ type Source struct {
 // Fold is an associative operation on the integers of equal keys.
 type Fold = engine.Fold
 
-// The folds. Values of such a job are emitted by [Emitter.Add] and read by
-// [Int64].
+// The folds. A job with one of them emits values by [Emitter.Add] and decodes them
+// by [Int64].
 const (
 	NoFold = engine.NoFold
 	Sum    = engine.Sum
@@ -77,19 +79,21 @@ const (
 	Max    = engine.Max
 )
 
-// Format says how records lie in files.
+// Format is the layout of records in files.
 //
-//	Text       in: nil, line without LF     out: key TAB value LF; a nil key or value is left out with the TAB
-//	KeyValue   in: before and after the first TAB of a line (no TAB: whole line, nil)
-//	Fixed(n)   in: nil, n bytes             out: key and value, nothing between
-//	Whole      in: path, the file's content
-//	Runs       in, out: keys and values exactly, in slotwise's own binary files; to chain jobs
+//	format     input (key; value)                            output
+//	Text       nil; the line without its LF                  key TAB value LF, without TAB if one is nil
+//	KeyValue   the line before its first TAB; after it       none
+//	           (without TAB: the whole line; nil)
+//	Fixed(n)   nil; n bytes                                  key and value, nothing between them
+//	Whole      the file's path; its content                  none
+//	Runs       exactly as written                            slotwise's binary files, for the next job of a chain
 type Format struct {
 	Kind FormatKind
-	Len  int // record length in bytes of Fixed
+	Len  int // length of a record in bytes; for Fixed only
 }
 
-// FormatKind names a format.
+// FormatKind is a format without its parameter.
 type FormatKind uint8
 
 // The kinds of formats.
@@ -101,7 +105,7 @@ const (
 	RunsKind
 )
 
-// The formats that need no length.
+// The formats without a length.
 var (
 	Text     = Format{Kind: TextKind}
 	KeyValue = Format{Kind: KeyValueKind}
@@ -109,5 +113,5 @@ var (
 	Runs     = Format{Kind: RunsKind}
 )
 
-// Fixed is the format of records of n bytes.
+// Fixed returns the format for records of n bytes.
 func Fixed(n int) Format { return Format{Kind: FixedKind, Len: n} }

@@ -31,7 +31,7 @@ const (
 // features.
 type Feature = feature.Feature
 
-// errNoClient tells how to make a program run on clusters.
+// errNoClient is the error of a program without remote.Client().
 var errNoClient = errors.New("it has no cluster client: pass remote.Client() of package mapreduce/remote to mapreduce.Main or mapreduce.RunAttempt")
 
 // Main is the main function of a program that runs one job. It reads flags

@@ -1,6 +1,6 @@
-// Package mapreduce is what the author of a job imports.
+// Package mapreduce is the API for authors of MapReduce jobs.
 //
-// A job is a map function and, mostly, a reduce function:
+// A job has a map function and usually a reduce function:
 //
 //	job := &mapreduce.Job{
 //		Name: "wordcount",
@@ -17,52 +17,60 @@
 //	}
 //	mapreduce.Main(job)
 //
-// Keys and values are byte slices which the callee may not keep: they are
-// valid during the call only, and what is emitted is copied at once. Keys are
-// ordered as unsigned bytes; typed keys (see [TypedMapper]) are encoded so that
-// the order of their codes is the order of their values.
+// [Main] makes a program of it, with flags for input, output, memory and so on.
+// [Run] runs a job from Go code. Both run it in this process, on all cores; the
+// packages below this one add storage and clusters (see [Feature]).
 //
-// The same job gives the same output for any number of reduces, any split
-// size, any memory limit, with the combiner on or off: records with equal keys
-// reach the reducer in the order of the input.
+// Keys and values are byte slices. They are valid only during the call, so a
+// function must not keep them; emitted slices are copied at once. Keys are
+// ordered as unsigned bytes. Typed keys (see [Codes]) are encoded so that the
+// order of the bytes is the order of the values.
+//
+// A job gives the same output for any number of reduces, any split size and any
+// memory limit, with or without the combiner. Records with equal keys reach the
+// reducer in the order of the input.
 package mapreduce
 
 import "iter"
 
-// Mapper turns one input record into any number of key-value pairs. For text
-// the key is nil and the value a line without its LF; [Format] says what the
-// others give. Each task has its own Mapper, used by one goroutine.
+// Mapper turns one input record into any number of emitted records. For text
+// input the key is nil and the value is a line without its LF; [Format] lists the
+// keys and values of the other formats. Each task has a Mapper of its own and
+// calls it from one goroutine. An error fails the attempt.
 //
-// A Mapper may also be a [BlockMapper], a [Starter] and a [Finisher].
+// A Mapper may also implement [BlockMapper], [Starter] and [Finisher].
 type Mapper interface {
 	Map(key, value []byte, out *Emitter) error
 }
 
-// MapperFunc makes a Mapper of a function.
+// MapperFunc is a function that implements [Mapper].
 type MapperFunc func(key, value []byte, out *Emitter) error
 
 // Map calls f.
 func (f MapperFunc) Map(key, value []byte, out *Emitter) error { return f(key, value, out) }
 
-// BlockMapper is a Mapper that can take many lines of text at once, which
-// saves finding their ends: every line ends with LF but perhaps the last of a
-// file. It is called instead of Map when the input is text.
+// BlockMapper is a [Mapper] that takes many lines of text in one call, which is
+// faster if it does not need the ends of lines. Every line ends with LF, except
+// perhaps the last one of a file. For text input MapBlock is called instead of
+// Map.
 type BlockMapper interface {
 	MapBlock(block []byte, out *Emitter) error
 }
 
-// Reducer is called once for each key, in key order, with all its values. The
-// values can be walked once; what is left is skipped. Neither keys nor values
-// are ever nil, even if nil was emitted. Range over them; where millions of
-// groups make the loop's closure felt, pass values a function made once, as
-// [IdentityReducer] does.
+// Reducer is called once for each key, in key order, with all values of the key.
+// It can range over the values once and may stop early. Keys and values are never
+// nil, even if nil was emitted. An error fails the attempt.
 //
-// A Reducer may also be a [Starter] and a [Finisher].
+// A range over values allocates a closure for each key. A reducer for many
+// millions of small groups avoids that by calling values with a function that it
+// has made once, as [IdentityReducer] does.
+//
+// A Reducer may also implement [Starter] and [Finisher].
 type Reducer interface {
 	Reduce(key []byte, values iter.Seq[[]byte], out *Emitter) error
 }
 
-// ReducerFunc makes a Reducer of a function.
+// ReducerFunc is a function that implements [Reducer].
 type ReducerFunc func(key []byte, values iter.Seq[[]byte], out *Emitter) error
 
 // Reduce calls f.
@@ -70,16 +78,18 @@ func (f ReducerFunc) Reduce(key []byte, values iter.Seq[[]byte], out *Emitter) e
 	return f(key, values, out)
 }
 
-// Starter is told of its task before the first record.
+// Starter is implemented by mappers and reducers that prepare for a task. Start is
+// called before the first record. An error fails the attempt.
 type Starter interface {
 	Start(task *Task) error
 }
 
-// Finisher is called after the last record and may still emit.
+// Finisher is implemented by mappers and reducers that emit or count at the end of
+// a task. Finish is called after the last record.
 type Finisher interface {
 	Finish(out *Emitter) error
 }
 
-// Partitioner says which of n reduces gets a key: 0 to n-1, always the same
-// for the same key and n.
+// Partitioner returns the number of the reduce, 0 to n-1, that gets a key. It must
+// return the same number each time for the same key and n.
 type Partitioner func(key []byte, n int) int

@@ -15,15 +15,15 @@ import (
 	"github.com/slotwise/slotwise/internal/local"
 )
 
-// MixJob is one entry of a mix: an app or a job, and when it is submitted.
+// MixJob is one entry of a mix: an app or a job, and the time of its submission.
 type MixJob struct {
 	Name    string // for the report
 	App     *App
 	Params  Params
 	Job     *Job          // instead of App
 	Delay   time.Duration // from the start of the mix to the submission
-	After   []int         // indexes of earlier entries that must have ended, well or not, before the submission
-	Options Options       // its Cluster is that of the mix; without Output the result is thrown away
+	After   []int         // indexes of entries that must have ended, in any state, before the submission
+	Options Options       // Cluster, Compress and Features are ignored; without Output the result is removed
 }
 
 // Swap changes the policy while a mix runs.
@@ -33,49 +33,48 @@ type Swap struct {
 	Set    map[string]string
 }
 
-// MixOptions say on what a mix runs and how.
+// MixOptions configure the run of a mix.
 type MixOptions struct {
 	Cluster  ClusterOptions
 	Compress string // codec of intermediate data
-	// Features are what the jobs need beyond local files. Those of the single
-	// jobs are ignored.
+	// Features serve all jobs of the mix.
 	Features []Feature
 	Swaps    []Swap
-	// Alone has each job run by itself first, to compare with.
+	// Alone runs each job by itself first, to compute MixEntry.Slowdown.
 	Alone bool
-	// Learned is what the policy has learned in an earlier run, from
-	// MixResult.Learned; nil if there was none.
+	// Learned is the policy's learned state, MixResult.Learned of an earlier run;
+	// nil to start without.
 	Learned []byte
 }
 
-// MixResult says how the jobs of a mix fared.
+// MixResult reports how a mix ran.
 type MixResult struct {
 	Policy   string        `json:"policy"`
 	Makespan time.Duration `json:"makespan_ns"` // from the first submission to the last end
-	// MapUse and ReduceUse are the fractions of the slots' time that was used
-	// during the makespan.
+	// MapUse and ReduceUse are the fractions of the slot time during the makespan
+	// in which attempts occupied the slots.
 	MapUse    float64    `json:"map_slot_use"`
 	ReduceUse float64    `json:"reduce_slot_use"`
 	Jobs      []MixEntry `json:"jobs"`
 	Learned   []byte     `json:"-"`
 }
 
-// MixEntry is one entry of a mix when it has ended.
+// MixEntry reports how one entry of a mix ended.
 type MixEntry struct {
 	Name     string        `json:"name"`
 	State    string        `json:"state"`
 	Submit   time.Duration `json:"submit_ns"`          // since the mix began
 	Wait     time.Duration `json:"wait_ns"`            // from submission to the first task
 	Run      time.Duration `json:"run_ns"`             // from the first task to the end
-	Alone    time.Duration `json:"alone_ns,omitempty"` // from submission to the end with nothing beside it
+	Alone    time.Duration `json:"alone_ns,omitempty"` // from submission to the end, run alone
 	Slowdown float64       `json:"slowdown,omitempty"` // (wait + run) over alone
 	Results  []*Result     `json:"results"`            // one for each job of a chain
 	Err      error         `json:"-"`
 }
 
-// RunMix runs several jobs on one in-process cluster, so that they compete for
-// its slots. It returns when all have ended. A job that fails does not end the
-// others: its entry has the error, and RunMix's error joins them all.
+// RunMix runs several jobs on one in-process cluster, where they compete for the
+// slots. It returns when all have ended. A failed job does not affect the others:
+// its entry has the error, and RunMix returns all errors joined.
 func RunMix(ctx context.Context, jobs []MixJob, o MixOptions) (*MixResult, error) {
 	if len(jobs) == 0 {
 		return nil, errors.New("a mix without jobs")
@@ -115,7 +114,7 @@ func RunMix(ctx context.Context, jobs []MixJob, o MixOptions) (*MixResult, error
 	return r, err
 }
 
-// indexSame finds a job that does the same as j.
+// indexSame returns the index of an entry that runs the same program as j, or -1.
 func indexSame(jobs []MixJob, j *MixJob) int {
 	for i := range jobs {
 		if jobs[i].Name == j.Name && jobs[i].App == j.App && jobs[i].Job == j.Job && maps.Equal(jobs[i].Params, j.Params) {
@@ -135,8 +134,8 @@ func runAlone(ctx context.Context, j MixJob, o MixOptions) (MixEntry, error) {
 	return r.Jobs[0], nil
 }
 
-// runMix starts the cluster, submits each job at its time and swaps policies at
-// theirs.
+// runMix starts the cluster, submits each job and swaps policies at the times
+// given.
 func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err error) {
 	set, err := feature.Combine(o.Features)
 	if err != nil {
@@ -181,8 +180,8 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 	return r, errors.Join(errs...)
 }
 
-// swapLater makes the swaps, in order of their times; what it returns stops
-// that and says what failed.
+// swapLater swaps policies in the order of their times, in a goroutine of its own.
+// The function that it returns ends the goroutine and returns the errors.
 func swapLater(ctx context.Context, c *local.Cluster, swaps []Swap) func() error {
 	ctx, cancel := context.WithCancel(ctx)
 	start := c.Now()
@@ -229,7 +228,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// runEntry runs one entry and describes how it went.
+// runEntry runs one entry and returns its report.
 func runEntry(ctx context.Context, c *local.Cluster, p *planner, j *MixJob, i int, start time.Duration) MixEntry {
 	o := j.Options
 	if o.Output == "" {
@@ -251,7 +250,7 @@ func runEntry(ctx context.Context, c *local.Cluster, p *planner, j *MixJob, i in
 	}
 	for _, r := range e.Results {
 		if j.Options.Output == "" {
-			r.Output = "" // it is gone when the mix has ended
+			r.Output = "" // removed with the cluster
 		}
 	}
 	e.Submit = submitted - start
@@ -264,7 +263,7 @@ func runEntry(ctx context.Context, c *local.Cluster, p *planner, j *MixJob, i in
 	return e
 }
 
-// sum works out the figures of the whole mix.
+// sum computes the makespan and the use of slots from the entries.
 func (r *MixResult) sum(c *local.Cluster) {
 	first, last := time.Duration(-1), time.Duration(0)
 	var maps, reduces time.Duration

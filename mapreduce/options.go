@@ -9,61 +9,63 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Options say where a job's data are and how it is run on this machine. The
-// zero value of every field but Inputs is a sensible default.
+// Options name a job's input and output and configure the run. Inputs and Output
+// are required for jobs that read input; every other zero value is a default.
 type Options struct {
-	Inputs  []string // files, directories (with all below them) or globs, as URIs or paths
-	Include []string // globs of file names to take; all if empty
-	Exclude []string // globs of file names to leave out
+	Inputs  []string // files, directories (read recursively) or globs, as URIs or paths
+	Include []string // globs of file names to read; all if empty
+	Exclude []string // globs of file names to skip
 
-	// Output is the directory to write; it must not exist, or be empty, unless
-	// Overwrite, which replaces it only when the job has succeeded.
+	// Output is the directory to write. It must not exist or must be empty. With
+	// Overwrite the job replaces it, once it has succeeded.
 	Output    string
 	Overwrite bool
 
-	Reduces   int    // number of reduce tasks; 0 takes the job's or a default
-	SplitSize int64  // bytes of input for one map task; 0 chooses
+	Reduces   int    // number of reduce tasks; 0 for the job's own choice, else one per reduce slot
+	SplitSize int64  // bytes of input for one map task; 0 to choose by input size and slots
 	Compress  string // codec of intermediate data: none (default), lz4, s2, zstd
 	// OutputCompress is the codec of text output: none (default), gzip, zstd.
 	OutputCompress string
 
-	// TaskTimeout fails an attempt that makes no progress for so long; 10
-	// minutes if 0, never if negative.
+	// TaskTimeout fails an attempt that makes no progress for this time. 0 is 10
+	// minutes, a negative value is no limit.
 	TaskTimeout time.Duration
-	// MaxAttempts is how many failed attempts of one task fail the job; 4 if 0.
+	// MaxAttempts is the number of failed attempts of one task that fail the job. 0
+	// is 4.
 	MaxAttempts int
 
 	// SlowStart is the fraction of the maps that must have finished before reduces
 	// start, from 0 to 1; nil for the default, 0.05.
 	SlowStart *float64
 
-	User     string // whose job it is; the login name by default
+	User     string // owner of the job; the login name by default
 	Pool     string
 	Priority string // very-low, low, normal, high, very-high
 
-	// Profile rates how heavy the job's map and reduce tasks are, for policies
-	// that learn which jobs suit which nodes.
+	// Profile rates the resource use of the job's tasks, for policies that learn
+	// which jobs suit which nodes.
 	Profile Profile
 
 	Cluster ClusterOptions
-	// Remote, if set, is the cluster that runs the job, instead of this process.
+	// Cluster configures the in-process cluster; Remote, if set, is the cluster that
+	// runs the job instead.
 	Remote Remote
 	// Features are what the program needs beyond local files.
 	Features []Feature
 
-	// Progress, if set, is called now and then from one goroutine, and once at
-	// the end.
+	// Progress, if set, is called about ten times a second from one goroutine, and
+	// once with Done when the job has ended.
 	Progress func(Progress)
-	// Stderr takes what child processes print; os.Stderr if nil.
+	// Stderr receives the standard error of streaming commands; os.Stderr if nil.
 	Stderr io.Writer
 
-	chainDir string // where a chain keeps what goes from step to step
+	chainDir string // directory of the chain's intermediate outputs; "" outside a chain
 }
 
 // Remote names a cluster of machines, such as a *remote.Cluster.
 type Remote = feature.Remote
 
-// Profile rates a job's tasks.
+// Profile rates the resource use of a job's map and reduce tasks.
 type Profile struct {
 	Map, Reduce Load
 }
@@ -74,7 +76,7 @@ type Load struct {
 	CPU, Memory, Disk, Network uint8
 }
 
-// ClusterOptions describe the in-process cluster that runs jobs.
+// ClusterOptions configure the in-process cluster that runs jobs.
 type ClusterOptions struct {
 	Workers     int               // nodes; the number of cores by default
 	MapSlots    int               // map slots of a worker, 1 by default
@@ -84,18 +86,20 @@ type ClusterOptions struct {
 	PolicySet   map[string]string // its parameters, by name
 	Policies    []sched.Table     // policies of your own, in addition to the built-in ones
 	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
-	// queues, for policies that know either. They are read again when they
-	// change; a bad one changes nothing. Warn is told of what is odd in them.
+	// queues, for policies that have pools or queues. They are read again when
+	// they change; a version with an error is ignored. Warn is called with each
+	// warning about them, from any goroutine.
 	FairScheduler, CapacityScheduler string
 	Warn                             func(string)
-	// Heartbeat is how often workers report and get work. 0 is at once, but
-	// every 100 ms for policies that judge their decisions by the next report.
+	// Heartbeat is the interval at which workers report and get work. With 0 they
+	// report at every change, or every 100 ms under policies that learn from the
+	// next report whether an assignment was good.
 	Heartbeat time.Duration
-	// Explain has the reasons gathered why jobs wait, for [Result.Waits].
+	// Explain collects the reasons why jobs wait, for [Result.Waits].
 	Explain bool
 	TempDir string    // for spills; the system's by default
-	Events  io.Writer // takes a line for each scheduling event, if set
-	Seed    uint64
+	Events  io.Writer // receives a line for each scheduling event; may be nil
+	Seed    uint64    // of the policy's random numbers
 }
 
 // Progress is a snapshot of a running job.

@@ -6,13 +6,15 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Keys of two parts serve two ends: joins and secondary sorts, where records
-// go to a reduce by the first part and arrive there ordered by the second; and
-// counting pairs. In the code of a pair each 0 byte of the first part is
-// written as 0 FF and the part ends with 0 0, which makes the order of codes
-// that of the first parts and, among equal ones, of the second.
+// Keys of two parts have two uses. In joins and secondary sorts, records go to a
+// reduce by the first part and arrive there ordered by the second. Other jobs
+// count pairs.
+//
+// In the encoding of a pair, each 0 byte of the first part is written as 0 FF, and
+// 0 0 ends the part. So encodings are ordered by the first part, and encodings
+// with equal first parts by the second.
 
-// AppendPair appends the code of a key of two parts.
+// AppendPair appends the encoding of a key with two parts.
 func AppendPair(b, first, second []byte) []byte {
 	for {
 		zero := bytes.IndexByte(first, 0)
@@ -28,8 +30,8 @@ func AppendPair(b, first, second []byte) []byte {
 	return append(b, second...)
 }
 
-// CutPair returns the parts of a key made by [AppendPair]; ok is false if b is
-// none. They share b's memory, but for a first part that has 0 bytes.
+// CutPair returns the parts of a key made by [AppendPair]; ok is false if b is not
+// such a key. The parts share b's memory, except for a first part with 0 bytes.
 func CutPair(b []byte) (first, second []byte, ok bool) {
 	n := firstLen(b)
 	if n < 0 {
@@ -42,8 +44,8 @@ func CutPair(b []byte) (first, second []byte, ok bool) {
 	return first, second, true
 }
 
-// firstLen returns the length of the code of the first part, without its end;
-// -1 if there is no end.
+// firstLen returns the length of the encoded first part without the 0 0 behind it,
+// or -1 if there is no 0 0.
 func firstLen(b []byte) int {
 	for i := 0; ; i += 2 {
 		zero := bytes.IndexByte(b[i:], 0)
@@ -56,8 +58,8 @@ func firstLen(b []byte) int {
 	}
 }
 
-// ByFirst is a Partitioner: pairs with equal first parts go to one reduce.
-// Keys that are no pairs go by the whole key.
+// ByFirst is a [Partitioner] that sends pairs with equal first parts to one reduce.
+// It partitions keys that are not pairs by the whole key.
 func ByFirst(key []byte, n int) int {
 	if end := firstLen(key); end >= 0 {
 		key = key[:end]

@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Result is what a finished job leaves to say. Times are since the cluster that
-// ran it was started.
+// Result reports how a job ended. Times are since the start of the in-process
+// cluster, or since the submission to a remote one.
 type Result struct {
 	Job       string           `json:"job"`
 	ID        string           `json:"id"`
@@ -18,7 +18,7 @@ type Result struct {
 	Output    string           `json:"output,omitempty"`
 	Elapsed   time.Duration    `json:"elapsed_ns"`
 	Submitted time.Duration    `json:"submitted_ns"`
-	Started   time.Duration    `json:"started_ns"` // first task launched; 0 if none was
+	Started   time.Duration    `json:"started_ns"` // first task launched; 0 if none
 	Ended     time.Duration    `json:"ended_ns"`
 	Maps      int              `json:"maps"`
 	Reduces   int              `json:"reduces"`
@@ -26,34 +26,33 @@ type Result struct {
 	Copies    int              `json:"speculative_attempts,omitempty"`
 	Locality  Locality         `json:"locality"`
 	SlotTime  SlotTime         `json:"slot_time"`
-	Waits     []Wait           `json:"waits,omitempty"` // longest first, if asked for
-	Counters  map[string]int64 `json:"counters"`        // the engine's, as kind.name
+	Waits     []Wait           `json:"waits,omitempty"` // longest first; only with ClusterOptions.Explain
+	Counters  map[string]int64 `json:"counters"`        // built-in counters above 0, as map.input_records
 	User      map[string]int64 `json:"user_counters,omitempty"`
 }
 
-// Locality counts map attempts by how close they ran to their data.
+// Locality counts map attempts by the distance between the attempt and its data.
 type Locality struct {
 	Node int `json:"node"`
 	Rack int `json:"rack"`
 	Any  int `json:"any"`
-	None int `json:"none"` // the data is nowhere in particular
+	None int `json:"none"` // the data has no location
 }
 
-// SlotTime is for how long slots of each kind were occupied.
+// SlotTime is the total time for which the job's attempts occupied slots.
 type SlotTime struct {
 	Map    time.Duration `json:"map_ns"`
 	Reduce time.Duration `json:"reduce_ns"`
 }
 
-// Wait is a reason for which tasks of a job waited, in words, and for how long
-// in all.
+// Wait is a reason why tasks of a job waited, and the total time of that.
 type Wait struct {
 	Tasks  string        `json:"tasks"` // map or reduce
 	For    time.Duration `json:"for_ns"`
 	Reason string        `json:"reason"`
 }
 
-// Summary prints how the job ended and what it counted, for people to read.
+// Summary prints the job's state, time and counters for people to read.
 func (r *Result) Summary(w io.Writer) {
 	console.Summary(w, &console.Outcome{
 		Job: r.Job, State: r.State, Took: r.Elapsed, Maps: r.Maps, Reduces: r.Reduces, Counters: r.Counters, User: r.User,

@@ -16,9 +16,9 @@ import (
 )
 
 // Run runs a job and returns when it has ended. The job runs in this process,
-// or on the cluster that [Options].Remote names. The error says what failed;
-// cancelling ctx kills the job and removes what it wrote. The result is not nil
-// once the job has been submitted, even if it failed.
+// or on the cluster that [Options].Remote names. The error names the task or file
+// that failed. Cancelling ctx kills the job and removes its output. The result is
+// not nil once the job has been submitted, even if it failed.
 func Run(ctx context.Context, j *Job, o Options) (*Result, error) {
 	p, err := newPlanner(ctx, &o)
 	if err != nil {
@@ -107,7 +107,8 @@ type localTarget struct {
 	schemes *storage.Schemes
 }
 
-// URI returns path as it is: tasks share this process's working directory.
+// URI returns path unchanged, because tasks share this process's working
+// directory.
 func (t localTarget) URI(path string) (string, error) { return path, nil }
 
 // ChainDir creates a directory in the cluster's scratch space.

@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/feature"
 )
 
-// Check fills in the defaults of an app's parameters and refuses unknown,
-// missing and repeated ones.
+// Check returns the app's parameters with defaults filled in. Unknown and missing
+// parameters are errors.
 func (a *App) Check(given Params) (Params, error) {
 	p := Params{}
 	known := map[string]bool{}
@@ -34,8 +34,9 @@ func (a *App) Check(given Params) (Params, error) {
 	return p, nil
 }
 
-// RunApp runs an app, a chain too, and returns the result of each of its jobs
-// in the order in which they ended.
+// RunApp runs an app with the given parameters. It returns the results of the
+// app's jobs in the order in which they ended, also with an error. [Run] describes
+// errors and cancellation.
 func RunApp(ctx context.Context, a *App, given Params, o Options) (results []*Result, err error) {
 	pl, err := newPlanner(ctx, &o)
 	if err != nil {

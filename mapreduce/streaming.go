@@ -12,24 +12,25 @@ import (
 	"github.com/slotwise/slotwise/internal/stream"
 )
 
-// StreamingOptions describe a job whose map and reduce functions are commands,
-// in any language.
+// StreamingOptions describe a job whose map and reduce functions are commands, in
+// any language.
 //
-// A mapper gets the lines of its split on standard input; a reducer gets lines
-// of key TAB value, sorted by key. Each line that they print is a record: the
-// key is what stands before its first TAB, and a line without one is all key.
-// A line reaches the reducer exactly as the mapper printed it. On standard
-// error a line reporter:counter:GROUP,NAME,N adds to a counter; all else is
-// passed on. An exit status other than 0 fails the attempt.
+// A mapper reads the lines of its split on standard input. A reducer reads lines
+// of key TAB value, sorted by key. Each line that they print is a record. The key
+// ends before the line's first TAB; a line without TAB is a key without value. A
+// line reaches the reducer exactly as the mapper printed it.
+//
+// On standard error, a line reporter:counter:GROUP,NAME,N adds N to a counter.
+// All other lines go to Stderr. An exit status other than 0 fails the attempt.
 type StreamingOptions struct {
-	Name     string // of the job; made from the commands if empty
-	Mapper   string // given to sh -c; lines pass unchanged if empty
-	Reducer  string // without it there is no reduce
-	Combiner string // as the reducer; must print what the mapper could have printed, in the same order
-	Stderr   io.Writer
+	Name     string    // of the job; "streaming" if empty
+	Mapper   string    // runs by sh -c; if empty, lines pass unchanged
+	Reducer  string    // runs by sh -c; if empty, the job has no reduces
+	Combiner string    // must print lines that the mapper could have printed, in key order
+	Stderr   io.Writer // os.Stderr if nil
 }
 
-// Streaming makes a job of commands.
+// Streaming returns a job that runs commands.
 func Streaming(o StreamingOptions) (*Job, error) {
 	if strings.TrimSpace(o.Mapper) == "" && strings.TrimSpace(o.Reducer) == "" {
 		return nil, errors.New("streaming needs a mapper or a reducer command")
@@ -55,7 +56,7 @@ func Streaming(o StreamingOptions) (*Job, error) {
 	return j, nil
 }
 
-// command is a child process at the place of a mapper or reducer.
+// command is a mapper or reducer that hands its records to a child process.
 type command struct {
 	role, cmd string
 	stderr    io.Writer
@@ -66,10 +67,11 @@ type command struct {
 	buf       []byte
 }
 
-// commandBuffer is how many bytes of input are gathered for one write.
+// commandBuffer is the number of input bytes that are collected for one write to
+// the child.
 const commandBuffer = 256 << 10
 
-// Start starts the child.
+// Start starts the child process.
 func (c *command) Start(t *Task) (err error) {
 	c.line = func(b []byte) error { c.emit(c.out, b); return nil }
 	c.child, err = stream.Start(t.t.Ctx, stream.Config{
@@ -85,7 +87,8 @@ func (c *command) Start(t *Task) (err error) {
 	return err
 }
 
-// feed sends b to the child at once, after what was gathered.
+// feed writes the collected bytes and then b to the child, and emits the lines
+// that the child has printed meanwhile.
 func (c *command) feed(b []byte, out *Emitter) error {
 	c.out = out
 	if len(c.buf) > 0 {
@@ -97,7 +100,8 @@ func (c *command) feed(b []byte, out *Emitter) error {
 	return c.child.Feed(b, c.line)
 }
 
-// Finish sends the rest and takes all that the child still prints.
+// Finish writes the remaining bytes, closes the child's input, and emits all lines
+// until the child exits.
 func (c *command) Finish(out *Emitter) error {
 	if c.child == nil {
 		return nil
@@ -112,8 +116,8 @@ func (c *command) Finish(out *Emitter) error {
 	return c.child.Finish(c.line)
 }
 
-// emitRecord emits a line with its TAB as the beginning of the value, so that
-// it can be put together again exactly.
+// emitRecord emits a line as a record whose value begins with the TAB. Key and
+// value joined are then exactly the line.
 func emitRecord(out *Emitter, line []byte) {
 	if i := bytes.IndexByte(line, '\t'); i >= 0 {
 		out.Emit(line[:i], line[i:])
@@ -122,7 +126,7 @@ func emitRecord(out *Emitter, line []byte) {
 	out.Emit(line, nil)
 }
 
-// emitLine emits a line for the output.
+// emitLine emits a line for the output file.
 func emitLine(out *Emitter, line []byte) { out.Emit(line, nil) }
 
 // streamMapper is a mapper command.
@@ -135,7 +139,7 @@ func newStreamMapper(cmd string, stderr io.Writer, emit func(*Emitter, []byte)) 
 	return &streamMapper{command{role: "mapper", cmd: cmd, stderr: stderr, emit: emit}}
 }
 
-// MapBlock feeds whole blocks.
+// MapBlock passes a block of lines to the child.
 func (m *streamMapper) MapBlock(block []byte, out *Emitter) error {
 	if n := len(block); n > 0 && block[n-1] != '\n' {
 		if err := m.feed(block, out); err != nil {
@@ -146,7 +150,7 @@ func (m *streamMapper) MapBlock(block []byte, out *Emitter) error {
 	return m.feed(block, out)
 }
 
-// Map feeds one line.
+// Map passes one line to the child.
 func (m *streamMapper) Map(_, value []byte, out *Emitter) error {
 	m.buf = append(append(m.buf, value...), '\n')
 	if len(m.buf) < commandBuffer {
@@ -155,10 +159,10 @@ func (m *streamMapper) Map(_, value []byte, out *Emitter) error {
 	return m.feed(nil, out)
 }
 
-// lineMapper stands for a missing mapper command.
+// lineMapper replaces a missing mapper command.
 type lineMapper struct{}
 
-// Map emits the line as a mapper's cat would print it.
+// Map emits the line as a record, as if the mapper were cat.
 func (lineMapper) Map(_, line []byte, out *Emitter) error {
 	emitRecord(out, line)
 	return nil
@@ -171,7 +175,7 @@ func newStreamReducer(role, cmd string, stderr io.Writer, emit func(*Emitter, []
 	return &streamReducer{command{role: role, cmd: cmd, stderr: stderr, emit: emit}}
 }
 
-// Reduce feeds the lines of a group.
+// Reduce passes the lines of a group to the child.
 func (r *streamReducer) Reduce(key []byte, values iter.Seq[[]byte], out *Emitter) error {
 	for v := range values {
 		r.buf = append(append(append(r.buf, key...), v...), '\n')

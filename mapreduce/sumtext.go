@@ -5,14 +5,13 @@ import (
 	"strconv"
 )
 
-// A loop over an iter.Seq makes its body a closure, which is allocated anew for
-// each group. The reducers here make theirs once, as every reducer may that
-// sees many small groups.
+// The body of a range over an iter.Seq is a closure, allocated for each group. The
+// reducers in this file make the closure once per task instead.
 
-// SumText makes a reducer that adds up the integers of each key, emitted by
-// [Emitter.Add], and emits the key with the sum as decimal digits, for text
-// output. It fits [Job.Reducer] of a job with Aggregate Sum and of one without;
-// as a combiner it is wrong, since digits are not what it reads.
+// SumText returns a reducer that adds up the integers of each key, emitted by
+// [Emitter.Add], and emits the key with the sum as decimal digits. It is for text
+// output, with or without Aggregate: Sum. It must not be a combiner, because it
+// cannot read the digits that it emits.
 func SumText() Reducer {
 	s := &sumText{}
 	s.add = func(v []byte) bool {
@@ -37,7 +36,7 @@ func (s *sumText) Reduce(key []byte, values iter.Seq[[]byte], out *Emitter) erro
 	return nil
 }
 
-// IdentityMapper makes a mapper that emits what it is given.
+// IdentityMapper returns a mapper that emits each input record unchanged.
 func IdentityMapper() Mapper {
 	return MapperFunc(func(key, value []byte, out *Emitter) error {
 		out.Emit(key, value)
@@ -45,8 +44,7 @@ func IdentityMapper() Mapper {
 	})
 }
 
-// IdentityReducer makes a reducer that emits each value with its key. It is
-// also a combiner, though a useless one.
+// IdentityReducer returns a reducer that emits each value with its key.
 func IdentityReducer() Reducer {
 	r := &identity{}
 	r.pass = func(v []byte) bool {

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// Codes are the codecs of the records between a job's maps and reduces. They
-// make mappers and reducers of typed functions:
+// Codes holds the codecs for the keys and values that a job's maps emit. Its
+// methods turn typed functions into mappers and reducers:
 //
 //	codes := mapreduce.Codes[string, float64]{mapreduce.StringCode, mapreduce.Float64Code}
 //	job := &mapreduce.Job{
@@ -14,25 +14,24 @@ import (
 //		Reducer: codes.Reducer(func(key string, values iter.Seq[float64], out *mapreduce.Emitter) error { … }),
 //	}
 //
-// It is a thin layer: a code is made in a buffer of the task's own and handed
-// to the job as bytes.
+// The layer is thin: each task encodes records in one buffer and emits the bytes.
 type Codes[K, V any] struct {
 	Key   Codec[K]
 	Value Codec[V]
 }
 
-// TypedMapper is a map function that emits keys K and values V.
+// TypedMapper is a map function that emits keys of type K and values of type V.
 type TypedMapper[K, V any] func(key, value []byte, out *TypedEmitter[K, V]) error
 
-// TypedReducer is a reduce function that is given keys K and values V. After a
-// value that cannot be decoded there are no more values, and the task fails.
+// TypedReducer is a reduce function for keys of type K and values of type V. The
+// sequence ends at a value that cannot be decoded, and the attempt fails.
 type TypedReducer[K, V any] func(key K, values iter.Seq[V], out *Emitter) error
 
-// TypedCombiner is a combine function: it is given values V of a key and emits
-// fewer of them.
+// TypedCombiner is a combine function. It gets values of a key and emits fewer
+// values of that key.
 type TypedCombiner[K, V any] func(key K, values iter.Seq[V], out *TypedEmitter[K, V]) error
 
-// TypedEmitter takes typed records; what else an [Emitter] can do, it can too.
+// TypedEmitter is an [Emitter] with a method for typed records.
 type TypedEmitter[K, V any] struct {
 	*Emitter
 	codes      Codes[K, V]
@@ -46,8 +45,8 @@ func (e *TypedEmitter[K, V]) Put(key K, value V) {
 	e.Emit(e.key, e.value)
 }
 
-// Mapper makes what [Job.Mapper] wants. The function is shared by all tasks,
-// which run at once.
+// Mapper returns a value for [Job.Mapper]. All tasks share the function and call it
+// concurrently.
 func (c Codes[K, V]) Mapper(m TypedMapper[K, V]) func() Mapper {
 	return func() Mapper {
 		typed := &TypedEmitter[K, V]{codes: c}
@@ -58,8 +57,8 @@ func (c Codes[K, V]) Mapper(m TypedMapper[K, V]) func() Mapper {
 	}
 }
 
-// Reducer makes what [Job.Reducer] wants. The function is shared by all tasks,
-// which run at once.
+// Reducer returns a value for [Job.Reducer]. All tasks share the function and call
+// it concurrently.
 func (c Codes[K, V]) Reducer(r TypedReducer[K, V]) func() Reducer {
 	return func() Reducer {
 		return ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *Emitter) error {
@@ -68,8 +67,8 @@ func (c Codes[K, V]) Reducer(r TypedReducer[K, V]) func() Reducer {
 	}
 }
 
-// Combiner makes what [Job.Combiner] wants. The function is shared by all
-// tasks, which run at once.
+// Combiner returns a value for [Job.Combiner]. All tasks share the function and
+// call it concurrently.
 func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer {
 	return func() Reducer {
 		typed := &TypedEmitter[K, V]{codes: c}
@@ -80,7 +79,7 @@ func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer {
 	}
 }
 
-// reduce decodes what f is given.
+// reduce decodes a key and its values for f.
 func (c Codes[K, V]) reduce(key []byte, values iter.Seq[[]byte], f func(K, iter.Seq[V]) error) error {
 	k, err := c.Key.Decode(key)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package mrtest runs a job the slow and obvious way, to test jobs by and to
-// check the engine against: all in memory, one record after the other, one
-// stable sort.
+// Package mrtest is a reference runner for tests of jobs and of the engine. It
+// maps one record after the other, sorts all records in memory with one stable
+// sort, and reduces.
 package mrtest
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// Record is a key-value pair. In a job's output nil and empty differ, as they
-// do in text files.
+// Record is a key with its value. In a job's output nil differs from empty: text
+// files leave out nil.
 type Record struct{ Key, Value []byte }
 
-// Run runs the job over files, given by their names, and returns its output in
-// the order of one reduce. Combiner, Aggregate and partitions play no part. A
-// job's Sources are matched by name: each reads the files that its Inputs name.
+// Run runs the job over files, a map from names to contents, and returns its output
+// in the order of a single reduce. It ignores Combiner, Aggregate and Partitioner.
+// Each of the job's Sources reads the files whose names are in its Inputs.
 func Run(j *mapreduce.Job, files map[string][]byte) ([]Record, error) {
 	p, err := j.Compile(context.Background(), &mapreduce.Files{})
 	if err != nil {
@@ -104,7 +104,7 @@ func mapAll(j *mapreduce.Job, p *engine.Program, t *engine.Task, s *sink, files 
 	return nil
 }
 
-// wanted tells whether source i of the program reads the file.
+// wanted reports whether source i of the program reads the file.
 func wanted(j *mapreduce.Job, i int, name string) bool {
 	if len(j.Sources) == 0 {
 		return true
@@ -160,7 +160,7 @@ func reduceAll(p *engine.Program, t *engine.Task, in []Record) ([]Record, error)
 	return out.out, r.Close()
 }
 
-// sink keeps everything.
+// sink collects records.
 type sink struct{ out []Record }
 
 // Emit keeps a copy of the record.

@@ -8,7 +8,8 @@ var codeNames = map[Code]string{
 	PartitionFull: "partition-full", Overload: "overload", SlowStart: "slow-start", NodeBarred: "node-barred",
 	FailedHere: "failed-here", Behind: "behind", NoSlot: "no-slot", NoNode: "no-node", OutOfReach: "out-of-reach",
 	NotYet: "not-yet", JobsFull: "jobs-full", SplitFull: "split-full", MapsFirst: "maps-first", QueueFull: "queue-full",
-	UserFull: "user-full", PassesSlots: "passes-slots", FarSpent: "far-spent", NoValue: "no-value",
+	UserFull: "user-full", PassesSlots: "passes-slots", FarSpent: "far-spent", AllClosed: "all-closed", NotBack: "not-back",
+	NoValue: "no-value",
 }
 
 // Name returns the code's name for programs, such as "slow-start".

@@ -343,8 +343,8 @@ func (r *cluster) undrainAll() {
 	r.after(30*second, r.undrainAll)
 }
 
-// awaitEnd checks the end some time after all users know how their job ended, when
-// workers have had time to remove its files.
+// awaitEnd checks the end some time after all users know how their job ended. Workers
+// have had time to register with the last master and to remove the job's files then.
 func (r *cluster) awaitEnd() {
 	for _, u := range r.users {
 		if u.outcome == 0 {
@@ -374,7 +374,7 @@ func (r *cluster) unfinished() string {
 // checkEnd checks the promises about what is left when all jobs have ended.
 func (r *cluster) checkEnd() {
 	m := r.master
-	if m == nil {
+	if m == nil || r.now-m.start < 20*second {
 		r.after(second, r.checkEnd)
 		return
 	}

@@ -341,6 +341,10 @@ func advice(c sched.Code) string {
 		return "raise the job's priority (slotwise priority), or move it into a pool with fewer jobs before it (slotwise move)"
 	case sched.NoSlot:
 		return "add workers or slots, or kill jobs that are not needed"
+	case sched.AllClosed:
+		return "end the drain of a node (slotwise nodes drain --undo), or start another worker"
+	case sched.NotBack:
+		return "start the workers again, or wait until they register with the restarted master"
 	case sched.NoNode:
 		return "start a worker with slots of this kind, or end the drain of one (slotwise nodes drain --undo)"
 	case sched.PoolFull, sched.JobsFull, sched.QueueFull, sched.UserFull:

@@ -310,7 +310,7 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		}
 		c.hold(s, m.Call, r.WaitMs <= 0)
 	}
-	ev.Node, ev.NoWork, ev.All = s.worker.name, overtaken || s.draining, !overtaken
+	ev.Node, ev.NoWork, ev.All = s.worker.name, overtaken || s.draining || r.Leaving, !overtaken
 	if ev.Early = len(ev.Reports) > 0 && c.now < s.regularAt; !ev.Early {
 		s.regularAt = c.now + c.heartbeatInterval()*9/10
 	}

@@ -62,8 +62,10 @@ func (t *Tracker) lose(n *cluster.Node) {
 	t.stats.LostNodes++
 	t.strip(n, nil, "its node was lost")
 	known := n.Alive()
-	t.leave(n)
+	// The outputs before the node: a journal that is cut off in between leaves a member,
+	// which is lost again, and not outputs on a node that is none.
 	t.loseOutputs(n, nil, "its node was lost")
+	t.leave(n)
 	if known {
 		t.tellNode(n, false)
 	}

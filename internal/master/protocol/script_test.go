@@ -586,4 +586,3 @@ func (c *conversation) printState() {
 	}
 	fmt.Fprintf(&c.out, "%d calls held\n", len(c.core.held))
 }
-

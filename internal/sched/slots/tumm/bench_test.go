@@ -13,7 +13,7 @@ import (
 const benchJobs, benchNodes = 1000, 100
 
 // busy has 1,000 jobs on 100 full nodes: the first ones map and the rest are
-// queued, or all of them are in their reduce phase, which costs most.
+// queued, or all jobs are in their reduce phase, the slowest case.
 func busy(b *testing.B, s sched.Slots, reducing bool) *lab {
 	l := newLab(b, s)
 	for i := range benchNodes {

@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// mapSlots is what the policy gives to maps now.
+// mapSlots returns the slots that the policy gives to maps at present.
 func mapSlots(m *model) int {
 	return m.tr.Policy().(*sched.Composition).Slots.(sched.Sizer).Size(job.Map)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// The values of the settings that choose among readings of the paper.
+// The values of parameters that choose among readings of the paper.
 const (
-	Unfinished = "unfinished" // Remaining: waiting and running tasks
-	Unassigned = "unassigned" // Remaining: waiting tasks only
+	Unfinished = "unfinished" // Remaining: pending and running tasks
+	Unassigned = "unassigned" // Remaining: pending tasks only
 
 	FullTime  = "full"       // ReduceTime: from launch to end
 	AfterMaps = "after_maps" // ReduceTime: from the job's last map on
@@ -24,56 +24,58 @@ const (
 	Literal    = "literal"    // Feedback: Eq. 6 step by step, as printed
 )
 
-// Config is what TuMM and H_TuMM have in common.
+// Config holds the parameters that TuMM and H_TuMM share.
 type Config struct {
-	// Remaining says which tasks are work left (A1 in the policy's page). With
-	// Unfinished a target covers running tasks too, as Algorithm 2 counts;
-	// with Unassigned only what waits counts, as H_TuMM's program does.
+	// Remaining selects the tasks that count as remaining work (A1 in
+	// docs/policies/tumm.md). With Unfinished a target includes running tasks,
+	// as in Algorithm 2. With Unassigned only pending tasks count, as in
+	// H_TuMM's program.
 	Remaining string
-	// ReduceTime says when the time of a reduce starts that was launched before
-	// the maps were done (A11). FullTime takes what the node reports;
-	// AfterMaps leaves out the wait for the job's own maps, which would make
-	// reduces look long.
+	// ReduceTime selects the start of the measured time of a reduce that was
+	// launched before the maps were done (A11). FullTime is the time from its
+	// launch. AfterMaps leaves out the wait for the job's own maps, which would
+	// make reduces seem long.
 	ReduceTime string
-	// Fallback says what a free slot does when the kind that Algorithm 3 chose
-	// has nothing to launch (A8). NoFallback is the paper's letter, and on an
-	// empty cluster with an even split it starts nothing at all, ever.
-	// WithinTarget lets the other kind fill up to its own target. AnyKind
-	// never leaves a slot idle, at the price that none may be left for the
-	// other kind when it comes.
+	// Fallback selects the use of a free slot when the kind chosen by Algorithm
+	// 3 has nothing to launch (A8). NoFallback leaves it idle, as the paper
+	// says; on an empty cluster with an even split nothing then ever starts.
+	// WithinTarget lets the other kind fill up to its own target. AnyKind never
+	// leaves a slot idle, but may leave none for the other kind when it needs
+	// one.
 	Fallback string
-	// Early says whether reduces may start before the maps of their job are
-	// done, as soon as its slow start lets them. They fetch map output in time,
-	// but hold slots that maps could use, most of all on nodes of two slots.
+	// Early permits reduces to start before the maps of their job are done,
+	// after its slow start. They fetch map output sooner but occupy slots that
+	// maps could use, which matters most on nodes of two slots.
 	Early bool
-	// MaxPerHeartbeat bounds the tasks that a heartbeat launches, 0 for no
-	// bound. 1 is the paper's letter (A9).
+	// MaxPerHeartbeat is the most tasks that a heartbeat launches. 0 means no
+	// limit. The paper launches 1 (A9).
 	MaxPerHeartbeat int
-	// MaxReducesPerHeartbeat bounds the reduces among them, 0 for no bound.
+	// MaxReducesPerHeartbeat is the most reduces among them. 0 means no limit.
 	// Hadoop's own scheduler launches 1.
 	MaxReducesPerHeartbeat int
 }
 
-// Options configure TuMM.
+// Options hold the parameters of TuMM.
 type Options struct {
 	Config
-	// Feedback says how a target follows from work left: Off is Eq. 4,
-	// Telescoped and Literal correct it by Eq. 6. Literal drifts towards too
-	// few map slots (A6) and is there to show that.
+	// Feedback selects how the target follows from the remaining work. Off is
+	// Eq. 4. Telescoped and Literal correct it by Eq. 6. Literal drifts towards
+	// too few map slots (A6) and exists to show that.
 	Feedback string
-	// Alpha is Eq. 6's gain, 1.2 in the paper; 1 is Eq. 4, and below 1 the split
-	// trails behind the work.
+	// Alpha is the gain of Eq. 6, 1.2 in the paper. With 1 the result is Eq. 4,
+	// and below 1 the split lags behind the work.
 	Alpha float64
-	// Period is the least time between two corrections by Eq. 6, 0 for one at
+	// Period is the least time between two corrections by Eq. 6. 0 means one at
 	// each heartbeat that follows a change.
 	Period time.Duration
 }
 
-// HeterOptions configure H_TuMM.
+// HeterOptions hold the parameters of H_TuMM.
 type HeterOptions struct {
 	Config
-	// MinPerType is how many slots of a node each kind keeps at least, 0 in the
-	// paper (A13). On a node too small for it both keep what is possible.
+	// MinPerType is the number of slots of a node that each kind keeps at
+	// least, 0 in the paper (A13). On nodes with fewer slots than that, each
+	// kind keeps half.
 	MinPerType int
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// HTuMM splits each node's slots by the times that tasks take on that very
+// HTuMM splits the slots of each node by the times that tasks take on that
 // node. Nodes may differ in slots and speed.
 type HTuMM struct {
 	base
 	minPerType int
-	// splits holds each node's last split, by node index; both zero before the
-	// first.
+	// splits holds the last split of each node by its index. It is 0 and 0
+	// while the node is lost.
 	splits [][job.Kinds]int
 }
 
@@ -42,8 +42,8 @@ func NewHTuMM(o HeterOptions) *HTuMM {
 	return h
 }
 
-// NodeJoined implements sched.NodeWatcher. A node that comes back may have
-// another number of slots, so it starts afresh.
+// NodeJoined implements sched.NodeWatcher. A node that rejoins may have another
+// number of slots, so it starts with an even split.
 func (h *HTuMM) NodeJoined(n *cluster.Node) {
 	for int(n.Index()) >= len(h.splits) {
 		h.splits = append(h.splits, [job.Kinds]int{})
@@ -54,8 +54,8 @@ func (h *HTuMM) NodeJoined(n *cluster.Node) {
 // NodeLost implements sched.NodeWatcher.
 func (h *HTuMM) NodeLost(n *cluster.Node) { h.splits[n.Index()] = [job.Kinds]int{} }
 
-// share is Algorithm 4, lines 1–5, for the round's node. A node without work
-// keeps its last split.
+// share is Algorithm 4, lines 1–5, for the round's node. A node without
+// remaining work keeps its last split.
 func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 	n := r.Node()
 	own, all := h.mon.workOn(n.Index())
@@ -68,7 +68,7 @@ func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 	return h.splits[n.Index()]
 }
 
-// Split returns a node's last split; it is 0 and 0 while the node is lost.
+// Split returns the last split of a node, 0 and 0 while the node is lost.
 func (h *HTuMM) Split(n *cluster.Node) [job.Kinds]int { return h.splits[n.Index()] }
 
 // Size implements sched.Sizer: the sum of the nodes' last splits.
@@ -86,5 +86,5 @@ func (h *HTuMM) Explain(j *job.Job, _ job.Kind, _ time.Duration) string {
 		return ""
 	}
 	return fmt.Sprintf("each machine splits its slots by its own task times, %d to maps and %d to reduces in all%s",
-		h.Size(job.Map), h.Size(job.Reduce), because(h.mon.work()))
+		h.Size(job.Map), h.Size(job.Reduce), workText(h.mon.work()))
 }

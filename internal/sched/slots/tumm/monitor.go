@@ -19,63 +19,64 @@ func (m *mean) add(seconds float64) {
 	m.value += (seconds - m.value) / float64(m.count)
 }
 
-// shortest is the least time of a task. Means must be positive: tasks that take
-// no time at all would be no work, however many are left.
+// shortest is the least time of a task in seconds. Means must be positive:
+// otherwise tasks that take no time would be no work, however many remain.
 const shortest = 1e-6
 
-// row is what the monitor knows of a live job. On is by node and stays empty
-// unless the monitor keeps nodes apart.
-type row struct {
+// member is the monitor's record of a live job.
+type member struct {
 	in  [job.Kinds]bool // whether the job is in a phase
 	all [job.Kinds]mean
-	on  [][job.Kinds]mean
+	// by node index; empty unless the monitor distinguishes nodes
+	on [][job.Kinds]mean
 }
 
-// entry is a job in a phase, with what its work is computed from copied beside
-// it: with a thousand jobs in their reduce phase a sum over them is taken on each
-// heartbeat, and should not have to visit the jobs.
+// entry is a job in a phase with copies of the values that its work is computed
+// from. Each heartbeat sums over all entries, so with a thousand jobs in their
+// reduce phase the sum must not visit the jobs themselves.
 type entry struct {
 	job  *job.Job
 	left float64           // n'
 	time float64           // t̄, 0 while no task has finished
-	on   [][job.Kinds]mean // of the row
+	on   [][job.Kinds]mean // of the member
 }
 
-// monitor is the paper's workload monitor (Algorithm 2): the mean times of each
-// job's finished tasks, which jobs are in which phase, and the work left.
+// monitor is the paper's workload monitor (Algorithm 2). It keeps the mean
+// times of each job's finished tasks, the jobs in each phase, and the remaining
+// work.
 //
-// In its map phase is each job that runs a map, and the first one in order that
-// has a map to launch; in its reduce phase each job whose maps are all done
-// while reduces are left (A2, A3). A job in neither counts for nothing: not the
-// queued ones, and not reduces that were launched early.
+// A job is in its map phase if it runs a map, or if it is the first in order
+// with a map to launch. It is in its reduce phase if its maps are all done
+// while reduces remain (A2, A3). Other jobs do not count: not queued jobs, and
+// not reduces that were launched early.
 type monitor struct {
-	cfg     *Config
-	perNode bool
-	order   sched.Order
-	rows    []row               // by seat
-	phase   [job.Kinds][]entry  // by job number
-	head    *job.Job            // first in order with a map to launch
-	last    [job.Kinds]float64  // the mean that changed last, of any job; 0 if none
-	was     [job.Kinds][]job.ID // the phases when changed was last asked
-	stale   bool                // something changed since the last look
-	moved   bool                // a phase may have changed since then
-	found   *job.Job
-	visit   func(sched.Candidate) bool
+	cfg           *Config
+	perNode       bool
+	order         sched.Order
+	members       []member            // by job seat
+	phase         [job.Kinds][]entry  // by job id
+	head          *job.Job            // first in order with a map to launch
+	last          [job.Kinds]float64  // the mean of any job that changed last; 0 if none
+	phasesBefore  [job.Kinds][]job.ID // the phases at the last call of changed
+	stale         bool                // the targets must be computed again
+	phasesChanged bool                // a phase may have changed since the last call of changed
+	found         *job.Job            // result of visitFirst
+	visit         func(sched.Candidate) bool
 }
 
 func newMonitor(cfg *Config, perNode bool) *monitor {
-	m := &monitor{cfg: cfg, perNode: perNode, stale: true, moved: true}
-	m.visit = m.see
+	m := &monitor{cfg: cfg, perNode: perNode, stale: true, phasesChanged: true}
+	m.visit = m.visitFirst
 	return m
 }
 
-// added starts with a job. If it has run before, under another policy, the mean
-// times are those of its finished tasks, which costs the number of its tasks.
+// added starts to watch a job. If the job has run under another policy, its
+// finished tasks provide its means, which costs a visit to each task.
 func (m *monitor) added(j *job.Job) {
-	for j.Seat() >= len(m.rows) {
-		m.rows = append(m.rows, row{})
+	for j.Seat() >= len(m.members) {
+		m.members = append(m.members, member{})
 	}
-	m.rows[j.Seat()] = row{}
+	m.members[j.Seat()] = member{}
 	for k := range job.Kind(job.Kinds) {
 		for i := 0; j.Done(k) > 0 && i < j.Total(k); i++ {
 			if a := j.Task(k, int32(i)).Success(); a != nil {
@@ -83,7 +84,7 @@ func (m *monitor) added(j *job.Job) {
 			}
 		}
 	}
-	m.place(j)
+	m.sync(j)
 }
 
 func (m *monitor) removed(j *job.Job) {
@@ -92,18 +93,18 @@ func (m *monitor) removed(j *job.Job) {
 		m.head = nil
 	}
 	for k := range job.Kind(job.Kinds) {
-		m.enter(j, k, false)
+		m.setPhase(j, k, false)
 	}
-	m.rows[j.Seat()] = row{} // the means of nodes take room
+	m.members[j.Seat()] = member{} // frees the means by node
 }
 
-// ended takes in a finished attempt. Failed and killed ones say nothing of how
-// long a task takes.
+// ended includes a finished attempt in the means. Failed and killed attempts do
+// not count.
 func (m *monitor) ended(a *job.Attempt) {
 	if a.State() == job.AttemptSucceeded {
 		m.learn(a)
 	}
-	m.place(a.Job())
+	m.sync(a.Job())
 }
 
 func (m *monitor) learn(a *job.Attempt) {
@@ -112,7 +113,7 @@ func (m *monitor) learn(a *job.Attempt) {
 		from = min(max(from, j.MapsDoneAt()), a.Ended())
 	}
 	seconds := max(shortest, (a.Ended() - from).Seconds())
-	w := &m.rows[j.Seat()]
+	w := &m.members[j.Seat()]
 	w.all[k].add(seconds)
 	m.last[k] = w.all[k].value
 	if m.perNode {
@@ -123,21 +124,22 @@ func (m *monitor) learn(a *job.Attempt) {
 	}
 }
 
-// place puts a job into the phases that it is in now.
-func (m *monitor) place(j *job.Job) {
+// sync updates the phases that a job is in.
+func (m *monitor) sync(j *job.Job) {
 	m.stale = true
-	m.enter(j, job.Map, j.Running(job.Map) > 0 || j == m.head)
-	m.enter(j, job.Reduce, j.MapsDone() && j.Unfinished(job.Reduce) > 0)
+	m.setPhase(j, job.Map, j.Running(job.Map) > 0 || j == m.head)
+	m.setPhase(j, job.Reduce, j.MapsDone() && j.Unfinished(job.Reduce) > 0)
 }
 
-func (m *monitor) enter(j *job.Job, k job.Kind, in bool) {
-	w := &m.rows[j.Seat()]
+// setPhase adds a job to a phase, updates its entry, or removes it.
+func (m *monitor) setPhase(j *job.Job, k job.Kind, in bool) {
+	w := &m.members[j.Seat()]
 	if !in && !w.in[k] {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(m.phase[k], j.ID(), func(e entry, id job.ID) int { return int(e.job.ID() - id) })
 	if in != w.in[k] {
-		w.in[k], m.moved = in, true
+		w.in[k], m.phasesChanged = in, true
 		if !in {
 			m.phase[k] = slices.Delete(m.phase[k], at, at+1)
 			return
@@ -148,7 +150,7 @@ func (m *monitor) enter(j *job.Job, k job.Kind, in bool) {
 	e.left, e.time, e.on = float64(m.left(j, k)), w.all[k].value, w.on
 }
 
-// lookAhead finds the first job in order that has a map to launch.
+// lookAhead finds the first job in order with a map to launch.
 func (m *monitor) lookAhead(r *sched.Round) {
 	head, old := m.first(r, job.Map), m.head
 	if head == old {
@@ -156,22 +158,22 @@ func (m *monitor) lookAhead(r *sched.Round) {
 	}
 	m.head = head
 	if old != nil {
-		m.place(old)
+		m.sync(old)
 	}
 	if head != nil {
-		m.place(head)
+		m.sync(head)
 	}
 }
 
-// first returns the first job in order that has a task of the kind to launch.
+// first returns the first job in order with a task of the kind to launch.
 func (m *monitor) first(r *sched.Round, k job.Kind) *job.Job {
 	m.found = nil
 	m.order.Each(r, sched.Offer{Kind: k, Slot: k, NoCopies: true}, m.visit)
 	return m.found
 }
 
-// see keeps the first launchable candidate.
-func (m *monitor) see(c sched.Candidate) bool {
+// visitFirst stores the first launchable candidate in found.
+func (m *monitor) visitFirst(c sched.Candidate) bool {
 	if !c.Job.Launchable(c.Kind) {
 		return true
 	}
@@ -179,19 +181,20 @@ func (m *monitor) see(c sched.Candidate) bool {
 	return false
 }
 
-// changed reports whether other jobs are in one of the phases than when it was
-// asked last. It costs the number of jobs in them, and nothing most of the time.
+// changed reports whether the jobs in the phases differ from those at the last
+// call. It costs the number of jobs in them, and nothing if no phase has been
+// touched.
 func (m *monitor) changed() bool {
-	if !m.moved {
+	if !m.phasesChanged {
 		return false
 	}
-	m.moved = false
+	m.phasesChanged = false
 	same := true
 	for k, now := range m.phase {
-		same = same && slices.EqualFunc(now, m.was[k], func(e entry, id job.ID) bool { return e.job.ID() == id })
-		m.was[k] = m.was[k][:0]
+		same = same && slices.EqualFunc(now, m.phasesBefore[k], func(e entry, id job.ID) bool { return e.job.ID() == id })
+		m.phasesBefore[k] = m.phasesBefore[k][:0]
 		for i := range now {
-			m.was[k] = append(m.was[k], now[i].job.ID())
+			m.phasesBefore[k] = append(m.phasesBefore[k], now[i].job.ID())
 		}
 	}
 	return !same
@@ -205,12 +208,12 @@ func (m *monitor) left(j *job.Job, k job.Kind) int {
 	return j.Unfinished(k)
 }
 
-// time is t̄ of a job's tasks in seconds. A job none of whose tasks of the kind
-// has finished takes, where there is one (A5): the latest mean of that kind of
-// any job, its own mean of the other kind, the latest mean of the other kind of
-// any job, a second.
+// time returns t̄ of a job's tasks in seconds. For a job without a finished
+// task of the kind it uses the first of these that exists (A5): the latest mean
+// of the kind of any job, the job's own mean of the other kind, the latest mean
+// of the other kind of any job, one second.
 func (m *monitor) time(j *job.Job, k job.Kind) float64 {
-	w := &m.rows[j.Seat()]
+	w := &m.members[j.Seat()]
 	switch {
 	case w.all[k].count > 0:
 		return w.all[k].value
@@ -224,7 +227,7 @@ func (m *monitor) time(j *job.Job, k job.Kind) float64 {
 	return 1
 }
 
-// timeOf is time of a job in a phase, as a rule without a look at the job.
+// timeOf is time for a job in a phase. It rarely needs to visit the job.
 func (m *monitor) timeOf(e *entry, k job.Kind) float64 {
 	switch {
 	case e.time > 0:
@@ -252,9 +255,9 @@ func (m *monitor) work() (all [job.Kinds]float64) {
 	return all
 }
 
-// workOn is the same work as the tasks of a node take it (A12), beside it as
-// those of the cluster do. A job that has finished no task on the node counts
-// there as it does in the cluster.
+// workOn returns the work at the speed of a node's tasks (A12), and the same at
+// the speed of the cluster's tasks. A job without finished tasks on the node
+// counts there as in the cluster.
 func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
 	for k := range job.Kind(job.Kinds) {
 		here, sum := 0.0, 0.0

@@ -35,7 +35,7 @@ func (d *desk) add(maps, reduces int) *job.Job {
 
 func (d *desk) start(j *job.Job, k job.Kind, node int32, at time.Duration) *job.Attempt {
 	a := d.Start(j.Fresh(k), job.Launch{Node: node, Slot: k}, at)
-	d.m.place(j)
+	d.m.sync(j)
 	d.fifo.JobChanged(j, sched.MapDemandChanged)
 	return a
 }
@@ -180,8 +180,8 @@ func TestRemainingUnassigned(t *testing.T) {
 
 // timeOn is the mean of a job on a node: the work there of one task left.
 func (d *desk) timeOn(j *job.Job, k job.Kind, node int32) float64 {
-	w := &d.m.rows[j.Seat()]
-	one := &monitor{cfg: d.m.cfg, last: d.m.last, rows: d.m.rows}
+	w := &d.m.members[j.Seat()]
+	one := &monitor{cfg: d.m.cfg, last: d.m.last, members: d.m.members}
 	one.phase[k] = []entry{{job: j, left: 1, time: w.all[k].value, on: w.on}}
 	own, _ := one.workOn(node)
 	return own[k]
@@ -246,7 +246,7 @@ func TestLostOutput(t *testing.T) {
 		t.Errorf("work %v, want 30 s of reduces", got)
 	}
 	d.LoseOutput(j.Task(job.Map, 0), false, "", 0, 10*time.Second)
-	d.m.place(j)
+	d.m.sync(j)
 	d.fifo.JobChanged(j, sched.MapDemandChanged)
 	if got := d.work(); got != [2]float64{10, 0} {
 		t.Errorf("work %v, want 10 s of maps", got)

@@ -1,6 +1,9 @@
 package tumm
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -8,22 +11,22 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// base is what TuMM and H_TuMM share: they watch jobs alike and fill a node
-// alike, and differ in how a node is split.
+// base is the common part of TuMM and H_TuMM. Both watch jobs and fill nodes in
+// the same way and differ only in how they split a node.
 type base struct {
 	cfg  Config
 	mon  *monitor
 	view *sched.View
-	// split says how many slots of each kind the round's node should have. It
-	// is asked again after each launch.
+	// split returns the number of slots of each kind that the round's node
+	// should have. It is called again after each launch.
 	split func(r *sched.Round) [job.Kinds]int
 }
 
 // Start implements sched.Starter.
 func (b *base) Start(v *sched.View, _ time.Duration) { b.view = v }
 
-// Consult implements sched.Consulter: the first job in order is in its map phase
-// even before its first map runs.
+// Consult implements sched.Consulter. The monitor needs the order: the first
+// job in order is in its map phase even before its first map runs.
 func (b *base) Consult(parts []any) {
 	for _, p := range parts {
 		if o, ok := p.(sched.Order); ok {
@@ -39,21 +42,23 @@ func (b *base) JobAdded(j *job.Job) { b.mon.added(j) }
 func (b *base) JobRemoved(j *job.Job) { b.mon.removed(j) }
 
 // JobChanged implements sched.ChangeWatcher.
-func (b *base) JobChanged(j *job.Job, _ sched.Change) { b.mon.place(j) }
+func (b *base) JobChanged(j *job.Job, _ sched.Change) { b.mon.sync(j) }
 
 // TaskStarted implements sched.TaskWatcher.
-func (b *base) TaskStarted(a *job.Attempt, _ time.Duration) { b.mon.place(a.Job()) }
+func (b *base) TaskStarted(a *job.Attempt, _ time.Duration) { b.mon.sync(a.Job()) }
 
 // TaskEnded implements sched.TaskWatcher.
 func (b *base) TaskEnded(a *job.Attempt, _ time.Duration) { b.mon.ended(a) }
 
+// size returns the total slots of a node.
 func size(n *cluster.Node) int { return n.Slots(job.Map) + n.Slots(job.Reduce) }
 
 func runningOn(n *cluster.Node) pair { return pair{n.Running(job.Map), n.Running(job.Reduce)} }
 
-// Next implements sched.Slots, Algorithm 3, lines 5–9: as long as a slot of the
-// node is free, offer it to the kind that is further below its target; if that
-// kind has nothing to launch, to the other one as the fallback allows.
+// Next implements sched.Slots: Algorithm 3, lines 5–9. While a slot of the node
+// is free, it is offered to the kind that is further below its target. If that
+// kind has nothing to launch, the other kind gets it as far as the fallback
+// permits.
 func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 	running := runningOn(r.Node())
 	if r.Free(job.Map)+r.Free(job.Reduce) == 0 || b.cfg.MaxPerHeartbeat > 0 && len(r.Launched()) >= b.cfg.MaxPerHeartbeat {
@@ -77,8 +82,8 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 	return sched.Offer{}, false
 }
 
-// open reports whether the kind can be offered: nobody has refused it, and the
-// heartbeat has not had its number of reduces.
+// open reports whether a slot can be offered to the kind: no earlier offer was
+// refused, and the heartbeat has not received all reduces that it may.
 func (b *base) open(r *sched.Round, k job.Kind) bool {
 	if k == job.Reduce && b.cfg.MaxReducesPerHeartbeat > 0 {
 		launched := 0
@@ -98,10 +103,11 @@ func (b *base) offer(r *sched.Round, k job.Kind) sched.Offer {
 	return sched.Offer{Kind: k, Slot: slotFor(r, k), MapsDone: !b.cfg.Early}
 }
 
-// slotFor is the kind of slot that a task occupies: its own, or if the node has
-// none of those free, the other. So re-typing is lending in the tracker's books.
-// A node's total holds without further ado, and still does if a policy with fixed
-// splits takes over while more of a kind run than it would have allowed.
+// slotFor returns the kind of slot that a task occupies: its own or, if the
+// node has none free, the other. In the tracker's books re-typing a slot is
+// therefore lending it. The total of a node needs no further check. It still
+// holds if a policy with fixed splits takes over while more tasks of a kind run
+// than that policy would start.
 func slotFor(r *sched.Round, k job.Kind) job.Kind {
 	if r.Free(k) > 0 {
 		return k
@@ -109,8 +115,8 @@ func slotFor(r *sched.Round, k job.Kind) job.Kind {
 	return k.Other()
 }
 
-// note says to the first job that has a task of the kind that the node's free
-// slots are kept for the other one.
+// note records a wait reason for the first job with a task of the kind: the
+// node keeps its free slots for the other kind.
 func (b *base) note(r *sched.Round, k job.Kind, want, running [job.Kinds]int) {
 	j := b.mon.head
 	if k == job.Reduce {
@@ -165,4 +171,42 @@ func (b *base) newest(j *job.Job) (newest *job.Attempt) {
 		}
 	}
 	return newest
+}
+
+// The kind and version in saved state. TuMM and H_TuMM read each other's state.
+const (
+	stateKind    = "tumm"
+	stateVersion = 1
+)
+
+// learned is the saved state: the mean times assumed for jobs none of whose
+// tasks has finished. The means of live jobs are not saved; they follow from
+// the finished tasks that the tracker keeps.
+type learned struct {
+	Kind          string  `json:"kind"`
+	Version       int     `json:"version"`
+	MapSeconds    float64 `json:"map_seconds"` // 0 means unknown
+	ReduceSeconds float64 `json:"reduce_seconds"`
+}
+
+// Save implements sched.Stateful.
+func (b *base) Save() ([]byte, error) {
+	return json.Marshal(&learned{stateKind, stateVersion, b.mon.last[job.Map], b.mon.last[job.Reduce]})
+}
+
+// Load implements sched.Stateful. It rejects state that is incomplete, invalid,
+// or of another kind or version, and then changes nothing.
+func (b *base) Load(state []byte) error {
+	var l learned
+	if err := sched.ReadState(state, "tumm", stateKind, stateVersion, &l); err != nil {
+		return err
+	}
+	for _, x := range []float64{l.MapSeconds, l.ReduceSeconds} {
+		if !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("state of tumm: a task time of %g s", x)
+		}
+	}
+	b.mon.last = [job.Kinds]float64{l.MapSeconds, l.ReduceSeconds}
+	b.mon.stale = true
+	return nil
 }

@@ -371,7 +371,7 @@ func TestPreemptWaitsForOthers(t *testing.T) {
 	}
 }
 
-// kills returns how many attempts are killed now.
+// kills returns the number of attempts that are killed now.
 func (l *lab) kills() (n int) {
 	for _, e := range l.Step(l.now, &tracker.Tick{}) {
 		if e.Kind == tracker.Kill {

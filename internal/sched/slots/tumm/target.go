@@ -4,16 +4,18 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
 )
 
-// tiny is what keeps floor from losing a slot to the last bit of a quotient:
-// far above rounding errors, far below any share that means something.
-const tiny = 1e-9
+// epsilon keeps floor from losing a slot to the last bit of a quotient. It is
+// far above rounding errors and far below any meaningful share.
+const epsilon = 1e-9
 
-func floor(x float64) int { return int(math.Floor(x + tiny)) }
+func floor(x float64) int { return int(math.Floor(x + epsilon)) }
 
-// CheckSize says why TuMM cannot split the slots of that many nodes, or nil: the
-// bounds of s_m leave each node a map slot and a reduce slot.
+// CheckSize returns an error if TuMM cannot split that many slots on that many
+// nodes. The bounds of s_m leave each node a map slot and a reduce slot.
 func CheckSize(slots, nodes int) error {
 	if slots < 2*nodes {
 		return fmt.Errorf("tumm needs at least 2 slots per machine, and %d machines have %d in all", nodes, slots)
@@ -21,15 +23,15 @@ func CheckSize(slots, nodes int) error {
 	return nil
 }
 
-// clamp holds s_m within k and S−k.
+// clamp limits s_m to the range from k to S−k.
 func clamp(mapSlots, slots, nodes int) int {
 	return min(max(mapSlots, nodes), slots-nodes)
 }
 
-// Proportional is Eq. 4 with its bounds: s_m = ⌊ω'_m/(ω'_m+ω'_r)·S⌋, at least one
-// map and one reduce slot on each of the nodes. s_r = S − s_m (Eq. 5). Work is
-// in slot·seconds; if there is none, ok is false. It multiplies first, because
-// 29/100·100 is less than 29.
+// Proportional is Eq. 4 with its bounds: s_m = ⌊ω'_m/(ω'_m+ω'_r)·S⌋, with at
+// least one map slot and one reduce slot on each node. s_r = S − s_m (Eq. 5).
+// Work is in slot·seconds; without work ok is false. It multiplies before it
+// divides, because 29/100·100 is less than 29 in floating point.
 func Proportional(maps, reduces float64, slots, nodes int) (mapSlots int, ok bool) {
 	if maps+reduces <= 0 {
 		return 0, false
@@ -37,7 +39,8 @@ func Proportional(maps, reduces float64, slots, nodes int) (mapSlots int, ok boo
 	return clamp(floor(maps*float64(slots)/(maps+reduces)), slots, nodes), true
 }
 
-// target is s_m over time: Eq. 4 as a seed, Eq. 6 as the correction of it.
+// target is s_m over time: Eq. 4 as a starting value (seed), corrected by Eq.
+// 6.
 type target struct {
 	mode   string
 	alpha  float64
@@ -45,16 +48,16 @@ type target struct {
 
 	mapSlots int // s_m
 	slots    int // S when s_m was computed, 0 before
-	nodes    int // k then
+	nodes    int // k at that time
 	seeded   bool
 	seed     float64 // ρ0, the share of maps in the work at the last seed
 	share    float64 // ρ at the last correction
 	at       time.Duration
 }
 
-// update computes s_m afresh for the work left of maps and reduces on a cluster
-// of that size, which CheckSize must allow. changed says that other jobs than
-// before are in one of the phases, which makes the seed worthless.
+// update computes s_m for the remaining work of maps and reduces on a cluster
+// of that size, which CheckSize must accept. changed says that different jobs
+// are in one of the phases, which invalidates the seed.
 func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, now time.Duration) {
 	t.resize(slots, nodes)
 	if changed {
@@ -62,7 +65,7 @@ func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, n
 	}
 	first, ok := Proportional(maps, reduces, slots, nodes)
 	if !ok {
-		return // A5: no work says nothing of the split, so it stays
+		return // A5: without work the split does not change
 	}
 	share := maps / (maps + reduces)
 	switch {
@@ -80,8 +83,8 @@ func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, n
 	t.share, t.at = share, now
 }
 
-// resize keeps the share of map slots when nodes come and go; the first is a
-// half.
+// resize keeps the share of map slots when nodes join or leave. The first split
+// is even.
 func (t *target) resize(slots, nodes int) {
 	if slots == t.slots && nodes == t.nodes {
 		return
@@ -93,4 +96,63 @@ func (t *target) resize(slots, nodes int) {
 	}
 	t.mapSlots = clamp(t.mapSlots, slots, nodes)
 	t.slots, t.nodes = slots, nodes
+}
+
+// pair holds map and reduce slots, or running maps and reduces.
+type pair [job.Kinds]int
+
+func (p pair) sum() int { return p[job.Map] + p[job.Reduce] }
+
+// Share is Algorithm 3, lines 1–4. It returns the split of one of nodes equal
+// nodes with size slots, when the cluster's target is want and running tasks
+// run in the cluster. Each kind gets its even share. The slot that rounding
+// leaves goes to the kind that is further below its target in the cluster, to
+// reduces on a tie.
+func Share(want, running [job.Kinds]int, nodes, size int) [job.Kinds]int {
+	split := pair{want[job.Map] / nodes, want[job.Reduce] / nodes}
+	if split.sum() < size {
+		split[behind(want, running)]++
+	}
+	return split
+}
+
+// behind returns the kind that runs further below its target, reduce on a tie
+// (Algorithm 3, lines 3 and 7; Algorithm 4, line 6).
+func behind(want, running [job.Kinds]int) job.Kind {
+	if want[job.Map]-running[job.Map] > want[job.Reduce]-running[job.Reduce] {
+		return job.Map
+	}
+	return job.Reduce
+}
+
+// HeterShare is Algorithm 4, lines 1–5: the split of a node with size slots.
+// own is the remaining work of each kind in slot·seconds at the speed of this
+// node's tasks, and all the same at the speed of the cluster's tasks. Each kind
+// gets its share of the slots by own work, rounded down. A remaining slot goes
+// to the kind for which this node is less slow compared with the cluster, to
+// maps on a tie. Without work ok is false.
+func HeterShare(size int, own, all [job.Kinds]float64) (split [job.Kinds]int, ok bool) {
+	sum := own[job.Map] + own[job.Reduce]
+	if sum <= 0 {
+		return split, false
+	}
+	for k := range split {
+		split[k] = floor(float64(size) * own[k] / sum)
+	}
+	if pair(split).sum() < size {
+		spare := job.Map
+		if slowness(own[job.Map], all[job.Map]) > slowness(own[job.Reduce], all[job.Reduce]) {
+			spare = job.Reduce
+		}
+		split[spare] = size - split[spare.Other()]
+	}
+	return split, true
+}
+
+// slowness returns t̄^i/t̄, or 1 if there is nothing to compare.
+func slowness(own, all float64) float64 {
+	if all <= 0 {
+		return 1
+	}
+	return own / all
 }

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// inDir calls fill with a new directory beside o.Dir, which takes o.Dir's name
-// if fill succeeds and is removed otherwise.
+// inDir calls fill with a new directory beside o.Dir. If fill succeeds, the
+// directory is renamed to o.Dir; otherwise it is removed.
 func inDir(o Options, fill func(dir string) error) (err error) {
 	target, err := filepath.Abs(o.Dir)
 	if err != nil {
@@ -23,8 +23,8 @@ func inDir(o Options, fill func(dir string) error) (err error) {
 	if err := os.MkdirAll(parent, 0o777); err != nil {
 		return err
 	}
-	// MkdirTemp makes a private directory; the final one is as open as the
-	// user's mask has it.
+	// MkdirTemp makes a private directory. The final one inside it gets the
+	// permissions of the user's mask.
 	temp, err := os.MkdirTemp(parent, "."+filepath.Base(target)+".tmp-")
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func inDir(o Options, fill func(dir string) error) (err error) {
 	return swap(dir, target, temp+"-old")
 }
 
-// checkTarget refuses a target that something would be lost from.
+// checkTarget returns an error if replacing the target would lose data.
 func checkTarget(target string, overwrite bool) error {
 	entries, err := os.ReadDir(target)
 	switch {
@@ -54,8 +54,8 @@ func checkTarget(target string, overwrite bool) error {
 	return nil
 }
 
-// swap gives dir the name target; what had it before is moved to old and
-// removed, or moved back if the new one cannot take its place.
+// swap renames dir to target. An earlier target is moved to old and removed, or
+// moved back if the rename fails.
 func swap(dir, target, old string) error {
 	err := os.Rename(target, old)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -71,8 +71,8 @@ func swap(dir, target, old string) error {
 	return os.RemoveAll(old)
 }
 
-// writeFile makes a file in a directory that nobody sees yet. A short write
-// names the file.
+// writeFile makes a file in a directory that readers cannot see yet. The error
+// of a short write names the file.
 func writeFile(m *meter, dir, name string, fill func(io.Writer) error) error {
 	f, err := os.Create(filepath.Join(dir, name))
 	if err != nil {

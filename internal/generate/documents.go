@@ -2,8 +2,8 @@ package generate
 
 import "context"
 
-// documents makes many small files of text, for jobs in which a file is a
-// document. All are about as long; each holds whole lines only.
+// documents makes many small files of text, for jobs in which each file is a
+// document. The files have about the same size and hold whole lines only.
 func documents(ctx context.Context, o Options) error {
 	files, err := o.Params.Int("files", 1)
 	if err != nil {

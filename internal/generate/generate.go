@@ -1,14 +1,14 @@
-// Package generate makes inputs for jobs: text, records and whatever else the
-// built-in apps read.
+// Package generate makes inputs for jobs: text, records and the other formats
+// that the built-in apps read.
 //
-// What is made depends on kind, size, seed and parameters and on nothing else:
-// not on the number of cores, not on the machine, not on the time. Each file
-// has a seed of its own, derived by name and number, so files can be made in
-// any order and at once.
+// The bytes depend on kind, size, seed and parameters only, and not on the
+// number of cores, the machine or the time. Each file has a seed derived from
+// the data set's seed, its name and its number, so that files can be made
+// concurrently and in any order.
 //
-// A data set becomes visible as a whole: it is written into a directory beside
-// the one asked for, which takes its name when everything is there. When
-// something fails or the caller gives up, nothing is left.
+// A data set becomes visible as a whole: it is written into a temporary
+// directory, which is renamed when all files are complete. After an error or a
+// cancellation the directory is removed.
 package generate
 
 import (
@@ -17,22 +17,22 @@ import (
 	"strconv"
 )
 
-// Options say what to make and where.
+// Options describe a data set and its directory.
 type Options struct {
-	// Size is about how many bytes to make, in all files together. Kinds that
-	// cut their output at records make at most that many.
+	// Size is the approximate number of bytes in all files together. Kinds with
+	// records do not exceed it.
 	Size int64
-	// Seed picks one of many data sets of the same kind.
+	// Seed selects one of many data sets of a kind.
 	Seed uint64
-	// Dir is the directory to make. It must not exist, or be empty, unless
+	// Dir is the directory to make. It must not exist, or must be empty, unless
 	// Overwrite is set.
 	Dir string
 	// Overwrite replaces Dir, once the new data set is complete.
 	Overwrite bool
-	// Params are the kind's own parameters; missing ones have their defaults.
+	// Params are the parameters of the kind; missing ones have their defaults.
 	Params Params
-	// Progress, if set, is told how many bytes were written so far. Calls never
-	// overlap, but may come from different goroutines.
+	// Progress, if set, is called with the number of bytes written so far.
+	// Calls do not overlap, but may come from different goroutines.
 	Progress func(written int64)
 }
 
@@ -41,7 +41,8 @@ type Kind struct {
 	Name    string // as on the command line
 	Summary string // one line
 	Params  []Param
-	// Func makes the data set. On an error, ctx's too, it leaves nothing.
+	// Func makes the data set. After an error, including that of a cancelled
+	// ctx, it leaves no files.
 	Func func(ctx context.Context, o Options) error
 }
 
@@ -77,8 +78,8 @@ func (p Params) Float(name string) (float64, error) {
 	return f, nil
 }
 
-// Run makes a data set of kind k, with defaults filled in and parameters that
-// the kind does not have refused.
+// Run makes a data set of kind k. It fills in default parameters and rejects
+// unknown ones.
 func (k Kind) Run(ctx context.Context, o Options) error {
 	if o.Size < 0 {
 		return fmt.Errorf("size %d is negative", o.Size)
@@ -97,7 +98,7 @@ func (k Kind) Run(ctx context.Context, o Options) error {
 	return k.Func(ctx, o)
 }
 
-// UnknownParamError says that a kind has no parameter of that name.
+// UnknownParamError means that a kind has no parameter of that name.
 type UnknownParamError struct {
 	Kind Kind
 	Name string

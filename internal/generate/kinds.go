@@ -1,8 +1,7 @@
 package generate
 
-// Kinds returns all kinds, in the order in which they are listed to users. It
-// is the one place where a kind is made known: a generator of one file is a
-// row with oneFile around its function, one of many files a row with inParts.
+// Kinds returns all kinds in the order of listings. To add a kind, add a row
+// here: oneFile makes a single file, inParts many.
 func Kinds() []Kind {
 	return []Kind{
 		{

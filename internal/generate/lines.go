@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// writeLines writes the lines that appendLine makes, as many as fit into size
-// bytes, in blocks.
+// writeLines writes lines made by appendLine, in blocks, until the next line
+// would exceed size bytes.
 func writeLines(w io.Writer, size int64, appendLine func(b []byte) []byte) error {
 	buf := make([]byte, 0, textBlock+1<<16)
 	for {
@@ -25,9 +25,10 @@ func writeLines(w io.Writer, size int64, appendLine func(b []byte) []byte) error
 	}
 }
 
-// skewed returns a number from 0 to n-1 of which small ones are likelier: all
-// doublings of range have the same chance, so that the chance of i is about in
-// proportion to 1/(i+1). It needs no floating point, on which machines differ.
+// skewed returns a number from 0 to n-1 that is more often small: every
+// doubling of the range has the same probability, so that the probability of i
+// is roughly proportional to 1/(i+1). It uses no floating point, because
+// machines differ in it.
 func (r *rng) skewed(n uint64) uint64 {
 	for {
 		e := r.below(uint64(bits.Len64(n-1)) + 1)

@@ -5,21 +5,22 @@ import (
 	"strconv"
 )
 
-// Bounds of the movie data, about those of the data set that it imitates.
+// Bounds of the movie data, similar to the data set that it imitates.
 const (
 	movieUsers     = 2_649_429
 	fewestRatings  = 2
 	mostRatings    = 2000
-	unratedMovies  = 500 // one in so many has no rating yet
+	unratedMovies  = 500 // one of 500 movies has no rating yet
 	movieNumbering = 16  // bytes for which one number is kept; lines are far longer
 )
 
-// movies writes a movie on each line, with the ratings that users gave it:
+// movies writes lines with a movie and the ratings by users:
 //
 //	movie:user_rating,user_rating,…
 //
-// Few movies have many ratings. A movie has a quality, which its ratings
-// differ from by at most one. Movies are numbered through all parts, with gaps.
+// Few movies have many ratings. A movie has a quality, and its ratings differ
+// from the quality by at most one. Movies are numbered through all parts, with
+// gaps.
 func movies(w io.Writer, p part, _ Params) error {
 	r := rng{p.seed}
 	id := p.offset / movieNumbering
@@ -33,6 +34,7 @@ func movies(w io.Writer, p part, _ Params) error {
 	})
 }
 
+// appendRatings appends the ratings of one movie.
 func appendRatings(b []byte, r *rng) []byte {
 	quality := 1 + int(r.below(5))
 	for i := range fewestRatings + r.skewed(mostRatings) {

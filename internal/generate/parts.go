@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 )
 
-// partSize is the most bytes that one file of a data set has. It is a common
-// size of a split, so that files and map tasks are about as many.
+// partSize is the maximum size of a file of a data set. It is a common split
+// size, so that a map task reads about one file.
 const partSize = 128 << 20
 
-// part is one file of a data set made of many.
+// part is one file of a data set with many.
 type part struct {
 	offset int64 // bytes that the files before it may have
 	size   int64 // bytes that it may have
@@ -22,10 +22,11 @@ type part struct {
 }
 
 // fileFunc writes one file of about size bytes. Equal arguments give equal
-// bytes. w is buffered; its errors have to be returned.
+// bytes. w is buffered; fileFunc must return its errors.
 type fileFunc func(w io.Writer, size int64, seed uint64, params Params) error
 
-// partFunc writes one part, at most p.size bytes, in blocks of its own.
+// partFunc writes one part of at most p.size bytes. It writes whole blocks,
+// because w is not buffered.
 type partFunc func(w io.Writer, p part, params Params) error
 
 // oneFile makes a data set of a single file.
@@ -44,9 +45,9 @@ func oneFile(name string, f fileFunc) func(context.Context, Options) error {
 	}
 }
 
-// inParts makes a data set of files of at most max bytes, as many at once as
-// there are cores. pattern makes a name of a part's number. An empty data set
-// has one empty file, so that a job can read it.
+// inParts makes a data set of files of at most max bytes, with one goroutine
+// per core. pattern is the format of a file's name with its number. An empty
+// data set has one empty file, so that a job can read it.
 func inParts(pattern string, max int64, f partFunc) func(context.Context, Options) error {
 	return func(ctx context.Context, o Options) error {
 		return inDir(o, func(dir string) error {
@@ -88,8 +89,8 @@ func cut(o Options, max int64) []part {
 	return parts
 }
 
-// meter counts what all writers of a data set have written, tells of it, and
-// stops them when the caller gives up.
+// meter counts the bytes that all writers of a data set have written, reports
+// them, and stops the writers when the context ends.
 type meter struct {
 	ctx      context.Context
 	progress func(int64)
@@ -109,14 +110,14 @@ func (m *meter) add(n int) {
 	}
 }
 
-// meteredWriter counts what goes through it.
+// meteredWriter counts the bytes written to w.
 type meteredWriter struct {
 	m *meter
 	w io.Writer
 }
 
-// Write writes p, unless the caller has given up: this is where generators
-// learn of it.
+// Write writes p. It returns the cause if the context has ended; this check is
+// what stops a generator.
 func (w meteredWriter) Write(p []byte) (int, error) {
 	if w.m.ctx.Err() != nil {
 		return 0, context.Cause(w.m.ctx)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Coordinates are made in thousandths, in integers.
+// Coordinates are integers, in thousandths.
 const (
 	pointRange  = 100_000 // centres lie between -100 and 100
 	pointSpread = 6000    // of the points of a cluster: the sum of four times -1.5 to 1.5
@@ -42,6 +42,7 @@ func points(ctx context.Context, o Options) error {
 	})(ctx, o)
 }
 
+// writePoints writes the points of one part.
 func writePoints(w io.Writer, p part, centres [][]int64) error {
 	r := rng{p.seed}
 	// A point has at least four bytes for each number, so that the bytes before

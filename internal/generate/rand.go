@@ -2,9 +2,9 @@ package generate
 
 import "math/bits"
 
-// rng is SplitMix64: eight bytes of state, a few operations a number, and the
-// same numbers for the same seed for ever, which a library's generator need
-// not promise. It is not for secrets.
+// rng is SplitMix64: eight bytes of state, a few operations per number. It
+// gives the same numbers for a seed forever, which a library does not promise.
+// It is not cryptographically secure.
 type rng struct{ state uint64 }
 
 // next returns 64 random bits.
@@ -16,15 +16,14 @@ func (r *rng) next() uint64 {
 	return z ^ z>>31
 }
 
-// below returns a number from 0 to n-1. Its bias, n in 2^64, is of no account
-// here.
+// below returns a number from 0 to n-1. Its bias of n in 2^64 is negligible.
 func (r *rng) below(n uint64) uint64 {
 	hi, _ := bits.Mul64(r.next(), n)
 	return hi
 }
 
-// derive makes the seed of one part of a data set from the seed of the whole,
-// a name and a number. Parts of other names and numbers get unrelated seeds.
+// derive returns the seed of one part of a data set, from the seed of the
+// whole, a name and a number. Other names and numbers give unrelated seeds.
 func derive(seed uint64, name string, n uint64) uint64 {
 	r := rng{seed}
 	h := r.next()

@@ -8,8 +8,8 @@ const (
 	maxLineWords = 15
 )
 
-// textBlock is how much text is written at once. A block has room for one line
-// more.
+// textBlock is the number of bytes per write. The buffer has room for one
+// further line.
 const textBlock = 1 << 18
 
 // zipfText writes whole lines, as many as p.size holds.

@@ -8,18 +8,17 @@ import (
 	"math"
 )
 
-// The eight tables of the TPC-H benchmark as text, a row a line and a '|' after
-// every column (the .tbl files of the benchmark's own generator).
+// The eight tables of the TPC-H benchmark as text, with one row per line and a
+// '|' after every column, as in the .tbl files of the benchmark's generator.
 //
-// Cardinalities, keys, formulas, lists of values and dates are those of the
-// specification (clause 4.2). Two things are simpler here: comments are cut
-// from one megabyte of text whose grammar is close to the specification's and
-// whose vocabulary is a part of it (see tpchText), and the random numbers are
-// our own, so that rows differ from other generators' while their
-// distributions agree.
+// Cardinalities, keys, formulas, lists of values and dates follow the
+// specification (clause 4.2), with two simplifications. Comments are substrings
+// of one megabyte of text with a similar grammar and a part of the vocabulary
+// (see tpchText). The random numbers differ, so that rows differ from other
+// generators' while their distributions agree.
 //
-// Every row depends on the seed, its table and its number alone. That makes
-// tables independent of each other and of how many cores generate them.
+// Every row depends only on the seed, its table and its number. Tables are
+// therefore independent of each other and of the number of cores.
 
 // The bounds of the scale factor: at a thousandth ten suppliers are left, of
 // which each part needs four; the specification ends at the upper one.
@@ -28,7 +27,7 @@ const (
 	maxTPCHScale = 1e5
 )
 
-// tpchUnit is how many bytes all tables have at scale factor 1, nearly.
+// tpchUnit is the approximate number of bytes of all tables at scale factor 1.
 const tpchUnit = 1.10e9
 
 // tpch writes all tables into o.Dir, each to a file called after it.
@@ -51,8 +50,8 @@ func tpch(ctx context.Context, o Options) error {
 	})
 }
 
-// tpchScale is the parameter scale or, if that is 0, the scale at which the
-// tables have about o.Size bytes.
+// tpchScale returns the parameter scale. If it is 0, it returns the scale at
+// which the tables have about o.Size bytes.
 func tpchScale(o Options) (float64, error) {
 	scale, err := o.Params.Float("scale")
 	if err != nil {
@@ -67,9 +66,9 @@ func tpchScale(o Options) (float64, error) {
 	return scale, nil
 }
 
-// tpchTable is one of the eight: its name, how many entries it has (rows; for
-// partsupp, parts; for lineitem, orders) and how to append the rows of entry i,
-// counted from 0.
+// tpchTable is one of the eight tables: its name, the number of its entries
+// (rows; for partsupp, parts; for lineitem, orders), and the function that
+// appends the rows of entry i, counted from 0.
 type tpchTable struct {
 	name  string
 	count func(d *tpchData) int64
@@ -87,7 +86,7 @@ var tpchTables = []tpchTable{
 	{"lineitem", func(d *tpchData) int64 { return d.orders }, (*tpchData).lineRows},
 }
 
-// tpchData holds what rows are made from; it is only read once made.
+// tpchData holds the data that rows are made from. It is read-only once made.
 type tpchData struct {
 	seed                                        uint64
 	suppliers, parts, customers, orders, clerks int64
@@ -117,7 +116,8 @@ func newTPCHData(scale float64, seed uint64) *tpchData {
 	return d
 }
 
-// tpchChunk is how many entries one goroutine makes at a time: some 100 kB.
+// tpchChunk is the number of entries that a goroutine makes at a time, some 100
+// kB.
 const tpchChunk = 1000
 
 // write writes one table.

@@ -17,7 +17,7 @@ func (d *tpchData) customer(r rng, i int64, out []byte) []byte {
 }
 
 // tpchOrder is an order with its items. The tables orders and lineitem each
-// make it anew from the same random numbers, which is cheaper than to hand it
+// compute it from the same random numbers, which is cheaper than passing it
 // from one to the other.
 type tpchOrder struct {
 	key, customer, day int64
@@ -33,7 +33,7 @@ type tpchLine struct {
 	returned                  byte
 }
 
-// orderKey spreads the keys: of each 32 only the first 8 are used.
+// orderKey returns a sparse key: of each 32 keys only the first 8 are used.
 func orderKey(i int64) int64 { return i/8*32 + i%8 + 1 }
 
 // orderCustomer draws a customer whose key is no multiple of three: a third of
@@ -72,7 +72,7 @@ func (d *tpchData) line(r *rng, ordered int64) (l tpchLine) {
 	return l
 }
 
-// status is L_LINESTATUS.
+// status returns L_LINESTATUS.
 func (l *tpchLine) status() byte {
 	if l.shipped > tpchCurrent {
 		return 'O'
@@ -80,7 +80,8 @@ func (l *tpchLine) status() byte {
 	return 'F'
 }
 
-// status is O_ORDERSTATUS: that of the items if they agree, else P.
+// status returns O_ORDERSTATUS: the status of the items if it is the same for
+// all, else P.
 func (o *tpchOrder) status() byte {
 	first := o.lines[0].status()
 	for k := range o.lines[:o.n] {

@@ -33,9 +33,9 @@ func (d *tpchData) supplier(r rng, i int64, out []byte) []byte {
 	return endRow(out)
 }
 
-// judge writes "Customer … Complaints" over the comment of one supplier in
-// each block and "Customer … Recommends" over that of another. What is between
-// the two words and where they begin is random.
+// judge writes "Customer … Complaints" over the comment of one supplier in each
+// block, and "Customer … Recommends" over the comment of another one. The
+// position and the text between the two words are random.
 func (d *tpchData) judge(r *rng, comment []byte, i int64) {
 	block := i / d.complaintBlock
 	choice := d.complaints.at(block)
@@ -99,13 +99,14 @@ func retailPrice(part int64) int64 {
 // suppliersOfPart is the number of rows of partsupp for each part.
 const suppliersOfPart = 4
 
-// suppliersOf returns the four suppliers of a part: PS_SUPPKEY for i = 0 to 3 is
+// suppliersOf returns the four suppliers of a part: PS_SUPPKEY for i = 0 to 3
+// is
 //
 //	(part + i·(S/4 + (part-1)/S)) mod S + 1
 //
 // The four are different when S is a multiple of 10,000. At some small scales
-// the formula repeats itself; the next free supplier is taken then, since the
-// pair is the table's key.
+// the formula repeats a supplier. It is then replaced by the next free one,
+// because the pair is the table's key.
 func (d *tpchData) suppliersOf(part int64) (keys [suppliersOfPart]int64) {
 	s := d.suppliers
 	for i := range keys {

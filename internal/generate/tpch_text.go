@@ -9,7 +9,7 @@ import (
 const tpchTextSize = 1 << 20
 
 // The grammar of clause 4.2.2.14. A sentence is a noun phrase, a verb phrase
-// and so on; each letter of the forms stands for a word from a list:
+// and so on; each letter of the forms means a word from a list:
 // N noun, J adjective, D adverb, V verb, X auxiliary, P prepositional phrase
 // ("preposition the noun-phrase"). A comma belongs to the word before it.
 var (
@@ -73,8 +73,8 @@ func (d *tpchData) comment(r *rng, out []byte, lo, hi int64) []byte {
 	return append(out, d.text[at:at+n]...)
 }
 
-// address appends a random v-string of lo to hi bytes (clause 4.2.2.7), whose
-// alphabet has 64 letters: a random number is good for ten of them.
+// address appends a random v-string of lo to hi bytes (clause 4.2.2.7). The
+// alphabet has 64 letters, so that a random number yields ten letters.
 func address(r *rng, out []byte, lo, hi int64) []byte {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ, "
 	n := int(r.between(lo, hi))
@@ -96,8 +96,8 @@ const (
 	tpchCurrent = 1263
 )
 
-// tpchDates spells each day once: formatting a date for each of three columns
-// of each line item would cost more than all the rest of it.
+// tpchDates formats each day once. Formatting the dates of three columns for
+// each line item would cost more than the rest of the item.
 func tpchDates() [][]byte {
 	day := time.Date(1992, time.January, 1, 0, 0, 0, 0, time.UTC)
 	dates := make([][]byte, tpchDays)

@@ -8,15 +8,15 @@ import (
 	"math"
 )
 
-// Logs of BitTorrent trackers as a monitor writes them that scrapes many
-// trackers every hour: for each swarm (the peers of one file, known by its
-// infohash) how many peers have it all, how many still load it, and how often
-// it was loaded so far.
+// Logs of a monitor that scrapes many BitTorrent trackers every hour. For each
+// swarm (the peers of one file, identified by its infohash) a sample has the
+// number of peers with the whole file, the number of peers that download it, and
+// the number of downloads so far.
 //
 //	sample   unix time TAB tracker TAB infohash TAB seeders TAB leechers TAB downloads
 //	failure  unix time TAB tracker TAB - TAB reason
 //
-// What the published measurements of BTWorld show is in them: swarm sizes
+// The logs show the properties that BTWorld has published: swarm sizes
 // follow a Zipf law, swarms are born and die, a few trackers have most of the
 // swarms and popular swarms are on several trackers, peers come and go with
 // the hour of the day, some trackers are down for hours, scrapes time out, and
@@ -25,7 +25,7 @@ import (
 // trackerEpoch is the first second of the logs: 2009-12-01 00:00 UTC.
 const trackerEpoch = 1_259_625_600
 
-// trackerLogs writes hours of logs until there are size bytes, or as many
+// trackerLogs writes hours of logs until there are size bytes, or for as many
 // hours as the parameter says.
 func trackerLogs(ctx context.Context, o Options) error {
 	var errs [3]error

@@ -6,11 +6,12 @@ import (
 	"strconv"
 )
 
-// trackerWorld is what the monitor looks at; it is only read once made.
+// trackerWorld is the simulated state that the monitor observes. It is
+// read-only once made.
 //
-// Sizes are floating point until a sample cuts them to whole numbers. Machines
-// may differ in the last bit of a float, which reaches the logs once in some
-// 10^12 samples.
+// Sizes are floating point until a sample truncates them to whole numbers.
+// Machines may differ in the last bit of a float, which reaches the logs once
+// in some 10^12 samples.
 type trackerWorld struct {
 	swarms   []swarm
 	trackers []tracker
@@ -18,10 +19,10 @@ type trackerWorld struct {
 	outages  stream // of one tracker and day
 }
 
-// swarm is a place in the ranking. A file takes it for swarmCycle hours, then
-// the next one does, with an infohash of its own. At its best the swarm has so
-// many peers; it grows to that within half a day of its birth and halves every
-// halfLife hours after.
+// swarm is a position in the ranking. A file holds it for swarmCycle hours and
+// is then replaced by the next file, with another infohash. The swarm grows to
+// its peak size within half a day of its birth, and halves every halfLife hours
+// after that.
 type swarm struct {
 	hash     []byte // of all its files, up to the last eight digits
 	salt     uint32 // the last digits of the first file

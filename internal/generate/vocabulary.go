@@ -87,7 +87,7 @@ func zipfWeights(n int) []float64 {
 }
 
 // makeAlias builds the alias table of probabilities p by Vose's method: cells
-// that are less than full are topped up by those that are more.
+// below average are filled up by slots above average.
 func makeAlias(p []float64) []aliasCell {
 	n := float64(len(p))
 	cells := make([]aliasCell, len(p))
@@ -111,7 +111,7 @@ func makeAlias(p []float64) []aliasCell {
 			small = append(small, l)
 		}
 	}
-	// What is left is full but for rounding.
+	// The remaining slots are full, except for rounding.
 	for _, i := range append(small, large...) {
 		cells[i] = aliasCell{keep: 1<<32 - 1, other: uint32(i)}
 	}

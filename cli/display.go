@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -11,6 +13,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/mapreduce"
 )
 
 // showAfter is how long a command runs before it shows bars: what is over at
@@ -85,5 +88,142 @@ func (d *byteDisplay) close() {
 	if d.bar != nil {
 		d.bar.Abort(true)
 		d.bars.Wait()
+	}
+}
+
+// jobDisplay shows how jobs get on: a pair of bars for each on a terminal,
+// else a line now and then. Several goroutines may use it.
+type jobDisplay struct {
+	out      io.Writer
+	quiet    bool // no display at all, only what is written to it
+	terminal bool
+
+	mu struct {
+		sync.Mutex
+		bars *mpb.Progress // nil until there is something to show
+		jobs map[string]*jobBars
+	}
+}
+
+// jobBars is what is shown of one job.
+type jobBars struct {
+	pace       console.Pace
+	said       atomic.Pointer[console.Remarks] // beside the bars
+	maps, reds *mpb.Bar                        // nil until shown, reds for a job without reduces
+}
+
+// barSteps is the length of a bar in its own units.
+const barSteps = 1000
+
+// newJobDisplay makes a display on out, or one that shows nothing.
+func newJobDisplay(out io.Writer, quiet bool) *jobDisplay {
+	d := &jobDisplay{out: out, quiet: quiet, terminal: !quiet && isTerminal(out)}
+	d.mu.jobs = map[string]*jobBars{}
+	return d
+}
+
+// Write prints p, whole lines, where bars do not overwrite it: what child
+// processes have to say.
+func (d *jobDisplay) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lineWriterLocked().Write(p)
+}
+
+// warn prints a warning.
+func (d *jobDisplay) warn(text string) { fmt.Fprintf(d, "warning: %s\n", text) }
+
+// update shows a job's new state.
+func (d *jobDisplay) update(p mapreduce.Progress) {
+	if d.quiet {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	j := d.mu.jobs[p.ID]
+	if j == nil {
+		j = new(jobBars)
+		d.mu.jobs[p.ID] = j
+	}
+	if text := j.pace.Failures(&p); text != "" {
+		fmt.Fprintln(d.lineWriterLocked(), text)
+	}
+	switch {
+	case console.Over(p.State):
+		j.drop()
+		delete(d.mu.jobs, p.ID)
+	case d.terminal:
+		said := j.pace.Remarks(&p)
+		j.said.Store(&said)
+		d.drawLocked(j, &p)
+	default:
+		if text := j.pace.Line(&p); text != "" {
+			fmt.Fprintln(d.out, text)
+		}
+	}
+}
+
+// lineWriterLocked returns a writer of lines that bars do not overwrite.
+func (d *jobDisplay) lineWriterLocked() io.Writer {
+	if d.mu.bars != nil {
+		return d.mu.bars
+	}
+	return d.out
+}
+
+// drawLocked moves a job's bars, putting them up if it is time.
+func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
+	if j.maps == nil {
+		if p.Elapsed < showAfter {
+			return
+		}
+		d.openLocked(j, p)
+	}
+	j.maps.SetCurrent(int64(p.MapFrac * barSteps))
+	if j.reds != nil {
+		j.reds.SetCurrent(int64(p.ReduceFrac * barSteps))
+	}
+}
+
+// openLocked puts a job's bars on the terminal.
+func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
+	if d.mu.bars == nil {
+		d.mu.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithWidth(48))
+	}
+	add := func(what string, right func(*console.Remarks) string) *mpb.Bar {
+		// A bar made with a length ends by itself when it is full, and can then
+		// not be taken away.
+		b := d.mu.bars.AddBar(0,
+			mpb.PrependDecorators(decor.Name(p.Job+" "+what+" ", decor.WCSyncSpaceR), decor.Percentage(decor.WC{W: 5})),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + right(j.said.Load()) })))
+		b.SetTotal(barSteps, false)
+		return b
+	}
+	j.maps = add("map", func(r *console.Remarks) string { return r.Speed + "  " + r.Maps })
+	if p.Reduces > 0 {
+		j.reds = add("reduce", func(r *console.Remarks) string { return r.Reduces })
+	}
+}
+
+// drop takes a job's bars away.
+func (j *jobBars) drop() {
+	for _, b := range []*mpb.Bar{j.maps, j.reds} {
+		if b != nil {
+			b.Abort(true)
+		}
+	}
+	j.maps, j.reds = nil, nil
+}
+
+// close takes all bars away. Nothing may be updated after it.
+func (d *jobDisplay) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, j := range d.mu.jobs {
+		j.drop()
+	}
+	if d.mu.bars != nil {
+		d.mu.bars.Wait()
+		d.mu.bars = nil
 	}
 }

@@ -1,11 +1,23 @@
 package cli
 
 import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/suggest"
+	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/mapreduce/compression"
+	"github.com/slotwise/slotwise/mapreduce/hdfs"
+	"github.com/slotwise/slotwise/mapreduce/nodeload"
+	"github.com/slotwise/slotwise/mapreduce/remote"
+	"github.com/slotwise/slotwise/mapreduce/s3"
 )
 
 // newRoot builds the command tree. It must stay cheap: it is built for every
@@ -115,3 +127,73 @@ func parseAssignments(flag string, values []string) (map[string]string, error) {
 	}
 	return m, nil
 }
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  slotwise version",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "slotwise %s (%s %s/%s)\n",
+				version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// version returns what the Go toolchain stamped into the binary.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// addProfiling gives every command the hidden flags that write profiles of
+// it, for those who work on slotwise itself.
+func addProfiling(root *cobra.Command) {
+	var cpu, mem string
+	flags := root.PersistentFlags()
+	flags.StringVar(&cpu, "cpuprofile", "", "write a CPU profile to `file`")
+	flags.StringVar(&mem, "memprofile", "", "write a heap profile to `file`")
+	for _, name := range []string{"cpuprofile", "memprofile"} {
+		flags.Lookup(name).Hidden = true
+	}
+	var cpuFile *os.File
+	root.PersistentPreRunE = func(*cobra.Command, []string) (err error) {
+		if cpu == "" {
+			return nil
+		}
+		if cpuFile, err = os.Create(cpu); err != nil {
+			return misuse("--cpuprofile: %w", err)
+		}
+		return pprof.StartCPUProfile(cpuFile)
+	}
+	cobra.OnFinalize(func() {
+		if cpuFile != nil {
+			pprof.StopCPUProfile()
+			cpuFile.Close()
+		}
+	})
+	root.PersistentPostRunE = func(*cobra.Command, []string) error {
+		if mem == "" {
+			return nil
+		}
+		f, err := os.Create(mem)
+		if err != nil {
+			return misuse("--memprofile: %w", err)
+		}
+		defer f.Close()
+		runtime.GC() // so that the profile is of what is alive
+		return pprof.WriteHeapProfile(f)
+	}
+}
+
+// features returns all features of package mapreduce: the command line runs jobs
+// on every storage and on clusters. Every call returns the same features, because
+// storage drivers keep connections.
+var features = sync.OnceValue(func() []mapreduce.Feature {
+	return []mapreduce.Feature{hdfs.Storage(), s3.Storage(), compression.Codecs(), nodeload.Meter(), remote.Client()}
+})

@@ -1,13 +1,26 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // The values of flags that are one of a few words.
@@ -204,4 +217,126 @@ func oneOf(flag, value string, known []string) error {
 		}
 	}
 	return unknown("--"+flag+" value", value, known)
+}
+
+// policyFlags say which policy decides: of a run, or of a cluster.
+type policyFlags struct {
+	setup                       *setup
+	policy, policyConfig        string
+	policySet                   []string
+	fairScheduler, capacityFile string
+	seed                        uint64
+}
+
+// register declares the flags.
+func (f *policyFlags) register(c *cobra.Command) {
+	s := c.Flags()
+	s.StringVar(&f.policy, "policy", "", "scheduling `policy` (slotwise policies lists them; default fifo)")
+	s.StringVar(&f.policyConfig, "policy-config", "", "`file` with settings of the policy: a YAML mapping of names to values")
+	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting of the policy, `name=value` (repeatable)")
+	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for the policy fair; reloaded when it changes")
+	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for the policy capacity; reloaded when it changes")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what is random in scheduling")
+	completeWith(c, "policy", f.setup.completePolicies)
+}
+
+// policySettings returns the policy's settings: those of the file of
+// --policy-config, a YAML mapping of names to values, and over them those of
+// --policy-set.
+func (f *policyFlags) policySettings() (map[string]string, error) {
+	set := map[string]string{}
+	if f.policyConfig != "" {
+		text, err := os.ReadFile(f.policyConfig)
+		if err != nil {
+			return nil, misuse("--policy-config %s: %w", f.policyConfig, reason(err))
+		}
+		if err := yaml.Unmarshal(text, &set); err != nil {
+			return nil, misuse("--policy-config %s: %w", f.policyConfig, err)
+		}
+	}
+	given, err := parseAssignments("policy-set", f.policySet)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(set, given)
+	return set, nil
+}
+
+// checkPolicy refuses a policy that cannot be made, before anything is started.
+func (f *policyFlags) checkPolicy(set map[string]string) error {
+	if f.policy == "" && len(set) == 0 {
+		return nil
+	}
+	spec := f.policy
+	if spec == "" {
+		spec = policies.Default
+	}
+	if _, err := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Set: set}); err != nil {
+		return misuse("--policy %s: %w", spec, err)
+	}
+	return nil
+}
+
+// checkInput refuses an input that does not exist before anything is started.
+// What a glob matches is found out when the job is planned.
+func checkInput(ctx context.Context, uri string) error {
+	if strings.ContainsAny(uri, `*?[{`) {
+		return nil
+	}
+	files, path, err := schemes.All().Resolve(uri)
+	if err != nil {
+		return misuse("--input: %w", err)
+	}
+	if _, err := files.Stat(ctx, path); err != nil {
+		return misuse("--input %s: %w", uri, reason(err))
+	}
+	return nil
+}
+
+// checkMemory refuses a memory limit that tasks cannot work with.
+func (f *runFlags) checkMemory() error {
+	workers, maps, reduces := cmp.Or(f.workers, runtime.NumCPU()), cmp.Or(f.mapSlots, 1), cmp.Or(f.reduceSlots, 1)
+	least := console.Size(local.MinMemory * workers * (maps + reduces))
+	if f.memory != 0 && f.memory < least {
+		return misuse("--memory %s: too little for %s of %d+%d slots; the least is %s",
+			f.memory, console.Plural(workers, "worker"), maps, reduces, least)
+	}
+	return nil
+}
+
+// checkOutput refuses an output directory that something would be lost from:
+// a chain of jobs would otherwise find out after hours.
+func checkOutput(ctx context.Context, uri string, overwrite bool) error {
+	files, path, err := schemes.All().Resolve(uri)
+	if err != nil {
+		return misuse("--output: %w", err)
+	}
+	info, err := files.Stat(ctx, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return misuse("--output %s: %w", uri, reason(err))
+	case !info.Dir:
+		return misuse("--output %s: is a file, not a directory", uri)
+	case overwrite:
+		return nil
+	}
+	entries, err := files.List(ctx, path)
+	if err != nil {
+		return misuse("--output %s: %w", uri, reason(err))
+	}
+	if len(entries) > 0 {
+		return misuse("--output %s: exists and is not empty; --overwrite replaces it", uri)
+	}
+	return nil
+}
+
+// reason strips an error of the path, which the caller names already.
+func reason(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
 }

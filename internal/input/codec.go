@@ -14,16 +14,16 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// codec is a compression that input files may have. None of them can be
-// entered in the middle, so a compressed file is always in one split.
+// codec is a compression of input files. Reading cannot begin in the middle of a
+// compressed file, so the file is always one piece of one split.
 type codec struct {
 	name   string
 	suffix string
-	magic  func(head []byte) bool
+	magic  func(head []byte) bool // reports whether a file with these first bytes is compressed so
 	open   func(io.Reader) (io.ReadCloser, error)
 }
 
-// magicLen is how many bytes of a file the magic functions want to see.
+// magicLen is the number of bytes that magic functions need.
 const magicLen = 10
 
 var codecs = []*codec{
@@ -35,8 +35,7 @@ var codecs = []*codec{
 	{
 		name: "bzip2", suffix: ".bz2",
 		magic: func(h []byte) bool {
-			// The digit is the block size; the rest opens a block, or ends an
-			// empty file.
+			// h[3] is the block size. The rest begins a block or ends an empty file.
 			return len(h) == magicLen && string(h[:3]) == "BZh" && h[3] >= '1' && h[3] <= '9' &&
 				(string(h[4:]) == "1AY&SY" || string(h[4:]) == "\x17rE8P\x90")
 		},
@@ -55,8 +54,8 @@ var codecs = []*codec{
 	},
 }
 
-// codecByName goes by the suffix alone. A file whose content does not match
-// its suffix is an error when it is read, not silently something else.
+// codecByName returns the codec for a file name's suffix. If the content does not match
+// the suffix, reading the file fails; it is not read as plain data.
 func codecByName(name string) *codec {
 	for _, c := range codecs {
 		if path.Ext(name) == c.suffix {
@@ -66,12 +65,12 @@ func codecByName(name string) *codec {
 	return nil
 }
 
-// codecOf returns the compression of an open file, or nil. Lines are text, and
-// no text starts with these bytes, so for them the content decides where the
-// name says nothing; binary records may start with any.
+// codecOf returns the codec of an open file, or nil. For formats of lines the first
+// bytes decide if the name has no known suffix, because no text begins like a
+// compressed file. Binary records may begin with any bytes.
 func codecOf(f storage.File, name string, format Format) (*codec, error) {
 	if format.Kind == Runs {
-		return nil, nil // they compress inside
+		return nil, nil // run files compress their blocks themselves
 	}
 	if c := codecByName(name); c != nil || !format.lines() {
 		return c, nil
@@ -89,11 +88,11 @@ func codecOf(f storage.File, name string, format Format) (*codec, error) {
 	return nil, nil
 }
 
-// decodeBuffer is how many compressed bytes are read at once.
+// decodeBuffer is the number of compressed bytes that are read at once.
 const decodeBuffer = 128 << 10
 
-// decode returns the decompressed content of r. Its errors say which codec met
-// them: a bare "unexpected EOF" helps nobody.
+// decode returns the decompressed content of r. Its errors name the codec, because
+// "unexpected EOF" alone does not help a user.
 func (c *codec) decode(r io.Reader) (io.ReadCloser, error) {
 	d, err := c.open(bufio.NewReaderSize(r, decodeBuffer))
 	if err != nil {
@@ -102,6 +101,7 @@ func (c *codec) decode(r io.Reader) (io.ReadCloser, error) {
 	return &decoder{ReadCloser: d, codec: c}, nil
 }
 
+// explain adds the codec's name to an error of the decompressor.
 func (c *codec) explain(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("truncated %s data: %w", c.name, io.ErrUnexpectedEOF)
@@ -109,6 +109,7 @@ func (c *codec) explain(err error) error {
 	return fmt.Errorf("reading %s data: %w", c.name, err)
 }
 
+// decoder explains the errors of a decompressor.
 type decoder struct {
 	io.ReadCloser
 	codec *codec

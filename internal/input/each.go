@@ -1,8 +1,9 @@
 package input
 
-// Each calls fn for every record of a block as NextBlock returned it, file
-// being the path that the Reader gives, until fn returns an error, which it
-// returns. A record shares the block's memory. Runs have no blocks.
+// Each calls fn for every record of a block that NextBlock has returned, until fn
+// returns an error, and returns that error. file is the result of Reader.File; it is
+// the key of a whole file. Keys and values are slices of the block. Runs have no
+// blocks.
 func (f Format) Each(block []byte, file string, fn func(key, value []byte) error) (err error) {
 	switch f.Kind {
 	case Fixed:

@@ -12,24 +12,24 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// found is a file that takes part in a job.
+// found is an input file.
 type found struct {
 	uri  string
 	path string // within fs
-	size int64
+	size int64  // bytes
 	fs   storage.FS
 }
 
-// finder collects the files of one input.
+// finder collects the files of one element of Options.Inputs.
 type finder struct {
 	ctx    context.Context
 	opts   *Options
-	scheme string
+	scheme string // of the input, as the user wrote it
 	fs     storage.FS
 	files  []found
 }
 
-// find returns the files that one input names.
+// find returns the files of one input: a file, a directory or a pattern.
 func find(ctx context.Context, opts *Options, uri string) ([]found, error) {
 	fsys, p, err := opts.Schemes.Resolve(uri)
 	if err != nil {
@@ -66,16 +66,17 @@ func (o *Options) filters() string {
 		fmt.Fprintf(&s, ", exclude %q", p)
 	}
 	if s.Len() == 0 {
-		return " (hidden files and those whose names begin with '_' do not count)"
+		return " (files whose names begin with '.' or '_' do not count)"
 	}
 	return " (with" + s.String()[1:] + ")"
 }
 
-// hidden tells Hadoop's rule: such names are markers and temporary files.
+// hidden applies Hadoop's rule: names that begin with '.' or '_' are markers or
+// temporary files.
 func hidden(name string) bool { return name[0] == '.' || name[0] == '_' }
 
-// add takes a file in, if the filters let it. rel is its path below the input
-// directory.
+// add adds a file, unless the filters exclude it or it cannot be read. rel is its path
+// below the input directory.
 func (f *finder) add(p, rel string, info storage.Info) error {
 	keep := len(f.opts.Include) == 0
 	for _, pat := range f.opts.Include {
@@ -88,7 +89,7 @@ func (f *finder) add(p, rel string, info storage.Info) error {
 		return nil
 	}
 	if info.Size < 0 {
-		// Stat says what is wrong with it.
+		// List could not describe the entry. Stat returns the reason.
 		if _, err := f.fs.Stat(f.ctx, p); err != nil {
 			return err
 		}
@@ -103,7 +104,7 @@ func (f *finder) add(p, rel string, info storage.Info) error {
 	return nil
 }
 
-// directory takes in what is below a directory.
+// directory adds the files below a directory.
 func (f *finder) directory(dir string) error {
 	real, err := f.canonical(dir)
 	if err != nil {
@@ -112,6 +113,7 @@ func (f *finder) directory(dir string) error {
 	return f.walk(dir, "", []string{real})
 }
 
+// canonical resolves the links in a path, where the file system has links.
 func (f *finder) canonical(dir string) (string, error) {
 	if l, ok := f.fs.(storage.Linked); ok {
 		return l.Canonical(f.ctx, dir)
@@ -119,9 +121,9 @@ func (f *finder) canonical(dir string) (string, error) {
 	return dir, nil
 }
 
-// walk descends into dir. above holds the real paths of dir and of the
-// directories it was reached through: a link back to one of them is not
-// followed, for all it leads to is being read already.
+// walk adds the files below dir. above holds the canonical paths of dir and its
+// ancestors in this walk. A link to one of them is skipped, because the walk already
+// reads its files.
 func (f *finder) walk(dir, rel string, above []string) error {
 	if err := context.Cause(f.ctx); err != nil {
 		return err
@@ -148,6 +150,7 @@ func (f *finder) walk(dir, rel string, above []string) error {
 	return nil
 }
 
+// descend walks a subdirectory.
 func (f *finder) descend(p, rel string, info storage.Info, above []string) error {
 	real := path.Join(above[len(above)-1], path.Base(p))
 	if info.Link {
@@ -162,13 +165,14 @@ func (f *finder) descend(p, rel string, info storage.Info, above []string) error
 	return f.walk(p, rel, append(above[:len(above):len(above)], real))
 }
 
-// pruned tells whether a directory is excluded with all it holds.
+// pruned reports whether a directory is excluded with its content.
 func (f *finder) pruned(p, rel string) bool {
 	return slices.ContainsFunc(f.opts.Exclude, func(pat string) bool { return matches(pat, p, rel) })
 }
 
-// matches applies an include or exclude pattern: to the base name or, if the
-// pattern has a slash, to the path below the input or the path as a whole.
+// matches applies an include or exclude pattern to a file. A pattern without a slash
+// applies to the base name, any other to the path below the input and to the whole
+// path.
 func matches(pattern, p, rel string) bool {
 	if !strings.Contains(pattern, "/") {
 		ok, _ := path.Match(pattern, path.Base(p))
@@ -178,7 +182,8 @@ func matches(pattern, p, rel string) bool {
 	return matchParts(pat, strings.Split(rel, "/")) || matchParts(pat, strings.Split(p, "/"))
 }
 
-// matchParts matches part by part; a part "**" stands for any number of parts.
+// matchParts compares a pattern and a path element by element. "**" matches any number
+// of elements.
 func matchParts(pat, parts []string) bool {
 	for i, p := range pat {
 		if p == "**" {

@@ -20,7 +20,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 )
 
-// readAll plans and reads everything. Splits go through JSON, as they do on
+// readAll plans and reads all records. Splits go through JSON, as on
 // their way to a worker.
 func readAll(t testing.TB, opts Options, block int) ([]record, error) {
 	t.Helper()
@@ -100,7 +100,7 @@ func TestBzip2(t *testing.T) {
 	}
 }
 
-// TestDamaged: what is cut off or is not what its name says is an error that
+// TestDamaged: a truncated file, or one that does not match its suffix, is an error that
 // names the file and the damage, and never the end of the data.
 func TestDamaged(t *testing.T) {
 	data := text(5000)

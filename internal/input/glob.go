@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// globMeta are the characters that make a path a pattern. A path that exists
-// as it is written is never taken as one.
+// globMeta are the characters of patterns. A path with them is a pattern only if no
+// file has that exact path.
 const globMeta = `*?[{\`
 
-// maxBraces bounds the patterns that {a,b} alternatives may multiply to.
+// maxBraces bounds the number of patterns that {a,b} alternatives expand to.
 const maxBraces = 10_000
 
-// globs takes in what a pattern with alternatives matches. A file that several
-// alternatives match is taken once.
+// globs adds the files that a pattern matches. It adds a file once, even if several
+// alternatives match it.
 func (f *finder) globs(pattern string) error {
 	patterns, err := braces(pattern)
 	if err != nil {
@@ -38,7 +38,8 @@ func (f *finder) globs(pattern string) error {
 	return nil
 }
 
-// glob matches the parts of a pattern below dir.
+// glob adds the files below dir that the rest of a pattern matches. parts are the
+// elements of the rest.
 func (f *finder) glob(dir string, parts []string, seen map[string]bool) error {
 	if len(parts) == 0 {
 		return f.globbed(dir, seen)
@@ -56,7 +57,7 @@ func (f *finder) glob(dir string, parts []string, seen map[string]bool) error {
 	}
 	for _, info := range infos {
 		name := path.Base(info.Path)
-		// A wildcard does not match a hidden name unless it is spelled so.
+		// A wildcard does not match '.' or '_' at the beginning of a name.
 		if hidden(name) && part[0] != name[0] {
 			continue
 		}
@@ -70,8 +71,8 @@ func (f *finder) glob(dir string, parts []string, seen map[string]bool) error {
 	return nil
 }
 
-// globbed takes in one match. What does not exist was spelled out after a
-// wildcard, as in */data.txt, and is no match.
+// globbed adds one match. The path may not exist if a name follows a wildcard, as in
+// */data.txt; then it is no match.
 func (f *finder) globbed(p string, seen map[string]bool) error {
 	if seen[p] {
 		return nil
@@ -89,8 +90,8 @@ func (f *finder) globbed(p string, seen map[string]bool) error {
 	return f.add(p, path.Base(p), info)
 }
 
-// braces expands the alternatives of a pattern: a{b,c{d,e}} gives ab, acd and
-// ace. A backslash takes the meaning from the next character.
+// braces expands the alternatives of a pattern: a{b,c{d,e}} yields ab, acd and ace. A
+// backslash makes the next character literal.
 func braces(s string) ([]string, error) {
 	open, depth, from := -1, 0, 0
 	var alts []string
@@ -113,12 +114,12 @@ func braces(s string) ([]string, error) {
 		}
 	}
 	if depth > 0 {
-		return nil, fmt.Errorf("%q has a { without its }", s)
+		return nil, fmt.Errorf("%q has a { without a matching }", s)
 	}
 	return []string{s}, nil
 }
 
-// expand joins each alternative with what stands before and after it.
+// expand joins each alternative with the text before and after the braces.
 func expand(before string, alts []string, after string) ([]string, error) {
 	tails, err := braces(after)
 	if err != nil {
@@ -133,7 +134,7 @@ func expand(before string, alts []string, after string) ([]string, error) {
 		for _, h := range heads {
 			for _, t := range tails {
 				if all = append(all, h+t); len(all) > maxBraces {
-					return nil, fmt.Errorf("the {…} of the pattern give more than %d paths", maxBraces)
+					return nil, fmt.Errorf("the {…} of the pattern expand to more than %d paths", maxBraces)
 				}
 			}
 		}

@@ -1,15 +1,15 @@
-// Package input turns what a user names as input into splits, and splits into
-// records.
+// Package input finds the input files of a job, divides them into splits, and reads
+// the records of a split.
 //
-// Plan finds the files and divides them; it runs once, where the job is
-// submitted. A split is plain data that travels to wherever its task runs,
-// and Open reads it there.
+// Plan finds and divides the files. It runs once, where the job is submitted. A split
+// is plain data, which travels to the node of its map task; Open reads the split
+// there.
 //
-// The unit handed to a mapper's loop is the block: a stretch of whole records
-// that fits in a core's second-level cache, so that scanning it for lines and
-// words costs no trip to memory and no call per record. Blocks are read with
-// plain reads into one reused buffer. Mapping files into memory instead would
-// count every page against the process and turn a disk error into a signal.
+// A reader delivers blocks of whole records. A block fits into a core's second-level
+// cache. So a mapper that scans it for lines and words needs neither a call per
+// record nor a trip to main memory. Blocks are read into one reused buffer. Mapping
+// files into memory would charge every page to the process, and would turn a disk
+// error into a signal.
 package input
 
 import (
@@ -19,21 +19,21 @@ import (
 	"strings"
 )
 
-// Kind is how a file's bytes are divided into records.
+// Kind is the rule that divides a file's bytes into records.
 type Kind uint8
 
 // The kinds of input.
 const (
-	Text     Kind = iota // a record is a line, ended by '\n' alone; '\r' is data
-	KeyValue             // a line of a key, a TAB and a value
-	Fixed                // records of Format.RecordLen bytes
-	Whole                // a file is one record, an empty file too
-	Runs                 // sorted binary runs, as jobs write them for other jobs
+	Text     Kind = iota // a record is a line; only '\n' ends it, '\r' is data
+	KeyValue             // a record is a line with a key, a TAB and a value
+	Fixed                // a record has Format.RecordLen bytes
+	Whole                // a record is a file, even an empty one
+	Runs                 // run files that another job has written
 )
 
 var kindNames = [...]string{"text", "keyvalue", "fixed", "whole", "runs"}
 
-// String returns the name that ParseFormat reads.
+// String returns the name that ParseFormat parses.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -41,13 +41,13 @@ func (k Kind) String() string {
 	return "kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// Format tells how to read a job's input.
+// Format is the format of a job's input files.
 type Format struct {
 	Kind      Kind
-	RecordLen int // bytes of a record, for Fixed only; at least 1
+	RecordLen int // bytes per record, at least 1; only for Fixed
 }
 
-// String returns the format as ParseFormat reads it.
+// String returns the text that ParseFormat parses.
 func (f Format) String() string {
 	if f.Kind == Fixed {
 		return "fixed:" + strconv.Itoa(f.RecordLen)
@@ -55,7 +55,7 @@ func (f Format) String() string {
 	return f.Kind.String()
 }
 
-// ParseFormat reads "text", "keyvalue", "fixed:100", "whole" or "runs".
+// ParseFormat parses "text", "keyvalue", "fixed:100", "whole" or "runs".
 func ParseFormat(s string) (Format, error) {
 	name, length, _ := strings.Cut(s, ":")
 	for k, n := range kindNames {
@@ -74,6 +74,7 @@ func ParseFormat(s string) (Format, error) {
 	return Format{}, fmt.Errorf("unknown input format %q (text, keyvalue, fixed:BYTES, whole or runs)", s)
 }
 
+// check returns an error if the format is not valid.
 func (f Format) check() error {
 	if int(f.Kind) >= len(kindNames) {
 		return fmt.Errorf("unknown input format %v", f.Kind)
@@ -84,32 +85,32 @@ func (f Format) check() error {
 	return nil
 }
 
-// lines tells whether records are lines.
+// lines reports whether records are lines.
 func (f Format) lines() bool { return f.Kind == Text || f.Kind == KeyValue }
 
-// Split is the input of one map task. Its pieces are in the order of their
-// paths, and every piece of split n comes before those of split n+1.
+// Split is the input of one map task. The pieces of all splits, taken in order, are
+// sorted by URI and offset.
 type Split struct {
 	Pieces []Piece  `json:"pieces"`
-	Hosts  []string `json:"hosts,omitempty"` // that hold most of it, best first
+	Hosts  []string `json:"hosts,omitempty"` // with most of the split's bytes, best first
 	Bytes  int64    `json:"bytes"`           // stored bytes of all pieces
 }
 
-// Piece is a part of one file. A record belongs to the piece in which it
-// starts, wherever it ends, so that pieces of any lengths that cover a file
-// give each of its records exactly once.
+// Piece is a range of one file. A record belongs to the piece in which it starts, even
+// if it ends beyond it. So pieces that cover a file yield each record exactly once,
+// whatever their lengths.
 type Piece struct {
 	URI      string `json:"uri"`
 	Offset   int64  `json:"offset"`
 	Length   int64  `json:"length"`
-	FileSize int64  `json:"fileSize"` // when planned; nothing beyond it is read
+	FileSize int64  `json:"fileSize"` // when the job was planned; later bytes are not read
 }
 
-// whole tells whether the piece is all of its file.
+// whole reports whether the piece is the whole file.
 func (p *Piece) whole() bool { return p.Offset == 0 && p.Length == p.FileSize }
 
-// Lines calls fn for each line of a block, without the '\n', until fn returns
-// false. A line shares the block's memory and capacity ends with it.
+// Lines calls fn for each line of a block, without its '\n', until fn returns false. A
+// line is a slice of the block, with its capacity limited to the line.
 func Lines(block []byte, fn func(line []byte) bool) {
 	for len(block) > 0 {
 		i := bytes.IndexByte(block, '\n')
@@ -124,8 +125,8 @@ func Lines(block []byte, fn func(line []byte) bool) {
 	}
 }
 
-// SplitTab divides a line at its first TAB. Without one the whole line is the
-// key and the value is nil, as opposed to empty.
+// SplitTab splits a line at its first TAB. Without a TAB the whole line is the key, and
+// the value is nil (not empty).
 func SplitTab(line []byte) (key, value []byte) {
 	i := bytes.IndexByte(line, '\t')
 	if i < 0 {

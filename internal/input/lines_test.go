@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"github.com/slotwise/slotwise/internal/storage"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 var ctx = context.Background()
@@ -87,7 +88,7 @@ func cut(block []byte, f Format, file string, off int64) (recs []record) {
 	return recs
 }
 
-// dumbLines is what the lines of a file are.
+// dumbLines returns the lines of a file, found in the simplest way.
 func dumbLines(file string, data []byte) (recs []record) {
 	off := int64(0)
 	for _, l := range strings.SplitAfter(string(data), "\n") {

@@ -11,34 +11,34 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// ErrNoFiles is wrapped by the error for an input under which no file is left.
+// ErrNoFiles is wrapped by the error for an input without files.
 var ErrNoFiles = errors.New("no files found")
 
-// DefaultSplitSize is used where Options.SplitSize is 0: large enough that the
-// cost of a task does not show, small enough to balance load over workers.
+// DefaultSplitSize applies if Options.SplitSize is 0. At this size the overhead of a
+// task is small, and the load still spreads evenly over workers.
 const DefaultSplitSize = 32 << 20
 
-// openCost is what opening a file costs, in bytes that could be read meanwhile.
-// It bounds the number of small files in a split.
+// openCost is the cost of opening a file, expressed as bytes that could be read in the
+// same time. It bounds the number of small files in a split.
 const openCost = 16 << 10
 
-// slop is by how much, as a fraction of the split size, a file's last split
-// may be larger than the rest, rather than leave a tiny one.
+// slop: a file's last split may exceed the split size by 1/slop. That avoids a tiny
+// split at the end.
 const slop = 10
 
-// Bounds of the split size that ChooseSplitSize returns. Each core gets a few
-// splits, and none outgrows the memory that a map may sort in.
+// Parameters of ChooseSplitSize. Each map slot gets a few splits, so that slots finish
+// at about the same time.
 const (
 	minSplit     = 1 << 20
 	maxSplit     = 128 << 20
 	splitsPerMap = 4
-	foldsPerMap  = 2 // of a job that folds: each task has a table to empty
+	foldsPerMap  = 2 // for a job that folds: each task must write its table at the end
 )
 
-// ChooseSplitSize returns the split size, in bytes, of a job whose user names
-// none. mapSlots is the number of map slots of the cluster. folds means that the
-// job declares how values fold; sorts means that its maps sort what they emit,
-// each in buffer bytes of memory.
+// ChooseSplitSize returns the split size in bytes for a job without an explicit one.
+// mapSlots is the number of map slots of the cluster. folds says that the job declares
+// an Aggregate. sorts says that each map sorts its output in buffer bytes of memory;
+// then a split is small enough to be sorted without a spill.
 func ChooseSplitSize(total int64, mapSlots int, folds, sorts bool, buffer int64) int64 {
 	perSlot := splitsPerMap
 	if folds {
@@ -51,12 +51,11 @@ func ChooseSplitSize(total int64, mapSlots int, folds, sorts bool, buffer int64)
 	return size
 }
 
-// rangeBytes is how much input one reduce of a totally ordered job gets, about.
+// rangeBytes is the approximate input of one reduce of a totally ordered job.
 const rangeBytes = 64 << 20
 
-// ChooseReduces returns the number of reduces of a job whose user and program
-// name none: one for each reduce slot, and more for a large input that is sorted
-// as a whole.
+// ChooseReduces returns the number of reduces for a job without an explicit one: one
+// for each reduce slot, and more for a large input in total order.
 func ChooseReduces(total int64, reduceSlots int, totalOrder bool) int {
 	if totalOrder {
 		return max(reduceSlots, min(512, int(total/rangeBytes)))
@@ -64,35 +63,36 @@ func ChooseReduces(total int64, reduceSlots int, totalOrder bool) int {
 	return reduceSlots
 }
 
-// Options say what to read and how to divide it.
+// Options select the input files and the size of splits.
 type Options struct {
-	// Schemes are the storage schemes that inputs may have; nil is local files.
+	// Schemes are the storage schemes that inputs may have; nil means local files.
 	Schemes *storage.Schemes
-	// Inputs are URIs or plain paths of files, directories and globs (*, ?,
-	// [a-z], {a,b}). Directories are read with all that is below them; links
-	// are followed. Names that begin with '.' or '_' are skipped unless named
-	// directly. A file that two inputs name is read twice.
+	// Inputs are URIs or plain paths of files, directories and globs (*, ?, [a-z],
+	// {a,b}). A directory includes all files below it, also through links. Names
+	// that begin with '.' or '_' are skipped unless an input names them directly. If
+	// two inputs name the same file, it is read twice.
 	Inputs []string
-	// Include, if not empty, keeps only files that match one of its globs, and
-	// Exclude drops files, and directories with all they hold, that match one
-	// of its. A glob without a slash is matched against the base name, one
-	// with a slash against the path below the input and the whole path; there
-	// "**" stands for any directories.
+	// Include and Exclude are globs. If Include is not empty, a file must match one
+	// of its globs. Exclude drops files and whole directories that match one of its
+	// globs. A glob without a slash applies to the base name. A glob with a slash
+	// applies to the path below the input and to the whole path; "**" in it matches
+	// any number of directories.
 	Include, Exclude []string
-	// SplitSize is how many bytes a split should have, at most if it can be; 0
-	// means DefaultSplitSize. A compressed file, a whole-file record and a run
-	// cannot be divided.
+	// SplitSize is the size of a split in bytes; 0 means DefaultSplitSize. A split
+	// is larger if it holds a file that cannot be divided: a compressed file, a run
+	// file, or a file that is one record.
 	SplitSize int64
-	// Format decides where files may be divided.
+	// Format determines where files may be divided.
 	Format Format
 }
 
-// Plan finds the input files and divides them into splits, in the order of
-// their URIs whatever the order of the inputs. Large files are cut; small ones
-// share a split. Empty files add nothing (but are a record each for Whole), so
-// that a valid input may give no splits at all. An input under which no file
-// is left is an error that wraps ErrNoFiles; one that does not exist or cannot
-// be read is an error that names it.
+// Plan finds the input files and divides them into splits. The splits are in the order
+// of the files' URIs, whatever the order of Options.Inputs. Large files are divided,
+// and small files share a split. An empty file adds nothing, except as a record of
+// format Whole, so the result may be empty.
+//
+// An input without files is an error that wraps ErrNoFiles. If an input does not exist
+// or cannot be read, the error names it.
 func Plan(ctx context.Context, opts Options) ([]Split, error) {
 	l, err := List(ctx, opts)
 	if err != nil {
@@ -101,16 +101,16 @@ func Plan(ctx context.Context, opts Options) ([]Split, error) {
 	return l.Split(ctx, opts.SplitSize)
 }
 
-// Listing is the files of an input, found but not yet divided: for callers
-// that choose the split size by how much there is.
+// Listing holds the input files before they are divided. A caller that chooses the
+// split size by the size of the input calls List and Listing.Split instead of Plan.
 type Listing struct {
-	Bytes int64 // of all files
+	Bytes int64 // size of all files
 	opts  Options
 	files []found
 }
 
-// List finds the input files, with the errors that Plan describes. SplitSize
-// is not used.
+// List finds the input files. It returns the errors that Plan describes and ignores
+// Options.SplitSize.
 func List(ctx context.Context, opts Options) (*Listing, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -130,8 +130,7 @@ func List(ctx context.Context, opts Options) (*Listing, error) {
 	return l, nil
 }
 
-// Split divides the files into splits of about size bytes, of DefaultSplitSize
-// if it is 0.
+// Split divides the files into splits of about size bytes; 0 means DefaultSplitSize.
 func (l *Listing) Split(ctx context.Context, size int64) ([]Split, error) {
 	opts := l.opts
 	if opts.SplitSize = size; size == 0 {
@@ -147,9 +146,10 @@ func (l *Listing) Split(ctx context.Context, size int64) ([]Split, error) {
 	return p.splits, nil
 }
 
+// check returns an error if the options are not valid.
 func (o *Options) check() error {
 	if len(o.Inputs) == 0 {
-		return errors.New("no input is named")
+		return errors.New("no input files given")
 	}
 	if o.SplitSize < 0 {
 		return fmt.Errorf("the split size must not be negative: %d", o.SplitSize)
@@ -168,13 +168,13 @@ type planner struct {
 	opts   *Options
 	splits []Split
 
-	small  Split // the split that small files are being put into
-	weight int64 // its bytes and what opening its files costs
-	main   found // its largest file, where it should run
-	mainN  int64
+	small       Split // collects small files
+	weight      int64 // bytes of small, and openCost for each of its files
+	largest     found // the largest file of small, whose hosts small should run on
+	largestSize int64
 }
 
-// add puts a file into splits of its own or into the one of small files.
+// add divides a large file into splits, and adds a small one to p.small.
 func (p *planner) add(f *found) error {
 	if f.size == 0 && p.opts.Format.Kind != Whole {
 		return nil
@@ -196,8 +196,8 @@ func (p *planner) add(f *found) error {
 	p.small.Pieces = append(p.small.Pieces, f.piece(0, f.size))
 	p.small.Bytes += f.size
 	p.weight += f.size + openCost
-	if f.size >= p.mainN {
-		p.main, p.mainN = *f, f.size
+	if f.size >= p.largestSize {
+		p.largest, p.largestSize = *f, f.size
 	}
 	return nil
 }
@@ -206,8 +206,8 @@ func (f *found) piece(off, n int64) Piece {
 	return Piece{URI: f.uri, Offset: off, Length: n, FileSize: f.size}
 }
 
-// divisible tells whether a file may be cut. Only files that are larger than a
-// split are asked, so that small ones need not be opened here.
+// divisible reports whether a file may be divided. It opens the file to look for
+// compression, so add calls it only for files that are larger than a split.
 func (p *planner) divisible(f *found) (bool, error) {
 	if k := p.opts.Format.Kind; k == Whole || k == Runs {
 		return false, nil
@@ -223,7 +223,7 @@ func (p *planner) divisible(f *found) (bool, error) {
 	return c == nil, nil
 }
 
-// cut makes splits of a large file.
+// cut divides a large file into splits.
 func (p *planner) cut(f *found) error {
 	size := p.opts.SplitSize
 	if f := p.opts.Format; f.Kind == Fixed {
@@ -243,17 +243,17 @@ func (p *planner) cut(f *found) error {
 	return context.Cause(p.ctx)
 }
 
-// flush ends the split of small files.
+// flush adds p.small to the splits and begins another one.
 func (p *planner) flush() {
 	if len(p.small.Pieces) > 0 {
-		p.small.Hosts = p.hosts(&p.main, 0, p.main.size)
+		p.small.Hosts = p.hosts(&p.largest, 0, p.largest.size)
 		p.splits = append(p.splits, p.small)
 	}
-	p.small, p.weight, p.mainN = Split{}, 0, 0
+	p.small, p.weight, p.largestSize = Split{}, 0, 0
 }
 
-// hosts asks where a part of a file lies. Not to know costs speed only, so an
-// error is no reason to fail: reading will tell.
+// hosts returns the hosts of a part of a file. It ignores errors: without hosts the
+// task only runs slower, and if the file is unreadable, the task reports it.
 func (p *planner) hosts(f *found, off, n int64) []string {
 	l, ok := f.fs.(storage.Located)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fixture is a directory with files of all the sorts that Plan tells apart.
+// fixture returns a directory with every kind of file that Plan distinguishes.
 func fixture(t *testing.T) string {
 	dir := t.TempDir()
 	for _, name := range []string{
@@ -99,7 +99,7 @@ func TestPlanErrors(t *testing.T) {
 		{".", "*.fifo", nil, "pipe.fifo: not a regular file"},
 		{"pipe.fifo", "", nil, "pipe.fifo: not a regular file"},
 		{".", "[", nil, `pattern "["`},
-		{"{a,b", "", nil, "{ without its }"},
+		{"{a,b", "", nil, "{ without a matching }"},
 		{"q[", "", nil, "syntax error in pattern"},
 	} {
 		opts := Options{Inputs: []string{c.input}}

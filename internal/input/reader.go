@@ -11,11 +11,11 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// DefaultBlock is the size of blocks, in bytes, where Open is not told one.
+// DefaultBlock is the size of blocks in bytes if Open gets 0.
 const DefaultBlock = 256 << 10
 
-// Reader reads a split block by block. It is used by one goroutine, except
-// for BytesRead.
+// Reader reads a split block by block. One goroutine uses it; only BytesRead may be
+// called from others.
 type Reader struct {
 	schemes *storage.Schemes
 	ctx     context.Context
@@ -25,15 +25,14 @@ type Reader struct {
 	next    int // index of the piece after the current one
 	win     window
 
-	// Of the current piece; file is nil between pieces.
-	piece   *Piece
-	file    storage.File
-	decoded io.Closer // nil if not compressed
+	piece   *Piece       // the current piece; nil before the first
+	file    storage.File // of the current piece; nil between pieces
+	decoded io.Closer    // the decompressor of file; nil if file is not compressed
 }
 
-// Open begins to read a split; size is that of blocks in bytes, 0 for the
-// default. Files are opened one at a time, when they are reached. The context
-// ends the reading at the next block.
+// Open returns a reader for a split. size is the size of blocks in bytes; 0 means
+// DefaultBlock. The reader opens one file at a time. When ctx ends, the next call of
+// NextBlock returns its cause.
 func Open(ctx context.Context, schemes *storage.Schemes, split Split, format Format, size int) (*Reader, error) {
 	if err := format.check(); err != nil {
 		return nil, err
@@ -46,8 +45,8 @@ func Open(ctx context.Context, schemes *storage.Schemes, split Split, format For
 	return r, nil
 }
 
-// File returns the path or URI, as planned, of the file that the last block
-// came from.
+// File returns the URI of the file that holds the last block, in the form of
+// Piece.URI.
 func (r *Reader) File() string {
 	if r.piece == nil {
 		return ""
@@ -55,18 +54,18 @@ func (r *Reader) File() string {
 	return r.piece.URI
 }
 
-// Offset returns where in its file the last block starts, in bytes; in the
-// decompressed content if the file is compressed.
+// Offset returns the offset of the last block in its file, in bytes. In a compressed
+// file it is the offset in the decompressed content.
 func (r *Reader) Offset() int64 { return r.win.base }
 
-// BytesRead returns how many stored bytes of the split have been read; at most
-// Split.Bytes. Any goroutine may ask.
+// BytesRead returns the number of stored bytes read so far, at most Split.Bytes. Any
+// goroutine may call it.
 func (r *Reader) BytesRead() int64 { return min(r.read.Load(), r.split.Bytes) }
 
-// NextBlock returns the next stretch of whole records, all of one file, or
-// io.EOF. For lines each ends with '\n' except perhaps the last one of a file.
-// The block is valid until the next call. For Whole it is a file's content,
-// however long. Run files have no blocks: see Records.
+// NextBlock returns the next block, or io.EOF. A block holds whole records of one file,
+// and is valid until the next call. Each line ends with '\n', except possibly the last
+// one of a file. For Whole a block is a file's whole content. Run files have no blocks;
+// see Records.
 func (r *Reader) NextBlock() ([]byte, error) {
 	if r.format.Kind == Runs {
 		return nil, errors.New("run files are read as records, not as blocks")
@@ -93,6 +92,7 @@ func (r *Reader) NextBlock() ([]byte, error) {
 	}
 }
 
+// block returns the next block of the current piece, or io.EOF.
 func (r *Reader) block() ([]byte, error) {
 	switch r.format.Kind {
 	case Fixed:
@@ -104,7 +104,7 @@ func (r *Reader) block() ([]byte, error) {
 	}
 }
 
-// hint is the length of a whole file's content where it is known.
+// hint returns the length of a whole file's content, or 0 if it is unknown.
 func (r *Reader) hint() int64 {
 	if r.decoded != nil {
 		return 0
@@ -132,7 +132,9 @@ func (r *Reader) openNext() error {
 	return nil
 }
 
-// begin positions the window on the open piece.
+// begin positions the window at the first record of the piece. A piece of lines is read
+// from one byte before its offset: if that byte is a '\n', a line starts exactly at the
+// offset and belongs to the piece.
 func (r *Reader) begin() error {
 	p := r.piece
 	if r.file.Size() < p.FileSize {
@@ -163,6 +165,7 @@ func (r *Reader) begin() error {
 	return nil
 }
 
+// beginDecoded positions the window at the start of a compressed file.
 func (r *Reader) beginDecoded(c *codec) error {
 	d, err := c.decode(r.section(0))
 	if err != nil {
@@ -177,7 +180,7 @@ func (r *Reader) section(off int64) *section {
 	return &section{f: r.file, off: off, end: r.piece.FileSize, read: &r.read}
 }
 
-// named puts the file's name into an error that lacks it.
+// named adds the file's URI to an error without it.
 func (r *Reader) named(err error) error {
 	if r.piece == nil || strings.Contains(err.Error(), r.piece.URI) {
 		return err
@@ -185,7 +188,7 @@ func (r *Reader) named(err error) error {
 	return fmt.Errorf("input %s: %w", r.piece.URI, err)
 }
 
-// Close closes the current file. The reader needs no Close after io.EOF.
+// Close closes the current file. After io.EOF it is not needed.
 func (r *Reader) Close() error {
 	var err error
 	if r.decoded != nil {
@@ -198,13 +201,13 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// section reads a file from an offset to the size it had when planned, and
-// counts. It reports the end together with the last bytes, which saves a call.
+// section reads the bytes [off, end) of a file. It returns io.EOF together with the last
+// bytes, which saves a call.
 type section struct {
 	f    storage.File
 	off  int64
-	end  int64
-	read *atomic.Int64
+	end  int64         // the file's size when the job was planned
+	read *atomic.Int64 // counts the bytes
 }
 
 func (s *section) Read(p []byte) (int, error) {

@@ -7,19 +7,18 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Records returns the records of a split of run files. They come file by file
-// in the order of the pieces, and partition by partition in each: keys ascend
-// within one of those, not over the whole. File tells which file the current
-// record is from. The stream takes the place of NextBlock, and its Close that
-// of the Reader.
+// Records returns the records of a split of run files, file by file and partition by
+// partition. Keys ascend within a partition only. File returns the file of the current
+// record. Use the stream instead of NextBlock, and its Close instead of the Reader's.
 func (r *Reader) Records() kv.Stream { return &records{r: r} }
 
+// records implements kv.Stream over the run files of a split.
 type records struct {
 	r    *Reader
-	run  *runfile.File
-	part int // the next partition
-	cur  kv.Stream
-	err  error
+	run  *runfile.File // the current file; nil before the first
+	part int           // the next partition of run
+	cur  kv.Stream     // the current partition; nil between partitions
+	err  error         // io.EOF after the last record
 }
 
 // Next implements kv.Stream.
@@ -41,7 +40,7 @@ func (s *records) Next() bool {
 	return false
 }
 
-// advance begins the next partition or file; io.EOF tells that none is left.
+// advance begins the next partition or file. It returns io.EOF after the last one.
 func (s *records) advance() error {
 	if s.cur != nil {
 		if err := s.cur.Close(); err != nil {
@@ -58,6 +57,7 @@ func (s *records) advance() error {
 	return err
 }
 
+// open opens the next file.
 func (s *records) open() error {
 	if err := s.release(); err != nil {
 		return err
@@ -65,13 +65,14 @@ func (s *records) open() error {
 	if err := s.r.openNext(); err != nil {
 		return err
 	}
-	// The run file closes what it reads from if it can be closed; hidden
-	// behind counted, the file stays the Reader's to close.
+	// runfile.File closes its source if the source has a Close method. counted has
+	// none, so the Reader remains responsible for the file.
 	run, err := runfile.Open(&counted{r: s.r}, s.r.piece.FileSize, s.r.piece.URI)
 	s.run, s.part = run, 0
 	return err
 }
 
+// release closes the current file.
 func (s *records) release() error {
 	if s.run != nil {
 		s.run.Release()
@@ -109,7 +110,7 @@ func (s *records) Close() error {
 	return err
 }
 
-// counted reads the Reader's file and counts what it reads.
+// counted reads from the Reader's file and adds the bytes to the Reader's count.
 type counted struct{ r *Reader }
 
 // ReadAt implements io.ReaderAt.

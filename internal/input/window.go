@@ -7,42 +7,44 @@ import (
 	"math"
 )
 
-// unbounded is the end of a stream whose length is not known beforehand. It
-// leaves room for sums.
+// unbounded is the end of a stream of unknown length. Adding a length to it does not
+// overflow.
 const unbounded = math.MaxInt64 / 2
 
-// lookahead is how many bytes beyond a piece's end are read at first, for the
-// line that crosses it: most lines are shorter.
+// lookahead is the number of bytes that are read beyond a piece's end at first, for the
+// line that crosses the end. Most lines are shorter.
 const lookahead = 4 << 10
 
-// window is the part of a piece's bytes that is in memory.
+// window holds the part of a piece that is in memory.
 //
 //	offset  0 … base        base+cut       base+n
 //	stream  ────┴──────────────┴──────────────┴──────────►
 //	buf         └ last block ──┘ rest ────────┘ room
 //
-// Each call that returns a block first drops the block before it.
+// A call that returns a block first drops the block before it.
+//
+// Invariants: 0 ≤ cut ≤ n ≤ len(buf), and src is positioned at base+n. A record that
+// starts in [base at reset, end) belongs to the piece, all others do not.
 type window struct {
 	src   io.Reader
 	buf   []byte
-	size  int   // of buf normally; a longer record makes it grow for a while
+	size  int   // normal length of buf; a longer record makes buf grow for a while
 	base  int64 // stream offset of buf[0]
-	cut   int   // length of the block last returned
-	n     int   // bytes in buf
-	end   int64 // records that start here or later belong to others
-	eof   bool  // src has no more
+	cut   int   // length of the last block
+	n     int   // number of bytes in buf
+	end   int64 // stream offset of the piece's end
+	eof   bool  // src has returned io.EOF
 	done  bool  // the piece's last block has been returned
-	start bool  // the first line's start is still to be found
+	start bool  // the start of the first line has not been found yet
 }
 
-// reset begins a piece whose records start in [base, end) of src, which is
-// positioned at base.
+// reset begins a piece whose records start in [base, end). src is positioned at base.
 func (w *window) reset(src io.Reader, base, end int64) {
 	*w = window{src: src, buf: w.buf, size: w.size, base: base, end: end}
 }
 
-// advance drops the last block and moves the rest to the front of a buffer of
-// at least size bytes.
+// advance drops the last block and moves the rest to the front of the buffer. It makes
+// the buffer at least size bytes long, and shrinks one that a long record has grown.
 func (w *window) advance(size int) {
 	rest := w.buf[w.cut:w.n]
 	if len(w.buf) < size || (len(w.buf) > 4*size && len(rest) <= size) {
@@ -88,7 +90,7 @@ func (w *window) lines() ([]byte, error) {
 			return nil, err
 		}
 	}
-	scanned := 0 // bytes known not to end the block
+	scanned := 0 // bytes that cannot end the block
 	for !w.done && w.base < w.end {
 		if err := w.fill(w.wanted()); err != nil {
 			return nil, err
@@ -111,8 +113,8 @@ func (w *window) lines() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// wanted is how far to fill: not far beyond the end, because those bytes are
-// read again by the next piece.
+// wanted returns the number of bytes to fill. It is little beyond the piece's end,
+// because the next piece reads those bytes again.
 func (w *window) wanted() int {
 	if left := w.end - w.base; int64(w.n) < left {
 		return int(min(int64(len(w.buf)), left+lookahead))
@@ -120,9 +122,10 @@ func (w *window) wanted() int {
 	return len(w.buf)
 }
 
-// lineCut finds where the block ends: after the last line that is complete or,
-// when the end of the piece is in the window, after the line that holds the
-// piece's last byte.
+// lineCut returns the length of the block: up to the last complete line or, if the
+// piece's end is in the window, up to the end of the line that holds the piece's last
+// byte. The first scanned bytes cannot end the block. ok is false if more bytes are
+// needed.
 func (w *window) lineCut(scanned int) (n int, last, ok bool) {
 	if left := w.end - w.base; int64(w.n) >= left {
 		from := max(int(left)-1, scanned)
@@ -133,9 +136,10 @@ func (w *window) lineCut(scanned int) (n int, last, ok bool) {
 	return scanned + i + 1, false, i >= 0
 }
 
-// skipLine drops bytes through the first '\n'; the window starts one byte
-// before the piece, so a line that starts exactly with the piece is kept. It
-// stops where no line can start inside the piece any more.
+// skipLine drops the bytes up to and including the first '\n': they belong to the line
+// of the piece before. The window starts one byte before the piece, so a line that
+// starts exactly at the piece's offset stays. skipLine ends the piece if no line can
+// start in it.
 func (w *window) skipLine() error {
 	w.start = false
 	for {
@@ -143,7 +147,7 @@ func (w *window) skipLine() error {
 			return err
 		}
 		if i := bytes.IndexByte(w.buf[:w.n], '\n'); i >= 0 {
-			w.cut = i + 1 // perhaps beyond the end: then there is no line here
+			w.cut = i + 1 // if this is beyond the end, no line starts in the piece
 			w.advance(w.size)
 			return nil
 		}

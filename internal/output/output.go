@@ -1,8 +1,8 @@
-// Package output writes the files of a job's output directory.
+// Package output writes the part files of a job's output directory.
 //
-// A Writer writes one part file in one format, optionally compressed, through
-// one buffer. The file takes its place in the staged directory when the writer
-// commits, so a failed or surplus attempt leaves nothing.
+// A Writer writes one file in one format, optionally compressed, through one buffer.
+// The file enters the staged directory when the Writer commits. So a failed attempt,
+// or a second attempt of a task, leaves no file.
 package output
 
 import (
@@ -20,24 +20,24 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// Format is how records become bytes.
+// Format is the encoding of records in an output file.
 type Format uint8
 
 // The formats of output files.
 const (
-	// Text is key TAB value LF; without the TAB if the key or the value is nil,
-	// as opposed to empty.
+	// Text is key TAB value LF. If the key or the value is nil (not empty), there is
+	// no TAB.
 	Text Format = iota
-	// Fixed is the key and then the value with nothing between or after them.
+	// Fixed is the key followed by the value, without separators.
 	Fixed
-	// Runs is the binary form that another job reads fastest, with every byte
-	// of keys and values and in the order of writing.
+	// Runs is a run file, the binary format that another job reads fastest. It keeps
+	// all bytes of keys and values, and the order of writing.
 	Runs
 )
 
 var formatNames = []string{"text", "fixed", "runs"}
 
-// String returns the name that ParseFormat reads.
+// String returns the name that ParseFormat parses.
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
 		return formatNames[f]
@@ -45,17 +45,17 @@ func (f Format) String() string {
 	return fmt.Sprintf("format(%d)", uint8(f))
 }
 
-// ParseFormat finds a format by its name.
+// ParseFormat returns the format with a name.
 func ParseFormat(name string) (Format, error) {
 	i, err := lookup("output format", name, formatNames)
 	return Format(i), err
 }
 
-// Codec is how an output file is compressed.
+// Codec is the compression of an output file.
 type Codec uint8
 
-// The codecs. A run compresses inside, block by block, and so can still be
-// read in parts; its file has no suffix, and gzip is not open to it.
+// The codecs. A run file compresses its blocks one by one, so it can still be read in
+// parts. Its name gets no suffix, and gzip does not apply.
 const (
 	None Codec = iota
 	Gzip       // .gz
@@ -67,7 +67,7 @@ var (
 	suffixes   = []string{"", ".gz", ".zst"}
 )
 
-// String returns the name that ParseCodec reads.
+// String returns the name that ParseCodec parses.
 func (c Codec) String() string {
 	if int(c) < len(codecNames) {
 		return codecNames[c]
@@ -88,6 +88,7 @@ func ParseCodec(name string) (Codec, error) {
 	return Codec(i), err
 }
 
+// lookup returns the index of a name.
 func lookup(what, name string, names []string) (int, error) {
 	for i, n := range names {
 		if n == name {
@@ -97,51 +98,54 @@ func lookup(what, name string, names []string) (int, error) {
 	return 0, fmt.Errorf("unknown %s %q (one of %s)", what, name, strings.Join(names, ", "))
 }
 
-// MapPart names the output file of map n in a job without reduces.
+// MapPart returns the name of map n's output file in a job without reduces.
 func MapPart(n int) string { return fmt.Sprintf("part-m-%05d", n) }
 
-// ReducePart names the output file of reduce n. The names sort in the order of
-// the numbers up to 99,999.
+// ReducePart returns the name of reduce n's output file. Up to 99,999 the names sort in
+// the order of the numbers.
 func ReducePart(n int) string { return fmt.Sprintf("part-r-%05d", n) }
 
-// bufferSize keeps the number of system calls and, on a shared disk, of seeks
-// small without costing a task noticeable memory.
+// bufferSize is the size of a Writer's buffer in bytes. It keeps system calls, and seeks
+// on a shared disk, rare and is small beside a task's other memory.
 const bufferSize = 512 << 10
 
-// buffers are kept from one file to the next: a job may write ten thousand
-// small ones.
+// buffers reuses the buffers of closed files, because a job may write ten thousand small
+// files.
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// Writer writes one output file. It is used by one goroutine. After an error
-// every later call returns the same error, and Commit refuses.
+// Writer writes one output file. One goroutine uses it. After an error every later call
+// returns the same error.
+//
+// Records of Text and Fixed go through buf to w, which is the compressor or stored.
+// Records of Runs go through run to stored. stored counts the bytes and passes them to
+// dst.
 type Writer struct {
 	format Format
 	dst    storage.Writer
-	stored *counter       // counts what reaches dst
-	w      io.Writer      // stored, or the compressor before it
-	comp   io.WriteCloser // nil if not compressed
-	run    *runfile.Writer
-	buf    []byte
-	err    error
-	done   bool // flushed
+	stored *counter
+	w      io.Writer
+	comp   io.WriteCloser  // the compressor; nil if the file is not compressed
+	run    *runfile.Writer // nil unless the format is Runs
+	buf    []byte          // nil for Runs and after Flush
+	err    error           // the first error
+	done   bool            // Flush or Discard has been called
 }
 
-var errFlushed = errors.New("output: written to after Flush")
+var errFlushed = errors.New("output: write after Flush")
 
-// Open begins the file called name, with the codec's suffix, in a staged
-// output directory. It ends with Commit or Discard.
+// Open begins the file with the given name, plus the codec's suffix, in a staged output
+// directory. The caller ends it with Commit or Discard.
 func Open(st storage.Staging, name string, format Format, codec Codec) (*Writer, error) {
 	if int(format) >= len(formatNames) || int(codec) >= len(codecNames) {
 		return nil, fmt.Errorf("output %s: unknown format or compression: %v, %v", name, format, codec)
 	}
 	if format == Runs && codec == Gzip {
-		return nil, fmt.Errorf("output %s: runs are compressed with zstd or not at all, not with gzip", name)
+		return nil, fmt.Errorf("output %s: format runs cannot be compressed with gzip; use zstd or none", name)
 	}
 	if format != Runs {
 		name += suffixes[codec]
 	}
-	// Creating is a local act or quick; what takes long is writing, which the
-	// caller stops by discarding.
+	// Create is quick. A caller that must stop a long Write discards the file.
 	dst, err := st.Create(context.Background(), name)
 	if err != nil {
 		return nil, err
@@ -183,7 +187,7 @@ func compressor(w io.Writer, codec Codec) (io.WriteCloser, error) {
 	return nil, nil
 }
 
-// Write writes a record, which is copied.
+// Write writes a record. It keeps no reference to key and value.
 func (w *Writer) Write(key, value []byte) error {
 	if w.err != nil || w.done {
 		return w.closed()
@@ -208,6 +212,7 @@ func (w *Writer) Write(key, value []byte) error {
 	return nil
 }
 
+// closed returns the error for a call after an error or after Flush.
 func (w *Writer) closed() error {
 	if w.err != nil {
 		return w.err
@@ -215,8 +220,8 @@ func (w *Writer) closed() error {
 	return errFlushed
 }
 
-// writeSlow writes a record for which the buffer has no room. One larger than
-// the buffer goes out from where it lies.
+// writeSlow writes a record that does not fit into the rest of the buffer. A key or
+// value larger than the whole buffer bypasses it.
 func (w *Writer) writeSlow(key, value []byte) error {
 	w.put(key)
 	if w.format == Text && key != nil && value != nil {
@@ -229,24 +234,24 @@ func (w *Writer) writeSlow(key, value []byte) error {
 	return w.err
 }
 
-// WriteRaw writes bytes that already are in the file's format, such as whole
-// lines, as they are. Runs have no such bytes.
+// WriteRaw writes bytes that are already encoded in the file's format, such as whole
+// lines. It fails for Runs.
 func (w *Writer) WriteRaw(b []byte) error {
 	if w.err != nil || w.done {
 		return w.closed()
 	}
 	if w.run != nil {
-		w.err = errors.New("output: runs take records, not bytes")
+		w.err = errors.New("output: a file of format runs takes records, not encoded bytes")
 		return w.err
 	}
 	w.put(b)
 	return w.err
 }
 
-// put appends b to the buffer, which it empties when b does not fit.
+// put appends b to the buffer. If b does not fit, put first writes the buffer.
 func (w *Writer) put(b []byte) {
 	if len(b) > cap(w.buf)-len(w.buf) {
-		w.empty()
+		w.writeBuffer()
 	}
 	if len(b) < cap(w.buf) {
 		w.buf = append(w.buf, b...)
@@ -255,17 +260,16 @@ func (w *Writer) put(b []byte) {
 	}
 }
 
-// empty writes the buffer out.
-func (w *Writer) empty() {
+// writeBuffer writes the buffer's content and empties the buffer.
+func (w *Writer) writeBuffer() {
 	if w.err == nil && len(w.buf) > 0 {
 		_, w.err = w.w.Write(w.buf)
 	}
 	w.buf = w.buf[:0]
 }
 
-// Flush writes all that is buffered and ends the file, so that Commit has
-// nothing left to do that takes long: an attempt that has asked for leave to
-// commit should use it at once. Nothing can be written afterwards.
+// Flush writes all buffered data and ends the file; later writes fail. An attempt calls
+// it before it asks for the commit, so that Commit itself is quick.
 func (w *Writer) Flush() error {
 	if w.err != nil || w.done {
 		return w.err
@@ -275,7 +279,7 @@ func (w *Writer) Flush() error {
 		w.err = w.run.Finish()
 		return w.err
 	}
-	w.empty()
+	w.writeBuffer()
 	w.free()
 	if w.comp != nil && w.err == nil {
 		w.err = w.comp.Close()
@@ -283,7 +287,7 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// free gives the buffer back; nothing is written afterwards.
+// free makes the buffer available to other Writers.
 func (w *Writer) free() {
 	if cap(w.buf) == bufferSize {
 		buffers.Put((*[bufferSize]byte)(w.buf[:bufferSize]))
@@ -291,8 +295,8 @@ func (w *Writer) free() {
 	w.buf = nil
 }
 
-// Bytes returns how many bytes the file has so far, compressed and with what
-// is buffered; exact after Flush.
+// Bytes returns the size of the file so far, in compressed bytes and including buffered
+// ones. It is exact after Flush.
 func (w *Writer) Bytes() int64 {
 	if w.comp != nil {
 		return w.stored.n
@@ -300,8 +304,8 @@ func (w *Writer) Bytes() int64 {
 	return w.stored.n + int64(len(w.buf))
 }
 
-// Commit flushes and gives the file its place. After an error the caller
-// discards.
+// Commit flushes the file and makes it part of the staged output. After an error the
+// caller calls Discard.
 func (w *Writer) Commit() error {
 	if err := w.Flush(); err != nil {
 		return err
@@ -309,14 +313,14 @@ func (w *Writer) Commit() error {
 	return w.dst.Commit()
 }
 
-// Discard drops the file. It is a no-op after Commit.
+// Discard removes the file. It is a no-op after Commit.
 func (w *Writer) Discard() error {
 	w.done = true
 	w.free()
 	return w.dst.Discard()
 }
 
-// counter counts what is written through it.
+// counter counts the bytes that are written through it.
 type counter struct {
 	w io.Writer
 	n int64

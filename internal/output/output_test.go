@@ -80,7 +80,7 @@ func content(t fataler, path string) string {
 	return string(all)
 }
 
-// dumb is what the formats mean, in the simplest words.
+// dumb encodes records in the simplest way.
 func dumb(f Format, recs []kvPair) string {
 	var b bytes.Buffer
 	for _, r := range recs {

@@ -3,6 +3,7 @@ package attempt
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,46 +16,53 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// maxMessage is the most bytes that one message of the pipe may have: an order
-// holds a job's cuts, a map output message one entry for each map.
+// maxMessage is the size limit of a message in bytes. An order contains the keys
+// between the reduces of a total order, and a message about map outputs has an
+// entry for each map.
 const maxMessage = 1 << 30
 
-// pipe is the attempt's end of its two pipes.
+// pipe is the attempt's end of the two pipes.
 type pipe struct {
 	in *bufio.Reader
 	mu struct {
 		sync.Mutex
-		out *os.File
+		out io.Writer
 	}
 }
 
+// openPipe opens the pipes that the worker has passed on. Child processes do not
+// inherit them, since the worker waits for their end.
 func openPipe() *pipe {
 	syscall.CloseOnExec(fdIn)
 	syscall.CloseOnExec(fdOut)
-	p := &pipe{in: bufio.NewReader(os.NewFile(fdIn, "orders"))}
-	p.mu.out = os.NewFile(fdOut, "reports")
+	return newPipe(os.NewFile(fdIn, "orders"), os.NewFile(fdOut, "reports"))
+}
+
+func newPipe(in io.Reader, out io.Writer) *pipe {
+	p := &pipe{in: bufio.NewReader(in)}
+	p.mu.out = out
 	return p
 }
 
-// receive waits for the next message.
+// receive waits for the next message. Only one goroutine may call it.
 func (p *pipe) receive() (*slotwisev1.ToAttempt, error) {
 	m := &slotwisev1.ToAttempt{}
 	return m, protodelim.UnmarshalOptions{MaxSize: maxMessage}.UnmarshalFrom(p.in, m)
 }
 
-// order waits for the first message.
+// order waits for the first message, which must be the order.
 func (p *pipe) order() (*slotwisev1.Order, error) {
 	m, err := p.receive()
 	if err != nil {
 		return nil, err
 	}
 	if m.GetOrder() == nil {
-		return nil, fmt.Errorf("the first message is %T", m.GetWhat())
+		return nil, fmt.Errorf("the first message is %T, not an order", m.GetWhat())
 	}
 	return m.GetOrder(), nil
 }
 
-// send sends a message. Several goroutines may.
+// send sends a message. It is safe for concurrent use.
 func (p *pipe) send(m *slotwisev1.FromAttempt) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,35 +70,37 @@ func (p *pipe) send(m *slotwisev1.FromAttempt) error {
 	return err
 }
 
-// text makes a string one that a message can hold. Errors quote what a job's code
-// says, and counters have the names that it gives them.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// validText replaces invalid UTF-8, which a message cannot hold. Errors may quote
+// the data or the code of a job.
+func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// finish sends the last message and returns the exit status.
+// finish sends the last message and returns the exit status for it.
 func (p *pipe) finish(d *slotwisev1.Done) int {
-	d.Error = text(d.Error)
+	d.Error = validText(d.Error)
 	if err := p.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: d}}); err != nil {
-		fmt.Fprintln(os.Stderr, "attempt: the worker is not told of the end:", err)
+		fmt.Fprintln(os.Stderr, "attempt: the outcome could not be sent to the worker:", err)
 		return 1
 	}
 	return 0
 }
 
-// dieWithWorker has SIGTERM, which the kernel sends when the worker dies, end
-// this process and all below it. The function returned does so at once.
-func dieWithWorker() (end func()) {
-	end = func() {
+// killWithWorker makes SIGTERM kill this process and all processes below it. The
+// kernel sends SIGTERM when the worker dies. The function that killWithWorker
+// returns kills them at once.
+func killWithWorker() (kill func()) {
+	kill = func() {
 		proctree.KillChildren()
 		syscall.Kill(0, syscall.SIGKILL) // the whole process group, this process too
 	}
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
-	// The log's pipe breaks first; a message must not end this process alone.
-	// The signal is taken, not ignored, because children would inherit that.
+	// When the worker dies the log's pipe breaks first, and writing to it must not
+	// end this process before its children. SIGPIPE is caught and not ignored,
+	// because children would inherit that it is ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		<-term
-		end()
+		kill()
 	}()
-	return end
+	return kill
 }

@@ -23,33 +23,36 @@ import (
 // OutputName is the name of a map's run file in the attempt's directory.
 const OutputName = "output.run"
 
-// run is one attempt under way.
-type run struct {
+// runner runs one attempt. Three goroutines use it: run executes the task, listen
+// handles the worker's messages, and one sends progress. prepare sets all fields
+// before they start, the atomic ones and commit excepted.
+type runner struct {
 	schemes *storage.Schemes // of the job's input and output
 	order   *slotwisev1.Order
 	spec    *slotwisev1.JobSpec
 	id      job.AttemptID
 	program *engine.Program
 	pipe    *pipe
-	inputs  *inputs // of a reduce
+	inputs  *inputs // nil for a map
 	mem     *mem.Pool
-	commit  chan *slotwisev1.AskCommitResponse
+	commit  chan *slotwisev1.AskCommitResponse // receives the answer to askCommit
 	meter   engine.Meter
-	user    engine.UserCounters
+	user    engine.UserCounters // of the job's own code
 	scratch *storage.DirScratch
-	codec   runfile.Codec // of what lies between maps and reduces
+	codec   runfile.Codec // of intermediate data
 	outCode output.Codec
-	written int64 // bytes of keys and values in the run file
+	written int64 // bytes of keys and values in the map's run file
 }
 
-// prepare makes what the order asks for before anything runs.
-func (r *run) prepare(build Builder) (err error) {
+// prepare checks the order and makes what the task needs. Its errors fail the
+// attempt.
+func (r *runner) prepare(build Builder) (err error) {
 	r.spec = r.order.GetJob().GetSpec()
 	if r.id, err = job.ParseAttempt(r.order.GetAttempt()); err != nil {
 		return err
 	}
 	if r.program, err = build(r.spec.GetProgram()); err != nil {
-		return fmt.Errorf("the job cannot be built again: %w", err)
+		return fmt.Errorf("this program cannot build the job: %w", err)
 	}
 	if r.codec, err = runfile.ParseCodec(r.spec.GetShuffleCodec()); err != nil {
 		return err
@@ -67,24 +70,24 @@ func (r *run) prepare(build Builder) (err error) {
 	return err
 }
 
-// listen takes what the worker says, until the pipe ends and with it the
-// process.
-func (r *run) listen(stop context.CancelCauseFunc, end func()) {
+// listen handles the worker's messages. When the pipe ends, the worker is gone, and
+// listen kills the process.
+func (r *runner) listen(stop context.CancelCauseFunc, kill func()) {
 	for {
 		m, err := r.pipe.receive()
 		if err != nil {
-			end()
+			kill()
 			return
 		}
 		switch what := m.GetWhat().(type) {
 		case *slotwisev1.ToAttempt_MapOutputs:
 			if r.inputs != nil {
-				r.inputs.told(what.MapOutputs)
+				r.inputs.update(what.MapOutputs)
 			}
 		case *slotwisev1.ToAttempt_Commit:
 			select {
 			case r.commit <- what.Commit:
-			default: // the same answer again
+			default: // a repeated answer
 			}
 		case *slotwisev1.ToAttempt_Stop:
 			stop(&Stopped{what.Stop})
@@ -92,12 +95,12 @@ func (r *run) listen(stop context.CancelCauseFunc, end func()) {
 	}
 }
 
-// do runs the task and says how it went.
-func (r *run) do(ctx context.Context) *slotwisev1.Done {
+// run runs the task and returns the report of its outcome.
+func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 	defer r.scratch.Close()
-	told := r.tellProgress()
+	stopProgress := r.sendProgress()
 	count, err := r.task(ctx)
-	told()
+	stopProgress()
 	d := &slotwisev1.Done{Counters: counterspb.Encode(count)}
 	switch {
 	case err != nil:
@@ -111,9 +114,9 @@ func (r *run) do(ctx context.Context) *slotwisev1.Done {
 	return d
 }
 
-// tellProgress sends how far the task has come, again and again, until the
-// function that it returns is called.
-func (r *run) tellProgress() (stop func()) {
+// sendProgress sends the task's progress at the interval that the order gives. The
+// function that it returns ends that, and returns when nothing more is sent.
+func (r *runner) sendProgress() (stop func()) {
 	every := time.Duration(r.order.GetTickMs()) * time.Millisecond
 	if every <= 0 {
 		every = time.Second
@@ -129,7 +132,7 @@ func (r *run) tellProgress() (stop func()) {
 			case <-done:
 				return
 			}
-			// A broken pipe ends the process by what is read from the other.
+			// If the pipe is broken, listen finds that out and ends the process.
 			_ = r.pipe.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Progress{Progress: &slotwisev1.Progress{
 				Fraction: r.meter.Fraction(), Ticks: r.ticks(), BytesRead: r.meter.BytesRead.Load(),
 			}}})
@@ -138,8 +141,9 @@ func (r *run) tellProgress() (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// ticks are the signs of life beside progress; what a reduce fetches is one.
-func (r *run) ticks() uint64 {
+// ticks grows as long as the attempt is alive, even when its progress stands still.
+// Bytes that a reduce has fetched count.
+func (r *runner) ticks() uint64 {
 	n := r.meter.Ticks.Load()
 	if r.inputs != nil {
 		n += r.inputs.ticks()
@@ -148,7 +152,7 @@ func (r *run) ticks() uint64 {
 }
 
 // task runs the map or the reduce.
-func (r *run) task(ctx context.Context) (*counters.Set, error) {
+func (r *runner) task(ctx context.Context) (*counters.Set, error) {
 	staging, err := r.staging(ctx)
 	if err != nil {
 		return &counters.Set{}, err
@@ -172,7 +176,7 @@ func (r *run) task(ctx context.Context) (*counters.Set, error) {
 			Program: r.program, Task: task, Inputs: r.inputs,
 			Staging: staging, Part: output.ReducePart(int(r.id.Index)), OutCode: r.outCode, Meter: &r.meter,
 		})
-		r.inputs.failed(err)
+		r.inputs.reportUnreadable(err)
 		return count, err
 	}
 	return r.mapTask(ctx, env, &engine.MapTask{
@@ -181,8 +185,9 @@ func (r *run) task(ctx context.Context) (*counters.Set, error) {
 	})
 }
 
-// staging opens the job's unfinished output; attempts that write to it need it.
-func (r *run) staging(ctx context.Context) (storage.Staging, error) {
+// staging opens the job's unfinished output. It returns nil for maps of a job with
+// reduces, which do not write to it.
+func (r *runner) staging(ctx context.Context) (storage.Staging, error) {
 	if r.id.Kind == job.Map && r.spec.GetReduces() > 0 {
 		return nil, nil
 	}
@@ -197,12 +202,13 @@ func (r *run) staging(ctx context.Context) (storage.Staging, error) {
 	return s, nil
 }
 
-// mapTask runs a map and stores its output where the worker finds it.
-func (r *run) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask) (*counters.Set, error) {
+// mapTask runs a map and stores its output in the attempt's directory, from where
+// the worker serves it.
+func (r *runner) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask) (*counters.Set, error) {
 	if !t.Synthetic {
 		s := r.order.GetSplit()
 		if t.Source = int(s.GetSource()); t.Source < 0 || t.Source >= len(r.program.Sources) {
-			return &counters.Set{}, fmt.Errorf("the split is of source %d; the job has %d", t.Source, len(r.program.Sources))
+			return &counters.Set{}, fmt.Errorf("the split belongs to source %d, but the job has %d sources", t.Source, len(r.program.Sources))
 		}
 		t.Split = splitOf(s)
 	}
@@ -223,8 +229,9 @@ func (r *run) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask) (
 	return count, errors.Join(err, f.Close())
 }
 
-// askCommit asks the worker, who asks the master.
-func (r *run) askCommit(ctx context.Context, _ job.AttemptID) error {
+// askCommit sends a request to commit to the worker, which forwards it to the
+// master. It returns nil if the commit is granted.
+func (r *runner) askCommit(ctx context.Context, _ job.AttemptID) error {
 	if err := r.pipe.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_AskCommit{AskCommit: true}}); err != nil {
 		return err
 	}
@@ -234,14 +241,14 @@ func (r *run) askCommit(ctx context.Context, _ job.AttemptID) error {
 			if a.GetGranted() {
 				return nil
 			}
-			return denied(a.GetReason())
+			return commitDenied(a.GetReason())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// splitOf reads a split as it travels.
+// splitOf translates the message of a split.
 func splitOf(s *slotwisev1.Split) input.Split {
 	out := input.Split{Hosts: s.GetHosts(), Bytes: s.GetBytes()}
 	for _, p := range s.GetPieces() {

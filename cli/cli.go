@@ -113,7 +113,9 @@ func (s *setup) renameHelp(root *cobra.Command) {
 		}
 	}
 	walk(root)
-	root.Long += fmt.Sprintf("\n\n%s is %s with these policies added: %s.", s.program, product, s.ownPolicies())
+	if own := s.ownPolicies(); len(own) > 0 {
+		root.Long += fmt.Sprintf("\n\n%s is %s with these policies added: %s.", s.program, product, strings.Join(own, ", "))
+	}
 }
 
 // renameMessage does for an error's text what renameHelp does for help.
@@ -124,16 +126,12 @@ func (s *setup) renameMessage(text string) string {
 	return commandLine(newRoot(s)).ReplaceAllString(text, s.program+" $1")
 }
 
-// ownPolicies lists the names of the policies that the program has added.
-func (s *setup) ownPolicies() string {
-	var names []string
+// ownPolicies returns the names of the policies that the program adds.
+func (s *setup) ownPolicies() (names []string) {
 	for _, t := range s.tables {
 		for _, r := range t.Policies {
 			names = append(names, r.Name)
 		}
 	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return names
 }

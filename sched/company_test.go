@@ -42,7 +42,7 @@ func TestPartsOfParts(t *testing.T) {
 	if w.below.consulted != 4 {
 		t.Errorf("consulted with %d parts", w.below.consulted)
 	}
-	c.Begin(NewDesk(nil).Open(0, nil, [job.Kinds]int{}))
+	c.Begin(NewRoundWriter(nil).Open(0, nil, [job.Kinds]int{}))
 	if w.begun != 1 || w.below.begun != 1 {
 		t.Errorf("begun %d and %d times", w.begun, w.below.begun)
 	}

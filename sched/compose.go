@@ -1,29 +1,29 @@
 package sched
 
-import (
-	"cmp"
+import "cmp"
 
-	"github.com/slotwise/slotwise/internal/job"
-)
-
-// maxRefusals ends a round whose slots part offers without end. Real parts make
+// maxRefusals ends a round whose slots part never stops making offers. Real parts make
 // a few offers per pool.
 const maxRefusals = 1 << 14
 
-// Composition is a policy made of four parts.
+// Composition is the policy made of four parts. For each offer of the slots part it
+// visits the jobs of the order. The first job for which the place returns a task, or
+// else the speculate part a copy, takes the offer.
 type Composition struct {
 	Slots     Slots
 	Order     Order
 	Place     Place
 	Speculate Speculate
 
+	// The optional interfaces of the parts, found by Compose; nil or empty if no part
+	// has them.
 	preceder Preceder
 	sparse   Sparse
-	copies   bool
+	copies   bool // the speculate part is no NoCopies
 	beginner []interface{ Begin(r *Round) }
 
-	// The state of the offer being served. visit is bound once, so that a round
-	// allocates nothing.
+	// The offer that serve is looking a task for. visit is the method value of
+	// consider, made once because making it allocates.
 	round *Round
 	offer Offer
 	found Assignment
@@ -35,8 +35,8 @@ var (
 	_ Parted = (*Composition)(nil)
 )
 
-// Compose puts four parts together. A part that has a Begin(*Round) method is
-// called at the start of each round.
+// Compose returns the composition of four parts. If a part has a method Begin(*Round),
+// the composition calls it at the start of each round.
 func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	c := &Composition{Slots: s, Order: o, Place: p, Speculate: sp}
 	c.preceder, _ = sp.(Preceder)
@@ -60,7 +60,7 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 // Parts returns slots, order, place and speculate.
 func (c *Composition) Parts() []any { return []any{c.Slots, c.Order, c.Place, c.Speculate} }
 
-// flatten lists parts and the parts that they are made of, each before its own.
+// flatten returns the parts and, after each Parted, the parts that it consists of.
 func flatten(parts []any) (all []any) {
 	for _, part := range parts {
 		all = append(all, part)
@@ -82,7 +82,7 @@ func (c *Composition) Begin(r *Round) {
 	}
 }
 
-// Next implements Policy: it serves offers until one is taken.
+// Next implements Policy. It serves offers until one is taken.
 func (c *Composition) Next(r *Round) (Assignment, bool) {
 	for len(r.refused) < maxRefusals {
 		o, ok := c.Slots.Next(r)
@@ -97,7 +97,7 @@ func (c *Composition) Next(r *Round) (Assignment, bool) {
 	return Assignment{}, false
 }
 
-// serve looks for a task that takes the offer and leaves it in found.
+// serve reports whether a task takes the offer. It stores the assignment in found.
 func (c *Composition) serve(r *Round, o Offer) bool {
 	c.round, c.offer, c.found = r, o, Assignment{}
 	if c.preceder != nil && !o.NoCopies {
@@ -110,8 +110,8 @@ func (c *Composition) serve(r *Round, o Offer) bool {
 	return c.found.Task != nil
 }
 
-// consider gives the offer to a candidate if it can take it, and reports
-// whether to go on with the next one.
+// consider gives the offer to the candidate if it has a task for it, and notes the
+// reason if not. It returns true to visit the next candidate.
 func (c *Composition) consider(cand Candidate) bool {
 	r, o, j, k := c.round, c.offer, cand.Job, cand.Kind
 	launchable, copies := j.Launchable(k), r.copies && !o.NoCopies && j.Active(k) > 0
@@ -122,8 +122,8 @@ func (c *Composition) consider(cand Candidate) bool {
 		r.Note(j, k, Reason{Code: NodeBarred, Have: j.NodeFailures(r.node.Index())})
 		return true
 	}
-	if o.MapsDone && k == job.Reduce && !j.MapsDone() {
-		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)})
+	if o.MapsDone && k == Reduce && !j.MapsDone() {
+		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(Map)})
 		return true
 	}
 	if launchable {
@@ -143,14 +143,14 @@ func (c *Composition) consider(cand Candidate) bool {
 	return true
 }
 
-// copy makes the offer's slot hold a copy of a running task.
-func (c *Composition) copy(t *job.Task, label int32) {
+// copy gives the offer to a copy of a running task.
+func (c *Composition) copy(t *Task, label int32) {
 	c.found = Assignment{Task: t, Slot: c.slot(t.Kind()), Speculative: true, Label: label,
 		Level: c.round.Nodes().LevelOf(t, c.round.node)}
 }
 
-// slot is the kind of slot that a task takes under the current offer.
-func (c *Composition) slot(k job.Kind) job.Kind {
+// slot returns the kind of slot that a task occupies under the current offer.
+func (c *Composition) slot(k Kind) Kind {
 	switch {
 	case !c.offer.Either:
 		return c.offer.Slot

@@ -55,7 +55,7 @@ func (f *fixed) Copy(r *Round, _ Offer, c Candidate) *job.Task {
 func (f *fixed) Before(*Round, Offer, Order) *job.Task { return f.before }
 
 // bench is a job of two maps, one of which runs on n1, and a round for n2.
-func bench(f *fixed) (*job.Book, *Composition, *Desk, *Round) {
+func bench(f *fixed) (*job.Book, *Composition, *RoundWriter, *Round) {
 	nodes := cluster.NewBook()
 	b := job.NewBook(nodes, 0)
 	n1, _ := nodes.Join(cluster.Spec{Name: "n1", MapSlots: 1}, 0)
@@ -64,7 +64,7 @@ func bench(f *fixed) (*job.Book, *Composition, *Desk, *Round) {
 	nodes.Start(n1, b.Start(j.Task(job.Map, 0), job.Launch{Node: n1.Index()}, 0))
 	f.jobs = []*job.Job{j}
 	c := Compose(f, f, f, f)
-	d := NewDesk(NewView(b.List(), nodes.List(), 4))
+	d := NewRoundWriter(NewView(b.List(), nodes.List(), 4))
 	r := d.Open(0, n2, [job.Kinds]int{1, 1})
 	c.Begin(r)
 	return b, c, d, r

@@ -18,7 +18,7 @@ func TestWhy(t *testing.T) {
 	}
 	a, b := add(), add()
 	f := &fixed{jobs: []*job.Job{a, b}}
-	d := NewDesk(NewView(jobs.List(), nodes.List(), 4))
+	d := NewRoundWriter(NewView(jobs.List(), nodes.List(), 4))
 	c := Compose(f, f, f, f)
 	expect := func(what string, j *job.Job, k job.Kind, now time.Duration, want Reason) {
 		t.Helper()

@@ -1,103 +1,103 @@
 package sched
 
-import (
-	"time"
+import "time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
-)
-
-// The optional interfaces of a policy and of its parts. They are looked for
-// once, when the policy is installed; every part that has one is told, in the
-// order slots, order, place, speculate, and an object that serves as two parts
-// is told once. None of these calls may keep a slice that it was passed.
+// The optional interfaces of a policy and its parts. The tracker looks for them once,
+// when the policy is installed. It calls every part that implements one, in the order
+// slots, order, place, speculate; a value that serves as two parts is called once. No
+// implementation may keep a slice that it is passed.
 type (
-	// Starter is told of the view when the policy is installed, before any
-	// other call; it may keep it. Jobs and nodes that exist already are then
-	// announced as if they had just come.
+	// Starter receives the view when the policy is installed, before any other
+	// call, and may keep it. Jobs and nodes that exist already are announced
+	// afterwards, as if they had just come.
 	Starter interface {
 		Start(v *View, now time.Duration)
 	}
 
-	// JobWatcher is told of jobs that come and go. An added job may have run
-	// for long, if policies are swapped. A removed job has ended, and its seat
-	// may be given away after the call.
+	// JobWatcher is called when jobs are submitted and when they stop being live.
+	// An added job may have run for long if one policy replaces another. After
+	// JobRemoved returns, the job's seat may be given to another job.
 	JobWatcher interface {
-		JobAdded(j *job.Job)
-		JobRemoved(j *job.Job)
+		JobAdded(j *Job)
+		JobRemoved(j *Job)
 	}
 
-	// ChangeWatcher is told when what an order sorts or filters by changes.
-	ChangeWatcher interface{ JobChanged(j *job.Job, c Change) }
+	// ChangeWatcher is called when something changes by which orders sort or filter
+	// jobs.
+	ChangeWatcher interface{ JobChanged(j *Job, c Change) }
 
-	// TaskWatcher is told of every attempt launched and ended, for whatever
-	// reason; the attempt's state says which.
+	// TaskWatcher is called for every attempt that is launched and that ends.
+	// Attempt.State says how it ended.
 	TaskWatcher interface {
-		TaskStarted(a *job.Attempt, now time.Duration)
-		TaskEnded(a *job.Attempt, now time.Duration)
+		TaskStarted(a *Attempt, now time.Duration)
+		TaskEnded(a *Attempt, now time.Duration)
 	}
 
-	// NodeWatcher is told of nodes that join and are lost.
+	// NodeWatcher is called when nodes join and when they are lost.
 	NodeWatcher interface {
-		NodeJoined(n *cluster.Node)
-		NodeLost(n *cluster.Node)
+		NodeJoined(n *Node)
+		NodeLost(n *Node)
 	}
 
-	// CapacityWatcher is told when the slots of the cluster that take work have
-	// become more or fewer without a node's coming or going.
+	// CapacityWatcher is called when the number of slots that take work has changed
+	// although no node has joined or left: a node was drained, for example.
 	CapacityWatcher interface{ CapacityChanged() }
 
-	// Observer is told of every heartbeat of a known node, after its reports
-	// are worked in and before a round, also when the node wants no work.
+	// Observer is called for every heartbeat of a known node, also if the node wants
+	// no work. The heartbeat's reports have been processed; the round has not begun.
 	Observer interface {
-		Heartbeat(n *cluster.Node, now time.Duration)
+		Heartbeat(n *Node, now time.Duration)
 	}
 
 	// Periodic is called at each multiple of its interval that time reaches or
 	// passes, with that multiple as now. After a silence of more than 1,000
-	// intervals the older ones are left out.
+	// intervals the older ones are skipped.
 	Periodic interface {
 		Interval() time.Duration
 		Update(now time.Duration)
 	}
 
-	// Preempter returns running attempts to kill, in that order. It is asked
-	// after each Update and each Tick. Killing does not count as failure.
+	// Preempter returns running attempts to kill, in that order. It is called after
+	// each Update and each tick of the tracker. Preempted attempts do not count as
+	// failed.
 	Preempter interface {
-		Preempt(now time.Duration) []*job.Attempt
+		Preempt(now time.Duration) []*Attempt
 	}
 
-	// Limiter replaces the slots that a node says it has. Without one the
-	// tracker never launches more on a kind of slot than the node has.
+	// Limiter decides how many slots of each kind a node has, in place of what the
+	// node says. Without one the tracker never launches more tasks on a kind of slot
+	// than the node has.
 	Limiter interface {
-		Limits(n *cluster.Node) [job.Kinds]int
+		Limits(n *Node) [Kinds]int
 	}
 
-	// Explainer adds what only the policy knows to the answer to why a job
-	// waits; "" is nothing to add.
+	// Explainer adds a sentence to the answer why a job waits, with what only the
+	// policy knows. "" adds nothing.
 	Explainer interface {
-		Explain(j *job.Job, k job.Kind, now time.Duration) string
+		Explain(j *Job, k Kind, now time.Duration) string
 	}
 
-	// Reconfigurable takes over a new configuration while jobs run. It is given
-	// a value of any type and reports whether it is one that it understands; an
-	// error means that it does and that nothing has changed.
+	// Reconfigurable accepts a new configuration while jobs run. It receives a value
+	// of any type and returns whether it understands that type. After an error
+	// nothing has changed.
 	Reconfigurable interface {
 		Reconfigure(conf any) (bool, error)
 	}
 
-	// Stateful has learned something worth keeping over a restart.
+	// Stateful has learned something that should survive a restart. Load receives
+	// what Save of the same part returned. After an error nothing has changed.
 	Stateful interface {
 		Save() ([]byte, error)
 		Load(state []byte) error
 	}
 )
 
-// Change says what a ChangeWatcher is told.
+// Change is the kind of change that a ChangeWatcher is called for.
 type Change uint8
 
-// The changes. A Demand change means that Job.Launchable turned over for a
-// kind; it is told for each kind that did.
+// The kinds of change. A change of demand means that Job.Launchable has a new value
+// for maps or for reduces. Each kind of task for which it changed is a call of its
+// own.
 const (
 	PriorityChanged Change = iota + 1
 	MapDemandChanged
@@ -105,11 +105,11 @@ const (
 	PoolChanged
 )
 
-// DemandOf returns the change of demand for a kind.
-func DemandOf(k job.Kind) Change { return MapDemandChanged + Change(k) }
+// DemandOf returns the change of demand for a kind of task.
+func DemandOf(k Kind) Change { return MapDemandChanged + Change(k) }
 
-// Hooks are the optional interfaces of a policy and its parts, each list in the
-// order in which they are told.
+// Hooks lists the optional interfaces that a policy and its parts implement. Each
+// list is in the order of the calls.
 type Hooks struct {
 	Starters   []Starter
 	Jobs       []JobWatcher
@@ -120,18 +120,17 @@ type Hooks struct {
 	Observers  []Observer
 	Periodics  []Periodic
 	Preempters []Preempter
-	Limiter    Limiter // the first one
+	Limiter    Limiter // the first one; nil if there is none
 	Explainers []Explainer
 	Statefuls  []Stateful
 	Configs    []Reconfigurable
 }
 
-// Parted is a policy, or a part of one, made of parts, whose hooks are found as
-// well.
+// Parted is a policy or a part that consists of parts. Their hooks are found as well.
 type Parted interface{ Parts() []any }
 
-// HooksOf finds the hooks of a policy and, if it is Parted, of its parts. Parts
-// must be comparable, which pointers are.
+// HooksOf finds the hooks of a policy and, if the policy is Parted, of its parts.
+// Parts must be comparable, as pointers are.
 func HooksOf(p Policy) *Hooks {
 	h := &Hooks{}
 	seen := map[any]bool{p: true}
@@ -165,6 +164,7 @@ func (h *Hooks) add(x any) {
 	}
 }
 
+// addIf appends x to the list if x implements the list's interface.
 func addIf[T any](list *[]T, x any) {
 	if v, ok := x.(T); ok {
 		*list = append(*list, v)

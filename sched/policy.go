@@ -1,162 +1,172 @@
-// Package sched is the contract between the job tracker and the schedulers, and
-// the composition of a scheduler from four parts.
+// Package sched is the contract between the job tracker and scheduling policies. It
+// has all that the author of a policy needs: the interfaces of a policy and its four
+// parts, read-only views of jobs and nodes, parameters, and tables that make a policy
+// known by name. docs/write-a-policy.md is a tutorial.
 //
-// On each heartbeat of a node the tracker opens a Round and pulls assignments
-// from the Policy one at a time, carrying each out before it asks for the next,
-// so that every count the policy reads is live:
+// On each heartbeat of a node the tracker opens a Round and takes assignments from
+// the Policy, one at a time. It carries each out before it takes the next, so every
+// count that the policy reads is up to date:
 //
 //	policy.Begin(round)
 //	for a, ok := policy.Next(round); ok; a, ok = policy.Next(round) {
 //		check a; launch it
 //	}
 //
-// A policy reads jobs and nodes through views that cannot change them. It must
-// be a pure function of what it was told: no clock (time comes with each call),
-// no randomness but a generator seeded by its Kit, no goroutines, and no output
-// that depends on the order of a map.
+// A policy reads jobs and nodes through types that cannot change them. It must be a
+// pure function of the calls that it receives: no clock (calls pass the time), no
+// randomness but a generator seeded by its Kit, no goroutines, and no output that
+// depends on the order of a map. All calls come from one goroutine.
 //
-// Most policies are a Composition of four parts, each answering one question:
+// Most policies are a Composition of four parts. Each answers one question:
 //
 //	Slots      how many tasks of which kind may this node take now?   → Offer
 //	Order      whose turn is it?                                      → Candidate
-//	Place      which of its tasks here, or wait?                      → task or Reason
+//	Place      which of the job's tasks here, or wait?                → task or Reason
 //	Speculate  which running task deserves a copy?                    → task
 //
-// A policy whose steps do not separate that way implements Policy itself.
+// A policy whose decisions do not separate into these questions implements Policy
+// itself. Policies and parts may implement further interfaces; see Hooks and the
+// interfaces beside each part.
 package sched
 
-import (
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
-)
-
-// Policy decides what a node gets. See the package comment for the protocol and
-// hooks.go for what else a policy may implement.
+// Policy decides what a node gets on a heartbeat. The package comment describes the
+// protocol.
 type Policy interface {
-	// Begin starts a round. The round is valid until the next Begin.
+	// Begin starts a round, which is valid until the next Begin.
 	Begin(r *Round)
-	// Next returns one more task for the round's node, or false when the node
-	// gets no more. The tracker launches the task before it asks again; it asks
-	// no more in this round after an assignment that breaks a rule.
+	// Next returns one more task for the round's node, or false if the node gets no
+	// more. The tracker launches the task before it calls Next again. It refuses an
+	// assignment that breaks a rule and then ends the round.
 	Next(r *Round) (Assignment, bool)
 }
 
 // Assignment is one task for the round's node.
 type Assignment struct {
-	Task *job.Task
-	// Slot is the kind of slot to occupy, the task's own unless it is lent.
-	Slot job.Kind
-	// Level is how close the task is to its input, 0 for a reduce.
-	Level cluster.Level
-	// Speculative asks for a copy of a running task instead of the first
-	// attempt at a pending one.
+	Task *Task
+	// Slot is the kind of slot to occupy: the task's own kind unless the slot is
+	// lent.
+	Slot Kind
+	// Level is how close the task is to its input; 0 for a reduce.
+	Level Level
+	// Speculative makes the assignment a second attempt of a running task. Otherwise
+	// it is an attempt of a pending task.
 	Speculative bool
-	// Label is the policy's own mark; it stays on the attempt.
+	// Label is the policy's own mark. The attempt keeps it; see Attempt.Label.
 	Label int32
 }
 
-// Offer is a slot that may be filled, and the conditions for it. Offers are
-// compared with ==.
+// Offer is a slot that may be filled, and the conditions for it. Offers must be
+// comparable with ==.
 type Offer struct {
-	// Kind of task wanted; with Either, both kinds are welcome and Kind is the
-	// one that an order without preference should try first.
-	Kind   job.Kind
+	// Kind is the kind of task wanted. With Either set, tasks of both kinds are
+	// welcome, and Kind is the one to try first.
+	Kind   Kind
 	Either bool
-	// Slot is the kind of slot to be occupied. With Either it is ignored: a
-	// task takes a slot of its own kind, or if none is free the other one.
-	Slot job.Kind
-	// Borrowed says that the slot is lent to a kind that does not own it.
+	// Slot is the kind of slot to occupy. It is ignored with Either: then a task
+	// takes a slot of its own kind, or one of the other kind if none is free.
+	Slot Kind
+	// Borrowed marks a slot that is lent to a kind of task that does not own it.
 	Borrowed bool
-	// Pool limits the offer to one pool or partition, as the order understands
-	// the name; "" is no limit.
+	// Pool restricts the offer to the jobs of one pool or size partition, as the
+	// order understands the name; "" is no restriction.
 	Pool string
-	// Within is the worst level at which a map may start; 0 is no limit.
-	Within cluster.Level
-	// NoWait says that the place must not hold a task back for a better level.
+	// Within is the worst level at which a map may start; 0 is no restriction.
+	Within Level
+	// NoWait forbids the place to hold a task back for a better level.
 	NoWait bool
-	// NoCopies says that the slot is not for speculative copies.
+	// NoCopies keeps the slot from speculative copies.
 	NoCopies bool
-	// HeadOnly says that only the first job in order that has tasks of the kind
-	// at all may take the slot, even if it has none to launch now.
+	// HeadOnly restricts the offer to the first job in order that has tasks of the
+	// kind at all, even if that job can launch none now.
 	HeadOnly bool
-	// MapsDone keeps the slot from reduces that would wait in it: those of jobs
-	// with unfinished maps.
+	// MapsDone keeps the slot from reduces of jobs with unfinished maps, because
+	// those reduces would wait in it.
 	MapsDone bool
 	// Label is put on the attempt that fills the slot.
 	Label int32
 }
 
-// Candidate is a job whose turn it is, and for which kind of task.
+// Candidate is a job whose turn it is, and the kind of task that it may launch.
 type Candidate struct {
-	Job  *job.Job
-	Kind job.Kind
-	// Label, unless it is 0, is put on the attempt in place of the offer's.
+	Job  *Job
+	Kind Kind
+	// Label replaces the offer's label on the attempt unless it is 0.
 	Label int32
 }
 
-// Slots says how many tasks of which kind a node may take now. One that lends
-// map slots to reduces must see to it that some stay out of their reach: a
-// reduce that waits for a map to be made again gives its slot up to nobody, and
-// does not time out.
+// Slots decides how many tasks of which kind a node may take. A part that lends map
+// slots to reduces may fill all of them: where reduces wait in slots that their own
+// maps need, the tracker preempts reduces.
 type Slots interface {
-	// Next returns the next offer to try, or false if the node gets no more.
-	// It is asked again after each launch and each refusal, with Round.Launched
-	// and Round.Refused telling what became of earlier offers; offering again
-	// what was just refused ends the round.
+	// Next returns the next offer to try, or false if the node gets no more. It is
+	// called again after each launch and each refused offer; Round.Launched and
+	// Round.Refused list both. Repeating the offer that was just refused ends the
+	// round.
 	Next(r *Round) (Offer, bool)
 }
 
-// Sizer is a Slots that gives each kind of task other numbers of slots than
-// nodes say they have. Size returns how many tasks of a kind the whole cluster
-// takes now, whichever kind of slot they occupy.
-type Sizer interface{ Size(k job.Kind) int }
+// Sizer is a Slots that changes how many slots of each kind there are. Size returns
+// how many tasks of a kind the whole cluster can run now, in slots of either kind.
+type Sizer interface{ Size(k Kind) int }
 
-// Order says whose turn it is.
+// Order decides whose turn it is. SortedOrder implements it for a comparison of jobs.
 type Order interface {
-	// Each calls visit for the jobs that may fill the offer, best first, until
-	// visit returns false. It should be lazy: most visits stop at the first
-	// job. Jobs that have nothing launchable may be left out, unless
-	// Round.Copies says that copies of their running tasks are wanted.
+	// Each calls visit for the jobs that may fill the offer, best first, until visit
+	// returns false. It should find jobs one by one, because most calls stop at the
+	// first. Jobs that can launch nothing may be left out, unless Round.Copies
+	// reports that copies of their running tasks are wanted.
+	//
+	// Each is also called outside heartbeats, to explain why a job waits. It must
+	// not change the order of later calls.
 	Each(r *Round, o Offer, visit func(Candidate) bool)
+}
+
+// LimitExplainer is an Order that leaves out all jobs of a group which has reached a
+// limit, such as the jobs of a full pool. No round visits these jobs, so no round can
+// note why they wait.
+type LimitExplainer interface {
+	// LimitReached returns the limit that keeps the job out of Each, or the zero
+	// Reason if there is none. It costs O(1).
+	LimitReached(j *Job, k Kind) Reason
 }
 
 // Place chooses a task of a job for a node.
 type Place interface {
-	// Pick returns a pending task of the candidate for the round's node and
-	// its level, or nil and the reason. It is asked only for candidates that
-	// are launchable and not barred from the node.
-	Pick(r *Round, o Offer, c Candidate) (*job.Task, cluster.Level, Reason)
+	// Pick returns a pending task of the candidate for the round's node and the
+	// task's level, or nil and the reason why the job waits. It is called only for
+	// candidates that can launch a task and are not barred from the node.
+	Pick(r *Round, o Offer, c Candidate) (*Task, Level, Reason)
 }
 
 // Speculate chooses running tasks to copy.
 type Speculate interface {
 	// Copy returns a running task of the candidate that deserves a copy on the
-	// round's node, or nil. It is asked for each candidate that has no pending
-	// task to give. Round.Copyable says whether the tracker would allow it.
-	Copy(r *Round, o Offer, c Candidate) *job.Task
+	// round's node, or nil. It is called for each candidate that has no pending task
+	// for the offer. Round.Copyable reports whether the tracker would accept a copy.
+	Copy(r *Round, o Offer, c Candidate) *Task
 }
 
-// Preceder is a Speculate that weighs copies against fresh work.
+// Preceder is a Speculate that can prefer a copy to pending tasks.
 type Preceder interface {
-	// Before is asked once per offer, before any candidate is visited. A task
-	// returned is copied at once. The order is there to be consulted.
-	Before(r *Round, o Offer, order Order) *job.Task
+	// Before is called once per offer, before any candidate is visited. The task
+	// that it returns is copied at once; nil lets the offer go to the candidates.
+	// Before may call order.Each.
+	Before(r *Round, o Offer, order Order) *Task
 }
 
-// NoCopies marks a Speculate that never copies, so that orders need not visit
-// jobs without pending tasks.
+// NoCopies marks a Speculate that never copies. Orders then leave out jobs without
+// pending tasks.
 type NoCopies interface{ NeverCopies() }
 
-// Sparse is a Speculate that knows without a walk through the jobs whether it
-// may want a copy of anything in a round; if not, orders need not visit jobs
-// without pending tasks.
+// Sparse is a Speculate that can tell at once whether it may want a copy of anything
+// in a round. If MayCopy returns false, orders leave out jobs without pending tasks.
 type Sparse interface{ MayCopy(r *Round) bool }
 
-// Consulter is a part that asks the others of its composition. It is told of
-// all four, slots, order, place and speculate, when the composition is made,
-// and looks for what it wants by type assertion.
+// Consulter is a part that uses other parts of its composition. Consult receives all
+// four, in the order slots, order, place and speculate, when the composition is made.
+// The part finds what it needs by type assertion.
 type Consulter interface{ Consult(parts []any) }
 
-// Fitter is a part that makes sense only beside certain others. Fit is told of
-// all four, as Consult is, and returns why they do not go together, or nil.
+// Fitter is a part that works only beside certain other parts. Fit receives the same
+// four parts as Consult and returns an error that says why they do not go together.
 type Fitter interface{ Fit(parts []any) error }

@@ -2,51 +2,66 @@ package sched
 
 import (
 	"fmt"
+	"strconv"
 	"time"
-
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Code says which kind of reason a Reason is, and with that which of its
-// numbers mean something.
+// Code is the kind of a Reason. It determines which fields of the Reason are set.
 type Code uint8
 
-// The reasons why a job gets no task of a kind.
+// The reasons why a job gets no task of a kind, with the fields that they set.
 const (
 	NoReason      Code = iota
-	Ended              // the job is over
-	NoPending          // every task runs or is done: Have running
-	WaitLocality       // holds out for Level: Waited of Limit
+	Ended              // the job has ended
+	NoPending          // every task runs or is done: Have are running
+	WaitLocality       // waits for a slot at Level: Waited of at most Limit
 	PoolFull           // Pool runs Have of at most Need
 	PartitionFull      // partition Pool runs Have of Need slots
 	Overload           // would overload the node with probability P
 	SlowStart          // Have of Need maps are done
 	NodeBarred         // the job failed Have times on the node
-	FailedHere         // the waiting tasks failed on this node before
+	FailedHere         // the pending tasks failed on this node before
 	Behind             // Have jobs come first, Job just before
 	NoSlot             // all Need slots of the kind are in use
 	NoNode             // no live node has a slot of the kind
-	OutOfReach         // the offer was for closer data only: Level
-	NotYet             // its turn comes with the next heartbeats
+	OutOfReach         // the offer was for data at Level or closer
+	NotYet             // the job's turn comes with the next heartbeats
 	JobsFull           // Pool, a pool or user, runs Have jobs of at most Need
-	SplitFull          // the node's free slots are kept for the other kind: Have of Need run there
-	MapsFirst          // the slot is not for a reduce that would wait in it: Have maps are not done
-	QueueFull          // Pool uses Have slots of at most Need, whatever runs in them
+	SplitFull          // the node's free slots are for the other kind: Have of Need tasks run there
+	MapsFirst          // the slot is not for a reduce that would wait for Have unfinished maps
+	QueueFull          // Pool uses Have slots of at most Need, whatever kind of task runs in them
 	UserFull           // the user's jobs use Have slots of at most Need in Pool
-	PassesSlots        // holds out for Level: let Have slots pass, takes any after Need
-	FarSpent           // the heartbeat gave out its Need tasks far from their data
-	AllClosed          // all Have live nodes are kept from new work
-	NotBack            // none of the Have nodes that were there before a restart has come back
-	NoValue            // is worth nothing now, because of the utility named in Pool
+	PassesSlots        // waits for a slot at Level: has passed up Have slots, takes any after Need
+	FarSpent           // the heartbeat has assigned its Need tasks far from their data
+	AllClosed          // all Have live nodes are closed to new work
+	NotBack            // none of the Have nodes from before a restart has come back
+	NoValue            // a task is worth nothing now, because of the utility named in Pool
 )
 
-// Reason is why a job got no task: an enum and the numbers that go with it.
-// Kept small, because it is written down on each refusal.
+// codeNames must not change, because programs read them.
+var codeNames = map[Code]string{
+	NoReason: "none", Ended: "ended", NoPending: "no-pending", WaitLocality: "wait-locality", PoolFull: "pool-full",
+	PartitionFull: "partition-full", Overload: "overload", SlowStart: "slow-start", NodeBarred: "node-barred",
+	FailedHere: "failed-here", Behind: "behind", NoSlot: "no-slot", NoNode: "no-node", OutOfReach: "out-of-reach",
+	NotYet: "not-yet", JobsFull: "jobs-full", SplitFull: "split-full", MapsFirst: "maps-first", QueueFull: "queue-full",
+	UserFull: "user-full", PassesSlots: "passes-slots", FarSpent: "far-spent", AllClosed: "all-closed", NotBack: "not-back",
+	NoValue: "no-value",
+}
+
+// Name returns the code's name for programs, such as "slow-start".
+func (c Code) Name() string {
+	if name, ok := codeNames[c]; ok {
+		return name
+	}
+	return "code-" + strconv.Itoa(int(c))
+}
+
+// Reason is why a job got no task: a code and the numbers that belong to it. Rounds
+// write one on each refusal, so it must be cheap to copy and must not allocate.
 type Reason struct {
 	Code   Code
-	Level  cluster.Level
-	Job    job.ID
+	Level  Level
+	Job    JobID
 	Have   int
 	Need   int
 	Waited time.Duration
@@ -55,8 +70,9 @@ type Reason struct {
 	Pool   string
 }
 
-// Words says the reason to someone who knows no internals.
-func (r Reason) Words(k job.Kind) string {
+// Words returns the reason as a sentence for users, for a job that gets no task of
+// the kind.
+func (r Reason) Words(k Kind) string {
 	switch r.Code {
 	case Ended:
 		return "the job has ended"
@@ -79,7 +95,8 @@ func (r Reason) Words(k job.Kind) string {
 	}
 }
 
-func (r Reason) moreWords(k job.Kind) string {
+// moreWords is the second half of Words.
+func (r Reason) moreWords(k Kind) string {
 	switch r.Code {
 	case NodeBarred:
 		return fmt.Sprintf("the machine that asked for work is avoided: the job failed there %d times", r.Have)
@@ -116,25 +133,27 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("the free slot is far from its data, and a heartbeat starts at most %d such %s; another one follows",
 			r.Need, k)
 	case NoValue:
-		return "no task of the job is worth anything now: " + worthless(r.Pool)
+		return "no task of the job is worth anything now: " + whyWorthless(r.Pool)
 	case NotYet:
 		return fmt.Sprintf("it is next: a %s starts when a machine with a free slot asks for work", k)
 	}
-	return "nothing holds it back"
+	return "nothing keeps it from running"
 }
 
-func near(l cluster.Level) string {
+// near returns where a slot at that level is, seen from the data.
+func near(l Level) string {
 	switch l {
-	case cluster.NODE:
+	case NODE:
 		return "on a machine that holds its data"
-	case cluster.RACK:
+	case RACK:
 		return "in the same rack as its data"
 	}
 	return "anywhere"
 }
 
-// worthless says why a utility is 0.
-func worthless(utility string) string {
+// whyWorthless returns why the utility of that name is 0. The names are those of
+// package order/utility.
+func whyWorthless(utility string) string {
 	switch utility {
 	case "fifo":
 		return "it has only just been submitted"

@@ -40,7 +40,7 @@ func TestLedger(t *testing.T) {
 	b := job.NewBook(cluster.NewBook(), 0)
 	a := b.Add(job.Spec{Splits: make([]job.Split, 1)}, 0)
 	v := NewView(b.List(), cluster.NewBook().List(), 4)
-	d := NewDesk(v)
+	d := NewRoundWriter(v)
 	r := d.Open(7, nil, [job.Kinds]int{})
 	if why, _ := d.Ledger().Last(a, job.Map); why.Code != NoReason {
 		t.Errorf("before any note: %v", why)

@@ -1,43 +1,40 @@
 package sched
 
-import (
-	"time"
+import "time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
-)
-
-// Round is one heartbeat's assignment as a policy sees it.
+// Round is the assignment of tasks to one node on one heartbeat, as a policy sees it.
+// It is valid until the tracker begins the next round.
 type Round struct {
 	*View
 	now      time.Duration
-	node     *cluster.Node
-	limits   [job.Kinds]int
+	node     *Node
+	limits   [Kinds]int
 	launched []Assignment
 	refused  []Offer
 	copies   bool
 	ledger   *Ledger
 }
 
-// Now is the time of the heartbeat.
+// Now returns the time of the heartbeat, since the start of the tracker.
 func (r *Round) Now() time.Duration { return r.now }
 
-// Node is the node that asks for work.
-func (r *Round) Node() *cluster.Node { return r.node }
+// Node returns the node that wants work.
+func (r *Round) Node() *Node { return r.node }
 
-// Free is how many slots of a kind can still be filled on the node.
-func (r *Round) Free(slot job.Kind) int { return max(0, r.limits[slot]-r.node.Used(slot)) }
+// Free returns how many slots of a kind can still be filled on the node. It follows
+// the Limiter if the policy has one.
+func (r *Round) Free(slot Kind) int { return max(0, r.limits[slot]-r.node.Used(slot)) }
 
 // Launched returns what this round has launched so far, in order.
 func (r *Round) Launched() []Assignment { return r.launched }
 
-// Refused returns the offers of this round that nobody took since the last
-// launch, in order.
+// Refused returns the offers that no job has taken since the last launch of this
+// round, in order.
 func (r *Round) Refused() []Offer { return r.refused }
 
-// RefusedKind reports whether an offer for that kind of task and slot was
+// RefusedKind reports whether an offer for that kind of task and slot has been
 // refused since the last launch.
-func (r *Round) RefusedKind(task, slot job.Kind) bool {
+func (r *Round) RefusedKind(task, slot Kind) bool {
 	for i := range r.refused {
 		if o := &r.refused[i]; o.Slot == slot && (o.Either || o.Kind == task) {
 			return true
@@ -46,58 +43,60 @@ func (r *Round) RefusedKind(task, slot job.Kind) bool {
 	return false
 }
 
-// Copies reports whether the composition makes speculative copies, so that jobs
-// without pending tasks are candidates too.
+// Copies reports whether the composition may make speculative copies in this round.
+// Jobs without pending tasks are then candidates too.
 func (r *Round) Copies() bool { return r.copies }
 
-// Note records why a job got no task of a kind now; the last note is kept.
-func (r *Round) Note(j *job.Job, k job.Kind, why Reason) { r.ledger.note(j, k, why, r.now) }
+// Note records why a job gets no task of a kind now. Why and the tracker's wait
+// reasons show the last note of each job and kind.
+func (r *Round) Note(j *Job, k Kind, why Reason) { r.ledger.note(j, k, why, r.now) }
 
-// Desk is the write port of rounds, owned by the tracker.
-type Desk struct {
+// RoundWriter opens rounds and records what they launched. The tracker has one for
+// each policy that it installs. Tests of a part can make one of their own.
+type RoundWriter struct {
 	round  Round
 	ledger Ledger
 }
 
-// NewDesk returns the desk of a tracker.
-func NewDesk(v *View) *Desk {
-	d := &Desk{}
-	d.round.View, d.round.ledger = v, &d.ledger
-	return d
+// NewRoundWriter returns a writer of rounds over a view.
+func NewRoundWriter(v *View) *RoundWriter {
+	w := &RoundWriter{}
+	w.round.View, w.round.ledger = v, &w.ledger
+	return w
 }
 
-// Open starts a round for a node with the given numbers of slots. There is one
-// round at a time; it is reused.
-func (d *Desk) Open(now time.Duration, n *cluster.Node, limits [job.Kinds]int) *Round {
-	r := &d.round
+// Open begins a round for a node with the given numbers of slots. It ends the round
+// before, whose memory it uses again.
+func (w *RoundWriter) Open(now time.Duration, n *Node, limits [Kinds]int) *Round {
+	r := &w.round
 	r.now, r.node, r.limits, r.copies = now, n, limits, false
 	r.launched, r.refused = r.launched[:0], r.refused[:0]
 	return r
 }
 
-// Launched notes that an assignment of the open round was carried out.
-func (d *Desk) Launched(a Assignment) {
-	d.round.launched = append(d.round.launched, a)
-	d.round.refused = d.round.refused[:0]
-	d.ledger.clear(a.Task.Job(), a.Task.Kind())
+// Launched records that an assignment of the open round has been carried out.
+func (w *RoundWriter) Launched(a Assignment) {
+	w.round.launched = append(w.round.launched, a)
+	w.round.refused = w.round.refused[:0]
+	w.ledger.clear(a.Task.Job(), a.Task.Kind())
 }
 
 // Ledger returns the notes of all rounds.
-func (d *Desk) Ledger() *Ledger { return &d.ledger }
+func (w *RoundWriter) Ledger() *Ledger { return &w.ledger }
 
-// Ledger keeps the last reason per job and kind, in a table indexed by the
-// job's seat.
-type Ledger struct{ rows [][job.Kinds]note }
+// Ledger holds the last note of each job and kind in a table indexed by the job's
+// seat. Writing a note therefore allocates nothing and costs no lookup.
+type Ledger struct{ rows [][Kinds]note }
 
 type note struct {
-	job    job.ID
+	job    JobID // to notice that the seat has been given to another job
 	at     time.Duration
 	reason Reason
 }
 
-// Last returns why the job last got no task of the kind, and when that was; the
-// reason's code is 0 if it was never passed over since its last launch.
-func (l *Ledger) Last(j *job.Job, k job.Kind) (Reason, time.Duration) {
+// Last returns the last note of the job and kind, and when it was written. The zero
+// Reason means that no round has refused the job since its last launch.
+func (l *Ledger) Last(j *Job, k Kind) (Reason, time.Duration) {
 	if j.Seat() >= len(l.rows) || l.rows[j.Seat()][k].job != j.ID() {
 		return Reason{}, 0
 	}
@@ -105,14 +104,14 @@ func (l *Ledger) Last(j *job.Job, k job.Kind) (Reason, time.Duration) {
 	return n.reason, n.at
 }
 
-func (l *Ledger) note(j *job.Job, k job.Kind, why Reason, now time.Duration) {
+func (l *Ledger) note(j *Job, k Kind, why Reason, now time.Duration) {
 	for j.Seat() >= len(l.rows) {
-		l.rows = append(l.rows, [job.Kinds]note{})
+		l.rows = append(l.rows, [Kinds]note{})
 	}
 	l.rows[j.Seat()][k] = note{j.ID(), now, why}
 }
 
-func (l *Ledger) clear(j *job.Job, k job.Kind) {
+func (l *Ledger) clear(j *Job, k Kind) {
 	if j.Seat() < len(l.rows) {
 		l.rows[j.Seat()][k] = note{}
 	}

@@ -9,15 +9,17 @@ import (
 	"io"
 )
 
-// stateVersion is that of the envelope; each part versions its own state.
+// stateVersion is the version of the envelope. Each part has a version of its own for
+// its state.
 const stateVersion = 1
 
-// envelope is what SaveState writes: JSON, so that people can see what it is.
+// envelope is the document that SaveState writes. It is JSON so that people can
+// recognize it.
 type envelope struct {
-	Version int      `json:"version"`
-	Policy  string   `json:"policy"`
-	Parts   [][]byte `json:"parts"`
-	Sum     uint32   `json:"crc32"` // of the policy's name and the parts
+	Version int      `json:"version"` // stateVersion
+	Policy  string   `json:"policy"`  // as it was built, with replaced parts
+	Parts   [][]byte `json:"parts"`   // what Save of each part returned
+	Sum     uint32   `json:"crc32"`   // checksum of all fields above
 }
 
 func (e *envelope) sum() uint32 {
@@ -30,14 +32,15 @@ func (e *envelope) sum() uint32 {
 	return h.Sum32()
 }
 
-// SaveState puts what the parts of a policy have learned into one document.
-// The policy is named as it was built, and must be named the same to load it.
+// SaveState returns one document with what the parts of a policy have learned. policy
+// is the spec that the policy was built from. LoadState accepts the document only for
+// the same spec.
 func SaveState(policy string, parts []Stateful) ([]byte, error) {
 	e := envelope{Version: stateVersion, Policy: policy, Parts: [][]byte{}}
 	for _, p := range parts {
 		b, err := p.Save()
 		if err != nil {
-			return nil, fmt.Errorf("saving what %s has learned: %w", policy, err)
+			return nil, fmt.Errorf("saving the learned state of policy %s: %w", policy, err)
 		}
 		e.Parts = append(e.Parts, b)
 	}
@@ -45,9 +48,10 @@ func SaveState(policy string, parts []Stateful) ([]byte, error) {
 	return json.Marshal(&e)
 }
 
-// LoadState gives the parts of a policy what SaveState wrote. A document that is
-// damaged, of another version or of another policy is refused; then, and if a
-// part refuses its state, all parts are as they were.
+// LoadState restores what SaveState has written to the parts of a policy. It returns an
+// error if the document is damaged, has another version, or was saved under another
+// spec, or if a part rejects its state. After an error all parts have the state that
+// they had before.
 func LoadState(doc []byte, policy string, parts []Stateful) error {
 	var e envelope
 	if err := json.Unmarshal(doc, &e); err != nil {
@@ -55,13 +59,13 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 	}
 	switch {
 	case e.Version != stateVersion:
-		return fmt.Errorf("learned state: version %d, this program reads %d", e.Version, stateVersion)
+		return fmt.Errorf("learned state: the file has version %d, this program reads version %d", e.Version, stateVersion)
 	case e.Sum != e.sum():
 		return errors.New("learned state: checksum mismatch")
 	case e.Policy != policy:
-		return fmt.Errorf("learned state: it is that of policy %q, not of %q", e.Policy, policy)
+		return fmt.Errorf("learned state: saved under policy %q, which is not the present policy %q", e.Policy, policy)
 	case len(e.Parts) != len(parts):
-		return fmt.Errorf("learned state: %d parts, policy %q has %d", len(e.Parts), policy, len(parts))
+		return fmt.Errorf("learned state: the file has %d parts, policy %q has %d", len(e.Parts), policy, len(parts))
 	}
 	before := make([][]byte, len(parts))
 	for i, p := range parts {
@@ -83,10 +87,11 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 	return nil
 }
 
-// ReadState decodes the state of one part, a JSON object that says its kind and
-// version, strictly: one that is not whole, has unknown fields or something
-// after it, or is of another kind or version is an error, which begins with
-// what. The caller checks the values before it takes any over.
+// ReadState decodes the state of one part, for use in Stateful.Load. The state is a
+// JSON object with the fields "kind" and "version" and those of into. ReadState returns
+// an error if the object is incomplete, has unknown fields, is followed by anything, or
+// has another kind or version. what names the part in errors. The caller must check the
+// values before it uses any of them.
 func ReadState(state []byte, what, kind string, version int, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(state))
 	dec.DisallowUnknownFields()
@@ -94,7 +99,7 @@ func ReadState(state []byte, what, kind string, version int, into any) error {
 		return fmt.Errorf("state of %s: %w", what, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("state of %s: more follows its end", what)
+		return fmt.Errorf("state of %s: data follows the end of the JSON object", what)
 	}
 	var head struct {
 		Kind    string `json:"kind"`
@@ -105,9 +110,9 @@ func ReadState(state []byte, what, kind string, version int, into any) error {
 	}
 	switch {
 	case head.Kind != kind:
-		return fmt.Errorf("state of %s: this is a state of %q", what, head.Kind)
+		return fmt.Errorf("state of %s: the file holds the state of %q", what, head.Kind)
 	case head.Version != version:
-		return fmt.Errorf("state of %s: version %d, this program reads %d", what, head.Version, version)
+		return fmt.Errorf("state of %s: the file has version %d, this program reads version %d", what, head.Version, version)
 	}
 	return nil
 }

@@ -1,56 +1,52 @@
 package sched
 
-import (
-	"time"
+import "time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
-)
-
-// AvoidFor is how long a task that failed on a node keeps away from it while
-// there are other nodes. It has an end so that a task is not stuck when the
-// other nodes are full for good, or take no work.
+// AvoidFor is how long a task that failed on a node keeps away from it while there
+// are other nodes. It is bounded because the other nodes may stay full for good, or
+// take no work.
 const AvoidFor = time.Minute
 
-// View is what a policy may read. It stays valid as long as the tracker.
+// View is the read-only state of the cluster. It is valid as long as the tracker.
 type View struct {
-	jobs     *job.List
-	nodes    *cluster.List
+	jobs     *JobList
+	nodes    *NodeList
 	maxFails int
 }
 
-// NewView returns a view; nodeFailures is how many failures of a job on a node
-// bar it, not positive for never.
-func NewView(jobs *job.List, nodes *cluster.List, nodeFailures int) *View {
+// NewView returns a view of jobs and nodes. A node is barred from a job after
+// nodeFailures failed attempts of the job there, or never if nodeFailures is not
+// positive.
+func NewView(jobs *JobList, nodes *NodeList, nodeFailures int) *View {
 	return &View{jobs, nodes, nodeFailures}
 }
 
 // Jobs returns all jobs.
-func (v *View) Jobs() *job.List { return v.jobs }
+func (v *View) Jobs() *JobList { return v.jobs }
 
 // Nodes returns all nodes.
-func (v *View) Nodes() *cluster.List { return v.nodes }
+func (v *View) Nodes() *NodeList { return v.nodes }
 
-// Barred reports whether tasks of a kind of the job are kept off the node,
-// because it is closed or because too many of the job's attempts failed there.
-// Bars of the second sort are lifted, all of
-// them, once they would hit a quarter or more of the live nodes with slots of
-// that kind (Hadoop's rule): then the job is at fault, not the nodes. So three
-// quarters of the nodes always remain, and with fewer than five nodes none is
-// ever barred.
-func (v *View) Barred(j *job.Job, n *cluster.Node, k job.Kind) bool {
+// Barred reports whether tasks of a kind of the job must not start on the node: the
+// node is closed, or too many of the job's attempts failed there.
+//
+// If a quarter or more of the live nodes with slots of the kind had too many failures,
+// none is barred for its failures, because then the job is at fault and not the nodes
+// (Hadoop's rule). So three quarters of the nodes always remain, and with fewer than
+// five nodes none is ever barred for failures.
+func (v *View) Barred(j *Job, n *Node, k Kind) bool {
 	if n.Closed() {
 		return true
 	}
 	if v.maxFails <= 0 || len(j.Flaky()) == 0 || j.NodeFailures(n.Index()) < v.maxFails {
 		return false
 	}
-	return 4*v.flaky(j, k) < v.nodes.With(k)
+	return 4*v.countFlaky(j, k) < v.nodes.With(k)
 }
 
-// flaky counts the live nodes, not closed, with slots of a kind where the job failed too
-// often.
-func (v *View) flaky(j *job.Job, k job.Kind) int {
+// countFlaky counts the live, open nodes with slots of a kind where too many attempts
+// of the job failed.
+func (v *View) countFlaky(j *Job, k Kind) int {
 	count := 0
 	for _, i := range j.Flaky() {
 		if n := v.nodes.Node(i); n.Alive() && !n.Closed() && n.Slots(k) > 0 {
@@ -60,9 +56,9 @@ func (v *View) flaky(j *job.Job, k job.Kind) int {
 	return count
 }
 
-// Avoid reports whether a task should not run on a node because an attempt
-// failed there within AvoidFor and it has not failed on all others yet.
-func (v *View) Avoid(t *job.Task, n *cluster.Node, now time.Duration) bool {
+// Avoid reports whether a task should not run on a node: an attempt failed there
+// within AvoidFor, and there are nodes where none has failed yet.
+func (v *View) Avoid(t *Task, n *Node, now time.Duration) bool {
 	if len(t.FailedNodes()) == 0 || !t.FailedOn(n.Index()) || now-t.LastFailure() >= AvoidFor {
 		return false
 	}
@@ -73,16 +69,16 @@ func (v *View) Avoid(t *job.Task, n *cluster.Node, now time.Duration) bool {
 		}
 	}
 	usable := v.nodes.With(k)
-	if flaky := v.flaky(t.Job(), k); 4*flaky < usable {
+	if flaky := v.countFlaky(t.Job(), k); 4*flaky < usable {
 		usable -= flaky
 	}
 	return tried < usable
 }
 
-// Copyable reports whether the tracker would launch a copy of the task on the
-// node: one attempt runs, elsewhere, and is not committing.
-func (v *View) Copyable(t *job.Task, n *cluster.Node) bool {
-	if t == nil || t.State() != job.TaskRunning || t.Running() != 1 || t.Granted() != nil {
+// Copyable reports whether the tracker would launch a copy of the task on the node:
+// exactly one attempt runs, on another node, and it is not committing.
+func (v *View) Copyable(t *Task, n *Node) bool {
+	if t == nil || t.State() != TaskRunning || t.Running() != 1 || t.Granted() != nil {
 		return false
 	}
 	return !t.Job().NoSpeculation() && t.Oldest().Node() != n.Index()

@@ -66,7 +66,7 @@ func (t *Tracker) limits(n *cluster.Node) [job.Kinds]int {
 
 // assign pulls assignments from the policy and carries them out.
 func (t *Tracker) assign(n *cluster.Node) {
-	r := t.desk.Open(t.now, n, t.limits(n))
+	r := t.rounds.Open(t.now, n, t.limits(n))
 	t.policy.Begin(r)
 	for a, ok := t.policy.Next(r); ok; a, ok = t.policy.Next(r) {
 		if err := t.check(r, a); err != nil {
@@ -112,7 +112,7 @@ func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 	}
 	t.nodes.Start(n, a)
 	t.due[n.Index()] = min(t.due[n.Index()], t.expiry(a))
-	t.desk.Launched(as)
+	t.rounds.Launched(as)
 	t.stats.Launches++
 	for _, h := range t.hooks.Tasks {
 		h.TaskStarted(a, t.now)

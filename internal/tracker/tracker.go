@@ -38,7 +38,7 @@ type Tracker struct {
 	jobs   *job.Book
 	nodes  *cluster.Book
 	view   *sched.View
-	desk   *sched.Desk
+	rounds *sched.RoundWriter
 	policy sched.Policy
 	hooks  *sched.Hooks
 	now    time.Duration
@@ -116,7 +116,7 @@ func blank(cfg Config) *Tracker {
 // SetPolicy installs another policy between two steps. No task is touched: the
 // policy is told of the live nodes and jobs and decides from then on.
 func (t *Tracker) SetPolicy(p sched.Policy) {
-	t.policy, t.hooks, t.desk = p, sched.HooksOf(p), sched.NewDesk(t.view)
+	t.policy, t.hooks, t.rounds = p, sched.HooksOf(p), sched.NewRoundWriter(t.view)
 	for _, h := range t.hooks.Starters {
 		h.Start(t.view, t.now)
 	}
@@ -159,7 +159,7 @@ func (t *Tracker) Stats() Stats { return t.stats }
 // Explain says why the job gets no task of the kind now: as a reason for
 // programs, and in words, to which the policy may add a sentence.
 func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
-	why := sched.Why(t.view, t.policy, t.desk.Ledger(), j, k, t.now)
+	why := sched.Why(t.view, t.policy, t.rounds.Ledger(), j, k, t.now)
 	words := why.Words(k)
 	for _, h := range t.hooks.Explainers {
 		if more := h.Explain(j, k, t.now); more != "" {

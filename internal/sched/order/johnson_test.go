@@ -130,7 +130,7 @@ func TestTimesState(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                       "EOF",
 		string(state[:20]):       "EOF",
-		string(state) + "1":      "more follows",
+		string(state) + "1":      "data follows",
 		`{"kind":"tumm"}`:        `state of "tumm"`,
 		`{"kind":"task-times"}`:  "version 0",
 		`{"kind":"x","extra":1}`: "unknown field",

@@ -187,7 +187,7 @@ func TestFarMapsByRack(t *testing.T) {
 		}
 	}
 	j := jobs.Add(job.Spec{Splits: []job.Split{{}, {Hosts: []string{"z"}}, {Hosts: []string{"b"}}}}, 0)
-	desk := sched.NewDesk(sched.NewView(jobs.List(), book.List(), 4))
+	desk := sched.NewRoundWriter(sched.NewView(jobs.List(), book.List(), 4))
 	g := NewGreedy(true)
 	for _, want := range []string{"j1_m_2", "j1_m_1", "j1_m_0"} {
 		r := desk.Open(0, n, [job.Kinds]int{1, 1})

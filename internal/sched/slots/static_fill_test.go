@@ -46,7 +46,7 @@ func (w *fillWorld) beat(node int32, level cluster.Level, jobs ...*job.Job) stri
 		t := jobs[i].Fresh(o.Kind)
 		a := sched.Assignment{Task: t, Slot: o.Slot, Level: level}
 		w.Launch(n, a)
-		w.Desk.Launched(a)
+		w.Rounds.Launched(a)
 		got = append(got, o.Kind.String()[:1])
 	}
 	return strings.Join(got, "")

@@ -13,7 +13,7 @@ import (
 func TestStatic(t *testing.T) {
 	nodes := cluster.NewBook()
 	n, _ := nodes.Join(cluster.Spec{Name: "n"}, 0)
-	desk := sched.NewDesk(sched.NewView(job.NewBook(nodes, 0).List(), nodes.List(), 0))
+	desk := sched.NewRoundWriter(sched.NewView(job.NewBook(nodes, 0).List(), nodes.List(), 0))
 	for _, c := range []struct {
 		limits [job.Kinds]int
 		want   sched.Offer

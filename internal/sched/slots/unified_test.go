@@ -13,7 +13,7 @@ type unifiedWorld struct {
 	nodes *cluster.Book
 	jobs  *job.Book
 	node  *cluster.Node
-	desk  *sched.Desk
+	desk  *sched.RoundWriter
 	slots *Unified
 }
 
@@ -22,7 +22,7 @@ func newUnifiedWorld(maps, reduces int, rampUp float64) *unifiedWorld {
 	w.jobs = job.NewBook(w.nodes, 0)
 	w.node, _ = w.nodes.Join(cluster.Spec{Name: "n", MapSlots: maps, ReduceSlots: reduces}, 0)
 	view := sched.NewView(w.jobs.List(), w.nodes.List(), 0)
-	w.desk = sched.NewDesk(view)
+	w.desk = sched.NewRoundWriter(view)
 	w.slots.Start(view, 0)
 	return w
 }

@@ -21,7 +21,7 @@ type Manual struct {
 	Jobs   *job.Book
 	Nodes  *cluster.Book
 	View   *sched.View
-	Desk   *sched.Desk
+	Rounds *sched.RoundWriter
 	Policy *sched.Composition
 	// Now is the time of the next call. Tests advance it.
 	Now time.Duration
@@ -54,7 +54,7 @@ func NewManual(parts ...any) *Manual {
 	m := &Manual{Nodes: cluster.NewBook(), Policy: sched.Compose(s, o, p, sp), demand: map[job.ID][job.Kinds]bool{}}
 	m.Jobs = job.NewBook(m.Nodes, 100)
 	m.View = sched.NewView(m.Jobs.List(), m.Nodes.List(), 4)
-	m.Desk, m.hooks = sched.NewDesk(m.View), sched.HooksOf(m.Policy)
+	m.Rounds, m.hooks = sched.NewRoundWriter(m.View), sched.HooksOf(m.Policy)
 	for _, h := range m.hooks.Starters {
 		h.Start(m.View, m.Now)
 	}
@@ -183,7 +183,7 @@ func (m *Manual) Round(n *cluster.Node, limits ...[job.Kinds]int) *sched.Round {
 	if len(limits) > 0 {
 		all = limits[0]
 	}
-	r := m.Desk.Open(m.Now, n, all)
+	r := m.Rounds.Open(m.Now, n, all)
 	m.Policy.Begin(r)
 	return r
 }
@@ -198,7 +198,7 @@ func (m *Manual) Assign(n *cluster.Node, limit int) (all []sched.Assignment) {
 			break
 		}
 		m.Launch(n, as)
-		m.Desk.Launched(as)
+		m.Rounds.Launched(as)
 		all = append(all, as)
 	}
 	return all

@@ -228,7 +228,7 @@ func checkWalk(t *rapid.T, w *world, k job.Kind, order []string) []string {
 		}
 	}
 	// A walk for an explanation, before and after, changes nothing.
-	aside := sched.NewDesk(sched.NewView(w.Jobs.List(), w.Nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
+	aside := sched.NewRoundWriter(sched.NewView(w.Jobs.List(), w.Nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
 	w.served(aside, sched.Offer{Kind: k, Slot: k})
 	if got := w.served(w.round(), sched.Offer{Kind: k, Slot: k}); !slices.Equal(got, want) {
 		t.Fatalf("%v: got %v, want %v", k, got, want)
@@ -254,7 +254,7 @@ func TestCapacityTieKeepsOrder(t *testing.T) {
 	serve(b.ID(), a.ID())
 	// Asking while b has more leaves no trace once it has not.
 	x = w.launch(b, job.Map)
-	aside := sched.NewDesk(sched.NewView(w.Jobs.List(), w.Nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
+	aside := sched.NewRoundWriter(sched.NewView(w.Jobs.List(), w.Nodes.List(), 0)).Open(0, w.node, [job.Kinds]int{})
 	if got := w.served(aside, mapOffer()); !slices.Equal(got, []job.ID{a.ID(), b.ID()}) {
 		t.Errorf("asked: %v", got)
 	}
@@ -297,7 +297,7 @@ func TestCapacityPerHeartbeat(t *testing.T) {
 				k = job.Reduce
 			}
 			a := w.launch(j, k)
-			w.Desk.Launched(sched.Assignment{Task: a.Task(), Slot: k, Level: l})
+			w.Rounds.Launched(sched.Assignment{Task: a.Task(), Slot: k, Level: l})
 		}
 		for k := range job.Kind(job.Kinds) {
 			if got := len(w.served(r, sched.Offer{Kind: k, Slot: k})) > 0; got != c.want[k] {
@@ -315,7 +315,7 @@ func TestCapacityRepeatedIsNotFar(t *testing.T) {
 	r := w.round()
 	w.launch(j, job.Map) // the fresh one
 	again := w.launch(j, job.Map)
-	w.Desk.Launched(sched.Assignment{Task: again.Task(), Level: cluster.ANY})
+	w.Rounds.Launched(sched.Assignment{Task: again.Task(), Level: cluster.ANY})
 	if again.ID().Try != 1 || w.order.spent(r, job.Map) {
 		t.Errorf("%v ended the share", again.ID())
 	}
@@ -337,7 +337,7 @@ func TestCapacityUntyped(t *testing.T) {
 	if got := w.served(w.round(), o); !slices.Equal(got, []job.ID{b.ID(), b.ID()}) {
 		t.Errorf("a at its maximum: %v", got)
 	}
-	if why, _ := w.Desk.Ledger().Last(a, job.Map); why.Code != sched.QueueFull || why.Have != 4 || why.Need != 4 {
+	if why, _ := w.Rounds.Ledger().Last(a, job.Map); why.Code != sched.QueueFull || why.Have != 4 || why.Need != 4 {
 		t.Errorf("reason %+v", why)
 	}
 	want := `queue "a" uses 4 of its 4 slots and may use at most 4; the jobs of user "u" use 4 and may use at most 4`

@@ -10,8 +10,8 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Held implements sched.Holder.
-func (f *Order) Held(j *job.Job, k job.Kind) sched.Reason {
+// LimitReached implements sched.LimitExplainer.
+func (f *Order) LimitReached(j *job.Job, k job.Kind) sched.Reason {
 	f.refreshAdmitted()
 	x := f.jobs[j.Seat()]
 	s := &x.pool.side[k]
@@ -27,7 +27,7 @@ func (f *Order) Held(j *job.Job, k job.Kind) sched.Reason {
 // Explain implements sched.Explainer: it compares the running tasks of the
 // job's pool with its fair share.
 func (f *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
-	if !j.State().Live() || j.Pending(k) == 0 || !j.Open(k) || f.Held(j, k).Code != sched.NoReason {
+	if !j.State().Live() || j.Pending(k) == 0 || !j.Open(k) || f.LimitReached(j, k).Code != sched.NoReason {
 		return ""
 	}
 	f.refreshShares()

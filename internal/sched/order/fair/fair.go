@@ -56,7 +56,7 @@ var (
 	_ sched.Periodic       = (*Order)(nil)
 	_ sched.Preempter      = (*Order)(nil)
 	_ sched.Explainer      = (*Order)(nil)
-	_ sched.Holder         = (*Order)(nil)
+	_ sched.LimitExplainer = (*Order)(nil)
 	_ sched.Reconfigurable = (*Order)(nil)
 )
 

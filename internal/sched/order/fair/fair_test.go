@@ -289,7 +289,7 @@ func TestFairReasons(t *testing.T) {
 		{second, sched.Reason{Code: sched.JobsFull, Pool: "pool q", Have: 1, Need: 1}},
 		{other, sched.Reason{Code: sched.JobsFull, Pool: "user bob", Have: 1, Need: 1}},
 	} {
-		if got := w.fair.Held(c.j, job.Map); got != c.want {
+		if got := w.fair.LimitReached(c.j, job.Map); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.j.ID(), got, c.want)
 		}
 	}

@@ -36,7 +36,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 			n := w.Nodes.List().Node(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				r := w.Desk.Open(w.Now, n, [job.Kinds]int{})
+				r := w.Rounds.Open(w.Now, n, [job.Kinds]int{})
 				c.Begin(r)
 				c.Next(r)
 			}
@@ -76,7 +76,7 @@ func BenchmarkWaiting(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Now += time.Millisecond
-		r := w.Desk.Open(w.Now, n, [job.Kinds]int{4, 1})
+		r := w.Rounds.Open(w.Now, n, [job.Kinds]int{4, 1})
 		c.Begin(r)
 		if _, ok := c.Next(r); ok {
 			b.Fatal("a job did not wait")
@@ -87,7 +87,7 @@ func BenchmarkWaiting(b *testing.B) {
 // turn gives the node a map and ends the oldest map of its job.
 func (w *world) turn(b testing.TB, c *sched.Composition, n *cluster.Node) {
 	w.Now += time.Millisecond
-	r := w.Desk.Open(w.Now, n, [job.Kinds]int{4, 1})
+	r := w.Rounds.Open(w.Now, n, [job.Kinds]int{4, 1})
 	c.Begin(r)
 	as, ok := c.Next(r)
 	if !ok {
@@ -106,7 +106,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	n := w.Nodes.List().Node(0)
 	visit := func(sched.Candidate) bool { return true }
 	got := testing.AllocsPerRun(100, func() {
-		r := w.Desk.Open(w.Now, n, [job.Kinds]int{4, 1})
+		r := w.Rounds.Open(w.Now, n, [job.Kinds]int{4, 1})
 		w.o.Begin(r)
 		w.o.Each(r, sched.Offer{}, visit)
 		w.o.Update(0)

@@ -61,15 +61,15 @@ type Order struct {
 }
 
 var (
-	_ sched.Order         = (*Order)(nil)
-	_ sched.Starter       = (*Order)(nil)
-	_ sched.JobWatcher    = (*Order)(nil)
-	_ sched.ChangeWatcher = (*Order)(nil)
-	_ sched.TaskWatcher   = (*Order)(nil)
-	_ sched.NodeWatcher   = (*Order)(nil)
-	_ sched.Periodic      = (*Order)(nil)
-	_ sched.Explainer     = (*Order)(nil)
-	_ sched.Holder        = (*Order)(nil)
+	_ sched.Order          = (*Order)(nil)
+	_ sched.Starter        = (*Order)(nil)
+	_ sched.JobWatcher     = (*Order)(nil)
+	_ sched.ChangeWatcher  = (*Order)(nil)
+	_ sched.TaskWatcher    = (*Order)(nil)
+	_ sched.NodeWatcher    = (*Order)(nil)
+	_ sched.Periodic       = (*Order)(nil)
+	_ sched.Explainer      = (*Order)(nil)
+	_ sched.LimitExplainer = (*Order)(nil)
 )
 
 // New returns an order without jobs. cfg must be valid.
@@ -327,9 +327,9 @@ func adjust(p job.Priority, before, now job.Level, table Table) job.Priority {
 	return q
 }
 
-// Held implements sched.Holder: a full pool holds back all its jobs, including
+// LimitReached implements sched.LimitExplainer: a full pool holds back all its jobs, including
 // those that no round visits.
-func (o *Order) Held(j *job.Job, k job.Kind) sched.Reason {
+func (o *Order) LimitReached(j *job.Job, k job.Kind) sched.Reason {
 	m := o.bySeat[j.Seat()]
 	run := m.at.side[k].running
 	switch {
@@ -349,7 +349,7 @@ func (o *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	}
 	m := o.bySeat[j.Seat()]
 	text := ""
-	if o.Held(j, k).Code == sched.NoReason {
+	if o.LimitReached(j, k).Code == sched.NoReason {
 		text = o.describePool(m.at, k)
 	}
 	if m.priority != j.Priority() {

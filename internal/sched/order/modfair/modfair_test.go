@@ -90,7 +90,7 @@ func TestAgainstNaive(t *testing.T) {
 		w := newWorld(t, cfg).join(same(rapid.IntRange(1, 4).Draw(rt, "nodes"), rapid.IntRange(1, 3).Draw(rt, "slots"))...)
 		for range 60 {
 			w.act(rt)
-			r := w.Desk.Open(w.Now, w.Nodes.List().Node(0), [job.Kinds]int{})
+			r := w.Rounds.Open(w.Now, w.Nodes.List().Node(0), [job.Kinds]int{})
 			w.o.Begin(r)
 			for k := range job.Kind(job.Kinds) {
 				if got, want := w.servedKind(k, false), strings.Trim(fmt.Sprint(naive(w.o, k)), "[]"); got != want {
@@ -152,7 +152,7 @@ func TestLostOutputIsNoticed(t *testing.T) {
 	w.o.TaskEnded(run, 0)
 	w.start(b, 1)
 	w.Jobs.LoseOutput(a.Task(job.Map, 0), false, "", 0, 0)
-	w.o.Begin(w.Desk.Open(0, w.Nodes.List().Node(0), [job.Kinds]int{}))
+	w.o.Begin(w.Rounds.Open(0, w.Nodes.List().Node(0), [job.Kinds]int{}))
 	expect(t, "pending", w.o.byName["P"].side[job.Map].pending, 4)
 }
 
@@ -180,7 +180,7 @@ func TestOffersForOnePoolAndEitherKind(t *testing.T) {
 	w := newWorld(t, cfg).join(4)
 	w.Submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1), Reduces: 1})
 	w.Submit(job.Spec{Pool: "y", Splits: make([]job.Split, 1), Reduces: 1})
-	r := w.Desk.Open(0, w.Nodes.List().Node(0), [job.Kinds]int{1, 1})
+	r := w.Rounds.Open(0, w.Nodes.List().Node(0), [job.Kinds]int{1, 1})
 	for _, c := range []struct {
 		of   sched.Offer
 		stop int
@@ -298,15 +298,15 @@ func TestReasons(t *testing.T) {
 		held string
 		more string
 	}{
-		{"free", small, job.Map, "nothing holds it back", "as one of the smallest jobs it is served ahead of the others"},
+		{"free", small, job.Map, "nothing keeps it from running", "as one of the smallest jobs it is served ahead of the others"},
 		{"full", large, job.Map, `pool "P2" runs 2 maps already and may run at most 2`, ``},
-		{"reduces wait for maps", large, job.Reduce, "nothing holds it back", ""},
+		{"reduces wait for maps", large, job.Reduce, "nothing keeps it from running", ""},
 	} {
-		expect(t, c.what, w.o.Held(c.j, c.k).Words(c.k), c.held)
+		expect(t, c.what, w.o.LimitReached(c.j, c.k).Words(c.k), c.held)
 		expect(t, c.what, w.o.Explain(c.j, c.k, 0), c.more)
 	}
 	w.start(small, 1)
-	expect(t, "grant in use", w.o.Held(small, job.Map).Words(job.Map),
+	expect(t, "grant in use", w.o.LimitReached(small, job.Map).Words(job.Map),
 		`jobs of this size share 1 map slots (partition "shared"), and 1 are in use`)
 	w.launch(large.Fresh(job.Map), rk)
 	w.launch(large.Fresh(job.Map), nd)

@@ -390,7 +390,7 @@ func TestModFair_E3(t *testing.T) {
 	w = newWorld(t, paper()).join(same(5, 1)...)
 	w.add("P1", 3, 0)
 	expect(t, "shared pool at its grant", w.fill(3), "S S")
-	expect(t, "reason", w.o.Held(w.Jobs.List().Get(1), job.Map), sched.Reason{Code: sched.PartitionFull, Pool: "shared", Have: 2, Need: 2})
+	expect(t, "reason", w.o.LimitReached(w.Jobs.List().Get(1), job.Map), sched.Reason{Code: sched.PartitionFull, Pool: "shared", Have: 2, Need: 2})
 }
 
 const (

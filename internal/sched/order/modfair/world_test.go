@@ -101,7 +101,7 @@ func (w *world) served() string { return w.servedKind(job.Map, false) }
 
 func (w *world) servedKind(k job.Kind, copies bool) string {
 	var b []string
-	r := w.Desk.Open(w.Now, w.Nodes.List().Node(0), [job.Kinds]int{1, 1})
+	r := w.Rounds.Open(w.Now, w.Nodes.List().Node(0), [job.Kinds]int{1, 1})
 	if copies {
 		sched.Compose(nil, w.o, nil, copier{}).Begin(r)
 	}

@@ -72,7 +72,7 @@ func TestOnePartitionNeedsNoWords(t *testing.T) {
 
 // What an order yields for an offer, as job numbers, or negative for reduces.
 func yields(p *play, o sched.Offer) (got []int) {
-	r := sched.NewDesk(p.tr.View()).Open(seconds(p.now), p.tr.Nodes().Get("n1"), [job.Kinds]int{9, 9})
+	r := sched.NewRoundWriter(p.tr.View()).Open(seconds(p.now), p.tr.Nodes().Get("n1"), [job.Kinds]int{9, 9})
 	p.tags.Each(r, o, func(c sched.Candidate) bool {
 		id := int(c.Job.ID())
 		if c.Kind == job.Reduce {
@@ -123,7 +123,7 @@ func TestOffers(t *testing.T) {
 func TestEachStops(t *testing.T) {
 	p := held(t, LendAll)
 	visits := 0
-	r := sched.NewDesk(p.tr.View()).Open(seconds(p.now), p.tr.Nodes().Get("n1"), [job.Kinds]int{9, 9})
+	r := sched.NewRoundWriter(p.tr.View()).Open(seconds(p.now), p.tr.Nodes().Get("n1"), [job.Kinds]int{9, 9})
 	p.tags.Each(r, sched.Offer{Either: true}, func(sched.Candidate) bool { visits++; return false })
 	if visits != 1 {
 		t.Errorf("%d visits", visits)

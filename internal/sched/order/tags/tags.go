@@ -29,14 +29,14 @@ type Tags struct {
 }
 
 var (
-	_ sched.Order         = (*Tags)(nil)
-	_ sched.Starter       = (*Tags)(nil)
-	_ sched.JobWatcher    = (*Tags)(nil)
-	_ sched.ChangeWatcher = (*Tags)(nil)
-	_ sched.TaskWatcher   = (*Tags)(nil)
-	_ sched.NodeWatcher   = (*Tags)(nil)
-	_ sched.Holder        = (*Tags)(nil)
-	_ sched.Explainer     = (*Tags)(nil)
+	_ sched.Order          = (*Tags)(nil)
+	_ sched.Starter        = (*Tags)(nil)
+	_ sched.JobWatcher     = (*Tags)(nil)
+	_ sched.ChangeWatcher  = (*Tags)(nil)
+	_ sched.TaskWatcher    = (*Tags)(nil)
+	_ sched.NodeWatcher    = (*Tags)(nil)
+	_ sched.LimitExplainer = (*Tags)(nil)
+	_ sched.Explainer      = (*Tags)(nil)
 )
 
 // partition is a size partition: a number of slots of each kind, and the jobs
@@ -405,9 +405,9 @@ func (t *Tags) demand(j *job.Job) {
 	}
 }
 
-// Held implements sched.Holder: all slots of the job's partition are in use, or
+// LimitReached implements sched.LimitExplainer: all slots of the job's partition are in use, or
 // its reduces wait for more maps than the job itself requires.
-func (t *Tags) Held(j *job.Job, k job.Kind) sched.Reason {
+func (t *Tags) LimitReached(j *job.Job, k job.Kind) sched.Reason {
 	if !t.open(j, k) {
 		return sched.Reason{Code: sched.SlowStart, Have: j.Done(job.Map), Need: t.gate(j)}
 	}

@@ -77,7 +77,7 @@ func (o *office) served(now time.Duration) (ids []job.ID) {
 }
 
 func (o *office) reason(j *job.Job) sched.Reason {
-	why, _ := o.Desk.Ledger().Last(j, job.Map)
+	why, _ := o.Rounds.Ledger().Last(j, job.Map)
 	return why
 }
 
@@ -153,8 +153,8 @@ func TestUtilityOnlyAsked(t *testing.T) {
 	o := newOffice(Config{Factors: []string{learning.Constant}, Tie: TieRandom}, nil)
 	o.x.set(1, 0, 5)
 	j := o.submit(0, 1, job.Spec{})
-	o.u.Begin(o.Desk.Open(0, o.node, [job.Kinds]int{1, 1}))
-	desk := sched.NewDesk(o.View)
+	o.u.Begin(o.Rounds.Open(0, o.node, [job.Kinds]int{1, 1}))
+	desk := sched.NewRoundWriter(o.View)
 	o.u.Each(desk.Open(0, o.node, [job.Kinds]int{}), sched.Offer{Either: true}, func(sched.Candidate) bool { return true })
 	if why, _ := desk.Ledger().Last(j, job.Map); why.Code != 0 {
 		t.Errorf("noted %+v", why)
@@ -243,7 +243,7 @@ func TestUtilityFactors(t *testing.T) {
 	if got := o.served(0); len(got) != 1 {
 		t.Errorf("before the gate: %v", got)
 	}
-	if why, _ := o.Desk.Ledger().Last(d, job.Reduce); why.Pool != learning.Gate {
+	if why, _ := o.Rounds.Ledger().Last(d, job.Reduce); why.Pool != learning.Gate {
 		t.Errorf("the reason is %+v", why)
 	}
 }
@@ -257,7 +257,7 @@ func TestUtilityAlone(t *testing.T) {
 	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), b.ID(), a.ID()}) {
 		t.Errorf("served %v", got)
 	}
-	r := o.Desk.Open(0, o.node, [job.Kinds]int{1, 1})
+	r := o.Rounds.Open(0, o.node, [job.Kinds]int{1, 1})
 	for _, c := range []struct {
 		o    sched.Offer
 		want job.ID
@@ -323,7 +323,7 @@ func (o *office) compare(t *rapid.T) {
 			}
 		}
 	}
-	r := o.Desk.Open(0, o.node, [job.Kinds]int{9, 9})
+	r := o.Rounds.Open(0, o.node, [job.Kinds]int{9, 9})
 	o.u.Begin(r)
 	o.u.Each(r, sched.Offer{Either: true}, func(c sched.Candidate) bool {
 		eu, _ := worth(c)

@@ -103,7 +103,7 @@ func (b *bed) heartbeat(n *cluster.Node) string {
 			b.t.Fatalf("no free %v slot for %v", a.Slot, a.Task.ID())
 		}
 		b.Launch(n, a)
-		b.Desk.Launched(a)
+		b.Rounds.Launched(a)
 		text := fmt.Sprintf("%s@%s:%v", letter(a.Task.Kind()), letter(a.Slot), dynamicmr.Label(a.Label))
 		if p := a.Task.Job().Pool(); p != "x" {
 			text += "/" + p

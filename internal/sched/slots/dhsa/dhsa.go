@@ -95,7 +95,7 @@ func (d *DHSA) Consult(parts []any) {
 		if s, ok := p.(Sharer); ok {
 			d.demand.shares = s
 		}
-		if h, ok := p.(sched.Holder); ok {
+		if h, ok := p.(sched.LimitExplainer); ok {
 			d.demand.holder = h
 		}
 		if p, ok := p.(Prescheduler); ok && p.Enabled() {

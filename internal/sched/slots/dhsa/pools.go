@@ -71,7 +71,7 @@ type part struct {
 // the pools that have any sorted.
 type demand struct {
 	shares  Sharer
-	holder  sched.Holder
+	holder  sched.LimitExplainer
 	held    int    // pending maps of jobs that the order keeps back
 	late    bool   // reduces wait outside until all maps of their job are done
 	dirty   bool   // which jobs are kept back may have changed
@@ -138,7 +138,7 @@ func (d *demand) remove(j *job.Job) {
 // refresh takes over what a job has pending and running now.
 func (d *demand) refresh(j *job.Job) {
 	if j.Seat() < len(d.parts) && d.parts[j.Seat()].pool != nil {
-		d.count(j, d.holder != nil && d.holder.Held(j, job.Map).Code == sched.JobsFull)
+		d.count(j, d.holder != nil && d.holder.LimitReached(j, job.Map).Code == sched.JobsFull)
 	}
 }
 

@@ -22,7 +22,7 @@ func (shares) PoolShare(pool string) ([job.Kinds]int, float64) {
 	return [job.Kinds]int{n, n / 2}, float64(1 + n%3)
 }
 
-func (shares) Held(j *job.Job, _ job.Kind) sched.Reason {
+func (shares) LimitReached(j *job.Job, _ job.Kind) sched.Reason {
 	if j.Priority() < job.Normal {
 		return sched.Reason{Code: sched.JobsFull}
 	}

@@ -424,7 +424,7 @@ func TestState(t *testing.T) {
 	}
 	b.mon.last = [2]float64{3, 4}
 	bad := map[string]string{
-		"": "EOF", "perceptron 1": "invalid", string(state[:len(state)-1]): "EOF", string(state) + "{}": "more follows",
+		"": "EOF", "perceptron 1": "invalid", string(state[:len(state)-1]): "EOF", string(state) + "{}": "data follows",
 		strings.Replace(string(state), `:1,`, `:2,`, 1):         "version 2",
 		strings.Replace(string(state), `"tumm"`, `"tags"`, 1):   `state of "tags"`,
 		strings.Replace(string(state), "12.5", "-1", 1):         "a task time of -1 s",

@@ -13,7 +13,7 @@ type holding struct {
 	back *job.Job
 }
 
-func (h *holding) Held(j *job.Job, _ job.Kind) Reason {
+func (h *holding) LimitReached(j *job.Job, _ job.Kind) Reason {
 	if j == h.back {
 		return Reason{Code: PoolFull, Pool: "p", Have: 1, Need: 1}
 	}
@@ -22,14 +22,14 @@ func (h *holding) Held(j *job.Job, _ job.Kind) Reason {
 
 // What a Holder says comes before what rounds noted and before the order, but
 // not before what the job's own state tells.
-func TestHeld(t *testing.T) {
+func TestLimitReached(t *testing.T) {
 	nodes := cluster.NewBook()
 	jobs := job.NewBook(nodes, 5)
 	n, _ := nodes.Join(cluster.Spec{Name: "n", MapSlots: 1, ReduceSlots: 1}, 0)
 	a := jobs.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}, 0)
 	b := jobs.Add(job.Spec{Splits: make([]job.Split, 1)}, 0)
 	h := &holding{fixed{jobs: []*job.Job{b}}, a}
-	d := NewDesk(NewView(jobs.List(), nodes.List(), 4))
+	d := NewRoundWriter(NewView(jobs.List(), nodes.List(), 4))
 	c := Compose(h, h, h, h)
 	d.Open(0, n, [job.Kinds]int{1, 1}).Note(a, job.Map, Reason{Code: Overload})
 	for _, x := range []struct {

@@ -1,10 +1,13 @@
-// Package house holds the rules that every file of the project keeps, as code:
-// which package may import which, what the deterministic packages must not
-// call, how long files and functions may be, and what must be documented.
+// Package house has the rules of the project that no linter checks: which package
+// may import which, what pure packages must not do, and which words must not be
+// committed. All other rules are golangci-lint's; see .golangci.yml.
 //
-// Its test runs all of them over the repository, so that breaking a rule fails
-// the build with the rule's reason and the place. The rules read source text
-// and types only; they run nothing.
+// Import layers are here and not in a linter's configuration because they share
+// lists and have exceptions: one line of Go for each layer would be a page of YAML.
+//
+// The test of this package runs all rules over the repository. A violation fails the
+// test with its place and the reason of the rule. The rules read source text and
+// types; they do not run anything.
 package house
 
 import (
@@ -14,14 +17,14 @@ import (
 	"slices"
 )
 
-// Finding is one place where a rule is broken.
+// Finding is one violation of a rule.
 type Finding struct {
 	File string // relative to the repository's root, with slashes
 	Line int    // from 1; 0 if the finding is about the whole file
-	Text string // what is wrong and, if it is not plain, what to do instead
+	Text string // what is wrong and, unless it is obvious, what to do instead
 }
 
-// String formats a finding as compilers do, so that editors jump to it.
+// String formats a finding as compilers do, so that editors can jump to it.
 func (f Finding) String() string {
 	if f.Line == 0 {
 		return fmt.Sprintf("%s: %s", f.File, f.Text)
@@ -29,8 +32,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Text)
 }
 
-// Rule is a named check. Check returns findings in no particular order and an
-// error only if it could not look.
+// Rule is a named check. Check returns findings in any order, and an error only if
+// it could not read the tree.
 type Rule struct {
 	Name  string
 	Why   string // shown with the findings
@@ -40,16 +43,13 @@ type Rule struct {
 // Rules returns all rules.
 func Rules() []Rule {
 	return []Rule{
-		{"imports", "scheduling knows nothing of files, and moving data knows nothing of scheduling", checkImports},
-		{"purity", "the same seed must give the same bytes: time, randomness and order are values passed in", checkPurity},
-		{"size", "a reader holds a screen in mind, not a scroll", checkSize},
-		{"package-docs", "the package comment is where a reader starts", checkPackageDocs},
-		{"exported-docs", "an exported name is a promise, and a promise is written down", checkExportedDocs},
-		{"words", "what is committed is finished and works on any machine", checkWords},
+		{"imports", "scheduling does not depend on files, and moving data does not depend on scheduling", checkImports},
+		{"purity", "the same seed must give the same bytes on every machine", checkPurity},
+		{"words", "a commit is finished work that runs on any machine", checkWords},
 	}
 }
 
-// Run applies a rule and returns its findings by file and line.
+// Run applies the rule and returns its findings sorted by file and line.
 func (r Rule) Run(t *Tree) ([]Finding, error) {
 	found, err := r.Check(t)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r Rule) Run(t *Tree) ([]Finding, error) {
 	return found, nil
 }
 
-// at makes a finding at a position in one of the tree's Go files.
+// at returns a finding at a position in one of the tree's Go files.
 func (t *Tree) at(pos token.Pos, format string, args ...any) Finding {
 	p := t.fset.Position(pos)
 	return Finding{p.Filename, p.Line, fmt.Sprintf(format, args...)}

@@ -2,11 +2,16 @@ package house
 
 import (
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"go.yaml.in/yaml/v3"
 )
 
+// TestRepository applies all rules to the repository.
 func TestRepository(t *testing.T) {
 	tree, err := Load(os.DirFS("../.."))
 	if err != nil {
@@ -29,15 +34,10 @@ func TestRepository(t *testing.T) {
 			}
 		})
 	}
-	missing, total := Undocumented(tree)
-	t.Logf("%d of %d exported names have no comment", len(missing), total)
-	for _, f := range missing {
-		t.Log(f)
-	}
 }
 
-// A rule that cannot fail protects nothing: each is shown small trees that
-// break it, and ones beside them that do not.
+// TestRulesFail shows that every rule finds violations: each is applied to small trees
+// that violate it, and to similar ones that do not.
 func TestRulesFail(t *testing.T) {
 	tried := make(map[string]bool)
 	for _, tt := range badTrees {
@@ -56,7 +56,7 @@ func TestRulesFail(t *testing.T) {
 			}
 			switch {
 			case tt.want == "" && len(found) > 0:
-				t.Errorf("found %v, want nothing", found)
+				t.Errorf("found %v, want no finding", found)
 			case tt.want != "" && (len(found) != 1 || !strings.Contains(found[0].String(), tt.want)):
 				t.Errorf("found %v, want one with %q", found, tt.want)
 			}
@@ -67,11 +67,12 @@ func TestRulesFail(t *testing.T) {
 	}
 	for _, r := range Rules() {
 		if !tried[r.Name] {
-			t.Errorf("rule %s is never shown to fail", r.Name)
+			t.Errorf("rule %s has no tree that violates it", r.Name)
 		}
 	}
 }
 
+// rule returns the rule with a name.
 func rule(t *testing.T, name string) Rule {
 	for _, r := range Rules() {
 		if r.Name == name {
@@ -80,4 +81,59 @@ func rule(t *testing.T, name string) Rule {
 	}
 	t.Fatalf("no rule %s", name)
 	return Rule{}
+}
+
+// TestPurePackagesAgree checks that .golangci.yml bans clocks, I/O and unseeded
+// randomness in the packages that are pure here.
+func TestPurePackagesAgree(t *testing.T) {
+	data, err := os.ReadFile("../../.golangci.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Linters struct {
+			Settings struct {
+				Depguard struct {
+					Rules map[string]struct{ Files []string }
+				}
+			}
+			Exclusions struct {
+				Rules []struct {
+					Text       string
+					PathExcept string `yaml:"path-except"`
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Sorted(slices.Values(pure))
+	var files []string
+	for _, f := range config.Linters.Settings.Depguard.Rules["pure"].Files {
+		if dir, ok := strings.CutPrefix(f, "**/"); ok {
+			files = append(files, strings.TrimSuffix(dir, "/**"))
+		}
+	}
+	if slices.Sort(files); !slices.Equal(files, want) {
+		t.Errorf("depguard's list of pure packages is %q, want %q", files, want)
+	}
+	paths := ""
+	for _, r := range config.Linters.Exclusions.Rules {
+		if r.Text == "pure package" && r.PathExcept != "" {
+			paths = r.PathExcept
+		}
+	}
+	only, err := regexp.Compile(paths)
+	if err != nil || paths == "" {
+		t.Fatalf("forbidigo's expression %q: %v", paths, err)
+	}
+	for _, dir := range pure {
+		if !only.MatchString(dir + "/a.go") {
+			t.Errorf("forbidigo does not check %s: %s", dir, paths)
+		}
+	}
+	if only.MatchString("internal/local/a.go") || only.MatchString("bench/sim/a.go") {
+		t.Errorf("forbidigo checks packages that are not pure: %s", paths)
+	}
 }

@@ -72,8 +72,8 @@ func concat(lists ...[]string) []string {
 	return out
 }
 
-// checkImports holds every non-test file's imports against its layer. Tests
-// may import what they need to compare with.
+// checkImports compares the imports of every file with its layer. Tests may import
+// anything.
 func checkImports(t *Tree) ([]Finding, error) {
 	var found []Finding
 	for _, f := range t.gos {
@@ -93,14 +93,15 @@ func checkImports(t *Tree) ([]Finding, error) {
 	return found, nil
 }
 
-// forbidden says why the package in dir may not import target, "" if it may.
+// forbidden returns the reason why the package in dir may not import target, or "" if
+// it may.
 func forbidden(dir, target string) string {
 	own, ours := strings.CutPrefix(target, Module+"/")
 	if ours && within(own, []string{"cmd"}) && !within(dir, []string{"cmd"}) {
-		return "commands are imported by nobody"
+		return "commands must not be imported"
 	}
 	if ours && strings.HasSuffix(path.Base(own), "test") && !strings.HasSuffix(path.Base(dir), "test") {
-		return "test helpers belong to tests"
+		return "only tests may import test helpers"
 	}
 	for _, l := range layers {
 		if !within(dir, l.dirs) || within(dir, l.except) {
@@ -108,19 +109,19 @@ func forbidden(dir, target string) string {
 		}
 		switch {
 		case !ours && l.selfContained && strings.Contains(firstElem(target), "."):
-			return "the layer " + l.name + " needs nothing but the standard library"
+			return "the layer " + l.name + " may import only the standard library and this module"
 		case !ours || within(own, l.dirs):
 		case l.allow != nil && !within(own, l.allow):
 			return "the layer " + l.name + " may import only " + orNothing(l.allow)
 		case l.allow == nil && within(own, l.deny):
-			return "the layer " + l.name + " must not know of it"
+			return "the layer " + l.name + " must not depend on it"
 		}
 	}
 	return ""
 }
 
-// firstElem returns the first element of an import path; it has a dot in it
-// unless the package is the standard library's.
+// firstElem returns the first element of an import path. It contains a dot unless the
+// package is in the standard library.
 func firstElem(p string) string {
 	first, _, _ := strings.Cut(p, "/")
 	return first

@@ -4,50 +4,35 @@ import (
 	"go/ast"
 	"go/types"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// pure are the packages that must be deterministic: no clock, no I/O, no
-// randomness of their own, no dependence on the order of goroutines or maps.
+// pure are the packages that must be deterministic: no goroutines, no dependence on
+// the order of maps, no arithmetic that differs between processors. .golangci.yml
+// has the same list for its bans of clocks, I/O and unseeded randomness; a test
+// compares both.
 var pure = []string{
 	"internal/counters", "internal/job", "internal/cluster", "sched", "internal/sched", "internal/tracker", "sim",
 	"internal/sim", "internal/worker/agent", "internal/workload", "internal/repro", "internal/metrics", "internal/portable",
 	"internal/master/protocol",
 }
 
-// mayGo are the pure packages that may start goroutines, since they run
-// whole simulations beside each other.
+// mayGo are the pure packages that may start goroutines, because they run whole
+// simulations in parallel.
 var mayGo = []string{"internal/sim"}
 
-// impureImports are packages that reach outside or are seeded at random; those
-// below them are meant too.
-var impureImports = []string{
-	"os", "net", "syscall", "log", "path/filepath", "io/ioutil", "crypto/rand", "hash/maphash", "golang.org/x/sys",
-}
-
-// impureCalls are the functions that read or wait for the wall clock.
-var impureCalls = map[string][]string{
-	"time":    {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
-	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
-}
-
-// unequal are functions of package math whose last bit differs between
-// processors; those that are not among them are exact, or rounded alike.
+// unequal are the functions of package math whose last bit differs between
+// processors. The other functions are exact, or rounded in the same way everywhere.
 var unequal = []string{
 	"Acos", "Acosh", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "Cbrt", "Cos", "Cosh", "Erf", "Erfc", "Erfcinv", "Erfinv", "Exp", "Exp2",
 	"Expm1", "Gamma", "Hypot", "Lgamma", "Log", "Log10", "Log1p", "Log2", "Pow", "Sin", "Sincos", "Sinh", "Tan", "Tanh",
 }
 
-// seeded are what of the math/rand packages takes its seed from the caller;
-// all their other functions use the global generator.
-var seeded = []string{"New", "NewSource", "NewZipf", "NewPCG", "NewChaCha8"}
-
-// OrderComment marks the range over a map whose order cannot matter. It stands
-// on the line of the range or above it, followed by the reason.
+// OrderComment marks a range over a map whose order cannot matter. The comment is on
+// the line of the range or on the line above, and gives the reason.
 const OrderComment = "//house:sorted "
 
-// checkPurity looks through the pure packages without their tests.
+// checkPurity checks the pure packages without their tests.
 func checkPurity(t *Tree) ([]Finding, error) {
 	var found []Finding
 	var files []*goFile
@@ -56,11 +41,6 @@ func checkPurity(t *Tree) ([]Finding, error) {
 			continue
 		}
 		files = append(files, f)
-		for _, spec := range f.ast.Imports {
-			if p, _ := strconv.Unquote(spec.Path.Value); within(p, impureImports) {
-				found = append(found, t.at(spec.Pos(), "%s imports %s: what is outside comes in as a value or an io.Reader", f.dir, p))
-			}
-		}
 	}
 	info, err := t.typeCheck(files)
 	if err != nil {
@@ -74,8 +54,8 @@ func checkPurity(t *Tree) ([]Finding, error) {
 	return found, nil
 }
 
-// orderComments returns the lines covered by an OrderComment with a reason:
-// its own and the next.
+// orderComments returns the lines that an OrderComment with a reason covers: its own
+// and the next.
 func orderComments(t *Tree, f *goFile) map[int]bool {
 	lines := make(map[int]bool)
 	for _, group := range f.ast.Comments {
@@ -89,12 +69,13 @@ func orderComments(t *Tree, f *goFile) map[int]bool {
 	return lines
 }
 
+// purityVisitor walks one file and collects findings.
 type purityVisitor struct {
 	tree      *Tree
 	file      *goFile
 	info      *types.Info
-	orderless map[int]bool
-	sorted    ast.Expr // the call whose order the enclosing call undoes
+	orderless map[int]bool // lines on which the order of a map is excused
+	sorted    ast.Expr     // the argument of the enclosing slices.Sorted call
 	found     []Finding
 }
 
@@ -103,7 +84,7 @@ func (v *purityVisitor) Visit(n ast.Node) ast.Visitor {
 	switch n := n.(type) {
 	case *ast.GoStmt:
 		if !within(v.file.dir, mayGo) {
-			v.report(n, "go statement: the shells have goroutines, the core has none")
+			v.report(n, "go statement: only shells start goroutines")
 		}
 	case *ast.RangeStmt:
 		v.visitRange(n)
@@ -111,7 +92,7 @@ func (v *purityVisitor) Visit(n ast.Node) ast.Visitor {
 		if pkg, fn := v.function(n.Fun); pkg == "slices" && strings.HasPrefix(fn, "Sorted") && len(n.Args) > 0 {
 			v.sorted = n.Args[0]
 		} else if pkg == "maps" && slices.Contains([]string{"Keys", "Values", "All"}, fn) && v.sorted != ast.Expr(n) && !v.excused(n) {
-			v.report(n, "maps.%s yields in random order: wrap it in slices.Sorted, or say why order cannot matter in a %q comment", fn, OrderComment)
+			v.report(n, "maps.%s iterates in random order: wrap it in slices.Sorted, or give the reason why the order cannot matter in a %q comment", fn, OrderComment)
 		}
 	case *ast.Ident:
 		v.visitUse(n)
@@ -119,18 +100,19 @@ func (v *purityVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
+// visitRange reports a range over a map that uses keys or values.
 func (v *purityVisitor) visitRange(n *ast.RangeStmt) {
 	if n.Key == nil && n.Value == nil {
-		return // as many turns as there are entries, all alike
+		return // all iterations are equal
 	}
 	t := v.info.TypeOf(n.X)
 	if t == nil || !isMap(t) || v.excused(n) {
 		return
 	}
-	v.report(n, "range over a map: walk slices.Sorted(maps.Keys(m)), or say why order cannot matter in a %q comment", OrderComment)
+	v.report(n, "range over a map: iterate over slices.Sorted(maps.Keys(m)), or give the reason why the order cannot matter in a %q comment", OrderComment)
 }
 
-// isMap reports whether t is a map, also a type parameter that must be one.
+// isMap reports whether t is a map or a type parameter whose constraint is one.
 func isMap(t types.Type) bool {
 	if p, ok := types.Unalias(t).(*types.TypeParam); ok {
 		c, ok := p.Constraint().Underlying().(*types.Interface)
@@ -145,27 +127,21 @@ func isMap(t types.Type) bool {
 	return ok
 }
 
-// visitUse reports banned functions wherever they are named, called or not.
+// visitUse reports arithmetic that differs between processors, also where a function
+// is named without being called.
 func (v *purityVisitor) visitUse(id *ast.Ident) {
 	fn, ok := v.info.Uses[id].(*types.Func)
 	if !ok || fn.Pkg() == nil {
 		return
 	}
 	p := fn.Pkg().Path()
-	switch {
-	case p == "math" && slices.Contains(unequal, fn.Name()),
-		p == "math/rand/v2" && (fn.Name() == "NormFloat64" || fn.Name() == "ExpFloat64"):
+	if p == "math" && slices.Contains(unequal, fn.Name()) || p == "math/rand/v2" && (fn.Name() == "NormFloat64" || fn.Name() == "ExpFloat64") {
 		v.report(id, "%s.%s: its last bit depends on the processor; internal/portable has one that does not", p, fn.Name())
-	case fn.Signature().Recv() != nil:
-	case slices.Contains(impureCalls[p], fn.Name()):
-		v.report(id, "%s.%s: time is a value passed in", p, fn.Name())
-	case (p == "math/rand" || p == "math/rand/v2") && !slices.Contains(seeded, fn.Name()):
-		v.report(id, "%s.%s: randomness is a seeded generator passed in", p, fn.Name())
 	}
 }
 
-// function returns the package path and name of a called package-level
-// function, "" if it is something else.
+// function returns the package path and the name of a called package-level function,
+// or "" for other calls.
 func (v *purityVisitor) function(fun ast.Expr) (pkg, name string) {
 	sel, ok := fun.(*ast.SelectorExpr)
 	if !ok {
@@ -178,10 +154,12 @@ func (v *purityVisitor) function(fun ast.Expr) (pkg, name string) {
 	return fn.Pkg().Path(), fn.Name()
 }
 
+// excused reports whether an OrderComment covers the line of n.
 func (v *purityVisitor) excused(n ast.Node) bool {
 	return v.orderless[v.tree.fset.Position(n.Pos()).Line]
 }
 
+// report adds a finding.
 func (v *purityVisitor) report(n ast.Node, format string, args ...any) {
 	v.found = append(v.found, v.tree.at(n.Pos(), format, args...))
 }

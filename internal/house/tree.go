@@ -22,7 +22,7 @@ type Tree struct {
 	gos   []*goFile
 }
 
-// textFile is any committed file that is not binary.
+// textFile is a committed file that is not binary.
 type textFile struct {
 	path string
 	data []byte
@@ -38,16 +38,16 @@ type goFile struct {
 	generated bool
 }
 
-// skipped are directories that hold nothing of ours or nothing committed.
+// skipped are directories without committed files.
 var skipped = []string{".git", "bench/data", "bench/results"}
 
-// maxSize is the size in bytes of what can still be a text of ours. What is
-// larger is somebody's data or a binary.
+// maxSize is the largest size in bytes of a text file. Larger files are data or
+// binaries.
 const maxSize = 1 << 20
 
-// Load reads and parses all files below the root of fsys, but not the output
-// of jobs that were run there: directories with a _SUCCESS file. A Go file that
-// does not parse is an error.
+// Load reads all files below the root of fsys and parses the Go files. It leaves out
+// job outputs, which are directories with a _SUCCESS file. A Go file that does not
+// parse is an error.
 func Load(fsys fs.FS) (*Tree, error) {
 	t := &Tree{fset: token.NewFileSet()}
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
@@ -56,8 +56,7 @@ func Load(fsys fs.FS) (*Tree, error) {
 			return err
 		case d.IsDir() && (slices.Contains(skipped, p) || isOutput(fsys, p)):
 			return fs.SkipDir
-		case !d.Type().IsRegular() || p == ".git": // a file, in a second work tree
-
+		case !d.Type().IsRegular() || p == ".git": // a file in additional worktrees
 			return nil
 		}
 		if info, err := d.Info(); err != nil || info.Size() > maxSize {
@@ -72,13 +71,14 @@ func Load(fsys fs.FS) (*Tree, error) {
 	return t, err
 }
 
+// isOutput reports whether a directory is the output of a job.
 func isOutput(fsys fs.FS, dir string) bool {
 	_, err := fs.Stat(fsys, path.Join(dir, "_SUCCESS"))
 	return err == nil
 }
 
-// add takes one file in. Files with NUL bytes in the first block are binary
-// and not read.
+// add adds one file, and parses it if it is Go. It ignores binary files, which have a
+// NUL byte in their first 8,000 bytes.
 func (t *Tree) add(p string, data []byte) error {
 	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 {
 		return nil
@@ -102,7 +102,7 @@ func (t *Tree) add(p string, data []byte) error {
 	return nil
 }
 
-// packages returns the non-test files by directory.
+// packages returns the files that are not tests by directory.
 func (t *Tree) packages() map[string][]*goFile {
 	m := make(map[string][]*goFile)
 	for _, f := range t.gos {
@@ -113,7 +113,7 @@ func (t *Tree) packages() map[string][]*goFile {
 	return m
 }
 
-// within reports whether dir is one of the roots or below one.
+// within reports whether dir is one of the roots or a directory below one.
 func within(dir string, roots []string) bool {
 	return slices.ContainsFunc(roots, func(r string) bool {
 		return dir == r || strings.HasPrefix(dir, r+"/")

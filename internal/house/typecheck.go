@@ -17,10 +17,10 @@ import (
 	"sync"
 )
 
-// typeCheck resolves the names in files. The module's own packages are checked
-// from the tree; others come from the compiler's export data, which go list
-// finds in the build cache. Type errors are none of the house's business: what
-// cannot be resolved stays unknown, and the compiler will complain of it.
+// typeCheck resolves the names in files. It checks the module's own packages from
+// the tree. Other packages come from the compiler's export data, which go list finds
+// in the build cache. Type errors are ignored, because the compiler reports them:
+// names that cannot be resolved stay unknown.
 func (t *Tree) typeCheck(files []*goFile) (*types.Info, error) {
 	c := &checker{
 		tree: t,
@@ -51,7 +51,8 @@ func (t *Tree) typeCheck(files []*goFile) (*types.Info, error) {
 	return c.info, nil
 }
 
-// checker is a types.Importer that checks the module's packages on demand.
+// checker is a types.Importer that type-checks the module's packages when they are
+// first imported.
 type checker struct {
 	tree   *Tree
 	info   *types.Info
@@ -93,8 +94,8 @@ func builds(f *goFile) bool {
 	return ok && err == nil
 }
 
-// foreign returns the packages outside the module that the packages in dirs
-// need, directly or by way of others of the module.
+// foreign returns the packages outside the module that the packages in dirs import,
+// directly or through other packages of the module.
 func (c *checker) foreign(dirs map[string]bool) []string {
 	var out []string
 	seen := make(map[string]bool)
@@ -122,16 +123,16 @@ func (c *checker) foreign(dirs map[string]bool) []string {
 	return slices.Compact(out)
 }
 
-// known is the export data found so far, by import path: asking go list takes
-// longer than all the rest.
+// known caches the files of export data by import path. Running go list takes longer
+// than everything else here.
 var known struct {
 	sync.Mutex
 	files map[string]string
 }
 
-// exportData returns the file of export data of each package and of all that
-// they depend on. go list compiles what is not in the build cache. The result
-// may hold more than what was asked for.
+// exportData returns the files of export data of packages and their dependencies.
+// go list compiles packages that are not in the build cache. The result may have
+// more packages than requested.
 func exportData(paths []string) (map[string]string, error) {
 	known.Lock()
 	defer known.Unlock()

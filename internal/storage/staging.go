@@ -124,6 +124,7 @@ type Locker interface {
 // LockMode is the way in which Lock treats a root that it cannot lock at once.
 type LockMode int
 
+// The modes of Lock.
 const (
 	LockTry    LockMode = iota // fail if another process holds the lock
 	LockWait                   // wait for the other process

@@ -126,10 +126,7 @@ func (n *nosy) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) b
 }
 
 // forgetful saves something else than it loads.
-type forgetful struct {
-	unfair
-	ended byte
-}
+type forgetful struct{ ended byte }
 
 func (f *forgetful) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	each(r, o, r.Jobs().Live(), visit)

@@ -158,7 +158,7 @@ func finite(f float64) float64 {
 // MaxText is the number of bytes to which errors of attempts are cut.
 const MaxText = 4 << 10
 
-// clip shortens the text of an error and makes it one that a message can hold: a
+// Clip shortens the text of an error and makes it one that a message can hold: a
 // record with half a letter in it could not be written to the journal.
 func Clip(s string) string {
 	if len(s) > MaxText {

@@ -104,7 +104,7 @@ func (a *Accuracy) Add(assigned, good bool) {
 	}
 }
 
-// Judged returns the number of decisions counted.
+// Labelled returns the number of decisions counted.
 func (a *Accuracy) Labelled() uint64 {
 	return a.Successful + a.Incorrect + a.FalseNegative + a.Refused
 }

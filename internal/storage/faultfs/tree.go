@@ -395,7 +395,7 @@ func (l locks) Lock(ctx context.Context, root string, mode storage.LockMode) (io
 	}
 	for {
 		if mode == storage.LockCreate {
-			if err := (treeOps{l.t}).MakeRoot(ctx, root, true); err != nil {
+			if err := treeOps(l).MakeRoot(ctx, root, true); err != nil {
 				return nil, err
 			}
 		}

@@ -315,23 +315,30 @@ func (w localFileWriter) Remove(_ context.Context) error {
 	return nil
 }
 
-// Flush implements Flusher. Data that replace an old output are always flushed:
-// otherwise a power cut could lose both.
-func (o localOps) Flush(_ context.Context, dir string, replaces bool) error {
+// Flush implements Flusher.
+func (o localOps) Flush(_ context.Context, data string, replaces bool) error {
 	if !o.durable && !replaces {
 		return nil
 	}
-	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		return syncPath(path)
 	})
+	if err != nil {
+		return err
+	}
+	// A sweep after a power cut needs the markers in the root, and the root's name. Some
+	// file systems refuse to flush directories.
+	_ = syncPath(filepath.Dir(data))
+	_ = syncPath(filepath.Dir(filepath.Dir(data)))
+	return nil
 }
 
 // Published implements Flusher.
-func (o localOps) Published(_ context.Context, target string) {
-	if o.durable {
+func (o localOps) Published(_ context.Context, target string, replaces bool) {
+	if o.durable || replaces {
 		_ = syncPath(filepath.Dir(target)) // some file systems refuse it
 	}
 }

@@ -53,13 +53,16 @@ type Exchanger interface {
 	Exchange(ctx context.Context, a, b string) error
 }
 
-// Flusher is implemented by RenameOps that keep written data in memory.
+// Flusher is implemented by RenameOps on which a power cut can lose recent changes.
+// replaces says that the commit replaces an old output, which must not be lost
+// together with the new one.
 type Flusher interface {
-	// Flush makes a directory tree durable before it becomes the output. replaces
-	// says that an old output goes.
-	Flush(ctx context.Context, dir string, replaces bool) error
-	// Published is called after the target has its new content.
-	Published(ctx context.Context, target string)
+	// Flush makes the staged files and the staging's markers durable. It comes before
+	// the target changes; data is the directory with the staged files.
+	Flush(ctx context.Context, data string, replaces bool) error
+	// Published makes the change of the target durable. It comes before the staging,
+	// with the old output in it, is removed.
+	Published(ctx context.Context, target string, replaces bool)
 }
 
 // renamePublisher implements Publisher with renames.
@@ -134,7 +137,7 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 		err = p.ops.Rename(ctx, p.data(a), a.Target)
 	}
 	if err == nil && flusher != nil {
-		flusher.Published(ctx, a.Target)
+		flusher.Published(ctx, a.Target, replaces)
 	}
 	return err
 }

@@ -114,15 +114,15 @@ func (r realOps) Exchange(ctx context.Context, a, b string) error {
 	return r.RenameOps.(storage.Exchanger).Exchange(ctx, a, b)
 }
 
-func (r realOps) Flush(ctx context.Context, dir string, replaces bool) error {
-	if err := r.o.Changing(Sync, dir); err != nil {
+func (r realOps) Flush(ctx context.Context, data string, replaces bool) error {
+	if err := r.o.Changing(Sync, data); err != nil {
 		return err
 	}
-	return r.RenameOps.(storage.Flusher).Flush(ctx, dir, replaces)
+	return r.RenameOps.(storage.Flusher).Flush(ctx, data, replaces)
 }
 
-func (r realOps) Published(ctx context.Context, target string) {
-	r.RenameOps.(storage.Flusher).Published(ctx, target)
+func (r realOps) Published(ctx context.Context, target string, replaces bool) {
+	r.RenameOps.(storage.Flusher).Published(ctx, target, replaces)
 }
 
 func (r realOps) Lock(ctx context.Context, root string, mode storage.LockMode) (io.Closer, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strings"
@@ -19,15 +20,18 @@ import (
 type Flavour struct {
 	// Exchange says that two directories can be swapped in one step.
 	Exchange bool
-	// Locks says that a staging root can be locked, and that Remove takes one step
-	// for each entry. Without it there are no locks and Remove takes one step.
-	Locks bool
+	// Local says that a staging root can be locked, that a power cut loses unsynced
+	// changes, and that Remove takes one step for each entry. Otherwise there are no
+	// locks, and Remove takes one step.
+	Local bool
+	// Durable says that a commit flushes the output even if it replaces none.
+	Durable bool
 }
 
 // The flavours of the file systems that outputs are staged on.
 var (
-	LocalFlavour = Flavour{Exchange: true, Locks: true}
-	PlainFlavour = Flavour{Locks: true} // local files on systems that cannot swap
+	LocalFlavour = Flavour{Exchange: true, Local: true}
+	PlainFlavour = Flavour{Local: true} // local files on systems that cannot swap
 	HDFSFlavour  = Flavour{}
 )
 
@@ -46,6 +50,14 @@ var _ storage.FS = (*Tree)(nil)
 // NewTree returns a file system on an empty disk.
 func NewTree(flavour Flavour) *Tree {
 	return &Tree{Disk: NewDisk(), flavour: flavour, Now: time.Now}
+}
+
+// SetFlavour changes the behaviour of later stagings.
+func (t *Tree) SetFlavour(f Flavour) { t.flavour = f }
+
+// PowerCut returns the file system as the machine finds it after a power cut.
+func (t *Tree) PowerCut(rng *rand.Rand) *Tree {
+	return &Tree{Disk: t.Disk.Crash(rng), flavour: t.flavour, Now: t.Now}
 }
 
 // Restart returns the file system as a process finds it that starts after this one
@@ -161,17 +173,19 @@ func (t *Tree) Reopen(ctx context.Context, dir, token string) (storage.Staging, 
 func (t *Tree) stager() *storage.Stager {
 	ops := storage.RenameOps(treeOps{t})
 	switch {
-	case t.flavour.Exchange && t.flavour.Locks:
+	case t.flavour.Exchange && t.flavour.Local:
 		ops = struct {
 			treeOps
 			swaps
+			flushes
 			locks
-		}{treeOps{t}, swaps{t}, locks{t}}
-	case t.flavour.Locks:
+		}{treeOps{t}, swaps{t}, flushes{t}, locks{t}}
+	case t.flavour.Local:
 		ops = struct {
 			treeOps
+			flushes
 			locks
-		}{treeOps{t}, locks{t}}
+		}{treeOps{t}, flushes{t}, locks{t}}
 	}
 	return &storage.Stager{Ops: ops, Publisher: storage.NewRenamePublisher(ops), Failed: pathError, Now: t.Now}
 }
@@ -256,7 +270,7 @@ func (o treeOps) Put(ctx context.Context, name string, content []byte) error {
 // for each entry, the deepest first, as os.RemoveAll does.
 func (o treeOps) Remove(ctx context.Context, name string) error {
 	steps := []string{name}
-	if o.t.flavour.Locks {
+	if o.t.flavour.Local {
 		steps = slices.DeleteFunc(o.t.Names(), func(n string) bool { return !at(n, name) })
 		slices.Reverse(steps)
 	}
@@ -383,6 +397,34 @@ func (s swaps) Exchange(ctx context.Context, a, b string) error {
 		s.t.applyLocked(change{from: a, to: b, swap: true})
 		return nil
 	})
+}
+
+// flushes implements storage.Flusher.
+type flushes struct{ t *Tree }
+
+func (f flushes) Flush(_ context.Context, data string, replaces bool) error {
+	if !replaces && !f.t.flavour.Durable {
+		return nil
+	}
+	for _, name := range f.t.Names() {
+		if !at(name, data) {
+			continue
+		}
+		file, err := f.t.OpenFile(name, 0)
+		if err != nil {
+			return err
+		}
+		if err := file.Sync(); err != nil {
+			return err
+		}
+	}
+	return f.t.SyncDir(data)
+}
+
+func (f flushes) Published(_ context.Context, target string, replaces bool) {
+	if replaces || f.t.flavour.Durable {
+		_ = f.t.SyncDir(path.Dir(target)) // like the real one
+	}
 }
 
 // locks implements storage.Locker. A lock belongs to the directory that had the

@@ -1,6 +1,8 @@
 package faultfs_test
 
 import (
+	"maps"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -54,5 +56,84 @@ func machine(tree *faultfs.Tree) storagetest.Machine {
 			}
 			return left
 		},
+	}
+}
+
+// TestPowerCut cuts the power after each operation of a commit that replaces an
+// output, with several choices of the unsynced changes that survive. The output is the
+// old one whole or the new one whole. If the file system is durable and Commit has
+// returned, the output is the new one.
+func TestPowerCut(t *testing.T) {
+	ctx := t.Context()
+	older := map[string]string{"_SUCCESS": "", "part": "the old output, longer than a page", "gone": "old"}
+	newer := map[string]string{"_SUCCESS": "", "part": "the new output, longer than a page", "more": "new"}
+	for name, flavour := range map[string]faultfs.Flavour{"Local": faultfs.LocalFlavour, "Plain": faultfs.PlainFlavour} {
+		for _, durable := range []bool{false, true} {
+			stopped := true
+			for after := 0; stopped; after++ {
+				for seed := range uint64(30) {
+					flavour.Durable = true // the old output is on disk
+					tree := faultfs.NewTree(flavour)
+					write(t, tree, older)
+					must(t, tree.SyncDir("dir"))
+					flavour.Durable = durable
+					tree.SetFlavour(flavour)
+					s := staged(t, tree, newer)
+					tree.StopAfter(after)
+					err := s.Commit(ctx)
+					stopped = tree.Stopped()
+					committed := err == nil && !stopped
+					tree = tree.PowerCut(rand.New(rand.NewPCG(seed, uint64(after))))
+					next, err := tree.Stage(ctx, "dir/out", true)
+					must(t, err)
+					must(t, next.Abort(ctx))
+					got := files(tree)
+					if !maps.Equal(got, newer) && (!maps.Equal(got, older) || durable && committed) {
+						t.Fatalf("%s, durable: %v, power cut after %d operations, seed %d, committed: %v: the output is %v",
+							name, durable, after, seed, committed, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+func staged(t *testing.T, tree *faultfs.Tree, content map[string]string) storage.Staging {
+	t.Helper()
+	s, err := tree.Stage(t.Context(), "dir/out", true)
+	must(t, err)
+	for name, text := range content {
+		if name == "_SUCCESS" {
+			continue
+		}
+		w, err := s.Create(t.Context(), name)
+		must(t, err)
+		_, err = w.Write([]byte(text))
+		must(t, err)
+		must(t, w.Commit())
+	}
+	return s
+}
+
+func write(t *testing.T, tree *faultfs.Tree, content map[string]string) {
+	t.Helper()
+	must(t, staged(t, tree, content).Commit(t.Context()))
+}
+
+// files returns the files of the output.
+func files(tree *faultfs.Tree) map[string]string {
+	content := map[string]string{}
+	for _, name := range tree.Names() {
+		if rel, ok := strings.CutPrefix(name, "dir/out/"); ok {
+			content[rel] = string(tree.Bytes(name))
+		}
+	}
+	return content
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// combine copies the sorted stream of one partition to emit, through a combiner
-// of its own if the program has one, and returns how many records it emitted.
-// What a combiner emits must be sorted as what it was given.
+// combine passes the sorted stream of one partition to emit and returns the number
+// of emitted records. If the program has a combiner, a new one processes the
+// stream. It must emit records in key order.
 func combine(p *Program, t *Task, st kv.Stream, emit func(k, v []byte) error) (n int64, err error) {
 	if p.NewCombiner == nil {
 		for st.Next() {
@@ -46,14 +46,14 @@ func combine(p *Program, t *Task, st kv.Stream, emit func(k, v []byte) error) (n
 	return sink.n, err
 }
 
-// combineSink passes on what a combiner emits.
+// combineSink passes the records that a combiner emits to a function.
 type combineSink struct {
 	emit func(k, v []byte) error
 	n    int64
 	err  error
 }
 
-// Emit passes on a record.
+// Emit passes a record to the function.
 func (c *combineSink) Emit(key, value []byte) {
 	if c.err == nil {
 		c.n++
@@ -61,7 +61,7 @@ func (c *combineSink) Emit(key, value []byte) {
 	}
 }
 
-// Add passes on an integer.
+// Add passes an encoded integer to the function.
 func (c *combineSink) Add(key []byte, n int64) {
 	var v [kv.Int64Len]byte
 	kv.PutInt64(v[:], n)

@@ -10,30 +10,31 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// Env is what the attempts of one process share. Its limits are fixed shares
-// of one memory setting, so that attempts never wait for each other's memory:
+// Env is shared by the attempts of one process. Its limits are fixed shares of one
+// memory setting, so attempts never wait for each other's memory:
 //
 //	Memory ≥ Resident.Limit + map slots · MapBuffer + reduce slots · MergeBuffer
 type Env struct {
 	Mem         *mem.Pool        // accounts all off-heap memory
 	Resident    *mem.Pool        // accounts map outputs that stay in memory
 	Schemes     *storage.Schemes // storage of the input
-	Scratch     storage.Scratch  // spills and map outputs that do not
+	Scratch     storage.Scratch  // spills, and map outputs for which Resident has no room
 	MapBuffer   int64            // bytes that one map attempt may sort or aggregate in
 	MergeBuffer int64            // bytes that one reduce attempt may read run files through
-	Codec       runfile.Codec    // of spills and map outputs on disk
-	// Commit asks whether the attempt may commit its output and returns nil if
-	// it may. It is called once, after everything else has succeeded.
+	Codec       runfile.Codec    // compresses spills and map outputs on disk
+	// Commit returns nil if the attempt may commit its output. It is called at most
+	// once, after everything else has succeeded, and blocks until there is an
+	// answer.
 	Commit func(context.Context, job.AttemptID) error
 }
 
-// Meter is what an attempt tells of its progress while it runs; all fields may
-// be read at any time.
+// Meter holds the progress of a running attempt. The attempt writes it and any
+// goroutine may read it.
 type Meter struct {
-	BytesRead atomic.Int64 // of the input
-	Done      atomic.Int64 // units of work done, of Total
-	Total     atomic.Int64
-	Ticks     atomic.Uint64 // signs of life beside progress
+	BytesRead atomic.Int64  // of the input
+	Done      atomic.Int64  // units of work done
+	Total     atomic.Int64  // units of work in all: bytes for a map, records for a reduce
+	Ticks     atomic.Uint64 // grows while the attempt is alive, even without progress
 }
 
 // Fraction returns the attempt's progress from 0 to 1.

@@ -9,7 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// foldSink folds what is emitted in a hash table.
+// foldSink folds emitted values into a hash table with one entry per distinct key,
+// and spills the table when it is full.
 type foldSink struct {
 	spiller
 	table *hashagg.Table
@@ -48,7 +49,7 @@ func (s *foldSink) Add(key []byte, n int64) {
 func (s *foldSink) Emit(key, value []byte) {
 	if len(value) != kv.Int64Len {
 		if s.fail == nil {
-			s.fail = errors.New("a job with Aggregate emitted a value that is not an integer's code: use Add")
+			s.fail = errors.New("a job with Aggregate must emit integers, by Emitter.Add; this value is not an encoded integer")
 		}
 		return
 	}
@@ -71,7 +72,7 @@ func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
 		return nil, s.fail
 	}
 	s.table.Trim()
-	out, err := s.settle(s.table, s.table.Occupied())
+	out, err := s.mapOutput(s.table, s.table.Occupied())
 	if err == nil {
 		s.table = nil
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// readBuffer is how much of the input is read at once, in bytes: it is to stay
-// in a core's second-level cache between the reading and the mapping.
+// readBuffer is the number of input bytes that are read at once. A block of this
+// size stays in a core's second-level cache until it has been mapped.
 const readBuffer = 256 << 10
 
 // MapTask is one attempt of a map task.
@@ -24,33 +24,35 @@ type MapTask struct {
 	Task    *Task
 	Source  int // index into Program.Sources
 	Split   input.Split
-	// Synthetic tasks read nothing and map one record: their own number.
+	// Synthetic is set for tasks without input. They map one record, the task's
+	// number.
 	Synthetic bool
-	// Staging takes the output of a map-only job, under the name Part; nil
-	// otherwise.
+	// Staging receives the output of a map-only job, under the name Part. It is
+	// nil for other jobs.
 	Staging storage.Staging
 	Part    string
 	OutCode output.Codec
 	Meter   *Meter
 }
 
-// mapSink is a Sink at the end of a map: it ends as a map output or a file.
+// mapSink is a Sink for the records that a map emits. It produces a map output or
+// an output file.
 type mapSink interface {
 	Sink
-	// err returns the first error that emitting met.
+	// err returns the first error of Emit and Add.
 	err() error
-	// finish returns the map output, or nil if the records went to a file,
-	// which is then ready to be committed.
+	// finish returns the map output, or nil if the records are in a file, which can
+	// then be committed.
 	finish(ctx context.Context) (kv.Partitioned, error)
-	// discard releases everything; a no-op after finish has succeeded.
+	// discard releases all resources. After a successful finish it does nothing.
 	discard()
 	// addCounters adds the sink's counters to set.
 	addCounters(set *counters.Set)
 }
 
-// RunMap runs a map attempt. It returns the sorted map output, which the
-// caller owns, or nil for a map-only job, whose file has been committed. On an
-// error nothing is left behind.
+// RunMap runs a map attempt. It returns the sorted map output, which the caller must
+// release, or nil for a map-only job, whose file it has committed. After an error
+// it has removed everything that the attempt wrote. The counters are never nil.
 func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, count *counters.Set, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -98,8 +100,8 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 	return out, count, nil
 }
 
-// newMapSink chooses where emitted records go. commit is not nil when they go
-// to an output file.
+// newMapSink returns the sink for the program's kind of job. commit is nil unless
+// the records go to an output file.
 func newMapSink(env *Env, t *MapTask) (s mapSink, commit func(context.Context) error, err error) {
 	p := t.Program
 	switch {
@@ -186,8 +188,9 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 	}
 }
 
-// stepRecords is how many records are mapped between two signs of life and
-// looks at the context: few, because a record may be a page to fetch.
+// stepRecords is the number of records after which a map reports that it is alive
+// and checks its context. It is small because one record may take seconds, such as
+// a page to fetch.
 const stepRecords = 16
 
 func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
@@ -211,7 +214,7 @@ func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, count
 	return step()
 }
 
-// panicError makes an error of a panic in user code.
+// panicError returns the error for a panic in the job's code, with its stack.
 func panicError(p any) error {
 	if err, ok := p.(error); ok {
 		return fmt.Errorf("panic: %w\n%s", err, userStack())

@@ -5,7 +5,7 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// resident is a map output in memory that gives back its share of it.
+// resident is a map output in memory. Release returns its memory to the budget.
 type resident struct {
 	kv.Partitioned
 	release func()
@@ -17,12 +17,12 @@ func (r *resident) Release() {
 	r.release()
 }
 
-// multiRun is a map output made of several sorted runs, oldest first. They are
-// merged when a partition is read, not before: what was spilled is written
-// once.
+// multiRun is a map output that consists of several sorted runs, oldest first. The
+// runs are merged when a partition is read, so that spilled records are written
+// only once.
 type multiRun []kv.Partitioned
 
-// newMultiRun joins runs and, if it is not nil, a last one.
+// newMultiRun returns a map output of runs and of last, which may be nil.
 func newMultiRun(runs []kv.Partitioned, last kv.Partitioned) kv.Partitioned {
 	if last != nil {
 		runs = append(runs, last)
@@ -52,7 +52,7 @@ func (m multiRun) Partition(p int) (kv.Stream, error) {
 	return merge.New(streams), nil
 }
 
-// Size sums the runs' sizes.
+// Size returns the total size of partition p in all runs.
 func (m multiRun) Size(p int) (records, bytes int64) {
 	for _, r := range m {
 		n, b := r.Size(p)

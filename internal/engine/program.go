@@ -11,8 +11,8 @@
 //	                                          ▼
 //	   output files ◄─ Reducer ◄─ groups ◄─ loser-tree merge of all outputs
 //
-// The package works on bytes alone. What a job author writes is given its
-// shape by package mapreduce, which compiles a job into a Program.
+// The package works on bytes. Package mapreduce compiles the job that an author has
+// written into a Program.
 package engine
 
 import (
@@ -22,26 +22,27 @@ import (
 	"github.com/slotwise/slotwise/internal/output"
 )
 
-// Program is a compiled job: the functions that attempts call. It is shared by
-// all attempts and never changed after the job has started.
+// Program is a compiled job: the functions that attempts call. All attempts share
+// it, and it does not change after the job has started.
 type Program struct {
-	// Sources are the job's inputs, each with its own format and mapper. A map
-	// task's split says which one it belongs to.
+	// Sources are the job's inputs, each with its own format and mapper. Every split
+	// belongs to one source.
 	Sources []Source
-	// NewReducer makes the reducer of one attempt; nil for a map-only job,
-	// whose map outputs are the job's output, unsorted.
+	// NewReducer makes the reducer of one attempt. It is nil for a map-only job: what
+	// its maps emit is the job's output, unsorted.
 	NewReducer func(*Task, Sink) (Reducer, error)
-	// NewCombiner makes a combiner, or is nil. It runs on each sorted spill and
-	// when spills are merged: any number of times, so it must be harmless to
-	// apply it never or twice.
+	// NewCombiner makes a combiner; it may be nil. A combiner processes each sorted
+	// spill, and again when spills are merged. So it may see a record any number of
+	// times, or never, without an effect on the result.
 	NewCombiner func(*Task, Sink) (Reducer, error)
-	// Aggregate folds the values of equal keys without sorting them; NoFold if
-	// the job declares none. It excludes NewCombiner.
+	// Aggregate folds the values of equal keys before they are sorted. It excludes
+	// NewCombiner.
 	Aggregate Fold
-	// Partition says which of n reduces gets a key, 0 to n-1; nil for a hash.
+	// Partition returns the number of the reduce, 0 to n-1, that gets a key; nil for
+	// a hash of the key.
 	Partition func(key []byte, n int) int
-	// SameGroup says whether two neighbouring keys belong to one Reduce call;
-	// nil for equality. Keys of one group must have one partition.
+	// SameGroup reports whether two neighbouring keys belong to one call of Reduce;
+	// nil for equality. All keys of a group must be in one partition.
 	SameGroup func(a, b []byte) bool
 	// Output is the format of the job's output files.
 	Output output.Format
@@ -53,8 +54,8 @@ type Source struct {
 	NewMapper func(*Task, Sink) (Mapper, error)
 }
 
-// Fold is an associative and commutative operation on integers that makes a
-// job's map side a hash table instead of a sort.
+// Fold is an associative and commutative operation on integers. With one, maps
+// collect records in a hash table instead of a sort buffer.
 type Fold uint8
 
 // The folds of 64-bit integers. Values of such a job are kv.PutInt64 codes.
@@ -65,36 +66,37 @@ const (
 	Max
 )
 
-// Mapper is called by one goroutine: Map for each record or, if it also is a
-// BlockMapper and the input is text, MapBlock for each block of lines; then
-// Close once, which may emit. After an error only Close is called, and what it
-// returns is ignored.
+// Mapper maps the records of one attempt, on one goroutine. Map is called for each
+// record. If the Mapper is a BlockMapper and the input is text, MapBlock is called
+// for each block of lines instead. Close is called once at the end and may emit.
+// After an error only Close is called, and its error is ignored.
 type Mapper interface {
 	Map(key, value []byte) error
 	Close() error
 }
 
-// BlockMapper takes whole blocks of lines, each line with its LF but perhaps
-// the last of a file.
+// BlockMapper maps blocks of whole lines. Each line ends with LF, except perhaps the
+// last one of a file.
 type BlockMapper interface {
 	MapBlock(block []byte) error
 }
 
-// Reducer is called once for each group of equal keys, in key order, then
-// closed. values can be walked once; what is left unread is skipped. key and
-// values are valid during the call and until the next value.
+// Reducer reduces the groups of one attempt, on one goroutine. Reduce is called for
+// each group of equal keys in key order; Close is called once at the end and may
+// emit. values can be read once, and unread values are skipped. key is valid during
+// the call, each value until the next one.
 type Reducer interface {
 	Reduce(key []byte, values iter.Seq[[]byte]) error
 	Close() error
 }
 
-// Sink takes what user code emits. It copies what it is given. It is used by
-// one goroutine at a time. A failed write is remembered and ends the attempt
-// soon after; callers need not check.
+// Sink takes the records that the job's code emits, and copies them. Only one
+// goroutine may use it at a time. If a write fails, the sink keeps the error and
+// the attempt soon ends with it, so callers need not check.
 type Sink interface {
 	// Emit adds a record.
 	Emit(key, value []byte)
-	// Add adds a record whose value is the code of n; with an aggregate it
-	// folds n into the key's value without writing a record.
+	// Add adds a record whose value is the integer n, encoded. With an aggregate it
+	// folds n into the key's value and adds no record.
 	Add(key []byte, n int64)
 }

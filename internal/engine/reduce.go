@@ -11,13 +11,14 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// Inputs gives a reduce attempt its partition of every map output, in the
-// order of the maps. It blocks until all are there.
+// Inputs provides the inputs of a reduce attempt: its partition of every map
+// output, in the order of the maps.
 type Inputs interface {
+	// Collect blocks until all inputs can be read.
 	Collect(ctx context.Context) ([]kv.Stream, error)
-	// Records returns how many records Collect's streams hold in all.
+	// Records returns the total number of records in Collect's streams.
 	Records() int64
-	// Bytes returns how many bytes their keys and values have.
+	// Bytes returns the total size of their keys and values.
 	Bytes() int64
 }
 
@@ -32,8 +33,8 @@ type ReduceTask struct {
 	Meter   *Meter
 }
 
-// RunReduce runs a reduce attempt and commits its output file. On an error
-// nothing is left behind.
+// RunReduce runs a reduce attempt and commits its output file. After an error it has
+// removed everything that the attempt wrote. The counters are never nil.
 func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Set, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -71,8 +72,8 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Se
 	return count, sink.commit(ctx)
 }
 
-// mergeInputs merges the streams, in several passes if they are too many to
-// read at once in the memory given.
+// mergeInputs merges the streams, in several passes if the memory is too small to
+// read all of them at once.
 func mergeInputs(ctx context.Context, env *Env, t *ReduceTask, streams []kv.Stream) (kv.Stream, error) {
 	t.Meter.Total.Store(max(1, t.Inputs.Records()))
 	return merge.MultiPass(ctx, streams, merge.Config{
@@ -116,7 +117,7 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 	return err
 }
 
-// fileSink writes what is emitted to an output file.
+// fileSink writes emitted records to an output file.
 type fileSink struct {
 	env  *Env
 	task *Task
@@ -150,7 +151,7 @@ func (s *fileSink) Add(key []byte, n int64) {
 
 func (s *fileSink) err() error { return s.fail }
 
-// finish writes out all that is buffered, so that committing takes no time.
+// finish writes all buffered records, so that the commit itself is quick.
 func (s *fileSink) finish(context.Context) (kv.Partitioned, error) {
 	if s.fail == nil {
 		s.fail = s.w.Flush()
@@ -158,7 +159,8 @@ func (s *fileSink) finish(context.Context) (kv.Partitioned, error) {
 	return nil, s.fail
 }
 
-// commit asks for leave and makes the file part of the job's output.
+// commit asks for permission to commit, then makes the file part of the job's
+// output.
 func (s *fileSink) commit(ctx context.Context) error {
 	if err := s.env.Commit(ctx, s.task.Attempt); err != nil {
 		return err

@@ -18,15 +18,15 @@ const (
 	sampleKeys   = 4096
 )
 
-// SourceSplit is a split and the number of the source that it belongs to.
+// SourceSplit is a split with the index of its source in Program.Sources.
 type SourceSplit struct {
 	Source int
 	Split  input.Split
 }
 
-// SampleCuts maps a sample of the input and returns parts-1 keys that divide
-// what comes out evenly, for RangePartition. The sample depends on the input's
-// files alone, not on how they are split.
+// SampleCuts maps a sample of the input and returns up to parts-1 keys that divide
+// the emitted keys evenly, for RangePartition. The sample depends only on the
+// input files and not on how they are split.
 func SampleCuts(ctx context.Context, schemes *storage.Schemes, p *Program, t *Task, splits []SourceSplit, parts int) ([][]byte, error) {
 	s := &sampleSink{schemes: schemes}
 	for _, piece := range samplePoints(splits) {
@@ -42,7 +42,7 @@ func SampleCuts(ctx context.Context, schemes *storage.Schemes, p *Program, t *Ta
 	return cuts, nil
 }
 
-// samplePoints cuts small splits out of the given ones.
+// samplePoints returns small splits, taken at even distances from the given ones.
 func samplePoints(splits []SourceSplit) []SourceSplit {
 	var total int64
 	for _, s := range splits {
@@ -50,7 +50,7 @@ func samplePoints(splits []SourceSplit) []SourceSplit {
 	}
 	step := max(sampleBytes, total/samplePieces)
 	var out []SourceSplit
-	next := int64(0) // distance to the next sample within the pieces to come
+	next := int64(0) // distance to the next sample from the start of the piece
 	for _, s := range splits {
 		for _, p := range s.Split.Pieces {
 			for ; next < p.Length; next += step {
@@ -65,7 +65,7 @@ func samplePoints(splits []SourceSplit) []SourceSplit {
 	return out
 }
 
-// sample maps the records of one piece until enough keys are there.
+// sample maps the records of one small split until it has enough keys.
 func (s *sampleSink) sample(ctx context.Context, p *Program, t *Task, at SourceSplit) error {
 	src := &p.Sources[at.Source]
 	sub := at.Split
@@ -111,14 +111,14 @@ func (enough) Error() string { return "enough sampled" }
 
 var errEnough error = enough{}
 
-// sampleSink keeps keys.
+// sampleSink collects emitted keys.
 type sampleSink struct {
 	schemes *storage.Schemes // of the input
 	keys    [][]byte
 	left    int
 }
 
-// Emit keeps the key.
+// Emit collects the key.
 func (s *sampleSink) Emit(key, _ []byte) {
 	if s.left > 0 {
 		s.left--
@@ -126,5 +126,5 @@ func (s *sampleSink) Emit(key, _ []byte) {
 	}
 }
 
-// Add keeps the key.
+// Add collects the key.
 func (s *sampleSink) Add(key []byte, _ int64) { s.Emit(key, nil) }

@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// sortSink sorts what is emitted.
+// sortSink collects emitted records in a sort buffer and spills it when it is full.
 type sortSink struct {
 	spiller
 	buf *sortbuf.Buffer
@@ -52,7 +52,7 @@ func (s *sortSink) spill() {
 func (s *sortSink) finish(context.Context) (kv.Partitioned, error) {
 	s.buf.Sort()
 	s.buf.Trim()
-	out, err := s.settle(s.buf, s.buf.Occupied())
+	out, err := s.mapOutput(s.buf, s.buf.Occupied())
 	if err == nil {
 		s.buf = nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// spiller is what the two kinds of map buffers share: the runs written out so
-// far and the decision where the last one stays.
+// spiller is the common part of sortSink and foldSink. It writes full buffers to
+// disk as sorted runs and decides whether the last buffer stays in memory.
 type spiller struct {
 	env   *Env
 	task  *MapTask
@@ -33,14 +33,15 @@ func (s *spiller) err() error { return s.fail }
 
 func (s *spiller) addCounters(set *counters.Set) { set.AddSet(&s.count) }
 
-// partition places a key, and turns a partitioner's bad answer into an error.
+// partition returns the partition of a key. A partitioner that returns a number out
+// of range fails the attempt.
 func (s *spiller) partition(key []byte) int {
 	if s.parts == 1 {
 		return 0
 	}
 	p := s.part(key, s.parts)
 	if uint(p) >= uint(s.parts) {
-		s.fail = fmt.Errorf("the partitioner placed a key in part %d of %d", p, s.parts)
+		s.fail = fmt.Errorf("the job's Partitioner returned %d, but there are only %d reduces (0 to n-1)", p, s.parts)
 		return 0
 	}
 	return p
@@ -58,8 +59,8 @@ func (r *spillRun) Release() {
 	r.f.Close()
 }
 
-// write writes a sorted buffer to a run file, through the combiner if there is
-// one, and keeps the run.
+// write writes a sorted buffer to a new run file, through the combiner if there is
+// one, and adds it to the runs.
 func (s *spiller) write(b kv.Partitioned) error {
 	t := s.task
 	f, err := s.env.Scratch.Create(fmt.Sprintf("%s-spill%d", t.Task.Attempt, len(s.runs)))
@@ -106,11 +107,11 @@ func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, e
 	return &spillRun{file, f}, nil
 }
 
-// settle turns the sorted last buffer and the runs before it into the map
-// output. The buffer stays in memory if there is room for it. Its footprint is
-// what it occupies, not what is in it: else many small outputs would take the
-// memory that maps to come fill their buffers with.
-func (s *spiller) settle(b kv.Partitioned, footprint int64) (kv.Partitioned, error) {
+// mapOutput returns the map output: the runs and the sorted last buffer, which
+// stays in memory if the budget has room for footprint bytes. footprint is the
+// memory that the buffer occupies, not the size of its records. Otherwise many
+// small outputs would occupy the memory that later maps need for their buffers.
+func (s *spiller) mapOutput(b kv.Partitioned, footprint int64) (kv.Partitioned, error) {
 	if s.task.Program.NewCombiner == nil && s.env.Resident.TryGrow(footprint) {
 		last := &resident{Partitioned: b, release: func() { s.env.Resident.Shrink(footprint) }}
 		return newMultiRun(s.takeRuns(), last), nil

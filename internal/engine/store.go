@@ -8,15 +8,15 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Store writes a map's output as one run file, for reduces in other processes,
-// and returns the file's size in bytes. Runs that were spilled apart are
-// merged here, through the combiner if there is one. The caller still owns out.
+// Store writes a map output as one run file, for reduces in other processes, and
+// returns the file's size in bytes. It merges spilled runs, through the combiner if
+// there is one. The caller still owns out.
 func Store(ctx context.Context, t *MapTask, out kv.Partitioned, w io.Writer, codec runfile.Codec) (int64, error) {
 	parts := max(1, t.Task.Reduces)
 	rw := runfile.NewWriter(w, runfile.Options{Partitions: parts, Codec: codec})
 	p := *t.Program
 	if _, several := out.(multiRun); !several {
-		p.NewCombiner = nil // one run went through it as it was written
+		p.NewCombiner = nil // a single run was combined when it was written
 	}
 	for part := range parts {
 		if n, _ := out.Size(part); n == 0 {
@@ -35,7 +35,8 @@ func Store(ctx context.Context, t *MapTask, out kv.Partitioned, w io.Writer, cod
 	return rw.Size(), nil
 }
 
-// storePart writes one partition. Now and then it gives a sign of life.
+// storePart writes one partition. Every storeTick records it reports that the
+// attempt is alive and checks the context.
 func storePart(p *Program, t *Task, out kv.Partitioned, part int, w *runfile.Writer) error {
 	st, err := out.Partition(part)
 	if err != nil {
@@ -57,5 +58,5 @@ func storePart(p *Program, t *Task, out kv.Partitioned, part int, w *runfile.Wri
 	return err
 }
 
-// storeTick is how many records are stored between two signs of life.
+// storeTick is the number of records between two reports that the attempt is alive.
 const storeTick = 1 << 14

@@ -10,17 +10,17 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Task is what user code may know of the attempt it runs in.
+// Task describes the attempt to the job's code.
 type Task struct {
-	Ctx      context.Context // ends when the attempt is to stop
+	Ctx      context.Context // cancelled when the attempt must stop
 	Attempt  job.AttemptID
 	JobName  string
 	Maps     int // number of map tasks of the job
 	Reduces  int // number of reduce tasks of the job
 	Counters *UserCounters
 	Meter    *Meter
-	// Children is the processor time of child processes, in nanoseconds: it
-	// counts as the attempt's.
+	// Children is the processor time of child processes in nanoseconds. Streaming
+	// jobs add to it; it counts as the attempt's.
 	Children atomic.Int64
 
 	file atomic.Pointer[string]

@@ -38,7 +38,7 @@ const (
 	endCode  = math.MaxUint64 // of a stream that has ended: loses every match
 )
 
-// prefix is the first eight bytes of b, most significant first, zero-padded.
+// prefix returns the first eight bytes of b, most significant first, zero-padded.
 func prefix(b []byte) uint64 {
 	if len(b) >= 8 {
 		return binary.BigEndian.Uint64(b)
@@ -54,12 +54,12 @@ func shortPrefix(b []byte) uint64 {
 	return v
 }
 
-// column is the first column of a key of n bytes that begins with prefix p.
+// column returns the first column of a key of n bytes that begins with prefix p.
 func column(p uint64, n int) uint64 {
 	return p>>16<<3 | uint64(min(n, colLen))
 }
 
-// codeAt is the code of a key that shares its first n bytes with the base and
+// codeAt returns the code of a key that shares its first n bytes with the base and
 // is not equal to it.
 func codeAt(key []byte, n int) uint64 {
 	cols := n / colLen
@@ -70,18 +70,18 @@ func codeAt(key []byte, n int) uint64 {
 	return uint64(8191-cols)<<colBits | column(prefix(rest), len(rest))
 }
 
-// settled returns how many leading bytes two keys surely share whose codes are
-// both c, which is neither sameKey nor endCode, and whether that is all of
-// both.
-func settled(c uint64) (n int, all bool) {
+// sharedBytes returns a number of leading bytes that two keys share if the code of
+// both is c, and whether these bytes are the whole of both keys. c must be neither
+// sameKey nor endCode.
+func sharedBytes(c uint64) (n int, all bool) {
 	if c == farCode {
 		return maxCols * colLen, false
 	}
 	return int(8192-c>>colBits) * colLen, c&lenMask < colLen
 }
 
-// compareFrom compares a and b, known to share n bytes, and returns how many
-// they share.
+// compareFrom compares a and b, which share their first n bytes. It returns the
+// length of their common prefix and their order.
 func compareFrom(a, b []byte, n int) (shared, order int) {
 	end := min(len(a), len(b))
 	for n+8 <= end {

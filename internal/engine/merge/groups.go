@@ -7,40 +7,41 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Groups walks through the groups of equal keys of a sorted stream. Nothing is
-// allocated for a group beyond what the longest key needs.
+// Groups iterates over the groups of equal keys of a sorted stream. It allocates
+// only a buffer for the longest key, nothing per group.
 type Groups struct {
-	s      kv.Stream
-	same   func(a, b []byte) bool
-	samer  samer // s, if it is; knows sure equality without comparing
-	values iter.Seq[[]byte]
+	s       kv.Stream
+	same    func(a, b []byte) bool
+	repeats repeatDetector // s if it implements it, else nil
+	values  iter.Seq[[]byte]
 
 	key    []byte // of the current group's first record
-	ahead  bool   // s is on a record that no one has seen yet
-	inside bool   // that record, or the next one if there is none, may be the group's
+	ahead  bool   // s is on a record that has not been returned yet
+	inside bool   // the next record to return may belong to the current group
 
-	read  int64 // records
+	read  int64 // number of records
 	watch func(read int64) error
 	err   error // of watch
 }
 
-// watchEvery is how many records are read between two calls of a watch.
+// watchEvery is the number of records between two calls of the watch function.
 const watchEvery = 1024
 
-// Watch has f called every so often with the number of records read so far,
-// within large groups too. An error of f ends the walk and is what Err returns.
+// Watch makes Groups call f with the number of records read so far, every
+// watchEvery records, also inside large groups. If f returns an error the
+// iteration ends and Err returns that error.
 func (g *Groups) Watch(f func(read int64) error) { g.watch = f }
 
-// Records returns how many records have been read.
+// Records returns the number of records read so far.
 func (g *Groups) Records() int64 { return g.read }
 
-// NewGroups returns an iterator before the first group. Records belong to one
-// group while same(first key, key) holds; nil means that the keys are equal.
-// With same a job sorts a group's values: it orders by the whole key and
-// groups by a part of it. The stream remains the caller's to close.
+// NewGroups returns an iterator before the first group. A record belongs to the
+// current group if same(first key of the group, key) is true; a nil same compares
+// keys for equality. With same, a job can sort the values of a group: it sorts by
+// the whole key and groups by a part of it. The caller closes the stream.
 func NewGroups(s kv.Stream, same func(a, b []byte) bool) *Groups {
-	g := &Groups{s: s, same: same, key: make([]byte, 0, 32)} // an empty key is not a nil one
-	g.samer, _ = s.(samer)
+	g := &Groups{s: s, same: same, key: make([]byte, 0, 32)} // so that an empty key is not nil
+	g.repeats, _ = s.(repeatDetector)
 	g.values = func(yield func([]byte) bool) {
 		for g.nextValue() {
 			if !yield(g.s.Value()) {
@@ -51,7 +52,7 @@ func NewGroups(s kv.Stream, same func(a, b []byte) bool) *Groups {
 	return g
 }
 
-// Next skips what is left of the current group and goes to the next.
+// Next skips the rest of the current group and moves to the next one.
 func (g *Groups) Next() bool {
 	for g.nextValue() {
 	}
@@ -63,19 +64,19 @@ func (g *Groups) Next() bool {
 	return true
 }
 
-// Key is the key of the group's first record. It is valid until the next call
+// Key returns the key of the group's first record. It is valid until the next call
 // of Next.
 func (g *Groups) Key() []byte { return g.key }
 
-// RecordKey is the key of the record whose value was yielded last. It differs
-// from Key only if a grouping function was given.
+// RecordKey returns the key of the record whose value was yielded last. It differs
+// from Key only with a grouping function.
 func (g *Groups) RecordKey() []byte { return g.s.Key() }
 
-// Values yields the group's values, each valid until the one after it. It is a
-// single pass: a second loop goes on where the first one stopped.
+// Values yields the group's values, each valid until the next one is yielded. It is
+// a single pass: a second loop continues where the first one stopped.
 func (g *Groups) Values() iter.Seq[[]byte] { return g.values }
 
-// Err returns the error of the stream or of the watch.
+// Err returns the error of the stream or of the watch function.
 func (g *Groups) Err() error {
 	if g.err != nil {
 		return g.err
@@ -83,7 +84,7 @@ func (g *Groups) Err() error {
 	return g.s.Err()
 }
 
-// advance puts the stream on its next record.
+// advance moves the stream to its next record.
 func (g *Groups) advance() bool {
 	if g.err != nil || !g.s.Next() {
 		return false
@@ -95,12 +96,13 @@ func (g *Groups) advance() bool {
 	return g.err == nil
 }
 
-// nextValue puts the stream on the group's next record, if there is one.
+// nextValue moves the stream to the group's next record. It reports false at the
+// end of the group.
 func (g *Groups) nextValue() bool {
 	if !g.inside {
 		return false
 	}
-	if g.ahead { // the first record, whose key made the group
+	if g.ahead { // the record that began the group
 		g.ahead = false
 		return true
 	}
@@ -116,7 +118,7 @@ func (g *Groups) nextValue() bool {
 }
 
 func (g *Groups) belongs() bool {
-	if g.samer != nil && g.samer.Same() {
+	if g.repeats != nil && g.repeats.Same() {
 		return true
 	}
 	if g.same != nil {

@@ -1,11 +1,11 @@
-// Package merge joins sorted streams into one and walks through its groups of
-// equal keys.
+// Package merge merges sorted streams into one and iterates over groups of equal
+// keys.
 //
-// The merge is a tree of losers over offset-value codes (see code.go): each
-// record costs log2(k) comparisons of integers, whatever the keys have in
-// common, and a record whose key is the previous one costs none. It is stable:
-// records with equal keys come in the order of their streams, and of one
-// stream in its own order.
+// The merge is a tree of losers over offset-value codes (see code.go). With k
+// streams, a record costs log2(k) comparisons of integers, however long the common
+// prefixes of the keys are. A record with the same key as the one before it costs
+// no comparison. The merge is stable: records with equal keys keep the order of
+// their streams, and within a stream its order.
 package merge
 
 import (
@@ -15,42 +15,43 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// The merge uses what a stream can tell beyond kv.Stream.
+// Streams may implement these interfaces besides kv.Stream to make merging faster.
 type (
-	// prefixed streams know their key's first eight bytes, most significant
-	// first and zero-padded, without touching the key.
+	// prefixed is a stream that returns the first eight bytes of the current key,
+	// most significant first and zero-padded, without reading the key.
 	prefixed interface{ Prefix() uint64 }
-	// samer streams know that a key is that of the record before. They may
-	// say false of equal keys, never true of different ones.
-	samer interface{ Same() bool }
-	// buffered streams hold memory for reading while they are being read, at
-	// most so many bytes. Others cost nothing: their records are in memory.
+	// repeatDetector is a stream that knows, without comparing bytes, whether the
+	// current key equals the previous one. False negatives are allowed, false
+	// positives are not.
+	repeatDetector interface{ Same() bool }
+	// buffered is a stream that holds read buffers, of at most Memory bytes, while
+	// it is being read. Streams without it have their records in memory.
 	buffered interface{ Memory() int }
-	// sized streams know how many bytes they still hold.
+	// sized is a stream that knows the number and size of its unread records.
 	sized interface{ Remaining() (records, bytes int64) }
 )
 
-// StreamError says which of the merged streams failed.
+// StreamError is the error of one of the merged streams.
 type StreamError struct {
 	Index int // in the slice given to New or MultiPass; -1 for an intermediate run
 	Err   error
 }
 
-// Error is the stream's own message, which names the file.
+// Error returns the stream's own message, which names the file.
 func (e *StreamError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the stream's own error.
 func (e *StreamError) Unwrap() error { return e.Err }
 
-// ErrUnsorted is the cause of failure for a stream whose keys descend.
+// ErrUnsorted is the error of a stream whose keys are not in order.
 var ErrUnsorted = errors.New("stream is not in key order")
 
-// Stream is a merge. Besides being a kv.Stream it knows, without comparing
-// anything, whether a key is the previous record's: exactly, not as a hint.
+// Stream is a merge of several streams. It implements kv.Stream and
+// repeatDetector; its Same has no false negatives.
 type Stream struct {
 	leaves []leaf
-	tree   []match // tree[1:] are inner nodes; leaf i is the child len(leaves)+i
-	win    *leaf   // whose record is current; nil before the first
+	tree   []match // inner nodes in tree[1:]; leaf i is the child len(leaves)+i
+	win    *leaf   // the leaf with the current record; nil before the first record
 	key    []byte
 	same   bool
 	began  bool
@@ -59,8 +60,8 @@ type Stream struct {
 
 var _ kv.Stream = (*Stream)(nil)
 
-// match is the loser of a match: a leaf and its key's code relative to the
-// key that won.
+// match is an inner node of the tree. It holds the loser of the match: the leaf,
+// and the code of its key relative to the key that won.
 type match struct {
 	code uint64
 	leaf int32
@@ -69,17 +70,17 @@ type match struct {
 // leaf is a stream and its current key.
 type leaf struct {
 	s     kv.Stream
-	pre   prefixed // s, if it is
-	same  samer    // s, if it is
+	pre   prefixed       // s if it implements it, else nil
+	same  repeatDetector // s if it implements it, else nil
 	key   []byte
 	col   uint64 // the key's first column
-	prev  []byte // the rest of the previous key, kept while the stream moves on
+	prev  []byte // a copy of the previous key without its first column
 	index int    // in the slice given to New
 	at    int32  // in leaves
 }
 
-// New merges streams, which from now on belong to it: Close closes them.
-// A nil stream counts as an empty one. Nothing is read before the first Next.
+// New returns the merge of streams and takes ownership of them: its Close closes
+// them. A nil stream is treated as empty. Nothing is read before the first Next.
 func New(streams []kv.Stream) kv.Stream {
 	n := 0
 	for _, s := range streams {
@@ -105,13 +106,13 @@ func newTree(streams []kv.Stream, n int) *Stream {
 		}
 		l := leaf{s: s, index: i, at: int32(len(m.leaves))}
 		l.pre, _ = s.(prefixed)
-		l.same, _ = s.(samer)
+		l.same, _ = s.(repeatDetector)
 		m.leaves = append(m.leaves, l)
 	}
 	return m
 }
 
-// Next makes the smallest record that has not been seen the current one.
+// Next moves to the smallest record that has not been returned yet.
 func (m *Stream) Next() bool {
 	w := m.win
 	if w == nil {
@@ -119,8 +120,8 @@ func (m *Stream) Next() bool {
 	}
 	code := m.advance(w)
 	if code == sameKey {
-		// All others that have this key come later in the order of streams,
-		// or it would not have been w's turn.
+		// w has won with this key before, so all other streams with this key come
+		// later in the order of streams.
 		m.key, m.same = w.key, true
 		return true
 	}
@@ -137,11 +138,12 @@ func (m *Stream) Next() bool {
 		at, t.leaf = t.leaf, at
 		code, t.code = t.code, code
 	}
-	return m.crown(at, code)
+	return m.setWinner(at, code)
 }
 
-// crown makes the leaf that won every match the current one.
-func (m *Stream) crown(at int32, code uint64) bool {
+// setWinner makes the leaf that has won all matches the current one. It reports
+// false at the end of all streams and after an error.
+func (m *Stream) setWinner(at int32, code uint64) bool {
 	if code == endCode || m.err != nil {
 		m.stop()
 		return false
@@ -151,13 +153,13 @@ func (m *Stream) crown(at int32, code uint64) bool {
 	return true
 }
 
-// stop ends the stream for good.
+// stop ends the merge. Next returns false from now on.
 func (m *Stream) stop() {
 	m.win, m.key, m.same, m.began = nil, nil, false, true
 }
 
-// begin reads the first records and plays all matches. The codes are relative
-// to a base below every key.
+// begin reads the first record of each stream and plays all matches. Codes are
+// relative to a base that is below every key.
 func (m *Stream) begin() bool {
 	if m.began || len(m.leaves) == 0 {
 		return false
@@ -168,7 +170,7 @@ func (m *Stream) begin() bool {
 	for i := range m.leaves {
 		l := &m.leaves[i]
 		code := uint64(endCode)
-		if m.pull(l) {
+		if m.nextRecord(l) {
 			l.key = l.s.Key()
 			l.col = l.column()
 			code = firstCol | l.col
@@ -185,11 +187,12 @@ func (m *Stream) begin() bool {
 		}
 		winners[n], m.tree[n] = w, t
 	}
-	return m.crown(winners[1].leaf, winners[1].code)
+	return m.setWinner(winners[1].leaf, winners[1].code)
 }
 
-// pull moves a stream on and notes an error.
-func (m *Stream) pull(l *leaf) bool {
+// nextRecord moves a leaf's stream to its next record. At the end it stores the
+// stream's error, if any, and reports false.
+func (m *Stream) nextRecord(l *leaf) bool {
 	if l.s.Next() {
 		return true
 	}
@@ -206,15 +209,15 @@ func (l *leaf) column() uint64 {
 	return column(l.pre.Prefix(), len(l.key))
 }
 
-// advance moves the winner's stream on and returns the code of its new key
-// relative to the old one, the key that was output last.
+// advance moves the winner's stream to its next record. It returns the code of the
+// new key relative to the old one, which is the key that was returned last.
 func (m *Stream) advance(l *leaf) uint64 {
 	if len(l.key) > colLen {
 		l.prev = append(l.prev[:0], l.key[colLen:]...)
 	} else {
 		l.prev = l.prev[:0]
 	}
-	if !m.pull(l) {
+	if !m.nextRecord(l) {
 		return endCode
 	}
 	l.key = l.s.Key()
@@ -255,8 +258,8 @@ func (m *Stream) unsorted(l *leaf) uint64 {
 	return endCode
 }
 
-// tie decides a match of equal codes by the bytes that they do not cover, and
-// at last by the order of the streams. The loser stays in t.
+// tie decides a match between equal codes. It compares the bytes that the codes do
+// not cover; equal keys are ordered by their streams. The loser stays in t.
 func (m *Stream) tie(t *match, at int32, code uint64) (winner int32, winCode uint64) {
 	loser := uint64(sameKey)
 	first := at < t.leaf
@@ -264,7 +267,7 @@ func (m *Stream) tie(t *match, at int32, code uint64) (winner int32, winCode uin
 		return at, code
 	}
 	if code != sameKey {
-		if known, all := settled(code); !all {
+		if known, all := sharedBytes(code); !all {
 			a, b := m.leaves[at].key, m.leaves[t.leaf].key
 			if n, order := compareFrom(a, b, known); order != 0 {
 				first = order < 0
@@ -294,7 +297,7 @@ func (m *Stream) Value() []byte {
 	return m.win.s.Value()
 }
 
-// Same reports whether the current key is the previous record's.
+// Same reports whether the current key equals the previous record's key.
 func (m *Stream) Same() bool { return m.same }
 
 // Err returns a *StreamError for the first stream that failed.
@@ -310,7 +313,7 @@ func (m *Stream) Close() error {
 	return errors.Join(errs...)
 }
 
-// Memory sums the streams' buffers.
+// Memory returns the total size of the streams' buffers in bytes.
 func (m *Stream) Memory() int {
 	n := 0
 	for i := range m.leaves {
@@ -319,7 +322,8 @@ func (m *Stream) Memory() int {
 	return n
 }
 
-// Remaining sums what the streams hold. It is meant for before the first Next.
+// Remaining returns the number and size of the unread records of all streams. It is
+// exact only before the first Next.
 func (m *Stream) Remaining() (records, bytes int64) {
 	for i := range m.leaves {
 		r, b := remainingOf(m.leaves[i].s)

@@ -12,40 +12,41 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// Combine reduces the values of one key to fewer records. It emits records of
-// that key only, and may be called for its own results again. What it is given
-// is valid during the call; what it emits is copied.
+// Combine reduces the values of one key to fewer records. It emits records of that
+// key only and may be called again for its own results. Its arguments are valid
+// only during the call; emitted slices are copied.
 type Combine func(key []byte, values iter.Seq[[]byte], emit func(k, v []byte)) error
 
 // Config limits a merge in several passes.
 type Config struct {
-	// FanIn is how many streams that hold buffers may be read at once; at
-	// least 2, and 0 means no limit. Streams of records in memory do not
-	// count: reading one costs nothing.
+	// FanIn is the largest number of streams with read buffers that are read at
+	// once: at least 2, or 0 for no limit. Streams of records in memory do not
+	// count.
 	FanIn int
-	// Memory is how many bytes the buffers of the streams read at once may
-	// take; 0 means no limit. It gives way to a fan-in of 2.
+	// Memory is the limit in bytes for the buffers of the streams that are read at
+	// once; 0 is no limit. Two streams are read at once even beyond the limit.
 	Memory int64
-	// Scratch takes the intermediate runs and Name begins their names.
+	// Scratch holds the intermediate runs. Their names begin with Name.
 	Scratch storage.Scratch
 	Name    string
-	// Codec and BlockSize are those of the intermediate runs.
+	// Codec and BlockSize apply to the intermediate runs.
 	Codec     runfile.Codec
 	BlockSize int
-	// Combine, if it is set, is applied to what intermediate runs will hold.
+	// Combine, if set, is applied to the records of intermediate runs.
 	Combine Combine
 }
 
-// ctxEvery is how many records are merged between two looks at the context.
+// ctxEvery is the number of records after which a merge checks its context.
 const ctxEvery = 4096
 
-// MultiPass merges any number of streams within the limits of cfg: while they
-// are too many, some are merged into an intermediate run. Only neighbours are,
-// those with the fewest bytes, so that the result is as stable as that of New.
+// MultiPass merges any number of streams within the limits of cfg. While there are
+// too many streams, it merges some of them into an intermediate run on disk. It
+// picks the neighbours with the fewest bytes: merging only neighbours keeps the
+// result stable, like the result of New.
 //
-// The streams belong to the result, whose Close also removes the intermediate
-// runs; if an error is returned, all is closed already. The intermediate runs
-// are written before MultiPass returns, and until ctx ends.
+// The result owns the streams. Its Close closes them and removes the intermediate
+// runs. If MultiPass returns an error it has closed everything. The intermediate
+// runs are written before it returns; cancelling ctx stops that.
 func MultiPass(ctx context.Context, streams []kv.Stream, cfg Config) (kv.Stream, error) {
 	p := &passes{ctx: ctx, cfg: cfg}
 	for i, s := range streams {
@@ -68,7 +69,7 @@ func MultiPass(ctx context.Context, streams []kv.Stream, cfg Config) (kv.Stream,
 	return &final{Stream: p.join(p.runs), runs: p.runs}, nil
 }
 
-// run is a stream yet to be merged.
+// run is a stream that has not been merged yet.
 type run struct {
 	s      kv.Stream
 	index  int           // in the slice given to MultiPass, -1 if intermediate
@@ -86,12 +87,12 @@ type passes struct {
 	ctx     context.Context
 	cfg     Config
 	runs    []run // in the order of the streams
-	written int   // intermediate runs so far
+	written int   // number of intermediate runs so far
 }
 
-// choose returns which n neighbours from at on to merge next; none if all can
-// be read at once. The first pass merges just as many as let all later ones
-// use the whole fan-in.
+// choose returns the n neighbours, starting at index at, to merge next; n is 0 if
+// all streams can be read at once. The first pass merges only as many streams as
+// are needed for all later passes to use the whole fan-in.
 func (p *passes) choose() (at, n int) {
 	count, total, largest := 0, int64(0), int64(0)
 	for _, r := range p.runs {
@@ -118,8 +119,8 @@ func (p *passes) choose() (at, n int) {
 	return p.cheapest(need)
 }
 
-// cheapest finds the window with the fewest bytes that begins and ends with a
-// buffered stream and has need of them.
+// cheapest returns the window with the fewest bytes among those that contain need
+// buffered streams, one of them at each end.
 func (p *passes) cheapest(need int) (at, n int) {
 	var idx []int
 	var before []int64 // before[i]: bytes of the runs before idx[i]
@@ -141,7 +142,7 @@ func (p *passes) cheapest(need int) (at, n int) {
 	return at, n
 }
 
-// reduce replaces n neighbours by one intermediate run.
+// reduce merges n neighbours into one intermediate run.
 func (p *passes) reduce(at, n int) error {
 	window := p.runs[at : at+n]
 	s := p.join(window)
@@ -169,7 +170,7 @@ func (p *passes) reduce(at, n int) error {
 	return nil
 }
 
-// write writes s as the only partition of f.
+// write writes the records of s to f, as a run with one partition.
 func (p *passes) write(f storage.ScratchFile, s kv.Stream) (*runfile.File, error) {
 	w := runfile.NewWriter(f, runfile.Options{Partitions: 1, Codec: p.cfg.Codec, BlockSize: p.cfg.BlockSize})
 	n := 0
@@ -188,7 +189,7 @@ func (p *passes) write(f storage.ScratchFile, s kv.Stream) (*runfile.File, error
 	return runfile.Open(f, w.Size(), fmt.Sprintf("%s-merge%d", p.cfg.Name, p.written-1))
 }
 
-// copy sends the records of s to put, through the combiner if there is one.
+// copy passes the records of s to put, through the combiner if there is one.
 func (p *passes) copy(s kv.Stream, put func(k, v []byte) error) error {
 	if p.cfg.Combine == nil {
 		for s.Next() {
@@ -217,7 +218,8 @@ func (p *passes) copy(s kv.Stream, put func(k, v []byte) error) error {
 	return g.Err()
 }
 
-// join merges runs and has errors name the stream as MultiPass got it.
+// join returns a merge of runs. Its errors have the indexes of the streams that
+// MultiPass was called with.
 func (p *passes) join(runs []run) *Stream {
 	streams := make([]kv.Stream, len(runs))
 	for i, r := range runs {

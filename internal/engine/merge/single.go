@@ -2,22 +2,22 @@ package merge
 
 import "github.com/slotwise/slotwise/internal/kv"
 
-// single passes on the only stream and says which one it was when it fails.
+// single is a merge of one stream. It only adds the stream's index to errors.
 type single struct {
 	kv.Stream
 	index int
 }
 
-// sameSingle is single for a stream that is a samer: an embedded interface
-// would hide it.
+// sameSingle is single for a stream that implements repeatDetector. The embedded
+// kv.Stream of single would hide the method.
 type sameSingle struct {
 	single
-	samer
+	repeatDetector
 }
 
 func newSingle(s kv.Stream, index int) kv.Stream {
 	one := single{s, index}
-	if sm, ok := s.(samer); ok {
+	if sm, ok := s.(repeatDetector); ok {
 		return &sameSingle{one, sm}
 	}
 	return &one
@@ -31,8 +31,8 @@ func (s *single) Err() error {
 	return nil
 }
 
-// Memory returns the stream's buffers.
+// Memory returns the size of the stream's buffers in bytes.
 func (s *single) Memory() int { return memoryOf(s.Stream) }
 
-// Remaining returns what the stream holds.
+// Remaining returns the number and size of the records that have not been read.
 func (s *single) Remaining() (records, bytes int64) { return remainingOf(s.Stream) }

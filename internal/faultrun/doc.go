@@ -1,5 +1,5 @@
 // Package faultrun runs whole clusters in memory under every fault that can occur,
-// thousands of them a minute, each from one seed. All of it is in the tests.
+// thousands of clusters a minute, each from one seed. All code is in the tests.
 //
 //	go test ./internal/faultrun -seeds 30000
 //	go test ./internal/faultrun -seed 4711 -v
@@ -14,7 +14,7 @@
 //
 // Messages and replies are delayed, overtake each other, are lost and repeated.
 // Workers are killed, start again with or without the map outputs on their disk,
-// freeze, and wake up when nobody expects them. The master is killed at any disk
+// freeze, and wake up long after the master has given them up. The master is killed at any disk
 // operation, between two operations and while it commits a job's output; its disk
 // runs full; its machine loses writes that were not synced. Operations of the shared
 // storage fail, before or after they take effect. Users kill jobs, also during their

@@ -30,7 +30,7 @@ type master struct {
 	lastCall protocol.Call
 	calls    map[protocol.Call]func(protocol.Reply)
 	replies  []protocol.Reply // that wait for the next sync
-	orders   []protocol.Order // likewise
+	orders   []protocol.Order // that wait for the next sync
 	cancels  map[job.ID]*bool // set to end the retries of a job's commit or abort
 	syncing  bool             // a sync is scheduled
 	wakeAt   time.Duration    // when one is scheduled for the core's deadline; 0 if not
@@ -42,7 +42,7 @@ type master struct {
 var schedulers = []string{"fifo", "fair", "capacity", "dynamicmr-pd", "slots=static,order=fifo,place=greedy,speculate=gap",
 	"slots=static,order=fifo,place=greedy,speculate=gap"}
 
-// buildPolicy builds a policy. Those with speculation copy tasks at once.
+// buildPolicy builds a policy. Policies with speculation copy tasks at once.
 func buildPolicy(name string, _ map[string]string) (sched.Policy, error) {
 	set := map[string]string{}
 	if strings.Contains(name, "gap") {
@@ -130,7 +130,7 @@ func (m *master) absorb(out protocol.Output) {
 		}
 		m.log.Append(b)
 		if i+1 < len(out.Records) && m.r.fault(3) {
-			_ = m.log.Sync() // an error comes again at the next sync
+			_ = m.log.Sync() // the next sync returns the same error
 			if m.r.fault(20) {
 				m.die("it is killed within a step")
 				return
@@ -287,8 +287,8 @@ func (m *master) die(why string) {
 	m.r.loseDisk()
 }
 
-// loseDisk leaves the disk as it is found after a kill of the process or a crash of
-// the machine, and schedules the next master.
+// loseDisk applies a kill of the process or a crash of the machine to the disk, and
+// schedules the next master.
 func (r *cluster) loseDisk() {
 	if r.chance(50) {
 		r.disk = r.disk.Crash(r.rng)
@@ -326,11 +326,11 @@ func (r *cluster) toMaster(repeat bool, message func(protocol.Call) protocol.Mes
 	r.send(repeat, func() { r.arrive(message, answer) })
 }
 
-// register is toMaster for a registration. It arrives only while both processes live
-// between which it was sent, because its connection ends with either of them. That is
-// so for all requests in reality, but only registrations rely on it: a new life of the
-// master does not know which registration of a worker is the latest, and no master
-// knows an incarnation of a worker that has not registered yet.
+// register is toMaster for a registration, which is lost when the worker or the master
+// dies before it arrives, because the connection breaks. Connections carry all requests
+// in reality, but only registrations rely on it: a new life of the master does not know
+// which registration of a worker is the latest, and no master knows an incarnation of a
+// worker that has never registered.
 func (r *cluster) register(w *worker, message func(protocol.Call) protocol.Message, answer func(protocol.Reply)) {
 	mine, masters := w.life, r.lives
 	r.send(true, func() {
@@ -352,7 +352,7 @@ func (r *cluster) arrive(message func(protocol.Call) protocol.Message, answer fu
 	m.handle(message(call))
 }
 
-// request hands the master a message whose reply nobody reads.
+// request gives the master a message and ignores the reply.
 func (m *master) request(message func(protocol.Call) protocol.Message) {
 	m.lastCall++
 	m.handle(message(m.lastCall))
@@ -417,7 +417,7 @@ func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
 	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.Job), Kind: job.Kind(r.Kind), Index: r.Index}, Try: r.Try}
 }
 
-// inspect compares a record with what has really happened.
+// inspect compares a record with the real events.
 func (m *master) inspect(rec *slotwisev1.JournalRecord) {
 	switch w := rec.What.(type) {
 	case *slotwisev1.JournalRecord_Job:

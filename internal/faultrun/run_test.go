@@ -65,7 +65,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// counts tell how often each fault and event occurred, to see that all of them did.
+// counts are the numbers of faults and events of each kind. TestClusters fails if a kind
+// never occurred.
 type counts struct {
 	Events, Launches, Copies, Restarts, TornJournals, FullDisks, WorkerKills, Freezes, LateCommits, LostOutputs, PartCommits int
 	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, MapOutputReads                        int
@@ -83,7 +84,7 @@ func (c *counts) all() []*int {
 		&c.MapOutputReads}
 }
 
-// check fails if one of them never occurred.
+// check fails the test if a kind never occurred.
 func (c *counts) check(t *testing.T) {
 	for _, p := range c.all() {
 		if *p == 0 {
@@ -305,8 +306,8 @@ func (r *cluster) diskSize() (size int64) {
 	return size
 }
 
-// endFaults stops the faults and repairs what they have broken, but for some workers
-// that never return.
+// endFaults stops the faults, repairs the disk and starts or wakes all workers, except
+// for some that never return.
 func (r *cluster) endFaults() {
 	r.logf("faults end")
 	r.calm = true
@@ -355,7 +356,7 @@ func (r *cluster) awaitEnd() {
 	r.after(20*second, r.checkEnd)
 }
 
-// unfinished describes what has not ended.
+// unfinished describes the jobs and users that have not finished.
 func (r *cluster) unfinished() string {
 	if r.master == nil {
 		return "no master"
@@ -371,7 +372,8 @@ func (r *cluster) unfinished() string {
 	return b.String()
 }
 
-// checkEnd checks the promises about what is left when all jobs have ended.
+// checkEnd checks the promises about attempts, outputs and files after all jobs have
+// ended.
 func (r *cluster) checkEnd() {
 	m := r.master
 	if m == nil || r.now-m.start < 20*second {

@@ -132,10 +132,11 @@ func (s *storage) check() {
 	}
 }
 
-// operate performs an operation of one life of the master on the storage, with
-// retries, and reports the result. Until the result is known the master may die: then
-// the operation takes effect or does not, and nobody hears of it. cancelled ends the
-// retries after a failure; it may be nil.
+// operate performs an operation of one life of the master on the storage and calls done
+// with the result. After an injected error it calls retry and tries again, unless
+// *cancelled is set; a nil retry means that the first error is the result. If the master
+// dies before, the operation may take effect without any call. The error may also hide
+// that the operation took effect.
 func (s *storage) operate(m *master, token string, cancelled *bool, op func() error, retry func(error), done func(error)) {
 	s.r.after(s.r.randomUpTo(500*time.Millisecond), func() {
 		if m.dead {

@@ -264,7 +264,7 @@ func attemptID(name string) job.AttemptID {
 	return id
 }
 
-// carryOut does what the agent orders.
+// carryOut carries out the agent's orders.
 func (w *worker) carryOut(orders []agent.Order) {
 	for _, o := range orders {
 		switch o.Kind {

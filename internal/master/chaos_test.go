@@ -19,19 +19,18 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// chaos is a cluster to which all that may happen does, drawn from a seed: calls
-// whose answers are lost, come twice or late, workers that start anew, fall
-// silent or leave, attempts that fail, masters killed and their machines without
-// power at any point.
+// chaos is a cluster under faults that are drawn from a seed: answers are lost,
+// repeated or late; workers restart, fall silent or leave; attempts fail; masters are
+// killed and their machines lose power at any point.
 type chaos struct {
 	*rig
 	rng     *rand.Rand
 	dir     string
 	workers []*chaosWorker
-	granted map[string][]string // attempts that were let commit, by task
+	granted map[string][]string // attempts that got permission to commit, by task
 }
 
-// chaosWorker is a worker that does its work when its turn comes.
+// chaosWorker is a worker that makes one step for each call of act.
 type chaosWorker struct {
 	c       *chaos
 	name    string
@@ -44,8 +43,8 @@ type chaosWorker struct {
 	last    *slotwisev1.HeartbeatRequest
 }
 
-// one reports true in one of n cases.
-func (c *chaos) one(n int) bool { return c.rng.IntN(n) == 0 }
+// oneIn returns true in one of n cases.
+func (c *chaos) oneIn(n int) bool { return c.rng.IntN(n) == 0 }
 
 func (w *chaosWorker) register() {
 	req := &slotwisev1.RegisterRequest{Worker: w.name, Address: w.name + ":1", MapSlots: 2, ReduceSlots: 1, Running: w.running}
@@ -68,23 +67,23 @@ func (w *chaosWorker) register() {
 	}
 }
 
-// turn lets the worker do something.
-func (w *chaosWorker) turn() {
+// act lets the worker end some attempts and send a heartbeat.
+func (w *chaosWorker) act() {
 	if w.session == "" {
 		w.register()
 	}
 	for _, id := range slices.Clone(w.running) {
 		switch {
-		case w.c.one(3):
+		case w.c.oneIn(3):
 			w.finish(id)
-		case w.c.one(20):
+		case w.c.oneIn(20):
 			w.end(id, slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, "bad luck")
 		}
 	}
-	w.beat()
+	w.heartbeat()
 }
 
-// finish ends an attempt well, if it may commit.
+// finish ends an attempt with success, or as killed if it may not commit.
 func (w *chaosWorker) finish(id string) {
 	a, err := job.ParseAttempt(id)
 	if err != nil {
@@ -105,27 +104,27 @@ func (w *chaosWorker) end(id string, state slotwisev1.AttemptState, text string)
 	w.final = append(w.final, &slotwisev1.Report{Attempt: id, State: state, Error: text, Counters: &slotwisev1.Counters{InputRecords: 1}})
 }
 
-// beat sends a heartbeat, perhaps also an old one again, and perhaps hears no
+// heartbeat sends a heartbeat. At times it repeats an old one as well, or ignores the
 // answer.
-func (w *chaosWorker) beat() {
+func (w *chaosWorker) heartbeat() {
 	w.seq++
 	req := &slotwisev1.HeartbeatRequest{Session: w.session, Seq: w.seq, Acked: w.acked, WaitMs: int64(w.c.rng.IntN(3))}
 	for _, id := range w.running {
 		req.Reports = append(req.Reports, &slotwisev1.Report{Attempt: id, State: slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING})
 	}
 	req.Reports = append(req.Reports, w.final...)
-	if w.last != nil && w.c.one(5) {
-		w.call(w.last) // late, or twice; nobody hears the answer
+	if w.last != nil && w.c.oneIn(5) {
+		w.call(w.last) // late or repeated; its answer is lost
 	}
 	w.last = req
 	resp := w.call(req)
 	switch {
-	case w.c.one(5): // the answer is lost
+	case w.c.oneIn(5): // the answer is lost
 	case resp.RegisterAgain:
 		w.register()
 	default:
 		w.final = nil
-		w.obey(resp)
+		w.carryOut(resp)
 	}
 }
 
@@ -137,7 +136,7 @@ func (w *chaosWorker) call(r *slotwisev1.HeartbeatRequest) *slotwisev1.Heartbeat
 	return resp
 }
 
-func (w *chaosWorker) obey(resp *slotwisev1.HeartbeatResponse) {
+func (w *chaosWorker) carryOut(resp *slotwisev1.HeartbeatResponse) {
 	for _, a := range resp.Actions {
 		if a.Number <= w.acked {
 			continue
@@ -169,8 +168,8 @@ func (w *chaosWorker) drop(name string) {
 	w.final = slices.DeleteFunc(w.final, func(r *slotwisev1.Report) bool { return of(r.Attempt) })
 }
 
-// commit asks for leave and writes the reduce's part, as an attempt does. An
-// attempt of a job that is over finds its staging gone.
+// commit asks for permission and writes the reduce's part file, as an attempt does. It
+// fails if the staging directory is gone because the job has ended.
 func (c *chaos) commit(w *chaosWorker, id job.AttemptID) bool {
 	ctx := c.t.Context()
 	resp, err := c.rig.workers.AskCommit(ctx, &slotwisev1.AskCommitRequest{Session: w.session, Attempt: id.String()})
@@ -205,8 +204,8 @@ func writePart(ctx context.Context, j *slotwisev1.JobForWorkerResponse, name, te
 	return f.Commit()
 }
 
-// happen lets one thing happen.
-func (c *chaos) happen() {
+// injectOne injects a fault or lets a worker act.
+func (c *chaos) injectOne() {
 	i := c.rng.IntN(len(c.workers))
 	w := c.workers[i]
 	switch n := c.rng.IntN(100); {
@@ -214,23 +213,23 @@ func (c *chaos) happen() {
 		c.powerCut(c.rng)
 	case n < 4:
 		c.restart()
-	case n < 8: // started anew, with nothing
+	case n < 8: // restarted, without attempts and outputs
 		*w = chaosWorker{c: c, name: w.name}
-	case n < 10: // its outputs are gone
+	case n < 10: // its outputs are lost
 		w.outputs = nil
 		w.register()
-	case n < 12: // given up, for a while
+	case n < 12: // leaves, and registers again later
 		if w.session != "" {
 			w.call(&slotwisev1.HeartbeatRequest{Session: w.session, Seq: w.seq + 1, Leaving: true})
 		}
 	default:
-		w.turn()
+		w.act()
 	}
 }
 
-// TestChaos runs jobs through it, SLOTWISE_SEEDS times if that is set. Every job
-// ends well; its output is there once and whole, and each part is by an attempt
-// that was let commit.
+// TestChaos runs jobs under faults, with as many seeds as SLOTWISE_SEEDS says. Every job
+// succeeds; its output is complete, and each part is by an attempt that got permission
+// to commit.
 func TestChaos(t *testing.T) {
 	seeds := 4
 	if n, err := strconv.Atoi(os.Getenv("SLOTWISE_SEEDS")); err == nil {
@@ -262,7 +261,7 @@ func (c *chaos) run() {
 		spec.MaxAttempts, spec.SlowStart = 1000, 0.5
 		ids = append(ids, c.submit(spec))
 		for range 10 {
-			c.happen()
+			c.injectOne()
 		}
 	}
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -276,10 +275,10 @@ func (c *chaos) run() {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("jobs that do not end: %v", list.Jobs)
 		}
-		c.happen()
+		c.injectOne()
 	}
 	for n, id := range ids {
-		if st := c.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.Reduces.Done != reduces {
+		if st := c.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.Reduces.Done != reduces {
 			c.t.Errorf("job %v", st)
 		}
 		c.checkOutput(filepath.Join(c.dir, fmt.Sprint("out", n)), reduces)
@@ -290,7 +289,7 @@ func (c *chaos) run() {
 	}
 }
 
-// checkOutput looks at a job's output.
+// checkOutput checks the files of a job's output.
 func (c *chaos) checkOutput(dir string, parts int) {
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -57,7 +57,7 @@ func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) 
 	})
 }
 
-// requestName returns the name of a request among those of all users.
+// requestName returns a name for a request_id that no other user can have.
 func requestName(user, id string) string { return user + "\x00" + id }
 
 // admit sets the user of a spec and checks everything that can be checked outside the

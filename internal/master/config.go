@@ -38,20 +38,20 @@ type Config struct {
 	// Heartbeat is the longest silence that the master wants between heartbeats of a
 	// worker. By default it grows with the number of workers, from half a second on.
 	Heartbeat time.Duration
-	// Grace is how long the end of a job waits until workers confirm that killed
-	// attempts have ended. Then its output is committed or aborted. Default 10
-	// seconds.
+	// Grace limits the time for which the end of a job waits until workers confirm
+	// that killed attempts have ended. Only then is the output committed or aborted.
+	// Default 10 seconds.
 	Grace time.Duration
-	// PublishPatience is for how long after a job's success the master retries to
-	// commit its output if the storage fails. After that the job fails. Default 24
-	// hours. RemovePatience is the same for removing the staged output of a job that
-	// did not succeed; what is left is removed by a later job with the same output.
-	// Default 10 minutes.
+	// PublishPatience limits the time after a job's success during which the master
+	// retries to commit the output if the storage fails. After that the job fails.
+	// Default 24 hours. RemovePatience is the limit for removing the staged output of a
+	// job that did not succeed. If it is exceeded, the staged files stay until another
+	// job uses the same output directory. Default 10 minutes.
 	PublishPatience, RemovePatience time.Duration
 	// GraylistFaults is as in tracker.Config. Default
 	// tracker.DefaultGraylistFaults; negative is never.
 	GraylistFaults int
-	// KeepEnded is how many ended jobs stay in memory with their tasks. Default
+	// KeepEnded is the number of ended jobs that stay in memory with their tasks. Default
 	// tracker.DefaultKeepEnded.
 	KeepEnded int
 	// Rack returns the rack of a host, "" for the default rack. It is called for
@@ -65,7 +65,7 @@ type Config struct {
 	// replaces it. Default 64 MiB.
 	SnapshotBytes int64
 	History       history.Limits
-	Access        secure.Rules // who may do what
+	Access        secure.Rules // permissions of users and groups
 	Limits        Limits
 	Version       string       // of this program
 	Log           *slog.Logger // default: nothing is logged

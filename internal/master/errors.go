@@ -16,7 +16,7 @@ func fault(code connect.Code, format string, args ...any) error {
 	return connect.NewError(code, fmt.Errorf(format, args...))
 }
 
-// codes maps the core's codes to those of the RPC system.
+// codes maps the core's error codes to the RPC system's.
 var codes = map[protocol.Code]connect.Code{
 	protocol.InvalidArgument:    connect.CodeInvalidArgument,
 	protocol.NotFound:           connect.CodeNotFound,

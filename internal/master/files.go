@@ -20,22 +20,25 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// fileStore keeps what jobs ship, executables and files, under the SHA-256 of
-// their content. A file is written aside, checked, flushed and renamed, so that
-// what has a name is whole. It is safe for concurrent use.
+// fileStore keeps the executables and files that jobs ship, each named by the SHA-256
+// of its content. An upload goes to a temporary file, which is verified, synced and
+// renamed, so every file with such a name is complete. When the store is full, the
+// files that no job needs go, the least recently used first. It is safe for concurrent
+// use.
 type fileStore struct {
 	dir    string
 	limits Limits
 
 	mu struct {
 		sync.Mutex
-		size   int64
-		writes int            // under way
-		users  map[string]int // jobs that need a file
+		size   int64          // bytes of all files, counted too high after two uploads of one file
+		writes int            // uploads under way
+		users  map[string]int // number of jobs that need a file, by SHA-256
 	}
 }
 
-// hold keeps the files of a program for a job; by is 1, or -1 to give them up.
+// hold adds by, 1 or -1, to the number of jobs that need the files of a program.
+// Files that a job needs are not removed.
 func (s *fileStore) hold(p *slotwisev1.Program, by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,14 +53,16 @@ func (s *fileStore) hold(p *slotwisev1.Program, by int) {
 	}
 }
 
-// freshFor is how long a file is kept after it was last asked for or written: a
-// client that was told that the master has it must find it there when it
-// submits.
+// freshFor is the time during which a file is not removed after its last use. A client
+// that skips an upload because the master has the file must still find it there when it
+// submits the job.
 const freshFor = time.Hour
 
-// maxUploads is how many files are taken at once.
+// maxUploads limits concurrent uploads.
 const maxUploads = 32
 
+// openFiles opens the store in a master's directory and removes temporary files of
+// uploads that a crash has interrupted.
 func openFiles(dir string, limits Limits) (*fileStore, error) {
 	s := &fileStore{dir: filepath.Join(dir, "files"), limits: limits}
 	s.mu.users = map[string]int{}
@@ -69,7 +74,7 @@ func openFiles(dir string, limits Limits) (*fileStore, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if !isSHA(e.Name()) { // an upload that a crash has cut short
+		if !isSHA(e.Name()) { // a temporary file
 			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
 				return nil, err
 			}
@@ -82,14 +87,15 @@ func openFiles(dir string, limits Limits) (*fileStore, error) {
 	return s, nil
 }
 
-// isSHA reports whether a name is a SHA-256 as we write it; nothing else ever
-// becomes part of a path.
+// isSHA reports whether a name is a SHA-256 in lower-case hexadecimal. No other name
+// of a request ever becomes part of a path.
 func isSHA(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == sha256.Size && hex.EncodeToString(b) == s
 }
 
-// require checks that all files of a program are there, and keeps them fresh.
+// require returns an error unless the store has all files of a program. It marks them
+// as used.
 func (s *fileStore) require(p *slotwisev1.Program) error {
 	want := map[string]string{}
 	if p.Executable != "" {
@@ -97,22 +103,22 @@ func (s *fileStore) require(p *slotwisev1.Program) error {
 	}
 	for _, f := range p.Files {
 		if f.Name == "" || f.Name != filepath.Base(f.Name) || f.Name == "." || f.Name == ".." {
-			return fault(connect.CodeInvalidArgument, "shipped file %q: the name must be plain", f.Name)
+			return fault(connect.CodeInvalidArgument, "shipped file %q: the name must not contain directories", f.Name)
 		}
 		want[f.Sha256] = f.Name
 	}
 	for sha, name := range want {
 		if !isSHA(sha) {
-			return fault(connect.CodeInvalidArgument, "%s: %q is no SHA-256", name, sha)
+			return fault(connect.CodeInvalidArgument, "%s: %q is not a SHA-256 in lower-case hexadecimal", name, sha)
 		}
 		if !s.touch(sha) {
-			return fault(connect.CodeFailedPrecondition, "%s: file %s must be uploaded first", name, sha)
+			return fault(connect.CodeFailedPrecondition, "%s: the master does not have file %s: upload it first", name, sha)
 		}
 	}
 	return nil
 }
 
-// touch reports whether a file is there, and keeps it fresh.
+// touch reports whether the store has a file and marks the file as used.
 func (s *fileStore) touch(sha string) bool {
 	path := filepath.Join(s.dir, sha)
 	now := time.Now()
@@ -149,14 +155,14 @@ func (s *fileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
-// put takes a file in.
+// put stores an uploaded file.
 func (s *fileStore) put(w http.ResponseWriter, r *http.Request, sha string) {
 	if s.touch(sha) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	if !s.begin() {
-		http.Error(w, "too many uploads at once: try again", http.StatusServiceUnavailable)
+		http.Error(w, "the master handles its maximum of uploads at once: try again later", http.StatusServiceUnavailable)
 		return
 	}
 	defer s.end()
@@ -193,11 +199,13 @@ func (s *fileStore) end() {
 }
 
 var (
-	errMismatch = errors.New("the content does not have this SHA-256")
-	errFull     = errors.New("the master keeps no more files: the limit is reached by files that jobs need")
+	errMismatch = errors.New("the content does not have the SHA-256 that the name says: it was damaged on the way")
+	errFull     = errors.New("the master's room for files (--max-files) is taken by files that jobs need")
 )
 
-// write stores what r holds, if it is what it is called.
+// write copies r to a temporary file, verifies that its SHA-256 is sha, and renames it
+// into place. On a mismatch it returns errMismatch. After any error the temporary file is
+// removed.
 func (s *fileStore) write(r io.Reader, sha string) (err error) {
 	f, err := os.CreateTemp(s.dir, "upload-*")
 	if err != nil {
@@ -231,8 +239,8 @@ func (s *fileStore) write(r io.Reader, sha string) (err error) {
 	return os.Rename(f.Name(), filepath.Join(s.dir, sha))
 }
 
-// makeRoom counts n more bytes, and removes the files unused for longest if
-// there are too many.
+// makeRoom reserves n bytes. If they exceed the limit it removes the least recently
+// used files that no job needs, and returns errFull if that is not enough.
 func (s *fileStore) makeRoom(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,8 +253,8 @@ func (s *fileStore) makeRoom(n int64) error {
 	return nil
 }
 
-// sweepLocked removes old files until n more bytes fit. It counts anew, since
-// two uploads of the same file were counted twice.
+// sweepLocked removes files until n more bytes fit. It recounts the size, because two
+// concurrent uploads of one file were counted twice.
 func (s *fileStore) sweepLocked(n int64) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

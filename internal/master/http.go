@@ -9,13 +9,13 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// compressFrom is the least length of an answer that is compressed: most are
-// short, and would cost more than they save.
+// compressFrom is the size in bytes from which answers are compressed. Compressing the
+// many short ones would cost more time than it saves.
 const compressFrom = 16 << 10
 
-// Handler serves all that the master has to say: the services of workers and of
-// users, the files that jobs ship, and its health. It is to stand behind a
-// secure.Guard, which says who asks.
+// Handler serves the RPC services of workers and users, the files that jobs ship,
+// metrics and health checks. It must be wrapped in a secure.Guard, which verifies the
+// identity of callers.
 func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux := http.NewServeMux()
 	opts = append([]connect.HandlerOption{connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
@@ -27,6 +27,6 @@ func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux.Handle("PUT /files/{sha}", m.only(secure.ShareFile, m.files))
 	mux.Handle("GET /metrics", m.only(secure.View, m.serveMetrics()))
 	mux.HandleFunc("GET /healthz", m.serveHealth)
-	mux.HandleFunc("GET /readyz", m.serveHealth) // a master that serves is ready: it restores before
+	mux.HandleFunc("GET /readyz", m.serveHealth) // Open returns after the journal is restored, so a master that serves is ready
 	return mux
 }

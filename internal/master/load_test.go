@@ -18,12 +18,12 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// loadWorker is a client of the master's that pretends to run what it is told to.
+// loadWorker is a worker whose attempts only wait.
 type loadWorker struct {
 	name  string
 	rpc   slotwisev1connect.WorkerServiceClient
 	stats *loadStats
-	tasks time.Duration // how long each takes
+	tasks time.Duration // mean duration of an attempt
 
 	mu      sync.Mutex
 	session string
@@ -34,12 +34,12 @@ type loadWorker struct {
 	wake    chan struct{}
 }
 
-// loadStats is what all of them measure.
+// loadStats are the measurements of all workers together.
 type loadStats struct {
 	mu       sync.Mutex
-	beats    []time.Duration // round trips of heartbeats that are not to be held
+	beats    []time.Duration // round trips of heartbeats with a wait time of 0
 	launches atomic.Int64
-	twice    atomic.Int64 // launches of an attempt that had been launched
+	twice    atomic.Int64 // repeated launches of one attempt
 	seen     sync.Map
 }
 
@@ -55,12 +55,12 @@ func (w *loadWorker) run(ctx context.Context) {
 		w.session, w.seq, w.acked = resp.Session, 0, 0
 		w.running, w.ended = map[string]bool{}, map[string]*slotwisev1.Report{}
 		w.mu.Unlock()
-		w.beat(ctx, time.Duration(resp.HeartbeatMs)*time.Millisecond)
+		w.heartbeat(ctx, time.Duration(resp.HeartbeatMs)*time.Millisecond)
 	}
 }
 
-// beat keeps a held heartbeat under way, and sends another when a task ends.
-func (w *loadWorker) beat(ctx context.Context, every time.Duration) {
+// heartbeat keeps a held heartbeat under way and sends another one when an attempt ends.
+func (w *loadWorker) heartbeat(ctx context.Context, every time.Duration) {
 	ctx, over := context.WithCancel(ctx)
 	defer over()
 	var wg sync.WaitGroup
@@ -132,8 +132,7 @@ func (w *loadWorker) launchLocked(id string) {
 	})
 }
 
-// probe sends heartbeats that are answered at once, of a worker without slots,
-// and measures how long they take.
+// probe measures heartbeats of a worker without slots that are answered at once.
 func (s *loadStats) probe(ctx context.Context, rpc slotwisev1connect.WorkerServiceClient) {
 	resp, err := rpc.Register(ctx, &slotwisev1.RegisterRequest{Worker: "probe", Address: "probe:1"})
 	for seq := int64(1); err == nil && ctx.Err() == nil; seq++ {
@@ -146,8 +145,8 @@ func (s *loadStats) probe(ctx context.Context, rpc slotwisev1connect.WorkerServi
 	}
 }
 
-// TestLoad has many workers and jobs at once: every job ends well and no attempt
-// is launched twice. SLOTWISE_LOAD=1 makes it 1,000 workers and 200 jobs.
+// TestLoad runs many jobs on many workers: every job succeeds, and no attempt is launched
+// twice. SLOTWISE_LOAD=1 makes it 1,000 workers and 200 jobs.
 func TestLoad(t *testing.T) {
 	workers, jobs, maps, reduces, task := 60, 15, 40, 4, 30*time.Millisecond
 	if os.Getenv("SLOTWISE_LOAD") != "" {
@@ -196,7 +195,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// waitLong waits for a job's end however long it takes.
+// waitLong waits for a job's end without a time limit.
 func (r *rig) waitLong(id string) *slotwisev1.JobStatus {
 	r.t.Helper()
 	for after := int64(-1); ; {

@@ -102,8 +102,8 @@ func Open(cfg Config) (*Master, error) {
 	return m, nil
 }
 
-// open opens the stores, restores the core from the journal, and goes on with what
-// the master before had ordered and not finished.
+// open opens the stores, restores the core from the journal, and starts the orders
+// that the master before did not finish.
 func (m *Master) open() (err error) {
 	if cut := m.journal.Cut(); cut != nil {
 		m.log.Warn("the end of the journal was incomplete and is cut off", "cut", cut.String())
@@ -145,8 +145,8 @@ func newToken() string { return strings.ToLower(rand.Text()) }
 // be written; Close then returns why.
 func (m *Master) Done() <-chan struct{} { return m.stopped }
 
-// Close ends the master. Jobs stay as they are for the next master on the directory,
-// and requests under way fail.
+// Close ends the master and fails the requests under way. Jobs continue under the next
+// master on the directory.
 func (m *Master) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)
@@ -184,8 +184,8 @@ func (m *Master) loop() {
 	}
 }
 
-// batch runs f and all functions that wait in the inbox, makes what they changed
-// durable, and then lets replies leave and orders start.
+// batch runs f and the functions that wait in the inbox, makes their changes durable,
+// and then delivers replies and starts orders.
 func (m *Master) batch(f func()) {
 	start := time.Now()
 	f()
@@ -201,7 +201,7 @@ func (m *Master) batch(f func()) {
 	m.absorb(m.core.EndBatch(m.now()))
 	m.maybeSnapshot()
 	if !m.sync() {
-		return // nobody may hear of changes that are not durable
+		return // no reply may reveal changes that are not durable
 	}
 	for _, r := range m.replies {
 		m.deliver(r)
@@ -223,8 +223,8 @@ func (m *Master) batch(f func()) {
 // handle gives the core a message. It is called in the loop.
 func (m *Master) handle(msg protocol.Message) { m.absorb(m.core.Handle(m.now(), msg)) }
 
-// absorb writes the records of an output to the journal's buffer and keeps the rest
-// until they are durable.
+// absorb writes the records of an output to the journal's buffer. Replies and orders
+// wait in m until the batch is durable.
 func (m *Master) absorb(out protocol.Output) {
 	for _, l := range out.Logs {
 		if l.Warn {
@@ -246,11 +246,12 @@ func (m *Master) absorb(out protocol.Output) {
 	m.orders = append(m.orders, out.Orders...)
 }
 
-// deliver gives a reply to the handler that waits for it, which may be gone.
+// deliver hands a reply to the handler that waits. It never blocks, even if that handler
+// has returned.
 func (m *Master) deliver(r protocol.Reply) {
 	if c := m.calls[r.Call]; c != nil {
 		delete(m.calls, r.Call)
-		c <- r // has room for one
+		c <- r // the channel's buffer has room for the one reply
 	}
 }
 
@@ -260,7 +261,7 @@ var errClosed = errors.New("the master is shutting down")
 // errBusy answers requests for which the inbox has no room.
 var errBusy = fault(connect.CodeUnavailable, "the master is overloaded: try again later")
 
-// inboxPatience is how long a request waits for room in the inbox.
+// inboxPatience limits the time for which a request waits for room in the inbox.
 const inboxPatience = 10 * time.Second
 
 // post queues f for the loop. If the inbox is full it waits for inboxPatience.

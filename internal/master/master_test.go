@@ -23,39 +23,39 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// TestJob runs a job of two maps and a reduce through a fake worker: launches,
-// map outputs, commit, verdict, and the order to drop what is left.
+// TestJob runs a job of two maps and a reduce on a fake worker: launches, map outputs,
+// permission to commit, the published output, and the order to remove the job's files.
 func TestJob(t *testing.T) {
 	r := newRig(t, Config{})
 	out := filepath.Join(t.TempDir(), "out")
 	id := r.submit(r.spec(2, 1, out))
 	w := r.worker("w1", 2, 1)
-	w.gets("j1_m_0_0")
-	w.gets("j1_m_1_0")
+	w.awaitLaunch("j1_m_0_0")
+	w.awaitLaunch("j1_m_1_0")
 	ask := &slotwisev1.MapOutputsRequest{Session: w.session, Job: id}
 	first, err := r.workers.MapOutputs(t.Context(), ask)
 	if err != nil || !first.Reset_ || len(first.Outputs) != 0 {
 		t.Fatalf("%v, error %v", first, err)
 	}
-	w.beat(0, w.done("j1_m_0_0"), w.done("j1_m_1_0"))
+	w.heartbeat(0, w.succeeded("j1_m_0_0"), w.succeeded("j1_m_1_0"))
 	ask.Cursor, ask.WaitMs = first.Cursor, 10_000
 	second, err := r.workers.MapOutputs(t.Context(), ask)
 	if err != nil || second.Reset_ || len(second.Outputs) != 2 || second.Outputs[0].Address != "w1:1" {
 		t.Fatalf("%v, error %v", second, err)
 	}
-	w.gets("j1_r_0_0")
+	w.awaitLaunch("j1_r_0_0")
 	if !w.commit(id, "j1_r_0_0", "part-r-00000", "result") {
 		t.Fatal("the commit was denied")
 	}
-	w.beat(0, w.done("j1_r_0_0"))
-	st := r.ends(id)
+	w.heartbeat(0, w.succeeded("j1_r_0_0"))
+	st := r.awaitEnd(id)
 	if st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.MapCounters.InputRecords != 20 || st.Maps.Done != 2 {
 		t.Errorf("job %v", st)
 	}
 	if b, err := os.ReadFile(filepath.Join(out, "part-r-00000")); string(b) != "result" {
 		t.Errorf("output %q, error %v", b, err)
 	}
-	w.beat(5 * time.Second)
+	w.heartbeat(5 * time.Second)
 	if !slices.Equal(w.dropped, []string{"j1"}) {
 		t.Errorf("jobs dropped: %v", w.dropped)
 	}
@@ -65,8 +65,8 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// TestLateRegister has registrations arrive after later ones: they are refused and
-// change nothing.
+// TestLateRegister delivers registrations after later ones. They are refused and change
+// nothing.
 func TestLateRegister(t *testing.T) {
 	r := newRig(t, Config{})
 	register := func(incarnation string, number int64) (string, connect.Code) {
@@ -84,7 +84,7 @@ func TestLateRegister(t *testing.T) {
 		number      int64
 		late        bool
 	}{
-		{"a", 1, false}, {"a", 3, false}, {"a", 2, true}, {"a", 3, true}, {"a", 0, false}, // of one that does not count
+		{"a", 1, false}, {"a", 3, false}, {"a", 2, true}, {"a", 3, true}, {"a", 0, false}, // a worker that does not number its registrations
 		{"b", 1, false}, {"a", 9, true}, {"c", 1, false}, {"b", 2, true}, {"a", 9, true}, {"c", 2, false}, {"", 0, false},
 	} {
 		got, code := register(step.incarnation, step.number)
@@ -101,42 +101,41 @@ func TestLateRegister(t *testing.T) {
 	}
 }
 
-// TestRepetition repeats what a network may repeat or reorder: actions until
-// they are acknowledged, reports, heartbeats that were overtaken, sessions that
-// are over.
+// TestRepetition repeats and reorders messages as a network may: actions that are not
+// acknowledged, reports, heartbeats that were overtaken, and ended sessions.
 func TestRepetition(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(3, 0, ""))
 	w := r.worker("w1", 2, 0)
 
-	// The answer is lost: the same actions come again, under the same numbers.
+	// The answer is lost. The next one repeats the actions under the same numbers.
 	lost, err := w.send(t.Context(), 1, 0)
 	if err != nil || len(lost.Actions) != 2 {
 		t.Fatalf("%v, error %v", lost, err)
 	}
 	w.seq = 1
-	again := w.beat(0)
+	again := w.heartbeat(0)
 	if len(again.Actions) != 2 || again.Actions[0].Number != 1 || again.Actions[1].Number != 2 {
 		t.Fatalf("again: %v", again)
 	}
-	if next := w.beat(0); len(next.Actions) != 0 {
+	if next := w.heartbeat(0); len(next.Actions) != 0 {
 		t.Fatalf("acknowledged actions came again: %v", next)
 	}
 
-	// A report told three times counts once, also in a heartbeat that was
+	// A report that arrives three times counts once, also if one of the heartbeats was
 	// overtaken.
-	report := w.done("j1_m_0_0")
-	w.beat(0, report)
-	w.beat(0, report)
+	report := w.succeeded("j1_m_0_0")
+	w.heartbeat(0, report)
+	w.heartbeat(0, report)
 	if _, err := w.send(t.Context(), 1, 0, report); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.job(id); st.Maps.Done != 1 || st.MapCounters.InputRecords != 10 {
-		t.Errorf("after one success told three times: %v", st)
+		t.Errorf("after one success was reported three times: %v", st)
 	}
-	w.gets("j1_m_2_0")
+	w.awaitLaunch("j1_m_2_0")
 
-	// A held heartbeat is answered, empty, when another one comes.
+	// A held heartbeat is answered without actions when the next one arrives.
 	held := make(chan *slotwisev1.HeartbeatResponse, 1)
 	w.seq++
 	go func(seq int64) {
@@ -150,12 +149,12 @@ func TestRepetition(t *testing.T) {
 		n, err := query(t.Context(), r.m, func() (int, error) { _, n := r.m.core.Held(); return n, nil })
 		return err == nil && n == 1
 	})
-	w.beat(0)
+	w.heartbeat(0)
 	if resp := <-held; resp.RegisterAgain || len(resp.Actions) > 0 {
 		t.Errorf("the held one got %v", resp)
 	}
 
-	// A second registration ends the first session; what ran is started anew.
+	// A second registration ends the first session, and its attempts start again.
 	old := w.session
 	w.running = map[string]*slotwisev1.Launch{}
 	w.register(2, 0)
@@ -166,16 +165,16 @@ func TestRepetition(t *testing.T) {
 	if _, err := r.workers.AskCommit(t.Context(), &slotwisev1.AskCommitRequest{Session: old, Attempt: "j1_m_1_0"}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("commit in an old session: %v", err)
 	}
-	w.gets("j1_m_1_1")
-	w.gets("j1_m_2_1")
-	w.beat(0, w.done("j1_m_1_1"), w.done("j1_m_2_1"))
-	if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+	w.awaitLaunch("j1_m_1_1")
+	w.awaitLaunch("j1_m_2_1")
+	w.heartbeat(0, w.succeeded("j1_m_1_1"), w.succeeded("j1_m_2_1"))
+	if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 		t.Errorf("job %v", st)
 	}
 }
 
-// TestPush holds a heartbeat of an idle worker: a job that comes reaches it at
-// once.
+// TestPush holds a heartbeat of an idle worker and submits a job, whose launch must be
+// the answer at once.
 func TestPush(t *testing.T) {
 	r := newRig(t, Config{Heartbeat: time.Minute})
 	w := r.worker("w1", 1, 0)
@@ -198,7 +197,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestRequestID submits the same request many times at once: one job.
+// TestRequestID submits the same request many times at once, which must make one job.
 func TestRequestID(t *testing.T) {
 	r := newRig(t, Config{})
 	out := filepath.Join(t.TempDir(), "out")
@@ -224,8 +223,8 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestFailure lets a task fail too often: the job fails, its staging goes, and
-// its last error is told.
+// TestFailure fails a task too often: the job fails with the last error, and its
+// staging directory is removed.
 func TestFailure(t *testing.T) {
 	r := newRig(t, Config{})
 	dir := t.TempDir()
@@ -233,11 +232,11 @@ func TestFailure(t *testing.T) {
 	spec.MaxAttempts = 2
 	id := r.submit(spec)
 	w := r.worker("w1", 1, 0)
-	w.gets("j1_m_0_0")
-	w.beat(0, w.failed("j1_m_0_0", "bad luck"))
-	w.gets("j1_m_0_1")
-	w.beat(0, w.failed("j1_m_0_1", "bad luck"))
-	st := r.ends(id)
+	w.awaitLaunch("j1_m_0_0")
+	w.heartbeat(0, w.failed("j1_m_0_0", "bad luck"))
+	w.awaitLaunch("j1_m_0_1")
+	w.heartbeat(0, w.failed("j1_m_0_1", "bad luck"))
+	st := r.awaitEnd(id)
 	if st.State != slotwisev1.JobState_JOB_STATE_FAILED || !strings.Contains(st.Message, "bad luck") || st.Maps.Failed != 2 || st.LastError != "j1_m_0_1: bad luck" {
 		t.Errorf("job %v", st)
 	}
@@ -246,26 +245,25 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestKill kills a job whose attempt is slow to die: the output is removed only
-// when it is dead.
+// TestKill kills a job whose attempt ends late: the output is removed only after that.
 func TestKill(t *testing.T) {
 	r := newRig(t, Config{})
 	dir := t.TempDir()
 	id := r.submit(r.spec(1, 0, filepath.Join(dir, "out")))
 	w := r.worker("w1", 1, 0)
-	w.gets("j1_m_0_0")
+	w.awaitLaunch("j1_m_0_0")
 	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id, Reason: "enough"}); err != nil {
 		t.Fatal(err)
 	}
-	w.beat(5 * time.Second)
+	w.heartbeat(5 * time.Second)
 	if !slices.Contains(w.killed, "j1_m_0_0") {
 		t.Fatalf("killed: %v", w.killed)
 	}
 	if st := r.job(id); st.State != slotwisev1.JobState_JOB_STATE_COMMITTING {
 		t.Errorf("with its attempt alive the job is %v", st.State)
 	}
-	w.beat(0, &slotwisev1.Report{Attempt: "j1_m_0_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_KILLED})
-	if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED || st.Message != "enough" {
+	w.heartbeat(0, &slotwisev1.Report{Attempt: "j1_m_0_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_KILLED})
+	if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED || st.Message != "enough" {
 		t.Errorf("job %v", st)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -273,23 +271,23 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestLeaving ends a worker in order: its work goes to another one at once.
+// TestLeaving lets a worker leave in order: its task runs on another worker at once.
 func TestLeaving(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(1, 0, ""))
 	w1 := r.worker("w1", 1, 0)
-	w1.gets("j1_m_0_0")
+	w1.awaitLaunch("j1_m_0_0")
 	resp, err := r.workers.Heartbeat(t.Context(), &slotwisev1.HeartbeatRequest{Session: w1.session, Seq: 9, Draining: true, Leaving: true})
 	if err != nil || !resp.RegisterAgain {
 		t.Fatalf("%v, error %v", resp, err)
 	}
 	w2 := r.worker("w2", 1, 0)
-	w2.gets("j1_m_0_1")
-	w2.beat(0, w2.done("j1_m_0_1"))
-	r.ends(id)
+	w2.awaitLaunch("j1_m_0_1")
+	w2.heartbeat(0, w2.succeeded("j1_m_0_1"))
+	r.awaitEnd(id)
 }
 
-// TestFiles puts files that are what they are called and others.
+// TestFiles uploads files under their SHA-256 and under wrong names.
 func TestFiles(t *testing.T) {
 	r := newRig(t, Config{Limits: Limits{File: 100}})
 	sha := r.put("hello")
@@ -319,7 +317,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestLimits goes beyond each limit.
+// TestLimits exceeds each limit.
 func TestLimits(t *testing.T) {
 	r := newRig(t, Config{Limits: Limits{Jobs: 2, JobTasks: 10, Tasks: 12, Nodes: 1, Waiting: 1, SlotsANode: 4}})
 	submit := func(maps int) error {
@@ -350,7 +348,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 
-	// Only one may wait for news; the next one is answered at once.
+	// Only one request may wait for a change. The next one is answered at once.
 	waits := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	long := &slotwisev1.JobRequest{Job: "j2", After: 1 << 60, WaitMs: 60_000}
@@ -370,8 +368,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestHadoopFiles changes a file of pools while the master runs, and the policy
-// to one that makes nothing of it and back.
+// TestHadoopFiles changes a file of pools while the master runs, and changes the policy
+// to one that does not use the file and back.
 func TestHadoopFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fair.xml")
 	write := func(limit string) {
@@ -393,7 +391,7 @@ func TestHadoopFiles(t *testing.T) {
 	runs := func(n int) {
 		t.Helper()
 		eventually(t, fmt.Sprint(n, " maps run"), func() bool {
-			w.beat(5 * time.Millisecond)
+			w.heartbeat(5 * time.Millisecond)
 			return len(w.running) == n
 		})
 	}
@@ -407,12 +405,12 @@ func TestHadoopFiles(t *testing.T) {
 	}
 	write("3")
 	eventually(t, "three maps or more run", func() bool {
-		w.beat(5 * time.Millisecond)
+		w.heartbeat(5 * time.Millisecond)
 		return len(w.running) >= 3
 	})
 }
 
-// TestRacks asks the topology where workers stand that do not say it.
+// TestRacks registers a worker that does not name its rack, which the topology knows.
 func TestRacks(t *testing.T) {
 	r := newRig(t, Config{Rack: func(host string) string { return "/rack-of-" + host }})
 	r.worker("w1", 1, 0)
@@ -422,11 +420,11 @@ func TestRacks(t *testing.T) {
 	}
 }
 
-// TestMetrics reads what monitors read.
+// TestMetrics reads the metrics and health checks.
 func TestMetrics(t *testing.T) {
 	r := newRig(t, Config{Version: "v1"})
 	r.submit(r.spec(3, 0, ""))
-	r.worker("w1", 1, 0).gets("j1_m_0_0")
+	r.worker("w1", 1, 0).awaitLaunch("j1_m_0_0")
 	get := func(path string) string {
 		t.Helper()
 		resp, err := r.srv.Client().Get(r.srv.URL + path)
@@ -461,8 +459,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestFilesSwept fills the store: files that nothing needs make room, the longest
-// unused first, those of a job do not.
+// TestFilesSwept fills the store: files that no job needs make room, the least recently
+// used first; files that a job needs stay.
 func TestFilesSwept(t *testing.T) {
 	r := newRig(t, Config{Limits: Limits{Files: 30}})
 	id := r.submit(r.spec(1, 0, "")) // needs "program", 7 bytes
@@ -491,13 +489,13 @@ func TestFilesSwept(t *testing.T) {
 	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id}); err != nil {
 		t.Fatal(err)
 	}
-	r.ends(id)
+	r.awaitEnd(id)
 	if code := r.putAs(hex.EncodeToString(sum[:]), strings.Repeat("e", 20)); code != http.StatusCreated || there(program) {
 		t.Errorf("once the job has ended: status %d, %v", code, there(program))
 	}
 }
 
-// TestAccess asks as users who may not.
+// TestAccess sends requests of users without the permission.
 func TestAccess(t *testing.T) {
 	m, err := Open(Config{Dir: t.TempDir(), Access: secure.Rules{Pools: map[string]secure.Pool{"prod": {Submit: []string{"ann", "@ops"}}}}})
 	if err != nil {
@@ -551,7 +549,7 @@ func TestAccess(t *testing.T) {
 	accessByRole(t, m, as)
 }
 
-// accessByRole asks for what only one role may have at all.
+// accessByRole sends requests that are reserved for one role.
 func accessByRole(t *testing.T, m *Master, as func(string, ...string) context.Context) {
 	for _, x := range []struct {
 		user, method, path string
@@ -589,31 +587,31 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			return
 		}
 	}
-	t.Fatal("in vain: " + what)
+	t.Fatal("not within 20 seconds: " + what)
 }
 
-// TestLongErrors checks that no text of a worker's or a user's, wherever it is cut,
-// is one that the journal or an answer cannot hold.
+// TestLongErrors sends long texts with characters of several bytes. They must not be
+// cut within a character, because neither the journal nor an answer could hold them.
 func TestLongErrors(t *testing.T) {
 	r := newRig(t, Config{Grace: time.Millisecond})
 	w := r.worker("w1", 4, 0)
 	for i := range 3 {
 		id := r.submit(r.spec(1, 0, ""))
 		attempt := id + "_m_0_0"
-		w.gets(attempt)
-		w.beat(0, w.failed(attempt, strings.Repeat("x", i)+strings.Repeat("€", protocol.MaxText)))
+		w.awaitLaunch(attempt)
+		w.heartbeat(0, w.failed(attempt, strings.Repeat("x", i)+strings.Repeat("€", protocol.MaxText)))
 		reason := strings.Repeat("y", i) + strings.Repeat("€", protocol.MaxText)
 		if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id, Reason: reason}); err != nil {
 			t.Fatal(err)
 		}
-		if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED || !strings.Contains(st.Message, "€€") {
+		if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED || !strings.Contains(st.Message, "€€") {
 			t.Errorf("job %v", st)
 		}
 	}
 }
 
-// TestNobodyTakesWork checks that a job says so when all workers decline.
-func TestNobodyTakesWork(t *testing.T) {
+// TestAllDrained checks the wait reason of a job while all workers are drained.
+func TestAllDrained(t *testing.T) {
 	r := newRig(t, Config{})
 	r.worker("w1", 1, 0)
 	drain := func(undo bool) {

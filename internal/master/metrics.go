@@ -91,7 +91,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// scrapeTimeout is how long a scrape or health check waits for the loop.
+// scrapeTimeout limits the time for which a scrape or health check waits for the loop.
 const scrapeTimeout = 5 * time.Second
 
 // Collect implements prometheus.Collector. It sends nothing if the loop does not
@@ -108,7 +108,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// readings returns all numbers as they are now. It is called in the loop.
+// readings reads all numbers from the core. It is called in the loop.
 func (m *Master) readings() []reading {
 	gauge := func(d *prometheus.Desc, v float64, label ...string) reading {
 		return reading{d, prometheus.GaugeValue, v, label}

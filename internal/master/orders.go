@@ -118,13 +118,13 @@ type outputWork struct {
 	schemes    *storage.Schemes
 	uri, token string
 	commit     bool          // else abort
-	patience   time.Duration // for how long it is retried
+	patience   time.Duration // limits the time of retries
 	giveUp     chan struct{} // closed to retry no longer; may be nil
 	retrying   func(error)   // called with each error before the next try; may be nil
 }
 
-// run does the work and returns why it failed in the end. If ctx is cancelled the
-// output stays as it is for the next master, and the error means nothing.
+// run does the work and returns the last error if it fails in the end. If ctx is
+// cancelled the output keeps its state for the next master, and the error means nothing.
 func (w *outputWork) run(ctx context.Context) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {

@@ -19,14 +19,14 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// restart has another master go on with a copy of what the first one has on disk
-// now, as if that had been killed; only then is the first one stopped.
+// restart starts another master on a copy of the first one's directory, as if the first
+// one had been killed, and then stops the first one.
 func (r *rig) restart() {
 	r.t.Helper()
 	var image string
-	// The copy is made between two batches of the loop, so that it is of one
-	// moment; torn writes are the journal's own tests' matter. Only the history
-	// may be written meanwhile: then a file goes as it is copied.
+	// The copy is made in the loop, between two batches, so that it shows one moment.
+	// (The journal's own tests cover torn writes.) Only the history may be written
+	// meanwhile; if one of its files vanishes, the copy is made again.
 	for err := error(fs.ErrNotExist); errors.Is(err, fs.ErrNotExist); {
 		image = r.t.TempDir()
 		_, err = query(r.t.Context(), r.m, func() (struct{}, error) { return struct{}{}, os.CopyFS(image, os.DirFS(r.cfg.Dir)) })
@@ -39,18 +39,17 @@ func (r *rig) restart() {
 	r.start()
 }
 
-// errPower is why a master ends whose machine has lost its power.
+// errPower ends a master whose machine has lost power.
 var errPower = errors.New("no power")
 
-// powerCut has another master go on with what is left of the journal, which is in
-// memory, when the power is lost in the middle of a batch: of what was not synced
-// anything or nothing.
+// powerCut cuts the power in the middle of a batch and starts another master on the
+// journal, which is in memory. Any part of the writes that were not synced may be lost.
 func (r *rig) powerCut(rng *rand.Rand) {
 	r.t.Helper()
 	m := r.m
 	err := m.post(r.t.Context(), func() {
 		r.cfg.journalFS = r.cfg.journalFS.(*faultfs.Disk).Crash(rng)
-		m.failed = errPower // nothing of this batch is answered
+		m.failed = errPower // the batch's requests get no answer
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -60,8 +59,8 @@ func (r *rig) powerCut(rng *rand.Rand) {
 	r.start()
 }
 
-// TestJournalFails lets a sync of the journal fail: nothing is answered any more,
-// and the master ends with the error.
+// TestJournalFails fails a sync of the journal: the master answers no more requests and
+// ends with the error.
 func TestJournalFails(t *testing.T) {
 	disk := faultfs.NewDisk()
 	r := newRig(t, Config{journalFS: disk})
@@ -77,15 +76,15 @@ func TestJournalFails(t *testing.T) {
 	}
 }
 
-// withSnapshots runs a test with a journal that is never shortened, and with one
-// that is all the time.
+// withSnapshots runs a test twice: without snapshots, and with a snapshot in each
+// batch.
 func withSnapshots(t *testing.T, test func(t *testing.T, cfg Config)) {
 	t.Run("log", func(t *testing.T) { test(t, Config{}) })
 	t.Run("snapshots", func(t *testing.T) { test(t, Config{SnapshotBytes: 1}) })
 }
 
-// TestRestart restarts the master in each phase of a job. The worker keeps what
-// it has; nothing is launched twice, nothing counted twice or lost.
+// TestRestart restarts the master in each phase of a job. The worker keeps its attempts
+// and outputs; no attempt starts twice, and no count is lost or doubled.
 func TestRestart(t *testing.T) {
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		r := newRig(t, cfg)
@@ -101,19 +100,19 @@ func TestRestart(t *testing.T) {
 				t.Fatalf("the old session after a restart: %v, error %v", resp, err)
 			}
 			w.register(2, 1)
-			w.beat(0)
+			w.heartbeat(0)
 			if len(w.killed)+len(w.dropped) > 0 {
 				t.Fatalf("killed %v, dropped %v", w.killed, w.dropped)
 			}
 		}
-		w.gets("j1_m_0_0")
-		w.gets("j1_m_1_0")
+		w.awaitLaunch("j1_m_0_0")
+		w.awaitLaunch("j1_m_1_0")
 		again()
-		w.beat(0, w.done("j1_m_0_0"))
+		w.heartbeat(0, w.succeeded("j1_m_0_0"))
 		again()
-		w.beat(0, w.done("j1_m_1_0"))
+		w.heartbeat(0, w.succeeded("j1_m_1_0"))
 		again()
-		w.gets("j1_r_0_0")
+		w.awaitLaunch("j1_r_0_0")
 		again()
 		outputs, err := r.workers.MapOutputs(t.Context(), &slotwisev1.MapOutputsRequest{Session: w.session, Job: id, Cursor: "old:2"})
 		if err != nil || !outputs.Reset_ {
@@ -133,8 +132,8 @@ func TestRestart(t *testing.T) {
 		if !w.commit(id, "j1_r_0_0", "part-r-00000", "result") {
 			t.Fatal("the commit was denied when asked for again")
 		}
-		w.beat(0, w.done("j1_r_0_0"))
-		st := r.ends(id)
+		w.heartbeat(0, w.succeeded("j1_r_0_0"))
+		st := r.awaitEnd(id)
 		if st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.MapCounters.InputRecords != 20 || st.ReduceCounters.InputRecords != 10 {
 			t.Errorf("job %v", st)
 		}
@@ -145,7 +144,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("output %q, error %v", b, err)
 		}
 		r.restart()
-		r.past(id)
+		r.checkInHistory(id)
 		w.register(2, 1)
 		if !slices.Equal(w.dropJobs, []string{id}) {
 			t.Errorf("jobs to drop: %v", w.dropJobs)
@@ -153,8 +152,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// past checks that an ended job is found after a restart, by all who ask.
-func (r *rig) past(id string) {
+// checkInHistory checks that all requests find an ended job after a restart.
+func (r *rig) checkInHistory(id string) {
 	r.t.Helper()
 	if st := r.job(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.Maps.Done != 2 {
 		r.t.Errorf("job %v", st)
@@ -173,31 +172,31 @@ func (r *rig) past(id string) {
 	}
 }
 
-// TestRestartOfWorker restarts master and worker: what the worker ran and held is
-// made again.
+// TestRestartOfWorker restarts master and worker: the worker's attempts and map outputs
+// are lost, and their tasks run again.
 func TestRestartOfWorker(t *testing.T) {
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		r := newRig(t, cfg)
 		id := r.submit(r.spec(2, 1, ""))
 		w := r.worker("w1", 2, 1)
-		w.gets("j1_m_0_0")
-		w.gets("j1_m_1_0")
-		w.beat(0, w.done("j1_m_0_0"))
+		w.awaitLaunch("j1_m_0_0")
+		w.awaitLaunch("j1_m_1_0")
+		w.heartbeat(0, w.succeeded("j1_m_0_0"))
 		r.restart()
 		w = r.worker("w1", 2, 1)
-		w.gets("j1_m_0_1")
-		w.gets("j1_m_1_1")
-		w.beat(0, w.done("j1_m_0_1"), w.done("j1_m_1_1"))
-		w.gets("j1_r_0_0")
-		w.beat(0, w.done("j1_r_0_0"))
-		if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		w.awaitLaunch("j1_m_0_1")
+		w.awaitLaunch("j1_m_1_1")
+		w.heartbeat(0, w.succeeded("j1_m_0_1"), w.succeeded("j1_m_1_1"))
+		w.awaitLaunch("j1_r_0_0")
+		w.heartbeat(0, w.succeeded("j1_r_0_0"))
+		if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 			t.Errorf("job %v", st)
 		}
 	})
 }
 
-// TestRestartBeforeCommit stops the master when the verdict is durable and the
-// output is not in place: the next one publishes it.
+// TestRestartBeforeCommit stops the master when the job's outcome is durable and its
+// output is not published: the next master publishes it.
 func TestRestartBeforeCommit(t *testing.T) {
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		cfg.Grace = time.Hour
@@ -205,18 +204,18 @@ func TestRestartBeforeCommit(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "out")
 		id := r.submit(r.spec(1, 1, out))
 		w1, w2 := r.worker("w1", 1, 0), r.worker("w2", 0, 1)
-		w1.gets("j1_m_0_0")
-		w1.beat(0, w1.done("j1_m_0_0"))
-		w2.gets("j1_r_0_0")
-		// The output is lost and its map made again while the reduce, which has
-		// fetched it, ends the job. The output waits for the map's death.
+		w1.awaitLaunch("j1_m_0_0")
+		w1.heartbeat(0, w1.succeeded("j1_m_0_0"))
+		w2.awaitLaunch("j1_r_0_0")
+		// The map's output is lost, and the map runs again while the reduce, which has
+		// fetched the output, ends the job. The commit waits until the map has ended.
 		w1.outputs = map[string]bool{}
 		w1.register(1, 0)
-		w1.gets("j1_m_0_1")
+		w1.awaitLaunch("j1_m_0_1")
 		if !w2.commit(id, "j1_r_0_0", "part-r-00000", "result") {
 			t.Fatal("the commit was denied")
 		}
-		w2.beat(0, w2.done("j1_r_0_0"))
+		w2.heartbeat(0, w2.succeeded("j1_r_0_0"))
 		if st := r.job(id); st.State != slotwisev1.JobState_JOB_STATE_COMMITTING {
 			t.Fatalf("job %v", st)
 		}
@@ -224,7 +223,7 @@ func TestRestartBeforeCommit(t *testing.T) {
 			t.Fatalf("output is there already, or: %v", err)
 		}
 		r.restart()
-		if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 			t.Errorf("job %v", st)
 		}
 		if b, err := os.ReadFile(filepath.Join(out, "part-r-00000")); string(b) != "result" {
@@ -233,8 +232,8 @@ func TestRestartBeforeCommit(t *testing.T) {
 	})
 }
 
-// TestRestartKeeps checks what else must outlive a master: requests, the policy,
-// drained nodes, priorities and pools, files, its id, and time.
+// TestRestartKeeps checks the other state that must outlast a restart: requests, the
+// policy, drained nodes, priorities and pools, files, the master's id, and time.
 func TestRestartKeeps(t *testing.T) {
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		r := newRig(t, cfg)
@@ -272,10 +271,10 @@ func TestRestartKeeps(t *testing.T) {
 			t.Errorf("nodes %v, error %v", n, err)
 		}
 
-		// A job that has ended is still the one of its request; another
-		// configuration goes before the policy that was installed.
+		// The request still names its job after the job's end. A changed configuration
+		// takes precedence over the installed policy.
 		check(r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: "j1"}))
-		r.ends("j1")
+		r.awaitEnd("j1")
 		r.cfg.Policy = "capacity"
 		r.restart()
 		if resp, err := r.users.Submit(t.Context(), req); err != nil || resp.Job != "j1" {
@@ -290,22 +289,22 @@ func TestRestartKeeps(t *testing.T) {
 	})
 }
 
-// TestAbsentWorker restarts the master and lets a worker stay away: its work goes
-// to another one after the time-out.
+// TestAbsentWorker restarts the master, and a worker does not register again: its tasks
+// run on another worker after the time-out.
 func TestAbsentWorker(t *testing.T) {
 	r := newRig(t, Config{NodeTimeout: 300 * time.Millisecond})
 	id := r.submit(r.spec(1, 0, ""))
 	w := r.worker("w1", 1, 0)
-	w.gets("j1_m_0_0")
+	w.awaitLaunch("j1_m_0_0")
 	r.restart()
 	w2 := r.worker("w2", 1, 0)
-	w2.gets("j1_m_0_1")
-	w2.beat(0, w2.done("j1_m_0_1"))
-	r.ends(id)
+	w2.awaitLaunch("j1_m_0_1")
+	w2.heartbeat(0, w2.succeeded("j1_m_0_1"))
+	r.awaitEnd(id)
 }
 
-// TestRestartInSubmit has a request come again whose output was staged by a master
-// that died before it accepted the job: nothing of that is left.
+// TestRestartInSubmit repeats a request whose output was staged by a master that died
+// before it accepted the job: no second staging directory appears.
 func TestRestartInSubmit(t *testing.T) {
 	r := newRig(t, Config{})
 	dir := t.TempDir()
@@ -324,7 +323,7 @@ func TestRestartInSubmit(t *testing.T) {
 	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: resp.Job}); err != nil {
 		t.Fatal(err)
 	}
-	r.ends(resp.Job)
+	r.awaitEnd(resp.Job)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -339,7 +338,7 @@ func TestOneMaster(t *testing.T) {
 	}
 }
 
-// TestStoppedMaster asks a master that has been closed.
+// TestStoppedMaster sends a request to a closed master.
 func TestStoppedMaster(t *testing.T) {
 	r := newRig(t, Config{})
 	if err := r.m.Close(); err != nil {
@@ -350,25 +349,24 @@ func TestStoppedMaster(t *testing.T) {
 	}
 }
 
-// TestEveryPrefix runs a job, then starts a master on each beginning of the
-// journal: whatever it finds there, the job ends well with a new worker, or was
-// never accepted.
+// TestEveryPrefix runs a job, then starts a master on each prefix of the journal. With a
+// new worker the job succeeds, unless the prefix is so short that it was never accepted.
 func TestEveryPrefix(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(2, 1, ""))
 	w := r.worker("w1", 2, 1)
-	w.gets("j1_m_0_0")
-	w.beat(0, w.failed("j1_m_0_0", "bad luck"))
-	w.gets("j1_m_1_0")
-	w.beat(0, w.done("j1_m_1_0"))
-	w.gets("j1_m_0_1")
-	w.beat(0, w.done("j1_m_0_1"))
-	w.gets("j1_r_0_0")
+	w.awaitLaunch("j1_m_0_0")
+	w.heartbeat(0, w.failed("j1_m_0_0", "bad luck"))
+	w.awaitLaunch("j1_m_1_0")
+	w.heartbeat(0, w.succeeded("j1_m_1_0"))
+	w.awaitLaunch("j1_m_0_1")
+	w.heartbeat(0, w.succeeded("j1_m_0_1"))
+	w.awaitLaunch("j1_r_0_0")
 	if resp, err := r.workers.AskCommit(t.Context(), &slotwisev1.AskCommitRequest{Session: w.session, Attempt: "j1_r_0_0"}); err != nil || !resp.Granted {
 		t.Fatalf("%v, error %v", resp, err)
 	}
-	w.beat(0, w.done("j1_r_0_0"))
-	r.ends(id)
+	w.heartbeat(0, w.succeeded("j1_r_0_0"))
+	r.awaitEnd(id)
 	r.stop()
 	records := journalRecords(t, r.cfg.Dir)
 	if len(records) < 12 {
@@ -384,8 +382,8 @@ func TestEveryPrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(list.Jobs) > 0 {
-			x.work("w1")
-			if st := x.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+			x.runEverything("w1")
+			if st := x.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 				t.Fatalf("after %d records: %v", n, st)
 			}
 			ended++
@@ -397,16 +395,16 @@ func TestEveryPrefix(t *testing.T) {
 	}
 }
 
-// work has a new worker do all there is to do.
-func (r *rig) work(name string) {
+// runEverything lets a new worker run all tasks.
+func (r *rig) runEverything(name string) {
 	r.t.Helper()
 	w := r.worker(name, 2, 1)
 	for range 200 {
 		var reports []*slotwisev1.Report
 		for id := range w.running {
-			reports = append(reports, w.done(id))
+			reports = append(reports, w.succeeded(id))
 		}
-		w.beat(20*time.Millisecond, reports...)
+		w.heartbeat(20*time.Millisecond, reports...)
 		list, err := r.users.Jobs(r.t.Context(), &slotwisev1.JobsRequest{})
 		if err != nil {
 			r.t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Config are the settings of a core. The shell fills in all of them.
+// Config holds the settings of a core. The shell sets every field but Heartbeat.
 type Config struct {
 	Policy    string            // a name or composition
 	PolicySet map[string]string // its parameters, by name
@@ -21,7 +21,7 @@ type Config struct {
 
 	NodeTimeout    time.Duration // silence after which a worker is given up
 	Heartbeat      time.Duration // longest wanted silence; 0: by the number of workers
-	Grace          time.Duration // how long a job's end waits for killed attempts
+	Grace          time.Duration // for which a job's end waits for killed attempts
 	GraylistFaults int           // as in tracker.Config
 	KeepEnded      int           // as in tracker.Config
 	Limits         Limits
@@ -45,7 +45,7 @@ type Limits struct {
 
 // Intervals of the core.
 const (
-	// TickEvery is how often the shell sends Tick.
+	// TickEvery is the interval at which the shell sends Tick.
 	TickEvery = 200 * time.Millisecond
 	waitEvery = time.Second // see tracker.Config.WaitEvery
 	// offerPause bounds the cost of offers: a round takes a few microseconds for each
@@ -67,16 +67,16 @@ type Core struct {
 	set     map[string]string
 
 	jobs     map[job.ID]*jobEntry
-	live     []*jobEntry // those of jobs without a final status, by id
-	ended    []job.ID    // the others, oldest first
+	live     []*jobEntry // entries of jobs without a final status, by id
+	ended    []job.ID    // jobs with one, the first to end first
 	tasks    int         // of live jobs
 	requests map[string]*request
 	past     []pastRequest // of jobs in the history, oldest first
 
 	workers  map[string]*worker  // by name
 	list     []*worker           // the same, in the order of their first arrival
-	sessions map[string]*session // those that count, by id
-	marked   []*session          // that EndBatch looks at
+	sessions map[string]*session // each worker's current session, by session id
+	marked   []*session          // whose held heartbeat EndBatch may have to answer
 
 	held    map[Call]waiter // calls without a reply yet
 	watches int             // held WatchJob calls
@@ -173,9 +173,9 @@ func (c *Core) handleJob(m Message) {
 	}
 }
 
-// EndBatch ends a batch of messages, which share one fsync: idle workers are
-// offered work once for all of them, and then held heartbeats that have actions
-// are answered. The shell calls it before the fsync.
+// EndBatch ends a batch of messages that share one fsync. It offers work to idle
+// workers, once for the whole batch, and then answers the held heartbeats for which
+// there are actions. The shell calls it before the fsync.
 func (c *Core) EndBatch(now time.Duration) Output {
 	c.begin(now)
 	c.offer()
@@ -211,7 +211,7 @@ func (c *Core) reply(call Call, m any) {
 	c.out.Replies = append(c.out.Replies, Reply{Call: call, Message: m})
 }
 
-// replyEarly answers with what is durable already.
+// replyEarly answers with facts that are durable already.
 func (c *Core) replyEarly(call Call, m any) {
 	c.out.Replies = append(c.out.Replies, Reply{Call: call, Message: m, Early: true})
 }

@@ -37,9 +37,9 @@
 //
 // # What may go wrong
 //
-// Any request or reply may be lost, delayed, repeated or overtaken; the master
-// may die between any two records; a worker may die, freeze or come back with or
-// without its files. What makes each message safe:
+// Any request or reply may be lost, delayed, repeated or overtaken. The master may
+// die between any two records. A worker may die, freeze, or return with or without its
+// files. These rules make each message safe:
 //
 //   - A Register carries the worker's incarnation and a number. One that was
 //     overtaken by a later one is refused (Aborted). A new session invalidates
@@ -52,14 +52,14 @@
 //     workers skip numbers that they have carried out. A launch in the outbox may
 //     not have arrived yet, so its attempt is not missed in heartbeats.
 //   - Permission to commit, accepted jobs and ended attempts are in the journal
-//     before anybody hears of them. Repeating AskCommit or Submit (same request
-//     id) has the same answer, also after a restart.
-//   - Orders are idempotent. What was ordered and not finished when the master
-//     died is ordered again by Restore.
+//     before a reply reveals them. Repeating AskCommit or Submit (with the same
+//     request id) has the same answer, also after a restart.
+//   - Orders are idempotent. Restore repeats the orders that were not finished when
+//     the master died.
 //
 // # Invariants
 //
-//	a worker has at most one session that counts
+//	a worker has at most one current session
 //	an outbox holds actions with consecutive numbers, all above the acknowledged one
 //	an attempt is in its worker's alive list from its launch until the worker, or
 //	  the worker's loss, says that it is gone

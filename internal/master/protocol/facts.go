@@ -12,8 +12,9 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// What follows is the codec of the tracker's facts. A fact that a job was
-// accepted leaves its splits to the JournalJob that precedes it.
+// The functions of this file encode the tracker's facts as journal records and decode
+// them. The record of an accepted job has no splits: they are in the JournalJob record
+// that precedes it.
 
 func refTask(id job.TaskID) *slotwisev1.TaskRef {
 	return &slotwisev1.TaskRef{Job: int32(id.Job), Kind: int32(id.Kind), Index: id.Index}
@@ -31,7 +32,8 @@ func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
 	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.GetJob()), Kind: job.Kind(r.GetKind()), Index: r.GetIndex()}, Try: r.GetTry()}
 }
 
-// encodeFact makes a record of a fact.
+// encodeFact returns the record of a fact. It panics for a type that it does not know,
+// which TestFacts rules out.
 func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	r := &slotwisev1.JournalRecord{}
 	switch f := f.(type) {
@@ -61,7 +63,8 @@ func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	return r
 }
 
-// encodeRare encodes facts of jobs and nodes.
+// encodeRare encodes the facts of jobs and nodes, which are rarer than facts of
+// attempts.
 func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 	switch f := f.(type) {
 	case *tracker.FactAccepted:
@@ -111,7 +114,7 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 	case *tracker.FactCounts:
 		r.What = &slotwisev1.JournalRecord_Counts{Counts: &slotwisev1.FactCounts{Jobs: int32(f.Jobs), Launches: f.Launches}}
 	default:
-		panic(fmt.Sprintf("a fact that the journal does not know: %T", f))
+		panic(fmt.Sprintf("the journal has no record type for %T", f))
 	}
 }
 
@@ -146,8 +149,8 @@ func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
 	return t
 }
 
-// decodeFact makes a fact of a record; nil if it holds none. details finds the
-// JournalJob of a job.
+// decodeFact returns the fact of a record, or nil if the record is of another type.
+// details returns the JournalJob of a job.
 func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.JournalJob) (tracker.Fact, error) {
 	switch w := r.What.(type) {
 	case *slotwisev1.JournalRecord_Accepted:
@@ -177,7 +180,7 @@ func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.Jo
 	return decodeRare(r), nil
 }
 
-// decodeRare decodes what encodeRare encodes but for acceptance.
+// decodeRare decodes the records of encodeRare, except for accepted jobs.
 func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 	switch w := r.What.(type) {
 	case *slotwisev1.JournalRecord_Priority:
@@ -227,7 +230,7 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 
 func decodeAccepted(a *slotwisev1.FactAccepted, details *slotwisev1.JournalJob) (tracker.Fact, error) {
 	if details == nil {
-		return nil, fmt.Errorf("job %d was accepted, but nothing says what it is", a.Job)
+		return nil, fmt.Errorf("job %d was accepted, but the record with its details is missing", a.Job)
 	}
 	spec, err := CoreSpec(details.Spec)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// someFacts are one or more of each sort, with all fields set.
+// someFacts returns one or more facts of each type, with all fields set.
 func someFacts() []tracker.Fact {
 	counted := &counters.Set{}
 	counted.Add(counters.Spills, 3)
@@ -64,8 +64,8 @@ var sameCounters = cmp.Options{
 	cmp.Comparer(func(a, b counters.Set) bool { return a.Equal(&b) }),
 }
 
-// TestFacts writes facts as records and reads them again, and knows all sorts
-// that there are.
+// TestFacts encodes facts as records and decodes them. It fails if a type of fact is not
+// tested.
 func TestFacts(t *testing.T) {
 	details := &slotwisev1.JournalJob{Job: 3, Spec: &slotwisev1.JobSpec{
 		Name: "n", User: "u", Synthetic: 4, Reduces: 2, NoSpeculation: true,

@@ -11,7 +11,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// jobEntry is what the core keeps of a job beside the tracker.
+// jobEntry holds the core's state of a job that the tracker does not have.
 //
 //	           CommitOutput,                    no attempt alive,
 //	           AbortOutput                      or Grace over
@@ -53,7 +53,7 @@ func (j *jobEntry) decided() bool { return j.core == nil || !j.core.State().Live
 func (c *Core) newJob(request string, spec *slotwisev1.JobSpec, core job.Spec) *jobEntry {
 	j := &jobEntry{
 		request: request, spec: spec, maps: len(core.Splits), nodes: map[string]bool{},
-		revision: c.epoch.Add(c.base).UnixMilli(), // above those of earlier lives
+		revision: c.epoch.Add(c.base).UnixMilli(), // higher than in earlier lives
 	}
 	for _, s := range core.Splits {
 		j.input += s.Bytes
@@ -205,7 +205,7 @@ func (c *Core) historyWritten(m *HistoryWritten) {
 	c.forget()
 }
 
-// dropFiles has the workers remove what they hold of an ended job.
+// dropFiles orders the workers to remove the files of an ended job.
 func (c *Core) dropFiles(j *jobEntry) {
 	for _, w := range c.list {
 		if w.session != nil && j.nodes[w.name] {
@@ -245,7 +245,7 @@ func (c *Core) watchJob(m *WatchJob) {
 // statusNow returns a job's status with the reason why it waits.
 func (c *Core) statusNow(j *jobEntry) *slotwisev1.JobStatus {
 	s := c.status(j)
-	if j.final == nil { // a final status is shared by all who ask for it
+	if j.final == nil { // all callers share a final status, so it must not change
 		s.Waiting = c.waitReason(j)
 	}
 	return s

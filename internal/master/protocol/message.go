@@ -49,8 +49,8 @@ type (
 		Attempt job.AttemptID
 	}
 
-	// JobForWorker asks for what all attempts of a job need. It changes nothing.
-	// Reply: *JobForWorkerResponse.
+	// JobForWorker asks for the parts of a job that all its attempts need. It changes
+	// nothing. Reply: *JobForWorkerResponse.
 	JobForWorker struct {
 		Call    Call
 		Session string
@@ -68,9 +68,9 @@ type (
 		Wait    bool
 	}
 
-	// Release answers a held Heartbeat, MapOutputs or WatchJob with what there is:
-	// its time is up or its caller is gone. It has no effect on a call that has
-	// been answered.
+	// Release answers a held Heartbeat, MapOutputs or WatchJob at once, because its
+	// wait time is over or its caller is gone. It has no effect on a call that has been
+	// answered.
 	Release struct{ Call Call }
 )
 
@@ -188,8 +188,8 @@ type (
 	// Tick lets time pass. The shell sends it every TickEvery.
 	Tick struct{}
 
-	// Closing makes the core write down what it keeps between intervals only. It
-	// is the last message before an orderly stop.
+	// Closing makes the core record the state that it otherwise records at intervals
+	// only. It is the last message before an orderly stop.
 	Closing struct{}
 )
 
@@ -216,8 +216,8 @@ func (*HistoryWritten) message() {}
 func (*Tick) message()           {}
 func (*Closing) message()        {}
 
-// Output is what one call of Handle or EndBatch leads to. Its slices are valid
-// until the next call.
+// Output is the result of one call of Handle or EndBatch. Its slices are valid until
+// the next call.
 type Output struct {
 	// Records must be durable before any Reply that is not Early leaves and
 	// before any Order is carried out. Their order is the journal's.
@@ -231,10 +231,10 @@ type Output struct {
 // Reply answers a Call.
 type Reply struct {
 	Call    Call
-	Message any   // which type it has stands beside the request
+	Message any   // of the type that the request's comment names
 	Err     error // an *Error, or nil
-	// Early replies tell nothing that is not durable yet. They need not wait for
-	// the batch's records.
+	// Early replies contain only facts that are durable. They need not wait for the
+	// batch's records.
 	Early bool
 }
 
@@ -316,17 +316,16 @@ type Log struct {
 	Args []any // keys and values by turns
 }
 
-// Code says what kind of error a request has met, so that the shell can choose
-// the code of its RPC system.
+// Code classifies errors, so that the shell can choose the code of its RPC system.
 type Code uint8
 
 // The codes. A caller may repeat a request after Aborted with newer content, and
 // after Unauthenticated once it has registered again; after the others repeating
 // it has the same result.
 const (
-	InvalidArgument    Code = iota + 1 // the request is wrong by itself
-	NotFound                           // what it names does not exist
-	FailedPrecondition                 // what it names is in the wrong state
+	InvalidArgument    Code = iota + 1 // the request is invalid, whatever the state
+	NotFound                           // the job or node does not exist
+	FailedPrecondition                 // the job or attempt is in the wrong state
 	ResourceExhausted                  // a limit of the master is reached
 	Aborted                            // a later request of the same sender was faster
 	Unauthenticated                    // the session is over
@@ -337,8 +336,8 @@ var codeNames = [...]string{"", "invalid argument", "not found", "failed precond
 // String returns the code in words.
 func (c Code) String() string { return codeNames[c] }
 
-// Error is the only type of errors in replies, but for errors of storage that
-// Staged has brought.
+// Error is the type of all errors in replies, except for storage errors that came with
+// Staged.
 type Error struct {
 	Code Code
 	Text string

@@ -31,9 +31,10 @@ type outputEvent struct {
 
 // outputReader is a held MapOutputs call.
 //
-// It is answered when there is something new, but not sooner than the pace allows:
-// a job's maps end one by one, and answering every reader for each of them would
-// take maps × workers replies. The job's last map and its end are answered at once.
+// It is answered after a change, but not before it is due: maps end one by one, and
+// waking every reader for each map would cost maps × workers replies. After the
+// job's last map, and when the job needs no outputs any more, readers are answered at
+// once.
 type outputReader struct {
 	m     *MapOutputs
 	due   time.Duration // not to be answered before, unless nothing more will come
@@ -62,7 +63,8 @@ func (c *Core) outputLost(j *jobEntry, e tracker.Effect) {
 	c.wakeReaders(j)
 }
 
-// endOutputs tells all readers that the job needs its map outputs no more.
+// endOutputs empties the log and answers all readers that the job needs its map
+// outputs no more.
 func (c *Core) endOutputs(j *jobEntry) {
 	j.outputs.ended, j.outputs.events = true, nil
 	c.wakeReaders(j)
@@ -92,7 +94,7 @@ type pacedReaders []*outputReader
 // Len implements heap.Interface, as do the methods below.
 func (h pacedReaders) Len() int { return len(h) }
 
-// Less orders readers by time and then by call, so that no order is left to chance.
+// Less orders readers by time and then by call, which makes the order deterministic.
 func (h pacedReaders) Less(i, j int) bool {
 	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].m.Call < h[j].m.Call
 }
@@ -184,8 +186,8 @@ func (r *outputReader) release(c *Core) {
 	c.reply(r.m.Call, resp)
 }
 
-// outputsFrom returns what has happened since the request's cursor, and whether
-// that is anything at all.
+// outputsFrom returns the events since the request's cursor, and whether there are
+// any. A reset counts as one.
 func (c *Core) outputsFrom(m *MapOutputs) (resp *slotwisev1.MapOutputsResponse, news bool) {
 	j := c.jobs[m.Job]
 	if j == nil || j.outputs.ended {

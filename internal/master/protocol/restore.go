@@ -13,14 +13,14 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Restore makes a core from the records of a journal, which may have been cut off
-// after any of them. The output's records must be durable before its orders are
-// carried out and before the first message is handled.
+// Restore makes a core from the records of a journal, which may end after any record,
+// also within a step. The returned output's records must be durable before its orders
+// start and before the first message is handled.
 //
 // The output of jobs that have ended but are not in the history is ordered to be
 // committed or aborted again, and they are stored in the history again: both are
 // idempotent. The staged output of a job that the journal knows of but that was
-// never accepted is removed; nobody was told of that job.
+// never accepted is removed; no user knows that job.
 func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*Core, Output, error) {
 	c := &Core{
 		cfg: cfg, jobs: map[job.ID]*jobEntry{}, requests: map[string]*request{}, workers: map[string]*worker{},
@@ -61,7 +61,7 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 	return c, c.out, nil
 }
 
-// replay is what Restore collects while it reads the journal.
+// replay is the state of Restore while it reads the journal.
 type replay struct {
 	c        *Core
 	facts    []tracker.Fact
@@ -71,7 +71,7 @@ type replay struct {
 	last     time.Duration             // the latest time in a record
 }
 
-// apply takes in a record.
+// apply applies one record.
 func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 	c := r.c
 	switch w := rec.What.(type) {
@@ -97,8 +97,8 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 	return nil
 }
 
-// applyJob takes in a job's details, which precede the fact that it was accepted. A
-// number may occur twice: the job that had it first was never accepted.
+// applyJob enters a job's details, which precede the fact that the job was accepted. If
+// a number occurs twice, the job that had it first was never accepted.
 func (r *replay) applyJob(d *slotwisev1.JournalJob) error {
 	core, err := CoreSpec(d.Spec)
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *replay) applyJob(d *slotwisev1.JournalJob) error {
 	return nil
 }
 
-// applyFact keeps a fact for the tracker and accounts for it.
+// applyFact collects a fact for the tracker and updates the job's entry.
 func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	f, err := decodeFact(rec, func(id job.ID) *slotwisev1.JournalJob { return r.details[id] })
 	if err != nil {
@@ -155,8 +155,8 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	return nil
 }
 
-// restoreTracker makes the policy and the tracker. A policy that was installed
-// while the master ran stays, unless the master is configured otherwise than then.
+// restoreTracker builds the policy and the tracker. A policy that a user has installed
+// stays if the configured policy is the same as then.
 func (c *Core) restoreTracker(r *replay) error {
 	c.policy, c.set = c.cfg.Policy, c.cfg.PolicySet
 	kept := r.policy != nil && r.policy.Configured == c.cfg.Configured
@@ -186,8 +186,8 @@ func (c *Core) restoreTracker(r *replay) error {
 	return nil
 }
 
-// resume goes on with a job. The attempts of a job whose outcome is decided are not
-// known any more, so they are not waited for.
+// resume rebuilds the entry of a job from the restored tracker. If the job's outcome is
+// decided, its attempts are unknown in this life, so its output does not wait for them.
 func (c *Core) resume(j *jobEntry) {
 	t := c.tracker.Jobs().Get(j.id)
 	j.core = t

@@ -14,8 +14,8 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// What follows describes the state to users. Nothing of it changes the state. The
-// shell must not let an answer leave before the records of the batch are durable.
+// The methods of this file describe the state to users and never change it. The shell
+// must not let an answer leave before the records of the batch are durable.
 
 // Owner returns the user that a job belongs to and the pool that it is in now.
 func (c *Core) Owner(id job.ID) (user, pool string, err error) {
@@ -96,7 +96,7 @@ func (c *Core) Jobs(r *slotwisev1.JobsRequest) *slotwisev1.JobsResponse {
 	return resp
 }
 
-// status describes a job as it is now, but for the reason why it waits.
+// status describes a job, without the reason why it waits.
 func (c *Core) status(j *jobEntry) *slotwisev1.JobStatus {
 	if j.final != nil {
 		return j.final
@@ -159,7 +159,7 @@ func (c *Core) Tasks(id job.ID, r *slotwisev1.TasksRequest) (*slotwisev1.TasksRe
 	return resp, nil
 }
 
-// taskStatuses describes a job's tasks of a kind, all or those in a state.
+// taskStatuses describes a job's tasks of a kind. A state that is not "" selects tasks.
 func (c *Core) taskStatuses(j *jobEntry, k job.Kind, state string) (out []*slotwisev1.TaskStatus) {
 	t := j.core
 	if t == nil {
@@ -334,7 +334,7 @@ func heldBack(j *jobEntry, want func(job.Wait) bool) (out []*slotwisev1.Explanat
 	return out
 }
 
-// advice says what a user can do about a wait reason, "" if nothing.
+// advice returns a user's remedy for a wait reason, "" if there is none.
 func advice(c sched.Code) string {
 	switch c {
 	case sched.Behind:

@@ -10,8 +10,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// request is a user's request_id. All Submits of one request get the job that the
-// first of them has led to, also after a restart.
+// request is a user's request_id. All Submits with it are answered with the same job,
+// also after a restart.
 //
 //	          StageOutput                Staged, accepted
 //	Submit ─────────────────► under way ───────────────────► job known
@@ -72,7 +72,8 @@ func StagingToken(master, request string) string {
 	return hex.EncodeToString(sum[:20])
 }
 
-// staged goes on with a request whose output is staged, or could not be.
+// staged accepts the job of a request whose output is staged, or fails the request if
+// staging failed.
 func (c *Core) staged(m *Staged) {
 	r := c.requests[m.Request]
 	switch {
@@ -179,7 +180,7 @@ type pastRequest struct {
 	request string
 }
 
-// maxPast is how many requests of jobs in the history are remembered.
+// maxPast limits the number of remembered requests whose jobs are in the history.
 const maxPast = 10_000
 
 // remember notes the request of a job that is in the history and forgets the oldest

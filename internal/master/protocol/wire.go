@@ -91,7 +91,7 @@ func ParseRegister(r *slotwisev1.RegisterRequest, slots int, rack func(host stri
 const MaxName = 255
 
 // CheckName refuses names that a list could not show or that are not safe as a file
-// name. what is the kind of name, for the message.
+// name. what names the kind of thing in the error.
 func CheckName(what, name string) error {
 	if name == "" || len(name) > MaxName {
 		return errorf(InvalidArgument, "the name of a %s must have 1 to %d bytes", what, MaxName)

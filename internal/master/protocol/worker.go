@@ -10,11 +10,11 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// worker is what the core keeps of a worker's name over all of its sessions. It is
+// worker is the state that belongs to a worker's name, over all its sessions. It is
 // never removed.
 type worker struct {
 	name    string
-	session *session // the one that counts; nil if there is none
+	session *session // the current one; nil if there is none
 	// alive are the attempts that may run on the worker, oldest launch first. An
 	// attempt that the tracker has killed or given up stays until the worker says
 	// that it has ended, or is lost: only then is it certain not to write to the
@@ -33,7 +33,7 @@ func (c *Core) worker(name string) *worker {
 	return w
 }
 
-// sessionOf returns the session of a worker that counts, or nil.
+// sessionOf returns the current session of a worker, or nil.
 func (c *Core) sessionOf(name string) *session {
 	if w := c.workers[name]; w != nil {
 		return w.session
@@ -80,8 +80,8 @@ func (c *Core) keepAlive(w *worker, running map[job.AttemptID]bool) {
 // session is a worker's connection from one registration to the next.
 //
 // Its outbox holds the actions that the worker has not acknowledged; every reply
-// carries all of them. At most one heartbeat is held at a time: a later one has the
-// earlier one answered.
+// repeats the whole outbox. At most one heartbeat is held at a time: the core answers
+// it, without actions, when the next one arrives.
 type session struct {
 	id          string
 	worker      *worker
@@ -173,8 +173,8 @@ func (c *Core) heartbeatInterval() time.Duration {
 	return max(500*time.Millisecond, time.Duration(c.tracker.Nodes().Alive())*3*time.Millisecond)
 }
 
-// register begins a session. The tracker compares what the worker says that it
-// runs and holds with what it should.
+// register begins a session. The tracker compares the attempts and outputs that the
+// worker lists with its own tables.
 func (c *Core) register(m *Register) {
 	r, spec := m.Request, m.join.Node
 	w := c.worker(spec.Name)
@@ -203,7 +203,7 @@ func (c *Core) register(m *Register) {
 		running[o.Attempt] = true
 	}
 	c.keepAlive(w, running)
-	for _, id := range m.join.Running { // also those that were given up, until their kill is confirmed
+	for _, id := range m.join.Running { // even if the tracker has given them up, until their kill is confirmed
 		if j := c.jobs[id.Job]; j != nil && j.final == nil {
 			c.attemptStarted(j, id, spec.Name)
 		}

@@ -13,8 +13,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// faultyStorage adds a file system to cfg that fails as it is told, and returns
-// the beginning of its URIs.
+// faultyStorage adds a file system to cfg into which tests inject faults, and returns
+// the prefix of its URIs.
 func faultyStorage(t *testing.T, cfg *Config) (files *faultfs.FS, prefix string) {
 	t.Helper()
 	files = faultfs.New(storage.Local{})
@@ -28,31 +28,31 @@ func faultyStorage(t *testing.T, cfg *Config) (files *faultfs.FS, prefix string)
 
 var errOutage = errors.New("the storage is away")
 
-// trouble brings a job of one map to its end while an operation on its output
+// endDuringOutage runs a job of one map to its end while an operation on its output
 // fails.
-func (r *rig) trouble(out string, files *faultfs.FS, op faultfs.Op) (id string) {
+func (r *rig) endDuringOutage(out string, files *faultfs.FS, op faultfs.Op) (id string) {
 	r.t.Helper()
 	id = r.submit(r.spec(1, 0, out))
 	w := r.worker("w1", 1, 0)
-	w.gets("j1_m_0_0")
+	w.awaitLaunch("j1_m_0_0")
 	if !w.commit(id, "j1_m_0_0", "part-m-00000", "result") {
 		r.t.Fatal("the commit was denied")
 	}
 	files.Inject(faultfs.Rule{Op: op, Err: errOutage})
-	w.beat(0, w.done("j1_m_0_0"))
+	w.heartbeat(0, w.succeeded("j1_m_0_0"))
 	return id
 }
 
-// inTrouble waits until the job says that its output is tried again.
-func (r *rig) inTrouble(id string) {
+// awaitRetry waits until the job's status says that the commit or abort is retried.
+func (r *rig) awaitRetry(id string) {
 	r.t.Helper()
-	r.waits(id, func(st *slotwisev1.JobStatus) bool {
+	r.awaitStatus(id, func(st *slotwisev1.JobStatus) bool {
 		return st.State == slotwisev1.JobState_JOB_STATE_COMMITTING && strings.Contains(st.Waiting, errOutage.Error())
 	})
 }
 
-// waits waits until a job's state is as wanted.
-func (r *rig) waits(id string, want func(*slotwisev1.JobStatus) bool) {
+// awaitStatus waits until a job's status fulfils a condition.
+func (r *rig) awaitStatus(id string, want func(*slotwisev1.JobStatus) bool) {
 	r.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !want(r.job(id)); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -61,9 +61,9 @@ func (r *rig) waits(id string, want func(*slotwisev1.JobStatus) bool) {
 	}
 }
 
-// TestOutage checks that a storage that is away when a job succeeds costs it
-// nothing: its output is published when the storage is back, also by a master
-// that was started meanwhile, and the job says why it is not over yet.
+// TestOutage ends a job while the storage is away: the output is published when the
+// storage is back, also by a restarted master. Until then the job's status says why it
+// has not ended.
 func TestOutage(t *testing.T) {
 	for name, cfg := range map[string]Config{"reopen": {}, "publish": {}, "publish, forgotten by the tracker": {KeepEnded: -1, SnapshotBytes: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -72,17 +72,17 @@ func TestOutage(t *testing.T) {
 			files, at := faultyStorage(t, &cfg)
 			r := newRig(t, cfg)
 			out := filepath.Join(t.TempDir(), "out")
-			id := r.trouble(at+out, files, op)
-			r.inTrouble(id)
-			if cfg.SnapshotBytes > 0 { // one is due, and made before this is answered
+			id := r.endDuringOutage(at+out, files, op)
+			r.awaitRetry(id)
+			if cfg.SnapshotBytes > 0 { // the batch of this query writes a snapshot
 				if _, err := query(t.Context(), r.m, func() (int, error) { r.m.snapshotSize = 0; return 0, nil }); err != nil {
 					t.Fatal(err)
 				}
 			}
 			r.restart()
-			r.inTrouble(id)
+			r.awaitRetry(id)
 			files.Reset()
-			if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.Waiting != "" {
+			if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.Waiting != "" {
 				t.Errorf("job %v", st)
 			}
 			if b, err := os.ReadFile(filepath.Join(out, "part-m-00000")); string(b) != "result" {
@@ -92,8 +92,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestGiveUpOutput checks that the owner of a job need not wait for a storage that
-// does not come back, and that nobody waits for ever.
+// TestGiveUpOutput checks that a job ends although its storage never returns: when its
+// owner kills it, and when the master's patience is over.
 func TestGiveUpOutput(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"killed": 0, "patience": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -101,9 +101,9 @@ func TestGiveUpOutput(t *testing.T) {
 			files, at := faultyStorage(t, &cfg)
 			r := newRig(t, cfg)
 			dir := t.TempDir()
-			id := r.trouble(at+filepath.Join(dir, "out"), files, faultfs.Publish)
+			id := r.endDuringOutage(at+filepath.Join(dir, "out"), files, faultfs.Publish)
 			if patience == 0 {
-				r.inTrouble(id)
+				r.awaitRetry(id)
 				if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id}); err != nil {
 					t.Fatal(err)
 				}
@@ -112,7 +112,7 @@ func TestGiveUpOutput(t *testing.T) {
 			if name == "killed" {
 				want = slotwisev1.JobState_JOB_STATE_KILLED
 			}
-			if st := r.ends(id); st.State != want || !strings.Contains(st.Message, errOutage.Error()) {
+			if st := r.awaitEnd(id); st.State != want || !strings.Contains(st.Message, errOutage.Error()) {
 				t.Errorf("job %v", st)
 			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -122,14 +122,15 @@ func TestGiveUpOutput(t *testing.T) {
 	}
 }
 
-// TestLongAway starts a master so long after a job's verdict that nobody would try
-// to publish its output any more, but was there to: it tries all the same.
+// TestLongAway starts a master so long after a job's success that its patience with the
+// storage would be over. It tries to publish the output all the same, because no master
+// has tried meanwhile.
 func TestLongAway(t *testing.T) {
 	var cfg Config
 	files, at := faultyStorage(t, &cfg)
 	r := newRig(t, cfg)
-	id := r.trouble(at+filepath.Join(t.TempDir(), "out"), files, faultfs.Publish)
-	r.inTrouble(id)
+	id := r.endDuringOutage(at+filepath.Join(t.TempDir(), "out"), files, faultfs.Publish)
+	r.awaitRetry(id)
 	r.cfg.PublishPatience, r.cfg.RemovePatience = time.Minute, time.Minute
 	if _, err := query(t.Context(), r.m, func() (int, error) {
 		epoch := r.m.start.Add(-r.m.core.Base()).Add(-48 * time.Hour) // as the next master reads it
@@ -141,14 +142,14 @@ func TestLongAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.restart()
-	r.inTrouble(id)
+	r.awaitRetry(id)
 	files.Reset()
-	if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+	if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 		t.Errorf("job %v", st)
 	}
 }
 
-// TestRemoveAgain checks that what a killed job has staged is removed when the
+// TestRemoveAgain checks that the staged output of a killed job is removed when the
 // storage is back.
 func TestRemoveAgain(t *testing.T) {
 	var cfg Config
@@ -160,9 +161,9 @@ func TestRemoveAgain(t *testing.T) {
 	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id}); err != nil {
 		t.Fatal(err)
 	}
-	r.inTrouble(id)
+	r.awaitRetry(id)
 	files.Reset()
-	if st := r.ends(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED {
+	if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_KILLED {
 		t.Errorf("job %v", st)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// rig is a master behind a real server, with clients of both services.
+// rig is a master behind an HTTP server, with clients of both services.
 type rig struct {
 	t       *testing.T
 	m       *Master
@@ -86,7 +86,7 @@ func (r *rig) putAs(sha, content string) int {
 	return resp.StatusCode
 }
 
-// spec is a job of so many maps and reduces that writes to output, if any.
+// spec returns a job. An output of "" means that it writes none.
 func (r *rig) spec(maps, reduces int, output string) *slotwisev1.JobSpec {
 	return &slotwisev1.JobSpec{
 		Name: "test", User: "ann", Program: &slotwisev1.Program{Executable: r.put("program"), App: "x"},
@@ -112,8 +112,8 @@ func (r *rig) job(id string) *slotwisev1.JobStatus {
 	return resp.Job
 }
 
-// ends waits for a job's end.
-func (r *rig) ends(id string) *slotwisev1.JobStatus {
+// awaitEnd waits for a job's end and returns its final status.
+func (r *rig) awaitEnd(id string) *slotwisev1.JobStatus {
 	r.t.Helper()
 	after := int64(-1)
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
@@ -130,8 +130,8 @@ func (r *rig) ends(id string) *slotwisev1.JobStatus {
 	return nil
 }
 
-// fakeWorker speaks the worker's side of the protocol, a step at a time. What
-// it is told to launch it holds until the test ends it.
+// fakeWorker speaks the worker's side of the protocol, one step for each call. Its
+// attempts run until the test ends them.
 type fakeWorker struct {
 	r        *rig
 	name     string
@@ -172,15 +172,15 @@ func (w *fakeWorker) register(maps, reduces int) {
 	w.session, w.seq, w.acked, w.kill, w.dropJobs = resp.Session, 0, 0, resp.Kill, resp.DropJobs
 }
 
-// beat sends a heartbeat with reports and carries out what the answer says.
-func (w *fakeWorker) beat(wait time.Duration, reports ...*slotwisev1.Report) *slotwisev1.HeartbeatResponse {
+// heartbeat sends a heartbeat with reports and carries out the answer's actions.
+func (w *fakeWorker) heartbeat(wait time.Duration, reports ...*slotwisev1.Report) *slotwisev1.HeartbeatResponse {
 	w.r.t.Helper()
 	w.seq++
 	resp, err := w.send(w.r.t.Context(), w.seq, wait, reports...)
 	if err != nil {
 		w.r.t.Fatal(err)
 	}
-	w.obey(resp)
+	w.carryOut(resp)
 	return resp
 }
 
@@ -193,8 +193,8 @@ func (w *fakeWorker) send(ctx context.Context, seq int64, wait time.Duration, re
 	})
 }
 
-// obey carries actions out, those done already not again.
-func (w *fakeWorker) obey(resp *slotwisev1.HeartbeatResponse) {
+// carryOut carries actions out, but for repeated ones.
+func (w *fakeWorker) carryOut(resp *slotwisev1.HeartbeatResponse) {
 	for _, a := range resp.Actions {
 		if a.Number <= w.acked {
 			continue
@@ -214,20 +214,20 @@ func (w *fakeWorker) obey(resp *slotwisev1.HeartbeatResponse) {
 	}
 }
 
-// gets sends heartbeats until an attempt of the name runs.
-func (w *fakeWorker) gets(attempt string) {
+// awaitLaunch sends heartbeats until the attempt was launched here.
+func (w *fakeWorker) awaitLaunch(attempt string) {
 	w.r.t.Helper()
 	for range 100 {
 		if w.running[attempt] != nil {
 			return
 		}
-		w.beat(100 * time.Millisecond)
+		w.heartbeat(100 * time.Millisecond)
 	}
-	w.r.t.Fatalf("%s never gets %s; it got %v", w.name, attempt, w.started)
+	w.r.t.Fatalf("%s never runs %s; it ran %v", w.name, attempt, w.started)
 }
 
-// done is the report of an attempt's success.
-func (w *fakeWorker) done(attempt string) *slotwisev1.Report {
+// succeeded ends an attempt and returns the report of its success.
+func (w *fakeWorker) succeeded(attempt string) *slotwisev1.Report {
 	delete(w.running, attempt)
 	w.outputs[attempt] = true
 	return &slotwisev1.Report{
@@ -241,7 +241,8 @@ func (w *fakeWorker) failed(attempt, why string) *slotwisev1.Report {
 	return &slotwisev1.Report{Attempt: attempt, State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Error: why}
 }
 
-// commit asks for leave to commit and writes a part file of the attempt.
+// commit asks for permission to commit and writes a part file of the attempt. It
+// returns false if the permission is denied.
 func (w *fakeWorker) commit(jobID, attempt, part, content string) bool {
 	w.r.t.Helper()
 	resp, err := w.r.workers.AskCommit(w.r.t.Context(), &slotwisev1.AskCommitRequest{Session: w.session, Attempt: attempt})

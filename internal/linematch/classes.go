@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// wideClasses sort the runes above 127 into classes that no instruction of a
-// program tells apart, so that the automaton needs one transition for each
-// class instead of one for each of a million runes. For [α-ω]+|ß there are
-// three: the Greek letters, ß, and all others. Bytes that are no UTF-8 decode as
-// U+FFFD, one byte each, as they do in package regexp.
+// wideClasses sorts the runes above 127 into classes such that no instruction of a
+// program distinguishes two runes of a class. So the automaton needs one transition for
+// each class instead of one for each of a million runes. For [α-ω]+|ß there are three
+// classes: the Greek letters, ß, and all others. Each invalid UTF-8 byte decodes as
+// U+FFFD, like in package regexp.
 type wideClasses struct {
 	starts []rune  // ascending; starts[0] is 0x80
 	class  []int32 // class of the runes from starts[i] to starts[i+1]
@@ -30,11 +30,11 @@ func (w *wideClasses) of(r rune) int32 {
 	return w.class[i]
 }
 
-// classify cuts the runes at both ends of every range that an instruction
-// names, and joins the pieces that the same instructions match.
+// classify cuts the runes at both ends of every range in an instruction and joins the
+// pieces that the same instructions match.
 func classify(prog *syntax.Prog) wideClasses {
 	starts := []rune{0x80}
-	cut := func(lo, hi rune) { // at both ends of a range that is told apart
+	cut := func(lo, hi rune) { // at both ends of a range
 		for _, r := range []rune{lo, hi + 1} {
 			if r > 0x80 && r <= unicode.MaxRune {
 				starts = append(starts, r)

@@ -12,13 +12,13 @@ const (
 	ending    = syntax.EmptyEndLine | syntax.EmptyEndText
 )
 
-// Entries of the table that are no rows: the scan loop stops at them.
+// Special entries of the table, at which the scan loop stops.
 const (
 	unknown int32 = -1 - iota // not computed yet
 	matched                   // the line matches, whatever follows
-	decode                    // look at the whole rune
+	decode                    // the transition depends on the whole rune
 	dead                      // the line cannot match any more
-	home                      // the state of having seen nothing of interest
+	home                      // the state in which no match has begun
 )
 
 // maxStates bounds the table to 2 MiB.
@@ -26,9 +26,9 @@ const maxStates = 2048
 
 // dfa is the lazily built automaton of one Scanner. A state is a set of
 // instructions of the program, those that consume a rune or wait for the end
-// of the line. Every step also starts the program anew, since a match may begin
-// anywhere; how long a match is and where it begins is never asked, so the
-// order of alternatives is of no account and sets are enough.
+// of the line. Every step also starts the program again, since a match may begin
+// anywhere. The length and position of a match do not matter, so the order of
+// alternatives does not matter either, and sets are enough.
 //
 // The table has a row of 256 entries for each state, and rows are named by
 // their offset, state<<8, which saves a shift for each byte:
@@ -36,10 +36,9 @@ const maxStates = 2048
 //	next[row|b] ≥ 0   the row after byte b
 //	next[row|b] < 0   an entry that the loop must stop at
 //
-// Invariants: an entry once computed is right until the table is thrown away;
-// no entry is the home state's row, they are all home instead; the state before
-// a line is start, and LF leads to it from every row in which the line does not
-// match by ending.
+// Invariants: a computed entry stays correct until the table is discarded. No entry is
+// the home state's row; the entry home takes its place. The state before a line is start,
+// and LF leads to it from every row in which the line does not match by ending.
 type dfa struct {
 	p       *Pattern
 	next    []int32          // entry for state<<8 | byte
@@ -50,13 +49,13 @@ type dfa struct {
 	homed   int32            // row of the home state, if it can be skipped through; else -1
 	exits   exits            // the bytes that lead out of the home state
 	steps   bool             // searching for the exits does not pay
-	skips   int              // searches made
-	skipped int              // bytes that they skipped
+	skips   int              // number of searches
+	skipped int              // bytes skipped by them
 	mark    []uint32         // generation in which an instruction was last added
 	gen     uint32
 	set     []uint32 // the set under construction
 	final   bool     // it has reached a match
-	count   int      // times the table was thrown away
+	count   int      // times the table was discarded
 }
 
 func newDFA(p *Pattern) *dfa {
@@ -65,7 +64,7 @@ func newDFA(p *Pattern) *dfa {
 	return d
 }
 
-// reset forgets all states and makes the first one again.
+// reset discards all states and creates the first one again.
 func (d *dfa) reset() {
 	d.next, d.wide, d.sets = d.next[:0], d.wide[:0], d.sets[:0]
 	d.index = make(map[string]int32)
@@ -78,9 +77,9 @@ func (d *dfa) reset() {
 	}
 }
 
-// findExits sees which bytes lead from the first state to others, and makes it
-// the home state: the scan searches for these bytes instead of stepping through
-// all. Wide runes must lead back to it, or a search could stop amid one.
+// findExits determines the bytes that lead from the first state to others and makes it
+// the home state: the scan searches for these bytes instead of stepping through all
+// bytes. Wide runes must lead back to it, otherwise a search could stop inside one.
 func (d *dfa) findExits(row int32) {
 	for c := range d.p.wide.sample {
 		if d.rune(row, int32(c)) != row {
@@ -119,8 +118,8 @@ const (
 	skipsTried = 4096
 )
 
-// paid counts a search that skipped n bytes and reports whether searches are to
-// go on. If not the table is made anew, without a home.
+// paid counts a search that skipped n bytes and reports whether searching is still worth
+// it. If not, it builds the table again without a home state.
 func (d *dfa) paid(n int) bool {
 	if d.skips++; d.skips < skipsTried {
 		d.skipped += n
@@ -138,10 +137,10 @@ func (d *dfa) begin() {
 	d.set, d.final = d.set[:0], false
 }
 
-// add puts an instruction and all that it leads to without consuming anything
-// into the set. at says what is true of this position. An assertion that is
-// true only if the line ends here stays in the set: endsMatching comes back to
-// it, and any other step drops it.
+// add puts an instruction into the set, and all instructions that it reaches without
+// consuming a rune. at holds the assertions that are true at this position. An assertion
+// that is true only if the line ends here stays in the set: endsMatching evaluates it,
+// and any other step drops it.
 func (d *dfa) add(pc uint32, at syntax.EmptyOp) {
 	if d.mark[pc] == d.gen {
 		return
@@ -169,11 +168,10 @@ func (d *dfa) add(pc uint32, at syntax.EmptyOp) {
 	}
 }
 
-// intern gives the set under construction its place in the table: it returns
-// the row of the set, making the state if it is new, or the entry that stands
-// for it. The state at the beginning of a line is one of its own if the program
-// looks for beginnings, since an assertion of the end may lead to one of the
-// beginning there.
+// intern returns the row of the set under construction, creating a state if the set is
+// new, or the special entry that represents it. If the program has assertions on line
+// beginnings, the state at the beginning of a line is distinct, because an assertion on
+// the end may lead to one on the beginning there.
 func (d *dfa) intern(atBeginning bool) int32 {
 	if d.final {
 		return matched
@@ -203,7 +201,7 @@ func (d *dfa) intern(atBeginning bool) int32 {
 	return row
 }
 
-// blank is the row of a new state, in which all is unknown.
+// blank is the row of a new state: all entries are unknown.
 var blank = func() (b [256]int32) {
 	for i := range b {
 		b[i] = unknown
@@ -211,7 +209,7 @@ var blank = func() (b [256]int32) {
 	return b
 }()
 
-// full reports whether the table should be thrown away before the next entry.
+// full reports whether the table must be discarded before the next entry.
 func (d *dfa) full() bool { return len(d.sets) >= maxStates }
 
 // compute fills in the entry of row for byte b.

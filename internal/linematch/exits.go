@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// exits are the ASCII bytes that lead out of a state: all others may be
-// skipped, which is much faster than stepping through them. How it is done
-// depends on their number:
+// exits is the set of ASCII bytes that lead out of a state. The scan may skip all others,
+// which is much faster than stepping through them. The method of searching depends on
+// the size of the set:
 //
 //	1      what the standard library does with vector instructions
 //	2–4    eight bytes at a time, compared in the lanes of a word
@@ -59,8 +59,8 @@ const (
 	high = 0x8080808080808080
 )
 
-// zero marks the zero bytes of x by their high bits. Bytes above the first zero
-// byte may be marked wrongly, which does not matter to who looks for the first.
+// zero marks the zero bytes of x by their high bits. It may mark bytes above the first
+// zero byte wrongly; callers use the first mark only.
 func zero(x uint64) uint64 { return (x - ones) &^ x & high }
 
 // indexOf returns the index of the first of four bytes, which may be equal.

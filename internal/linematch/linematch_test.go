@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive is what Lines is checked against: package regexp, line by line.
+// naive is the reference for Lines: package regexp, line by line.
 func naive(expr string, block []byte) (lines []string) {
 	re := regexp.MustCompile(expr)
 	for len(block) > 0 {
@@ -61,7 +61,7 @@ func TestLinesEqualsRegexp(t *testing.T) {
 	})
 }
 
-// TestRandomExpressions draws the expressions too.
+// TestRandomExpressions draws random expressions as well.
 func TestRandomExpressions(t *testing.T) {
 	atoms := rapid.SampledFrom([]string{
 		"a", "b", "é", ".", "[^a]", "^", "$", "(?:a|bc)", "(?i:a)", `\w`, "[a-z]", "*", "+", "?", "|", "ab", "(b)", `\b`, "{2}", "K", "(?i:k)",
@@ -82,12 +82,12 @@ func TestRandomExpressions(t *testing.T) {
 	})
 }
 
-// TestTooManyStates meets expressions whose automata do not fit: once slowly
-// enough that the table is renewed, once so fast that regexp must do it.
+// TestTooManyStates uses expressions whose automata do not fit. In one case the table fills
+// slowly and is renewed, in the other so fast that package regexp takes over.
 func TestTooManyStates(t *testing.T) {
 	for _, c := range []struct {
 		expr  string
-		runs  int // letters that do not matter between those that do
+		runs  int // length of the irrelevant letters between the relevant ones
 		slow  bool
 		lines int
 	}{
@@ -141,8 +141,8 @@ func TestExits(t *testing.T) {
 	})
 }
 
-// TestSearchThatDoesNotPay meets text full of first bytes: the automaton must
-// stop searching for them, without missing a line.
+// TestSearchThatDoesNotPay scans text full of first bytes. The automaton must stop searching
+// for them and must not miss a line.
 func TestSearchThatDoesNotPay(t *testing.T) {
 	for _, letters := range []string{"abcd", "abcdefghijklmnopqrstuvwxyzefghijklmnopqrstuvwxyzefghijklmnopqrstuvwxyz"} {
 		var b bytes.Buffer

@@ -1,17 +1,17 @@
-// Package linematch finds the lines of a block of text that a regular
-// expression matches, as fast as bytes can be looked at.
+// Package linematch finds the lines in a block of text that a regular expression matches,
+// at nearly the speed of reading the bytes.
 //
 // A Pattern is compiled with the standard library's parser, so the syntax and
-// the meaning are exactly those of package regexp; package regexp also remains
-// the judge: whatever the automaton here cannot do (word boundaries, an
-// explosion of states) is handed to it, and the tests compare the two.
+// the meaning are exactly the same as in package regexp. The automaton passes cases that
+// it cannot handle (word boundaries, too many states) to package regexp, and the tests
+// compare the two.
 //
 //	block ─► required literal? ─► candidate lines ─► automaton ─► lines
 //	      └► else: automaton over the whole block, LF resetting it
 //
 // The automaton is deterministic and built lazily: a table of 256 entries for
-// each state, filled in when an entry is first needed. See scan.go for the loop
-// and dfa.go for the construction.
+// each state, filled in when an entry is first needed. scan.go has the loop and dfa.go
+// the construction.
 package linematch
 
 import (
@@ -19,15 +19,15 @@ import (
 	"regexp/syntax"
 )
 
-// Pattern is a compiled regular expression. It is never changed and may be
-// shared; each goroutine makes a Scanner of its own.
+// Pattern is a compiled regular expression. It is immutable and may be shared; each
+// goroutine needs its own Scanner.
 type Pattern struct {
 	re      *regexp.Regexp
 	prog    *syntax.Prog
 	literal []byte // every match contains it; empty if none was found
-	whole   bool   // the literal is all there is to match
-	lazy    bool   // the automaton can do it
-	begins  bool   // the program looks at line beginnings
+	whole   bool   // the expression is just the literal
+	lazy    bool   // the automaton can handle the expression
+	begins  bool   // the program has assertions on line beginnings
 	wide    wideClasses
 }
 
@@ -63,9 +63,8 @@ func Compile(expr string) (*Pattern, error) {
 // String returns the expression.
 func (p *Pattern) String() string { return p.re.String() }
 
-// required returns the longest string that every match of the expression must
-// contain and whether it is all of the expression. Letters that also match in
-// the other case are not required.
+// required returns the longest string that every match must contain, and whether the
+// expression is just that string. Letters that match in both cases are not part of it.
 func required(re *syntax.Regexp) (literal []byte, whole bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -108,8 +107,8 @@ func requiredOfAll(subs []*syntax.Regexp) (best []byte, whole bool) {
 	return best, whole
 }
 
-// valid reports whether all runes have an encoding that nothing else decodes
-// to: the replacement character also stands for every broken byte.
+// valid reports whether all runes have a unique encoding. The replacement character has
+// none, because every invalid byte decodes to it, too.
 func valid(rs []rune) bool {
 	for _, r := range rs {
 		if r == '\uFFFD' {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// bytesPerReset is how far the automaton must get, on average, before its
-// table fills up; when it does not, package regexp is the faster one.
+// bytesPerReset is the average number of bytes that the automaton must process before its
+// table fills up. Below it, package regexp is faster.
 const bytesPerReset = 16 * maxStates
 
 // Scanner finds matching lines for one goroutine. It keeps its automaton, at
@@ -14,19 +14,19 @@ const bytesPerReset = 16 * maxStates
 type Scanner struct {
 	p      *Pattern
 	dfa    *dfa
-	slow   bool // regexp does it
-	search bool // look for the literal first
+	slow   bool // package regexp matches the lines
+	search bool // search for the literal first
 	done   int  // bytes of earlier blocks
 }
 
-// NewScanner returns a Scanner of the pattern.
+// NewScanner returns a Scanner for the pattern.
 func (p *Pattern) NewScanner() *Scanner {
 	s := &Scanner{p: p, slow: !p.lazy}
 	if p.lazy {
 		s.dfa = newDFA(p)
 	}
-	// The automaton searches for one first byte quickly and for a few quickly
-	// enough, but longer literals are rarer than these.
+	// The automaton searches for one or a few first bytes fast enough. Only a longer
+	// literal is rarer than these, so that searching for it is faster still.
 	least := 4
 	if s.slow || s.dfa.homed < 0 || len(s.dfa.exits.list) > 1 {
 		least = 2
@@ -35,9 +35,8 @@ func (p *Pattern) NewScanner() *Scanner {
 	return s
 }
 
-// Lines calls yield for each line of block that matches, in order, without its
-// LF. Every line ends with LF but perhaps the last; a line is a part of block
-// and may be kept as long as block is.
+// Lines calls yield for each matching line of block, in order, without its LF. The last
+// line need not end with LF. A line is a part of block and is valid as long as block.
 func (s *Scanner) Lines(block []byte, yield func(line []byte)) {
 	if s.search {
 		s.candidates(block, yield)
@@ -53,15 +52,14 @@ func (s *Scanner) Match(line []byte) bool {
 		return s.p.re.Match(line)
 	}
 	at, state := s.find(line, 0)
-	if s.slow { // it gave up
+	if s.slow { // the automaton gave up
 		return s.p.re.Match(line)
 	}
 	return at >= 0 || s.endMatches(state)
 }
 
-// candidates looks closer at the lines that hold the required literal. After a
-// line it goes on behind it, so a line is looked at once, however often it holds
-// the literal.
+// candidates matches the lines that contain the required literal. It continues after each
+// line, so a line is matched once even if it contains the literal several times.
 func (s *Scanner) candidates(block []byte, yield func(line []byte)) {
 	for {
 		at := bytes.Index(block, s.p.literal)
@@ -105,7 +103,7 @@ func (s *Scanner) lines(block []byte, yield func(line []byte)) {
 	}
 }
 
-// slowly asks package regexp about each line.
+// slowly matches each line with package regexp.
 func (s *Scanner) slowly(block []byte, yield func(line []byte)) {
 	for len(block) > 0 {
 		end := lineEnd(block, 0)
@@ -123,8 +121,8 @@ func (s *Scanner) slowly(block []byte, yield func(line []byte)) {
 func (s *Scanner) find(b []byte, i int) (at int, state int32) {
 	d := s.dfa
 	for row := d.start; ; {
-		// States that need not be stepped through: all is decided, or only one
-		// of a few bytes can change anything.
+		// States without stepping: the line is decided, or only a few bytes can
+		// change the state.
 		switch row {
 		case matched:
 			return i, row
@@ -158,7 +156,7 @@ func (s *Scanner) find(b []byte, i int) (at int, state int32) {
 	}
 }
 
-// run follows the table until it says to stop: the loop that all is about.
+// run follows the table until a special entry. Nearly all time is spent in this loop.
 func run(next []int32, b []byte, i int, row int32) (int, int32) {
 	for ; i < len(b); i++ {
 		to := next[int(row)|int(b[i])]
@@ -170,8 +168,8 @@ func run(next []int32, b []byte, i int, row int32) (int, int32) {
 	return i, row
 }
 
-// entry returns where the rune at b[i] leads from row and how long it is,
-// computing what is not known yet.
+// entry returns the entry of row for the rune at b[i] and the size of the rune. It computes
+// an unknown entry.
 func (s *Scanner) entry(row int32, b []byte, i int) (to int32, size int) {
 	d := s.dfa
 	to = d.next[row|int32(b[i])]
@@ -194,8 +192,8 @@ func (s *Scanner) entry(row int32, b []byte, i int) (to int32, size int) {
 	return d.rune(row, d.p.wide.of(r)), size
 }
 
-// renew is called when the table is full. It throws the table away, keeping the
-// state that the scan is in, or gives up if that happens too often.
+// renew discards the full table, except for the scan's present state. It gives up if that
+// happens too often.
 func (s *Scanner) renew(row int32, i int) int32 {
 	d := s.dfa
 	d.count++

@@ -2,6 +2,6 @@
 
 package nodeload
 
-// groupOf returns the process itself: there are no process groups here, so that
-// only their leaders are measured.
+// groupOf returns the process itself. This system has no process groups, so only
+// their leaders are measured.
 func groupOf(pid int) (int, error) { return pid, nil }

@@ -7,22 +7,21 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// Usage is what the processes of a group use: an attempt's, if each attempt has
-// a process group of its own.
+// Usage is the resource usage of a process group, such as the group of an attempt.
 type Usage struct {
-	CPU        time.Duration // processor time, also of processes that have ended
+	CPU        time.Duration // processor time, including ended processes
 	Cores      float64       // processors in use between the last two samples
-	Memory     int64         // resident bytes; shared ones count for each process
-	PeakMemory int64         // the most that a sample has seen
-	DiskBytes  int64         // read and written, also by processes that have ended
-	DiskRate   float64       // bytes a second between the last two samples
-	Processes  int           // that run now; 0 is that the group has ended
+	Memory     int64         // resident bytes; shared pages count for each process
+	PeakMemory int64         // the largest value of all samples
+	DiskBytes  int64         // read and written, including ended processes
+	DiskRate   float64       // bytes per second between the last two samples
+	Processes  int           // running processes; 0 means that the group has ended
 }
 
-// Groups measures process groups. A sample looks once through all processes of
-// the machine, however many groups are watched. What a process does after the
-// last sample that saw it is missed, and so is one that no sample saw; the
-// rusage of a child that was waited for is exact.
+// Groups measures process groups. One sample walks once over all processes of the
+// machine, for any number of groups. It misses the usage of a process after the last
+// sample that saw it, and processes that no sample saw. For exact totals use the
+// rusage of a child after waiting for it.
 type Groups struct {
 	groups map[int]*group
 	at     time.Duration
@@ -32,8 +31,8 @@ type Groups struct {
 type group struct {
 	usage Usage
 	seen  bool // by a sample
-	// last is what each live process had used by the last sample; ended is
-	// what those that are gone had.
+	// last holds the usage of each live process at the last sample; ended sums the
+	// usage of processes that have ended.
 	last  map[int32]proc
 	ended proc
 }
@@ -42,31 +41,31 @@ type group struct {
 type proc struct {
 	pid    int32
 	group  int
-	born   int64 // tells a process from a later one of the same number
+	born   int64 // start time, which distinguishes processes that reused a pid
 	cpu    time.Duration
 	memory int64
 	disk   int64
 }
 
-// NewGroups returns a meter that watches nothing yet.
+// NewGroups returns a meter without groups.
 func NewGroups() *Groups {
 	g := &Groups{groups: map[int]*group{}}
 	g.list = g.listProcesses
 	return g
 }
 
-// Watch begins to measure a process group, named by its leader's process.
+// Watch starts measuring the process group with that leader.
 func (g *Groups) Watch(pgid int) {
 	if g.groups[pgid] == nil {
 		g.groups[pgid] = &group{last: map[int32]proc{}}
 	}
 }
 
-// Forget ends it.
+// Forget stops measuring a process group.
 func (g *Groups) Forget(pgid int) { delete(g.groups, pgid) }
 
-// Usage returns what a watched group used up to the last sample; nothing for one
-// that is not watched.
+// Usage returns the usage of a watched group up to the last sample, and the zero Usage
+// for other groups.
 func (g *Groups) Usage(pgid int) Usage {
 	if x := g.groups[pgid]; x != nil {
 		return x.usage
@@ -74,8 +73,8 @@ func (g *Groups) Usage(pgid int) Usage {
 	return Usage{}
 }
 
-// Sample measures all groups at a time that grows from call to call. It does
-// nothing if none is watched.
+// Sample measures all watched groups. now must not decrease between calls. Without
+// watched groups it does nothing.
 func (g *Groups) Sample(now time.Duration) error {
 	if len(g.groups) == 0 {
 		return nil
@@ -127,8 +126,8 @@ func (p *proc) add(o proc) {
 	p.disk += o.disk
 }
 
-// listProcesses reads the processes of watched groups. One that ends meanwhile,
-// or may not be looked at, is left out.
+// listProcesses reads the processes of watched groups. It omits processes that end
+// meanwhile or that this user may not read.
 func (g *Groups) listProcesses() ([]proc, error) {
 	pids, err := process.Pids()
 	if err != nil {
@@ -161,10 +160,10 @@ func readProcess(pid int32, id int) (proc, error) {
 	if m, err := h.MemoryInfo(); err == nil {
 		p.memory = int64(m.RSS)
 	}
-	// Counters of what processes read and write are not to be had everywhere.
+	// Not every system counts the bytes that a process reads and writes.
 	if c, err := h.IOCounters(); err == nil {
 		p.disk = int64(c.DiskReadBytes + c.DiskWriteBytes)
-		if runtime.GOOS == "windows" { // which tells of all transfers alike
+		if runtime.GOOS == "windows" { // whose counters include network transfers
 			p.disk = int64(c.ReadBytes + c.WriteBytes)
 		}
 	}

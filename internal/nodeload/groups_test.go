@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Processor time of a process that has gone stays, also when its number is
-// given to another one; memory is what is there now, and the most there was.
+// The processor time of an ended process stays in the sum, even if another process
+// reuses its pid. Memory is the present value, and the peak is kept.
 func TestGroupsAddUp(t *testing.T) {
 	var procs []proc
 	g := NewGroups()

@@ -1,12 +1,12 @@
 // Package nodeload measures the machine that it runs on, and the processes of
 // attempts, for the reports that nodes send with their heartbeats.
 //
-// Counters of the operating system only ever grow; what schedulers want is how
-// fast. So a Sampler and a Groups keep the last counters, and a rate is the
-// growth between two samples: the first sample has none. Neither is safe for
-// concurrent use. Time comes from the caller, as everywhere.
+// The operating system's counters only grow, and schedulers need rates. So a Sampler and
+// a Groups remember the last counters, and a rate is the growth between two samples; the
+// first sample has no rates. Neither is safe for concurrent use. The caller supplies the
+// time.
 //
-// In a container the load average and the rates are those of the whole machine.
+// In a container the load average and the rates describe the whole machine.
 package nodeload
 
 import (
@@ -36,19 +36,19 @@ type Sampler struct {
 	rates   rates // between the last two samples
 }
 
-// counters are readings that grow. What could not be read is nil.
+// counters holds counters that only grow. A counter that could not be read is nil.
 type counters struct {
 	cpu  *cpuTime
 	disk map[string]uint64 // bytes by device
 	net  map[string]uint64 // bytes by interface
 }
 
-// cpuTime is in seconds of one processor.
+// cpuTime holds seconds summed over all processors.
 type cpuTime struct{ busy, all float64 }
 
 type rates struct{ cpu, disk, net float64 }
 
-// source is where readings come from; tests have their own.
+// source reads the counters; tests replace it.
 type source struct {
 	average   func() (float64, error)
 	processes func() (int, error)
@@ -57,7 +57,7 @@ type source struct {
 	disk, net func() (map[string]uint64, error)
 }
 
-// New returns a sampler of this machine.
+// New returns a Sampler for this machine.
 func New() *Sampler {
 	return &Sampler{read: source{
 		average: readAverage, processes: readProcesses, free: readFree,
@@ -65,8 +65,9 @@ func New() *Sampler {
 	}}
 }
 
-// Meter returns a function that measures this machine at a time since the first
-// call. What cannot be measured is 0, which stands for unknown.
+// Meter returns a function that measures this machine. Its argument is the time since
+// some start and must not decrease. A value that cannot be measured is 0, which means
+// unknown.
 func Meter() func(now time.Duration) cluster.Load {
 	s := New()
 	return func(now time.Duration) cluster.Load {
@@ -75,9 +76,9 @@ func Meter() func(now time.Duration) cluster.Load {
 	}
 }
 
-// Sample measures the machine at a time that grows from call to call. What
-// cannot be measured here is 0, which says unknown, and is named in the error;
-// the rest is good in spite of it. Two samples at one time have the same rates.
+// Sample measures the machine. now must not decrease between calls; two samples at the
+// same time have the same rates. A value that cannot be measured is 0 (unknown) and the
+// error names it; the other values are valid nevertheless.
 func (s *Sampler) Sample(now time.Duration) (cluster.Load, error) {
 	var l cluster.Load
 	var errs [6]error
@@ -103,7 +104,7 @@ func (s *Sampler) Sample(now time.Duration) (cluster.Load, error) {
 	return l, errors.Join(errs[:]...)
 }
 
-// since computes rates from what was read that many seconds before.
+// since computes rates from the counters read the given number of seconds before.
 func (c *counters) since(old *counters, seconds float64) rates {
 	var r rates
 	if c.cpu != nil && old.cpu != nil {
@@ -115,8 +116,7 @@ func (c *counters) since(old *counters, seconds float64) rates {
 	return r
 }
 
-// growth adds up how much counters have grown. One that is new or has started
-// again tells nothing.
+// growth sums the increases of counters. It ignores counters that are new or were reset.
 func growth(old, now map[string]uint64) float64 {
 	sum := 0.0
 	for name, n := range now {
@@ -143,15 +143,15 @@ func readProcesses() (int, error) {
 	return m.ProcsTotal, nil
 }
 
-// readFree returns the share of memory that new work could have, caches that
-// can be dropped among it.
+// readFree returns the share of memory available to new work, including caches that can
+// be dropped.
 func readFree() (float64, error) {
 	m, err := mem.VirtualMemory()
 	if err != nil {
 		return 0, err
 	}
 	if m.Total == 0 {
-		return 0, errors.New("the machine says that it has none")
+		return 0, errors.New("the machine reports no memory")
 	}
 	return float64(m.Available) / float64(m.Total), nil
 }
@@ -162,9 +162,9 @@ func readCPU() (*cpuTime, error) {
 		return nil, err
 	}
 	if len(t) == 0 {
-		return nil, errors.New("the machine tells nothing of them")
+		return nil, errors.New("the machine does not report them")
 	}
-	// Guest time is part of user time already.
+	// User time already includes guest time.
 	busy := t[0].User + t[0].System + t[0].Nice + t[0].Irq + t[0].Softirq + t[0].Steal
 	return &cpuTime{busy, busy + t[0].Idle + t[0].Iowait}, nil
 }
@@ -183,9 +183,9 @@ func readDisk() (map[string]uint64, error) {
 	return bytes, nil
 }
 
-// wholeDisk reports whether a block device is a disk of its own. Linux counts
-// what a partition, a volume or a loop does again for the disk below it; those
-// have no device behind them in sysfs.
+// wholeDisk reports whether a block device is a physical disk. Linux counts the
+// transfers of partitions, volumes and loop devices again for the disk below them; they
+// have no device link in sysfs.
 func wholeDisk(name string) bool {
 	if runtime.GOOS != "linux" {
 		return true
@@ -194,7 +194,7 @@ func wholeDisk(name string) bool {
 	return err == nil
 }
 
-// readNet leaves out the machine's talk with itself.
+// readNet returns the bytes of each network interface except loopback.
 func readNet() (map[string]uint64, error) {
 	all, err := gnet.IOCounters(true)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 )
 
-// fake is a machine whose readings a test sets.
+// fake is a source whose counters a test sets.
 type fake struct {
 	cpu  cpuTime
 	disk map[string]uint64
@@ -29,7 +29,7 @@ func (f *fake) sampler() *Sampler {
 	}}
 }
 
-// A rate is growth over time; devices that come, go or start again add nothing.
+// A rate is growth over time. Devices that appear, disappear or reset add nothing.
 func TestRates(t *testing.T) {
 	f := &fake{cpu: cpuTime{10, 100}, disk: map[string]uint64{"a": 1000, "b": 7}, net: map[string]uint64{"e": 50}}
 	s := f.sampler()
@@ -51,7 +51,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// What cannot be read is 0 and named; the rest is good.
+// A value that cannot be read is 0 and named in the error; the others are valid.
 func TestErrors(t *testing.T) {
 	f := &fake{bad: errors.New("no such thing"), disk: map[string]uint64{"a": 1}}
 	s := f.sampler()
@@ -64,8 +64,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// This machine says something sensible of itself, and sees that a processor is
-// busy.
+// A sample of this machine has plausible values and notices a busy processor.
 func TestMachine(t *testing.T) {
 	s, start := New(), time.Now()
 	if _, err := s.Sample(0); err != nil {

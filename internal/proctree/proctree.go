@@ -1,24 +1,22 @@
-// Package proctree finds and ends trees of processes: a task's process, what
-// that has started, and so on, in whatever process groups and sessions those
-// have put themselves.
+// Package proctree finds and kills trees of processes: a task's process and all its
+// descendants, even if they have created process groups or sessions of their own.
 //
-// A process that calls Adopt becomes the parent of its descendants' orphans.
-// So everything that an adopter's descendants ever start stays below it, until
-// it dies itself.
+// A process that calls Adopt becomes the parent of its descendants' orphans. So every
+// process that its descendants start remains below it as long as it lives.
 package proctree
 
 import "time"
 
-// Process is what is known of a process.
+// Process describes a process.
 type Process struct {
 	PID, Parent int
 	Resident    int64  // bytes in memory
-	Started     uint64 // in clock ticks since the boot: with PID, unique
+	Started     uint64 // clock ticks since the boot; together with PID it is unique
 	CPU         time.Duration
-	Ended       bool // only its parent has not taken note yet
+	Ended       bool // a zombie: its parent has not waited for it yet
 }
 
-// Table is a snapshot of all processes that can be seen.
+// Table is a snapshot of all visible processes, by pid.
 type Table map[int]Process
 
 // Below returns the descendants of a process, parents before children.
@@ -41,9 +39,9 @@ func (t Table) Below(pid int) []Process {
 	return out
 }
 
-// Use sums the memory in bytes and the processor time of a process and all
-// below it. Pages that several of them share count several times; what has
-// ended counts no more.
+// Use sums the resident memory in bytes and the processor time of a process and its
+// descendants. Pages that several of them share count several times. Ended processes do
+// not count.
 func (t Table) Use(pid int) (resident int64, cpu time.Duration) {
 	resident, cpu = t[pid].Resident, t[pid].CPU
 	for _, p := range t.Below(pid) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopt makes this process the parent of its descendants' orphans.
+// Adopt makes this process a subreaper: the parent of its descendants' orphans.
 func Adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 var pageSize = int64(os.Getpagesize())
@@ -44,13 +44,13 @@ func Read() (Table, error) {
 // tick is the unit of processor time in /proc: USER_HZ is 100 everywhere.
 const tick = 10 * time.Millisecond
 
-// Stat looks at one process.
+// Stat returns one process, and false if it does not exist.
 func Stat(pid int) (Process, bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return Process{}, false
 	}
-	// The name in parentheses may hold anything; what follows the last is plain.
+	// The name in parentheses may contain any byte, so the last ')' ends it.
 	i := bytes.LastIndexByte(b, ')')
 	if i < 0 {
 		return Process{}, false
@@ -71,21 +71,21 @@ func Stat(pid int) (Process, bool) {
 	}, true
 }
 
-// KillChildren kills all below this process and returns when none is left, or
-// after a second: one stuck in the kernel can't be waited for. Nobody else may
-// be waiting for them.
+// KillChildren kills all descendants of this process. It returns when none is left, or
+// after a second, because a process can be stuck in the kernel. No other goroutine may
+// wait for these processes.
 func KillChildren() { kill(nil) }
 
-// KillStrays kills what has become this process's child by adoption, with all
-// below: every child but those whose parent meant to have them. It returns
-// how many processes it killed.
+// KillStrays kills the children that this process has adopted, with their descendants:
+// all children for which mine returns false. It returns the number of killed processes.
 func KillStrays(mine func(pid int) bool) int {
 	return kill(func(p Process) bool { return !mine(p.PID) })
 }
 
-// kill kills the children of this process that are wanted (all if that is nil),
-// with all below them, and reaps the orphans among them. Each round may orphan
-// others. Parents go first, so that they do nothing about their children's end.
+// kill kills the children of this process for which wanted returns true (all if it is
+// nil), with their descendants, and reaps the orphans among them. It repeats this,
+// because each round may create orphans. It kills parents first, so that they cannot
+// react to the end of their children.
 func kill(wanted func(child Process) bool) (killed int) {
 	if childless() {
 		return 0
@@ -113,25 +113,24 @@ func kill(wanted func(child Process) bool) (killed int) {
 			}
 		}
 		if found == 0 && (wanted != nil || childless()) {
-			break // a table is not of one moment; the absence of children is
+			break // a table is not an atomic snapshot; the absence of children is
 		}
 	}
 	return killed
 }
 
-// childless reports whether this process has no children, which is quick to
-// find out; looking at all processes is not.
+// childless reports whether this process has no children. It is much faster than Read.
 func childless() bool {
 	return errors.Is(unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil), unix.ECHILD)
 }
 
-// End kills a process if it still is the one that was seen.
+// End kills a process unless another process has reused its pid.
 func End(p Process) bool {
 	now, ok := Stat(p.PID)
 	return ok && !now.Ended && now.Started == p.Started && syscall.Kill(p.PID, syscall.SIGKILL) == nil
 }
 
-// reap takes note of a child's end, if it has ended.
+// reap waits for a child if it has ended.
 func reap(pid int) {
 	var status syscall.WaitStatus
 	for {
@@ -142,8 +141,8 @@ func reap(pid int) {
 	}
 }
 
-// Marked returns the processes whose environment has a variable, written
-// name=value, from the time when they were started.
+// Marked returns the processes that were started with an environment variable, given as
+// name=value.
 func Marked(variable string) []Process {
 	t, err := Read()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestMain is also an adopter with a tree below it: see TestKillChildren.
+// TestMain lets the test binary also serve as the subreaper of TestKillChildren.
 func TestMain(m *testing.M) {
 	if os.Getenv("PROCTREE_TEST") == "" {
 		os.Exit(m.Run())
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	if err := Adopt(); err != nil {
 		panic(err)
 	}
-	// A process in a session of its own, whose parents end, and one in the same.
+	// One process in a new session, whose parent ends, and one in the same session.
 	cmd := exec.Command("sh", "-c", "setsid sh -c 'sleep 1000 & echo $!; sleep 1000' & sleep 1000 & echo $!; read x")
 	cmd.Stdout, cmd.Stdin = os.Stdout, os.Stdin
 	if err := cmd.Start(); err != nil {
@@ -27,12 +27,12 @@ func TestMain(m *testing.M) {
 	cmd.Process.Wait()
 	KillChildren()
 	os.Stdout.WriteString("done\n")
-	os.Stdin.Read(make([]byte, 1)) // until the test has looked
+	os.Stdin.Read(make([]byte, 1)) // until the test has read the process table
 	os.Exit(0)
 }
 
-// TestKillChildren has a process start others, of which some detach themselves,
-// and kill them all.
+// TestKillChildren lets a process start others, some of which detach themselves, and
+// verifies that KillChildren kills all of them.
 func TestKillChildren(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PROCTREE_TEST=1")
@@ -85,7 +85,7 @@ func TestKillChildren(t *testing.T) {
 	}
 }
 
-// TestMarked finds a process by its environment, and ends it and nobody else.
+// TestMarked finds a process by its environment and kills only that process.
 func TestMarked(t *testing.T) {
 	mark := "PROCTREE_MARK=" + strings.ReplaceAll(t.TempDir(), "/", "_")
 	cmd := exec.Command("sleep", "1000")
@@ -95,7 +95,7 @@ func TestMarked(t *testing.T) {
 	}
 	var found []Process
 	for deadline := time.Now().Add(20 * time.Second); len(found) == 0 && time.Now().Before(deadline); {
-		found = Marked(mark) // a process has its environment a moment after its start
+		found = Marked(mark) // the environment is visible shortly after the start
 	}
 	if len(found) != 1 || found[0].PID != cmd.Process.Pid {
 		t.Fatalf("found %v, want %d", found, cmd.Process.Pid)

@@ -4,23 +4,23 @@ package proctree
 
 import "errors"
 
-// Adopt fails: the system has no such thing.
+// Adopt returns errors.ErrUnsupported: this system has no subreapers.
 func Adopt() error { return errors.ErrUnsupported }
 
-// Read finds nothing.
+// Read returns errors.ErrUnsupported.
 func Read() (Table, error) { return nil, errors.ErrUnsupported }
 
-// Stat finds nothing.
+// Stat returns false.
 func Stat(int) (Process, bool) { return Process{}, false }
 
-// KillChildren does nothing: process groups are all there is.
+// KillChildren does nothing. On this system attempts are killed by process group only.
 func KillChildren() {}
 
-// KillStrays does nothing.
+// KillStrays returns 0.
 func KillStrays(func(pid int) bool) int { return 0 }
 
-// End does nothing.
+// End returns false.
 func End(Process) bool { return false }
 
-// Marked finds nothing.
+// Marked returns nil.
 func Marked(string) []Process { return nil }

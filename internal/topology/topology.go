@@ -1,5 +1,5 @@
-// Package topology tells in which rack a machine stands, as Hadoop does: by a
-// table in a file, or by asking a script.
+// Package topology maps hosts to racks like Hadoop does: with a table in a file, or with a
+// script.
 package topology
 
 import (
@@ -17,26 +17,27 @@ import (
 	"time"
 )
 
-// Topology answers from a file: an executable one is called with a host as its
-// argument and prints its rack; any other is a table with a host and a rack on
-// each line, read again when it has changed. It is safe for concurrent use.
+// Topology maps hosts to racks with a file. If the file is executable, Topology calls it
+// with a host as argument, and it prints the rack. Otherwise the file is a table with a
+// host and a rack on each line, which is read again when it changes. A Topology is safe
+// for concurrent use.
 type Topology struct {
 	path   string
 	script bool
 	mu     struct {
 		sync.Mutex
 		seen  fs.FileInfo
-		racks map[string]string // of the table, or as the script has said
+		racks map[string]string // from the table, or from the script's last answers
 	}
 }
 
-// scriptTimeout is how long the script may take.
+// scriptTimeout is the time limit of the script.
 const scriptTimeout = 10 * time.Second
 
-// maxRack is the longest name of a rack.
+// maxRack bounds the length of a rack's name in bytes.
 const maxRack = 255
 
-// Open opens a file. A table must be readable now.
+// Open returns the Topology of a file. It returns an error if a table cannot be read.
 func Open(path string) (*Topology, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -55,11 +56,11 @@ func Open(path string) (*Topology, error) {
 	return t, t.readLocked()
 }
 
-// Rack returns the rack of a host, "" if it is not known. An error comes with the
-// rack that was known before, if there was one.
+// Rack returns the rack of a host, or "" if it is unknown. After an error it returns the
+// rack that was known before, if any.
 func (t *Topology) Rack(host string) (string, error) {
 	if t.script {
-		return t.ask(host)
+		return t.runScript(host)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,11 +68,10 @@ func (t *Topology) Rack(host string) (string, error) {
 	return t.mu.racks[host], err
 }
 
-// ask calls the script. What it has said of a host holds until it says
-// otherwise.
-func (t *Topology) ask(host string) (string, error) {
+// runScript calls the script and remembers its answer for the host.
+func (t *Topology) runScript(host string) (string, error) {
 	if strings.HasPrefix(host, "-") {
-		return "", fmt.Errorf("host %q: looks like an option", host)
+		return "", fmt.Errorf("host %q: a host name must not begin with a hyphen, because the topology script would take it for an option", host)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scriptTimeout)
 	defer cancel()
@@ -94,12 +94,12 @@ func (t *Topology) ask(host string) (string, error) {
 
 func checkRack(rack string) error {
 	if rack == "" || len(rack) > maxRack || strings.ContainsAny(rack, " \t\r\n\x00") {
-		return fmt.Errorf("%q is no name of a rack", rack)
+		return fmt.Errorf("%q is not a valid name of a rack", rack)
 	}
 	return nil
 }
 
-// readLocked reads the table if it has changed. A bad one changes nothing.
+// readLocked reads the table if it has changed. An invalid table changes nothing.
 func (t *Topology) readLocked() error {
 	info, err := os.Stat(t.path)
 	if err != nil {
@@ -112,7 +112,7 @@ func (t *Topology) readLocked() error {
 	if err != nil {
 		return err
 	}
-	t.mu.seen = info // a bad table is told of once
+	t.mu.seen = info // an invalid table is reported once
 	racks, err := parse(b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.path, err)
@@ -121,7 +121,7 @@ func (t *Topology) readLocked() error {
 	return nil
 }
 
-// parse reads a table. Empty lines and what follows a # are passed over.
+// parse parses a table. It ignores empty lines, and text after a #.
 func parse(b []byte) (map[string]string, error) {
 	racks := map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(b))
@@ -132,7 +132,7 @@ func parse(b []byte) (map[string]string, error) {
 		switch {
 		case len(f) == 0:
 		case len(f) != 2 || len(f[1]) > maxRack:
-			errs = append(errs, fmt.Errorf("line %d: want a host and a rack", n))
+			errs = append(errs, fmt.Errorf("line %d: each line must hold a host and a rack", n))
 		default:
 			racks[f[0]] = f[1]
 		}

@@ -15,7 +15,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 	return path
 }
 
-// TestTable asks a table that changes, also for the worse.
+// TestTable queries a table that changes and becomes invalid.
 func TestTable(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), "racks"), "# the cellar\nh1 /r1\n\nh2\t/r2 # by the door\n", 0o644)
 	topo, err := Open(path)
@@ -43,7 +43,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestScript asks a script, which may fail.
+// TestScript queries a script that sometimes fails.
 func TestScript(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "rack.sh"), "#!/bin/sh\n[ -e "+dir+"/broken ] && { echo no >&2; exit 1; }\ncase $1 in h*) echo /rack-$1;; esac\n", 0o755)

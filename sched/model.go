@@ -55,6 +55,7 @@ type (
 	//	Launchable(k Kind) bool             a task is pending and may start now
 	//	Open(k Kind) bool                   tasks of the kind may start: maps always, reduces after slow start
 	//	Gate() int                          how many maps must have succeeded before reduces may start
+	//	MapsFirst() bool                    reduces were killed for its maps, so none starts while maps are pending
 	//	MapsDone() bool                     every map has succeeded and its output still exists
 	//
 	// Its tasks. "Fresh" tasks have never been launched; the tracker indexes them by
@@ -134,6 +135,7 @@ type (
 	// JobList holds the jobs that the tracker knows. Counts are over all live jobs.
 	//
 	//	Live() []*Job                       jobs that still run tasks, in order of submission
+	//	MapsFirst() int                     how many of them have MapsFirst set
 	//	Finishing() []*Job                  jobs whose output is being committed or aborted
 	//	Ended() []*Job                      remembered jobs that have ended, in order of their ends
 	//	Get(id JobID) *Job                  a live or remembered job, or nil

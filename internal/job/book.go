@@ -289,9 +289,23 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 	if culprit != nil {
 		culprit.state = TaskFailed
 	}
+	b.SetMapsFirst(j, false)
 	b.list.remove(j)
 	b.seats = append(b.seats, j.seat)
 	b.list.finishing = append(b.list.finishing, j)
+}
+
+// SetMapsFirst keeps reduces of a live job from starting, or lets them start again.
+func (b *Book) SetMapsFirst(j *Job, on bool) {
+	if j.mapsFirst == on {
+		return
+	}
+	j.mapsFirst = on
+	if on {
+		b.list.mapsFirst++
+	} else {
+		b.list.mapsFirst--
+	}
 }
 
 // CancelCommit records that a kill cancelled the commit of a job's output. The

@@ -42,7 +42,8 @@ type Job struct {
 	first     [Kinds]*Attempt // running attempts, oldest first
 	last      [Kinds]*Attempt
 	tally     Tally
-	gate      int // maps that must be done before reduces may start
+	gate      int  // maps that must be done before reduces may start
+	mapsFirst bool // reduces were killed for maps, and none starts until no map is pending
 	account   Account
 	waits     waits
 
@@ -167,9 +168,13 @@ func (j *Job) MapsDone() bool { return j.Unfinished(Map) == 0 }
 // Gate is how many maps must be done before reduces may start.
 func (j *Job) Gate() int { return j.gate }
 
+// MapsFirst reports whether reduces of the job were killed because its maps needed
+// their slots. No reduce starts then until no map is pending any more.
+func (j *Job) MapsFirst() bool { return j.mapsFirst }
+
 // Open reports whether tasks of the kind may start: always for maps, after the
 // slow start for reduces. Losing map output can close it again.
-func (j *Job) Open(k Kind) bool { return k == Map || j.tally.Done[Map] >= j.gate }
+func (j *Job) Open(k Kind) bool { return k == Map || j.tally.Done[Map] >= j.gate && !j.mapsFirst }
 
 // Launchable reports whether a task of the kind waits and may start.
 func (j *Job) Launchable(k Kind) bool { return j.tally.Pending[k] > 0 && j.Open(k) && j.state.Live() }

@@ -11,6 +11,7 @@ type List struct {
 	byID      map[ID]*Job
 	tally     Tally
 	seats     int
+	mapsFirst int
 }
 
 // Live returns the jobs with tasks to schedule, in order of submission. The slice
@@ -25,6 +26,10 @@ func (l *List) Finishing() []*Job { return l.finishing }
 // Ended returns the remembered jobs that have ended, in the order in which they
 // did. The slice must not be changed and is valid until the next change.
 func (l *List) Ended() []*Job { return l.ended }
+
+// MapsFirst counts the live jobs whose reduces do not start until no map of theirs is
+// pending; see Job.MapsFirst.
+func (l *List) MapsFirst() int { return l.mapsFirst }
 
 // Get returns a live, finishing or remembered job, or nil.
 func (l *List) Get(id ID) *Job { return l.byID[id] }

@@ -262,6 +262,9 @@ type Config struct {
 	// OfferPause is the least time between two offers, for each live node, because
 	// rounds must not take more than a part of a shell's time.
 	OfferPause time.Duration
+	// PreemptDelay is for how long maps of a job wait for slots that its own reduces
+	// hold before one of those is killed. Default 10 seconds; negative is for ever.
+	PreemptDelay time.Duration
 	// WaitEvery is how often the tracker collects why jobs wait, for Job.Waits; 0 is
 	// never. It costs a walk through the order of all jobs for each job that waits,
 	// so one collection looks at no more than maxCollected jobs, in rotation.

@@ -27,14 +27,17 @@ func (t *Tracker) submit(ev *Submit) {
 	t.commitIfDone(j)
 }
 
-// watch notes what a job can launch, to see it change.
+// watch notes the state of a job that has just become live, to see it change.
 func (t *Tracker) watch(j *job.Job) {
-	for j.Seat() >= len(t.demand) {
-		t.demand = append(t.demand, [job.Kinds]bool{})
+	for j.Seat() >= len(t.bySeat) {
+		t.bySeat = append(t.bySeat, jobState{})
 	}
+	s := &t.bySeat[j.Seat()]
+	*s = jobState{}
 	for k := range job.Kind(job.Kinds) {
-		t.demand[j.Seat()][k] = j.Launchable(k)
+		s.launchable[k] = j.Launchable(k)
 	}
+	t.watchBlocked(j)
 }
 
 // killJob ends a live job on request. While the job's output is being committed or
@@ -130,6 +133,7 @@ func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text 
 		}
 	}
 	t.jobs.Decide(j, outcome, culprit, text, t.now)
+	t.watchBlocked(j)
 	if t.cfg.Record {
 		t.note(outcomeFact(j, culprit))
 	}
@@ -216,9 +220,11 @@ func (t *Tracker) touch(j *job.Job) {
 	if !j.State().Live() {
 		return
 	}
+	t.watchBlocked(j)
+	s := &t.bySeat[j.Seat()]
 	for k := range job.Kind(job.Kinds) {
-		if now := j.Launchable(k); now != t.demand[j.Seat()][k] {
-			t.demand[j.Seat()][k] = now
+		if now := j.Launchable(k); now != s.launchable[k] {
+			s.launchable[k] = now
 			if now {
 				t.wantOffer()
 			}

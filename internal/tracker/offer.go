@@ -49,6 +49,7 @@ func (t *Tracker) offer(ev *Offer) {
 	}
 	for _, name := range ev.Nodes {
 		if n := t.Nodes().Get(name); n != nil && n.Alive() && !n.Closed() {
+			t.nodes.Report(n) // as its heartbeat would
 			t.assign(n)
 		}
 	}

@@ -39,6 +39,7 @@ func (t *Tracker) NextDeadline() time.Duration {
 	for _, due := range t.next {
 		at = min(at, due)
 	}
+	at = min(at, t.blockedDue)
 	if at == never {
 		return -1
 	}

@@ -12,6 +12,9 @@ import (
 const (
 	DefaultNodeTimeout = 10 * time.Minute
 	DefaultKeepEnded   = 100
+	// DefaultPreemptDelay is longer than YARN's, which is 0, because slots come free
+	// with heartbeats here.
+	DefaultPreemptDelay = 10 * time.Second
 	// DefaultGraylistFaults is not what the zero Config gets.
 	DefaultGraylistFaults = 4
 	DefaultGraylistWindow = 3 * time.Hour
@@ -32,7 +35,8 @@ const (
 //
 // The files follow the events: jobs.go what concerns whole jobs, attempts.go
 // reports, commits and lost output, nodes.go membership and heartbeats, offer.go the
-// assignment of work, time.go what happens because time passes.
+// assignment of work, preempt.go reduces that keep their own maps out, time.go what
+// happens because time passes.
 type Tracker struct {
 	cfg    Config
 	jobs   *job.Book
@@ -50,8 +54,12 @@ type Tracker struct {
 	ends    []Effect
 	// facts are what Facts returns.
 	facts []Fact
-	// demand holds what hooks were last told of Job.Launchable, by seat.
-	demand [][job.Kinds]bool
+	// bySeat holds what the tracker keeps of each live job, by Job.Seat.
+	bySeat []jobState
+	// blocked are the jobs that are blocked (see preempt.go), and blockedDue is when
+	// they are looked at next; never if there are none.
+	blocked    []*job.Job
+	blockedDue time.Duration
 	// due holds, by node index, a time before which no attempt of the node
 	// times out; never if there is none.
 	due []time.Duration
@@ -68,6 +76,12 @@ type Tracker struct {
 	stats     Stats
 }
 
+// jobState is what the tracker keeps of a live job beside its tasks.
+type jobState struct {
+	launchable [job.Kinds]bool // Job.Launchable as the hooks last heard of it
+	blocked    blockage
+}
+
 // never is later than any time that occurs.
 const never = time.Duration(1<<63 - 1)
 
@@ -80,7 +94,8 @@ type Stats struct {
 	// in the policy. LastRefusal describes the latest.
 	Refused     int64
 	LastRefusal string
-	// Preempted counts attempts killed on the policy's demand.
+	// Preempted counts attempts killed on the policy's demand, and reduces killed
+	// because maps of their job needed their slots.
 	Preempted int64
 	// LostNodes counts nodes given up.
 	LostNodes int64
@@ -107,7 +122,10 @@ func blank(cfg Config) *Tracker {
 	if cfg.GraylistWindow == 0 {
 		cfg.GraylistWindow = DefaultGraylistWindow
 	}
-	t := &Tracker{cfg: cfg, nodes: cluster.NewBook()}
+	if cfg.PreemptDelay == 0 {
+		cfg.PreemptDelay = DefaultPreemptDelay
+	}
+	t := &Tracker{cfg: cfg, nodes: cluster.NewBook(), blockedDue: never}
 	t.jobs = job.NewBook(t.nodes, max(0, cfg.KeepEnded))
 	t.view = sched.NewView(t.jobs.List(), t.nodes.List(), cfg.MaxNodeFailures)
 	return t
@@ -161,6 +179,9 @@ func (t *Tracker) Stats() Stats { return t.stats }
 func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
 	why := sched.Why(t.view, t.policy, t.rounds.Ledger(), j, k, t.now)
 	words := why.Words(k)
+	if k == job.Map && isBlocked(j) && t.cfg.PreemptDelay > 0 {
+		words += "; reduces of the job wait for its maps, and the newest one is stopped if they keep the maps out"
+	}
 	for _, h := range t.hooks.Explainers {
 		if more := h.Explain(j, k, t.now); more != "" {
 			words += "; " + more
@@ -204,6 +225,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	if t.runPeriodic() {
 		t.preempt()
 	}
+	t.preemptReduces()
 	switch ev := ev.(type) {
 	case *Submit:
 		t.submit(ev)

@@ -15,7 +15,6 @@ import (
 // slot. How fast the slots are filled is the Fill of the configuration.
 type Static struct {
 	cfg  StaticConfig
-	view *sched.View
 	load load
 	bal  balance
 }
@@ -24,8 +23,6 @@ var (
 	_ sched.Slots     = (*Static)(nil)
 	_ sched.Consulter = (*Static)(nil)
 	_ sched.Explainer = (*Static)(nil)
-	_ sched.Starter   = (*Static)(nil)
-	_ sched.Preempter = (*Static)(nil)
 )
 
 // NewStatic returns typed slots.

@@ -21,10 +21,9 @@ type Unified struct {
 }
 
 var (
-	_ sched.Slots     = (*Unified)(nil)
-	_ sched.Sizer     = (*Unified)(nil)
-	_ sched.Starter   = (*Unified)(nil)
-	_ sched.Preempter = (*Unified)(nil)
+	_ sched.Slots   = (*Unified)(nil)
+	_ sched.Sizer   = (*Unified)(nil)
+	_ sched.Starter = (*Unified)(nil)
 )
 
 // NewUnified returns untyped slots; rampUp is the share of all slots, 0 to 1,
@@ -97,29 +96,4 @@ func anySlot(r *sched.Round, task job.Kind) job.Kind {
 		return task
 	}
 	return task.Other()
-}
-
-// Preempt implements sched.Preempter: every slot is held by a reduce, and all of
-// them wait for maps that have to be made again, or that no slot was left for.
-// None would ever end, nor time out, so the newest gives way. YARN's MapReduce
-// takes reduces back as well when its maps starve.
-func (u *Unified) Preempt(time.Duration) []*job.Attempt {
-	jobs := u.view.Jobs()
-	if jobs.Pending(job.Map) == 0 || jobs.Running(job.Map) > 0 || jobs.Running(job.Reduce) < u.total() {
-		return nil
-	}
-	var newest *job.Attempt
-	for _, j := range jobs.Live() {
-		switch a := j.Newest(job.Reduce); {
-		case a == nil:
-		case j.MapsDone():
-			return nil
-		case newest == nil || a.Seq() > newest.Seq():
-			newest = a
-		}
-	}
-	if newest == nil {
-		return nil
-	}
-	return []*job.Attempt{newest}
 }

@@ -123,31 +123,3 @@ type nothing struct{}
 
 func (nothing) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }
 func (nothing) NeverCopies()                                              {}
-
-// Where reduces hold every slot and wait for maps, the newest gives way; not
-// while another reduce can end, or a map runs, or a slot is free.
-func TestUnifiedPreempt(t *testing.T) {
-	w := newUnifiedWorld(1, 1, 1)
-	j, done := w.add(1, 2), w.add(0, 1)
-	w.launch(j, job.Reduce)
-	if got := w.slots.Preempt(0); got != nil {
-		t.Errorf("a slot is free: %v", got)
-	}
-	other := w.launch(done, job.Reduce)
-	if got := w.slots.Preempt(0); got != nil {
-		t.Errorf("another reduce can end: %v", got)
-	}
-	w.jobs.Succeed(other, 0, 0)
-	w.nodes.Stop(w.node, other)
-	newest := w.launch(j, job.Reduce)
-	if got := w.slots.Preempt(0); len(got) != 1 || got[0] != newest {
-		t.Errorf("stuck: %v, want %v", got, newest.ID())
-	}
-	w.jobs.Drop(newest, job.AttemptKilled, "", 0)
-	w.nodes.Stop(w.node, newest)
-	w.want(t, "the slot goes to the map", sched.Offer{Kind: job.Map, Slot: job.Map}, true)
-	w.launch(j, job.Map)
-	if got := w.slots.Preempt(0); got != nil {
-		t.Errorf("a map runs: %v", got)
-	}
-}

@@ -46,7 +46,7 @@ func (w *World) Shadow(one, two sched.Policy) {
 
 // restored returns a tracker restored from facts, checked.
 func (w *World) restored(p sched.Policy, facts []tracker.Fact) *tracker.Tracker {
-	tr, err := tracker.Restore(worldConfig, p, w.now, slices.Values(facts))
+	tr, err := tracker.Restore(w.cfg, p, w.now, slices.Values(facts))
 	if err == nil {
 		err = Recount(tr)
 	}

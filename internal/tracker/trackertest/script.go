@@ -29,7 +29,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 // step all counts are counted again, and no assignment may have been refused.
 //
 //	policy SPEC [NAME=VALUE…]                install a policy with parameters
-//	config nodetimeout= nodefailures= graylist= window= commit=1 waits=1s offers=1ms
+//	config nodetimeout= nodefailures= graylist= window= commit=1 waits=1s offers=1ms preempt=5s
 //	                                         start afresh, the policy too; with
 //	                                         commit=1 jobs have output to commit
 //	committed J [ERROR]   aborted J [ERROR]  the shell has committed or aborted it
@@ -110,7 +110,7 @@ func (s *script) run(f []string) {
 	case "config":
 		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures"),
 			GraylistFaults: args.int("graylist"), GraylistWindow: args.duration("window"),
-			CommitOutput: args["commit"] != "", WaitEvery: args.duration("waits"),
+			CommitOutput: args["commit"] != "", WaitEvery: args.duration("waits"), PreemptDelay: args.duration("preempt"),
 			OfferAtOnce: args["offers"] != "", OfferPause: args.duration("offers")})
 	case "join":
 		ev := args.join(f[1])

@@ -3,6 +3,7 @@ package trackertest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -36,10 +37,13 @@ type World struct {
 	Tracker *tracker.Tracker
 	// Boundless says that the policy may run more on a node than it has slots.
 	Boundless bool
+	// NoDrains keeps Act from draining nodes.
+	NoDrains bool
 	// Also, if set, checks more after each step; an error fails the test.
 	Also func(effects []tracker.Effect) error
 
 	t      *rapid.T
+	cfg    tracker.Config
 	now    time.Duration
 	slots  map[string][job.Kinds]int
 	nodes  []string
@@ -79,15 +83,19 @@ type entry struct {
 	restored bool
 }
 
-// NewWorld returns a world without nodes under a policy.
-func NewWorld(t *rapid.T, p sched.Policy) *World {
-	return &World{t: t, Tracker: tracker.New(worldConfig, p), limiter: sched.HooksOf(p).Limiter,
+// NewWorld returns a world without nodes under a policy. The options change the
+// tracker's configuration.
+func NewWorld(t *rapid.T, p sched.Policy, options ...func(*tracker.Config)) *World {
+	cfg := tracker.Config{MaxNodeFailures: 3, GraylistFaults: 2, GraylistWindow: 5 * time.Minute, CommitOutput: true,
+		OfferAtOnce: true, Record: true}
+	for _, o := range options {
+		o(&cfg)
+	}
+	return &World{t: t, cfg: cfg, Tracker: tracker.New(cfg, p), limiter: sched.HooksOf(p).Limiter,
 		slots: map[string][job.Kinds]int{}, live: map[string]bool{}, runs: map[string][]running{},
 		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{},
 		outputs: map[job.ID]tracker.Effect{}, tasks: map[job.ID]int{}, shut: map[string]bool{}}
 }
-
-var worldConfig = tracker.Config{MaxNodeFailures: 3, GraylistFaults: 2, GraylistWindow: 5 * time.Minute, CommitOutput: true, OfferAtOnce: true, Record: true}
 
 // Swap installs another policy, as a user may at any time.
 func (w *World) Swap(p sched.Policy) {
@@ -101,14 +109,14 @@ func (w *World) Swap(p sched.Policy) {
 // same. first is its policy, next those that Swap and Restart installed, made
 // anew.
 func (w *World) Replay(first sched.Policy, next ...sched.Policy) {
-	tr, log := tracker.New(worldConfig, first), []string(nil)
+	tr, log := tracker.New(w.cfg, first), []string(nil)
 	var facts []tracker.Fact
 	for _, e := range w.tape {
 		switch {
 		case e.restored:
 			log = append(log, "restart")
 			var err error
-			if tr, err = tracker.Restore(worldConfig, next[0], e.now, slices.Values(facts)); err != nil {
+			if tr, err = tracker.Restore(w.cfg, next[0], e.now, slices.Values(facts)); err != nil {
 				w.t.Fatal(err)
 			}
 			next = next[1:]
@@ -126,7 +134,7 @@ func (w *World) Replay(first sched.Policy, next ...sched.Policy) {
 	}
 	for i := range min(len(log), len(w.log)) {
 		if log[i] != w.log[i] {
-			w.t.Fatalf("played again, line %d differs: %q, was %q", i, log[i], w.log[i])
+			w.t.Fatalf("played again, line %d differs: %q, was %q, after\n%s", i, log[i], w.log[i], strings.Join(log[max(0, i-20):i], "\n"))
 		}
 	}
 	if len(log) != len(w.log) {
@@ -348,7 +356,17 @@ func (w *World) Settle(conserving bool) {
 // Beat lets every node send a heartbeat, in turn, none of them under load. Time-outs
 // and nodes that come back make tasks pending, so they happen before the first
 // heartbeat: after the last one, a policy has had the chance to fill every slot.
+//
+// If a reduce is killed meanwhile because it keeps maps out, its node may have had its
+// turn, so all nodes have another one.
 func (w *World) Beat() {
+	before := w.Tracker.Stats().Preempted
+	if w.beat(); w.Tracker.Stats().Preempted != before {
+		w.beat()
+	}
+}
+
+func (w *World) beat() {
 	w.tick()
 	for _, n := range w.nodes {
 		if w.absent(n) && rapid.Bool().Draw(w.t, "back") {

@@ -29,16 +29,12 @@ type Config struct {
 	// EarlyAnywhere only. 0 makes lost map output expensive: a reduce must be
 	// killed for each.
 	KeepMapSlots int
-	// RescueAfter is how many heartbeats of every node a job's reduces wait for a
-	// map that finds no slot before one of them is killed; at least 1. Small
-	// values kill where patience would do.
-	RescueAfter int
 }
 
 // Default is the configuration of a mode, with all that may be lent.
 func Default(m Mode) Config {
 	return Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: EarlyOwn,
-		KeepMapSlots: 1, RescueAfter: 3}
+		KeepMapSlots: 1}
 }
 
 func (c *Config) bind(m Mode) sched.Bindings {
@@ -65,9 +61,6 @@ func (c *Config) bind(m Mode) sched.Bindings {
 			Aliases: []string{"dhsa.min.map.capable.slots"},
 			Help: "How many map slots of the cluster are never lent to reduces whose maps are not all done. With 0 such reduces can fill " +
 				"the cluster, and one is killed for each map that must run again."}),
-		sched.Bind(&c.RescueAfter, sched.Int(1, math.MaxInt), sched.Param{Name: "rescue-after", Default: "3",
-			Help: "If a map finds no slot, the number of heartbeats of every node after which a waiting reduce is killed that occupies a " +
-				"slot the map could use; at least 1."}),
 	}
 }
 

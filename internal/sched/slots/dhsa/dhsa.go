@@ -7,7 +7,7 @@
 // Slots are counted by what runs in them (D = slots of the kind in use by anyone +
 // tasks of the kind that wait), and lent slots by the attempts in them. No task is
 // ever killed to get a lent slot back, but for one case: reduces that wait for a
-// lost map in all the slots that it could use, see guard.go.
+// lost map in all the slots that it could use, see keep.go.
 package dhsa
 
 import (
@@ -56,7 +56,7 @@ type DHSA struct {
 	view    *sched.View
 	pre     Prescheduler // nil if the place is no such
 	demand  demand
-	guard   guard
+	lentTo  lentSlots
 	stock   *slots.Static // Hadoop's fair scheduler, for when nothing is lent
 	pi      independent
 	pd      dependent
@@ -73,9 +73,7 @@ var (
 	_ sched.ChangeWatcher = (*DHSA)(nil)
 	_ sched.TaskWatcher   = (*DHSA)(nil)
 	_ sched.NodeWatcher   = (*DHSA)(nil)
-	_ sched.Observer      = (*DHSA)(nil)
 	_ sched.Periodic      = (*DHSA)(nil)
-	_ sched.Preempter     = (*DHSA)(nil)
 	_ sched.Explainer     = (*DHSA)(nil)
 )
 
@@ -142,7 +140,7 @@ func (d *DHSA) Begin(r *sched.Round) {
 	d.demand.refreshAll(r.View)
 	d.seen, d.offered = 0, false
 	d.rescue = noRescue
-	if d.guard.starving(r.View) && (d.by() != noLending || d.lent(job.Map) > 0) {
+	if r.Jobs().MapsFirst() > 0 && r.Jobs().Running(job.Map) == 0 && (d.by() != noLending || d.lent(job.Map) > 0) {
 		d.rescue = toRescue
 	}
 	switch d.by() {
@@ -224,7 +222,7 @@ func local(slot job.Kind, label dynamicmr.Label) sched.Offer {
 	return o
 }
 
-// toReduce offers a slot to reduces; a map slot only as far as the guard allows.
+// toReduce offers a slot to reduces; a map slot only as far as keep-map-slots allows.
 func (d *DHSA) toReduce(slot job.Kind, label dynamicmr.Label) sched.Offer {
 	return sched.Offer{Kind: job.Reduce, Slot: slot, Borrowed: slot == job.Map, Label: int32(label),
 		MapsDone: !d.mayWait(slot)}
@@ -238,7 +236,7 @@ func (d *DHSA) mayWait(slot job.Kind) bool {
 	case EarlyOwn:
 		return slot == job.Reduce
 	}
-	return slot == job.Reduce || d.guard.open(d.view, d.cfg.KeepMapSlots)
+	return slot == job.Reduce || d.lentTo.open(d.view, d.cfg.KeepMapSlots)
 }
 
 // Start implements sched.Starter.
@@ -248,14 +246,14 @@ func (d *DHSA) Start(v *sched.View, _ time.Duration) { d.view = v }
 func (d *DHSA) JobAdded(j *job.Job) {
 	d.demand.dirty = true
 	d.demand.add(j)
-	d.guard.watch(j)
+	d.lentTo.watch(j)
 }
 
 // JobRemoved implements sched.JobWatcher.
 func (d *DHSA) JobRemoved(j *job.Job) {
 	d.demand.dirty = true
 	d.demand.remove(j)
-	d.guard.forget(j)
+	d.lentTo.watch(j)
 }
 
 // JobChanged implements sched.ChangeWatcher.
@@ -276,7 +274,7 @@ func (d *DHSA) TaskEnded(a *job.Attempt, _ time.Duration) { d.changed(a.Job()) }
 
 func (d *DHSA) changed(j *job.Job) {
 	d.demand.refresh(j)
-	d.guard.watch(j)
+	d.lentTo.watch(j)
 }
 
 // NodeJoined implements sched.NodeWatcher.
@@ -286,18 +284,11 @@ func (d *DHSA) NodeJoined(*cluster.Node) {}
 // without a word about the jobs that had pending maps already.
 func (d *DHSA) NodeLost(*cluster.Node) { d.demand.dirty = true }
 
-// Heartbeat implements sched.Observer.
-func (d *DHSA) Heartbeat(*cluster.Node, time.Duration) { d.guard.beats++ }
-
 // Interval implements sched.Periodic.
-func (d *DHSA) Interval() time.Duration { return guardInterval }
+func (d *DHSA) Interval() time.Duration { return rerankInterval }
 
-// Update implements sched.Periodic: pools' shares may have been configured anew,
-// and reduces may wait for ever.
-func (d *DHSA) Update(time.Duration) {
-	d.demand.rerank()
-	d.guard.update(d.view, &d.cfg)
-}
+// rerankInterval is how often the pools' shares are looked at again.
+const rerankInterval = 3 * time.Second
 
-// Preempt implements sched.Preempter.
-func (d *DHSA) Preempt(time.Duration) []*job.Attempt { return d.guard.take() }
+// Update implements sched.Periodic: pools' shares may have been configured anew.
+func (d *DHSA) Update(time.Duration) { d.demand.rerank() }

@@ -19,9 +19,6 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	switch {
 	case k == job.Reduce && d.cfg.Early == EarlyNever && !j.MapsDone():
 		return fmt.Sprintf("reduces start when all maps of the job are done, and %d are not", j.Unfinished(job.Map))
-	case k == job.Map && isStuck(j):
-		return fmt.Sprintf("reduces of the job (%d) wait in their slots for its maps; if no slot comes free soon, one of "+
-			"them is stopped", j.Running(job.Reduce))
 	case used < slots && d.allBusy(k):
 		return fmt.Sprintf("%s free, but on machines that already run their part of the load", slotsAre(slots-used, k))
 	case used < slots:

@@ -147,7 +147,7 @@ func TestDynamicMR_B10(t *testing.T) {
 }
 
 // B11: reduces go before the far maps of their own job where they may wait in lent
-// slots, unless the guard keeps the last map slots; by default they may not.
+// slots, unless the last map slots are kept; by default they may not.
 func TestDynamicMR_B11(t *testing.T) {
 	c := pd(t, "1", "1")
 	b := pdBed(t, c, off, "", 2, 2, 54, 10)

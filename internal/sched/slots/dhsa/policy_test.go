@@ -43,7 +43,7 @@ func TestPaperArguments(t *testing.T) {
 			}
 		}
 	}
-	for name, bad := range map[string]string{"keep-map-slots": "-1", "rescue-after": "0", "far-at-once": "sometimes", "early-reduces": "true", "sepb-cap": "2"} {
+	for name, bad := range map[string]string{"keep-map-slots": "-1", "far-at-once": "sometimes", "early-reduces": "true", "sepb-cap": "2"} {
 		if _, err := policies.Build("dynamicmr-pd", sched.Options{Set: map[string]string{name: bad}}); err == nil {
 			t.Errorf("%s=%s was accepted", name, bad)
 		}

@@ -27,7 +27,6 @@ var (
 	_ sched.ChangeWatcher = (*HTuMM)(nil)
 	_ sched.TaskWatcher   = (*HTuMM)(nil)
 	_ sched.NodeWatcher   = (*HTuMM)(nil)
-	_ sched.Preempter     = (*HTuMM)(nil)
 	_ sched.Sizer         = (*HTuMM)(nil)
 	_ sched.Explainer     = (*HTuMM)(nil)
 	_ sched.Stateful      = (*HTuMM)(nil)

@@ -127,52 +127,6 @@ func (b *base) note(r *sched.Round, k job.Kind, want, running [job.Kinds]int) {
 	}
 }
 
-// Preempt implements sched.Preempter for one situation only: no map runs though
-// some wait, every reduce that runs waits for maps to be made again, and no slot
-// is free where the first of their jobs may run one. None of them would ever end,
-// nor time out. The newest gives way, and its slot goes to a map, because then no
-// reduce phase is left to be given slots.
-func (b *base) Preempt(time.Duration) []*job.Attempt {
-	jobs := b.view.Jobs()
-	if jobs.Pending(job.Map) == 0 || jobs.Running(job.Map) > 0 || jobs.Running(job.Reduce) == 0 {
-		return nil
-	}
-	var stuck *job.Job
-	for _, j := range jobs.Live() {
-		switch {
-		case j.Running(job.Reduce) == 0:
-		case j.MapsDone():
-			return nil
-		case stuck == nil:
-			stuck = j
-		}
-	}
-	newest := b.newest(stuck)
-	if newest == nil {
-		return nil
-	}
-	return []*job.Attempt{newest}
-}
-
-// newest returns the attempt launched last on the nodes where the job may run a
-// map, or nil if one of them has a slot free.
-func (b *base) newest(j *job.Job) (newest *job.Attempt) {
-	for _, n := range b.view.Nodes().All() {
-		if !n.Alive() || b.view.Barred(j, n, job.Map) {
-			continue
-		}
-		if runningOn(n).sum() < size(n) {
-			return nil
-		}
-		for _, a := range n.Attempts() {
-			if newest == nil || a.Seq() > newest.Seq() {
-				newest = a
-			}
-		}
-	}
-	return newest
-}
-
 // The kind and version in saved state. TuMM and H_TuMM read each other's state.
 const (
 	stateKind    = "tumm"

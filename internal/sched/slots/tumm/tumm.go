@@ -31,7 +31,6 @@ var (
 	_ sched.TaskWatcher     = (*TuMM)(nil)
 	_ sched.NodeWatcher     = (*TuMM)(nil)
 	_ sched.CapacityWatcher = (*TuMM)(nil)
-	_ sched.Preempter       = (*TuMM)(nil)
 	_ sched.Sizer           = (*TuMM)(nil)
 	_ sched.Explainer       = (*TuMM)(nil)
 	_ sched.Stateful        = (*TuMM)(nil)

@@ -92,7 +92,7 @@ func node(name string, maps, reduces int) cluster.Spec {
 
 // Q14: a job has more reduces than slots, they fill every slot that is left once
 // its maps are done, and then the node with the maps' output is lost. With typed
-// slots the maps would be made again at once; here the guard must see to it.
+// slots the maps would be made again at once; here the tracker must kill reduces.
 func TestLostMapsDoNotHang(t *testing.T) {
 	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
 		for _, keep := range []int{0, 1} {
@@ -212,9 +212,9 @@ func TestLostMapsDoNotHangWithoutMapSlots(t *testing.T) {
 	}
 }
 
-// The guard keeps the last map slots from reduces that wait, says so, and lets
-// reduces through whose maps are done.
-func TestGuardExplains(t *testing.T) {
+// The last map slots are kept from reduces that wait, but not from reduces whose maps
+// are done.
+func TestLastMapSlotsAreKept(t *testing.T) {
 	s := newShop(dhsa.Default(dhsa.PD), node("a", 1, 1))
 	s.step(&tracker.Submit{Spec: job.Spec{Splits: []job.Split{{}, {}}, Reduces: 3, SlowStart: 0.5}})
 	s.step(&tracker.Submit{Spec: job.Spec{Reduces: 3, SlowStart: 0}})

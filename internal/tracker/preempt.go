@@ -1,0 +1,160 @@
+package tracker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// A reduce keeps its slot until it has fetched the output of every map of its job. If
+// that output is lost, or never was made, the reduces wait for maps that they may
+// themselves keep out: where slots are lent, they can hold all slots that a map could
+// use, and where a limit counts tasks of both kinds, they can use it up. Such a job
+// never ends, and its reduces do not time out.
+//
+// One rule resolves this for every policy, as YARN's MapReduce does for its jobs. A
+// job is blocked while maps of it are pending, none runs, and reduces of it run:
+//
+//	blocked for PreemptDelay and for preemptBeats heartbeats of each node,
+//	and a reduce of the job holds what its maps need
+//	    ──► kill the newest such reduce, launch no more reduces of the job
+//	no map of the job is pending any more
+//	    ──► reduces of the job may be launched again
+//
+// As long as the job stays blocked, one more reduce is killed after each delay. The
+// check costs a walk over the nodes for each blocked job, once per delay; otherwise a
+// step pays for one comparison, and each change of a job for a few.
+
+// preemptBeats is how many heartbeats of each node a job must be blocked: within them
+// the policy offers a free slot to the job's maps if it ever does.
+const preemptBeats = 3
+
+// blockage is why reduces of a job may have to be killed.
+type blockage struct {
+	on    bool
+	since time.Duration // when it began, or a reduce was last killed
+	beats int64         // how many heartbeats there had been by then
+}
+
+// isBlocked reports whether reduces of a job wait for maps none of which runs.
+func isBlocked(j *job.Job) bool {
+	return j.State().Live() && j.Pending(job.Map) > 0 && j.Active(job.Map) == 0 && j.Running(job.Reduce) > 0
+}
+
+// watchBlocked notes whether a job is blocked after a change of its tasks.
+func (t *Tracker) watchBlocked(j *job.Job) {
+	if j.Pending(job.Map) == 0 && j.MapsFirst() {
+		t.jobs.SetMapsFirst(j, false)
+	}
+	b := &t.bySeat[j.Seat()].blocked
+	if on := isBlocked(j); on != b.on && t.cfg.PreemptDelay > 0 {
+		b.on = on
+		if !on {
+			t.blocked = slices.DeleteFunc(t.blocked, func(x *job.Job) bool { return x == j })
+			return
+		}
+		t.restartBlocked(b)
+		t.blocked = append(t.blocked, j)
+	}
+}
+
+// restartBlocked lets the delay of a blocked job begin now.
+func (t *Tracker) restartBlocked(b *blockage) {
+	b.since, b.beats = t.now, t.stats.Heartbeats
+	t.blockedDue = min(t.blockedDue, t.now+t.cfg.PreemptDelay)
+}
+
+// preemptReduces kills a reduce of each job that has been blocked for long enough.
+func (t *Tracker) preemptReduces() {
+	if t.now < t.blockedDue {
+		return
+	}
+	t.blockedDue = never
+	for _, j := range slices.Clone(t.blocked) { // a kill may change the list
+		b := &t.bySeat[j.Seat()].blocked
+		switch due := b.since + t.cfg.PreemptDelay; {
+		case !b.on:
+		case t.now < due:
+			t.blockedDue = min(t.blockedDue, due)
+		case t.stats.Heartbeats-b.beats < preemptBeats*int64(t.Nodes().Alive()):
+			t.blockedDue = t.now // look again with the next step
+		default:
+			a, mapsFirst := t.reduceInTheWay(j)
+			if mapsFirst {
+				t.jobs.SetMapsFirst(j, true)
+				t.touch(j)
+			}
+			if a != nil {
+				t.stats.Preempted++
+				t.kill(a, "maps of its job need its slot")
+			}
+			if b.on {
+				t.restartBlocked(b)
+			}
+		}
+	}
+}
+
+// reduceInTheWay returns the newest reduce of a blocked job that holds what the job's
+// maps need, or nil if there is none. mapsFirst is false if the maps wait for something
+// else, such as maps of other jobs. It is true if a slot is free that the policy does
+// not give to a map, perhaps because the job's reduces are its part of the load.
+func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
+	why, _ := t.Explain(j, job.Map)
+	switch why.Code {
+	case sched.AllClosed:
+		return nil, false
+	case sched.PoolFull, sched.QueueFull, sched.UserFull:
+		if t.limitedByReduces(j, why.Code == sched.UserFull) {
+			return j.Newest(job.Reduce), true
+		}
+		return nil, false
+	}
+	kind, free := t.mapSlots(j)
+	if free {
+		return nil, true
+	}
+	for a := j.Newest(job.Reduce); a != nil; a = a.Prev() {
+		if n := t.node(a); a.Slot() == kind && t.takesMaps(j, n) {
+			return a, true
+		}
+	}
+	return nil, false
+}
+
+// limitedByReduces reports whether a limit that keeps a job's maps from running counts
+// reduces: no map runs in the job's pool (of the job's user, if the limit is the
+// user's), so something else uses the limit up.
+func (t *Tracker) limitedByReduces(j *job.Job, byUser bool) bool {
+	return !slices.ContainsFunc(t.Jobs().Live(), func(x *job.Job) bool {
+		return x.Pool() == j.Pool() && (!byUser || x.User() == j.User()) && x.Running(job.Map) > 0
+	})
+}
+
+// mapSlots returns the kind of slot that the job's maps need, and whether one is free
+// on a node that takes them. It is a reduce slot if those nodes have no others.
+func (t *Tracker) mapSlots(j *job.Job) (kind job.Kind, free bool) {
+	var some, left [job.Kinds]bool
+	for _, n := range t.Nodes().All() {
+		if !t.takesMaps(j, n) {
+			continue
+		}
+		limits := t.limits(n)
+		for k := range job.Kind(job.Kinds) {
+			some[k] = some[k] || limits[k] > 0
+			left[k] = left[k] || limits[k] > n.Used(k)
+		}
+	}
+	if !some[job.Map] {
+		return job.Reduce, left[job.Reduce]
+	}
+	return job.Map, left[job.Map]
+}
+
+// takesMaps reports whether a node may be given maps of the job.
+func (t *Tracker) takesMaps(j *job.Job, n *cluster.Node) bool {
+	return n.Alive() && !n.Closed() && !t.view.Barred(j, n, job.Map)
+}

@@ -24,8 +24,8 @@ func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason
 		return Reason{Code: Ended}
 	case j.Pending(k) == 0:
 		return Reason{Code: NoPending, Have: j.Active(k)}
-	case k == job.Reduce && j.MapsFirst():
-		return Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)}
+	case k == Reduce && j.MapsFirst():
+		return Reason{Code: MapsFirst, Have: j.Unfinished(Map)}
 	case !j.Open(k):
 		return Reason{Code: SlowStart, Have: j.Done(Map), Need: j.Gate()}
 	case v.nodes.Open() == 0 && v.nodes.Alive() > 0:

@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
+// newApps returns the command that describes the built-in apps.
 func newApps() *cobra.Command {
 	var format string
 	c := &cobra.Command{
@@ -50,8 +51,8 @@ func addFormat(c *cobra.Command, format *string) {
 	completeWords(c, "format", listFormats)
 }
 
-// showApps prints all apps or the named one. Examples run the program called
-// program.
+// showApps prints all apps, or the one that args names. The example command
+// lines start with program.
 func showApps(w io.Writer, program, format string, args []string) error {
 	if len(args) == 0 {
 		if format == "json" {
@@ -73,7 +74,7 @@ func showApps(w io.Writer, program, format string, args []string) error {
 	return describeApp(w, program, a)
 }
 
-// describeApp prints all that a user needs to run an app.
+// describeApp prints what a user needs to run an app.
 func describeApp(w io.Writer, program string, a *mapreduce.App) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%s: %s\n\n", a.Name, a.Summary)
@@ -142,6 +143,7 @@ func appsJSON(w io.Writer, list []*mapreduce.App) error {
 	return e.Encode(out)
 }
 
+// appNames returns the names of the apps, for completion.
 func appNames() []string {
 	var names []string
 	for _, a := range apps.All() {

@@ -19,18 +19,19 @@ type certsFlags struct {
 	valid           time.Duration
 }
 
+// newCerts returns the command that makes certificates.
 func newCerts() *cobra.Command {
 	f := &certsFlags{}
 	c := &cobra.Command{
 		Use:   "certs --dir DIR",
 		Short: "Make certificates for a cluster",
-		Long: `Makes a certificate authority in DIR, and certificates of it for a master
-(server), a worker, an admin and a user. It is for development, and for clusters
-whose owner is their only user: the authority's key lies beside the rest.
+		Long: `Creates a certificate authority in DIR, and signs certificates for a master
+(server), a worker, an admin and a user. This is for development, and for clusters
+with a single user, because the key of the authority lies in the same directory.
 
-With --user and --role it has the authority that is in DIR make one more
-certificate, user-NAME.pem or worker-NAME.pem and so on. Files are for their
-owner's eyes (mode 0600), and none is overwritten.`,
+With --user and --role the authority in DIR signs one more certificate, such as
+user-NAME.pem or worker-NAME.pem. Only the owner can read the files (mode 0600).
+Existing files are not overwritten.`,
 		Example: `  slotwise certs --dir certs --host master.example.org --host 10.0.0.1
   slotwise certs --dir certs --user ana --role user --group data
   slotwise master --dir m --listen 10.0.0.1:7077 --tls-ca certs/ca.pem --tls-cert certs/server.pem --tls-key certs/server-key.pem
@@ -44,11 +45,12 @@ owner's eyes (mode 0600), and none is overwritten.`,
 	s.StringVar(&f.user, "user", "", "`name` that the certificate is for (default: you)")
 	s.StringVar(&f.role, "role", "", "make one certificate for this `role`: user, admin, worker or master")
 	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
-	s.DurationVar(&f.valid, "valid", 365*24*time.Hour, "for how `long` certificates hold; at most as long as the authority, 5 years")
+	s.DurationVar(&f.valid, "valid", 365*24*time.Hour, "for how `long` certificates are valid; at most as long as the authority, 5 years")
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
 	return c
 }
 
+// run makes the certificates and prints their files.
 func (f *certsFlags) run(c *cobra.Command) error {
 	switch {
 	case f.dir == "":
@@ -76,7 +78,7 @@ func (f *certsFlags) run(c *cobra.Command) error {
 	return nil
 }
 
-// begin makes an authority and a certificate of each role.
+// begin makes an authority, and one certificate for each role.
 func (f *certsFlags) begin(hosts []string) ([]string, error) {
 	a, err := secure.NewAuthority(f.dir)
 	if err != nil {
@@ -100,7 +102,7 @@ func (f *certsFlags) begin(hosts []string) ([]string, error) {
 	return names, nil
 }
 
-// issue makes one more certificate.
+// issue makes one certificate with an existing authority.
 func (f *certsFlags) issue(hosts []string) ([]string, error) {
 	role, err := secure.ParseRole(f.role)
 	if err != nil {
@@ -114,7 +116,7 @@ func (f *certsFlags) issue(hosts []string) ([]string, error) {
 	return []string{name}, a.Issue(name, secure.Identity{User: f.user, Role: role, Groups: f.groups}, hosts, f.valid)
 }
 
-// currentUser is the name of who runs this.
+// currentUser returns the login name of the process.
 func currentUser() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -128,17 +130,18 @@ type tokenFlags struct {
 	groups           []string
 }
 
+// newToken returns the command that makes a token.
 func newToken() *cobra.Command {
 	f := &tokenFlags{}
 	c := &cobra.Command{
 		Use:   "token --tokens FILE",
-		Short: "Make a token that says who somebody is",
-		Long: `Draws a token, prints it, and adds a line to FILE, the tokens file of a master,
-which knows the token from then on. The file holds no tokens but hashes of them:
-what is printed cannot be found out again. To revoke a token remove its line.
+		Short: "Make a token that identifies a user or a worker",
+		Long: `Creates a random token, prints it, and adds a line to FILE, the tokens file of a
+master. The master accepts the token from then on. The file holds hashes only, so a
+lost token cannot be recovered. To revoke a token, remove its line.
 
-A line is a role, a name, groups with commas between them or -, and the SHA-256
-of the token.`,
+A line has a role, a name, groups separated by commas (or -), and the SHA-256 of
+the token.`,
 		Example: `  slotwise token --tokens tokens --user ana --group data > ana.token && chmod 600 ana.token
   slotwise token --tokens tokens --role worker --user workers > join.token && chmod 600 join.token
   slotwise jobs --token-file ana.token`,

@@ -77,13 +77,13 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	root, said := newRoot(s), &counted{Writer: stdout}
 	root.SetArgs(args)
 	root.SetOut(stdout)
-	if asksJSON(args) {
+	if wantsJSON(args) {
 		root.SetOut(said)
 	}
 	root.SetErr(stderr)
 	c, err := root.ExecuteContextC(ctx)
 	code := s.report(ctx, err, stderr)
-	if code != exitOK && said.n == 0 && asksJSON(args) && c.Flags().Lookup("json") != nil {
+	if code != exitOK && said.n == 0 && wantsJSON(args) && c.Flags().Lookup("json") != nil {
 		printFailure(stdout, code, err)
 	}
 	return code

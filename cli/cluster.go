@@ -17,7 +17,8 @@ import (
 	"github.com/slotwise/slotwise/internal/secure"
 )
 
-// clusterFlags say which master a command speaks to, and as whom.
+// clusterFlags select the master of a command, and the identity that the
+// command presents to it.
 type clusterFlags struct {
 	peerFlags
 	master string
@@ -31,7 +32,7 @@ func (f *clusterFlags) register(c *cobra.Command) {
 	f.peerFlags.register(c)
 }
 
-// client makes a client of the master. Nothing is sent yet.
+// client returns a client of the master. It sends nothing yet.
 func (f *clusterFlags) client() (*client.Client, error) {
 	address, http, err := f.dial(f.master)
 	if err != nil {
@@ -44,7 +45,7 @@ func (f *clusterFlags) client() (*client.Client, error) {
 	return c, nil
 }
 
-// userCommand is a command that asks a master something.
+// userCommand is a command that makes requests to a master.
 type userCommand struct {
 	clusterFlags
 	format string
@@ -52,8 +53,8 @@ type userCommand struct {
 	cl     *client.Client
 }
 
-// newUserCommand finishes a command that asks a master something: its flags,
-// its settings, and the call of run with a client.
+// newUserCommand completes a command that makes requests to a master: it adds
+// flags and settings, and calls run with a client. listing adds the flag -o.
 func newUserCommand(c *cobra.Command, listing bool, run func(ctx context.Context, u *userCommand, args []string) error) *cobra.Command {
 	u := &userCommand{cmd: c}
 	u.register(c)
@@ -71,14 +72,14 @@ func newUserCommand(c *cobra.Command, listing bool, run func(ctx context.Context
 		if u.cl, err = u.client(); err != nil {
 			return err
 		}
-		return said(run(c.Context(), u, args))
+		return userError(run(c.Context(), u, args))
 	})
 	return c
 }
 
-// said takes the words of the protocol out of what the master said. What the
-// master finds wrong with the words of a request is misuse.
-func said(err error) error {
+// userError turns an error of a request into one for the user, without the
+// words of the protocol. An invalid argument counts as misuse.
+func userError(err error) error {
 	if err == nil || errors.As(err, new(misuseError)) || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -89,27 +90,28 @@ func said(err error) error {
 	return text
 }
 
-// json reports whether the listing is to be JSON.
+// json reports whether -o asks for JSON.
 func (u *userCommand) json() bool { return u.format == "json" }
 
-// out is where results go.
+// out returns the writer of results.
 func (u *userCommand) out() io.Writer { return u.cmd.OutOrStdout() }
 
-// table makes a writer of columns.
+// table returns a writer that aligns columns separated by tabs.
 func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// tlsFlags name the certificates of a process.
+// tlsFlags name the certificate files of a process.
 type tlsFlags struct{ files secure.Files }
 
-// register declares the flags; peers says whom the authority vouches for.
+// register declares the flags. peers names the processes that the authority
+// certifies.
 func (f *tlsFlags) register(c *cobra.Command, peers string) {
 	s := c.Flags()
-	s.StringVar(&f.files.CA, "tls-ca", "", "`file` with the certificate of the authority that "+peers+" are known by")
-	s.StringVar(&f.files.Cert, "tls-cert", "", "`file` with the own certificate")
-	s.StringVar(&f.files.Key, "tls-key", "", "`file` with its key")
+	s.StringVar(&f.files.CA, "tls-ca", "", "`file` with the certificate of the authority that certifies "+peers)
+	s.StringVar(&f.files.Cert, "tls-cert", "", "`file` with this process's certificate")
+	s.StringVar(&f.files.Key, "tls-key", "", "`file` with the key of that certificate")
 }
 
-// serverFlags say how a server knows who asks.
+// serverFlags configure how a server authenticates its clients.
 type serverFlags struct {
 	tlsFlags
 	tokens string
@@ -118,10 +120,11 @@ type serverFlags struct {
 // register declares the flags.
 func (f *serverFlags) register(c *cobra.Command) {
 	f.tlsFlags.register(c, "others")
-	c.Flags().StringVar(&f.tokens, "tokens", "", "`file` with the tokens that others are known by; see slotwise token")
+	c.Flags().StringVar(&f.tokens, "tokens", "", "`file` with the tokens of clients and workers; see slotwise token")
 }
 
-// serve listens and returns what finds out who asks.
+// serve listens at the address. It returns the listener and the guard that
+// authenticates requests.
 func (f *serverFlags) serve(address string, log *slog.Logger) (net.Listener, *secure.Guard, error) {
 	g := &secure.Guard{Public: []string{"/healthz", "/readyz"}, Log: log}
 	var config *tls.Config
@@ -144,8 +147,9 @@ func (f *serverFlags) serve(address string, log *slog.Logger) (net.Listener, *se
 	return l, g, nil
 }
 
-// workers returns what a master asks its workers with, and how. They are known by
-// their role, so without the authority there is nobody to ask.
+// workers returns the HTTP client and the URL scheme for a master's requests to
+// its workers. A worker proves its role by a certificate; without an authority
+// the client is nil.
 func (f *serverFlags) workers() (*http.Client, string, error) {
 	if f.files.CA == "" {
 		return nil, "", nil
@@ -157,7 +161,7 @@ func (f *serverFlags) workers() (*http.Client, string, error) {
 	return secure.Client(config, ""), "https", nil
 }
 
-// peerFlags say as whom a command asks a master.
+// peerFlags configure the identity of a command towards the master.
 type peerFlags struct {
 	tlsFlags
 	tokenFile string
@@ -166,10 +170,11 @@ type peerFlags struct {
 // register declares the flags.
 func (f *peerFlags) register(c *cobra.Command) {
 	f.tlsFlags.register(c, "masters")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` with the token that says who you are")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` with the token that identifies you")
 }
 
-// dial returns the master's URL and what to ask it with. Nothing is sent yet.
+// dial returns the master's URL and an HTTP client for it. It sends nothing
+// yet.
 func (f *peerFlags) dial(master string) (string, *http.Client, error) {
 	url, cl, err := secure.Dial(master, f.files, f.tokenFile)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// showAfter is how long a command runs before it shows bars: what is over at
-// once needs none.
+// showAfter is how long a command runs before it shows bars. Shorter commands
+// need none.
 const showAfter = 300 * time.Millisecond
 
 // isTerminal reports whether w is a terminal.
@@ -26,21 +26,21 @@ func isTerminal(w io.Writer) bool {
 	return ok && cwriter.IsTerminal(int(f.Fd()))
 }
 
-// byteDisplay shows how far a command of a known number of bytes has come: a
-// bar on a terminal, else a line now and then. It is used by one goroutine at
+// byteDisplay shows the progress of a command that processes a known number of
+// bytes: a bar on a terminal, else an occasional line. One goroutine uses it at
 // a time.
 type byteDisplay struct {
-	out   io.Writer // nil for no display at all
+	out   io.Writer // nil to show nothing
 	name  string
 	total int64
 	start time.Time
-	last  time.Time // when the last line was printed
+	last  time.Time // time of the last line
 	bars  *mpb.Progress
 	bar   *mpb.Bar
 }
 
-// newByteDisplay makes a display on out of total bytes; quiet makes one that
-// shows nothing.
+// newByteDisplay returns a display on out for total bytes. With quiet it shows
+// nothing.
 func newByteDisplay(out io.Writer, quiet bool, name string, total int64) *byteDisplay {
 	now := time.Now()
 	d := &byteDisplay{out: out, name: name, total: total, start: now, last: now}
@@ -70,7 +70,7 @@ func (d *byteDisplay) update(n int64) {
 	}
 }
 
-// open puts the bar on the terminal.
+// open adds the bar to the terminal.
 func (d *byteDisplay) open(n int64) {
 	d.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithWidth(64))
 	speed := func(s decor.Statistics) string {
@@ -83,7 +83,7 @@ func (d *byteDisplay) open(n int64) {
 	d.bar.SetCurrent(n)
 }
 
-// close takes the bar away.
+// close removes the bar.
 func (d *byteDisplay) close() {
 	if d.bar != nil {
 		d.bar.Abort(true)
@@ -91,39 +91,39 @@ func (d *byteDisplay) close() {
 	}
 }
 
-// jobDisplay shows how jobs get on: a pair of bars for each on a terminal,
-// else a line now and then. Several goroutines may use it.
+// jobDisplay shows the progress of jobs: two bars per job on a terminal, else
+// an occasional line. Several goroutines may use it.
 type jobDisplay struct {
 	out      io.Writer
-	quiet    bool // no display at all, only what is written to it
+	quiet    bool // no progress, only written lines
 	terminal bool
 
 	mu struct {
 		sync.Mutex
-		bars *mpb.Progress // nil until there is something to show
+		bars *mpb.Progress // nil until the first bar
 		jobs map[string]*jobBars
 	}
 }
 
-// jobBars is what is shown of one job.
+// jobBars is the display of one job.
 type jobBars struct {
 	pace       console.Pace
-	said       atomic.Pointer[console.Remarks] // beside the bars
+	said       atomic.Pointer[console.Remarks] // text beside the bars
 	maps, reds *mpb.Bar                        // nil until shown, reds for a job without reduces
 }
 
-// barSteps is the length of a bar in its own units.
+// barSteps is the number of steps of a bar.
 const barSteps = 1000
 
-// newJobDisplay makes a display on out, or one that shows nothing.
+// newJobDisplay returns a display on out. With quiet it shows no progress.
 func newJobDisplay(out io.Writer, quiet bool) *jobDisplay {
 	d := &jobDisplay{out: out, quiet: quiet, terminal: !quiet && isTerminal(out)}
 	d.mu.jobs = map[string]*jobBars{}
 	return d
 }
 
-// Write prints p, whole lines, where bars do not overwrite it: what child
-// processes have to say.
+// Write prints whole lines, such as the output of child processes, above the
+// bars.
 func (d *jobDisplay) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +133,7 @@ func (d *jobDisplay) Write(p []byte) (int, error) {
 // warn prints a warning.
 func (d *jobDisplay) warn(text string) { fmt.Fprintf(d, "warning: %s\n", text) }
 
-// update shows a job's new state.
+// update shows the new state of a job.
 func (d *jobDisplay) update(p mapreduce.Progress) {
 	if d.quiet {
 		return
@@ -163,7 +163,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 	}
 }
 
-// lineWriterLocked returns a writer of lines that bars do not overwrite.
+// lineWriterLocked returns a writer whose lines the bars do not overwrite.
 func (d *jobDisplay) lineWriterLocked() io.Writer {
 	if d.mu.bars != nil {
 		return d.mu.bars
@@ -171,7 +171,8 @@ func (d *jobDisplay) lineWriterLocked() io.Writer {
 	return d.out
 }
 
-// drawLocked moves a job's bars, putting them up if it is time.
+// drawLocked moves the bars of a job. It adds them when the job has run for
+// showAfter.
 func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
 	if j.maps == nil {
 		if p.Elapsed < showAfter {
@@ -185,14 +186,14 @@ func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
 	}
 }
 
-// openLocked puts a job's bars on the terminal.
+// openLocked adds the bars of a job to the terminal.
 func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 	if d.mu.bars == nil {
 		d.mu.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithWidth(48))
 	}
 	add := func(what string, right func(*console.Remarks) string) *mpb.Bar {
-		// A bar made with a length ends by itself when it is full, and can then
-		// not be taken away.
+		// A bar with a length completes by itself when it is full and can then
+		// not be removed.
 		b := d.mu.bars.AddBar(0,
 			mpb.PrependDecorators(decor.Name(p.Job+" "+what+" ", decor.WCSyncSpaceR), decor.Percentage(decor.WC{W: 5})),
 			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + right(j.said.Load()) })))
@@ -205,7 +206,7 @@ func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 	}
 }
 
-// drop takes a job's bars away.
+// drop removes the bars of a job.
 func (j *jobBars) drop() {
 	for _, b := range []*mpb.Bar{j.maps, j.reds} {
 		if b != nil {
@@ -215,7 +216,7 @@ func (j *jobBars) drop() {
 	j.maps, j.reds = nil, nil
 }
 
-// close takes all bars away. Nothing may be updated after it.
+// close removes all bars. The caller must not update the display afterwards.
 func (d *jobDisplay) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -24,22 +24,23 @@ const (
 	exitInterrupted = console.ExitInterrupted
 )
 
-// misuseError is what the user can put right by typing something else.
+// misuseError is an error that the user can correct by another command line or
+// another file. It gives exit status 2.
 type misuseError struct{ err error }
 
 func (e misuseError) Error() string { return e.err.Error() }
 func (e misuseError) Unwrap() error { return e.err }
 
-// misuse makes a misuseError; the text names the flag or file at fault.
+// misuse returns a misuseError. The text names the flag or file.
 func misuse(format string, args ...any) error {
 	return misuseError{fmt.Errorf(format, args...)}
 }
 
-// listAtMost is how many names an error lists.
+// listAtMost bounds the names that an error lists.
 const listAtMost = 16
 
-// unknown makes the error for a name that is not among those known: with the
-// nearest one or, failing that, with all if they are few.
+// unknown returns the error for an unknown name. It suggests the nearest known
+// name or, if none is near, lists all if they are few.
 func unknown(what, name string, known []string) error {
 	if best := suggest.Nearest(name, known); best != "" {
 		return misuse("unknown %s %q; did you mean %q?", what, name, best)
@@ -50,8 +51,8 @@ func unknown(what, name string, known []string) error {
 	return misuse("unknown %s %q", what, name)
 }
 
-// flagError turns what the flag parser says into one line that names the flag
-// and, if it does not exist, the one that may be meant.
+// flagError turns an error of the flag parser into one line that names the flag
+// and, for an unknown flag, suggests a similar one.
 func flagError(c *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
@@ -74,8 +75,8 @@ func flagError(c *cobra.Command, err error) error {
 	return unknown("flag", "--"+name, known)
 }
 
-// invalidValue says what is wrong with a flag's value, without the names of
-// the functions that found it out.
+// invalidValue returns the error for a flag's value, without the names of the
+// parsing functions.
 func invalidValue(e *pflag.InvalidValueError) error {
 	kinds := map[string]string{"int": "a whole number", "uint64": "a whole number", "bool": "true or false", "duration": "a time (90s, 10m)"}
 	if want, ok := kinds[e.GetFlag().Value.Type()]; ok {
@@ -84,7 +85,7 @@ func invalidValue(e *pflag.InvalidValueError) error {
 	return e.Unwrap()
 }
 
-// report prints what went wrong, if anything, and returns the exit status.
+// report prints an error, if there is one, and returns the exit status.
 func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
@@ -101,14 +102,14 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 	return exitFailed
 }
 
-// oneLine returns an error's text with line ends made "; ", so that scripts
-// can count on a line for an error.
+// oneLine returns an error's text with line ends replaced by "; ", because
+// scripts expect one line per error.
 func oneLine(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
 	return strings.Join(lines, "; ")
 }
 
-// counted counts what is written.
+// counted counts the bytes written through it.
 type counted struct {
 	io.Writer
 	n int64
@@ -121,23 +122,25 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// asksJSON reports whether a command line, which need not make sense, asks for an
-// object.
-func asksJSON(args []string) bool {
+// wantsJSON reports whether a command line, which may be invalid, contains
+// --json.
+func wantsJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
 	}
 	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }
 
-// failure is the object that --json prints for a command that ended before it had
-// one of its own: misuse, mostly.
+// failure is the object that --json prints when a command ends before it has a
+// result, mostly because of misuse.
 type failure struct {
 	State string `json:"state"` // failed or killed
 	Error string `json:"error"`
 	Exit  int    `json:"exit_status"`
 }
 
+// printFailure prints a failure. It ignores write errors; the exit status still
+// reports the failure.
 func printFailure(w io.Writer, code int, err error) {
 	f := failure{State: "failed", Error: oneLine(err), Exit: code}
 	if code == exitInterrupted {
@@ -145,5 +148,5 @@ func printFailure(w io.Writer, code int, err error) {
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	e.Encode(f) // what cannot be written cannot be told of either; the status says it
+	e.Encode(f)
 }

@@ -26,11 +26,12 @@ type generateFlags struct {
 	json      bool
 }
 
+// newGenerate returns the command that makes data sets.
 func newGenerate() *cobra.Command {
 	f := generateFlags{size: 64 << 20}
 	c := &cobra.Command{
 		Use:   "generate KIND --output DIR",
-		Short: "Make inputs: text, records and what the apps read",
+		Short: "Make inputs: text, records and other data for the apps",
 		Long: `Makes a data set of KIND in a new directory. The same kind, size, seed and
 parameters give the same bytes on any machine. Without KIND it lists the kinds.`,
 		Example: `  slotwise generate
@@ -77,8 +78,8 @@ func (f *generateFlags) run(c *cobra.Command, name string) error {
 	return f.summarize(c, kind, written, time.Since(start))
 }
 
-// make runs the generator with a progress display, and returns the bytes
-// written.
+// make runs the generator with a progress display and returns the number of
+// bytes written.
 func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[string]string) (int64, error) {
 	show := newByteDisplay(c.ErrOrStderr(), f.quiet, kind.Name, int64(f.size))
 	defer show.close()
@@ -94,8 +95,8 @@ func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[st
 	return written, err
 }
 
-// explain says what the user can do about an error, where that is known. What
-// is no trouble with files is trouble with what was asked for.
+// explain turns an error into one that says what to do. Errors other than those
+// of files count as misuse.
 func (f *generateFlags) explain(err error) error {
 	var param *generate.UnknownParamError
 	var file *fs.PathError
@@ -114,7 +115,7 @@ func (f *generateFlags) explain(err error) error {
 	return misuseError{err}
 }
 
-// summarize prints what was made.
+// summarize prints the size and the time of the new data set.
 func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written int64, took time.Duration) error {
 	if f.json {
 		return json.NewEncoder(c.OutOrStdout()).Encode(struct {
@@ -132,7 +133,7 @@ func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written 
 	return nil
 }
 
-// listKinds prints a line for each kind and one for each of its parameters.
+// listKinds prints a line for each kind and for each of its parameters.
 func listKinds(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return kindsJSON(w)
@@ -172,6 +173,7 @@ func kindsJSON(w io.Writer) error {
 	return e.Encode(out)
 }
 
+// kindNames returns the names of the kinds.
 func kindNames() []string {
 	var names []string
 	for _, k := range generate.Kinds() {
@@ -180,6 +182,7 @@ func kindNames() []string {
 	return names
 }
 
+// completeKinds completes the name of a kind.
 func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

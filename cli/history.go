@@ -13,13 +13,14 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
+// newLogs returns the command that prints the log of an attempt.
 func newLogs() *cobra.Command {
 	r := &slotwisev1.LogRequest{}
 	c := &cobra.Command{
 		Use:   "logs ATTEMPT",
-		Short: "Print what an attempt has printed",
-		Long: `Prints the standard output and standard error of an attempt, as its worker kept
-it. slotwise tasks lists attempts.`,
+		Short: "Print the output of an attempt",
+		Long: `Prints the standard output and standard error of an attempt, from its worker's
+disk. slotwise tasks lists attempts.`,
 		Example: `  slotwise logs j12_m_3_0
   slotwise logs j12_r_0_1 --follow`,
 		Args: oneArg("attempt"),
@@ -28,11 +29,12 @@ it. slotwise tasks lists attempts.`,
 		r.Attempt = args[0]
 		return printLog(ctx, u, r)
 	})
-	c.Flags().BoolVarP(&r.Follow, "follow", "f", false, "go on until the attempt ends")
+	c.Flags().BoolVarP(&r.Follow, "follow", "f", false, "continue until the attempt ends")
 	return c
 }
 
-// printLog copies a log.
+// printLog copies the log of an attempt to standard output as the master
+// streams it.
 func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) error {
 	stream, err := u.cl.RPC().Log(ctx, r)
 	if err != nil {
@@ -47,6 +49,7 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) err
 	return u.cl.Named(stream.Err())
 }
 
+// newHistory returns the command that lists ended jobs.
 func newHistory() *cobra.Command {
 	r := &slotwisev1.HistoryRequest{}
 	c := &cobra.Command{

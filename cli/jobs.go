@@ -15,12 +15,13 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
+// newJobs returns the command that lists jobs.
 func newJobs() *cobra.Command {
 	r := &slotwisev1.JobsRequest{}
 	c := &cobra.Command{
 		Use:   "jobs",
 		Short: "List the jobs of a cluster",
-		Long:  "Lists the jobs that have not ended; with --all also those that ended of late.",
+		Long:  "Lists the jobs that have not ended. With --all it includes jobs that ended recently.",
 		Example: `  slotwise jobs
   slotwise jobs --all --user ann
   slotwise jobs -o json`,
@@ -45,7 +46,7 @@ func newJobs() *cobra.Command {
 	return c
 }
 
-// noJobs says that there are none of those that were asked for.
+// noJobs returns the message for an empty listing.
 func noJobs(r *slotwisev1.JobsRequest) string {
 	text := "no job"
 	if r.User != "" {
@@ -82,11 +83,12 @@ func priorityName(p string) string { return strings.ToLower(strings.ReplaceAll(p
 // wirePriority is a priority as messages have it.
 func wirePriority(p string) string { return strings.ToUpper(strings.ReplaceAll(p, "-", "_")) }
 
+// tasksDone returns the finished and all tasks of a kind.
 func tasksDone(t *slotwisev1.TaskCounts) string {
 	return fmt.Sprintf("%d/%d", t.GetDone(), t.GetTotal())
 }
 
-// jobAge is how long a job has taken so far, from its submission on.
+// jobAge returns the time from a job's submission to its end, or to now.
 func jobAge(j *slotwisev1.JobStatus, now time.Time) time.Duration {
 	end := j.EndedMs
 	if end == 0 {
@@ -95,11 +97,12 @@ func jobAge(j *slotwisev1.JobStatus, now time.Time) time.Duration {
 	return time.Duration(max(0, end-j.SubmittedMs)) * time.Millisecond
 }
 
+// newJob returns the command that shows one job.
 func newJob() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "job ID",
 		Short: "Show one job of a cluster",
-		Long:  "Shows how far a job is, or how it ended, and its counters.",
+		Long:  "Shows the progress of a job, or its outcome, and its counters.",
 		Example: `  slotwise job j12
   slotwise job j12 -o json`,
 		Args: oneArg("job"),
@@ -116,7 +119,7 @@ func newJob() *cobra.Command {
 	})
 }
 
-// oneArg wants one argument, called what in messages.
+// oneArg requires one argument, called what in messages.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -126,7 +129,7 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// printJob prints all that is known of a job.
+// printJob prints all fields of a job that have a value, then its counters.
 func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	t := table(w)
 	line := func(name, value string) {
@@ -159,9 +162,10 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	return nil
 }
 
+// oneLineText replaces white space, line ends included, by single spaces.
 func oneLineText(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// phaseText says how far the tasks of a kind are.
+// phaseText describes the progress of the tasks of a kind.
 func phaseText(t *slotwisev1.TaskCounts) string {
 	s := fmt.Sprintf("%d of %d done (%.0f %%), %d running, %d waiting", t.GetDone(), t.GetTotal(), 100*t.GetProgress(), t.GetRunning(), t.GetPending())
 	if n := t.GetFailed(); n > 0 {
@@ -170,7 +174,8 @@ func phaseText(t *slotwisev1.TaskCounts) string {
 	return s
 }
 
-// localityText says where maps were launched; "" for a job without locations.
+// localityText counts maps by their distance to their data. It returns "" for a
+// job without locations.
 func localityText(n []int32) string {
 	if len(n) < 4 || n[0]+n[1]+n[2] == 0 {
 		return ""
@@ -178,7 +183,8 @@ func localityText(n []int32) string {
 	return fmt.Sprintf("%d on the machine of their data, %d in its rack, %d elsewhere", n[0], n[1], n[2])
 }
 
-// clock is a time of the master's in this machine's zone, "" for never.
+// clock formats a time of the master in this machine's time zone. It returns ""
+// for 0, which means never.
 func clock(ms int64) string {
 	if ms == 0 {
 		return ""
@@ -186,8 +192,8 @@ func clock(ms int64) string {
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05")
 }
 
-// printCounters prints the counters of a job's maps and reduces, and below them
-// those of the job's own code.
+// printCounters prints the counters of a job's maps and reduces, then the
+// counters of the job's own code.
 func printCounters(w io.Writer, j *slotwisev1.JobStatus) {
 	o := &console.Outcome{Counters: map[string]int64{}, User: map[string]int64{}}
 	for _, of := range []struct {
@@ -203,6 +209,7 @@ func printCounters(w io.Writer, j *slotwisev1.JobStatus) {
 	console.Counters(w, o)
 }
 
+// newTasks returns the command that lists the tasks of a job.
 func newTasks() *cobra.Command {
 	var kind, state string
 	c := &cobra.Command{
@@ -249,7 +256,8 @@ func newTasks() *cobra.Command {
 // taskStates are the states of tasks.
 var taskStates = []string{"pending", "running", "succeeded", "failed", "killed"}
 
-// printTasks prints a line for each attempt, and one for each task without any.
+// printTasks prints a line for each attempt, and one for each task without
+// attempts.
 func printTasks(w io.Writer, tasks []*slotwisev1.TaskStatus) error {
 	t := table(w)
 	fmt.Fprintln(t, "TASK\tSTATE\tATTEMPT\tSTATE\tNODE\tLEVEL\tPROGRESS\tTIME\tERROR")
@@ -269,6 +277,7 @@ func printTasks(w io.Writer, tasks []*slotwisev1.TaskStatus) error {
 	return t.Flush()
 }
 
+// attemptTime formats how long an attempt has run.
 func attemptTime(a *slotwisev1.AttemptStatus) string {
 	end := a.EndedMs
 	if end == 0 {
@@ -277,13 +286,14 @@ func attemptTime(a *slotwisev1.AttemptStatus) string {
 	return console.Duration(time.Duration(max(0, end-a.StartedMs)) * time.Millisecond)
 }
 
+// newKill returns the command that kills a job or an attempt.
 func newKill() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "kill JOB|ATTEMPT",
-		Short: "End a job, or one attempt",
-		Long: `Ends a job; its output is removed. The name of an attempt ends that attempt alone:
-its task is tried again, and it does not count as a failure.`,
+		Short: "Kill a job, or one attempt",
+		Long: `Kills a job and removes its output. With the id of an attempt it kills that attempt
+only: the task runs again, and the attempt does not count as a failure.`,
 		Example: `  slotwise kill j12 --reason 'wrong input'
   slotwise kill j12_m_3_0`,
 		Args: oneArg("job or attempt"),
@@ -296,15 +306,16 @@ its task is tried again, and it does not count as a failure.`,
 		_, err := client.Call(ctx, u.cl, u.cl.RPC().Kill, r)
 		return err
 	})
-	c.Flags().StringVar(&reason, "reason", "", "`text` that says why")
+	c.Flags().StringVar(&reason, "reason", "", "`text` with the reason, shown with the job")
 	return c
 }
 
+// newPriority returns the command that changes a job's priority.
 func newPriority() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "priority JOB LEVEL",
 		Short:   "Change the priority of a job",
-		Long:    "Changes a job's priority: very-low, low, normal, high or very-high. What runs goes on.",
+		Long:    "Changes a job's priority: very-low, low, normal, high or very-high. Running attempts continue.",
 		Example: "  slotwise priority j12 high",
 		Args:    twoArgs("job", "level"),
 	}
@@ -317,11 +328,12 @@ func newPriority() *cobra.Command {
 	})
 }
 
+// newMove returns the command that moves a job to another pool.
 func newMove() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "move JOB POOL",
 		Short:   "Move a job to another pool",
-		Long:    "Puts a job into another pool or queue. What runs goes on.",
+		Long:    "Moves a job to another pool or queue. Running attempts continue.",
 		Example: "  slotwise move j12 reports",
 		Args:    twoArgs("job", "pool"),
 	}
@@ -331,7 +343,7 @@ func newMove() *cobra.Command {
 	})
 }
 
-// twoArgs wants two arguments.
+// twoArgs requires two arguments.
 func twoArgs(a, b string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 2 {
@@ -341,12 +353,13 @@ func twoArgs(a, b string) cobra.PositionalArgs {
 	}
 }
 
+// newExplain returns the command that explains why a job waits.
 func newExplain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain JOB",
-		Short: "Say why a job waits or is slow, and what would change that",
-		Long: `Says for the maps and the reduces of a job why none is started now, what made
-them wait before and for how long, and what would change it.`,
+		Short: "Explain why a job waits or is slow, and what would change that",
+		Long: `Explains for the maps and the reduces of a job why none is started now, what they
+waited for before and how long, and what would change that.`,
 		Example: `  slotwise explain j12
   slotwise explain j12 -o json`,
 		Args: oneArg("job"),
@@ -364,7 +377,7 @@ them wait before and for how long, and what would change it.`,
 	})
 }
 
-// printWhy prints reasons, each with what would change it.
+// printWhy prints wait reasons, each with advice.
 func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 	if len(why) == 0 {
 		fmt.Fprintln(w, "nothing has held it back")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// newMan returns the hidden command that writes manual pages.
 func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
@@ -29,7 +30,7 @@ func newMan() *cobra.Command {
 	}
 }
 
-// writeManPages writes the page of c and of all below it.
+// writeManPages writes the pages of c and of all its subcommands.
 func writeManPages(c *cobra.Command, dir string) error {
 	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
 		return nil
@@ -46,8 +47,8 @@ func writeManPages(c *cobra.Command, dir string) error {
 	return nil
 }
 
-// manPage returns a command's page in the man macros. It bears no date, so
-// that a page changes only with its command.
+// manPage returns a command's page in the man macros. It has no date, so that a
+// page changes only with its command.
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
@@ -65,7 +66,7 @@ func manPage(c *cobra.Command) string {
 	return b.String()
 }
 
-// manFlags writes the flags that are not hidden, if there are any.
+// manFlags writes the section on flags that are not hidden, if there are any.
 func manFlags(b *strings.Builder, c *cobra.Command) {
 	heading := ".SH OPTIONS\n"
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -86,7 +87,7 @@ func manFlags(b *strings.Builder, c *cobra.Command) {
 	})
 }
 
-// hasDefault reports whether a flag's default says anything.
+// hasDefault reports whether a flag has a default worth printing.
 func hasDefault(f *pflag.Flag) bool {
 	switch f.DefValue {
 	case "", "0", "0s", "false", "[]":
@@ -95,7 +96,7 @@ func hasDefault(f *pflag.Flag) bool {
 	return true
 }
 
-// manSeeAlso refers to the commands above and below.
+// manSeeAlso writes references to the parent command and the subcommands.
 func manSeeAlso(b *strings.Builder, c *cobra.Command) {
 	var pages []string
 	page := func(o *cobra.Command) {
@@ -114,7 +115,7 @@ func manSeeAlso(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// roff escapes text so that none of it is taken for a request.
+// roff escapes text so that no part of it is interpreted as a request.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	lines := strings.Split(s, "\n")

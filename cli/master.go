@@ -34,14 +34,15 @@ type masterFlags struct {
 	maxFile, maxFiles        console.Size
 }
 
+// newMaster returns the command that runs a master.
 func newMaster(setup *setup) *cobra.Command {
 	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30}
 	c := &cobra.Command{
 		Use:   "master --dir DIR",
 		Short: "Run the master of a cluster",
-		Long: `Runs the master of a cluster: it takes jobs from slotwise submit, gives their
-tasks to slotwise worker, and publishes their output. What it must not forget is
-in DIR; a master that is started again there goes on where it was.
+		Long: `Runs the master of a cluster. It accepts jobs from slotwise submit, assigns their
+tasks to workers (slotwise worker), and commits their output. It keeps a journal in
+DIR; a master that is restarted there continues with all jobs.
 
 Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 --node-timeout) or in the file of --config.`,
@@ -51,25 +52,26 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.dir, "dir", "", "`directory` of the master's own files (required)")
+	s.StringVar(&f.dir, "dir", "", "`directory` for the journal and other files of the master (required)")
 	s.StringVar(&f.listen, "listen", defaultMaster, "`address` to serve at")
 	s.StringVar(&f.addressFile, "address-file", "", "write the address served at to this `file`, for --listen with port 0")
 	f.policyFlags.register(c)
-	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "give a worker up after this `time` of silence")
-	s.DurationVar(&f.heartbeat, "heartbeat", 0, "longest silence wanted of workers (default: by their number)")
-	s.IntVar(&f.keepEnded, "keep-ended", 100, "`number` of ended jobs to keep at hand")
+	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "a worker that is silent for this `time` is lost")
+	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between heartbeats of a worker (default: depends on their number)")
+	s.IntVar(&f.keepEnded, "keep-ended", 100, "`number` of ended jobs that slotwise jobs --all lists")
 	s.StringVar(&f.topology, "topology", "", "`file` of lines \"host rack\", or a script that prints the rack of its argument")
 	f.serverFlags.register(c)
-	s.StringVar(&f.access, "access", "", "`file` that says who may use and manage which pools")
-	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), instead of what --access says of it")
+	s.StringVar(&f.access, "access", "", "`file` with the rules of who may use and manage which pools")
+	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), in place of the rule in --access")
 	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
-	s.Var(&f.maxFiles, "max-files", "room for all shipped files")
+	s.Var(&f.maxFiles, "max-files", "space for all shipped files")
 	f.logFlags.register(c)
 	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
 	return c
 }
 
-// run serves until ctx ends.
+// run serves until ctx ends or the master stops because its journal cannot be
+// written.
 func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	cfg, err := f.config(stderr)
 	if err != nil {
@@ -87,7 +89,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir)
-	if err := f.tellAddress(l.Addr().String()); err != nil {
+	if err := f.writeAddress(l.Addr().String()); err != nil {
 		return errors.Join(err, stopServing(srv, m))
 	}
 	select {
@@ -101,8 +103,8 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	return stopServing(srv, m)
 }
 
-// stopServing ends the master first, so that held requests are answered, then
-// its server.
+// stopServing closes the master first, so that pending requests get answers,
+// and then its server.
 func stopServing(srv *http.Server, m *master.Master) error {
 	err := m.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -113,8 +115,8 @@ func stopServing(srv *http.Server, m *master.Master) error {
 	return err
 }
 
-// tellAddress writes the address to the file that was asked for, whole at once.
-func (f *masterFlags) tellAddress(address string) error {
+// writeAddress writes the address to the file of --address-file, atomically.
+func (f *masterFlags) writeAddress(address string) error {
 	if f.addressFile == "" {
 		return nil
 	}
@@ -125,7 +127,7 @@ func (f *masterFlags) tellAddress(address string) error {
 	return os.Rename(temp, f.addressFile)
 }
 
-// config checks the flags.
+// config checks the flags and returns the configuration of the master.
 func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	var none master.Config
 	log, err := f.logger(stderr)
@@ -169,7 +171,7 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	return cfg, err
 }
 
-// racks opens the topology; nil if there is none.
+// racks opens the topology. It returns nil if none is given.
 func (f *masterFlags) racks(log *slog.Logger) (func(host string) string, error) {
 	if f.topology == "" {
 		return nil, nil
@@ -187,7 +189,7 @@ func (f *masterFlags) racks(log *slog.Logger) (func(host string) string, error) 
 	}, nil
 }
 
-// rules are who may use which pools.
+// rules reads who may use which pools.
 func (f *masterFlags) rules() (secure.Rules, error) {
 	var r secure.Rules
 	if f.access != "" {
@@ -211,10 +213,10 @@ func (f *masterFlags) rules() (secure.Rules, error) {
 	return r, nil
 }
 
-// logFlags say how a process that runs for long writes its log.
+// logFlags configure the log of a long-running process.
 type logFlags struct{ logFormat, logLevel string }
 
-// The values of the flags.
+// The values of logFlags.
 var (
 	logFormats = []string{"text", "json"}
 	logLevels  = []string{"debug", "info", "warn", "error"}
@@ -228,7 +230,7 @@ func (f *logFlags) register(c *cobra.Command) {
 	completeWords(c, "log-level", logLevels)
 }
 
-// logger makes the log.
+// logger returns the log, which writes to w.
 func (f *logFlags) logger(w io.Writer) (*slog.Logger, error) {
 	if err := errors.Join(oneOf("log-format", f.logFormat, logFormats), oneOf("log-level", f.logLevel, logLevels)); err != nil {
 		return nil, err

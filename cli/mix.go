@@ -51,7 +51,8 @@ func readMix(known *sched.Registry, name string, seed uint64, stderr io.Writer) 
 	return f, nil
 }
 
-// runMix is the command with --jobs.
+// runMix is the command with --jobs. It runs the jobs of the file side by side
+// on the in-process cluster.
 func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err := checkMixFlags(c, args, "output"); err != nil {
 		return err
@@ -121,7 +122,8 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 	return nil
 }
 
-// readLearned reads the file of --learned, if it is named and there is one.
+// readLearned reads the file of --learned. It returns nil if the flag or the
+// file is absent.
 func (f *runFlags) readLearned() ([]byte, error) {
 	if f.learned == "" {
 		return nil, nil
@@ -136,7 +138,7 @@ func (f *runFlags) readLearned() ([]byte, error) {
 	return b, nil
 }
 
-// writeLearned replaces the file of --learned, whole or not at all.
+// writeLearned replaces the file of --learned atomically.
 func (f *runFlags) writeLearned(b []byte) error {
 	if f.learned == "" {
 		return nil
@@ -148,7 +150,7 @@ func (f *runFlags) writeLearned(b []byte) error {
 	return os.Rename(temp, f.learned)
 }
 
-// printMix prints how the jobs of a mix fared.
+// printMix prints a line for each job of a mix, and the use of slots.
 func printMix(w io.Writer, r *mapreduce.MixResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	alone := false
@@ -179,8 +181,8 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 		r.Policy, console.Duration(r.Makespan), 100*r.MapUse, 100*r.ReduceUse)
 }
 
-// share is a fraction in per cent, or a dash where there is nothing to share:
-// local files are everywhere and nowhere.
+// share formats a fraction in per cent, or a dash if all is 0: maps over local
+// files have no locality.
 func share(part, all int) string {
 	if all == 0 {
 		return "-"
@@ -188,14 +190,14 @@ func share(part, all int) string {
 	return fmt.Sprintf("%d %%", 100*part/all)
 }
 
-// printWaits prints what held the jobs of a run back.
+// printWaits prints the wait reasons of the jobs of a run.
 func printWaits(w io.Writer, name string, results []*mapreduce.Result) {
 	for _, r := range results {
 		printWait(w, name, r.ID, r.Waits)
 	}
 }
 
-// printWait prints what held a job back, the longest three reasons.
+// printWait prints the three longest wait reasons of a job.
 func printWait(w io.Writer, name, id string, waits []mapreduce.Wait) {
 	fmt.Fprintf(w, "%s (%s) waited for\n", name, id)
 	if len(waits) == 0 {

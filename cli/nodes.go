@@ -16,11 +16,12 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
+// newNodes returns the command that lists workers.
 func newNodes() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nodes",
 		Short: "List the workers of a cluster",
-		Long:  "Lists the workers that ever registered: alive, draining, drained, graylisted or lost.",
+		Long:  "Lists all workers that have registered: alive, draining, drained, graylisted or lost.",
 		Example: `  slotwise nodes
   slotwise nodes drain worker3`,
 		Args: noArgs,
@@ -51,13 +52,14 @@ func printNodes(w io.Writer, nodes []*slotwisev1.NodeStatus) error {
 	return t.Flush()
 }
 
+// newDrain returns the command that drains a worker.
 func newDrain() *cobra.Command {
 	r := &slotwisev1.DrainRequest{}
 	c := &cobra.Command{
 		Use:   "drain NODE",
-		Short: "Give a worker no more work",
-		Long: `Gives a worker no more work; what runs there goes on, and map outputs stay
-fetchable. With --undo it gets work again.`,
+		Short: "Drain a worker: give it no more work",
+		Long: `Stops giving work to a worker. Its running attempts finish, and reduces can still
+fetch its map outputs. With --undo it gets work again.`,
 		Example: `  slotwise nodes drain worker3
   slotwise nodes drain worker3 --undo`,
 		Args: oneArg("node"),
@@ -67,18 +69,19 @@ fetchable. With --undo it gets work again.`,
 		_, err := client.Call(ctx, u.cl, u.cl.RPC().Drain, r)
 		return err
 	})
-	c.Flags().BoolVar(&r.Undo, "undo", false, "give it work again")
+	c.Flags().BoolVar(&r.Undo, "undo", false, "end the draining")
 	return c
 }
 
+// newPolicy returns the command that shows or replaces the policy of a cluster.
 func newPolicy(s *setup) *cobra.Command {
 	var given []string
 	c := &cobra.Command{
 		Use:   "policy [NAME]",
 		Short: "Show the policy of a cluster, or install another one",
-		Long: `Shows which policy decides. With NAME, or a composition such as
-order=fair,place=delay, it installs that policy while jobs run: no task is
-touched.`,
+		Long: `Shows the scheduling policy of a cluster. With NAME, or a composition such as
+order=fair,place=delay, it installs that policy while jobs run. Running tasks are
+not affected.`,
 		Example: `  slotwise policy
   slotwise policy fair
   slotwise policy capacity --set 'queues=prod,capacity=70;default,capacity=30'`,
@@ -96,11 +99,11 @@ touched.`,
 		_, err = client.Call(ctx, u.cl, u.cl.RPC().SetPolicy, &slotwisev1.SetPolicyRequest{Name: args[0], Set: set})
 		return err
 	})
-	c.Flags().StringArrayVar(&given, "set", nil, "one setting of the new policy, `name=value` (repeatable)")
+	c.Flags().StringArrayVar(&given, "set", nil, "one parameter of the new policy, `name=value` (repeatable)")
 	return c
 }
 
-// showPolicy prints the policy that decides now.
+// showPolicy prints the current policy and its parameters.
 func showPolicy(ctx context.Context, u *userCommand, set map[string]string) error {
 	if len(set) > 0 {
 		return misuse("--set needs the name of a policy")

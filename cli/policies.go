@@ -15,14 +15,15 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
+// newPolicies returns the command that describes the scheduling policies.
 func newPolicies(s *setup) *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "policies [NAME]",
 		Short: "List the scheduling policies, or describe one",
 		Long: `Lists the scheduling policies, a line each. With NAME, or a composition such as
-slots=static,order=fifo, it prints the four parts that the policy is made of,
-and their parameters with defaults.`,
+slots=static,order=fifo, it prints the four parts of the policy and their
+parameters with defaults.`,
 		Example: `  slotwise policies
   slotwise policies fifo
   slotwise policies slots=static,order=fifo,place=greedy,speculate=none
@@ -40,7 +41,7 @@ and their parameters with defaults.`,
 	return c
 }
 
-// showPolicies prints all policies or the one named.
+// showPolicies prints all policies, or the one that args names.
 func (s *setup) showPolicies(w io.Writer, format string, args []string) error {
 	names := args
 	if len(args) == 0 {
@@ -66,7 +67,8 @@ func (s *setup) showPolicies(w io.Writer, format string, args []string) error {
 	return t.Flush()
 }
 
-// describePolicy prints a policy's parts, then their parameters.
+// describePolicy prints the parts of a policy, then their parameters and
+// profiles.
 func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 	fmt.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
 	if i.Paper != "" {
@@ -104,8 +106,8 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 	return err
 }
 
-// describeParam prints a parameter: its name, default and other names, then the
-// paragraph on it.
+// describeParam prints a parameter: its name, default and aliases, then its
+// description.
 func describeParam(w io.Writer, part string, q sched.Param) {
 	fmt.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
 	if len(q.Aliases) > 0 {
@@ -115,7 +117,7 @@ func describeParam(w io.Writer, part string, q sched.Param) {
 	printWrapped(w, q.Help)
 }
 
-// printWrapped prints a paragraph, indented, in lines of at most 80 columns.
+// printWrapped prints an indented paragraph in lines of at most 80 columns.
 func printWrapped(w io.Writer, text string) {
 	const indent, width = "      ", 80
 	line := indent

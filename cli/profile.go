@@ -15,30 +15,32 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// profileFlags are the flags of profile: those of run that bear on what a task
-// costs, and how often to measure.
+// profileFlags are the flags of profile: those of run that affect the cost of a
+// task, and the number of runs.
 type profileFlags struct {
 	run   runFlags
 	again []string
 	runs  int
 }
 
+// newProfile returns the command that measures an app.
 func newProfile(setup *setup) *cobra.Command {
 	f := profileFlags{run: runFlags{policyFlags: policyFlags{setup: setup}}}
 	c := &cobra.Command{
 		Use:   "profile APP --input INPUT --output FILE",
-		Short: "Measure what an app costs, for the simulator",
-		Long: `Runs an app several times on this machine and writes what it costs to a file
-that the simulator's mixes of jobs name as their profile: processor seconds for each
-task and for each MB of a map's input, of what it sorts and of a reduce's input, and
-how many bytes come out of each step for each that goes in. Half of the runs have
-splits of a quarter of the size, which tells what a task costs from what its bytes
-cost. Numbers are medians of the runs. A chain of jobs gives a profile of each.
+		Short: "Measure the cost of an app, for the simulator",
+		Long: `Runs an app several times on this machine and writes its cost profile to a file, for
+slotwise sim --profiles and for job mixes. A profile has the processor seconds for
+each task, for each MB of a map's input, for each MB that a map sorts, and for each
+MB of a reduce's input; and the ratio of output to input bytes of each step. Half of
+the runs have splits of a quarter of the size, to separate the cost of a task from
+the cost of its bytes. Numbers are medians of the runs. A chain of jobs gives one
+profile for each job.
 
-Processor time is counted, not time on the clock, so other work on the machine does
-little harm. What a fold or a combiner leaves depends on how much a map
-reads: choose the --split-size of the jobs that you mean to simulate. An --again of
-another size tells the costs of reduces apart.`,
+The numbers are processor time, so that other work on the machine has little effect.
+The effect of a fold or a combiner depends on the size of a map: choose the
+--split-size of the jobs that you want to simulate. An input of another size in
+--again separates the costs of reduces.`,
 		Example: `  slotwise profile wordcount --input book.txt --output wordcount.yaml
   slotwise profile grep --param regex=error --input logs --again more-logs --output grep.yaml
   slotwise profile sort big.txt --split-size 64MiB --runs 5 --output sort.yaml`,
@@ -87,7 +89,7 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	if p.app.Reads == "" {
 		return misuse("%s reads no input, so it has no cost for each MB of it", p.name)
 	}
-	f.run.priority, f.run.outputCompress = "normal", "none" // which this command has no flags for
+	f.run.priority, f.run.outputCompress = "normal", "none" // this command has no such flags
 	o, err := f.run.options(inputs)
 	if err != nil {
 		return err
@@ -120,7 +122,8 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// check refuses what cannot be measured before anything is started.
+// check returns an error if the app cannot be measured or the file cannot be
+// written. It runs before the first measurement.
 func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) error {
 	out := f.run.output
 	f.run.output = ""
@@ -147,7 +150,7 @@ func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) e
 	return nil
 }
 
-// write replaces the file, whole or not at all.
+// write replaces the output file atomically.
 func (f *profileFlags) write(list []workload.Profile) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(f.run.output), "."+filepath.Base(f.run.output)+".tmp-*")
 	if err != nil {
@@ -163,7 +166,7 @@ func (f *profileFlags) write(list []workload.Profile) (err error) {
 	return nil
 }
 
-// printProfiles prints the costs of each job for people.
+// printProfiles prints the costs of each job in a table.
 func printProfiles(w io.Writer, list []workload.Profile) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "a map, ms\tmap s/GB\tsort s/GB\ta reduce, ms\treduce s/GB\tmerge s/GB\temitted/read\tleft/emitted\twritten/left\t  job")

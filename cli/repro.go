@@ -23,16 +23,17 @@ type reproFlags struct {
 	out                      string
 }
 
+// newRepro returns the command that repeats the papers' experiments.
 func newRepro() *cobra.Command {
 	f := new(reproFlags)
 	c := &cobra.Command{
 		Use:   "repro [PAPER|EXPERIMENT|all]",
-		Short: "Re-make the experiments of the papers behind the policies",
-		Long: `Re-makes the experiments of the papers behind the policies on virtual clusters and
+		Short: "Repeat the experiments of the papers behind the policies",
+		Long: `Repeats the experiments of the papers behind the policies on virtual clusters. It
 prints the papers' numbers beside ours, with a verdict on each claim.
 
-Without a name all are made. A name is that of a paper, or of one experiment such
-as tumm/fig7; --list shows them.`,
+Without a name it makes all of them. A name is a paper, or one experiment such as
+tumm/fig7; --list shows them.`,
 		Example: `  slotwise repro --list
   slotwise repro tumm --quick
   slotwise repro tumm/fig7
@@ -49,8 +50,8 @@ as tumm/fig7; --list shows them.`,
 	s := c.Flags()
 	s.SortFlags = false
 	s.BoolVar(&f.quick, "quick", false, "fewer seeds and smaller inputs: seconds, not minutes; verdicts may differ from a full run's")
-	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all that is drawn")
-	s.BoolVar(&f.list, "list", false, "list the experiments, and make none")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
+	s.BoolVar(&f.list, "list", false, "list the experiments without making them")
 	s.StringVar(&f.out, "out", "", "`directory` to write repro.md, its figures in repro, and repro.json to")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace those files if they exist")
 	s.BoolVar(&f.json, "json", false, "print the results as JSON on standard output")
@@ -58,7 +59,7 @@ as tumm/fig7; --list shows them.`,
 	return c
 }
 
-// reproNames are all names that repro takes.
+// reproNames returns all names that repro accepts.
 func reproNames() []string {
 	names := append([]string{"all"}, repro.Papers()...)
 	for _, e := range repro.All() {
@@ -67,6 +68,8 @@ func reproNames() []string {
 	return names
 }
 
+// run makes the experiments of a name, prints them, and writes the files of
+// --out.
 func (f *reproFlags) run(c *cobra.Command, name string) error {
 	if names := reproNames(); !slices.Contains(names, name) {
 		return unknown("paper or experiment", name, names)
@@ -127,12 +130,14 @@ func (f *reproFlags) makeAll(c *cobra.Command, out io.Writer, experiments []repr
 	return made, nil
 }
 
+// options returns the options of all experiments.
 func (f *reproFlags) options() repro.Options { return repro.Options{Quick: f.quick, Seed: f.seed} }
 
-// reproFiles are what --out gets.
+// reproFiles are the files that --out writes.
 var reproFiles = []string{"repro.md", "repro.json", repro.FigureDir}
 
-// checkOut refuses to lose a file, before anything is made.
+// checkOut returns an error if a file would be overwritten. It runs before the
+// first experiment.
 func (f *reproFlags) checkOut() error {
 	if f.out == "" || f.overwrite {
 		return nil
@@ -145,8 +150,8 @@ func (f *reproFlags) checkOut() error {
 	return nil
 }
 
-// write writes the files of --out: the figures, the page that shows them and the
-// data.
+// write writes the files of --out: the figures, the page that shows them, and
+// the data.
 func (f *reproFlags) write(made []repro.Made, data []byte) error {
 	if err := os.MkdirAll(filepath.Join(f.out, repro.FigureDir), 0o777); err != nil {
 		return misuse("--out %s: %w", f.out, reason(err))
@@ -188,8 +193,7 @@ func (f *reproFlags) draw(x *repro.Figure) error {
 	return f.put(filepath.Join(repro.FigureDir, x.Name+".svg"), svg.Bytes())
 }
 
-// put writes a file of --out, under another name first, so that it is whole or not
-// there.
+// put writes a file of --out atomically.
 func (f *reproFlags) put(name string, data []byte) error {
 	to := filepath.Join(f.out, name)
 	if err := os.WriteFile(to+".new", data, 0o666); err != nil {
@@ -201,6 +205,7 @@ func (f *reproFlags) put(name string, data []byte) error {
 	return nil
 }
 
+// listExperiments prints a line for each experiment.
 func listExperiments(out io.Writer, experiments []repro.Experiment) error {
 	for _, e := range experiments {
 		if _, err := fmt.Fprintf(out, "%-22s %s\n", e.ID, e.Title); err != nil {
@@ -221,13 +226,15 @@ type reproResult struct {
 	Claims      []reproClaim `json:"claims"`
 }
 
+// reproTable is a table as JSON.
 type reproTable struct {
 	Title   string     `json:"title"`
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
 }
 
-// reproClaim has a verdict in words, and whether it is one that holds.
+// reproClaim is a claim of a paper with our verdict, in words and as a truth
+// value.
 type reproClaim struct {
 	Text     string    `json:"text"`
 	Holds    bool      `json:"holds"`
@@ -237,13 +244,14 @@ type reproClaim struct {
 	Why      *reproWhy `json:"why,omitempty"`
 }
 
+// reproWhy explains a claim that does not hold.
 type reproWhy struct {
 	Hypothesis string       `json:"hypothesis"`
 	Tables     []reproTable `json:"tables"`
 	Conclusion string       `json:"conclusion"`
 }
 
-// reproResults turns experiments into what is written as JSON.
+// reproResults converts experiments to JSON.
 func reproResults(made []repro.Made) []reproResult {
 	results := []reproResult{}
 	for _, m := range made {
@@ -261,6 +269,7 @@ func reproResults(made []repro.Made) []reproResult {
 	return results
 }
 
+// tablesOf converts tables to JSON.
 func tablesOf(tables []repro.Table) []reproTable {
 	out := make([]reproTable, 0, len(tables))
 	for _, t := range tables {

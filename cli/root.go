@@ -20,8 +20,8 @@ import (
 	"github.com/slotwise/slotwise/mapreduce/s3"
 )
 
-// newRoot builds the command tree. It must stay cheap: it is built for every
-// run, however short.
+// newRoot builds the command tree. It must be cheap, because every run of the
+// program builds it.
 func newRoot(s *setup) *cobra.Command {
 	root := &cobra.Command{
 		Use:   s.program,
@@ -77,7 +77,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 	return root
 }
 
-// knownCommand refuses what is no command, with the one that may be meant.
+// knownCommand returns an error for an unknown command, with a suggestion.
 func knownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func knownCommand(c *cobra.Command, args []string) error {
 	return unknown("command", args[0], names)
 }
 
-// atMostOne accepts no argument or one, called what in messages.
+// atMostOne accepts zero or one argument, called what in messages.
 func atMostOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -112,7 +112,8 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// parseAssignments reads the values of a repeatable flag of the form k=v.
+// parseAssignments parses the values of a repeatable flag of the form
+// name=value.
 func parseAssignments(flag string, values []string) (map[string]string, error) {
 	m := make(map[string]string, len(values))
 	for _, v := range values {
@@ -128,6 +129,7 @@ func parseAssignments(flag string, values []string) (map[string]string, error) {
 	return m, nil
 }
 
+// newVersion returns the command that prints the version.
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
@@ -142,7 +144,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version returns what the Go toolchain stamped into the binary.
+// version returns the version that the Go toolchain recorded in the binary.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -151,8 +153,8 @@ func version() string {
 	return info.Main.Version
 }
 
-// addProfiling gives every command the hidden flags that write profiles of
-// it, for those who work on slotwise itself.
+// addProfiling adds hidden flags that write profiles of slotwise itself to
+// every command.
 func addProfiling(root *cobra.Command) {
 	var cpu, mem string
 	flags := root.PersistentFlags()
@@ -186,7 +188,7 @@ func addProfiling(root *cobra.Command) {
 			return misuse("--memprofile: %w", err)
 		}
 		defer f.Close()
-		runtime.GC() // so that the profile is of what is alive
+		runtime.GC() // the profile should contain live memory only
 		return pprof.WriteHeapProfile(f)
 	}
 }

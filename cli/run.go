@@ -21,20 +21,25 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
+// newRun returns the command that runs jobs in this process.
 func newRun(s *setup) *cobra.Command {
 	f := &runFlags{policyFlags: policyFlags{setup: s}}
 	c := &cobra.Command{
 		Use:   "run APP [INPUT]... --output DIR",
-		Short: "Run a job here and now",
-		Long: `Runs an app, or a job of any two commands, over files on this machine: workers
-run in this process, nothing has to be set up. Inputs are files, directories
-with all below them, or globs.
+		Short: "Run a job, or a file of jobs, on this machine",
+		Long: `Runs an app, or a job of any two commands, over files. The workers run in this
+process and need no set-up. Inputs are files, directories (with all files below
+them), or globs.
 
 With --mapper or --reducer the job is streaming: each command reads lines on
 standard input and writes lines "key TAB value"; the reducer gets them sorted by
 key.
 
-An app whose result is small prints it when there is no --output.`,
+An app with a small result prints it if there is no --output.
+
+With --jobs it runs the jobs of a file side by side, each submitted at its time, and
+prints how long each waited and ran. docs/formats/jobmix.md describes the file, which
+slotwise submit --jobs and slotwise sim --workload take as well.`,
 		Example: `  slotwise run wordcount --input book.txt --output counts
   slotwise run grep --param regex='fail(ed|ure)' --input /var/log --include '*.log' --output hits
   slotwise run sort big.txt --memory 2GiB --compress lz4 --output sorted
@@ -53,7 +58,7 @@ An app whose result is small prints it when there is no --output.`,
 	return c
 }
 
-// program is what a command line asks to run: an app or a streaming job.
+// program is the program of a command line: an app or a streaming job.
 type program struct {
 	name   string
 	app    *mapreduce.App // nil for a streaming job
@@ -61,7 +66,7 @@ type program struct {
 	job    *mapreduce.Job
 }
 
-// run runs the program.
+// run runs the program and returns the result of each of its jobs.
 func (p *program) run(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Result, error) {
 	if p.app != nil {
 		return mapreduce.RunApp(ctx, p.app, p.params, o)
@@ -108,14 +113,14 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	took := time.Since(start)
 	show.close()
 	if err != nil && len(results) == 0 {
-		err = misuseError{err} // nothing was started: it is what was asked for
+		err = misuseError{err} // nothing was started, so the command line is wrong
 	}
 	err = errors.Join(err, closeEvents())
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: out, err: err})
 }
 
-// program finds out what to run; the arguments that do not say so are inputs.
-// What commands print on standard error goes to stderr.
+// program returns the program of the command line, and the remaining arguments,
+// which are inputs. stderr receives the standard error of streaming commands.
 func (f *runFlags) program(args []string, stderr io.Writer) (*program, []string, error) {
 	if f.mapper != "" || f.reducer != "" || f.combiner != "" {
 		p, err := f.streaming(stderr)
@@ -149,8 +154,8 @@ func (f *runFlags) streaming(stderr io.Writer) (*program, error) {
 	return &program{name: j.Name, job: j}, nil
 }
 
-// appParams returns the parameters given, after a look at their names: what is
-// missing or misspelt is told in terms of flags.
+// appParams returns the values of --param. It reports missing and unknown
+// parameters in terms of the flag.
 func (f *runFlags) appParams(app *mapreduce.App) (mapreduce.Params, error) {
 	given, err := parseAssignments("param", f.params)
 	if err != nil {
@@ -171,7 +176,7 @@ func (f *runFlags) appParams(app *mapreduce.App) (mapreduce.Params, error) {
 	return given, nil
 }
 
-// check refuses a job that cannot run before anything is started.
+// check returns an error for a job that cannot run, before anything is started.
 func (f *runFlags) check(ctx context.Context, p *program, inputs []string) error {
 	reads := p.app == nil || p.app.Reads != ""
 	switch {
@@ -191,6 +196,7 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string) error
 	return checkOutput(ctx, f.output, f.overwrite)
 }
 
+// reads describes the program's input.
 func (p *program) reads() string {
 	if p.app == nil {
 		return "lines of text"
@@ -198,8 +204,8 @@ func (p *program) reads() string {
 	return p.app.Reads
 }
 
-// openEvents opens the file of --events. The function that it returns closes
-// the file and tells of what could not be written.
+// openEvents opens the file of --events. The returned function closes it and
+// reports write errors.
 func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
 	if f.events == "" {
 		return func() error { return nil }, nil
@@ -217,17 +223,17 @@ func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
 	}, nil
 }
 
-// outputPlace is where a run's output goes: the user's directory or, for a
-// small result to be printed, a temporary one.
-type outputPlace struct {
+// runOutput is the directory that a run writes: the user's or, for a small
+// result that is printed, a temporary one.
+type runOutput struct {
 	dir  string
-	temp *storage.DirScratch // to be removed; nil for the user's directory
+	temp *storage.DirScratch // removed at the end; nil for the user's directory
 }
 
-// openOutput finds the place for the program's output.
-func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*outputPlace, error) {
+// openOutput returns the output directory of the program.
+func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*runOutput, error) {
 	if f.output != "" {
-		return &outputPlace{dir: f.output}, nil
+		return &runOutput{dir: f.output}, nil
 	}
 	if p.app == nil || !p.app.Small {
 		return nil, misuse("--output is missing: the directory for what %s writes", p.name)
@@ -239,21 +245,21 @@ func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*outputPlace, e
 	if err != nil {
 		return nil, err
 	}
-	out := &outputPlace{dir: filepath.Join(temp.Dir(), "result"), temp: temp}
+	out := &runOutput{dir: filepath.Join(temp.Dir(), "result"), temp: temp}
 	o.Output = out.dir
 	return out, nil
 }
 
-// close removes a temporary place.
-func (p *outputPlace) close() {
+// close removes a temporary directory.
+func (p *runOutput) close() {
 	if p.temp != nil {
 		p.temp.Close()
 	}
 }
 
-// print copies the output files to w in the order of their names, which is
-// the order of the result.
-func (p *outputPlace) print(w io.Writer) error {
+// print copies the output files to w in the order of their names, which is the
+// order of the result.
+func (p *runOutput) print(w io.Writer) error {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return err
@@ -269,6 +275,7 @@ func (p *outputPlace) print(w io.Writer) error {
 	return nil
 }
 
+// copyFile copies a file to w.
 func copyFile(w io.Writer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -284,12 +291,12 @@ type outcome struct {
 	program *program
 	results []*mapreduce.Result
 	elapsed time.Duration
-	output  *outputPlace
+	output  *runOutput
 	err     error
 }
 
-// finish prints the result, if it is to be printed, and the summary. It
-// returns the error of the run, or else its own.
+// finish prints the summary and, without --output, the result. It returns the
+// error of the run, or else its own.
 func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	if f.json {
 		return errors.Join(o.err, printJSON(c.OutOrStdout(), &o))
@@ -317,7 +324,7 @@ type summary struct {
 	Jobs    []*mapreduce.Result `json:"jobs"`
 }
 
-// printJSON prints one object on one line, for a failed run too.
+// printJSON prints one object on one line, also for a failed run.
 func printJSON(w io.Writer, o *outcome) error {
 	s := summary{Program: o.program.name, State: "succeeded", Elapsed: o.elapsed, Jobs: o.results}
 	if s.Jobs == nil {
@@ -339,7 +346,7 @@ func printJSON(w io.Writer, o *outcome) error {
 		result := text.String()
 		s.Result = &result
 		for _, r := range s.Jobs {
-			// Where a temporary directory was is of no use to anyone.
+			// The path of a temporary directory is useless to the user.
 			if strings.HasPrefix(r.Output, o.output.temp.Dir()) {
 				r.Output = ""
 			}
@@ -350,7 +357,7 @@ func printJSON(w io.Writer, o *outcome) error {
 	return e.Encode(s)
 }
 
-// printSummary prints a line for each job of the run and its counters.
+// printSummary prints a line for each job of the run, and its counters.
 func printSummary(w io.Writer, o *outcome) {
 	for _, r := range o.results {
 		r.Summary(w)

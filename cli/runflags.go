@@ -23,15 +23,15 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// The values of flags that are one of a few words.
+// The values of flags with a fixed set of words.
 var (
 	codecs       = []string{"none", "lz4", "s2", "zstd"}
 	outputCodecs = []string{"none", "gzip", "zstd"}
 	priorities   = []string{"very-low", "low", "normal", "high", "very-high"}
 )
 
-// runFlags are the flags of run. Zero values mean what mapreduce.Options says
-// of them.
+// runFlags are the flags of run. mapreduce.Options describes the meaning of
+// zero values.
 type runFlags struct {
 	policyFlags
 	inputs, include, exclude       []string
@@ -52,8 +52,8 @@ type runFlags struct {
 	json, quiet, noProgress        bool
 }
 
-// register declares the flags in the order in which help lists them: what is
-// run on what, how, by whom, and what is said of it.
+// register declares the flags in the order of the help text: the program and
+// its data, the cluster, the job, and the output of the command.
 func (f *runFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
@@ -66,11 +66,11 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.policyFlags.register(c)
 
 	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
-	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's reports (default: at once; 100ms for policies that learn from them)")
+	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's heartbeats (default: at once; 100ms for policies that learn from them)")
 
-	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side")
+	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side (docs/formats/jobmix.md)")
 	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
-	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
+	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 
 	f.registerJob(s)
 
@@ -79,11 +79,11 @@ func (f *runFlags) register(c *cobra.Command) {
 	completeJob(c)
 }
 
-// registerData declares the flags that say what is run on what.
+// registerData declares the flags about the program and its data.
 func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringArrayVar(&f.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
 	s.StringArrayVar(&f.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
-	s.StringArrayVar(&f.exclude, "exclude", nil, "leave out files whose names match this `glob` (repeatable)")
+	s.StringArrayVar(&f.exclude, "exclude", nil, "skip files whose names match this `glob` (repeatable)")
 	s.StringVar(&f.output, "output", "", "`directory` to write; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace the output directory, once the job has succeeded")
 	s.StringArrayVar(&f.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
@@ -98,24 +98,24 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringVar(&f.outputCompress, "output-compress", "none", "`codec` of the output: none, gzip or zstd")
 }
 
-// registerJob declares the flags that say how and for whom a job is run.
+// registerJob declares the flags about retries and about the owner of the job.
 func (f *runFlags) registerJob(s *pflag.FlagSet) {
-	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task that reports nothing for this `time` (default 10m)")
+	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task attempt without progress for this `time` (default 10m)")
 	s.IntVar(&f.maxAttempts, "max-attempts", 0, "`number` of failures of one task that fail the job (default 4)")
 
-	s.StringVar(&f.user, "user", "", "`name` of whose job it is (default: the login name)")
+	s.StringVar(&f.user, "user", "", "`name` of the job's user (default: the login name)")
 	s.StringVar(&f.pool, "pool", "", "`name` of the pool or queue of the job")
 	s.StringVar(&f.priority, "priority", "normal", "`level`: very-low, low, normal, high or very-high")
 }
 
-// registerShow declares the flags that say what is said of a run.
+// registerShow declares the flags about the output of the command.
 func (f *runFlags) registerShow(s *pflag.FlagSet) {
 	s.BoolVar(&f.json, "json", false, "print the summary as one JSON object on standard output")
-	s.BoolVar(&f.noProgress, "no-progress", false, "show no progress")
+	s.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but results and errors")
 }
 
-// completeJob makes the values of a job's flags complete.
+// completeJob adds shell completion for the values of a job's flags.
 func completeJob(c *cobra.Command) {
 	completeWords(c, "compress", codecs)
 	completeWords(c, "output-compress", outputCodecs)
@@ -127,14 +127,15 @@ func completeWords(c *cobra.Command, flag string, words []string) {
 	completeWith(c, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// completeWith makes a flag's value complete to what f finds.
+// completeWith makes a flag's value complete to the results of f.
 func completeWith(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err) // the only error is a flag that does not exist
 	}
 }
 
-// options checks the flags and makes options of them. args are inputs too.
+// options checks the flags and returns the options of a run. args are further
+// inputs.
 func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	o := mapreduce.Options{
 		Features:       features(),
@@ -178,7 +179,7 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	return o, f.checkPolicy(set)
 }
 
-// checkValues refuses values that no job could have.
+// checkValues returns an error for values that no job can have.
 func (f *runFlags) checkValues() error {
 	for _, n := range []struct {
 		flag  string
@@ -209,7 +210,7 @@ func (f *runFlags) checkValues() error {
 	return f.checkMemory()
 }
 
-// oneOf refuses a flag's value that is not one of a few words.
+// oneOf returns an error if a flag's value is not one of the known words.
 func oneOf(flag, value string, known []string) error {
 	for _, k := range known {
 		if k == value {
@@ -219,7 +220,7 @@ func oneOf(flag, value string, known []string) error {
 	return unknown("--"+flag+" value", value, known)
 }
 
-// policyFlags say which policy decides: of a run, or of a cluster.
+// policyFlags select the scheduling policy of a run or of a cluster.
 type policyFlags struct {
 	setup                       *setup
 	policy, policyConfig        string
@@ -232,16 +233,16 @@ type policyFlags struct {
 func (f *policyFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.StringVar(&f.policy, "policy", "", "scheduling `policy` (slotwise policies lists them; default fifo)")
-	s.StringVar(&f.policyConfig, "policy-config", "", "`file` with settings of the policy: a YAML mapping of names to values")
-	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting of the policy, `name=value` (repeatable)")
+	s.StringVar(&f.policyConfig, "policy-config", "", "`file` with parameters of the policy: a YAML mapping of names to values")
+	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter of the policy, `name=value` (repeatable)")
 	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for the policy fair; reloaded when it changes")
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for the policy capacity; reloaded when it changes")
-	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what is random in scheduling")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of random numbers in scheduling")
 	completeWith(c, "policy", f.setup.completePolicies)
 }
 
-// policySettings returns the policy's settings: those of the file of
-// --policy-config, a YAML mapping of names to values, and over them those of
+// policySettings returns the policy's parameters: those in the file of
+// --policy-config, a YAML mapping of names to values, overridden by those of
 // --policy-set.
 func (f *policyFlags) policySettings() (map[string]string, error) {
 	set := map[string]string{}
@@ -262,7 +263,8 @@ func (f *policyFlags) policySettings() (map[string]string, error) {
 	return set, nil
 }
 
-// checkPolicy refuses a policy that cannot be made, before anything is started.
+// checkPolicy returns an error for a policy that cannot be built, before
+// anything is started.
 func (f *policyFlags) checkPolicy(set map[string]string) error {
 	if f.policy == "" && len(set) == 0 {
 		return nil
@@ -277,8 +279,8 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 	return nil
 }
 
-// checkInput refuses an input that does not exist before anything is started.
-// What a glob matches is found out when the job is planned.
+// checkInput returns an error if an input does not exist, before anything is
+// started. Globs are only checked when the job is planned.
 func checkInput(ctx context.Context, uri string) error {
 	if strings.ContainsAny(uri, `*?[{`) {
 		return nil
@@ -293,7 +295,8 @@ func checkInput(ctx context.Context, uri string) error {
 	return nil
 }
 
-// checkMemory refuses a memory limit that tasks cannot work with.
+// checkMemory returns an error for a memory limit that is too small for the
+// tasks.
 func (f *runFlags) checkMemory() error {
 	workers, maps, reduces := cmp.Or(f.workers, runtime.NumCPU()), cmp.Or(f.mapSlots, 1), cmp.Or(f.reduceSlots, 1)
 	least := console.Size(local.MinMemory * workers * (maps + reduces))
@@ -304,8 +307,8 @@ func (f *runFlags) checkMemory() error {
 	return nil
 }
 
-// checkOutput refuses an output directory that something would be lost from:
-// a chain of jobs would otherwise find out after hours.
+// checkOutput returns an error if replacing the output directory would lose
+// data. A chain of jobs would otherwise fail after hours.
 func checkOutput(ctx context.Context, uri string, overwrite bool) error {
 	files, path, err := schemes.All().Resolve(uri)
 	if err != nil {
@@ -332,7 +335,7 @@ func checkOutput(ctx context.Context, uri string, overwrite bool) error {
 	return nil
 }
 
-// reason strips an error of the path, which the caller names already.
+// reason removes the path from an error, because the caller names it already.
 func reason(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

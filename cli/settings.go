@@ -10,15 +10,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// envPrefix begins the variables that stand for flags: SLOTWISE_MAP_SLOTS is
-// --map-slots.
+// envPrefix begins the names of variables that set flags: SLOTWISE_MAP_SLOTS
+// sets --map-slots.
 const envPrefix = "SLOTWISE_"
 
-// addSettings lets every flag of a command also be set by the environment and
-// by a file: what is given on the command line goes before the environment, and
-// that before the file. run is what the command does then.
+// addSettings lets the environment and a file set the flags of a command. The
+// command line has priority over the environment, and the environment over the
+// file. run is the command.
 func addSettings(c *cobra.Command, run func(*cobra.Command, []string) error) {
-	c.Flags().String("config", "", "`file` with settings: a YAML mapping of names of flags to values; SLOTWISE_NAME in the environment goes before it")
+	c.Flags().String("config", "", "`file` with settings: a YAML mapping of flag names to values; the variable SLOTWISE_NAME overrides it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := readSettings(c); err != nil {
 			return err
@@ -27,12 +27,12 @@ func addSettings(c *cobra.Command, run func(*cobra.Command, []string) error) {
 	}
 }
 
-// envName is the variable that stands for a flag.
+// envName returns the name of the variable that sets a flag.
 func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// readSettings sets the flags that were not given.
+// readSettings sets the flags that the command line does not set.
 func readSettings(c *cobra.Command) error {
 	if err := fromEnvironment(c); err != nil {
 		return err
@@ -52,6 +52,7 @@ func readSettings(c *cobra.Command) error {
 	return fromFile(c, file, doc)
 }
 
+// fromEnvironment sets flags from variables.
 func fromEnvironment(c *cobra.Command) error {
 	var errs []error
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -64,7 +65,7 @@ func fromEnvironment(c *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// splitList divides what the environment says of a repeatable flag at commas.
+// splitList splits the variable of a repeatable flag at commas.
 func splitList(f *pflag.Flag, value string) []string {
 	if _, list := f.Value.(pflag.SliceValue); !list {
 		return []string{value}
@@ -75,8 +76,8 @@ func splitList(f *pflag.Flag, value string) []string {
 	return strings.Split(value, ",")
 }
 
-// fromFile sets flags from a file, which may serve several commands: names of
-// other commands' flags are passed over.
+// fromFile sets flags from a file. The file may serve several commands, so
+// names of other commands' flags are ignored.
 func fromFile(c *cobra.Command, file string, doc map[string]yaml.Node) error {
 	var errs []error
 	known := map[string]bool{}
@@ -103,12 +104,13 @@ func fromFile(c *cobra.Command, file string, doc map[string]yaml.Node) error {
 	return errors.Join(errs...)
 }
 
+// flagNames returns the names of a command's flags.
 func flagNames(c *cobra.Command) (names []string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
 }
 
-// yamlValues reads a plain value or a list of them.
+// yamlValues reads a single value or a list of values.
 func yamlValues(n *yaml.Node) ([]string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -120,7 +122,8 @@ func yamlValues(n *yaml.Node) ([]string, error) {
 	return nil, errors.New("want a value or a list of values")
 }
 
-// setFlag sets a flag as if it had been given, several times for a list.
+// setFlag sets a flag as if the command line had set it, several times for a
+// list.
 func setFlag(c *cobra.Command, f *pflag.Flag, values []string) error {
 	if _, list := f.Value.(pflag.SliceValue); !list && len(values) != 1 {
 		return errors.New("want one value")
@@ -137,11 +140,11 @@ func setFlag(c *cobra.Command, f *pflag.Flag, values []string) error {
 	return nil
 }
 
-// defaultMaster is where a master listens unless told otherwise.
+// defaultMaster is the default address of a master.
 const defaultMaster = "127.0.0.1:7077"
 
-// masterNote ends the help of commands that speak to a master.
+// masterNote ends the help text of commands that talk to a master.
 const masterNote = `
 
-Which master: --master, or SLOTWISE_MASTER, or the setting "master" of the file
---config names; else ` + defaultMaster + `.`
+The master is the value of --master, else of SLOTWISE_MASTER, else of "master" in
+the file of --config, else ` + defaultMaster + `.`

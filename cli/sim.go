@@ -48,11 +48,12 @@ type simFlags struct {
 	json, quiet       bool
 }
 
+// newSim returns the command that simulates workloads.
 func newSim(setup *setup) *cobra.Command {
 	f := &simFlags{setup: setup}
 	c := &cobra.Command{
 		Use:   "sim --workload W --cluster C [--policy P,P...]",
-		Short: "Ask what if: run a workload on a virtual cluster",
+		Short: "Simulate a workload on a virtual cluster",
 		Long: `Runs a workload on a virtual cluster under one or more scheduling policies, with
 the very code that schedules real jobs, and prints how the policies compare.
 
@@ -78,7 +79,8 @@ The same seed gives the same run, on any machine.`,
 	return c
 }
 
-// register declares the flags: what runs where, how, and what is said of it.
+// register declares the flags: the workload, the cluster, the policies, and the
+// output.
 func (f *simFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
@@ -86,20 +88,20 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringVar(&f.cluster, "cluster", "", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
 	s.StringArrayVar(&f.policies, "policy", []string{"fifo"}, "`policies` to compare, with commas between them (repeatable)")
-	s.StringArrayVar(&f.policySet, "policy-set", nil, "one setting, `name=value`, of the policies that have it (repeatable)")
+	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter, `name=value`, of the policies that have it (repeatable)")
 	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for policies with fair pools")
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
 	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the cluster's)")
-	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all that is drawn")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
 	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
 	s.Float64Var(&f.timeScale, "time-scale", 1, "multiply the times of submission of a trace by this `factor`; 0.5 is twice the load")
 	s.Float64Var(&f.dataScale, "data-scale", 1, "multiply all bytes of a SWIM trace by this `factor`, for a smaller cluster than its own")
-	s.StringVar(&f.reference, "reference", "alone", "slowdowns are against each job run `alone`, or its ideal, which is quicker to find")
+	s.StringVar(&f.reference, "reference", "alone", "slowdowns are relative to each job run `alone`, or to its ideal, which is faster to compute")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`, of a single run")
-	s.BoolVar(&f.explain, "explain", false, "say at the end what held each job back longest")
+	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	completeWith(c, "policy", f.setup.completePolicies)
@@ -328,7 +330,7 @@ const waitsShown = 10
 // longest.
 func printLongestWaits(out io.Writer, w *study.RunWaits) {
 	jobs := slices.SortedStableFunc(slices.Values(w.Jobs), func(a, b study.JobWait) int { return cmp.Compare(b.Total(), a.Total()) })
-	fmt.Fprintf(out, "\npolicy %s, seed %d: what held jobs back longest\n", w.Policy, w.Seed)
+	fmt.Fprintf(out, "\npolicy %s, seed %d: why jobs waited longest\n", w.Policy, w.Seed)
 	for _, j := range jobs[:min(waitsShown, len(jobs))] {
 		printWait(out, j.Name, j.ID, j.Waits)
 	}

@@ -111,7 +111,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 		_, err = fmt.Fprintln(c.OutOrStdout(), results[0].ID)
 		return err
 	}
-	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &outputPlace{dir: f.output}, err: err})
+	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &runOutput{dir: f.output}, err: err})
 }
 
 // connect makes a client of the master and fills in the flags' Remote. It sends
@@ -162,7 +162,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		Remote: f.remote,
 		SetPolicy: func(ctx context.Context, s mapreduce.Swap) error {
 			_, err := client.Call(ctx, cl, cl.RPC().SetPolicy, &slotwisev1.SetPolicyRequest{Name: s.Policy, Set: s.Set})
-			return said(err)
+			return userError(err)
 		},
 		Accepted: func(_ int, id string) {
 			if !f.wait && !f.json {

@@ -17,20 +17,21 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// snapshot is a cluster as top shows it.
+// snapshot is the state of a cluster that top shows.
 type snapshot struct {
 	cluster *slotwisev1.ClusterResponse
 	jobs    []*slotwisev1.JobStatus
 	nodes   []*slotwisev1.NodeStatus
 }
 
+// newTop returns the command that watches a cluster.
 func newTop() *cobra.Command {
 	var every time.Duration
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a cluster's jobs and workers",
-		Long: `Shows the jobs and workers of a cluster and draws them anew every two seconds,
-until q or an interrupt. Where the output is no terminal, and with -o json, it
+		Long: `Shows the jobs and workers of a cluster and redraws them every two seconds, until
+the key q or an interrupt. With -o json, or if the output is not a terminal, it
 prints them once.`,
 		Example: `  slotwise top
   slotwise top --interval 500ms
@@ -52,11 +53,11 @@ prints them once.`,
 		}
 		return watch(ctx, u, s, every)
 	})
-	c.Flags().DurationVar(&every, "interval", 2*time.Second, "`time` between two pictures")
+	c.Flags().DurationVar(&every, "interval", 2*time.Second, "`time` between two redraws")
 	return c
 }
 
-// takeSnapshot asks the master for all that is shown.
+// takeSnapshot requests the state from the master.
 func takeSnapshot(ctx context.Context, cl *client.Client) (*snapshot, error) {
 	s := &snapshot{}
 	var err error
@@ -75,7 +76,7 @@ func takeSnapshot(ctx context.Context, cl *client.Client) (*snapshot, error) {
 	return s, nil
 }
 
-// printJSON prints it as one object.
+// printJSON prints the snapshot as one object.
 func (s *snapshot) printJSON(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString(`{"cluster":`)
@@ -95,7 +96,7 @@ func (s *snapshot) printJSON(w io.Writer) error {
 	return err
 }
 
-// print draws it.
+// print prints the snapshot as text.
 func (s *snapshot) print(w io.Writer) error {
 	var maps, reduces int32
 	for _, n := range s.nodes {
@@ -119,6 +120,7 @@ func (s *snapshot) print(w io.Writer) error {
 	return printNodes(w, s.nodes)
 }
 
+// part returns n/of, or 0 if of is not positive.
 func part(n, of int32) float64 {
 	if of <= 0 {
 		return 0
@@ -126,17 +128,17 @@ func part(n, of int32) float64 {
 	return float64(n) / float64(of)
 }
 
-// barWidth is the length of a bar in letters.
+// barWidth is the length of a bar in characters.
 const barWidth = 10
 
-// bar draws a share of 0 to 1.
+// bar draws a fraction from 0 to 1.
 func bar(f float64) string {
 	full := int(min(1, max(0, f))*barWidth + 0.5)
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", barWidth-full) + "]"
 }
 
-// The escape sequences of terminals: another screen and back, the cursor hidden
-// and shown, and what begins a picture.
+// Escape sequences of terminals: switch to another screen with a hidden cursor,
+// switch back, move to the top left, end a line, and clear the rest.
 const (
 	screenOn  = "\x1b[?1049h\x1b[?25l"
 	screenOff = "\x1b[?25h\x1b[?1049l"
@@ -145,7 +147,8 @@ const (
 	restClear = "\x1b[J"
 )
 
-// watch draws pictures until q, the end of ctx, or an error that lasts.
+// watch redraws the screen until the key q or the end of ctx. While the master
+// cannot be reached it shows the error above the last snapshot.
 func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration) error {
 	keys, restore := readKeys(u.cmd.InOrStdin())
 	defer restore()
@@ -154,9 +157,9 @@ func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration
 	defer io.WriteString(out, screenOff)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	trouble := ""
+	lastError := ""
 	for {
-		if err := drawPicture(out, s, trouble); err != nil {
+		if err := drawPicture(out, s, lastError); err != nil {
 			return err
 		}
 		select {
@@ -174,23 +177,24 @@ func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			trouble = oneLineText(client.Message(err))
+			lastError = oneLineText(client.Message(err))
 		default:
-			s, trouble = next, ""
+			s, lastError = next, ""
 		}
 	}
 }
 
-// drawPicture draws as much of a snapshot as the terminal has room for.
-func drawPicture(out *os.File, s *snapshot, trouble string) error {
+// drawPicture draws as much of a snapshot as fits on the terminal. lastError is
+// shown above it unless it is empty.
+func drawPicture(out *os.File, s *snapshot, lastError string) error {
 	var b bytes.Buffer
 	if err := s.print(&b); err != nil {
 		return err
 	}
 	width, height := terminalSize(out)
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-	if trouble != "" {
-		lines = append([]string{trouble}, lines...)
+	if lastError != "" {
+		lines = append([]string{lastError}, lines...)
 	}
 	var picture strings.Builder
 	picture.WriteString(home)
@@ -202,7 +206,7 @@ func drawPicture(out *os.File, s *snapshot, trouble string) error {
 	return err
 }
 
-// cutLine shortens a line to a width in letters.
+// cutLine shortens a line to a width in characters.
 func cutLine(l string, width int) string {
 	if utf8.RuneCountInString(l) <= width {
 		return l

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// printMessages prints messages as a JSON array, one on each line.
+// printMessages prints messages as a JSON array with one message per line.
 func printMessages[M proto.Message](w io.Writer, list []M) error {
 	var b bytes.Buffer
 	b.WriteString("[")
@@ -33,7 +33,7 @@ func printMessages[M proto.Message](w io.Writer, list []M) error {
 	return err
 }
 
-// printMessage prints a message as a JSON object on a line.
+// printMessage prints a message as a JSON object on one line.
 func printMessage(w io.Writer, m proto.Message) error {
 	var b bytes.Buffer
 	writeMessage(&b, m.ProtoReflect())
@@ -42,9 +42,9 @@ func printMessage(w io.Writer, m proto.Message) error {
 	return err
 }
 
-// writeMessage writes a message as JSON for programs: fields named and ordered
-// as in the .proto files, all of them there, whole numbers as numbers (which
-// protojson would quote), enums in lower case without their prefix.
+// writeMessage writes a message as JSON for programs. Fields have the names and
+// the order of the .proto files, and none is omitted. Integers are numbers,
+// which protojson would quote. Enums are in lower case without their prefix.
 func writeMessage(b *bytes.Buffer, m protoreflect.Message) {
 	if !m.IsValid() {
 		b.WriteString("null")
@@ -71,6 +71,7 @@ func writeMessage(b *bytes.Buffer, m protoreflect.Message) {
 	b.WriteByte('}')
 }
 
+// writeList writes a repeated field as an array.
 func writeList(b *bytes.Buffer, f protoreflect.FieldDescriptor, l protoreflect.List) {
 	b.WriteByte('[')
 	for i := range l.Len() {
@@ -82,6 +83,7 @@ func writeList(b *bytes.Buffer, f protoreflect.FieldDescriptor, l protoreflect.L
 	b.WriteByte(']')
 }
 
+// writeMap writes a map as an object with sorted keys.
 func writeMap(b *bytes.Buffer, f protoreflect.FieldDescriptor, m protoreflect.Map) {
 	values := map[string]protoreflect.Value{}
 	m.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
@@ -100,6 +102,7 @@ func writeMap(b *bytes.Buffer, f protoreflect.FieldDescriptor, m protoreflect.Ma
 	b.WriteByte('}')
 }
 
+// writeValue writes a single value of a field.
 func writeValue(b *bytes.Buffer, f protoreflect.FieldDescriptor, v protoreflect.Value) {
 	switch f.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
@@ -113,8 +116,8 @@ func writeValue(b *bytes.Buffer, f protoreflect.FieldDescriptor, v protoreflect.
 	}
 }
 
-// enumName is a value's name without that of its type: JOB_STATE_RUNNING of
-// JobState is running. What is not specified is "".
+// enumName returns an enum value without its type's prefix: JOB_STATE_RUNNING
+// of JobState is running. The unspecified value is "".
 func enumName(d protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	v := d.Values().ByNumber(n)
 	if v == nil || n == 0 {
@@ -125,7 +128,8 @@ func enumName(d protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
 }
 
-// writeJSON writes a plain value; a number that JSON does not have is null.
+// writeJSON writes a plain value. A number that JSON cannot represent becomes
+// null.
 func writeJSON(b *bytes.Buffer, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/slotwise/slotwise/internal/worker"
 )
 
-// workerFlags are the flags of worker. Zero values mean what worker.Config says
-// of them.
+// workerFlags are the flags of worker. worker.Config describes the meaning of
+// zero values.
 type workerFlags struct {
 	clusterFlags
 	logFlags
@@ -30,22 +30,23 @@ type workerFlags struct {
 	logSize    console.Size
 }
 
+// newWorker returns the command that runs a worker.
 func newWorker() *cobra.Command {
 	f := new(workerFlags)
 	c := &cobra.Command{
 		Use:   "worker --dir DIR",
 		Short: "Run a master's tasks on this machine",
-		Long: `Runs tasks for a master, each in a process of its own, and serves what maps put
-out to reduces. It goes on while the master is away, and registers again with
-what it runs and holds.
+		Long: `Runs the tasks of a master, each attempt in a separate process, and serves map
+outputs to reduces. While the master is down, running attempts continue. The worker
+then registers again with its attempts and map outputs.
 
-SIGTERM drains it: it takes no more work, lets what runs end within
---drain-timeout (then hands it back), and serves map outputs until they are no
-longer needed or --serve-timeout has passed. A second SIGTERM, or an interrupt,
-ends it and its tasks at once.
+SIGTERM drains the worker: it accepts no new work, lets running attempts finish
+within --drain-timeout (then returns their tasks to the master), and serves map
+outputs until they are no longer needed or --serve-timeout has passed. A second
+SIGTERM, or an interrupt, ends the worker and its attempts at once.
 
-With less than --min-free on the disk of --dir it takes no new work until there
-is room again.` + masterNote,
+With less than --min-free on the disk of --dir the worker accepts no new work until
+space is available again.` + masterNote,
 		Example: `  slotwise worker --master 10.0.0.1:7077 --dir /var/lib/slotwise
   slotwise worker --master localhost:7077 --dir w1 --map-slots 4 --reduce-slots 2 --memory 4GiB`,
 		Args: noArgs,
@@ -53,27 +54,28 @@ is room again.` + masterNote,
 	s := c.Flags()
 	s.SortFlags = false
 	f.clusterFlags.register(c)
-	s.StringVar(&f.cfg.Dir, "dir", "", "the worker's own `directory`; a worker started there again keeps what is in it")
-	s.StringVar(&f.cfg.Name, "name", "", "`name` for life (default: one made up and kept in --dir)")
+	s.StringVar(&f.cfg.Dir, "dir", "", "the worker's `directory` for map outputs, logs and caches; a restarted worker reuses it (required)")
+	s.StringVar(&f.cfg.Name, "name", "", "permanent `name` of the worker (default: a random one, stored in --dir)")
 	s.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:0", "`address` of its HTTP server: map outputs, logs, health, metrics")
-	s.StringVar(&f.cfg.Advertise, "advertise", "", "`address` under which others reach it, host or host:port (default: found out)")
-	s.StringVar(&f.cfg.Host, "host", "", "the machine's `name` as storage knows it (default: the host name)")
-	s.StringVar(&f.cfg.Rack, "rack", "", "`name` of the rack it stands in (default: the master's topology says)")
-	s.IntVar(&f.cfg.MapSlots, "map-slots", 0, "`number` of maps at once; -1 is none (default: one for each core)")
-	s.IntVar(&f.cfg.ReduceSlots, "reduce-slots", 0, "`number` of reduces at once; -1 is none (default: one for two cores)")
-	s.Var(&f.memory, "memory", "memory for all tasks to sort, merge and fetch in (default: a quarter of RAM)")
+	s.StringVar(&f.cfg.Advertise, "advertise", "", "`address` at which others reach it, host or host:port (default: determined automatically)")
+	s.StringVar(&f.cfg.Host, "host", "", "the machine's `name` in the storage system (default: the host name)")
+	s.StringVar(&f.cfg.Rack, "rack", "", "`name` of the machine's rack (default: from the master's topology)")
+	s.IntVar(&f.cfg.MapSlots, "map-slots", 0, "`number` of map slots; -1 for none (default: one for each core)")
+	s.IntVar(&f.cfg.ReduceSlots, "reduce-slots", 0, "`number` of reduce slots; -1 for none (default: one for two cores)")
+	s.Var(&f.memory, "memory", "memory in which all tasks sort, merge and fetch (default: a quarter of RAM)")
 	s.Var(&f.taskMemory, "task-memory", "resident memory beyond which a task is killed (default: thrice its share of --memory and 1GiB)")
-	s.Var(&f.minFree, "min-free", "room on the disk that must be left for new work to be taken (default 256MiB)")
-	s.Var(&f.cacheSize, "cache-size", "executables and files of jobs that are kept (default 2GiB)")
-	s.Var(&f.logSize, "log-size", "how much of a task's log is kept (default 4MiB)")
-	s.DurationVar(&f.cfg.DrainTimeout, "drain-timeout", 5*time.Minute, "for how `long` tasks may go on after SIGTERM")
-	s.DurationVar(&f.cfg.ServeTimeout, "serve-timeout", 30*time.Minute, "for how `long` after that map outputs are served that are needed")
+	s.Var(&f.minFree, "min-free", "free space on the disk below which the worker accepts no new work (default 256MiB)")
+	s.Var(&f.cacheSize, "cache-size", "size of the cache of jobs' executables and files (default 2GiB)")
+	s.Var(&f.logSize, "log-size", "size of the log kept for an attempt (default 4MiB)")
+	s.DurationVar(&f.cfg.DrainTimeout, "drain-timeout", 5*time.Minute, "for how `long` attempts may run after SIGTERM")
+	s.DurationVar(&f.cfg.ServeTimeout, "serve-timeout", 30*time.Minute, "for how `long` needed map outputs are served after that")
 	f.logFlags.register(c)
 	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c) })
 	return c
 }
 
-// run runs the worker until it is drained or interrupted.
+// run runs the worker until it is drained or interrupted. SIGTERM drains it; a
+// second SIGTERM or an interrupt ends it at once.
 func (f *workerFlags) run(c *cobra.Command) error {
 	if f.cfg.Dir == "" {
 		return misuse("--dir is missing: the worker's own directory")
@@ -98,7 +100,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	} else {
 		cfg.Log.Warn("what tasks leave running may stay: orphans are not adopted", "err", err)
 	}
-	signal.Reset(os.Interrupt, syscall.SIGTERM) // which end other commands
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // the handler of other commands ends them
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -112,7 +114,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	go func() {
 		for s := range signals {
 			if s != syscall.SIGTERM || w.Draining() {
-				stop(errors.New("told to end at once"))
+				stop(errors.New("a second signal: ending at once"))
 			}
 			w.Drain()
 		}

@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -148,7 +149,9 @@ func (c *Class) SetTasks(maps []Task, reduces int) {
 // program. The simulator must then find it out from the program's input.
 func (c *Class) NeedsTasks() bool {
 	stated := c.MapTasks != nil || c.ReduceTasks != nil || c.Maps.Shape != Unset || c.Input.Shape != Unset || c.Work.Shape != Unset
-	return !stated && c.startable() && c.ReduceTime.Shape == Unset
+	// A class with an app, a reduce-time and no input has reduces only.
+	reads := c.Program.Streaming() || c.Program != nil && len(c.Program.Inputs) > 0
+	return !stated && c.startable() && (reads || c.ReduceTime.Shape == Unset)
 }
 
 // NeedsReduces reports whether the file leaves the number of a job's reduces to
@@ -170,8 +173,11 @@ func (c *Class) StatesTimes() bool {
 	if c.Work.Shape != Unset {
 		return true
 	}
-	maps := len(c.MapTasks) > 0 && !c.planned || c.MapTime.Shape != Unset && (c.Maps.Shape != Unset || c.Input.Shape != Unset)
-	return maps && (c.ReduceTasks != nil || c.ReduceTime.Shape != Unset || !c.hasReduces())
+	timed := func(tasks []Task) bool {
+		return !slices.ContainsFunc(tasks, func(t Task) bool { return t.Duration == 0 && t.CPU == 0 })
+	}
+	maps := len(c.MapTasks) > 0 && !c.planned && (timed(c.MapTasks) || c.MapTime.Shape != Unset) || c.MapTime.Shape != Unset && (c.Maps.Shape != Unset || c.Input.Shape != Unset)
+	return maps && (c.ReduceTasks != nil && timed(c.ReduceTasks) || c.ReduceTime.Shape != Unset || !c.hasReduces())
 }
 
 // takesCosts reports whether a profile, if there is one, applies to the maps:

@@ -1,0 +1,188 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/sim"
+)
+
+// write makes a file of the test and returns its name.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const mix = `
+arrivals: {poisson: 5s}
+classes:
+  - {name: short, count: 6, maps: {uniform: [1, 6]}, map-time: 10s, pool: a}
+  - {name: long, count: 2, maps: 20, map-time: 20s, reduces: 2, reduce-time: 20s, pool: b}
+`
+
+// config prepares a study of a mix under some policies.
+func config(t *testing.T, mix string, specs ...string) Config {
+	t.Helper()
+	c, err := ReadCluster("nodes=4,maps=2,reduces=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := ReadWorkload(context.Background(), write(t, "mix.yaml", mix), &c, WorkloadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Cluster: c, ClusterName: "four", Workload: w, Policies: NewPolicies(policies.Builtin(), specs), Seed: 3, Seeds: 2}
+}
+
+// counter counts the jobs and the phases that a study reports.
+type counter struct {
+	ended  atomic.Int64
+	phases []string
+	jobs   int
+}
+
+func (c *counter) Observe(e *sim.Event) {
+	if e.Kind == sim.JobEnded {
+		c.ended.Add(1)
+	}
+}
+
+func (c *counter) Phase(what string, jobs int) {
+	c.phases, c.jobs = append(c.phases, what), c.jobs+jobs
+}
+
+// TestStudy runs two policies with two seeds. Every policy has a summary over the
+// seeds, the progress covers every job of every run, and the files are complete.
+func TestStudy(t *testing.T) {
+	cfg := config(t, mix, "fifo", "fair")
+	progress := &counter{}
+	out := filepath.Join(t.TempDir(), "out")
+	cfg.Details, cfg.Explain, cfg.Progress = true, true, progress
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := OpenFiles(s, out, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Discard()
+	if err := s.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Publish(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	all := s.Comparison()
+	if len(all.Runs) != 4 || len(all.Policies) != 2 || all.Policies[1].Policy != "fair" || all.Policies[1].Runs != 2 || len(all.Waits) != 4 ||
+		all.Runs[1].Seed != 4 || all.Cluster != "four" || len(all.Failed) != 0 {
+		t.Errorf("%+v", all)
+	}
+	if n := int(progress.ended.Load()); n != progress.jobs || n != 2*8+4*8 || len(progress.phases) != 2 {
+		t.Errorf("%d jobs ended of %d in %q", n, progress.jobs, progress.phases)
+	}
+	for _, name := range []string{"jobs.csv", "report.json", "tasks-fair-4.parquet", "gantt-fifo-3.svg", "slots.png"} {
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := CheckOut(out, false); err == nil || CheckOut(out, true) != nil {
+		t.Errorf("an earlier result: %v, %v", err, CheckOut(out, true))
+	}
+}
+
+// TestStudyFailures: a run that cannot end is listed and leaves no tables, and an
+// interrupted study leaves no files.
+func TestStudyFailures(t *testing.T) {
+	cfg := config(t, mix, "fifo", "yarn")
+	cfg.Cluster.Groups[0].ReduceSlots = 0
+	var warned []string
+	cfg.Seeds, cfg.Warn = 1, func(text string) { warned = append(warned, text) }
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if f := s.Failed(); len(f) != 1 || f[0].Policy != "fifo" || !strings.Contains(f[0].Error, "no reduce slots") {
+		t.Errorf("failed: %v", f)
+	}
+	if len(warned) != 1 || s.Comparison().Slowdown != Ideal {
+		t.Errorf("warnings %q, reference %s", warned, s.Comparison().Slowdown)
+	}
+	dir := t.TempDir()
+	s, err = New(config(t, mix, "fifo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := OpenFiles(s, filepath.Join(dir, "out"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := errors.New("stop")
+	cancel(stop)
+	if err := s.Run(ctx); !errors.Is(err, stop) {
+		t.Errorf("an interrupted study: %v", err)
+	}
+	files.Discard()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// TestSwapsOfStudy: the swaps of a mix reach every run, and a wrong one is an
+// error of the workload.
+func TestSwapsOfStudy(t *testing.T) {
+	const two = "jobs:\n  - {name: long, maps: 40, map-time: 4s, pool: a}\n  - {name: short, maps: 4, map-time: 4s, pool: b}\n"
+	mean := func(mix string) float64 {
+		s, err := New(config(t, mix, "fifo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return s.Comparison().Runs[0].Response.Mean
+	}
+	if without, with := mean(two), mean(two+"swap: [{at: 2s, policy: fair}]\n"); with >= without {
+		t.Errorf("mean response %v s with a swap to fair, %v s without", with, without)
+	}
+	if _, err := New(config(t, two+"swap: [{at: 2s, policy: nosuch}]\n", "fifo")); !errors.Is(err, ErrWorkload) || !strings.Contains(err.Error(), "swap 1") {
+		t.Errorf("a wrong swap: %v", err)
+	}
+}
+
+// TestPolicies: parameters and files go to the policies that accept them.
+func TestPolicies(t *testing.T) {
+	specs, err := SplitPolicies([]string{"fifo,fair,place=greedy", "slots=static,order=fifo"})
+	if err != nil || !slices.Equal(specs, []string{"fifo", "fair,place=greedy", "slots=static,order=fifo"}) {
+		t.Fatalf("%q, %v", specs, err)
+	}
+	p := NewPolicies(policies.Builtin(), []string{"fifo", "fair", "capacity"})
+	if err := p.Set(map[string]string{"nosuch": "1"}); err == nil {
+		t.Error("an unknown parameter is accepted")
+	}
+	pools := write(t, "fair.xml", "<allocations><pool name=\"a\"><minMaps>1</minMaps></pool><colour>red</colour></allocations>")
+	if warnings, err := p.UsePools(pools); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "colour") {
+		t.Errorf("pools: %q, %v", warnings, err)
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewPolicies(policies.Builtin(), []string{"fifo"}).UsePools(pools); err == nil {
+		t.Error("fifo accepts pools")
+	}
+}

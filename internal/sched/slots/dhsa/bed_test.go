@@ -93,7 +93,7 @@ func (b *bed) spread(j *job.Job, n int, k, slot job.Kind) {
 	}
 }
 
-// heartbeat plays a round of a node and returns what it gets, each as
+// heartbeat plays a round of a node and returns its new tasks, each as
 // kind@slot and the case, such as "M@R:3".
 func (b *bed) heartbeat(n *cluster.Node) string {
 	r := b.Round(n)

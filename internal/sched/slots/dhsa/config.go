@@ -7,31 +7,31 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Config configures the lending of slots.
+// Config holds the parameters of DHSA.
 type Config struct {
 	// Mode is the algorithm: PI (Alg 1) or PD (Alg 2).
 	Mode Mode
 	// LendMaps is Pec_M, the fraction of all map slots that may run reduces at
-	// once. 0 lends none; lowering it while jobs run kills nothing, the slots
-	// come back as tasks end.
+	// once. 0 lends none. Lowering it kills no running task: slots return as
+	// tasks end.
 	LendMaps dynamicmr.Fraction
-	// LendReduces is Pec_R, the same for reduce slots that run maps. Both 0 is
-	// Hadoop's fair scheduler.
+	// LendReduces is Pec_R, the same for reduce slots that run maps. With both
+	// at 0 the policy is Hadoop's fair scheduler.
 	LendReduces dynamicmr.Fraction
-	// FarAtOnce lets Case 5 of Alg 2 start a map far from its data rather than
-	// leave a slot idle; without it maps wait as the place says.
+	// FarAtOnce lets Case 5 of Alg 2 start a map far from its data instead of
+	// leaving a slot idle. Otherwise maps wait as the place part decides.
 	FarAtOnce bool
-	// Early says in which slots reduces may start before all maps of their job
-	// are done, and then wait.
+	// Early selects the slots in which reduces may start before all maps of
+	// their job are done.
 	Early Early
-	// KeepMapSlots is how many map slots stay out of the reach of reduces whose
-	// maps are not all done, in slots of the whole cluster. It matters with
-	// EarlyAnywhere only. 0 makes lost map output expensive: a reduce must be
-	// killed for each.
+	// KeepMapSlots is the number of the cluster's map slots that are never lent
+	// to reduces whose maps are not all done. It matters only with
+	// EarlyAnywhere. With 0, one reduce must be killed for each map whose
+	// output is lost.
 	KeepMapSlots int
 }
 
-// Default is the configuration of a mode, with all that may be lent.
+// Default returns the defaults of a mode, which permit all slots to be lent.
 func Default(m Mode) Config {
 	return Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: EarlyOwn,
 		KeepMapSlots: 1}
@@ -87,20 +87,21 @@ func Read(m Mode) func(k *sched.Kit) (sched.Slots, error) {
 	}
 }
 
-// Early says where reduces may wait for the maps of their job.
+// Early selects the slots in which reduces may wait for the maps of their job.
 type Early uint8
 
-// The places.
+// The values of Early.
 const (
-	// EarlyOwn lets them wait in reduce slots, as in Hadoop. A map slot is lent
-	// to reduces that have all they need: one that waits there would keep out the
-	// maps that it waits for, and with many jobs such reduces fill the cluster.
+	// EarlyOwn permits waiting in reduce slots, as in Hadoop. A map slot is
+	// lent only to reduces whose maps are all done. A reduce that waited in a
+	// map slot would occupy a slot that those maps need, and with many jobs
+	// such reduces fill the cluster.
 	EarlyOwn Early = iota
-	// EarlyAnywhere lets them wait in lent map slots too, as the paper's Case 4
-	// does, which has no word on slow start.
+	// EarlyAnywhere permits waiting in lent map slots too, as in the paper's
+	// Case 4, which does not mention slow start.
 	EarlyAnywhere
-	// EarlyNever lets them start when all maps of the job are done, so that no
-	// slot is held by one that waits: better where slots are few and the data is
-	// near, worse where fetching map output takes long.
+	// EarlyNever starts reduces when all maps of the job are done, so that no
+	// slot is occupied by a waiting reduce. That is better where slots are few
+	// and data is near, and worse where fetching map output takes long.
 	EarlyNever
 )

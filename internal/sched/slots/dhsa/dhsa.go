@@ -20,23 +20,24 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Mode says which of the two algorithms decides.
+// Mode selects the algorithm.
 type Mode uint8
 
 // The modes.
 const (
-	PI Mode = iota // Alg 1, pools independent of the other kind
-	PD             // Alg 2, a pool shares in the sum of both kinds
+	PI Mode = iota // Alg 1: slots of a kind serve all pools' tasks of that kind first
+	PD             // Alg 2: a pool shares in the sum of both kinds of slots
 )
 
-// Prescheduler is a place that may put maps where their data is although the
-// node already runs its part of the load (App. A).
+// Prescheduler is a place part that may start maps near their data although the
+// node already runs its share of the load (App. A).
 type Prescheduler interface {
-	// Enabled reports whether there is any prescheduling.
+	// Enabled reports whether prescheduling is on.
 	Enabled() bool
-	// MayTake reports whether one more map may go to a reduce slot (P2).
+	// MayTake reports whether one more map may take a reduce slot (P2).
 	MayTake() bool
-	// MayReturn reports whether one more reduce may go to a map slot for it (P3).
+	// MayReturn reports whether one more reduce may take a map slot in return
+	// (P3).
 	MayReturn() bool
 }
 
@@ -50,19 +51,20 @@ const (
 	rescued
 )
 
-// DHSA offers slots, own ones and lent ones.
+// DHSA offers slots to tasks of their own kind and, as the mode permits, lends
+// them to the other kind.
 type DHSA struct {
 	cfg     Config
 	view    *sched.View
-	pre     Prescheduler // nil if the place is no such
+	pre     Prescheduler // nil without prescheduling
 	demand  demand
 	lentTo  lentSlots
-	stock   *slots.Static // Hadoop's fair scheduler, for when nothing is lent
+	stock   *slots.Static // Hadoop's fair scheduler, used if nothing is ever lent
 	pi      independent
 	pd      dependent
 	rescue  rescue
 	seen    int  // launches of the round before the last offer
-	offered bool // there was an offer before
+	offered bool // the round has made an offer
 }
 
 var (
@@ -77,7 +79,7 @@ var (
 	_ sched.Explainer     = (*DHSA)(nil)
 )
 
-// New returns slots that are lent as the configuration says.
+// New returns a slots part without jobs.
 func New(cfg Config) *DHSA {
 	d := &DHSA{cfg: cfg, stock: slots.NewStatic(slots.StaticConfig{Fill: slots.FillBalance, MaxMaps: -1, MaxReduces: -1})}
 	d.demand.init()
@@ -85,8 +87,8 @@ func New(cfg Config) *DHSA {
 	return d
 }
 
-// Consult implements sched.Consulter: the order may know the pools' shares, and
-// the place may preschedule.
+// Consult implements sched.Consulter. The order may define the pools' shares
+// and hold jobs back, and the place may preschedule.
 func (d *DHSA) Consult(parts []any) {
 	d.stock.Consult(parts)
 	for _, p := range parts {
@@ -102,15 +104,15 @@ func (d *DHSA) Consult(parts []any) {
 	}
 }
 
-// Balances says that there is a line above which a node gets no ordinary work;
-// prescheduling needs one.
+// Balances reports that there is a balance line above which a node gets no
+// ordinary work. Prescheduling requires one.
 func (d *DHSA) Balances() bool { return true }
 
-// off reports whether no slot is ever lent: the policy is then Hadoop's own fair
-// scheduler whatever the mode (App. B).
+// off reports whether no slot is ever lent. The policy is then Hadoop's fair
+// scheduler in both modes (App. B).
 func (d *DHSA) off() bool { return d.cfg.LendMaps == 0 && d.cfg.LendReduces == 0 }
 
-// quota is how many slots of a kind may be lent at once: ⌊C·Pec⌋.
+// quota returns how many slots of a kind may be lent at once: ⌊C·Pec⌋.
 func (d *DHSA) quota(slot job.Kind) int {
 	if slot == job.Map {
 		return d.cfg.LendMaps.Floor(d.view.Nodes().Slots(job.Map))
@@ -118,23 +120,23 @@ func (d *DHSA) quota(slot job.Kind) int {
 	return d.cfg.LendReduces.Floor(d.view.Nodes().Slots(job.Reduce))
 }
 
-// lent counts the slots of a kind that run tasks of the other: B_M and B_R,
-// counted by attempt because U − run goes wrong once both kinds are lent.
+// lent counts the slots of a kind that run tasks of the other kind, B_M or B_R.
+// It counts attempts, because U − run is wrong once both kinds are lent.
 func (d *DHSA) lent(slot job.Kind) int { return d.view.Jobs().RunningOn(slot.Other(), slot) }
 
 // MayLend reports whether one more slot of a kind may be lent.
 func (d *DHSA) MayLend(slot job.Kind) bool { return d.lent(slot) < d.quota(slot) }
 
-// Lends reports whether one more slot of a kind may be lent now to whatever waits
-// for one.
+// Lends reports whether one more slot of a kind may be lent to a pending task
+// of the other kind now.
 func (d *DHSA) Lends(slot job.Kind) bool {
 	return d.MayLend(slot) && (slot == job.Reduce || d.demand.ready > 0 || d.demand.reduces > 0 && d.mayWait(job.Map))
 }
 
-// used counts the slots of a kind in use by anyone.
+// used counts the slots of a kind in use by either kind of task.
 func (d *DHSA) used(slot job.Kind) int { return d.view.Jobs().RunningOn(slot, slot) + d.lent(slot) }
 
-// Begin computes what the node may get in this round.
+// Begin computes how much the node may get in this round.
 func (d *DHSA) Begin(r *sched.Round) {
 	d.view = r.View
 	d.demand.refreshAll(r.View)
@@ -153,15 +155,15 @@ func (d *DHSA) Begin(r *sched.Round) {
 	}
 }
 
-// What decides a round, beside the rescue of maps.
+// The algorithm of a round, apart from the rescue of maps.
 const (
 	noLending = iota
 	lendPI
 	lendPD
 )
 
-// by says what decides. Without lending, prescheduling still needs a line for
-// maps alone, which is that of Alg 1.
+// by returns the algorithm of the round. Without lending, prescheduling still
+// needs a balance line for maps, which Alg 1 defines.
 func (d *DHSA) by() int {
 	switch {
 	case d.off() && d.pre == nil && d.cfg.Early != EarlyNever:
@@ -183,7 +185,7 @@ func (d *DHSA) Next(r *sched.Round) (sched.Offer, bool) {
 			d.rescue = rescued
 			return o, true
 		}
-	case rescued: // its refusal tells nothing of the offers that follow
+	case rescued: // its refusal says nothing about the next offers
 		d.rescue, refused = noRescue, false
 	}
 	switch d.by() {
@@ -210,12 +212,13 @@ func (d *DHSA) rescuing(r *sched.Round) (sched.Offer, bool) {
 	return o, false
 }
 
-// toMap offers a slot to maps.
+// toMap returns an offer of a slot to maps.
 func toMap(slot job.Kind, label dynamicmr.Label) sched.Offer {
 	return sched.Offer{Kind: job.Map, Slot: slot, Borrowed: slot == job.Reduce, Label: int32(label)}
 }
 
-// local offers a slot to maps with data on the node, outside the balance.
+// local returns an offer of a slot to maps with data on the node, above the
+// balance line.
 func local(slot job.Kind, label dynamicmr.Label) sched.Offer {
 	o := toMap(slot, label)
 	o.Within, o.NoWait, o.NoCopies = cluster.NODE, true, true
@@ -280,15 +283,16 @@ func (d *DHSA) changed(j *job.Job) {
 // NodeJoined implements sched.NodeWatcher.
 func (d *DHSA) NodeJoined(*cluster.Node) {}
 
-// NodeLost implements sched.NodeWatcher: lost map output makes maps pending
-// without a word about the jobs that had pending maps already.
+// NodeLost implements sched.NodeWatcher. Lost map output makes maps pending; no
+// hook reports that for jobs which already had pending maps.
 func (d *DHSA) NodeLost(*cluster.Node) { d.demand.dirty = true }
 
 // Interval implements sched.Periodic.
 func (d *DHSA) Interval() time.Duration { return rerankInterval }
 
-// rerankInterval is how often the pools' shares are looked at again.
+// rerankInterval is the time between two reads of the pools' shares.
 const rerankInterval = 3 * time.Second
 
-// Update implements sched.Periodic: pools' shares may have been configured anew.
+// Update implements sched.Periodic. The configuration of the pools may have
+// changed.
 func (d *DHSA) Update(time.Duration) { d.demand.rerank() }

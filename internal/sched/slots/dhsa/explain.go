@@ -7,8 +7,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Explain implements sched.Explainer: what lending and balance have to do with
-// the wait.
+// Explain implements sched.Explainer: it describes how lending and the balance
+// line affect the wait.
 func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	if d.view == nil || !j.Launchable(k) {
 		return ""
@@ -20,13 +20,13 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	case k == job.Reduce && d.cfg.Early == EarlyNever && !j.MapsDone():
 		return fmt.Sprintf("reduces start when all maps of the job are done, and %d are not", j.Unfinished(job.Map))
 	case used < slots && d.allBusy(k):
-		return fmt.Sprintf("%s free, but on machines that already run their part of the load", slotsAre(slots-used, k))
+		return fmt.Sprintf("%s free, but on machines that already run their share of the load", slotsAre(slots-used, k))
 	case used < slots:
 		return ""
 	case idle > 0 && d.quota(other) == 0:
 		return fmt.Sprintf("%s idle, but none may run %ss", slotsAre(idle, other), k)
 	case idle > 0 && !d.MayLend(other):
-		return fmt.Sprintf("%s idle, but no more than %d may run %ss, and do", slotsAre(idle, other), d.quota(other), k)
+		return fmt.Sprintf("%s idle, but only %d may run %ss at once, and they do", slotsAre(idle, other), d.quota(other), k)
 	case idle > 0 && k == job.Reduce && !j.MapsDone() && !d.mayWait(job.Map):
 		return fmt.Sprintf("%s idle but kept for maps: a reduce would wait there for maps of the job, %d of which are not done",
 			slotsAre(idle, other), j.Unfinished(job.Map))
@@ -36,7 +36,7 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	return ""
 }
 
-// slotsAre counts slots in words.
+// slotsAre returns a phrase such as "3 map slots are".
 func slotsAre(n int, k job.Kind) string {
 	if n == 1 {
 		return fmt.Sprintf("1 %s slot is", k)
@@ -44,8 +44,8 @@ func slotsAre(n int, k job.Kind) string {
 	return fmt.Sprintf("%d %s slots are", n, k)
 }
 
-// allBusy reports whether every node with a free slot of the kind runs its part
-// of the load. It costs a walk over the nodes, for one who asks.
+// allBusy reports whether every node with a free slot of the kind already runs
+// its share of the load. It visits all nodes, and only explanations call it.
 func (d *DHSA) allBusy(k job.Kind) bool {
 	lines, extra := new(independent).lines(d, d.view)
 	for _, n := range d.view.Nodes().All() {

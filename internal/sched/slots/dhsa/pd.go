@@ -7,9 +7,9 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// The steps for one slot in the pool-dependent mode: for each pool the cases of
-// Alg 2 with those of App. A between them, then for each pool the last case, then
-// copies.
+// The steps for one slot in the pool-dependent mode. For each pool they are the
+// cases of Alg 2 with the cases of App. A between them. Then comes the last case
+// for each pool, then copies.
 const (
 	case1 = iota
 	caseP2
@@ -24,30 +24,30 @@ const (
 const (
 	byPool  = iota // cases 1 to 4 of each pool
 	farMaps        // case 5 of each pool
-	copies         // nothing is pending
+	copies         // no task is pending
 	done
 )
 
 // dependent is the state of a round under Alg 2.
 type dependent struct {
 	left  int  // tasks that the node may still get
-	pass  bool // over the line: only a pass of prescheduling
+	pass  bool // at or above the balance line: only prescheduling
 	stage int
 	pool  int // index in the ranking
 	step  int // case within the pool
-	// noMap and noReduce say that the pool had no task of the kind for this
-	// node, whichever slot it would take (Q9).
+	// noMap and noReduce say that the pool has no task of the kind that can
+	// start on this node, in whichever slot (Q9).
 	noMap, noReduce bool
 }
 
-// begin is Alg 2 down to the loop.
+// begin is Alg 2 up to its loop.
 func (p *dependent) begin(d *DHSA, r *sched.Round) {
 	*p = dependent{left: d.roomPD(r.View, r.Node())}
 	p.pass = p.left <= 0 && d.pre != nil
 }
 
-// roomPD is how many more tasks a node may get, T_cur − T_run with
-// T_cur = min(⌈D/C·T_cap⌉, T_cap); over the line it is negative.
+// roomPD returns how many more tasks a node may get: T_cur − T_run with T_cur =
+// min(⌈D/C·T_cap⌉, T_cap). It is negative above the balance line.
 func (d *DHSA) roomPD(v *sched.View, n *cluster.Node) int {
 	demand, slots := 0, v.Nodes().Slots(job.Map)+v.Nodes().Slots(job.Reduce)
 	for k := range job.Kind(job.Kinds) {
@@ -83,8 +83,8 @@ func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bo
 	return sched.Offer{}, false
 }
 
-// over is the pass over a node at or above the balance line: each job may put
-// one local map in a map slot (P1), or if none is free in a reduce slot (P2).
+// over handles a node at or above the balance line. Each job may start one
+// local map in a map slot (P1) or, if none is free, in a reduce slot (P2).
 func (p *dependent) over(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
 	if refused {
 		return sched.Offer{}, false
@@ -95,7 +95,7 @@ func (p *dependent) over(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bo
 	return local(job.Reduce, dynamicmr.AboveLent), d.mayPreschedule(r)
 }
 
-// refused notes what the refusal of the last offer tells.
+// refused records which kind the refused offer was for, and advances.
 func (p *dependent) refused(d *DHSA) {
 	if p.stage == byPool {
 		p.noMap = p.noMap || p.step == case1 || p.step == case3
@@ -104,7 +104,7 @@ func (p *dependent) refused(d *DHSA) {
 	p.advance(d)
 }
 
-// advance goes to the next step, pool or stage.
+// advance moves to the next step, pool or stage.
 func (p *dependent) advance(d *DHSA) {
 	if p.step++; p.step < casesPD && p.stage != farMaps {
 		return
@@ -119,7 +119,7 @@ func (p *dependent) advance(d *DHSA) {
 	}
 }
 
-// offer returns the offer of the current step, if there is anything to offer.
+// offer returns the offer of the current step, and false if there is none.
 func (p *dependent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	if p.stage == copies {
 		return p.copy(d, r)
@@ -139,8 +139,8 @@ func (p *dependent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	return o, ok
 }
 
-// casesOf is the body of Alg 2's loop over pools. A case whose kind had nothing
-// for this node in an earlier case has nothing now.
+// casesOf is the body of Alg 2's loop over pools. If an earlier case found no
+// task of a kind for this node, later cases skip the kind.
 func (p *dependent) casesOf(d *DHSA, r *sched.Round, pool *pool) (sched.Offer, bool) {
 	maps, reduces := pool.pending[job.Map] > 0 && !p.noMap, pool.pending[job.Reduce] > 0 && !p.noReduce
 	freeMap, freeReduce := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
@@ -160,7 +160,7 @@ func (p *dependent) casesOf(d *DHSA, r *sched.Round, pool *pool) (sched.Offer, b
 	return d.toReduce(job.Map, dynamicmr.ReduceLent), reduces && freeMap && d.MayLend(job.Map)
 }
 
-// far is Case 5: no task fits by the rules of locality, so any map will do.
+// far is Case 5: no task fits by the rules of locality, so any map may start.
 func (d *DHSA) far(r *sched.Round, pool *pool) (sched.Offer, bool) {
 	o := toMap(job.Map, dynamicmr.FarMap)
 	if r.Free(job.Map) == 0 {
@@ -170,7 +170,8 @@ func (d *DHSA) far(r *sched.Round, pool *pool) (sched.Offer, bool) {
 	return o, pool.pending[job.Map] > 0 && (r.Free(job.Map) > 0 || r.Free(job.Reduce) > 0 && d.MayLend(job.Reduce))
 }
 
-// copy offers what is left to copies, each kind in its own slots first.
+// copy offers the remaining slots to speculative copies, each kind of slot to
+// its own kind of task first.
 func (p *dependent) copy(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	if !r.Copies() {
 		return sched.Offer{}, false

@@ -7,9 +7,9 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// The steps of a round in the pool-independent mode, in order. Alg 1 ends at the
-// numbers of available slots; the order of use is that of App. C, each kind of
-// slot for its own tasks first.
+// The steps of a round in the pool-independent mode, in order. Alg 1 computes
+// only the numbers of available slots. Their order of use follows App. C: each
+// kind of slot serves its own tasks first.
 const (
 	ownMaps = iota
 	aboveLine
@@ -22,25 +22,25 @@ const (
 // independent is the state of a round under Alg 1.
 type independent struct {
 	step  int
-	avail [job.Kinds]int // slots of each kind that the node may fill: avail_M, avail_R
-	lend  int            // of those, how many tasks of the other kind may take
+	avail [job.Kinds]int // slots of each kind that the node may still fill: avail_M, avail_R
+	lend  int            // of those, how many may run tasks of the other kind
 	from  job.Kind       // the kind of slot that is lent
-	pass  bool           // prescheduling: no map slot was allowed at the start
-	taken int            // launches accounted for
-	// none says that no task of the kind would go to this node: not in a slot of
-	// its own, and so not in a lent one either.
-	none [job.Kinds]bool
+	pass  bool           // prescheduling: no map slot was available at the start of the round
+	taken int            // launches already subtracted
+	// refusedKind says that no task of the kind can start on this node, in any
+	// slot.
+	refusedKind [job.Kinds]bool
 }
 
-// line is one kind's numbers in Alg 1.
+// line holds the slots C and the demand D of one kind in Alg 1.
 type line struct{ slots, demand int }
 
-// short is L > 1, ample is L < 1, with L = D/C, 0 if there is no demand and
-// infinite if there is demand and no slot (Q7).
+// short is L > 1 and ample is L < 1, where L = D/C. L is 0 without demand, and
+// infinite with demand but no slots (Q7).
 func (l line) short() bool { return l.demand > l.slots }
 func (l line) ample() bool { return l.demand < l.slots || l.demand == 0 }
 
-// allowed is how many slots a node with cap of them fills: min(⌈L·cap⌉, cap)
+// allowed returns how many of its cap slots a node fills: min(⌈L·cap⌉, cap)
 // with L = (demand+extra)/slots.
 func (l line) allowed(extra, cap int) int {
 	if l.slots == 0 {
@@ -49,17 +49,17 @@ func (l line) allowed(extra, cap int) int {
 	return min(dynamicmr.CeilDiv((l.demand+extra)*cap, l.slots), cap)
 }
 
-// room is how many more slots of a kind a node fills.
+// room returns how many more slots of a kind a node fills.
 func (l line) room(extra int, n *cluster.Node, k job.Kind) int {
 	return max(0, l.allowed(extra, n.Slots(k))-n.Used(k))
 }
 
-// begin is Alg 1 up to its last line.
+// begin is Alg 1, all but its last line.
 func (p *independent) begin(d *DHSA, r *sched.Round) {
 	*p = independent{}
 	lines, extra := p.lines(d, r.View)
-	// The surplus bounds what is lent: a slot that a pending task of its own kind
-	// is counted on is not given away (Q4).
+	// Only surplus slots are lent. Slots that pending tasks of their own kind are
+	// expected to take stay (Q4).
 	p.lend = max(0, min(extra[p.from], lines[p.from].slots-lines[p.from].demand))
 	for k := range job.Kind(job.Kinds) {
 		p.avail[k] = min(r.Free(k), lines[k].room(extra[k], r.Node(), k))
@@ -67,8 +67,8 @@ func (p *independent) begin(d *DHSA, r *sched.Round) {
 	p.pass = d.pre != nil && p.avail[job.Map] == 0
 }
 
-// lines computes the load of both kinds of slots, which of them is lent and what
-// is added to its demand for that.
+// lines computes the load of both kinds of slots, the kind that is lent, and
+// the extra demand that lending adds to it.
 func (p *independent) lines(d *DHSA, v *sched.View) (lines [job.Kinds]line, extra [job.Kinds]int) {
 	for k := range job.Kind(job.Kinds) {
 		lines[k] = line{v.Nodes().Slots(k), d.used(k) + d.demand.pending(v, k)}
@@ -85,8 +85,8 @@ func (p *independent) lines(d *DHSA, v *sched.View) (lines [job.Kinds]line, extr
 	return lines, extra
 }
 
-// extra is how many more slots of a kind may be lent to the other kind, whose
-// numbers are need: min(max(⌊C·Pec⌋ − B, 0), D' − C').
+// extra returns how many more slots of a kind may be lent to the other kind,
+// whose slots and demand are need: min(max(⌊C·Pec⌋ − B, 0), D' − C').
 func (d *DHSA) extra(slot job.Kind, need line) int {
 	return min(max(d.quota(slot)-d.lent(slot), 0), need.demand-need.slots)
 }
@@ -100,8 +100,8 @@ func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, 
 		}
 	}
 	if refused {
-		p.none[job.Map] = p.none[job.Map] || p.step == ownMaps
-		p.none[job.Reduce] = p.none[job.Reduce] || p.step == ownReduces
+		p.refusedKind[job.Map] = p.refusedKind[job.Map] || p.step == ownMaps
+		p.refusedKind[job.Reduce] = p.refusedKind[job.Reduce] || p.step == ownReduces
 		p.step++
 	}
 	for ; p.step < stepsPI; p.step++ {
@@ -112,7 +112,7 @@ func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, 
 	return sched.Offer{}, false
 }
 
-// offer returns the offer of the current step, if there is anything to offer.
+// offer returns the offer of the current step, and false if there is none.
 func (p *independent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	switch p.step {
 	case ownMaps:
@@ -124,7 +124,7 @@ func (p *independent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	case ownReduces:
 		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), p.avail[job.Reduce] > 0
 	}
-	if p.lend <= 0 || p.avail[p.from] == 0 || p.none[p.from.Other()] {
+	if p.lend <= 0 || p.avail[p.from] == 0 || p.refusedKind[p.from.Other()] {
 		return sched.Offer{}, false
 	}
 	if p.from == job.Map {
@@ -133,7 +133,7 @@ func (p *independent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	return toMap(job.Reduce, dynamicmr.MapLent), true
 }
 
-// mayPreschedule is the condition of P2.
+// mayPreschedule reports whether P2 applies.
 func (d *DHSA) mayPreschedule(r *sched.Round) bool {
 	return r.Free(job.Reduce) > 0 && d.pre != nil && d.pre.MayTake() && d.MayLend(job.Reduce)
 }

@@ -140,7 +140,7 @@ func text(effects []tracker.Effect) string {
 	return strings.Join(lines, "\n")
 }
 
-// play draws nodes, jobs and heartbeats in which tasks end; tr tells what runs.
+// play draws nodes, jobs and heartbeats in which tasks end.
 func play(t *rapid.T, step func(time.Duration, tracker.Event) []tracker.Effect, tr *tracker.Tracker) {
 	now := time.Duration(0)
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {

@@ -8,16 +8,16 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Sharer is an order that shares slots among pools. Without one all jobs make one
-// pool, and the order alone says whose turn it is.
+// Sharer is an order that shares slots among pools. Without one all jobs are in
+// one pool, and only the order decides.
 type Sharer interface {
-	// PoolShare returns a pool's minimum share per kind in slots, and its weight,
-	// which is positive.
+	// PoolShare returns a pool's minimum share of each kind in slots, and its
+	// weight, which is positive.
 	PoolShare(pool string) (minShare [job.Kinds]int, weight float64)
 }
 
-// pool counts what a pool runs and could run, both kinds of tasks together
-// counting for its rank (Q26).
+// pool counts the running and pending tasks of a pool. Both kinds together
+// determine its rank (Q26).
 type pool struct {
 	name    string
 	pending [job.Kinds]int
@@ -29,25 +29,27 @@ type pool struct {
 	ranked  bool
 }
 
-// rank is a pool's place by HFS's comparator: pools below their minimum share
-// first, by the part of it that they have; then by running tasks per weight; then
-// by name. It is kept from when the pool was sorted in, to be found again.
+// rank is a pool's sort key by the comparator of Hadoop's fair scheduler. Pools
+// below their minimum share go first, by running/minimum. The others follow by
+// running/weight, then by name. A pool keeps the key it was sorted in with, so
+// that binary search finds it again.
 type rank struct {
-	fed  bool // not below the minimum share
-	load float64
-	name string
+	aboveMin bool // not below the minimum share
+	load     float64
+	name     string
 }
 
 func compareRank(a, b rank) int {
 	switch {
-	case a.fed != b.fed && a.fed:
+	case a.aboveMin != b.aboveMin && a.aboveMin:
 		return 1
-	case a.fed != b.fed:
+	case a.aboveMin != b.aboveMin:
 		return -1
 	}
 	return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(a.name, b.name))
 }
 
+// now returns the pool's present sort key.
 func (p *pool) now() rank {
 	demand := p.running + p.pending[job.Map] + p.pending[job.Reduce]
 	if least := min(p.least, demand); p.running < least {
@@ -56,37 +58,37 @@ func (p *pool) now() rank {
 	return rank{true, float64(p.running) / p.weight, p.name}
 }
 
-// part is what one job adds to its pool's counts.
+// part is the contribution of one job to its pool's counts.
 type part struct {
 	pool    *pool
 	pending [job.Kinds]int
 	running int
-	// held counts pending maps that the order keeps back with their job.
+	// held counts pending maps of a job that the order holds back.
 	held int
 	// ready counts pending reduces that need not wait for maps.
 	ready int
 }
 
-// demand keeps the pending tasks of all jobs and pools up to date job by job, and
-// the pools that have any sorted.
+// demand keeps the pending tasks of all jobs and pools, updated job by job, and
+// the sorted pools that have any.
 type demand struct {
 	shares  Sharer
 	holder  sched.LimitExplainer
-	held    int    // pending maps of jobs that the order keeps back
-	late    bool   // reduces wait outside until all maps of their job are done
-	dirty   bool   // which jobs are kept back may have changed
-	parts   []part // by the job's seat
+	held    int    // pending maps of jobs that the order holds back
+	late    bool   // reduces are not pending until all maps of their job are done
+	dirty   bool   // the set of jobs held back may have changed
+	parts   []part // by job seat
 	pools   map[string]*pool
 	reduces int     // launchable reduces
-	ready   int     // of these, those of jobs whose maps are all done
-	ranking []*pool // with pending tasks, the one whose turn it is first
+	ready   int     // of these, reduces of jobs whose maps are all done
+	ranking []*pool // pools with pending tasks, in order
 }
 
 func (d *demand) init() { d.pools = make(map[string]*pool) }
 
-// pending is how many tasks of a kind wait and may start: P_M and P_R. Reduces
-// before their job's slow start are not among them, nor the tasks of jobs that
-// the order does not let run yet.
+// pending returns how many tasks of a kind are pending and may start: P_M and
+// P_R. It excludes reduces before their job's slow start and tasks of jobs that
+// the order holds back.
 func (d *demand) pending(v *sched.View, k job.Kind) int {
 	if k == job.Map {
 		return v.Jobs().Pending(job.Map) - d.held
@@ -94,7 +96,7 @@ func (d *demand) pending(v *sched.View, k job.Kind) int {
 	return d.reduces
 }
 
-// add enters a job.
+// add adds a job.
 func (d *demand) add(j *job.Job) {
 	for j.Seat() >= len(d.parts) {
 		d.parts = append(d.parts, part{})
@@ -110,9 +112,10 @@ func (d *demand) add(j *job.Job) {
 	}
 	p.jobs++
 	d.parts[j.Seat()] = part{pool: p}
-	d.count(j, false) // the order is told of the job only after the slots
+	d.count(j, false) // the order's hook for the job runs after this one
 }
 
+// setShare reads the pool's minimum share and weight from the order.
 func (d *demand) setShare(p *pool) {
 	p.least, p.weight = 0, 1
 	if d.shares != nil {
@@ -124,7 +127,7 @@ func (d *demand) setShare(p *pool) {
 	}
 }
 
-// remove takes a job out, and its pool with the last one.
+// remove removes a job, and its pool with the last job.
 func (d *demand) remove(j *job.Job) {
 	c := &d.parts[j.Seat()]
 	p := c.pool
@@ -135,14 +138,15 @@ func (d *demand) remove(j *job.Job) {
 	}
 }
 
-// refresh takes over what a job has pending and running now.
+// refresh updates the counts of a job.
 func (d *demand) refresh(j *job.Job) {
 	if j.Seat() < len(d.parts) && d.parts[j.Seat()].pool != nil {
 		d.count(j, d.holder != nil && d.holder.LimitReached(j, job.Map).Code == sched.JobsFull)
 	}
 }
 
-// count enters the numbers of a job, which the order may keep back.
+// count computes the contribution of a job; held says that the order holds it
+// back.
 func (d *demand) count(j *job.Job, held bool) {
 	c := &d.parts[j.Seat()]
 	now := part{pool: c.pool, running: j.Running(job.Map) + j.Running(job.Reduce)}
@@ -160,8 +164,8 @@ func (d *demand) count(j *job.Job, held bool) {
 	d.set(c, now)
 }
 
-// refreshAll takes over the numbers of all jobs, if one of them came, went or
-// changed its rank: then others may be let run that were kept back.
+// refreshAll updates the counts of all jobs if a job has come, ended or changed
+// its priority or pool. The order may then hold back other jobs than before.
 func (d *demand) refreshAll(v *sched.View) {
 	if !d.dirty {
 		return
@@ -172,6 +176,7 @@ func (d *demand) refreshAll(v *sched.View) {
 	}
 }
 
+// set replaces the contribution of a job and moves its pool in the ranking.
 func (d *demand) set(c *part, now part) {
 	if *c == now {
 		return
@@ -210,7 +215,7 @@ func (d *demand) enrank(p *pool) {
 
 func byRank(p *pool, r rank) int { return compareRank(p.rank, r) }
 
-// rerank asks for the shares again.
+// rerank reads all shares from the order again and sorts the pools.
 func (d *demand) rerank() {
 	if d.shares == nil {
 		return

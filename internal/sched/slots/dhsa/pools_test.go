@@ -56,7 +56,7 @@ func TestDemandAgainstRecount(t *testing.T) {
 	})
 }
 
-// change lets a job go on or end, and tells the demand as the tracker would.
+// change advances or ends a job and updates the demand as the hooks do.
 func change(t *rapid.T, b *job.Book, d *demand, j *job.Job, what int) {
 	k := job.Kind(rapid.IntRange(0, 1).Draw(t, "kind"))
 	run, fresh := j.Oldest(k), j.Fresh(k)

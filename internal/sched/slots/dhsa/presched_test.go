@@ -16,7 +16,7 @@ func TestDynamicMR_C1(t *testing.T) {
 	b = pdBed(t, pd(t, "1", "1"), off, "", 2, 1, 27, 3)
 	b.local("x", 3, 0)
 	b.want("")
-	// Without lending the line is that of the maps: 18 on 36 slots, 2 of 4.
+	// Without lending the balance line is the maps' own: 18 maps on 36 slots, 2 of 4.
 	b = newBed(t, 9, 4, 2, pd(t, "0", "0"), presched, "")
 	b.use(2, 1, 16)
 	b.local("x", 3, 0)

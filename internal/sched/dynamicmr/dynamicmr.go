@@ -1,6 +1,6 @@
-// Package dynamicmr holds what the parts of DynamicMR have in common: exact
-// fractions, and the labels that say by which case of the algorithms an attempt
-// got its slot. The parts themselves are slots/dhsa, place.Preschedule and
+// Package dynamicmr holds the common types of DynamicMR's parts: exact fractions,
+// and the labels that record by which case of the algorithms an attempt got its
+// slot. The parts themselves are slots/dhsa, place.Preschedule and
 // speculate.SEPB; the two measures by which the paper judges a schedule are
 // Balance in internal/metrics.
 //
@@ -14,27 +14,27 @@ import "github.com/slotwise/slotwise/internal/job"
 // Paper is the reference that the registry prints.
 const Paper = "Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization Framework, 2014"
 
-// Label says by which case of the algorithms a slot was given away. It stays on
-// the attempt, where counts of borrowed slots find it.
+// Label records the case of the algorithms by which a slot was assigned. It
+// stays on the attempt, which is how borrowed slots are counted.
 type Label int32
 
-// The cases. Alg 1 and Alg 2 number theirs differently, so they are named by
-// what they do; the numbers of Alg 2 are behind them.
+// The cases. Alg 1 and Alg 2 number them differently, so their names say what
+// they do. The comments give the numbers of Alg 2.
 const (
 	OwnMap     Label = iota + 1 // a map in a map slot, Case 1
 	OwnReduce                   // a reduce in a reduce slot, Case 2
 	MapLent                     // a map in a reduce slot, Case 3; Case 4 of Alg 1
 	ReduceLent                  // a reduce in a map slot, Case 4; Case 3 of Alg 1
-	FarMap                      // a map without regard to where its data is, Case 5
+	FarMap                      // a map whose data may be anywhere, Case 5
 	AboveLine                   // a local map in a map slot above the balance line, P1
 	AboveLent                   // a local map in a reduce slot above the balance line, P2
 	WithinLent                  // the same below the line, P2 inside Alg 2
 	ReduceBack                  // a reduce in a map slot, for a reduce slot that P2 took, P3
-	Rescued                     // a map for which reduces have waited too long
-	CopyOnly                    // offered when nothing is pending
+	Rescued                     // a map that reduces have waited for too long
+	CopyOnly                    // a slot for copies, offered when nothing is pending
 )
 
-// names are what String returns, in order of the constants.
+// names are the texts of the labels, in order of the constants.
 var names = [...]string{"?", "1", "2", "3", "4", "5", "P1", "P2", "P2", "P3", "rescue", "copy"}
 
 // String returns the case's number in Alg 2 or App. A.
@@ -45,9 +45,9 @@ func (l Label) String() string {
 	return names[l]
 }
 
-// Presched reports whether an attempt is a map that slot prescheduling put in a
-// reduce slot (P2). The slot's kinds are looked at too, because attempts that
-// another policy started may bear any label.
+// Presched reports whether an attempt is a map that slot prescheduling started
+// in a reduce slot (P2). It checks the kind of the slot too, because attempts
+// started by another policy may have any label.
 func Presched(a *job.Attempt) bool {
 	l := Label(a.Label())
 	return a.Kind() == job.Map && a.Slot() == job.Reduce && (l == AboveLent || l == WithinLent)

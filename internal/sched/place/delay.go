@@ -8,11 +8,11 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Delay lets a job wait a little for a node that holds its data, as Hadoop's
-// FairScheduler does: with many jobs in turn, the right node asks for work soon.
-// The wait of a job is the time in which it had its turn and took nothing; it
-// starts anew with each map that it launches. How far a map may be from its data
-// depends on the wait and on how far the last one was:
+// Delay makes a job wait briefly for a node that holds its data, as Hadoop's
+// FairScheduler does: with many jobs taking turns, the right node sends its
+// heartbeat soon. The wait of a job is the time since it first declined a slot;
+// it starts again with each map that the job launches. How far a map may be
+// from its data depends on the wait and on the last map:
 //
 //	last map    less than     up to         after that
 //	on node     node wait     + rack wait
@@ -21,34 +21,35 @@ import (
 //	            RACK          ANY
 //	elsewhere   ANY at once
 //
-// A job with splits that are nowhere, and one whose pool starves, never wait.
+// Jobs with splits without location never wait. Jobs of starving pools do not wait
+// either.
 //
-// From one turn to the next at most twice the time between two heartbeats of a
-// node counts, so that a job whose turn did not come for long still waits. Hadoop
-// counts the time to the next heartbeat of whatever node; where another node
-// always follows within a moment, such a job waits for ever.
+// Between two turns of a job at most twice the time between two heartbeats of a
+// node counts, so that a job without a turn for a long time still waits. Hadoop
+// counts the time to the next heartbeat of any node. Where another node always
+// follows within a moment, a job then waits almost for ever.
 type Delay struct {
 	cfg    DelayConfig
 	search search
-	waits  []patience // by seat
-	turns  []int      // seats that had their turn in this round
-	last   time.Duration
-	starve Starver
+	waits  []jobWait     // by job seat
+	turns  []int         // with AnyHeartbeat: seats of jobs that had a turn in this round
+	last   time.Duration // time of the last round
+	starve Starver       // nil if the order has no starvation
 	beat   interval
 }
 
-// Starver is an order that knows whether a job's pool has got too little for
-// too long, so that the job should take what there is.
+// Starver is an order that knows whether a job's pool has starved for too long.
+// Such a job takes any slot at once.
 type Starver interface {
 	Starving(j *job.Job, now time.Duration) bool
 }
 
-// patience is a job's patience.
-type patience struct {
+// jobWait is the wait of one job.
+type jobWait struct {
 	level   cluster.Level // of the last map
 	waited  time.Duration
-	skipped bool          // had a turn since its last map
-	turn    time.Duration // when it last had one
+	skipped bool          // has declined a slot since its last map
+	turn    time.Duration // time of its last turn
 	listed  bool          // in turns
 }
 
@@ -59,7 +60,7 @@ var (
 	_ sched.TaskWatcher = (*Delay)(nil)
 )
 
-// NewDelay returns a placer that has seen nothing yet.
+// NewDelay returns a place without jobs.
 func NewDelay(cfg DelayConfig) *Delay {
 	return &Delay{cfg: cfg, search: search{byRack: cfg.ByRack}}
 }
@@ -73,7 +74,8 @@ func (d *Delay) Consult(parts []any) {
 	}
 }
 
-// Begin brings the clocks up to date.
+// Begin adds the time since the last round to the waits, with AnyHeartbeat, and
+// measures the time between heartbeats.
 func (d *Delay) Begin(r *sched.Round) {
 	now := r.Now()
 	for _, seat := range d.turns {
@@ -118,8 +120,8 @@ func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Tas
 	return nil, 0, sched.Reason{Code: sched.OutOfReach, Level: within}
 }
 
-// takeTurn notes that the job is asked; if it takes something, TaskStarted takes
-// the note back.
+// takeTurn records that the job has a turn and adds the time since its last
+// turn to its wait. If the job takes a task, TaskStarted resets the wait.
 func (d *Delay) takeTurn(j *job.Job, now time.Duration) {
 	w := &d.waits[j.Seat()]
 	switch {
@@ -132,8 +134,8 @@ func (d *Delay) takeTurn(j *job.Job, now time.Duration) {
 	w.skipped, w.turn = true, now
 }
 
-// allowed is how far a map of the job may be from its data now, and the wait
-// after which it may be anywhere.
+// allowed returns how far a map of the job may be from its data now, and the
+// wait after which it may run anywhere.
 func (d *Delay) allowed(r *sched.Round, o sched.Offer, j *job.Job) (cluster.Level, time.Duration) {
 	if o.NoWait || j.Unlocated() > 0 || d.starve != nil && d.starve.Starving(j, r.Now()) {
 		return cluster.ANY, 0
@@ -160,10 +162,10 @@ func (d *Delay) allowed(r *sched.Round, o sched.Offer, j *job.Job) (cluster.Leve
 // JobAdded implements sched.JobWatcher: a new job waits for its nodes.
 func (d *Delay) JobAdded(j *job.Job) {
 	for j.Seat() >= len(d.waits) {
-		d.waits = append(d.waits, patience{})
+		d.waits = append(d.waits, jobWait{})
 	}
-	// The seat's last job may still be listed; it is then this one that is.
-	d.waits[j.Seat()] = patience{level: cluster.NODE, listed: d.waits[j.Seat()].listed}
+	// The seat's last job may still be in turns. The entry then means this job.
+	d.waits[j.Seat()] = jobWait{level: cluster.NODE, listed: d.waits[j.Seat()].listed}
 }
 
 // JobRemoved implements sched.JobWatcher.
@@ -179,3 +181,80 @@ func (d *Delay) TaskStarted(a *job.Attempt, _ time.Duration) {
 
 // TaskEnded implements sched.TaskWatcher.
 func (d *Delay) TaskEnded(*job.Attempt, time.Duration) {}
+
+// DelayConfig holds the parameters of Delay.
+type DelayConfig struct {
+	// NodeWait is the time that a job waits for a node that holds its data.
+	// RackWait is the additional time for a node in the same rack. Negative
+	// values mean 1.5 times the mean time between two heartbeats of a node, at
+	// most 15 s. 0 means no wait. Waits of many heartbeats leave slots idle.
+	NodeWait, RackWait time.Duration
+	// AnyHeartbeat counts the time to the next heartbeat of any node, as Hadoop
+	// 1.2.1 does; see Delay.
+	AnyHeartbeat bool
+	// ByRack searches other racks in alphabetical order; see the parameter
+	// "off-rack".
+	ByRack bool
+}
+
+func (c *DelayConfig) bind() sched.Bindings {
+	waits := sched.Or("auto", -1, sched.DurationFrom(0))
+	return sched.Bindings{
+		sched.Bind(&c.NodeWait, waits, sched.Param{Name: "node-wait", Default: "auto",
+			Help: "How long a job waits for a slot on a machine that holds its data. auto is 1.5 times the time between two heartbeats " +
+				"of a node, at most 15s. Long waits leave slots free."}),
+		sched.Bind(&c.RackWait, waits, sched.Param{Name: "rack-wait", Default: "auto",
+			Help: "How much longer a job waits for a slot in the same rack as its data before it takes any slot; auto as in node-wait."}),
+		bindWaitUntil(&c.AnyHeartbeat),
+		bindOffRack(&c.ByRack),
+	}
+}
+
+// bindWaitUntil declares the parameter "wait-until", which Delay and Dynamic
+// share.
+func bindWaitUntil(anyHeartbeat *bool) sched.Binding {
+	return sched.Bind(anyHeartbeat, sched.Switch("turn", "heartbeat"), sched.Param{Name: "wait-until", Default: "turn",
+		Help: "How much time counts as waiting after a job has declined a slot: turn (until its next turn, but at most twice the time " +
+			"between two heartbeats of a node) or heartbeat (until the next heartbeat of any node, as in Hadoop 1.2.1; on large " +
+			"clusters that counts so little that a job waits far longer than configured)."})
+}
+
+// DelayParams documents the parameters of Delay.
+var DelayParams = new(DelayConfig).bind().Params()
+
+// ReadDelay returns Delay with the parameters that the user has set.
+func ReadDelay(k *sched.Kit) (sched.Place, error) {
+	var c DelayConfig
+	if err := k.Read(c.bind()); err != nil {
+		return nil, err
+	}
+	return NewDelay(c), nil
+}
+
+// maxAutoWait bounds the automatic wait.
+const maxAutoWait = 15 * time.Second
+
+// interval measures the time between two heartbeats of a node as a mean over
+// all nodes. Old values fade, and the silence of one node counts little.
+type interval struct {
+	last []time.Duration // by node, -1 before its first heartbeat
+	mean time.Duration
+}
+
+// heard records a heartbeat of a node.
+func (v *interval) heard(node int32, now time.Duration) {
+	for int(node) >= len(v.last) {
+		v.last = append(v.last, -1)
+	}
+	if before := v.last[node]; before >= 0 {
+		gap := now - before
+		if v.mean == 0 {
+			v.mean = gap
+		}
+		v.mean += (min(gap, 4*v.mean) - v.mean) / 16
+	}
+	v.last[node] = now
+}
+
+// wait returns Hadoop's automatic wait.
+func (v *interval) wait() time.Duration { return min(v.mean*3/2, maxAutoWait) }

@@ -53,7 +53,7 @@ func (w *delayWorld) beat(seconds float64, node string, o sched.Offer) (cluster.
 	return level, why
 }
 
-// want is beat with what is expected; level 0 is that the job waits.
+// want calls beat and compares the level; 0 means that the job waits.
 func (w *delayWorld) want(seconds float64, node string, level cluster.Level) {
 	w.t.Helper()
 	got, why := w.beat(seconds, node, sched.Offer{})
@@ -82,7 +82,7 @@ func TestDelayLevels(t *testing.T) {
 	w.want(7, "far", 0) // and now it waits again
 }
 
-// The wait says how long it has been and how long it can be.
+// The reason states the wait so far and its limit.
 func TestDelayReason(t *testing.T) {
 	w := newDelayWorld(t, DelayConfig{NodeWait: 2 * second, RackWait: 3 * second}, atHome(9))
 	w.beat(0, "far", sched.Offer{})

@@ -1,7 +1,10 @@
 package place
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -9,24 +12,23 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// DynamicConfig configures Dynamic.
+// DynamicConfig holds the parameters of Dynamic.
 type DynamicConfig struct {
-	// Delay is how long a job waits at each level while no map has been launched
-	// at it. Default 3 s, what Hadoop's fair scheduler waits in the paper. If it
-	// is shorter than the time between two heartbeats of the nodes that hold a
-	// job's data, waiting never finds a better place.
+	// Delay is the wait at each level until a map has been launched at it, 3 s
+	// in the paper. A delay shorter than the time between two heartbeats never
+	// finds a better node.
 	Delay time.Duration
-	// Memory makes a job whose last map ran far from its data stop waiting for
-	// what it did not get then, until a map runs closer by chance. Default on.
+	// Memory stops a job whose last map ran far from its data from waiting for
+	// closer nodes, until one of its maps happens to run closer.
 	Memory bool
-	// Window is over how many launches of each level the means are taken, 0 for
-	// all. Small windows follow changes, and chance, quickly.
+	// Window is the number of launches of each level that the means cover, 0
+	// for all. Small windows follow changes quickly, and chance as well.
 	Window int
-	// AnyHeartbeat and ByRack are those of DelayConfig.
+	// AnyHeartbeat and ByRack have the same meaning as in DelayConfig.
 	AnyHeartbeat, ByRack bool
 }
 
-// maxWindow bounds the memory that a window takes.
+// maxWindow bounds the memory of a window.
 const maxWindow = 1 << 20
 
 func (c *DynamicConfig) bind() sched.Bindings {
@@ -57,13 +59,13 @@ func ReadDynamic(k *sched.Kit) (sched.Place, error) {
 	return NewDynamic(c), nil
 }
 
-// Dynamic is Delay with waits that are measured, those of ModFair (Eq. 7, 8): a
-// job passes a node by while it may hope for a better one, for as long as maps
-// that were launched at that level had waited on average. Short waits make the
-// next ones shorter still, down to none; that is where its gain comes from.
+// Dynamic is Delay with measured waits, those of ModFair (Eq. 7, 8). A job
+// declines a node for as long as maps launched at the better level have waited
+// on average. Short waits make the next ones shorter still, down to none, which
+// is the source of its gain.
 type Dynamic struct {
 	Delay
-	first      time.Duration
+	first      time.Duration // wait until the first measurement
 	memory     bool
 	node, rack mean
 }
@@ -77,7 +79,7 @@ var (
 	_ sched.Stateful    = (*Dynamic)(nil)
 )
 
-// NewDynamic returns a placer that has measured nothing yet.
+// NewDynamic returns a place without measurements.
 func NewDynamic(c DynamicConfig) *Dynamic {
 	d := &Dynamic{first: c.Delay, memory: c.Memory, node: mean{window: c.Window}, rack: mean{window: c.Window}}
 	d.Delay = *NewDelay(DelayConfig{AnyHeartbeat: c.AnyHeartbeat, ByRack: c.ByRack})
@@ -85,9 +87,9 @@ func NewDynamic(c DynamicConfig) *Dynamic {
 	return d
 }
 
-// Waits are the two stages that a job waits now: for its node, then for its
-// rack. The mean of the maps in their rack counts from the start of waiting, so
-// the second stage is what it exceeds the first by (A10).
+// Waits returns the two stages of the present wait: for the node, then for the
+// rack. The mean wait of maps that ran in their rack counts from the start of
+// waiting, so the second stage is its excess over the first (A10).
 func (d *Dynamic) Waits() (node, rack time.Duration) { return d.cfg.NodeWait, d.cfg.RackWait }
 
 // measure sets the waits to the means (§3.7 steps 2 and 3).
@@ -102,9 +104,9 @@ func (d *Dynamic) measure() {
 	d.cfg.NodeWait, d.cfg.RackWait = node, rack
 }
 
-// TaskStarted implements sched.TaskWatcher: §3.7 step 1. A copy did not wait for
-// its place, and a map that ran far from its data says nothing of how long the
-// way to a better one is.
+// TaskStarted implements sched.TaskWatcher: §3.7 step 1. Copies do not count,
+// because they did not wait. Maps that ran far from their data do not count
+// either, because their wait says nothing about closer nodes.
 func (d *Dynamic) TaskStarted(a *job.Attempt, now time.Duration) {
 	if a.Kind() != job.Map {
 		return
@@ -133,8 +135,128 @@ func (d *Dynamic) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	}
 	node, rack := d.Waits()
 	if node+rack == 0 {
-		return "maps do not wait to run near their data: so far they got there without waiting"
+		return "maps do not wait to run near their data, because earlier maps got there without waiting"
 	}
-	return fmt.Sprintf("by what maps waited so far, a job passes by other machines for %v, and machines outside the rack "+
-		"of its data for %v more", node.Round(time.Millisecond), rack.Round(time.Millisecond))
+	return fmt.Sprintf("as long as earlier maps waited on average, a job declines machines without its data: for %v any such "+
+		"machine, then for %v machines in other racks", node.Round(time.Millisecond), rack.Round(time.Millisecond))
+}
+
+// mean is one of the paper's pairs TimeCount and NumberCount, over all samples
+// or the latest ones. The sum is exact.
+type mean struct {
+	sum    time.Duration
+	count  int64
+	window int             // 0 means all samples
+	recent []time.Duration // the samples in the window, a ring once it is full
+	next   int             // index of the oldest sample of a full ring
+}
+
+func (m *mean) add(d time.Duration) {
+	m.sum += d
+	if m.window > 0 && len(m.recent) == m.window {
+		m.sum -= m.recent[m.next]
+		m.recent[m.next] = d
+		m.next = (m.next + 1) % m.window
+		return
+	}
+	if m.window > 0 {
+		m.recent = append(m.recent, d)
+	}
+	m.count++
+}
+
+// value returns the mean of at least one sample. It rounds up, so that a wait
+// reaches the result exactly when it reaches the true mean.
+func (m *mean) value() time.Duration {
+	n := time.Duration(m.count)
+	return m.sum/n + min(1, m.sum%n)
+}
+
+// The kind and version in the saved state of Dynamic.
+const (
+	dynamicKind    = "delay-dynamic"
+	dynamicVersion = 1
+)
+
+// dynamicState is the saved state: the two pairs of counters. The waits of
+// single jobs are not saved; they start again.
+type dynamicState struct {
+	Kind    string    `json:"kind"`
+	Version int       `json:"version"`
+	Node    meanState `json:"node"`
+	Rack    meanState `json:"rack"`
+}
+
+// meanState holds the sum and number of samples and, with a window, the samples
+// themselves, oldest first.
+type meanState struct {
+	Sum    time.Duration   `json:"sum_ns"`
+	Count  int64           `json:"count"`
+	Recent []time.Duration `json:"recent_ns,omitempty"`
+}
+
+// Save implements sched.Stateful.
+func (d *Dynamic) Save() ([]byte, error) {
+	return json.Marshal(&dynamicState{dynamicKind, dynamicVersion, d.node.save(), d.rack.save()})
+}
+
+func (m *mean) save() meanState {
+	recent := append(slices.Clone(m.recent[m.next:]), m.recent[:m.next]...)
+	return meanState{m.sum, m.count, recent}
+}
+
+// Load implements sched.Stateful. It rejects state that is incomplete, invalid,
+// or of another kind or version, and then changes nothing.
+func (d *Dynamic) Load(state []byte) error {
+	var s dynamicState
+	if err := sched.ReadState(state, dynamicKind, dynamicKind, dynamicVersion, &s); err != nil {
+		return err
+	}
+	node, err1 := s.Node.load(d.node.window)
+	rack, err2 := s.Rack.load(d.rack.window)
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("state of %s: %w", dynamicKind, err)
+	}
+	d.node, d.rack = node, rack
+	d.measure()
+	return nil
+}
+
+// load checks a pair of counters and returns it as a mean. With a window it
+// takes the latest samples that fit, and none from a state that has only sums.
+// Without a window it takes the sums.
+func (s *meanState) load(window int) (mean, error) {
+	m := mean{window: window}
+	if s.Sum < 0 || s.Count < 0 || s.Count == 0 && s.Sum != 0 {
+		return m, fmt.Errorf("%d waits cannot take %d ns", s.Count, s.Sum)
+	}
+	if err := s.checkRecent(); err != nil {
+		return m, err
+	}
+	if window == 0 {
+		m.sum, m.count = s.Sum, s.Count
+		return m, nil
+	}
+	for _, d := range s.Recent[max(0, len(s.Recent)-window):] {
+		m.add(d)
+	}
+	return m, nil
+}
+
+// checkRecent checks the samples, if any, against their sum.
+func (s *meanState) checkRecent() error {
+	if len(s.Recent) == 0 {
+		return nil
+	}
+	sum := time.Duration(0)
+	for _, d := range s.Recent {
+		if d < 0 {
+			return fmt.Errorf("a wait of %d ns", d)
+		}
+		sum += d
+	}
+	if sum != s.Sum || int64(len(s.Recent)) != s.Count {
+		return fmt.Errorf("%d samples of %d ns in all, but counted %d of %d", len(s.Recent), sum, s.Count, s.Sum)
+	}
+	return nil
 }

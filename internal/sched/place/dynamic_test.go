@@ -102,7 +102,7 @@ func TestDynamicSamples(t *testing.T) {
 	d.node.add(1500 * ms)
 	d.rack.add(1700 * ms)
 	d.measure()
-	want := "by what maps waited so far, a job passes by other machines for 1.5s, and machines outside the rack of its data for 200ms more"
+	want := "as long as earlier maps waited on average, a job declines machines without its data: for 1.5s any such machine, then for 200ms machines in other racks"
 	if got := d.Explain(j, job.Map, 0); got != want {
 		t.Errorf("explained as %q", got)
 	}
@@ -138,7 +138,7 @@ func TestMeanAgainstList(t *testing.T) {
 	})
 }
 
-// What is saved is loaded, under the same window and under others.
+// Saved state loads under the same window and under other windows.
 func TestDynamicState(t *testing.T) {
 	d := newDynamic(3)
 	for i := range 5 {
@@ -169,7 +169,7 @@ func TestDynamicState(t *testing.T) {
 	}
 }
 
-// A state that is damaged or not ours is refused, and nothing of it is kept.
+// Damaged or foreign state is rejected and changes nothing.
 func TestDynamicStateRefused(t *testing.T) {
 	good := `{"kind":"delay-dynamic","version":1,"node":{"sum_ns":5,"count":1},"rack":{"sum_ns":0,"count":0}}`
 	d := newDynamic(0)

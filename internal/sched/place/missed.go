@@ -9,40 +9,41 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// MissedConfig configures Missed.
+// MissedConfig holds the parameters of Missed.
 type MissedConfig struct {
-	// WaitFactor scales how many slots a job lets pass. 1 stands for the share
-	// of the cluster's nodes that hold data of the job, at most 1: a job with
-	// data on few nodes has little to wait for. Any other value is taken as it
-	// is; 0 waits for nothing.
+	// WaitFactor scales the number of slots that a job declines. 1 is replaced
+	// by the share of the cluster's nodes that hold data of the job, at most 1:
+	// a job with data on few nodes has little reason to wait. All other values
+	// are used unchanged; with 0 the job declines none.
 	WaitFactor float64
-	// PerHeartbeat is how many maps that read from another rack one heartbeat
-	// starts at most, 0 for no limit.
+	// PerHeartbeat is the most maps reading from another rack that a heartbeat
+	// starts. 0 means no limit.
 	PerHeartbeat int
-	// UnlocatedFar treats maps without locations as ones that read from another
-	// rack, as Hadoop does. Otherwise they neither wait nor count.
+	// UnlocatedFar treats maps without locations like maps that read from
+	// another rack, as Hadoop does. Otherwise they do not wait and do not
+	// count.
 	UnlocatedFar bool
-	// ByRack searches other racks by their names, as Hadoop 1.2.1 does.
+	// ByRack searches other racks in alphabetical order, as Hadoop 1.2.1 does.
 	ByRack bool
 }
 
-// DefaultMissed is Hadoop's configuration, but for maps without locations.
+// DefaultMissed is Hadoop's configuration, except for maps without locations.
 var DefaultMissed = MissedConfig{WaitFactor: 1, PerHeartbeat: 1}
 
-// Missed is the locality delay of Hadoop 1's capacity scheduler. A job gets a
-// map from the node or its rack if there is one, and otherwise lets the slot
-// pass, until it has let more than
+// Missed is the locality delay of Hadoop 1's capacity scheduler. A job takes a
+// map near its data if it has one for the node. Otherwise it declines the slot,
+// until it has declined more than
 //
 //	factor · min(unfinished maps, live nodes)
 //
-// slots pass since it last got a map near its data. Then it takes maps from
-// anywhere, one a heartbeat, until it gets a near one again. Every look at the
-// job counts as a slot, also the one that finds a map.
+// slots since its last map near its data. Then it takes maps from anywhere, one
+// per heartbeat, until it takes a near one again. Each visit to the job counts
+// as a slot, including the visit that finds a map.
 type Missed struct {
-	cfg    MissedConfig
-	search search
-	passed []int // by seat: slots let pass
-	far    int   // far maps of this round
+	cfg         MissedConfig
+	search      search
+	passed      []int // slots declined, by job seat
+	farLaunched int   // far maps launched in this round
 }
 
 var (
@@ -51,13 +52,13 @@ var (
 	_ sched.TaskWatcher = (*Missed)(nil)
 )
 
-// NewMissed returns a placer without jobs.
+// NewMissed returns a place without jobs.
 func NewMissed(cfg MissedConfig) *Missed {
 	return &Missed{cfg: cfg, search: search{byRack: cfg.ByRack}}
 }
 
-// Begin starts the count of far maps of a round.
-func (m *Missed) Begin(*sched.Round) { m.far = 0 }
+// Begin starts a round, whose far maps are limited.
+func (m *Missed) Begin(*sched.Round) { m.farLaunched = 0 }
 
 // JobAdded implements sched.JobWatcher.
 func (m *Missed) JobAdded(j *job.Job) {
@@ -67,17 +68,18 @@ func (m *Missed) JobAdded(j *job.Job) {
 	m.passed[j.Seat()] = 0
 }
 
-// JobRemoved implements sched.JobWatcher; the next job in the seat starts anew.
+// JobRemoved implements sched.JobWatcher. JobAdded resets the seat for its next
+// job.
 func (m *Missed) JobRemoved(*job.Job) {}
 
-// TaskStarted implements sched.TaskWatcher. A map near its data, or one tried
-// again, starts the wait afresh; a far one does not.
+// TaskStarted implements sched.TaskWatcher. A map near its data, or a second
+// attempt, restarts the count; a far map does not.
 func (m *Missed) TaskStarted(a *job.Attempt, _ time.Duration) {
 	if a.Kind() != job.Map || a.Speculative() {
 		return
 	}
 	if a.ID().Try == 0 && m.isFar(a.Level()) {
-		m.far++
+		m.farLaunched++
 	} else if a.ID().Try > 0 || a.Level() <= cluster.RACK {
 		m.passed[a.Job().Seat()] = 0
 	}
@@ -86,7 +88,7 @@ func (m *Missed) TaskStarted(a *job.Attempt, _ time.Duration) {
 // TaskEnded implements sched.TaskWatcher; only launches count.
 func (m *Missed) TaskEnded(*job.Attempt, time.Duration) {}
 
-// isFar reports whether a level is one to wait for better ones.
+// isFar reports whether a job with a map at the level waits for a better one.
 func (m *Missed) isFar(l cluster.Level) bool {
 	return l == cluster.ANY || l == cluster.NONE && m.cfg.UnlocatedFar
 }
@@ -119,26 +121,27 @@ func (m *Missed) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Ta
 	case !m.isFar(level):
 		return t, level, sched.Reason{}
 	}
-	if why := m.hold(r, o, j); why.Code != sched.NoReason {
+	if why := m.declineFar(r, o, j); why.Code != sched.NoReason {
 		return nil, 0, why
 	}
 	return t, level, sched.Reason{}
 }
 
-// hold says why a job gets no far map now, or no reason if it may.
-func (m *Missed) hold(r *sched.Round, o sched.Offer, j *job.Job) sched.Reason {
+// declineFar returns the reason why a job declines a far map now, or no reason
+// if it takes it.
+func (m *Missed) declineFar(r *sched.Round, o sched.Offer, j *job.Job) sched.Reason {
 	required := m.required(r, j)
 	switch passed := m.passed[j.Seat()]; {
 	case !o.NoWait && required >= float32(passed):
 		return sched.Reason{Code: sched.PassesSlots, Level: cluster.RACK, Have: passed, Need: int(required)}
-	case m.cfg.PerHeartbeat > 0 && m.far >= m.cfg.PerHeartbeat:
-		return sched.Reason{Code: sched.FarSpent, Have: m.far, Need: m.cfg.PerHeartbeat}
+	case m.cfg.PerHeartbeat > 0 && m.farLaunched >= m.cfg.PerHeartbeat:
+		return sched.Reason{Code: sched.FarSpent, Have: m.farLaunched, Need: m.cfg.PerHeartbeat}
 	}
 	return sched.Reason{}
 }
 
-// required is the number of slots that a job must let pass, and one more. The
-// arithmetic is Hadoop's, in single precision.
+// required returns the number of slots that a job must decline. The arithmetic
+// is Hadoop's, in single precision.
 func (m *Missed) required(r *sched.Round, j *job.Job) float32 {
 	nodes := r.Nodes().Alive()
 	factor := float32(m.cfg.WaitFactor)
@@ -150,8 +153,8 @@ func (m *Missed) required(r *sched.Round, j *job.Job) float32 {
 
 // BindUnlocated declares the parameter "unlocated", which Missed shares with the
 // capacity order.
-func BindUnlocated(far *bool) sched.Binding {
-	return sched.Bind(far, sched.Switch("free", "far"), sched.Param{Name: "unlocated", Default: "free",
+func BindUnlocated(farLaunched *bool) sched.Binding {
+	return sched.Bind(farLaunched, sched.Switch("free", "far"), sched.Param{Name: "unlocated", Default: "free",
 		Help: "How a map whose input has no location counts: free (like a map near its data: no other node is closer) or far (like " +
 			"one that reads from another rack, as in Hadoop 1.2.1, so that a job without locations gets one map per heartbeat)."})
 }

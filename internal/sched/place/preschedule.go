@@ -12,19 +12,20 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Preschedule is DynamicMR's slot prescheduling over another place (App. A,
-// Alg 4): where a node already runs its part of the load, a job with data on it
-// may still start maps there, in slots above the balance line (P1) or in idle
-// reduce slots (P2), and reduces take as many map slots in return (P3). The slots
-// part makes the offers; this part keeps the counts that limit them, and gives
-// each job one task per heartbeat above the line. Everything else it leaves to
-// the place that it is over.
+// Preschedule is DynamicMR's slot prescheduling over another place part (App.
+// A, Alg 4). A job with data on a node that already runs its share of the load
+// may still start maps there: in map slots above the balance line (P1) or in
+// idle reduce slots (P2). Reduces take as many map slots in return (P3).
+//
+// The slots part makes the offers. This part keeps the counts that limit them
+// and gives each job at most one task per heartbeat above the line. Everything
+// else it passes to the base place.
 type Preschedule struct {
 	base sched.Place
 	cfg  PrescheduleConfig
-	// pre counts the maps that run in reduce slots by P2, back the reduces that
-	// run in map slots by P3.
-	pre, back int
+	// preLent counts maps that run in reduce slots by P2, and returned counts
+	// reduces that run in map slots by P3.
+	preLent, returned int
 }
 
 var (
@@ -36,12 +37,12 @@ var (
 	_ sched.Explainer   = (*Preschedule)(nil)
 )
 
-// PrescheduleConfig configures Preschedule.
+// PrescheduleConfig holds the parameters of Preschedule.
 type PrescheduleConfig struct {
-	// Enabled switches prescheduling on; off, only the base is left.
+	// Enabled turns prescheduling on. Otherwise only the base place acts.
 	Enabled bool
-	// Max is preMax, how many reduce slots of the cluster P2 may hold at once.
-	// More than the cluster has is no limit; 0 leaves P1 alone.
+	// Max is preMax, the most reduce slots of the cluster that P2 may hold at
+	// once. 0 leaves only P1. Values above the number of slots mean no limit.
 	Max int
 }
 
@@ -62,7 +63,7 @@ func (c *PrescheduleConfig) bind() sched.Bindings {
 // the place below.
 var PrescheduleParams = new(PrescheduleConfig).bind().Params()
 
-// NewPreschedule returns prescheduling over a place.
+// NewPreschedule returns prescheduling over a place part.
 func NewPreschedule(base sched.Place, cfg PrescheduleConfig) *Preschedule {
 	return &Preschedule{base: base, cfg: cfg}
 }
@@ -81,7 +82,8 @@ func ReadPreschedule(base func(*sched.Kit) (sched.Place, error)) func(*sched.Kit
 	}
 }
 
-// Parts implements sched.Parted: the place below has hooks of its own.
+// Parts implements sched.Parted, so that the hooks of the base place are
+// called.
 func (p *Preschedule) Parts() []any { return []any{p.base} }
 
 // Fit implements sched.Fitter.
@@ -93,17 +95,17 @@ func (p *Preschedule) Fit(parts []any) error {
 		"fill a node, and the slots chosen draw no such line: choose one of these, or place=delay")
 }
 
-// Enabled reports whether there is any prescheduling.
+// Enabled reports whether prescheduling is on.
 func (p *Preschedule) Enabled() bool { return p.cfg.Enabled }
 
-// MayTake reports whether one more map may take a reduce slot (P2). The paper
-// says "does not exceed", which would allow one more than the maximum.
-func (p *Preschedule) MayTake() bool { return p.pre < p.cfg.Max }
+// MayTake reports whether one more map may take a reduce slot (P2). The paper's
+// "does not exceed" would permit one more than the maximum.
+func (p *Preschedule) MayTake() bool { return p.preLent < p.cfg.Max }
 
 // MayReturn reports whether a reduce may take a map slot in return (P3). The
-// paper asks only that P2 holds a slot, by which a single one would lift every
-// limit on lent map slots.
-func (p *Preschedule) MayReturn() bool { return p.back < p.pre }
+// paper only requires that P2 holds some slot, so that a single one would
+// remove every limit on lent map slots.
+func (p *Preschedule) MayReturn() bool { return p.returned < p.preLent }
 
 // Pick implements sched.Place.
 func (p *Preschedule) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
@@ -113,7 +115,8 @@ func (p *Preschedule) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*j
 	case l != dynamicmr.WithinLent && served(r, c.Job):
 		return nil, 0, sched.Reason{Code: sched.NotYet}
 	}
-	// The base is not asked: an extra chance is no turn that a job lets pass.
+	// The base place must not see this offer: it is an extra chance, which the
+	// job may decline without waiting any longer.
 	if t, level := Retry(r, o, c); t != nil {
 		return t, level, sched.Reason{}
 	}
@@ -123,8 +126,8 @@ func (p *Preschedule) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*j
 	return nil, 0, sched.Reason{Code: sched.OutOfReach, Level: cluster.NODE}
 }
 
-// served reports whether a job got a slot above the line in this round: one pass
-// gives each job one task.
+// served reports whether the job got a slot above the line in this round. One
+// pass gives each job at most one task.
 func served(r *sched.Round, j *job.Job) bool {
 	for _, a := range r.Launched() {
 		if a.Task.Job() == j && above(a.Label) {
@@ -134,14 +137,14 @@ func served(r *sched.Round, j *job.Job) bool {
 	return false
 }
 
-// above reports whether a slot is above the balance line.
+// above reports whether a label marks a slot above the balance line.
 func above(label int32) bool {
 	l := dynamicmr.Label(label)
 	return l == dynamicmr.AboveLine || l == dynamicmr.AboveLent
 }
 
-// JobAdded implements sched.JobWatcher: after a change of policy it may run what
-// counts already.
+// JobAdded implements sched.JobWatcher. After a change of policy the job may
+// already run attempts that count.
 func (p *Preschedule) JobAdded(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		for a := j.Oldest(k); a != nil; a = a.Next() {
@@ -162,21 +165,21 @@ func (p *Preschedule) TaskEnded(a *job.Attempt, _ time.Duration) { p.count(a, -1
 func (p *Preschedule) count(a *job.Attempt, by int) {
 	switch {
 	case dynamicmr.Presched(a):
-		p.pre += by
+		p.preLent += by
 	case dynamicmr.PaidBack(a):
-		p.back += by
+		p.returned += by
 	}
 }
 
 // Explain implements sched.Explainer.
 func (p *Preschedule) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	switch {
-	case !p.cfg.Enabled || p.pre == 0 || !j.Launchable(k):
+	case !p.cfg.Enabled || p.preLent == 0 || !j.Launchable(k):
 		return ""
 	case k == job.Reduce:
-		return strconv.Itoa(p.pre) + " reduce slots run maps that found their data there"
-	case p.pre >= p.cfg.Max:
-		return "no more than " + strconv.Itoa(p.cfg.Max) + " reduce slots may run maps for the sake of their data"
+		return strconv.Itoa(p.preLent) + " reduce slots run maps near their data"
+	case p.preLent >= p.cfg.Max:
+		return "no more than " + strconv.Itoa(p.cfg.Max) + " reduce slots may run maps near their data"
 	}
 	return ""
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Overload has no slots: a node may take what a classifier does not expect to
-// overload it, a few tasks per heartbeat. It takes each heartbeat's load to the
-// learner, which judges by it what the one before decided; the order asks the
-// learner for predictions and tells it of decisions.
+// Overload has no slots. A node may take the tasks that a classifier does not
+// expect to overload it, a few per heartbeat. Overload passes the load of each
+// heartbeat to the learner, which labels earlier decisions by it. The order
+// asks the learner for predictions and reports its decisions.
 //
-// A node that has not told its load yet, or never does, has the slots that it
-// says it has: nothing could be learned from it.
+// A node that has not reported a load yet, or never does, has the slots of its
+// specification, because nothing can be learned from it.
 type Overload struct {
 	learner *learning.Learner
 	view    *sched.View
-	ended   []int // tasks since the node's last round, by node index
-	room    int   // of this round, beside the decisions of a heartbeat
+	ended   []int // tasks that ended since the node's last round, by node index
+	room    int   // launches of this round beyond tasks-per-heartbeat, with refill
 }
 
 var (
@@ -37,15 +37,15 @@ var (
 	_ sched.Fitter         = (*Overload)(nil)
 )
 
-// NewOverload returns slots by that learner.
+// NewOverload returns a slots part that uses the learner.
 func NewOverload(l *learning.Learner) *Overload { return &Overload{learner: l} }
 
-// ReadBayes makes Overload with naive Bayes from the settings that
-// learning.BayesParams describes.
+// ReadBayes returns Overload with naive Bayes and the parameters that the user
+// has set.
 func ReadBayes(k *sched.Kit) (sched.Slots, error) { return readOverload(learning.ReadBayes(k)) }
 
-// ReadPerceptron makes Overload with a perceptron from the settings that
-// learning.PerceptronParams describes.
+// ReadPerceptron returns Overload with a perceptron and the parameters that the
+// user has set.
 func ReadPerceptron(k *sched.Kit) (sched.Slots, error) {
 	return readOverload(learning.ReadPerceptron(k))
 }
@@ -57,7 +57,7 @@ func readOverload(cfg learning.Config, err error) (sched.Slots, error) {
 	return NewOverload(learning.New(cfg)), nil
 }
 
-// Learner returns what predicts and learns.
+// Learner returns the learner, which the order looks for.
 func (s *Overload) Learner() *learning.Learner { return s.learner }
 
 // Fit implements sched.Fitter.
@@ -67,13 +67,13 @@ func (s *Overload) Fit(parts []any) error {
 			return nil
 		}
 	}
-	return errors.New("slots=overload sets no limit by itself: it needs an order that asks it for predictions, such as order=utility")
+	return errors.New("slots=overload sets no limit by itself: combine it with an order that uses its predictions, such as order=utility")
 }
 
 // Start implements sched.Starter.
 func (s *Overload) Start(v *sched.View, _ time.Duration) { s.view = v }
 
-// Begin is called at the start of each round.
+// Begin starts a round.
 func (s *Overload) Begin(r *sched.Round) {
 	s.room = 0
 	if n := s.count(r.Node().Index()); s.learner.Config().Refill {
@@ -81,7 +81,7 @@ func (s *Overload) Begin(r *sched.Round) {
 	}
 }
 
-// count returns the number of tasks that have ended on a node.
+// count returns the counter of tasks that have ended on a node.
 func (s *Overload) count(node int32) *int {
 	for int(node) >= len(s.ended) {
 		s.ended = append(s.ended, 0)
@@ -95,9 +95,9 @@ func (s *Overload) TaskStarted(*job.Attempt, time.Duration) {}
 // TaskEnded implements sched.TaskWatcher.
 func (s *Overload) TaskEnded(a *job.Attempt, _ time.Duration) { *s.count(a.Node())++ }
 
-// Next implements sched.Slots. Both kinds compete for each decision, as long as
-// neither has reached the cap; then the other has the offer alone, so that it is
-// never lent a slot.
+// Next implements sched.Slots. Both kinds compete for each decision until one
+// reaches the cap. The other then gets the offer alone, so that slots are never
+// lent.
 func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	maps, reduces := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
 	switch {
@@ -113,8 +113,8 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	return sched.Offer{}, false
 }
 
-// Limits implements sched.Limiter: the safety cap, and nothing of a kind that the
-// node has no slots for at all.
+// Limits implements sched.Limiter. It returns the safety cap, and 0 for a kind
+// of which the node has no slots.
 func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
 	if !s.learner.Known(n.Index()) {
 		return [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
@@ -128,7 +128,7 @@ func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
 	return limits
 }
 
-// Size implements sched.Sizer: the caps of all live nodes.
+// Size implements sched.Sizer: the sum of the limits of all live nodes.
 func (s *Overload) Size(k job.Kind) int {
 	all := 0
 	for _, n := range s.view.Nodes().All() {
@@ -157,8 +157,8 @@ func (s *Overload) Save() ([]byte, error) { return s.learner.Save() }
 // Load implements sched.Stateful.
 func (s *Overload) Load(state []byte) error { return s.learner.Load(state) }
 
-// Reconfigure implements sched.Reconfigurable: it takes a learning.Rule, the
-// limits of a node from now on, and learns anew by it.
+// Reconfigure implements sched.Reconfigurable for a learning.Rule, which
+// replaces the overload rule. The learner learns again under it.
 func (s *Overload) Reconfigure(conf any) (bool, error) {
 	rule, ok := conf.(learning.Rule)
 	if !ok {

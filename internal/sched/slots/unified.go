@@ -7,14 +7,15 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Unified has no typed slots: a node's map and reduce slots together are so many
+// Unified has no typed slots. The map and reduce slots of a node together are
 // containers for tasks of either kind, as under YARN. The order decides which
-// kind comes next, except that reduces are held back as YARN's MapReduce holds
-// them back: while maps wait, reduces that hold their share of all slots get
-// only what no map takes, and the last slot only to finish, not to wait in.
+// kind comes next, except that reduces are restrained as in YARN's MapReduce.
+// While maps are pending, reduces that occupy their share of all slots get only
+// slots that no map takes. The last slot goes only to reduces that need not
+// wait for maps.
 //
-// In the tracker's books a task takes a slot of its own kind as long as there is
-// one, then borrows one of the other kind; what is promised is the total.
+// In the tracker's books a task takes a slot of its own kind while there is
+// one, and then borrows one of the other kind. Only the total is guaranteed.
 type Unified struct {
 	rampUp float64
 	view   *sched.View
@@ -26,8 +27,8 @@ var (
 	_ sched.Starter = (*Unified)(nil)
 )
 
-// NewUnified returns untyped slots; rampUp is the share of all slots, 0 to 1,
-// that reduces may hold while maps wait.
+// NewUnified returns untyped slots. rampUp is the share of all slots, 0 to 1,
+// that reduces may occupy while maps are pending.
 func NewUnified(rampUp float64) *Unified { return &Unified{rampUp: rampUp} }
 
 func bindRampUp(share *float64) sched.Bindings {
@@ -48,14 +49,14 @@ func ReadUnified(k *sched.Kit) (sched.Slots, error) {
 	return NewUnified(rampUp), nil
 }
 
-// Untyped reports that slots have no kind, so that an order counts limits in
-// slots of both kinds together.
+// Untyped reports that slots have no kind. Orders then count limits in slots of
+// both kinds together.
 func (*Unified) Untyped() bool { return true }
 
 // Start implements sched.Starter.
 func (u *Unified) Start(v *sched.View, _ time.Duration) { u.view = v }
 
-// Size implements sched.Sizer: all slots that the other kind does not hold.
+// Size implements sched.Sizer: all slots that the other kind does not occupy.
 func (u *Unified) Size(k job.Kind) int { return u.total() - u.view.Jobs().Running(k.Other()) }
 
 func (u *Unified) total() int {
@@ -79,8 +80,8 @@ func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 	return o, len(r.Refused()) < job.Kinds
 }
 
-// inTurn reports whether a slot may go to whichever kind comes first in order. It
-// leaves maps that wait at least one slot of the cluster.
+// inTurn reports whether a slot may go to the kind that comes first in order.
+// It keeps at least one slot of the cluster for pending maps.
 func (u *Unified) inTurn(r *sched.Round) bool {
 	if r.Jobs().Pending(job.Map) == 0 {
 		return true
@@ -89,8 +90,8 @@ func (u *Unified) inTurn(r *sched.Round) bool {
 	return r.Jobs().Running(job.Reduce) < min(int(u.rampUp*float64(all)), all-1)
 }
 
-// anySlot is a kind of slot of which the node has one free, the task's own if
-// possible.
+// anySlot returns a kind of slot of which the node has one free, the task's own
+// kind if possible.
 func anySlot(r *sched.Round, task job.Kind) job.Kind {
 	if r.Free(task) > 0 {
 		return task

@@ -8,22 +8,24 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Gap copies tasks that lag behind, as Hadoop 1.2.1 does: an attempt that has
-// run for Lag and whose progress is behind the mean of all tasks of its kind of
-// the job, done and waiting ones included, by at least Behind gets one copy.
-// There is no limit on the number of copies and slow nodes are not known.
+// Gap copies tasks that lag behind, as Hadoop 1.2.1 does. An attempt gets a
+// copy if it has run for Lag and its progress is behind the mean progress of
+// the job's tasks of its kind by at least Behind. The mean includes finished
+// and pending tasks. The number of copies is not limited, and slow nodes are
+// not recognised.
 type Gap struct {
 	cfg   GapConfig
 	watch watch
 	mean  cached[float64]
 }
 
-// GapConfig configures Gap.
+// GapConfig holds the parameters of Gap.
 type GapConfig struct {
-	// Lag is how long an attempt must have run, so that it has had time to get
-	// going. Hadoop: a minute. Short lags copy tasks that merely start slowly.
+	// Lag is how long an attempt must have run, a minute in Hadoop. Short lags
+	// copy tasks that merely start slowly.
 	Lag time.Duration
-	// Behind is how far its progress, 0 to 1, must be behind. Hadoop: 0.2.
+	// Behind is how far the attempt's progress, 0 to 1, must be behind, 0.2 in
+	// Hadoop.
 	Behind float64
 }
 
@@ -53,10 +55,10 @@ var (
 	_ sched.Observer    = (*Gap)(nil)
 )
 
-// NewGap returns a speculator that has seen nothing yet.
+// NewGap returns a part without jobs.
 func NewGap(cfg GapConfig) *Gap {
 	g := &Gap{cfg: cfg}
-	g.watch.judge = g
+	g.watch.detector = g
 	return g
 }
 
@@ -70,7 +72,7 @@ func ReadGap(k *sched.Kit) (sched.Speculate, error) {
 }
 
 func (g *Gap) slow(a *job.Attempt, now time.Duration) (float64, bool) {
-	if !alone(a, g.cfg.Lag, now) {
+	if !copyWorthy(a, g.cfg.Lag, now) {
 		return 0, false
 	}
 	behind := *g.mean.get(a.Job(), a.Kind(), now, meanProgress) - a.Progress()
@@ -88,7 +90,7 @@ func (g *Gap) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
 }
 
 // Heartbeat implements sched.Observer.
-func (g *Gap) Heartbeat(n *cluster.Node, now time.Duration) { g.watch.heard(n, now) }
+func (g *Gap) Heartbeat(n *cluster.Node, now time.Duration) { g.watch.examine(n, now) }
 
 // JobAdded implements sched.JobWatcher.
 func (g *Gap) JobAdded(j *job.Job) {
@@ -99,7 +101,7 @@ func (g *Gap) JobAdded(j *job.Job) {
 // JobRemoved implements sched.JobWatcher.
 func (g *Gap) JobRemoved(*job.Job) {}
 
-// TaskStarted implements sched.TaskWatcher: a task that has a copy needs none.
+// TaskStarted implements sched.TaskWatcher. A task with a copy gets no other.
 func (g *Gap) TaskStarted(a *job.Attempt, _ time.Duration) { g.watch.started(a) }
 
 // TaskEnded implements sched.TaskWatcher.

@@ -9,22 +9,23 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Hadoop 0.22's floors of the limit on copies.
+// Hadoop 0.22's lower bounds of the limit on copies.
 const (
-	freeCopies     = 10   // copies of a job that are never too many
-	freeSlotsShare = 0.01 // nor are those that take less of the slots
+	freeCopies     = 10   // copies of a job that are always permitted
+	freeSlotsShare = 0.01 // share of the slots that copies may always use
 )
 
-// Late copies the task that will end last, LATE as Hadoop 0.22 has it. With the
-// rate of an attempt r = progress/age, and mean and standard deviation over the
+// Late copies the task that will end last: LATE as in Hadoop 0.22. The rate of
+// an attempt is r = progress/age. With mean and standard deviation over the
 // running tasks of a kind of the job, a task is slow if it has run for Lag and
 //
 //	mean(r) − r > SlowTask · std(r)
 //
-// Of the slow ones the one with the least r/(1−progress), the longest time
-// left, goes first. Nodes on which the job's tasks took longer than on others by
-// SlowNode standard deviations get no copies. Copies stop at Cap of the running
-// tasks, if there are 10 and they hold 1 % of the slots.
+// Of the slow tasks, the one with the least r/(1−progress), which has the
+// longest time left, is copied first. Nodes on which the job's tasks took
+// longer than on other nodes by SlowNode standard deviations get no copies.
+// Copies are limited to the share Cap of the running tasks, but 10 copies, and
+// copies in 1 % of the slots, are always permitted.
 type Late struct {
 	cfg   LateConfig
 	watch watch
@@ -32,18 +33,19 @@ type Late struct {
 	nodes [][job.Kinds]nodeTimes // by seat
 }
 
-// LateConfig configures Late.
+// LateConfig holds the parameters of Late.
 type LateConfig struct {
-	// Lag is how long an attempt must have run. Hadoop: a minute.
+	// Lag is how long an attempt must have run, a minute in Hadoop.
 	Lag time.Duration
-	// SlowTask is how many standard deviations a task must be slower than the
-	// mean. Hadoop: 1. Lower values copy healthy tasks.
+	// SlowTask is the number of standard deviations by which a task's rate must
+	// be below the mean, 1 in Hadoop. Lower values copy healthy tasks.
 	SlowTask float64
-	// SlowNode is how many standard deviations a node's mean task time must be
-	// above that of all nodes to get no copies. Hadoop: 1.
+	// SlowNode is the number of standard deviations by which a node's mean task
+	// time must be above the mean of all nodes for the node to get no copies, 1
+	// in Hadoop.
 	SlowNode float64
-	// Cap is the share of a job's running tasks of a kind that may be copied.
-	// Hadoop: 0.1.
+	// Cap is the share of a job's running tasks of a kind that may have copies,
+	// 0.1 in Hadoop.
 	Cap float64
 }
 
@@ -74,10 +76,10 @@ var (
 	_ sched.Observer    = (*Late)(nil)
 )
 
-// NewLate returns a speculator that has seen nothing yet.
+// NewLate returns a part without jobs.
 func NewLate(cfg LateConfig) *Late {
 	l := &Late{cfg: cfg}
-	l.watch.judge = l
+	l.watch.detector = l
 	return l
 }
 
@@ -90,16 +92,17 @@ func ReadLate(k *sched.Kit) (sched.Speculate, error) {
 	return NewLate(c), nil
 }
 
-// slow judges by rate; the urgency is the time left, up to a factor.
+// slow implements detector. The urgency is the time left, up to a constant
+// factor.
 func (l *Late) slow(a *job.Attempt, now time.Duration) (float64, bool) {
-	if !alone(a, l.cfg.Lag, now) {
+	if !copyWorthy(a, l.cfg.Lag, now) {
 		return 0, false
 	}
 	all, own := l.rates.get(a.Job(), a.Kind(), now, rates), rate(a, now)
 	return (1 - a.Progress()) / own, all.mean()-own > all.std()*l.cfg.SlowTask
 }
 
-// rate is progress per second of age.
+// rate returns the progress per second of age.
 func rate(a *job.Attempt, now time.Duration) float64 {
 	if age := (now - a.Started()).Seconds(); age > 0 {
 		return a.Progress() / age
@@ -107,8 +110,8 @@ func rate(a *job.Attempt, now time.Duration) float64 {
 	return 0
 }
 
-// rates gathers the rates of the running tasks of a kind, each by its best
-// attempt.
+// rates collects the rates of a job's running tasks of a kind. A task counts
+// with its best attempt.
 func rates(j *job.Job, k job.Kind, now time.Duration) (s spread) {
 	for a := j.Oldest(k); a != nil; a = a.Next() {
 		t := a.Task()
@@ -137,14 +140,15 @@ func (l *Late) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task 
 	return l.watch.pick(r, o, c)
 }
 
-// capped reports whether the job has as many copies as it may.
+// capped reports whether the job has as many copies as permitted.
 func (l *Late) capped(r *sched.Round, c sched.Candidate) bool {
 	copies, running := float64(c.Job.Tally().Copies[c.Kind]), float64(c.Job.Active(c.Kind))
 	return copies >= freeCopies && copies >= freeSlotsShare*float64(r.Nodes().Slots(c.Kind)) &&
 		copies >= l.cfg.Cap*running
 }
 
-// slowNode reports whether the job's tasks of either kind took too long there.
+// slowNode reports whether the job's tasks of either kind took too long on the
+// node.
 func (l *Late) slowNode(j *job.Job, n *cluster.Node) bool {
 	for k := range l.nodes[j.Seat()] {
 		if t := &l.nodes[j.Seat()][k]; t.slow(n.Index(), l.cfg.SlowNode) {
@@ -155,7 +159,7 @@ func (l *Late) slowNode(j *job.Job, n *cluster.Node) bool {
 }
 
 // Heartbeat implements sched.Observer.
-func (l *Late) Heartbeat(n *cluster.Node, now time.Duration) { l.watch.heard(n, now) }
+func (l *Late) Heartbeat(n *cluster.Node, now time.Duration) { l.watch.examine(n, now) }
 
 // JobAdded implements sched.JobWatcher.
 func (l *Late) JobAdded(j *job.Job) {
@@ -170,7 +174,7 @@ func (l *Late) JobAdded(j *job.Job) {
 // JobRemoved implements sched.JobWatcher.
 func (l *Late) JobRemoved(*job.Job) {}
 
-// TaskStarted implements sched.TaskWatcher: a task that has a copy needs none.
+// TaskStarted implements sched.TaskWatcher. A task with a copy gets no other.
 func (l *Late) TaskStarted(a *job.Attempt, _ time.Duration) { l.watch.started(a) }
 
 // TaskEnded implements sched.TaskWatcher.
@@ -179,4 +183,61 @@ func (l *Late) TaskEnded(a *job.Attempt, _ time.Duration) {
 	if a.State() == job.AttemptSucceeded {
 		l.nodes[a.Job().Seat()][a.Kind()].add(a.Node(), (a.Ended() - a.Started()).Seconds())
 	}
+}
+
+// spread computes mean and standard deviation of a set of numbers.
+type spread struct{ n, sum, squares float64 }
+
+func (s *spread) add(x float64) { s.change(1, x) }
+
+// change adds a value if n is 1 and removes one if n is -1.
+func (s *spread) change(n, x float64) {
+	s.n += n
+	s.sum += n * x
+	s.squares += n * x * x
+}
+
+func (s *spread) mean() float64 {
+	if s.n == 0 {
+		return 0
+	}
+	return s.sum / s.n
+}
+
+func (s *spread) std() float64 {
+	if s.n == 0 {
+		return 0
+	}
+	m := s.mean()
+	return math.Sqrt(math.Max(0, s.squares/s.n-m*m))
+}
+
+// nodeTimes holds the task times of a job on each node, and the distribution of
+// the nodes' means.
+type nodeTimes struct {
+	byNode map[int32]*spread
+	means  spread
+}
+
+func (t *nodeTimes) add(node int32, seconds float64) {
+	if t.byNode == nil {
+		t.byNode = make(map[int32]*spread)
+	}
+	s := t.byNode[node]
+	if s == nil {
+		s = &spread{}
+		t.byNode[node] = s
+	} else {
+		t.means.change(-1, s.mean())
+	}
+	s.add(seconds)
+	t.means.add(s.mean())
+}
+
+// slow reports whether the node's mean exceeds the mean of the nodes by more
+// than the given number of standard deviations. A node without finished tasks
+// is not slow.
+func (t *nodeTimes) slow(node int32, deviations float64) bool {
+	s := t.byNode[node]
+	return s != nil && s.mean()-t.means.mean() > deviations*t.means.std()
 }

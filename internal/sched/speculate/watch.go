@@ -1,3 +1,5 @@
+// Package speculate holds the parts that decide which running task gets a
+// speculative copy.
 package speculate
 
 import (
@@ -9,18 +11,32 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// judge says of a running attempt whether it is slow enough for a copy, and how
-// urgent that is: higher goes first.
-type judge interface {
+// None never copies a task.
+type None struct{}
+
+var (
+	_ sched.Speculate = (*None)(nil)
+	_ sched.NoCopies  = (*None)(nil)
+)
+
+// Copy implements sched.Speculate.
+func (*None) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }
+
+// NeverCopies implements sched.NoCopies.
+func (*None) NeverCopies() {}
+
+// detector decides whether a running attempt is slow enough for a copy.
+// Attempts of higher urgency are copied first.
+type detector interface {
 	slow(a *job.Attempt, now time.Duration) (urgency float64, yes bool)
 }
 
-// watch keeps the attempts that deserve a copy, so that a heartbeat without any
-// costs nothing: each attempt is judged when its node reports it.
+// watch keeps the slow attempts, so that a heartbeat costs nothing while there
+// are none. Each attempt is examined when its node sends a heartbeat.
 type watch struct {
-	judge judge
-	slow  [][job.Kinds][]*job.Attempt // by seat of the job
-	count int
+	detector detector
+	slow     [][job.Kinds][]*job.Attempt // by job seat
+	count    int
 }
 
 // added makes room for a job.
@@ -30,17 +46,17 @@ func (w *watch) added(j *job.Job) {
 	}
 }
 
-// heard judges what runs on a node.
-func (w *watch) heard(n *cluster.Node, now time.Duration) {
+// examine examines the attempts on a node.
+func (w *watch) examine(n *cluster.Node, now time.Duration) {
 	for _, a := range n.Attempts() {
-		_, yes := w.judge.slow(a, now)
+		_, yes := w.detector.slow(a, now)
 		if yes || w.count > 0 {
 			w.set(a, yes)
 		}
 	}
 }
 
-// set puts an attempt into the list or takes it out.
+// set adds an attempt to the slow ones or removes it.
 func (w *watch) set(a *job.Attempt, in bool) {
 	list := &w.slow[a.Job().Seat()][a.Kind()]
 	at := slices.Index(*list, a)
@@ -54,7 +70,7 @@ func (w *watch) set(a *job.Attempt, in bool) {
 	}
 }
 
-// started takes a task that now has a copy out of the list.
+// started removes a task that now has a copy.
 func (w *watch) started(a *job.Attempt) {
 	if a.Speculative() {
 		if o := a.Task().Oldest(); o != nil {
@@ -63,8 +79,8 @@ func (w *watch) started(a *job.Attempt) {
 	}
 }
 
-// pick returns the task of the job that most deserves a copy on the round's
-// node: the closest to its data, then the most urgent, then the oldest.
+// pick returns the task of the job to copy on the round's node, or nil: the
+// closest to its data, then the most urgent, then the oldest.
 func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
 	var best *job.Attempt
 	var bestLevel cluster.Level
@@ -74,7 +90,7 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 		if !r.Copyable(t, r.Node()) || r.Avoid(t, r.Node(), r.Now()) {
 			continue
 		}
-		urgency, yes := w.judge.slow(a, r.Now())
+		urgency, yes := w.detector.slow(a, r.Now())
 		level := r.Nodes().LevelOf(t, r.Node())
 		if !yes || o.Within != 0 && c.Kind == job.Map && level > o.Within {
 			continue
@@ -89,44 +105,46 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 	return best.Task()
 }
 
-// alone reports whether the attempt is the only one of its task, has run for
-// the time given and is not about to commit, so that a copy makes sense.
-// Most have not run for long, which the attempt alone tells, without its task.
-func alone(a *job.Attempt, lag, now time.Duration) bool {
+// copyWorthy reports whether a copy of the attempt makes sense. It must be its
+// task's only attempt, have run for lag and not be about to commit. The age
+// comes first, because most attempts fail that test and it needs no access to
+// the task.
+func copyWorthy(a *job.Attempt, lag, now time.Duration) bool {
 	return now-a.Started() >= lag && a.State() == job.AttemptRunning && a.Task().Running() == 1 &&
 		a.Task().Granted() == nil && !a.Job().NoSpeculation()
 }
 
-// refreshEvery is how old the statistics over all tasks of a job may be. They
-// cost the number of its running tasks and change slowly.
+// refreshEvery is the greatest age of statistics over all tasks of a job. They
+// change slowly and cost a visit to each running task.
 const refreshEvery = time.Second
 
-// cached holds statistics of a job that are computed at most once a second.
+// cached holds statistics of jobs that are computed at most once per
+// refreshEvery.
 type cached[T any] struct {
-	rows [][job.Kinds]struct {
+	seats [][job.Kinds]struct {
 		at    time.Duration
 		valid bool
 		value T
 	}
 }
 
-// reset forgets what was known of the seat of a job that comes.
+// reset clears the seat of a new job.
 func (c *cached[T]) reset(j *job.Job) {
-	for j.Seat() >= len(c.rows) {
-		c.rows = append(c.rows, [job.Kinds]struct {
+	for j.Seat() >= len(c.seats) {
+		c.seats = append(c.seats, [job.Kinds]struct {
 			at    time.Duration
 			valid bool
 			value T
 		}{})
 	}
-	for k := range c.rows[j.Seat()] {
-		c.rows[j.Seat()][k].valid = false
+	for k := range c.seats[j.Seat()] {
+		c.seats[j.Seat()][k].valid = false
 	}
 }
 
-// get returns the value, computed afresh if it is too old.
+// get returns the value and computes it again if it is too old.
 func (c *cached[T]) get(j *job.Job, k job.Kind, now time.Duration, compute func(*job.Job, job.Kind, time.Duration) T) *T {
-	row := &c.rows[j.Seat()][k]
+	row := &c.seats[j.Seat()][k]
 	if !row.valid || now-row.at >= refreshEvery {
 		row.at, row.valid, row.value = now, true, compute(j, k, now)
 	}

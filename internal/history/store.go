@@ -1,8 +1,8 @@
 // Package history keeps a record of every ended job, for lists, reports and
 // explanations, across restarts of the master.
 //
-// Each job has a file of its own (docs/formats/history.md). The file is written
-// under a temporary name, flushed and renamed, so after a crash the job is present
+// Each job has one file (docs/formats/history.md). The file is written under a
+// temporary name, flushed and renamed, so after a crash the job is present
 // whole or not at all. Beyond the limits the oldest jobs are removed. A damaged
 // file is reported to the caller that reads it and hides no other job.
 package history

@@ -140,7 +140,7 @@ func (l *Log) Append(rec []byte) {
 	}
 }
 
-// Sync makes all appended records durable. After an error nobody can know which
+// Sync makes all appended records durable. After an error it is unknown which
 // records the disk has. So the log refuses every call except Close from then on,
 // and Open finds out.
 func (l *Log) Sync() error {

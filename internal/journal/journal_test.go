@@ -377,7 +377,7 @@ func TestOnDisk(t *testing.T) {
 	}
 }
 
-// TestLargeRecords: a large record makes a batch of its own, and a record above
+// TestLargeRecords: a large record makes a batch by itself, and a record above
 // MaxRecord is refused.
 func TestLargeRecords(t *testing.T) {
 	files := faultfs.NewDisk()

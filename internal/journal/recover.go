@@ -112,8 +112,8 @@ func (l *Log) checkSegment(name string, number uint64, last bool) error {
 	return f.SeekEnd()
 }
 
-// DamageError reports that a file differs from what was written, in a way that no
-// crash explains. The operator must restore the file or move the journal away.
+// DamageError reports that a file has changed on the disk after it was written, in a way
+// that no crash explains. The operator must restore the file or move the journal away.
 type DamageError struct {
 	File   string
 	Offset int64

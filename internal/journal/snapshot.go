@@ -29,7 +29,7 @@ func (l *Log) Snapshot(records iter.Seq[[]byte]) error {
 	if err := l.writeSnapshot(temp, next, records); err != nil {
 		return errors.Join(err, ignoreMissing(l.fs.Remove(temp)))
 	}
-	// After an error from here on only Open can find out what is on disk.
+	// After an error from here on only Open can find out which files the disk has.
 	if l.failed = l.rotate(); l.failed != nil {
 		return l.failed
 	}

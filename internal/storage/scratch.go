@@ -20,8 +20,8 @@ const (
 	scratchLock   = "lock"
 )
 
-// DirScratch implements Scratch with a directory of its own. Several goroutines may
-// use it at once.
+// DirScratch implements Scratch with a new directory. Several goroutines may use it at
+// once.
 type DirScratch struct {
 	dir  string
 	lock *os.File // held until Close
@@ -88,7 +88,7 @@ func sameFile(f *os.File) bool {
 }
 
 // SweepStale removes the scratch directories of dead processes below parent and
-// returns how many it has removed. An empty parent means the system's directory for
+// returns their number. An empty parent means the system's directory for
 // temporary files. It skips the directories of other users.
 func SweepStale(parent string) (int, error) {
 	if parent == "" {

@@ -188,8 +188,8 @@ func (p renamePublisher) Discard(ctx context.Context, a StageArea) error {
 	return p.ops.Remove(ctx, a.Root)
 }
 
-// Create implements Publisher. Each attempt writes a file of its own, so two
-// attempts of a task never share one.
+// Create implements Publisher. The name of the temporary file is unique, so two attempts
+// of a task never write to the same file.
 func (p renamePublisher) Create(ctx context.Context, a StageArea, name string) (StagedFile, error) {
 	f, err := p.ops.CreateFile(ctx, path.Join(a.Root, tmpDir, tempPrefix(name)+NewToken()))
 	if err != nil {

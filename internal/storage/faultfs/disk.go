@@ -287,12 +287,13 @@ func (d *Disk) Lock(name string) (io.Closer, error) {
 	return &lock{d, name}, nil
 }
 
+// lock is the result of Disk.Lock.
 type lock struct {
 	d    *Disk
 	path string
 }
 
-// Close gives the lock up.
+// Close releases the lock.
 func (l *lock) Close() error {
 	l.d.disk.Lock()
 	defer l.d.disk.Unlock()
@@ -327,6 +328,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 // Write implements io.Writer.
 func (f *file) Write(p []byte) (int, error) { return f.d.write(f.path, p, f.writeBytes) }
 
+// writeBytes writes at f.at as many bytes as fit.
 func (f *file) writeBytes(p []byte) (n int, err error) {
 	f.d.disk.Lock()
 	defer f.d.disk.Unlock()

@@ -85,6 +85,7 @@ func (f *FS) Reopen(ctx context.Context, dir, token string) (storage.Staging, er
 	return f.staged(s, dir, err)
 }
 
+// staged wraps the result of opening a staging.
 func (f *FS) staged(s storage.Staging, dir string, err error) (storage.Staging, error) {
 	if err != nil {
 		return nil, err
@@ -92,6 +93,7 @@ func (f *FS) staged(s storage.Staging, dir string, err error) (storage.Staging, 
 	return &faultyStaging{Staging: s, fs: f, dir: dir}, nil
 }
 
+// faultyFile is a storage.File whose reads fail.
 type faultyFile struct {
 	storage.File
 	fs   *FS
@@ -102,6 +104,7 @@ func (x *faultyFile) ReadAt(p []byte, off int64) (int, error) {
 	return x.fs.read(x.path, p, off, x.File.ReadAt)
 }
 
+// faultyStaging is a storage.Staging whose operations fail.
 type faultyStaging struct {
 	storage.Staging
 	fs  *FS
@@ -128,6 +131,7 @@ func (x *faultyStaging) Commit(ctx context.Context) error {
 }
 
 func (x *faultyStaging) Abort(ctx context.Context) error {
+	// The staging below is aborted all the same, so that the test leaves nothing behind.
 	if err := x.fs.Changing(Abort, x.dir); err != nil {
 		_ = x.Staging.Abort(ctx)
 		return err
@@ -135,6 +139,7 @@ func (x *faultyStaging) Abort(ctx context.Context) error {
 	return x.Staging.Abort(ctx)
 }
 
+// faultyWriter is a storage.Writer whose operations fail.
 type faultyWriter struct {
 	storage.Writer
 	fs   *FS

@@ -41,6 +41,7 @@ type realOps struct {
 	o *Ops
 }
 
+// List implements storage.StageOps.
 func (r realOps) List(ctx context.Context, dir, prefix string) ([]string, error) {
 	if err := r.o.Reading(List, dir); err != nil {
 		return nil, err
@@ -48,6 +49,7 @@ func (r realOps) List(ctx context.Context, dir, prefix string) ([]string, error)
 	return r.RenameOps.List(ctx, dir, prefix)
 }
 
+// Exists implements storage.StageOps.
 func (r realOps) Exists(ctx context.Context, path string) (bool, error) {
 	if err := r.o.Reading(Stat, path); err != nil {
 		return false, err
@@ -55,6 +57,7 @@ func (r realOps) Exists(ctx context.Context, path string) (bool, error) {
 	return r.RenameOps.Exists(ctx, path)
 }
 
+// Read implements storage.StageOps.
 func (r realOps) Read(ctx context.Context, path string) ([]byte, error) {
 	if err := r.o.Reading(Read, path); err != nil {
 		return nil, err
@@ -62,6 +65,7 @@ func (r realOps) Read(ctx context.Context, path string) ([]byte, error) {
 	return r.RenameOps.Read(ctx, path)
 }
 
+// Put implements storage.StageOps.
 func (r realOps) Put(ctx context.Context, path string, content []byte) error {
 	if err := r.o.Changing(Put, path); err != nil {
 		return err
@@ -69,6 +73,7 @@ func (r realOps) Put(ctx context.Context, path string, content []byte) error {
 	return r.RenameOps.Put(ctx, path, content)
 }
 
+// Remove implements storage.StageOps.
 func (r realOps) Remove(ctx context.Context, path string) error {
 	if err := r.o.Changing(Remove, path); err != nil {
 		return err
@@ -76,6 +81,7 @@ func (r realOps) Remove(ctx context.Context, path string) error {
 	return r.RenameOps.Remove(ctx, path)
 }
 
+// Touch implements storage.StageOps.
 func (r realOps) Touch(ctx context.Context, root string) error {
 	if err := r.o.Changing(Touch, root); err != nil {
 		return err
@@ -83,6 +89,7 @@ func (r realOps) Touch(ctx context.Context, root string) error {
 	return r.RenameOps.Touch(ctx, root)
 }
 
+// Mkdir implements storage.RenameOps.
 func (r realOps) Mkdir(ctx context.Context, dir string) error {
 	if err := r.o.Changing(Mkdir, dir); err != nil {
 		return err
@@ -90,6 +97,7 @@ func (r realOps) Mkdir(ctx context.Context, dir string) error {
 	return r.RenameOps.Mkdir(ctx, dir)
 }
 
+// Rename implements storage.RenameOps.
 func (r realOps) Rename(ctx context.Context, from, to string) error {
 	if err := r.o.Changing(Rename, to); err != nil {
 		return err
@@ -97,6 +105,7 @@ func (r realOps) Rename(ctx context.Context, from, to string) error {
 	return r.RenameOps.Rename(ctx, from, to)
 }
 
+// CreateFile implements storage.RenameOps.
 func (r realOps) CreateFile(ctx context.Context, path string) (storage.TempFile, error) {
 	if err := r.o.Changing(Create, path); err != nil {
 		return nil, err
@@ -104,6 +113,7 @@ func (r realOps) CreateFile(ctx context.Context, path string) (storage.TempFile,
 	return r.RenameOps.CreateFile(ctx, path)
 }
 
+// Exchange implements storage.Exchanger.
 func (r realOps) Exchange(ctx context.Context, a, b string) error {
 	if r.o.NoExchange {
 		return errors.ErrUnsupported
@@ -114,6 +124,7 @@ func (r realOps) Exchange(ctx context.Context, a, b string) error {
 	return r.RenameOps.(storage.Exchanger).Exchange(ctx, a, b)
 }
 
+// Flush implements storage.Flusher.
 func (r realOps) Flush(ctx context.Context, data string, replaces bool) error {
 	if err := r.o.Changing(Sync, data); err != nil {
 		return err
@@ -121,10 +132,12 @@ func (r realOps) Flush(ctx context.Context, data string, replaces bool) error {
 	return r.RenameOps.(storage.Flusher).Flush(ctx, data, replaces)
 }
 
+// Published implements storage.Flusher.
 func (r realOps) Published(ctx context.Context, target string, replaces bool) {
 	r.RenameOps.(storage.Flusher).Published(ctx, target, replaces)
 }
 
+// Lock implements storage.Locker.
 func (r realOps) Lock(ctx context.Context, root string, mode storage.LockMode) (io.Closer, error) {
 	if err := r.o.Reading(Open, root); err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ func (s *Scratch) Create(name string) (storage.ScratchFile, error) {
 // Close implements storage.Scratch.
 func (s *Scratch) Close() error { return s.under.Close() }
 
+// scratchFile is a storage.ScratchFile whose operations fail.
 type scratchFile struct {
 	storage.ScratchFile
 	s    *Scratch

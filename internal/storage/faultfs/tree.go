@@ -64,6 +64,8 @@ func (t *Tree) PowerCut(rng *rand.Rand) *Tree {
 // was killed.
 func (t *Tree) Restart() *Tree { return &Tree{Disk: t.Disk.Kill(), flavour: t.flavour, Now: t.Now} }
 
+// find returns a copy of the inode at name. Its data are shared with the original. It
+// fails with ENOTDIR below a file.
 func (t *Tree) find(name string) (inode, error) {
 	t.disk.Lock()
 	defer t.disk.Unlock()
@@ -80,6 +82,7 @@ func (t *Tree) find(name string) (inode, error) {
 	return *n, nil
 }
 
+// pathError returns an error that names the path, without naming it twice.
 func pathError(op, name string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -101,6 +104,8 @@ func (t *Tree) Open(ctx context.Context, name string) (storage.File, error) {
 	return &treeFile{file: file{d: t.Disk, n: &n, path: name}, ctx: ctx}, nil
 }
 
+// treeFile implements storage.File. It reads the data that the file had when it was
+// opened.
 type treeFile struct {
 	file
 	ctx context.Context
@@ -124,6 +129,7 @@ func (t *Tree) Stat(ctx context.Context, name string) (storage.Info, error) {
 	return info(path.Clean(name), &n), nil
 }
 
+// info describes an inode.
 func info(name string, n *inode) storage.Info {
 	return storage.Info{Path: name, Size: int64(len(n.data)), Dir: n.dir, ModTime: n.mod}
 }
@@ -170,6 +176,8 @@ func (t *Tree) Reopen(ctx context.Context, dir, token string) (storage.Staging, 
 	return t.stager().Reopen(ctx, path.Clean(dir), token)
 }
 
+// stager returns the staging protocol over the operations of the flavour. Operations
+// that the flavour lacks must not be methods: the protocol looks for them.
 func (t *Tree) stager() *storage.Stager {
 	ops := storage.RenameOps(treeOps{t})
 	switch {
@@ -210,6 +218,7 @@ func (o treeOps) touchLocked(name string) {
 	}
 }
 
+// List implements storage.StageOps.
 func (o treeOps) List(ctx context.Context, dir, prefix string) ([]string, error) {
 	infos, err := o.t.List(ctx, dir)
 	var names []string
@@ -221,6 +230,7 @@ func (o treeOps) List(ctx context.Context, dir, prefix string) ([]string, error)
 	return names, err
 }
 
+// Vacant implements storage.StageOps.
 func (o treeOps) Vacant(ctx context.Context, dir string) (bool, error) {
 	infos, err := o.t.List(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -229,6 +239,7 @@ func (o treeOps) Vacant(ctx context.Context, dir string) (bool, error) {
 	return err == nil && len(infos) == 0, err
 }
 
+// Exists implements storage.StageOps.
 func (o treeOps) Exists(ctx context.Context, name string) (bool, error) {
 	if err := cmp.Or(ctx.Err(), o.t.Reading(Stat, name)); err != nil {
 		return false, err
@@ -237,6 +248,7 @@ func (o treeOps) Exists(ctx context.Context, name string) (bool, error) {
 	return err == nil, nil
 }
 
+// Read implements storage.StageOps.
 func (o treeOps) Read(ctx context.Context, name string) ([]byte, error) {
 	if err := cmp.Or(ctx.Err(), o.t.Reading(Read, name)); err != nil {
 		return nil, err
@@ -287,6 +299,7 @@ func (o treeOps) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
+// Touch implements storage.StageOps.
 func (o treeOps) Touch(ctx context.Context, root string) error {
 	return o.change(ctx, Touch, root, func() error {
 		n := o.t.disk.names[root]
@@ -298,6 +311,7 @@ func (o treeOps) Touch(ctx context.Context, root string) error {
 	})
 }
 
+// LastTouched implements storage.StageOps in the same way as local files.
 func (o treeOps) LastTouched(_ context.Context, root string) (last time.Time, err error) {
 	n, err := o.t.find(root)
 	last = n.mod
@@ -325,6 +339,7 @@ func (o treeOps) MakeRoot(ctx context.Context, root string, private bool) error 
 	return o.mkdir(ctx, root)
 }
 
+// Mkdir implements storage.RenameOps.
 func (o treeOps) Mkdir(ctx context.Context, dir string) error {
 	if n, err := o.t.find(path.Dir(dir)); err != nil || !n.dir {
 		return pathError("mkdir", dir, cmp.Or(err, error(syscall.ENOTDIR)))
@@ -332,6 +347,7 @@ func (o treeOps) Mkdir(ctx context.Context, dir string) error {
 	return o.mkdir(ctx, dir)
 }
 
+// mkdir makes a directory unless it exists.
 func (o treeOps) mkdir(ctx context.Context, dir string) error {
 	if _, err := o.t.find(dir); err == nil {
 		return nil
@@ -343,6 +359,7 @@ func (o treeOps) mkdir(ctx context.Context, dir string) error {
 	})
 }
 
+// Rename implements storage.RenameOps.
 func (o treeOps) Rename(ctx context.Context, from, to string) error {
 	return o.change(ctx, Rename, to, func() error {
 		n, there := o.t.disk.names[from], o.t.disk.names[to]
@@ -363,6 +380,7 @@ func (o treeOps) Rename(ctx context.Context, from, to string) error {
 	})
 }
 
+// CreateFile implements storage.RenameOps.
 func (o treeOps) CreateFile(ctx context.Context, name string) (storage.TempFile, error) {
 	n := &inode{mod: o.t.Now()}
 	err := o.change(ctx, Create, name, func() error {
@@ -379,6 +397,7 @@ func (o treeOps) CreateFile(ctx context.Context, name string) (storage.TempFile,
 	return &tempFile{file{d: o.t.Disk, n: n, path: name}, o}, nil
 }
 
+// tempFile implements storage.TempFile.
 type tempFile struct {
 	f file
 	o treeOps
@@ -392,6 +411,7 @@ func (f *tempFile) Remove(ctx context.Context) error { return f.o.Remove(ctx, f.
 // swaps implements storage.Exchanger.
 type swaps struct{ t *Tree }
 
+// Exchange implements storage.Exchanger.
 func (s swaps) Exchange(ctx context.Context, a, b string) error {
 	return treeOps(s).change(ctx, Exchange, b, func() error {
 		s.t.applyLocked(change{from: a, to: b, swap: true})
@@ -402,6 +422,7 @@ func (s swaps) Exchange(ctx context.Context, a, b string) error {
 // flushes implements storage.Flusher.
 type flushes struct{ t *Tree }
 
+// Flush implements storage.Flusher: it syncs each file, and then all names.
 func (f flushes) Flush(_ context.Context, data string, replaces bool) error {
 	if !replaces && !f.t.flavour.Durable {
 		return nil
@@ -421,6 +442,7 @@ func (f flushes) Flush(_ context.Context, data string, replaces bool) error {
 	return f.t.SyncDir(data)
 }
 
+// Published implements storage.Flusher.
 func (f flushes) Published(_ context.Context, target string, replaces bool) {
 	if replaces || f.t.flavour.Durable {
 		_ = f.t.SyncDir(path.Dir(target)) // like the real one
@@ -431,6 +453,7 @@ func (f flushes) Published(_ context.Context, target string, replaces bool) {
 // path when it was taken.
 type locks struct{ t *Tree }
 
+// Lock implements storage.Locker.
 func (l locks) Lock(ctx context.Context, root string, mode storage.LockMode) (io.Closer, error) {
 	if err := cmp.Or(ctx.Err(), l.t.Reading(Open, root)); err != nil {
 		return nil, err
@@ -465,12 +488,14 @@ func (l locks) Lock(ctx context.Context, root string, mode storage.LockMode) (io
 	}
 }
 
+// rootLock is a lock of a directory.
 type rootLock struct {
 	d        *Disk
 	n        *inode
 	released chan struct{}
 }
 
+// Close releases the lock.
 func (l *rootLock) Close() error {
 	l.d.disk.Lock()
 	defer l.d.disk.Unlock()

@@ -35,6 +35,10 @@ func (s settings) equal(o settings) bool {
 
 // load reads the settings for an authority from the environment. The authority is
 // host:port, a host, a name service, or empty for the configured default.
+//
+// A name service has several NameNodes, of which the client finds the active one. For
+// a NameNode by address, the configuration contributes only options and the address of
+// the HTTP server. SLOTWISE_HDFS_HTTP overrides the latter.
 func load(authority string) (settings, error) {
 	conf, err := hadoopconf.LoadFromEnvironment()
 	if err != nil {

@@ -74,6 +74,11 @@ func (f *FS) release(c *client, broken bool) {
 
 // do runs call with a client. It tries again after a failure of the connection, and
 // if the NameNode asks for a later try.
+//
+// After a failure of the connection the client does not know whether the NameNode has carried the
+// call out. So call must be safe to repeat. Removing, creating a directory and reading
+// are. Rename recognises that its first try succeeded, Put removes the file first, and
+// creating a file takes another name for each try.
 func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 	for failed := 1; ; failed++ {
 		if err := context.Cause(ctx); err != nil {
@@ -149,6 +154,7 @@ type idleConn struct {
 	limit time.Duration
 }
 
+// Read implements net.Conn.
 func (c *idleConn) Read(p []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
 		return 0, err
@@ -157,6 +163,7 @@ func (c *idleConn) Read(p []byte) (int, error) {
 	return n, c.ended(err)
 }
 
+// Write implements net.Conn.
 func (c *idleConn) Write(p []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(c.limit)); err != nil {
 		return 0, err

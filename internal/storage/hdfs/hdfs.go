@@ -89,6 +89,8 @@ func (f *FS) failed(op, inner string, err error) error {
 	}
 	var remote hdfs.Error
 	if errors.As(err, &remote) {
+		// The client maps the exceptions for missing files, existing files and
+		// permissions to errors of io/fs, and leaves these two.
 		first, _, _ := strings.Cut(remote.Message(), "\n")
 		cause := error(nil)
 		switch remote.Exception() {

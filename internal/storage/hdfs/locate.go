@@ -48,7 +48,7 @@ func (f *FS) Hosts(ctx context.Context, p string, off, n int64) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	share := map[string]int64{}
+	share := map[string]int64{} // bytes of the range, by host
 	var hosts []string
 	for _, b := range blocks {
 		common := min(off+n, b.Offset+b.Length) - max(off, b.Offset)

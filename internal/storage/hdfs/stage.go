@@ -63,7 +63,8 @@ func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error
 	return names, err
 }
 
-// Vacant implements storage.StageOps.
+// Vacant implements storage.StageOps. It lists the directory, because a file must be an
+// error.
 func (o stageOps) Vacant(ctx context.Context, dir string) (bool, error) {
 	entries, err := o.readDir(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,10 +73,10 @@ func (o stageOps) Vacant(ctx context.Context, dir string) (bool, error) {
 	return err == nil && len(entries) == 0, err
 }
 
-// Exists implements storage.StageOps.
+// Exists implements storage.StageOps for files and directories.
 func (o stageOps) Exists(ctx context.Context, p string) (bool, error) { return o.exists(ctx, p) }
 
-// Read implements storage.StageOps.
+// Read implements storage.StageOps. Below a file nothing exists.
 func (o stageOps) Read(ctx context.Context, p string) (content []byte, err error) {
 	err = o.do(ctx, func(c *hdfs.Client) error {
 		content, err = c.ReadFile(p)
@@ -114,7 +115,7 @@ func (o stageOps) Put(ctx context.Context, p string, content []byte) error {
 	})
 }
 
-// Remove implements storage.StageOps.
+// Remove implements storage.StageOps. HDFS removes a directory tree in one step.
 func (o stageOps) Remove(ctx context.Context, p string) error { return o.remove(ctx, p) }
 
 // Touch implements storage.StageOps.
@@ -181,7 +182,8 @@ func (o stageOps) Rename(ctx context.Context, from, to string) error {
 	})
 }
 
-// CreateFile implements storage.RenameOps.
+// CreateFile implements storage.RenameOps. The file's lease belongs to the client that
+// has created it, so the writer keeps that client until the file is complete.
 func (o stageOps) CreateFile(ctx context.Context, p string) (storage.TempFile, error) {
 	w := &writer{ctx: ctx, fs: o.FS, first: p}
 	if err := w.create(); err != nil {

@@ -14,7 +14,7 @@ import (
 // replicationLimit bounds the wait for DataNodes to report the last block.
 const replicationLimit = time.Minute
 
-// writer implements storage.TempFile.
+// writer implements storage.TempFile. One goroutine uses it.
 //
 // The client cannot replace a DataNode that fails while a block is written to it.
 // Then Write fails, and the job tries the task again. A node that is dead before
@@ -54,6 +54,7 @@ func (w *writer) create() error {
 	})
 }
 
+// newFile creates a file with the given block size, or with the server's if it is 0.
 func newFile(c *hdfs.Client, name string, blockSize int64) (*hdfs.FileWriter, error) {
 	if blockSize == 0 {
 		return c.Create(name)
@@ -68,7 +69,9 @@ func newFile(c *hdfs.Client, name string, blockSize int64) (*hdfs.FileWriter, er
 // Path implements storage.TempFile.
 func (w *writer) Path() string { return w.path }
 
-// Write implements io.Writer.
+// Write implements io.Writer. While the NameNode asks for a later try, for example
+// because earlier blocks are not replicated yet, Write waits and tries again. Before
+// the file has any byte, it also replaces a file whose DataNode does not answer.
 func (w *writer) Write(p []byte) (int, error) {
 	done := 0
 	if w.open == nil {

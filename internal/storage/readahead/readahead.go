@@ -2,7 +2,7 @@
 // any offset. HDFS and S3 use it.
 //
 // Jobs read their splits from start to end in small blocks. So a goroutine reads a
-// stream ahead of them, and a new stream is opened only if a read jumps to another
+// stream ahead of the job, and a new stream is opened only if a read jumps to another
 // offset. If a stream breaks, the goroutine opens another one at the same offset.
 package readahead
 
@@ -39,6 +39,7 @@ type Options struct {
 	Permanent func(error) bool
 }
 
+// withDefaults replaces zero values by the defaults.
 func (o Options) withDefaults() Options {
 	if o.Chunk == 0 {
 		o.Chunk = 256 << 10
@@ -239,6 +240,7 @@ type source struct {
 	r   io.ReadCloser
 }
 
+// close closes the present stream. The next read opens another one at the same offset.
 func (s *source) close() {
 	if s.r != nil {
 		_ = s.r.Close() // only reading: an error means nothing

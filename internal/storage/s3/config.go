@@ -15,13 +15,13 @@ import (
 // settings select a server and credentials. The driver compares them, so a program
 // that changes its environment gets another client.
 type settings struct {
-	endpoint string
-	region   string
-	access   string
-	secret   string
-	session  string
-	profile  string
-	file     string
+	endpoint string // URL of the server
+	region   string // "" means that the client asks the server for the bucket's region
+	access   string // access key; "" means to look for credentials elsewhere
+	secret   string // secret key for access
+	session  string // token of temporary credentials
+	profile  string // section of the credentials file
+	file     string // credentials file; "" means ~/.aws/credentials
 }
 
 // load reads the settings from the environment.
@@ -42,7 +42,9 @@ func load() settings {
 // clouds that have them, no server answers it.
 const metadataLimit = 3 * time.Second
 
-// client returns a client for the settings. It does not connect yet.
+// client returns a client for the settings. It does not connect yet. Without an access
+// key the client reads the credentials file, and then asks the machine's metadata
+// service, when it sends its first request.
 func (s settings) client() (minio.Core, error) {
 	u, err := url.Parse(s.endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {

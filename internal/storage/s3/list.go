@@ -49,6 +49,7 @@ func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 	var infos []storage.Info
 	publishing, complete := false, false
 	err := f.each(ctx, dir, false, func(o minio.ObjectInfo) bool {
+		// Keys of directories end in a slash.
 		name := strings.TrimPrefix(strings.TrimPrefix(o.Key, key), "/")
 		switch name {
 		case publishingFile:
@@ -74,6 +75,7 @@ func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 	if publishing && !complete {
 		return nil, ErrPublishing
 	}
+	// A claim alone means that another job publishes its first output here.
 	if len(infos) == 0 && !publishing {
 		return nil, f.whyEmpty(ctx, bucket, key)
 	}

@@ -139,6 +139,7 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	open := func(ctx context.Context, off int64) (io.ReadCloser, error) {
 		return f.stream(ctx, bucket, st, off)
 	}
+	// After a replacement the stream could only continue with other content.
 	permanent := func(err error) bool { return errors.Is(err, errChanged) }
 	return &namedFile{File: readahead.New(ctx, open, st.Size, readahead.Options{Permanent: permanent}), path: p}, nil
 }
@@ -278,7 +279,8 @@ func (f *FS) eachKey(ctx context.Context, bucket, prefix string, recursive bool,
 	return context.Cause(ctx)
 }
 
-// Remove implements storage.FS.
+// Remove implements storage.FS. It removes the object with the key and all objects
+// below it, object by object, so a reader may see a part of them.
 func (f *FS) Remove(ctx context.Context, p string) error {
 	name, key := split(p)
 	if key == "" {

@@ -65,7 +65,9 @@ type condition struct {
 // errNoUpload reports that an upload was completed or aborted before.
 var errNoUpload = errors.New("the upload does not exist any more")
 
-// bucket implements server with requests to one bucket.
+// bucket implements server with requests to one bucket. The client repeats requests that
+// fail for passing reasons, up to ten times with growing pauses. It cannot know whether
+// the server has carried out a request whose answer was lost.
 type bucket struct {
 	fs   *FS
 	name string
@@ -73,6 +75,7 @@ type bucket struct {
 
 var _ server = bucket{}
 
+// Get implements objects.
 func (b bucket) Get(ctx context.Context, key string) ([]byte, string, error) {
 	body, info, _, err := b.fs.c.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
 	if err != nil {
@@ -84,6 +87,9 @@ func (b bucket) Get(ctx context.Context, key string) ([]byte, string, error) {
 	return buf.Bytes(), info.ETag, err
 }
 
+// Put implements objects. The client repeats a request whose answer is lost. A repeated
+// conditional request may then fail although the first one has succeeded: callers read
+// the object back.
 func (b bucket) Put(ctx context.Context, key string, content []byte, only condition) error {
 	opts := minio.PutObjectOptions{DisableMultipart: true, DisableContentSha256: unsigned(content)}
 	if only.absent {
@@ -101,12 +107,15 @@ func (b bucket) Put(ctx context.Context, key string, content []byte, only condit
 // on the connection.
 func unsigned(content []byte) bool { return len(content) == 0 }
 
+// Each implements objects. S3 lists in the order of keys, and a listing shows all
+// changes that were complete when it began.
 func (b bucket) Each(ctx context.Context, prefix string, fn func(object) bool) error {
 	return kind(b.fs.eachKey(ctx, b.name, prefix, true, func(o minio.ObjectInfo) bool {
 		return fn(object{o.Key, o.ETag, o.LastModified})
 	}))
 }
 
+// Delete implements objects.
 func (b bucket) Delete(ctx context.Context, key string) error {
 	err := b.fs.c.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{})
 	if missing(err) {
@@ -132,6 +141,8 @@ func (b bucket) Copy(ctx context.Context, from, to string) error {
 	return kind(err)
 }
 
+// Begin implements uploads. If the answer is lost, the client begins another upload, and
+// the first one stays behind without data.
 func (b bucket) Begin(ctx context.Context, key, id string) (string, error) {
 	upload, err := b.fs.c.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{
 		UserMetadata: map[string]string{idKey: id}, ContentType: "application/octet-stream",
@@ -139,12 +150,15 @@ func (b bucket) Begin(ctx context.Context, key, id string) (string, error) {
 	return upload, kind(err)
 }
 
+// Part implements uploads. A part that is uploaded again replaces the earlier one.
 func (b bucket) Part(ctx context.Context, p pending, number int, data []byte) (minio.CompletePart, error) {
 	part, err := b.fs.c.PutObjectPart(ctx, b.name, p.Key, p.Upload, number, bytes.NewReader(data), int64(len(data)),
 		minio.PutObjectPartOptions{DisableContentSha256: unsigned(data)})
 	return minio.CompletePart{PartNumber: number, ETag: part.ETag}, kind(err)
 }
 
+// Complete implements uploads. A repeated request whose first try has succeeded fails
+// with errNoUpload: callers compare the object's id.
 func (b bucket) Complete(ctx context.Context, p pending) error {
 	_, err := b.fs.c.CompleteMultipartUpload(ctx, b.name, p.Key, p.Upload, p.Parts, minio.PutObjectOptions{})
 	if noUpload(err) {
@@ -153,6 +167,7 @@ func (b bucket) Complete(ctx context.Context, p pending) error {
 	return kind(err)
 }
 
+// Abort implements uploads.
 func (b bucket) Abort(ctx context.Context, p pending) error {
 	err := b.fs.c.AbortMultipartUpload(ctx, b.name, p.Key, p.Upload)
 	if noUpload(err) {
@@ -161,6 +176,7 @@ func (b bucket) Abort(ctx context.Context, p pending) error {
 	return kind(err)
 }
 
+// MadeBy implements uploads.
 func (b bucket) MadeBy(ctx context.Context, key string) (string, error) {
 	st, err := b.fs.c.StatObject(ctx, b.name, key, minio.StatObjectOptions{})
 	return st.UserMetadata[idKey], kind(err)

@@ -42,7 +42,8 @@ func (f *FS) stager(dir string) (*storage.Stager, string) {
 	return newStager(s, name, f.part, f.now), key
 }
 
-// newStager returns the staging protocol over a server.
+// newStager returns the staging protocol over a server. part is the size of an upload's
+// first parts; now is the clock of sweeps, nil for the real one.
 func newStager(s server, bucket string, part int, now func() time.Time) *storage.Stager {
 	return &storage.Stager{
 		Ops: stageOps{s}, Publisher: &publisher{server: s, part: part}, Now: now,
@@ -67,7 +68,8 @@ func newStager(s server, bucket string, part int, now func() time.Time) *storage
 // of keys.
 type stageOps struct{ s server }
 
-// List implements storage.StageOps.
+// List implements storage.StageOps. It lists recursively; the directories that the
+// protocol lists hold few objects.
 func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error) {
 	if dir = path.Clean(dir) + "/"; dir == "./" {
 		dir = ""
@@ -94,7 +96,8 @@ func (o stageOps) Vacant(ctx context.Context, dir string) (bool, error) {
 	return vacant, err
 }
 
-// Exists implements storage.StageOps.
+// Exists implements storage.StageOps. It lists instead of asking for the object, because
+// a directory exists only as a prefix.
 func (o stageOps) Exists(ctx context.Context, p string) (bool, error) {
 	found := false
 	err := o.s.Each(ctx, p, func(entry object) bool {
@@ -139,7 +142,8 @@ func (o stageOps) Touch(ctx context.Context, root string) error {
 	return o.s.Put(ctx, marker.Key, nil, condition{etag: marker.ETag})
 }
 
-// LastTouched implements storage.StageOps.
+// LastTouched implements storage.StageOps. It returns the time of the root's newest
+// object: each file that is begun or committed adds one.
 func (o stageOps) LastTouched(ctx context.Context, root string) (last time.Time, err error) {
 	err = o.s.Each(ctx, root+"/", func(entry object) bool {
 		if entry.Modified.After(last) {
@@ -417,7 +421,8 @@ func (p *publisher) complete(ctx context.Context, f pending) error {
 	return err
 }
 
-// made reports whether the object is the one that an upload became.
+// made reports whether the object at the upload's key is the result of the upload. The
+// id in the object's metadata shows that; copies keep it.
 func (p *publisher) made(ctx context.Context, f pending) (bool, error) {
 	id, err := p.MadeBy(ctx, f.Key)
 	if missing(err) {
@@ -440,7 +445,7 @@ func (p *publisher) removeOthers(ctx context.Context, a storage.StageArea, m []p
 }
 
 // Restore implements storage.Publisher. Without asideFile the target has not been
-// touched.
+// touched, and only the claim goes.
 func (p *publisher) Restore(ctx context.Context, a storage.StageArea) error {
 	claimed, err := p.claimed(ctx, a)
 	if err != nil || !claimed {

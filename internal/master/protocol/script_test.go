@@ -57,10 +57,11 @@ type conversation struct {
 //	watch JOB [after=N] [wait] / release CALL
 //	kill JOB|ATTEMPT / move JOB POOL / priority JOB P / drain W [undo] / policy NAME
 //	delayed JOB X / committed JOB [error=X] / aborted JOB [error=X] / in-history JOB
+//	closing                        the last message before an orderly stop
 //	advance D                      time passes, with a tick at its end
 //	wake                           EndBatch at the core's deadline
 //	state                          jobs, workers, outboxes and calls
-//	explain JOB / jobs / tasks JOB / nodes
+//	explain JOB / jobs / tasks JOB / nodes / users JOB ATTEMPT
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		c := &conversation{t: t, sessions: map[string]string{}, seqs: map[string]int64{}}
@@ -150,6 +151,8 @@ func (c *conversation) run(t *testing.T, d *datadriven.TestData) string {
 		c.endBatch()
 	case "state":
 		c.printState()
+	case "users":
+		c.printRead(a)
 	case "explain", "jobs", "tasks", "nodes":
 		c.query(d.Cmd, a)
 	default:
@@ -274,6 +277,8 @@ func (c *conversation) administration(d *datadriven.TestData, a args) Message {
 		return &SetPriority{Call: c.newCall(), Job: c.job(a.words[0]), Priority: p}
 	case "drain":
 		return &Drain{Call: c.newCall(), Node: a.words[0], Undo: a.has("undo")}
+	case "closing":
+		return &Closing{}
 	case "policy":
 		p, err := policies.Builtin().Build(a.words[0], sched.Options{Seed: 1})
 		if err != nil {
@@ -307,7 +312,7 @@ func (c *conversation) register(a args) Message {
 	w := a.words[0]
 	r := &slotwisev1.RegisterRequest{
 		Worker: w, Address: w + ":1", Host: "host-" + w, MapSlots: int32(a.number("maps", 2)), ReduceSlots: int32(a.number("reduces", 1)),
-		Incarnation: a.get("incarnation", "a"), Number: int64(a.number("number", 0)), Running: a.named["running"],
+		Incarnation: a.get("incarnation", "a"), MapBuffer: int64(a.number("buffer", 0)), Number: int64(a.number("number", 0)), Running: a.named["running"],
 	}
 	for _, id := range a.named["outputs"] {
 		r.Outputs = append(r.Outputs, &slotwisev1.HeldOutput{Attempt: id, Bytes: 1})
@@ -570,6 +575,18 @@ func (c *conversation) query(what string, a args) {
 			fmt.Fprintf(&c.out, "%s: %s (%s), %d ms\n", e.Reason, e.Words, e.Advice, e.HeldMs)
 		}
 	}
+}
+
+// printRead prints what the shell reads for a job and an attempt.
+func (c *conversation) printRead(a args) {
+	user, pool, err := c.core.Owner(c.job(a.words[0]))
+	fmt.Fprintf(&c.out, "owner %q in pool %q, error %v\n", user, pool, err)
+	node, err := c.core.NodeOf(c.attempt(a.words[1]))
+	fmt.Fprintf(&c.out, "on %q at %q, error %v\n", node, c.core.Address(node), err)
+	policy, set := c.core.Policy()
+	users, heartbeats := c.core.Held()
+	fmt.Fprintf(&c.out, "master %s, policy %s %v, buffer %d, held %d and %d, states %v\n",
+		c.core.ID(), policy, set, c.core.MapBuffer(), users, heartbeats, c.core.JobStates())
 }
 
 // printState prints the tables of the core.

@@ -1,9 +1,9 @@
-// Package nodeload measures the machine that it runs on, and the processes of
-// attempts, for the reports that nodes send with their heartbeats.
+// Package nodeload measures the load of this machine for the reports that nodes send
+// with their heartbeats.
 //
-// The operating system's counters only grow, and schedulers need rates. So a Sampler and
-// a Groups remember the last counters, and a rate is the growth between two samples; the
-// first sample has no rates. Neither is safe for concurrent use. The caller supplies the
+// The operating system's counters only grow, and schedulers need rates. So a Sampler
+// remembers the last counters, and a rate is the growth between two samples; the first
+// sample has no rates. A Sampler is not safe for concurrent use. The caller supplies the
 // time.
 //
 // In a container the load average and the rates describe the whole machine.

@@ -6,44 +6,45 @@ import (
 	"sync"
 )
 
-// ziggurat covers the area under a falling density with layers of equal area, all
-// rectangles but the lowest, which has the tail (Marsaglia and Tsang, "The
-// Ziggurat Method for Generating Random Variables", 2000). A random layer and a
-// random place in it are mostly below the density for certain; only else does the
-// density have to be computed.
+// ziggurat covers the area under a falling density with layers of equal area. All
+// are rectangles except the lowest, which includes the tail (Marsaglia and Tsang,
+// "The Ziggurat Method for Generating Random Variables", 2000). To draw, choose a
+// random layer and a random position in it. Most positions are certainly under the
+// density; only the others need its value.
 //
-// Sizes and the use of random bits are those of math/rand/v2, and so are the
-// variates, but for the last bits of the rare ones that need a logarithm.
+// The number of layers and the use of random bits are those of math/rand/v2. So are
+// the variates, except for the last bits of the rare ones that need a logarithm.
 type ziggurat struct {
-	inner  []uint32  // by layer: places below that are under the density
-	width  []float32 // of a layer, by the number of places
-	height []float32 // the density at the layer's right end
+	inner  []uint32  // by layer: smaller positions are under the density
+	width  []float32 // by layer: its width divided by the number of positions
+	height []float32 // by layer: the density at its right end
 }
 
-// layers builds a ziggurat of n layers of some area, the lowest of which begins its
-// tail at r, with so many places in a layer.
-func layers(n int, r, area, places float64, density, inverse func(float64) float64) *ziggurat {
+// layers builds a ziggurat of n layers of the given area, each with the given number
+// of positions. The tail of the lowest layer begins at r.
+func layers(n int, r, area, positions float64, density, inverse func(float64) float64) *ziggurat {
 	z := &ziggurat{make([]uint32, n), make([]float32, n), make([]float32, n)}
-	base := area / density(r) // how wide the lowest would be without a tail
-	z.inner[0], z.width[0], z.height[0] = uint32(float64(r/base)*places), float32(base/places), 1
-	z.width[n-1], z.height[n-1] = float32(r/places), float32(density(r))
+	base := area / density(r) // width of a rectangle with the area of the lowest layer
+	z.inner[0], z.width[0], z.height[0] = uint32(float64(r/base)*positions), float32(base/positions), 1
+	z.width[n-1], z.height[n-1] = float32(r/positions), float32(density(r))
 	x, wider := r, r
 	for i := n - 2; i >= 1; i-- {
 		x = inverse(area/x + density(x))
-		z.inner[i+1] = uint32(float64(x/wider) * places)
-		z.width[i], z.height[i] = float32(x/places), float32(density(x))
+		z.inner[i+1] = uint32(float64(x/wider) * positions)
+		z.width[i], z.height[i] = float32(x/positions), float32(density(x))
 		wider = x
 	}
 	return z
 }
 
-// under decides for a place near the edge of a layer above the lowest.
+// under decides at random, with the right probability, whether a position near the
+// edge of a layer above the lowest is under the density there.
 func (z *ziggurat) under(g *rand.Rand, i int, density float64) bool {
 	step := float32(float32(g.Float64()) * (z.height[i-1] - z.height[i]))
 	return z.height[i]+step < float32(density)
 }
 
-// Where the tails begin, and the area of a layer.
+// The beginning of the tail and the area of a layer, for both distributions.
 const (
 	normalTail = 3.442619855899
 	normalArea = 9.91256303526217e-3
@@ -51,6 +52,7 @@ const (
 	expArea    = 3.9496598225815571993e-3
 )
 
+// bell is the density of the normal distribution without its constant factor.
 func bell(x float64) float64 { return Exp(-0.5 * float64(x*x)) }
 
 var (
@@ -62,15 +64,15 @@ var (
 	})
 )
 
-// Normal draws from the normal distribution with mean 0 and deviation 1.
+// Normal draws from the normal distribution with mean 0 and standard deviation 1.
 func Normal(g *rand.Rand) float64 {
 	z := normal()
 	for {
 		u := g.Uint64()
-		place, i := int32(u), int(u>>32&127)
-		x := float64(place) * float64(z.width[i])
+		position, i := int32(u), int(u>>32&127)
+		x := float64(position) * float64(z.width[i])
 		switch {
-		case magnitude(place) < z.inner[i]:
+		case magnitude(position) < z.inner[i]:
 			return x
 		case i == 0:
 			return math.Copysign(tail(g), x)
@@ -80,7 +82,7 @@ func Normal(g *rand.Rand) float64 {
 	}
 }
 
-// magnitude is |x|, also of the least number.
+// magnitude returns |x|, also for the smallest number, which has no positive int32.
 func magnitude(x int32) uint32 {
 	if x < 0 {
 		return uint32(-x)
@@ -88,7 +90,7 @@ func magnitude(x int32) uint32 {
 	return uint32(x)
 }
 
-// tail draws from what is beyond the lowest layer of the bell.
+// tail draws from the part of the normal distribution above normalTail.
 func tail(g *rand.Rand) float64 {
 	for {
 		x := -Log(g.Float64()) * (1 / normalTail)
@@ -103,10 +105,10 @@ func Exponential(g *rand.Rand) float64 {
 	z := falling()
 	for {
 		u := g.Uint64()
-		place, i := uint32(u), int(u>>32&255)
-		x := float64(place) * float64(z.width[i])
+		position, i := uint32(u), int(u>>32&255)
+		x := float64(position) * float64(z.width[i])
 		switch {
-		case place < z.inner[i]:
+		case position < z.inner[i]:
 			return x
 		case i == 0:
 			return expTail - Log(g.Float64())

@@ -1,12 +1,12 @@
-// Package portable computes exponentials, logarithms and what is drawn with their
-// help so that every processor gets the same bits.
+// Package portable computes exponentials and logarithms, and draws random variates
+// with them, with the same bits on every processor.
 //
-// The functions of package math are written in assembly for some processors, and
-// elsewhere their products and sums may be fused, so that the last bit of a result
-// depends on the machine. Where a decision or a time hangs on it, two machines
-// would go different ways. Here every product that is added to something is
-// rounded first, which is what the conversions are for; divisions, square roots
-// and the splitting of exponents are exact or rounded alike everywhere.
+// The functions of package math are written in assembly for some processors. On
+// others the compiler may fuse a product and a sum. So the last bit of a result
+// depends on the machine, and two simulations with the same seed could make
+// different decisions. Here every product is rounded before it is added to something:
+// the conversions float64(…) prevent fusing. Divisions, square roots and the
+// splitting of exponents are exact or rounded in the same way everywhere.
 //
 //	portable.go  Exp, Log and their relatives
 //	draw.go      normal and exponential variates
@@ -14,15 +14,15 @@ package portable
 
 import "math"
 
-// ln 2 in two parts: the first has so few bits that its product with any
+// ln 2 as the sum of two parts. The first has so few bits that its product with any
 // exponent is exact.
 const (
 	ln2High = 6.93147180369123816490e-01
 	ln2Low  = 1.90821492927058770002e-10
 )
 
-// Exp returns eˣ, to within one unit in the last place: with x = k·ln 2 + r and
-// |r| ≤ ½·ln 2 it is 2ᵏ·eʳ, by the series of eʳ.
+// Exp returns eˣ to within one unit in the last place. With x = k·ln 2 + r and
+// |r| ≤ ½·ln 2 the result is 2ᵏ·eʳ, where eʳ is computed from its series.
 func Exp(x float64) float64 {
 	switch {
 	case x != x || math.IsInf(x, 1):
@@ -35,7 +35,7 @@ func Exp(x float64) float64 {
 	k := math.Floor(float64(x/math.Ln2) + 0.5)
 	high, low := x-float64(k*ln2High), float64(k*ln2Low)
 	r := high - low
-	// eʳ = 1 + r + r²·(1/2! + r/3! + r²/4! + …), the sum from its far end.
+	// eʳ = 1 + r + r²·(1/2! + r/3! + r²/4! + …), summed from the smallest term.
 	sum := 1.
 	for n := 14.; n >= 3; n-- {
 		sum = 1 + float64(float64(r*sum)/n)
@@ -44,8 +44,8 @@ func Exp(x float64) float64 {
 	return math.Ldexp(1+(high+(tail-low)), int(k))
 }
 
-// Log returns ln x, to within one unit in the last place: with x = 2ᵏ·(1+f) and
-// 1+f from √½ to √2 it is k·ln 2 + ln(1+f), and with s = f/(2+f)
+// Log returns ln x to within one unit in the last place. With x = 2ᵏ·(1+f) and 1+f
+// from √½ to √2 the result is k·ln 2 + ln(1+f), and with s = f/(2+f)
 //
 //	ln(1+f) = f − f²/2 + s·(f²/2 + R),  R = 2·(s²/3 + s⁴/5 + s⁶/7 + …)
 func Log(x float64) float64 {
@@ -74,7 +74,7 @@ func Log(x float64) float64 {
 	return float64(k*ln2High) - ((half - rest) - f)
 }
 
-// Log1p returns ln(1+x), also for x so small that 1+x is 1.
+// Log1p returns ln(1+x). It is accurate also where x is so small that 1+x is 1.
 func Log1p(x float64) float64 {
 	u := 1 + x
 	if u == 1 || math.IsInf(u, 1) {
@@ -83,7 +83,7 @@ func Log1p(x float64) float64 {
 	return Log(u) + (x-(u-1))/u
 }
 
-// Log2 returns the binary logarithm of x, exactly for powers of two.
+// Log2 returns the binary logarithm of x. It is exact for powers of two.
 func Log2(x float64) float64 {
 	m, e := math.Frexp(x)
 	if m == 0.5 {
@@ -92,6 +92,6 @@ func Log2(x float64) float64 {
 	return float64(Log(m)*(1/math.Ln2)) + float64(e)
 }
 
-// Pow returns xʸ for x above 0. The relative error is that of y·ln x, so it grows
-// with how far the result is from 1.
+// Pow returns xʸ for positive x. The relative error of the result is the absolute
+// error of y·ln x, so it grows with the distance of the result from 1.
 func Pow(x, y float64) float64 { return Exp(float64(y * Log(x))) }

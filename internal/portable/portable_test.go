@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// apart is how many numbers lie between two, 0 if they are the same.
+// apart returns the distance of two numbers in units of the last place.
 func apart(a, b float64) uint64 {
 	if a == b || a != a && b != b {
 		return 0
@@ -21,8 +21,8 @@ func apart(a, b float64) uint64 {
 	return max(x, y) - min(x, y)
 }
 
-// The functions are those of package math, to within two units in the last
-// place: theirs is up to one off as well.
+// TestAgainstMath compares with package math, to within two units in the last place,
+// because package math may be off by one as well.
 func TestAgainstMath(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.OneOf(rapid.Float64Range(-750, 750), rapid.Float64Range(-1, 1), rapid.Float64Range(-1e-9, 1e-9)).Draw(t, "x")

@@ -65,7 +65,7 @@ func judgePeak(rows []*timing, most int64) outcome {
 	return outcome{fmt.Sprintf("peak %d MiB (must ≤ %d)", peak/harness.MiB, most/harness.MiB), float64(peak), ok, ok, false}
 }
 
-// judgeRatio compares our time with that of the contestant named by against.
+// judgeRatio compares our time with the time of the contestant named by against.
 func (l limit) judgeRatio(rows []*timing) outcome {
 	for _, t := range rows[1:] {
 		if t.Name != l.against {

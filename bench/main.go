@@ -9,8 +9,8 @@
 //
 // Each row has contestants that do the same work. They run in turns, and the
 // median of the rounds counts. Before each run the input is in the page cache and
-// no earlier output waits to be written to disk. Times are those of
-// whole processes, from start to exit. Once per row the outputs are compared; a row with
+// no earlier output waits to be written to disk. Times are of whole
+// processes, from start to exit. Once per row the outputs are compared; a row with
 // different answers fails.
 //
 // Inputs are made by slotwise generate into bench/data and kept for the next

@@ -20,8 +20,8 @@ type row struct {
 type contestant struct {
 	name  string
 	input dataset
-	// argv is the command. {out} in an argument stands for the file or directory
-	// to write.
+	// argv is the command. The output file or directory replaces {out} in an
+	// argument.
 	argv []string
 	// shell is a bash script to run instead of argv. {out} has the same meaning.
 	shell string

@@ -28,7 +28,7 @@ type loadPlan struct {
 }
 
 // fleet is the set of pretended workers in one process. Each worker has
-// goroutines of its own; they share the HTTP client and these counters.
+// its own goroutines; they share the HTTP client and these counters.
 type fleet struct {
 	plan   loadPlan
 	master string // URL of the master
@@ -44,7 +44,7 @@ type fleet struct {
 	}
 }
 
-// measurements are the results of one process of workers, or of all of them. Load
+// measurements are the results of one process of workers, or of all processes. Load
 // processes send them to the benchmark as JSON.
 type measurements struct {
 	Calls         int64 // calls that were answered, long polls included

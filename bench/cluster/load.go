@@ -161,7 +161,7 @@ type fleets struct {
 	list []*fleetProcess
 }
 
-// fleetProcess is one of them: this executable with -as-workers-of.
+// fleetProcess is one process of pretended workers: this executable with -as-workers-of.
 type fleetProcess struct {
 	cmd *exec.Cmd
 	in  io.Closer    // the process ends when this is closed

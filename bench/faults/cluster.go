@@ -45,7 +45,7 @@ func (d *daemon) launch(args ...string) error {
 	}
 	d.cmd, d.gone = cmd, make(chan struct{})
 	go func() {
-		cmd.Wait() // those who wait for gone look at cmd.ProcessState
+		cmd.Wait() // the error is in cmd.ProcessState, for the readers of gone
 		close(d.gone)
 	}()
 	return nil
@@ -200,7 +200,7 @@ func (w *worker) start() error {
 	return w.awaitLog(`msg="worker is up"`, w.starts)
 }
 
-// awaitLog waits until a text stands in the process's log at least times times.
+// awaitLog waits until the process's log contains a text at least times times.
 func (d *daemon) awaitLog(text string, times int) error {
 	return eventually(d.name+" has logged "+text, func() (bool, error) {
 		b, err := os.ReadFile(d.logFile())

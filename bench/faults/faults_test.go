@@ -167,7 +167,7 @@ func TestExplains(t *testing.T) {
 }
 
 // TestPage checks that docs/fault-runs.md has the current text and the current
-// kinds of faults. Its results are measurements and stay as they are.
+// kinds of faults. Its results are measurements, which the test does not compare.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "fault-runs.md"))
 	if err != nil {

@@ -41,7 +41,7 @@ func emptyDir(dir string) error {
 	return err
 }
 
-// freezeWorker stops a worker process with SIGSTOP. Its tasks go on running.
+// freezeWorker stops a worker process with SIGSTOP. Its tasks keep running.
 func freezeWorker(c *cluster, f fault) (func() error, bool, error) {
 	p := c.workers[f.worker].cmd.Process
 	return func() error { return p.Signal(syscall.SIGCONT) }, true, p.Signal(syscall.SIGSTOP)

@@ -16,8 +16,8 @@
 //
 // Connections from workers to the master, between workers, and from clients to the
 // master go through proxies in this process, which can cut, delay and stop them.
-// Each worker has a small disk of its own if this process may mount one, which needs
-// root; otherwise the faults that fill a disk are left out.
+// If this process may mount disks, which needs root, each worker has a small disk;
+// otherwise the faults that fill a disk are left out.
 package main
 
 import (
@@ -135,7 +135,7 @@ func (s *settings) prepare(ctx context.Context, dir string) error {
 	return nil
 }
 
-// each calls f with 0 to n-1, atOnce of them at the same time, and waits for all.
+// each calls f with 0 to n-1, at most atOnce calls at the same time, and waits for all.
 func each(atOnce, n int, f func(i int)) {
 	var all sync.WaitGroup
 	free := make(chan struct{}, atOnce)

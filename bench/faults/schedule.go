@@ -74,7 +74,7 @@ type kind struct {
 	name, what string
 	// central kinds affect the master or the client; the others affect a worker.
 	central bool
-	// disk kinds need a worker with a disk of its own.
+	// disk kinds need workers with mounted disks.
 	disk bool
 	// least and most bound the duration of the fault, or its wait for a target.
 	least, most time.Duration
@@ -83,7 +83,7 @@ type kind struct {
 	// has returned.
 	inject func(c *cluster, f fault) (undo func() error, hit bool, err error)
 	// causes are texts of error messages. The fault explains the failure of a job
-	// whose message contains one of them; "" explains every failure.
+	// whose message contains a cause; "" explains every failure.
 	causes []string
 	// losesRecords kinds remove durable journal records. The master may then not
 	// know a job that it has accepted, and the job's staged output stays. Or it runs

@@ -1,4 +1,4 @@
-// Package harness holds what the benchmark commands have in common: start-up and
+// Package harness has the common parts of the benchmark commands: start-up and
 // interrupts, building the slotwise binary and its inputs, rounds in which
 // contestants take turns, medians and ranges, and reports.
 //

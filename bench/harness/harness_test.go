@@ -51,8 +51,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Contestants take turns within each round, and neither an error nor a cancelled
-// context lets another measurement start.
+// TestRounds checks that contestants take turns within each round, and that no
+// measurement starts after an error or after the context is cancelled.
 func TestRounds(t *testing.T) {
 	var calls []int
 	record := func(round, i int) error { calls = append(calls, 10*round+i); return nil }

@@ -38,7 +38,7 @@ func Mean[T Number](values []T) T {
 }
 
 // Ratios divides the values pairwise: round i of one contestant by round i of
-// the other. It ignores rounds that only one of them has.
+// the other. It ignores rounds that only one contestant has.
 func Ratios[T Number](over, under []T) []float64 {
 	out := make([]float64, min(len(over), len(under)))
 	for i := range out {

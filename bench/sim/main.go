@@ -10,7 +10,7 @@
 // later change had cancelled. A decision is a launched attempt. Times are
 // processor times on one processor, which other work on the machine distorts
 // least. Rows take turns, and the median of the rounds counts. Memory is the
-// largest live heap, without the list of jobs, measured in a run of its own.
+// largest live heap, without the list of jobs, measured in a separate run.
 package main
 
 import (

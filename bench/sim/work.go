@@ -49,7 +49,7 @@ const (
 
 // busy is a cluster of n nodes with 4 map and 2 reduce slots each, and jobs that
 // keep about four fifths of the map slots busy. A larger cluster has larger jobs,
-// not more of them: the number of jobs that run at once does not depend on n.
+// not more jobs: the number of jobs that run at once does not depend on n.
 func busy(n int) sim.Config {
 	const task = 30 * time.Second
 	maps := max(1, 2*n/5)

@@ -16,7 +16,7 @@ import (
 // runnable but waited for W in total, it advances by Δτ:
 //
 //	k = (R + W) / Δt    mean number of runnable threads
-//	w = min(k, cores)   of which so many would run on an idle machine
+//	w = min(k, cores)   the number that would run on an idle machine
 //	Δτ = Δt − Δt·(1 − R/(w·Δt))·min(1, k)
 //
 // With one thread, Δτ is Δt without the thread's waiting time. With two or more

@@ -35,7 +35,7 @@ type mixReport struct {
 type round struct {
 	share float64 // of the time for which the clock ran
 	jobs  []jobTimes
-	// span is the makespan of the real run, simulated that of the simulation.
+	// span is the makespan of the real run, simulated is the makespan of the simulation.
 	span, simulated time.Duration
 }
 

@@ -22,7 +22,7 @@ const (
 	// reduces is the number of reduces of each job.
 	reduces = 2
 	// profileSize is the size in MiB of the input that cost profiles are measured
-	// on. A second measurement uses half of it.
+	// on. A second measurement uses half the size.
 	profileSize = 128
 )
 

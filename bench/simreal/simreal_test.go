@@ -148,7 +148,7 @@ func TestClock(t *testing.T) {
 		{4 * ms, 6 * ms, 4 * ms},
 		{1 * ms, 1 * ms, 9 * ms},    // mostly asleep
 		{20 * ms, 20 * ms, 10 * ms}, // four threads with both cores
-		{10 * ms, 30 * ms, 5 * ms},  // four threads with half of them
+		{10 * ms, 30 * ms, 5 * ms},  // four threads with half of both cores
 	} {
 		got := processor{c.ran, c.waited}.own(10*ms, 2)
 		if d := got - c.want; d < -ms/1000 || d > ms/1000 {

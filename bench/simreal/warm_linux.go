@@ -8,7 +8,7 @@ const madvPopulateWrite = 23
 // warm allocates size bytes of memory and frees them at once. A virtual machine
 // gives memory that has been free for a while back to its host, and getting such a
 // page again costs more time than sorting its content. No job should pay for that.
-// The kernel hands out first what was freed last, so the next run gets these pages.
+// The kernel first hands out the pages that were freed last, so the next run gets these pages.
 // Errors are ignored: then the first round is slower.
 func warm(size int) {
 	b, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)

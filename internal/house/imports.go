@@ -58,9 +58,9 @@ var layers = []layer{
 	// The API takes a policy by its name and hands it on.
 	{name: "api", dirs: []string{"mapreduce"}, deny: []string{"internal/tracker", "internal/cluster", "apps", "cmd", "examples", "bench", "internal/sim", "internal/repro"}},
 	{name: "apps", dirs: []string{"apps"}, allow: []string{"mapreduce", "internal/linematch", "internal/suggest"}, selfContained: true},
-	// Simulations are values in, values out: whoever calls opens the files.
+	// Simulations are values in, values out: the caller opens the files.
 	{name: "simulations", dirs: []string{"sim"}, allow: append([]string{"internal/job", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...), selfContained: true},
-	// What an example imports, everybody can import.
+	// Examples import public packages only.
 	{name: "examples", dirs: []string{"examples"}, allow: []string{"mapreduce", "cli", "sched", "sim"}, selfContained: true},
 }
 

@@ -12,8 +12,8 @@ import (
 // random layer and a random position in it. Most positions are certainly under the
 // density; only the others need its value.
 //
-// The number of layers and the use of random bits are those of math/rand/v2. So are
-// the variates, except for the last bits of the rare ones that need a logarithm.
+// The number of layers, the use of random bits and the variates are the same as in
+// math/rand/v2, except for the last bits of the rare variates that need a logarithm.
 type ziggurat struct {
 	inner  []uint32  // by layer: smaller positions are under the density
 	width  []float32 // by layer: its width divided by the number of positions

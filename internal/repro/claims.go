@@ -70,7 +70,7 @@ type Why struct {
 // claimData is the paper's side of a claim, from the paper's file.
 type claimData struct {
 	// Text is the statement. In an experiment that judges it for several
-	// schedulers or workloads, "%s" in it stands for their name.
+	// schedulers or workloads, their name replaces "%s" in it.
 	Text string
 	// By is the rule, with the paper's numbers or words: "order",
 	// "size: 11 to 12 %", "size: 2.03, 2.31", "bound: < 30 %", "word: rarely".
@@ -159,7 +159,7 @@ func (x *lab) sized(id string, ours ...float64) Verdict {
 	return v
 }
 
-// explain gives those of the last n claims that do not hold a common explanation.
+// explain gives a common explanation to the failing claims among the last n.
 // The hypothesis is the paper's file's. Call it only if failing(n).
 func (x *lab) explain(n int, hypothesis string, tables []*Table, conclusion string, args ...any) {
 	x.explainAll(x.lastClaims(n), hypothesis, tables, conclusion, args...)

@@ -69,7 +69,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestClaims judges claims of each rule, and explains those that do not hold.
+// TestClaims judges claims of each rule, and explains the failing ones.
 func TestClaims(t *testing.T) {
 	x := newLab(t)
 	x.exp.claims = map[string]claimData{

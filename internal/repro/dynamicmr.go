@@ -104,8 +104,8 @@ func improved(base, span time.Duration) string {
 	return fmt.Sprintf("%s (%s)", seconds(span), percent(speedup(base, span)))
 }
 
-// improvements returns those of a scheduler on another by workload. base and v are
-// their positions.
+// improvements returns the improvements of a scheduler on another by workload. base
+// and v are their positions.
 func improvements(spans [][]time.Duration, base, v int) (list []float64) {
 	for _, row := range spans {
 		list = append(list, speedup(row[base], row[v]))

@@ -30,7 +30,7 @@ type Series struct {
 	Name string
 	// X are the positions of a line's points; bars have none.
 	X []float64
-	// Y are the values; NaN stands for a missing one.
+	// Y are the values; a missing value is NaN.
 	Y []float64
 	// Paper marks numbers of the paper.
 	Paper bool

@@ -26,7 +26,7 @@ type lnJob struct {
 	name   string
 	hints  job.Profile
 	tasks  float64 // mean number per node under the paper's scheduler
-	ratio  string  // of run times to those of five slots, as printed; "" is not given
+	ratio  string  // run time relative to five slots, as printed; "" is not given
 	steady bool    // tasks are equal
 }
 
@@ -429,8 +429,8 @@ type lnRow struct {
 // ratio returns the run time as a multiple of that with five slots.
 func (r *lnRow) ratio() float64 { return r.spans[0] / r.spans[1] }
 
-// lnFig11 re-makes Figure 11. Tasks per node and loads are those of the second half
-// of a job without end; run times are those of finite jobs in a row.
+// lnFig11 re-makes Figure 11. Tasks per node and loads come from the second half
+// of a job without end, run times from finite jobs in a row.
 func lnFig11(x *lab) {
 	seeds, n, until := pick(x, 1, 5), pick(x, 2, 10), pick(x, time.Hour, 2*time.Hour)
 	list := []scheduler{lnBayes, lnNative, lnBayes12}

@@ -367,7 +367,7 @@ var mfSizes = []int{6, 10, 16, 21, 25}
 // mfOrders are the orders of submission that Experiment B tries.
 var mfOrders = []string{"ascending", "descending", "shuffled"}
 
-// mfOrdered returns so many jobs of each size in an order. The seed determines a
+// mfOrdered returns the given number of jobs of each size in an order. The seed determines a
 // shuffled one.
 func mfOrdered(each int, order string, seed uint64) []int {
 	var sizes []int
@@ -385,7 +385,7 @@ func mfOrdered(each int, order string, seed uint64) []int {
 }
 
 // mfB simulates the three tests of Table 7 in a world by order of submission. With
-// reshuffle, each repetition has a shuffled order of its own.
+// reshuffle, each repetition has its own shuffled order.
 func mfB(x *lab, seeds int, w mfWorld, reshuffle bool) [][]mfRow {
 	type test struct {
 		each  int

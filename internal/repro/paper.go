@@ -21,8 +21,8 @@ type Experiment struct {
 	// Paper is the paper's short name, Title what a reader would call the
 	// experiment.
 	Paper, Title string
-	// Setup has the paper's statements about its set-up. Assumptions has what the
-	// paper does not say, with the reason for our choice. Numbers that are
+	// Setup has the paper's statements about its set-up. Assumptions has our
+	// choices where the paper says nothing, with reasons. Numbers that are
 	// calibrated name their source.
 	Setup, Assumptions []string
 

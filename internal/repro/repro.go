@@ -16,7 +16,7 @@
 //	figure.go   figures
 //	render.go   reports as text and as Markdown
 //	watch.go    what runs are measured by
-//	NAME.go     the experiments of a paper, with more of them in NAME_….go
+//	NAME.go     the experiments of a paper; some are in NAME_….go
 package repro
 
 import (

@@ -27,7 +27,7 @@ func quickly(t *testing.T, id string) *Report {
 }
 
 // TestRegistry checks that every experiment of the papers' files is complete and has
-// a function, and that every function is that of an experiment.
+// a function, and that every function belongs to an experiment.
 func TestRegistry(t *testing.T) {
 	var ids []string
 	for _, e := range All() {
@@ -143,7 +143,7 @@ var rewrite = flag.Bool("rewrite", false, "write the numbers that TestQuick find
 // TestQuick makes every experiment in its quick form and compares all its numbers
 // and verdicts with testdata/quick. Words may change without a difference there;
 // numbers may not. Under the race detector only the cheap experiments are made:
-// runs share no state, and the simulator has race tests of its own.
+// runs share no state, and the simulator has its own race tests.
 func TestQuick(t *testing.T) {
 	names, ran := map[string]string{}, 0
 	for _, e := range All() {

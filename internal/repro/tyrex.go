@@ -32,7 +32,7 @@ const (
 	equally       = 0.05 // relative difference that the paper calls equal
 )
 
-// tyWorkload is a row of Table II, with our classes of jobs for it.
+// tyWorkload is a row of Table II, with the classes of jobs that we assume.
 type tyWorkload struct {
 	name                string
 	cv2                 float64
@@ -66,7 +66,7 @@ func tyWorkloads() []tyWorkload {
 }
 
 // largeClass returns the large jobs, whose mean and CV² are chosen so that all jobs
-// together have those of Table II.
+// together have the mean and CV² of Table II.
 func (w *tyWorkload) largeClass() workload.Class {
 	all := w.cpu * 3600 / tyJobs
 	sum, squares := tyJobs*all, tyJobs*(w.cv2+1)*all*all
@@ -151,7 +151,7 @@ func tyDraw(x *lab, w *tyWorkload, seeds int, load, slowStart float64) []tyBatch
 }
 
 // The schedulers to compare with. tyFairTasks weighs jobs by their number of tasks:
-// tyRun gives each job a pool of its own.
+// tyRun gives each job its own pool.
 var (
 	tyFIFO      = scheduler{"FIFO", "fifo,speculate=none", nil}
 	tyFair      = scheduler{"FAIR, equal weights", "fair,speculate=none,place=greedy", nil}
@@ -308,7 +308,7 @@ func tyMakespan(o *tyOutcome) float64 { return mean(o.makespan) }
 func tyRatio(a, b *tyOutcome, of func(*tyOutcome) float64) float64 { return of(a)/of(b) - 1 }
 
 // tyFig3 re-makes Figure 3. Its four benchmarks differ in the durations of their
-// tasks, which are only in the figure, so four durations stand for them.
+// tasks, which are only in the figure, so we simulate four durations.
 func tyFig3(x *lab) {
 	t := x.table("A job of 600 maps and 60 reduces on two halves", "mean task (s)", "tasks vary", "never moved (s)", "moved at half (s)", "difference", "paper")
 	worst := 0.0

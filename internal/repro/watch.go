@@ -158,7 +158,7 @@ func (w *watch) count(e *sim.Event, by int) {
 }
 
 // timed records the duration of a successful attempt. The time that a reduce waited
-// for maps is not part of it.
+// for maps is not included.
 func (w *watch) timed(e *sim.Event) {
 	app := w.jobs[e.Job].App
 	if w.times[app] == nil {

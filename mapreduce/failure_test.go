@@ -116,7 +116,7 @@ func TestBadPartitioner(t *testing.T) {
 	f := newFixture(t, numbers)
 	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add(line, 1); return nil })
 	job.Partitioner = func(key []byte, n int) int { return n }
-	f.fails(context.Background(), job, f.options(), "part 2 of 2")
+	f.fails(context.Background(), job, f.options(), "Partitioner returned 2, but there are only 2 reduces")
 }
 
 func TestTruncatedGzip(t *testing.T) {

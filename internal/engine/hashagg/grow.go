@@ -7,14 +7,15 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/mem"
 )
 
-// windowSlack lets the sort read eight bytes from any byte of the last key.
+// windowSlack is the free space behind the last key, so that the sort can read eight
+// bytes from each of its bytes.
 const windowSlack = 8
 
-// maxKeys is how many keys a table of n slots takes before it is doubled.
+// maxKeys returns the number of keys at which a table of n slots is doubled.
 func maxKeys(n int) int { return n / 16 * 13 }
 
-// makeRoom provides for one more key that needs arena bytes in the arena. A
-// Table without keys gets it at any price.
+// makeRoom makes room for one more key with arena bytes in the arena. For the first
+// key it exceeds the limits.
 func (t *Table) makeRoom(arena int64) bool {
 	force := t.n == 0
 	if !force && !t.fits(0) {
@@ -44,7 +45,7 @@ func (t *Table) firstSlots() int {
 	return 1 << bits.Len64(uint64(max(16, min(4095, t.cfg.Limit/256))))
 }
 
-// fits says whether more bytes are within the Limit.
+// fits reports whether more bytes are within the Limit.
 func (t *Table) fits(more int64) bool { return t.Bytes()+more <= t.cfg.Limit }
 
 func (t *Table) growArena(need int64, force bool) bool {
@@ -71,8 +72,8 @@ func (t *Table) growArena(need int64, force bool) bool {
 	return true
 }
 
-// growSlots makes the first table or doubles the one there is; for a moment
-// there are both, and both count.
+// growSlots makes the first table or doubles the present one. While it doubles, both
+// tables count.
 func (t *Table) growSlots(force bool) bool {
 	n := t.firstSlots()
 	if t.slotsMem != nil {
@@ -120,8 +121,8 @@ func (t *Table) rehash(old []entry) {
 	}
 }
 
-// growSort pays for sorting more keys, so that it cannot fail for want of
-// memory when the table is full.
+// growSort reserves memory for sorting more keys, so that sorting a full table never
+// lacks memory.
 func (t *Table) growSort(force bool) bool {
 	n := min(max(2*t.sortFor, t.firstSlots()/4), t.sortFor+sortChunk, maxKeys(len(t.slots)))
 	if t.fits(int64(n-t.sortFor)*sortCost) && t.indexMem.Grow(int64(n)*sortCost) {
@@ -135,14 +136,14 @@ func (t *Table) growSort(force bool) bool {
 	return force
 }
 
-// entries views the start of a region as n slots.
+// entries returns the start of a region as n slots.
 func entries(r *mem.Region, n int) []entry {
 	return unsafe.Slice((*entry)(unsafe.Pointer(unsafe.SliceData(r.Bytes()))), n)
 }
 
-// Reset forgets all keys. It keeps the memory for the next fill, unless this
-// one left most of the slots free: then something else took too large a share
-// (a giant key, or the next keys are of another kind) and all begins anew.
+// Reset removes all keys. It keeps the memory for the next cycle unless most slots
+// are free. In that case the arena has taken too large a share of the memory, for
+// example for a giant key, and Reset starts with an empty Table.
 func (t *Table) Reset() {
 	trimmed := t.slotsMem != nil && t.slotsMem.Charged() < int64(len(t.slots))*entrySize
 	if trimmed || t.n < maxKeys(len(t.slots))/4 {
@@ -161,12 +162,12 @@ func (t *Table) releaseSlots() {
 	if t.slotsMem != nil {
 		t.slotsMem.Release()
 	}
-	// One slot that is never filled: lookups need not ask if there are any.
+	// One slot that is never filled saves lookups a test for an empty table.
 	t.slotsMem, t.slots, t.shift, t.room = nil, make([]entry, 1), 64, 0
 }
 
-// Trim returns to the Pool what a sorted Table that stays resident does not
-// need: free slots and the sort's scratch.
+// Trim returns the unused memory of a sorted Table that stays in memory to the Pool:
+// free slots and the scratch space of the sort.
 func (t *Table) Trim() {
 	if t.slotsMem == nil {
 		return
@@ -180,8 +181,8 @@ func (t *Table) Trim() {
 	}
 }
 
-// Release gives all memory back. The Table must not be used afterwards, except
-// that Release may be called again.
+// Release returns all memory. Afterwards only Release may be called, which does
+// nothing.
 func (t *Table) Release() {
 	t.releaseSlots()
 	if t.arenaMem != nil {

@@ -5,11 +5,10 @@ import "encoding/binary"
 // load returns a key of at most 16 bytes as two little-endian words, padded
 // with zeros.
 //
-// Words of text have any length from one to a dozen in no order, so a branch
-// on the length would be mispredicted again and again. Where the slice's
-// capacity allows it, 16 bytes are read and the surplus masked off. What lies
-// behind the key may be written by another goroutine at that moment; since it
-// does not reach the result, the race detector is told to look away.
+// The lengths of words vary without a pattern, so a branch on the length would often
+// be mispredicted. If the slice's capacity allows it, load reads 16 bytes and masks
+// off those behind the key. Another goroutine may be writing these bytes. They do
+// not affect the result, so the race detector is disabled here.
 //
 //go:norace
 func load(key []byte) (lo, hi uint64) {
@@ -37,8 +36,8 @@ var masks = func() (m [32]struct{ lo, hi uint64 }) {
 	return m
 }()
 
-// hashLong hashes a key of more than 16 bytes. The last 16 bytes are taken
-// whole, overlapping what went before, so that no remainder is left.
+// hashLong hashes a key of more than 16 bytes. The last step hashes the last 16
+// bytes, which may overlap the step before, so that there is no remainder.
 func hashLong(key []byte) uint64 {
 	h := uint64(len(key))
 	tail := key[len(key)-inlineMax:]

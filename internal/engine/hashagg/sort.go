@@ -9,9 +9,9 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Sort orders the keys by (partition, key bytes) and makes the Table
-// read-only. partition tells the partition of a key, from 0 to parts-1, and
-// may not keep the key; with one partition it is not called and may be nil.
+// Sort sorts the keys by (partition, key bytes) and makes the Table read-only.
+// partition returns the partition of a key, 0 to parts-1, and must not keep the key.
+// With one partition it is not called and may be nil.
 func (t *Table) Sort(partition func(key []byte) int, parts int) {
 	t.compact()
 	t.starts, t.bytes = make([]int, parts+1), make([]int64, parts)
@@ -38,8 +38,8 @@ func (t *Table) Sort(partition func(key []byte) int, parts int) {
 	radix.SortPartitions(index, scratch, t.starts, t)
 }
 
-// compact moves the entries to the front. It ends the slots' life as a hash
-// table until Reset, and lets Trim give back the rest.
+// compact moves the entries to the front, so that Trim can return the rest. Until
+// Reset the slots are no hash table.
 func (t *Table) compact() {
 	n := 0
 	for i := 0; n < t.n; i++ {
@@ -50,7 +50,7 @@ func (t *Table) compact() {
 	}
 }
 
-// index views the first n entries of the sort's index.
+// index returns the first n entries of the sort's index.
 func (t *Table) index(n int) []radix.Entry {
 	if n == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (t *Table) key(e *entry, buf *[inlineMax]byte) []byte {
 	return buf[:e.keyLen()]
 }
 
-// Load gives the sort further bytes of the keys.
+// Load implements radix.Loader.
 func (t *Table) Load(entries []radix.Entry, depth int) {
 	for i := range entries {
 		e := &t.slots[entries[i].Position()]
@@ -85,7 +85,7 @@ func (t *Table) Load(entries []radix.Entry, depth int) {
 	}
 }
 
-// Prefetch announces a Load.
+// Prefetch implements radix.Loader.
 func (t *Table) Prefetch(entries []radix.Entry, _ int) {
 	if len(entries) > 0 {
 		radix.Prefetch(entries, t.slotsMem.Bytes(), entryShift, int(entrySize))
@@ -108,11 +108,11 @@ func (t *Table) Cursor(p int) *Cursor {
 	return c
 }
 
-// Cursor walks through one partition of a sorted Table. Values are encoded as
-// they are for Add: integers by kv.PutInt64.
+// Cursor iterates over one partition of a sorted Table. It returns values in the
+// encoding of Add: integers by kv.PutInt64.
 type Cursor struct {
 	table   *Table
-	entries []radix.Entry // those still to come
+	entries []radix.Entry // not returned yet
 	prefix  uint64
 	key     []byte
 	value   []byte
@@ -144,8 +144,8 @@ func (c *Cursor) Next() bool {
 	return true
 }
 
-// Prefix is the first eight bytes of the key, most significant first, padded
-// with zeros: where two of them differ they order the keys.
+// Prefix returns the first eight bytes of the key, most significant first, padded
+// with zeros: two different prefixes order the keys.
 func (c *Cursor) Prefix() uint64 { return c.prefix }
 
 // Key implements kv.Stream.
@@ -154,10 +154,10 @@ func (c *Cursor) Key() []byte { return c.key }
 // Value implements kv.Stream.
 func (c *Cursor) Value() []byte { return c.value }
 
-// Err is always nil: memory does not fail.
+// Err returns nil: reading memory does not fail.
 func (c *Cursor) Err() error { return nil }
 
-// Close ends the walk. The Table is not affected.
+// Close ends the iteration. It does not affect the Table.
 func (c *Cursor) Close() error {
 	c.entries = nil
 	return nil

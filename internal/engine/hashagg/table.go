@@ -1,11 +1,11 @@
-// Package hashagg is the map side's hash table for associative combiners: it
-// keeps one small accumulator for each distinct key, so that a word count
-// sorts its vocabulary and not its text.
+// Package hashagg is the hash table of map tasks with an aggregate. It has one small
+// accumulator for each distinct key, so a word count sorts distinct words and not
+// all words.
 //
-// The table is one array of 32-byte entries with linear probing. Keys of up to
-// 16 bytes lie in the entry itself and are compared as two words; of longer
-// ones the entry has the hash and where in an arena the bytes are. The hash is
-// fixed, so the same input fills the same table everywhere.
+// The table is one array of 32-byte entries with linear probing. An entry contains
+// a key of up to 16 bytes, which is compared as two words. For a longer key it
+// contains the hash and the key's position in an arena. The hash function is fixed,
+// so the same input fills the same table on every machine.
 package hashagg
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Op is what a Table does with two values of the same key.
+// Op is the operation that combines two values of the same key.
 type Op int
 
 // The operations. The first three work on integers coded by kv.PutInt64.
@@ -35,11 +35,11 @@ const MaxWidth = 64
 
 // Config describes a Table.
 type Config struct {
-	// Pool is charged for everything the Table occupies.
+	// Pool is charged for all memory of the Table.
 	Pool *mem.Pool
 
-	// Limit is the most the Table may occupy, in bytes, what sorting it
-	// will take included. The first key is taken whatever its length.
+	// Limit is the size limit of the Table in bytes, including the memory for
+	// sorting it. An empty Table takes a key of any length.
 	Limit int64
 
 	// Op is the operation; with Fold, the next two fields describe it.
@@ -48,9 +48,9 @@ type Config struct {
 	// Width is the length of every value and accumulator, 1 to MaxWidth.
 	Width int
 
-	// Fold replaces acc, which is Width bytes, by its combination with
-	// value, which was emitted after everything that acc stands for. It
-	// must be associative and keep neither slice.
+	// Fold combines value into acc, which has Width bytes. value was emitted after
+	// all values that acc contains. Fold must be associative and must not keep the
+	// slices.
 	Fold func(acc, value []byte)
 }
 
@@ -87,11 +87,12 @@ const (
 func (e *entry) keyLen() int  { return int(e.meta - 1) }
 func (e *entry) inline() bool { return e.meta <= inlineMax+1 }
 
-// Table aggregates. Its life is Add… Sort, Partition…, and then either Reset
-// and the same again, or Release.
+// Table folds values by key. The calls are Add any number of times, Sort, and
+// Partition any number of times. Then Reset starts the cycle again or Release ends
+// it.
 //
-// Until Sort a Table belongs to one goroutine. From Sort to Reset or Release
-// it is read-only and any number of goroutines may read it.
+// Until Sort only one goroutine may use a Table. From Sort to Reset or Release it is
+// read-only and any number of goroutines may read it.
 type Table struct {
 	cfg Config
 
@@ -99,7 +100,7 @@ type Table struct {
 	slots    []entry // a power of two of them
 	shift    uint    // hash >> shift is the home slot
 	n        int     // keys
-	room     int     // keys that there is room for without asking
+	room     int     // keys that fit before makeRoom must be called
 
 	arenaMem *mem.Region // reserved when first needed
 	arena    []byte
@@ -107,7 +108,7 @@ type Table struct {
 	granted  int64
 
 	indexMem *mem.Region
-	sortFor  int // keys for which sorting is paid for
+	sortFor  int // number of keys for which memory for sorting is granted
 
 	starts []int // of partitions in the sorted index; nil before Sort
 	bytes  []int64
@@ -115,7 +116,7 @@ type Table struct {
 
 var _ kv.Partitioned = (*Table)(nil)
 
-// New returns an empty Table, which occupies nothing yet.
+// New returns an empty Table, which takes no memory yet.
 func New(cfg Config) (*Table, error) {
 	switch {
 	case cfg.Op < Sum || cfg.Op > Fold:
@@ -136,11 +137,11 @@ func New(cfg Config) (*Table, error) {
 	return t, err
 }
 
-// AddInt64 combines n into key's accumulator. It is for Sum, Min and Max. It
-// returns false, having changed nothing, if the key is new and there is no
-// room: the caller then sorts, spills and resets. An empty Table takes any key.
+// AddInt64 combines n into the accumulator of key, by Sum, Min or Max. If the key is
+// new and there is no room, it changes nothing and returns false. The caller then
+// sorts, spills and resets the Table. An empty Table takes any key.
 //
-// No Add may come between Sort and Reset.
+// Add and AddInt64 must not be called between Sort and Reset.
 func (t *Table) AddInt64(key []byte, n int64) bool {
 	if len(key) <= inlineMax {
 		lo, hi := load(key)
@@ -179,7 +180,7 @@ func (t *Table) combine(e *entry, n int64) {
 	}
 }
 
-// Add combines an encoded value into key's accumulator; it works for every Op
+// Add combines an encoded value into the accumulator of key. It works for every Op
 // and is otherwise like AddInt64. It panics if value is not Width bytes long.
 func (t *Table) Add(key, value []byte) bool {
 	if len(value) != t.cfg.Width {
@@ -200,7 +201,7 @@ func (t *Table) Add(key, value []byte) bool {
 	return true
 }
 
-// acc is e's accumulator as bytes.
+// acc returns the accumulator of e as bytes.
 func (t *Table) acc(e *entry) []byte {
 	if w := t.cfg.Width; w > inlineAcc {
 		return t.arena[e.val : e.val+uint64(w)]
@@ -208,7 +209,7 @@ func (t *Table) acc(e *entry) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&e.val)), t.cfg.Width)
 }
 
-// slot finds key's entry or makes a fresh one; nil means there is no room.
+// slot returns the entry of key, or a fresh one. It returns nil if there is no room.
 func (t *Table) slot(key []byte) (e *entry, fresh bool) {
 	probe := entry{meta: uint64(len(key) + 1)}
 	if len(key) <= inlineMax {
@@ -246,7 +247,7 @@ func (t *Table) slot(key []byte) (e *entry, fresh bool) {
 	return e, true
 }
 
-// find returns the entry with probe's key, or the free one where it belongs.
+// find returns the entry with the key of probe, or the free entry for that key.
 func (t *Table) find(probe *entry, key []byte) *entry {
 	mask := uint64(len(t.slots) - 1)
 	for i := home(probe, t.shift) & mask; ; i = (i + 1) & mask {
@@ -267,7 +268,7 @@ func (t *Table) find(probe *entry, key []byte) *entry {
 	}
 }
 
-// home is the slot at which the search for e's key begins.
+// home returns the slot at which the search for the key of e begins.
 func home(e *entry, shift uint) uint64 {
 	h := e.lo
 	if e.inline() {
@@ -276,10 +277,10 @@ func home(e *entry, shift uint) uint64 {
 	return h >> (shift & 63)
 }
 
-// Len is the number of distinct keys.
+// Len returns the number of distinct keys.
 func (t *Table) Len() int { return t.n }
 
-// Bytes is how much the Table is granted, in bytes; it is what Limit bounds.
+// Bytes returns the granted memory in bytes, which Limit bounds.
 func (t *Table) Bytes() int64 {
 	slots := int64(0)
 	if t.slotsMem != nil {
@@ -288,7 +289,7 @@ func (t *Table) Bytes() int64 {
 	return slots + t.granted + int64(t.sortFor)*sortCost
 }
 
-// Occupied is how many bytes the Pool is charged for the Table.
+// Occupied returns the number of bytes that are charged to the Pool.
 func (t *Table) Occupied() int64 {
 	n := t.indexMem.Charged()
 	if t.slotsMem != nil {

@@ -1,17 +1,17 @@
-// Package mem keeps the engine's big memory: budgets shared by all tasks and
-// contiguous off-heap regions charged to them.
+// Package mem manages the engine's large buffers: budgets that all tasks share, and
+// contiguous regions outside the Go heap that are charged to a budget.
 //
-// Sort buffers and hash tables are most of what a job occupies. Kept on the
-// Go heap they would be counted twice over by the collector's growth target;
-// kept here, their size is exactly what was charged, and giving them back to
-// the operating system takes effect at once. That is what lets a run promise
-// a peak of its memory limit plus a small constant.
+// Sort buffers and hash tables take most of a job's memory. On the Go heap they
+// would double through the collector's growth target. Here their size is exactly
+// the charged number of bytes, and releasing them returns the memory to the
+// operating system at once. So a job's peak is its memory limit plus a small
+// constant.
 package mem
 
 import "sync/atomic"
 
-// Pool is a budget in bytes that several tasks draw from. All methods may be
-// called by any number of goroutines at once.
+// Pool is a budget in bytes that several tasks share. It is safe for concurrent
+// use.
 //
 // Invariant: without Grow, 0 ≤ Used ≤ limit.
 type Pool struct {
@@ -23,16 +23,17 @@ type Pool struct {
 // NewPool returns an unused Pool of limit bytes.
 func NewPool(limit int64) *Pool { return &Pool{limit: limit} }
 
-// Limit is the budget in bytes.
+// Limit returns the budget in bytes.
 func (p *Pool) Limit() int64 { return p.limit }
 
-// Used is the number of bytes charged now.
+// Used returns the number of bytes that are charged now.
 func (p *Pool) Used() int64 { return p.used.Load() }
 
-// Peak is the most that Used has ever been.
+// Peak returns the largest value that Used has had.
 func (p *Pool) Peak() int64 { return p.peak.Load() }
 
-// TryGrow charges n bytes if they fit within the limit, and otherwise nothing.
+// TryGrow charges n bytes if they fit within the limit. Otherwise it charges
+// nothing and returns false.
 func (p *Pool) TryGrow(n int64) bool {
 	for {
 		old := p.used.Load()
@@ -46,8 +47,8 @@ func (p *Pool) TryGrow(n int64) bool {
 	}
 }
 
-// Grow charges n bytes whether they fit or not. It is for what cannot be cut
-// into smaller pieces, such as one record larger than the whole budget.
+// Grow charges n bytes even beyond the limit. It is for data that cannot be
+// divided, such as a record larger than the whole budget.
 func (p *Pool) Grow(n int64) { p.raise(p.used.Add(n)) }
 
 // Shrink takes back a charge of n bytes.

@@ -2,36 +2,36 @@ package mem
 
 import "fmt"
 
-// Step is the unit, in bytes, in which a Region's charge grows. A Region may
-// be charged for up to Step-1 bytes more than was asked for.
+// Step is the unit in bytes by which a Region's charge grows. The charge is up to
+// Step-1 bytes larger than the requested size.
 const Step = 1 << 20
 
-// page is what a trimmed Region's charge is rounded up to, in bytes: a multiple
-// of all systems' pages. Map outputs that stay in memory may be many and small.
+// page is the unit in bytes of a trimmed Region's charge, a multiple of the page
+// size of every system. It is smaller than Step because map outputs that stay in
+// memory may be many and small.
 const page = 64 << 10
 
 // hugePage is the size and alignment of a transparent huge page on the usual
-// platforms. With them a scattered walk over hundreds of megabytes stays
-// within the TLB, which halves the time of sorting and hash probing. The pages
-// of a Region that is being filled may be up to one of them more than its
-// charge.
+// platforms. With huge pages, random accesses to hundreds of megabytes stay within
+// the TLB, which halves the time of sorting and hash probing. While a Region is
+// being filled its pages may exceed its charge by up to one huge page.
 const hugePage = 2 << 20
 
-// Region is a contiguous range of memory outside the Go heap. Its whole size
-// is reserved as addresses at once and its pages come into being when first
-// written, so growing never moves what is already there.
+// Region is a contiguous range of memory outside the Go heap. Reserve reserves the
+// addresses for its whole size, and the system adds pages when they are first
+// written. So a Region grows without moving its content.
 //
-// The owner writes only below Charged; the pages above are not paid for. A
-// Region belongs to one goroutine at a time, its bytes to whoever the owner
-// shares them with.
+// The owner must write only below Charged, because the pages above are not charged
+// to the Pool. Only one goroutine at a time may call the methods. The owner decides
+// which goroutines may access the bytes.
 type Region struct {
 	pool    *Pool
-	mapping []byte // as the operating system gave it; nil after Release
+	mapping []byte // as returned by the operating system; nil after Release
 	buf     []byte // the usable, aligned part of mapping
 	charged int64
 }
 
-// Reserve sets aside addresses for size bytes, of which none is charged yet.
+// Reserve reserves addresses for size bytes. Nothing is charged yet.
 func Reserve(pool *Pool, size int64) (*Region, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("mem: reserve %d bytes", size)
@@ -44,18 +44,18 @@ func Reserve(pool *Pool, size int64) (*Region, error) {
 	return &Region{pool: pool, mapping: mapping, buf: buf}, nil
 }
 
-// Bytes is the whole reservation, zero where nothing was written yet. It is
-// nil after Release; a copy kept beyond that must not be touched.
+// Bytes returns the whole reservation, which is zero where nothing was written. It
+// returns nil after Release, and slices from before must then not be accessed.
 func (r *Region) Bytes() []byte { return r.buf }
 
-// Charged is how many bytes, from the start, are paid for.
+// Charged returns the number of bytes, from the start, that are charged.
 func (r *Region) Charged() int64 { return r.charged }
 
-// Size is how far the Region can grow, in bytes.
+// Size returns the number of bytes to which the Region can grow.
 func (r *Region) Size() int64 { return int64(len(r.buf)) }
 
-// Grow makes at least the first n bytes usable. It returns false, having
-// changed nothing, if the reservation or the Pool's budget is too small.
+// Grow makes at least the first n bytes usable. If the reservation or the Pool's
+// budget is too small it changes nothing and returns false.
 func (r *Region) Grow(n int64) bool {
 	if n <= r.charged {
 		return true
@@ -71,8 +71,8 @@ func (r *Region) Grow(n int64) bool {
 	return true
 }
 
-// ForceGrow is Grow for what must be stored at any price: the Pool may end up
-// above its limit. It panics if the reservation is too small.
+// ForceGrow is Grow for data that must be stored even beyond the Pool's limit. It
+// panics if the reservation is too small.
 func (r *Region) ForceGrow(n int64) {
 	if n <= r.charged {
 		return
@@ -85,27 +85,27 @@ func (r *Region) ForceGrow(n int64) {
 	r.charged += more
 }
 
-// Populate has the pages of the first n bytes, as far as they are charged, made
-// now: a fraction of what it costs to run into them one by one. It is for
-// memory that will be written all over.
+// Populate allocates the pages of the first n bytes that are charged. That costs a
+// fraction of the page faults that writing would cause. It is for memory that will
+// be written completely.
 func (r *Region) Populate(n int64) { populate(r.buf[:min(n, r.charged)]) }
 
-// Trim returns everything above the first n bytes to the operating system and
-// to the Pool, to the page. The addresses stay reserved, so the Region can grow
-// again; what was there is lost.
+// Trim returns the memory above the first n bytes, rounded up to a page, to the
+// operating system and to the Pool. Its content is lost. The addresses stay
+// reserved, so the Region can grow again.
 func (r *Region) Trim(n int64) {
 	n = (n + page - 1) &^ (page - 1)
 	if n >= r.charged {
 		return
 	}
-	// The last huge page came whole when its first byte was written, and
-	// reaches beyond what is charged.
+	// The last huge page was allocated as a whole when its first byte was written,
+	// so it may reach beyond the charge.
 	discard(r.buf[n:min(r.Size(), (r.charged+hugePage-1)&^(hugePage-1))])
 	r.pool.Shrink(r.charged - n)
 	r.charged = n
 }
 
-// Release gives back memory, addresses and charge. Calling it again does
+// Release returns the memory, the addresses and the charge. Further calls do
 // nothing.
 func (r *Region) Release() {
 	if r.mapping == nil {

@@ -13,9 +13,9 @@ import (
 
 // ReadOptions tune the streams of a file.
 type ReadOptions struct {
-	// Buffer is how many bytes a stream asks the file for at once; 0 means
-	// one block at a time, the least memory. A spinning disk that serves many
-	// streams wants 1 MiB and more.
+	// Buffer is the number of bytes that a stream reads at once; 0 is one block,
+	// which takes the least memory. For many streams from one spinning disk, 1 MiB
+	// or more is faster.
 	Buffer int
 }
 
@@ -50,8 +50,8 @@ func OpenWith(r io.ReaderAt, size int64, name string, opts ReadOptions) (*File, 
 	return f, nil
 }
 
-// readEnds checks the header and reads the footer. The header comes first, so
-// that a file of another kind is called that and not a damaged run.
+// readEnds checks the header and reads the footer. It checks the header first, so
+// that the error for another kind of file does not speak of damage.
 func (f *File) readEnds(size int64) error {
 	head := make([]byte, min(size, int64(headerLen)))
 	if err := f.readAt(head, 0); err != nil {
@@ -80,8 +80,8 @@ func (f *File) readEnds(size int64) error {
 	return nil
 }
 
-// readIndex reads the partitions. Each takes at least three bytes, which
-// bounds what a damaged count can make us allocate.
+// readIndex reads the partitions. Each takes at least three bytes, which bounds the
+// allocation for a damaged count.
 func (f *File) readIndex(size int64) error {
 	off := f.foot.indexOff
 	if off < int64(headerLen) || off+int64(f.foot.indexLen)+int64(footerLen) != size ||
@@ -129,8 +129,8 @@ func (f *File) Partition(p int) (kv.Stream, error) {
 	return newStream(f, &f.parts[p]), nil
 }
 
-// Size returns how many records partition p has and how many bytes their keys
-// and values have together; zeros for a partition that does not exist.
+// Size returns the number of records in partition p and the total size of their keys
+// and values. Both are 0 for a partition that does not exist.
 func (f *File) Size(p int) (records, bytes int64) {
 	if p < 0 || p >= len(f.parts) {
 		return 0, 0
@@ -138,7 +138,7 @@ func (f *File) Size(p int) (records, bytes int64) {
 	return f.parts[p].records, f.parts[p].raw
 }
 
-// StoredSize returns how many bytes of the file partition p takes.
+// StoredSize returns the size of partition p in the file in bytes.
 func (f *File) StoredSize(p int) int64 {
 	if p < 0 || p >= len(f.parts) {
 		return 0
@@ -146,15 +146,15 @@ func (f *File) StoredSize(p int) int64 {
 	return f.parts[p].length
 }
 
-// StreamMemory returns the most bytes of buffers that any open stream holds:
-// what a merge multiplies by its fan-in. A stream of a small partition knows
-// its own, lower figure.
+// StreamMemory returns the size in bytes of the largest buffers that an open stream
+// can have. A stream of a small partition needs less; its method Memory returns
+// that.
 func (f *File) StreamMemory() int {
 	return bufferCap(f.window()) + bufferCap(f.foot.maxRaw)
 }
 
-// window is the most stored bytes that a stream holds: the largest block, its
-// header and the next one's.
+// window returns the largest number of stored bytes that a stream keeps: the largest
+// block, its header and the next header.
 func (f *File) window() int { return max(f.foot.maxStored+2*blockHdrLen, f.opts.Buffer) }
 
 // Name returns the name given to Open.

@@ -1,21 +1,20 @@
-// Package runfile is the on-disk form of a sorted, partitioned run: a spill, a
-// map's output, and the binary output with which jobs are chained.
+// Package runfile reads and writes sorted, partitioned runs on disk: spills, map
+// outputs, and the binary output between the jobs of a chain.
 //
 //	┌────────┬───────┬───────┬───┬───────┬───────┬────────┐
 //	│ header │ block │ block │ … │ block │ index │ footer │
 //	└────────┴───────┴───────┴───┴───────┴───────┴────────┘
 //
-// The blocks of partition 0 come first, then those of partition 1, and so on;
-// no block holds records of two partitions. A block is compressed on its own
-// and carries a checksum that also covers its place in the file, so a flipped
-// bit, a cut tail and a block that landed elsewhere are all errors, never
-// wrong records. The index says how many bytes, records and blocks' worth of
-// data each partition has. docs/formats/runfile.md gives every field.
+// Blocks are in the order of partitions, and no block contains records of two
+// partitions. Each block is compressed by itself and has a checksum, which also
+// covers its offset in the file. So a flipped bit, a truncated file and a misplaced
+// block are errors and never give wrong records. The index has the size and the
+// number of records of each partition. docs/formats/runfile.md describes every
+// field.
 //
-// A key equal to the one before it is not written again. Longer shared
-// prefixes are written in full on purpose: a record read back is then two
-// slices of the decoded block, with nothing copied and nothing allocated, and
-// a compressing codec removes most of the repetition anyway.
+// A key equal to the previous one is not written again. Keys that only share a
+// prefix are written in full. A reader then returns slices of the decoded block,
+// without copying or allocating, and compression removes most of the repetition.
 package runfile
 
 import (
@@ -34,8 +33,8 @@ const (
 	blockHdrLen = 17
 	footerLen   = 48
 
-	// MaxRecord is the most bytes that a record's key and value may have
-	// together: 1 GiB, well inside what every codec can hold in one block.
+	// MaxRecord is the size limit of a record, key and value together: 1 GiB, which
+	// every codec can compress as one block.
 	MaxRecord = 1 << 30
 
 	// DefaultBlockSize is small enough for hundreds of open streams and large
@@ -46,8 +45,8 @@ const (
 	maxBlockSize = 64 << 20
 )
 
-// What can be wrong with a file. They are wrapped in an Error, which says
-// where; test with errors.Is.
+// The kinds of damage. Errors wrap them in an Error, which has the offset; test with
+// errors.Is.
 var (
 	ErrMagic     = errors.New("not a run file (bad magic)")
 	ErrVersion   = errors.New("unsupported version")
@@ -56,14 +55,14 @@ var (
 	ErrCorrupt   = errors.New("corrupt")
 )
 
-// Error is the failure to read a run file.
+// Error is an error in reading a run file.
 type Error struct {
-	Name   string // as given to Open
+	Name   string // as passed to Open
 	Offset int64  // of the block, index or footer at fault
 	Err    error
 }
 
-// Error names the file, the offset and what is wrong.
+// Error returns a message with the file, the offset and the damage.
 func (e *Error) Error() string {
 	return fmt.Sprintf("run file %s: at offset %d: %v", e.Name, e.Offset, e.Err)
 }
@@ -79,9 +78,9 @@ type blockHeader struct {
 	sum    uint64
 }
 
-// put writes the header of the block that starts at offset off. Its checksum
-// is that of the stored bytes, mixed with that of the header's other fields
-// and the offset: the large part then needs one call of the fast hash.
+// put writes the header of the block at offset off. The checksum combines two
+// hashes, one of the stored bytes and one of the other header fields with the
+// offset, so that the large part needs one call of the fast hash.
 func (h *blockHeader) put(b []byte, off int64, stored []byte) {
 	b[0] = byte(h.codec)
 	binary.LittleEndian.PutUint32(b[1:], uint32(h.raw))
@@ -98,12 +97,12 @@ func parseBlockHeader(b []byte) blockHeader {
 	}
 }
 
-// blockSum is the checksum of a block whose header's first nine bytes are in b.
+// blockSum returns the checksum of a block whose header's first nine bytes are in b.
 func blockSum(b []byte, off int64, stored []byte) uint64 {
 	return xxhash.Sum64(stored) ^ placeSum(b, off)
 }
 
-// placeSum is the part of a block's checksum that does not depend on its
+// placeSum returns the part of a block's checksum that does not depend on its
 // stored bytes.
 func placeSum(b []byte, off int64) uint64 {
 	var place [17]byte

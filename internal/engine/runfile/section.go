@@ -11,8 +11,8 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Section describes the blocks of one partition so that they can be read
-// without the rest of their file: on another machine, or out of memory.
+// Section describes the blocks of one partition, so that they can be read without
+// the rest of their file, on another machine or from memory.
 type Section struct {
 	Offset  int64 // in the file; the blocks' checksums cover it
 	Length  int64 // bytes of all blocks
@@ -48,7 +48,7 @@ func (s Section) MarshalText() ([]byte, error) {
 	return hex.AppendEncode(nil, b), nil
 }
 
-// UnmarshalText decodes what MarshalText wrote, and nothing else.
+// UnmarshalText decodes the output of MarshalText. Any other text is an error.
 func (s *Section) UnmarshalText(text []byte) error {
 	var b [sectionLen]byte
 	if len(text) != hex.EncodedLen(len(b)) {
@@ -78,9 +78,8 @@ func (s *Section) UnmarshalText(text []byte) error {
 // offset 0. The name is only for errors.
 func (s Section) Open(r io.ReaderAt, name string) kv.Stream { return s.stream(r, name) }
 
-// OpenBytes streams the section's records from memory, without a copy unless
-// blocks are compressed. The bytes must stay as they are until the stream is
-// closed.
+// OpenBytes streams the section's records from memory, without a copy unless blocks
+// are compressed. The bytes must not change until the stream is closed.
 func (s Section) OpenBytes(b []byte, name string) (kv.Stream, error) {
 	if int64(len(b)) != s.Length {
 		return nil, &Error{name, s.Offset, fmt.Errorf("%w: %d bytes of %d", ErrTruncated, len(b), s.Length)}
@@ -105,7 +104,7 @@ func (s Section) stream(r io.ReaderAt, name string) *stream {
 
 func (s Section) footer() footer { return footer{maxRaw: s.MaxRaw, maxStored: s.MaxStored} }
 
-// shifted is a reader of a file of which only the bytes from base on are there.
+// shifted reads a file of which only the bytes from offset base on are available.
 type shifted struct {
 	r    io.ReaderAt
 	base int64
@@ -113,9 +112,8 @@ type shifted struct {
 
 func (s shifted) ReadAt(b []byte, off int64) (int, error) { return s.r.ReadAt(b, off-s.base) }
 
-// Verifier checks the checksums of a section as its bytes pass by, in pieces
-// of any size, so that damage is noticed where another copy can still be
-// asked for.
+// Verifier checks the checksums of a section while its bytes arrive, in pieces of any
+// size. The receiver finds damage while it can still fetch another copy.
 type Verifier struct {
 	s    Section
 	foot footer
@@ -124,12 +122,12 @@ type Verifier struct {
 	head [blockHdrLen]byte
 	have int // bytes of head
 	h    blockHeader
-	left int // stored bytes of the current block to come
+	left int // missing stored bytes of the current block
 	sum  xxhash.Digest
 	err  error
 }
 
-// NewVerifier begins a section. The name is only for errors.
+// NewVerifier returns a Verifier at the start of a section. The name is only for errors.
 func NewVerifier(s Section, name string) *Verifier {
 	return &Verifier{s: s, foot: s.footer(), name: name, at: s.Offset}
 }
@@ -151,7 +149,7 @@ func (v *Verifier) Write(p []byte) (int, error) {
 	return n - len(p), v.err
 }
 
-// header takes bytes of a block's header and returns how many.
+// header consumes bytes of a block's header and returns their number.
 func (v *Verifier) header(p []byte) int {
 	end := v.s.Offset + v.s.Length
 	if v.have == 0 && v.at >= end {
@@ -184,7 +182,8 @@ func (v *Verifier) endBlock() {
 	v.have = 0
 }
 
-// Finish returns nil if exactly the section has passed and all of it is right.
+// Finish returns nil if exactly the bytes of the section were written and all
+// checksums are right.
 func (v *Verifier) Finish() error {
 	if v.err == nil && (v.have != 0 || v.at != v.s.Offset+v.s.Length) {
 		v.err = &Error{v.name, v.at, ErrTruncated}

@@ -8,15 +8,16 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// stream reads one partition. Records are slices of the current block: of the
-// window itself if the block is stored as it is, else of the decoded copy.
+// stream reads one partition. Records are slices of the current block: of the window
+// for an uncompressed block, else of the decoded copy.
 type stream struct {
 	f    *File
 	next int64 // file offset of the first byte not yet in the window
 	end  int64 // file offset at which the partition ends
 
 	win []byte // stored bytes read ahead; win[pos:] are not consumed yet
-	// borrowed means that win is somebody else's and holds all there is.
+	// borrowed is set if win belongs to the caller of OpenBytes and contains the
+	// whole section.
 	borrowed bool
 	pos      int
 	raw      []byte // decoded block
@@ -24,8 +25,8 @@ type stream struct {
 
 	key, value []byte
 	same       bool
-	records    int64 // still to come, by the index
-	bytes      int64 // likewise, of keys and values
+	records    int64 // unread records, by the index
+	bytes      int64 // size of their keys and values
 	memory     int   // see Memory
 	err        error
 }
@@ -46,16 +47,16 @@ func (s *stream) Key() []byte   { return s.key }
 func (s *stream) Value() []byte { return s.value }
 func (s *stream) Err() error    { return s.err }
 
-// Same reports that the current key is the previous record's key. It may be
-// false for equal keys (at a block's start); merges use it as a short cut.
+// Same reports whether the current key is known to equal the previous one. It may be
+// false for equal keys, at a block's start. Merges use it to skip comparisons.
 func (s *stream) Same() bool { return s.same }
 
-// Memory returns the most bytes of buffers that the stream takes. It takes
-// none before the first Next and after the last.
+// Memory returns the largest size of the stream's buffers in bytes. Before the first
+// Next and after the last it has no buffers.
 func (s *stream) Memory() int { return s.memory }
 
-// Remaining returns how many records are to come and how many bytes their keys
-// and values have.
+// Remaining returns the number of unread records and the total size of their keys
+// and values.
 func (s *stream) Remaining() (records, bytes int64) { return s.records, s.bytes }
 
 func (s *stream) Next() bool {
@@ -129,7 +130,7 @@ func (s *stream) load() bool {
 		s.err = s.f.errorAt(at, err)
 		return false
 	}
-	// The next block's header is read along, so that each block costs one read.
+	// Reading the next block's header as well makes one read per block.
 	if !s.fill(blockHdrLen + h.stored + blockHdrLen) {
 		return false
 	}
@@ -143,8 +144,8 @@ func (s *stream) load() bool {
 	return s.decode(h, stored, at)
 }
 
-// plausible checks the header of the block at offset at before anything is allocated on its word; the
-// checksum can only be checked once the block has been read.
+// plausible checks the header of the block at offset at, before memory is allocated
+// for the lengths in it. The checksum can be checked only when the block is read.
 func (f *footer) plausible(h blockHeader, at, end int64) error {
 	switch {
 	case at+blockHdrLen+int64(h.stored) > end:
@@ -182,8 +183,8 @@ func (s *stream) decode(h blockHeader, stored []byte, at int64) bool {
 	return true
 }
 
-// fill reads until the window holds n unread bytes or all that the partition
-// has left. Records of the previous block may move: they are invalid by then.
+// fill reads until the window contains n unread bytes or the rest of the partition.
+// It may move records of the previous block, which are no longer valid.
 func (s *stream) fill(n int) bool {
 	have := len(s.win) - s.pos
 	rest := s.end - s.next
@@ -217,7 +218,7 @@ func (s *stream) corrupt(what string) bool {
 	return false
 }
 
-// Close gives the buffers back. It never fails.
+// Close returns the buffers to the pool. It never fails.
 func (s *stream) Close() error {
 	s.next, s.records, s.bytes = s.end, 0, 0
 	s.free()
@@ -233,8 +234,8 @@ func (s *stream) free() {
 	s.key, s.value = nil, nil
 }
 
-// pooled is the one size of buffer worth keeping: a default block, its header
-// and the next one's. A reduce opens and closes a stream for each map.
+// pooled is the size of the buffers that are kept for reuse: a default block, its
+// header and the next header. A reduce opens and closes a stream for each map.
 const pooled = DefaultBlockSize + 2*blockHdrLen
 
 var buffers = sync.Pool{New: func() any { return new([pooled]byte) }}

@@ -13,21 +13,21 @@ import (
 // Options shape a run being written. The zero value is not valid: Partitions
 // must be at least 1.
 type Options struct {
-	// Partitions is how many partitions the run has, empty ones included.
+	// Partitions is the number of partitions, including empty ones.
 	Partitions int
-	// Codec compresses blocks; one that does not shrink is stored as it is.
+	// Codec compresses blocks. A block that does not shrink is stored uncompressed.
 	Codec Codec
 	// BlockSize is the number of record bytes at which a block is closed; 0
-	// means DefaultBlockSize. It is also what each open stream of the run
-	// keeps in memory, so runs that will be merged by the thousand want less.
-	// A record larger than a block gets a block of its own.
+	// is DefaultBlockSize. Each open stream keeps one block in memory, so smaller
+	// blocks suit runs that are merged by the thousand. A record larger than a
+	// block gets its own block.
 	BlockSize int
-	// Unordered lets keys come in any order, for files that are read record by
-	// record and never merged: the output of one job that is another's input.
+	// Unordered allows keys in any order, for files that are not merged: the output
+	// of one job that is the input of another.
 	Unordered bool
 }
 
-// partStat is what the index says of a partition.
+// partStat is the index entry of a partition.
 type partStat struct {
 	offset  int64 // of its first block
 	length  int64 // bytes of all its blocks
@@ -112,8 +112,8 @@ func (w *Writer) Append(part int, key, value []byte) error {
 	return w.err
 }
 
-// put encodes a record into the open block. The key's length is written plus
-// one; zero says that the key is the previous one of this block.
+// put encodes a record into the open block. It writes the key's length plus one, or
+// zero if the key equals the previous one in this block.
 func (w *Writer) put(key, value []byte, same bool) {
 	b := w.buf
 	if len(b) < blockHdrLen {
@@ -191,7 +191,7 @@ func (w *Writer) flush() {
 	w.buf = w.shed(w.buf)
 }
 
-// shed empties a buffer and lets go of one that a huge record has blown up.
+// shed empties a buffer. It drops a buffer that a huge record has made large.
 func (w *Writer) shed(b []byte) []byte {
 	if cap(b) > 4*w.opts.BlockSize {
 		return nil
@@ -199,8 +199,8 @@ func (w *Writer) shed(b []byte) []byte {
 	return b[:0]
 }
 
-// Finish writes what is buffered, the index and the footer. It does not close
-// the underlying writer.
+// Finish writes the open block, the index and the footer. It does not close the
+// underlying writer.
 func (w *Writer) Finish() error {
 	if w.done {
 		return errFinished

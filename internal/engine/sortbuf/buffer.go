@@ -1,10 +1,10 @@
-// Package sortbuf is the map side's buffer: it takes records as they are
-// emitted, sorts them by partition and key, and hands them out again in that
-// order, from memory that is bounded and off the heap.
+// Package sortbuf is the sort buffer of a map task. It collects emitted records,
+// sorts them by partition and key, and returns them in that order. Its memory is
+// bounded and outside the Go heap.
 //
-// Records are copied one behind the other into an arena and never move again.
-// What is sorted is an index of 16 bytes for each record, which holds the
-// first eight bytes of the key, so that most comparisons never leave it.
+// Records are copied into an arena, one after the other, and do not move. Sorting
+// only moves the entries of an index, 16 bytes for each record. An entry holds the
+// first eight bytes of the key, so most comparisons need nothing else.
 //
 //	arena │ hdr key value │ hdr key value │ …          grows upwards
 //	index │ prefix ref │ prefix ref │ … ┆ scratch      scratch: as long again
@@ -20,14 +20,14 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Config says how large a Buffer may become and how it is divided.
+// Config describes a Buffer.
 type Config struct {
-	// Pool is charged for everything the Buffer occupies.
+	// Pool is charged for all memory of the Buffer.
 	Pool *mem.Pool
 
-	// Limit is the most the Buffer may occupy, in bytes, its index and the
-	// scratch space for sorting included. A single record that is larger is
-	// taken nevertheless when the Buffer is empty.
+	// Limit is the size limit of the Buffer in bytes, including its index and the
+	// scratch space for sorting. An empty Buffer takes a larger record
+	// nevertheless.
 	Limit int64
 
 	// Partitions is the number of partitions, at least 1 and at most
@@ -35,35 +35,36 @@ type Config struct {
 	Partitions int
 }
 
-// entryCost is what one record costs beside its bytes in the arena: its index
-// entry and the same again as scratch space for the sort.
+// entryCost is the memory for one record besides its bytes in the arena: its index
+// entry and as much scratch space for the sort.
 const entryCost = 2 * entrySize
 
 const entrySize = int64(unsafe.Sizeof(radix.Entry{}))
 
-// Buffer collects records and sorts them. Its life is Add… Sort, Partition…,
-// and then either Reset and the same again, or Release.
+// Buffer collects records and sorts them. The calls are Add any number of times,
+// Sort, and Partition any number of times. Then Reset starts the cycle again or
+// Release ends it.
 //
-// Until Sort a Buffer belongs to one goroutine. From Sort to Reset or Release
-// it is read-only and any number of goroutines may read it.
+// Until Sort only one goroutine may use a Buffer. From Sort to Reset or Release it
+// is read-only and any number of goroutines may read it.
 type Buffer struct {
 	cfg   Config
-	chunk int64 // space is granted in pieces of this many bytes
+	chunk int64 // space is granted in pieces of this size in bytes
 
 	data  share
-	arena []byte // the whole reservation; as far as granted it is ours
+	arena []byte // the whole reservation, of which the granted part may be used
 	used  int64
 
 	entries share
-	index   []radix.Entry // as far as it is granted, without scratch
+	index   []radix.Entry // the granted part without the scratch space
 	n       int
 
 	parts  []size
 	starts []int // of the partitions in the sorted index, and its end
 }
 
-// share is a region and how much of it may be used: what the Limit allows, in
-// finer pieces than the Pool's.
+// share is a region and its granted size. Grants keep within the Limit and are in
+// finer pieces than the charges to the Pool.
 type share struct {
 	region  *mem.Region
 	granted int64
@@ -73,7 +74,7 @@ type size struct{ records, bytes int64 }
 
 var _ kv.Partitioned = (*Buffer)(nil)
 
-// New returns an empty Buffer, which occupies nothing yet.
+// New returns an empty Buffer, which takes no memory yet.
 func New(cfg Config) (*Buffer, error) {
 	if cfg.Partitions < 1 || cfg.Partitions > radix.MaxPartitions {
 		return nil, fmt.Errorf("sortbuf: %d partitions, want 1 to %d", cfg.Partitions, radix.MaxPartitions)
@@ -98,7 +99,8 @@ func New(cfg Config) (*Buffer, error) {
 	return b, nil
 }
 
-// windowSlack lets eight bytes be read from any byte of the last key.
+// windowSlack is the free space behind the last key, so that eight bytes can be read
+// from each of its bytes.
 const windowSlack = 8
 
 func (b *Buffer) reserveArena(size int64) error {
@@ -110,9 +112,9 @@ func (b *Buffer) reserveArena(size int64) error {
 	return nil
 }
 
-// Add copies a record into the Buffer. It returns false, having added nothing,
-// when there is no room: the caller then sorts, spills and resets. An empty
-// Buffer takes any record, whatever the limits.
+// Add copies a record into the Buffer. If there is no room it adds nothing and
+// returns false. The caller then sorts, spills and resets the Buffer. An empty
+// Buffer takes any record, even beyond its limits.
 //
 // Add must not be called between Sort and Reset.
 func (b *Buffer) Add(part int, key, value []byte) bool {
@@ -159,9 +161,9 @@ func (b *Buffer) makeRoom(need int64) bool {
 	return true
 }
 
-// grow grants need bytes to s. If that fails because an earlier fill, with
-// larger or smaller records, left the other share more than it now uses, the
-// surplus is taken back.
+// grow grants need bytes to s. An earlier cycle with larger or smaller records may
+// have left the other share more than it uses now. If s cannot grow otherwise,
+// grow takes that surplus from the other share.
 func (b *Buffer) grow(s *share, need int64, other *share, otherUses int64) bool {
 	for {
 		grant := min(need+b.chunk, b.cfg.Limit-other.granted)
@@ -178,8 +180,8 @@ func (b *Buffer) grow(s *share, need int64, other *share, otherUses int64) bool 
 	}
 }
 
-// forceRoom makes room for the first record at any price: without it a job
-// with one overlong line, or beside greedy neighbours, would never end.
+// forceRoom makes room for the first record, even beyond the limits. Otherwise a job
+// with a very long line, or with other tasks that use up the Pool, would never end.
 func (b *Buffer) forceRoom(arena, index int64) bool {
 	if arena+windowSlack > b.data.region.Size() {
 		b.data.region.Release()
@@ -203,7 +205,7 @@ func (b *Buffer) grantIndex(bytes int64) {
 	b.index = entries(b.entries.region, int(bytes/entryCost))
 }
 
-// entries views the start of a region as n entries.
+// entries returns the start of a region as n entries.
 func entries(r *mem.Region, n int) []radix.Entry {
 	if n == 0 {
 		return nil
@@ -211,14 +213,14 @@ func entries(r *mem.Region, n int) []radix.Entry {
 	return unsafe.Slice((*radix.Entry)(unsafe.Pointer(unsafe.SliceData(r.Bytes()))), n)
 }
 
-// Len is the number of records.
+// Len returns the number of records.
 func (b *Buffer) Len() int { return b.n }
 
-// Bytes is how much the Buffer needs for its records, in bytes, index and
-// sort scratch included; it is what Limit bounds.
+// Bytes returns the memory that the records need, including index and scratch space.
+// Limit bounds it.
 func (b *Buffer) Bytes() int64 { return b.used + int64(b.n)*entryCost }
 
-// Occupied is how many bytes the Pool is charged for the Buffer.
+// Occupied returns the number of bytes that are charged to the Pool.
 func (b *Buffer) Occupied() int64 { return b.data.region.Charged() + b.entries.region.Charged() }
 
 // Sort orders the records by (partition, key bytes, emission order) and makes
@@ -234,7 +236,7 @@ func (b *Buffer) Sort() {
 	radix.SortPartitions(both[:b.n], both[b.n:], b.starts, b)
 }
 
-// Load gives the sort further bytes of the keys.
+// Load implements radix.Loader.
 func (b *Buffer) Load(entries []radix.Entry, depth int) {
 	for i := range entries {
 		if i%loadBatch == 0 && len(entries)-i > loadBatch {
@@ -248,7 +250,7 @@ func (b *Buffer) Load(entries []radix.Entry, depth int) {
 	}
 }
 
-// loadBatch is how many keys are prefetched while as many are loaded.
+// loadBatch is the number of keys that are prefetched while as many are loaded.
 const loadBatch = 16
 
 // Prefetch announces a Load. The length and the bytes at depth may lie in two
@@ -258,8 +260,8 @@ func (b *Buffer) Prefetch(entries []radix.Entry, depth int) {
 	radix.Prefetch(entries, b.arena, 0, min(depth+longHeaderLen, 128))
 }
 
-// Trim returns to the Pool what a sorted Buffer that stays resident does not
-// need: granted but unused space, and the sort's scratch.
+// Trim returns the unused memory of a sorted Buffer that stays in memory to the
+// Pool: granted space without records and the scratch space of the sort.
 func (b *Buffer) Trim() {
 	b.data.region.Trim(b.used)
 	b.data.granted = b.used
@@ -268,11 +270,11 @@ func (b *Buffer) Trim() {
 	b.entries.granted = int64(b.n) * entrySize
 }
 
-// Reset forgets all records but keeps the memory, so that the next fill does
-// not have to fault it in again.
+// Reset removes all records. It keeps the memory, so that the next cycle causes no
+// page faults.
 func (b *Buffer) Reset() {
 	if b.data.region.Charged() > b.cfg.Limit+mem.Step {
-		b.data.region.Trim(0) // was forced to hold a giant
+		b.data.region.Trim(0) // forceRoom has exceeded the limit
 		b.data.granted = 0
 	}
 	clear(b.parts)
@@ -280,21 +282,21 @@ func (b *Buffer) Reset() {
 	b.grantIndex(b.entries.granted) // Trim left it without scratch
 }
 
-// Release gives all memory back. The Buffer must not be used afterwards,
-// except that Release may be called again.
+// Release returns all memory. Afterwards only Release may be called, which does
+// nothing.
 func (b *Buffer) Release() {
 	b.data.region.Release()
 	b.entries.region.Release()
 	b.arena, b.index, b.used, b.data.granted, b.n, b.entries.granted = nil, nil, 0, 0, 0, 0
 }
 
-// Size implements kv.Partitioned. It is right at any time, also before Sort.
+// Size implements kv.Partitioned. It may be called before Sort, too.
 func (b *Buffer) Size(p int) (records, bytes int64) {
 	return b.parts[p].records, b.parts[p].bytes
 }
 
-// A record's header is its key's and its value's length, 16 bits each. If one
-// of them does not fit, the header is longHeader followed by 64 bits for each.
+// A record's header contains the lengths of its key and value, 16 bits each. If one
+// of them is larger, the header is longHeader followed by two 64-bit lengths.
 const (
 	shortHeaderLen = 4
 	longHeaderLen  = 20
@@ -320,7 +322,7 @@ func putHeader(b []byte, keyLen, valueLen int) int {
 	return longHeaderLen
 }
 
-// header decodes the header at b's start and returns its own length as well.
+// header decodes the header at the start of b. n is the length of the header.
 func header(b []byte) (n, keyLen, valueLen int) {
 	h := binary.LittleEndian.Uint32(b)
 	if h != longHeader {
@@ -329,9 +331,9 @@ func header(b []byte) (n, keyLen, valueLen int) {
 	return longHeaderLen, int(binary.LittleEndian.Uint64(b[4:])), int(binary.LittleEndian.Uint64(b[12:]))
 }
 
-// window is the first eight bytes of a key that begins at b's start and has
-// left bytes, most significant first and padded with zeros. b has at least
-// eight bytes, whatever left is.
+// window returns the first eight bytes of a key of left bytes at the start of b,
+// most significant first and padded with zeros. b has at least eight bytes, even if
+// left is smaller.
 func window(b []byte, left int) uint64 {
 	w := binary.BigEndian.Uint64(b)
 	if left < 8 {

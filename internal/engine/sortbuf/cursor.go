@@ -5,13 +5,13 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Cursor walks through one partition of a sorted Buffer. Key and Value are
-// slices of the Buffer itself: they stay valid until its Reset or Release,
-// longer than kv.Stream promises.
+// Cursor iterates over one partition of a sorted Buffer. Key and Value are slices of
+// the Buffer. Unlike kv.Stream demands, they stay valid until the Buffer's Reset or
+// Release.
 type Cursor struct {
 	arena   []byte
-	entries []radix.Entry // those still to come
-	span    int           // bytes of a record that are worth prefetching
+	entries []radix.Entry // not returned yet
+	span    int           // number of bytes of a record that are worth prefetching
 	prefix  uint64
 	key     []byte
 	value   []byte
@@ -51,8 +51,8 @@ func (c *Cursor) Next() bool {
 	return true
 }
 
-// Prefix is the first eight bytes of the key, most significant first, padded
-// with zeros: where two of them differ they order the keys.
+// Prefix returns the first eight bytes of the key, most significant first, padded
+// with zeros: two different prefixes order the keys.
 func (c *Cursor) Prefix() uint64 { return c.prefix }
 
 // Key implements kv.Stream.
@@ -61,10 +61,10 @@ func (c *Cursor) Key() []byte { return c.key }
 // Value implements kv.Stream.
 func (c *Cursor) Value() []byte { return c.value }
 
-// Err is always nil: memory does not fail.
+// Err returns nil: reading memory does not fail.
 func (c *Cursor) Err() error { return nil }
 
-// Close ends the walk. The Buffer is not affected.
+// Close ends the iteration. It does not affect the Buffer.
 func (c *Cursor) Close() error {
 	c.entries = nil
 	return nil

@@ -1,30 +1,30 @@
 // Package radix sorts references to variable-length byte keys by a cached
 // eight-byte window of each key.
 //
-// It serves the sort buffer, which keeps every record, and the hash table,
-// which keeps one for each key.
+// The sort buffer uses it for all records, and the hash table for one record per
+// key.
 //
-// Almost all of a sort's work is done on the 16-byte entries alone: a stable
-// most-significant-digit radix sort on the window, insertion sort for what is
-// small. Only entries whose windows are equal and whose keys go on have their
-// next eight bytes loaded, and are sorted by those in turn.
+// Almost all work is done on the 16-byte entries alone: a stable radix sort on the
+// window, most significant digit first, and an insertion sort for few entries. Only
+// if windows are equal and the keys are longer, the sort loads the next eight bytes
+// of those keys and sorts by them.
 //
-// The window of a key that ends inside it is padded with zeros, so "a" and
-// "a\x00" look alike; the class in the reference (how much of the key was left
-// at the window's start, at most 9) tells them apart. Within one window the
-// order (Prefix, Ref) is thus exactly (key bytes, key length, emission order)
-// for every key that ends there.
+// The window of a key that ends inside the window is padded with zeros, so "a" and
+// "a\x00" have the same window. The class in the reference distinguishes them: it
+// is the number of key bytes from the window's start, at most 9. Within one window
+// the order (Prefix, Ref) is therefore exactly the order (key bytes, key length,
+// emission order) for every key that ends there.
 package radix
 
 import "math/bits"
 
-// Entry stands for one record in a sort.
+// Entry represents one record in a sort.
 type Entry struct {
 	// Prefix is the window: eight bytes of the key, most significant
 	// first, padded with zeros.
 	Prefix uint64
 
-	// Ref is composed by MakeRef.
+	// Ref is made by MakeRef.
 	Ref uint64
 }
 
@@ -35,7 +35,7 @@ const (
 	classBits     = 4
 	PartitionBits = 64 - PositionBits - classBits
 
-	// MaxPartitions is how many partitions a Ref can tell apart.
+	// MaxPartitions is the largest number of partitions.
 	MaxPartitions = 1 << PartitionBits
 
 	classShift     = PositionBits
@@ -43,23 +43,23 @@ const (
 	positionMask   = 1<<PositionBits - 1
 	classMask      = (1<<classBits - 1) << classShift
 
-	// more is the class of keys that go on after the window.
+	// more is the class of keys that are longer than the window.
 	more = 9
 )
 
-// MakeRef composes a Ref. Positions must ascend in emission order within a
+// MakeRef returns a Ref. Positions must ascend in emission order within a
 // partition; left is the number of key bytes from the window's start.
 func MakeRef(partition int, position int64, left int) uint64 {
 	return uint64(partition)<<partitionShift | uint64(min(left, more))<<classShift | uint64(position)
 }
 
-// Position is where the record is, as given to MakeRef.
+// Position returns the position of the record, as passed to MakeRef.
 func (e Entry) Position() int64 { return int64(e.Ref & positionMask) }
 
-// Partition is the record's partition, as given to MakeRef.
+// Partition returns the record's partition, as passed to MakeRef.
 func (e Entry) Partition() int { return int(e.Ref >> partitionShift) }
 
-// SetWindow replaces the window, of which left key bytes remained.
+// SetWindow replaces the window. left is the number of key bytes from its start.
 func (e *Entry) SetWindow(prefix uint64, left int) {
 	e.Prefix = prefix
 	e.Ref = e.Ref&^uint64(classMask) | uint64(min(left, more))<<classShift
@@ -71,36 +71,36 @@ func less(x, y Entry) bool {
 	return x.Prefix < y.Prefix || x.Prefix == y.Prefix && x.Ref < y.Ref
 }
 
-// Loader knows the keys behind the references.
+// Loader loads the keys of entries.
 type Loader interface {
-	// Load sets, by SetWindow, the window of each entry to the key bytes
-	// from depth on. Every key has at least depth+1 bytes.
+	// Load sets the window of each entry, by SetWindow, to the eight key bytes at
+	// depth. Every key has at least depth+1 bytes.
 	Load(entries []Entry, depth int)
 
-	// Prefetch announces a Load of these entries; see the function
-	// Prefetch.
+	// Prefetch is called some time before Load with the same arguments. It may
+	// prefetch the keys by the function Prefetch.
 	Prefetch(entries []Entry, depth int)
 }
 
-// Tuning, found by measurement on random and on text keys.
+// These values were found by measurements on random keys and on words.
 const (
-	smallMax = 24 // at most this many entries are sorted by insertion
-	maxWidth = 11 // bits of the widest digit: the write streams stay in L2
+	smallMax = 24 // largest number of entries that are sorted by insertion
+	maxWidth = 11 // bits of the widest digit: all write positions stay in the second-level cache
 )
 
-// Sort sorts data, whose entries are in emission order and of one partition,
-// by key and for equal keys in emission order. The result is in scratch, which
-// is of the same length, if toScratch is set and in data if not; the other
-// holds garbage. Every Prefix is again the key's first eight bytes.
+// Sort sorts data by key and, for equal keys, in emission order. The entries of data
+// are in emission order and belong to one partition. The result is in scratch if
+// toScratch is set, else in data; the other slice has undefined content. Both have
+// the same length. In the result every Prefix is the first eight bytes of the key.
 func Sort(data, scratch []Entry, toScratch bool, l Loader) {
 	s := &sorter{load: l}
 	s.sort(data, scratch[:len(data)], toScratch, 0)
 }
 
-// SortPartitions sorts data, whose entries are in emission order, by partition,
-// key and emission order. starts[p] is where partition p begins in the result;
-// the last element of starts is the number of entries. scratch is at least as
-// long as data and holds garbage afterwards.
+// SortPartitions sorts data, whose entries are in emission order, by partition, key
+// and emission order. It sets starts[p] to the index at which partition p begins,
+// and the last element of starts to the number of entries. scratch is at least as
+// long as data; its content is undefined afterwards.
 func SortPartitions(data, scratch []Entry, starts []int, l Loader) {
 	scratch = scratch[:len(data)]
 	s := &sorter{load: l}
@@ -126,8 +126,8 @@ type sorter struct {
 	tied [2 * tieBatch]Entry // used by prefetchTies
 }
 
-// sort sorts a by the key bytes from depth on, where its windows start, into a
-// or, if toB, into b.
+// sort sorts a by the key bytes from depth on. The windows of a start at depth. The
+// result is in b if toB is set, else in a.
 func (s *sorter) sort(a, b []Entry, toB bool, depth int) {
 	s.byWindow(a, b, toB)
 	if toB {
@@ -136,7 +136,7 @@ func (s *sorter) sort(a, b []Entry, toB bool, depth int) {
 	s.ties(a, b, depth)
 }
 
-// byWindow sorts a by (Prefix, Ref) into a or, if toB, into b.
+// byWindow sorts a by (Prefix, Ref). The result is in b if toB is set, else in a.
 func (s *sorter) byWindow(a, b []Entry, toB bool) {
 	if len(a) <= smallMax {
 		insertion(a)
@@ -151,8 +151,8 @@ func (s *sorter) byWindow(a, b []Entry, toB bool) {
 	}
 }
 
-// survey returns which window bits differ among a's entries and whether they
-// are in order already.
+// survey returns the window bits that differ among the entries of a, and whether the
+// entries are already in order.
 func survey(a []Entry) (diff uint64, sorted bool) {
 	first, last, sorted := a[0].Prefix, a[0], true
 	for _, e := range a[1:] {
@@ -165,8 +165,8 @@ func survey(a []Entry) (diff uint64, sorted bool) {
 	return diff, sorted
 }
 
-// pass sorts a by the digit that starts at the highest differing bit, and each
-// bucket by what is left.
+// pass sorts a by the digit that starts at the highest differing bit, and then each
+// bucket by the bits below.
 func (s *sorter) pass(a, b []Entry, toB bool, diff uint64) {
 	top := bits.Len64(diff)
 	width := min(max(bits.Len(uint(len(a)))-3, 1), maxWidth, top)
@@ -181,8 +181,8 @@ func (s *sorter) pass(a, b []Entry, toB bool, diff uint64) {
 	}
 }
 
-// distribute moves a's entries to their buckets in b, in their order, and
-// sorts the buckets. ends is zero and has an element for each digit.
+// distribute moves the entries of a to their buckets in b, keeping their order, and
+// sorts the buckets. ends has a zero element for each value of the digit.
 func (s *sorter) distribute(a, b []Entry, toB bool, shift uint, ends []uint32) {
 	mask := uint64(len(ends) - 1)
 	for i := range a {
@@ -220,11 +220,11 @@ func insertion(a []Entry) {
 	}
 }
 
-// tieBatch is how many entries ahead ties looks for keys to prefetch.
+// tieBatch is the number of entries for which ties prefetches keys at a time.
 const tieBatch = 64
 
-// ties finds, in entries sorted by (Prefix, Ref), those with equal windows
-// whose keys go on, and sorts them by what follows.
+// ties sorts entries with equal windows and longer keys by the bytes behind the
+// window. The entries are sorted by (Prefix, Ref).
 func (s *sorter) ties(a, b []Entry, depth int) {
 	seen := 0
 	for i := 1; i < len(a); i++ {
@@ -263,9 +263,9 @@ func (s *sorter) prefetchTies(a []Entry, depth int) {
 	}
 }
 
-// deeper sorts entries that are equal up to depth by their key bytes from
-// there on. The loop (rather than recursion) bounds the stack where keys share
-// megabytes.
+// deeper sorts entries whose keys are equal up to depth by the key bytes from depth
+// on. It loops and does not recurse, so that keys with megabytes in common do not
+// exhaust the stack.
 func (s *sorter) deeper(a, b []Entry, depth int) {
 	all, prefix, start := a, a[0].Prefix, depth
 	for len(a) > 1 {
@@ -278,15 +278,15 @@ func (s *sorter) deeper(a, b []Entry, depth int) {
 		a, b = a[ended:], b[ended:]
 		depth += 8
 	}
-	if start == 8 { // deeper windows are of no interest to anyone
+	if start == 8 { // callers need the first window again
 		for i := range all {
 			all[i].Prefix = prefix
 		}
 	}
 }
 
-// byClass stably orders entries with equal windows by class, that is by key
-// length, and returns how many of the keys end in the window.
+// byClass stably sorts entries with equal windows by class, that is by key length.
+// It returns the number of keys that end in the window.
 func byClass(a, b []Entry) (ended int) {
 	var counts [more + 2]int
 	for i := range a {

@@ -40,7 +40,7 @@ func (f *clusterFlags) client() (*client.Client, error) {
 	}
 	c, err := client.New(address, client.Options{HTTP: http})
 	if err != nil {
-		return nil, misuse("--%w", err)
+		return nil, misuse("--master: %w", err)
 	}
 	return c, nil
 }

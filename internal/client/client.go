@@ -1,5 +1,10 @@
-// Package client is how programs speak to a master: calls that are tried again
-// when the master is away for a while, uploads, and waiting for a job.
+// Package client calls a master: it retries calls while the master cannot be
+// reached, uploads files, and waits for jobs.
+//
+// All calls of ClientService may be repeated. A submission carries a request id, so
+// that a retry after a lost answer does not submit the job twice. A file is uploaded
+// under its SHA-256. A client therefore retries whenever it is not certain that the
+// master has refused a call.
 package client
 
 import (
@@ -21,23 +26,23 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// Options say how to reach the master. The zero value is right for one on this
-// machine without security.
+// Options configure a Client. The zero value suits a master on this machine that
+// uses neither TLS nor tokens.
 type Options struct {
-	// HTTP makes the requests; default one that keeps connections alive. It
-	// must have no time-out of its own, since calls may be held.
+	// HTTP makes the requests; by default a new http.Client. It must have no
+	// time-out, because the master may hold a call until there is an answer.
 	HTTP *http.Client
-	// Token, if set, is sent as bearer token with each request.
+	// Token, if set, is sent as a bearer token with each request.
 	Token string
-	// Patience is for how long a call is tried again while the master cannot be
-	// reached. Default 3 seconds; negative is not at all.
+	// Patience is the time for which calls are retried while the master cannot be
+	// reached. Default 3 seconds; a negative value disables retries.
 	Patience time.Duration
-	// Answer is how long the master may take for an answer, beyond the time for
-	// which it is asked to hold it. Default 1 minute.
+	// Answer is the time limit for an answer, in addition to the time for which the
+	// call lets the master hold it. Default 1 minute.
 	Answer time.Duration
 }
 
-// Client speaks to one master. It is safe for concurrent use.
+// Client calls one master. It is safe for concurrent use.
 type Client struct {
 	base string
 	http *http.Client
@@ -45,15 +50,15 @@ type Client struct {
 	rpc  slotwisev1connect.ClientServiceClient
 }
 
-// New makes a client of the master at an address: host:port, or a URL. Nothing
-// is sent yet.
+// New returns a client of the master at an address, host:port or a URL. It sends
+// nothing yet.
 func New(address string, opts Options) (*Client, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("master %q: want host:port", address)
+		return nil, fmt.Errorf("master address %q is invalid: it must be host:port or a URL such as https://host:port", address)
 	}
 	if opts.HTTP == nil {
 		opts.HTTP = &http.Client{}
@@ -74,29 +79,30 @@ func New(address string, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// RPC gives access to the bare calls, for Call and for streams.
+// RPC returns the calls without retries, for Call and for streams.
 func (c *Client) RPC() slotwisev1connect.ClientServiceClient { return c.rpc }
 
-// HTTP returns what requests are made with.
+// HTTP returns the client that makes the requests and sends the token.
 func (c *Client) HTTP() *http.Client { return c.http }
 
 // Address returns the URL of the master.
 func (c *Client) Address() string { return c.base }
 
-// Call makes a call, such as Client.RPC().Jobs, and makes it again while the
-// master cannot be reached and patience lasts. So it is only for calls that may
-// be repeated, which all of ClientService are.
+// Call makes a call, such as Client.RPC().Jobs. While the master cannot be reached it
+// retries the call, for as long as Options.Patience. The call must be one that may
+// be repeated.
 func Call[Req, Resp any](ctx context.Context, c *Client, call func(context.Context, *Req) (*Resp, error), r *Req) (*Resp, error) {
-	return again(ctx, c, effort{c.opts.Patience, c.opts.Answer}, func(ctx context.Context) (*Resp, error) { return call(ctx, r) })
+	return retry(ctx, c, limits{c.opts.Patience, c.opts.Answer}, func(ctx context.Context) (*Resp, error) { return call(ctx, r) })
 }
 
-// effort is for how long something is tried again, and how long each try may
-// take: a master that has been frozen, or is behind a cut line, says nothing.
-type effort struct{ patience, answer time.Duration }
+// limits bounds retries. patience is the time for which a call is retried; answer is
+// the time limit of each try, because a frozen master or one behind a broken
+// connection never answers.
+type limits struct{ patience, answer time.Duration }
 
-// again tries something until it succeeds, fails for good, or patience is at an
-// end.
-func again[T any](ctx context.Context, c *Client, e effort, try func(context.Context) (T, error)) (T, error) {
+// retry calls try until it succeeds, fails with an error that a retry cannot cure,
+// or patience ends. Pauses between tries grow from 50 ms to 2 s and are randomized.
+func retry[T any](ctx context.Context, c *Client, e limits, try func(context.Context) (T, error)) (T, error) {
 	end := time.Now().Add(e.patience)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, e.answer)
@@ -117,8 +123,8 @@ func again[T any](ctx context.Context, c *Client, e effort, try func(context.Con
 	}
 }
 
-// Unreachable reports whether an error says that the master could not be reached
-// or could not answer now, so that trying again may help.
+// Unreachable reports whether an error means that the master could not be reached or
+// could not answer now, so that a retry may help.
 func Unreachable(err error) bool {
 	if secure.IsPermanent(err) {
 		return false
@@ -136,9 +142,10 @@ func Unreachable(err error) bool {
 	return errors.As(err, &transport)
 }
 
-// broken reports whether an error that the master did not send is one of the
-// connection. The RPC library calls a connection that was reset cancelled, and
-// one that timed out past its deadline, as it does a context that has ended.
+// broken reports whether an error that the master did not send is an error of the
+// connection. The RPC library reports a reset connection as cancelled and a timed
+// out one as past its deadline. It uses the same codes for a context that has ended,
+// which is not the connection's fault.
 func broken(err error) bool {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnknown:
@@ -149,22 +156,23 @@ func broken(err error) bool {
 	return false
 }
 
-// Named says which master could not be reached, if that is what an error of a
-// bare call says.
+// Named adds the master's address to an error of a call without retries, if the
+// error means that the master could not be reached. It returns other errors
+// unchanged.
 func (c *Client) Named(err error) error {
-	if !Unreachable(err) || connect.IsWireError(err) { // else the master itself has said it
+	if !Unreachable(err) || connect.IsWireError(err) { // or the master has sent the error itself
 		return err
 	}
 	return &unreachable{c.base, err}
 }
 
-// unreachable is an error of a call that nobody has answered.
+// unreachable is the error of a call that was not answered.
 type unreachable struct {
 	master string
 	err    error
 }
 
-// Error says which master it is, and what to do, without the words of the protocol.
+// Error names the master and the flag to check. It leaves out the protocol's code.
 func (u *unreachable) Error() string {
 	text := u.err.Error()
 	var coded *connect.Error
@@ -177,7 +185,7 @@ func (u *unreachable) Error() string {
 // Unwrap returns the error of the call.
 func (u *unreachable) Unwrap() error { return u.err }
 
-// Message returns what an error says without the code of the protocol.
+// Message returns the message of an error without the protocol's code.
 func Message(err error) string {
 	var coded *connect.Error
 	if errors.As(err, &coded) && coded.Message() != "" && !errors.As(err, new(*unreachable)) {
@@ -186,11 +194,11 @@ func Message(err error) string {
 	return err.Error()
 }
 
-// Submit enters a job and returns its name. It is tried again under the same
-// request, so the job is entered once.
+// Submit submits a job and returns its id. Retries carry the same request id, so the
+// job is submitted once.
 func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
 	r := &slotwisev1.SubmitRequest{RequestId: rand.Text(), Spec: spec}
-	resp, err := again(ctx, c, effort{max(c.opts.Patience, submitPatience), c.opts.Answer}, func(ctx context.Context) (*slotwisev1.SubmitResponse, error) {
+	resp, err := retry(ctx, c, limits{max(c.opts.Patience, submitPatience), c.opts.Answer}, func(ctx context.Context) (*slotwisev1.SubmitResponse, error) {
 		return c.rpc.Submit(ctx, r)
 	})
 	if err != nil {
@@ -199,43 +207,44 @@ func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, 
 	return resp.Job, nil
 }
 
-// How long a master may be away: while a job that has been planned is entered,
-// and while somebody waits for one. Masters are started again.
+// The times for which a master may be unreachable while a planned job is submitted,
+// and while a user waits for a job. They allow for a restart of the master.
 const (
 	submitPatience = 30 * time.Second
 	waitPatience   = 10 * time.Minute
 )
 
-// uploadTime is how long one upload may take.
+// uploadTime is the time limit of one upload.
 const uploadTime = time.Hour
 
-// waitMs is how long each request for news is held.
+// waitMs is the time in milliseconds for which the master may hold a request for a
+// job's next status.
 const waitMs = 20_000
 
-// Wait follows a job until it has ended and returns its last state. news, if
-// set, is called with each state.
-func (c *Client) Wait(ctx context.Context, job string, news func(*slotwisev1.JobStatus)) (*slotwisev1.JobStatus, error) {
+// Wait waits until a job has ended and returns its last status. update, if not nil,
+// is called with each status.
+func (c *Client) Wait(ctx context.Context, job string, update func(*slotwisev1.JobStatus)) (*slotwisev1.JobStatus, error) {
 	after := int64(-1)
 	for {
 		r := &slotwisev1.JobRequest{Job: job, After: after, WaitMs: waitMs}
-		resp, err := again(ctx, c, effort{waitPatience, waitMs*time.Millisecond + c.opts.Answer}, func(ctx context.Context) (*slotwisev1.JobResponse, error) {
+		resp, err := retry(ctx, c, limits{waitPatience, waitMs*time.Millisecond + c.opts.Answer}, func(ctx context.Context) (*slotwisev1.JobResponse, error) {
 			return c.rpc.Job(ctx, r)
 		})
 		if err != nil {
 			return nil, err
 		}
 		after = resp.Job.Revision
-		if news != nil {
-			news(resp.Job)
+		if update != nil {
+			update(resp.Job)
 		}
-		if Over(resp.Job.State) {
+		if Ended(resp.Job.State) {
 			return resp.Job, nil
 		}
 	}
 }
 
-// Over reports whether a job in this state has ended.
-func Over(s slotwisev1.JobState) bool {
+// Ended reports whether s is a final state.
+func Ended(s slotwisev1.JobState) bool {
 	switch s {
 	case slotwisev1.JobState_JOB_STATE_SUCCEEDED, slotwisev1.JobState_JOB_STATE_FAILED, slotwisev1.JobState_JOB_STATE_KILLED:
 		return true
@@ -243,10 +252,10 @@ func Over(s slotwisev1.JobState) bool {
 	return false
 }
 
-// Ensure uploads a file under its SHA-256 unless the master has it. open is
-// called for each try and returns the content and its length.
+// Ensure uploads a file under its SHA-256, unless the master already has it. For each
+// try it calls open, which returns the content and its length.
 func (c *Client) Ensure(ctx context.Context, sha string, open func() (io.ReadCloser, int64, error)) error {
-	_, err := again(ctx, c, effort{max(c.opts.Patience, submitPatience), uploadTime}, func(ctx context.Context) (struct{}, error) {
+	_, err := retry(ctx, c, limits{max(c.opts.Patience, submitPatience), uploadTime}, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, c.ensure(ctx, sha, open)
 	})
 	return err
@@ -273,13 +282,13 @@ func (c *Client) ensure(ctx context.Context, sha string, open func() (io.ReadClo
 	return c.do(put)
 }
 
-// statusError is an answer that is no success.
+// statusError is an HTTP answer with a status of 300 or more.
 type statusError struct {
 	code int
 	text string
 }
 
-// Error says what the master said.
+// Error returns the master's message.
 func (e *statusError) Error() string { return e.text }
 
 func isStatus(err error, code int) bool {
@@ -287,7 +296,7 @@ func isStatus(err error, code int) bool {
 	return errors.As(err, &s) && s.code == code
 }
 
-// do makes a request whose answer has no content that matters.
+// do makes a request and ignores the content of a successful answer.
 func (c *Client) do(r *http.Request) error {
 	resp, err := c.http.Do(r)
 	if err != nil {

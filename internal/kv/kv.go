@@ -1,22 +1,21 @@
-// Package kv holds the one contract that the data plane's parts share: a
-// stream of key-value records in key order, and the order-preserving integer
-// code that keys and counts are written in.
+// Package kv defines the contract between the parts of the data plane: a stream of
+// records in key order, and an order-preserving encoding of integers.
 //
-// Keys are compared as unsigned bytes, everywhere and always. A typed key is
-// made comparable by its code, never by a custom comparison, so that sort,
-// merge, run files and partition samples agree without asking each other.
+// Keys are always compared as unsigned bytes. A typed key is encoded so that the
+// order of bytes is the order of values; there are no custom comparisons. So sort,
+// merge, run files and partition samples agree on the order.
 package kv
 
 import "encoding/binary"
 
-// Stream yields records in ascending key order; records with equal keys come
-// in the order in which they were emitted (the order of the input), which
-// makes results independent of split size, memory and number of reduces.
+// Stream yields records in ascending key order. Records with equal keys keep the
+// order in which they were emitted, which is the order of the input. So results do
+// not depend on split size, memory and number of reduces.
 //
-// Key and Value are valid until the next call of Next or Close. A Stream is
-// used by one goroutine. After Next has returned false the caller checks Err:
-// nil means the end was reached. Close releases what the stream holds and may
-// be called at any time, more than once.
+// Key and Value are valid until the next call of Next or Close. Only one goroutine
+// may use a Stream. After Next has returned false the caller checks Err, which is
+// nil at the end of the stream. Close releases the stream's resources. It may be
+// called at any time and more than once.
 type Stream interface {
 	Next() bool
 	Key() []byte

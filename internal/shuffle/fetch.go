@@ -7,30 +7,29 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// Event tells a reader of a map output.
+// Event is a change of a map output.
 type Event struct {
 	Map int
-	// Lost means that the output was withdrawn and another will come. An
-	// output that is replaced without being withdrawn first is just ready
-	// once more.
+	// Lost is set if the output was withdrawn; another one will follow. An output
+	// that is replaced without being withdrawn becomes ready a second time.
 	Lost bool
-	// Records and Bytes are the size of the reader's partition; zeros if Lost.
+	// Records and Bytes are the size of the reader's partition; 0 if Lost.
 	Records, Bytes int64
 }
 
-// Fetch is one reduce's view of a job's map outputs. It has two phases: it
-// follows outputs as they come and go (Next), and then holds on to one version
-// of each and reads them (Collect). A Fetch is used by one goroutine; Close
-// must be called.
+// Fetch is one reduce's view of a job's map outputs. It has two phases. First it
+// follows outputs as they become ready and lost (Next). Then it takes a reference to
+// one version of each and reads them (Collect). Only one goroutine may use a Fetch.
+// Close must be called.
 type Fetch struct {
 	s    *Store
 	ctx  context.Context
 	st   *jobState
 	part int
 
-	cursor int    // how much of st.log has been followed
+	cursor int    // number of changes of st.log that have been followed
 	ready  []bool // by map
-	left   int    // maps not ready
+	left   int    // number of maps whose output is not ready
 	err    error
 
 	pinned  []*version
@@ -39,19 +38,20 @@ type Fetch struct {
 	bytes   int64
 }
 
-// NewFetch begins to follow a job of so many maps. The context is for Next.
+// NewFetch returns a Fetch of partition part for a job with the given number of maps.
+// Cancelling ctx ends Next.
 func (s *Store) NewFetch(ctx context.Context, job int32, maps, part int) *Fetch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &Fetch{s: s, ctx: ctx, st: s.jobLocked(job), part: part, ready: make([]bool, maps), left: maps}
 }
 
-// Next blocks until an output becomes ready or is lost. It returns false when
-// all maps' outputs are ready, or for an error: the context's cause or
-// ErrDropped. After false it may be called again to see what is new.
+// Next blocks until an output becomes ready or is lost. It returns false when the
+// outputs of all maps are ready, or with an error: the context's cause or
+// ErrDropped. After false it may be called again to follow later changes.
 func (f *Fetch) Next() (Event, bool) { return f.next(f.ctx) }
 
-// Err returns why Next returned false; nil if all outputs are ready.
+// Err returns the error with which Next returned false; nil if all outputs are ready.
 func (f *Fetch) Err() error { return f.err }
 
 func (f *Fetch) next(ctx context.Context) (Event, bool) {
@@ -72,8 +72,8 @@ func (f *Fetch) next(ctx context.Context) (Event, bool) {
 	return Event{}, false
 }
 
-// poll returns the next event, or what to wait for, or neither if all outputs
-// are ready or the job is gone.
+// poll returns the next event if there is one, else a channel that is closed at the
+// next change. It returns neither if all outputs are ready or the job is dropped.
 func (f *Fetch) poll() (e Event, found bool, wait <-chan struct{}) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
@@ -107,11 +107,10 @@ func (f *Fetch) poll() (e Event, found bool, wait <-chan struct{}) {
 	return Event{}, false, f.st.changed
 }
 
-// Collect waits until all outputs are ready and returns this partition of
-// each, by map index; nil stands for an empty one. From now on the reader
-// keeps what it got, even if outputs are replaced or the job is dropped. The
-// streams belong to the Fetch, but may be closed earlier. An output that
-// cannot be opened gives a *MapError.
+// Collect waits until all outputs are ready and returns this partition of each, by
+// map; nil for an empty one. The streams stay readable until Close, even if outputs
+// are replaced or the job is dropped. Close closes them; the caller may do so
+// earlier. An output that cannot be opened gives a *MapError.
 func (f *Fetch) Collect(ctx context.Context) ([]kv.Stream, error) {
 	for f.pinned == nil {
 		for {
@@ -133,8 +132,8 @@ func (f *Fetch) Collect(ctx context.Context) ([]kv.Stream, error) {
 	return f.streams, nil
 }
 
-// pin takes references to all current versions, or to none if one was lost
-// since Next looked.
+// pin takes references to all current versions, or to none if an output was lost
+// after Next returned.
 func (f *Fetch) pin() {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
@@ -171,14 +170,13 @@ func (f *Fetch) open() error {
 	return nil
 }
 
-// Records returns how many records the streams of Collect have together.
+// Records returns the total number of records in Collect's streams.
 func (f *Fetch) Records() int64 { return f.records }
 
-// Bytes returns how many bytes their keys and values have together.
+// Bytes returns the total size of their keys and values.
 func (f *Fetch) Bytes() int64 { return f.bytes }
 
-// Close closes the streams and lets go of the outputs. A call after the first
-// does nothing.
+// Close closes the streams and removes the references. Further calls do nothing.
 func (f *Fetch) Close() error {
 	var errs []error
 	for _, s := range f.streams {

@@ -1,19 +1,18 @@
-// Package shuffle brings map outputs to reduces. Within one process that is a
-// registry: maps publish their outputs, reduces wait for all of them and read
-// their partition of each. Where an output lies, in memory or in run files, its
-// map has decided.
+// Package shuffle passes map outputs to reduces within one process. It is a registry:
+// maps publish their outputs, in memory or in run files. Reduces wait for all outputs
+// and read their partition of each.
 //
-// An output of a map goes through these states, for the readers of its job:
+// The readers of a job see a map's output in these states:
 //
 //	        Publish         Invalidate
 //	(none) ────────► ready ────────────► lost
 //	                  ▲      Publish      │
 //	                  └───────────────────┘
 //
-// What a reader has begun to read stays as it is until the reader closes,
-// whatever happens to the registry: versions of an output are counted
-// references. Lock order: Store.mu is the only lock, and nothing but the size of
-// an output is asked for while it is held: no reading, writing or releasing.
+// A reader keeps the version of an output that it has started to read until it is
+// closed, even if the output is replaced or dropped: versions are reference-counted.
+// Store.mu is the only lock. While it is held, the only calls to an output are of
+// Size; reading, writing and releasing happen outside.
 package shuffle
 
 import (
@@ -24,37 +23,37 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// ErrDropped is what a reader gets whose job has been dropped.
+// ErrDropped is the error of readers whose job has been dropped.
 var ErrDropped = errors.New("the job's map outputs have been dropped")
 
-// Store is the registry. It is safe for concurrent use.
+// Store is the registry of map outputs. It is safe for concurrent use.
 type Store struct {
 	mu struct {
 		sync.Mutex
 		jobs    map[int32]*jobState
-		dropped map[int32]struct{} // so that a straggling Publish leaks nothing
+		dropped map[int32]struct{} // ids of dropped jobs, so that a late Publish releases its output
 		closed  bool
 	}
 }
 
-// jobState is what the store knows of a job. Store.mu guards it.
+// jobState is the state of one job, guarded by Store.mu.
 type jobState struct {
 	outs    map[int]*version // the current version of each map's output
-	log     []change         // all that happened, for readers to follow
+	log     []change         // all changes, in order; readers follow it
 	changed chan struct{}    // closed and replaced with each change
 	dropped bool
 }
 
-// change is an output becoming ready or lost.
+// change records that an output has become ready or lost.
 type change struct {
 	mapIndex int
 	lost     bool
 }
 
-// version is one output as one attempt made it.
+// version is the output of one attempt of a map.
 type version struct {
 	out  kv.Partitioned
-	refs int // the store's own, while it is current, and the readers'
+	refs int // one for the store while the version is current, and one per reader
 }
 
 // NewStore returns an empty store.
@@ -65,10 +64,10 @@ func NewStore() *Store {
 	return s
 }
 
-// Publish makes the output of a map available, in place of an earlier one. The
-// store owns it from now on and releases it when it is replaced, invalidated
-// or dropped and no one reads it any more; at once if the job is dropped. It
-// does no I/O and never blocks for long.
+// Publish makes the output of a map available and replaces an earlier one. The store
+// takes ownership. It releases the output when the output has been replaced,
+// invalidated or dropped and has no readers; at once if the job is dropped. Publish
+// does no I/O and does not block.
 func (s *Store) Publish(job int32, mapIndex int, out kv.Partitioned) {
 	s.mu.Lock()
 	st := s.jobLocked(job)
@@ -85,8 +84,8 @@ func (s *Store) Publish(job int32, mapIndex int, out kv.Partitioned) {
 	release(free)
 }
 
-// Invalidate withdraws the output of a map that will be made again. Readers
-// that have not begun to read learn of it; those that have go on.
+// Invalidate withdraws the output of a map that will run again. Readers that follow
+// the outputs get an event; readers that have collected theirs are not affected.
 func (s *Store) Invalidate(job int32, mapIndex int) {
 	s.mu.Lock()
 	var free kv.Partitioned
@@ -99,8 +98,8 @@ func (s *Store) Invalidate(job int32, mapIndex int) {
 	release(free)
 }
 
-// Drop releases all outputs of a job, for good: later ones are released as
-// they come. Readers that wait get ErrDropped.
+// Drop releases all outputs of a job. Outputs that are published later are released
+// at once. Waiting readers get ErrDropped.
 func (s *Store) Drop(job int32) {
 	s.mu.Lock()
 	st := s.jobLocked(job)
@@ -124,7 +123,7 @@ func (s *Store) Close() {
 	release(free...)
 }
 
-// jobLocked finds a job, which begins to exist when it is first asked for: a
+// jobLocked returns the state of a job. It creates the state when needed, because a
 // reader may come before the first output.
 func (s *Store) jobLocked(job int32) *jobState {
 	if st := s.mu.jobs[job]; st != nil {
@@ -160,8 +159,8 @@ func (st *jobState) dropLocked() (free []kv.Partitioned) {
 	return free
 }
 
-// unrefLocked gives up a reference and returns the output if that was the last
-// one; the caller releases it once the lock is free.
+// unrefLocked removes a reference. If it was the last one it returns the output,
+// which the caller releases after unlocking.
 func (v *version) unrefLocked() kv.Partitioned {
 	if v == nil {
 		return nil
@@ -184,15 +183,14 @@ func release(outs ...kv.Partitioned) {
 	}
 }
 
-// MapError is the failure to read the output of one map, which is then to be
-// made again.
+// MapError is an error in reading the output of one map. The map must run again.
 type MapError struct {
 	Map int
 	Err error
 }
 
-// Error names the map and what failed.
+// Error returns a message with the map's number.
 func (e *MapError) Error() string { return fmt.Sprintf("output of map %d: %v", e.Map, e.Err) }
 
-// Unwrap returns what failed.
+// Unwrap returns the cause.
 func (e *MapError) Unwrap() error { return e.Err }

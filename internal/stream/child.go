@@ -1,10 +1,9 @@
-// Package stream runs a command of the user's as a filter: bytes in on its
-// standard input, lines out on its standard output.
+// Package stream runs a user's command as a filter: it writes bytes to the command's
+// standard input and reads lines from its standard output.
 //
-// One goroutine, the caller's, feeds and receives: while a buffer waits to be
-// taken by the child, lines that the child has printed are handed on. So
-// neither side can block the other for ever, and whoever gets the lines needs
-// no lock.
+// The caller's goroutine does both. While the child has not taken the input yet,
+// Feed passes the lines that the child has printed to the caller's function. So the
+// two processes cannot block each other, and the function needs no lock.
 package stream
 
 import (
@@ -19,21 +18,20 @@ import (
 	"time"
 )
 
-// Config says what to run.
+// Config describes the command.
 type Config struct {
-	Command string   // given to the shell: sh -c Command
+	Command string   // run by the shell: sh -c Command
 	Role    string   // mapper, reducer or combiner, for messages
 	Env     []string // added to the environment
 	Stderr  io.Writer
 	// Count is called for each reporter:counter:group,name,n line on stderr.
 	Count func(name string, n int64)
-	// Alive is called whenever the child has printed something, on stderr too,
-	// from goroutines of its own.
+	// Alive is called whenever the child has printed something, also on stderr. It
+	// is called from other goroutines.
 	Alive func()
 }
 
-// bufferSize is the size in bytes of what is read at once, and of the pipes
-// where the system allows it.
+// bufferSize is the number of bytes that are read at once.
 const bufferSize = 256 << 10
 
 // Child is a running command.
@@ -45,19 +43,20 @@ type Child struct {
 	feed   chan []byte // to the writer goroutine
 	fed    chan error  // from it, once for each buffer
 	out    chan []byte // what the child printed; closed at its end
-	free   chan []byte // buffers given back to the reader
+	free   chan []byte // buffers for the reader to reuse
 	stderr *stderrLog
-	rest   []byte // the beginning of a line whose end has not come yet
-	closed bool   // the child takes no more input
+	rest   []byte // the beginning of a line whose end has not been read yet
+	closed bool   // nothing more is written to the child
 
 	outFile  *os.File
 	written  chan struct{} // closed when the writer goroutine has ended
 	finished bool          // feed is closed
-	ended    bool          // the child is being, or has been, waited for
+	ended    bool          // reap has been called
 }
 
-// Start runs the command in a process group of its own. The caller's goroutine
-// must stay on its thread until Close, since the child dies with the thread.
+// Start runs the command in its own process group. The caller must have locked its
+// goroutine to its thread and keep it locked until Close, because the kernel kills
+// the child when the thread ends.
 func Start(ctx context.Context, cfg Config) (*Child, error) {
 	cmd := exec.Command("/bin/sh", "-c", cfg.Command)
 	cmd.Env = append(os.Environ(), cfg.Env...)
@@ -80,7 +79,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	}
 	log := &stderrLog{to: cfg.Stderr, count: cfg.Count, alive: cfg.Alive}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
-	// A grandchild that keeps stderr open must not keep Wait from returning.
+	// Wait must return even if a grandchild keeps stderr open.
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		in.Close()
@@ -101,7 +100,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	return c, nil
 }
 
-// write feeds the child until there is no more.
+// write writes buffers to the child until feed is closed.
 func (c *Child) write() {
 	defer close(c.written)
 	for b := range c.feed {
@@ -111,7 +110,7 @@ func (c *Child) write() {
 	c.in.Close()
 }
 
-// read reads what the child prints until its end.
+// read reads the child's output until its end.
 func (c *Child) read() {
 	defer close(c.out)
 	for b := range c.free {
@@ -126,9 +125,10 @@ func (c *Child) read() {
 	}
 }
 
-// Feed gives b to the child and hands on what it prints meanwhile. b may be
-// reused after the call, unless it fails. A child that closes its input early
-// is not given the rest, as in a shell pipe; nor is one after an error.
+// Feed writes b to the child and calls line for each line that the child prints
+// meanwhile. The caller may reuse b after the call, unless Feed fails. If the child
+// closes its input early, Feed drops further input, as a shell pipe does. It does
+// the same after an error.
 func (c *Child) Feed(b []byte, line func([]byte) error) error {
 	if c.closed || len(b) == 0 {
 		return nil
@@ -145,7 +145,7 @@ func (c *Child) Feed(b []byte, line func([]byte) error) error {
 			return err
 		case chunk, ok := <-out:
 			if !ok {
-				out = nil // the end; the writer will see a broken pipe
+				out = nil // the child has ended; the writer gets a broken pipe
 				continue
 			}
 			if err := c.lines(chunk, line); err != nil {
@@ -159,7 +159,7 @@ func (c *Child) Feed(b []byte, line func([]byte) error) error {
 	}
 }
 
-// lines hands on the whole lines of a chunk and keeps the rest.
+// lines calls line for each whole line of a chunk and keeps the rest.
 func (c *Child) lines(chunk []byte, line func([]byte) error) error {
 	b := chunk
 	if len(c.rest) > 0 {
@@ -191,8 +191,9 @@ func (c *Child) lines(chunk []byte, line func([]byte) error) error {
 	return nil
 }
 
-// Finish closes the child's input, hands on the rest of its output, waits for
-// its end, and says how it ended.
+// Finish closes the child's input, calls line for the rest of its output, and waits
+// for its end. The error has the exit status and the end of the child's standard
+// error.
 func (c *Child) Finish(line func([]byte) error) error {
 	c.finished = true
 	close(c.feed)
@@ -218,7 +219,8 @@ func (c *Child) Finish(line func([]byte) error) error {
 	}
 }
 
-// wait returns how the child ended, when it has closed its output.
+// wait waits for a child that has closed its output. It returns an error unless the
+// exit status is 0.
 func (c *Child) wait() error {
 	done := make(chan error, 1)
 	go func() { done <- c.reap() }()
@@ -241,8 +243,9 @@ func (c *Child) wait() error {
 	return errors.New(msg)
 }
 
-// reap waits for the child's end and then kills what it left running in its
-// group, while its own number can't yet be another's.
+// reap waits for the child's end. It kills the processes that are left in the
+// child's group before it collects the exit status, because after that the system
+// may give the group's number to other processes.
 func (c *Child) reap() error {
 	c.ended = true
 	awaitExit(c.cmd)
@@ -250,8 +253,8 @@ func (c *Child) reap() error {
 	return c.cmd.Wait()
 }
 
-// Close kills the child's whole process group, if it has not ended, and waits
-// for everything that Start began.
+// Close kills the child's process group, if the child has not ended, and waits for
+// the goroutines of Start.
 func (c *Child) Close() {
 	if !c.finished {
 		c.finished = true
@@ -261,16 +264,16 @@ func (c *Child) Close() {
 		killGroup(c.cmd)
 		c.reap()
 	}
-	c.in.Close() // should somebody outside the group still hold the other end
+	c.in.Close() // ends a write that a process outside the group would block
 	<-c.written
 	close(c.free)
 	c.outFile.Close()
-	for range c.out { // until the reader has seen its end
+	for range c.out { // until the reader has ended
 	}
 }
 
-// CPU returns the processor time of the child and what it waited for, once it
-// has ended.
+// CPU returns the processor time of the child and of the processes that it has
+// waited for. It is 0 until the child has ended.
 func (c *Child) CPU() time.Duration {
 	if s := c.cmd.ProcessState; s != nil {
 		return s.UserTime() + s.SystemTime()

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// keptStderr is how many bytes at the end of a child's messages are kept for
-// the error that its failure makes.
+// keptStderr is the number of bytes from the end of a child's standard error that
+// the error message of a failed child contains.
 const keptStderr = 1 << 10
 
-// maxStderrLine is how long a line of a child's messages may become, in bytes;
-// what is longer, such as binary data, is passed on in pieces of that length.
+// maxStderrLine is the length limit of a line in bytes. A longer one, such as binary
+// data, is passed on in pieces of that length.
 const maxStderrLine = 64 << 10
 
-// stderrLog passes on a child's messages line by line, but takes out Hadoop's
+// stderrLog passes a child's standard error on, line by line. It consumes Hadoop's
 // reporter lines:
 //
 //	reporter:counter:<group>,<name>,<amount>
@@ -28,7 +28,7 @@ type stderrLog struct {
 	last  []byte
 }
 
-// Write takes more of the messages.
+// Write implements io.Writer for the child's standard error.
 func (l *stderrLog) Write(b []byte) (int, error) {
 	n := len(b)
 	l.alive()
@@ -49,7 +49,7 @@ func (l *stderrLog) Write(b []byte) (int, error) {
 	}
 }
 
-// flush handles the line gathered so far.
+// flush handles the line collected so far.
 func (l *stderrLog) flush() {
 	line := l.line
 	l.line = l.line[:0]
@@ -68,7 +68,7 @@ func (l *stderrLog) flush() {
 	}
 }
 
-// counter reads group,name,amount.
+// counter adds to a counter. It reports false if s is not group,name,amount.
 func (l *stderrLog) counter(s string) bool {
 	f := strings.Split(strings.TrimSpace(s), ",")
 	if len(f) != 3 {
@@ -84,7 +84,7 @@ func (l *stderrLog) counter(s string) bool {
 	return true
 }
 
-// tail returns the last messages in one line.
+// tail returns the end of the standard error in one line.
 func (l *stderrLog) tail() string {
 	return strings.ReplaceAll(strings.TrimSpace(string(l.last)), "\n", " | ")
 }

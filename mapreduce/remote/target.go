@@ -108,7 +108,7 @@ func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, err
 			j.Progress(progressOf(s, time.Since(began)))
 		}
 	})
-	if ctx.Err() != nil && (last == nil || !client.Over(last.GetState())) {
+	if ctx.Err() != nil && (last == nil || !client.Ended(last.GetState())) {
 		last, err = t.kill(ctx, id, err)
 	}
 	switch {
@@ -285,7 +285,7 @@ func progressOf(s *slotwisev1.JobStatus, elapsed time.Duration) local.Progress {
 		Job: s.GetName(), ID: s.GetId(), State: stateName(s.GetState()), Elapsed: elapsed,
 		Maps: int(m.GetTotal()), MapsDone: int(m.GetDone()), MapsRunning: int(m.GetRunning()), MapFrac: m.GetProgress(),
 		Reduces: int(r.GetTotal()), ReducesDone: int(r.GetDone()), ReducesRunning: int(r.GetRunning()), ReduceFrac: r.GetProgress(),
-		BytesIn: s.GetInputBytes(), Failed: int(m.GetFailed() + r.GetFailed()), LastError: s.GetLastError(), Done: client.Over(s.GetState()),
+		BytesIn: s.GetInputBytes(), Failed: int(m.GetFailed() + r.GetFailed()), LastError: s.GetLastError(), Done: client.Ended(s.GetState()),
 	}
 	p.BytesRead = int64(p.MapFrac * float64(p.BytesIn))
 	return p

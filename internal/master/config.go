@@ -76,16 +76,16 @@ type Config struct {
 // Limits bound memory and connections, so that overload rejects requests instead of
 // killing the master. A message names the limit that was reached.
 type Limits struct {
-	Inbox      int   // requests that wait for the loop; default 4096
-	Jobs       int   // jobs that have not ended; default 10,000
-	JobTasks   int   // tasks of one job; default 200,000
-	Tasks      int   // tasks of all jobs that have not ended; default 2,000,000
-	Nodes      int   // workers; default 10,000
-	Waiting    int   // requests of users that wait for a change; default 10,000
-	File       int64 // bytes of one uploaded file; default 1 GiB
-	Files      int64 // bytes of all uploaded files; default 20 GiB
-	Message    int   // bytes of one message; default 64 MiB
-	SlotsANode int   // slots of one worker, of each kind; default 4096
+	Inbox        int   // requests that wait for the loop; default 4096
+	Jobs         int   // jobs that have not ended; default 10,000
+	JobTasks     int   // tasks of one job; default 200,000
+	Tasks        int   // tasks of all jobs that have not ended; default 2,000,000
+	Nodes        int   // workers; default 10,000
+	Waiting      int   // requests of users that wait for a change; default 10,000
+	File         int64 // bytes of one uploaded file; default 1 GiB
+	Files        int64 // bytes of all uploaded files; default 20 GiB
+	Message      int   // bytes of one message; default 64 MiB
+	SlotsPerNode int   // slots of one worker, of each kind; default 4096
 }
 
 func (l *Limits) fill() {
@@ -98,7 +98,7 @@ func (l *Limits) fill() {
 	l.File = cmp.Or(l.File, 1<<30)
 	l.Files = cmp.Or(l.Files, 20<<30)
 	l.Message = cmp.Or(l.Message, 64<<20)
-	l.SlotsANode = cmp.Or(l.SlotsANode, 4096)
+	l.SlotsPerNode = cmp.Or(l.SlotsPerNode, 4096)
 }
 
 func (cfg *Config) fill() {

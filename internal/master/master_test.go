@@ -319,7 +319,7 @@ func TestFiles(t *testing.T) {
 
 // TestLimits exceeds each limit.
 func TestLimits(t *testing.T) {
-	r := newRig(t, Config{Limits: Limits{Jobs: 2, JobTasks: 10, Tasks: 12, Nodes: 1, Waiting: 1, SlotsANode: 4}})
+	r := newRig(t, Config{Limits: Limits{Jobs: 2, JobTasks: 10, Tasks: 12, Nodes: 1, Waiting: 1, SlotsPerNode: 4}})
 	submit := func(maps int) error {
 		_, err := r.users.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: newToken(), Spec: r.spec(maps, 0, "")})
 		return err

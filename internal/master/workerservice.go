@@ -30,7 +30,7 @@ func badName(err error) error { return connect.NewError(connect.CodeInvalidArgum
 
 // Register begins a session.
 func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterRequest) (*slotwisev1.RegisterResponse, error) {
-	msg, err := protocol.ParseRegister(r, w.m.cfg.Limits.SlotsANode, w.m.cfg.Rack)
+	msg, err := protocol.ParseRegister(r, w.m.cfg.Limits.SlotsPerNode, w.m.cfg.Rack)
 	if err != nil {
 		return nil, rpcError(err)
 	}

@@ -35,7 +35,7 @@ type Options struct {
 	MaxAttempts int
 
 	// SlowStart is the fraction of the maps that must have finished before reduces
-	// start, from 0 to 1; nil for the default, 0.05.
+	// start, from 0 to 1. nil is 0.05, or 0 if all maps can run at the same time.
 	SlowStart *float64
 
 	User     string // owner of the job; the login name by default

@@ -51,6 +51,9 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	if out.Reduces = reduces(j, o, p.target, bytes); out.Reduces > maxTasks {
 		return nil, fmt.Errorf("%d reduce tasks are too many; the most are %d", out.Reduces, maxTasks)
 	}
+	if out.SlowStart == nil && len(out.Splits)+out.Synthetic <= p.target.MapSlots() {
+		out.SlowStart = new(float64) // all maps run at once, so reduces that start early take nothing from them
+	}
 	if j.TotalOrder && out.Reduces > 1 {
 		if err := p.cutRanges(ctx, out); err != nil {
 			return nil, err

@@ -17,6 +17,8 @@ import (
 
 	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/client"
+	"google.golang.org/protobuf/proto"
+
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -120,7 +122,7 @@ func (r *loadResult) runJobs(ctx context.Context, cl *client.Client) error {
 		start := time.Now()
 		id, err := cl.Submit(ctx, &slotwisev1.JobSpec{
 			Name: fmt.Sprint("load-", i), User: fmt.Sprint("u", i%10), Program: &slotwisev1.Program{Executable: sha, App: "none"},
-			Synthetic: int32(r.plan.Maps), Reduces: int32(r.plan.Reduces), SlowStart: 0.05, NoSpeculation: true,
+			Synthetic: int32(r.plan.Maps), Reduces: int32(r.plan.Reduces), SlowStart: proto.Float64(0.05), NoSpeculation: true,
 		})
 		if err != nil {
 			errs[i] = err

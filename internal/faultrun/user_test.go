@@ -6,6 +6,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"google.golang.org/protobuf/proto"
+
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -24,7 +26,7 @@ func newUser(r *cluster, number int) *user {
 	u := &user{r: r, number: number}
 	u.spec = &slotwisev1.JobSpec{
 		User: fmt.Sprint("u", number), Program: &slotwisev1.Program{App: "x"}, Synthetic: int32(r.rng.IntN(6)), Reduces: int32(r.rng.IntN(3)),
-		SlowStart: 0.5, TaskTimeoutMs: 60_000, MaxAttempts: int32(1 + r.rng.IntN(6)), Output: fmt.Sprint("out", number),
+		SlowStart: proto.Float64(0.5), TaskTimeoutMs: 60_000, MaxAttempts: int32(1 + r.rng.IntN(6)), Output: fmt.Sprint("out", number),
 	}
 	return u
 }

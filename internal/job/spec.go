@@ -65,8 +65,9 @@ type Spec struct {
 	Splits   []Split  // one map task each; at least one unless Reduces > 0
 	Reduces  int      // number of reduce tasks, 0 for a map-only job
 
-	// SlowStart is the fraction of maps that must have finished before reduces
-	// may start, 0 to 1; DefaultSlowStart if negative.
+	// SlowStart is the fraction of maps that must have finished before reduces may
+	// start: 0 is at once, 1 after all maps, DefaultSlowStart if negative. In messages
+	// an absent slow_start is the negative value here, and all others are the same.
 	SlowStart float64
 	// MaxAttempts is how many failed attempts of one task fail the job;
 	// DefaultMaxAttempts if 0.

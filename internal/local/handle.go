@@ -32,6 +32,31 @@ type JobSpec struct {
 	Progress    func(Progress)
 }
 
+// maps returns the number of map tasks.
+func (s *JobSpec) maps() int {
+	if s.Synthetic > 0 {
+		return s.Synthetic
+	}
+	return len(s.Splits)
+}
+
+// Core returns the job as the tracker sees it.
+func (s *JobSpec) Core() job.Spec {
+	js := job.Spec{
+		Name: s.Name, User: s.User, Pool: s.Pool, Priority: s.Priority, Splits: make([]job.Split, s.maps()), Reduces: s.Reduces,
+		SlowStart: -1, Profile: s.Profile, TaskTimeout: s.TaskTimeout, MaxAttempts: s.MaxAttempts,
+	}
+	if s.SlowStart != nil {
+		js.SlowStart = *s.SlowStart
+	}
+	if s.Synthetic == 0 {
+		for i := range s.Splits {
+			js.Splits[i] = job.Split{Hosts: s.Splits[i].Split.Hosts, Bytes: s.Splits[i].Split.Bytes}
+		}
+	}
+	return js
+}
+
 // Handle is a submitted job.
 type Handle struct {
 	spec    JobSpec
@@ -55,22 +80,11 @@ type Handle struct {
 // Submit starts a job. The cluster owns the spec's staging from now on, also
 // when Submit fails.
 func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
-	h := &Handle{spec: spec, done: make(chan struct{}), start: time.Now(), maps: len(spec.Splits)}
-	js := job.Spec{
-		Name: spec.Name, User: spec.User, Pool: spec.Pool, Priority: spec.Priority, Reduces: spec.Reduces,
-		SlowStart: -1, Profile: spec.Profile, TaskTimeout: spec.TaskTimeout, MaxAttempts: spec.MaxAttempts,
-	}
-	if spec.SlowStart != nil {
-		js.SlowStart = *spec.SlowStart
-	}
-	if spec.Synthetic > 0 {
-		h.maps = spec.Synthetic
-		js.Splits = make([]job.Split, spec.Synthetic)
-	}
+	h := &Handle{spec: spec, done: make(chan struct{}), start: time.Now(), maps: spec.maps()}
 	for _, s := range spec.Splits {
 		h.bytesIn += s.Split.Bytes
-		js.Splits = append(js.Splits, job.Split{Hosts: s.Split.Hosts, Bytes: s.Split.Bytes})
 	}
+	js := spec.Core()
 	rejected := make(chan string, 1)
 	if !c.post(func() { rejected <- c.submit(h, js) }) {
 		return nil, errors.Join(errClosed, spec.Staging.Abort(context.Background()))

@@ -16,6 +16,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
+	"google.golang.org/protobuf/proto"
+
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -258,7 +260,7 @@ func (c *chaos) run() {
 	var ids []string
 	for n := range jobs {
 		spec := c.spec(maps, reduces, filepath.Join(c.dir, fmt.Sprint("out", n)))
-		spec.MaxAttempts, spec.SlowStart = 1000, 0.5
+		spec.MaxAttempts, spec.SlowStart = 1000, proto.Float64(0.5)
 		ids = append(ids, c.submit(spec))
 		for range 10 {
 			c.injectOne()

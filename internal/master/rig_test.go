@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/secure"
+	"google.golang.org/protobuf/proto"
+
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -90,7 +92,7 @@ func (r *rig) putAs(sha, content string) int {
 func (r *rig) spec(maps, reduces int, output string) *slotwisev1.JobSpec {
 	return &slotwisev1.JobSpec{
 		Name: "test", User: "ann", Program: &slotwisev1.Program{Executable: r.put("program"), App: "x"},
-		Synthetic: int32(maps), Reduces: int32(reduces), SlowStart: 1, Output: output,
+		Synthetic: int32(maps), Reduces: int32(reduces), SlowStart: proto.Float64(1), Output: output,
 	}
 }
 

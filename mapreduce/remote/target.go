@@ -201,17 +201,8 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 		Name: j.Name, User: cmp.Or(j.User, t.size.GetUser(), feature.LoginName()), Pool: j.Pool, Priority: j.Priority.String(), Program: program,
 		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Overwrite,
 		OutputCodec: j.OutCode.String(), ShuffleCodec: j.ShuffleCodec,
-		TaskTimeoutMs: j.TaskTimeout.Milliseconds(), MaxAttempts: int32(j.MaxAttempts),
+		TaskTimeoutMs: j.TaskTimeout.Milliseconds(), MaxAttempts: int32(j.MaxAttempts), SlowStart: j.SlowStart,
 		MapProfile: hints(j.Hints[job.Map]), ReduceProfile: hints(j.Hints[job.Reduce]),
-	}
-	if len(j.Splits)+j.Synthetic <= t.MapSlots() {
-		spec.SlowStart = -1 // all maps run at once, so reduces that start early take nothing from them
-	}
-	if j.SlowStart != nil {
-		// In the message 0 is the default, and a negative number stands for 0.
-		if spec.SlowStart = *j.SlowStart; spec.SlowStart == 0 {
-			spec.SlowStart = -1
-		}
 	}
 	for _, s := range j.Splits {
 		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes}

@@ -362,7 +362,7 @@ func (c *conversation) heartbeat(a args, input string) Message {
 func (c *conversation) submit(a args) Message {
 	spec := &slotwisev1.JobSpec{
 		Name: "test", User: "ann", Program: &slotwisev1.Program{App: "x"}, Synthetic: int32(a.number("maps", 1)), Reduces: int32(a.number("reduces", 0)),
-		SlowStart: 1, Output: a.get("output", ""), MaxAttempts: int32(a.number("attempts", 4)),
+		SlowStart: proto.Float64(1), Output: a.get("output", ""), MaxAttempts: int32(a.number("attempts", 4)),
 	}
 	core, err := CoreSpec(spec)
 	if err != nil {

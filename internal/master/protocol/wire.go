@@ -178,15 +178,12 @@ func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
 	}
 	spec := job.Spec{
 		Name: s.Name, User: s.User, Pool: s.Pool, Priority: priority, Reduces: int(s.Reduces),
-		SlowStart: s.SlowStart, MaxAttempts: int(s.MaxAttempts),
+		SlowStart: -1, MaxAttempts: int(s.MaxAttempts),
 		TaskTimeout: time.Duration(s.TaskTimeoutMs) * time.Millisecond, NoSpeculation: s.NoSpeculation,
 		Profile: [job.Kinds]job.Profile{coreProfile(s.MapProfile), coreProfile(s.ReduceProfile)},
 	}
-	switch { // the zero message is the default, the zero spec is at once
-	case s.SlowStart == 0:
-		spec.SlowStart = -1
-	case s.SlowStart < 0:
-		spec.SlowStart = 0
+	if s.SlowStart != nil {
+		spec.SlowStart = *s.SlowStart
 	}
 	if s.Synthetic > 0 {
 		spec.Splits = make([]job.Split, s.Synthetic)

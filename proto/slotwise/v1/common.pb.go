@@ -454,7 +454,7 @@ type JobSpec struct {
 	ShuffleCodec  string                 `protobuf:"bytes,12,opt,name=shuffle_codec,json=shuffleCodec,proto3" json:"shuffle_codec,omitempty"`       // none, lz4, s2 or zstd
 	TaskTimeoutMs int64                  `protobuf:"varint,13,opt,name=task_timeout_ms,json=taskTimeoutMs,proto3" json:"task_timeout_ms,omitempty"` // 0 is the default; a negative value means never
 	MaxAttempts   int32                  `protobuf:"varint,14,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`         // 0 is the default
-	SlowStart     float64                `protobuf:"fixed64,15,opt,name=slow_start,json=slowStart,proto3" json:"slow_start,omitempty"`              // share of maps that must have succeeded before reduces start; 0 is the default, negative starts them at once
+	SlowStart     *float64               `protobuf:"fixed64,15,opt,name=slow_start,json=slowStart,proto3,oneof" json:"slow_start,omitempty"`        // share of maps that must have succeeded before reduces start: absent is the default, 0 starts them at once
 	NoSpeculation bool                   `protobuf:"varint,16,opt,name=no_speculation,json=noSpeculation,proto3" json:"no_speculation,omitempty"`
 	MapProfile    *Profile               `protobuf:"bytes,17,opt,name=map_profile,json=mapProfile,proto3" json:"map_profile,omitempty"`
 	ReduceProfile *Profile               `protobuf:"bytes,18,opt,name=reduce_profile,json=reduceProfile,proto3" json:"reduce_profile,omitempty"`
@@ -591,8 +591,8 @@ func (x *JobSpec) GetMaxAttempts() int32 {
 }
 
 func (x *JobSpec) GetSlowStart() float64 {
-	if x != nil {
-		return x.SlowStart
+	if x != nil && x.SlowStart != nil {
+		return *x.SlowStart
 	}
 	return 0
 }
@@ -857,7 +857,7 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x03 \x01(\bR\n" +
-	"executable\"\xf8\x04\n" +
+	"executable\"\x8c\x05\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -873,13 +873,14 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\foutput_codec\x18\v \x01(\tR\voutputCodec\x12#\n" +
 	"\rshuffle_codec\x18\f \x01(\tR\fshuffleCodec\x12&\n" +
 	"\x0ftask_timeout_ms\x18\r \x01(\x03R\rtaskTimeoutMs\x12!\n" +
-	"\fmax_attempts\x18\x0e \x01(\x05R\vmaxAttempts\x12\x1d\n" +
+	"\fmax_attempts\x18\x0e \x01(\x05R\vmaxAttempts\x12\"\n" +
 	"\n" +
-	"slow_start\x18\x0f \x01(\x01R\tslowStart\x12%\n" +
+	"slow_start\x18\x0f \x01(\x01H\x00R\tslowStart\x88\x01\x01\x12%\n" +
 	"\x0eno_speculation\x18\x10 \x01(\bR\rnoSpeculation\x125\n" +
 	"\vmap_profile\x18\x11 \x01(\v2\x14.slotwise.v1.ProfileR\n" +
 	"mapProfile\x12;\n" +
-	"\x0ereduce_profile\x18\x12 \x01(\v2\x14.slotwise.v1.ProfileR\rreduceProfile\"a\n" +
+	"\x0ereduce_profile\x18\x12 \x01(\v2\x14.slotwise.v1.ProfileR\rreduceProfileB\r\n" +
+	"\v_slow_start\"a\n" +
 	"\aProfile\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x05R\x03cpu\x12\x16\n" +
 	"\x06memory\x18\x02 \x01(\x05R\x06memory\x12\x12\n" +
@@ -959,6 +960,7 @@ func file_slotwise_v1_common_proto_init() {
 	if File_slotwise_v1_common_proto != nil {
 		return
 	}
+	file_slotwise_v1_common_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

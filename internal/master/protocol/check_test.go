@@ -47,7 +47,7 @@ func populated(t *testing.T) *Core {
 		m.Call, m.Session = Call(1+i), name
 		c.Handle(time.Second, m)
 	}
-	spec := &slotwisev1.JobSpec{User: "u", Synthetic: 2, Reduces: 1, SlowStart: 1}
+	spec := &slotwisev1.JobSpec{User: "u", Synthetic: 2, Reduces: 1, SlowStart: proto.Float64(1)}
 	core, err := CoreSpec(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func transcript(t *testing.T, seed uint64) []byte {
 		case 1, 2, 3, 4, 5, 6:
 			m = randomHeartbeat(t, rng, c, w, seqs, calls)
 		case 7:
-			spec := &slotwisev1.JobSpec{User: "u", Synthetic: int32(rng.IntN(5)), Reduces: int32(rng.IntN(2)), SlowStart: 0.5}
+			spec := &slotwisev1.JobSpec{User: "u", Synthetic: int32(rng.IntN(5)), Reduces: int32(rng.IntN(2)), SlowStart: proto.Float64(0.5)}
 			core, err := CoreSpec(spec)
 			if err != nil {
 				t.Fatal(err)

@@ -15,7 +15,8 @@ var long = regexp.MustCompile(`[0-9]{4}|[0-9][eE]|[TGPM]i?B|h`)
 func FuzzReaders(f *testing.F) {
 	for _, s := range []string{"", twoClasses, swimRows, rumenJobs, synthText, "nodes: [{count: 3, maps: 1}]\n",
 		"a: &a [*a]\n", "jobs: &x\n  - maps: [{time: 1s}]\n", "classes: [&c {maps: {table: [1, 2]}, count: 1, map-time: 1s}, *c]\n",
-		`{"job.tasks": [{"container.type": "map", "duration.ms": 1}]}`, "a\t1\t1\t1\t1\t1\n", "{", "[1]", "null", "\xff\xfe"} {
+		`{"job.tasks": [{"container.type": "map", "duration.ms": 1}]}`, "jobs:\n  - {app: a, input: f, repeat: 2, every: 1s, output: o, params: {k: 1}, after: []}\n  - {mapper: m, reduces: 2, after: a, map-time: 1s}\nswap: [{at: 1s, policy: p, set: {x: 1}}]\n", "jobs:\n  - &x {maps: 1, map-time: 1s}\n  - {<<: *x, name: y}\n",
+		"a\t1\t1\t1\t1\t1\n", "{", "[1]", "null", "\xff\xfe"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -14,7 +14,7 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// builtinOnly is the command line without policies of its own.
+// builtinOnly is the command line with the built-in policies only.
 var builtinOnly = &setup{program: product}
 
 // execute runs a command line of slotwise in this process.

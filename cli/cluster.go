@@ -173,8 +173,8 @@ func (f *peerFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` with the token that identifies you")
 }
 
-// dial returns the master's URL and an HTTP client for it. It sends nothing
-// yet.
+// dial returns the master's URL and an HTTP client for requests. It sends
+// nothing yet.
 func (f *peerFlags) dial(master string) (string, *http.Client, error) {
 	url, cl, err := secure.Dial(master, f.files, f.tokenFile)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// testCluster is a master and its workers, all processes of their own on
+// testCluster is a master with its workers. Each is a separate process on
 // loopback.
 type testCluster struct {
 	t      *testing.T
@@ -25,7 +25,7 @@ type testCluster struct {
 	flags  []string // of the master
 	master *testProcess
 	url    string
-	// patience is how long a job may take.
+	// patience bounds the time of a job.
 	patience time.Duration
 }
 
@@ -35,7 +35,7 @@ func newTestCluster(t *testing.T, flags ...string) *testCluster {
 	return c
 }
 
-// startMaster starts the master, perhaps again, and waits until it serves.
+// startMaster starts the master, possibly again, and waits until it serves.
 func (c *testCluster) startMaster(listen string) {
 	c.t.Helper()
 	file := filepath.Join(c.dir, "address")
@@ -105,7 +105,7 @@ func (c *testCluster) worker(name string, args ...string) *testWorker {
 	return w
 }
 
-// says waits until the process's log has a text.
+// says waits until the process's log contains a text.
 func (w *testProcess) says(text string) {
 	w.t.Helper()
 	eventually(w.t, "the process says "+text, func() bool {
@@ -120,17 +120,17 @@ func (w *testProcess) says(text string) {
 	})
 }
 
-// address is where the worker's HTTP server is.
+// address returns the address of the worker's HTTP server.
 func (w *testProcess) address() string { return w.logged("address") }
 
-// logged waits for the first attribute of a name in the log.
+// logged waits for an attribute in the log and returns its first value.
 func (w *testProcess) logged(name string) string {
 	w.says(name + "=")
 	_, rest, _ := strings.Cut(w.log.String(), name+"=")
 	return strings.Fields(rest)[0]
 }
 
-// get returns what the worker's HTTP server answers.
+// get requests a page of the worker and returns status and body.
 func (w *testProcess) get(path string) (int, string) {
 	w.t.Helper()
 	resp, err := http.Get("http://" + w.address() + path)
@@ -173,7 +173,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition holds. what names it in the failure.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -183,8 +183,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// submit runs slotwise submit --wait and returns its exit status and what it
-// printed.
+// submit runs slotwise submit --wait and returns its exit status and output.
 func (c *testCluster) submit(args ...string) (int, string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), c.patience)
@@ -196,7 +195,7 @@ func (c *testCluster) submit(args ...string) (int, string) {
 	return exitStatus(err), string(out)
 }
 
-// must is submit of a job that has to succeed.
+// must runs submit for a job that has to succeed.
 func (c *testCluster) must(args ...string) {
 	c.t.Helper()
 	if status, out := c.submit(args...); status != 0 {
@@ -233,7 +232,7 @@ func (c *testCluster) lines(dir string) []string {
 	return all
 }
 
-// words writes a text of so many lines and returns its word counts, as lines.
+// words writes a text of some lines and returns its word counts, as lines.
 func (c *testCluster) words(name string, lines int) []string {
 	counts := map[string]int{}
 	var b strings.Builder
@@ -253,7 +252,7 @@ func (c *testCluster) words(name string, lines int) []string {
 	return want
 }
 
-// TestCluster runs jobs of each sort on two workers.
+// TestCluster runs jobs of each kind on two workers.
 func TestCluster(t *testing.T) {
 	c := newTestCluster(t)
 	c.worker("w1")

@@ -14,15 +14,16 @@ import (
 	"github.com/slotwise/slotwise/internal/proctree"
 )
 
-// gate is a mapper that says when it has started, and by which attempt, and
-// goes on when it may.
+// gate returns a mapper that writes a file named after its attempt when it
+// starts, and continues when the file open exists.
 func (c *testCluster) gate(name string) (mapper, started, open string) {
 	started, open = filepath.Join(c.dir, name+".started."), filepath.Join(c.dir, name+".open")
 	mapper = fmt.Sprintf("touch %s$SLOTWISE_ATTEMPT; while [ ! -e %s ]; do sleep 0.02; done; cat", started, open)
 	return mapper, started, open
 }
 
-// begin submits a job in the background; what it returns waits for its end.
+// begin submits a job in the background. The returned function waits for its
+// end.
 func (c *testCluster) begin(args ...string) (wait func() (int, string)) {
 	type end struct {
 		status int
@@ -49,10 +50,9 @@ func (c *testCluster) appears(glob string) (found []string) {
 	return found
 }
 
-// TestWorkerKilled kills a worker by SIGKILL while its task runs a command that
-// has put a process into a session of its own, and that talks all the time, into
-// a log that nobody reads any more. None of them survives, and the job ends well
-// elsewhere.
+// TestWorkerKilled kills a worker by SIGKILL while its task runs a command. The
+// command has started a process in a separate session and writes to its log
+// continuously. No process survives, and the job succeeds on another worker.
 func TestWorkerKilled(t *testing.T) {
 	c := newTestCluster(t, "--node-timeout", "1s")
 	w1 := c.worker("w1")
@@ -86,9 +86,9 @@ func readFile(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestDrain ends a worker by SIGTERM: it says at once that it is not ready, its
-// task ends in peace, its map output is served until the job has ended, and
-// then it is gone with status 0.
+// TestDrain drains a worker by SIGTERM. The worker reports at once that it is
+// not ready, its task finishes, its map output is served until the job has
+// ended, and it exits with status 0.
 func TestDrain(t *testing.T) {
 	c := newTestCluster(t)
 	w1 := c.worker("w1", "--reduce-slots", "-1")
@@ -165,9 +165,9 @@ func TestWorkerRestart(t *testing.T) {
 	}
 }
 
-// TestFrozenWorker stops a worker for longer than the master waits and lets it go
-// on: what it still says is refused, its task is stopped, and the output is
-// right and there once.
+// TestFrozenWorker stops a worker for longer than the master waits, and lets it
+// continue. The master rejects its reports, the worker's task is killed, and
+// the output has each record once.
 func TestFrozenWorker(t *testing.T) {
 	c := newTestCluster(t, "--node-timeout", "500ms")
 	w1 := c.worker("w1")
@@ -190,8 +190,8 @@ func TestFrozenWorker(t *testing.T) {
 	}
 }
 
-// TestTaskMemory runs a task that takes more memory than it may: it is killed
-// and the job fails with a message that says so.
+// TestTaskMemory runs a task that exceeds its memory limit. The task is killed,
+// and the job fails with a message about the limit.
 func TestTaskMemory(t *testing.T) {
 	c := newTestCluster(t)
 	w := c.worker("w1", "--task-memory", "300MiB")
@@ -204,7 +204,7 @@ func TestTaskMemory(t *testing.T) {
 	}
 }
 
-// TestFailureTells submits a job whose command fails: what it said on standard
+// TestFailureTells submits a job whose command fails. The command's standard
 // error is in the message and in the attempt's log.
 func TestFailureTells(t *testing.T) {
 	c := newTestCluster(t)
@@ -258,8 +258,8 @@ func TestFollowLog(t *testing.T) {
 	wait()
 }
 
-// TestChain runs apps that are chains of jobs, and looks that nothing is left
-// beside the output.
+// TestChain runs apps that are chains of jobs, and checks that no temporary
+// directory remains beside the output.
 func TestChain(t *testing.T) {
 	c := newTestCluster(t)
 	c.worker("w1")
@@ -282,8 +282,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestSubmitInterrupted interrupts a waiting submit: the job is killed and its
-// output is not there.
+// TestSubmitInterrupted interrupts a waiting submit. The job is killed and has
+// no output.
 func TestSubmitInterrupted(t *testing.T) {
 	c := newTestCluster(t)
 	w := c.worker("w1")
@@ -305,8 +305,8 @@ func TestSubmitInterrupted(t *testing.T) {
 	})
 }
 
-// TestDiskFull has a worker that asks for more room than there is: it takes no
-// work and says why.
+// TestDiskFull runs a worker whose --min-free exceeds the free space. It
+// accepts no work and reports the reason.
 func TestDiskFull(t *testing.T) {
 	c := newTestCluster(t)
 	w := c.worker("full", "--min-free", "8000000GiB")
@@ -324,8 +324,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestMasterRestart kills the master by SIGKILL while a map has ended and another
-// runs, and starts it again: neither map runs again.
+// TestMasterRestart kills the master by SIGKILL when one map has ended and
+// another runs, and restarts it. Neither map runs again.
 func TestMasterRestart(t *testing.T) {
 	c := newTestCluster(t)
 	w := c.worker("w1", "--reduce-slots", "-1")
@@ -363,8 +363,8 @@ func TestMasterRestart(t *testing.T) {
 	}
 }
 
-// TestOwnProgram runs a program of a user's own on a cluster that has never
-// seen it: it travels by itself.
+// TestOwnProgram runs a user's own program on a cluster that has never seen it.
+// The submission uploads it.
 func TestOwnProgram(t *testing.T) {
 	c := newTestCluster(t)
 	c.worker("w1")
@@ -385,8 +385,8 @@ func TestOwnProgram(t *testing.T) {
 	}
 }
 
-// TestSmallDisk gives a worker a disk of a few MiB: the task that fills it fails
-// with a reason that says so, and leaves the disk empty.
+// TestSmallDisk gives a worker a disk of a few MiB. The task that fills it
+// fails with that reason and leaves the disk empty.
 func TestSmallDisk(t *testing.T) {
 	c := newTestCluster(t)
 	disk := filepath.Join(c.dir, "disk")
@@ -413,8 +413,9 @@ func TestSmallDisk(t *testing.T) {
 	c.must("sort", "small.txt", "--output", "small")
 }
 
-// TestDamagedOutput flips a bit of a finished map's output, and takes away that
-// of another: the reduce complains, the maps are made again, the answer is right.
+// TestDamagedOutput flips a bit in the output of a finished map and deletes
+// that of another one. The reduce reports both, the maps run again, and the
+// result is right.
 func TestDamagedOutput(t *testing.T) {
 	c := newTestCluster(t)
 	w1 := c.worker("w1", "--reduce-slots", "-1")

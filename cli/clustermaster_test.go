@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// killMaster kills the master by SIGKILL and starts it again where it was.
+// killMaster kills the master by SIGKILL and restarts it at the same address
+// and directory.
 func (c *testCluster) killMaster() {
 	c.t.Helper()
 	c.master.cmd.Process.Kill()
@@ -32,9 +33,9 @@ func (c *testCluster) asks(args ...string) string {
 	return string(out)
 }
 
-// TestMasterKilled kills the master while maps run, between maps and reduces, and
-// while a reduce runs. Who waits goes on waiting, what runs goes on running, no
-// task is started twice, and the history is there after one more kill.
+// TestMasterKilled kills the master while maps run, between maps and reduces,
+// and while a reduce runs. Waiting clients keep waiting, running attempts
+// continue, no task starts twice, and the history survives another kill.
 func TestMasterKilled(t *testing.T) {
 	c := newTestCluster(t)
 	c.worker("w1")
@@ -71,8 +72,9 @@ func TestMasterKilled(t *testing.T) {
 	}
 }
 
-// TestMasterForgets has a master lose all it knows, and another job get the name of
-// one that somebody waits for: he is not told that his has succeeded.
+// TestMasterForgets deletes the master's state and submits another job, which
+// gets the id of a job that a client waits for. The client must not report that
+// its job has succeeded.
 func TestMasterForgets(t *testing.T) {
 	c := newTestCluster(t)
 	c.worker("w1")
@@ -94,8 +96,7 @@ func TestMasterForgets(t *testing.T) {
 	}
 }
 
-// TestClusterCommands asks about jobs that run, wait and have ended, and changes
-// them.
+// TestClusterCommands lists and changes jobs that run, wait and have ended.
 func TestClusterCommands(t *testing.T) {
 	c := newTestCluster(t, "--policy", "fair")
 	if out, err := c.command("jobs", "--user", "ann", "--master", c.url).CombinedOutput(); err != nil || !strings.Contains(string(out), "no job of user ann that has not ended; --all lists") {
@@ -161,7 +162,7 @@ func TestClusterCommands(t *testing.T) {
 	c.must("--mapper", "cat", "--input", in, "--output", "out3")
 }
 
-// asksJSON is asks for a listing.
+// asksJSON runs a listing with -o json and decodes it.
 func (c *testCluster) asksJSON(into any, args ...string) {
 	c.t.Helper()
 	if err := json.Unmarshal([]byte(c.asks(append(args, "-o", "json")...)), into); err != nil {

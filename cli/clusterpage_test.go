@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// TestClusterPage does what docs/cluster.md says, with three addresses of
-// loopback for the three machines and a directory for each one's home.
+// TestClusterPage follows docs/cluster.md, with three loopback addresses for
+// the three machines and a directory for each home.
 func TestClusterPage(t *testing.T) {
 	text := readFile(t, "../docs/cluster.md")
 	_, text, _ = strings.Cut(text, "\n## Three machines in five minutes\n")
@@ -42,7 +42,8 @@ func TestClusterPage(t *testing.T) {
 	}
 }
 
-// TestReadmeCluster does what the README says of clusters, but for the address.
+// TestReadmeCluster follows the README's section on clusters, except for the
+// address.
 func TestReadmeCluster(t *testing.T) {
 	_, text, _ := strings.Cut(readFile(t, "../README.md"), "\n## Run a cluster\n")
 	_, text, _ = strings.Cut(text, "```sh\n")
@@ -71,7 +72,7 @@ type page struct {
 
 func newPage(t *testing.T) *page {
 	p := &page{t: t, root: t.TempDir()}
-	// A network of loopback that nobody else uses, so that its ports are free.
+	// No other process uses this loopback network, so its ports are free.
 	p.net = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), 1+rand.IntN(254))
 	bin := filepath.Join(p.root, "bin")
 	if err := os.Mkdir(bin, 0o777); err != nil {
@@ -97,7 +98,7 @@ func newPage(t *testing.T) *page {
 	return p
 }
 
-// here is a text of the page with what it names where it is here.
+// here replaces the names and addresses of the page by those of the test.
 func (p *page) here(text string) string {
 	return strings.NewReplacer("10.0.0.", p.net, "/shared/", p.root+"/shared/", "/var/lib/slotwise", "var", "1GiB", "4MiB").Replace(text)
 }
@@ -105,8 +106,8 @@ func (p *page) here(text string) string {
 // listens finds where the daemons of a block listen.
 var listens = regexp.MustCompile(`--listen (\S+)`)
 
-// run runs a block of commands in a machine's home, each of which must succeed,
-// and waits until the daemons among them listen. They end with the test.
+// run runs a block of commands in a machine's home. Each must succeed. It waits
+// until the daemons among them listen; they end with the test.
 func (p *page) run(machine, block string) {
 	p.t.Helper()
 	block = p.here(block)
@@ -122,7 +123,8 @@ func (p *page) run(machine, block string) {
 	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
 		p.t.Fatal(err)
 	}
-	// The pipe ends when the last of them has ended, daemons too.
+	// The pipe closes when the last process of the block has ended, daemons
+	// included.
 	said, gone := &lockedBuffer{}, make(chan struct{})
 	go func() {
 		io.Copy(said, r)

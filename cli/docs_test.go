@@ -7,15 +7,16 @@ import (
 	"testing"
 )
 
-// simPage is the page whose examples are held to what the program prints.
+// simPage is the page whose examples are compared with the output of the
+// program.
 const simPage = "docs/simulator.md"
 
-// prompt begins a block that shows a command and, from the next line that is not
-// its continuation on, what it prints.
+// prompt begins a block with a command. The output follows after the last
+// continuation line.
 const prompt = "```\n$ slotwise "
 
-// What docs/simulator.md shows below a command is what the command prints. With
-// SLOTWISE_REWRITE=1 the page is rewritten.
+// TestSimulatorPage runs the commands in docs/simulator.md and compares their
+// output with the page. With SLOTWISE_REWRITE=1 it rewrites the page.
 func TestSimulatorPage(t *testing.T) {
 	t.Chdir("..")
 	old, err := os.ReadFile(simPage)
@@ -45,7 +46,7 @@ func TestSimulatorPage(t *testing.T) {
 	}
 }
 
-// firstCommand is a block's first line with those that continue it, with their ends.
+// firstCommand returns the first line of a block with its continuation lines.
 func firstCommand(block string) string {
 	command := ""
 	for line := range strings.Lines(block + "\n") {
@@ -57,7 +58,7 @@ func firstCommand(block string) string {
 	return ""
 }
 
-// printed runs a command and returns what it prints.
+// printed runs a command and returns its output.
 func printed(t *testing.T, command string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

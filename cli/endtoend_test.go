@@ -26,11 +26,11 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/serverstest"
 )
 
-// endToEndSize is what each job of TestEndToEnd reads.
+// endToEndSize is the size of the input of each job of TestEndToEnd.
 var endToEndSize = sizeFlag("endtoend.size", 16<<20, "how many bytes each job of TestEndToEnd reads")
 
-// wholeSize is from where on the shares that TestEndToEnd measures are held to
-// what is expected of long jobs.
+// wholeSize is the input size from which TestEndToEnd checks the measured
+// shares against those expected of long jobs.
 const wholeSize = 512 << 20
 
 func sizeFlag(name string, size console.Size, usage string) *console.Size {
@@ -66,7 +66,7 @@ func TestEndToEnd(t *testing.T) {
 	t.Logf("four workers of one map and one reduce slot:\n%s", table.String())
 }
 
-// endToEnd are the inputs of TestEndToEnd and what is to come out.
+// endToEnd holds the inputs of TestEndToEnd and the expected results.
 type endToEnd struct {
 	size    int64
 	dir     string           // has the directories text and records
@@ -75,8 +75,8 @@ type endToEnd struct {
 	sum     string // of all records, as teravalidate prints it
 }
 
-// inputFiles is how many files an input has, so that HDFS has at least as many
-// blocks to spread.
+// inputFiles is the number of files of an input, so that HDFS has at least as
+// many blocks.
 const inputFiles = 16
 
 func newEndToEnd(t *testing.T, size int64) *endToEnd {
@@ -116,7 +116,8 @@ func countWords(t *testing.T, name string, counts map[string]int64) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	// Few of many words are new: this makes no string of one that is not.
+	// Few of many words are new: this lookup allocates no string for a known
+	// one.
 	known := map[string]*int64{}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
@@ -160,7 +161,7 @@ func sumRecords(t *testing.T, name string, sum *big.Int) (n int64) {
 }
 
 // run runs the jobs on one storage. hosts are the machines that hold the data,
-// a worker stands at each; without any, nothing is known about that.
+// with a worker on each; nil if locations are unknown.
 func (in *endToEnd) run(t *testing.T, table *strings.Builder, name, base string, hosts []string) {
 	c := newTestCluster(t, "--policy", "fifo")
 	c.patience = 20 * time.Minute
@@ -210,8 +211,7 @@ func (in *endToEnd) store(t *testing.T, base string) {
 	}
 }
 
-// checkCounts holds the output of a job that counts words against the test's own
-// counts.
+// checkCounts compares the output of a word count with the test's own counts.
 func (in *endToEnd) checkCounts(t *testing.T, uri string) {
 	t.Helper()
 	got := map[string]int64{}
@@ -228,8 +228,7 @@ func (in *endToEnd) checkCounts(t *testing.T, uri string) {
 	}
 }
 
-// joined returns the files of an output, one after the other, and requires that
-// it is whole.
+// joined returns the concatenated files of a complete output.
 func joined(t *testing.T, uri string) string {
 	t.Helper()
 	files := fetch(t, uri)
@@ -294,9 +293,10 @@ type task struct {
 	}
 }
 
-// placed returns how many maps were started where their data are. It holds what
-// the master says of each against where the data are, and the policy against its
-// word: no map starts away from its data where one that waits has its data.
+// placed returns the number of maps that started on a host of their data. It
+// checks the master's level of each map against the location of the data. It
+// also checks the policy: no map starts away from its data while a pending map
+// has its data there.
 func (s *endToEndStorage) placed(tasks []task) (local int) {
 	s.c.t.Helper()
 	for _, k := range tasks {
@@ -322,7 +322,7 @@ func (s *endToEndStorage) placed(tasks []task) (local int) {
 	return local
 }
 
-// host is where a worker stands.
+// host returns the machine of a worker.
 func (s *endToEndStorage) host(worker string) string {
 	i, err := strconv.Atoi(strings.TrimPrefix(worker, "w"))
 	if err != nil {
@@ -331,9 +331,9 @@ func (s *endToEndStorage) host(worker string) string {
 	return s.hosts[i]
 }
 
-// checkShare checks that data had a say in where maps ran. Two of four DataNodes
-// hold a block, so half of the maps would hit one by chance. In a job of few
-// tasks the last ones go wherever a slot is free.
+// checkShare checks that data locality influences placement. Two of four
+// DataNodes hold a block, so that half of the maps would be local by chance. In
+// a job of few tasks the last ones run on any free slot.
 func (s *endToEndStorage) checkShare() {
 	if s.hosts == nil {
 		return

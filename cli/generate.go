@@ -95,8 +95,8 @@ func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[st
 	return written, err
 }
 
-// explain turns an error into one that says what to do. Errors other than those
-// of files count as misuse.
+// explain adds advice to an error. All errors but those of files count as
+// misuse.
 func (f *generateFlags) explain(err error) error {
 	var param *generate.UnknownParamError
 	var file *fs.PathError

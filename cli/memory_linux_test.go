@@ -17,9 +17,9 @@ import (
 )
 
 // TestMemoryLimit counts ten million distinct words and sorts text, both
-// several times what may be kept in memory, and looks at the most that the
-// process ever occupied. The race detector would occupy much more, so a program
-// without it is built.
+// several times larger than the memory limit, and checks the peak memory of the
+// process. It builds a program without the race detector, which would use much
+// more memory.
 func TestMemoryLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -61,9 +61,9 @@ func TestMemoryLimit(t *testing.T) {
 	checkCounts(t, path("wordcount"), words)
 }
 
-// highWater is the most memory in bytes that a process has ever occupied, 0 if it
-// is gone. What wait tells of an ended one won't do: there the memory of the
-// process that started it counts too.
+// highWater returns the peak memory of a process in bytes, 0 if it has ended.
+// The number in the exit status is useless here, because it includes the memory
+// of the process that forked it.
 func highWater(pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -75,7 +75,7 @@ func highWater(pid int) int64 {
 	return n << 10
 }
 
-// writeWords writes n distinct words in no order, a line each.
+// writeWords writes n distinct words in mixed order, one per line.
 func writeWords(t *testing.T, name string, n int) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -90,7 +90,7 @@ func writeWords(t *testing.T, name string, n int) {
 	}
 }
 
-// checkCounts checks that each word is there once, in order within each file.
+// checkCounts checks that each word is present once, in order within each file.
 func checkCounts(t *testing.T, dir string, n int) {
 	parts, err := filepath.Glob(filepath.Join(dir, "part-*"))
 	if err != nil {

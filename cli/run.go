@@ -286,7 +286,7 @@ func copyFile(w io.Writer, path string) error {
 	return err
 }
 
-// outcome is how a run ended.
+// outcome is the result of a run and its output directory.
 type outcome struct {
 	program *program
 	results []*mapreduce.Result

@@ -241,9 +241,8 @@ func (f *policyFlags) register(c *cobra.Command) {
 	completeWith(c, "policy", f.setup.completePolicies)
 }
 
-// policySettings returns the policy's parameters: those in the file of
-// --policy-config, a YAML mapping of names to values, overridden by those of
-// --policy-set.
+// policySettings returns the policy's parameters. --policy-config names a YAML
+// file with a mapping of names to values; --policy-set overrides it.
 func (f *policyFlags) policySettings() (map[string]string, error) {
 	set := map[string]string{}
 	if f.policyConfig != "" {

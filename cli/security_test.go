@@ -21,7 +21,7 @@ import (
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
-// secureCluster is a cluster whose every process has a certificate.
+// secureCluster is a cluster in which every process has a certificate.
 type secureCluster struct {
 	*testCluster
 	certs   string            // directory of the authority
@@ -58,7 +58,8 @@ func newSecureCluster(t *testing.T) *secureCluster {
 	return c
 }
 
-// flags have a command use a certificate, or know the authority alone.
+// flags returns the flags that make a command use a certificate, or only trust
+// the authority.
 func (c *secureCluster) flags(cert string) []string {
 	f := secure.FilesIn(c.certs, cert)
 	if cert == "" {
@@ -67,7 +68,7 @@ func (c *secureCluster) flags(cert string) []string {
 	return []string{"--tls-ca", f.CA, "--tls-cert", f.Cert, "--tls-key", f.Key}
 }
 
-// token are the flags of one who has a token.
+// token returns the flags of a user with a token.
 func (c *secureCluster) token(user string) []string {
 	return append(c.flags(""), "--token-file", c.private(user+".token", c.tokens[user]))
 }
@@ -81,7 +82,7 @@ func (c *secureCluster) private(name, text string) string {
 	return path
 }
 
-// http is what somebody asks with: a certificate, or nobody without one.
+// http returns a client with a certificate, or an anonymous one without.
 func (c *secureCluster) http(cert string) *http.Client {
 	f := secure.FilesIn(c.certs, cert)
 	if cert == "" {
@@ -96,7 +97,7 @@ func (c *secureCluster) http(cert string) *http.Client {
 	return h
 }
 
-// ask makes a client of the master for one who has a certificate.
+// ask returns a client of the master with a certificate.
 func (c *secureCluster) ask(cert string) *client.Client {
 	cl, err := client.New(c.url, client.Options{HTTP: c.http(cert), Patience: -1})
 	if err != nil {
@@ -115,7 +116,7 @@ func (c *secureCluster) works(output string) {
 	}
 }
 
-// ports are the addresses of all processes.
+// ports returns the addresses of all processes.
 func (c *secureCluster) ports() []string {
 	all := []string{strings.TrimPrefix(c.url, "https://")}
 	for _, w := range c.workers {
@@ -124,9 +125,9 @@ func (c *secureCluster) ports() []string {
 	return all
 }
 
-// TestAccess asks a cluster of real processes for what one may not have, and
-// throws at each of its ports what is no request. All of it is refused and
-// logged, and jobs run as before.
+// TestAccess makes forbidden requests to a cluster of real processes, and sends
+// garbage to each of its ports. The cluster rejects and logs all of it, and
+// jobs still run.
 func TestAccess(t *testing.T) {
 	c := newSecureCluster(t)
 	c.works("before")

@@ -201,7 +201,7 @@ func pathLast(path string, err error) error {
 	return err
 }
 
-// mostFaults is how many failed runs an error lists.
+// mostFaults bounds the failed runs that an error lists.
 const mostFaults = 3
 
 // failedRuns returns the error of a study some of whose runs have failed, or nil.
@@ -275,8 +275,8 @@ func (f *simFlags) readProfiles() ([]workload.Profile, error) {
 	return all, nil
 }
 
-// choosePolicies gives the policies their parameters and Hadoop's files of pools
-// and queues. A parameter or file that fits none of them is an error.
+// choosePolicies gives the policies their parameters and Hadoop's files of
+// pools and queues. A parameter or file that no policy accepts is an error.
 func (f *simFlags) choosePolicies(specs []string, show *simProgress) (*study.Policies, error) {
 	list := study.NewPolicies(f.setup.policies, specs)
 	if f.capacityFile != "" {
@@ -339,9 +339,9 @@ func printLongestWaits(out io.Writer, w *study.RunWaits) {
 	}
 }
 
-// simProgress shows how far the runs of a study have come: one line that is
-// overwritten on a terminal, else a line now and then. It implements
-// study.Progress; a goroutine of its own prints the lines.
+// simProgress shows the progress of the runs of a study: one line that is
+// overwritten on a terminal, else an occasional line. It implements
+// study.Progress; a separate goroutine prints the lines.
 type simProgress struct {
 	out      io.Writer
 	quiet    bool

@@ -19,8 +19,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// submitFlags are the flags of submit: those of run that do not describe the
-// in-process cluster, and which cluster it is instead.
+// submitFlags are the flags of submit: the flags of run except for the
+// in-process cluster, and the choice of a master.
 type submitFlags struct {
 	runFlags
 	clusterFlags

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readKeys reads single keys from a terminal, which shows none of them meanwhile.
-// Interrupts come as ever. restore puts the terminal back as it was. From what is
-// no terminal nothing is read.
+// readKeys reads single keys from a terminal without echo. Interrupts still
+// work. restore resets the terminal. keys is nil if in is not a terminal.
 func readKeys(in io.Reader) (keys <-chan byte, restore func()) {
 	f, ok := in.(*os.File)
 	if !ok {
@@ -25,7 +24,7 @@ func readKeys(in io.Reader) (keys <-chan byte, restore func()) {
 	if err := unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, &raw); err != nil {
 		return nil, func() {}
 	}
-	// The reader is left behind in a read: the command ends when it is done.
+	// The goroutine stays blocked in a read until the command ends.
 	out := make(chan byte)
 	go func() {
 		var b [1]byte

@@ -6,9 +6,9 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// adjacencyList lists for each node of a directed graph the nodes that have an
-// edge to it and those that it has an edge to, as Adjacency-List of the PUMA
-// suite does, which a page ranking would start from.
+// adjacencyList lists, for each node of a directed graph, the nodes with an edge to it
+// and the nodes that its own edges lead to. It is Adjacency-List of the PUMA suite,
+// the first step of a page ranking.
 //
 //	input   an edge on each line: from and to, with white space or a comma
 //	        between; other lines are counted and skipped
@@ -72,7 +72,7 @@ func (e *edges) emit(node []byte, direction byte, neighbour []byte, out *mapredu
 	out.Add(e.key, 1)
 }
 
-// Finish tells how many lines were no edges.
+// Finish counts the lines that were not edges.
 func (e *edges) Finish(out *mapreduce.Emitter) error {
 	return countMalformed(out, e.malformed)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// btworld reports on a log of BitTorrent trackers: the questions of the BTWorld
-// study, which watched hundreds of trackers for years, as a chain of jobs that
-// share what they can.
+// btworld makes a report of a log of BitTorrent trackers. It answers the questions of
+// the BTWorld study, which observed hundreds of trackers for years, by a chain of
+// jobs that share intermediate results.
 //
 //	logs ─► samples ─┬─► hours ─┬─► totals ─► days ──────────┐
 //	 │               │          ├─► toptrackers ─────────────┤
@@ -23,9 +23,9 @@ import (
 //	unix time TAB tracker TAB infohash TAB seeders TAB leechers TAB downloads
 //	unix time TAB tracker TAB - TAB why the scrape failed
 //
-// What flows between the jobs, n8 being eight bytes of mapreduce.AppendInt64,
-// an hour and a day counted since 1970, a name ended by a zero byte where more
-// follows:
+// The records between the jobs are as follows. n8 is a number in the eight bytes of
+// mapreduce.AppendInt64; hours and days are counted since 1970; a zero byte ends a
+// name unless it is the last part:
 //
 //	samples  hash 0 ‖ n8 hour ‖ tracker → n8 seeders ‖ n8 leechers ‖ n8 downloads: the
 //	         last sample of the hour (the greatest of one second), if it has peers
@@ -75,8 +75,8 @@ var btworld = stagesApp(mapreduce.App{
 	stage{"report", btSectionJobs},
 )
 
-// A section is the first byte of the keys of what is reported, and the place
-// of its title.
+// A section is the first byte of the keys of the lines in the report, and the index of
+// its title.
 const (
 	sectionDays byte = iota
 	sectionTrackers

@@ -93,7 +93,7 @@ func records(f func(key, value []byte, r *room, out *mapreduce.Emitter)) func() 
 	}
 }
 
-// room is where a record is put together, again and again.
+// room has the buffers in which each record is made.
 type room struct{ key, value []byte }
 
 // btHours counts the active swarms and peers of each tracker and hour.
@@ -115,11 +115,11 @@ func btTotals(mapreduce.Params) (*mapreduce.Job, error) {
 	})), nil
 }
 
-// swarmLife is what is known of one infohash, on all its trackers.
+// swarmLife summarizes the samples of one infohash on all its trackers.
 type swarmLife struct {
 	peak, peakHour int64 // the most peers of all trackers in one hour, and the first such hour
 	first, last    int64 // hours with peers
-	hours          int64 // how many of those there are
+	hours          int64 // number of hours with peers
 	downloads      int64 // between the first and the last sample of each tracker
 	trackers       []trackerLife
 }
@@ -194,7 +194,8 @@ func (l *swarmLife) follow(samples iter.Seq[[]byte]) {
 	slices.SortFunc(l.trackers, func(a, b trackerLife) int { return strings.Compare(a.name, b.name) })
 }
 
-// load notes the downloads that a tracker tells of. A swarm has few trackers.
+// load records the number of downloads that a tracker reports. A swarm has few
+// trackers.
 func (l *swarmLife) load(tracker []byte, downloads int64) {
 	for i := range l.trackers {
 		if t := &l.trackers[i]; t.name == string(tracker) {
@@ -216,8 +217,8 @@ func (l *swarmLife) encode() []byte {
 	return out
 }
 
-// decode reads all but the downloads of each tracker. The trackers' names stay
-// part of code.
+// decode decodes everything except the downloads of each tracker. The trackers' names
+// are slices of code.
 func (l *swarmLife) decode(code []byte) (trackers [][]byte) {
 	for i, n := range []*int64{&l.peak, &l.peakHour, &l.first, &l.last, &l.hours, &l.downloads} {
 		*n = number(code, i)

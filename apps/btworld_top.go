@@ -44,7 +44,7 @@ func (m *topMapper) Map(key, value []byte, _ *mapreduce.Emitter) error {
 	return nil
 }
 
-// Finish emits what is left.
+// Finish emits the records of the list.
 func (m *topMapper) Finish(out *mapreduce.Emitter) error {
 	for _, e := range m.list.entries {
 		out.Emit(e.key, e.value)

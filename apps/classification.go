@@ -13,7 +13,7 @@ import (
 //
 //	input       points: numbers with commas, perhaps after a name and a colon;
 //	            others, and ones of another length, are counted and skipped
-//	parameters  centroids: a file of them; metric: euclidean or cosine
+//	parameters  centroids: a file of centroids; metric: euclidean or cosine
 //	output      cluster TAB point, the points of a cluster in input order
 var classification = &mapreduce.App{
 	Name:    "classification",
@@ -62,7 +62,7 @@ func (c *classifier) Map(_, line []byte, out *mapreduce.Emitter) error {
 	return nil
 }
 
-// Finish tells how many lines were no points.
+// Finish counts the lines that were not points.
 func (c *classifier) Finish(out *mapreduce.Emitter) error {
 	return countMalformed(out, c.malformed)
 }

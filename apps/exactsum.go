@@ -6,11 +6,10 @@ import (
 	"math/bits"
 )
 
-// exactSum adds up floating-point numbers without rounding, so that the sum
-// does not depend on their order and therefore not on how a job is split. It is
-// one wide fixed-point number, after Kulisch: limb i counts 2^(32i-1074), the
-// lowest bit being that of the smallest number there is. Limbs are wider than
-// 32 bits for carries to wait in.
+// exactSum adds up floating-point numbers without rounding. So the sum does not depend
+// on their order, and not on how a job is split. It is one wide fixed-point number,
+// after Kulisch: limb i counts units of 2^(32i-1074), and the lowest bit is the
+// smallest positive float64. Limbs have more than 32 bits, to collect carries.
 type exactSum struct {
 	limbs [sumLimbs]int64
 	adds  int
@@ -29,8 +28,8 @@ func (s *exactSum) add(x float64) {
 		mantissa |= 1 << 52
 		exponent--
 	}
-	// x is mantissa · 2^(exponent-1074): shifted by the exponent's part within a
-	// limb, at most 84 bits, it lies over three of them.
+	// x is mantissa · 2^(exponent-1074). Shifted within a limb the mantissa has at
+	// most 84 bits, so it spans three limbs.
 	high, low := bits.Mul64(mantissa, 1<<(exponent&31))
 	parts := [3]int64{int64(low & math.MaxUint32), int64(low >> 32), int64(high)}
 	at := s.limbs[exponent>>5:][:3]
@@ -49,8 +48,8 @@ func (s *exactSum) add(x float64) {
 	}
 }
 
-// carry makes all limbs but the last less than 2^32 and not negative; the last
-// has the sign. Limbs of many sums can be added up then.
+// carry moves carries up: afterwards all limbs but the last are less than 2^32 and not
+// negative, and the last one has the sign. Then limbs of many sums can be added.
 func (s *exactSum) carry() {
 	s.adds = 0
 	var c int64

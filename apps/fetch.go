@@ -16,9 +16,9 @@ import (
 // errTooLarge ends the reading of a body that is longer than allowed.
 var errTooLarge = errors.New("too large")
 
-// fetcher gets URLs for one map task. What cannot be fetched is counted, by
-// the kind of trouble, and never fails the job: of a million URLs some are
-// always dead. The counters:
+// fetcher gets URLs for one map task. URLs that cannot be fetched are counted by the
+// kind of error and never fail the job, since of a million URLs some are always
+// dead. The counters:
 //
 //	fetched         all of the body was read and used
 //	answers N       the server answered with status N, not 200; redirections
@@ -28,7 +28,7 @@ var errTooLarge = errors.New("too large")
 //	too large       more than max-bytes, announced or met
 //	unreachable     everything else that can go wrong on the way
 //
-// A URL is asked for once: a task that fails and runs again asks again.
+// Each attempt of a task requests each URL once.
 type fetcher struct {
 	client *http.Client
 	max    int64
@@ -69,8 +69,8 @@ func target(line []byte) string {
 }
 
 // fetch gets a URL and hands its body, at most max bytes, to use. It reports
-// whether all of it was read and used. An error is one of use, or says that
-// the task is to stop.
+// whether all of it was read and used. It returns the error of use, or the cause
+// with which the task is stopped.
 func (f *fetcher) fetch(ctx context.Context, raw string, use func(body io.Reader) error) (bool, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -88,7 +88,7 @@ func (f *fetcher) fetch(ctx context.Context, raw string, use func(body io.Reader
 		return false, context.Cause(ctx)
 	}
 	if err != nil {
-		f.counts[trouble(err)]++
+		f.counts[failureCounter(err)]++
 		return false, nil
 	}
 	defer resp.Body.Close()
@@ -106,22 +106,22 @@ func (f *fetcher) fetch(ctx context.Context, raw string, use func(body io.Reader
 		return false, context.Cause(ctx)
 	}
 	if body.err != nil {
-		f.counts[trouble(body.err)]++
+		f.counts[failureCounter(body.err)]++
 		return false, nil
 	}
 	f.counts["fetched"]++
 	return true, nil
 }
 
-// limitedBody remembers the error with which reading ended, and ends it when
-// there is too much.
+// limitedBody reads a body up to a size limit and keeps the error with which reading
+// ended.
 type limitedBody struct {
 	r    io.Reader
 	left int64
 	err  error // not nil if the body is incomplete
 }
 
-// Read reads on.
+// Read implements io.Reader.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -136,8 +136,8 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// trouble names the counter of an error.
-func trouble(err error) string {
+// failureCounter returns the name of the counter for an error.
+func failureCounter(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -148,7 +148,7 @@ func trouble(err error) string {
 	return "unreachable"
 }
 
-// Finish adds to the job's counters.
+// Finish adds the counts to the job's counters.
 func (f *fetcher) Finish(out *mapreduce.Emitter) error {
 	for what, n := range f.counts {
 		out.Count(what, n)

@@ -13,8 +13,8 @@ import (
 //	parameters  names: path or base
 //	output      word TAB document,document,… sorted, each document once
 //
-// Pairs of word and document are made unique in a hash table as they are
-// found, so a word costs as little as in wordcount.
+// A hash table removes duplicate pairs of word and document at once, so a word costs
+// as little as in wordcount.
 var invertedIndex = &mapreduce.App{
 	Name:    "invertedindex",
 	Summary: "lists for each word the files that it occurs in",

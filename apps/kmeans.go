@@ -25,8 +25,8 @@ import (
 //	            others, and ones of another length, are counted and skipped
 //	parameters  k and seed: that many different points, or all if there are
 //	            fewer, picked at random, are the first centroids;
-//	            or centroids: a file of them
-//	            iterations: at most so many
+//	            or centroids: a file of centroids
+//	            iterations: the largest number of iterations
 //	            tolerance: stop when no centroid moves farther than this
 //	            assign=true: write the points with their clusters instead
 //	output      cluster TAB centroid; or cluster TAB point
@@ -118,7 +118,7 @@ func pick(ctx context.Context, c *mapreduce.Chain, p mapreduce.Params) error {
 	return err
 }
 
-// movement returns how far the centroid moved that moved farthest.
+// movement returns the largest distance that a centroid has moved.
 func movement(ctx context.Context, files *mapreduce.Files, from, to string) (float64, error) {
 	a, err := readCentroids(ctx, files, from)
 	if err != nil {
@@ -275,7 +275,7 @@ func (m *clusterSums) Map(_, line []byte, _ *mapreduce.Emitter) error {
 }
 
 // Finish emits the sums, and a count for each cluster even if it is 0: the
-// reducer writes a centroid for each cluster that it hears of.
+// reducer writes a centroid for each cluster that has a record.
 func (m *clusterSums) Finish(out *mapreduce.Emitter) error {
 	emit := func(cluster, dimension, limb int, n int64) {
 		m.key = mapreduce.AppendInt64(m.key[:0], int64(cluster))

@@ -12,7 +12,7 @@ import (
 // lists is a reducer that makes one list for each first part of keys that are
 // pairs (see [mapreduce.AppendPair]), partitioned by [mapreduce.ByFirst]. The
 // second parts arrive sorted and without duplicates, so that an app only
-// formats them; counting and removing duplicates is left to the job's fold.
+// formats them; the job's fold counts and removes duplicates.
 type lists struct {
 	// item adds a second part, with the values of the key, to the list.
 	item func(second []byte, values iter.Seq[[]byte])
@@ -78,7 +78,7 @@ func eachLine(block []byte, yield func(line []byte)) {
 // namesParam is the parameter of apps that name documents.
 var namesParam = mapreduce.Param{Name: "names", Default: "path", Help: "name documents by their path or their base name: path, base"}
 
-// documents says how documents are named; a document is a file.
+// documents is the way in which documents are named; a document is a file.
 func documents(p mapreduce.Params) (func(*mapreduce.Task) string, error) {
 	switch names := p.Get("names"); names {
 	case "path":

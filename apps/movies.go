@@ -11,7 +11,7 @@ import (
 //
 //	movie:user_rating,user_rating,…
 //
-// Only the digit after the last underscore of an item is looked at.
+// Only the digit after the last underscore of an item counts.
 
 // ratings calls yield for each rating of a line. It reports false, after any
 // number of calls, if the line is malformed.
@@ -38,7 +38,7 @@ func ratings(line []byte, yield func(rating int)) bool {
 	}
 }
 
-// histogram is what a map of movie data counts.
+// histogram counts movies or ratings in bins.
 type histogram interface {
 	add(ratings []int)
 	bins(yield func(bin string, count int64))
@@ -84,7 +84,7 @@ func (m *movieMapper) Finish(out *mapreduce.Emitter) error {
 	return countMalformed(out, m.malformed)
 }
 
-// countMalformed tells how many lines a mapper could not read.
+// countMalformed adds the number of lines that a mapper could not read to a counter.
 func countMalformed(out *mapreduce.Emitter, n int64) error {
 	if n > 0 {
 		out.Count("malformed lines", n)

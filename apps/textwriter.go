@@ -12,12 +12,12 @@ import (
 // textWriter writes random sentences, as RandomTextWriter of Hadoop's examples
 // does: a disk-bound job without input, whose output is input for others.
 //
-//	parameters  maps: number of map tasks; bytes: how much each writes, about
+//	parameters  maps: number of map tasks; bytes: approximate output of each task
 //	            seed: another one gives another text
 //	output      on each line a key of 5 to 10 words, TAB, a value of 10 to 100
 //
-// The words are a thousand made-up ones, drawn evenly. Each task draws from a
-// generator of its own, so the same parameters give the same text.
+// A thousand made-up words are drawn with equal probability. Each task has its own
+// random generator, so the same parameters give the same text.
 var textWriter = &mapreduce.App{
 	Name:    "textwriter",
 	Summary: "writes random text",

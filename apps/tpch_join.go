@@ -7,17 +7,16 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// Joins on equal keys. The mappers of both sides mark their records, once in
-// the key, so that the left side comes first, and once in the value, where the
-// reducer sees it:
+// Joins on equal keys. The mappers of both sides mark their records twice: in the
+// key, so that the left side comes first, and in the value, for the reducer:
 //
 //	key ‖ mark  →  mark ‖ value
 //
-// One reducer gets all of a key (byKey), and in one group (sameKey), for which
-// all keys of a join must have the same length: else one that goes on with a
-// mark would come between the sides of a shorter one. The reducer keeps
-// the left values of the key, of which there should be few, and walks past the
-// right ones, of which there may be any number.
+// One reducer gets all records of a key (byKey) as one group (sameKey). All keys of a
+// join must have the same length. Otherwise a longer key that continues with a mark
+// could be sorted between the two sides of a shorter key. The reducer keeps the left
+// values of a key in memory and reads the right ones as a stream, so the left side
+// should be the one with fewer records per key.
 
 // The marks, in their order.
 const (
@@ -97,7 +96,7 @@ func joinJob(name string, left, right mapreduce.Source, reducer func() mapreduce
 	}
 }
 
-// matcher emits what comes of a left and a right value of one key.
+// matcher emits the result for a left and a right value of one key.
 type matcher func(key, left, right []byte, out *mapreduce.Emitter)
 
 // innerJoin makes reducers that call match for each pair.

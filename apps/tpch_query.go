@@ -10,30 +10,29 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// The three queries of TPC-H that MapReduce schedulers are measured with, each
-// the chain of five jobs that a SQL compiler for MapReduce makes of it. Keys
-// and values between the jobs are binary: n8 stands for a whole number in the
-// eight bytes of mapreduce.AppendInt64, ‖ for one thing after the other.
+// The three queries of TPC-H by which MapReduce schedulers are measured. Each is the
+// chain of five jobs into which a SQL compiler for MapReduce translates it. Keys and
+// values between the jobs are binary: n8 is a whole number in the eight bytes of
+// mapreduce.AppendInt64, and ‖ joins the parts.
 //
 // The input is one directory with the tables as TABLE.tbl (or TABLE.tbl.1,
 // TABLE.tbl.2, …), as `slotwise generate tpch` makes it.
 
-// tpchTables is what all of them read.
+// tpchTables describes the input of all three.
 const tpchTables = "a directory with the TPC-H tables as *.tbl"
 
-// stage is one job of a chain: its step, and what it reads, each either an
-// earlier stage or something that the user gives.
+// stage is one job of a chain: its step and its inputs. An input is the output of an
+// earlier stage or a table from the user.
 type stage struct {
 	step  string
 	reads []string
 }
 
-// stagesApp makes an app of stages that run one after the other; the last one
-// writes the result. What no earlier stage has made is the user's: given finds
-// it.
+// stagesApp returns an app whose stages run one after the other. The last stage writes
+// the result. given finds the inputs that are not the output of an earlier stage.
 //
-// A stage that reads one thing gets it as the input of its job; one that reads
-// several gets each as a parameter that [readsFrom] knows.
+// A stage with one input gets it as the input of its job. A stage with several inputs
+// gets each as a parameter, which [readsFrom] reads.
 func stagesApp(a mapreduce.App, given finder, stages ...stage) *mapreduce.App {
 	a.Chain = func(ctx context.Context, c *mapreduce.Chain) error {
 		// A wrong parameter of the last step is found before the first one runs.

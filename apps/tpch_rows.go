@@ -8,22 +8,20 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// tableRow reads the columns of a line without allocating. The first value
-// that is not what it should be is kept as err, so that a mapper can take all
-// it needs and check once.
+// tableRow reads the columns of a line without allocating. It keeps the first error
+// in err, so a mapper can read all its columns and check for an error once.
 type tableRow struct {
 	table   string // for errors
 	sep     byte
-	columns int // how many are needed; what follows them is not looked at
+	columns int // number of columns that are needed; further ones are ignored
 	line    []byte
 	cut     [16][]byte
 	err     error
-	key     []byte // room for what is emitted, kept from line to line
+	key     []byte // buffers for the emitted record, reused for each line
 	value   []byte
 }
 
-// split cuts a line at its separators, as far as columns are needed, and
-// returns how many there were.
+// split cuts a line into the columns that are needed and returns their number.
 func (r *tableRow) split(line []byte) int {
 	r.line = line
 	rest := line
@@ -38,12 +36,12 @@ func (r *tableRow) split(line []byte) int {
 	return r.columns
 }
 
-// short says that a line has too few columns.
+// short returns the error for a line with too few columns.
 func (r *tableRow) short(columns int) error {
 	return fmt.Errorf("%s: row %q has %d columns, not %d", r.table, clip(r.line), columns, r.columns)
 }
 
-// text returns a column, counted from 0, as it is.
+// text returns a column as bytes. Columns are counted from 0.
 func (r *tableRow) text(column int) []byte { return r.cut[column] }
 
 // integer returns a column that holds a whole number.

@@ -14,7 +14,7 @@ import (
 //	parameters  timeout, max-bytes
 //	output      URL TAB line, for each line of each page
 //
-// Pages that cannot be had or are too large are counted by kind of trouble.
+// Pages that cannot be had or are too large are counted by the kind of error.
 var urlGet = &mapreduce.App{
 	Name:    "urlget",
 	Summary: "fetches pages of text",

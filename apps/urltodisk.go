@@ -23,7 +23,7 @@ import (
 //	output      URL TAB file name TAB bytes
 //
 // A file has its final name when it is complete. Files that cannot be had or
-// are too large are counted by kind of trouble.
+// are too large are counted by the kind of error.
 var urlToDisk = &mapreduce.App{
 	Name:    "urltodisk",
 	Summary: "downloads files to a local directory",

@@ -34,8 +34,8 @@ func (w wordCounter) Map(_, line []byte, out *mapreduce.Emitter) error {
 	return w.MapBlock(line, out)
 }
 
-// MapBlock takes whole blocks, since finding the ends of lines first would cost
-// as much as finding those of words: an LF ends a word like any white space.
+// MapBlock counts the words of a whole block. An LF ends a word like any white space,
+// and a search for line ends would cost as much as the search for words.
 func (wordCounter) MapBlock(block []byte, out *mapreduce.Emitter) error {
 	eachWord(block, func(word []byte) { out.Add(word, 1) })
 	return nil

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// Words, for every app here, are what lies between ASCII white space: TAB, LF,
-// VT, FF, CR and space. Bytes above 127 are part of words, so UTF-8 and any
-// other 8-bit text pass through unharmed.
+// A word is a sequence of bytes between ASCII white space: TAB, LF, VT, FF, CR and
+// space. Bytes above 127 are part of words, so words may be UTF-8 or any other 8-bit
+// text.
 
 const (
 	low7  = 0x7f7f7f7f7f7f7f7f
@@ -15,9 +15,8 @@ const (
 	ones  = 0x0101010101010101
 )
 
-// spaces marks the white space among eight bytes: the high bit of each one that
-// is. Sums of seven-bit numbers cannot carry into the next byte, so the marks
-// are exact.
+// spaces sets the high bit of each of eight bytes that is white space. Sums of
+// seven-bit numbers cannot carry into the next byte, so the result is exact.
 func spaces(x uint64) uint64 {
 	t := x & low7
 	control := (t + (0x80-'\t')*ones) &^ (t + (0x80-'\r'-1)*ones) // 9 ≤ t ≤ 13
@@ -25,9 +24,9 @@ func spaces(x uint64) uint64 {
 	return (control | space) &^ x & high1
 }
 
-// eachWord calls yield for each word of text, eight bytes at a time. The words
-// keep the text's capacity: who takes them may load more bytes than they have
-// and mask the rest off, which is quicker than to ask how many there are.
+// eachWord calls yield for each word of text. It tests eight bytes at a time. The
+// words keep the text's capacity, so the hash table may load more bytes than a word
+// has and mask off the rest, which is faster than a branch on the length.
 func eachWord(text []byte, yield func(word []byte)) {
 	start, i := 0, 0
 	for ; i+8 <= len(text); i += 8 {

@@ -1,5 +1,5 @@
-// Package examples runs the jobs in its folders as their READMEs say, and
-// compares what they find with a plain count.
+// Package examples runs the jobs in its folders by the commands in their READMEs and
+// compares the results with simple counts.
 package examples
 
 import (

@@ -7,7 +7,7 @@ import (
 )
 
 // maxPackages is the largest number of packages that a plain word count may
-// link, those of the standard library included.
+// link, including the standard library.
 const maxPackages = 150
 
 // A program links only the features that it names. wordlen names none, so it
@@ -24,7 +24,7 @@ func TestPackages(t *testing.T) {
 			t.Errorf("wordlen links %s", found)
 		}
 	}
-	// The names above are those of real packages.
+	// Check the names above: the program with all features links each of them.
 	all := dependencies(t, "./anywhere")
 	for _, name := range heavy {
 		if containing(all, name) == "" {

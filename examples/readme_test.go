@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The first command of the README does what it says. Only the program is
-// replaced by one that is built already, and the Go sources by some of them.
+// The first command of the README counts words correctly. The test replaces only the
+// program, by one that is already built, and the input, by a part of the Go sources.
 func TestReadmeCommand(t *testing.T) {
 	const start = "go run ./cmd/slotwise run wordcount "
 	readme, err := os.ReadFile("../README.md")
@@ -45,8 +45,8 @@ func TestReadmeCommand(t *testing.T) {
 	check(t, parts(t, filepath.Join(dir, "counts")), countWords(t, root))
 }
 
-// countWords counts the words of all Go files below root but those in hidden
-// directories, which a directory as input leaves out.
+// countWords counts the words of all Go files below root. It skips hidden directories,
+// like a job that reads a directory.
 func countWords(t *testing.T, root string) map[string]int {
 	counts := make(map[string]int)
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {

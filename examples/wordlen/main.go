@@ -1,5 +1,5 @@
-// Command wordlen is a MapReduce job as a program of its own: how many words
-// have how many letters. It shows what a job's author writes, and no more.
+// Command wordlen is a program with one MapReduce job: it counts words by their
+// length. It is the whole code that an author of a job has to write.
 //
 //	go run ./examples/wordlen --input "$(go env GOROOT)/src" --include '*.go' --output lengths
 package main
@@ -27,7 +27,7 @@ func main() {
 }
 
 // measure is the map function: it adds one to the count of each word's length.
-// Keys are ordered as bytes, so the number gets leading zeros to stand in line.
+// Keys are ordered as bytes, so the numbers get leading zeros.
 func measure(_, line []byte, out *mapreduce.Emitter) error {
 	for word := range bytes.FieldsSeq(line) {
 		n := min(utf8.RuneCount(word), widest)

@@ -32,7 +32,6 @@ type MapTask struct {
 	Staging storage.Staging
 	Part    string
 	OutCode output.Codec
-	Meter   *Meter
 }
 
 // mapSink is a Sink for the records that a map emits. It produces a map output or
@@ -121,7 +120,8 @@ func newMapSink(env *Env, t *MapTask) (s mapSink, commit func(context.Context) e
 
 // mapSplit feeds every record of the split to the mapper.
 func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper Mapper, sink mapSink, count *counters.Set) error {
-	t.Meter.Total.Store(max(1, t.Split.Bytes))
+	meter := t.Task.Meter
+	meter.Total.Store(max(1, t.Split.Bytes))
 	r, err := input.Open(ctx, env.Schemes, t.Split, f, readBuffer)
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 	defer r.Close()
 	step := func() error {
 		n := r.BytesRead()
-		t.Meter.BytesRead.Store(n)
-		t.Meter.Done.Store(n)
+		meter.BytesRead.Store(n)
+		meter.Done.Store(n)
 		if err := sink.err(); err != nil {
 			return err
 		}

@@ -30,7 +30,6 @@ type ReduceTask struct {
 	Staging storage.Staging
 	Part    string // name of the output file
 	OutCode output.Codec
-	Meter   *Meter
 }
 
 // RunReduce runs a reduce attempt and commits its output file. After an error it has
@@ -75,7 +74,7 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Se
 // mergeInputs merges the streams, in several passes if the memory is too small to
 // read all of them at once.
 func mergeInputs(ctx context.Context, env *Env, t *ReduceTask, streams []kv.Stream) (kv.Stream, error) {
-	t.Meter.Total.Store(max(1, t.Inputs.Records()))
+	t.Task.Meter.Total.Store(max(1, t.Inputs.Records()))
 	return merge.MultiPass(ctx, streams, merge.Config{
 		Memory:  env.MergeBuffer,
 		Scratch: env.Scratch,
@@ -91,7 +90,7 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 	}
 	g := merge.NewGroups(in, t.Program.SameGroup)
 	g.Watch(func(read int64) error {
-		t.Meter.Done.Store(read)
+		t.Task.Meter.Done.Store(read)
 		if err := sink.err(); err != nil {
 			return err
 		}

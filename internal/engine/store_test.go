@@ -67,9 +67,9 @@ func TestStore(t *testing.T) {
 					}
 					env := &Env{Mem: mem.NewPool(128 << 20), Resident: mem.NewPool(64 << 20), Scratch: scratch, MapBuffer: buffer, MergeBuffer: 4 << 20}
 					task := &MapTask{
-						Program: p, Meter: &Meter{},
-						Task:  &Task{Ctx: t.Context(), Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, Maps: 1, Reduces: reduces, Counters: &UserCounters{}, Meter: &Meter{}},
-						Split: input.Split{Bytes: size, Pieces: []input.Piece{{URI: path, Length: size, FileSize: size}}},
+						Program: p,
+						Task:    &Task{Ctx: t.Context(), Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, Maps: 1, Reduces: reduces, Counters: &UserCounters{}, Meter: &Meter{}},
+						Split:   input.Split{Bytes: size, Pieces: []input.Piece{{URI: path, Length: size, FileSize: size}}},
 					}
 					out, count, err := RunMap(t.Context(), env, task)
 					if err != nil {

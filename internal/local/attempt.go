@@ -78,13 +78,13 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 		defer in.Close()
 		a.counters, err = engine.RunReduce(ctx, &env, &engine.ReduceTask{
 			Program: spec.Program, Task: task, Inputs: in,
-			Staging: spec.Staging, Part: output.ReducePart(int(a.id.Index)), OutCode: spec.OutCode, Meter: &a.meter,
+			Staging: spec.Staging, Part: output.ReducePart(int(a.id.Index)), OutCode: spec.OutCode,
 		})
 		return err
 	}
 	t := &engine.MapTask{
 		Program: spec.Program, Task: task, Synthetic: spec.Synthetic > 0,
-		Staging: spec.Staging, Part: output.MapPart(int(a.id.Index)), OutCode: spec.OutCode, Meter: &a.meter,
+		Staging: spec.Staging, Part: output.MapPart(int(a.id.Index)), OutCode: spec.OutCode,
 	}
 	if !t.Synthetic {
 		s := spec.Splits[a.id.Index]

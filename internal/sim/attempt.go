@@ -9,63 +9,63 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// stage is a part of an attempt's work, on one resource.
+// stage is one step of an attempt's work. It uses one resource.
 type stage struct {
 	use    use
 	amount float64 // core-seconds at speed 1, or bytes; for useTime and useGate unused
 	span   time.Duration
-	alone  float64 // seconds that it takes with all resources to itself
+	alone  float64 // seconds that the stage takes if no other attempt shares the resource
 }
 
-// maxStages is how many stages an attempt has at most.
+// maxStages bounds the stages of an attempt.
 const maxStages = 5
 
-// attempt is a virtual attempt. It lives from its launch until the tracker
-// knows of its end:
+// attempt is a virtual attempt, from its launch until the tracker has learned of its end:
 //
 //	begin ─► stage ─► … ─► stage ─► commit? ─► over ─► reported, or killed
 type attempt struct {
-	// This is what heartbeats look at, and is as long as a line of the cache; the
-	// rest is elsewhere.
+	// Heartbeats read the fields before work, which fill one cache line. Keep the other
+	// fields in work.
 	id      job.AttemptID
-	job     *running // nil: the place is unused
-	over    bool
-	plain   bool  // of given duration: it has one stage, of that span
-	gate    bool  // which is a gate
-	open    bool  // whose timer runs
-	current uint8 // stage
-	count   uint8 // of stages
-	station int8  // that it uses now; -1 is none
+	job     *running // nil while the entry is unused
+	over    bool     // the work has ended; the next heartbeat reports it
+	plain   bool     // the workload gives the duration: there is one stage, of that span
+	gate    bool     // that stage is a useGate
+	open    bool     // the gate is open: the timer runs
+	current uint8    // index of the current stage
+	count   uint8    // number of stages
+	station int8     // the station that it uses now; -1 is none
 	outcome job.AttemptState
-	gen     uint32        // of its timer
-	self    int32         // its place in sim.attempts
+	gen     uint32        // generation of its timer; see event
+	self    int32         // its index in sim.attempts
 	from    time.Duration // when the current stage began
 	span    time.Duration
 	*work
 }
 
-// work is what a heartbeat does not look at of an attempt.
+// work holds the fields of an attempt that heartbeats do not read.
 type work struct {
 	node        int32
 	slot        job.Kind
 	level       cluster.Level
 	speculative bool
-	fails       bool // ends in failure after its stages
+	fails       bool // the attempt fails after its stages
 	reported    bool
 	fetching    bool
 	label       int32
 	reportedAt  time.Duration
-	began       time.Duration // when it was launched
+	began       time.Duration // launch
 	finished    time.Duration
-	// fetchedAt is when a reduce at an open gate needs the maps no more.
+	// fetchedAt is when a reduce at an open gate has fetched everything.
 	fetchedAt time.Duration
-	runnable  float64 // what a task of given duration adds to the load
-	// While it fetches: what it has got, and what the current transfer brings.
+	runnable  float64 // runnable processes that a task of given duration adds to the load
+	// got and transfer are the bytes that a shuffle has fetched, and the bytes of its
+	// current transfer.
 	got, transfer float64
 	stages        [maxStages]stage
 }
 
-// task is the workload's word on the attempt's task.
+// task returns the workload's description of the attempt's task.
 func (a *attempt) task() *workload.Task {
 	if a.id.Kind == job.Map {
 		return &a.job.spec.Maps[a.id.Index]
@@ -73,7 +73,7 @@ func (a *attempt) task() *workload.Task {
 	return &a.job.spec.Reduces[a.id.Index]
 }
 
-// begin makes an attempt of a launch.
+// begin starts the attempt that a Launch orders.
 func (s *sim) begin(e *tracker.Effect, n int32) {
 	j := s.jobs[e.Job]
 	at := s.allot(&s.nodes[n])
@@ -85,11 +85,11 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	}
 	s.nodes[n].attempts = append(s.nodes[n].attempts, at)
 	s.layOut(a)
-	s.counted(a)
-	s.tellAttempt(AttemptStarted, a, "")
-	s.moved = s.now
-	// The first stage only takes time: so nothing ends in the middle of the
-	// effects of a step.
+	s.countLaunch(a)
+	s.notifyAttempt(AttemptStarted, a, "")
+	s.lastWork = s.now
+	// The first stage only takes time. An attempt can therefore not end while the
+	// effects of a step are carried out.
 	if a.stages[0].use == useGate {
 		s.arriveAtGate(at)
 	} else {
@@ -97,8 +97,8 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	}
 }
 
-// counted enters a launch in the job's and the run's counts.
-func (s *sim) counted(a *attempt) {
+// countLaunch updates the counts of the job and the run.
+func (s *sim) countLaunch(a *attempt) {
 	if d := s.detail(a.job); d != nil && d.Started < 0 {
 		d.Started = s.now
 	}
@@ -107,17 +107,17 @@ func (s *sim) counted(a *attempt) {
 	}
 }
 
-// places is how many places a node gets at a time. A node keeps its places, so
-// that what its heartbeats look at stays together in memory.
-const places = 8
+// entries is how many entries of sim.attempts a node gets at a time. A node keeps its
+// entries, so that its heartbeats read memory that is close together.
+const entries = 8
 
-// allot returns a place for an attempt on a node.
+// allot returns the index of a free entry of sim.attempts for a node.
 func (s *sim) allot(nd *node) int32 {
 	if len(nd.free) == 0 {
-		for i := range int32(places) {
-			nd.free = append(nd.free, int32(len(s.attempts))+places-1-i)
+		for i := range int32(entries) {
+			nd.free = append(nd.free, int32(len(s.attempts))+entries-1-i)
 		}
-		for works := make([]work, places); len(works) > 0; works = works[1:] {
+		for works := make([]work, entries); len(works) > 0; works = works[1:] {
 			s.attempts = append(s.attempts, attempt{work: &works[0]})
 		}
 	}
@@ -127,7 +127,7 @@ func (s *sim) allot(nd *node) int32 {
 	return at
 }
 
-// layOut plans the stages of an attempt.
+// layOut determines the stages of an attempt.
 func (s *sim) layOut(a *attempt) {
 	t, nd := a.task(), &s.nodes[a.node]
 	luck := s.drawLuck(a)
@@ -174,7 +174,7 @@ func (a *attempt) add(st stage) {
 	a.count++
 }
 
-// addWork adds a stage unless it would take no time.
+// addWork adds a stage, unless it would take no time.
 func (s *sim) addWork(a *attempt, u use, amount, slower float64) {
 	nd := &s.nodes[a.node]
 	if amount <= 0 || s.unlimited(nd, u) {
@@ -184,7 +184,7 @@ func (s *sim) addWork(a *attempt, u use, amount, slower float64) {
 	a.add(stage{use: u, amount: amount, alone: amount / s.alone(nd, u)})
 }
 
-// readFrom says what a map uses to read its split.
+// readFrom returns the resource with which a map reads its split.
 func readFrom(l cluster.Level) use {
 	switch l {
 	case cluster.RACK:
@@ -195,7 +195,7 @@ func readFrom(l cluster.Level) use {
 	return useDisk
 }
 
-// sorted is how many bytes a map writes and reads to leave a sorted output.
+// sorted returns how many bytes a map writes and reads in order to sort its output.
 func (s *sim) sorted(output int64) float64 {
 	if s.model.SortMemory > 0 && output > s.model.SortMemory {
 		return 3 * float64(output)
@@ -203,8 +203,8 @@ func (s *sim) sorted(output int64) float64 {
 	return float64(output)
 }
 
-// cut ends an attempt in failure at a point, from 0 to 1, of its stages. One
-// that fails while it fetches fails when it has all.
+// cut makes an attempt fail at a point, from 0 to 1, of its stages. If the point is in
+// the shuffle, the attempt fails at the end of the shuffle.
 func (a *attempt) cut(point float64) {
 	a.fails = true
 	at := float64(point * float64(a.count))
@@ -213,7 +213,7 @@ func (a *attempt) cut(point float64) {
 	part := at - float64(last)
 	switch st.use {
 	case useGate:
-		st.use = useTime // it does not get to where the maps matter
+		st.use = useTime // it fails before it needs the maps
 		fallthrough
 	case useTime:
 		st.span = scale(st.span, part)
@@ -224,8 +224,8 @@ func (a *attempt) cut(point float64) {
 	a.count = uint8(last + 1)
 }
 
-// stageDone goes on with an attempt whose current stage has ended, or part of
-// it: a transfer of a shuffle.
+// stageDone is called when the current stage of an attempt, or one transfer of its
+// shuffle, has ended. It starts what follows.
 func (s *sim) stageDone(at int32) {
 	a := &s.attempts[at]
 	switch a.stages[a.current].use {
@@ -242,7 +242,7 @@ func (s *sim) stageDone(at int32) {
 	s.nextStage(at)
 }
 
-// nextStage begins the stage after the current one, or ends the attempt.
+// nextStage starts the stage after the current one, or ends the work.
 func (s *sim) nextStage(at int32) {
 	a := &s.attempts[at]
 	a.current++
@@ -269,39 +269,39 @@ func (s *sim) nextStage(at int32) {
 	}
 }
 
-// worked ends an attempt that has done its work. One that makes a part of the
-// job's result needs permission to commit.
+// worked ends an attempt that has passed all its stages. An attempt whose output is a
+// part of the job's output asks for the commit first.
 func (s *sim) worked(at int32) {
 	a := &s.attempts[at]
 	if a.fails {
-		s.over(at, job.AttemptFailed)
+		s.finishWork(at, job.AttemptFailed)
 		return
 	}
 	if a.id.Kind == job.Map && len(a.job.spec.Reduces) > 0 {
-		s.over(at, job.AttemptSucceeded)
+		s.finishWork(at, job.AttemptSucceeded)
 		return
 	}
 	s.step(&tracker.AskCommit{Attempt: a.id})
 }
 
-// over makes an attempt wait for its node's next heartbeat.
-func (s *sim) over(at int32, outcome job.AttemptState) {
+// finishWork ends the work of an attempt. The node's next heartbeat reports the outcome.
+func (s *sim) finishWork(at int32, outcome job.AttemptState) {
 	a := &s.attempts[at]
 	a.over, a.outcome, a.finished = true, outcome, s.now
-	s.rest(a)
+	s.removeLoad(a)
 	s.beatNow(a.node)
 }
 
-// rest takes what a task of given duration adds to the load away.
-func (s *sim) rest(a *attempt) {
+// removeLoad removes the load of a task of given duration from its machine.
+func (s *sim) removeLoad(a *attempt) {
 	if a.runnable > 0 {
 		s.addLoad(s.machine(a), -a.runnable)
 		a.runnable = 0
 	}
 }
 
-// drop ends an attempt for good: the tracker knows. Attempts in its node's list
-// keep their order.
+// drop removes an attempt whose end the tracker knows. The node's other attempts keep
+// their order.
 func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 	a := &s.attempts[at]
 	nd := &s.nodes[a.node]
@@ -311,7 +311,7 @@ func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 	}
 	a.outcome = outcome
 	s.result.Attempts[a.id.Kind][outcome]++
-	s.tellAttempt(AttemptEnded, a, text)
+	s.notifyAttempt(AttemptEnded, a, text)
 	for i, x := range nd.attempts {
 		if x == at {
 			nd.attempts = append(nd.attempts[:i], nd.attempts[i+1:]...)
@@ -322,11 +322,11 @@ func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 	nd.free = append(nd.free, at)
 }
 
-// halt stops what an attempt does.
+// halt stops the work of an attempt.
 func (s *sim) halt(at int32) {
 	a := &s.attempts[at]
 	s.leave(at)
-	s.rest(a)
+	s.removeLoad(a)
 	if a.count > 0 && a.current < a.count {
 		if u := a.stages[a.current].use; u == useGate || u == useShuffle {
 			a.job.forget(at)
@@ -335,12 +335,12 @@ func (s *sim) halt(at int32) {
 	a.gen++
 }
 
-// tellAttempt tells the observer of an attempt.
-func (s *sim) tellAttempt(k EventKind, a *attempt, text string) {
+// notifyAttempt passes an event of an attempt to the observer.
+func (s *sim) notifyAttempt(k EventKind, a *attempt, text string) {
 	if s.cfg.Observer == nil {
 		return
 	}
-	e := &s.told
+	e := &s.event
 	*e = Event{Kind: k, At: s.now, Job: int(a.job.index), ID: a.id.Job, Attempt: a.id, Node: int(a.node),
 		NodeName: s.nodes[a.node].name, Slot: a.slot, Level: a.level, Speculative: a.speculative,
 		Label: a.label, Outcome: a.outcome, Started: a.began, Finished: a.finished, Text: text}
@@ -350,7 +350,8 @@ func (s *sim) tellAttempt(k EventKind, a *attempt, text string) {
 	s.cfg.Observer.Observe(e)
 }
 
-// bytes is what an attempt has read or fetched, if it got so far.
+// bytes returns how much an attempt has read or fetched. It is 0 for an attempt of given
+// duration that did not succeed.
 func (a *attempt) bytes() int64 {
 	switch {
 	case a.id.Kind == job.Reduce && !a.plain:

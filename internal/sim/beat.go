@@ -9,30 +9,30 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// profile says how often nodes send heartbeats.
+// profile is a rule for the interval between the heartbeats of a node.
 type profile struct {
 	perNode time.Duration // for each node of the cluster
 	round   int           // nodes are counted in groups of that many, rounded up
 	floor   time.Duration
 }
 
-// defaultProfile is that of the Hadoop of most of the papers.
+// defaultProfile is the rule of the Hadoop version that most of the papers used.
 const defaultProfile = "hadoop-0.20.2"
 
-// fixedPrefix starts a profile that does not depend on the number of nodes.
+// fixedPrefix is the prefix of profiles that do not depend on the number of nodes.
 const fixedPrefix = "fixed:"
 
 // Profiles returns the names of the heartbeat profiles, beside fixed:DURATION.
 func Profiles() []string { return []string{defaultProfile, "hadoop-1.0", "hadoop-1.2"} }
 
-// CheckProfile says what is wrong with the name of a heartbeat profile, or nil. ""
-// is the default.
+// CheckProfile returns an error if there is no heartbeat profile of that name. "" is the
+// default profile.
 func CheckProfile(name string) error {
 	_, err := parseProfile(name)
 	return err
 }
 
-// parseProfile reads a name; "" is the default.
+// parseProfile returns the profile of that name; "" is the default.
 func parseProfile(name string) (profile, error) {
 	switch name {
 	case "", defaultProfile, "hadoop-1.0":
@@ -49,23 +49,24 @@ func parseProfile(name string) (profile, error) {
 		}
 		return profile{round: 1, floor: d}, nil
 	}
-	return profile{}, fmt.Errorf("unknown heartbeat %q: it is %s or %sDURATION", name,
+	return profile{}, fmt.Errorf("unknown heartbeat %q: must be %s or %sDURATION", name,
 		strings.Join(Profiles(), ", "), fixedPrefix)
 }
 
-// interval is the time between two heartbeats of a node in a cluster of n.
+// interval returns the time between two heartbeats of a node in a cluster of n nodes.
 func (p profile) interval(n int) time.Duration {
 	return max(p.floor, time.Duration((n+p.round-1)/p.round)*p.perNode)
 }
 
-// pace recomputes the interval after a change of the number of nodes that the
-// tracker knows.
+// pace recomputes the interval after the number of nodes that the tracker knows has
+// changed.
 func (s *sim) pace() { s.interval = s.beats.interval(s.tr.Nodes().Alive()) }
 
-// heartbeat reports what has become of a node's attempts and takes new ones.
+// heartbeat sends a node's heartbeat with the state of its attempts, and launches what the
+// tracker assigns.
 func (s *sim) heartbeat(n int32) {
 	nd := &s.nodes[n]
-	s.last = n // what the tracker answers mostly concerns it
+	s.lastNode = n // most effects concern this node
 	s.beat.Node, s.beat.Reports = nd.name, s.beat.Reports[:0]
 	if s.beat.Early = s.now < nd.regularAt; !s.beat.Early {
 		nd.regularAt = s.now + s.interval*9/10
@@ -79,7 +80,7 @@ func (s *sim) heartbeat(n int32) {
 	s.queue.push(s.now+s.interval, evBeat, n, nd.beatGen)
 }
 
-// report adds what a node says of an attempt to its heartbeat.
+// report adds the report on an attempt to the heartbeat of its node.
 func (s *sim) report(nd *node, at int32) {
 	a := &s.attempts[at]
 	switch {
@@ -98,7 +99,7 @@ func (s *sim) report(nd *node, at int32) {
 	}
 }
 
-// reportsNow says whether it is time to report an attempt's progress again.
+// reportsNow reports whether it is time to report an attempt's progress again.
 func (s *sim) reportsNow(a *attempt) bool {
 	if s.model.ProgressEvery < 0 || a.reported && s.now-a.reportedAt < s.model.ProgressEvery {
 		return false
@@ -107,7 +108,7 @@ func (s *sim) reportsNow(a *attempt) bool {
 	return true
 }
 
-// beatNow sends a heartbeat out of band, if the model has such.
+// beatNow sends a heartbeat at once if the model has out-of-band heartbeats.
 func (s *sim) beatNow(n int32) {
 	nd := &s.nodes[n]
 	if s.model.OutOfBand && nd.up {

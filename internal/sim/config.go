@@ -11,37 +11,36 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Config is one run. Nothing in it is changed by the run but the policy.
+// Config describes a run. The run changes nothing in it but the policy.
 type Config struct {
 	Cluster workload.Cluster
-	// Policy is a fresh policy: it keeps state and serves one run.
+	// Policy must be a fresh policy, because policies keep state.
 	Policy sched.Policy
 	// Swaps replace the policy while the jobs run.
 	Swaps []Swap
-	// Jobs are the work. They need not be in order of submission; jobs of one
-	// time are submitted in the order given.
+	// Jobs are the workload, in any order. Jobs with the same time of submission are
+	// submitted in the order of the slice.
 	Jobs []workload.Job
-	// Seed is that of all draws: placement, failures, stragglers.
+	// Seed seeds all draws of the simulator: placement, failures, stragglers.
 	Seed  uint64
 	Model ModelConfig
-	// Until ends the run at that time, done or not; 0 is when all jobs have
-	// ended.
+	// Until ends the run at that time. 0 ends it when all jobs have ended.
 	Until time.Duration
-	// Details asks for Result.Jobs. Without it memory does not grow with the
-	// number of jobs that have ended.
+	// Details fills in Result.Jobs. Without it memory does not grow with the number of
+	// jobs that have ended.
 	Details bool
-	// Explain asks for JobResult.Waits too, if Details is set. What holds jobs back
-	// is looked up once in each interval of heartbeats, which costs the number of
-	// live jobs, or its square under policies that sort them.
+	// Explain fills in JobResult.Waits too, if Details is set. Wait reasons are collected
+	// once per interval of heartbeats. That costs the number of live jobs, or its square
+	// under policies that sort them.
 	Explain bool
-	// Stop is asked before the first event and again every few thousand; an
-	// error ends the run, which returns it. nil is never.
+	// Stop is called before the first event and every few thousand events. If it
+	// returns an error, the run ends with that error. nil never ends the run.
 	Stop func() error
-	// Observer is told what happens; nil is nobody.
+	// Observer receives the events of the run, unless it is nil.
 	Observer Observer
-	// Trace is told every event of the tracker and what it answered, which is
-	// the whole truth about a run; nil is nobody. The arguments are valid until
-	// it returns.
+	// Trace is called with every event that the tracker processes and its effects, which
+	// determine the run completely. The arguments are valid until it returns. nil is no
+	// trace.
 	Trace func(now time.Duration, ev tracker.Event, effects []tracker.Effect)
 }
 
@@ -52,8 +51,8 @@ type Swap struct {
 	Policy sched.Policy
 }
 
-// ModelConfig says how the virtual cluster behaves. The zero value is a cluster
-// in which nothing fails and Hadoop's defaults hold.
+// ModelConfig describes how the virtual cluster behaves. In the zero value nothing fails
+// and Hadoop's defaults apply.
 type ModelConfig struct {
 	// Heartbeat overrides Cluster.Heartbeat unless it is "".
 	Heartbeat string
@@ -61,16 +60,14 @@ type ModelConfig struct {
 	// another, as the workers of a local run do. They are spread evenly over the
 	// interval otherwise.
 	Aligned bool
-	// OutOfBand makes a node send a heartbeat as soon as an attempt has ended
-	// and not only at the next interval, which it then starts anew. Hadoop 1
-	// has it, switched off.
+	// OutOfBand makes a node send a heartbeat as soon as an attempt has ended, and the
+	// next one an interval later. Hadoop 1 can do that, but not by default.
 	OutOfBand bool
-	// TickEvery sends ticks to the tracker at that interval, each of which
-	// costs the number of nodes. 0 is only where needed: to give nodes up. Heartbeats
-	// do the rest, so only a policy that preempts without a periodic part
-	// would want more.
+	// TickEvery is the interval of ticks to the tracker, each of which costs the number
+	// of nodes. With 0 there are ticks only to give up silent nodes; heartbeats do
+	// everything else. Only a policy that preempts without being Periodic needs more.
 	TickEvery time.Duration
-	// NodeTimeout is after what silence the tracker gives a node up; see
+	// NodeTimeout is the silence after which the tracker gives a node up; see
 	// tracker.Config.
 	NodeTimeout time.Duration
 	// MaxNodeFailures bars nodes from jobs; see tracker.Config.
@@ -84,44 +81,42 @@ type ModelConfig struct {
 	// 3 s. Negative is never, which makes tasks time out that run for longer
 	// than the job's limit.
 	ProgressEvery time.Duration
-	// StallAfter is after how long without anything to come but heartbeats a
-	// run is given up as one that cannot end. Default 1 hour. Policies that
-	// hold work back for longer need more.
+	// StallAfter is how long a run may go without any event but heartbeats before it ends
+	// with an error. Default 1 hour. Policies that delay work for longer need more.
 	StallAfter time.Duration
 
-	// TaskStartup is what an attempt of a task with stages needs before its
-	// first byte: starting a JVM, say. Default 0.
+	// TaskStartup is how long an attempt of a task with stages takes before it reads its
+	// first byte, to start a JVM for example. Default 0.
 	TaskStartup time.Duration
-	// ShuffleShare is the part of a reduce of given duration that cannot end
-	// before the last map has: the reduce ends at the later of its start plus
-	// its duration and the end of the maps plus the rest. Default 1/3, the share
-	// that Hadoop's progress gives to it; negative is 0.
+	// ShuffleShare is the fraction of a reduce of given duration in which it fetches. It
+	// cannot pass that fraction before the last map has ended. Default 1/3, as in
+	// Hadoop's progress; negative is 0.
 	ShuffleShare float64
-	// SortMemory is the size of a map's output up to which it is written once;
-	// a larger one is spilled, read and merged: three times. 0 is no limit.
+	// SortMemory is the size of a map's output up to which it is written once. A larger
+	// output is spilled, read and merged, which moves its bytes three times. 0 is no
+	// limit.
 	SortMemory int64
-	// ShuffleMemory is how many bytes a reduce merges in memory; more are
+	// ShuffleMemory is how many bytes a reduce merges in memory. A larger input is
 	// written to disk and read again. 0 is no limit.
 	ShuffleMemory int64
-	// LoadTick makes the load of tasks of given duration noisy: in each tick one
-	// is runnable with twice its mean, CPU over Duration, or not at all. 0 is
-	// steady.
+	// LoadTick makes the load of tasks of given duration noisy. In each tick a task adds
+	// either twice its mean load, CPU over Duration, or none. 0 is a steady load.
 	LoadTick time.Duration
 	// FetchRetry is how long reduces try to fetch from a node that is gone
 	// before they complain, and between two complaints. Default 30 s.
 	FetchRetry time.Duration
-	// Replicas is how many copies of a block there are, 1 to 3, where the
-	// workload gives no hosts. Default 3; negative is blocks without
-	// locations, which are read from the local disk anywhere.
+	// Replicas is the number of copies of a block, 1 to 3, where the workload gives no
+	// hosts. Default 3. Negative makes blocks without locations, which every node reads
+	// from its own disk.
 	Replicas int
 
 	// FailureRate is the probability that an attempt fails, at a random point.
 	FailureRate float64
 	// Straggler makes single attempts slow.
 	Straggler Straggler
-	// Crashes are nodes that go at a given time. MTBF is the mean time to a
-	// random crash of each node while it is up, exponentially distributed; 0 is
-	// never. MTTR is the mean time to its return; 0 is never.
+	// Crashes are crashes at given times. MTBF is the mean time to a random crash of each
+	// node while it is up, exponentially distributed. MTTR is the mean time to its
+	// return. 0 is never.
 	Crashes    []Crash
 	MTBF, MTTR time.Duration
 	// Slow are nodes that are slower than their group.
@@ -176,7 +171,7 @@ func (m *ModelConfig) fill() {
 	}
 }
 
-// check says all that is wrong with a model for a cluster of n nodes.
+// check returns everything that is wrong with a model for a cluster of n nodes.
 func (m *ModelConfig) check(n int) error {
 	var errs []error
 	bad := func(cond bool, format string, args ...any) {

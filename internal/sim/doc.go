@@ -1,35 +1,34 @@
-// Package sim runs the job tracker and a policy, the very ones that run for
-// real, on a virtual cluster with a virtual clock.
+// Package sim runs the job tracker and a policy, the same code that schedules real jobs,
+// on a virtual cluster with a virtual clock.
 //
-// The simulator is one more shell around tracker.Step: it keeps a queue of
-// events ordered by (time, sequence number), turns each into an event of the
-// tracker, and carries the effects out on virtual nodes. It decides nothing that
-// a scheduler decides.
+// The simulator is one more shell around tracker.Step. It has a queue of events ordered by
+// (time, sequence number), translates each into an event of the tracker, and carries out
+// the effects on virtual nodes. It makes no scheduling decision.
 //
-//	queue.go    what happens next: a 4-ary heap, and a lane for heartbeats
+//	queue.go    the queue of events: a 4-ary heap, and a ring for heartbeats
 //	run.go      Run: the loop
-//	beat.go     heartbeats: what a node reports and what it gets
-//	effect.go   what the tracker's effects do
-//	attempt.go  the life of an attempt: its stages, one after another
-//	gate.go     reduces and the outputs of maps: what they wait for
-//	station.go  a resource of a node, shared equally by those who use it
+//	beat.go     heartbeats: their interval and the reports in them
+//	effect.go   the tracker's effects
+//	attempt.go  attempts and their stages
+//	gate.go     how reduces wait for the outputs of maps
+//	station.go  a resource of a node, shared equally by its users
 //	plant.go    the resources of a node together
-//	load.go     what a node says of how busy it is
+//	load.go     the load that a node reports
 //	network.go  NICs, rack uplinks and the core link, shared max-min fairly
-//	failure.go  nodes that crash and return, outputs that are lost with them
-//	place.go    where blocks lie
+//	failure.go  crashes of nodes, and the outputs lost with them
+//	place.go    nodes, racks and the placement of blocks
 //
-// Nodes are called by the name of their group, or "node", and their number in the
-// whole cluster from 1: the hosts that a workload gives mean these. They go to
-// the racks /rack1, /rack2, … in turn.
+// The name of a node is the name of its group, or "node", followed by its number in the
+// cluster, from 1. Hosts in a workload are these names. The nodes go to the racks /rack1,
+// /rack2, … in turn.
 //
 // # The model of a task
 //
-// A task whose workload gives a duration takes that long on a node of speed 1,
-// whatever runs beside it. A reduce of that sort spends ModelConfig.ShuffleShare
-// of it fetching, which cannot end before the last map has.
+// A task with a given duration takes that long on a node of speed 1, whatever else runs
+// there. A reduce with a given duration fetches during the fraction
+// ModelConfig.ShuffleShare of it, which cannot end before the last map.
 //
-// Other tasks go through stages, each of which uses one resource of the node:
+// Other tasks have stages. Each stage uses one resource of the node:
 //
 //	map     start · read (disk, or NIC and racks) · CPU · sort and spill (disk)
 //	reduce  start · shuffle (NIC and racks) · merge (disk) · CPU · write (disk)

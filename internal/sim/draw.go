@@ -8,9 +8,9 @@ import (
 	"github.com/slotwise/slotwise/internal/portable"
 )
 
-// What is drawn has a generator of its own, derived from the run's seed, the name
-// of the use and the subject. So the draws of one thing do not depend on what
-// else happened before, and two policies meet the same luck.
+// Every use of randomness has a generator of its own, seeded with the run's seed, the
+// name of the use and its subject. A draw therefore does not depend on the draws before
+// it, and attempts of a task have the same luck under every policy.
 const (
 	forPlacement uint64 = iota + 1
 	forAttempt
@@ -18,7 +18,7 @@ const (
 	forLoad
 )
 
-// mix spreads a number over all bits (the finisher of SplitMix64).
+// mix is the finalizer of SplitMix64. Each bit of the result depends on all bits of x.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -26,10 +26,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// source seeds a generator for a use and a subject.
+// source returns a generator for a use and a subject.
 func (s *sim) source(g *rand.PCG, use, a, b uint64) { g.Seed(mix(s.cfg.Seed^mix(use)), mix(a)^b) }
 
-// uniform draws from [0, 1).
+// uniform draws a number from [0, 1).
 func uniform(g *rand.PCG) float64 { return float64(g.Uint64()>>11) / (1 << 53) }
 
 // longest bounds all times, so that sums of a few do not overflow: 31 years.
@@ -40,20 +40,20 @@ func scale(d time.Duration, factor float64) time.Duration {
 	return time.Duration(min(float64(longest), float64(float64(d)*factor)))
 }
 
-// exponential draws with a mean.
+// exponential draws an exponentially distributed time with a mean.
 func exponential(g *rand.PCG, mean time.Duration) time.Duration {
 	return scale(mean, -portable.Log(1-uniform(g)))
 }
 
-// luck is what is drawn for an attempt.
+// luck is the result of the draws for an attempt.
 type luck struct {
-	slower float64 // by that factor
+	slower float64 // factor of all the attempt's times
 	fails  bool
-	point  float64 // of its work at which it fails
+	point  float64 // fraction of the work at which it fails
 }
 
-// drawLuck draws for an attempt. A job is known by its index, since its number
-// depends on the order of submission.
+// drawLuck draws whether the attempt fails and how slow it is. The subject of the draw
+// has the job's index, because the tracker's number depends on the order of submission.
 func (s *sim) drawLuck(a *attempt) luck {
 	l := luck{slower: 1}
 	if s.model.FailureRate == 0 && s.model.Straggler.Probability == 0 {
@@ -74,7 +74,7 @@ func (s *sim) drawLuck(a *attempt) luck {
 	return l
 }
 
-// coin is drawn for an attempt and a tick of its load.
+// coin draws whether an attempt is runnable in a tick of its load.
 func (s *sim) coin(a *attempt, tick uint64) bool {
 	subject := mix(uint64(a.job.index)<<1|uint64(a.id.Kind)) ^ uint64(a.id.Index)<<32 ^ uint64(a.id.Try)
 	return mix(mix(mix(s.cfg.Seed^forLoad)^subject)^tick)&1 == 1
@@ -90,7 +90,7 @@ func (s *sim) drawCrash(n int32) {
 	s.queue.push(s.now+exponential(&g, s.model.MTBF), evCrash, n, s.nodes[n].life)
 }
 
-// drawReturn says when a node that crashes now is back; 0 is never.
+// drawReturn draws when a node that crashes now is back; 0 is never.
 func (s *sim) drawReturn(n int32) time.Duration {
 	if s.model.MTTR <= 0 {
 		return 0
@@ -100,7 +100,8 @@ func (s *sim) drawReturn(n int32) time.Duration {
 	return s.now + exponential(&g, s.model.MTTR) + 1
 }
 
-// splits places the blocks of a job's input where the workload does not say.
+// splits returns the job's splits. It places the blocks of maps whose hosts the
+// workload does not state.
 func (s *sim) splits(index int32) []job.Split {
 	j := &s.cfg.Jobs[index]
 	splits := make([]job.Split, len(j.Maps))

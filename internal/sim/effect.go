@@ -8,10 +8,10 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// apply carries out what the tracker answers, in order. Attempts whose end the
-// current heartbeat reports leave before the first new one starts, so that an
-// observer never sees a slot taken twice; one of them that the tracker kills
-// nevertheless, because a rival is to commit, is not among them any more by then.
+// apply carries out the tracker's effects in order. The attempts whose end the current
+// heartbeat reports leave their slots before the first new attempt starts, so that an
+// observer never sees a slot occupied twice. The tracker may kill one of them because
+// another attempt of its task may commit; the kill removes it from s.ending.
 func (s *sim) apply(effects []tracker.Effect) {
 	for i := range effects {
 		e := &effects[i]
@@ -23,7 +23,7 @@ func (s *sim) apply(effects []tracker.Effect) {
 			s.kill(e)
 		case tracker.CommitGranted:
 			if at := s.find(e); at >= 0 {
-				s.over(at, job.AttemptSucceeded)
+				s.finishWork(at, job.AttemptSucceeded)
 			}
 		case tracker.MapDone:
 			s.setOutput(s.jobs[e.Job], e.Attempt.Index, s.node(e.Node), outputReady)
@@ -37,23 +37,23 @@ func (s *sim) apply(effects []tracker.Effect) {
 		case tracker.JobAccepted:
 			s.accepted(e)
 		case tracker.JobRejected:
-			j := &s.cfg.Jobs[s.coming]
-			s.err = fmt.Errorf("job %d %q: %s", s.coming, j.Name, e.Text)
+			j := &s.cfg.Jobs[s.submitting]
+			s.err = fmt.Errorf("job %d %q: %s", s.submitting, j.Name, e.Text)
 		}
 	}
 	s.flush()
 }
 
-// node finds a node by its name. Effects mostly concern the node that an event
-// came from.
+// node returns the index of the node of that name. Most effects concern the node that
+// sent the event, so that node is tried first.
 func (s *sim) node(name string) int32 {
-	if s.nodes[s.last].name != name {
-		s.last = s.byName[name]
+	if s.nodes[s.lastNode].name != name {
+		s.lastNode = s.byName[name]
 	}
-	return s.last
+	return s.lastNode
 }
 
-// find returns the attempt of an effect, or -1 if there is none any more.
+// find returns the index of the attempt of an effect, or -1 if it has left.
 func (s *sim) find(e *tracker.Effect) int32 {
 	for _, at := range s.nodes[s.node(e.Node)].attempts {
 		if s.attempts[at].id == e.Attempt {
@@ -63,7 +63,7 @@ func (s *sim) find(e *tracker.Effect) int32 {
 	return -1
 }
 
-// flush ends the attempts that the heartbeat has reported.
+// flush removes the attempts whose end the heartbeat has reported.
 func (s *sim) flush() {
 	for _, at := range s.ending {
 		a := &s.attempts[at]
@@ -78,10 +78,10 @@ func (s *sim) flush() {
 	s.ending = s.ending[:0]
 }
 
-// drawnFailure is what a node says of an attempt that fails by chance.
+// drawnFailure is the error of an attempt that fails by chance.
 const drawnFailure = "failed as drawn"
 
-// succeeded counts what an attempt has done.
+// succeeded updates the counts for an attempt that has succeeded.
 func (s *sim) succeeded(a *attempt) {
 	j := a.job
 	if a.id.Kind == job.Reduce {
@@ -109,35 +109,35 @@ func (s *sim) kill(e *tracker.Effect) {
 	s.drop(at, job.AttemptKilled, e.Text)
 }
 
-// loseOutput makes the output of a map that must be made again unavailable.
+// loseOutput makes the output of a map that must run again unavailable.
 func (s *sim) loseOutput(e *tracker.Effect) {
 	j := s.jobs[e.Job]
 	s.setOutput(j, e.Attempt.Index, 0, outputNone)
 	j.succeeded--
 	if s.cfg.Observer != nil {
-		s.told = Event{Kind: OutputLost, At: s.now, Job: int(j.index), ID: j.id, Attempt: e.Attempt,
+		s.event = Event{Kind: OutputLost, At: s.now, Job: int(j.index), ID: j.id, Attempt: e.Attempt,
 			Node: int(s.node(e.Node)), NodeName: e.Node, Text: e.Text}
-		s.cfg.Observer.Observe(&s.told)
+		s.cfg.Observer.Observe(&s.event)
 	}
 }
 
-// submit hands a job to the tracker.
+// submit submits a job to the tracker.
 func (s *sim) submit(i int32) {
 	j := &s.cfg.Jobs[i]
-	s.coming = i
+	s.submitting = i
 	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, User: j.User, Pool: j.Pool, Priority: j.Priority,
 		Splits: s.splits(i), Reduces: len(j.Reduces), SlowStart: j.SlowStart, Profile: j.Profile}})
 }
 
-// accepted enters the job that is being submitted.
+// accepted records the job that is being submitted under the tracker's number.
 func (s *sim) accepted(e *tracker.Effect) {
-	j := newRunning(s.coming, e.Job, &s.cfg.Jobs[s.coming])
+	j := newRunning(s.submitting, e.Job, &s.cfg.Jobs[s.submitting])
 	j.core = s.tr.Jobs().Get(e.Job)
 	s.jobs[e.Job] = j
 	if d := s.detail(j); d != nil {
 		d.ID, d.Submitted = e.Job, s.now
 	}
-	s.tellJob(JobSubmitted, j, e)
+	s.notifyJob(JobSubmitted, j, e)
 }
 
 // finishOutput reports that a job's output is committed or aborted, which never
@@ -150,7 +150,7 @@ func (s *sim) finishOutput(id job.ID) {
 	}
 }
 
-// end forgets a job that has ended.
+// end records the result of a job that has ended and forgets the job.
 func (s *sim) end(e *tracker.Effect) {
 	j := s.jobs[e.Job]
 	switch e.State {
@@ -165,14 +165,14 @@ func (s *sim) end(e *tracker.Effect) {
 		d.Ended, d.State, d.Text = s.now, e.State, e.Text
 		d.fill(j.core)
 	}
-	s.tellJob(JobEnded, j, e)
+	s.notifyJob(JobEnded, j, e)
 	delete(s.jobs, e.Job)
 	s.open--
-	s.moved = s.now
+	s.lastWork = s.now
 	s.release(j.index)
 }
 
-// detail returns where the job's numbers go, or nil if nobody asked.
+// detail returns the job's entry in the result, or nil unless Config.Details is set.
 func (s *sim) detail(j *running) *JobResult {
 	if s.result.Jobs == nil {
 		return nil
@@ -180,10 +180,10 @@ func (s *sim) detail(j *running) *JobResult {
 	return &s.result.Jobs[j.index]
 }
 
-func (s *sim) tellJob(k EventKind, j *running, e *tracker.Effect) {
+func (s *sim) notifyJob(k EventKind, j *running, e *tracker.Effect) {
 	if s.cfg.Observer == nil {
 		return
 	}
-	s.told = Event{Kind: k, At: s.now, Job: int(j.index), ID: j.id, State: e.State, Text: e.Text, Node: -1}
-	s.cfg.Observer.Observe(&s.told)
+	s.event = Event{Kind: k, At: s.now, Job: int(j.index), ID: j.id, State: e.State, Text: e.Text, Node: -1}
+	s.cfg.Observer.Observe(&s.event)
 }

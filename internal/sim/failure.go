@@ -8,9 +8,9 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// crash makes a node fall silent. What it runs stops, and what its maps have
-// left cannot be fetched any more; the tracker learns it when the node has been
-// silent for too long, when reduces complain, or when the node is back.
+// crash stops a node. Its attempts stop, and its map outputs cannot be fetched any
+// more. The tracker learns of the crash when the node has been silent for too long, when
+// reduces complain, or when the node is back.
 func (s *sim) crash(n int32, back time.Duration) {
 	nd := &s.nodes[n]
 	if !nd.up {
@@ -51,8 +51,8 @@ func (s *sim) hideOutputs(j *running, n int32) {
 	}
 }
 
-// complain lets the reduces that wait for outputs tell the tracker which of them
-// they cannot fetch, and again after a while if that has not helped.
+// complain makes the reduces that wait for outputs report to the tracker which outputs
+// they cannot fetch. They complain again after a while if outputs are still gone.
 func (s *sim) complain(id job.ID) {
 	j := s.jobs[id]
 	j.retrying = false
@@ -60,7 +60,7 @@ func (s *sim) complain(id job.ID) {
 	for _, at := range reduces {
 		reduce := s.attempts[at].id
 		for m := range j.outputs {
-			// What one says may end others, and the job.
+			// A complaint may end other attempts, and the job.
 			if s.jobs[id] != j || !s.waiting(at, reduce) {
 				break
 			}
@@ -75,51 +75,51 @@ func (s *sim) complain(id job.ID) {
 	}
 }
 
-// waiting reports whether an attempt is still there and lacks outputs.
+// waiting reports whether an attempt still runs and lacks map outputs.
 func (s *sim) waiting(at int32, id job.AttemptID) bool {
 	a := &s.attempts[at]
 	return a.job != nil && a.id == id && !a.over && !(a.open && s.now >= a.fetchedAt)
 }
 
-// tick lets the tracker see who has been silent for too long.
+// tick lets the tracker give up nodes that have been silent for too long.
 func (s *sim) tick() {
 	s.step(&tracker.Tick{})
-	s.bury()
+	s.dropSilent()
 }
 
-// bury ends what ran on the nodes that the tracker has given up.
-func (s *sim) bury() {
+// dropSilent ends the attempts on nodes that the tracker has given up.
+func (s *sim) dropSilent() {
 	s.silent = slices.DeleteFunc(s.silent, func(n int32) bool {
 		nd := &s.nodes[n]
 		if s.tr.Nodes().Get(nd.name).Alive() {
 			return false
 		}
-		s.lost(n)
+		s.dropAll(n)
 		return true
 	})
 	s.pace()
 }
 
-// lost ends what ran on a node.
-func (s *sim) lost(n int32) {
+// dropAll ends all attempts on a node as lost.
+func (s *sim) dropAll(n int32) {
 	nd := &s.nodes[n]
 	for len(nd.attempts) > 0 {
 		s.drop(nd.attempts[0], job.AttemptLost, "its node was lost")
 	}
-	s.tellNode(NodeDown, n)
+	s.notifyNode(NodeDown, n)
 }
 
-// comeBack starts a node afresh, with nothing of what it had.
-func (s *sim) comeBack(n int32) {
+// restart starts a crashed node again, without attempts and map outputs.
+func (s *sim) restart(n int32) {
 	nd := &s.nodes[n]
 	nd.up = true
 	nd.life++
 	s.step(&tracker.Join{Node: nd.spec})
 	if i := slices.Index(s.silent, n); i >= 0 {
 		s.silent = slices.Delete(s.silent, i, i+1)
-		s.lost(n)
+		s.dropAll(n)
 	}
-	s.tellNode(NodeUp, n)
+	s.notifyNode(NodeUp, n)
 	s.pace()
 	nd.beatGen++
 	s.queue.push(s.now, evBeat, n, nd.beatGen)

@@ -15,27 +15,26 @@ type running struct {
 	core  *job.Job // the tracker's
 	spec  *workload.Job
 
-	// outputs are the maps' outputs, of jobs with reduces.
+	// outputs says where each map's output is. It is nil for a job without reduces.
 	outputs []output
-	// done counts the maps whose output can be fetched, bytes what they hold;
-	// all is what all maps hold together, 0 if the workload does not say.
+	// done counts the maps whose output can be fetched, and bytes the bytes in these
+	// outputs. all is the bytes in all outputs, 0 if the workload does not state them.
 	done       int
 	bytes, all float64
-	// gone counts outputs on nodes that have crashed without the tracker
-	// knowing yet.
+	// gone counts outputs on crashed nodes that the tracker has not given up yet.
 	gone     int
-	retrying bool // reduces complain about that from time to time
-	// fetched is what the workload says the reduces fetch together.
+	retrying bool // an evRetry event is scheduled, at which reduces complain
+	// fetched is how many bytes all reduces fetch together, by the workload.
 	fetched float64
-	// waiters are the reduces that fetch, or wait for maps, oldest first.
-	waiters []int32
-	news    bool // something changed that they wait for
-	staged  bool // some fetch output by output
-	// succeeded counts maps, for the time when all have.
+	// waiters are the reduces that fetch or wait for maps, oldest first.
+	waiters        []int32
+	outputsChanged bool // outputs have changed since waiters were last woken
+	staged         bool // some reduces fetch output by output
+	// succeeded counts maps, for JobResult.MapsDone.
 	succeeded int
 }
 
-// output is where a map's output is.
+// output is the location and state of a map's output.
 type output struct {
 	node  int32
 	state outputState
@@ -64,8 +63,9 @@ func newRunning(index int32, id job.ID, spec *workload.Job) *running {
 	return j
 }
 
-// wants is how many bytes a reduce fetches: its part of what the maps leave,
-// in proportion to its input, or else its input.
+// wants returns how many bytes a reduce fetches. It is the reduce's share of all map
+// outputs, in proportion to its input. If the workload does not state the maps' outputs,
+// it is the reduce's input.
 func (j *running) wants(reduce int32) float64 {
 	input := float64(j.spec.Reduces[reduce].Input)
 	switch {
@@ -80,7 +80,7 @@ func (j *running) wants(reduce int32) float64 {
 // mapsDone reports whether all outputs can be fetched.
 func (j *running) mapsDone() bool { return j.done == len(j.spec.Maps) }
 
-// ready is the part of all outputs that can be fetched.
+// ready returns the fraction of all map output that can be fetched, 0 to 1.
 func (j *running) ready() float64 {
 	switch {
 	case j.mapsDone():
@@ -91,14 +91,15 @@ func (j *running) ready() float64 {
 	return j.bytes / j.all
 }
 
-// forget takes a reduce out of those that wait.
+// forget removes a reduce from the waiters.
 func (j *running) forget(at int32) {
 	if i := slices.Index(j.waiters, at); i >= 0 {
 		j.waiters = slices.Delete(j.waiters, i, i+1)
 	}
 }
 
-// setOutput notes what has become of a map's output.
+// setOutput records a new state and location of a map's output, and schedules the
+// waiting reduces to be woken.
 func (s *sim) setOutput(j *running, m int32, node int32, state outputState) {
 	o, were := &j.outputs[m], j.mapsDone()
 	if o.state == outputReady {
@@ -114,20 +115,21 @@ func (s *sim) setOutput(j *running, m int32, node int32, state outputState) {
 	} else if state == outputGone {
 		j.gone++
 	}
-	// A reduce of given duration waits for all maps and not for each.
-	if (j.staged || j.mapsDone() != were) && !j.news && len(j.waiters) > 0 {
-		j.news = true
-		s.fresh = append(s.fresh, j)
+	// A reduce of given duration only waits for the last map.
+	if (j.staged || j.mapsDone() != were) && !j.outputsChanged && len(j.waiters) > 0 {
+		j.outputsChanged = true
+		s.changedJobs = append(s.changedJobs, j)
 	}
 }
 
-// settle lets the reduces of jobs with news go on, then computes the shares of
-// all resources whose users have changed.
-func (s *sim) settle() {
-	for i := 0; i < len(s.fresh); i++ {
-		j := s.fresh[i]
-		j.news = false
-		// A reduce that goes on may leave the list, and end the job.
+// finishEvent wakes the reduces whose map outputs have changed, then computes the
+// shares of all resources whose users have changed. It runs once at the end of each
+// event, because one event can change many outputs and users.
+func (s *sim) finishEvent() {
+	for i := 0; i < len(s.changedJobs); i++ {
+		j := s.changedJobs[i]
+		j.outputsChanged = false
+		// A reduce that is woken may leave waiters and end the job.
 		s.woken = append(s.woken[:0], j.waiters...)
 		for _, at := range s.woken {
 			if a := &s.attempts[at]; a.job == j && !a.over {
@@ -135,11 +137,11 @@ func (s *sim) settle() {
 			}
 		}
 	}
-	s.fresh = s.fresh[:0]
+	s.changedJobs = s.changedJobs[:0]
 	s.share()
 }
 
-// wake tells a waiting reduce that there are more outputs, or fewer.
+// wake lets a waiting reduce react to a change of the map outputs.
 func (s *sim) wake(at int32) {
 	a := &s.attempts[at]
 	switch a.stages[a.current].use {
@@ -153,7 +155,7 @@ func (s *sim) wake(at int32) {
 	}
 }
 
-// arriveAtGate begins the only stage of a reduce of given duration.
+// arriveAtGate starts the only stage of a reduce of given duration.
 func (s *sim) arriveAtGate(at int32) {
 	a := &s.attempts[at]
 	a.job.waiters = append(a.job.waiters, at)
@@ -179,13 +181,13 @@ func (s *sim) tryGate(at int32) {
 	}
 }
 
-// shuffleSpan is the part of a given duration that is for fetching.
+// shuffleSpan returns the part of a reduce's given duration in which it fetches.
 func (s *sim) shuffleSpan(a *attempt) time.Duration {
 	return scale(a.span, s.model.ShuffleShare)
 }
 
-// fetch goes on with a shuffle and reports whether it is complete. What is ready
-// and has not been fetched yet is one transfer.
+// fetch continues a shuffle and reports whether it is complete. All bytes that are
+// ready and not fetched yet become one transfer.
 func (s *sim) fetch(at int32) bool {
 	a := &s.attempts[at]
 	if a.fetching {
@@ -204,8 +206,8 @@ func (s *sim) fetch(at int32) bool {
 		a.got += more
 		more = 0
 	}
-	// Less than a byte can wait, unless it is the last, and rounding is not
-	// worth a transfer at all.
+	// Less than a byte waits for more, unless it is the last. Rounding errors are no
+	// transfer at all.
 	if more > 1 || more > 1e-9*st.amount && a.job.mapsDone() {
 		a.transfer, a.fetching = more, true
 		s.enter(at, u, more, weight)

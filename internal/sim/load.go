@@ -9,16 +9,17 @@ import (
 
 // load measures how busy a node is.
 type load struct {
-	runnable float64 // what runs, or waits to
-	mean     float64 // decayed
+	runnable float64 // processes that run or wait for a processor
+	mean     float64 // the load average
 	at       time.Duration
 }
 
-// loadWindow is over how many seconds the load average forgets, as Unix's.
+// loadWindow is the time constant of the load average in seconds, as in Unix.
 const loadWindow = 60
 
-// settle brings the mean up to now: L ← L·e^(−Δ/60) + n·(1 − e^(−Δ/60)).
-func (l *load) settle(now time.Duration, n float64) {
+// advance updates the mean for the time since at, in which n processes were runnable:
+// L ← L·e^(−Δ/60) + n·(1 − e^(−Δ/60)).
+func (l *load) advance(now time.Duration, n float64) {
 	if now == l.at {
 		return
 	}
@@ -28,21 +29,21 @@ func (l *load) settle(now time.Duration, n float64) {
 	l.at = now
 }
 
-// settleLoad brings a node's load up to now.
-func (s *sim) settleLoad(nd *node) {
+// advanceLoad updates a node's load average to the present.
+func (s *sim) advanceLoad(nd *node) {
 	tick := s.model.LoadTick
 	if tick == 0 {
-		nd.load.settle(s.now, nd.load.runnable)
+		nd.load.advance(s.now, nd.load.runnable)
 		return
 	}
 	for nd.load.at < s.now {
 		w := nd.load.at / tick
-		nd.load.settle(min(s.now, (w+1)*tick), s.burst(nd, w))
+		nd.load.advance(min(s.now, (w+1)*tick), s.burst(nd, w))
 	}
 }
 
-// burst is what runs on a node in a tick, if each task of given duration does so
-// in half of the ticks with double force.
+// burst returns how many processes are runnable on a node in a tick. Each task of given
+// duration counts twice in half of the ticks and not at all in the others.
 func (s *sim) burst(nd *node, tick time.Duration) float64 {
 	n := nd.load.runnable
 	for i := nd.index; int(i) < len(s.nodes) && s.nodes[i].machine == nd.index; i++ {
@@ -58,16 +59,17 @@ func (s *sim) burst(nd *node, tick time.Duration) float64 {
 	return max(0, n)
 }
 
-// addLoad changes what runs on a node.
+// addLoad changes the number of runnable processes on a node.
 func (s *sim) addLoad(nd *node, n float64) {
-	s.settleLoad(nd)
+	s.advanceLoad(nd)
 	if nd.load.runnable += n; nd.load.runnable < 1e-9 {
 		nd.load.runnable = 0
 	}
 }
 
-// measure fills in what a node reports of itself. One that shares its machine
-// reports its part of what has no upper limit, as workers of the local shell do.
+// measure fills in the load that a node reports. A node that shares its machine with
+// others reports its share of the values without an upper limit, as workers of the local
+// shell do.
 func (s *sim) measure(nd *node, out *cluster.Load) {
 	processes := len(nd.attempts)
 	s.measureMachine(&s.nodes[nd.machine], out)
@@ -79,7 +81,7 @@ func (s *sim) measure(nd *node, out *cluster.Load) {
 
 // measureMachine fills in the load of the machine of a node.
 func (s *sim) measureMachine(nd *node, out *cluster.Load) {
-	s.settleLoad(nd)
+	s.advanceLoad(nd)
 	n := nd.load.runnable
 	if s.model.LoadTick > 0 {
 		n = s.burst(nd, s.now/s.model.LoadTick)

@@ -14,7 +14,7 @@ func TestLoadAverage(t *testing.T) {
 	var l load
 	want := map[int]float64{5: 0.319822, 10: 0.614073, 15: 0.884797, 60: 2.528482}
 	for at := 5; at <= 60; at += 5 {
-		l.settle(time.Duration(at)*time.Second, 4)
+		l.advance(time.Duration(at)*time.Second, 4)
 		if w, ok := want[at]; ok && math.Abs(l.mean-w) > 1e-6 {
 			t.Errorf("after %d s: %f, want %f", at, l.mean, w)
 		}

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// rack is some nodes behind one link.
+// rack is a group of nodes behind one uplink.
 type rack struct {
 	name   string
 	nodes  []int32
 	uplink float64 // bytes a second from other racks; 0 is no limit
 	dirty  bool
-	// demand is what its nodes could take from other racks, within the uplink;
-	// level is the rate above which the uplink lets no transfer go.
+	// demand is what the rack's nodes could receive from other racks through the uplink.
+	// level is the highest rate that the uplink allows a transfer.
 	demand, level float64
 }
 
@@ -29,16 +29,16 @@ type rack struct {
 // limited; while the core link is full, that of all nodes.
 type network struct {
 	core  float64 // bytes a second between racks in all; 0 is no limit
-	level float64 // the rate above which the core lets no transfer go
-	racks []int32 // dirty ones
-	nodes []int32 // dirty ones that have no limits above them
+	level float64 // the highest rate that the core link allows a transfer
+	racks []int32 // racks whose users have changed
+	nodes []int32 // nodes whose users have changed, where neither uplinks nor the core are limited
 	fills []fill
 }
 
 // fill is a demand on a link.
 type fill struct{ limit, weight float64 }
 
-// touch notes that the users of the network of a node have changed.
+// touch records that the users of a node's network have changed.
 func (w *network) touch(s *sim, nd *node) {
 	if r := &s.racks[nd.rack]; r.dirty {
 		return
@@ -50,7 +50,7 @@ func (w *network) touch(s *sim, nd *node) {
 	w.nodes = append(w.nodes, nd.index)
 }
 
-// share computes the rates of dirty nodes and racks.
+// share computes the rates of nodes and racks whose users have changed.
 func (w *network) share(s *sim) {
 	for _, n := range w.nodes {
 		s.nodes[n].plant.shareNIC(math.Inf(1), s.now)
@@ -79,8 +79,8 @@ func (w *network) share(s *sim) {
 	w.racks = w.racks[:0]
 }
 
-// shareNode sets the rates of a node whose transfers from other racks get level
-// at most.
+// shareNode sets the rates of a node whose transfers from other racks get at most
+// level.
 func (w *network) shareNode(s *sim, n int32, level float64) {
 	p := &s.nodes[n].plant
 	near, far := &p.station[useNear], &p.station[useFar]
@@ -93,13 +93,13 @@ func (w *network) shareNode(s *sim, n int32, level float64) {
 	}
 }
 
-// fair is the rate of each of the node's transfers if only the NIC limits them.
+// fair returns the rate of each of the node's transfers if only the NIC limits them.
 func (p *plant) fair() float64 {
 	return limit(p.nic) / float64(len(p.station[useNear].users)+len(p.station[useFar].users))
 }
 
-// shareNIC sets the rates of a node's transfers: those from other racks get no
-// more than level, and leave the rest to the others.
+// shareNIC sets the rates of a node's transfers. Transfers from other racks get at most
+// level; transfers within the rack share the rest.
 func (p *plant) shareNIC(level float64, now time.Duration) {
 	near, far := &p.station[useNear], &p.station[useFar]
 	if len(near.users)+len(far.users) == 0 {

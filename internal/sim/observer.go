@@ -7,39 +7,41 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// EventKind says what an Observer is told.
+// EventKind is the type of an Event.
 type EventKind uint8
 
-// What an Observer is told, with the fields of Event that are set beside At.
+// The types of events, each with the fields of Event that it sets besides At.
 const (
-	// NodeUp: a node has joined the tracker. Node, NodeName.
+	// NodeUp: a node has joined. It sets Node and NodeName.
 	NodeUp EventKind = iota + 1
-	// NodeDown: the tracker has given a node up, or it has come back before
-	// the tracker noticed; its attempts have ended before. Node, NodeName.
+	// NodeDown: the tracker has given a node up, or the node has come back before
+	// the tracker noticed the crash. Its attempts have ended before. It sets Node and
+	// NodeName.
 	NodeDown
-	// JobSubmitted: Job, ID.
+	// JobSubmitted sets Job and ID.
 	JobSubmitted
-	// JobEnded: Job, ID, State, Text.
+	// JobEnded sets Job, ID, State and Text.
 	JobEnded
-	// AttemptStarted: an attempt occupies a slot. Job, ID and all of an attempt.
+	// AttemptStarted: an attempt occupies a slot. It sets Job, ID and the fields of
+	// attempts from Attempt to Label.
 	AttemptStarted
-	// AttemptEnded: an attempt has left its slot, as the tracker sees it. The
-	// same, with Outcome, Started, Finished, Bytes and Text.
+	// AttemptEnded: the tracker has freed the attempt's slot. It sets the same fields
+	// and Outcome, Started, Finished, Bytes and Text.
 	AttemptEnded
-	// OutputLost: the output of a finished map must be made again. Attempt,
-	// Job, ID, Node.
+	// OutputLost: a finished map must run again, because its output is gone. It sets
+	// Attempt, Job, ID and Node.
 	OutputLost
 )
 
-// Event is what an Observer is told. Between two events of the same time the
-// order is that in which things happen: slots are left before they are taken.
+// Event is something that happened in a run, for Observers. Events of the same time
+// come in the order in which they happened: slots are freed before they are taken.
 type Event struct {
 	Kind EventKind
 	At   time.Duration
-	// Job is the index in Config.Jobs; ID is the tracker's number of it.
+	// Job is the index in Config.Jobs; ID is the tracker's number for the job.
 	Job int
 	ID  job.ID
-	// Attempt is the attempt, whose kind of task is Attempt.Kind.
+	// Attempt identifies the attempt. Attempt.Kind is the kind of its task.
 	Attempt     job.AttemptID
 	Node        int
 	NodeName    string
@@ -47,23 +49,23 @@ type Event struct {
 	Level       cluster.Level
 	Speculative bool
 	Label       int32
-	// Outcome is how an attempt ended, State how a job did.
+	// Outcome is the final state of an attempt, State that of a job.
 	Outcome job.AttemptState
 	State   job.State
-	// Started is when the attempt was launched, Finished when its work was over,
-	// which the tracker learned at At, with the node's next heartbeat.
+	// Started is when the attempt was launched. Finished is when its work ended; the
+	// tracker learned it at At, from the node's next heartbeat.
 	Started  time.Duration
 	Finished time.Duration
-	// Bytes is what the attempt has read of its split, or fetched.
+	// Bytes is how much the attempt has read from its split, or fetched.
 	Bytes int64
 	Text  string
 }
 
-// Observer watches a run. It must not keep the event, which is used again, and
-// is called from one goroutine.
+// Observer watches a run. Observe is called from the run's goroutine. It must not keep
+// the event, whose memory is used again.
 type Observer interface{ Observe(e *Event) }
 
-// Observers tells several observers of everything, in their order.
+// Observers passes each event to several observers, in order.
 type Observers []Observer
 
 // Observe implements Observer.

@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// RunEach makes independent runs on all processors. What comes back is in the
-// order of the configurations, each the same as by Run alone: a result, or why
-// there is none. Policies and observers must not be shared by two
-// configurations, and Stop is called from several goroutines.
+// RunEach makes independent runs on all processors. For each configuration it returns
+// the result or the error that Run returns for it. Two configurations must not share a
+// policy or an observer. Stop is called from several goroutines.
 func RunEach(configs []Config) ([]*Result, []error) {
 	results, errs := make([]*Result, len(configs)), make([]error, len(configs))
 	var next atomic.Int64
@@ -27,8 +26,8 @@ func RunEach(configs []Config) ([]*Result, []error) {
 	return results, errs
 }
 
-// RunAll is RunEach for runs that are only worth something together. The result
-// of one that failed is nil and its error, with its index, is among those joined.
+// RunAll is RunEach with one error, which joins the errors of all runs and names their
+// indexes. The result of a run that failed is nil.
 func RunAll(configs []Config) ([]*Result, error) {
 	results, errs := RunEach(configs)
 	for i, err := range errs {

@@ -9,31 +9,32 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 )
 
-// node is a virtual machine. What an idle heartbeat looks at comes first.
+// node is a virtual node. The fields that an idle heartbeat reads come first, so that
+// they share a cache line.
 type node struct {
 	name     string
-	attempts []int32 // that run or whose end has not been reported, oldest first
+	attempts []int32 // running, or ended and not reported yet; oldest first
 	load     load
-	// regularAt is from when on a heartbeat counts as regular, not as early.
+	// regularAt is the time from which on a heartbeat counts as regular, not as early.
 	regularAt time.Duration
 	cores     float64
-	users     int32 // of its stations
+	users     int32 // users of its stations
 	beatGen   uint32
-	life      uint32 // counts crashes and returns
+	life      uint32 // number of crashes and returns; the gen of such events
 	index     int32
-	machine   int32 // the node whose plant it uses: itself, unless its group is together
-	mates     int32 // nodes on its machine, itself included
+	machine   int32 // the node whose resources it uses: itself, unless its group is Together
+	mates     int32 // nodes on its machine, including itself
 	rack      int32
 	up        bool
-	free      []int32 // unused places of its own in sim.attempts
+	free      []int32 // its unused entries of sim.attempts
 	spec      cluster.Spec
 	plant     plant
 }
 
 // placeBlock appends the hosts of a block, as HDFS chooses them for a client
 // outside the cluster: the first at random, the second in another rack, the
-// third in the rack of the second, on another node. Where there is no such node,
-// any that has no copy yet will do.
+// third in the rack of the second, on another node. If there is no such node, any node
+// without a copy serves.
 func (s *sim) placeBlock(g *rand.PCG, hosts []string, copies int) []string {
 	first := s.anyNode(g)
 	hosts = append(hosts, s.nodes[first].spec.Host)
@@ -62,8 +63,8 @@ func (s *sim) placeBlock(g *rand.PCG, hosts []string, copies int) []string {
 	return append(hosts, s.nodes[third].spec.Host)
 }
 
-// fits reports whether a second copy may go to a node: to another rack, if there
-// is one, or else to another node.
+// fits reports whether a second copy may go to a node: it must be in another rack, or
+// another node if there is only one rack.
 func (s *sim) fits(n, first int32, racks bool) bool {
 	if racks {
 		return s.nodes[n].rack != s.nodes[first].rack
@@ -73,7 +74,7 @@ func (s *sim) fits(n, first int32, racks bool) bool {
 
 func (s *sim) anyNode(g *rand.PCG) int32 { return int32(pick(g, len(s.nodes))) }
 
-// pick draws from 0 to n-1. The bias, below n/2⁶⁴, is nothing that shows.
+// pick draws a number from 0 to n-1. Its bias, below n/2⁶⁴, is negligible.
 func pick(g *rand.PCG, n int) int { return int(g.Uint64() % uint64(n)) }
 
 // build makes the nodes and racks. Nodes go to the racks in turn, so that each

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// use says what a stage uses.
+// use is the resource that a stage uses.
 type use uint8
 
 // The stations of a node come first.
 const (
 	useCPU  use = iota
-	useDisk     // reads and writes together
-	useNear     // the NIC, from the same rack
-	useFar      // the NIC and the links above it
+	useDisk     // reads and writes share its bandwidth
+	useNear     // transfers from the same rack: the NIC
+	useFar      // transfers from other racks: the NIC, the uplink and the core link
 	stations
-	useTime    = stations     // nothing: it only takes time
-	useGate    = stations + 1 // time, and the maps of the job
-	useShuffle = stations + 2 // transfers, as the maps of the job end
+	useTime    = stations     // no resource: the stage only takes time
+	useGate    = stations + 1 // time, and the end of the job's maps
+	useShuffle = stations + 2 // transfers of map outputs as they become ready
 )
 
-// plant is the equipment of a node.
+// plant is the resources of a node.
 type plant struct {
 	speed float64
 	disk  float64 // bytes a second; 0 is no limit
 	nic   float64
-	// outside is the fraction of the other nodes that are in other racks: how
-	// much of a byte that is fetched from everywhere weighs on the links above.
+	// outside is the fraction of the other nodes that are in other racks. A byte that
+	// is fetched from all nodes alike loads the links between racks with that fraction.
 	outside float64
 
 	station [stations]station
@@ -35,7 +35,8 @@ type plant struct {
 	dirty   bool
 }
 
-// unlimited reports whether a use takes no time on this node.
+// unlimited reports whether a use takes no time on this node, because the resource has
+// no limit.
 func (s *sim) unlimited(nd *node, u use) bool {
 	p := &nd.plant
 	switch u {
@@ -49,7 +50,7 @@ func (s *sim) unlimited(nd *node, u use) bool {
 	return p.nic == 0 && s.racks[nd.rack].uplink == 0 && s.net.core == 0
 }
 
-// alone is the rate of a use that has the node, and the network, to itself.
+// alone returns the rate of a use that has the node and the network to itself.
 func (s *sim) alone(nd *node, u use) float64 {
 	p := &nd.plant
 	switch u {
@@ -63,7 +64,7 @@ func (s *sim) alone(nd *node, u use) float64 {
 	return min(limit(p.nic), limit(s.racks[nd.rack].uplink), limit(s.net.core))
 }
 
-// limit reads 0 as no limit.
+// limit returns a bandwidth with 0 read as infinite.
 func limit(x float64) float64 {
 	if x == 0 {
 		return math.Inf(1)
@@ -71,10 +72,10 @@ func limit(x float64) float64 {
 	return x
 }
 
-// machine is the node whose plant an attempt uses.
+// machine returns the node whose resources the attempt uses.
 func (s *sim) machine(a *attempt) *node { return &s.nodes[s.nodes[a.node].machine] }
 
-// enter makes an attempt use a station of its node for an amount.
+// enter makes an attempt a user of a station of its node until it has got the amount.
 func (s *sim) enter(at int32, u use, amount, weight float64) {
 	a := &s.attempts[at]
 	nd := s.machine(a)
@@ -89,7 +90,7 @@ func (s *sim) enter(at int32, u use, amount, weight float64) {
 	}
 }
 
-// leave takes an attempt out of the station that it uses, if any.
+// leave removes an attempt from the station that it uses, if any.
 func (s *sim) leave(at int32) {
 	a := &s.attempts[at]
 	if a.station < 0 {
@@ -102,7 +103,7 @@ func (s *sim) leave(at int32) {
 	s.left(a, u)
 }
 
-// left notes that an attempt is no longer among a station's users.
+// left records that an attempt is no longer among a station's users.
 func (s *sim) left(a *attempt, u use) {
 	nd := s.machine(a)
 	a.station = -1
@@ -113,8 +114,8 @@ func (s *sim) left(a *attempt, u use) {
 	}
 }
 
-// touched notes that the users of a station have changed. Rates are computed
-// once all that happens in this event has happened.
+// touched records that the users of a station have changed. The rates are computed at
+// the end of the event.
 func (s *sim) touched(nd *node, u use) {
 	if !nd.plant.dirty {
 		nd.plant.dirty = true
@@ -125,7 +126,7 @@ func (s *sim) touched(nd *node, u use) {
 	}
 }
 
-// share computes the rates of what has changed.
+// share computes the rates of all stations and links whose users have changed.
 func (s *sim) share() {
 	if len(s.dirty) == 0 {
 		return
@@ -162,7 +163,7 @@ func (s *sim) reschedule(n int32) {
 	}
 }
 
-// stationDone goes on with the attempts that have got all they wanted.
+// stationDone ends the stages of the attempts that have got their amount.
 func (s *sim) stationDone(n int32) {
 	p := &s.nodes[n].plant
 	p.next = never
@@ -178,7 +179,7 @@ func (s *sim) stationDone(n int32) {
 			s.left(&s.attempts[at], u)
 		}
 	}
-	// One that goes on may end others of the list, by a job's end.
+	// The next stage of one attempt may end others in the list, by ending the job.
 	for i := 0; i < len(s.done); i++ {
 		if at := s.done[i]; s.attempts[at].job != nil && !s.attempts[at].over {
 			s.stageDone(at)

@@ -6,12 +6,12 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// progress is how far an attempt has come, from 0 to 1, as it would say itself:
-// a map by the time that its stages take alone, a reduce in thirds for shuffle,
-// merge and reduce, as Hadoop's do.
+// progress returns the progress that the attempt reports, from 0 to 1. A map weighs its
+// stages by the time that they take alone. A reduce has thirds for shuffle, merge and
+// reduce, as in Hadoop.
 func (s *sim) progress(nd *node, a *attempt) float64 {
 	switch {
-	case a.current == a.count: // waits for permission to commit
+	case a.current == a.count: // it waits until it may commit
 		return 1
 	case a.gate:
 		return s.gateProgress(a)
@@ -21,7 +21,7 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 	return s.stageProgress(nd, a)
 }
 
-// stageProgress is that of an attempt with stages.
+// stageProgress returns the progress of an attempt with stages.
 func (s *sim) stageProgress(nd *node, a *attempt) float64 {
 	st := &a.stages[a.current]
 	switch {
@@ -42,7 +42,7 @@ func (s *sim) stageProgress(nd *node, a *attempt) float64 {
 	return 1./3 + 2./3*s.staged(nd, a, 2)
 }
 
-// fraction is d out of span, below 1: what is complete is reported as such.
+// fraction returns d / span, but less than 1: only an ended attempt reports 1.
 func fraction(d, span time.Duration) float64 {
 	if span <= 0 {
 		return 0
@@ -50,7 +50,7 @@ func fraction(d, span time.Duration) float64 {
 	return min(0.9999, d.Seconds()/span.Seconds())
 }
 
-// staged is the part that is done of the stages from one on.
+// staged returns the fraction of the work of the stages from one on that is done.
 func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
 	done, all := 0., 0.
 	for i := from; i < a.count; i++ {
@@ -70,8 +70,8 @@ func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
 	return min(1, done/all)
 }
 
-// gateProgress is that of a reduce of given duration: a third for its shuffle,
-// which keeps pace with the maps, and the rest in proportion to time.
+// gateProgress returns the progress of a reduce of given duration. The shuffle is a third
+// and follows the maps; the rest is in proportion to time.
 func (s *sim) gateProgress(a *attempt) float64 {
 	share := s.shuffleSpan(a)
 	if !a.open {

@@ -2,15 +2,15 @@ package sim
 
 import "time"
 
-// kind is what an event is.
+// kind is the type of an event.
 type kind uint8
 
-// The kinds. Those up to background happen for ever and by themselves bring no
-// job nearer to its end, so that a run with nothing else ahead is stuck.
+// The kinds. Events up to background recur for ever and do not by themselves bring a job
+// closer to its end. A run with only background events ahead is therefore stuck.
 const (
 	evBeat kind = iota
 	evTick
-	evCrash    // drawn; a crash that was asked for is evPlanned
+	evCrash    // a random crash; a configured one is evPlanned
 	background = evCrash
 )
 
@@ -27,8 +27,8 @@ const (
 	evOutput       // who is a finishing job whose output is committed or aborted by now
 )
 
-// event is something that will happen. An event whose gen is not that of its
-// subject any more has been overtaken, and is dropped when it comes up.
+// event is something scheduled. When its subject changes so that the event must not
+// happen, the subject's gen is incremented; pop's caller drops events whose gen is old.
 type event struct {
 	at   time.Duration
 	seq  uint64
@@ -40,13 +40,13 @@ type event struct {
 // before orders events by time, then by when they were scheduled.
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// queue yields events in order. Most are heartbeats that come one interval from
-// now, and so after all the other such: they wait in a ring, which costs O(1),
-// and only the rest go through the heap.
+// queue yields events in order of time. Most events are heartbeats one interval from now,
+// which is after every heartbeat in the queue. They wait in a ring, which costs O(1); only
+// the other events go through the heap.
 type queue struct {
 	seq   uint64
 	heap  []event // 4-ary: the children of i are 4i+1 to 4i+4
-	ring  []event // a power of two long
+	ring  []event // its length is a power of two
 	head  int
 	count int
 	// real counts the queued events that are not background.

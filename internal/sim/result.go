@@ -8,58 +8,58 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// Result is what came out of a run.
+// Result describes a run after its end.
 type Result struct {
-	// Ended is when the last event happened: with all jobs done, the end of the
-	// last job.
+	// Ended is the time of the last event: the end of the last job, unless
+	// Config.Until came first.
 	Ended time.Duration
 	// Makespan is from the first submission to the end of the last job.
 	Makespan time.Duration
-	// Events counts entries that were popped from the queue and were not
-	// overtaken; Stale counts those that were.
+	// Events counts the events that happened, and Stale the events that were cancelled
+	// after they had been scheduled.
 	Events, Stale int64
 	// Decisions counts launches.
 	Decisions int64
-	// Succeeded, Failed and Killed count jobs. Unfinished ones are those cut
-	// off by Config.Until.
+	// Succeeded, Failed and Killed count jobs. Unfinished jobs were cut off by
+	// Config.Until.
 	Succeeded, Failed, Killed, Unfinished int
 	// Attempts counts ended attempts by kind and outcome.
 	Attempts [job.Kinds][job.AttemptLost + 1]int64
 	// Maps counts launched maps by level.
 	Maps [cluster.NONE + 1]int64
-	// BytesRead is what successful maps have read, by level, BytesFetched what
-	// successful reduces have: map outputs that were made twice count once.
+	// BytesRead counts the bytes that successful maps have read, by level, and
+	// BytesFetched those that successful reduces have fetched.
 	BytesRead    [cluster.NONE + 1]int64
 	BytesFetched float64
-	// Tracker are the tracker's own counts; Refused is 0 unless the policy has a
-	// bug.
+	// Tracker holds the tracker's own counts. Refused is 0 unless the policy has a bug.
 	Tracker tracker.Stats
-	// Jobs tells of each job, by its index in Config.Jobs, if Config.Details
-	// is set.
+	// Jobs describes each job, by its index in Config.Jobs. It is nil unless
+	// Config.Details is set.
 	Jobs []JobResult
 }
 
-// JobResult is what became of a job. Times are since the start of the run.
+// JobResult describes a job after a run. Times are since the start of the run.
 type JobResult struct {
 	ID job.ID
-	// Submitted is when it was, which for a job that comes after others may be
-	// later than its Submit. It is negative for a job that never was.
+	// Submitted is when the job was submitted; negative if never. A job that waits for
+	// others may be submitted later than workload.Job.Submit.
 	Submitted time.Duration
-	// Started is when its first attempt was launched, MapsDone when its last
-	// map had succeeded; negative if never.
+	// Started is when the first attempt was launched, and MapsDone when the last map
+	// succeeded; negative if never.
 	Started, MapsDone time.Duration
 	// Ended is negative for a job cut off by Config.Until.
 	Ended time.Duration
 	State job.State
 	// Maps counts launched maps by level.
 	Maps [cluster.NONE + 1]int
-	// Waits are why its tasks waited, longest first, if Config.Explain is set.
+	// Waits are the reasons why tasks waited, longest first. It is empty unless
+	// Config.Explain is set.
 	Waits []job.Wait
-	// Text says why the job did not succeed.
+	// Text is why the job did not succeed; "" if it did.
 	Text string
 }
 
-// fill copies what the tracker has kept of the job.
+// fill copies the tracker's account of the job.
 func (r *JobResult) fill(j *job.Job) {
 	r.Maps, r.Waits = j.Account().Levels, j.Waits()
 }

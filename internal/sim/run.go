@@ -15,50 +15,49 @@ import (
 // sim is a run in progress.
 type sim struct {
 	cfg   Config
-	model ModelConfig
+	model ModelConfig // cfg.Model with defaults filled in
 	tr    *tracker.Tracker
 	queue queue
 	now   time.Duration
-	// moved is when something last happened that was not background.
-	moved time.Duration
+	// lastWork is when an event other than a background event last happened.
+	lastWork time.Duration
 
-	nodes []node
-	// machines counts the nodes that have a plant of their own.
-	machines int
-	byName   map[string]int32
-	silent   []int32 // nodes that are down, of which the tracker does not know
+	nodes    []node
+	machines int              // nodes that have resources of their own; see NodeGroup.Together
+	byName   map[string]int32 // indexes of nodes
+	silent   []int32          // crashed nodes that the tracker has not given up yet
 	racks    []rack
 	net      network
 	beats    profile
-	// interval is that between two heartbeats of a node, for as many nodes as
-	// the tracker knows now.
+	// interval is the time between two heartbeats of a node, for the number of nodes
+	// that the tracker knows now.
 	interval time.Duration
 
-	jobs    map[job.ID]*running // submitted and not ended
-	order   []int32             // indexes of Config.Jobs by time of submission
-	arrived int                 // how many of order have been submitted or wait
-	waits   []int32             // by index: predecessors that have not ended
-	after   map[int32][]int32   // by index: jobs that wait for it
-	open    int                 // jobs that have not ended
-	fresh   []*running          // jobs with news for their reduces
-	woken   []int32
+	jobs        map[job.ID]*running // submitted and not ended
+	order       []int32             // indexes of Config.Jobs by time of submission
+	arrived     int                 // jobs of order whose time of submission has come
+	waits       []int32             // by index: predecessors that have not ended
+	after       map[int32][]int32   // by index: jobs that wait for the job to end
+	open        int                 // jobs that have not ended
+	changedJobs []*running          // jobs whose map outputs have changed in this event
+	woken       []int32
 
 	attempts []attempt
 
-	// Scratch space, so that no event allocates.
-	beat   tracker.Heartbeat
-	ending []int32 // attempts whose end the current heartbeat reports
-	done   []int32
-	dirty  []int32 // nodes whose shares must be computed again
-	last   int32   // node of the last effect
-	coming int32   // job that is being submitted
-	told   Event
-	result *Result
-	err    error
+	// Scratch space, so that events allocate nothing.
+	beat       tracker.Heartbeat
+	ending     []int32 // attempts whose end the current heartbeat reports
+	done       []int32
+	dirty      []int32 // nodes whose shares must be computed again
+	lastNode   int32   // node of the last effect
+	submitting int32   // index of the job that is being submitted
+	event      Event   // passed to the observer
+	result     *Result
+	err        error
 }
 
-// Run makes one run. An error is a configuration that makes no sense, work that
-// can never be done, with the name of the job, or what Config.Stop returned.
+// Run makes one run. It returns an error if the configuration makes no sense, if a job
+// can never run (the error names the job), or if Config.Stop returned one.
 func Run(cfg Config) (*Result, error) {
 	s, err := prepare(cfg)
 	if err != nil {
@@ -72,7 +71,7 @@ func Run(cfg Config) (*Result, error) {
 	return s.result, nil
 }
 
-// prepare checks a configuration and builds the cluster.
+// prepare checks the configuration and builds the cluster.
 func prepare(cfg Config) (*sim, error) {
 	if cfg.Policy == nil {
 		return nil, errors.New("no policy")
@@ -109,7 +108,7 @@ func prepare(cfg Config) (*sim, error) {
 	return s, nil
 }
 
-// plan checks the jobs and finds the order in which they come.
+// plan checks the jobs and sorts them by time of submission.
 func (s *sim) plan() error {
 	jobs := s.cfg.Jobs
 	s.order, s.waits = make([]int32, len(jobs)), make([]int32, len(jobs))
@@ -119,7 +118,7 @@ func (s *sim) plan() error {
 			return fmt.Errorf("job %d %q: %w", i, jobs[i].Name, err)
 		}
 		for _, p := range jobs[i].After {
-			// Only earlier jobs: so no chain bites its tail.
+			// A job comes after earlier ones only, so there are no cycles.
 			if p < 0 || p >= i {
 				return fmt.Errorf("job %d %q comes after job %d, which is not one before it", i, jobs[i].Name, p)
 			}
@@ -154,11 +153,12 @@ func checkJob(j *workload.Job) error {
 	return nil
 }
 
-// start makes the nodes join and schedules what comes by itself.
+// start lets the nodes join and schedules the first heartbeats, submissions, crashes and
+// ticks.
 func (s *sim) start() {
 	for i := range s.nodes {
 		s.step(&tracker.Join{Node: s.nodes[i].spec})
-		s.tellNode(NodeUp, int32(i))
+		s.notifyNode(NodeUp, int32(i))
 	}
 	s.pace()
 	s.nextArrival() // before the heartbeats of the same time
@@ -181,19 +181,18 @@ func (s *sim) start() {
 	}
 }
 
-// nextArrival schedules the next submission: there is one in the queue at a
-// time.
+// nextArrival schedules the next submission. Only one is in the queue at a time.
 func (s *sim) nextArrival() {
 	if s.arrived < len(s.order) {
 		s.queue.push(max(s.now, s.cfg.Jobs[s.order[s.arrived]].Submit), evArrive, 0, 0)
 	}
 }
 
-// stopEvery is how many events pass between two calls of Config.Stop: a few
+// stopEvery is the number of events between two calls of Config.Stop. They take a few
 // milliseconds.
 const stopEvery = 1 << 12
 
-// loop takes events until all jobs have ended.
+// loop processes events until all jobs have ended.
 func (s *sim) loop() error {
 	for turn := 0; s.open > 0 && s.err == nil; turn++ {
 		if turn%stopEvery == 0 && s.cfg.Stop != nil {
@@ -208,8 +207,8 @@ func (s *sim) loop() error {
 	return s.err
 }
 
-// once takes one event, and reports whether there was one before the run's time
-// was up.
+// once processes one event. It returns false if there is none, or none before
+// Config.Until.
 func (s *sim) once() bool {
 	e, ok := s.queue.pop()
 	switch {
@@ -226,8 +225,8 @@ func (s *sim) once() bool {
 	s.now = e.at
 	s.result.Events++
 	if e.kind > background {
-		s.moved = s.now
-	} else if s.queue.real == 0 && s.now-s.moved > s.model.StallAfter {
+		s.lastWork = s.now
+	} else if s.queue.real == 0 && s.now-s.lastWork > s.model.StallAfter {
 		s.err = s.stuck()
 		return false
 	}
@@ -235,7 +234,7 @@ func (s *sim) once() bool {
 	return true
 }
 
-// stale reports whether an event has been overtaken.
+// stale reports whether an event was cancelled after it had been scheduled.
 func (s *sim) stale(e *event) bool {
 	switch e.kind {
 	case evBeat:
@@ -271,7 +270,7 @@ func (s *sim) dispatch(e *event) {
 	case evCrash:
 		s.crash(e.who, s.drawReturn(e.who))
 	case evReturn:
-		s.comeBack(e.who)
+		s.restart(e.who)
 	case evTimer:
 		s.stageDone(e.who)
 	case evStation:
@@ -283,10 +282,10 @@ func (s *sim) dispatch(e *event) {
 	case evOutput:
 		s.finishOutput(job.ID(e.who))
 	}
-	s.settle()
+	s.finishEvent()
 }
 
-// step tells the tracker of an event and carries out what it answers.
+// step passes an event to the tracker and carries out the effects.
 func (s *sim) step(ev tracker.Event) {
 	effects := s.tr.Step(s.now, ev)
 	if s.cfg.Trace != nil {
@@ -297,8 +296,8 @@ func (s *sim) step(ev tracker.Event) {
 	}
 }
 
-// arrive submits the jobs whose time has come, in order, unless they wait for
-// predecessors.
+// arrive submits the jobs whose time of submission has come, in order. Jobs that wait for
+// predecessors are submitted by release.
 func (s *sim) arrive() {
 	for s.arrived < len(s.order) && s.cfg.Jobs[s.order[s.arrived]].Submit <= s.now && s.err == nil {
 		i := s.order[s.arrived]
@@ -317,8 +316,8 @@ func (s *sim) arrive() {
 // arrivedBit marks in waits a job whose time has come.
 const arrivedBit = 1 << 30
 
-// release lets the successors of a job that has ended go. They go whatever the
-// end was: a chain's later jobs fail or not by themselves.
+// release submits the jobs that have waited for a job that has ended, if that was their
+// last predecessor. They are submitted whether it succeeded or not.
 func (s *sim) release(index int32) {
 	for _, i := range s.after[index] {
 		s.waits[i]--
@@ -330,7 +329,7 @@ func (s *sim) release(index int32) {
 	delete(s.after, index)
 }
 
-// stuck says which job cannot go on, and why.
+// stuck returns an error that says which job cannot run, and why.
 func (s *sim) stuck() error {
 	live := s.tr.Jobs().Live()
 	if len(live) == 0 {
@@ -344,11 +343,11 @@ func (s *sim) stuck() error {
 					words = fmt.Sprintf("the cluster has no %v slots", k)
 				}
 				return fmt.Errorf("job %q (%v) cannot run: %d of its %d %vs have waited in vain since %v: %s",
-					j.Name(), j.ID(), j.Pending(k), j.Total(k), k, s.moved, words)
+					j.Name(), j.ID(), j.Pending(k), j.Total(k), k, s.lastWork, words)
 			}
 		}
 	}
-	return fmt.Errorf("job %q (%v) cannot end: nothing has happened since %v", live[0].Name(), live[0].ID(), s.moved)
+	return fmt.Errorf("job %q (%v) cannot end: nothing has happened since %v", live[0].Name(), live[0].ID(), s.lastWork)
 }
 
 // finish completes the result.
@@ -366,11 +365,11 @@ func (s *sim) finish() {
 	}
 }
 
-// tellNode tells the observer of a node.
-func (s *sim) tellNode(k EventKind, n int32) {
+// notifyNode passes an event of a node to the observer.
+func (s *sim) notifyNode(k EventKind, n int32) {
 	if s.cfg.Observer == nil {
 		return
 	}
-	s.told = Event{Kind: k, At: s.now, Job: -1, Node: int(n), NodeName: s.nodes[n].name}
-	s.cfg.Observer.Observe(&s.told)
+	s.event = Event{Kind: k, At: s.now, Job: -1, Node: int(n), NodeName: s.nodes[n].name}
+	s.cfg.Observer.Observe(&s.event)
 }

@@ -7,47 +7,47 @@ import (
 
 // station is a resource of a node that serves all its users at one rate.
 //
-// Since all get the same, it is enough to keep how much each user that was there
-// from the start would have got, v: one that comes when v is x and wants w is
-// done when v reaches x+w, however often the rate changes in between. So a
-// change costs O(1), whoever is there.
+// All users get the same rate, so one number describes their progress: v is how much a
+// user has got that has been there from the start. A user that enters at v = x and wants
+// the amount w is done when v reaches x+w, however often the rate changes in between. A
+// change of the rate therefore costs O(1), however many users there are.
 type station struct {
-	rate   float64 // for each user, units a second
+	rate   float64 // of each user, in units per second
 	v      float64
-	at     time.Duration // when v was right
-	weight float64       // sum over the users
+	at     time.Duration // the time that v belongs to
+	weight float64       // sum of the users' weights
 	users  []user
 }
 
 // user is an attempt that uses a station until v reaches finish.
 type user struct {
 	finish  float64
-	weight  float64 // what it weighs on the links above, per unit
+	weight  float64 // load on the links between racks, per unit
 	attempt int32
 }
 
 // never is later than any time that occurs.
 const never = time.Duration(math.MaxInt64)
 
-// advance brings v up to a time. The explicit conversions here and below keep
+// advance updates v to a time. The explicit conversions here and below keep
 // the compiler from fusing operations, which would round differently on some
 // processors.
 func (q *station) advance(now time.Duration) {
 	if len(q.users) == 0 {
-		q.v = 0 // keeps v small and so exact
+		q.v = 0 // a small v is exact
 	} else if now > q.at {
 		q.v += float64(q.rate * float64((now - q.at).Seconds()))
 	}
 	q.at = now
 }
 
-// enter adds a user. The station must have been advanced.
+// enter adds a user. The caller must have advanced the station.
 func (q *station) enter(attempt int32, amount, weight float64) {
 	q.users = append(q.users, user{q.v + amount, weight, attempt})
 	q.weight += weight
 }
 
-// leave removes a user that is not done. The station must have been advanced.
+// leave removes a user that is not done. The caller must have advanced the station.
 func (q *station) leave(attempt int32) {
 	for i := range q.users {
 		if q.users[i].attempt == attempt {
@@ -63,7 +63,7 @@ func (q *station) remove(i int) {
 	q.users[i] = q.users[last]
 	q.users = q.users[:last]
 	if last == 0 {
-		q.weight = 0 // no rest of rounding
+		q.weight = 0 // removes rounding errors
 	}
 }
 
@@ -78,8 +78,8 @@ func (q *station) take(out []int32) []int32 {
 				least = i
 			}
 		}
-		// Events are at whole nanoseconds, so one is done up to what two of
-		// them bring.
+		// Events are at whole nanoseconds, so a user counts as done if it lacks at most
+		// what two nanoseconds bring.
 		if q.users[least].finish-q.v > float64(q.rate*2e-9) {
 			break
 		}
@@ -89,7 +89,7 @@ func (q *station) take(out []int32) []int32 {
 	return out
 }
 
-// next is when the first user will be done at the current rate.
+// next returns when the first user will be done at the current rate.
 func (q *station) next() time.Duration {
 	if len(q.users) == 0 || q.rate <= 0 {
 		return never
@@ -105,7 +105,7 @@ func (q *station) next() time.Duration {
 	return q.at + time.Duration(wait)
 }
 
-// left is how much a user still wants.
+// left returns how much a user still wants.
 func (q *station) left(attempt int32, now time.Duration) float64 {
 	v := q.v + float64(q.rate*float64(max(0, now-q.at).Seconds()))
 	for i := range q.users {

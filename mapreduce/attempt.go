@@ -13,8 +13,8 @@ import (
 // attempt of a task. If so it runs the attempt and exits; otherwise it returns
 // at once. [Main] does this by itself. Another program whose jobs run on
 // clusters must call RunAttempt before it reads its arguments. lookup finds an
-// app by its name; features are those that the program submits jobs with,
-// remote.Client() among them.
+// app by its name. features must be the same as for submitting jobs, including
+// remote.Client().
 func RunAttempt(lookup func(name string) (*App, error), features ...Feature) {
 	if os.Getenv(feature.AttemptVariable) != "1" {
 		return

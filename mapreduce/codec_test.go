@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkCodec draws two values and checks that both come back and that their
+// checkCodec draws two values and checks that both survive encoding and that their
 // codes are ordered as compare says.
 func checkCodec[T any](t *testing.T, c Codec[T], gen *rapid.Generator[T], compare func(a, b T) int) {
 	t.Helper()

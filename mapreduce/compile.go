@@ -13,7 +13,7 @@ import (
 
 // Compile checks the job, prepares it and translates it for the engine. It is
 // for the parts of slotwise that run jobs; authors do not need it. The source of
-// Job.Mapper comes first, then those of Sources.
+// Job.Mapper comes first, then the sources in Job.Sources.
 func (j *Job) Compile(ctx context.Context, files *Files) (*engine.Program, error) {
 	if err := j.validate(); err != nil {
 		return nil, fmt.Errorf("job %q: %w", j.Name, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// run runs a job over one file and prints what it writes.
+// run runs a job over one file and prints its output.
 func run(job *mapreduce.Job, input string) {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -109,7 +109,7 @@ func TestRetrySucceeds(t *testing.T) {
 func TestReducerFails(t *testing.T) {
 	f := newFixture(t, numbers)
 	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Emit(line, line); return nil })
-	f.fails(context.Background(), job, f.options(), "panic") // SumText of what is no integer
+	f.fails(context.Background(), job, f.options(), "panic") // SumText of a value that is not an integer
 }
 
 func TestBadPartitioner(t *testing.T) {
@@ -345,7 +345,7 @@ func (c *corrupter) Start(t *mapreduce.Task) error {
 func TestDamagedMapOutput(t *testing.T) {
 	f := newFixture(t, strings.Repeat(numbers, 1000))
 	job := lines(func(_, line []byte, out *mapreduce.Emitter) error { out.Add(line, 1); return nil })
-	job.Combiner = sumUp // what is combined goes to disk
+	job.Combiner = sumUp // combined records go to disk
 	job.Reducer = func() mapreduce.Reducer { return &corrupter{mapreduce.SumText(), f.dir} }
 	o := f.options()
 	o.Reduces = 1

@@ -13,9 +13,9 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// TestInjectedFaults fails each operation on files in turn, once and for good:
-// the job gives the right answer after all, or an error that names a file, and
-// leaves nothing but what it found.
+// TestInjectedFaults makes each operation on files fail in turn, once or every time.
+// The job then gives the right answer after a retry or an error that names a file. It
+// leaves no files behind.
 func TestInjectedFaults(t *testing.T) {
 	faulty := faultfs.New(storage.Local{})
 	features := []mapreduce.Feature{{Scheme: "faulty", Driver: faulty.Driver()}}

@@ -27,7 +27,7 @@ type Job struct {
 	// called any number of times, also for records that it has emitted itself.
 	Combiner func() Reducer
 	// Aggregate folds the values of each key, which must be integers, into one. It
-	// is much faster than a Combiner: a hash table folds the records as they are
+	// is much faster than a Combiner: a hash table folds each record when it is
 	// emitted, and only distinct keys are sorted.
 	Aggregate Fold
 	// Partitioner, if set, replaces partitioning by the hash of the key.

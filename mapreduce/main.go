@@ -13,7 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/feature"
 )
 
-// The exit codes of [Main] are those of the slotwise command.
+// The exit codes of [Main] are the same as the slotwise command's.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1                       // the job failed
@@ -37,7 +37,7 @@ var errNoClient = errors.New("it has no cluster client: pass remote.Client() of 
 // Main is the main function of a program that runs one job. It reads flags
 // (-input, -output, -memory, …; -help lists them), runs the job on this machine,
 // prints progress and counters on standard error, and exits with one of the exit
-// codes above. The first interrupt kills the job and removes what it wrote; the
+// codes above. The first interrupt kills the job and removes its output; the
 // second one exits at once.
 //
 // With the feature remote.Client() the flag -master runs the job on a cluster.
@@ -65,7 +65,7 @@ func (l *list) Set(s string) error {
 	return nil
 }
 
-// mainFlags declares the flags of [Main], those of the cluster client excepted.
+// mainFlags declares the flags of [Main] without the flags of the cluster client.
 func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.Var((*list)(&o.Inputs), "input", "`file`, directory or glob to read; may be repeated")
@@ -159,8 +159,8 @@ func runMainJob(ctx context.Context, j *Job, o Options) (*Result, error) {
 	return r, errors.Join(err, p.target.Close())
 }
 
-// missing returns what is missing from a command line or superfluous on it, ""
-// if it is right.
+// missing returns an error message for a command line that lacks a flag or has
+// arguments, or "".
 func missing(j *Job, o *Options, args []string) string {
 	switch {
 	case len(args) > 0:

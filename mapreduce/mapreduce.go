@@ -17,8 +17,8 @@
 //	}
 //	mapreduce.Main(job)
 //
-// [Main] makes a program of it, with flags for input, output, memory and so on.
-// [Run] runs a job from Go code. Both run it in this process, on all cores; the
+// [Main] turns a job into a program with flags for input, output and memory. [Run]
+// runs a job from Go code. Both run it in this process, on all cores; the
 // packages below this one add storage and clusters (see [Feature]).
 //
 // Keys and values are byte slices. They are valid only during the call, so a
@@ -35,7 +35,7 @@ import "iter"
 
 // Mapper turns one input record into any number of emitted records. For text
 // input the key is nil and the value is a line without its LF; [Format] lists the
-// keys and values of the other formats. Each task has a Mapper of its own and
+// keys and values of the other formats. Each attempt has its own Mapper and
 // calls it from one goroutine. An error fails the attempt.
 //
 // A Mapper may also implement [BlockMapper], [Starter] and [Finisher].

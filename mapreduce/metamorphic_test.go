@@ -22,7 +22,7 @@ import (
 	"github.com/slotwise/slotwise/mapreduce/mrtest"
 )
 
-// variant is one way to run a job that must not change what it computes.
+// variant is one way to run a job. No variant may change the output.
 type variant struct {
 	reduces   int
 	splitSize int64

@@ -180,7 +180,7 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 	return r, errors.Join(errs...)
 }
 
-// swapLater swaps policies in the order of their times, in a goroutine of its own.
+// swapLater swaps policies in the order of their times, in a new goroutine.
 // The function that it returns ends the goroutine and returns the errors.
 func swapLater(ctx context.Context, c *local.Cluster, swaps []Swap) func() error {
 	ctx, cancel := context.WithCancel(ctx)

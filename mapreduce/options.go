@@ -50,7 +50,7 @@ type Options struct {
 	// Cluster configures the in-process cluster; Remote, if set, is the cluster that
 	// runs the job instead.
 	Remote Remote
-	// Features are what the program needs beyond local files.
+	// Features add storage, compression and load measurement to the program.
 	Features []Feature
 
 	// Progress, if set, is called about ten times a second from one goroutine, and

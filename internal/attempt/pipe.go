@@ -74,7 +74,7 @@ func (p *pipe) send(m *slotwisev1.FromAttempt) error {
 // the data or the code of a job.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// finish sends the last message and returns the exit status for it.
+// finish sends the last message and returns the process's exit status.
 func (p *pipe) finish(d *slotwisev1.Done) int {
 	d.Error = validText(d.Error)
 	if err := p.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: d}}); err != nil {

@@ -141,7 +141,7 @@ func (r *runner) sendProgress() (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// ticks grows as long as the attempt is alive, even when its progress stands still.
+// ticks grows as long as the attempt is alive, even without progress.
 // Bytes that a reduce has fetched count.
 func (r *runner) ticks() uint64 {
 	n := r.meter.Ticks.Load()

@@ -122,7 +122,7 @@ type fileSink struct {
 	task *Task
 	w    *output.Writer
 	fail error
-	// count has only the counters of what was emitted.
+	// count has only the counters of emitted records.
 	count counters.Set
 }
 

@@ -36,9 +36,9 @@ func (r firstOnly) Reduce(key []byte, values iter.Seq[[]byte]) error {
 }
 func (r firstOnly) Close() error { return nil }
 
-// TestStore stores map outputs that were spilled several times, once or never:
-// the run file holds what the output holds, and a combiner leaves one record a
-// key however many runs there were.
+// TestStore stores map outputs that were spilled several times, once or never. The run
+// file must have the same records as the output. A combiner must leave one record per
+// key for any number of runs.
 func TestStore(t *testing.T) {
 	var text bytes.Buffer
 	for i := range 60_000 {

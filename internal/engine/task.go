@@ -61,7 +61,7 @@ func (c *UserCounters) addTo(s *counters.Set) {
 	s.AddSet(&c.mu.set)
 }
 
-// addTotals adds to s what is known only when the attempt has ended: the input
+// addTotals adds the counters that are final only when the attempt has ended: the input
 // that was read, the processor time of the attempt's thread and of its
 // children, and the user's counters.
 func (t *Task) addTotals(s *counters.Set, thread time.Duration) {

@@ -49,7 +49,7 @@ type Cluster struct {
 // to users.
 type Builder func(*Recipe) (*engine.Program, error)
 
-// Recipe is how a process that did not plan a job makes its functions.
+// Recipe lets a process that did not plan a job build its functions.
 type Recipe struct {
 	App       string // name of the app; of the job itself for a program's own job
 	Step      string // of an app that is a chain of jobs

@@ -26,8 +26,8 @@ type Target interface {
 	// URI returns the name by which the target finds a file or directory that
 	// the user calls path.
 	URI(path string) (string, error)
-	// ChainDir returns a directory for what the steps of a chain hand to each
-	// other, and a function that removes it. output is the chain's own output.
+	// ChainDir returns a directory for the intermediate outputs of a chain, and a
+	// function that removes the directory. output is the chain's own output.
 	ChainDir(output string) (dir string, remove func() error, err error)
 	// Run runs a planned job until it has ended. If ctx is cancelled the job is
 	// killed. The outcome is not nil once the job has been submitted.
@@ -67,7 +67,7 @@ type Job struct {
 	Progress     func(local.Progress)
 }
 
-// Outcome is what a target reports of a job that was submitted. Times are since
+// Outcome is a target's report on a submitted job. Times are since
 // an origin of the target's choice.
 type Outcome struct {
 	Name, ID  string

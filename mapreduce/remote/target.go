@@ -138,7 +138,7 @@ func (t *target) submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, 
 	return t.master.Submit(call, spec)
 }
 
-// submitGrace is how long an interrupted submission may still take.
+// submitGrace is the time that an interrupted submission still gets.
 const submitGrace = 3 * time.Second
 
 // kill kills a job whose submitter was interrupted, and returns its last status.
@@ -156,7 +156,7 @@ func (t *target) kill(ctx context.Context, id string, why error) (*slotwisev1.Jo
 	return last, nil
 }
 
-// killGrace is how long kill waits for the job to end.
+// killGrace is the time for which kill waits for the job's end.
 const killGrace = 15 * time.Second
 
 // failure returns nil for a job that has succeeded, else why it has not.
@@ -172,7 +172,7 @@ func stateName(s slotwisev1.JobState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
 }
 
-// spec returns the job as it is submitted. It uploads the program and the files
+// spec returns the message that submits the job. It uploads the program and the files
 // that workers need.
 func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec, error) {
 	program := &slotwisev1.Program{
@@ -214,13 +214,13 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 	return spec, nil
 }
 
-// hints returns resource hints as they are sent.
+// hints returns the message of resource hints.
 func hints(p job.Profile) *slotwisev1.Profile {
 	return &slotwisev1.Profile{Cpu: int32(p.CPU), Memory: int32(p.Memory), Disk: int32(p.Disk), Network: int32(p.Network)}
 }
 
 // selfPath returns the path of this program's executable. Where the system can
-// tell, that is the file as it was when the program was started.
+// tell, that is the file from which the program was started, even if it was replaced.
 func selfPath() string {
 	const proc = "/proc/self/exe"
 	if _, err := os.Stat(proc); err == nil {

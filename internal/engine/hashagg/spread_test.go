@@ -8,8 +8,8 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/mem"
 )
 
-// Keys of the kinds that jobs really have must spread over the table: the mean
-// way from a key's home slot to where it lies stays near that of random keys.
+// Realistic keys must spread over the table: the mean distance between a key's home
+// slot and its entry must be close to the distance for random keys.
 func TestHashSpreads(t *testing.T) {
 	kinds := map[string]func(i int) []byte{
 		"decimal":       func(i int) []byte { return fmt.Appendf(nil, "%d", i) },

@@ -75,7 +75,7 @@ const (
 	inlineMax  = 16
 	inlineAcc  = 8
 
-	// sortCost is what sorting takes for each key: an entry in the index
+	// sortCost is the memory in bytes for sorting one key: an entry in the index
 	// and one in the scratch space.
 	sortCost = 2 * int64(unsafe.Sizeof(radix.Entry{}))
 

@@ -28,7 +28,7 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-// check compares a sorted table with a map of what it should hold.
+// check compares a sorted table with a map of its expected content.
 func check(t fataler, table *Table, want map[string][]byte, parts int) {
 	t.Helper()
 	partition := byFirstByte(parts)
@@ -143,8 +143,8 @@ func TestTableProperty(t *testing.T) {
 	})
 }
 
-// A table that is full is drained and goes on; nothing may be lost and the
-// limits hold all the time.
+// A full table is emptied and filled again. No key may be lost, and the limits must
+// always hold.
 func TestFullAndDrained(t *testing.T) {
 	for _, limit := range []int64{0, 1 << 12, 200_000, 1 << 20, 5 << 20} {
 		for _, format := range []string{"%d", "a key of many letters %d"} {

@@ -44,8 +44,8 @@ func TestPoolGrowIsForced(t *testing.T) {
 	p.Shrink(1)
 }
 
-// Whatever is done to regions, the pool's charge is the sum of theirs, what
-// was written below the charge stays, and what was trimmed reads as zero.
+// After any sequence of calls, the pool's charge is the sum of the regions' charges,
+// bytes written below the charge are unchanged, and trimmed bytes read as zero.
 func TestRegionsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool := NewPool(8 * Step)

@@ -11,8 +11,8 @@ import (
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
-// arenaStream is what a sorted buffer in memory is: fixed-size records in a
-// row, the key first.
+// arenaStream is a stream like a sorted buffer in memory: fixed-size records, one after
+// the other, the key first.
 type arenaStream struct {
 	data []byte
 	keyN int

@@ -6,10 +6,9 @@ import (
 	"math/bits"
 )
 
-// A key is seen as a row of columns of six bytes. A column is a number of 51
-// bits: the bytes, zero-padded, and below them how many they are, so that
-// different keys always have a different column and the first one that
-// differs orders them.
+// A key is a sequence of columns of six bytes. A column is a number of 51 bits: the
+// zero-padded bytes, and below them the number of bytes. So two different keys differ
+// in a column, and the first column that differs orders them.
 //
 // An offset-value code says how a key relates to a base that is not above it:
 //

@@ -17,8 +17,8 @@ import (
 
 type record struct{ key, value string }
 
-// sliceStream streams records. It overwrites the slices it gave out as soon as
-// the contract allows, so that whoever keeps one too long is found out.
+// sliceStream streams records. It overwrites returned slices as soon as the contract
+// allows, so a caller that keeps one too long fails.
 type sliceStream struct {
 	recs   []record
 	key    []byte
@@ -277,7 +277,7 @@ func TestGroups(t *testing.T) {
 						t.Fatalf("value %d of %q: got %q of %q", i, group[0].key, v, g.RecordKey())
 					}
 					i++
-					if i == take || i%3 == 0 { // a second loop goes on here
+					if i == take || i%3 == 0 { // a second loop continues here
 						break
 					}
 				}

@@ -131,7 +131,7 @@ func TestMultiPassAgainstSort(t *testing.T) {
 	})
 }
 
-// TestPassPlan pins the choice of what is merged first.
+// TestPassPlan checks which streams are merged first.
 func TestPassPlan(t *testing.T) {
 	runs := func(sizes ...int64) (rs []run) {
 		for _, n := range sizes {

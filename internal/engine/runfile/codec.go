@@ -10,8 +10,7 @@ import (
 	"github.com/slotwise/slotwise/internal/compression"
 )
 
-// Codec is how the bytes of a block are stored. The numbers are part of the file
-// format.
+// Codec identifies a compression. The numbers are part of the file format.
 type Codec uint8
 
 // The codecs, from the fastest to the one that compresses best.

@@ -5,6 +5,5 @@ import (
 	"github.com/slotwise/slotwise/internal/compression/klauspost"
 )
 
-// The tests use all codecs. A program enables those that it wants in the same
-// way.
+// The tests use all codecs.
 func init() { compression.Enable(klauspost.Codecs()...) }

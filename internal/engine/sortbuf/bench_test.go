@@ -58,7 +58,7 @@ func (s *source) line() []byte {
 	return b[:len(b)-1]
 }
 
-// vocabulary is how many words text is made of.
+// vocabulary is the number of distinct words in the text.
 const vocabulary = 200_000
 
 const benchRecords = 1_000_000

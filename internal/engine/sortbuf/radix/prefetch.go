@@ -2,8 +2,7 @@ package radix
 
 import "unsafe"
 
-// Prefetch asks the processor to load the records behind entries while other
-// work goes on: span bytes from base[position<<shift] for each. Records are
+// Prefetch makes the processor load the records behind entries in the background: span bytes from base[position<<shift] for each. Records are
 // scattered over far more memory than the caches hold, and waiting for them
 // one after the other is most of what reading in sorted order costs.
 func Prefetch(entries []Entry, base []byte, shift uint, span int) {

@@ -4,6 +4,5 @@ package radix
 
 import "unsafe"
 
-// prefetch does nothing where there is no instruction for it in Go's reach:
-// then the processor's own guesses have to do.
+// prefetch does nothing on processors for which Go has no prefetch instruction.
 func prefetch(unsafe.Pointer, *Entry, int, uint64, uint64) {}

@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Find gives the attempt of a name and its place, wherever it starts to look.
+// Find returns an attempt and its index from any start index.
 func TestFind(t *testing.T) {
 	jobs := job.NewBook(NewBook(), 0)
 	j := jobs.Add(job.Spec{Reduces: 3}, 0)

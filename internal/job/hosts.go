@@ -2,11 +2,11 @@ package job
 
 import "math/bits"
 
-// hostLists holds, for each host named by the splits of a job, the tasks with
-// data there, in ascending order. All lists share one slice. Numbers of hosts are
-// dense, so a job with data in many places has a table indexed by them: nodes,
-// which ask one after the other, look at places one after the other. One with
-// data on few hosts of many has a small table with open addressing.
+// hostLists holds, for each host that a job's splits name, the tasks with data there, in
+// ascending order. All lists share one slice. The indices of hosts are dense. A job with
+// data on many hosts has a table indexed by host: heartbeats of successive nodes then read
+// successive entries. A job with data on few hosts of many has a small hash table with
+// open addressing.
 type hostLists struct {
 	table []hostList
 	items []int32
@@ -17,12 +17,11 @@ type hostLists struct {
 // hostList is a cursor into the shared slice: head moves past tasks that have
 // been launched.
 type hostList struct {
-	key       int32 // the host's number and 1; 0 is an unused place
+	key       int32 // the host's index plus 1; 0 marks an unused entry
 	head, end int32
 }
 
-// listHosts makes the lists. at holds the hosts of all splits, one after the
-// other.
+// listHosts builds the lists. at holds the hosts of all splits in order.
 func listHosts(splits []Split, at []int32) hostLists {
 	if len(at) == 0 {
 		return hostLists{}
@@ -35,11 +34,11 @@ func listHosts(splits []Split, at []int32) hostLists {
 	if size := int(highest) + 1; size <= 4*len(at) {
 		l.table = make([]hostList, size)
 	} else {
-		width := bits.Len(uint(2 * len(at))) // at most half of the places are used
+		width := bits.Len(uint(2 * len(at))) // at most half of the entries are used
 		l.table, l.shift = make([]hostList, 1<<width), 32-uint(width)
 	}
 	for _, h := range at {
-		s := l.place(h)
+		s := l.entry(h)
 		if s.key == 0 {
 			s.key = h + 1
 			l.count++
@@ -55,7 +54,7 @@ func listHosts(splits []Split, at []int32) hostLists {
 	}
 	for i := range splits {
 		for range splits[i].Hosts {
-			l.add(l.place(at[0]), int32(i))
+			l.add(l.entry(at[0]), int32(i))
 			at = at[1:]
 		}
 	}
@@ -71,13 +70,13 @@ func (l *hostLists) add(s *hostList, task int32) {
 	}
 }
 
-// place returns the place of a host, or the unused one where it would be. With
-// shift 0 the host must be within the table.
-func (l *hostLists) place(host int32) *hostList {
+// entry returns the entry of a host, or the unused entry for it. With shift 0 the host
+// must be within the table.
+func (l *hostLists) entry(host int32) *hostList {
 	if l.shift == 0 {
 		return &l.table[host]
 	}
-	i := uint32(host) * 0x9e3779b1 >> l.shift // the golden ratio spreads what is close
+	i := uint32(host) * 0x9e3779b1 >> l.shift // multiplicative hashing by the golden ratio
 	for l.table[i].key != host+1 && l.table[i].key != 0 {
 		i = (i + 1) & uint32(len(l.table)-1)
 	}
@@ -89,7 +88,7 @@ func (l *hostLists) find(host int32) *hostList {
 	if len(l.table) == 0 || host < 0 || l.shift == 0 && int(host) >= len(l.table) {
 		return nil
 	}
-	if s := l.place(host); s.key != 0 {
+	if s := l.entry(host); s.key != 0 {
 		return s
 	}
 	return nil

@@ -13,7 +13,7 @@ func (id ID) String() string { return "j" + strconv.Itoa(int(id)) }
 // String returns a name such as j1_m_3: map 3 of job 1.
 func (id TaskID) String() string { return string(id.append(nil)) }
 
-// String returns a name such as j1_m_3_0: the first try of map 3 of job 1.
+// String returns a name such as j1_m_3_0: the first attempt of map 3 of job 1.
 func (id AttemptID) String() string {
 	b := append(id.TaskID.append(nil), '_')
 	return string(strconv.AppendInt(b, int64(id.Try), 10))
@@ -25,7 +25,7 @@ func (id TaskID) append(b []byte) []byte {
 	return strconv.AppendInt(b, int64(id.Index), 10)
 }
 
-// ParseID reads what ID.String writes.
+// ParseID parses the result of ID.String.
 func ParseID(s string) (ID, error) {
 	rest, ok := strings.CutPrefix(s, "j")
 	n, numeric := number(rest)
@@ -35,7 +35,7 @@ func ParseID(s string) (ID, error) {
 	return ID(n), nil
 }
 
-// ParseTask reads what TaskID.String writes.
+// ParseTask parses the result of TaskID.String.
 func ParseTask(s string) (TaskID, error) {
 	f := strings.Split(s, "_")
 	if len(f) == 3 {
@@ -46,7 +46,7 @@ func ParseTask(s string) (TaskID, error) {
 	return TaskID{}, fmt.Errorf("bad task id %q: want the form j1_m_3", s)
 }
 
-// ParseAttempt reads what AttemptID.String writes.
+// ParseAttempt parses the result of AttemptID.String.
 func ParseAttempt(s string) (AttemptID, error) {
 	f := strings.Split(s, "_")
 	if len(f) == 4 {
@@ -78,7 +78,7 @@ func number(s string) (int32, bool) {
 	return int32(n), err == nil && n >= 0 && strconv.Itoa(int(n)) == s
 }
 
-// Compare orders attempts by job, kind, task and try.
+// Compare orders attempts by job, kind, task and number.
 func (a AttemptID) Compare(b AttemptID) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Kind, b.Kind),
 		cmp.Compare(a.Index, b.Index), cmp.Compare(a.Try, b.Try))

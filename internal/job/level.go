@@ -1,11 +1,11 @@
 package job
 
-// Level says how close an attempt runs to its input. The zero value is no
-// level: reduces have none.
+// Level is the distance between an attempt and its input. Reduces have level 0, which is
+// no level.
 type Level uint8
 
-// Levels from best to worst. LevelNone is a split without locations: it is
-// equally far from everywhere, and no wait brings it closer.
+// Levels from best to worst. LevelNone is the level of a split without locations: it has
+// the same distance from every node, so waiting for a better level is pointless.
 const (
 	LevelNode Level = iota + 1
 	LevelRack

@@ -21,8 +21,8 @@ func (c *cursor) first(fresh taskSet) int32 {
 	return -1
 }
 
-// taskSet is a set of task indices. It is a bit for each task and so stays in the
-// processor's cache where the tasks themselves would not.
+// taskSet is a set of task indices with one bit for each task. It stays in the processor's
+// cache, where the tasks themselves would not fit.
 type taskSet []uint64
 
 // allTasks is the set of the first n tasks.
@@ -38,9 +38,9 @@ func (s taskSet) has(i int32) bool { return s[i>>6]>>(i&63)&1 != 0 }
 
 func (s taskSet) remove(i int32) { s[i>>6] &^= 1 << (i & 63) }
 
-// pendingIndex finds the pending tasks of one kind of a job. A fresh task is in
-// up to three sorts of lists at once: all, one per host of its split, one per
-// rack of those hosts. A task to be tried again is in retry alone.
+// pendingIndex finds the pending tasks of one kind of a job. A fresh task, which was never
+// launched, is in up to three kinds of lists: the list of all, one for each host of its
+// split, and one for each rack of those hosts. A task to retry is in retry only.
 type pendingIndex struct {
 	fresh     taskSet // never launched
 	all       cursor
@@ -50,9 +50,9 @@ type pendingIndex struct {
 	unlocated int32     // fresh tasks whose split names no host
 }
 
-// Topology tells the book where hosts are; the numbers are dense indices.
+// Topology maps hosts to dense indices and to racks.
 type Topology interface {
-	// Host returns the index of a host, which it numbers when first asked.
+	// Host returns the index of a host. A new host gets the next index.
 	Host(name string) int32
 	// RackOf returns the index of a host's rack, or -1 while no node has
 	// joined from that host.
@@ -107,10 +107,9 @@ func (c *cursor) add(task int32) {
 	}
 }
 
-// place adds the tasks of a host to the list of the rack in which the host
-// turned out to be. It costs the length of both lists, once per host and job. A
-// host that moves stays in the old rack's list too: the price is a wrong level,
-// no more.
+// place adds the tasks of a host to the list of its rack, once the rack is known. It
+// costs the length of both lists, once for each host and job. If a host moves to another
+// rack, its tasks also stay in the old rack's list; the only effect is a wrong level.
 func (p *pendingIndex) place(host, rack int32) {
 	h := p.hosts.find(host)
 	if h == nil {
@@ -145,8 +144,8 @@ func (p *pendingIndex) take(t *Task) {
 	}
 }
 
-// compareRetry puts the task nearest to failing its job first: if it is going
-// to, better soon.
+// compareRetry orders the task with most failures first: if it is going to fail the job,
+// it should do so early.
 func compareRetry(a, b *Task) int {
 	if a.failures != b.failures {
 		return int(b.failures - a.failures)

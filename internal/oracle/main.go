@@ -1,7 +1,7 @@
 // Command oracle replays scripts of cluster events on the real job tracker and
-// policies and prints their decisions, in the format in which the decisions of
-// Hadoop 1.2.1's own schedulers on the same scripts were recorded. It decides
-// nothing itself; a difference to a recording is a difference of the policies.
+// policies and prints their decisions. Decisions of Hadoop 1.2.1's own schedulers on the
+// same scripts were recorded in the same format. The command decides nothing itself, so a
+// difference from a recording is a difference between the policies.
 //
 //	go run ./internal/oracle FILE…
 //
@@ -12,13 +12,13 @@
 //	tracker TT host=H rack=/r1 maps=2 reduces=2
 //	pool P minMaps=… · user U maxRunningJobs=… · alloc TAG VALUE    as in fair-scheduler.xml
 //	queue Q capacity=… …                             as in capacity-scheduler.xml
-//	start                                            clock 0; the rest comes after
+//	start                                            the clock starts at 0; the commands below follow it
 //	job J pool= queue= user= maps= reduces= priority= slowstart= loc=h1,h2;h3;-
-//	finish TT J_m_3 · fail TT J_r_0                  an attempt ended; told with TT's next heartbeat
+//	finish TT J_m_3 · fail TT J_r_0                  an attempt ended; TT's next heartbeat reports it
 //	heartbeat TT                                     printed
 //	priority J HIGH · advance MS · show
 //
-// An attempt that is preempted ends at once. Copies of tasks are off.
+// A preempted attempt ends at once. Speculative copies are disabled.
 package main
 
 import (

@@ -42,9 +42,8 @@ func TestRecordedScenarios(t *testing.T) {
 	}
 }
 
-// The assertions of Hadoop's own tests stand in some scripts beside the
-// heartbeats that they are about; the recordings must agree with them, so that
-// a wrong recording would not be taken for the truth.
+// Some scripts contain assertions of Hadoop's own tests beside the heartbeats. The
+// recordings must agree with them, so that a wrong recording is noticed.
 func TestRecordingsAgreeWithHadoopsTests(t *testing.T) {
 	scripts, _ := filepath.Glob("testdata/scenarios/h*.txt")
 	checked := 0
@@ -76,7 +75,7 @@ func TestRecordingsAgreeWithHadoopsTests(t *testing.T) {
 	}
 }
 
-// beatsOf returns what each heartbeat was given, without levels.
+// beatsOf returns the assignments of each heartbeat without levels.
 func beatsOf(out string) (beats []string) {
 	for _, line := range strings.Split(out, "\n") {
 		if _, given, ok := strings.Cut(line, " : "); ok && strings.HasPrefix(line, "hb ") {

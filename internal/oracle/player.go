@@ -12,8 +12,8 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// updateEvery is how often Hadoop's fair scheduler looked at shares and
-// preemption while the recordings were made.
+// updateEvery is the interval at which Hadoop's Fair Scheduler updated shares and checked
+// preemption in the recordings.
 const updateEvery = 500 * time.Millisecond
 
 // player plays the commands of a script.
@@ -98,7 +98,7 @@ func (p *player) setPriority(f []string) error {
 	return nil
 }
 
-// advance lets time pass, with a stop at each update.
+// advance lets time pass and sends a tick at each update.
 func (p *player) advance(d time.Duration) {
 	end := p.now + d
 	for at := p.now - p.now%updateEvery + updateEvery; at <= end; at += updateEvery {
@@ -108,7 +108,7 @@ func (p *player) advance(d time.Duration) {
 	p.now = end
 }
 
-// step tells the tracker of an event and prints what is not an assignment.
+// step passes an event to the tracker and prints preemptions and ended jobs.
 func (p *player) step(ev tracker.Event) []tracker.Effect {
 	effects := p.tr.Step(p.now, ev)
 	for _, e := range effects {
@@ -124,7 +124,7 @@ func (p *player) step(ev tracker.Event) []tracker.Effect {
 	return effects
 }
 
-// heartbeat sends a node's reports and prints what it was given.
+// heartbeat sends a node's reports and prints its assignments.
 func (p *player) heartbeat(node string) {
 	effects := p.step(&tracker.Heartbeat{Node: node, Reports: p.reports.take(p.tr, node)})
 	n := p.tr.Nodes().Get(node)
@@ -150,17 +150,17 @@ func (p *player) heartbeat(node string) {
 	fmt.Fprintln(p.out)
 }
 
-// attempt writes an attempt with the job's name in the script.
+// attempt formats an attempt with the job's name in the script.
 func (p *player) attempt(id job.AttemptID) string {
 	_, rest, _ := strings.Cut(id.String(), "_")
 	return p.names[id.Job-1] + "_" + rest
 }
 
-// reportEnd queues what a node will say of one of its attempts, named by task
-// or with the number of the try.
+// reportEnd queues a node's report about an attempt, which the script names by task or
+// by attempt.
 func (p *player) reportEnd(f []string) error {
 	if len(f) != 3 {
-		return fmt.Errorf("%s: want a tracker and a task", f[0])
+		return fmt.Errorf("%s: a tracker and a task are required", f[0])
 	}
 	name, rest, _ := strings.Cut(f[2], "_")
 	kind, rest, _ := strings.Cut(rest, "_")

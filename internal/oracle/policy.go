@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// profile is the one whose recordings are compared with.
+// profile is the policy profile that imitates the recorded version of Hadoop.
 const profile = "hadoop-1.2"
 
 // policy builds the policy that a script describes.
@@ -42,11 +42,11 @@ func (s *setup) policy() (sched.Policy, error) {
 	return policies.Build(s.scheduler, sched.Options{Set: set})
 }
 
-// queued is an order that has queues and serves them in some order.
+// queued is implemented by orders that serve queues in a certain order.
 type queued interface{ QueueOrder(k job.Kind) []string }
 
-// show prints what the policy thinks everybody is due, and in which order queues
-// are served; the latter also at the start.
+// show prints the shares of pools and users and the order of queues. At the start it
+// prints only the order.
 func (p *player) show(running bool) {
 	for _, part := range p.tr.Policy().(sched.Parted).Parts() {
 		switch o := part.(type) {

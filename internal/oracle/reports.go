@@ -5,7 +5,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// reports holds what attempts' ends nodes have to tell.
+// reports holds the ends of attempts that nodes have not reported yet.
 type reports struct{ ends map[string][]end }
 
 type end struct {
@@ -19,9 +19,9 @@ func (r reports) add(node string, t job.TaskID, s job.AttemptState) {
 	r.ends[node] = append(r.ends[node], end{t, s})
 }
 
-// take returns what a node reports with its heartbeat: the ends, in order, and
-// that the rest of what it was given runs. An end of a task that it does not
-// run, such as one preempted, is left out.
+// take returns a node's reports for its heartbeat: the queued ends in order, and that its
+// other attempts run. It omits the end of an attempt that the node no longer runs, such as
+// a preempted one.
 func (r reports) take(tr *tracker.Tracker, node string) (list []tracker.Report) {
 	n := tr.Nodes().Get(node)
 	if n == nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every code has a name of its own, because programs read it.
+// Every code has a unique name, because programs read the names.
 func TestCodeNames(t *testing.T) {
 	seen := map[string]bool{}
 	for c := NoReason; c <= NoValue; c++ {

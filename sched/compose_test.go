@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// fixed is all four parts: it offers what it is told and takes the first task.
+// fixed implements all four parts. It makes a configured offer and takes the first task.
 type fixed struct {
 	offers []Offer
 	jobs   []*job.Job

@@ -2,7 +2,7 @@ package sched
 
 import "time"
 
-// recent is how long the note of a round outweighs the job's position in the order.
+// recent is the age up to which a round's note outweighs the job's position in the order.
 // It is a few heartbeats of a large cluster.
 const recent = 15 * time.Second
 

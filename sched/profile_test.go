@@ -33,7 +33,7 @@ type conf struct{ got int }
 
 func (c *conf) Reconfigure(x any) (bool, error) { n, ok := x.(int); c.got = n; return ok, nil }
 
-// consult counts how often it is told of the parts.
+// consult records the parts that Consult receives.
 type consult struct {
 	fixed
 	parts []any

@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Each reason has words of its own and shows its numbers.
+// Each reason has a sentence that differs from all others and shows the numbers.
 func TestWords(t *testing.T) {
 	seen := map[string]Code{}
 	for c := NoReason; c <= NotYet; c++ {

@@ -2,8 +2,8 @@ package sched
 
 import "time"
 
-// AvoidFor is how long a task that failed on a node keeps away from it while there
-// are other nodes. It is bounded because the other nodes may stay full for good, or
+// AvoidFor is the time for which a task that failed on a node avoids it while there are
+// other nodes. It is bounded because the other nodes may stay full for good, or
 // take no work.
 const AvoidFor = time.Minute
 

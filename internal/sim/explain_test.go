@@ -11,8 +11,8 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// One slot, two jobs of a map of 10 s each, the second 1 s later: it is held back
-// for 9 s by the slot that is taken.
+// Two jobs of one map of 10 s each share one slot. The second, submitted 1 s later, waits
+// 9 s for the slot.
 func TestHolds(t *testing.T) {
 	second := plain(1, 10*time.Second, 0, 0)
 	second.Submit = time.Second
@@ -30,7 +30,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// To look what holds jobs back changes nothing of what is decided.
+// Collecting wait reasons changes no decision.
 func TestExplainChangesNothing(t *testing.T) {
 	names := policies.Names()
 	for _, name := range names {

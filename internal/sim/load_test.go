@@ -60,7 +60,7 @@ func TestLoadNoise(t *testing.T) {
 	}
 }
 
-// The load at a time does not depend on when it is looked at before.
+// The load at a time does not depend on how often it was read before.
 func TestLoadBetweenHeartbeats(t *testing.T) {
 	at := func(heartbeat string) float64 {
 		s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 4, 0),

@@ -35,7 +35,7 @@ func TestMemoryOfEndedJobs(t *testing.T) {
 	}
 }
 
-// peakMemory looks at the live heap after every so many jobs.
+// peakMemory measures the live heap at regular intervals and returns the maximum.
 type peakMemory struct {
 	base, most   int64
 	ended, every int

@@ -19,7 +19,7 @@ type flow struct {
 	weight float64
 }
 
-// ratesOf lets transfers run side by side and returns the rate of each.
+// ratesOf starts transfers at the same time and returns the rate of each.
 func ratesOf(t testing.TB, racks, perRack int, nic, uplink, core float64, flows []flow) []float64 {
 	cfg := Config{Policy: policy(t, "fifo"), Cluster: workload.Cluster{Racks: racks, RackUplink: uplink, CoreLink: core,
 		Groups: []workload.NodeGroup{{Count: racks * perRack, MapSlots: 9, NICBandwidth: nic}}}}
@@ -45,8 +45,8 @@ func ratesOf(t testing.TB, racks, perRack int, nic, uplink, core float64, flows 
 	return rates
 }
 
-// Hand-solved shares. Nodes are in the racks in turn: of two racks, nodes 0 and
-// 2 are in the first.
+// The rates of some transfers, solved by hand. Nodes go to the racks in turn: with two
+// racks, nodes 0 and 2 are in the first.
 func TestNetworkShares(t *testing.T) {
 	inf := 0.
 	for _, c := range []struct {
@@ -79,8 +79,8 @@ func TestNetworkShares(t *testing.T) {
 	}
 }
 
-// A transfer that another slows down for a while: 50 alone in half a second, 25
-// beside the other, 25 alone again.
+// A second transfer slows the first one down for a while. The first gets 50 alone in half
+// a second, 25 beside the second, and 25 alone again.
 func TestNetworkOverTime(t *testing.T) {
 	cfg := Config{Policy: policy(t, "fifo"), Cluster: workload.Cluster{Racks: 2,
 		Groups: []workload.NodeGroup{{Count: 2, MapSlots: 9, NICBandwidth: 100}}}}
@@ -106,8 +106,8 @@ func TestNetworkOverTime(t *testing.T) {
 	}
 }
 
-// Reduces report a third for what they have fetched, a third for the rest of
-// what they merge, and so on.
+// The progress of a reduce is a third for the shuffle, a third for the merge and a third
+// for the reduce function.
 func TestProgress(t *testing.T) {
 	cl := workload.Cluster{Racks: 1, Heartbeat: "fixed:100ms", Groups: []workload.NodeGroup{
 		{Count: 2, Cores: 1, MapSlots: 1, ReduceSlots: 1, NICBandwidth: 10}}}
@@ -127,8 +127,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// The shares are those of the textbook: raise all rates together; when a link is
-// full, the transfers on it stay as they are.
+// The rates are max-min fair by the textbook's definition: raise all rates together, and
+// when a link is full, freeze the transfers on it.
 func TestNetworkAgainstFilling(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		racks, perRack := rapid.IntRange(1, 3).Draw(rt, "racks"), rapid.IntRange(1, 3).Draw(rt, "nodes")
@@ -152,7 +152,7 @@ func TestNetworkAgainstFilling(t *testing.T) {
 	})
 }
 
-// filling is progressive filling over all links.
+// filling computes the rates by progressive filling over all links.
 func filling(racks int, nic, uplink, core float64, flows []flow) []float64 {
 	type link struct{ left, demand float64 }
 	rates, done := make([]float64, len(flows)), make([]bool, len(flows))

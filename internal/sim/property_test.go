@@ -14,7 +14,7 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// The queue yields what sorting would: by time, then in order of scheduling.
+// The queue yields events as sorting would: by time, then in order of scheduling.
 func TestQueueAgainstSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue
@@ -47,8 +47,8 @@ func TestQueueAgainstSorting(t *testing.T) {
 	})
 }
 
-// auditor watches a run from outside: slots are never taken twice, what starts
-// ends, time runs forward.
+// auditor is an observer that checks a run: no slot is occupied twice, every attempt that
+// starts ends, and time does not run backwards.
 type auditor struct {
 	t       *rapid.T
 	slots   map[int][job.Kinds]int
@@ -107,8 +107,8 @@ func (a *auditor) Observe(e *Event) {
 	}
 }
 
-// checkShares fails unless every resource is used within its capacity, and all
-// who use a resource of a node get something.
+// checkShares fails if a resource is used above its capacity, or if a user of a resource
+// gets nothing.
 func checkShares(t *rapid.T, s *sim) {
 	const slack = 1 + 1e-9
 	core := 0.
@@ -190,8 +190,8 @@ func drawConfig(t *rapid.T) Config {
 	return cfg
 }
 
-// drawTrouble draws what can go wrong with a cluster of n nodes. Node 0 stays up,
-// so that all jobs can end.
+// drawTrouble draws failures, stragglers and crashes for a cluster of n nodes. Node 0
+// stays up, so that all jobs can end.
 func drawTrouble(t *rapid.T, n int) ModelConfig {
 	m := ModelConfig{OutOfBand: rapid.Bool().Draw(t, "oob"), NodeTimeout: time.Minute, FetchRetry: 10 * time.Second,
 		SortMemory: 20e6, ShuffleMemory: 20e6}
@@ -210,8 +210,9 @@ func drawTrouble(t *rapid.T, n int) ModelConfig {
 	return m
 }
 
-// Whatever happens: resources within capacity, slots within numbers, each job
-// ends, each task once; and in peace what is read is what there was.
+// In every run resources stay within their capacity and slots within their number, every
+// job ends, and every task succeeds once. Without failures the bytes read are the bytes
+// of the input.
 func TestRunKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
@@ -240,8 +241,7 @@ func TestRunKeepsItsPromises(t *testing.T) {
 	})
 }
 
-// checkSteps fails unless only nodes that are up speak, and progress does not run
-// backwards.
+// checkSteps fails if a crashed node sends a heartbeat or if progress decreases.
 func checkSteps(t *rapid.T, s *sim) func(time.Duration, tracker.Event, []tracker.Effect) {
 	progress := map[job.AttemptID]float64{}
 	return func(_ time.Duration, ev tracker.Event, _ []tracker.Effect) {
@@ -265,7 +265,7 @@ func checkSteps(t *rapid.T, s *sim) func(time.Duration, tracker.Event, []tracker
 	}
 }
 
-// checkOutputs counts what is known of outputs again.
+// checkOutputs recounts the map outputs of a job and compares the counts.
 func checkOutputs(t *rapid.T, s *sim) {
 	for _, live := range s.tr.Jobs().Live() {
 		j := s.jobs[live.ID()]

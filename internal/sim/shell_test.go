@@ -98,8 +98,8 @@ func (s *shell) commits(nodes []string) {
 	}
 }
 
-// logStep writes what was decided: reports of progress and loads are no part of
-// a script.
+// logStep writes an event and its effects to the log, without reports of progress and
+// loads, which are not part of a script.
 func logStep(log *strings.Builder, now time.Duration, ev tracker.Event, effects []tracker.Effect) {
 	switch ev := ev.(type) {
 	case *tracker.Heartbeat:

@@ -22,8 +22,8 @@ func policy(t fataler, spec string) sched.Policy {
 	return p
 }
 
-// uniformCluster has equal nodes; heartbeats come fast so that they do not
-// matter.
+// uniformCluster returns a cluster of equal nodes, with heartbeats so frequent that they
+// hardly delay anything.
 func uniformCluster(nodes, maps, reduces int) workload.Cluster {
 	return workload.Cluster{Racks: 1, Heartbeat: "fixed:10ms",
 		Groups: []workload.NodeGroup{{Count: nodes, Cores: 2, Speed: 1, MapSlots: maps, ReduceSlots: reduces}}}
@@ -37,7 +37,7 @@ func tasks(n int, t workload.Task) []workload.Task {
 	return list
 }
 
-// plain is a job of given durations.
+// plain returns a job whose tasks have given durations.
 func plain(maps int, m time.Duration, reduces int, r time.Duration) workload.Job {
 	return workload.Job{Name: "plain", SlowStart: -1, Maps: tasks(maps, workload.Task{Duration: m}),
 		Reduces: tasks(reduces, workload.Task{Duration: r})}

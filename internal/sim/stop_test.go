@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// A run that is told to stop does so within a few thousand events, and the runs
-// beside it go on.
+// A run ends within a few thousand events after Stop has returned an error. Other runs
+// continue.
 func TestStop(t *testing.T) {
 	stopped := errors.New("that will do")
 	var configs []Config

@@ -10,7 +10,8 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// What can never end, or makes no sense, is an error that names the culprit.
+// A configuration that makes no sense, or a job that can never run, is an error that names
+// it.
 func TestErrors(t *testing.T) {
 	good := func() Config {
 		return Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(2, 2, 1),
@@ -54,8 +55,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A job of a chain is submitted when all before it have ended, however they did,
-// and not before its own time.
+// A job of a chain is submitted when all jobs before it have ended, successfully or not,
+// but not before its own time of submission.
 func TestChains(t *testing.T) {
 	jobs := []workload.Job{plain(1, 10*time.Second, 0, 0), plain(1, 20*time.Second, 0, 0), plain(1, time.Second, 0, 0),
 		plain(1, time.Second, 0, 0)}
@@ -66,7 +67,7 @@ func TestChains(t *testing.T) {
 	near(t, "not before its time", r.Jobs[3].Submitted, 40*time.Second, 0)
 }
 
-// Until cuts a run off; what is left is counted.
+// Until ends a run early. The unfinished jobs are counted.
 func TestUntil(t *testing.T) {
 	r := run(t, Config{Cluster: uniformCluster(1, 1, 0), Until: 25 * time.Second,
 		Jobs: []workload.Job{plain(2, 10*time.Second, 0, 0), plain(1, 10*time.Second, 0, 0)}})
@@ -76,24 +77,25 @@ func TestUntil(t *testing.T) {
 }
 
 // A node crashes at 15 s with two maps done and two running. The tracker gives it
-// up a minute after its last heartbeat; then all four are made again.
+// up a minute after its last heartbeat. Then all four maps run again.
 func TestCrash(t *testing.T) {
 	cfg := Config{Cluster: uniformCluster(2, 2, 1), Jobs: []workload.Job{plain(8, 10*time.Second, 1, 30*time.Second)}}
 	cfg.Model = ModelConfig{NodeTimeout: time.Minute, Crashes: []Crash{{Node: 1, At: 15 * time.Second}}, Replicas: -1}
 	r := run(t, cfg)
-	// 10 s: four done. 20 s: six, two of them on the lost node. Gone at 75 s:
+	// Four maps are done at 10 s and six at 20 s, two of them on the crashed node. It is
+	// given up at 75 s:
 	// four maps on two slots end at 95 s, and the reduce 20 s later.
 	near(t, "maps", r.Jobs[0].MapsDone, 95*time.Second, 100*time.Millisecond)
 	near(t, "job", r.Jobs[0].Ended, 115*time.Second, 100*time.Millisecond)
 	if a := r.Attempts[job.Map]; a[job.AttemptLost] != 2 || a[job.AttemptSucceeded] != 10 {
 		t.Errorf("attempts %v", a)
 	}
-	// If reduces complain every 5 s, three notices and the minute for the two
-	// that ran are shorter than what they wait for.
+	// If reduces complain every 5 s, their three complaints come before the minute is
+	// over.
 	cfg.Model.FetchRetry = 5 * time.Second
 	r = run(t, cfg)
 	near(t, "job, with complaints", r.Jobs[0].Ended, 105*time.Second, 100*time.Millisecond)
-	// A node that is back soon shows at once that it has lost everything.
+	// A node that returns soon reports at once that it has lost everything.
 	cfg.Model.Crashes[0].Return = 21 * time.Second
 	r = run(t, cfg)
 	near(t, "job, with a return", r.Jobs[0].MapsDone, 31*time.Second, 100*time.Millisecond)
@@ -106,12 +108,12 @@ func TestCrashWhileFetching(t *testing.T) {
 	cfg := Config{Cluster: uniformCluster(2, 2, 1), Jobs: []workload.Job{plain(4, 10*time.Second, 1, time.Minute)}}
 	cfg.Model = ModelConfig{Crashes: []Crash{{Node: 1, At: 15 * time.Second}}, Replicas: -1, FetchRetry: 5 * time.Second}
 	near(t, "job", run(t, cfg).Jobs[0].Ended, 80*time.Second, 100*time.Millisecond)
-	// Later it does not need them any more.
+	// A reduce that has fetched everything does not need the outputs any more.
 	cfg.Model.Crashes[0].At = 31 * time.Second
 	near(t, "job", run(t, cfg).Jobs[0].Ended, 70*time.Second, 100*time.Millisecond)
 }
 
-// Slow nodes, stragglers and failures change times as they say.
+// Slow nodes, stragglers and failures change times by the configured amounts.
 func TestSlowness(t *testing.T) {
 	jobs := []workload.Job{plain(400, 10*time.Second, 0, 0)}
 	base := func() Config {
@@ -212,7 +214,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// The log's numbers of a run do not depend on what else a run is asked to tell.
+// The result of a run does not depend on Details, Explain and observers.
 func TestDetailsChangeNothing(t *testing.T) {
 	cfg := everything()
 	cfg.Policy = policy(t, "fifo")

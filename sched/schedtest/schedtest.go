@@ -19,7 +19,7 @@
 // leave, restart and send heartbeats; jobs that are submitted, killed and moved;
 // attempts that succeed, fail or report nonsense; trackers that restart; policies
 // that are replaced by fifo and back. A failure prints the shortest script found.
-// The flag -rapid.checks sets how many scripts each of them plays, 100 by default.
+// The flag -rapid.checks sets the number of scripts for each of them, 100 by default.
 package schedtest
 
 import (
@@ -44,7 +44,7 @@ type Config struct {
 	// WorkConserving says that the policy never leaves a slot free while a task
 	// could use it. Liveness then checks that as well.
 	WorkConserving bool
-	// CostRatio is how many times as much as fifo the policy may cost, 0 for 40. Set
+	// CostRatio bounds the cost of a heartbeat as a multiple of fifo's; 0 is 40. Set
 	// it only for a policy whose rule must look at every job on every heartbeat; the
 	// cost may then grow with the number of jobs.
 	CostRatio float64

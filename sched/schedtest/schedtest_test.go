@@ -113,7 +113,7 @@ func (*moody) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bo
 	each(r, o, jobs, visit)
 }
 
-// nosy changes its order whenever it is asked, also by a user who only wants to
+// nosy changes its order on every call, also if a user only wants to
 // know why a job waits.
 type nosy struct{ asked int }
 

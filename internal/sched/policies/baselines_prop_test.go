@@ -57,8 +57,8 @@ func withinPools(tr *tracker.Tracker, effects []tracker.Effect, limits map[strin
 	return nil
 }
 
-// Profiles keep the promises of a tracker too. They need not end all jobs: some
-// exist to show what the original got wrong.
+// Every profile keeps the tracker's invariants. It need not end all jobs, because some
+// profiles reproduce mistakes of the original.
 func TestProfilesKeepTheirPromises(t *testing.T) {
 	names := Names()
 	for _, name := range names {
@@ -88,8 +88,7 @@ func TestProfilesKeepTheirPromises(t *testing.T) {
 	}
 }
 
-// Preemption, with time-outs short enough to bite, ends no job and is repeated
-// exactly.
+// Preemption with short time-outs kills no job and is deterministic.
 func TestPreemptionKeepsItsPromises(t *testing.T) {
 	set := map[string]string{"preemption": "true", "preemption-interval": "5s", "update-interval": "5s", "size-weight": "true",
 		"pools": "pool p1 minMaps=2 minReduces=1 minSharePreemptionTimeout=5; pool p2 weight=3; fairSharePreemptionTimeout=10"}

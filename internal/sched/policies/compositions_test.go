@@ -29,8 +29,8 @@ func (m mix) String() string {
 func (m mix) untyped() bool { return m.slots == "unified" }
 
 // conserves reports whether the mix promises to leave no slot free that a task
-// could use: its nodes offer every slot, its order has no limits of its own and
-// its place never waits.
+// could use: the slots part offers every slot, the order has no limits and the place
+// never waits.
 func (m mix) conserves(limited bool) bool {
 	switch m.order {
 	case "fifo", "johnson", "reverse", "utility":
@@ -130,8 +130,8 @@ func checkRefusal(t interface{ Errorf(string, ...any) }, m mix, err error) {
 }
 
 // Any composition that is not refused keeps the promises of trackertest.World,
-// the limits of its pools and the promise to keep slots busy if it makes that,
-// ends every job, and decides the same when it is told the same.
+// the limits of its pools and, if it is work-conserving, leaves no slot free. It ends
+// every job and makes the same decisions for the same events.
 func TestRandomCompositions(t *testing.T) {
 	g := Builtin()
 	seen := map[mix]bool{}
@@ -150,8 +150,8 @@ func TestRandomCompositions(t *testing.T) {
 	t.Logf("%d compositions; %d lives with limits on pools, %d that kept slots busy", len(seen), limited, conserving)
 }
 
-// drawMix draws a composition. The same draws give another one in each round, so
-// that rounds go on to new ones also if they all begin with one seed.
+// drawMix draws a composition. The same draws give a different one in each round, because
+// all rounds may begin with the same seed.
 func drawMix(t *rapid.T, g *sched.Registry, round int) mix {
 	turn := round
 	draw := func(part string) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// costSettings are what a policy needs for a cluster of 20 pools that is busy.
+// costSettings returns the parameters with which a policy keeps a cluster of 20 pools busy.
 func costSettings(policy string) map[string]string {
 	switch policy {
 	case "modfair":
@@ -77,8 +77,8 @@ func (c *costPlant) next() string {
 	return c.nodes[c.beats%len(c.nodes)]
 }
 
-// idle sends heartbeats that report nothing, of nodes that are full, or so much
-// loaded that a policy that judges by that gives them nothing.
+// idle sends heartbeats without reports from nodes that are full, or so loaded that a
+// policy which judges by load gives them nothing.
 func (c *costPlant) idle(b *testing.B) {
 	hb := &tracker.Heartbeat{Load: cluster.Load{LoadAverage: 30, CPU: 1, MemoryFree: 0.5}}
 	for range b.N {
@@ -101,8 +101,8 @@ func (c *costPlant) busy(b *testing.B) {
 	}
 }
 
-// BenchmarkDecision measures what a heartbeat costs, all that the tracker does
-// included, under every policy. docs/performance.md has its table.
+// BenchmarkDecision measures the cost of a heartbeat under every policy, including the
+// tracker's own work. docs/performance.md has its table.
 func BenchmarkDecision(b *testing.B) {
 	names := Names()
 	for _, policy := range names {

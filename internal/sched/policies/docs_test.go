@@ -12,11 +12,11 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// parameterRow is a row of a table of parameters: name, default, what it means.
+// parameterRow matches a row of a table of parameters: name, default, meaning.
 var parameterRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (`([^`]*)`|none) \\|")
 
-// The page of a policy lists exactly the parameters that the policy has, with
-// their defaults, each once, and says what its profile stands for.
+// The page of a policy lists every parameter of the policy once, with its default, and no
+// other. It lists the values that each profile sets.
 func TestPagesListParameters(t *testing.T) {
 	for _, name := range append([]string{"statictags", "dynamictags"}, baselines...) {
 		page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "policies", name+".md"))
@@ -55,9 +55,8 @@ func TestPagesListParameters(t *testing.T) {
 	}
 }
 
-// A profile sets parameters that exist, to values that they take, so that a
-// mistyped name is not passed over in silence. Policies may share a profile of
-// which each has a part.
+// A profile sets existing parameters to valid values. Policies may share a profile that
+// sets parameters of only some of them.
 func TestProfilesAreWhole(t *testing.T) {
 	names := Names()
 	has, found := map[string]bool{}, 0

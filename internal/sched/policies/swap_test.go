@@ -55,7 +55,7 @@ func TestSwapFromLentSlots(t *testing.T) {
 	}
 }
 
-// swapRun is one node that runs what it is told to.
+// swapRun is a cluster of one node that carries out the tracker's effects.
 type swapRun struct {
 	t       *testing.T
 	tr      *tracker.Tracker

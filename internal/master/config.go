@@ -88,6 +88,7 @@ type Limits struct {
 	SlotsPerNode int   // slots of one worker, of each kind; default 4096
 }
 
+// fill sets defaults.
 func (l *Limits) fill() {
 	l.Inbox = cmp.Or(l.Inbox, 4096)
 	l.Jobs = cmp.Or(l.Jobs, 10_000)
@@ -101,6 +102,7 @@ func (l *Limits) fill() {
 	l.SlotsPerNode = cmp.Or(l.SlotsPerNode, 4096)
 }
 
+// fill sets defaults.
 func (cfg *Config) fill() {
 	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
 	if cfg.Policies == nil {

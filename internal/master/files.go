@@ -182,6 +182,7 @@ func (s *fileStore) put(w http.ResponseWriter, r *http.Request, sha string) {
 	}
 }
 
+// begin counts an upload and reports whether there is room for it. end undoes it.
 func (s *fileStore) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,7 +58,8 @@ type Master struct {
 	closing    sync.Once
 	closed     error
 
-	// The fields below belong to the loop.
+	// The fields below belong to the loop: open sets them before it starts, and then only
+	// its goroutine reads and writes them.
 	core    *protocol.Core
 	calls   map[protocol.Call]chan<- protocol.Reply // without a reply yet
 	replies []protocol.Reply                        // of this batch, not durable yet
@@ -134,6 +135,7 @@ func (m *Master) open() (err error) {
 	return nil
 }
 
+// buildPolicy builds a policy of the registry with the configured seed.
 func (m *Master) buildPolicy(name string, set map[string]string) (sched.Policy, error) {
 	return m.cfg.Policies.Build(name, sched.Options{Seed: m.cfg.Seed, Set: set})
 }

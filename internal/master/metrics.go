@@ -21,6 +21,7 @@ type stats struct {
 	jobsEnded *prometheus.CounterVec
 }
 
+// newStats registers the loop's own measurements and the collector of the core's.
 func newStats(m *Master) *stats {
 	buckets := prometheus.ExponentialBuckets(0.0001, 4, 9)
 	s := &stats{
@@ -58,6 +59,7 @@ type reading struct {
 	label []string
 }
 
+// describe returns the description of a metric with the common prefix.
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("slotwise_master_"+name, help, labels, nil)
 }

@@ -178,6 +178,7 @@ func (c *Core) handleJob(m Message) {
 // there are actions. The shell calls it before the fsync.
 func (c *Core) EndBatch(now time.Duration) Output {
 	c.begin(now)
+	// Offers come first: the launches that they lead to leave with the answers below.
 	c.offer()
 	c.answerPaced()
 	c.answerHeartbeats()
@@ -203,10 +204,15 @@ func (c *Core) begin(now time.Duration) {
 	c.out = Output{c.out.Records[:0], c.out.Replies[:0], c.out.Orders[:0], c.out.Logs[:0]}
 }
 
+// record adds a journal record to the output. Its position among the records of one
+// message is its position in the journal, which may be cut off after it.
 func (c *Core) record(r *slotwisev1.JournalRecord) { c.out.Records = append(c.out.Records, r) }
 
+// order adds an order to the output. The records that it depends on must be in the same
+// or an earlier output.
 func (c *Core) order(o Order) { c.out.Orders = append(c.out.Orders, o) }
 
+// reply answers a call. The reply leaves once the records of the batch are durable.
 func (c *Core) reply(call Call, m any) {
 	c.out.Replies = append(c.out.Replies, Reply{Call: call, Message: m})
 }
@@ -216,10 +222,12 @@ func (c *Core) replyEarly(call Call, m any) {
 	c.out.Replies = append(c.out.Replies, Reply{Call: call, Message: m, Early: true})
 }
 
+// refuse answers a call with an error.
 func (c *Core) refuse(call Call, err error) {
 	c.out.Replies = append(c.out.Replies, Reply{Call: call, Err: err})
 }
 
+// logInfo and logWarn add a line for the shell's log, with keys and values by turns.
 func (c *Core) logInfo(text string, args ...any) {
 	c.out.Logs = append(c.out.Logs, Log{false, text, args})
 }
@@ -237,8 +245,9 @@ func (c *Core) millis(t time.Duration) int64 {
 	return c.epoch.Add(t).UnixMilli()
 }
 
-// step hands an event to the tracker, records the facts and carries the effects
-// out. The effects are returned for callers that look for an answer among them.
+// step hands an event to the tracker, records the facts and carries the effects out, in
+// the tracker's order. All changes of jobs, attempts and nodes go through it. The effects
+// are returned for callers that look for an answer among them.
 func (c *Core) step(ev tracker.Event) []tracker.Effect {
 	// Effects may lead to further steps, which reuse the tracker's slice.
 	effects := append([]tracker.Effect(nil), c.tracker.Step(c.now, ev)...)

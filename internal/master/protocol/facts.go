@@ -16,6 +16,8 @@ import (
 // them. The record of an accepted job has no splits: they are in the JournalJob record
 // that precedes it.
 
+// refTask, refAttempt, taskOf and attemptOf convert names. Records hold numbers instead
+// of the strings of the wire, because there is a record for each attempt.
 func refTask(id job.TaskID) *slotwisev1.TaskRef {
 	return &slotwisev1.TaskRef{Job: int32(id.Job), Kind: int32(id.Kind), Index: id.Index}
 }
@@ -134,6 +136,8 @@ func decodeCounters(m *slotwisev1.Counters) *counters.Set {
 	return &s
 }
 
+// encodePast encodes the whole past of a task, which a snapshot has instead of the
+// task's launches and ends.
 func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
 	t := &slotwisev1.FactTask{
 		Task: refTask(f.Task), FetchFailures: int32(f.Past.FetchFailures), PendingSince: int64(f.Past.PendingSince),
@@ -228,6 +232,8 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 	return nil
 }
 
+// decodeAccepted combines the details of a job with the values that the tracker has
+// filled in or that have changed since.
 func decodeAccepted(a *slotwisev1.FactAccepted, details *slotwisev1.JournalJob) (tracker.Fact, error) {
 	if details == nil {
 		return nil, fmt.Errorf("job %d was accepted, but the record with its details is missing", a.Job)
@@ -241,6 +247,7 @@ func decodeAccepted(a *slotwisev1.FactAccepted, details *slotwisev1.JournalJob) 
 	return &tracker.FactAccepted{Job: job.ID(a.Job), Spec: spec, At: time.Duration(a.At)}, nil
 }
 
+// decodePast is the inverse of encodePast.
 func decodePast(t *slotwisev1.FactTask) *tracker.FactTask {
 	f := &tracker.FactTask{Task: taskOf(t.Task), Past: job.Past{
 		FetchFailures: int(t.FetchFailures), PendingSince: time.Duration(t.PendingSince),

@@ -214,7 +214,8 @@ func (c *Core) dropFiles(j *jobEntry) {
 	}
 }
 
-// forget drops the oldest ended jobs beyond Config.KeepEnded.
+// forget drops the oldest ended jobs beyond Config.KeepEnded. Users find them in the
+// history, and their requests stay in Core.requests.
 func (c *Core) forget() {
 	for len(c.ended) > max(0, c.cfg.KeepEnded) {
 		delete(c.jobs, c.ended[0])
@@ -260,7 +261,8 @@ func (w *watcher) release(c *Core) {
 	c.reply(w.m.Call, &slotwisev1.JobResponse{Job: c.statusNow(j)})
 }
 
-// revise raises a job's revision and answers its watchers.
+// revise raises a job's revision and answers its watchers. It is called at ticks, not for
+// each change, so that a busy job does not wake its watchers for each of its attempts.
 func (c *Core) revise(j *jobEntry) {
 	j.changed = false
 	j.revision++
@@ -327,10 +329,12 @@ func (c *Core) changeJob(call Call, id job.ID, ev tracker.Event, ok any) {
 	}
 }
 
+// moveJob puts a job into another pool. Running attempts continue.
 func (c *Core) moveJob(m *MoveJob) {
 	c.changeJob(m.Call, m.Job, &tracker.MoveJob{Job: m.Job, Pool: m.Pool}, &slotwisev1.MoveResponse{})
 }
 
+// setPriority changes the position of a job among the others. Running attempts continue.
 func (c *Core) setPriority(m *SetPriority) {
 	c.changeJob(m.Call, m.Job, &tracker.SetPriority{Job: m.Job, Priority: m.Priority}, &slotwisev1.SetPriorityResponse{})
 }

@@ -17,6 +17,9 @@ func (c *Core) recordFacts() {
 	}
 }
 
+// The functions below make the records of the core's own state. Restore reads them in
+// replay.apply.
+
 func jobRecord(j *jobEntry) *slotwisev1.JournalRecord {
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{
 		Job: int32(j.id), Request: j.request, Spec: j.spec, Token: j.token, Secret: j.secret,
@@ -81,7 +84,9 @@ func (c *Core) noteLearned() {
 }
 
 // Snapshot yields a short journal from which Restore makes this state. Jobs that
-// are in the history are left out. The core must not change while it is read.
+// are in the history are left out, except for their requests. Sessions and held calls
+// are not in the journal at all: workers register again after a restart, and callers
+// repeat their requests. The core must not change while the records are read.
 func (c *Core) Snapshot() iter.Seq[*slotwisev1.JournalRecord] {
 	return func(yield func(*slotwisev1.JournalRecord) bool) {
 		if !c.snapshotOwn(yield) {

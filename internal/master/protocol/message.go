@@ -346,6 +346,8 @@ type Error struct {
 // Error returns the text alone, which is written for users.
 func (e *Error) Error() string { return e.Text }
 
+// errorf returns an *Error. The text is shown to users: it names the object, what is
+// wrong, and where possible the remedy.
 func errorf(code Code, format string, args ...any) error {
 	return &Error{code, fmt.Sprintf(format, args...)}
 }

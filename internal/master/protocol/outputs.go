@@ -214,6 +214,8 @@ func (c *Core) readCursor(cursor string, events int) (from int, reset bool) {
 	return from, false
 }
 
+// wireOutput looks up the worker's address when the event is read, not when it was
+// added: the worker may have registered from another address meanwhile.
 func (c *Core) wireOutput(e outputEvent) *slotwisev1.MapOutput {
 	o := &slotwisev1.MapOutput{Map: e.attempt.Index}
 	s := c.sessionOf(e.node)

@@ -179,6 +179,7 @@ func (c *Core) taskStatuses(j *jobEntry, k job.Kind, state string) (out []*slotw
 	return out
 }
 
+// attemptStatus describes an attempt.
 func (c *Core) attemptStatus(a *job.Attempt) *slotwisev1.AttemptStatus {
 	s := &slotwisev1.AttemptStatus{
 		Id: a.ID().String(), State: a.State().String(), Node: c.nodeOf(a), Speculative: a.Speculative(),
@@ -200,6 +201,8 @@ func (c *Core) Nodes(now time.Duration) *slotwisev1.NodesResponse {
 	return resp
 }
 
+// nodeStatus describes a node at a time, which is later than the core's if no message
+// came meanwhile.
 func (c *Core) nodeStatus(n *cluster.Node, now time.Duration) *slotwisev1.NodeStatus {
 	spec, load := n.Spec(), n.Load()
 	st := &slotwisev1.NodeStatus{

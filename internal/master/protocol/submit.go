@@ -148,7 +148,8 @@ func (c *Core) accepted(j *jobEntry, id job.ID) {
 		"maps", j.maps, "reduces", j.spec.Reduces, "output", j.spec.Output)
 }
 
-// failRequest answers all who wait for a request and forgets it.
+// failRequest answers all calls that wait for a request with an error and forgets the
+// request, so that it can be made again.
 func (c *Core) failRequest(name string, r *request, err error) {
 	delete(c.requests, name)
 	for _, call := range r.calls {

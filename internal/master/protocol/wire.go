@@ -194,6 +194,7 @@ func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
 	return spec, job.Check(&spec)
 }
 
+// coreProfile limits the ratings to 0 to 10.
 func coreProfile(p *slotwisev1.Profile) job.Profile {
 	rate := func(n int32) uint8 { return uint8(min(10, max(0, n))) }
 	return job.Profile{CPU: rate(p.GetCpu()), Memory: rate(p.GetMemory()), Disk: rate(p.GetDisk()), Network: rate(p.GetNetwork())}

@@ -95,10 +95,10 @@ type session struct {
 	next        int64    // number of the latest action
 	outbox      []*slotwisev1.Action
 	held        Call // the heartbeat without a reply; 0 if there is none
-	due         bool // held is to be answered in this batch
-	over        bool // the worker must register again
-	marked      bool // in Core.marked
-	draining    bool // the worker wants no new work
+	due         bool // set when held must be answered in this batch, even without actions
+	over        bool // set by endSession; the reply to held is then register_again
+	marked      bool // the session is in Core.marked
+	draining    bool // what the latest heartbeat said: the worker accepts no new work
 	load        cluster.Load
 	regularAt   time.Duration // from when on a heartbeat with reports counts as regular, not as early
 }
@@ -154,7 +154,9 @@ func (s *session) release(c *Core) {
 	c.mark(s)
 }
 
-// endSession makes the worker register again.
+// endSession ends a session, in which nothing is accepted from now on. Its held
+// heartbeat is answered with register_again, and so are all later ones. The attempts in
+// the worker's alive list stay until a registration or the worker's loss decides.
 func (c *Core) endSession(s *session) {
 	s.over, s.outbox = true, nil
 	delete(c.sessions, s.id)
@@ -281,7 +283,8 @@ func (c *Core) endLostSessions() {
 	}
 }
 
-// loseWorker gives a worker up at once.
+// loseWorker gives a worker up at once, because it leaves. Its attempts and outputs are
+// lost, and their tasks run again elsewhere.
 func (c *Core) loseWorker(w *worker) {
 	c.step(&tracker.Lose{Node: w.name})
 	if w.session != nil {

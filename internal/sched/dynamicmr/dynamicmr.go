@@ -18,8 +18,8 @@ const Paper = "Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimizati
 // stays on the attempt, which is how borrowed slots are counted.
 type Label int32
 
-// The cases. Alg 1 and Alg 2 number them differently, so their names say what
-// they do. The comments give the numbers of Alg 2.
+// The cases. Alg 1 and Alg 2 number them differently; the comments give the numbers
+// of Alg 2.
 const (
 	OwnMap     Label = iota + 1 // a map in a map slot, Case 1
 	OwnReduce                   // a reduce in a reduce slot, Case 2

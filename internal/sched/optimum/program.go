@@ -2,33 +2,34 @@ package optimum
 
 import "slices"
 
-// Node is a node of an unequal cluster: its slots and how long a map and a
-// reduce take on it, in seconds, more than 0.
+// Node is a node of an unequal cluster: its slots, and the times of a map and
+// of a reduce on it, in seconds, above 0.
 type Node struct {
 	Slots   int
 	Maps    float64
 	Reduces float64
 }
 
-// Plan is what a node does until the phases end: its split, and how many waves
-// of each kind it runs.
+// Plan is the split of a node and the number of waves of each kind that it runs
+// until the phases end.
 type Plan struct {
 	MapSlots, ReduceSlots int
 	MapWaves, ReduceWaves int
 }
 
-// Problem is the program of Eq. 8–17: the waiting tasks of the two phases on a
+// Problem is the program of Eq. 8–17: the pending tasks of the two phases on a
 // cluster.
 type Problem struct {
 	Nodes         []Node
 	Maps, Reduces int // n'_m and n'_r
-	// Mirrored adds the constraints that the printed set lacks (A14): it
-	// couples a pair only if one node is strictly faster, and maps to reduces
-	// only if the map is the shorter one. Mirrored couples all pairs alike.
+	// Mirrored adds constraints that the printed set lacks (A14). The printed
+	// set couples two nodes only if one is strictly faster, and maps to reduces
+	// only if the map is shorter. Mirrored couples all pairs.
 	Mirrored bool
 }
 
-// Check is true if plans, one for each node, satisfy the constraints Eq. 9–17.
+// Check reports whether plans, one for each node, satisfy the constraints Eq.
+// 9–17.
 func (p *Problem) Check(plans []Plan) bool {
 	maps, reduces := 0, 0
 	for i, a := range plans {
@@ -57,8 +58,9 @@ func (p *Problem) aligned(i, j int, a, b Plan) bool {
 		p.across(b.MapWaves, y.Maps, a.ReduceWaves, x.Reduces)
 }
 
-// even is Eq. 12 and 13, or 14 and 15: waves of a faster and a slower node end
-// within one task of the slower. It says nothing if the first is not faster.
+// even is Eq. 12 and 13, or 14 and 15: the waves of a faster and a slower node
+// end within one task of the slower one. It is true if the first node is not
+// faster.
 func (p *Problem) even(fast int, fastTime float64, slow int, slowTime float64) bool {
 	if fastTime > slowTime || fastTime == slowTime && !p.Mirrored {
 		return true
@@ -66,8 +68,8 @@ func (p *Problem) even(fast int, fastTime float64, slow int, slowTime float64) b
 	return within(fast, fastTime, slow, slowTime)
 }
 
-// across is Eq. 16 and 17: the maps of a node and the reduces of a node end
-// within one reduce; or, mirrored, within one task of the longer kind.
+// across is Eq. 16 and 17: the maps of one node and the reduces of another end
+// within one reduce or, if mirrored, within one task of the longer kind.
 func (p *Problem) across(maps int, mapTime float64, reduces int, reduceTime float64) bool {
 	switch {
 	case mapTime < reduceTime:
@@ -83,9 +85,10 @@ func within(fast int, fastTime float64, slow int, slowTime float64) bool {
 	return float64(slow-1)*slowTime <= end && end <= float64(slow+1)*slowTime
 }
 
-// Solve returns plans with the least objective (Eq. 8): when the slowest node
-// ends its maps. ok is false if there are none. It tries everything, so it is
-// for tests and studies with up to three nodes and a dozen tasks.
+// Solve returns plans with the least objective (Eq. 8), the time at which the
+// slowest node ends its maps. ok is false if there are none. It searches all
+// plans, so it is for tests and studies with up to three nodes and a dozen
+// tasks.
 func (p *Problem) Solve() (plans []Plan, objective float64, ok bool) {
 	for _, limit := range p.ends() {
 		s := search{p: p, limit: limit, plans: make([]Plan, len(p.Nodes))}
@@ -96,8 +99,8 @@ func (p *Problem) Solve() (plans []Plan, objective float64, ok bool) {
 	return nil, 0, false
 }
 
-// longest bounds the time that plans need to cover: all tasks of both kinds one
-// after the other on the slowest node, and one more for alignment.
+// longest bounds the time that plans must cover: all tasks of both kinds in
+// sequence on the slowest node, and one more for alignment.
 func (p *Problem) longest() float64 {
 	var m, r float64
 	for _, n := range p.Nodes {
@@ -106,7 +109,7 @@ func (p *Problem) longest() float64 {
 	return float64(p.Maps+1)*m + float64(p.Reduces+1)*r
 }
 
-// ends lists in ascending order the times at which a node may end its maps.
+// ends returns the times at which a node may end its maps, in ascending order.
 func (p *Problem) ends() []float64 {
 	all := []float64{0}
 	for _, n := range p.Nodes {
@@ -118,8 +121,9 @@ func (p *Problem) ends() []float64 {
 	return slices.Compact(all)
 }
 
-// search looks for plans whose maps end by limit: first waves for node after
-// node, as far as they align, then splits that make room for all tasks.
+// search looks for plans whose maps end by limit. It chooses waves for one node
+// after another as long as they align, and then splits that have room for all
+// tasks.
 type search struct {
 	p     *Problem
 	limit float64

@@ -1,5 +1,5 @@
 // Package optimum computes the best split of slots when all work is known in
-// advance: what a scheduler that must find out as it goes can be held against.
+// advance. Schedulers that do not know the work are compared with it.
 //
 // Static is the best split that never changes (Algorithm 1 of Yao et al.,
 // Self-Adjusting Slot Configurations for Homogeneous and Heterogeneous Hadoop
@@ -12,27 +12,27 @@ import (
 	"math"
 )
 
-// Work is what a job needs, in slot·seconds: the number of tasks of a kind times
+// Work is the work of a job by kind in slot·seconds: the number of tasks times
 // their mean time (Eq. 1).
 type Work struct{ Maps, Reduces float64 }
 
-// Split divides the slots of a cluster; Makespan is how long the jobs take with
-// it, in seconds.
+// Split divides the slots of a cluster. Makespan is the time in seconds until
+// all jobs have ended.
 type Split struct {
 	Maps, Reduces int
 	Makespan      float64
 }
 
-// The steps in which Static looks for a split.
+// The sets of splits that Static examines.
 const (
 	BySlot = "slot" // any split
-	ByNode = "node" // the same on each node: what fixed slots can express
+	ByNode = "node" // the same split on each node, as fixed slots have
 )
 
-// Static is Algorithm 1: it returns the split with the shortest makespan for
-// jobs served in that order by slots slots on nodes nodes, at a cost of S·n. Of
-// equally good splits it returns the one with fewest map slots. Each kind gets a
-// slot at least, unless no job has a reduce.
+// Static is Algorithm 1. It returns the split of slots slots on nodes nodes
+// with the shortest makespan for jobs served in the given order, at a cost of
+// S·n. Of equally good splits it returns the one with the fewest map slots.
+// Each kind gets at least one slot, unless no job has a reduce.
 func Static(jobs []Work, slots, nodes int, by string) (Split, error) {
 	step := 1
 	switch {
@@ -68,9 +68,9 @@ func mapOnly(jobs []Work) bool {
 	return true
 }
 
-// Makespan is when the last of the jobs ends (Algorithm 1, lines 5–8), in a
-// model where a phase takes its work divided by its slots: the maps of a job
-// follow those of the job before, and its reduces start when its own maps and
+// Makespan returns the end of the last job (Algorithm 1, lines 5–8) in a model
+// in which a phase takes its work divided by its slots. The maps of a job
+// follow the maps of the job before. Its reduces start when its own maps and
 // the reduces of the job before have ended.
 func Makespan(jobs []Work, maps, reduces int) float64 {
 	start, finish := 0.0, 0.0
@@ -81,7 +81,7 @@ func Makespan(jobs []Work, maps, reduces int) float64 {
 	return finish
 }
 
-// span is work/slots, with 0/0 = 0.
+// span returns work/slots, with 0/0 = 0.
 func span(work float64, slots int) float64 {
 	if work == 0 {
 		return 0

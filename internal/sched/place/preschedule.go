@@ -59,8 +59,8 @@ func (c *PrescheduleConfig) bind() sched.Bindings {
 	}
 }
 
-// PrescheduleParams documents the parameters of Preschedule, without those of
-// the place below.
+// PrescheduleParams documents the parameters of Preschedule, but not those of the
+// base part.
 var PrescheduleParams = new(PrescheduleConfig).bind().Params()
 
 // NewPreschedule returns prescheduling over a place part.

@@ -155,7 +155,7 @@ func ReadStatic(k *sched.Kit) (sched.Slots, error) {
 	return NewStatic(c), nil
 }
 
-// minPaddedNodes is how many nodes a cluster must exceed for padding.
+// minPaddedNodes is the number of nodes above which a cluster has padding.
 const minPaddedNodes = 3
 
 // load fills slots as Hadoop 1.2.1's JobQueueTaskScheduler does. With L

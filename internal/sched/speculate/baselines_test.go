@@ -14,7 +14,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// part is what a speculator that is told of tasks implements.
+// part is a speculate part with the hooks that the tests call.
 type part interface {
 	sched.Speculate
 	sched.Sparse

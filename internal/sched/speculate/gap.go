@@ -21,11 +21,11 @@ type Gap struct {
 
 // GapConfig holds the parameters of Gap.
 type GapConfig struct {
-	// Lag is how long an attempt must have run, a minute in Hadoop. Short lags
-	// copy tasks that merely start slowly.
+	// Lag is the least age of an attempt that may be copied, a minute in
+	// Hadoop. Short lags copy tasks that merely start slowly.
 	Lag time.Duration
-	// Behind is how far the attempt's progress, 0 to 1, must be behind, 0.2 in
-	// Hadoop.
+	// Behind is the least difference to the mean progress for a copy, 0 to 1,
+	// and 0.2 in Hadoop.
 	Behind float64
 }
 

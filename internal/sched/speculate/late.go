@@ -35,7 +35,8 @@ type Late struct {
 
 // LateConfig holds the parameters of Late.
 type LateConfig struct {
-	// Lag is how long an attempt must have run, a minute in Hadoop.
+	// Lag is the least age of an attempt that may be copied, a minute in
+	// Hadoop.
 	Lag time.Duration
 	// SlowTask is the number of standard deviations by which a task's rate must
 	// be below the mean, 1 in Hadoop. Lower values copy healthy tasks.

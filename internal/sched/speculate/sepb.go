@@ -66,8 +66,9 @@ type SEPBConfig struct {
 	// PoolLevel checks the jobs of the straggler's pool instead of all jobs.
 	PoolLevel bool
 	// Fraction is the part of all jobs that is checked, and PoolFraction the
-	// part of the pool's jobs; PoolLevel selects one of them. With 0 the base
-	// part is unrestricted; with 1 nothing is copied while any task is pending.
+	// part of the pool's jobs; PoolLevel selects one of the two. With 0 the
+	// base part is unrestricted. With 1 nothing is copied while any task is
+	// pending.
 	Fraction, PoolFraction dynamicmr.Fraction
 	// Cap is the part of all slots of a kind that copies may hold at once, but
 	// at least one slot. It applies in addition to the limits of the base part.
@@ -92,8 +93,7 @@ func (c *SEPBConfig) bind() sched.Bindings {
 	}
 }
 
-// SEPBParams documents the parameters of SEPB, without those of the speculator
-// below.
+// SEPBParams documents the parameters of SEPB, but not those of the base part.
 var SEPBParams = new(SEPBConfig).bind().Params()
 
 // NewSEPB returns SEPB over a speculate part.
@@ -137,8 +137,8 @@ func (s *SEPB) Fit([]any) error {
 // Start implements sched.Starter.
 func (s *SEPB) Start(v *sched.View, _ time.Duration) { s.view = v }
 
-// MayCopy implements sched.Sparse: with copies at their limit, or pending tasks
-// that go before all of them, orders need not visit jobs without any.
+// MayCopy implements sched.Sparse. If copies are at their limit, or pending
+// tasks precede all copies, orders need not visit jobs without pending tasks.
 func (s *SEPB) MayCopy(r *sched.Round) bool {
 	if b, ok := s.base.(sched.Sparse); ok && !b.MayCopy(r) {
 		return false

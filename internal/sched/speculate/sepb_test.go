@@ -16,7 +16,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// stragglers is a speculator that wants copies of the maps that it is told.
+// stragglers is a speculate part that copies the maps in slow.
 type stragglers struct{ slow map[*job.Task]bool }
 
 func (s *stragglers) Copy(r *sched.Round, _ sched.Offer, c sched.Candidate) *job.Task {

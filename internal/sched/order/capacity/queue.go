@@ -100,8 +100,8 @@ func (q *queue) join(j *job.Job) *user {
 	return u
 }
 
-// leave removes a job, which must be in neither ready nor busy. A user without
-// jobs is removed as well.
+// leave removes a job that is not ready and not busy. A user without jobs is
+// removed as well.
 func (q *queue) leave(j *job.Job, u *user) {
 	q.jobs.Remove(j)
 	if u.jobs--; u.jobs == 0 {

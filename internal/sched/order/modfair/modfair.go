@@ -327,8 +327,8 @@ func adjust(p job.Priority, before, now job.Level, table Table) job.Priority {
 	return q
 }
 
-// LimitReached implements sched.LimitExplainer: a full pool holds back all its jobs, including
-// those that no round visits.
+// LimitReached implements sched.LimitExplainer: a full pool holds back all its
+// jobs, including jobs that no round visits.
 func (o *Order) LimitReached(j *job.Job, k job.Kind) sched.Reason {
 	m := o.bySeat[j.Seat()]
 	run := m.at.side[k].running

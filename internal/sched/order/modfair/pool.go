@@ -16,7 +16,7 @@ type pool struct {
 	name    string
 	shared  bool
 	limits  Limits
-	homes   int // live jobs of the pool's user, including those in the shared pool
+	homes   int // live jobs of the pool's user, wherever they are
 	size    int // jobs in the pool now
 	compare func(a, b *member, k job.Kind) int
 	side    [job.Kinds]side

@@ -6,8 +6,8 @@ package tags
 // without a slot gets one from the largest partition, because its jobs could
 // not run otherwise.
 //
-// With fewer slots than partitions every partition may use all of them, and
-// the order of the partitions alone decides.
+// With fewer slots than partitions every partition may use all slots, and only
+// the order of the partitions counts.
 //
 //	6 slots, shares ¼ ¼ ½: 1½ 1½ 3 → 2 1 3
 //	4 slots, shares 0.1 0.9: 0.4 3.6 → 0 4 → 1 3

@@ -41,8 +41,8 @@ type Prescheduler interface {
 	MayReturn() bool
 }
 
-// rescue is how far the round is with the offer for maps that have waited too
-// long, which comes before all others.
+// rescue is the progress of the round's offer for maps that keep their own
+// reduces waiting, which precedes all others.
 type rescue uint8
 
 const (

@@ -7,20 +7,22 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// lentSlots counts the reduces in lent map slots. A reduce waits in its slot until all
-// maps of its job are done. With typed slots a map that must be made again has slots
-// that no reduce can hold; with lent ones reduces may hold all of them and wait for the
-// very map that they keep out. Therefore a reduce of a job with unfinished maps takes a
-// lent map slot only if some map slots stay free of such reduces (Q14).
+// lentSlots counts the reduces in lent map slots. A reduce occupies its slot
+// until all maps of its job are done. With typed slots a map that must run
+// again has slots that no reduce can take. With lent slots, reduces can occupy
+// all of them and wait for the map that they keep out. A reduce of a job with
+// unfinished maps therefore takes a lent map slot only if some map slots stay
+// free of such reduces (Q14).
 //
-// That does not help when output is lost after the reduces have started. Then the
-// tracker kills reduces, and Begin makes all nodes offer slots to maps first.
+// That does not help when output is lost after the reduces have started. Then
+// the tracker kills reduces, and Begin makes all nodes offer slots to maps
+// first.
 type lentSlots struct {
 	jobs []*job.Job // jobs with reduces in map slots
 	in   []bool     // whether a job is in jobs, by seat
 }
 
-// watch notes whether a job has reduces in map slots.
+// watch records whether a job has reduces in map slots.
 func (g *lentSlots) watch(j *job.Job) {
 	for j.Seat() >= len(g.in) {
 		g.in = append(g.in, false)
@@ -37,8 +39,8 @@ func (g *lentSlots) watch(j *job.Job) {
 	}
 }
 
-// open reports whether one more reduce that waits for maps may take a map slot
-// so that keep map slots stay out of the reach of such reduces.
+// open reports whether one more waiting reduce may take a map slot, so that
+// keep map slots stay free of such reduces.
 func (g *lentSlots) open(v *sched.View, keep int) bool {
 	room := v.Nodes().Slots(job.Map) - keep
 	if v.Jobs().RunningOn(job.Reduce, job.Map) < room {

@@ -8,8 +8,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// List is the read view of all nodes. Counts are over live nodes only, those of
-// slots over the ones that take work.
+// List is the read view of all nodes. Counts of nodes include live nodes only, counts of
+// slots only live nodes that take work.
 type List struct {
 	nodes    []*Node
 	byName   map[string]*Node

@@ -2,14 +2,14 @@ package job
 
 import "time"
 
-// Attempt is one try at a task on one node. All methods read.
+// Attempt is one execution of a task on one node. All methods only read.
 type Attempt struct {
-	// What each report of a node looks at comes first, to be in one line of the
-	// cache.
+	// The fields up to label are read for each report of a running attempt. They
+	// come first so that they share one cache line.
 	id          AttemptID
 	progress    float64
 	progressAt  time.Duration
-	ticks       uint64 // signs of life that are no progress
+	ticks       uint64 // last reported; any change is a sign of life
 	task        *Task
 	node        int32
 	slot        Kind
@@ -31,64 +31,66 @@ type Attempt struct {
 	prev, next *Attempt
 }
 
-// ID returns the attempt's name.
+// ID returns the attempt's id.
 func (a *Attempt) ID() AttemptID { return a.id }
 
-// Task returns the task that is tried.
+// Task returns the task that the attempt executes.
 func (a *Attempt) Task() *Task { return a.task }
 
 // Job returns the job that the task belongs to.
 func (a *Attempt) Job() *Job { return a.task.job }
 
-// Kind is what the attempt is; Slot is what it occupies.
+// Kind returns the kind of the task. It differs from Slot when the slot is lent.
 func (a *Attempt) Kind() Kind { return a.id.Kind }
 
-// Slot is the kind of slot that the attempt occupies, which differs from Kind
-// when the slot is lent.
+// Slot returns the kind of slot that the attempt occupies.
 func (a *Attempt) Slot() Kind { return a.slot }
 
-// Node returns the dense index of the node, as cluster.Node.Index.
+// Node returns the index of the node, as cluster.Node.Index.
 func (a *Attempt) Node() int32 { return a.node }
 
 // Seq numbers launches over the whole run, so that attempts started at one
 // instant still have an order.
 func (a *Attempt) Seq() int64 { return a.seq }
 
-// Level says how close the attempt is to its input.
+// Level returns how close the attempt runs to its input; 0 for a reduce.
 func (a *Attempt) Level() Level { return a.level }
 
 // State returns where the attempt is in its life.
 func (a *Attempt) State() AttemptState { return a.state }
 
-// Speculative reports whether the attempt was started as a copy of another.
+// Speculative reports whether the attempt was launched while another attempt of the
+// task was running.
 func (a *Attempt) Speculative() bool { return a.speculative }
 
-// Granted reports whether the attempt holds its task's permission to commit.
+// Granted reports whether the attempt may commit the task's output.
 func (a *Attempt) Granted() bool { return a.granted }
 
 // Reported reports whether the node has confirmed the attempt by a report.
 func (a *Attempt) Reported() bool { return a.reported }
 
-// Label is the policy's own mark, given at launch and never changed: a
-// partition, say.
+// Label returns the mark that the policy gave the attempt at launch, such as the
+// number of a size partition. It never changes.
 func (a *Attempt) Label() int32 { return a.label }
 
-// Started is when the attempt was launched.
+// Started returns when the attempt was launched.
 func (a *Attempt) Started() time.Duration { return a.started }
 
-// Ended is when the attempt ended; 0 while it runs.
+// Ended returns when the attempt ended; 0 while it runs.
 func (a *Attempt) Ended() time.Duration { return a.ended }
 
-// Progress is the last reported progress, 0 to 1.
+// Progress returns the last reported progress, 0 to 1.
 func (a *Attempt) Progress() float64 { return a.progress }
 
-// ProgressAt is when the attempt last showed progress or another sign of life.
+// ProgressAt returns when the attempt last showed progress or another sign of life. Its
+// time-out counts from then.
 func (a *Attempt) ProgressAt() time.Duration { return a.progressAt }
 
-// Error says in words why the attempt did not succeed; "" if it did.
+// Error returns why the attempt did not succeed, as a sentence; "" if it has not ended
+// or has succeeded.
 func (a *Attempt) Error() string { return a.errText }
 
-// OutputBytes is the size of a succeeded map's output.
+// OutputBytes returns the size of a succeeded map's output.
 func (a *Attempt) OutputBytes() int64 { return a.outputBytes }
 
 // Next returns the running attempt of the same job and kind that was launched

@@ -10,17 +10,16 @@ import (
 	"github.com/slotwise/slotwise/internal/counters"
 )
 
-// Book is the write port: the only way to change a job, task or attempt. It
-// belongs to one tracker. Its methods keep every count and list in step; the
-// rules of when to call them are the tracker's.
+// Book is the write port: the only way to change a job, task or attempt. It belongs
+// to one tracker. Its methods update every count and list that a change affects. They
+// do not decide whether a change is allowed: the tracker does.
 type Book struct {
-	list List
-	topo Topology
-	// keep is how many ended jobs are remembered.
-	keep  int
-	last  ID
-	seq   int64
-	seats []int // free seats
+	list  List
+	topo  Topology
+	keep  int   // how many ended jobs are remembered
+	last  ID    // the highest id given to a job
+	seq   int64 // the number of the last launch
+	seats []int // seats of jobs that are not live any more, for reuse
 }
 
 // NewBook returns an empty book that remembers up to keep ended jobs.
@@ -31,7 +30,7 @@ func NewBook(topo Topology, keep int) *Book {
 // List returns the read view, the same one each time.
 func (b *Book) List() *List { return &b.list }
 
-// Check says what is wrong with a spec, or nil.
+// Check returns an error that names the first invalid field of a spec, or nil.
 func Check(s *Spec) error {
 	switch {
 	case s.Reduces < 0:
@@ -46,7 +45,8 @@ func Check(s *Spec) error {
 	return nil
 }
 
-// Add enters a checked spec as a new job, with the defaults filled in.
+// Add creates a pending job from a spec that Check has accepted, and fills in the
+// defaults.
 func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	fillDefaults(&spec)
 	b.last++
@@ -75,7 +75,7 @@ func fillDefaults(s *Spec) {
 	s.Pool = poolOf(s.Pool, s.User)
 }
 
-// poolOf returns the pool of a job of a user that names one or, by "", none.
+// poolOf returns the pool that the job names, or else the user's own pool.
 func poolOf(pool, user string) string { return cmp.Or(pool, user, "default") }
 
 func (j *Job) addTasks(k Kind, n int, now time.Duration) {
@@ -99,7 +99,8 @@ func (b *Book) seat() int {
 	return b.list.seats - 1
 }
 
-// HostPlaced tells all live jobs in which rack a host is, once it is known.
+// HostPlaced records the rack of a host, once a node has joined from it, so that live
+// jobs can find their splits by rack.
 func (b *Book) HostPlaced(host, rack int32) {
 	for _, j := range b.list.live {
 		j.pending[Map].place(host, rack)
@@ -109,21 +110,21 @@ func (b *Book) HostPlaced(host, rack int32) {
 // SetPriority changes a job's priority.
 func (b *Book) SetPriority(j *Job, p Priority) { j.priority = p }
 
-// SetPool puts a job into another pool; "" is the one that a job gets which
-// names none.
+// SetPool moves a job into another pool. "" moves it into the pool of jobs that name
+// none, which is the user's.
 func (b *Book) SetPool(j *Job, pool string) { j.pool = poolOf(pool, j.spec.User) }
 
-// Launch says where and how an attempt starts.
+// Launch describes how an attempt is started.
 type Launch struct {
-	Node        int32
-	Slot        Kind
-	Level       Level
-	Speculative bool
-	Label       int32
+	Node        int32 // cluster.Node.Index
+	Slot        Kind  // kind of slot that the attempt occupies
+	Level       Level // locality of a map; 0 for a reduce
+	Speculative bool  // the task already runs elsewhere
+	Label       int32 // the policy's own mark, kept with the attempt
 }
 
-// Start begins an attempt at a task that is pending, or running if the attempt
-// is speculative.
+// Start adds a running attempt to a task. The task must be pending, or running if the
+// attempt is speculative.
 func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	j, k := t.job, t.id.Kind
 	b.seq++
@@ -145,8 +146,8 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	return a
 }
 
-// Report notes an attempt's progress. Repeated values do not count as a sign of
-// life, neither of progress nor of ticks.
+// Report records an attempt's progress and ticks. If neither has changed since the last
+// report, the attempt's time-out keeps running.
 func (b *Book) Report(a *Attempt, progress float64, ticks uint64, now time.Duration) {
 	a.reported = true
 	if progress != a.progress || ticks != a.ticks {
@@ -161,7 +162,7 @@ func (b *Book) ReportRead(a *Attempt, bytes int64) { a.bytesRead = bytes }
 func (b *Book) Count(a *Attempt, c *counters.Set) { a.task.job.account.Counters[a.id.Kind].AddSet(c) }
 
 // SetCounted replaces the counters and the last error in a job's account. It completes
-// what Recall derives from single attempts, which remember neither counters nor the
+// what RestoreTask derives from single attempts, which remember neither counters nor the
 // order of failures.
 func (b *Book) SetCounted(j *Job, c [Kinds]counters.Set, lastError string) {
 	for k := range c {
@@ -170,15 +171,15 @@ func (b *Book) SetCounted(j *Job, c [Kinds]counters.Set, lastError string) {
 	j.account.LastError = lastError
 }
 
-// Met notes that a node has confirmed an attempt after it could not be heard for a
-// while; what it did meanwhile is not known, so its time-out starts anew.
-func (b *Book) Met(a *Attempt, now time.Duration) { a.reported, a.progressAt = true, now }
+// RestartTimeout restarts the time-out of an attempt on a node that has come back
+// after a silence, because the progress made meanwhile is unknown.
+func (b *Book) RestartTimeout(a *Attempt, now time.Duration) { a.reported, a.progressAt = true, now }
 
-// Grant gives an attempt its task's permission to commit.
+// Grant gives an attempt the permission to commit its task's output.
 func (b *Book) Grant(a *Attempt) { a.granted, a.task.grant = true, a }
 
-// Succeed ends an attempt as the one whose output counts. Other attempts of the
-// task must be ended by the caller.
+// Succeed ends an attempt whose output becomes the task's. The caller must end the
+// task's other running attempts.
 func (b *Book) Succeed(a *Attempt, outputBytes int64, now time.Duration) {
 	t, k := a.task, a.task.id.Kind
 	a.progress, a.outputBytes = 1, outputBytes
@@ -190,8 +191,9 @@ func (b *Book) Succeed(a *Attempt, outputBytes int64, now time.Duration) {
 	}
 }
 
-// Fail ends a running attempt as failed; it counts against the task and, if
-// limit is positive, against the node, which is flaky once it reached limit.
+// Fail ends a running attempt as failed. The failure counts against the task and the
+// node. A node becomes flaky for the job when the job's failures there reach limit; a
+// limit of 0 or less is never reached.
 func (b *Book) Fail(a *Attempt, text string, limit int, now time.Duration) {
 	a.errText = text
 	b.stop(a, AttemptFailed, now)
@@ -199,15 +201,15 @@ func (b *Book) Fail(a *Attempt, text string, limit int, now time.Duration) {
 	b.idle(a.task, now)
 }
 
-// Drop ends a running attempt as killed or lost, which counts against nobody.
+// Drop ends a running attempt as killed or lost, which counts as nobody's failure.
 func (b *Book) Drop(a *Attempt, state AttemptState, text string, now time.Duration) {
 	a.errText = text
 	b.stop(a, state, now)
 	b.idle(a.task, now)
 }
 
-// LoseOutput makes a succeeded task pending again. Its attempt becomes lost, or
-// failed (which counts) if blame is set.
+// LoseOutput makes a succeeded task pending again, because its output is gone. With
+// blame its attempt counts as failed, otherwise as lost.
 func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.Duration) {
 	a, k := t.success, t.id.Kind
 	a.state, a.errText = AttemptLost, text
@@ -221,11 +223,11 @@ func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.
 	t.job.pending[k].again(t)
 }
 
-// FetchFailure counts a notice that a task's output could not be fetched and
-// returns how many there are.
+// FetchFailure counts a notice that a task's output could not be fetched, and returns
+// the number of notices since the task last succeeded.
 func (b *Book) FetchFailure(t *Task) int { t.fetchFails++; return int(t.fetchFails) }
 
-// stop takes an attempt out of the running ones.
+// stop removes an attempt from the running ones and revokes its permission to commit.
 func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 	t := a.task
 	a.state, a.ended = state, now
@@ -238,7 +240,7 @@ func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 	b.countAttempt(a, -1)
 }
 
-// idle makes a task without running attempts pending.
+// idle makes a task pending if its last running attempt has ended.
 func (b *Book) idle(t *Task, now time.Duration) {
 	if t.state != TaskRunning || t.running > 0 {
 		return

@@ -1,11 +1,10 @@
-// Package job holds what the tracker knows of jobs, their tasks and the
-// attempts at those tasks.
+// Package job holds the state of jobs, tasks and attempts.
 //
-// The package draws one wall: everything that can be reached from a *Job or a
-// *List only reads. All changes go through a *Book, which the tracker alone
-// owns, so a policy that is handed jobs cannot change one; the compiler sees to
-// it. Nothing here reads a clock, and nothing depends on the order of a map.
+// The package separates reading from writing. All methods of Job, Task, Attempt and
+// List only read. All changes go through a Book, which the tracker owns. A policy gets
+// jobs but no Book, so it cannot change a job; the compiler enforces this. Nothing
+// here reads a clock, and no result depends on the iteration order of a map.
 //
-// Costs: every count is kept as it changes; finding the best pending task of a
-// job for a node is O(1) amortised over the life of the job.
+// Costs: counts are updated with each change, so reading one is O(1). Finding the best
+// pending task of a job for a node is O(1), amortised over the life of the job.
 package job

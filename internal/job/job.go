@@ -21,7 +21,7 @@ type Tally struct {
 	On      [Kinds][Kinds]int // running attempts by task kind, then slot kind
 }
 
-// Job is a submitted job. All methods read.
+// Job is a submitted job. All methods only read.
 type Job struct {
 	id        ID
 	seat      int
@@ -56,18 +56,18 @@ type Job struct {
 // ID returns the job's number.
 func (j *Job) ID() ID { return j.id }
 
-// Seat is a small number that no other live job has, for tables indexed by
-// job. It is given to another job when this one has ended.
+// Seat returns a small number that no other live job has, for tables indexed by job.
+// Another job gets it when this one is not live any more.
 func (j *Job) Seat() int { return j.seat }
 
-// Spec returns what the submitter said, defaults filled in. The splits are
+// Spec returns the submitter's spec with the defaults filled in. The splits are
 // shared and must not be changed.
 func (j *Job) Spec() Spec { return j.spec }
 
 // Name returns the name that the submitter chose.
 func (j *Job) Name() string { return j.spec.Name }
 
-// User returns whose job it is.
+// User returns the user who submitted the job.
 func (j *Job) User() string { return j.spec.User }
 
 // Pool returns the pool or queue that the job is in now, never "".
@@ -76,11 +76,11 @@ func (j *Job) Pool() string { return j.pool }
 // Profile returns the submitter's rating of the tasks of a kind.
 func (j *Job) Profile(k Kind) Profile { return j.spec.Profile[k] }
 
-// MaxAttempts is how many failures of one task fail the job.
+// MaxAttempts returns the number of failed attempts of one task that fails the job.
 func (j *Job) MaxAttempts() int { return j.spec.MaxAttempts }
 
-// TaskTimeout is how long an attempt may go without progress; negative is for
-// ever.
+// TaskTimeout returns for how long an attempt may report no progress; a negative value
+// means without limit.
 func (j *Job) TaskTimeout() time.Duration { return j.spec.TaskTimeout }
 
 // NoSpeculation reports whether copies of running tasks are forbidden.
@@ -92,10 +92,10 @@ func (j *Job) Priority() Priority { return j.priority }
 // State returns where the job is in its life.
 func (j *Job) State() State { return j.state }
 
-// Submitted is when the job was accepted.
+// Submitted returns when the tracker accepted the job.
 func (j *Job) Submitted() time.Duration { return j.submitted }
 
-// Started is when the job's first attempt was launched; 0 before.
+// Started returns when the job's first attempt was launched; 0 before.
 func (j *Job) Started() time.Duration { return j.started }
 
 // Decided returns when the job's outcome was decided and it stopped being live;
@@ -113,20 +113,20 @@ func (j *Job) CommitCancelled() string { return j.cancelled }
 // Ended returns when the job's output was published or removed; 0 before.
 func (j *Job) Ended() time.Duration { return j.ended }
 
-// MapsDoneAt is when the last map succeeded. It means something only while
-// MapsDone holds.
+// MapsDoneAt returns when the last map succeeded. It is valid only while MapsDone
+// returns true.
 func (j *Job) MapsDoneAt() time.Duration { return j.mapsDone }
 
-// Message says why the job failed or was killed.
+// Message returns why the job failed or was killed, as a sentence; "" if neither.
 func (j *Job) Message() string { return j.message }
 
 // Tally returns all counts of the job at once.
 func (j *Job) Tally() Tally { return j.tally }
 
-// Total is the number of tasks of a kind.
+// Total returns the number of tasks of a kind.
 func (j *Job) Total(k Kind) int { return len(j.tasks[k]) }
 
-// Pending counts the tasks of a kind that wait for an attempt.
+// Pending counts the tasks of a kind that have no running attempt and have not succeeded.
 func (j *Job) Pending(k Kind) int { return j.tally.Pending[k] }
 
 // Active counts the tasks of a kind that have a running attempt.
@@ -165,7 +165,7 @@ func (j *Job) BytesRead() int64 {
 // MapsDone reports whether every map has succeeded and its output still exists.
 func (j *Job) MapsDone() bool { return j.Unfinished(Map) == 0 }
 
-// Gate is how many maps must be done before reduces may start.
+// Gate returns how many maps must have succeeded before reduces may start.
 func (j *Job) Gate() int { return j.gate }
 
 // MapsFirst reports whether reduces of the job were killed because its maps needed
@@ -176,11 +176,11 @@ func (j *Job) MapsFirst() bool { return j.mapsFirst }
 // slow start for reduces. Losing map output can close it again.
 func (j *Job) Open(k Kind) bool { return k == Map || j.tally.Done[Map] >= j.gate && !j.mapsFirst }
 
-// Launchable reports whether a task of the kind waits and may start.
+// Launchable reports whether a task of the kind is pending and may start.
 func (j *Job) Launchable(k Kind) bool { return j.tally.Pending[k] > 0 && j.Open(k) && j.state.Live() }
 
-// Progress is the mean progress of the tasks of a kind, 0 to 1; 1 if there are
-// none. It costs the number of running attempts.
+// Progress returns the mean progress of the tasks of a kind, 0 to 1; 1 if there are
+// none. It costs a walk over the running attempts of that kind.
 func (j *Job) Progress(k Kind) float64 {
 	if len(j.tasks[k]) == 0 {
 		return 1
@@ -194,7 +194,7 @@ func (j *Job) Progress(k Kind) float64 {
 	return sum / float64(len(j.tasks[k]))
 }
 
-// Task returns a task, or nil if there is none of that index.
+// Task returns the task with that index, or nil if there is none.
 func (j *Job) Task(k Kind, index int32) *Task {
 	if index < 0 || int(index) >= len(j.tasks[k]) {
 		return nil
@@ -212,15 +212,15 @@ func (j *Job) Oldest(k Kind) *Attempt { return j.first[k] }
 // Newest returns the most recently launched attempt of a kind, or nil.
 func (j *Job) Newest(k Kind) *Attempt { return j.last[k] }
 
-// Retries returns the pending tasks of a kind that have been tried before:
-// Hadoop's rule is to give them out first. The one with most failures comes
-// first, then by index. The slice must not be changed or kept.
+// Retries returns the pending tasks of a kind that have been launched before, by falling
+// number of failures and then by index. Hadoop launches them first. The slice must not
+// be changed or kept.
 func (j *Job) Retries(k Kind) []*Task { return j.pending[k].retry }
 
 // Unlocated counts the maps never launched whose split names no host.
 func (j *Job) Unlocated() int { return int(j.pending[Map].unlocated) }
 
-// task is the task of an index, nil of -1.
+// task returns the task with an index, or nil for -1.
 func (j *Job) task(k Kind, i int32) *Task {
 	if i < 0 {
 		return nil
@@ -284,8 +284,8 @@ func (j *Job) NodeFailures(node int32) int { return j.nodeFails[node] }
 // barred depends on the cluster too. The slice must not be changed.
 func (j *Job) Flaky() []int32 { return j.flaky }
 
-// slowGate is Hadoop's slow start: reduces wait for ⌈fraction · maps⌉ maps. The
-// small term keeps 0.07·100 = 7.000000000000001 from becoming 8.
+// slowGate returns Hadoop's slow start in maps, ⌈fraction · maps⌉. The subtrahend
+// keeps 0.07·100 = 7.000000000000001 from being rounded up to 8.
 func slowGate(fraction float64, maps int) int {
 	return int(math.Ceil(fraction*float64(maps) - 1e-9))
 }

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Past is what has happened to a task, to be kept over a restart. What follows
-// from it, such as counts of failures, is not in it.
+// Past is the part of a task's state that a snapshot stores. Derived state, such as
+// the number of failures, is left out: RestoreTask computes it again.
 type Past struct {
-	FetchFailures int
-	PendingSince  time.Duration
-	DoneAt        time.Duration
-	LastFailure   time.Duration
-	Attempts      []PastAttempt // by number
+	FetchFailures int           // notices so far that the output could not be fetched
+	PendingSince  time.Duration // as Task.PendingSince
+	DoneAt        time.Duration // as Task.DoneAt; 0 unless the task has succeeded
+	LastFailure   time.Duration // 0 if no attempt has failed
+	Attempts      []PastAttempt // in order of their numbers
 }
 
-// PastAttempt is what has happened to an attempt.
+// PastAttempt is the part of an attempt's state that a snapshot stores.
 type PastAttempt struct {
 	Launch
 	State       AttemptState
@@ -29,7 +29,8 @@ type PastAttempt struct {
 	OutputBytes int64
 }
 
-// Check says what cannot have happened, or nil.
+// Check returns an error if no sequence of events leads to this state, for example if
+// two attempts have succeeded.
 func (p *Past) Check() error {
 	running, done, granted := 0, 0, 0
 	for _, a := range p.Attempts {
@@ -52,7 +53,7 @@ func (p *Past) Check() error {
 	return nil
 }
 
-// Past returns what has happened to the task.
+// Past returns the task's state for a snapshot.
 func (t *Task) Past() Past {
 	p := Past{FetchFailures: int(t.fetchFails), PendingSince: t.pendingAt, DoneAt: t.doneAt, LastFailure: t.lastFail}
 	for _, a := range t.attempts {
@@ -64,14 +65,15 @@ func (t *Task) Past() Past {
 	return p
 }
 
-// Counts returns how many jobs were added and how many attempts started.
+// Counts returns the number of the last job and of the last launch.
 func (b *Book) Counts() (jobs ID, launches int64) { return b.last, b.seq }
 
-// SetCounts goes on from what Counts returned.
+// SetCounts makes the next job and launch continue from the numbers that Counts
+// returned in an earlier process.
 func (b *Book) SetCounts(jobs ID, launches int64) { b.last, b.seq = jobs, launches }
 
-// AddAs enters a job under a number that no job has, greater than those of all
-// live jobs.
+// AddAs adds a job under an id that no other job has. The id must be greater than the
+// ids of all live jobs, because List.Live is sorted.
 func (b *Book) AddAs(id ID, spec Spec, now time.Duration) *Job {
 	last := b.last
 	b.last = id - 1
@@ -80,14 +82,15 @@ func (b *Book) AddAs(id ID, spec Spec, now time.Duration) *Job {
 	return j
 }
 
-// Recall gives a past, with at least one attempt, to a task that has none. limit
-// is that of Fail. Running attempts may come in any order if Resume follows.
-func (b *Book) Recall(t *Task, p Past, limit int) {
+// RestoreTask restores a task that has no attempts yet from the state in a snapshot,
+// which has at least one. limit has the meaning that it has for Fail. The tasks of a job
+// may be restored in any order, if RestoreOrder is called after the last one.
+func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 	j, k := t.job, t.id.Kind
 	j.pending[k].take(t)
 	t.fetchFails, t.doneAt = int32(p.FetchFailures), p.DoneAt
 	for i := range p.Attempts {
-		b.recallAttempt(t, &p.Attempts[i], limit)
+		b.restoreAttempt(t, &p.Attempts[i], limit)
 	}
 	t.pendingAt, t.lastFail = p.PendingSince, p.LastFailure
 	switch {
@@ -105,7 +108,7 @@ func (b *Book) Recall(t *Task, p Past, limit int) {
 	}
 }
 
-func (b *Book) recallAttempt(t *Task, p *PastAttempt, limit int) {
+func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
 	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot, level: p.Level,
 		speculative: p.Speculative, label: p.Label, state: p.State, granted: p.Granted, seq: p.Seq,
 		started: p.Started, ended: p.Ended, errText: p.Error, outputBytes: p.OutputBytes, progressAt: p.Started}
@@ -133,9 +136,9 @@ func (b *Book) recallAttempt(t *Task, p *PastAttempt, limit int) {
 	}
 }
 
-// Resume puts the running attempts of all live jobs in order after Recall, and
-// starts their time-outs anew: what they did meanwhile is not known.
-func (b *Book) Resume(now time.Duration) {
+// RestoreOrder sorts the running attempts of all live jobs by launch, and restarts
+// their time-outs, because nobody has received their reports since the snapshot.
+func (b *Book) RestoreOrder(now time.Duration) {
 	for _, j := range b.list.live {
 		for k := range Kind(Kinds) {
 			var running []*Attempt

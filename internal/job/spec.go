@@ -2,9 +2,8 @@ package job
 
 import "time"
 
-// Kind is what a task is: a map or a reduce. A slot has a kind too; which kind
-// of slot an attempt occupies is recorded apart from what it is, because lent
-// slots depend on the difference.
+// Kind is the kind of a task or slot: map or reduce. An attempt has both, the kind of
+// its task and the kind of its slot. They differ when a slot is lent.
 type Kind uint8
 
 // The two kinds of tasks and slots.
@@ -27,8 +26,8 @@ func (k Kind) String() string {
 // Other returns the other kind.
 func (k Kind) Other() Kind { return 1 - k }
 
-// Priority orders jobs; Normal is the zero value so that a spec that says
-// nothing is a normal job.
+// Priority orders jobs. Normal is the zero value, so a spec without a priority is a
+// normal job.
 type Priority int8
 
 // Hadoop's five priorities.
@@ -40,23 +39,25 @@ const (
 	VeryHigh
 )
 
-// ID numbers jobs from 1 in order of submission; 0 is no job.
+// ID numbers jobs from 1 in the order of submission. 0 means no job.
 type ID int32
 
-// TaskID names a task: the job, the kind and the index in its phase from 0.
+// TaskID identifies a task by its job, its kind and its index from 0 among the tasks of
+// that kind.
 type TaskID struct {
 	Job   ID
 	Kind  Kind
 	Index int32
 }
 
-// AttemptID names the n-th try (from 0) of a task.
+// AttemptID identifies an attempt by its task and its number from 0.
 type AttemptID struct {
 	TaskID
 	Try int32
 }
 
-// Spec is what a submitter says of a job; the tracker never changes it.
+// Spec is a submitter's description of a job. The tracker fills in the defaults when it
+// accepts the job and does not change the spec afterwards.
 type Spec struct {
 	Name     string   // for people; need not be unique
 	User     string   // whose it is
@@ -69,20 +70,20 @@ type Spec struct {
 	// start: 0 is at once, 1 after all maps, DefaultSlowStart if negative. In messages
 	// an absent slow_start is the negative value here, and all others are the same.
 	SlowStart float64
-	// MaxAttempts is how many failed attempts of one task fail the job;
+	// MaxAttempts is the number of failed attempts of one task that fails the job;
 	// DefaultMaxAttempts if 0.
 	MaxAttempts int
-	// TaskTimeout kills an attempt that reports no progress for so long;
+	// TaskTimeout fails an attempt that reports no progress for this time;
 	// DefaultTaskTimeout if 0, never if negative.
 	TaskTimeout time.Duration
 	// NoSpeculation forbids copies of running tasks.
 	NoSpeculation bool
-	// Profile says how heavy the job's tasks are, for the schedulers that ask;
-	// zero values are unknown.
+	// Profile holds the resource hints for maps and reduces, which some policies use.
+	// Zero values are unknown.
 	Profile [Kinds]Profile
 }
 
-// Hadoop's defaults, which the zero Spec gets.
+// Hadoop's defaults.
 const (
 	DefaultSlowStart       = 0.05
 	DefaultMaxAttempts     = 4

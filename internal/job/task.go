@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// Task is one map or reduce of a job. All methods read.
+// Task is one map or reduce of a job. All methods only read.
 type Task struct {
 	id         TaskID
 	job        *Job
@@ -13,37 +13,37 @@ type Task struct {
 	fetchFails int32
 	doneAt     time.Duration
 	pendingAt  time.Duration
-	// attempts holds every try in order of its number.
+	// attempts holds every attempt, by its number.
 	attempts []*Attempt
-	// failedOn are the nodes where attempts failed, in order, a node once.
+	// failedOn holds the nodes on which attempts failed, in that order, each once.
 	failedOn []int32
 	lastFail time.Duration
 	grant    *Attempt
 	success  *Attempt
 }
 
-// ID returns the task's name.
+// ID returns the task's id.
 func (t *Task) ID() TaskID { return t.id }
 
 // Job returns the job that the task belongs to.
 func (t *Task) Job() *Job { return t.job }
 
-// Kind says whether the task is a map or a reduce.
+// Kind returns whether the task is a map or a reduce.
 func (t *Task) Kind() Kind { return t.id.Kind }
 
 // State returns where the task is in its life.
 func (t *Task) State() TaskState { return t.state }
 
-// Failures counts the failed attempts; killed and lost ones do not count.
+// Failures counts the failed attempts. Killed and lost attempts are no failures.
 func (t *Task) Failures() int { return int(t.failures) }
 
 // Running counts the running attempts: 0, 1 or 2.
 func (t *Task) Running() int { return int(t.running) }
 
-// Attempts counts all tries so far.
+// Attempts counts all attempts so far.
 func (t *Task) Attempts() int { return len(t.attempts) }
 
-// Attempt returns the try of that number, or nil.
+// Attempt returns the attempt with that number, or nil.
 func (t *Task) Attempt(try int32) *Attempt {
 	if try < 0 || int(try) >= len(t.attempts) {
 		return nil
@@ -63,7 +63,7 @@ func (t *Task) Oldest() *Attempt {
 	return oldest
 }
 
-// Success returns the attempt whose output counts, or nil.
+// Success returns the attempt whose output is the task's, or nil.
 func (t *Task) Success() *Attempt { return t.success }
 
 // Granted returns the attempt that may commit, or nil.
@@ -79,17 +79,17 @@ func (t *Task) FailedOn(node int32) bool {
 	return false
 }
 
-// FailedNodes returns the nodes where attempts failed. The caller must not
-// change the slice.
+// FailedNodes returns the indices of the nodes on which attempts failed, each once. The
+// caller must not change the slice.
 func (t *Task) FailedNodes() []int32 { return t.failedOn }
 
-// LastFailure is when an attempt last failed.
+// LastFailure returns when an attempt last failed; 0 if none has.
 func (t *Task) LastFailure() time.Duration { return t.lastFail }
 
-// PendingSince is when the task last became pending.
+// PendingSince returns when the task last became pending.
 func (t *Task) PendingSince() time.Duration { return t.pendingAt }
 
-// DoneAt is when the task succeeded; 0 before.
+// DoneAt returns when the task succeeded; 0 before.
 func (t *Task) DoneAt() time.Duration { return t.doneAt }
 
 // Split returns a map's input; a reduce has none.

@@ -16,7 +16,7 @@ import (
 func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	a, at := n.Find(r.Attempt, from)
 	if a == nil {
-		t.stale(n.Index(), t.Jobs().Attempt(r.Attempt), r)
+		t.answerStale(n.Index(), t.Jobs().Attempt(r.Attempt), r)
 		return at
 	}
 	switch r.State {
@@ -38,10 +38,10 @@ func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	return at
 }
 
-// stale answers a report about an attempt that is not running as far as the
+// answerStale answers a report about an attempt that is not running as far as the
 // tracker knows. One that runs or left output must go, unless it is the very
 // success that was counted, told again.
-func (t *Tracker) stale(n int32, a *job.Attempt, r *Report) {
+func (t *Tracker) answerStale(n int32, a *job.Attempt, r *Report) {
 	if r.State != job.AttemptRunning && r.State != job.AttemptSucceeded {
 		return
 	}
@@ -65,7 +65,7 @@ func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 	if r.Counters != nil {
 		t.jobs.Count(a, r.Counters)
 	}
-	t.stopped(a, r.Counters)
+	t.attemptEnded(a, r.Counters)
 	for rival := task.Oldest(); rival != nil; rival = task.Oldest() {
 		t.kill(rival, fmt.Sprintf("%v succeeded first", a.ID()))
 	}
@@ -73,7 +73,7 @@ func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 		t.emitAttempt(MapDone, a, "")
 	}
 	t.faults(a)
-	t.touch(j)
+	t.noteDemand(j)
 	t.commitIfDone(j)
 }
 
@@ -83,9 +83,9 @@ func (t *Tracker) fail(a *job.Attempt, why string) {
 		why = "no reason given"
 	}
 	t.jobs.Fail(a, why, t.cfg.MaxNodeFailures, t.now)
-	t.stopped(a, nil)
+	t.attemptEnded(a, nil)
 	if !t.failIfSpent(a.Task(), why) {
-		t.touch(a.Job())
+		t.noteDemand(a.Job())
 	}
 }
 
@@ -105,13 +105,13 @@ func (t *Tracker) kill(a *job.Attempt, why string) {
 // drop ends a running attempt without order to the node.
 func (t *Tracker) drop(a *job.Attempt, state job.AttemptState, why string) {
 	t.jobs.Drop(a, state, why, t.now)
-	t.stopped(a, nil)
-	t.touch(a.Job())
+	t.attemptEnded(a, nil)
+	t.noteDemand(a.Job())
 }
 
-// stopped frees the slot of an attempt that has just ended. counted is what it
+// attemptEnded frees the slot of an attempt that has just ended. counted is what it
 // counted, if it succeeded and said so.
-func (t *Tracker) stopped(a *job.Attempt, counted *counters.Set) {
+func (t *Tracker) attemptEnded(a *job.Attempt, counted *counters.Set) {
 	t.nodes.Stop(t.node(a), a)
 	t.wantOffer()
 	if t.cfg.Record {
@@ -180,7 +180,7 @@ func (t *Tracker) fetchFailed(ev *FetchFailed) {
 	why := "its output could not be fetched"
 	t.loseOutput(a, true, why)
 	if !t.failIfSpent(m, why) {
-		t.touch(m.Job())
+		t.noteDemand(m.Job())
 	}
 }
 

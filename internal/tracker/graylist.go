@@ -55,7 +55,7 @@ func (t *Tracker) gray(n *cluster.Node, on bool) {
 	if t.cfg.Record {
 		t.note(&FactGraylisted{n.Name(), !on})
 	}
-	t.tellCapacity()
+	t.notifyCapacity()
 }
 
 // graylist looks at all nodes anew: one with many faults, and many more than

@@ -70,7 +70,7 @@ func (t *Tracker) setPriority(ev *SetPriority) {
 		t.note(&FactPriority{j.ID(), ev.Priority})
 	}
 	t.wantOffer()
-	t.tellChange(j, sched.PriorityChanged)
+	t.notifyChanged(j, sched.PriorityChanged)
 }
 
 // moveJob puts a live job into another pool.
@@ -86,7 +86,7 @@ func (t *Tracker) moveJob(ev *MoveJob) {
 			t.note(&FactPool{j.ID(), j.Pool()})
 		}
 		t.wantOffer()
-		t.tellChange(j, sched.PoolChanged)
+		t.notifyChanged(j, sched.PoolChanged)
 	}
 }
 
@@ -215,8 +215,8 @@ func (t *Tracker) end(j *job.Job, text string) {
 	t.ends = append(t.ends, Effect{Kind: JobDone, Job: j.ID(), State: j.State(), Text: text})
 }
 
-// touch tells the hooks if what a job can launch has changed.
-func (t *Tracker) touch(j *job.Job) {
+// noteDemand tells the hooks if what a job can launch has changed.
+func (t *Tracker) noteDemand(j *job.Job) {
 	if !j.State().Live() {
 		return
 	}
@@ -228,13 +228,13 @@ func (t *Tracker) touch(j *job.Job) {
 			if now {
 				t.wantOffer()
 			}
-			t.tellChange(j, sched.DemandOf(k))
+			t.notifyChanged(j, sched.DemandOf(k))
 		}
 	}
 }
 
-// tellChange tells the hooks of a change that has been made already.
-func (t *Tracker) tellChange(j *job.Job, c sched.Change) {
+// notifyChanged tells the hooks of a change that has been made already.
+func (t *Tracker) notifyChanged(j *job.Job, c sched.Change) {
 	for _, h := range t.hooks.Changes {
 		h.JobChanged(j, c)
 	}

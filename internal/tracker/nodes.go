@@ -25,22 +25,22 @@ func (t *Tracker) join(ev *Join) {
 		t.rejoin(n, ev)
 	}
 	t.graylist()
-	t.refuse(n, ev)
+	t.killUnwanted(n, ev)
 }
 
 // enter makes a node a member that is none.
 func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
-	n := t.place(spec, t.now)
+	n := t.addNode(spec, t.now)
 	if t.cfg.Record {
 		t.note(&FactJoined{n.Spec(), t.now})
 	}
-	t.tellNode(n, true)
+	t.notifyNode(n, true)
 	t.wantOffer()
 	return n
 }
 
-// place enters a node in the books.
-func (t *Tracker) place(spec cluster.Spec, at time.Duration) *cluster.Node {
+// addNode enters a node in the books.
+func (t *Tracker) addNode(spec cluster.Spec, at time.Duration) *cluster.Node {
 	n, placed := t.nodes.Join(spec, at)
 	for int(n.Index()) >= len(t.due) {
 		t.due = append(t.due, never)
@@ -60,14 +60,14 @@ func (t *Tracker) lose(n *cluster.Node) {
 		return
 	}
 	t.stats.LostNodes++
-	t.strip(n, nil, "its node was lost")
+	t.dropAttempts(n, nil, "its node was lost")
 	known := n.Alive()
 	// The outputs before the node: a journal that is cut off in between leaves a member,
 	// which is lost again, and not outputs on a node that is none.
 	t.loseOutputs(n, nil, "its node was lost")
 	t.leave(n)
 	if known {
-		t.tellNode(n, false)
+		t.notifyNode(n, false)
 	}
 	t.graylist()
 }
@@ -80,8 +80,8 @@ func (t *Tracker) leave(n *cluster.Node) {
 	}
 }
 
-// strip gives up what runs on a node and is not to be kept.
-func (t *Tracker) strip(n *cluster.Node, keep map[job.AttemptID]bool, why string) {
+// dropAttempts gives up what runs on a node and is not to be kept.
+func (t *Tracker) dropAttempts(n *cluster.Node, keep map[job.AttemptID]bool, why string) {
 	for i := 0; i < len(n.Attempts()); {
 		if a := n.Attempts()[i]; keep[a.ID()] {
 			i++
@@ -105,7 +105,7 @@ func (t *Tracker) loseOutputs(n *cluster.Node, keep map[job.AttemptID]bool, why 
 				t.loseOutput(a, false, why)
 			}
 		}
-		t.touch(j)
+		t.noteDemand(j)
 	}
 }
 
@@ -121,19 +121,19 @@ func (t *Tracker) drain(ev *Drain) {
 	if t.cfg.Record {
 		t.note(&FactDrained{ev.Node, ev.Undo})
 	}
-	t.tellCapacity()
+	t.notifyCapacity()
 	t.graylist()
 }
 
-// tellCapacity tells the hooks that slots were closed or opened.
-func (t *Tracker) tellCapacity() {
+// notifyCapacity tells the hooks that slots were closed or opened.
+func (t *Tracker) notifyCapacity() {
 	t.wantOffer()
 	for _, h := range t.hooks.Capacity {
 		h.CapacityChanged()
 	}
 }
 
-func (t *Tracker) tellNode(n *cluster.Node, joined bool) {
+func (t *Tracker) notifyNode(n *cluster.Node, joined bool) {
 	for _, h := range t.hooks.Nodes {
 		if joined {
 			h.NodeJoined(n)
@@ -158,7 +158,7 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 		at = t.report(n, &ev.Reports[i], at)
 	}
 	if ev.All {
-		t.missing(n, ev)
+		t.dropUnknown(n, ev)
 	}
 	t.expire(n.Index())
 	t.nodes.Report(n)

@@ -118,6 +118,6 @@ func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 	for _, h := range t.hooks.Tasks {
 		h.TaskStarted(a, t.now)
 	}
-	t.touch(j)
+	t.noteDemand(j)
 	t.emitAttempt(Launch, a, "")
 }

@@ -85,7 +85,7 @@ func (t *Tracker) preemptReduces() {
 			a, mapsFirst := t.reduceInTheWay(j)
 			if mapsFirst {
 				t.jobs.SetMapsFirst(j, true)
-				t.touch(j)
+				t.noteDemand(j)
 			}
 			if a != nil {
 				t.stats.Preempted++

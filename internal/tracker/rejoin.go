@@ -20,11 +20,11 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	for _, id := range ev.Running {
 		outputs[id], running[id] = true, same
 	}
-	t.strip(n, running, "its node does not run it any more")
+	t.dropAttempts(n, running, "its node does not run it any more")
 	t.loseOutputs(n, outputs, "its node does not have it any more")
 	if !same && n.Alive() {
 		t.leave(n)
-		t.tellNode(n, false)
+		t.notifyNode(n, false)
 	}
 	if !n.Alive() {
 		t.enter(ev.Node)
@@ -33,23 +33,23 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	t.nodes.Seen(n, cluster.Load{}, t.now)
 	t.due[n.Index()] = t.now // look at them anew
 	for _, a := range n.Attempts() {
-		t.jobs.Met(a, t.now)
+		t.jobs.RestartTimeout(a, t.now)
 	}
 }
 
-// refuse orders a node that has joined to stop and remove what it has named and
+// killUnwanted orders a node that has joined to stop and remove what it has named and
 // is not wanted.
-func (t *Tracker) refuse(n *cluster.Node, ev *Join) {
+func (t *Tracker) killUnwanted(n *cluster.Node, ev *Join) {
 	for _, id := range ev.Running {
-		t.refuseOne(n, id)
+		t.killIfUnwanted(n, id)
 	}
 	for _, o := range ev.Outputs {
-		t.refuseOne(n, o.Attempt)
+		t.killIfUnwanted(n, o.Attempt)
 	}
 }
 
-func (t *Tracker) refuseOne(n *cluster.Node, id job.AttemptID) {
-	if !t.runs(n, id) && !t.holds(n, id) {
+func (t *Tracker) killIfUnwanted(n *cluster.Node, id job.AttemptID) {
+	if !t.runs(n, id) && !t.holdsOutput(n, id) {
 		t.emit(Effect{Kind: Kill, Job: id.Job, Attempt: id, Node: n.Name(), Text: "the attempt was given up"})
 	}
 }
@@ -60,16 +60,16 @@ func (t *Tracker) runs(n *cluster.Node, id job.AttemptID) bool {
 	return a != nil
 }
 
-// holds reports whether an attempt on a node is its task's success, of a live
+// holdsOutput reports whether an attempt on a node is its task's success, of a live
 // job. The node may have yet to hear that this is known.
-func (t *Tracker) holds(n *cluster.Node, id job.AttemptID) bool {
+func (t *Tracker) holdsOutput(n *cluster.Node, id job.AttemptID) bool {
 	a := t.Jobs().Attempt(id)
 	return a != nil && a.Node() == n.Index() && a == a.Task().Success() && a.Job().State().Live()
 }
 
-// missing gives up what a node should run by now and does not know of: a launch
+// dropUnknown gives up what a node should run by now and does not know of: a launch
 // that got lost on its way.
-func (t *Tracker) missing(n *cluster.Node, ev *Heartbeat) {
+func (t *Tracker) dropUnknown(n *cluster.Node, ev *Heartbeat) {
 	for i := 0; i < len(n.Attempts()); {
 		a := n.Attempts()[i]
 		named := slices.Contains(ev.Unheard, a.ID()) ||

@@ -30,7 +30,7 @@ func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[
 		}
 		count++
 	}
-	t.jobs.Resume(now)
+	t.jobs.RestoreOrder(now)
 	for _, n := range t.Nodes().All() {
 		if n.Alive() {
 			t.nodes.Miss(n, now)
@@ -124,7 +124,7 @@ func (t *Tracker) redoNode(f Fact) error {
 		if n := t.Nodes().Get(f.Node.Name); n != nil && n.Alive() {
 			t.nodes.Leave(n) // it had been absent
 		}
-		t.place(f.Node, f.At)
+		t.addNode(f.Node, f.At)
 	case *FactLeft:
 		if n := t.Nodes().Get(f.Node); n != nil && len(n.Attempts()) > 0 {
 			return fmt.Errorf("%v runs on %s", n.Attempts()[0].ID(), f.Node)
@@ -273,7 +273,7 @@ func (t *Tracker) redoTask(f *FactTask) error {
 		}
 		p.Attempts[i].Node = n.Index()
 	}
-	t.jobs.Recall(task, p, t.cfg.MaxNodeFailures)
+	t.jobs.RestoreTask(task, p, t.cfg.MaxNodeFailures)
 	for i := range f.Nodes {
 		if a := task.Attempt(int32(i)); a.State() == job.AttemptRunning {
 			t.nodes.Start(t.node(a), a)

@@ -140,7 +140,7 @@ func (t *Tracker) SetPolicy(p sched.Policy) {
 	}
 	for _, n := range t.nodes.List().All() {
 		if n.Alive() {
-			t.tellNode(n, true)
+			t.notifyNode(n, true)
 		}
 	}
 	for _, j := range t.jobs.List().Live() {

@@ -10,9 +10,9 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// report works in what a node says of one attempt. Nodes report their attempts
-// in the order in which they were started, so it looks from a place in the
-// node's list on, and returns that of the next one.
+// report takes in a report about one attempt. Nodes report attempts in the order of their
+// launches, so the search in the node's list starts at position from. report returns the
+// position at which to search for the next one.
 func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	a, at := n.Find(r.Attempt, from)
 	if a == nil {
@@ -38,9 +38,9 @@ func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	return at
 }
 
-// answerStale answers a report about an attempt that is not running as far as the
-// tracker knows. One that runs or left output must go, unless it is the very
-// success that was counted, told again.
+// answerStale handles a report about an attempt that the tracker does not believe to be
+// running. If it runs or has output, the node must stop and remove it, unless the report
+// repeats the success that counted.
 func (t *Tracker) answerStale(n int32, a *job.Attempt, r *Report) {
 	if r.State != job.AttemptRunning && r.State != job.AttemptSucceeded {
 		return
@@ -52,9 +52,8 @@ func (t *Tracker) answerStale(n int32, a *job.Attempt, r *Report) {
 		Node: t.Nodes().Node(n).Name(), Text: "the attempt was given up"})
 }
 
-// succeed counts an attempt's success and ends its rivals. While another
-// attempt holds the permission to commit, that one is the task's result and
-// this one is discarded.
+// succeed takes in an attempt's success and kills the task's other attempts. If another
+// attempt holds the permission to commit, this one is killed instead.
 func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 	task, j := a.Task(), a.Job()
 	if g := task.Granted(); g != nil && g != a {
@@ -77,7 +76,7 @@ func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 	t.commitIfDone(j)
 }
 
-// fail counts an attempt's failure, which may fail the job.
+// fail takes in an attempt's failure, which may fail the job.
 func (t *Tracker) fail(a *job.Attempt, why string) {
 	if why == "" {
 		why = "no reason given"
@@ -96,13 +95,13 @@ func (t *Tracker) killAttempt(ev *KillAttempt) {
 	}
 }
 
-// kill orders a node to stop an attempt, which counts against nobody.
+// kill orders a node to stop an attempt, which does not count as a failure.
 func (t *Tracker) kill(a *job.Attempt, why string) {
 	t.emitAttempt(Kill, a, why)
 	t.drop(a, job.AttemptKilled, why)
 }
 
-// drop ends a running attempt without order to the node.
+// drop ends a running attempt without an order to the node.
 func (t *Tracker) drop(a *job.Attempt, state job.AttemptState, why string) {
 	t.jobs.Drop(a, state, why, t.now)
 	t.attemptEnded(a, nil)
@@ -123,14 +122,13 @@ func (t *Tracker) attemptEnded(a *job.Attempt, counted *counters.Set) {
 	}
 }
 
-// askCommit decides which attempt of a task may make its output visible. The
-// permission is held until its holder ends: by success, or by dying, and then
-// another attempt may have it.
+// askCommit decides which attempt of a task may commit its output. An attempt keeps the
+// permission until it ends. If it ends without success, another attempt can get it.
 //
-//	         first to ask                     holder succeeds
-//	nobody ───────────────► one attempt holds ───────────────► task done
-//	   ▲                            │
-//	   └────────────────────────────┘ holder dies
+//	     first to ask                     holder succeeds
+//	free ───────────────► held by one ───────────────────► task done
+//	  ▲                         │
+//	  └─────────────────────────┘ holder fails, is killed or is lost
 func (t *Tracker) askCommit(ev *AskCommit) {
 	a := t.Jobs().Attempt(ev.Attempt)
 	stranger := a != nil && ev.Node != "" && ev.Node != t.node(a).Name()
@@ -159,10 +157,10 @@ func (t *Tracker) askCommit(ev *AskCommit) {
 // Hadoop's rule for a map output that cannot be fetched.
 const minFetchFailures = 3
 
-// fetchFailed gives up a map's output when enough reduces complain. Unlike the
-// loss of a node it counts as a failure of the map, so that an output that can
-// never be fetched ends the job and does not keep it busy for ever. A complaint
-// about an older attempt says nothing of the one whose output counts now.
+// fetchFailed declares a map's output lost when enough reduces could not fetch it. Unlike
+// the loss of a node this counts as a failure of the map: otherwise a map whose output
+// can never be fetched would run for ever. Notices about an earlier attempt's output are
+// ignored.
 func (t *Tracker) fetchFailed(ev *FetchFailed) {
 	r, a := t.Jobs().Attempt(ev.Reduce), t.Jobs().Attempt(ev.Map)
 	if r == nil || r.State() != job.AttemptRunning || r.Kind() != job.Reduce ||
@@ -184,8 +182,7 @@ func (t *Tracker) fetchFailed(ev *FetchFailed) {
 	}
 }
 
-// loseOutput makes a map pending again that was done. With blame it counts as a
-// failure.
+// loseOutput makes a succeeded map pending again. With blame it counts as a failure.
 func (t *Tracker) loseOutput(a *job.Attempt, blame bool, why string) {
 	t.emitAttempt(MapLost, a, why)
 	t.jobs.LoseOutput(a.Task(), blame, why, t.cfg.MaxNodeFailures, t.now)
@@ -217,9 +214,9 @@ func (t *Tracker) expire(node int32) {
 	}
 }
 
-// expiry is when an attempt times out unless it makes progress. A reduce can do
-// nothing while maps are missing, so its time counts from the last map on; while
-// one is missing the time to look again is as far off as the time-out.
+// expiry returns when an attempt times out unless it makes progress. A reduce cannot
+// finish while maps of its job run, so its time counts from the last map's success.
+// Until then expiry returns a time at which to check again.
 func (t *Tracker) expiry(a *job.Attempt) time.Duration {
 	j := a.Job()
 	limit := j.TaskTimeout()

@@ -14,16 +14,17 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Event is something that happened outside; Step is told of it. The concrete
-// types are the ones in this file and nothing else.
+// Event is something that happened outside the tracker, and the input of Step. The
+// types in this file are the only ones.
 type Event interface{ event() }
 
-// Submit adds a job. Step assigns the next job.ID and returns it in a JobAccepted
-// effect. An invalid spec gets JobRejected instead. The tracker keeps the spec's
-// slices; the caller must not change them any more.
+// Submit adds a job. The JobAccepted effect names its id. An invalid spec leads to
+// JobRejected instead and uses no id. The tracker keeps the spec's slices, so the caller
+// must not change them afterwards.
 type Submit struct{ Spec job.Spec }
 
-// KillJob ends a job; its running attempts get Kill effects.
+// KillJob kills a job: its running attempts get Kill effects, and its output is aborted.
+// If the outcome is decided already, it leads to CancelOutput.
 type KillJob struct {
 	Job    job.ID
 	Reason string
@@ -35,38 +36,37 @@ type SetPriority struct {
 	Priority job.Priority
 }
 
-// MoveJob puts a job into another pool; "" is the pool that a job gets which
-// names none. Its running attempts stay.
+// MoveJob moves a job into another pool. "" means the pool of jobs that name none. The
+// job's running attempts continue.
 type MoveJob struct {
 	Job  job.ID
 	Pool string
 }
 
-// KillAttempt stops one running attempt, which counts against nobody; its task
-// is tried again. One that does not run is left alone.
+// KillAttempt kills one attempt, which does not count as a failure, and its task runs
+// again. It does nothing if the attempt does not run.
 type KillAttempt struct {
 	Attempt job.AttemptID
 	Reason  string
 }
 
-// Join adds a node, or brings back one that was lost under the same name. A spec
-// that its Check finds fault with is ignored; whoever takes it from outside
-// checks it first.
+// Join adds a node, or brings back one that was lost under the same name. An event with
+// an invalid spec is ignored; shells check specs from outside first.
 //
-// A node that has not been lost meanwhile may say what it still runs and holds.
-// Then running attempts go on, without a launch, if both the tracker and the node
-// say that they run there; those that the node does not name are lost. Finished
-// maps stay done if the node has their output, and are made again if not, as long
-// as they are needed. All else that is named gets a Kill effect. Attempts cannot
-// go on if the node is not the same in all of its spec. Naming nothing is to have
-// started afresh: all that an earlier life ran and held is lost.
+// A node that was not given up meanwhile may list the attempts that it runs and the map
+// outputs that it stores. An attempt continues if the tracker, too, believes that it
+// runs on this node; attempts that the node does not list are lost. A map stays done if
+// the node lists its output; otherwise it runs again, if a reduce still needs it.
+// Everything else that the node lists gets a Kill effect. If any field of the spec has
+// changed, no attempt continues. A node that lists nothing has started afresh: all its
+// earlier attempts and outputs are lost.
 type Join struct {
 	Node cluster.Spec
-	// Running are the attempts that run, and those that have ended and whose
-	// report the node has yet to see answered.
+	// Running lists the attempts that run, and those whose end the node has reported
+	// without receiving an answer.
 	Running []job.AttemptID
-	// Outputs are the map outputs that the node has. A map of them that runs as
-	// far as the tracker knows goes on: its report follows.
+	// Outputs lists the map outputs that the node stores. A map among them that the
+	// tracker believes to be running stays running: the report of its end follows.
 	Outputs []Output
 }
 
@@ -76,36 +76,35 @@ type Output struct {
 	Bytes   int64
 }
 
-// Drain keeps new work from a node, until it is undone; what runs there goes on.
-// It outlasts the node's leaving and coming back. Undoing it also takes a node off
-// the graylist. A node that never joined is ignored.
+// Drain gives a node no new work until it is undone. Running attempts finish. The mark
+// stays when the node leaves and joins again. Undo also takes the node off the graylist.
+// The event is ignored if no node of that name ever joined.
 type Drain struct {
 	Node string
 	Undo bool
 }
 
-// Lose says that a node is gone: its running attempts are lost (which does not
-// count against the task) and its finished map outputs, if still needed, are
-// re-made.
+// Lose gives a node up. Its running attempts are lost, which does not count as their
+// failure, and maps whose output was there run again if a reduce still needs it.
 type Lose struct{ Node string }
 
-// Heartbeat is a node's report and its request for work. Reports come first:
-// the slots that they free are assigned in the same step. A heartbeat of an
-// unknown or lost node gets a Rejoin effect and nothing else.
+// Heartbeat is a node's report and its request for work. The tracker takes in the reports
+// first, so that slots which they free are assigned in the same step. A heartbeat from
+// an unknown or lost node leads to a Rejoin effect and nothing else.
 type Heartbeat struct {
 	Node    string
 	Load    cluster.Load
 	Reports []Report
-	// NoWork asks the tracker to assign nothing (a draining node, a report
-	// sent between heartbeats).
+	// NoWork keeps the tracker from assigning work, for example because the node is
+	// about to leave.
 	NoWork bool
 	// Early says that the node's interval is not over yet: an attempt has ended, and
 	// the node did not wait. Under a policy that compares one heartbeat with the
 	// next, the tracker takes in the reports of an early one and does no more.
 	Early bool
-	// All says that the reports name every attempt that the node runs, or has
-	// run and not yet reported, except for launches that it had not heard of:
-	// those are Unheard. What is in neither is lost.
+	// All says that Reports covers every attempt on the node, running or ended, but for
+	// Unheard: launches that may not have reached the node. Attempts that the tracker
+	// believes to run there and that are in neither list are lost.
 	All     bool
 	Unheard []job.AttemptID
 }
@@ -115,17 +114,17 @@ type Heartbeat struct {
 // Config.OfferAtOnce it does nothing. Nodes that take no work are left out.
 type Offer struct{ Nodes []string }
 
-// Report is the state of one attempt on the reporting node. A report about an
-// attempt that the tracker has given up is answered by a Kill effect.
+// Report is the state of one attempt on the reporting node. If the tracker has given the
+// attempt up, the answer is a Kill effect.
 type Report struct {
 	Attempt  job.AttemptID
 	State    job.AttemptState // Running, Succeeded, Failed or Killed
 	Progress float64          // 0 to 1
-	// Ticks is any number that changes while the attempt is alive but makes no
-	// progress to be seen, so that it is not taken for one that hangs.
+	// Ticks is a number that changes as long as the attempt is alive. It keeps an attempt
+	// from timing out while its progress does not change.
 	Ticks uint64
-	Error string // why it failed, in words
-	// OutputBytes is, for a successful map, the size of its output.
+	Error string // why the attempt failed, as a sentence
+	// OutputBytes is the size of a successful map's output.
 	OutputBytes int64
 	// BytesRead is how many bytes of input a running map has read; 0 is unknown.
 	BytesRead int64
@@ -134,20 +133,20 @@ type Report struct {
 	Counters *counters.Set
 }
 
-// AskCommit asks whether an attempt may commit its output. Exactly one attempt
-// of a task gets CommitGranted; another gets CommitDenied and is killed. If the
-// granted attempt dies, the grant returns to the task.
+// AskCommit asks for the permission to commit an attempt's output. One attempt of a task
+// gets CommitGranted; any other gets CommitDenied and is killed. If the granted attempt
+// fails or is lost, another attempt can be granted the commit.
 type AskCommit struct {
 	Attempt job.AttemptID
-	// Node is who asks; if it is not "" and not where the attempt runs, the
-	// answer is no and nothing else happens.
+	// Node is the node that asks. If it is not "" and the attempt runs elsewhere, the
+	// answer is CommitDenied, and the attempt continues.
 	Node string
 }
 
-// FetchFailed says that a reduce attempt could not fetch a map attempt's output.
-// The output is declared lost by Hadoop's rule: at least three notices and half
-// of the job's running reduces, or SourceGone. A notice about an attempt whose
-// output is no longer the map's is ignored.
+// FetchFailed reports that a reduce attempt could not fetch a map attempt's output. By
+// Hadoop's rule the output is lost after three such notices, if they are also half as
+// many as the job's running reduces; with SourceGone it is lost at once. The notice is
+// ignored if another attempt's output counts for the map now.
 type FetchFailed struct {
 	Reduce     job.AttemptID
 	Map        job.AttemptID
@@ -171,7 +170,8 @@ type AbortEnded struct {
 	Error string
 }
 
-// Tick lets time pass: time-outs and periodic parts of the policy.
+// Tick checks time-outs and asks the policy what to preempt. Shells send it at regular
+// intervals.
 type Tick struct{}
 
 func (*Submit) event()      {}
@@ -190,7 +190,7 @@ func (*CommitEnded) event() {}
 func (*AbortEnded) event()  {}
 func (*Tick) event()        {}
 
-// EffectKind says what the shell has to do.
+// EffectKind is the type of an effect.
 type EffectKind uint8
 
 // The effects. Within one Step they are in the order in which they must take
@@ -222,7 +222,7 @@ const (
 	CancelOutput
 )
 
-// Effect is one order to the shell. Which fields are set depends on Kind.
+// Effect is one order to the shell. Kind decides which fields are set.
 type Effect struct {
 	Kind        EffectKind
 	Job         job.ID
@@ -235,22 +235,22 @@ type Effect struct {
 	Text        string
 }
 
-// Config are the tracker's own settings; the zero value is Hadoop's defaults.
+// Config holds the tracker's settings. The zero value stands for Hadoop's defaults.
 type Config struct {
-	// NodeTimeout is the silence after which a node is given up. Default 10
-	// minutes; negative is never.
+	// NodeTimeout is the silence after which a node is given up. Default 10 minutes; a
+	// negative value means never.
 	NodeTimeout time.Duration
-	// MaxNodeFailures is how many failed attempts of one job on one node bar
-	// the node from the job. Default 4; negative is never.
+	// MaxNodeFailures is the number of a job's failed attempts on one node after which
+	// the node is barred from the job. Default 4; a negative value means never.
 	MaxNodeFailures int
-	// KeepEnded is how many ended jobs stay readable, tasks and all. Default
-	// 100; negative is none.
+	// KeepEnded is the number of ended jobs that stay readable, with their tasks. Default
+	// 100; a negative value means none.
 	KeepEnded int
-	// GraylistFaults is how many tasks must have failed on a node and succeeded
-	// elsewhere, within GraylistWindow, to keep the node from new work.
-	// DefaultGraylistFaults is Hadoop's number; 0 is never.
+	// GraylistFaults is the number of tasks that must have failed on a node and succeeded
+	// elsewhere, within GraylistWindow, before the node gets no new work.
+	// DefaultGraylistFaults is Hadoop's number; 0 means never.
 	GraylistFaults int
-	// GraylistWindow is how long a fault counts. Default 3 hours.
+	// GraylistWindow is the time after which a fault is forgotten. Default 3 hours.
 	GraylistWindow time.Duration
 	// CommitOutput makes the shell commit or abort the output of each job. Without
 	// it jobs have no output and end in the step that decides their outcome, as
@@ -269,6 +269,6 @@ type Config struct {
 	// never. It costs a walk through the order of all jobs for each job that waits,
 	// so one collection looks at no more than maxCollected jobs, in rotation.
 	WaitEvery time.Duration
-	// Record makes the tracker note facts, so that it can be restored.
+	// Record makes the tracker record facts, from which Restore can rebuild it.
 	Record bool
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Fact is a change of what must outlive the process: jobs, attempts, outputs,
-// permissions to commit, membership. What is reported anew anyway (progress,
-// load) is none. The concrete types are the ones in this file and nothing else;
-// their values never change once they are made. At is when it happened.
+// Fact is one change of the tracker's hard state: jobs, attempts, outputs, permissions to
+// commit, membership. State that nodes report again anyway, such as progress and load, is
+// not recorded. The types in this file are the only ones. Facts are immutable. At is the
+// time of the change.
 //
-// With Config.Record a tracker notes the facts of each step. They must be durable
-// before the effects of the step take effect, and then Restore makes a tracker
-// that knows all that anybody was told. A log may be cut off between any two
-// facts, those of one step too.
+// With Config.Record the tracker records the facts of each step. The shell makes them
+// durable before it carries out the step's effects. Then Restore rebuilds a tracker that
+// agrees with everything that users and nodes have been told. The log may end between any
+// two facts, even of one step.
 type Fact interface{ fact() }
 
-// FactAccepted is a new job. Its spec has the defaults filled in.
+// FactAccepted is a new job. Its spec includes the defaults.
 type FactAccepted struct {
 	Job  job.ID
 	Spec job.Spec
@@ -79,7 +79,7 @@ type FactLaunched struct {
 	At          time.Duration
 }
 
-// FactGranted is the permission to commit, which ends with the attempt.
+// FactGranted is an attempt's permission to commit. It is revoked when the attempt ends.
 type FactGranted struct{ Attempt job.AttemptID }
 
 // FactEnded is the end of a running attempt.
@@ -95,8 +95,7 @@ type FactEnded struct {
 // FactFetchFailed is a notice that a map's output could not be fetched.
 type FactFetchFailed struct{ Map job.AttemptID }
 
-// FactOutputLost makes a map pending again that was done. With Blame it counts as
-// a failure.
+// FactOutputLost makes a succeeded map pending again. With Blame it counts as a failure.
 type FactOutputLost struct {
 	Map   job.AttemptID
 	Blame bool
@@ -104,25 +103,25 @@ type FactOutputLost struct {
 	At    time.Duration
 }
 
-// FactJoined is a node that became a member, or one again with what it ran.
+// FactJoined is a node that became a member, or came back with its running attempts.
 type FactJoined struct {
 	Node cluster.Spec
 	At   time.Duration
 }
 
-// FactLeft is a node that is no member any more.
+// FactLeft is a node that is not a member any more.
 type FactLeft struct {
 	Node string
 	At   time.Duration
 }
 
-// FactDrained closes a node to new work, or with Undo opens it.
+// FactDrained drains a node, or with Undo ends the drain.
 type FactDrained struct {
 	Node string
 	Undo bool
 }
 
-// FactFaults are a node's faults from now on.
+// FactFaults replaces a node's faults.
 type FactFaults struct {
 	Node string
 	At   []time.Duration
@@ -134,20 +133,19 @@ type FactGraylisted struct {
 	Undo bool
 }
 
-// FactCounts says, first in a snapshot, which numbers were given away: to jobs,
-// and to attempts in order of their launch.
+// FactCounts is the first fact of a snapshot: the last job id and the last launch number
+// that were used.
 type FactCounts struct {
 	Jobs     job.ID
 	Launches int64
 }
 
-// FactTask is, in a snapshot, all that has happened to a task that was ever
-// launched.
+// FactTask is, in a snapshot, the state of a task that was launched at least once.
 type FactTask struct {
 	Task job.TaskID
 	Past job.Past
-	// Nodes are where Past.Attempts ran, in their order; the numbers there mean
-	// nothing.
+	// Nodes names the node of each of Past.Attempts, because node indices are valid in
+	// one process only.
 	Nodes []string
 }
 
@@ -181,11 +179,9 @@ func (*FactGraylisted) fact()  {}
 func (*FactCounts) fact()      {}
 func (*FactTask) fact()        {}
 
-// Facts returns what the last step, or Restore, changed that must outlive the
-// process, in order; nil unless Config.Record is set. The slice is valid until
-// the next step, the facts for good.
+// Facts returns the facts of the last step, or of Restore, in order; nil unless
+// Config.Record is set. The slice is valid until the next step. The facts stay valid.
 func (t *Tracker) Facts() []Fact { return t.facts }
 
-// note records a fact. Callers ask for Config.Record first, so that nothing is
-// made to be thrown away.
+// note records a fact. Callers check Config.Record first, to save the allocation.
 func (t *Tracker) note(f Fact) { t.facts = append(t.facts, f) }

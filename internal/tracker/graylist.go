@@ -10,15 +10,16 @@ import (
 
 // Hadoop's heuristics for its graylist.
 const (
-	// fairFaults is how many times the mean of all nodes is still bad luck.
+	// fairFaults is the multiple of the nodes' mean number of faults up to which a node
+	// is not graylisted.
 	fairFaults = 1.5
-	// maxFaults is how many faults are remembered of a node.
+	// maxFaults is the number of a node's faults that are kept.
 	maxFaults = 32
 )
 
-// faults notes where a task had failed that has now succeeded elsewhere: the task
-// was not to blame. Hadoop counts jobs that succeeded though they had barred a
-// node, which takes far longer to notice one that breaks whatever it runs.
+// faults records a fault for each node on which a task had failed that has now succeeded
+// elsewhere, because then the node was to blame. Hadoop counts jobs that succeeded
+// although they had barred a node, which takes far longer to find a broken node.
 func (t *Tracker) faults(done *job.Attempt) {
 	if t.cfg.GraylistFaults <= 0 || done.Task().Failures() == 0 {
 		return
@@ -39,7 +40,7 @@ func (t *Tracker) setFaults(n *cluster.Node, at []time.Duration) {
 	}
 }
 
-// forgive forgets the faults of a node that somebody says is well.
+// forgive clears the faults of a node whose drain somebody has ended.
 func (t *Tracker) forgive(n *cluster.Node) {
 	if len(n.Faults()) > 0 {
 		t.setFaults(n, nil)
@@ -58,10 +59,10 @@ func (t *Tracker) gray(n *cluster.Node, on bool) {
 	t.notifyCapacity()
 }
 
-// graylist looks at all nodes anew: one with many faults, and many more than
-// others, is kept from new work until enough of them are long past. At most half
-// of the members are, absent ones too; if more would be, the nodes are not at fault
-// and all get work.
+// graylist decides again which nodes are graylisted: nodes with many faults, and with
+// many more than the mean, until enough of their faults are older than the window. At most
+// half of the members, absent ones included, are graylisted; if more would be, the faults
+// are not the nodes' and all nodes get work.
 func (t *Tracker) graylist() {
 	if t.cfg.GraylistFaults <= 0 {
 		return
@@ -92,7 +93,7 @@ func (t *Tracker) graylist() {
 	}
 }
 
-// recent counts the faults of a node that still count.
+// recent counts the faults of a node within the window.
 func (t *Tracker) recent(n *cluster.Node) int {
 	at := n.Faults()
 	for len(at) > 0 && t.now-at[0] >= t.cfg.GraylistWindow {

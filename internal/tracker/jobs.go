@@ -59,7 +59,7 @@ func (t *Tracker) killJob(ev *KillJob) {
 	}
 }
 
-// setPriority moves a live job in the order. Its running attempts stay.
+// setPriority changes the priority of a live job. Its running attempts continue.
 func (t *Tracker) setPriority(ev *SetPriority) {
 	j := t.live(ev.Job)
 	if j == nil || !ev.Priority.Valid() || j.Priority() == ev.Priority {
@@ -73,7 +73,7 @@ func (t *Tracker) setPriority(ev *SetPriority) {
 	t.notifyChanged(j, sched.PriorityChanged)
 }
 
-// moveJob puts a live job into another pool.
+// moveJob moves a live job into another pool.
 func (t *Tracker) moveJob(ev *MoveJob) {
 	j := t.live(ev.Job)
 	if j == nil {
@@ -215,7 +215,8 @@ func (t *Tracker) end(j *job.Job, text string) {
 	t.ends = append(t.ends, Effect{Kind: JobDone, Job: j.ID(), State: j.State(), Text: text})
 }
 
-// noteDemand tells the hooks if what a job can launch has changed.
+// noteDemand calls the hooks if a kind of the job's tasks has become launchable or has
+// stopped being so. Every change of a job's tasks ends with a call of it.
 func (t *Tracker) noteDemand(j *job.Job) {
 	if !j.State().Live() {
 		return
@@ -233,7 +234,7 @@ func (t *Tracker) noteDemand(j *job.Job) {
 	}
 }
 
-// notifyChanged tells the hooks of a change that has been made already.
+// notifyChanged calls the hooks for a change of a job, after the change.
 func (t *Tracker) notifyChanged(j *job.Job, c sched.Change) {
 	for _, h := range t.hooks.Changes {
 		h.JobChanged(j, c)

@@ -7,9 +7,9 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// join makes a node a member. One that is a member already keeps what it says
-// that it has; else it has started afresh without our seeing it go, so it is lost
-// first.
+// join makes a node a member. A node that is a member already keeps the attempts and
+// outputs that it lists. If it lists none, it has restarted before it was given up, so it
+// is lost first.
 func (t *Tracker) join(ev *Join) {
 	if ev.Node.Check() != nil {
 		return
@@ -28,7 +28,7 @@ func (t *Tracker) join(ev *Join) {
 	t.killUnwanted(n, ev)
 }
 
-// enter makes a node a member that is none.
+// enter makes a node a member that is not one.
 func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
 	n := t.addNode(spec, t.now)
 	if t.cfg.Record {
@@ -39,7 +39,7 @@ func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
 	return n
 }
 
-// addNode enters a node in the books.
+// addNode adds a node to the cluster's book, and its host's rack to the jobs' indices.
 func (t *Tracker) addNode(spec cluster.Spec, at time.Duration) *cluster.Node {
 	n, placed := t.nodes.Join(spec, at)
 	for int(n.Index()) >= len(t.due) {
@@ -51,10 +51,10 @@ func (t *Tracker) addNode(spec cluster.Spec, at time.Duration) *cluster.Node {
 	return n
 }
 
-// lose gives a node up, if it is a live one. What it runs is lost, and so is the
-// output of its finished maps, which must be made again as long as a reduce of
-// their job is not done. The output of map-only jobs is committed and stays. It
-// costs the number of maps of the live jobs.
+// lose gives a member up. Its running attempts are lost, and so is the output of its
+// maps: they run again if a reduce of their job has not succeeded. Output of map-only
+// jobs is in the staging directory and stays. The cost is a walk over the maps of all
+// live jobs.
 func (t *Tracker) lose(n *cluster.Node) {
 	if n == nil || !n.Alive() && !n.Absent() {
 		return
@@ -72,7 +72,7 @@ func (t *Tracker) lose(n *cluster.Node) {
 	t.graylist()
 }
 
-// leave takes a node out of the books on which nothing runs.
+// leave makes a node without attempts a former member.
 func (t *Tracker) leave(n *cluster.Node) {
 	t.nodes.Leave(n)
 	if t.cfg.Record {
@@ -80,7 +80,7 @@ func (t *Tracker) leave(n *cluster.Node) {
 	}
 }
 
-// dropAttempts gives up what runs on a node and is not to be kept.
+// dropAttempts ends the attempts on a node, except those to keep, as lost.
 func (t *Tracker) dropAttempts(n *cluster.Node, keep map[job.AttemptID]bool, why string) {
 	for i := 0; i < len(n.Attempts()); {
 		if a := n.Attempts()[i]; keep[a.ID()] {
@@ -91,9 +91,8 @@ func (t *Tracker) dropAttempts(n *cluster.Node, keep map[job.AttemptID]bool, why
 	}
 }
 
-// loseOutputs makes the maps pending again whose output was on a node and is not
-// kept, as long as a reduce of their job is not done. It is not the fault of the
-// maps, so it does not count against them.
+// loseOutputs makes maps pending again whose output was on a node, except those to keep,
+// if a reduce of their job has not succeeded. It does not count as their failure.
 func (t *Tracker) loseOutputs(n *cluster.Node, keep map[job.AttemptID]bool, why string) {
 	for _, j := range t.Jobs().Live() {
 		if j.Unfinished(job.Reduce) == 0 {
@@ -109,7 +108,7 @@ func (t *Tracker) loseOutputs(n *cluster.Node, keep map[job.AttemptID]bool, why 
 	}
 }
 
-// drain keeps new work from a node, or no longer.
+// drain drains a node or ends its drain.
 func (t *Tracker) drain(ev *Drain) {
 	n := t.Nodes().Get(ev.Node)
 	if n != nil && ev.Undo {
@@ -125,7 +124,7 @@ func (t *Tracker) drain(ev *Drain) {
 	t.graylist()
 }
 
-// notifyCapacity tells the hooks that slots were closed or opened.
+// notifyCapacity calls the hooks for a change of the slots that take work.
 func (t *Tracker) notifyCapacity() {
 	t.wantOffer()
 	for _, h := range t.hooks.Capacity {
@@ -143,9 +142,9 @@ func (t *Tracker) notifyNode(n *cluster.Node, joined bool) {
 	}
 }
 
-// heartbeat works in what a node reports, then gives it work. The order matters:
-// reports and time-outs free the slots that are assigned below, and the policy
-// sees the counts after both.
+// heartbeat takes in a node's reports, then assigns work to the node. Reports and
+// time-outs come first, because they free slots, and because the policy must see the
+// counts after them.
 func (t *Tracker) heartbeat(ev *Heartbeat) {
 	n := t.sender(ev.Node)
 	if n == nil || !n.Alive() {
@@ -173,9 +172,8 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	}
 }
 
-// sender finds the node that sends a heartbeat, or nil. Nodes take turns, so it is
-// most often the one after the last, which is found without a look-up that costs
-// more the more nodes there are.
+// sender returns the node that sends a heartbeat, or nil. Nodes take turns, so it first
+// tries the one after the last sender, which saves the lookup by name in most cases.
 func (t *Tracker) sender(name string) *cluster.Node {
 	all := t.Nodes().All()
 	if t.turn++; t.turn >= len(all) {

@@ -14,13 +14,13 @@ import (
 // Config.OfferAtOnce there are rounds between heartbeats as well, because a job that
 // arrives at an idle cluster should not wait for the next heartbeat:
 //
-//	something happens that may let a task start ──► OfferDue returns a time
-//	the shell's time reaches it                 ──► the shell sends one Offer
-//	Offer                                       ──► a round for each node it names
+//	an event may let a task start ──► OfferDue returns a time
+//	the shell reaches this time   ──► the shell sends one Offer
+//	Offer                         ──► a round for each node that it names
 //
 // The shell may let many events happen before it looks at OfferDue: they all lead to
-// the same Offer. What happens because time passes (a wait for local slots ends, a
-// task becomes slow enough for a copy) is left to the heartbeats.
+// the same Offer. Changes that come with time alone (a wait for a local slot ends, a
+// task becomes slow enough for a copy) wait for the next heartbeat.
 
 // comparesHeartbeats reports whether the policy sets its own limits and judges the
 // work that it gave with one heartbeat by the load that the next one reports. Then
@@ -65,7 +65,8 @@ func (t *Tracker) limits(n *cluster.Node) [job.Kinds]int {
 	return [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
 }
 
-// assign pulls assignments from the policy and carries them out.
+// assign holds a round: it takes assignments from the policy, one at a time, and carries
+// each out. An assignment that breaks a rule ends the round.
 func (t *Tracker) assign(n *cluster.Node) {
 	r := t.rounds.Open(t.now, n, t.limits(n))
 	t.policy.Begin(r)
@@ -79,7 +80,7 @@ func (t *Tracker) assign(n *cluster.Node) {
 	}
 }
 
-// check says which rule an assignment breaks, or nil.
+// check returns an error that names the rule that an assignment breaks, or nil.
 func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
 	if a.Task == nil {
 		return errors.New("no task")
@@ -102,8 +103,8 @@ func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
 	return nil
 }
 
-// launch carries out a checked assignment before the policy is asked again, so
-// that all counts it reads include it.
+// launch carries out a checked assignment, so that the counts which the policy reads for
+// its next assignment include it.
 func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 	j := as.Task.Job()
 	a := t.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Level: as.Level,

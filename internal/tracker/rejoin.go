@@ -7,10 +7,10 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// rejoin brings a member, or one that is absent, in line with what it says that
-// it runs and holds. Policies hear of it if the node was absent or has changed,
-// and in the latter case nothing runs on it: some keep books of nodes by their
-// size.
+// rejoin reconciles the tracker with a member, or an absent node, that has joined again
+// and lists its attempts and outputs. Hooks hear of it if the node was absent or its spec
+// has changed. In the latter case no attempt continues, because some policies keep
+// tables of nodes by their slots.
 func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	same := n.Spec() == ev.Node.Filled()
 	outputs, running := map[job.AttemptID]bool{}, map[job.AttemptID]bool{}
@@ -37,8 +37,8 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	}
 }
 
-// killUnwanted orders a node that has joined to stop and remove what it has named and
-// is not wanted.
+// killUnwanted orders a node that has joined to stop the attempts and remove the outputs
+// that it lists and that the tracker has given up.
 func (t *Tracker) killUnwanted(n *cluster.Node, ev *Join) {
 	for _, id := range ev.Running {
 		t.killIfUnwanted(n, id)
@@ -54,21 +54,21 @@ func (t *Tracker) killIfUnwanted(n *cluster.Node, id job.AttemptID) {
 	}
 }
 
-// runs reports whether an attempt runs on a node as far as the tracker knows.
+// runs reports whether the tracker believes that an attempt runs on a node.
 func (t *Tracker) runs(n *cluster.Node, id job.AttemptID) bool {
 	a, _ := n.Find(id, 0)
 	return a != nil
 }
 
-// holdsOutput reports whether an attempt on a node is its task's success, of a live
-// job. The node may have yet to hear that this is known.
+// holdsOutput reports whether an attempt on a node is the success of a live job's task.
+// The node lists such an attempt as running if the answer to its report was lost.
 func (t *Tracker) holdsOutput(n *cluster.Node, id job.AttemptID) bool {
 	a := t.Jobs().Attempt(id)
 	return a != nil && a.Node() == n.Index() && a == a.Task().Success() && a.Job().State().Live()
 }
 
-// dropUnknown gives up what a node should run by now and does not know of: a launch
-// that got lost on its way.
+// dropUnknown ends attempts as lost that the node does not list: their launch never
+// reached it.
 func (t *Tracker) dropUnknown(n *cluster.Node, ev *Heartbeat) {
 	for i := 0; i < len(n.Attempts()); {
 		a := n.Attempts()[i]

@@ -12,14 +12,14 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Restore returns a tracker in the state that facts lead to: those of Snapshot,
-// if there is one, and then those of all steps since. The members are absent until
-// they join again, and lost if they do not within Config.NodeTimeout from now on;
-// what runs there neither times out nor gets company meanwhile. What a step had
-// begun when the log was cut off is completed, if need be by deciding the outcome of
-// a job; Facts returns what that added. The shell carries out Unfinished next.
+// Restore rebuilds a tracker from facts: those of a Snapshot, if there is one, then those
+// of all later steps. All members are absent until they join again, and are lost if they
+// do not within Config.NodeTimeout from now on. Meanwhile their attempts do not time out
+// and get no speculative copies. If the log was cut off within a step, Restore completes
+// the step, which may decide the outcome of a job; Facts returns the facts that this
+// adds. The shell carries out Unfinished next.
 //
-// Facts that do not fit together are an error.
+// Facts that contradict each other are an error.
 func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[Fact]) (*Tracker, error) {
 	t := blank(cfg)
 	t.now = now
@@ -45,7 +45,7 @@ func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[
 	return t, nil
 }
 
-// complete does what the last step may have left undone.
+// complete finishes a step that the end of the log may have cut off.
 func (t *Tracker) complete() {
 	for i := 0; i < len(t.Jobs().Live()); {
 		j := t.Jobs().Live()[i]
@@ -75,7 +75,7 @@ func (t *Tracker) completeJob(j *job.Job) {
 	t.commitIfDone(j)
 }
 
-// redo repeats a change of state.
+// redo applies a fact.
 func (t *Tracker) redo(f Fact) error {
 	switch f := f.(type) {
 	case *FactCounts:
@@ -114,7 +114,7 @@ func (t *Tracker) redo(f Fact) error {
 	return nil
 }
 
-// redoNode repeats a change of membership.
+// redoNode applies a fact about a node.
 func (t *Tracker) redoNode(f Fact) error {
 	switch f := f.(type) {
 	case *FactJoined:
@@ -160,7 +160,7 @@ func (t *Tracker) withNode(name string, do func(*cluster.Node)) error {
 	return nil
 }
 
-// withAttempt does something to an attempt in a state, of a live job.
+// withAttempt calls do with an attempt of a live job, which must be in the given state.
 func (t *Tracker) withAttempt(id job.AttemptID, state job.AttemptState, do func(*job.Attempt)) error {
 	a := t.Jobs().Attempt(id)
 	if a == nil || a.State() != state || t.live(id.Job) == nil {

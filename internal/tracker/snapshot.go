@@ -7,10 +7,9 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Snapshot returns few facts from which Restore makes what this tracker is:
-// members, live jobs, and the ended ones that are still known. What only shells
-// need of older jobs, they keep themselves. The tracker must not change while the
-// facts are drawn.
+// Snapshot yields facts from which Restore rebuilds this tracker: members, live and
+// finishing jobs, and the ended jobs that are still remembered. The tracker must not
+// change during the iteration.
 func (t *Tracker) Snapshot() iter.Seq[Fact] {
 	return func(yield func(Fact) bool) {
 		jobs, launches := t.jobs.Counts()

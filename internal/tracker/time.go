@@ -6,7 +6,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// tick lets time-outs happen. It costs the number of nodes.
+// tick gives up silent nodes and times out attempts. It costs a walk over the nodes.
 func (t *Tracker) tick() {
 	for _, n := range t.Nodes().All() {
 		member := n.Alive() || n.Absent()
@@ -75,7 +75,7 @@ func (t *Tracker) runPeriodic() bool {
 	}
 }
 
-// preempt kills what the policy wants back.
+// preempt kills the attempts that the policy preempts.
 func (t *Tracker) preempt() {
 	for _, h := range t.hooks.Preempters {
 		for _, a := range h.Preempt(t.now) {

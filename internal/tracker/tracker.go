@@ -15,28 +15,28 @@ const (
 	// DefaultPreemptDelay is longer than YARN's, which is 0, because slots come free
 	// with heartbeats here.
 	DefaultPreemptDelay = 10 * time.Second
-	// DefaultGraylistFaults is not what the zero Config gets.
+	// DefaultGraylistFaults is Hadoop's number, but the zero Config graylists nothing.
 	DefaultGraylistFaults = 4
 	DefaultGraylistWindow = 3 * time.Hour
 )
 
-// Tracker is the job tracker. It is not safe for concurrent use: one goroutine
-// calls Step, and whoever wants to read does so between two calls.
+// Tracker is the job tracker. It is not safe for concurrent use: one goroutine calls
+// Step, and readers read between two calls.
 //
-// What holds between two steps:
+// Invariants between two steps:
 //
 //	on a node     attempts in slots of a kind ≤ slots of the kind, as the policy
-//	              limits them; fewer slots later take nothing from what runs
+//	              limits them, when an attempt is launched; a limit that shrinks
+//	              later kills nothing
 //	of a task     running attempts ≤ 2; permissions to commit ≤ 1; successes ≤ 1
 //	of a job      it is live ⇔ a reduce (or map, if it has no reduces) has not
 //	              succeeded, no task has failed too often, and nobody killed it;
 //	              attempts run only for live jobs
 //	everywhere    each count equals a recount
 //
-// The files follow the events: jobs.go what concerns whole jobs, attempts.go
-// reports, commits and lost output, nodes.go membership and heartbeats, offer.go the
-// assignment of work, preempt.go reduces that keep their own maps out, time.go what
-// happens because time passes.
+// The files follow the events: jobs.go handles whole jobs, attempts.go reports, commits
+// and lost output, nodes.go membership and heartbeats, offer.go the assignment of work,
+// preempt.go reduces that keep their own maps out, and time.go time-outs.
 type Tracker struct {
 	cfg    Config
 	jobs   *job.Book
@@ -46,13 +46,13 @@ type Tracker struct {
 	policy sched.Policy
 	hooks  *sched.Hooks
 	now    time.Duration
-	// next holds when each Periodic hook is due.
+	// next holds the time at which each Periodic hook is due.
 	next []time.Duration
 	// effects are what Step returns; ends are the effects of this step about
 	// outputs and ends of jobs, which come last.
 	effects []Effect
 	ends    []Effect
-	// facts are what Facts returns.
+	// facts is the result of Facts.
 	facts []Fact
 	// bySeat holds what the tracker keeps of each live job, by Job.Seat.
 	bySeat []jobState
@@ -60,8 +60,8 @@ type Tracker struct {
 	// they are looked at next; never if there are none.
 	blocked    []*job.Job
 	blockedDue time.Duration
-	// due holds, by node index, a time before which no attempt of the node
-	// times out; never if there is none.
+	// due holds, by node index, a time before which no attempt on the node times out;
+	// never if no attempt can time out.
 	due []time.Duration
 	// offerWanted is set when something has happened since the last Offer, at
 	// lastOffer, that may let a task start.
@@ -85,7 +85,7 @@ type jobState struct {
 // never is later than any time that occurs.
 const never = time.Duration(1<<63 - 1)
 
-// Stats counts what happened since the start.
+// Stats holds counts since the tracker's start.
 type Stats struct {
 	Steps      int64
 	Heartbeats int64
@@ -131,8 +131,8 @@ func blank(cfg Config) *Tracker {
 	return t
 }
 
-// SetPolicy installs another policy between two steps. No task is touched: the
-// policy is told of the live nodes and jobs and decides from then on.
+// SetPolicy installs another policy between two steps. No attempt is killed. The policy's
+// hooks hear of all live nodes and jobs as if they had just arrived.
 func (t *Tracker) SetPolicy(p sched.Policy) {
 	t.policy, t.hooks, t.rounds = p, sched.HooksOf(p), sched.NewRoundWriter(t.view)
 	for _, h := range t.hooks.Starters {
@@ -158,8 +158,7 @@ func (t *Tracker) SetPolicy(p sched.Policy) {
 // Policy returns the installed policy.
 func (t *Tracker) Policy() sched.Policy { return t.policy }
 
-// View returns the read side, jobs and nodes, for shells. What it leads to
-// changes with each step.
+// View returns the read view of jobs and nodes, for shells. Each step changes it.
 func (t *Tracker) View() *sched.View { return t.view }
 
 // Jobs returns all jobs.
@@ -168,14 +167,14 @@ func (t *Tracker) Jobs() *job.List { return t.jobs.List() }
 // Nodes returns all nodes.
 func (t *Tracker) Nodes() *cluster.List { return t.nodes.List() }
 
-// Now is the time of the last step.
+// Now returns the time of the last step.
 func (t *Tracker) Now() time.Duration { return t.now }
 
 // Stats returns the counts so far.
 func (t *Tracker) Stats() Stats { return t.stats }
 
-// Explain says why the job gets no task of the kind now: as a reason for
-// programs, and in words, to which the policy may add a sentence.
+// Explain returns why the job gets no task of the kind now, as a reason for programs and
+// as a sentence, to which the policy may add its own. It costs a walk through the order.
 func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
 	why := sched.Why(t.view, t.policy, t.rounds.Ledger(), j, k, t.now)
 	words := why.Words(k)
@@ -190,12 +189,13 @@ func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
 	return why, words
 }
 
-// Learned returns the parts of the policy whose state is worth keeping over a
-// restart, in a fixed order.
+// Learned returns the parts of the policy whose learned state should survive a restart,
+// in a fixed order.
 func (t *Tracker) Learned() []sched.Stateful { return t.hooks.Statefuls }
 
-// Reconfigure hands a new configuration to the parts of the policy and reports
-// whether one of them understood it. After an error that part is as it was.
+// Reconfigure passes a new configuration to the parts of the policy. known is true if one
+// of them takes configurations of that type. A part that returns an error has kept its
+// old configuration.
 func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
 	t.wantOffer()
 	for _, h := range t.hooks.Configs {
@@ -208,14 +208,14 @@ func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
 	return known, nil
 }
 
-// Step tells the tracker of an event at a time since the run's start and
-// returns what to do about it. The effects take effect in the order given;
-// kills come before launches, ends of jobs last. An attempt that Step kills is
-// over for the tracker, and its slot may be given away in the same step: the
-// shell must have stopped it before it starts what follows.
+// Step takes in an event at a time since the run's start, and returns the effects, which
+// the shell must carry out in order. Kills come before launches, and effects about
+// outputs and ends of jobs come last. The slot of an attempt that Step kills may be given
+// away in the same step, so the shell must stop the attempt before it carries out the
+// effects that follow.
 //
-// Time does not run backwards: an earlier time counts as the latest so far. The
-// slice is valid until the next Step.
+// Time does not run backwards: an earlier time counts as the latest so far. The slice is
+// valid until the next Step.
 func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	now = max(t.now, now)
 	t.collectWaits(now)
@@ -265,7 +265,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 // emit adds an effect to those that Step returns.
 func (t *Tracker) emit(e Effect) { t.effects = append(t.effects, e) }
 
-// emitAttempt adds an effect about an attempt that the tracker knows.
+// emitAttempt adds an effect about an attempt.
 func (t *Tracker) emitAttempt(kind EffectKind, a *job.Attempt, text string) {
 	t.emit(Effect{Kind: kind, Job: a.Job().ID(), Attempt: a.ID(), Node: t.node(a).Name(),
 		Slot: a.Slot(), Speculative: a.Speculative(), Level: a.Level(), Text: text})

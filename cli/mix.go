@@ -14,22 +14,23 @@ import (
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/jobmix"
+	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// mixFile is the file of --jobs, with what to start for each of its jobs.
+// mixFile is the content of --jobs: a program for each job, and the swaps.
 type mixFile struct {
 	jobs  []mapreduce.MixJob
 	swaps []mapreduce.Swap
-	notes []string // about jobs that do not run a program of their own
+	notes []string // about jobs that sleep in place of a program
 }
 
 // readMix reads the file of --jobs. Drawn jobs depend on seed; what streaming
 // commands print goes to stderr. Errors name the file and the line.
 func readMix(known *sched.Registry, name string, seed uint64, stderr io.Writer) (*mixFile, error) {
-	in, err := os.Open(name)
+	in, err := study.Open(name)
 	if err != nil {
 		return nil, misuse("--jobs %s: %w", name, reason(err))
 	}

@@ -28,20 +28,21 @@ type submitFlags struct {
 	wait   bool
 }
 
+// newSubmit returns the command that submits jobs to a cluster.
 func newSubmit(setup *setup) *cobra.Command {
 	f := &submitFlags{runFlags: runFlags{policyFlags: policyFlags{setup: setup}}}
 	c := &cobra.Command{
 		Use:   "submit APP [INPUT]... --output DIR",
 		Short: "Run a job, or a file of jobs, on a cluster",
-		Long: `Submits what slotwise run runs to a cluster's master. The input is listed and
-divided here; it and the output must be readable and writable, under the same
-names, from here and from the workers: a shared directory, HDFS or S3.
+		Long: `Submits a job to the master of a cluster. Jobs are the same as for slotwise run. This
+command lists and divides the input, and the workers read it, so that input and
+output need the same names on all these machines: a shared directory, HDFS or S3.
 
 Prints the job's id and ends. With --wait it stays until the job has ended, shows
 its progress, and exits with status 0 if the job succeeded and 1 if not. An
-interrupt then kills the job. An app that is a chain of jobs needs --wait: its
-steps are submitted from here, and what goes from one to the next lies in a hidden
-directory beside the output until the chain ends.
+interrupt then kills the job. An app that is a chain of jobs needs --wait, because
+this command submits each step when the previous one has ended. The data between
+the steps is in a hidden directory beside the output until the chain ends.
 
 With --jobs it submits the jobs of a file, each at its time, and prints their ids
 as the master accepts them. docs/formats/jobmix.md describes the file, which is

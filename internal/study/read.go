@@ -57,7 +57,7 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	if path == "" {
 		return nil, fmt.Errorf("%s names no file", spec)
 	}
-	in, err := openText(path)
+	in, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func slots(c *workload.Cluster, features []mapreduce.Feature) jobmix.Cluster {
 	return all
 }
 
-// openText opens a file. One whose name ends with .gz is decompressed.
-func openText(path string) (io.ReadCloser, error) {
+// Open opens a file for reading. If its name ends with .gz, it is decompressed.
+func Open(path string) (io.ReadCloser, error) {
 	file, err := os.Open(path)
 	if err != nil || !strings.HasSuffix(path, ".gz") {
 		return file, err

@@ -39,6 +39,19 @@ func TestTreeCrashes(t *testing.T) {
 	}
 }
 
+// TestTreeRandom lets jobs replace one output in random order, with random kills.
+func TestTreeRandom(t *testing.T) {
+	for name, flavour := range flavours {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storagetest.RunRandom(t, storagetest.CrashTarget{
+				New: func() storagetest.Machine { return machine(faultfs.NewTree(flavour)) },
+				Gap: !flavour.Exchange,
+			}, 300)
+		})
+	}
+}
+
 func machine(tree *faultfs.Tree) storagetest.Machine {
 	return storagetest.Machine{
 		FS: tree, Dir: "dir", Faults: &tree.Faults,

@@ -325,6 +325,14 @@ func TestMemoryCrashes(t *testing.T) {
 	})
 }
 
+// TestMemoryRandom lets jobs replace one output in random order, with random kills.
+func TestMemoryRandom(t *testing.T) {
+	storagetest.RunRandom(t, storagetest.CrashTarget{
+		New:           func() storagetest.Machine { return machine(newMemory()) },
+		ErrPublishing: ErrPublishing,
+	}, 300)
+}
+
 func machine(m *memory) storagetest.Machine {
 	return storagetest.Machine{
 		FS: memoryFS{m}, Dir: "dir", Faults: &m.Faults,

@@ -308,7 +308,7 @@ func sweepNext(m Machine) error {
 // checkReaders checks the output that a reader sees after a kill.
 func (r crashRun) checkReaders(m Machine) {
 	r.Helper()
-	got, err := r.output(m)
+	got, err := read(m)
 	switch {
 	case r.target.ErrPublishing != nil && errors.Is(err, r.target.ErrPublishing):
 	case err != nil:
@@ -332,7 +332,7 @@ func (r crashRun) checkWhole(got map[string]string) {
 // reads reports whether the output is the wanted one.
 func (r crashRun) reads(m Machine, want map[string]string) bool {
 	r.Helper()
-	got, err := r.output(m)
+	got, err := read(m)
 	r.must(err)
 	return cmp.Equal(got, want)
 }
@@ -341,7 +341,7 @@ func (r crashRun) reads(m Machine, want map[string]string) bool {
 // last, which leaves nothing beside the output.
 func (r crashRun) checkOutcome(m Machine, swept bool) {
 	r.Helper()
-	got, err := r.output(m)
+	got, err := read(m)
 	r.must(err)
 	r.checkWhole(got)
 	isNew := cmp.Equal(got, r.scenario.newer())
@@ -356,16 +356,7 @@ func (r crashRun) checkOutcome(m Machine, swept bool) {
 	}
 }
 
-// output returns the files of the output; nil if there is none.
-func (r crashRun) output(m Machine) (map[string]string, error) {
-	files := map[string]string{}
-	err := walk(m, m.out(), "", files)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return files, err
-}
-
+// walk reads the files below a directory.
 func walk(m storage.FS, dir, rel string, files map[string]string) error {
 	infos, err := m.List(context.Background(), dir)
 	if err != nil {

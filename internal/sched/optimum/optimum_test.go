@@ -68,8 +68,8 @@ func TestStaticRefuses(t *testing.T) {
 	}
 }
 
-// The makespan equals that of a walk in small time steps, and no split by slot
-// is worse than the best by node.
+// The makespan equals the result of a simulation in small time steps, and no split
+// by slot is worse than the best by node.
 func TestStaticAgainstSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var jobs []Work

@@ -114,7 +114,7 @@ func permute(w []optimum.Work, from int, visit func([]optimum.Work)) {
 	}
 }
 
-// What is learned survives a restart; damage changes nothing; memory is bounded.
+// Means survive a restart, damaged state changes nothing, and memory is bounded.
 func TestTimesState(t *testing.T) {
 	var a, b Times
 	a.Add("sort", job.Map, 4)

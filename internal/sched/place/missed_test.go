@@ -102,8 +102,8 @@ func TestMissedFactor(t *testing.T) {
 	zero.pick("j1_m_0 ANY")
 }
 
-// Maps without location neither wait nor count, unless Hadoop's rule is asked
-// for: then they go one a heartbeat.
+// Maps without location do not wait and do not count. Under Hadoop's rule only one
+// of them starts per heartbeat.
 func TestMissedUnlocated(t *testing.T) {
 	w := newMissedWorld(t, DefaultMissed, "", "", "")
 	w.heartbeat("n0")

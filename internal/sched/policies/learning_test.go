@@ -220,8 +220,8 @@ func TestLearningProfiles(t *testing.T) {
 	}
 }
 
-// A target that changes while tasks run is learned from what was logged, at
-// once; and the jobs' counts are none of its business.
+// After a change of the target the classifier learns from the log at once. The
+// counts of the jobs do not change.
 func TestLearningChangesItsTarget(t *testing.T) {
 	j := paperJobs[1]
 	w := newWorkers(t, "learning-nb", nil, 7, 3)
@@ -237,8 +237,8 @@ func TestLearningChangesItsTarget(t *testing.T) {
 	}
 }
 
-// What was learned survives a restart: the second run begins where the first
-// ended, also when the policy has been another one meanwhile.
+// Learned state survives a restart and a change of policy: the second run begins
+// where the first ended.
 func TestLearningKeepsWhatItLearned(t *testing.T) {
 	j := paperJobs[5]
 	set := map[string]string{"profile": "slow"}

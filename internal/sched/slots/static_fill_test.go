@@ -31,8 +31,8 @@ func (w *fillWorld) submit(maps, reduces int) *job.Job {
 	return w.Submit(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces})
 }
 
-// beat fills a node and returns what it got, such as "mmr"; maps start at the
-// level given.
+// beat fills a node and returns the kinds of its new tasks, such as "mmr". Maps
+// start at the given level.
 func (w *fillWorld) beat(node int32, level cluster.Level, jobs ...*job.Job) string {
 	n := w.Nodes.List().Node(node)
 	w.Nodes.Report(n)

@@ -106,7 +106,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// The gap counts tasks that are done, and those that have not begun.
+// The mean progress includes finished tasks and pending ones.
 func TestGapMean(t *testing.T) {
 	w := newCopyWorld(NewGap(GapConfig{Lag: 0, Behind: 0.2}), 4)
 	w.end(w.runs[0], true, time.Second)

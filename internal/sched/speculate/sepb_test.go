@@ -28,8 +28,8 @@ func (s *stragglers) Copy(r *sched.Round, _ sched.Offer, c sched.Candidate) *job
 	return nil
 }
 
-// scene is the state of the specification's examples: 36 map slots, one of them
-// idle, and jobs that all run one map each, which may be a straggler.
+// scene is the state of the specification's examples: 36 map slots with a single
+// idle one, and jobs that run one map each, which may be a straggler.
 type scene struct {
 	*trackertest.Manual
 	t    *testing.T

@@ -14,9 +14,10 @@ import (
 
 var off = place.PrescheduleConfig{}
 
-// state of cluster Z of the specification: 9 nodes of 4+2 slots. here is what
-// the node that asks runs, all what the whole cluster does, in the order maps in
-// map slots, reduces in map slots, reduces in reduce slots, maps in reduce slots.
+// state of cluster Z of the specification: 9 nodes of 4+2 slots. here holds
+// the running tasks of the round's node, and all those of the cluster, in the order
+// maps in map slots, reduces in map slots, reduces in reduce slots, maps in reduce
+// slots.
 type state struct {
 	here, all  [4]int
 	maps, reds int // pending

@@ -106,8 +106,8 @@ func TestPrescheduleBeforeReduces(t *testing.T) {
 	b.want("M@R:P2 R@R:2")
 }
 
-// The counts that limit P2 and P3 follow the attempts, also those that ran when
-// the policy was installed.
+// The counts that limit P2 and P3 include attempts that already ran when the policy
+// was installed.
 func TestPrescheduleCounts(t *testing.T) {
 	b := newBed(t, 2, 1, 1, pd(t, "1", "1"), presched, "")
 	m := b.local("m", 2, 0)

@@ -25,9 +25,9 @@ type load struct {
 }
 
 // model is the specification's reference model around the real tracker: exact
-// task times, no contention, no delay. At each moment with ends of tasks these
-// are told one by one, then the nodes are polled in turn until none gets more. A
-// reduce that was launched early ends its time after its job's last map.
+// task times, no contention, no delay. When tasks end, their ends are
+// reported one by one. Then the nodes send heartbeats in turn until none gets more.
+// A reduce that was launched early ends its own time after its job's last map.
 type model struct {
 	t       testing.TB
 	tr      *tracker.Tracker

@@ -199,8 +199,8 @@ func newHeter(n int) *HTuMM {
 	return NewHTuMM(HeterOptions{Config: Config{Early: true, Remaining: Unassigned, Fallback: WithinTarget}, MinPerType: n})
 }
 
-// E7.9: a node keeps its split when no work is left, and starts with a half. It
-// starts afresh when it comes back with other slots.
+// E7.9: a node keeps its split when no work remains, and starts with an even one.
+// It starts again when it rejoins with other slots.
 func TestHTuMMKeepsItsSplit(t *testing.T) {
 	h := newHeter(0)
 	l := newLab(t, h, [2]int{1, 4})
@@ -344,8 +344,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A drained node takes part in neither S nor k: on nodes with a slot of each kind
-// the others keep a map slot, and get their old share when it is back.
+// A drained node counts in S and k no longer: on nodes with a slot of each kind the
+// others keep a map slot, and get their old share when the node returns.
 func TestTuMMClosedNode(t *testing.T) {
 	part := newPlain()
 	l := newLab(t, part, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1})

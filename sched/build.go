@@ -17,7 +17,7 @@ import (
 //	slots=static,order=fair       a composition; the registry's first policy
 //	                              supplies the parts that it does not name
 //
-// Errors name what is unknown or invalid, and the nearest valid name.
+// Errors quote the unknown or invalid name and suggest the nearest valid one.
 func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	r, err := g.resolve(spec)
 	if err != nil {
@@ -142,7 +142,7 @@ func paramNames(info Info) (names []string) {
 }
 
 // unknown returns the error for a name that does not exist. It suggests the nearest
-// existing name, or lists all of them if none is near.
+// existing name, or lists all names if none is near.
 func unknown(what, name string, known []string) error {
 	best := suggest.Nearest(name, known)
 	switch {

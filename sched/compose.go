@@ -110,8 +110,8 @@ func (c *Composition) serve(r *Round, o Offer) bool {
 	return c.found.Task != nil
 }
 
-// consider gives the offer to the candidate if it has a task for it, and notes the
-// reason if not. It returns true to visit the next candidate.
+// consider gives the offer to the candidate if the candidate has a suitable task. If not,
+// it notes the reason. It returns true to visit the next candidate.
 func (c *Composition) consider(cand Candidate) bool {
 	r, o, j, k := c.round, c.offer, cand.Job, cand.Kind
 	launchable, copies := j.Launchable(k), r.copies && !o.NoCopies && j.Active(k) > 0

@@ -6,9 +6,9 @@ import "time"
 // It is a few heartbeats of a large cluster.
 const recent = 15 * time.Second
 
-// Why returns why a job gets no task of a kind now. Nothing is kept for it: it walks
-// through the order, so it is for questions of users and not for heartbeats. It gives
-// the first answer that applies:
+// Why returns the reason why a job gets no task of a kind now. It walks through the order,
+// so it serves questions of users and not heartbeats. It returns the first answer that
+// applies:
 //
 //	the job's state: ended, nothing pending, slow start
 //	no node takes work

@@ -132,7 +132,7 @@ func (b Bindings) Params() []Param {
 
 // Set stores a value in the field of every binding: the one in set under the
 // parameter's name, otherwise its default. If any value is invalid, Set stores
-// nothing and returns the errors of all of them. Names in set that are not bound
+// nothing and returns the errors of all invalid values. Names in set that are not bound
 // are ignored, because set may hold the parameters of other parts.
 func (b Bindings) Set(set map[string]string) error {
 	stores := make([]func(), len(b))

@@ -55,7 +55,7 @@ type Assignment struct {
 	Label int32
 }
 
-// Offer is a slot that may be filled, and the conditions for it. Offers must be
+// Offer is a slot that may be filled, with conditions. Offers must be
 // comparable with ==.
 type Offer struct {
 	// Kind is the kind of task wanted. With Either set, tasks of both kinds are
@@ -164,7 +164,7 @@ type Sparse interface{ MayCopy(r *Round) bool }
 
 // Consulter is a part that uses other parts of its composition. Consult receives all
 // four, in the order slots, order, place and speculate, when the composition is made.
-// The part finds what it needs by type assertion.
+// The part finds the parts that it needs by type assertion.
 type Consulter interface{ Consult(parts []any) }
 
 // Fitter is a part that works only beside certain other parts. Fit receives the same

@@ -63,12 +63,12 @@ type Table struct {
 	Policies  []Row
 }
 
-// Options are what a user adds to the name of a policy.
+// Options are the user's settings for a policy.
 type Options struct {
 	// Seed is the seed of the run; see Kit.Seed.
 	Seed uint64
 	// Set holds parameter values by name. A name that no part of the policy has
-	// is an error. A name that several parts have sets all of them.
+	// is an error. A name that several parts have sets the parameter of each.
 	Set map[string]string
 }
 

@@ -51,7 +51,7 @@ func (r *Round) Copies() bool { return r.copies }
 // reasons show the last note of each job and kind.
 func (r *Round) Note(j *Job, k Kind, why Reason) { r.ledger.note(j, k, why, r.now) }
 
-// RoundWriter opens rounds and records what they launched. The tracker has one for
+// RoundWriter opens rounds and records their launches. The tracker has one for
 // each policy that it installs. Tests of a part can make one of their own.
 type RoundWriter struct {
 	round  Round

@@ -17,7 +17,7 @@ const stateVersion = 1
 // recognize it.
 type envelope struct {
 	Version int      `json:"version"` // stateVersion
-	Policy  string   `json:"policy"`  // as it was built, with replaced parts
+	Policy  string   `json:"policy"`  // the spec, with replaced parts
 	Parts   [][]byte `json:"parts"`   // what Save of each part returned
 	Sum     uint32   `json:"crc32"`   // checksum of all fields above
 }
@@ -90,8 +90,8 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 // ReadState decodes the state of one part, for use in Stateful.Load. The state is a
 // JSON object with the fields "kind" and "version" and those of into. ReadState returns
 // an error if the object is incomplete, has unknown fields, is followed by anything, or
-// has another kind or version. what names the part in errors. The caller must check the
-// values before it uses any of them.
+// has another kind or version. what names the part in errors. The caller must check all
+// values before it uses the first.
 func ReadState(state []byte, what, kind string, version int, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(state))
 	dec.DisallowUnknownFields()

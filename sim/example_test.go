@@ -33,7 +33,7 @@ func ExampleRun() {
 	// map slots in use: 84 %
 }
 
-// A policy of one's own is a table. It can also be given to cli.Main.
+// A new policy is defined by a table. cli.Main accepts the same table.
 func ExampleConfig_tables() {
 	newest := sched.Table{Order: []sched.Part[sched.Order]{{
 		Name: "newest", Summary: "the job that came last first",

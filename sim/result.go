@@ -13,7 +13,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Result is what came out of a run. Times of jobs are since the start of the run.
+// Result describes a run after its end. Times of jobs are since the start of the run.
 type Result struct {
 	Policy string
 	Seed   uint64
@@ -34,7 +34,7 @@ type Result struct {
 	// Locality counts launched maps by how close they ran to their input.
 	Locality Locality
 	// MapUse and ReduceUse are the shares of the slots' time in which slots of the
-	// kind were occupied, and Use that of all slots, from the first submission to
+	// kind were occupied, and Use is the share for all slots, from the first submission to
 	// the end. Under policies that change the kind of slots, MapUse and ReduceUse
 	// can be above 1.
 	MapUse, ReduceUse, Use float64
@@ -46,7 +46,7 @@ type Result struct {
 	Refusal string
 }
 
-// JobResult is what became of a job.
+// JobResult describes a job after a run.
 type JobResult struct {
 	Name  string
 	State sched.JobState

@@ -39,7 +39,7 @@ type Config struct {
 	// Seed is the seed of everything that is drawn: the jobs of a mix, the
 	// placement of data, failures, and what the policy draws. Default 1.
 	Seed uint64
-	// Model says what goes wrong. By default nothing does.
+	// Model configures failures. By default nothing fails.
 	Model Model
 	// Until ends the run at that time. 0 ends it when all jobs have ended.
 	Until time.Duration
@@ -60,20 +60,19 @@ type Policy struct {
 	Set map[string]string
 }
 
-// Model says what goes wrong in a run. In the zero value nothing does.
+// Model configures the failures of a run. In the zero value nothing fails.
 type Model struct {
 	// FailureRate is the probability that an attempt fails, from 0 to below 1.
 	FailureRate float64
-	// Straggler is the probability that an attempt takes StragglerFactor times as
-	// long as it should. The factor must be at least 1 if the probability is above
-	// 0.
+	// Straggler is the probability that an attempt is slow. A slow attempt takes
+	// StragglerFactor times as long, at least 1 unless the probability is 0.
 	Straggler, StragglerFactor float64
 	// Crashes are nodes that crash at given times.
 	Crashes []Crash
 	// MTBF is the mean time until a node crashes by chance, and MTTR the mean time
 	// until it is back. 0 is never.
 	MTBF, MTTR time.Duration
-	// NodeTimeout is the silence after which the tracker gives a node up. Default
+	// NodeTimeout is the silence after which the tracker gives up a node. Default
 	// 10 minutes.
 	NodeTimeout time.Duration
 	// TaskStartup is how long an attempt of a task without a Duration takes before
@@ -88,7 +87,7 @@ type Crash struct {
 	At, Return time.Duration
 }
 
-// Progress tells how far a run has come.
+// Progress describes a run that is not over yet.
 type Progress struct {
 	Policy string
 	Seed   uint64
@@ -107,8 +106,8 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	return results[0], nil
 }
 
-// Compare makes a run for each policy and each seed, in place of those of the
-// Config, on all processors. It returns an error that names the policy and the seed
+// Compare makes a run for each policy and each seed, on all processors. They replace the
+// policy and the seed of the Config. It returns an error that names the policy and the seed
 // if any run fails.
 func Compare(ctx context.Context, c Config, policies []Policy, seeds []uint64) (*Comparison, error) {
 	if len(policies) == 0 || len(seeds) == 0 {

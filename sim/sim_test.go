@@ -100,7 +100,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Errors say what is wrong with which part of the configuration.
+// Errors name the invalid part of the configuration and the reason.
 func TestWrongConfigurations(t *testing.T) {
 	for _, c := range []struct {
 		change func(*sim.Config)

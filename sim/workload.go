@@ -12,7 +12,7 @@ import (
 // Job is a job to simulate.
 type Job struct {
 	Name string
-	// User and Pool are what policies see. Class groups jobs in reports.
+	// Policies may use User and Pool. Class groups jobs in reports.
 	User, Pool, Class string
 	Priority          sched.Priority // default sched.Normal
 	// Submit is when the job is submitted, since the start of the run.
@@ -89,8 +89,8 @@ func slowStart(fraction float64) float64 {
 func Formats() [][2]string { return workload.Formats() }
 
 // ReadWorkload reads a file that "slotwise sim --workload" reads. The format is
-// "mix" for a job mix, or "swim", "rumen", "sls" or "synth" for a trace. The name
-// stands for the file in error messages, which say the line as well. A mix draws
+// "mix" for a job mix, or "swim", "rumen", "sls" or "synth" for a trace. Error messages
+// name the file by name and give the line. A mix draws
 // its jobs from the seed of each run.
 func ReadWorkload(format, name string, r io.Reader, o TraceOptions) (Workload, error) {
 	source, err := workload.Read(format, name, r, workload.Options{
@@ -119,7 +119,7 @@ func (w Workload) jobs(seed uint64) ([]workload.Job, error) {
 type Cluster struct {
 	Groups []NodeGroup
 	Racks  int // default 1
-	// Heartbeat is the interval between the heartbeats of a node: "fixed:1s", or
+	// Heartbeat sets the interval between the heartbeats of a node: "fixed:1s", or
 	// "hadoop-0.20.2", "hadoop-1.0" or "hadoop-1.2" for the rule of that version,
 	// which depends on the number of nodes. Default "hadoop-0.20.2": 3 s for up to
 	// 300 nodes.
@@ -151,8 +151,8 @@ func ParseCluster(spec string) (Cluster, error) {
 	return publicCluster(&c), err
 }
 
-// ReadCluster reads a cluster file in YAML. The name stands for the file in error
-// messages, which say the line as well.
+// ReadCluster reads a cluster file in YAML. Error messages name the file by name and give
+// the line.
 func ReadCluster(name string, r io.Reader) (Cluster, error) {
 	c, err := workload.ReadCluster(name, r)
 	return publicCluster(&c), err

@@ -8,10 +8,9 @@ import (
 	"github.com/slotwise/slotwise/internal/counters"
 )
 
-// Account sums up what has happened to a job's attempts, for status displays, the
-// history and results. The Book updates it with each change of an attempt, so that
-// replaying the changes after a restart gives the same sums. Attempts of all tasks
-// count, also of those that were run again.
+// Account holds sums over all attempts of a job, for status displays, the history and
+// results. The Book updates it with each change of an attempt, so replaying the changes
+// after a restart gives the same sums. If a task runs again, all its attempts count.
 type Account struct {
 	Launched  [Kinds]int           // attempts, speculative copies included
 	Copies    int                  // speculative attempts of both kinds

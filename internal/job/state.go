@@ -75,8 +75,8 @@ func (s TaskState) String() string { return State(s).String() }
 //
 //	                ┌─► AttemptSucceeded ──► AttemptLost (its map output is gone)
 //	AttemptRunning ─┼─► AttemptFailed      counts against task and node
-//	                ├─► AttemptKilled      told to stop; counts against nobody
-//	                └─► AttemptLost        its node is gone; counts against nobody
+//	                ├─► AttemptKilled      ended on request; no failure
+//	                └─► AttemptLost        its node is gone; no failure
 //
 // A succeeded map whose output cannot be fetched becomes AttemptFailed.
 type AttemptState uint8

@@ -128,19 +128,20 @@ func (c *Cluster) finished(a *attempt, err error) {
 	}
 }
 
-// settle is called when the end of an attempt has been reported and the
-// tracker has said what is to become of it.
-func (c *Cluster) settle(id job.AttemptID) {
+// release frees an ended attempt once the tracker has taken in its report and the
+// effects are carried out. A map output that was not published by then is discarded.
+func (c *Cluster) release(id job.AttemptID) {
 	a := c.ended[id]
 	delete(c.ended, id)
-	if a.out != nil { // nobody wanted it
+	if a.out != nil {
 		a.out.Release()
 	}
 	a.job.live--
 	a.job.finishOutput(c)
 }
 
-// stopped is the cause of a cancelled attempt: the tracker's reason for it.
+// stopped is the cause with which an attempt's context is cancelled. It carries the
+// tracker's reason.
 type stopped struct{ why string }
 
 // Error returns the reason.

@@ -61,7 +61,7 @@ type Config struct {
 	// looked at every Reload (10 seconds by default).
 	FairScheduler, CapacityScheduler string
 	Reload                           time.Duration
-	// Warn, if set, is told what is odd in those files. It may be called from
+	// Warn, if set, is called with each problem in those files. It may be called from
 	// any goroutine.
 	Warn func(string)
 	// Explain has the reasons gathered why jobs wait, for Summary.
@@ -263,7 +263,7 @@ func memoryShares(cfg Config, more int) engine.Env {
 	}
 }
 
-// loop runs what is posted, and ticks.
+// loop runs posted functions and ticks until the cluster is closed and idle.
 func (c *Cluster) loop() {
 	defer close(c.stopped)
 	tick := time.NewTicker(c.cfg.Tick)
@@ -374,7 +374,7 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 	}
 }
 
-// tick reports what runs and lets time pass.
+// tick sends the heartbeats that are due, then a Tick, and reports progress.
 func (c *Cluster) tick() {
 	now := c.Now()
 	c.sample(now)
@@ -404,11 +404,11 @@ func (c *Cluster) beatNode(node string, early bool) {
 	}
 	c.apply(&tracker.Heartbeat{Node: node, Load: c.load, Reports: reports, NoWork: early, Early: early})
 	for _, r := range ended {
-		c.settle(r.Attempt)
+		c.release(r.Attempt)
 	}
 }
 
-// loadEvery is how often the machine is measured.
+// loadEvery is the interval between two measurements of the machine.
 const loadEvery = 500 * time.Millisecond
 
 // sample measures the machine, at most every loadEvery. Each worker reports its

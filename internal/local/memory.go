@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// fallbackMemory is what is taken for the machine's memory where it can't be
-// told.
+// fallbackMemory is the assumed size of the machine's memory if it cannot be read.
 const fallbackMemory = 4 << 30
 
 // DefaultMemory is a quarter of what this process may use: of the machine's

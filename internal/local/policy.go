@@ -7,7 +7,7 @@ import (
 )
 
 // SetPolicy installs another policy while jobs run. No task is touched. After
-// an error the old one goes on.
+// an error the old one stays installed.
 func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
 	p, err := c.cfg.Policies.Build(spec, sched.Options{Seed: c.cfg.Seed, Set: set})
 	if err == nil {
@@ -24,7 +24,7 @@ func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
 	})
 }
 
-// Policy returns the policy's name, as it was asked for.
+// Policy returns the name or composition with which the policy was installed.
 func (c *Cluster) Policy() (spec string) {
 	c.do(func() error { spec = c.cfg.Policy; return nil })
 	return spec
@@ -58,7 +58,7 @@ func (c *Cluster) LoadLearned(doc []byte) error {
 	return c.do(func() error { return sched.LoadState(doc, c.cfg.Policy, c.tracker.Learned()) })
 }
 
-// do has the loop run f and waits for it.
+// do runs f in the loop and waits until it has returned.
 func (c *Cluster) do(f func() error) error {
 	done := make(chan error, 1)
 	if !c.post(func() { done <- f() }) {

@@ -108,8 +108,8 @@ func (t *Tracker) drop(a *job.Attempt, state job.AttemptState, why string) {
 	t.noteDemand(a.Job())
 }
 
-// attemptEnded frees the slot of an attempt that has just ended. counted is what it
-// counted, if it succeeded and said so.
+// attemptEnded frees the slot of an attempt that has just ended. counted holds the
+// counters that a successful attempt reported, or nil.
 func (t *Tracker) attemptEnded(a *job.Attempt, counted *counters.Set) {
 	t.nodes.Stop(t.node(a), a)
 	t.wantOffer()

@@ -126,10 +126,10 @@ type Report struct {
 	Error string // why the attempt failed, as a sentence
 	// OutputBytes is the size of a successful map's output.
 	OutputBytes int64
-	// BytesRead is how many bytes of input a running map has read; 0 is unknown.
+	// BytesRead is the number of input bytes that a running map has read; 0 means unknown.
 	BytesRead int64
-	// Counters are what a successful attempt counted; nil is nothing. The tracker
-	// keeps the Set if it records facts, so it must not change any more.
+	// Counters holds a successful attempt's counters; nil if it reports none. The tracker
+	// keeps the Set if it records facts, so the caller must not change it afterwards.
 	Counters *counters.Set
 }
 
@@ -265,8 +265,8 @@ type Config struct {
 	// PreemptDelay is for how long maps of a job wait for slots that its own reduces
 	// hold before one of those is killed. Default 10 seconds; negative is for ever.
 	PreemptDelay time.Duration
-	// WaitEvery is how often the tracker collects why jobs wait, for Job.Waits; 0 is
-	// never. It costs a walk through the order of all jobs for each job that waits,
+	// WaitEvery is the interval at which the tracker collects wait reasons for Job.Waits;
+	// 0 means never. It costs a walk through the order of all jobs for each job that waits,
 	// so one collection looks at no more than maxCollected jobs, in rotation.
 	WaitEvery time.Duration
 	// Record makes the tracker record facts, from which Restore can rebuild it.

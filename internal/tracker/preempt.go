@@ -9,9 +9,8 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// A reduce keeps its slot until it has fetched the output of every map of its job. If
-// that output is lost, or never was made, the reduces wait for maps that they may
-// themselves keep out: where slots are lent, they can hold all slots that a map could
+// A reduce keeps its slot until it has fetched the output of every map of its job. If a
+// map's output is lost, the reduces wait for a map that they may themselves keep out: where slots are lent, they can hold all slots that a map could
 // use, and where a limit counts tasks of both kinds, they can use it up. Such a job
 // never ends, and its reduces do not time out.
 //
@@ -28,8 +27,8 @@ import (
 // check costs a walk over the nodes for each blocked job, once per delay; otherwise a
 // step pays for one comparison, and each change of a job for a few.
 
-// preemptBeats is how many heartbeats of each node a job must be blocked: within them
-// the policy offers a free slot to the job's maps if it ever does.
+// preemptBeats is the number of heartbeats per node for which a job must be blocked. A
+// policy that gives a free slot to the job's maps at all has done so by then.
 const preemptBeats = 3
 
 // blockage is why reduces of a job may have to be killed.

@@ -54,7 +54,7 @@ type Tracker struct {
 	ends    []Effect
 	// facts is the result of Facts.
 	facts []Fact
-	// bySeat holds what the tracker keeps of each live job, by Job.Seat.
+	// bySeat holds the tracker's own state of each live job, by Job.Seat.
 	bySeat []jobState
 	// blocked are the jobs that are blocked (see preempt.go), and blockedDue is when
 	// they are looked at next; never if there are none.
@@ -76,9 +76,9 @@ type Tracker struct {
 	stats     Stats
 }
 
-// jobState is what the tracker keeps of a live job beside its tasks.
+// jobState is the tracker's own state of a live job, beside the job's tasks.
 type jobState struct {
-	launchable [job.Kinds]bool // Job.Launchable as the hooks last heard of it
+	launchable [job.Kinds]bool // Job.Launchable at the last call of the hooks
 	blocked    blockage
 }
 
@@ -262,7 +262,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	return t.effects
 }
 
-// emit adds an effect to those that Step returns.
+// emit adds an effect to the result of Step.
 func (t *Tracker) emit(e Effect) { t.effects = append(t.effects, e) }
 
 // emitAttempt adds an effect about an attempt.

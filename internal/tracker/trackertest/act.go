@@ -170,8 +170,8 @@ func (w *World) actOnAttempt(node string) {
 	}
 }
 
-// fetchFailed lets a reduce complain about a map's output, sometimes that of an
-// attempt whose output was given up long ago.
+// fetchFailed reports that a reduce could not fetch a map's output, sometimes the output
+// of an attempt that was given up long ago.
 func (w *World) fetchFailed(reduce job.AttemptID) {
 	t := w.t
 	id := job.TaskID{Job: reduce.Job, Index: int32(rapid.IntRange(0, 5).Draw(t, "map"))}

@@ -10,7 +10,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// pending is what nodes will say with their next heartbeats.
+// pending holds reports and loads for the nodes' next heartbeats.
 type pending struct {
 	reports map[string][]tracker.Report
 	loads   map[string]cluster.Load

@@ -8,10 +8,10 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// Recount counts everything again by brute force and says where the tracker's
-// running counts differ, or nil. It does not hold what runs against the slots of
-// nodes: limits may shrink below it, by themselves or by a change of policy. That
-// is checked at each launch.
+// Recount computes every count again by brute force and returns an error that names the
+// first one that differs from the tracker's. It does not compare running attempts with
+// the slots of their nodes, because limits may shrink below them; World checks slots at
+// each launch.
 func Recount(t *tracker.Tracker) error {
 	var all job.Tally
 	on := make([][job.Kinds][job.Kinds]int, len(t.Nodes().All()))
@@ -105,7 +105,7 @@ func recountAccount(j *job.Job) error {
 	return nil
 }
 
-// recountLists checks the list of running attempts: all of them, oldest first.
+// recountLists checks that the list of running attempts is complete and sorted by launch.
 func recountLists(j *job.Job) error {
 	for k := range job.Kind(job.Kinds) {
 		count, last := 0, int64(0)
@@ -181,8 +181,8 @@ func closed(n *cluster.Node) int {
 
 // IdleWork names a task that could run in a free slot of its own kind, or "".
 // Right after every node has sent a heartbeat there is none, if the policy
-// promises to keep slots busy. Without retries, a node on which a task failed does not
-// count for it.
+// promises to keep slots busy. Without retries, nodes on which a task failed are ignored
+// for that task.
 func IdleWork(t *tracker.Tracker, retries bool) string {
 	for _, j := range t.Jobs().Live() {
 		for k := range job.Kind(job.Kinds) {

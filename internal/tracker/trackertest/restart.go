@@ -10,8 +10,8 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Restart goes on with a tracker restored from the facts so far under a policy,
-// as after the end of the process. The nodes do not notice.
+// Restart replaces the tracker by one restored from the facts so far, under a policy, as
+// after the end of the process. The nodes keep running their attempts.
 func (w *World) Restart(p sched.Policy) {
 	w.Tracker = w.restored(p, w.facts)
 	w.tape = append(w.tape, entry{now: w.now, restored: true})
@@ -90,8 +90,8 @@ func (w *World) absent(name string) bool {
 	return n != nil && n.Absent()
 }
 
-// rejoin makes a node join that kept some of what it ran and held, and checks that
-// this goes on if the node was a member.
+// rejoin makes a node join with some of its attempts and outputs, and checks that these
+// continue if the node was a member.
 func (w *World) rejoin(name string, keep func() bool) {
 	ev := &tracker.Join{Node: w.spec(name)}
 	member := w.live[name]

@@ -106,7 +106,7 @@ func TestBadScripts(t *testing.T) {
 		"line is named":      {start + "nonsense x", "line 4"},
 		"bad pool":           {"scheduler fair\npool p weight=0\nstart", "above 0"},
 		"bad change":         {start + "priority j", "bad priority"},
-		"a word is missing":  {start + "finish t", "want a tracker and a task"},
+		"a word is missing":  {start + "finish t", "a tracker and a task are required"},
 		"word before start":  {"scheduler", "missing"},
 		"scheduler too late": {start + "scheduler fair", "after start"},
 	} {

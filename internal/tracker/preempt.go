@@ -99,12 +99,13 @@ func (t *Tracker) preemptReduces() {
 
 // reduceInTheWay returns the newest reduce of a blocked job that holds what the job's
 // maps need, or nil if there is none. mapsFirst is false if the maps wait for something
-// else, such as maps of other jobs. It is true if a slot is free that the policy does
-// not give to a map, perhaps because the job's reduces are its part of the load.
+// else, such as maps of other jobs or a node with their data. A free slot usually means
+// that. But a policy that sets its own limits may keep the slot free because of the load
+// of the job's reduces.
 func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
 	why, _ := t.Explain(j, job.Map)
 	switch why.Code {
-	case sched.AllClosed:
+	case sched.AllClosed, sched.WaitLocality, sched.PartitionFull:
 		return nil, false
 	case sched.PoolFull, sched.QueueFull, sched.UserFull:
 		if t.limitedByReduces(j, why.Code == sched.UserFull) {
@@ -113,8 +114,16 @@ func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
 		return nil, false
 	}
 	kind, free := t.mapSlots(j)
-	if free {
+	if free && t.hooks.Limiter != nil {
 		return nil, true
+	}
+	if free {
+		// The maps are behind jobs that may be kept out by a limit, too. If no map of
+		// the pool runs, its reduces use that limit up.
+		if why.Code == sched.Behind && t.limitedByReduces(j, false) {
+			return j.Newest(job.Reduce), true
+		}
+		return nil, false
 	}
 	for a := j.Newest(job.Reduce); a != nil; a = a.Prev() {
 		if n := t.node(a); a.Slot() == kind && t.takesMaps(j, n) {

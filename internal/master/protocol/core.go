@@ -251,8 +251,11 @@ func (c *Core) millis(t time.Duration) int64 {
 func (c *Core) step(ev tracker.Event) []tracker.Effect {
 	// Effects may lead to further steps, which reuse the tracker's slice.
 	effects := append([]tracker.Effect(nil), c.tracker.Step(c.now, ev)...)
-	if len(effects) > 0 && effects[0].Kind == tracker.JobAccepted {
-		c.accepted(c.entering, effects[0].Job)
+	// Kills may come before it: a preemption that was due happens in the same step.
+	for _, e := range effects {
+		if e.Kind == tracker.JobAccepted {
+			c.accepted(c.entering, e.Job)
+		}
 	}
 	c.recordFacts()
 	for _, e := range effects {

@@ -124,6 +124,9 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	if f == nil {
 		return errors.New("a record has an unknown type: it was written by a newer slotwise, which must be used to read it")
 	}
+	if o, ok := f.(*tracker.FactOutcome); ok && !r.accepted[o.Job] {
+		r.acceptForgotten(o)
+	}
 	if end, ok := f.(*tracker.FactJobEnded); !ok || r.accepted[end.Job] {
 		r.facts = append(r.facts, f)
 	} // else the tracker had forgotten the job when the snapshot was made
@@ -153,6 +156,21 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 		}
 	}
 	return nil
+}
+
+// acceptForgotten has the tracker accept a job again, without its tasks' past. Snapshots
+// of older versions contain the outcome but not the acceptance of a job that their
+// tracker had forgotten while its output was not published or removed yet. The output
+// is then committed or aborted like that of any other finishing job.
+func (r *replay) acceptForgotten(o *tracker.FactOutcome) {
+	d := r.details[o.Job]
+	if d == nil {
+		return
+	}
+	if spec, err := CoreSpec(d.Spec); err == nil { // applyJob has read it without an error
+		r.facts = append(r.facts, &tracker.FactAccepted{Job: o.Job, Spec: spec, At: o.At})
+		r.accepted[o.Job] = true
+	}
 }
 
 // restoreTracker builds the policy and the tracker. A policy that a user has installed

@@ -30,6 +30,8 @@ type process struct {
 	// childEnded is set when the child process has ended: it can no longer be sent
 	// map outputs.
 	childEnded bool
+	// readsFrom is the job in which the attempt has a reader; nil if it has none.
+	readsFrom *jobState
 }
 
 // killedError is the cause of an attempt that was stopped through no fault of its

@@ -115,7 +115,7 @@ func (w *Worker) startReading(p *process) {
 		return
 	}
 	r.enqueueLocked(&slotwisev1.MapOutputsResponse{Reset_: true, Outputs: j.outputs})
-	j.readers[p] = r
+	j.readers[p], p.readsFrom = r, j
 	if len(j.readers) == 1 {
 		ctx, stop := context.WithCancel(context.Background())
 		j.stopPolling = stop
@@ -146,15 +146,17 @@ func (w *Worker) sendMapOutputs(p *process, r *reader) {
 }
 
 // stopReading ends the reader of an attempt. If the reader has not started yet, it
-// never will. The job's poller ends with its last reader.
+// never will. The job's poller ends with its last reader. The worker may have
+// dropped the job meanwhile.
 func (w *Worker) stopReading(p *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.childEnded = true
-	j := w.mu.jobs[p.id.Job]
-	if j == nil || j.readers[p] == nil {
+	j := p.readsFrom
+	if j == nil {
 		return
 	}
+	p.readsFrom = nil
 	close(j.readers[p].end)
 	delete(j.readers, p)
 	if len(j.readers) == 0 {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -282,6 +283,22 @@ func TestForgottenJob(t *testing.T) {
 	if exists(w.output("j1", "j1_m_0_0")) || !exists(w.output("j1", "j1_m_1_0")) {
 		t.Error("the wrong output is held")
 	}
+}
+
+// TestDropWaitingReduce drops a job while one of its reduces waits for map outputs. The
+// goroutines that ask for locations and pass them on must end with the reduce.
+func TestDropWaitingReduce(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	m.job("j1", "cat", 1, "a\n")
+	runs := func(function string) bool {
+		all := make([]byte, 1<<20)
+		return strings.Contains(string(all[:runtime.Stack(all, true)]), function)
+	}
+	m.launch("j1_r_0_0", nil)
+	eventually(t, "the reduce reads", func() bool { return runs(").sendMapOutputs(") && runs(").pollMapOutputs(") })
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
+	eventually(t, "both goroutines end", func() bool { return !runs(").sendMapOutputs(") && !runs(").pollMapOutputs(") })
 }
 
 // TestKill kills an attempt that ignores signals. Its report must give the reason.

@@ -124,8 +124,12 @@ func (c *Core) finishOutput(j *jobEntry) {
 	j.output, j.changed = nil, true
 }
 
-// cancelOutput has the shell stop its retries.
+// cancelOutput has the shell stop its retries. An abort that has not failed goes on:
+// the kill may be the repetition of the one that led to it.
 func (c *Core) cancelOutput(j *jobEntry) {
+	if j.core.State() == job.Aborting && j.delayed == "" {
+		return
+	}
 	if j.output != nil {
 		j.cancelled = true
 		return

@@ -200,6 +200,9 @@ func (c *Core) restoreTracker(r *replay) error {
 	}
 	if !kept {
 		c.record(c.policyRecord())
+		if c.learned != nil { // a policy's record ends what an earlier one has learned
+			c.record(learnedRecord(c.learned))
+		}
 	}
 	return nil
 }

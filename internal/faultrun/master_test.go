@@ -39,11 +39,52 @@ type master struct {
 
 // schedulers are the policies that a master may start with. Each life chooses its
 // own.
-var schedulers = []string{"fifo", "fair", "capacity", "dynamicmr-pd", "slots=static,order=fifo,place=greedy,speculate=gap",
+var schedulers = []string{"fifo", "fair", "capacity", "dynamicmr-pd", preempting, "slots=static,order=fifo,place=greedy,speculate=gap",
 	"slots=static,order=fifo,place=greedy,speculate=gap"}
+
+// preempting names fifo with preempter's preemption.
+const preempting = "preempting"
+
+// preempter preempts the oldest running attempt at each multiple of its interval. The
+// event in whose step that happens may be any: often it is not a tick.
+type preempter struct {
+	sched.Policy
+	view *sched.View
+	due  bool
+}
+
+// Start implements sched.Starter.
+func (p *preempter) Start(v *sched.View, _ time.Duration) { p.view = v }
+
+// Parts implements sched.Parted.
+func (p *preempter) Parts() []any { return []any{p.Policy} }
+
+// Interval implements sched.Periodic.
+func (p *preempter) Interval() time.Duration { return 3 * time.Second }
+
+// Update implements sched.Periodic.
+func (p *preempter) Update(time.Duration) { p.due = true }
+
+// Preempt implements sched.Preempter.
+func (p *preempter) Preempt(time.Duration) []*sched.Attempt {
+	due := p.due
+	p.due = false
+	for _, j := range p.view.Jobs().Live() {
+		for k := range job.Kind(job.Kinds) {
+			if a := j.Oldest(k); due && a != nil {
+				return []*sched.Attempt{a}
+			}
+		}
+	}
+	return nil
+}
 
 // buildPolicy builds a policy. Policies with speculation copy tasks at once.
 func buildPolicy(name string, _ map[string]string) (sched.Policy, error) {
+	if name == preempting {
+		p, err := policies.Builtin().Build("fifo", sched.Options{Seed: 1})
+		return &preempter{Policy: p}, err
+	}
 	set := map[string]string{}
 	if strings.Contains(name, "gap") {
 		set["speculative-lag"] = "0s"

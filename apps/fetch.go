@@ -69,7 +69,7 @@ func target(line []byte) string {
 }
 
 // fetch gets a URL and hands its body, at most max bytes, to use. It reports
-// whether all of it was read and used. It returns the error of use, or the cause
+// whether the whole page was read and used. It returns the error of use, or the cause
 // with which the task is stopped.
 func (f *fetcher) fetch(ctx context.Context, raw string, use func(body io.Reader) error) (bool, error) {
 	u, err := url.Parse(raw)

@@ -49,7 +49,7 @@ func webServer(t *testing.T) *httptest.Server {
 
 func pageText(n string) string { return "page " + n + "\n\nsecond line of " + n }
 
-// addresses lists what is there and what is not, the counters that this must
+// addresses lists existing and missing pages, the counters that this must
 // lead to, and what should be got.
 func addresses(base string) (list string, good []string, counters map[string]int64) {
 	for i := range 20 {

@@ -138,7 +138,7 @@ func movement(ctx context.Context, files *mapreduce.Files, from, to string) (flo
 	return most, nil
 }
 
-// pickJob picks k different points at random: those with the smallest hashes.
+// pickJob picks k different points at random: the points with the smallest hashes.
 func pickJob(p mapreduce.Params) (*mapreduce.Job, error) {
 	k, err := p.Int("k", 1)
 	if err != nil {

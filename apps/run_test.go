@@ -14,7 +14,7 @@ import (
 )
 
 // appTest runs an app over files in many ways that must not matter and
-// compares what it writes with what an independent program says it should.
+// compares its output with the result of an independent program.
 type appTest struct {
 	app     string
 	params  mapreduce.Params

@@ -13,7 +13,7 @@ import (
 )
 
 // sleep runs tasks that wait, as SleepJob of Hadoop's examples does. It shows how
-// a cluster schedules jobs of known task times, and it stands in for the jobs of
+// a cluster schedules jobs of known task times, and it replaces the jobs of
 // a job mix that state their task times and name no program.
 //
 //	parameters  maps, reduces: the times of the tasks

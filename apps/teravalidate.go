@@ -95,7 +95,7 @@ func (c *orderChecker) Finish(out *mapreduce.Emitter) error {
 	return nil
 }
 
-// emit emits what is known of the piece. All keys are equal: such records
+// emit emits the summary of the piece. All keys are equal: such records
 // reach the reduce in the order of the input.
 func (c *orderChecker) emit(out *mapreduce.Emitter) {
 	if !c.begun {

@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// item is a row of lineitem as far as it is read.
+// item holds the columns of a lineitem row that the test reads.
 func item(order, supplier, quantity, price, discount, shipped string) string {
 	return strings.Join([]string{order, "1", supplier, "1", quantity, price, discount, "0.00", "N", "O", shipped}, "|")
 }

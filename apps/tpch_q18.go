@@ -8,7 +8,7 @@ import (
 )
 
 // tpchQ18 is the Large Volume Customer Query: the greatest orders among those
-// of more than so many pieces.
+// of more than a given number of pieces.
 //
 //	select c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice, sum(l_quantity)
 //	from customer, orders, lineitem

@@ -80,7 +80,7 @@ func (r *tableRow) fail(column int, want string) {
 	}
 }
 
-// clip shortens what is quoted in an error.
+// clip shortens a quotation in an error.
 func clip(line []byte) []byte { return line[:min(len(line), 200)] }
 
 // parseDecimal reads digits with an optional sign and up to scale decimals, and

@@ -62,7 +62,7 @@ func TestParseVector(t *testing.T) {
 	}
 }
 
-// blobs makes points around centres, some of them without a name, and lines
+// blobs makes points around centres, some without a name, and lines
 // that are no points.
 func blobs(n int, centres [][]float64) (text string, points [][]float64, lines []string) {
 	rng := rand.New(rand.NewPCG(3, 4))

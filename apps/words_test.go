@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plainWords is what eachWord is checked against.
+// plainWords is the reference for eachWord.
 func plainWords(text []byte) (words []string) {
 	for _, w := range bytes.FieldsFunc(text, func(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' }) {
 		words = append(words, string(w))

@@ -24,7 +24,7 @@ func TestPackages(t *testing.T) {
 			t.Errorf("wordlen links %s", found)
 		}
 	}
-	// Check the names above: the program with all features links each of them.
+	// Check the names above: the program with all features links each package.
 	all := dependencies(t, "./anywhere")
 	for _, name := range heavy {
 		if containing(all, name) == "" {

@@ -19,7 +19,7 @@ var block = regexp.MustCompile("(?s)([^\n]*)\n\n```(\\w+)\n(.*?)```")
 // of the text before the block.
 var fileName = regexp.MustCompile("`([a-z_]+\\.(?:go|yaml))`[^`]*:$")
 
-// TestPolicyPage does what docs/write-a-policy.md says, in a directory beside the
+// TestPolicyPage follows docs/write-a-policy.md in a directory beside the
 // repository: it writes the files and runs the commands in order. The page must show
 // the files of examples/policy and what the commands print. With SLOTWISE_REWRITE=1
 // the test rewrites the page.
@@ -87,7 +87,7 @@ func beside(t *testing.T) string {
 	return dir
 }
 
-// shell runs commands and returns what they print.
+// shell runs commands and returns their output.
 func shell(t *testing.T, dir, commands string) string {
 	t.Helper()
 	c := exec.Command("bash", "-euo", "pipefail", "-c", commands)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The module examples/policy is one that anybody could write: it is built outside
+// The module examples/policy stands for any author's module: it is built outside
 // this module, against its public packages. TestPolicyPage runs its tests.
 func TestPolicyModule(t *testing.T) {
 	c := exec.Command("go", "vet", "./...")

@@ -74,7 +74,7 @@ func TestAliases(t *testing.T) {
 }
 
 // A slot that is kept from reduces that would wait in it goes to one that would
-// not, and the other job is told why.
+// not, and the other job gets the reason.
 func TestMapsDone(t *testing.T) {
 	f := &fixed{offers: []Offer{{Kind: job.Reduce, Slot: job.Map, MapsDone: true}}}
 	b, c, d, r := bench(f)

@@ -66,7 +66,7 @@ func limitReached(p Policy, j *Job, k Kind) Reason {
 	return Reason{}
 }
 
-// absent counts the nodes that have not come back since the tracker restarted.
+// absent counts the nodes that have not returned since the tracker restarted.
 func absent(v *View) (count int) {
 	for _, n := range v.nodes.All() {
 		if n.Absent() {
@@ -76,7 +76,7 @@ func absent(v *View) (count int) {
 	return count
 }
 
-// slotsOf counts the slots of a kind in the whole cluster, and those in use.
+// slotsOf counts all slots of a kind in the cluster, and the occupied ones.
 func slotsOf(v *View, p Policy, k Kind) (all, used int) {
 	if c, ok := p.(*Composition); ok {
 		if s, ok := c.Slots.(Sizer); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Two jobs of one map each and a reduce on a cluster of one node: what is said
+// Two jobs of one map each and a reduce on a cluster of one node: the explanations
 // of the second as the state changes.
 func TestWhy(t *testing.T) {
 	nodes := cluster.NewBook()

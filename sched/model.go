@@ -135,7 +135,7 @@ type (
 	// JobList holds the jobs that the tracker knows. Counts are over all live jobs.
 	//
 	//	Live() []*Job                       jobs that still run tasks, in order of submission
-	//	MapsFirst() int                     how many of them have MapsFirst set
+	//	MapsFirst() int                     the number of jobs with MapsFirst set
 	//	Finishing() []*Job                  jobs whose output is being committed or aborted
 	//	Ended() []*Job                      remembered jobs that have ended, in order of their ends
 	//	Get(id JobID) *Job                  a live or remembered job, or nil
@@ -160,7 +160,7 @@ type (
 	//	Closed() bool                       it gets no new work, for one of the next two reasons
 	//	Draining() bool                     an administrator drains it
 	//	Graylisted() bool                   tasks failed there that succeeded elsewhere
-	//	Absent() bool                       it has not come back since the tracker restarted
+	//	Absent() bool                       it has not returned since the tracker restarted
 	//	Joined() time.Duration              when it last joined
 	//	LastSeen() time.Duration            when it last joined or sent a heartbeat
 	//	Faults() []time.Duration            when tasks succeeded elsewhere that had failed here
@@ -220,20 +220,20 @@ type (
 	// AttemptState is the state of an attempt.
 	AttemptState = job.AttemptState
 
-	// JobSpec is what the submitter of a job asked for.
+	// JobSpec is the submitter's description of a job.
 	JobSpec = job.Spec
-	// NodeSpec is what a node reported about itself when it joined.
+	// NodeSpec is a node's description of itself when it joined.
 	NodeSpec = cluster.Spec
 	// Split is the input of a map: its size and the hosts that hold it.
 	Split = job.Split
 	// ResourceHints are a submitter's rating of a job's use of processor, memory,
 	// disk and network, from 1 (light) to 10 (heavy); 0 is unknown.
 	ResourceHints = job.Profile
-	// Load is what a node's heartbeat says about the machine.
+	// Load is a node's last report of the machine's load.
 	Load = cluster.Load
 	// Tally is a set of counts of tasks and running attempts.
 	Tally = job.Tally
-	// Account sums up what has happened to a job's attempts.
+	// Account sums up the launches, failures and counters of a job's attempts.
 	Account = job.Account
 	// Wait is a reason why tasks of a job waited, and for how long.
 	Wait = job.Wait

@@ -166,10 +166,10 @@ func (b Bindings) Print() map[string]string {
 	return set
 }
 
-// A Kit is what the constructor of a part or policy receives.
+// A Kit is the argument of the constructor of a part or policy.
 type Kit struct {
 	// Seed is the seed of the run. A part that draws random numbers derives a
-	// generator of its own from Seed and its name.
+	// separate generator from Seed and its name.
 	Seed   uint64
 	values map[string]string
 }
@@ -304,7 +304,7 @@ func Bool() Values[bool] {
 	}
 }
 
-// Choice accepts words, in any case of letters; words[i] stands for values[i].
+// Choice accepts words, in any case of letters; words[i] means values[i].
 // The two slices have the same length.
 func Choice[T comparable](words []string, values []T) Values[T] {
 	accepts := "one of " + strings.Join(words, ", ")
@@ -325,12 +325,12 @@ func Choice[T comparable](words []string, values []T) Values[T] {
 	}
 }
 
-// Switch accepts two words, the first of which stands for false.
+// Switch accepts two words; the first one means false.
 func Switch(no, yes string) Values[bool] {
 	return Choice([]string{no, yes}, []bool{false, true})
 }
 
-// Enum accepts words; the word at index i stands for the value T(i).
+// Enum accepts words; the word at index i means the value T(i).
 func Enum[T ~uint8](words ...string) Values[T] {
 	values := make([]T, len(words))
 	for i := range values {
@@ -391,7 +391,7 @@ func List[T any](plural string, v Values[T]) Values[[]T] {
 	}
 }
 
-// between is the end of a phrase for a range; "" stands for no bound.
+// between is the end of a phrase for a range; "" means no bound.
 func between(from, to string) string {
 	switch {
 	case from == "" && to == "":

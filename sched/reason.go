@@ -34,7 +34,7 @@ const (
 	PassesSlots        // waits for a slot at Level: has passed up Have slots, takes any after Need
 	FarSpent           // the heartbeat has assigned its Need tasks far from their data
 	AllClosed          // all Have live nodes are closed to new work
-	NotBack            // none of the Have nodes from before a restart has come back
+	NotBack            // none of the Have nodes from before a restart has returned
 	NoValue            // a task is worth nothing now, because of the utility named in Pool
 )
 

@@ -11,7 +11,7 @@ import (
 // Part describes one implementation of Slots, Order, Place or Speculate. Users
 // select it by name: --policy order=NAME.
 type Part[T any] struct {
-	// Name is what users write. It must not contain commas, equals signs or
+	// Name is the name that users write. It must not contain commas, equals signs or
 	// spaces.
 	Name    string
 	Summary string // one line for lists

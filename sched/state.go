@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// stateVersion is the version of the envelope. Each part has a version of its own for
+// stateVersion is the version of the envelope. Each part has its own version for
 // its state.
 const stateVersion = 1
 

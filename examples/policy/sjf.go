@@ -6,7 +6,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// policies is what this program adds to slotwise: an order, and a policy that
+// policies lists what this program adds to slotwise: an order, and a policy that
 // combines the order with built-in parts.
 var policies = sched.Table{
 	Order: []sched.Part[sched.Order]{

@@ -171,7 +171,7 @@ func (w *fakeWorker) done() *slotwisev1.Done {
 	return m.GetDone()
 }
 
-// mapOrder is the order for a map over lines, in a directory of its own.
+// mapOrder returns the order for a map over lines, in a new directory.
 func mapOrder(t *testing.T, app, lines string) *slotwisev1.Order {
 	t.Helper()
 	dir := t.TempDir()
@@ -292,7 +292,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A process whose first message is no order ends with a status of its own.
+// A process whose first message is not an order ends with a special exit status.
 func TestNoOrder(t *testing.T) {
 	for name, begin := range map[string]func(*fakeWorker){
 		"another message": func(w *fakeWorker) { w.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Stop{Stop: "x"}}) },

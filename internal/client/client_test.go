@@ -76,7 +76,7 @@ func TestSubmitAgain(t *testing.T) {
 	}
 }
 
-// TestRefusal does not try again what was refused.
+// TestRefusal verifies that a refused call is not retried.
 func TestRefusal(t *testing.T) {
 	calls := 0
 	m := &fakeMaster{nodes: func(context.Context) (*slotwisev1.NodesResponse, error) {

@@ -53,7 +53,7 @@ type Wait struct {
 	Kind   Kind
 	Reason uint8 // a sched.Code, which this package cannot name
 	For    time.Duration
-	Words  string // the reason as a sentence, as it was last given
+	Words  string // the latest reason as a sentence
 }
 
 // waits sums up wait reasons. The zero value has none.

@@ -171,7 +171,7 @@ func (b *Book) SetCounted(j *Job, c [Kinds]counters.Set, lastError string) {
 	j.account.LastError = lastError
 }
 
-// RestartTimeout restarts the time-out of an attempt on a node that has come back
+// RestartTimeout restarts the time-out of an attempt on a node that has returned
 // after a silence, because the progress made meanwhile is unknown.
 func (b *Book) RestartTimeout(a *Attempt, now time.Duration) { a.reported, a.progressAt = true, now }
 
@@ -201,7 +201,7 @@ func (b *Book) Fail(a *Attempt, text string, limit int, now time.Duration) {
 	b.idle(a.task, now)
 }
 
-// Drop ends a running attempt as killed or lost, which counts as nobody's failure.
+// Drop ends a running attempt as killed or lost, which does not count as a failure.
 func (b *Book) Drop(a *Attempt, state AttemptState, text string, now time.Duration) {
 	a.errText = text
 	b.stop(a, state, now)
@@ -297,7 +297,7 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 	b.list.finishing = append(b.list.finishing, j)
 }
 
-// SetMapsFirst keeps reduces of a live job from starting, or lets them start again.
+// SetMapsFirst keeps reduces of a live job from starting, or allows it again.
 func (b *Book) SetMapsFirst(j *Job, on bool) {
 	if j.mapsFirst == on {
 		return

@@ -19,7 +19,7 @@ func (p *places) Host(name string) int32 {
 }
 func (p *places) RackOf(h int32) int32 { return p.racks[h] }
 
-// dumb finds the best fresh map by looking at all of them.
+// dumb finds the best fresh map by a search through all maps.
 func dumb(j *Job, p *places, host, rack int32, max Level) (*Task, Level) {
 	var best *Task
 	level := max + 1
@@ -50,7 +50,7 @@ func dumb(j *Job, p *places, host, rack int32, max Level) (*Task, Level) {
 	return best, level
 }
 
-// The index gives the same task as a search through all of them, whatever was
+// The index gives the same task as a search through all tasks, whatever was
 // launched, failed and learned of the racks in between.
 func TestIndexAgainstDumb(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

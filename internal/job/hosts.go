@@ -43,7 +43,7 @@ func listHosts(splits []Split, at []int32) hostLists {
 			s.key = h + 1
 			l.count++
 		}
-		s.end++ // how many there are, for now
+		s.end++ // the number of entries, for now
 	}
 	next := int32(0)
 	for i := range l.table {

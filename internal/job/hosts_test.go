@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The lists are those of a map, for hosts close together and far apart, known
+// The lists equal the lists of a Go map, for hosts close together and far apart, known
 // and unknown.
 func TestHostListsAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

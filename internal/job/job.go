@@ -151,8 +151,8 @@ func (j *Job) FailedAttempts() int { return j.account.Failed[Map] + j.account.Fa
 // counters, it may be large; displays call it, policies should not.
 func (j *Job) Account() Account { return j.account.clone() }
 
-// BytesRead returns how many bytes of input the job's maps have read: those that
-// succeeded, and those that run as far as they have reported. It costs the number
+// BytesRead returns the number of input bytes that the job's maps have read: maps that
+// succeeded, and running maps up to their last report. It costs the number
 // of running maps.
 func (j *Job) BytesRead() int64 {
 	n := j.account.Counters[Map].Get(counters.BytesRead)

@@ -137,7 +137,7 @@ func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
 }
 
 // RestoreOrder sorts the running attempts of all live jobs by launch, and restarts
-// their time-outs, because nobody has received their reports since the snapshot.
+// their time-outs, because their reports since the snapshot were not received.
 func (b *Book) RestoreOrder(now time.Duration) {
 	for _, j := range b.list.live {
 		for k := range Kind(Kinds) {

@@ -48,7 +48,7 @@ type Config struct {
 	Codec       runfile.Codec     // of spills and map outputs on disk
 	Events      io.Writer         // takes a line for each event and effect, if set
 	Tick        time.Duration     // how often running attempts report; default 100 ms
-	// Heartbeat is how often a worker reports and gets work. With 0 it does so every
+	// Heartbeat is the interval at which a worker reports and gets work. With 0 it does so every
 	// Tick, and also reports the end of an attempt at once, whereupon the tracker
 	// may assign work to all workers; see tracker.Config.OfferAtOnce.
 	Heartbeat time.Duration
@@ -72,7 +72,7 @@ type Config struct {
 const MinMemory = 4 << 20
 
 // maxSlots is the largest number of slots of all workers: more goroutines than
-// that help nobody, and within it sizes do not overflow.
+// that do not help, and within it sizes do not overflow.
 const maxSlots = 1 << 16
 
 // Cluster runs jobs until it is closed.
@@ -218,7 +218,7 @@ func (cfg *Config) fill() error {
 	return nil
 }
 
-// tasksPerSlot is how many tasks of a kind a worker runs at most, times its
+// tasksPerSlot bounds the tasks of a kind that a worker runs, as a multiple of its
 // slots, under a policy that decides their number itself: each needs memory.
 const tasksPerSlot = 4
 
@@ -298,7 +298,7 @@ func (c *Cluster) post(f func()) bool {
 	}
 }
 
-// Close kills what still runs, waits for it to end, and removes all temporary
+// Close kills running attempts, waits for their ends, and removes all temporary
 // files.
 func (c *Cluster) Close() error {
 	c.cancel()
@@ -390,7 +390,7 @@ func (c *Cluster) tick() {
 	}
 }
 
-// beatNode sends a node's heartbeat: attempts that have ended and those that
+// beatNode sends a node's heartbeat: attempts that have ended and attempts that
 // run, of each the oldest first. An early one, which does not wait for the node's
 // interval, reports only; an offer to all nodes follows.
 func (c *Cluster) beatNode(node string, early bool) {
@@ -412,7 +412,7 @@ func (c *Cluster) beatNode(node string, early bool) {
 const loadEvery = 500 * time.Millisecond
 
 // sample measures the machine, at most every loadEvery. Each worker reports its
-// share of what has no upper limit.
+// share of a resource without an upper limit.
 func (c *Cluster) sample(now time.Duration) {
 	if c.cfg.Load == nil || c.sampled > 0 && now < c.sampled+loadEvery {
 		return
@@ -424,7 +424,7 @@ func (c *Cluster) sample(now time.Duration) {
 	c.load.NetworkRate *= part
 }
 
-// cores is how many of the machine's cores are a worker's, at least one.
+// cores returns a worker's share of the machine's cores, at least one.
 func (cfg *Config) cores() int { return max(1, runtime.NumCPU()/cfg.Workers) }
 
 // TempDir is a directory that is removed, with all it holds, when the cluster

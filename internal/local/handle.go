@@ -21,7 +21,7 @@ type JobSpec struct {
 	Priority    job.Priority
 	Program     *engine.Program
 	Splits      []engine.SourceSplit // one map task each
-	Synthetic   int                  // instead of Splits: so many map tasks without input
+	Synthetic   int                  // instead of Splits: the number of map tasks without input
 	Reduces     int
 	Staging     storage.Staging // takes the output; the cluster commits or aborts it
 	OutCode     output.Codec
@@ -165,7 +165,7 @@ func (c *Cluster) outputFinished(h *Handle, commit bool, err error) {
 	}
 }
 
-// ended completes the handle of a job that has ended and wakes those that wait.
+// ended completes the handle of a job that has ended and wakes the callers of Wait.
 func (h *Handle) ended(c *Cluster, e tracker.Effect) {
 	h.state = e.State
 	if e.State != job.Succeeded {

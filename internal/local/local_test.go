@@ -16,7 +16,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// gate is a mapper that waits to be let through.
+// gate is a mapper that blocks until the test opens it.
 type gate struct {
 	open <-chan struct{}
 	ctx  context.Context
@@ -86,11 +86,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // TestReload changes Hadoop's file of pools while jobs wait: a limit that goes
-// lets the job's tasks start, a bad file changes nothing and is told of.
+// lets the job's tasks start. A bad file changes nothing and causes a warning.
 func TestReload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fair.xml")
 	write := func(text string) {
-		// Whole at once, so that no half of it is read.
+		// A rename, so that no half-written file is read.
 		if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o644), os.Rename(file+".new", file)); err != nil {
 			t.Fatal(err)
 		}

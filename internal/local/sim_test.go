@@ -90,7 +90,7 @@ func (s sleeper) Reduce(_ []byte, values iter.Seq[[]byte]) error {
 func (sleeper) Close() error { return nil }
 
 // live runs the script for real, in tasks that sleep, and returns the event log.
-// The clock is that of a test bubble, which jumps to the next moment as soon as
+// The clock belongs to a test bubble and jumps to the next moment as soon as
 // all goroutines wait; everything else is the shell that users run.
 func live(t *testing.T, policy string) (log string) {
 	var events bytes.Buffer
@@ -170,7 +170,7 @@ func simulated(t *testing.T, policy string) string {
 	return events.String()
 }
 
-// decisions are the lines of an event log from the first job on: what was
+// decisions returns the lines of an event log from the first job on: what was
 // submitted, reported as ended, asked and decided. What running tasks report is
 // left out, because progress is modelled and not measured in the simulator. So is
 // the end of each commit: the live shell commits the output of jobs at the same

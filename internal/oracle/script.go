@@ -32,7 +32,7 @@ func replay(w io.Writer, script io.Reader) error {
 	return errors.Join(lines.Err(), out.Flush())
 }
 
-// setup is what a script says before start.
+// setup holds the commands of a script before start.
 type setup struct {
 	scheduler string
 	props     []hadoopconf.Property

@@ -107,7 +107,7 @@ func (s *sim) countLaunch(a *attempt) {
 	}
 }
 
-// entries is how many entries of sim.attempts a node gets at a time. A node keeps its
+// entries is the number of entries of sim.attempts that a node gets at a time. A node keeps its
 // entries, so that its heartbeats read memory that is close together.
 const entries = 8
 

@@ -72,7 +72,7 @@ type ModelConfig struct {
 	NodeTimeout time.Duration
 	// MaxNodeFailures bars nodes from jobs; see tracker.Config.
 	MaxNodeFailures int
-	// CommitTime is how long it takes to commit or abort a job's output once its
+	// CommitTime is the time that the commit or abort of a job's output takes once its
 	// outcome is decided. 0 means that jobs have no output: they end in the step
 	// that decides their outcome.
 	CommitTime time.Duration
@@ -81,11 +81,11 @@ type ModelConfig struct {
 	// 3 s. Negative is never, which makes tasks time out that run for longer
 	// than the job's limit.
 	ProgressEvery time.Duration
-	// StallAfter is how long a run may go without any event but heartbeats before it ends
+	// StallAfter is the time without events other than heartbeats after which a run ends
 	// with an error. Default 1 hour. Policies that delay work for longer need more.
 	StallAfter time.Duration
 
-	// TaskStartup is how long an attempt of a task with stages takes before it reads its
+	// TaskStartup is the time before an attempt of a task with stages starts to read its
 	// first byte, to start a JVM for example. Default 0.
 	TaskStartup time.Duration
 	// ShuffleShare is the fraction of a reduce of given duration in which it fetches. It
@@ -96,13 +96,13 @@ type ModelConfig struct {
 	// output is spilled, read and merged, which moves its bytes three times. 0 is no
 	// limit.
 	SortMemory int64
-	// ShuffleMemory is how many bytes a reduce merges in memory. A larger input is
+	// ShuffleMemory is the number of bytes that a reduce merges in memory. A larger input is
 	// written to disk and read again. 0 is no limit.
 	ShuffleMemory int64
 	// LoadTick makes the load of tasks of given duration noisy. In each tick a task adds
 	// either twice its mean load, CPU over Duration, or none. 0 is a steady load.
 	LoadTick time.Duration
-	// FetchRetry is how long reduces try to fetch from a node that is gone
+	// FetchRetry is the time for which reduces try to fetch from a lost node
 	// before they complain, and between two complaints. Default 30 s.
 	FetchRetry time.Duration
 	// Replicas is the number of copies of a block, 1 to 3, where the workload gives no

@@ -26,7 +26,7 @@
 //
 // A task with a given duration takes that long on a node of speed 1, whatever else runs
 // there. A reduce with a given duration fetches during the fraction
-// ModelConfig.ShuffleShare of it, which cannot end before the last map.
+// ModelConfig.ShuffleShare of this time, which cannot end before the last map.
 //
 // Other tasks have stages. Each stage uses one resource of the node:
 //

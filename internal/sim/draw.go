@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/portable"
 )
 
-// Every use of randomness has a generator of its own, seeded with the run's seed, the
+// Every use of randomness has its own generator, seeded with the run's seed, the
 // name of the use and its subject. A draw therefore does not depend on the draws before
 // it, and attempts of a task have the same luck under every policy.
 const (

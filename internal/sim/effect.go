@@ -10,7 +10,7 @@ import (
 
 // apply carries out the tracker's effects in order. The attempts whose end the current
 // heartbeat reports leave their slots before the first new attempt starts, so that an
-// observer never sees a slot occupied twice. The tracker may kill one of them because
+// observer never sees a slot occupied twice. The tracker may kill such an attempt because
 // another attempt of its task may commit; the kill removes it from s.ending.
 func (s *sim) apply(effects []tracker.Effect) {
 	for i := range effects {

@@ -24,7 +24,7 @@ type running struct {
 	// gone counts outputs on crashed nodes that the tracker has not given up yet.
 	gone     int
 	retrying bool // an evRetry event is scheduled, at which reduces complain
-	// fetched is how many bytes all reduces fetch together, by the workload.
+	// fetched is the number of bytes that all reduces fetch together, by the workload.
 	fetched float64
 	// waiters are the reduces that fetch or wait for maps, oldest first.
 	waiters        []int32

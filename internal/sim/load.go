@@ -42,7 +42,7 @@ func (s *sim) advanceLoad(nd *node) {
 	}
 }
 
-// burst returns how many processes are runnable on a node in a tick. Each task of given
+// burst returns the number of runnable processes on a node in a tick. Each task of given
 // duration counts twice in half of the ticks and not at all in the others.
 func (s *sim) burst(nd *node, tick time.Duration) float64 {
 	n := nd.load.runnable

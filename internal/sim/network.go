@@ -13,7 +13,7 @@ type rack struct {
 	nodes  []int32
 	uplink float64 // bytes a second from other racks; 0 is no limit
 	dirty  bool
-	// demand is what the rack's nodes could receive from other racks through the uplink.
+	// demand is the rate at which the rack's nodes could receive from other racks.
 	// level is the highest rate that the uplink allows a transfer.
 	demand, level float64
 }
@@ -26,7 +26,7 @@ type rack struct {
 // gives the max-min fair rates, since each transfer's links lie on one path.
 //
 // A change costs the number of nodes of its rack, if uplinks or the core are
-// limited; while the core link is full, that of all nodes.
+// limited; while the core link is full, the rate of every node.
 type network struct {
 	core  float64 // bytes a second between racks in all; 0 is no limit
 	level float64 // the highest rate that the core link allows a transfer

@@ -14,7 +14,7 @@ type EventKind uint8
 const (
 	// NodeUp: a node has joined. It sets Node and NodeName.
 	NodeUp EventKind = iota + 1
-	// NodeDown: the tracker has given a node up, or the node has come back before
+	// NodeDown: the tracker has given a node up, or the node has returned before
 	// the tracker noticed the crash. Its attempts have ended before. It sets Node and
 	// NodeName.
 	NodeDown
@@ -56,7 +56,7 @@ type Event struct {
 	// tracker learned it at At, from the node's next heartbeat.
 	Started  time.Duration
 	Finished time.Duration
-	// Bytes is how much the attempt has read from its split, or fetched.
+	// Bytes is the number of bytes that the attempt has read from its split, or fetched.
 	Bytes int64
 	Text  string
 }

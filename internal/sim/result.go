@@ -28,7 +28,7 @@ type Result struct {
 	// Maps counts launched maps by level.
 	Maps [cluster.NONE + 1]int64
 	// BytesRead counts the bytes that successful maps have read, by level, and
-	// BytesFetched those that successful reduces have fetched.
+	// BytesFetched the number that successful reduces have fetched.
 	BytesRead    [cluster.NONE + 1]int64
 	BytesFetched float64
 	// Tracker holds the tracker's own counts. Refused is 0 unless the policy has a bug.

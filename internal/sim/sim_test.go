@@ -68,7 +68,7 @@ func near(t *testing.T, what string, got, want, slack time.Duration) {
 }
 
 // Waves of equal tasks: ⌈tasks/slots⌉ · duration for the maps; reduces that
-// start before the maps end take the larger of their duration and what is left
+// start before the maps end take the larger of their duration and the remainder
 // after their shuffle's third.
 func TestWaves(t *testing.T) {
 	const s = time.Second

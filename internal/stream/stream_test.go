@@ -101,7 +101,7 @@ func TestStderr(t *testing.T) {
 }
 
 // TestEndlessStderrLine: a child that prints garbage without line ends must not
-// fill the memory, and loses none of it.
+// fill the memory, and all of its output must be passed on.
 func TestEndlessStderrLine(t *testing.T) {
 	var log bytes.Buffer
 	l := &stderrLog{to: &log, alive: func() {}}
@@ -167,7 +167,7 @@ func TestLeftBehind(t *testing.T) {
 	waitFor(t, func() bool { return gone(pid) })
 }
 
-// gone tells whether a process has ended; a zombie that its new parent has not
+// gone reports whether a process has ended; a zombie that its new parent has not
 // reaped yet has.
 func gone(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {

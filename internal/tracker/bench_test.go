@@ -49,7 +49,7 @@ func BenchmarkIdleHeartbeat(b *testing.B) {
 }
 
 // BenchmarkWaitingHeartbeat: slots are free, but the jobs only wait for their
-// running maps, so that each heartbeat offers a slot and nobody takes it.
+// running maps, so that each heartbeat offers a slot that stays free.
 func BenchmarkWaitingHeartbeat(b *testing.B) {
 	for _, jobs := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(jobs, "jobs"), func(b *testing.B) {

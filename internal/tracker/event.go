@@ -162,7 +162,7 @@ type CommitEnded struct {
 	Error string
 }
 
-// AbortEnded says how an AbortOutput effect ended. Error says what could not be
+// AbortEnded reports the outcome of an AbortOutput effect. Error names what could not be
 // removed; it is added to the job's message and changes nothing else. A job that is
 // not Aborting is left alone.
 type AbortEnded struct {
@@ -205,7 +205,7 @@ const (
 	MapDone                             // Attempt's output, on Node, may be fetched by the job's reduces
 	MapLost                             // Attempt's output on Node is no longer valid
 	JobDone                             // Job ended in State; Text says why if not succeeded. Its map outputs may go.
-	Rejoin                              // Node is unknown: it must join again, dropping what it runs
+	Rejoin                              // Node is unknown: it must drop its attempts and join again
 	// CommitOutput: publish the output of Job, whose tasks have all succeeded, and
 	// answer with CommitEnded. AbortOutput: remove the unpublished output of Job,
 	// which will end in State because of Text, and answer with AbortEnded.
@@ -235,7 +235,7 @@ type Effect struct {
 	Text        string
 }
 
-// Config holds the tracker's settings. The zero value stands for Hadoop's defaults.
+// Config holds the tracker's settings. The zero value means Hadoop's defaults.
 type Config struct {
 	// NodeTimeout is the silence after which a node is given up. Default 10 minutes; a
 	// negative value means never.

@@ -44,7 +44,7 @@ type FactPool struct {
 // fails.
 //
 // It must be durable before the output is published: a master that finds it in its
-// journal goes on with the commit, and never runs a task of the job again.
+// journal continues the commit and never runs a task of the job again.
 type FactOutcome struct {
 	Job     job.ID
 	Outcome job.State // final

@@ -16,7 +16,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// recorder is a part with every hook; it writes down what it is told.
+// recorder is a part with every hook. It records each call.
 type recorder struct {
 	speculate.None
 	log   []string

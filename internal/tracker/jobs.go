@@ -216,7 +216,7 @@ func (t *Tracker) end(j *job.Job, text string) {
 }
 
 // noteDemand calls the hooks if a kind of the job's tasks has become launchable or has
-// stopped being so. Every change of a job's tasks ends with a call of it.
+// stopped being so. Every change of a job's tasks ends with a call of this function.
 func (t *Tracker) noteDemand(j *job.Job) {
 	if !j.State().Live() {
 		return

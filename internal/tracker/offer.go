@@ -24,7 +24,7 @@ import (
 
 // comparesHeartbeats reports whether the policy sets its own limits and judges the
 // work that it gave with one heartbeat by the load that the next one reports. Then
-// rounds between regular heartbeats would blur what it learns from.
+// rounds between regular heartbeats would falsify its measurements.
 func (t *Tracker) comparesHeartbeats() bool {
 	return t.hooks.Limiter != nil && len(t.hooks.Observers) > 0
 }

@@ -45,7 +45,7 @@ func (lender) Next(r *sched.Round) (sched.Offer, bool) {
 	return sched.Offer{}, false
 }
 
-// wisher preempts what it is told to, every 10 seconds.
+// wisher preempts the attempts that a script names, every 10 seconds.
 type wisher struct {
 	speculate.None
 	want []*job.Attempt

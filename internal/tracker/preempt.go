@@ -15,10 +15,10 @@ import (
 // never ends, and its reduces do not time out.
 //
 // One rule resolves this for every policy, as YARN's MapReduce does for its jobs. A
-// job is blocked while maps of it are pending, none runs, and reduces of it run:
+// job is blocked while its maps are pending, none of them runs, and its reduces run:
 //
 //	blocked for PreemptDelay and for preemptBeats heartbeats of each node,
-//	and a reduce of the job holds what its maps need
+//	and a reduce of the job holds a slot or a share that its maps need
 //	    ──► kill the newest such reduce, launch no more reduces of the job
 //	no map of the job is pending any more
 //	    ──► reduces of the job may be launched again
@@ -97,7 +97,7 @@ func (t *Tracker) preemptReduces() {
 	}
 }
 
-// reduceInTheWay returns the newest reduce of a blocked job that holds what the job's
+// reduceInTheWay returns the newest reduce of a blocked job that occupies what its
 // maps need, or nil if there is none. mapsFirst is false if the maps wait for something
 // else, such as maps of other jobs or a node with their data. A free slot usually means
 // that. But a policy that sets its own limits may keep the slot free because of the load

@@ -31,7 +31,7 @@ func TestTrackerKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// A tracker restored from facts, or from a snapshot, is the same and goes on the
+// A tracker restored from facts, or from a snapshot, is the same and continues the
 // same, wherever it was cut off. Progress is no fact, so the policies must not decide
 // by it, as the default speculation does.
 func TestRestoredTrackersBehaveAlike(t *testing.T) {

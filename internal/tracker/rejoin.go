@@ -8,7 +8,7 @@ import (
 )
 
 // rejoin reconciles the tracker with a member, or an absent node, that has joined again
-// and lists its attempts and outputs. Hooks hear of it if the node was absent or its spec
+// and lists its attempts and outputs. Hooks are called if the node was absent or its spec
 // has changed. In the latter case no attempt continues, because some policies keep
 // tables of nodes by their slots.
 func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {

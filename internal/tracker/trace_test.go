@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// TestTraces plays the scripts in testdata; trackertest.Run says what may stand
+// TestTraces plays the scripts in testdata; trackertest.Run documents what may be
 // in them.
 func TestTraces(t *testing.T) {
 	trackertest.Run(t, "testdata", func(spec string, _ sched.Options) (sched.Policy, error) {

@@ -30,7 +30,7 @@ const (
 //	              later kills nothing
 //	of a task     running attempts ≤ 2; permissions to commit ≤ 1; successes ≤ 1
 //	of a job      it is live ⇔ a reduce (or map, if it has no reduces) has not
-//	              succeeded, no task has failed too often, and nobody killed it;
+//	              succeeded, no task has failed too often, and it was not killed;
 //	              attempts run only for live jobs
 //	everywhere    each count equals a recount
 //
@@ -48,7 +48,7 @@ type Tracker struct {
 	now    time.Duration
 	// next holds the time at which each Periodic hook is due.
 	next []time.Duration
-	// effects are what Step returns; ends are the effects of this step about
+	// effects holds the result of Step; ends holds the effects of this step about
 	// outputs and ends of jobs, which come last.
 	effects []Effect
 	ends    []Effect
@@ -69,7 +69,7 @@ type Tracker struct {
 	lastOffer   time.Duration
 	// turn is the index of the node that sent the last heartbeat.
 	turn int
-	// waitsDue is when wait reasons are collected next, waitsNext the index in the
+	// waitsDue is the time of the next collection of wait reasons, waitsNext the index in the
 	// live jobs of the first job to look at then.
 	waitsDue  time.Duration
 	waitsNext int

@@ -13,7 +13,7 @@ const maxCollected = 200
 // collectWaits adds, if it is due, the time since the last collection to the
 // reasons for which tasks of live jobs wait now. Step calls it before the event is
 // worked in, because until then the old state held. If there are more jobs than one
-// collection looks at, the next one goes on with the others.
+// collection reads, the next one continues with the others.
 func (t *Tracker) collectWaits(now time.Duration) {
 	if t.cfg.WaitEvery <= 0 || now < t.waitsDue {
 		return

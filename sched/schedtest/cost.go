@@ -28,7 +28,7 @@ const (
 
 // cost measures heartbeats of full nodes, each of which reports a finished map and
 // gets another task. The measurements alternate, and the fastest of many short ones
-// counts. While the cost is above a bound there are up to 100 of them, so that other load on
+// counts. While the cost is above a bound there are up to 100 rounds, so that other load on
 // the machine rarely matters.
 func (s *suite) cost(t *testing.T) {
 	const rounds, most, beats = 20, 100, 300

@@ -11,7 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// What is drawn. Some hosts of splits never join, so that locality cannot
+// The values to draw from. Some hosts of splits never join, so that locality cannot
 // always be had.
 var (
 	nodeNames  = []string{"n1", "n2", "n3", "n4", "n5", "n6"}

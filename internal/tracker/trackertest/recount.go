@@ -159,7 +159,7 @@ func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 	return nil
 }
 
-// graylisted counts the members on the graylist and those that are not drained.
+// graylisted counts the graylisted members and the members that are not drained.
 func graylisted(t *tracker.Tracker) (gray, of int) {
 	for _, n := range t.Nodes().All() {
 		if (n.Alive() || n.Absent()) && !n.Draining() {
@@ -179,7 +179,7 @@ func closed(n *cluster.Node) int {
 	return 0
 }
 
-// IdleWork names a task that could run in a free slot of its own kind, or "".
+// IdleWork names a task that could run in a free slot of the task's kind, or "".
 // Right after every node has sent a heartbeat there is none, if the policy
 // promises to keep slots busy. Without retries, nodes on which a task failed are ignored
 // for that task.

@@ -23,8 +23,8 @@ func (w *World) Restart(p sched.Policy) {
 func (w *World) Facts() []tracker.Fact { return w.facts }
 
 // Shadow makes two more trackers, one restored from all facts and one from a
-// snapshot, and has them play along: from now on they must do what the tracker
-// does, though nodes have not been gone for it. It fails if any of them differs to
+// snapshot, and plays them along: from now on they must have the same effects as the tracker
+// itself, although nodes were not disconnected. It fails if any of them differs to
 // the eye. The policies must have no memory.
 func (w *World) Shadow(one, two sched.Policy) {
 	before := Dump(w.Tracker)

@@ -44,12 +44,12 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	offer N…                                 says first whether an offer is due
 //	heartbeat N all unheard=A,A              one that names all it runs
 //	kill J|A   priority J P   move J [POOL]   commit A [N]   fetchfail R M [gone]
-//	preempt A                                asks a policy's part with Want for it
+//	preempt A                                asks a policy's part with Want to preempt A
 //	advance D  tick                          tick also lets time-outs happen
 //	restart [lose=N]        from the facts so far but the last N
 //	show   explain J KIND   account J
 //
-// A value with spaces stands in double quotes: pools="pool a weight=2". loc gives
+// A value with spaces needs double quotes: pools="pool a weight=2". loc gives
 // the hosts of each map's split, used cyclically. Preemption shows as
 // kills.
 func Run(t *testing.T, dir string, parse Parse) {
@@ -231,7 +231,7 @@ func (s *script) step(ev tracker.Event) {
 	}
 }
 
-// restart goes on with a tracker restored from the first facts.
+// restart continues with a tracker restored from the first facts.
 func (s *script) restart(facts int) {
 	tr, err := tracker.Restore(s.cfg, s.newPolicy(), s.now, slices.Values(s.facts[:facts]))
 	if err != nil {

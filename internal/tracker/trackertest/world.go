@@ -15,7 +15,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// World is what a shell and its nodes would know, built from effects alone. It
+// World models a shell and its nodes, built from effects alone. It
 // draws events, plays them, and checks after each step the promises that the
 // tracker makes with its effects:
 //
@@ -27,7 +27,7 @@ import (
 //     and no more than half of those not drained are on it;
 //   - no assignment of the policy is refused;
 //   - a task succeeds at most once unless its output was lost, and at most one
-//     permission to commit is out for it;
+//     another attempt has the permission to commit;
 //   - a job's output is committed or aborted, and aborted only once a commit has
 //     failed; nothing is launched for the job from then on; the job ends once the
 //     shell has answered, as the answer says;
@@ -322,7 +322,7 @@ func (w *World) dropNode(name string) {
 	w.live[name] = false
 }
 
-// Settle lets every node behave well until all jobs have ended, and fails if
+// Settle makes every node behave well until all jobs have ended, and fails if
 // they do not. conserving says that the policy leaves no slot free while a task
 // could use it; then that is checked as well.
 func (w *World) Settle(conserving bool) {
@@ -353,8 +353,8 @@ func (w *World) Settle(conserving bool) {
 	w.checkEnds()
 }
 
-// Beat lets every node send a heartbeat, in turn, none of them under load. Time-outs
-// and nodes that come back make tasks pending, so they happen before the first
+// Beat sends a heartbeat of every node, in turn, none under load. Time-outs
+// and returning nodes make tasks pending, so they happen before the first
 // heartbeat: after the last one, a policy has had the chance to fill every slot.
 //
 // If a reduce is killed meanwhile because it keeps maps out, its node may have had its
@@ -381,7 +381,7 @@ func (w *World) beat() {
 	}
 }
 
-// checkEnds checks that all jobs have ended, and that each task of those that
+// checkEnds checks that all jobs have ended, and that each task of the jobs that
 // succeeded has an output.
 func (w *World) checkEnds() {
 	outputs := map[job.ID]int{}

@@ -99,9 +99,9 @@ func (t *Tracker) preemptReduces() {
 
 // reduceInTheWay returns the newest reduce of a blocked job that occupies what its
 // maps need, or nil if there is none. mapsFirst is false if the maps wait for something
-// else, such as maps of other jobs or a node with their data. A free slot usually means
-// that. But a policy that sets its own limits may keep the slot free because of the load
-// of the job's reduces.
+// else, such as maps of other jobs or a node with their data. It is true if a slot is free
+// that the policy does not give to a map, perhaps because the job's reduces are its part
+// of the load.
 func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
 	why, _ := t.Explain(j, job.Map)
 	switch why.Code {
@@ -114,16 +114,13 @@ func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
 		return nil, false
 	}
 	kind, free := t.mapSlots(j)
-	if free && t.hooks.Limiter != nil {
-		return nil, true
-	}
 	if free {
 		// The maps are behind jobs that may be kept out by a limit, too. If no map of
 		// the pool runs, its reduces use that limit up.
 		if why.Code == sched.Behind && t.limitedByReduces(j, false) {
 			return j.Newest(job.Reduce), true
 		}
-		return nil, false
+		return nil, true
 	}
 	for a := j.Newest(job.Reduce); a != nil; a = a.Prev() {
 		if n := t.node(a); a.Slot() == kind && t.takesMaps(j, n) {

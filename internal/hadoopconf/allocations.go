@@ -17,7 +17,7 @@ func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 		return fair.Allocations{}, nil, err
 	}
 	if root.name != "allocations" {
-		return fair.Allocations{}, nil, &Error{root.line, root.name, "the top element must be <allocations>"}
+		return fair.Allocations{}, nil, &Error{root.line, root.name, "the top-level element must be <allocations>"}
 	}
 	a := allocReader{conf: fair.NewAllocations(), seen: map[string]bool{}}
 	// Defaults apply to all pools, also to those that precede them in the file.

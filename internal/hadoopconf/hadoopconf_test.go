@@ -74,9 +74,9 @@ func TestReadAllocations(t *testing.T) {
 // The error of an invalid file gives the line and the element.
 func TestBadAllocations(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                     "0 top elements",
+		"":                                     "0 top-level elements",
 		"<allocations>":                        "line 1: <allocations>: unexpected EOF",
-		"<configuration/>":                     "line 1: <configuration>: the top element must be <allocations>",
+		"<configuration/>":                     "line 1: <configuration>: the top-level element must be <allocations>",
 		"<allocations>\n<pool>\n</pool>":       "unexpected EOF",
 		"<allocations>\n<pool/></allocations>": "line 2: <pool>: has no attribute name",
 		"<allocations>\n<pool name='p'>\n<minMaps>x</minMaps></pool></allocations>":             "line 3: <minMaps>: \"x\" is not a whole number",
@@ -160,7 +160,7 @@ func TestReadPropertiesRefusesOtherFiles(t *testing.T) {
 		"<allocations/>": "must be <configuration>",
 		"<configuration>\n<property><value>1</value></property></configuration>": "line 2: <property>: has no name",
 		"<configuration":                     "line 1",
-		"<configuration/><configuration/>":   "2 top elements",
+		"<configuration/><configuration/>":   "2 top-level elements",
 		"<?xml version='1.0' encoding='x'?>": "encoding",
 	} {
 		if _, _, err := ReadProperties(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -57,7 +57,7 @@ func parse(r io.Reader) (*element, error) {
 
 func rootOf(doc *element, line int) (*element, error) {
 	if len(doc.children) != 1 {
-		return nil, &Error{line, "", fmt.Sprintf("the file has %d top elements, want one", len(doc.children))}
+		return nil, &Error{line, "", fmt.Sprintf("the file has %d top-level elements; it must have exactly one", len(doc.children))}
 	}
 	return doc.children[0], nil
 }
@@ -80,7 +80,7 @@ func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err erro
 		return nil, nil, err
 	}
 	if root.name != "configuration" {
-		return nil, nil, &Error{root.line, root.name, "the top element must be <configuration>"}
+		return nil, nil, &Error{root.line, root.name, "the top-level element must be <configuration>"}
 	}
 	for _, e := range root.children {
 		if e.name != "property" {

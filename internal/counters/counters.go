@@ -7,6 +7,9 @@
 //
 // To add a built-in counter, add its ID and its row here, a field of the same
 // name to the message Counters in common.proto, and the line that counts it.
+// Run proto/generate.sh after a change of common.proto. Many mappers take whole
+// blocks, so what maps read is counted by block or in both paths of
+// internal/engine/map.go.
 // Everything else (progress over the wire, the journal, job summaries, JSON)
 // follows from the table.
 //

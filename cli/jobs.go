@@ -167,7 +167,7 @@ func oneLineText(s string) string { return strings.Join(strings.Fields(s), " ") 
 
 // phaseText describes the progress of the tasks of a kind.
 func phaseText(t *slotwisev1.TaskCounts) string {
-	s := fmt.Sprintf("%d of %d done (%.0f %%), %d running, %d waiting", t.GetDone(), t.GetTotal(), 100*t.GetProgress(), t.GetRunning(), t.GetPending())
+	s := fmt.Sprintf("%d of %d done (%.0f %%), %d running, %d pending", t.GetDone(), t.GetTotal(), 100*t.GetProgress(), t.GetRunning(), t.GetPending())
 	if n := t.GetFailed(); n > 0 {
 		s += fmt.Sprintf(", %s failed", console.Plural(int(n), "attempt"))
 	}

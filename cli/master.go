@@ -144,6 +144,9 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	case f.keepEnded < 0:
 		return none, misuse("--keep-ended %d: must not be negative", f.keepEnded)
 	}
+	if err := f.checkHadoopFiles(); err != nil {
+		return none, err
+	}
 	set, err := f.policySettings()
 	if err != nil {
 		return none, err

@@ -117,7 +117,11 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 		"reduces", "split-size", "user", "pool", "priority"}
 	for _, name := range append(single, more...) {
 		if c.Flags().Changed(name) {
-			return misuse("--%s: with --jobs the file states it for each job", name)
+			key := name
+			if name == "param" {
+				key = "params"
+			}
+			return misuse("--%s: with --jobs the file states it for each job, as the key %s", name, key)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -50,6 +51,7 @@ type runFlags struct {
 	taskTimeout, heartbeat         time.Duration
 	maxAttempts                    int
 	json, quiet, noProgress        bool
+	given                          func(flag string) bool // whether a flag was given; set by registerData, nil in commands without it
 }
 
 // register declares the flags in the order of the help text: the program and
@@ -81,6 +83,7 @@ func (f *runFlags) register(c *cobra.Command) {
 
 // registerData declares the flags about the program and its data.
 func (f *runFlags) registerData(s *pflag.FlagSet) {
+	f.given = s.Changed
 	s.StringArrayVar(&f.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
 	s.StringArrayVar(&f.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
 	s.StringArrayVar(&f.exclude, "exclude", nil, "skip files whose names match this `glob` (repeatable)")
@@ -171,6 +174,9 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	if err := f.checkValues(); err != nil {
 		return o, err
 	}
+	if err := f.checkHadoopFiles(); err != nil {
+		return o, err
+	}
 	set, err := f.policySettings()
 	if err != nil {
 		return o, err
@@ -191,7 +197,7 @@ func (f *runFlags) checkValues() error {
 		{"reduce-slots", f.reduceSlots},
 		{"max-attempts", f.maxAttempts},
 	} {
-		if n.value < 0 {
+		if n.value < 0 || n.value == 0 && f.given != nil && f.given(n.flag) {
 			return misuse("--%s %d: must be positive", n.flag, n.value)
 		}
 	}
@@ -272,8 +278,33 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 	if spec == "" {
 		spec = policies.Default
 	}
-	if _, err := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Set: set}); err != nil {
-		return misuse("--policy %s: %w", spec, err)
+	_, err := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Set: set})
+	if err == nil {
+		return nil
+	}
+	if _, bare := f.setup.policies.Build(spec, sched.Options{Seed: f.seed}); bare != nil {
+		return misuse("--policy %s: %w", spec, bare)
+	}
+	flag := "--policy-set"
+	if f.policyConfig != "" {
+		flag = fmt.Sprintf("--policy-set or --policy-config %s", f.policyConfig)
+	}
+	return misuse("%s: %w", flag, err)
+}
+
+// checkHadoopFiles returns an error that names the flag if one of Hadoop's
+// configuration files cannot be read.
+func (f *policyFlags) checkHadoopFiles() error {
+	for _, x := range []struct{ flag, path string }{
+		{"fair-scheduler", f.fairScheduler},
+		{"capacity-scheduler", f.capacityFile},
+	} {
+		if x.path == "" {
+			continue
+		}
+		if _, err := os.Stat(x.path); err != nil {
+			return misuse("--%s %s: %w", x.flag, x.path, reason(err))
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -233,7 +234,11 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 		return nil, err
 	}
 	w, err := study.ReadWorkload(ctx, f.workload, &cluster, o)
-	if err != nil {
+	if _, file := workload.SplitSpec(f.workload); err != nil {
+		// Errors of the file itself; errors of a job's inputs name the job.
+		if path := (*fs.PathError)(nil); errors.As(err, &path) && path.Path == file {
+			return nil, misuse("--workload %s: %w", f.workload, path.Err)
+		}
 		return nil, misuse("--workload: %w", err)
 	}
 	for _, text := range w.Warnings {

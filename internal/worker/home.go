@@ -100,12 +100,19 @@ func readOrCreate(path, fresh string) (string, error) {
 // replaceFile writes a one-line file atomically: after a crash it holds the old line
 // or the new one.
 func replaceFile(path, line string) error {
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, []byte(line+"\n"), 0o600); err != nil {
-		return err
+	tmp := path + newSuffix
+	err := os.WriteFile(tmp, []byte(line+"\n"), 0o600)
+	if err == nil {
+		err = os.Rename(tmp, path)
 	}
-	return os.Rename(tmp, path)
+	if err != nil {
+		_ = os.Remove(tmp) // the disk may be full; without the file there is nothing to remove
+	}
+	return err
 }
+
+// newSuffix ends the name of a one-line file that replaceFile is still writing.
+const newSuffix = ".new"
 
 // sweep kills the processes of an earlier worker in this directory and removes
 // their files. The caller holds the lock, so every process that carries the origin
@@ -122,6 +129,9 @@ func (h *home) sweep() error {
 		if n == 0 {
 			break
 		}
+	}
+	for _, f := range []string{"name", "origin", "master"} {
+		_ = os.Remove(filepath.Join(h.path, f+newSuffix)) // left by a worker that was killed; usually missing
 	}
 	return errors.Join(removeAll(h.attempts()), removeTemp(h.files()), removeEmpty(h.outputs()))
 }

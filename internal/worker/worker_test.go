@@ -247,6 +247,10 @@ func TestRestart(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "outputs", "j9"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	halfWritten := filepath.Join(dir, "master.new")
+	if err := os.WriteFile(halfWritten, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	again := m.worker(dir)
 	m.do(func() {
 		r := m.mu.registers[1]
@@ -262,6 +266,9 @@ func TestRestart(t *testing.T) {
 	}
 	if exists(filepath.Join(dir, "outputs", "j9")) {
 		t.Error("an empty directory is left")
+	}
+	if exists(halfWritten) {
+		t.Error("a file that was being replaced is left")
 	}
 	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "given up"}}})
 	eventually(t, "nothing of the job is left", func() bool { return !exists(filepath.Join(dir, "outputs", "j1")) })

@@ -34,9 +34,13 @@ type Job struct {
 // disks and network with the tasks beside it.
 type Task struct {
 	Duration time.Duration
-	Input    int64         // bytes read by a map, or fetched by a reduce if the maps have no Output
-	Output   int64         // bytes written
-	CPU      time.Duration // processor time on a core of speed 1
+	// Fetch is the part of a reduce's Duration in which it fetches map outputs, and which
+	// may overlap with the maps. 0 is a third of Duration. Negative means that Duration
+	// counts from the end of the last map.
+	Fetch  time.Duration
+	Input  int64         // bytes read by a map, or fetched by a reduce if the maps have no Output
+	Output int64         // bytes written
+	CPU    time.Duration // processor time on a core of speed 1
 	// Hosts are the nodes that hold a map's input. Nodes are called by the name of
 	// their group and their number in the cluster, from 1: "node1". Without hosts
 	// the input is placed on three nodes, as HDFS does.

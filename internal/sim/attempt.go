@@ -58,7 +58,10 @@ type work struct {
 	finished    time.Duration
 	// fetchedAt is when a reduce at an open gate has fetched everything.
 	fetchedAt time.Duration
-	runnable  float64 // runnable processes that a task of given duration adds to the load
+	// runnable is the number of runnable processes of a task of given duration. They add
+	// to the load of its machine while loads is true: not while a reduce waits for maps.
+	runnable float64
+	loads    bool
 	// got and transfer are the bytes that a shuffle has fetched, and the bytes of its
 	// current transfer.
 	got, transfer float64
@@ -141,7 +144,6 @@ func (s *sim) layOut(a *attempt) {
 		if t.CPU > 0 {
 			a.runnable = t.CPU.Seconds() / t.Duration.Seconds()
 		}
-		s.addLoad(s.machine(a), a.runnable)
 		u := useTime
 		if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
 			u = useGate
@@ -166,6 +168,9 @@ func (s *sim) layOut(a *attempt) {
 	if luck.fails {
 		a.cut(luck.point)
 		a.gate = false
+	}
+	if a.plain && !a.gate {
+		s.startLoad(a)
 	}
 }
 
@@ -288,15 +293,21 @@ func (s *sim) worked(at int32) {
 func (s *sim) finishWork(at int32, outcome job.AttemptState) {
 	a := &s.attempts[at]
 	a.over, a.outcome, a.finished = true, outcome, s.now
-	s.removeLoad(a)
+	s.stopLoad(a)
 	s.beatNow(a.node)
 }
 
-// removeLoad removes the load of a task of given duration from its machine.
-func (s *sim) removeLoad(a *attempt) {
-	if a.runnable > 0 {
+// startLoad adds the load of a task of given duration to its machine.
+func (s *sim) startLoad(a *attempt) {
+	a.loads = true
+	s.addLoad(s.machine(a), a.runnable)
+}
+
+// stopLoad removes the load of an attempt from its machine, if it is there.
+func (s *sim) stopLoad(a *attempt) {
+	if a.loads {
+		a.loads = false
 		s.addLoad(s.machine(a), -a.runnable)
-		a.runnable = 0
 	}
 }
 
@@ -326,7 +337,7 @@ func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 func (s *sim) halt(at int32) {
 	a := &s.attempts[at]
 	s.leave(at)
-	s.removeLoad(a)
+	s.stopLoad(a)
 	if a.count > 0 && a.current < a.count {
 		if u := a.stages[a.current].use; u == useGate || u == useShuffle {
 			a.job.forget(at)

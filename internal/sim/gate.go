@@ -162,28 +162,36 @@ func (s *sim) arriveAtGate(at int32) {
 	s.tryGate(at)
 }
 
-// tryGate sets the timer of a reduce of given duration D when all maps are done:
-// it ends at start + D, or (1 − σ)·D after the maps if that is later, σ being
-// ModelConfig.ShuffleShare. If a map's output is lost while it would still
-// fetch, the timer is stopped again.
+// tryGate sets the timer of a reduce of given duration D when all maps are done: it ends
+// at start + D, or D − F after the maps if that is later. F is the part of D in which it
+// fetches; see shuffleSpan. If a map's output is lost while it would still fetch, the
+// timer is stopped again. The reduce loads its machine while the timer runs.
 func (s *sim) tryGate(at int32) {
 	a := &s.attempts[at]
 	share := s.shuffleSpan(a)
 	switch done := a.job.mapsDone(); {
 	case done && !a.open:
 		a.open = true
+		s.startLoad(a)
 		a.fetchedAt = max(a.from+share, s.now)
 		a.gen++
 		s.queue.push(max(a.from+a.span, s.now+a.span-share), evTimer, at, a.gen)
 	case !done && a.open && s.now < a.fetchedAt:
 		a.open = false
+		s.stopLoad(a)
 		a.gen++
 	}
 }
 
-// shuffleSpan returns the part of a reduce's given duration in which it fetches.
+// shuffleSpan returns the part of a reduce's given duration in which it fetches, in the
+// proportion in which this attempt is slower or faster than stated.
 func (s *sim) shuffleSpan(a *attempt) time.Duration {
-	return scale(a.span, s.model.ShuffleShare)
+	t := a.task()
+	part := t.Overlap(s.model.ShuffleShare)
+	if a.span == t.Duration {
+		return part
+	}
+	return scale(part, float64(a.span)/float64(t.Duration))
 }
 
 // fetch continues a shuffle and reports whether it is complete. All bytes that are

@@ -49,9 +49,11 @@ func (s *sim) burst(nd *node, tick time.Duration) float64 {
 	for i := nd.index; int(i) < len(s.nodes) && s.nodes[i].machine == nd.index; i++ {
 		for _, at := range s.nodes[i].attempts {
 			a := &s.attempts[at]
-			if a.runnable > 0 && s.coin(a, uint64(tick)) {
+			switch {
+			case !a.loads:
+			case s.coin(a, uint64(tick)):
 				n += a.runnable
-			} else {
+			default:
 				n -= a.runnable
 			}
 		}

@@ -130,16 +130,12 @@ func (s *sim) addGroup(i int) error {
 	if g.Together && len(s.racks) > 1 {
 		return fmt.Errorf("cluster: the nodes of group %s are together on one machine, which cannot be in %d racks", name, len(s.racks))
 	}
-	cores := g.Cores
-	if g.Together {
-		cores = max(1, g.Cores/max(1, g.Count))
-	}
 	first := int32(len(s.nodes))
 	for range g.Count {
 		n := int32(len(s.nodes))
 		r := int(n) % len(s.racks)
 		spec := cluster.Spec{Name: fmt.Sprintf("%s%d", name, n+1), Rack: s.racks[r].name, MapSlots: g.MapSlots,
-			ReduceSlots: g.ReduceSlots, Cores: cores, Speed: g.Speed}
+			ReduceSlots: g.ReduceSlots, Cores: g.NodeCores(), Speed: g.Speed}
 		spec.Host = spec.Name
 		if err := spec.Check(); err != nil {
 			return fmt.Errorf("cluster: %w", err)
@@ -147,7 +143,7 @@ func (s *sim) addGroup(i int) error {
 		if _, twice := s.byName[spec.Name]; twice {
 			return fmt.Errorf("cluster: two nodes are called %s", spec.Name)
 		}
-		nd := node{name: spec.Name, cores: max(1, float64(g.Cores)), spec: spec, index: n, rack: int32(r), up: true,
+		nd := node{name: spec.Name, cores: float64(g.Processors()), spec: spec, index: n, rack: int32(r), up: true,
 			machine: n, mates: 1}
 		if g.Together {
 			nd.machine, nd.mates = first, int32(g.Count)

@@ -54,24 +54,28 @@ type rumenTask struct {
 
 // rumenAttempt holds the used fields of Rumen's LoggedTaskAttempt.
 type rumenAttempt struct {
-	Result        string `json:"result"`
-	Start         *int64 `json:"startTime"`
-	Finish        *int64 `json:"finishTime"`
-	Read          int64  `json:"hdfsBytesRead"`
-	Written       int64  `json:"hdfsBytesWritten"`
-	MapInput      int64  `json:"mapInputBytes"`
-	MapOutput     int64  `json:"mapOutputBytes"`
-	Shuffle       int64  `json:"reduceShuffleBytes"`
+	Result string `json:"result"`
+	Start  *int64 `json:"startTime"`
+	Finish *int64 `json:"finishTime"`
+	// ShuffleFinished is when a reduce had fetched everything; -1 or absent is unknown.
+	ShuffleFinished *int64 `json:"shuffleFinished"`
+
+	Read          int64 `json:"hdfsBytesRead"`
+	Written       int64 `json:"hdfsBytesWritten"`
+	MapInput      int64 `json:"mapInputBytes"`
+	MapOutput     int64 `json:"mapOutputBytes"`
+	Shuffle       int64 `json:"reduceShuffleBytes"`
 	ResourceUsage struct {
 		CPU int64 `json:"cumulativeCpuUsage"`
 	} `json:"resourceUsageMetrics"`
 }
 
 // ReadRumen reads the JSON of Hadoop's Rumen: LoggedJob objects one after
-// another. A task takes the time of its successful attempt. A reduce's time
-// counts from the end of the job's last map if the reduce started earlier,
-// because it only waited until then. Tasks without times get the median of
-// their kind. Jobs that did not succeed are left out unless options.All is set.
+// another. A task takes the time of its successful attempt. If a reduce started before
+// the end of the job's last map, its time counts from that end, because it only waited
+// until then: Task.Fetch is negative. The time of a reduce that started later includes
+// its shuffle: Task.Fetch is the recorded length of the shuffle, or 0 if the trace does
+// not state it. Tasks without times get the median of their kind. Jobs that did not succeed are left out unless options.All is set.
 // Errors and warnings name the file and the line of the job.
 func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) {
 	if err := options.check(); err != nil {
@@ -222,11 +226,19 @@ func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
 	if *a.Finish < *a.Start {
 		return t, fmt.Errorf("it finished at %d, before it started at %d", *a.Finish, *a.Start)
 	}
-	ms := *a.Finish - max(*a.Start, min(from, *a.Finish))
+	began := max(*a.Start, min(from, *a.Finish))
+	ms := *a.Finish - began
 	if ms > int64(maxTime/time.Millisecond) {
 		return t, fmt.Errorf("it took %d ms, more than 10 years", ms)
 	}
 	t.Duration = time.Duration(max(1, ms)) * time.Millisecond
+	switch fetched := a.ShuffleFinished; {
+	case kind == job.Map:
+	case began > *a.Start:
+		t.Fetch = -1
+	case fetched != nil && *fetched > began && *fetched <= *a.Finish:
+		t.Fetch = time.Duration(*fetched-began) * time.Millisecond
+	}
 	return t, nil
 }
 

@@ -35,8 +35,9 @@ type slsTask struct {
 
 // ReadSLS reads the JSON of Hadoop's scheduler load simulator: jobs one after
 // another, each with its containers. A container becomes a task with the
-// container's lifetime; a reduce's time counts from the end of the job's last
-// map. The container of the application master is left out. job.count and a
+// container's lifetime. If the container of a reduce started before the end of the
+// job's last map, its time counts from that end: Task.Fetch is negative. A container that
+// started later, or whose duration.ms is given, includes the shuffle. The container of the application master is left out. job.count and a
 // container's count repeat a job or a task. Errors name the file and the line
 // of the job.
 func ReadSLS(file string, in io.Reader, options TraceOptions) (*Trace, error) {
@@ -100,7 +101,7 @@ func (s *slsJob) job(o *TraceOptions) (Job, error) {
 	}
 	for i := range s.Tasks {
 		c := &s.Tasks[i]
-		d, err := c.duration(mapsEnd)
+		d, overlaps, err := c.duration(mapsEnd)
 		if err != nil {
 			return j, fmt.Errorf("task %d: %w", i, err)
 		}
@@ -120,6 +121,9 @@ func (s *slsJob) job(o *TraceOptions) (Job, error) {
 			return j, err
 		}
 		t := Task{Duration: d}
+		if overlaps {
+			t.Fetch = -1
+		}
 		if o.KeepHosts && kind == job.Map && c.Host != "" {
 			t.Hosts = []string{c.Host[strings.LastIndex(c.Host, "/")+1:]}
 		}
@@ -130,22 +134,24 @@ func (s *slsJob) job(o *TraceOptions) (Job, error) {
 	return j, nil
 }
 
-// duration returns the lifetime of a container, at least 1 ms; for a reduce,
-// since the job's maps ended.
-func (c *slsTask) duration(mapsEnd int64) (time.Duration, error) {
+// duration returns the lifetime of a container, at least 1 ms. overlaps reports that a
+// reduce started before the job's maps had ended, and that its lifetime counts from that
+// end.
+func (c *slsTask) duration(mapsEnd int64) (d time.Duration, overlaps bool, err error) {
 	var ms int64
 	switch {
 	case c.Duration != nil:
 		ms = *c.Duration
 	case c.Start == nil || c.End == nil:
-		return 0, errors.New("neither duration.ms nor container.start.ms and container.end.ms")
+		return 0, false, errors.New("neither duration.ms nor container.start.ms and container.end.ms")
 	default:
-		if ms = *c.End - *c.Start; c.Type == "reduce" && ms > 0 {
-			ms = min(ms, *c.End-min(mapsEnd, *c.End))
+		ms = *c.End - *c.Start
+		if overlaps = c.Type == "reduce" && *c.Start < mapsEnd && ms > 0; overlaps {
+			ms = *c.End - min(mapsEnd, *c.End)
 		}
 	}
 	if ms < 0 || ms > int64(maxTime/time.Millisecond) {
-		return 0, fmt.Errorf("it takes %d ms, must be from 0 to 10 years", ms)
+		return 0, false, fmt.Errorf("it takes %d ms, must be from 0 to 10 years", ms)
 	}
-	return time.Duration(max(1, ms)) * time.Millisecond, nil
+	return time.Duration(max(1, ms)) * time.Millisecond, overlaps, nil
 }

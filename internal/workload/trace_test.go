@@ -192,7 +192,7 @@ func TestRumen(t *testing.T) {
 		{Name: "sort", App: "sort", User: "ann", Pool: "prod", Priority: job.VeryHigh, SlowStart: 0.5, Submit: time.Second,
 			Maps: []Task{{Duration: 20 * time.Second, Input: 128, Output: 64, CPU: 15 * time.Second, Hosts: []string{"n1", "n2"}},
 				{Duration: 20 * time.Second}, {Duration: 20 * time.Second}},
-			Reduces: []Task{{Duration: 10 * time.Second, Input: 60, Output: 7}}},
+			Reduces: []Task{{Duration: 10 * time.Second, Fetch: -1, Input: 60, Output: 7}}},
 	}
 	if diff := cmp.Diff(want, trace.List); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -256,7 +256,7 @@ func TestSLS(t *testing.T) {
 	three := []Task{{Duration: 700 * time.Millisecond}, {Duration: 700 * time.Millisecond}, {Duration: 700 * time.Millisecond}}
 	want := []Job{
 		{Name: "j1", App: "mapreduce", User: "ann", Pool: "q", SlowStart: -1,
-			Maps: []Task{{Duration: 2 * time.Second, Hosts: []string{"n1"}}}, Reduces: []Task{{Duration: time.Second}}},
+			Maps: []Task{{Duration: 2 * time.Second, Hosts: []string{"n1"}}}, Reduces: []Task{{Duration: time.Second, Fetch: -1}}},
 		{Name: "job2", SlowStart: -1, Submit: 500 * time.Millisecond, Maps: three},
 		{Name: "job2-2", SlowStart: -1, Submit: 500 * time.Millisecond, Maps: three},
 	}

@@ -5,6 +5,7 @@
 package workload
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -40,6 +41,12 @@ type Job struct {
 type Task struct {
 	// Duration is the time on a node of speed 1; 0 selects the stages.
 	Duration time.Duration
+	// Fetch is the part of a reduce's Duration in which it fetches map outputs, and
+	// which may therefore overlap with the job's maps. 0 means that Duration includes
+	// a shuffle of unknown length: the simulator assumes ModelConfig.ShuffleShare. A
+	// negative Fetch means that Duration counts from the end of the last map, as
+	// importers of traces measure it for a reduce that started earlier.
+	Fetch time.Duration
 	// Input is the bytes that a map reads. For a reduce it is the bytes
 	// fetched, and matters only if the maps of the job state no output.
 	Input int64
@@ -50,6 +57,19 @@ type Task struct {
 	// Hosts are the nodes that hold a map's split; nil lets the simulator place
 	// the split as HDFS does.
 	Hosts []string
+}
+
+// Overlap returns the part of a reduce's Duration in which it fetches map outputs, and
+// which may overlap with the job's maps. share is the fraction of Duration to assume if
+// the workload does not state Fetch.
+func (t *Task) Overlap(share float64) time.Duration {
+	switch {
+	case t.Fetch < 0:
+		return 0
+	case t.Fetch > 0:
+		return min(t.Fetch, t.Duration)
+	}
+	return time.Duration(float64(t.Duration) * share)
 }
 
 // Cluster is a cluster of groups of equal nodes.
@@ -70,9 +90,9 @@ type NodeGroup struct {
 	// Name is the prefix of the nodes' names.
 	Name  string
 	Count int
-	// Cores is the number of processors, Speed their speed relative to a normal
-	// one; 0 means 1.
+	// Cores is the number of processors of a machine; 0 means one for each slot.
 	Cores int
+	// Speed is the speed of a processor relative to a normal one; 0 means 1.
 	Speed float64
 	// Together makes the nodes workers on one machine, as in the local shell:
 	// they share its cores and bandwidths.
@@ -80,4 +100,23 @@ type NodeGroup struct {
 	MapSlots, ReduceSlots int
 	// DiskBandwidth and NICBandwidth are in bytes per second; 0 means no limit.
 	DiskBandwidth, NICBandwidth float64
+}
+
+// Processors returns the number of processors of a machine of the group. All nodes of a
+// group that is Together are on one machine.
+func (g *NodeGroup) Processors() int {
+	slots := g.MapSlots + g.ReduceSlots
+	if g.Together {
+		slots *= g.Count
+	}
+	return max(1, cmp.Or(g.Cores, slots))
+}
+
+// NodeCores returns the number of processors of one node, at least 1. A node of a group
+// that is Together has an equal share of its machine.
+func (g *NodeGroup) NodeCores() int {
+	if g.Together {
+		return max(1, g.Processors()/max(1, g.Count))
+	}
+	return g.Processors()
 }

@@ -111,7 +111,7 @@ func (b *best) path(j *workload.Job) float64 {
 		whole := b.task(t)
 		reduces = max(reduces, whole)
 		if t.Duration > 0 {
-			whole *= 1 - b.share
+			whole *= 1 - t.Overlap(b.share).Seconds()/t.Duration.Seconds()
 		} else {
 			whole -= b.startup
 		}

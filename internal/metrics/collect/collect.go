@@ -85,7 +85,7 @@ func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses b
 		k.slots[job.Map] += g.Count * g.MapSlots
 		k.slots[job.Reduce] += g.Count * g.ReduceSlots
 		for range g.Count {
-			k.nodes = append(k.nodes, virtual{cores: cmp.Or(g.Cores, g.MapSlots+g.ReduceSlots)})
+			k.nodes = append(k.nodes, virtual{cores: g.NodeCores()})
 		}
 	}
 	k.pools.init(jobs)

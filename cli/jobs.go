@@ -155,6 +155,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	line("input", console.Bytes(j.InputBytes))
 	line("output", j.Output)
 	line("last error", oneLineText(j.LastError))
+	line("end of its log", oneLineText(j.LogTail))
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -271,10 +272,20 @@ func printTasks(w io.Writer, tasks []*slotwisev1.TaskStatus) error {
 				state += " (copy)"
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f %%\t%s\t%s\n", task.Id, task.State, a.Id, state, a.Node,
-				strings.ToLower(a.Level), 100*a.Progress, attemptTime(a), oneLineText(a.Error))
+				strings.ToLower(a.Level), 100*a.Progress, attemptTime(a), attemptError(a))
 		}
 	}
 	return t.Flush()
+}
+
+// attemptError returns why an attempt failed, with the end of its log if the caller may
+// read it.
+func attemptError(a *slotwisev1.AttemptStatus) string {
+	text := oneLineText(a.Error)
+	if tail := oneLineText(a.LogTail); tail != "" {
+		text += "; end of its log: " + tail
+	}
+	return text
 }
 
 // attemptTime formats how long an attempt has run.

@@ -76,7 +76,7 @@ func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // finish sends the last message and returns the process's exit status.
 func (p *pipe) finish(d *slotwisev1.Done) int {
-	d.Error = validText(d.Error)
+	d.Error, d.LogTail = validText(d.Error), validText(d.LogTail)
 	if err := p.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: d}}); err != nil {
 		fmt.Fprintln(os.Stderr, "attempt: the outcome could not be sent to the worker:", err)
 		return 1

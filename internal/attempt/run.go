@@ -104,7 +104,7 @@ func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 	d := &slotwisev1.Done{Counters: counterspb.Encode(count)}
 	switch {
 	case err != nil:
-		d.Error = err.Error()
+		d.Error, d.LogTail = err.Error(), logTail(err)
 	default:
 		d.Ok = true
 		if r.id.Kind == job.Map && r.spec.GetReduces() > 0 {
@@ -112,6 +112,15 @@ func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 		}
 	}
 	return d
+}
+
+// logTail returns the end of the log of the command that failed with err, or "".
+func logTail(err error) string {
+	var failed interface{ LogTail() string }
+	if errors.As(err, &failed) {
+		return failed.LogTail()
+	}
+	return ""
 }
 
 // sendProgress sends the task's progress at the interval that the order gives. The

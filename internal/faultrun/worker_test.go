@@ -510,5 +510,5 @@ func (a *attempt) end(state slotwisev1.AttemptState) {
 	a.w.r.logf("%s: %v ends as %v", a.w.name, a.id, state)
 	delete(a.w.running, a.id)
 	done := &slotwisev1.Done{OutputBytes: 1, Counters: &slotwisev1.Counters{InputRecords: 1}}
-	a.w.carryOut(a.w.agent.End(a.id, state, "x", done))
+	a.w.carryOut(a.w.agent.End(a.id, state, "x", "y", done))
 }

@@ -17,6 +17,7 @@ type Account struct {
 	Levels    [LevelNone + 1]int   // launched maps by locality level
 	Failed    [Kinds]int           // failed attempts; killed and lost ones do not count
 	LastError string               // the latest failure, such as "j1_m_0_0: exit status 1"; "" if none
+	LogTail   string               // the end of that attempt's log; "" if unknown
 	SlotTime  [Kinds]time.Duration // time for which ended attempts occupied slots, by kind of slot
 	Counters  [Kinds]counters.Set  // sums over the attempts that succeeded, by kind of task
 }
@@ -44,7 +45,7 @@ func (a *Account) launched(x *Attempt) {
 // failed counts a failed attempt.
 func (a *Account) failed(x *Attempt) {
 	a.Failed[x.id.Kind]++
-	a.LastError = x.id.String() + ": " + x.errText
+	a.LastError, a.LogTail = x.id.String()+": "+x.errText, x.logTail
 }
 
 // Wait is one reason for which tasks of a kind were not launched, and for how long

@@ -23,6 +23,7 @@ type Attempt struct {
 	started     time.Duration
 	ended       time.Duration
 	errText     string
+	logTail     string
 	outputBytes int64
 	bytesRead   int64 // input bytes read, as last reported by a running map
 
@@ -89,6 +90,10 @@ func (a *Attempt) ProgressAt() time.Duration { return a.progressAt }
 // Error returns why the attempt did not succeed, as a sentence; "" if it has not ended
 // or has succeeded.
 func (a *Attempt) Error() string { return a.errText }
+
+// LogTail returns the end of a failed attempt's log, "" if it is unknown. Only users who
+// may read the log may see it, so Error does not contain it.
+func (a *Attempt) LogTail() string { return a.logTail }
 
 // OutputBytes returns the size of a succeeded map's output.
 func (a *Attempt) OutputBytes() int64 { return a.outputBytes }

@@ -161,14 +161,18 @@ func (b *Book) ReportRead(a *Attempt, bytes int64) { a.bytesRead = bytes }
 // Count adds the counters of an attempt that succeeds to the sums of its job.
 func (b *Book) Count(a *Attempt, c *counters.Set) { a.task.job.account.Counters[a.id.Kind].AddSet(c) }
 
-// SetCounted replaces the counters and the last error in a job's account. It completes
-// what RestoreTask derives from single attempts, which remember neither counters nor the
-// order of failures.
-func (b *Book) SetCounted(j *Job, c [Kinds]counters.Set, lastError string) {
+// SetLogTail records the end of an attempt's log. It must be called before Fail, which
+// copies the text to the job's account.
+func (b *Book) SetLogTail(a *Attempt, tail string) { a.logTail = tail }
+
+// SetCounted replaces the counters, the last error and its log text in a job's account.
+// It completes what RestoreTask derives from single attempts, which remember neither
+// counters nor the order of failures.
+func (b *Book) SetCounted(j *Job, c [Kinds]counters.Set, lastError, logTail string) {
 	for k := range c {
 		j.account.Counters[k] = c[k].Clone()
 	}
-	j.account.LastError = lastError
+	j.account.LastError, j.account.LogTail = lastError, logTail
 }
 
 // RestartTimeout restarts the time-out of an attempt on a node that has returned

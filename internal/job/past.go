@@ -26,6 +26,7 @@ type PastAttempt struct {
 	Started     time.Duration
 	Ended       time.Duration
 	Error       string
+	LogTail     string // the end of a failed attempt's log
 	OutputBytes int64
 }
 
@@ -60,7 +61,7 @@ func (t *Task) Past() Past {
 		p.Attempts = append(p.Attempts, PastAttempt{
 			Launch: Launch{Node: a.node, Slot: a.slot, Level: a.level, Speculative: a.speculative, Label: a.label},
 			State:  a.state, Granted: a.granted, Seq: a.seq, Started: a.started, Ended: a.ended,
-			Error: a.errText, OutputBytes: a.outputBytes})
+			Error: a.errText, LogTail: a.logTail, OutputBytes: a.outputBytes})
 	}
 	return p
 }
@@ -111,7 +112,7 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
 	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot, level: p.Level,
 		speculative: p.Speculative, label: p.Label, state: p.State, granted: p.Granted, seq: p.Seq,
-		started: p.Started, ended: p.Ended, errText: p.Error, outputBytes: p.OutputBytes, progressAt: p.Started}
+		started: p.Started, ended: p.Ended, errText: p.Error, logTail: p.LogTail, outputBytes: p.OutputBytes, progressAt: p.Started}
 	t.attempts = append(t.attempts, a)
 	t.job.account.launched(a)
 	if a.state != AttemptRunning {

@@ -117,7 +117,7 @@ func (c *Cluster) finished(a *attempt, err error) {
 	case errors.Is(err, context.Canceled) || errors.As(err, new(*stopped)):
 		r.State, r.Error = job.AttemptKilled, err.Error()
 	default:
-		r.State, r.Error = job.AttemptFailed, err.Error()
+		r.State, r.Error = job.AttemptFailed, errorText(err)
 		c.lostOutput(a, err)
 	}
 	c.ended[a.id] = a
@@ -126,6 +126,16 @@ func (c *Cluster) finished(a *attempt, err error) {
 		c.beatNode(a.node, true)
 		c.offer()
 	}
+}
+
+// errorText returns an attempt's error with the end of the log of the command that
+// failed. Here the user who sees the error owns the job, so both are shown together.
+func errorText(err error) string {
+	var failed interface{ LogTail() string }
+	if errors.As(err, &failed) && failed.LogTail() != "" {
+		return err.Error() + ": " + failed.LogTail()
+	}
+	return err.Error()
 }
 
 // release frees an ended attempt once the tracker has taken in its report and the

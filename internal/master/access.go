@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -66,4 +67,50 @@ func (m *Master) mayChange(who secure.Identity, id job.ID) error {
 		return err
 	}
 	return m.may(who, secure.Change, secure.Subject{Job: id.String(), Owner: user, Pool: pool})
+}
+
+// Log text travels in fields named log_tail, apart from errors: in reports of workers, in
+// the journal and in the history. The functions below remove it from answers to users who
+// may not read the job's logs. Every handler that returns a JobStatus, AttemptStatus or
+// HistoryJob calls one of them.
+
+// mayReadLogs reports whether who may read the logs of a user's jobs in a pool.
+func (m *Master) mayReadLogs(who secure.Identity, user, pool string) bool {
+	return m.cfg.Access.May(who, secure.Change, secure.Subject{Owner: user, Pool: pool}) == nil
+}
+
+// shownJob returns a job's status as who may see it. It does not change s, which the core
+// may share.
+func (m *Master) shownJob(who secure.Identity, s *slotwisev1.JobStatus) *slotwisev1.JobStatus {
+	if s.GetLogTail() == "" || m.mayReadLogs(who, s.User, s.Pool) {
+		return s
+	}
+	s = proto.CloneOf(s)
+	s.LogTail = ""
+	return s
+}
+
+// shownJobs replaces the statuses in a list by what who may see of them.
+func (m *Master) shownJobs(who secure.Identity, list []*slotwisev1.JobStatus) {
+	for i, s := range list {
+		list[i] = m.shownJob(who, s)
+	}
+}
+
+// shownPast returns a job of the history as who may see it. It may change j.
+func (m *Master) shownPast(who secure.Identity, j *slotwisev1.HistoryJob) *slotwisev1.HistoryJob {
+	j.Job = m.shownJob(who, j.Job)
+	if !m.mayReadLogs(who, j.Job.GetUser(), j.Job.GetPool()) {
+		hideLogTails(j.Tasks)
+	}
+	return j
+}
+
+// hideLogTails removes log text from tasks.
+func hideLogTails(tasks []*slotwisev1.TaskStatus) {
+	for _, t := range tasks {
+		for _, a := range t.Attempts {
+			a.LogTail = ""
+		}
+	}
 }

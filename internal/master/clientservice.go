@@ -92,10 +92,11 @@ func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
 // Jobs lists jobs by number.
 func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*slotwisev1.JobsResponse, error) {
 	live, err := query(ctx, c.m, func() (*slotwisev1.JobsResponse, error) { return c.m.core.Jobs(r), nil })
-	if err != nil || !r.Ended {
-		return live, err
+	if err == nil && r.Ended {
+		live, err = c.m.withPast(r, live)
 	}
-	return c.m.withPast(r, live)
+	c.m.shownJobs(identity(ctx), live.GetJobs())
+	return live, err
 }
 
 // Job returns a job's status, or waits until the job changes.
@@ -108,9 +109,13 @@ func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slot
 	resp, err := call[*slotwisev1.JobResponse](ctx, c.m, wait, func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.WatchJob{Call: id, Job: name, After: r.After, Wait: wait > 0}, nil
 	})
-	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.JobResponse {
+	resp, err = orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.JobResponse {
 		return &slotwisev1.JobResponse{Job: j.Job}
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &slotwisev1.JobResponse{Job: c.m.shownJob(identity(ctx), resp.Job)}, nil
 }
 
 // Tasks lists a job's tasks.
@@ -119,10 +124,17 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 	if err != nil {
 		return nil, badName(err)
 	}
-	resp, err := query(ctx, c.m, func() (*slotwisev1.TasksResponse, error) { return c.m.core.Tasks(name, r) })
+	who := identity(ctx)
+	resp, err := query(ctx, c.m, func() (*slotwisev1.TasksResponse, error) {
+		resp, err := c.m.core.Tasks(name, r)
+		if err == nil && c.m.mayChange(who, name) != nil {
+			hideLogTails(resp.Tasks)
+		}
+		return resp, err
+	})
 	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.TasksResponse {
 		resp := &slotwisev1.TasksResponse{}
-		for _, t := range j.Tasks {
+		for _, t := range c.m.shownPast(who, j).Tasks {
 			id, err := job.ParseTask(t.Id)
 			if err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == protocol.WireKind(id.Kind)) && (r.State == "" || r.State == t.State) {
 				resp.Tasks = append(resp.Tasks, t)

@@ -25,7 +25,7 @@ const (
 )
 
 // History lists jobs that have ended, or returns one with its tasks.
-func (c clientService) History(_ context.Context, r *slotwisev1.HistoryRequest) (*slotwisev1.HistoryResponse, error) {
+func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest) (*slotwisev1.HistoryResponse, error) {
 	if r.Job != "" {
 		id, err := job.ParseID(r.Job)
 		if err != nil {
@@ -35,7 +35,7 @@ func (c clientService) History(_ context.Context, r *slotwisev1.HistoryRequest) 
 		if err != nil {
 			return nil, err
 		}
-		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{j}}, nil
+		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{c.m.shownPast(identity(ctx), j)}}, nil
 	}
 	q := history.Query{User: r.User, Limit: int(r.Limit)}
 	if q.Limit <= 0 {
@@ -51,6 +51,9 @@ func (c clientService) History(_ context.Context, r *slotwisev1.HistoryRequest) 
 	jobs, err := c.m.history.List(q)
 	if err != nil {
 		c.m.log.Error("the history cannot be read completely", "error", err)
+	}
+	for i, j := range jobs {
+		jobs[i] = c.m.shownPast(identity(ctx), j)
 	}
 	return &slotwisev1.HistoryResponse{Jobs: jobs}, nil
 }

@@ -236,12 +236,19 @@ func (c *Child) wait() error {
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
-	msg := fmt.Sprintf("%s command %q: %v", c.cfg.Role, c.cfg.Command, err)
-	if tail := c.stderr.tail(); tail != "" {
-		msg += ": " + tail
-	}
-	return errors.New(msg)
+	return &ExitError{text: fmt.Sprintf("%s command %q: %v", c.cfg.Role, c.cfg.Command, err), tail: c.stderr.tail()}
 }
+
+// ExitError is the error of a command that ended without success.
+type ExitError struct{ text, tail string }
+
+// Error names the command and its exit status. It contains nothing that the command
+// printed, because on a cluster more users may see an attempt's error than its log.
+func (e *ExitError) Error() string { return e.text }
+
+// LogTail returns the end of the command's standard error in one line, which a runner
+// shows to those who may read the log.
+func (e *ExitError) LogTail() string { return e.tail }
 
 // reap waits for the child's end. It kills the processes that are left in the
 // child's group before it collects the exit status, because after that the system

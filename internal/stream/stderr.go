@@ -8,7 +8,7 @@ import (
 )
 
 // keptStderr is the number of bytes from the end of a child's standard error that
-// the error message of a failed child contains.
+// ExitError keeps.
 const keptStderr = 1 << 10
 
 // maxStderrLine is the length limit of a line in bytes. A longer one, such as binary

@@ -62,17 +62,26 @@ func TestFilter(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	for _, c := range []struct{ name, command, want string }{
-		{"status", "cat >/dev/null; exit 3", "exit status 3"},
-		{"status at once", "exit 3", "exit status 3"},
-		{"does not exist", "no-such-command-at-all", "not found"},
-		{"says why", "echo the disk is on fire >&2; exit 1", "the disk is on fire"},
-		{"killed", "kill -9 $$", "killed"},
+	for _, c := range []struct{ name, command, want, log string }{
+		{"status", "cat >/dev/null; exit 3", "exit status 3", ""},
+		{"status at once", "exit 3", "exit status 3", ""},
+		{"does not exist", "no-such-command-at-all", "exit status 127", "not found"},
+		{"says why", "echo the disk is on 'f'ire >&2; exit 1", "exit status 1", "the disk is on fire"},
+		{"killed", "kill -9 $$", "killed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := filter(context.Background(), Config{Command: c.command}, strings.Repeat("line\n", 100_000), 1000)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "mapper command") {
 				t.Errorf("error %v, want one that says %q", err, c.want)
+			}
+			var exit *ExitError
+			switch {
+			case !errors.As(err, &exit):
+				t.Errorf("%T is not an ExitError", err)
+			case !strings.Contains(exit.LogTail(), c.log) || c.log == "" && exit.LogTail() != "":
+				t.Errorf("the log tail is %q, want %q", exit.LogTail(), c.log)
+			case c.log != "" && strings.Contains(err.Error(), c.log):
+				t.Errorf("the error quotes the log: %v", err)
 			}
 		})
 	}

@@ -28,6 +28,7 @@ func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	case job.AttemptSucceeded:
 		t.succeed(a, r)
 	case job.AttemptFailed:
+		t.jobs.SetLogTail(a, r.LogTail)
 		t.fail(a, r.Error)
 	default:
 		t.drop(a, job.AttemptKilled, r.Error)
@@ -114,7 +115,7 @@ func (t *Tracker) attemptEnded(a *job.Attempt, counted *counters.Set) {
 	t.nodes.Stop(t.node(a), a)
 	t.wantOffer()
 	if t.cfg.Record {
-		t.note(&FactEnded{Attempt: a.ID(), State: a.State(), Error: a.Error(), OutputBytes: a.OutputBytes(),
+		t.note(&FactEnded{Attempt: a.ID(), State: a.State(), Error: a.Error(), LogTail: a.LogTail(), OutputBytes: a.OutputBytes(),
 			Counters: counted, At: a.Ended()})
 	}
 	for _, h := range t.hooks.Tasks {

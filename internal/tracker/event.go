@@ -124,6 +124,9 @@ type Report struct {
 	// from timing out while its progress does not change.
 	Ticks uint64
 	Error string // why the attempt failed, as a sentence
+	// LogTail is the end of a failed attempt's log. It is apart from Error, because
+	// everybody may see the error and only the job's owner and managers may read its logs.
+	LogTail string
 	// OutputBytes is the size of a successful map's output.
 	OutputBytes int64
 	// BytesRead is the number of input bytes that a running map has read; 0 means unknown.

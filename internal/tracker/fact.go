@@ -87,6 +87,7 @@ type FactEnded struct {
 	Attempt     job.AttemptID
 	State       job.AttemptState
 	Error       string
+	LogTail     string // the end of a failed attempt's log
 	OutputBytes int64
 	Counters    *counters.Set // of an attempt that succeeded; nil if it reported none
 	At          time.Duration
@@ -155,6 +156,7 @@ type FactCounted struct {
 	Job       job.ID
 	Counters  [job.Kinds]counters.Set
 	LastError string
+	LogTail   string // of the attempt in LastError
 }
 
 func (*FactCounted) fact()  {}

@@ -95,7 +95,7 @@ func (t *Tracker) redo(f Fact) error {
 	case *FactTask:
 		return t.redoTask(f)
 	case *FactCounted:
-		return t.withJob(f.Job, func(j *job.Job) { t.jobs.SetCounted(j, f.Counters, f.LastError) })
+		return t.withJob(f.Job, func(j *job.Job) { t.jobs.SetCounted(j, f.Counters, f.LastError, f.LogTail) })
 	case *FactLaunched:
 		return t.redoLaunched(f)
 	case *FactGranted:
@@ -248,6 +248,7 @@ func (t *Tracker) redoEnded(f *FactEnded) error {
 				t.jobs.Count(a, f.Counters)
 			}
 		case job.AttemptFailed:
+			t.jobs.SetLogTail(a, f.LogTail)
 			t.jobs.Fail(a, f.Error, t.cfg.MaxNodeFailures, f.At)
 		default:
 			t.jobs.Drop(a, f.State, f.Error, f.At)

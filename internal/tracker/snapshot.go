@@ -66,7 +66,7 @@ func (t *Tracker) snapshotJob(j *job.Job, yield func(Fact) bool) bool {
 		}
 	}
 	a := j.Account()
-	return a.Launched[job.Map]+a.Launched[job.Reduce] == 0 || yield(&FactCounted{j.ID(), a.Counters, a.LastError})
+	return a.Launched[job.Map]+a.Launched[job.Reduce] == 0 || yield(&FactCounted{j.ID(), a.Counters, a.LastError, a.LogTail})
 }
 
 func (t *Tracker) taskFact(task *job.Task) *FactTask {

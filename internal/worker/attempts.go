@@ -107,16 +107,30 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	default:
 		state, text = agent.Failed, err.Error()
 	}
-	// The error may quote bytes that the task printed; a message must be UTF-8.
+	// The texts may quote bytes of the job's data; a message must be UTF-8.
 	text = strings.ToValidUTF8(text, "\uFFFD")
+	tail := ""
+	if state == agent.Failed {
+		tail = strings.ToValidUTF8(logTail(done, err), "\uFFFD")
+	}
 	w.mu.Lock()
 	delete(w.mu.processes, p.id)
-	orders := w.mu.agent.End(p.id, state, text, done)
+	orders := w.mu.agent.End(p.id, state, text, tail, done)
 	w.mu.Unlock()
 	w.carryOut(orders)
 	w.metrics.ended(p.id.Kind, state)
 	w.log.Info("attempt ended", "attempt", p.id, "state", outcomeWord(state), "took", time.Since(p.started), "error", text)
 	w.heartbeatNow()
+}
+
+// logTail returns the end of a failed attempt's log: what the attempt's last message
+// quotes, or what the error of a crash quotes.
+func logTail(done *slotwisev1.Done, err error) string {
+	var crash *crashError
+	if errors.As(err, &crash) {
+		return crash.logTail
+	}
+	return done.GetLogTail()
 }
 
 // outcomeWord returns the outcome of an attempt as logs and metrics spell it.

@@ -231,15 +231,26 @@ func (w *Worker) stopChildOnCancel(ctx context.Context, c *child) {
 	c.kill()
 }
 
-// crashError returns the error of a child that ended without saying why. It quotes
-// the end of the attempt's log.
-func crashError(err error, log *logFile) error {
+// crashError is the error of a child that ended without saying why.
+type crashError struct {
+	how     string // of the process's end
+	logTail string // the end of the attempt's log, in one line
+}
+
+// newCrashError returns the error of a child whose exec.Cmd.Wait returned err.
+func newCrashError(err error, log *logFile) error {
 	how := "exited before the attempt was done"
 	if err != nil {
 		how = err.Error()
 	}
-	if tail := log.tail(600); tail != "" {
-		return fmt.Errorf("the attempt's process: %s; end of its log: %s", how, tail)
+	return &crashError{how, log.tail(600)}
+}
+
+// Error implements error. It contains no text of the log, because more users may see an
+// attempt's error than its log.
+func (c *crashError) Error() string {
+	if c.logTail == "" {
+		return fmt.Sprintf("the attempt's process: %s; its log is empty", c.how)
 	}
-	return fmt.Errorf("the attempt's process: %s; its log is empty", how)
+	return fmt.Sprintf("the attempt's process: %s; its log says more", c.how)
 }

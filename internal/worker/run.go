@@ -97,7 +97,7 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 	case cause != nil:
 		return done, cause
 	case done == nil:
-		return nil, crashError(err, p.log)
+		return nil, newCrashError(err, p.log)
 	}
 	return done, errors.New(done.GetError())
 }

@@ -164,7 +164,11 @@ func failure(s *slotwisev1.JobStatus) error {
 	if s.GetState() == slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 		return nil
 	}
-	return fmt.Errorf("job %s (%s) %s: %s", s.GetId(), s.GetName(), stateName(s.GetState()), s.GetMessage())
+	text := fmt.Sprintf("job %s (%s) %s: %s", s.GetId(), s.GetName(), stateName(s.GetState()), s.GetMessage())
+	if tail := s.GetLogTail(); tail != "" {
+		text += "; end of the log of the last failed attempt: " + tail
+	}
+	return errors.New(text)
 }
 
 // stateName returns a state in the words that users see.

@@ -48,7 +48,7 @@ func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 		r.What = &slotwisev1.JournalRecord_Granted{Granted: &slotwisev1.FactGranted{Attempt: refAttempt(f.Attempt)}}
 	case *tracker.FactEnded:
 		r.What = &slotwisev1.JournalRecord_Ended{Ended: &slotwisev1.FactEnded{
-			Attempt: refAttempt(f.Attempt), State: int32(f.State), Error: f.Error, OutputBytes: f.OutputBytes, At: int64(f.At),
+			Attempt: refAttempt(f.Attempt), State: int32(f.State), Error: f.Error, LogTail: f.LogTail, OutputBytes: f.OutputBytes, At: int64(f.At),
 			Counters: encodeCounters(f.Counters),
 		}}
 	case *tracker.FactFetchFailed:
@@ -87,7 +87,7 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 	case *tracker.FactCounted:
 		r.What = &slotwisev1.JournalRecord_FactCounted{FactCounted: &slotwisev1.FactCounted{
 			Job: int32(f.Job), Maps: counterspb.Encode(&f.Counters[job.Map]), Reduces: counterspb.Encode(&f.Counters[job.Reduce]),
-			LastError: f.LastError,
+			LastError: f.LastError, LogTail: f.LogTail,
 		}}
 	case *tracker.FactCommitCancelled:
 		r.What = &slotwisev1.JournalRecord_CommitCancelled{CommitCancelled: &slotwisev1.FactCommitCancelled{Job: int32(f.Job), Reason: f.Reason}}
@@ -147,7 +147,7 @@ func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
 		t.Attempts = append(t.Attempts, &slotwisev1.PastAttempt{
 			Node: f.Nodes[i], Slot: int32(a.Slot), Level: int32(a.Level), Speculative: a.Speculative, Label: a.Label,
 			State: int32(a.State), Granted: a.Granted, Seq: a.Seq, Started: int64(a.Started), Ended: int64(a.Ended),
-			Error: a.Error, OutputBytes: a.OutputBytes,
+			Error: a.Error, LogTail: a.LogTail, OutputBytes: a.OutputBytes,
 		})
 	}
 	return t
@@ -170,7 +170,7 @@ func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.Jo
 	case *slotwisev1.JournalRecord_Ended:
 		f := w.Ended
 		return &tracker.FactEnded{
-			Attempt: attemptOf(f.Attempt), State: job.AttemptState(f.State), Error: f.Error, OutputBytes: f.OutputBytes, At: time.Duration(f.At),
+			Attempt: attemptOf(f.Attempt), State: job.AttemptState(f.State), Error: f.Error, LogTail: f.LogTail, OutputBytes: f.OutputBytes, At: time.Duration(f.At),
 			Counters: decodeCounters(f.Counters),
 		}, nil
 	case *slotwisev1.JournalRecord_FetchFailed:
@@ -196,7 +196,7 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 		return &tracker.FactJobEnded{Job: job.ID(e.Job), State: job.State(e.State), Message: e.Message, At: time.Duration(e.At)}
 	case *slotwisev1.JournalRecord_FactCounted:
 		c := w.FactCounted
-		return &tracker.FactCounted{Job: job.ID(c.Job), LastError: c.LastError,
+		return &tracker.FactCounted{Job: job.ID(c.Job), LastError: c.LastError, LogTail: c.LogTail,
 			Counters: [job.Kinds]counters.Set{counterspb.Decode(c.Maps), counterspb.Decode(c.Reduces)}}
 	case *slotwisev1.JournalRecord_CommitCancelled:
 		return &tracker.FactCommitCancelled{Job: job.ID(w.CommitCancelled.Job), Reason: w.CommitCancelled.Reason}
@@ -258,7 +258,7 @@ func decodePast(t *slotwisev1.FactTask) *tracker.FactTask {
 		f.Past.Attempts = append(f.Past.Attempts, job.PastAttempt{
 			Launch: job.Launch{Slot: job.Kind(a.Slot), Level: cluster.Level(a.Level), Speculative: a.Speculative, Label: a.Label},
 			State:  job.AttemptState(a.State), Granted: a.Granted, Seq: a.Seq, Started: time.Duration(a.Started),
-			Ended: time.Duration(a.Ended), Error: a.Error, OutputBytes: a.OutputBytes,
+			Ended: time.Duration(a.Ended), Error: a.Error, LogTail: a.LogTail, OutputBytes: a.OutputBytes,
 		})
 	}
 	return f

@@ -115,7 +115,7 @@ func (c *Core) status(j *jobEntry) *slotwisev1.JobStatus {
 	s.Pool, s.Priority = t.Pool(), t.Priority().String()
 	s.SubmittedMs, s.StartedMs = c.millis(max(1, t.Submitted())), c.millis(t.Started())
 	account := t.Account()
-	s.LastError = account.LastError
+	s.LastError, s.LogTail = account.LastError, account.LogTail
 	for i := range s.Locality { // NODE to NONE
 		s.Locality[i] = int32(account.Levels[i+1])
 	}
@@ -183,7 +183,7 @@ func (c *Core) taskStatuses(j *jobEntry, k job.Kind, state string) (out []*slotw
 func (c *Core) attemptStatus(a *job.Attempt) *slotwisev1.AttemptStatus {
 	s := &slotwisev1.AttemptStatus{
 		Id: a.ID().String(), State: a.State().String(), Node: c.nodeOf(a), Speculative: a.Speculative(),
-		Progress: a.Progress(), StartedMs: c.millis(a.Started()), EndedMs: c.millis(a.Ended()), Error: a.Error(),
+		Progress: a.Progress(), StartedMs: c.millis(a.Started()), EndedMs: c.millis(a.Ended()), Error: a.Error(), LogTail: a.LogTail(),
 	}
 	if a.Level() != 0 {
 		s.Level = a.Level().String()

@@ -138,6 +138,8 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 			report.BytesRead = max(0, w.Counters.GetBytesRead())
 		case job.AttemptSucceeded:
 			report.Counters = decodeCounters(w.Counters)
+		case job.AttemptFailed:
+			report.LogTail = Clip(w.LogTail)
 		}
 		hb.Reports = append(hb.Reports, report)
 	}

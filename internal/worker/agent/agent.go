@@ -236,7 +236,7 @@ func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.H
 // as a whole and never changed in place, so they are shared.
 func cloneReport(r *slotwisev1.Report) *slotwisev1.Report {
 	return &slotwisev1.Report{
-		Attempt: r.Attempt, State: r.State, Progress: r.Progress, Ticks: r.Ticks, Error: r.Error, OutputBytes: r.OutputBytes,
+		Attempt: r.Attempt, State: r.State, Progress: r.Progress, Ticks: r.Ticks, Error: r.Error, LogTail: r.LogTail, OutputBytes: r.OutputBytes,
 		Counters: r.Counters, CpuNs: r.CpuNs, Memory: r.Memory, StartedMs: r.StartedMs,
 	}
 }
@@ -374,16 +374,17 @@ func (g *Agent) Memory() (bytes int64) {
 	return bytes
 }
 
-// End records the outcome of an attempt. text says why it did not succeed. done is
-// the attempt's own last message and may be nil. The orders remove the output of an
+// End records the outcome of an attempt. text says why it did not succeed, without text
+// of the attempt's log; logTail is the end of the log of a failed attempt. done is the
+// attempt's own last message and may be nil. The orders remove the output of an
 // attempt whose job no longer needs it.
-func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text string, done *slotwisev1.Done) []Order {
+func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTail string, done *slotwisev1.Done) []Order {
 	a := g.get(id)
 	if a == nil || a.ended() {
 		return nil
 	}
 	r := a.report
-	r.State, r.Error, r.Memory = state, text, 0
+	r.State, r.Error, r.LogTail, r.Memory = state, text, logTail, 0
 	r.OutputBytes, r.Counters = done.GetOutputBytes(), done.GetCounters()
 	if state == Succeeded {
 		r.Progress = 1

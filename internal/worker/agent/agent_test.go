@@ -82,7 +82,7 @@ func (c *conversation) run(t *testing.T, d *datadriven.TestData) string {
 		return render(g.Act(actions, 5))
 	case "end":
 		state := slotwisev1.AttemptState(slotwisev1.AttemptState_value["ATTEMPT_STATE_"+strings.ToUpper(words[1])])
-		return render(g.End(attemptID(t, words[0]), state, strings.Join(words[2:], " "), &slotwisev1.Done{OutputBytes: 9}))
+		return render(g.End(attemptID(t, words[0]), state, strings.Join(words[2:], " "), "", &slotwisev1.Done{OutputBytes: 9}))
 	case "progress":
 		fraction, _ := strconv.ParseFloat(words[1], 64)
 		ticks, _ := strconv.ParseUint(words[2], 10, 64)
@@ -228,7 +228,7 @@ func TestLossyMaster(t *testing.T) {
 			if started[id] > 0 && !ended[id] {
 				ended[id] = true
 				a, _ := job.ParseAttempt(id)
-				g.End(a, Succeeded, "", nil)
+				g.End(a, Succeeded, "", "", nil)
 			}
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {

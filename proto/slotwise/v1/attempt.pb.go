@@ -521,10 +521,11 @@ func (x *Progress) GetBytesRead() int64 {
 type Done struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ok            bool                   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`                                 // without text of the attempt's log
 	Output        string                 `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`                               // name of the run file in dir, for a map of a job with reduces
 	OutputBytes   int64                  `protobuf:"varint,4,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"` // bytes of its keys and values
 	Counters      *Counters              `protobuf:"bytes,5,opt,name=counters,proto3" json:"counters,omitempty"`
+	LogTail       string                 `protobuf:"bytes,6,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of what a failed command printed, in one line
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -594,6 +595,13 @@ func (x *Done) GetCounters() *Counters {
 	return nil
 }
 
+func (x *Done) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
+	}
+	return ""
+}
+
 var File_slotwise_v1_attempt_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_attempt_proto_rawDesc = "" +
@@ -638,13 +646,14 @@ const file_slotwise_v1_attempt_proto_rawDesc = "" +
 	"\bfraction\x18\x01 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05ticks\x18\x02 \x01(\x04R\x05ticks\x12\x1d\n" +
 	"\n" +
-	"bytes_read\x18\x03 \x01(\x03R\tbytesRead\"\x9a\x01\n" +
+	"bytes_read\x18\x03 \x01(\x03R\tbytesRead\"\xb5\x01\n" +
 	"\x04Done\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x16\n" +
 	"\x06output\x18\x03 \x01(\tR\x06output\x12!\n" +
 	"\foutput_bytes\x18\x04 \x01(\x03R\voutputBytes\x121\n" +
-	"\bcounters\x18\x05 \x01(\v2\x15.slotwise.v1.CountersR\bcountersB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\bcounters\x18\x05 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\x12\x19\n" +
+	"\blog_tail\x18\x06 \x01(\tR\alogTailB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_attempt_proto_rawDescOnce sync.Once

@@ -438,6 +438,7 @@ type JobStatus struct {
 	Waiting        string                 `protobuf:"bytes,18,opt,name=waiting,proto3" json:"waiting,omitempty"`           // why it gets no task now, or why its output is not published yet; "" if neither is so
 	Revision       int64                  `protobuf:"varint,19,opt,name=revision,proto3" json:"revision,omitempty"`
 	LastError      string                 `protobuf:"bytes,20,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the attempt that failed last
+	LogTail        string                 `protobuf:"bytes,21,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`       // the end of that attempt's log; "" for callers who may not read the job's logs
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -608,6 +609,13 @@ func (x *JobStatus) GetRevision() int64 {
 func (x *JobStatus) GetLastError() string {
 	if x != nil {
 		return x.LastError
+	}
+	return ""
+}
+
+func (x *JobStatus) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
 	}
 	return ""
 }
@@ -959,6 +967,7 @@ type AttemptStatus struct {
 	StartedMs     int64                  `protobuf:"varint,7,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
 	EndedMs       int64                  `protobuf:"varint,8,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`
 	Error         string                 `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`
+	LogTail       string                 `protobuf:"bytes,10,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of a failed attempt's log; "" for callers who may not read it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1052,6 +1061,13 @@ func (x *AttemptStatus) GetEndedMs() int64 {
 func (x *AttemptStatus) GetError() string {
 	if x != nil {
 		return x.Error
+	}
+	return ""
+}
+
+func (x *AttemptStatus) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
 	}
 	return ""
 }
@@ -2337,7 +2353,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\arunning\x18\x03 \x01(\x05R\arunning\x12\x12\n" +
 	"\x04done\x18\x04 \x01(\x05R\x04done\x12\x16\n" +
 	"\x06failed\x18\x05 \x01(\x05R\x06failed\x12\x1a\n" +
-	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\x9b\x05\n" +
+	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\xb6\x05\n" +
 	"\tJobStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2362,7 +2378,8 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\awaiting\x18\x12 \x01(\tR\awaiting\x12\x1a\n" +
 	"\brevision\x18\x13 \x01(\x03R\brevision\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x14 \x01(\tR\tlastError\"K\n" +
+	"last_error\x18\x14 \x01(\tR\tlastError\x12\x19\n" +
+	"\blog_tail\x18\x15 \x01(\tR\alogTail\"K\n" +
 	"\vJobsRequest\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -2385,7 +2402,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x126\n" +
 	"\battempts\x18\x03 \x03(\v2\x1a.slotwise.v1.AttemptStatusR\battempts\x12\x14\n" +
-	"\x05hosts\x18\x04 \x03(\tR\x05hosts\"\xed\x01\n" +
+	"\x05hosts\x18\x04 \x03(\tR\x05hosts\"\x88\x02\n" +
 	"\rAttemptStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -2396,7 +2413,9 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\n" +
 	"started_ms\x18\a \x01(\x03R\tstartedMs\x12\x19\n" +
 	"\bended_ms\x18\b \x01(\x03R\aendedMs\x12\x14\n" +
-	"\x05error\x18\t \x01(\tR\x05error\">\n" +
+	"\x05error\x18\t \x01(\tR\x05error\x12\x19\n" +
+	"\blog_tail\x18\n" +
+	" \x01(\tR\alogTail\">\n" +
 	"\rTasksResponse\x12-\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x17.slotwise.v1.TaskStatusR\x05tasks\">\n" +
 	"\n" +

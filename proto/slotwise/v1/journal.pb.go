@@ -1296,6 +1296,7 @@ type FactCounted struct {
 	Maps          *Counters              `protobuf:"bytes,2,opt,name=maps,proto3" json:"maps,omitempty"`
 	Reduces       *Counters              `protobuf:"bytes,3,opt,name=reduces,proto3" json:"reduces,omitempty"`
 	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	LogTail       string                 `protobuf:"bytes,5,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // of the attempt in last_error
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1354,6 +1355,13 @@ func (x *FactCounted) GetReduces() *Counters {
 func (x *FactCounted) GetLastError() string {
 	if x != nil {
 		return x.LastError
+	}
+	return ""
+}
+
+func (x *FactCounted) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
 	}
 	return ""
 }
@@ -1554,6 +1562,7 @@ type FactEnded struct {
 	OutputBytes   int64                  `protobuf:"varint,4,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
 	At            int64                  `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`
 	Counters      *Counters              `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"`
+	LogTail       string                 `protobuf:"bytes,7,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of a failed attempt's log
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1628,6 +1637,13 @@ func (x *FactEnded) GetCounters() *Counters {
 		return x.Counters
 	}
 	return nil
+}
+
+func (x *FactEnded) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
+	}
+	return ""
 }
 
 type FactFetchFailed struct {
@@ -2208,6 +2224,7 @@ type PastAttempt struct {
 	Ended         int64                  `protobuf:"varint,10,opt,name=ended,proto3" json:"ended,omitempty"`
 	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
 	OutputBytes   int64                  `protobuf:"varint,12,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
+	LogTail       string                 `protobuf:"bytes,13,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2326,6 +2343,13 @@ func (x *PastAttempt) GetOutputBytes() int64 {
 	return 0
 }
 
+func (x *PastAttempt) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
+	}
+	return ""
+}
+
 var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
@@ -2423,13 +2447,14 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\x05R\x05state\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x0e\n" +
-	"\x02at\x18\x04 \x01(\x03R\x02at\"\x9a\x01\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"\xb5\x01\n" +
 	"\vFactCounted\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12)\n" +
 	"\x04maps\x18\x02 \x01(\v2\x15.slotwise.v1.CountersR\x04maps\x12/\n" +
 	"\areduces\x18\x03 \x01(\v2\x15.slotwise.v1.CountersR\areduces\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x04 \x01(\tR\tlastError\"?\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\x12\x19\n" +
+	"\blog_tail\x18\x05 \x01(\tR\alogTail\"?\n" +
 	"\x13FactCommitCancelled\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc7\x01\n" +
@@ -2442,14 +2467,15 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x05label\x18\x06 \x01(\x05R\x05label\x12\x0e\n" +
 	"\x02at\x18\a \x01(\x03R\x02at\"@\n" +
 	"\vFactGranted\x121\n" +
-	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\"\xd0\x01\n" +
+	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\"\xeb\x01\n" +
 	"\tFactEnded\x121\n" +
 	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\x05R\x05state\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12!\n" +
 	"\foutput_bytes\x18\x04 \x01(\x03R\voutputBytes\x12\x0e\n" +
 	"\x02at\x18\x05 \x01(\x03R\x02at\x121\n" +
-	"\bcounters\x18\x06 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\"<\n" +
+	"\bcounters\x18\x06 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\x12\x19\n" +
+	"\blog_tail\x18\a \x01(\tR\alogTail\"<\n" +
 	"\x0fFactFetchFailed\x12)\n" +
 	"\x03map\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\x03map\"w\n" +
 	"\x0eFactOutputLost\x12)\n" +
@@ -2491,7 +2517,7 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\rpending_since\x18\x03 \x01(\x03R\fpendingSince\x12\x17\n" +
 	"\adone_at\x18\x04 \x01(\x03R\x06doneAt\x12!\n" +
 	"\flast_failure\x18\x05 \x01(\x03R\vlastFailure\x124\n" +
-	"\battempts\x18\x06 \x03(\v2\x18.slotwise.v1.PastAttemptR\battempts\"\xae\x02\n" +
+	"\battempts\x18\x06 \x03(\v2\x18.slotwise.v1.PastAttemptR\battempts\"\xc9\x02\n" +
 	"\vPastAttempt\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x14\n" +
@@ -2505,7 +2531,8 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x05ended\x18\n" +
 	" \x01(\x03R\x05ended\x12\x14\n" +
 	"\x05error\x18\v \x01(\tR\x05error\x12!\n" +
-	"\foutput_bytes\x18\f \x01(\x03R\voutputBytesB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\foutput_bytes\x18\f \x01(\x03R\voutputBytes\x12\x19\n" +
+	"\blog_tail\x18\r \x01(\tR\alogTailB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_journal_proto_rawDescOnce sync.Once

@@ -570,12 +570,13 @@ type Report struct {
 	State         AttemptState           `protobuf:"varint,2,opt,name=state,proto3,enum=slotwise.v1.AttemptState" json:"state,omitempty"`
 	Progress      float64                `protobuf:"fixed64,3,opt,name=progress,proto3" json:"progress,omitempty"`
 	Ticks         uint64                 `protobuf:"varint,4,opt,name=ticks,proto3" json:"ticks,omitempty"`
-	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`                                 // without text of the attempt's log
 	OutputBytes   int64                  `protobuf:"varint,6,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"` // size of the output of a map that succeeded
 	Counters      *Counters              `protobuf:"bytes,7,opt,name=counters,proto3" json:"counters,omitempty"`                           // of an attempt that succeeded; a running one reports bytes_read only
 	CpuNs         int64                  `protobuf:"varint,8,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                   // processor time used so far
 	Memory        int64                  `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`                              // resident bytes now
 	StartedMs     int64                  `protobuf:"varint,10,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`      // since the Unix epoch, of the child process
+	LogTail       string                 `protobuf:"bytes,11,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`             // the end of a failed attempt's log, in one line
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,6 +679,13 @@ func (x *Report) GetStartedMs() int64 {
 		return x.StartedMs
 	}
 	return 0
+}
+
+func (x *Report) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
+	}
+	return ""
 }
 
 // FetchFailure reports that a reduce could not fetch a map's output.
@@ -1542,7 +1550,7 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x06memory\x18\x03 \x01(\x01R\x06memory\x12\x1b\n" +
 	"\tdisk_rate\x18\x04 \x01(\x01R\bdiskRate\x12!\n" +
 	"\fnetwork_rate\x18\x05 \x01(\x01R\vnetworkRate\x12\x14\n" +
-	"\x05known\x18\x06 \x01(\bR\x05known\"\xbf\x02\n" +
+	"\x05known\x18\x06 \x01(\bR\x05known\"\xda\x02\n" +
 	"\x06Report\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.slotwise.v1.AttemptStateR\x05state\x12\x1a\n" +
@@ -1555,7 +1563,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x06memory\x18\t \x01(\x03R\x06memory\x12\x1d\n" +
 	"\n" +
 	"started_ms\x18\n" +
-	" \x01(\x03R\tstartedMs\"\x80\x01\n" +
+	" \x01(\x03R\tstartedMs\x12\x19\n" +
+	"\blog_tail\x18\v \x01(\tR\alogTail\"\x80\x01\n" +
 	"\fFetchFailure\x12\x16\n" +
 	"\x06reduce\x18\x01 \x01(\tR\x06reduce\x12\x10\n" +
 	"\x03map\x18\x02 \x01(\tR\x03map\x12\x16\n" +

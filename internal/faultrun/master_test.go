@@ -285,12 +285,15 @@ func (r *cluster) commitOrdered(m *master, o *protocol.CommitOutput) {
 	case r.fault(10):
 		r.after(r.randomUpTo(second), func() { m.die("it is killed during a commit") })
 	case r.fault(10):
-		r.after(r.randomUpTo(second), func() {
-			if !m.dead {
-				r.counts.CommitKills++
-				m.killJob(o.Job)
-			}
-		})
+		r.after(r.randomUpTo(second), func() { m.killDuringCommit(o.Job) })
+	}
+}
+
+// killDuringCommit kills a job whose output was ordered to be committed.
+func (m *master) killDuringCommit(id job.ID) {
+	if !m.dead {
+		m.r.counts.CommitKills++
+		m.killJob(id)
 	}
 }
 
@@ -321,7 +324,6 @@ func (m *master) die(why string) {
 	}
 	m.r.logf("the master dies: %s", why)
 	m.dead = true
-	m.r.storage.forgetResults()
 	m.r.master = nil
 	_ = m.log.Close()
 	m.r.counts.Restarts++

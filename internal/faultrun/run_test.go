@@ -69,7 +69,7 @@ func TestClusters(t *testing.T) {
 // never occurred.
 type counts struct {
 	Events, Launches, Copies, Restarts, TornJournals, FullDisks, WorkerKills, Freezes, LateCommits, LostOutputs, PartCommits int
-	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, MapOutputReads                        int
+	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, FoundPublished, MapOutputReads        int
 }
 
 func (c *counts) add(o *counts) {
@@ -80,7 +80,7 @@ func (c *counts) add(o *counts) {
 
 func (c *counts) all() []*int {
 	return []*int{&c.Events, &c.Launches, &c.Copies, &c.Restarts, &c.TornJournals, &c.FullDisks, &c.WorkerKills, &c.Freezes, &c.LateCommits,
-		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills,
+		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills, &c.FoundPublished,
 		&c.MapOutputReads}
 }
 

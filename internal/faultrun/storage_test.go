@@ -22,10 +22,6 @@ type staging struct {
 	uri   string
 	parts map[job.TaskID]job.AttemptID
 	state stagingState
-	// unclear is set when the directory was published and no master knows that for
-	// certain: the result was lost, or the master died. If the job is killed then and
-	// the commit cannot be repeated, the job ends as killed.
-	unclear bool
 }
 
 type stagingState int
@@ -39,6 +35,8 @@ const (
 var (
 	errAway = errors.New("the storage is away")
 	errGone = errors.New("the staging directory does not exist")
+
+	errPublished = errors.New("the output is published already")
 )
 
 // stage creates a staging directory, or empties the one of the same token.
@@ -81,9 +79,13 @@ func (s *storage) publish(id job.ID, token string) error {
 	return nil
 }
 
-// remove removes a staging directory. It leaves published output alone.
+// remove removes a staging directory. It leaves published output alone and says so.
 func (s *storage) remove(token string) error {
-	if d := s.staged[token]; d != nil && d.state == open {
+	switch d := s.staged[token]; {
+	case d == nil:
+	case d.state == published:
+		return errPublished
+	case d.state == open:
 		d.state, d.parts = removed, nil
 	}
 	return nil
@@ -102,25 +104,14 @@ func (s *storage) checkParts(id job.ID, d *staging) {
 	}
 }
 
-// published reports whether the output of a URI was published, and whether a master
-// may have had no chance to know that.
-func (s *storage) published(uri string) (ok, unclear bool) {
+// published reports whether the output of a URI was published.
+func (s *storage) published(uri string) bool {
 	for _, d := range s.staged {
 		if d.uri == uri && d.state == published {
-			return true, d.unclear
+			return true
 		}
 	}
-	return false, false
-}
-
-// forgetResults notes that a master has died: the next one does not know the results
-// of its operations, unless the job is in the history.
-func (s *storage) forgetResults() {
-	for _, d := range s.staged {
-		if d.state == published {
-			d.unclear = true
-		}
-	}
+	return false
 }
 
 // check checks that no staging directory is left behind.
@@ -137,28 +128,26 @@ func (s *storage) check() {
 // *cancelled is set; a nil retry means that the first error is the result. If the master
 // dies before, the operation may take effect without any call. The error may also hide
 // that the operation took effect.
-func (s *storage) operate(m *master, token string, cancelled *bool, op func() error, retry func(error), done func(error)) {
+func (s *storage) operate(m *master, cancelled *bool, op func() error, retry func(error), done func(error)) {
 	s.r.after(s.r.randomUpTo(500*time.Millisecond), func() {
 		if m.dead {
 			return
 		}
 		if s.r.fault(20) {
 			s.r.counts.StorageErrors++
-			tookEffect := s.r.chance(30)
-			if tookEffect {
+			if s.r.chance(30) {
 				_ = op() // its error is lost as well
-				if d := s.staged[token]; d != nil && d.state == published {
-					d.unclear = true
-				}
+			}
+			if retry != nil {
+				retry(errAway)
 			}
 			s.r.after(s.r.randomUpTo(2*second), func() {
 				switch {
 				case m.dead:
-				case retry == nil || cancelled != nil && *cancelled && !tookEffect:
+				case retry == nil || cancelled != nil && *cancelled:
 					done(errAway)
 				default:
-					retry(errAway)
-					s.operate(m, token, cancelled, op, retry, done)
+					s.operate(m, cancelled, op, retry, done)
 				}
 			})
 			return
@@ -176,24 +165,36 @@ func (s *storage) operate(m *master, token string, cancelled *bool, op func() er
 func (s *storage) carryOut(m *master, o protocol.Order) {
 	switch o := o.(type) {
 	case *protocol.StageOutput:
-		s.operate(m, o.Token, nil, func() error { return s.stage(o.URI, o.Token) }, nil, func(err error) {
+		s.operate(m, nil, func() error { return s.stage(o.URI, o.Token) }, nil, func(err error) {
 			m.handle(&protocol.Staged{Request: o.Request, Err: err})
 		})
 	case *protocol.RemoveStaged:
-		s.operate(m, o.Token, nil, func() error { return s.remove(o.Token) }, func(error) {}, func(err error) {
+		s.operate(m, nil, func() error { return s.remove(o.Token) }, func(error) {}, func(err error) {
 			m.handle(&protocol.StagingRemoved{Request: o.Request, Output: o.URI, Err: err})
 		})
 	case *protocol.CommitOutput:
 		s.r.commitOrdered(m, o)
 		cancelled := m.cancellable(o.Job)
-		s.operate(m, o.Token, cancelled, func() error { return s.publish(o.Job, o.Token) },
-			func(err error) { m.handle(&protocol.OutputDelayed{Job: o.Job, Err: err}) },
+		s.operate(m, cancelled, func() error { return s.publish(o.Job, o.Token) },
+			func(err error) {
+				m.handle(&protocol.OutputDelayed{Job: o.Job, Err: err})
+				if s.r.fault(20) { // the user's patience ends before the storage is back
+					s.r.after(s.r.randomUpTo(second), func() { m.killDuringCommit(o.Job) })
+				}
+			},
 			func(err error) { m.handle(&protocol.OutputFinished{Job: o.Job, Commit: true, Err: err}) })
 	case *protocol.AbortOutput:
 		// Never given up, so that a staging directory that is left behind is a bug.
-		s.operate(m, o.Token, nil, func() error { return s.remove(o.Token) },
+		s.operate(m, nil, func() error { return s.remove(o.Token) },
 			func(err error) { m.handle(&protocol.OutputDelayed{Job: o.Job, Err: err}) },
-			func(err error) { m.handle(&protocol.OutputFinished{Job: o.Job, Err: err}) })
+			func(err error) {
+				if errors.Is(err, errPublished) {
+					s.r.counts.FoundPublished++
+					m.handle(&protocol.OutputFinished{Job: o.Job, Published: true})
+					return
+				}
+				m.handle(&protocol.OutputFinished{Job: o.Job, Err: err})
+			})
 	case *protocol.CancelOutput:
 		*m.cancellable(o.Job) = true
 	}

@@ -118,7 +118,7 @@ func (u *user) learn(s *slotwisev1.JobStatus) {
 
 // check compares the outcome with the output.
 func (u *user) check() {
-	published, unclear := u.r.storage.published(u.spec.Output)
+	published := u.r.storage.published(u.spec.Output)
 	switch u.outcome {
 	case slotwisev1.JobState_JOB_STATE_SUCCEEDED:
 		u.r.counts.Succeeded++
@@ -132,7 +132,7 @@ func (u *user) check() {
 	default:
 		u.r.violate("%v ended as %v", u.job, u.outcome)
 	}
-	if published && !unclear && u.outcome != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+	if published && u.outcome != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 		u.r.violate("%v ended as %v, but its output was published", u.job, u.outcome)
 	}
 }

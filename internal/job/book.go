@@ -324,6 +324,12 @@ func (b *Book) FailCommit(j *Job, outcome State, message string, now time.Durati
 	j.state, j.outcome, j.decided, j.message = Aborting, outcome, now, message
 }
 
+// ConfirmCommit moves a job from Aborting back to Committing, because its output turned
+// out to be published. The outcome is Succeeded.
+func (b *Book) ConfirmCommit(j *Job, now time.Duration) {
+	j.state, j.outcome, j.decided, j.message, j.cancelled = Committing, Succeeded, now, "", ""
+}
+
 // End puts a job into the final state that its outcome names. The oldest ended
 // jobs beyond the limit of NewBook are forgotten, possibly this one.
 func (b *Book) End(j *Job, message string, now time.Duration) {

@@ -161,7 +161,7 @@ func (c *Cluster) outputFinished(h *Handle, commit bool, err error) {
 	if commit {
 		c.apply(&tracker.CommitEnded{Job: h.id, Error: text})
 	} else {
-		c.apply(&tracker.AbortEnded{Job: h.id, Error: text})
+		c.apply(&tracker.AbortEnded{Job: h.id, Error: text, Published: errors.Is(err, storage.ErrPublished)})
 	}
 }
 

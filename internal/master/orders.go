@@ -65,6 +65,9 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 	w.retrying = func(err error) { m.report(&protocol.OutputDelayed{Job: result.Job, Err: err}) }
 	m.background.Go(func() {
 		result.Err = w.run(m.ctx)
+		if errors.Is(result.Err, storage.ErrPublished) {
+			result.Published, result.Err = true, nil
+		}
 		if m.ctx.Err() == nil {
 			m.postBlocking(func() {
 				delete(m.outputs, result.Job)
@@ -123,13 +126,13 @@ type outputWork struct {
 	retrying   func(error)   // called with each error before the next try; may be nil
 }
 
-// run does the work and returns the last error if it fails in the end. If ctx is
-// cancelled the output keeps its state for the next master, and the error means nothing.
+// run does the work and returns the last error if it fails in the end. An abort that
+// finds the output published fails with storage.ErrPublished. If ctx is cancelled the output keeps its state for the next master, and the error means nothing.
 func (w *outputWork) run(ctx context.Context) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := finishOutputOnce(ctx, w.schemes, w.uri, w.token, w.commit)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || errors.Is(err, storage.ErrPublished) {
 			return err
 		}
 		patience := w.patience

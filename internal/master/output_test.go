@@ -170,3 +170,46 @@ func TestRemoveAgain(t *testing.T) {
 		t.Errorf("%v is left, error %v", left, err)
 	}
 }
+
+// TestCommitTookEffect kills a job whose commit takes effect although its answer is an
+// error. The output is visible, so the job has succeeded.
+func TestCommitTookEffect(t *testing.T) {
+	cfg := Config{}
+	files, at := faultyStorage(t, &cfg)
+	r := newRig(t, cfg)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	id := r.submit(r.spec(1, 0, at+out))
+	w := r.worker("w1", 1, 0)
+	w.awaitLaunch("j1_m_0_0")
+	if !w.commit(id, "j1_m_0_0", "part-m-00000", "result") {
+		t.Fatal("the commit was denied")
+	}
+	files.Inject(faultfs.Rule{Op: faultfs.Publish, Err: errOutage, Call: func() {
+		roots, err := filepath.Glob(filepath.Join(dir, ".out.slotwise-shared-*"))
+		for _, root := range roots {
+			_, token, _ := strings.Cut(filepath.Base(root), "-shared-")
+			s, err := storage.Local{}.Reopen(t.Context(), out, token)
+			if err == nil {
+				err = s.Commit(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}})
+	w.heartbeat(0, w.succeeded("j1_m_0_0"))
+	r.awaitRetry(id)
+	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id}); err != nil {
+		t.Fatal(err)
+	}
+	if st := r.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || st.Message != "" {
+		t.Errorf("job %v", st)
+	}
+	if b, err := os.ReadFile(filepath.Join(out, "part-m-00000")); string(b) != "result" {
+		t.Errorf("output %q, error %v", b, err)
+	}
+}

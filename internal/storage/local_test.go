@@ -53,7 +53,11 @@ func stage(t *testing.T, dir string, overwrite bool) *staging {
 	t.Helper()
 	s, err := Local{}.Stage(ctx, dir, overwrite)
 	must(t, err)
-	t.Cleanup(func() { must(t, s.Abort(ctx)) })
+	t.Cleanup(func() {
+		if err := s.Abort(ctx); !errors.Is(err, ErrPublished) {
+			must(t, err)
+		}
+	})
 	return s.(*staging)
 }
 

@@ -40,7 +40,9 @@ func TestSharedStaging(t *testing.T) {
 	again := stageShared(t, out, token, false)
 	must(t, again.Commit(ctx))
 	must(t, again.Commit(ctx))
-	must(t, again.Abort(ctx))
+	if err := again.Abort(ctx); !errors.Is(err, ErrPublished) {
+		t.Errorf("abort after the commit: %v", err)
+	}
 	want := map[string]string{"out/_SUCCESS": token + "\n", "out/part-0": "b", "out/sub/deep/part-1": "b"}
 	wantTree(t, dir, want)
 	if err := late.Commit(); !errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +57,11 @@ func TestSharedStaging(t *testing.T) {
 	}
 	must(t, done.Commit(ctx))
 	must(t, b.Commit(ctx)) // finds it done
-	must(t, done.Abort(ctx))
+	for _, late := range []Staging{done, b, reopen(t, out, token)} {
+		if err := late.Abort(ctx); !errors.Is(err, ErrPublished) {
+			t.Errorf("abort after the commit: %v", err)
+		}
+	}
 	wantTree(t, dir, want)
 }
 

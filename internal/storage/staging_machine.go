@@ -257,16 +257,27 @@ func (s *staging) relock(ctx context.Context) error {
 func (s *staging) Abort(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.mu.published {
+		return s.failed("abort", ErrPublished)
+	}
 	if s.mu.ended {
 		return nil
 	}
 	s.end()
 	err := s.relock(ctx)
+	published := false
 	if err == nil {
-		err = s.restore(ctx)
+		published, err = s.restore(ctx)
 	}
 	if err == nil {
 		err = s.retire(ctx)
+	}
+	if published {
+		// The output is visible, so this is the answer even if the root cannot be
+		// unlocked or removed now: a later sweep does that.
+		s.mu.published, s.mu.ended = true, true
+		_ = s.unlock()
+		return s.failed("abort", ErrPublished)
 	}
 	if err != nil {
 		if s.area.Token != "" {
@@ -278,13 +289,14 @@ func (s *staging) Abort(ctx context.Context) error {
 	return nil
 }
 
-// restore undoes a commit that was not published.
-func (s *staging) restore(ctx context.Context) error {
+// restore undoes a commit that was not published. It reports whether the output is
+// published, which it then leaves alone.
+func (s *staging) restore(ctx context.Context) (published bool, err error) {
 	at, err := s.phase(ctx)
 	if err != nil || at == phaseGone || at == phasePublished {
-		return err
+		return at == phasePublished, err
 	}
-	return s.Publisher.Restore(ctx, s.area)
+	return false, s.Publisher.Restore(ctx, s.area)
 }
 
 // retire removes the root. The owner marker goes first, so that a token never

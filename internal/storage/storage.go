@@ -13,6 +13,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 )
@@ -77,6 +78,9 @@ type FS interface {
 	Remove(ctx context.Context, path string) error
 }
 
+// ErrPublished is the error of an Abort that comes too late: the output is visible.
+var ErrPublished = errors.New("the output is published already")
+
 // Staging is an output directory that is not visible yet.
 type Staging interface {
 	// Create begins a file; name is relative and has no "..". Several attempts may
@@ -91,9 +95,11 @@ type Staging interface {
 	// repeated, in this process or another, until one returns nil. A Commit that
 	// fails with fs.ErrExist fails with it every time.
 	Commit(ctx context.Context) error
-	// Abort removes everything staged and leaves, or restores, the old output. It
-	// is a no-op after Commit. If another process commits a file at the same time,
-	// its Commit may fail, and leaves nothing behind.
+	// Abort removes everything staged and leaves, or restores, the old output. If the
+	// output is published already, by this process or another one, Abort leaves it alone
+	// and fails with ErrPublished, every time: a Commit whose answer was lost may have
+	// taken effect. If another process commits a file at the same time, its Commit may
+	// fail, and leaves nothing behind.
 	Abort(ctx context.Context) error
 }
 

@@ -166,11 +166,14 @@ type CommitEnded struct {
 }
 
 // AbortEnded reports the outcome of an AbortOutput effect. Error names what could not be
-// removed; it is added to the job's message and changes nothing else. A job that is
-// not Aborting is left alone.
+// removed; it is added to the job's message and changes nothing else. Published says that
+// the output is visible: an earlier commit had taken effect, although its answer was an
+// error or was lost. The job has then succeeded, whatever was decided after the commit.
+// A job that is not Aborting is left alone.
 type AbortEnded struct {
-	Job   job.ID
-	Error string
+	Job       job.ID
+	Error     string
+	Published bool
 }
 
 // Tick checks time-outs and asks the policy what to preempt. Shells send it at regular

@@ -41,7 +41,7 @@ type FactPool struct {
 // FactOutcome is the outcome of a job whose attempts have all ended: Succeeded
 // starts the commit of its output, Failed and Killed start the abort. If Culprit is
 // not nil, its failures have failed the job. A second one follows if the commit
-// fails.
+// fails, and a third one, Succeeded again, if the abort finds the output published.
 //
 // It must be durable before the output is published: a master that finds it in its
 // journal continues the commit and never runs a task of the job again.

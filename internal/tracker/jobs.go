@@ -102,13 +102,17 @@ func (t *Tracker) live(id job.ID) *job.Job {
 // has reduces they alone count: once all have succeeded, a map that is running
 // again because its output was lost is not needed any more.
 func (t *Tracker) commitIfDone(j *job.Job) {
-	last := job.Map
-	if j.Total(job.Reduce) > 0 {
-		last = job.Reduce
-	}
-	if j.Unfinished(last) == 0 {
+	if j.Unfinished(lastKind(j)) == 0 {
 		t.decide(j, job.Succeeded, nil, "")
 	}
+}
+
+// lastKind returns the kind of the tasks that write the job's output.
+func lastKind(j *job.Job) job.Kind {
+	if j.Total(job.Reduce) > 0 {
+		return job.Reduce
+	}
+	return job.Map
 }
 
 // failIfSpent fails the job of a task that has failed too often, and reports
@@ -193,10 +197,19 @@ func (t *Tracker) commitEnded(ev *CommitEnded) {
 	t.ends = append(t.ends, outputEffect(j))
 }
 
-// abortEnded ends a job whose unpublished output was removed, or could not be.
+// abortEnded ends a job whose unpublished output was removed, or could not be. A job
+// whose output turned out to be published has succeeded.
 func (t *Tracker) abortEnded(ev *AbortEnded) {
 	j := t.Jobs().Get(ev.Job)
 	if j == nil || j.State() != job.Aborting {
+		return
+	}
+	if ev.Published && j.Unfinished(lastKind(j)) == 0 {
+		t.jobs.ConfirmCommit(j, t.now)
+		if t.cfg.Record {
+			t.note(outcomeFact(j, nil))
+		}
+		t.end(j, "")
 		return
 	}
 	text := j.Message()

@@ -189,6 +189,9 @@ func (t *Tracker) redoOutcome(f *FactOutcome) error {
 	case j.State() == job.Committing && f.Outcome != job.Succeeded && f.Culprit == nil:
 		t.jobs.FailCommit(j, f.Outcome, f.Message, f.At)
 		return nil
+	case j.State() == job.Aborting && f.Outcome == job.Succeeded && j.Unfinished(lastKind(j)) == 0:
+		t.jobs.ConfirmCommit(j, f.At)
+		return nil
 	case j.State().Live() && j.Running(job.Map)+j.Running(job.Reduce) == 0:
 		var culprit *job.Task
 		if f.Culprit != nil {

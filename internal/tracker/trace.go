@@ -39,6 +39,9 @@ func FormatEvent(ev Event) string {
 	case *CommitEnded:
 		return formatOutputEnd(ev.Job, "committed", ev.Error)
 	case *AbortEnded:
+		if ev.Published {
+			return formatOutputEnd(ev.Job, "found published", "")
+		}
 		return formatOutputEnd(ev.Job, "aborted", ev.Error)
 	case *Tick:
 		return "tick"

@@ -168,9 +168,12 @@ func (c *Core) outputFinished(m *OutputFinished) {
 	}
 	if m.Commit {
 		c.step(&tracker.CommitEnded{Job: j.id, Error: text})
-	} else {
-		c.step(&tracker.AbortEnded{Job: j.id, Error: text})
+		return
 	}
+	if m.Published {
+		c.logWarn("the output of a job was published although its commit had failed: the job has succeeded", "job", j.id.String())
+	}
+	c.step(&tracker.AbortEnded{Job: j.id, Error: text, Published: m.Published})
 }
 
 // endJob makes the last description of a job, and has it stored.

@@ -178,7 +178,10 @@ type (
 	OutputFinished struct {
 		Job    job.ID
 		Commit bool // answers CommitOutput
-		Err    error
+		// Published is set if AbortOutput found the output published, because a commit
+		// whose answer was lost had taken effect. Err is nil then.
+		Published bool
+		Err       error
 	}
 
 	// HistoryWritten is the result of WriteHistory. It comes even if the entry
@@ -275,7 +278,8 @@ type (
 		Since time.Duration
 	}
 
-	// AbortOutput removes a job's staged output. Result: as for CommitOutput.
+	// AbortOutput removes a job's staged output, unless that is published already.
+	// Result: as for CommitOutput.
 	AbortOutput struct {
 		Job   job.ID
 		URI   string

@@ -248,7 +248,7 @@ func (r crashRun) killJob(after int) (m Machine, killed bool) {
 var recoveries = map[string]func(m Machine) (committed bool, err error){
 	"commit": commitKilled,
 	"abort": func(m Machine) (bool, error) {
-		_, err := reopened(m, func(s storage.Staging) error { return s.Abort(context.Background()) })
+		_, err := reopened(m, abortUnlessPublished)
 		return false, err
 	},
 	"sweep": func(m Machine) (bool, error) { return false, sweepNext(m) },

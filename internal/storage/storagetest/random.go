@@ -108,7 +108,7 @@ func (r *randomRun) end(j *randomJob, abort bool) (ended bool) {
 	r.m.Faults.StopAfter(after)
 	if abort {
 		j.aborting = true
-		err = s.Abort(ctx)
+		err = abortUnlessPublished(s)
 	} else {
 		j.committing = true
 		err = s.Commit(ctx)

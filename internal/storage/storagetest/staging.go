@@ -25,7 +25,7 @@ func (r *run) staging() {
 	_, err := s.Create(r.ctx, "x")
 	r.wants(err, fs.ErrClosed, "Create after Commit")
 	r.wants(s.Commit(r.ctx), fs.ErrClosed, "second Commit")
-	r.must(s.Abort(r.ctx))
+	r.wants(s.Abort(r.ctx), storage.ErrPublished, "Abort after Commit")
 	r.clean()
 }
 
@@ -133,8 +133,9 @@ func (r *run) shared() {
 	_, err := done.Create(r.ctx, "x")
 	r.wants(err, fs.ErrClosed, "Create in a reopened staging that is committed")
 	r.must(done.Commit(r.ctx))
-	r.must(done.Abort(r.ctx))
+	r.wants(done.Abort(r.ctx), storage.ErrPublished, "Abort after a Commit elsewhere")
 	r.must(b.Commit(r.ctx))
+	r.wants(r.reopen(token).Abort(r.ctx), storage.ErrPublished, "Abort after Commit in a reopened staging")
 	r.want(want)
 }
 

@@ -64,6 +64,14 @@ func (r *run) must(err error) {
 	}
 }
 
+// abortUnlessPublished aborts a staging that may be published already.
+func abortUnlessPublished(s storage.Staging) error {
+	if err := s.Abort(context.Background()); !errors.Is(err, storage.ErrPublished) {
+		return err
+	}
+	return nil
+}
+
 func (r *run) wants(err, want error, what string) {
 	r.Helper()
 	if !errors.Is(err, want) {
@@ -75,7 +83,7 @@ func (r *run) stage(overwrite bool) storage.Staging {
 	r.Helper()
 	s, err := r.fs.Stage(r.ctx, r.out, overwrite)
 	r.must(err)
-	r.Cleanup(func() { r.must(s.Abort(context.Background())) })
+	r.Cleanup(func() { r.must(abortUnlessPublished(s)) })
 	return s
 }
 

@@ -33,6 +33,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	                                         start afresh, the policy too; with
 //	                                         commit=1 jobs have output to commit
 //	committed J [ERROR]   aborted J [ERROR]  the shell has committed or aborted it
+//	published J           the abort of the output of J found it published
 //	join N maps= reduces= host= rack= running=A,A outputs=A,A
 //	lose N   drain N   undrain N
 //	submit NAME maps= reduces= loc=h1,h2;h3;- slowstart= attempts= timeout=
@@ -192,6 +193,8 @@ func (s *script) runMore(f []string) {
 		s.step(&tracker.Offer{Nodes: f[1:]})
 	case "committed":
 		s.step(&tracker.CommitEnded{Job: s.job(f[1]), Error: strings.Join(f[2:], "")})
+	case "published":
+		s.step(&tracker.AbortEnded{Job: s.job(f[1]), Published: true})
 	case "aborted":
 		s.step(&tracker.AbortEnded{Job: s.job(f[1]), Error: strings.Join(f[2:], "")})
 	case "preempt":

@@ -62,7 +62,7 @@ func Main(schemes *storage.Schemes, build Builder) int {
 	r := &runner{schemes: schemes, order: order, pipe: p, commit: make(chan *slotwisev1.AskCommitResponse, 1)}
 	kill := killWithWorker()
 	if err := r.prepare(build); err != nil {
-		return p.finish(&slotwisev1.Done{Error: err.Error()})
+		return p.finish(&slotwisev1.Done{Error: err.Error(), Cause: causeOf(err)})
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)

@@ -30,7 +30,13 @@ import (
 // TestMain makes the test binary the executable of attempts.
 func TestMain(m *testing.M) {
 	if Wanted() {
-		os.Exit(Main(nil, build))
+		schemes, err := (&storage.Schemes{}).With("down", func(rest string) (storage.FS, string, error) {
+			return storage.Local{}, "", storage.Unavailable(errors.New("the storage does not answer"))
+		})
+		if err != nil {
+			panic(err)
+		}
+		os.Exit(Main(schemes, build))
 	}
 	os.Exit(m.Run())
 }
@@ -288,6 +294,29 @@ func TestFailures(t *testing.T) {
 		w.order(o)
 		if d := w.done(); d.Ok || !strings.Contains(d.Error, want) {
 			t.Errorf("outcome %v, want the error %q", d, want)
+		}
+	}
+}
+
+// The worker learns what made an attempt fail.
+func TestCauses(t *testing.T) {
+	for want, change := range map[slotwisev1.FailureCause]func(*slotwisev1.Order){
+		slotwisev1.FailureCause_FAILURE_CAUSE_TASK: func(o *slotwisev1.Order) { o.Split.Pieces[0].Uri += "-missing" },
+		slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE: func(o *slotwisev1.Order) {
+			o.Split.Pieces[0].Uri = "down://x/y"
+		},
+		slotwisev1.FailureCause_FAILURE_CAUSE_NODE: func(o *slotwisev1.Order) {
+			if err := os.Symlink("/dev/full", filepath.Join(o.Dir, OutputName)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		o := mapOrder(t, "lines", "x\n")
+		change(o)
+		w := startAttempt(t)
+		w.order(o)
+		if d := w.done(); d.Ok || d.Cause != want {
+			t.Errorf("outcome %v, want the cause %v", d, want)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 	d := &slotwisev1.Done{Counters: counterspb.Encode(count)}
 	switch {
 	case err != nil:
-		d.Error, d.LogTail = err.Error(), logTail(err)
+		d.Error, d.LogTail, d.Cause = err.Error(), logTail(err), causeOf(err)
 	default:
 		d.Ok = true
 		if r.id.Kind == job.Map && r.spec.GetReduces() > 0 {
@@ -228,15 +228,27 @@ func (r *runner) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask
 	defer out.Release()
 	f, err := os.Create(filepath.Join(r.order.GetDir(), OutputName))
 	if err != nil {
-		return count, err
+		return count, storage.Disk(err)
 	}
-	_, err = engine.Store(ctx, t, out, f, r.codec)
+	_, err = engine.Store(ctx, t, out, diskFile{f}, r.codec)
 	for part := range max(1, t.Task.Reduces) {
 		_, n := out.Size(part)
 		r.written += n
 	}
-	return count, errors.Join(err, f.Close())
+	return count, errors.Join(err, storage.Disk(f.Close()))
 }
+
+// diskFile marks errors of the worker's disk as storage.ErrDisk.
+type diskFile struct{ f *os.File }
+
+// Write implements io.Writer.
+func (d diskFile) Write(p []byte) (int, error) {
+	n, err := d.f.Write(p)
+	return n, storage.Disk(err)
+}
+
+// causeOf returns the cause of a failure as the worker is sent it.
+func causeOf(err error) slotwisev1.FailureCause { return slotwisev1.FailureCause(engine.CauseOf(err)) }
 
 // askCommit sends a request to commit to the worker, which forwards it to the
 // master. It returns nil if the commit is granted.

@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // Task describes the attempt to the job's code.
@@ -24,6 +26,20 @@ type Task struct {
 	Children atomic.Int64
 
 	file atomic.Pointer[string]
+}
+
+// CauseOf returns what made an attempt fail with err. A failing disk outweighs a failing
+// storage: another node can help at once.
+func CauseOf(err error) job.Cause {
+	switch {
+	case errors.Is(err, storage.ErrDisk):
+		return job.CauseNode
+	case errors.Is(err, storage.ErrUnavailable):
+		return job.CauseStorage
+	case errors.Is(err, storage.ErrDenied):
+		return job.CauseDenied
+	}
+	return job.CauseTask
 }
 
 // InputFile returns the path of the file being read, "" outside a map.

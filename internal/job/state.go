@@ -90,6 +90,29 @@ const (
 	AttemptLost
 )
 
+// Cause is what made an attempt fail. The tracker counts a failure against the task
+// and the node unless the storage or the node's disk is to blame. A denied permission
+// fails the job at once.
+//
+// The numbers are written to journals and therefore never change.
+type Cause uint8
+
+// The causes of a failure.
+const (
+	CauseTask    Cause = iota // the task's code or data, or nothing that is known
+	CauseStorage              // the storage of input or output did not answer or was overloaded
+	CauseNode                 // the node's own disk is full or broken
+	CauseDenied               // the storage denies the user permission, as it would on every node
+)
+
+// String returns the cause as a noun for users, such as "storage error".
+func (c Cause) String() string {
+	return pick(int(c), "error", "storage error", "disk error of the worker", "denied permission")
+}
+
+// Valid reports whether c is one of the causes.
+func (c Cause) Valid() bool { return c <= CauseDenied }
+
 // String returns the state in lower case.
 func (s AttemptState) String() string {
 	return pick(int(s), "running", "succeeded", "failed", "killed", "lost")

@@ -118,6 +118,10 @@ func (c *Cluster) finished(a *attempt, err error) {
 		r.State, r.Error = job.AttemptKilled, err.Error()
 	default:
 		r.State, r.Error = job.AttemptFailed, errorText(err)
+		// There is one disk only, so no other node can do better.
+		if cause := engine.CauseOf(err); cause != job.CauseNode {
+			r.Cause = cause
+		}
 		c.lostOutput(a, err)
 	}
 	c.ended[a.id] = a

@@ -45,11 +45,11 @@ func NewDirScratch(parent string) (*DirScratch, error) {
 	for range 100 {
 		dir, err := os.MkdirTemp(parent, scratchPrefix+strconv.Itoa(os.Getpid())+"-")
 		if err != nil {
-			return nil, fmt.Errorf("making scratch space: %w", err)
+			return nil, fmt.Errorf("making scratch space: %w", Disk(err))
 		}
 		locked, err := lockScratch(dir)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("making scratch space: %w", err), os.RemoveAll(dir))
+			return nil, errors.Join(fmt.Errorf("making scratch space: %w", Disk(err)), os.RemoveAll(dir))
 		}
 		if locked != nil {
 			s := &DirScratch{dir: dir, lock: locked}
@@ -161,7 +161,7 @@ func (s *DirScratch) Create(name string) (ScratchFile, error) {
 	path := filepath.Join(s.dir, fmt.Sprintf("%06d-%s", s.mu.seq, name))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, Disk(err)
 	}
 	sf := &scratchFile{File: f, s: s}
 	s.mu.open[sf] = struct{}{}
@@ -205,6 +205,18 @@ type scratchFile struct {
 	*os.File
 	s    *DirScratch
 	once sync.Once
+}
+
+// Write implements ScratchFile. Errors of the disk are marked as ErrDisk.
+func (f *scratchFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, Disk(err)
+}
+
+// ReadAt implements ScratchFile. Errors of the disk are marked as ErrDisk.
+func (f *scratchFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	return n, Disk(err)
 }
 
 // Close implements ScratchFile. It is a no-op after the first call and after the

@@ -127,6 +127,8 @@ type Report struct {
 	// LogTail is the end of a failed attempt's log. It is apart from Error, because
 	// everybody may see the error and only the job's owner and managers may read its logs.
 	LogTail string
+	// Cause is what made an attempt fail that is Failed.
+	Cause job.Cause
 	// OutputBytes is the size of a successful map's output.
 	OutputBytes int64
 	// BytesRead is the number of input bytes that a running map has read; 0 means unknown.

@@ -86,7 +86,7 @@ func formatHeartbeat(ev *Heartbeat) string {
 			fmt.Fprintf(&b, ":%.3g", r.Progress)
 		}
 		if r.Error != "" {
-			fmt.Fprintf(&b, ":%q", r.Error)
+			fmt.Fprintf(&b, ":%s%q", when(r.Cause != job.CauseTask, r.Cause.String()+": "), r.Error)
 		}
 	}
 	return b.String()

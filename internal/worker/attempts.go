@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -106,6 +108,7 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 		state, text = agent.Killed, err.Error()
 	default:
 		state, text = agent.Failed, err.Error()
+		done = w.blame(done, err)
 	}
 	// The texts may quote bytes of the job's data; a message must be UTF-8.
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -131,6 +134,27 @@ func logTail(done *slotwisev1.Done, err error) string {
 		return crash.logTail
 	}
 	return done.GetLogTail()
+}
+
+// blame returns the last message of an attempt that failed, with the cause of the
+// failure. done is nil if the attempt sent no message.
+//
+// The attempt itself recognises errors of its scratch files. This worker recognises
+// errors of its own files. A task may also fail in a way of its own when the disk is
+// full, for example in a child process. So the disk is checked at once, and if it is full
+// or broken, the node is to blame. The heartbeat that reports the failure then also
+// refuses new work, and the task is tried on another node.
+func (w *Worker) blame(done *slotwisev1.Done, err error) *slotwisev1.Done {
+	if done == nil {
+		done = &slotwisev1.Done{}
+		if engine.CauseOf(storage.Disk(err)) == job.CauseNode {
+			done.Cause = slotwisev1.FailureCause_FAILURE_CAUSE_NODE
+		}
+	}
+	if done.Cause != slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE && w.checkDisk(done.Cause == slotwisev1.FailureCause_FAILURE_CAUSE_NODE) {
+		done.Cause = slotwisev1.FailureCause_FAILURE_CAUSE_NODE
+	}
+	return done
 }
 
 // outcomeWord returns the outcome of an attempt as logs and metrics spell it.

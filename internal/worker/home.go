@@ -111,6 +111,17 @@ func replaceFile(path, line string) error {
 	return err
 }
 
+// probe writes and removes a small file, and returns the error of the disk.
+func (h *home) probe() error {
+	path := filepath.Join(h.attempts(), "probe")
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 4<<10))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(path))
+}
+
 // newSuffix ends the name of a one-line file that replaceFile is still writing.
 const newSuffix = ".new"
 

@@ -231,14 +231,23 @@ func (w *Worker) watchMachine(ctx context.Context) {
 			return
 		case <-t.C:
 			w.watchProcesses()
-			w.watchDisk()
+			w.checkDisk(false)
 		}
 	}
 }
 
-// watchDisk refuses new work while less than Config.MinFree bytes are free.
-func (w *Worker) watchDisk() {
+// checkDisk refuses new work while less than Config.MinFree bytes are free or the disk
+// cannot be written, and reports whether that is so. With probe it writes a small file,
+// because a disk that is broken or read-only may have room. It also does so while the
+// disk counts as full, so a broken disk does not look usable again.
+func (w *Worker) checkDisk(probe bool) bool {
 	free, err := freeBytes(w.home.path)
+	w.mu.Lock()
+	wasFull := w.mu.diskFull
+	w.mu.Unlock()
+	if err == nil && (probe || wasFull) {
+		err = w.home.probe()
+	}
 	full := err != nil || free < w.cfg.MinFree
 	w.mu.Lock()
 	changed := full != w.mu.diskFull
@@ -246,14 +255,15 @@ func (w *Worker) watchDisk() {
 	w.refuseWorkLocked()
 	w.mu.Unlock()
 	if !changed {
-		return
+		return full
 	}
 	if full {
-		w.log.Warn("the disk is full: the worker takes no new work", "dir", w.home.path, "free", free, "least", w.cfg.MinFree, "err", err)
+		w.log.Warn("the disk is full or broken: the worker takes no new work", "dir", w.home.path, "free", free, "least", w.cfg.MinFree, "err", err)
 	} else {
 		w.log.Info("the disk has space again: the worker takes new work", "dir", w.home.path, "free", free)
 	}
 	w.heartbeatNow()
+	return full
 }
 
 // errDrained is the cause with which a drained worker's context is cancelled.

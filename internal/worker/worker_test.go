@@ -410,3 +410,27 @@ func TestNotAProgram(t *testing.T) {
 	m.launch("j9_m_0_0", split)
 	want(t, m.ends("j9_m_0_0"), failed, "no such job")
 }
+
+// TestFullDisk lets a task fail while the disk has less room than MinFree. The report
+// blames the node, and the heartbeat with the report refuses work, so the task is not
+// tried here again.
+func TestFullDisk(t *testing.T) {
+	for minFree, cause := range map[int64]slotwisev1.FailureCause{
+		-1:        slotwisev1.FailureCause_FAILURE_CAUSE_TASK,
+		1<<63 - 1: slotwisev1.FailureCause_FAILURE_CAUSE_NODE,
+	} {
+		m := newFakeMaster(t)
+		m.worker("", func(c *worker.Config) { c.MinFree = minFree })
+		m.launch("j1_m_0_0", m.job("j1", "exit 3", 1, "a\n"))
+		r := m.ends("j1_m_0_0")
+		want(t, r, failed, "")
+		if r.Cause != cause {
+			t.Errorf("with %d bytes required the cause is %v, want %v", minFree, r.Cause, cause)
+		}
+		m.do(func() {
+			if full := minFree > 0; m.mu.beat.GetDraining() != full {
+				t.Errorf("with %d bytes required the heartbeat refuses work: %v", minFree, !full)
+			}
+		})
+	}
+}

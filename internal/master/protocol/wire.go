@@ -133,6 +133,10 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 		report := tracker.Report{
 			Attempt: id, State: state, Progress: fraction(w.Progress), Ticks: w.Ticks, Error: Clip(w.Error), OutputBytes: max(0, w.OutputBytes),
 		}
+		// A worker of a later version may know further causes.
+		if c := job.Cause(w.Cause); slotwisev1.FailureCause(c) == w.Cause && c.Valid() {
+			report.Cause = c
+		}
 		switch state {
 		case job.AttemptRunning:
 			report.BytesRead = max(0, w.Counters.GetBytesRead())

@@ -79,6 +79,8 @@ func TestParseHeartbeat(t *testing.T) {
 			{Attempt: "j1_m_0_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING, Progress: math.NaN(), Ticks: 3,
 				Counters: &slotwisev1.Counters{BytesRead: 9}},
 			{Attempt: "j1_r_2_1", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Error: strings.Repeat("€", MaxText)},
+			{Attempt: "j1_r_3_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Cause: slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE},
+			{Attempt: "j1_r_3_1", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Cause: 99},
 		},
 	})
 	if err != nil {
@@ -93,6 +95,9 @@ func TestParseHeartbeat(t *testing.T) {
 	}
 	if failed.State != job.AttemptFailed || !utf8.ValidString(failed.Error) || len(failed.Error) > MaxText+10 {
 		t.Errorf("failed: %d bytes of error, state %v", len(failed.Error), failed.State)
+	}
+	if known, later := m.event.Reports[2], m.event.Reports[3]; known.Cause != job.CauseStorage || later.Cause != job.CauseTask {
+		t.Errorf("causes %v and %v", known.Cause, later.Cause)
 	}
 	for want, r := range map[string]*slotwisev1.Report{
 		"unknown state": {Attempt: "j1_m_0_0"},

@@ -135,6 +135,22 @@ func isRetriable(err error) bool {
 	return false
 }
 
+// isUnavailable reports whether err is a failure of the NameNode, of DataNodes or of
+// the network that may pass, and no answer about the request itself.
+func isUnavailable(err error) bool {
+	var remote hdfs.Error
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, fs.ErrClosed), errors.Is(err, errRoot):
+		return false
+	case errors.As(err, &remote):
+		// The NameNode reports with an IOException that too few DataNodes are left.
+		return isRetriable(err) || remote.Exception() == "java.io.IOException"
+	case hdfs.IsErrReplicating(err):
+		return true
+	}
+	return isConnectionError(err)
+}
+
 // dial connects to a NameNode or DataNode. The client never gives up a node that sends
 // nothing, so the connection enforces a time-out.
 func (f *FS) dial(ctx context.Context, network, addr string) (net.Conn, error) {

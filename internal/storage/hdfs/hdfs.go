@@ -80,8 +80,9 @@ func (f *FS) inner(p string) string {
 // uri returns the URI of a path within the HDFS, for messages.
 func (f *FS) uri(inner string) string { return "hdfs://" + f.authority + inner }
 
-// failed turns an error of the client into one that names the URI. Of the server's
-// message it keeps the first line; a Java stack trace follows.
+// failed turns an error of the client into one that names the URI, and the user if
+// permission is denied. It marks the error's class. Of the server's message it keeps
+// the first line; a Java stack trace follows.
 func (f *FS) failed(op, inner string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -104,6 +105,12 @@ func (f *FS) failed(op, inner string, err error) error {
 		} else {
 			err = fmt.Errorf("%w: %s", err, first)
 		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		err = storage.Denied(fmt.Errorf("%w for the user %q", err, f.settings.user))
+	case isUnavailable(err):
+		err = storage.Unavailable(err)
 	}
 	return &fs.PathError{Op: op, Path: f.uri(inner), Err: err}
 }
@@ -139,7 +146,7 @@ type namedFile struct {
 func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
 	n, err := x.File.ReadAt(b, off)
 	if err != nil && err != io.EOF {
-		err = &fs.PathError{Op: "read", Path: x.fs.uri(x.path), Err: err}
+		err = x.fs.failed("read", x.path, err)
 	}
 	return n, err
 }

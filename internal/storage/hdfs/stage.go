@@ -39,12 +39,15 @@ func (f *FS) stager() *storage.Stager {
 		Ops: ops, Publisher: storage.NewRenamePublisher(ops), Failed: f.failed,
 		Check: func(_ context.Context, target string) error {
 			if target == "/" {
-				return errors.New("is the root, which cannot be replaced; name a directory in it")
+				return errRoot
 			}
 			return nil
 		},
 	}
 }
+
+// errRoot reports that an output names the root directory.
+var errRoot = errors.New("is the root, which cannot be replaced; name a directory in it")
 
 // stageOps implements storage.RenameOps. HDFS can neither swap directories nor
 // lock them. It removes a directory with all its content in one step. Paths are

@@ -9,10 +9,12 @@ package s3
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"path"
 	"slices"
@@ -76,9 +78,30 @@ func split(p string) (bucket, key string) {
 }
 
 // failed turns an error of the client into one that names the URI and wraps an error
-// of io/fs where one fits.
+// of io/fs where one fits. It marks the error's class.
 func failed(op, p string, err error) error {
-	return &fs.PathError{Op: op, Path: "s3://" + path.Clean(p), Err: kind(err)}
+	err = kind(err)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		err = storage.Denied(err)
+	case isUnavailable(err):
+		err = storage.Unavailable(err)
+	}
+	return &fs.PathError{Op: op, Path: "s3://" + path.Clean(p), Err: err}
+}
+
+// isUnavailable reports whether err is a failure of the server or of the network that
+// may pass, and no answer about the request itself.
+func isUnavailable(err error) bool {
+	var answer minio.ErrorResponse
+	var network net.Error
+	switch {
+	case errors.Is(err, context.Canceled), errors.As(err, new(*tls.CertificateVerificationError)):
+		return false
+	case errors.As(err, &answer) && answer.StatusCode != 0:
+		return answer.StatusCode >= 500 && answer.StatusCode != http.StatusNotImplemented || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
+	}
+	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, errSilent)
 }
 
 // kind wraps a server's error answer in the io/fs error that it means. It returns
@@ -172,7 +195,7 @@ func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	limit := time.AfterFunc(f.timeout, func() { cancel(fmt.Errorf("no data for %v", f.timeout)) })
+	limit := time.AfterFunc(f.timeout, func() { cancel(fmt.Errorf("%w for %v", errSilent, f.timeout)) })
 	body, _, _, err := f.c.GetObject(ctx, bucket, st.Key, opts)
 	if err != nil {
 		limit.Stop()
@@ -181,6 +204,9 @@ func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off
 	}
 	return &stream{body: body, ctx: ctx, cancel: cancel, limit: limit, timeout: f.timeout}, nil
 }
+
+// errSilent reports a response body that stopped.
+var errSilent = errors.New("the server sent no data")
 
 // stream is a response body with a time-out that each received byte restarts.
 type stream struct {

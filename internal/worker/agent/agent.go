@@ -237,7 +237,7 @@ func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.H
 func cloneReport(r *slotwisev1.Report) *slotwisev1.Report {
 	return &slotwisev1.Report{
 		Attempt: r.Attempt, State: r.State, Progress: r.Progress, Ticks: r.Ticks, Error: r.Error, LogTail: r.LogTail, OutputBytes: r.OutputBytes,
-		Counters: r.Counters, CpuNs: r.CpuNs, Memory: r.Memory, StartedMs: r.StartedMs,
+		Counters: r.Counters, CpuNs: r.CpuNs, Memory: r.Memory, StartedMs: r.StartedMs, Cause: r.Cause,
 	}
 }
 
@@ -386,6 +386,9 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 	r := a.report
 	r.State, r.Error, r.LogTail, r.Memory = state, text, logTail, 0
 	r.OutputBytes, r.Counters = done.GetOutputBytes(), done.GetCounters()
+	if state == Failed {
+		r.Cause = done.GetCause()
+	}
 	if state == Succeeded {
 		r.Progress = 1
 	}

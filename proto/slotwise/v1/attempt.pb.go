@@ -525,7 +525,8 @@ type Done struct {
 	Output        string                 `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`                               // name of the run file in dir, for a map of a job with reduces
 	OutputBytes   int64                  `protobuf:"varint,4,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"` // bytes of its keys and values
 	Counters      *Counters              `protobuf:"bytes,5,opt,name=counters,proto3" json:"counters,omitempty"`
-	LogTail       string                 `protobuf:"bytes,6,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of what a failed command printed, in one line
+	LogTail       string                 `protobuf:"bytes,6,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`             // the end of what a failed command printed, in one line
+	Cause         FailureCause           `protobuf:"varint,7,opt,name=cause,proto3,enum=slotwise.v1.FailureCause" json:"cause,omitempty"` // of error
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -602,6 +603,13 @@ func (x *Done) GetLogTail() string {
 	return ""
 }
 
+func (x *Done) GetCause() FailureCause {
+	if x != nil {
+		return x.Cause
+	}
+	return FailureCause_FAILURE_CAUSE_TASK
+}
+
 var File_slotwise_v1_attempt_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_attempt_proto_rawDesc = "" +
@@ -646,14 +654,15 @@ const file_slotwise_v1_attempt_proto_rawDesc = "" +
 	"\bfraction\x18\x01 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05ticks\x18\x02 \x01(\x04R\x05ticks\x12\x1d\n" +
 	"\n" +
-	"bytes_read\x18\x03 \x01(\x03R\tbytesRead\"\xb5\x01\n" +
+	"bytes_read\x18\x03 \x01(\x03R\tbytesRead\"\xe6\x01\n" +
 	"\x04Done\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x16\n" +
 	"\x06output\x18\x03 \x01(\tR\x06output\x12!\n" +
 	"\foutput_bytes\x18\x04 \x01(\x03R\voutputBytes\x121\n" +
 	"\bcounters\x18\x05 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\x12\x19\n" +
-	"\blog_tail\x18\x06 \x01(\tR\alogTailB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\blog_tail\x18\x06 \x01(\tR\alogTail\x12/\n" +
+	"\x05cause\x18\a \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05causeB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_attempt_proto_rawDescOnce sync.Once
@@ -681,6 +690,7 @@ var file_slotwise_v1_attempt_proto_goTypes = []any{
 	(*Split)(nil),                // 9: slotwise.v1.Split
 	(*FetchFailure)(nil),         // 10: slotwise.v1.FetchFailure
 	(*Counters)(nil),             // 11: slotwise.v1.Counters
+	(FailureCause)(0),            // 12: slotwise.v1.FailureCause
 }
 var file_slotwise_v1_attempt_proto_depIdxs = []int32{
 	1,  // 0: slotwise.v1.ToAttempt.order:type_name -> slotwise.v1.Order
@@ -693,11 +703,12 @@ var file_slotwise_v1_attempt_proto_depIdxs = []int32{
 	10, // 7: slotwise.v1.FromAttempt.fetch_failure:type_name -> slotwise.v1.FetchFailure
 	5,  // 8: slotwise.v1.FromAttempt.done:type_name -> slotwise.v1.Done
 	11, // 9: slotwise.v1.Done.counters:type_name -> slotwise.v1.Counters
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	12, // 10: slotwise.v1.Done.cause:type_name -> slotwise.v1.FailureCause
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_attempt_proto_init() }

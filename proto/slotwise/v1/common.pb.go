@@ -75,6 +75,59 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{0}
 }
 
+// FailureCause is what made an attempt fail; see job.Cause.
+type FailureCause int32
+
+const (
+	FailureCause_FAILURE_CAUSE_TASK    FailureCause = 0 // the task itself, or nothing that is known
+	FailureCause_FAILURE_CAUSE_STORAGE FailureCause = 1 // the storage of input or output did not answer or was overloaded
+	FailureCause_FAILURE_CAUSE_NODE    FailureCause = 2 // the worker's own disk is full or broken
+	FailureCause_FAILURE_CAUSE_DENIED  FailureCause = 3 // the storage denies the user permission, as it would on every worker
+)
+
+// Enum value maps for FailureCause.
+var (
+	FailureCause_name = map[int32]string{
+		0: "FAILURE_CAUSE_TASK",
+		1: "FAILURE_CAUSE_STORAGE",
+		2: "FAILURE_CAUSE_NODE",
+		3: "FAILURE_CAUSE_DENIED",
+	}
+	FailureCause_value = map[string]int32{
+		"FAILURE_CAUSE_TASK":    0,
+		"FAILURE_CAUSE_STORAGE": 1,
+		"FAILURE_CAUSE_NODE":    2,
+		"FAILURE_CAUSE_DENIED":  3,
+	}
+)
+
+func (x FailureCause) Enum() *FailureCause {
+	p := new(FailureCause)
+	*p = x
+	return p
+}
+
+func (x FailureCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FailureCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_slotwise_v1_common_proto_enumTypes[1].Descriptor()
+}
+
+func (FailureCause) Type() protoreflect.EnumType {
+	return &file_slotwise_v1_common_proto_enumTypes[1]
+}
+
+func (x FailureCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FailureCause.Descriptor instead.
+func (FailureCause) EnumDescriptor() ([]byte, []int) {
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{1}
+}
+
 // Piece is a range of bytes of one input file; see input.Piece.
 type Piece struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -909,7 +962,12 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_MAP\x10\x01\x12\x0f\n" +
-	"\vKIND_REDUCE\x10\x02B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\vKIND_REDUCE\x10\x02*s\n" +
+	"\fFailureCause\x12\x16\n" +
+	"\x12FAILURE_CAUSE_TASK\x10\x00\x12\x19\n" +
+	"\x15FAILURE_CAUSE_STORAGE\x10\x01\x12\x16\n" +
+	"\x12FAILURE_CAUSE_NODE\x10\x02\x12\x18\n" +
+	"\x14FAILURE_CAUSE_DENIED\x10\x03B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_common_proto_rawDescOnce sync.Once
@@ -923,31 +981,32 @@ func file_slotwise_v1_common_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_common_proto_rawDescData
 }
 
-var file_slotwise_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_slotwise_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_slotwise_v1_common_proto_goTypes = []any{
 	(Kind)(0),           // 0: slotwise.v1.Kind
-	(*Piece)(nil),       // 1: slotwise.v1.Piece
-	(*Split)(nil),       // 2: slotwise.v1.Split
-	(*Program)(nil),     // 3: slotwise.v1.Program
-	(*Streaming)(nil),   // 4: slotwise.v1.Streaming
-	(*ShippedFile)(nil), // 5: slotwise.v1.ShippedFile
-	(*JobSpec)(nil),     // 6: slotwise.v1.JobSpec
-	(*Profile)(nil),     // 7: slotwise.v1.Profile
-	(*Counters)(nil),    // 8: slotwise.v1.Counters
-	nil,                 // 9: slotwise.v1.Program.ParamsEntry
-	nil,                 // 10: slotwise.v1.Counters.UserEntry
+	(FailureCause)(0),   // 1: slotwise.v1.FailureCause
+	(*Piece)(nil),       // 2: slotwise.v1.Piece
+	(*Split)(nil),       // 3: slotwise.v1.Split
+	(*Program)(nil),     // 4: slotwise.v1.Program
+	(*Streaming)(nil),   // 5: slotwise.v1.Streaming
+	(*ShippedFile)(nil), // 6: slotwise.v1.ShippedFile
+	(*JobSpec)(nil),     // 7: slotwise.v1.JobSpec
+	(*Profile)(nil),     // 8: slotwise.v1.Profile
+	(*Counters)(nil),    // 9: slotwise.v1.Counters
+	nil,                 // 10: slotwise.v1.Program.ParamsEntry
+	nil,                 // 11: slotwise.v1.Counters.UserEntry
 }
 var file_slotwise_v1_common_proto_depIdxs = []int32{
-	1,  // 0: slotwise.v1.Split.pieces:type_name -> slotwise.v1.Piece
-	9,  // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
-	4,  // 2: slotwise.v1.Program.streaming:type_name -> slotwise.v1.Streaming
-	5,  // 3: slotwise.v1.Program.files:type_name -> slotwise.v1.ShippedFile
-	3,  // 4: slotwise.v1.JobSpec.program:type_name -> slotwise.v1.Program
-	2,  // 5: slotwise.v1.JobSpec.splits:type_name -> slotwise.v1.Split
-	7,  // 6: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
-	7,  // 7: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
-	10, // 8: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
+	2,  // 0: slotwise.v1.Split.pieces:type_name -> slotwise.v1.Piece
+	10, // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
+	5,  // 2: slotwise.v1.Program.streaming:type_name -> slotwise.v1.Streaming
+	6,  // 3: slotwise.v1.Program.files:type_name -> slotwise.v1.ShippedFile
+	4,  // 4: slotwise.v1.JobSpec.program:type_name -> slotwise.v1.Program
+	3,  // 5: slotwise.v1.JobSpec.splits:type_name -> slotwise.v1.Split
+	8,  // 6: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
+	8,  // 7: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
+	11, // 8: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
 	9,  // [9:9] is the sub-list for method output_type
 	9,  // [9:9] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -966,7 +1025,7 @@ func file_slotwise_v1_common_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_common_proto_rawDesc), len(file_slotwise_v1_common_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -577,6 +577,7 @@ type Report struct {
 	Memory        int64                  `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`                              // resident bytes now
 	StartedMs     int64                  `protobuf:"varint,10,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`      // since the Unix epoch, of the child process
 	LogTail       string                 `protobuf:"bytes,11,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`             // the end of a failed attempt's log, in one line
+	Cause         FailureCause           `protobuf:"varint,12,opt,name=cause,proto3,enum=slotwise.v1.FailureCause" json:"cause,omitempty"` // of error, if the attempt failed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -686,6 +687,13 @@ func (x *Report) GetLogTail() string {
 		return x.LogTail
 	}
 	return ""
+}
+
+func (x *Report) GetCause() FailureCause {
+	if x != nil {
+		return x.Cause
+	}
+	return FailureCause_FAILURE_CAUSE_TASK
 }
 
 // FetchFailure reports that a reduce could not fetch a map's output.
@@ -1550,7 +1558,7 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x06memory\x18\x03 \x01(\x01R\x06memory\x12\x1b\n" +
 	"\tdisk_rate\x18\x04 \x01(\x01R\bdiskRate\x12!\n" +
 	"\fnetwork_rate\x18\x05 \x01(\x01R\vnetworkRate\x12\x14\n" +
-	"\x05known\x18\x06 \x01(\bR\x05known\"\xda\x02\n" +
+	"\x05known\x18\x06 \x01(\bR\x05known\"\x8b\x03\n" +
 	"\x06Report\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.slotwise.v1.AttemptStateR\x05state\x12\x1a\n" +
@@ -1564,7 +1572,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"started_ms\x18\n" +
 	" \x01(\x03R\tstartedMs\x12\x19\n" +
-	"\blog_tail\x18\v \x01(\tR\alogTail\"\x80\x01\n" +
+	"\blog_tail\x18\v \x01(\tR\alogTail\x12/\n" +
+	"\x05cause\x18\f \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05cause\"\x80\x01\n" +
 	"\fFetchFailure\x12\x16\n" +
 	"\x06reduce\x18\x01 \x01(\tR\x06reduce\x12\x10\n" +
 	"\x03map\x18\x02 \x01(\tR\x03map\x12\x16\n" +
@@ -1669,9 +1678,10 @@ var file_slotwise_v1_worker_proto_goTypes = []any{
 	(*MapOutputsResponse)(nil),   // 17: slotwise.v1.MapOutputsResponse
 	(*MapOutput)(nil),            // 18: slotwise.v1.MapOutput
 	(*Counters)(nil),             // 19: slotwise.v1.Counters
-	(Kind)(0),                    // 20: slotwise.v1.Kind
-	(*Split)(nil),                // 21: slotwise.v1.Split
-	(*JobSpec)(nil),              // 22: slotwise.v1.JobSpec
+	(FailureCause)(0),            // 20: slotwise.v1.FailureCause
+	(Kind)(0),                    // 21: slotwise.v1.Kind
+	(*Split)(nil),                // 22: slotwise.v1.Split
+	(*JobSpec)(nil),              // 23: slotwise.v1.JobSpec
 }
 var file_slotwise_v1_worker_proto_depIdxs = []int32{
 	2,  // 0: slotwise.v1.RegisterRequest.outputs:type_name -> slotwise.v1.HeldOutput
@@ -1680,28 +1690,29 @@ var file_slotwise_v1_worker_proto_depIdxs = []int32{
 	7,  // 3: slotwise.v1.HeartbeatRequest.fetch_failures:type_name -> slotwise.v1.FetchFailure
 	0,  // 4: slotwise.v1.Report.state:type_name -> slotwise.v1.AttemptState
 	19, // 5: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
-	9,  // 6: slotwise.v1.HeartbeatResponse.actions:type_name -> slotwise.v1.Action
-	10, // 7: slotwise.v1.Action.launch:type_name -> slotwise.v1.Launch
-	11, // 8: slotwise.v1.Action.kill:type_name -> slotwise.v1.Kill
-	20, // 9: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
-	21, // 10: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
-	22, // 11: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
-	18, // 12: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
-	1,  // 13: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
-	4,  // 14: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
-	12, // 15: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
-	14, // 16: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
-	16, // 17: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
-	3,  // 18: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
-	8,  // 19: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
-	13, // 20: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
-	15, // 21: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
-	17, // 22: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	20, // 6: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
+	9,  // 7: slotwise.v1.HeartbeatResponse.actions:type_name -> slotwise.v1.Action
+	10, // 8: slotwise.v1.Action.launch:type_name -> slotwise.v1.Launch
+	11, // 9: slotwise.v1.Action.kill:type_name -> slotwise.v1.Kill
+	21, // 10: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
+	22, // 11: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
+	23, // 12: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
+	18, // 13: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
+	1,  // 14: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
+	4,  // 15: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
+	12, // 16: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
+	14, // 17: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
+	16, // 18: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
+	3,  // 19: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
+	8,  // 20: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
+	13, // 21: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
+	15, // 22: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
+	17, // 23: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_worker_proto_init() }

@@ -4,14 +4,19 @@
 //
 // The table is one array of 32-byte entries with linear probing. An entry contains
 // a key of up to 16 bytes, which is compared as two words. For a longer key it
-// contains the hash and the key's position in an arena. The hash function is fixed,
-// so the same input fills the same table on every machine.
+// contains the hash and the key's position in an arena.
+//
+// The hash function has a random seed for each process. Whoever supplies a job's input
+// therefore cannot choose keys that collide and make the table slow. The seed changes
+// where keys lie in the table and nothing else: the table is read in the order of its
+// keys, and how much of it is in use depends on their number and length.
 package hashagg
 
 import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
 	"unsafe"
 
 	"github.com/slotwise/slotwise/internal/engine/mem"
@@ -301,15 +306,26 @@ func (t *Table) Occupied() int64 {
 	return n
 }
 
-// The hash multiplies the two words, each made odd-looking first, into 128
-// bits and folds them: every bit of the key reaches the high bits, which
-// choose the slot.
-const (
-	mix1 = 0x9e3779b97f4a7c15
-	mix2 = 0xd1b54a32d192ed03
-)
+// seed holds the process's random words for hash.
+var seed = newSeed()
 
+// hashSeed is what hash combines with the two words of a key.
+type hashSeed struct{ lo, hi uint64 }
+
+// newSeed returns random words from the system's generator. Both are odd, so that
+// neither is zero.
+func newSeed() hashSeed { return hashSeed{rand.Uint64() | 1, rand.Uint64() | 1} }
+
+// golden spreads the product of a key and the seed; it is 2⁶⁴ divided by the golden ratio.
+const golden = 0x9e3779b97f4a7c15
+
+// hash combines each word with the seed and multiplies the two into 128 bits, which it
+// folds to 64. So every bit of the key reaches the high bits, which choose the slot. If
+// one word is the same in all keys and the others are equally far apart, the products are
+// equally far apart, too. Some seeds would crowd them into a part of the table, which the
+// second multiplication prevents.
 func hash(lo, hi uint64) uint64 {
-	h, l := bits.Mul64(lo^mix1, hi^mix2)
+	h, l := bits.Mul64(lo^seed.lo, hi^seed.hi)
+	h, l = bits.Mul64(h^l, golden)
 	return h ^ l
 }

@@ -32,11 +32,12 @@ type masterFlags struct {
 	poolACL                  []string
 	access                   string
 	maxFile, maxFiles        console.Size
+	snapshotSize             console.Size
 }
 
 // newMaster returns the command that runs a master.
 func newMaster(setup *setup) *cobra.Command {
-	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30}
+	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30, snapshotSize: 64 << 20}
 	c := &cobra.Command{
 		Use:   "master --dir DIR",
 		Short: "Run the master of a cluster",
@@ -65,6 +66,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), in place of the rule in --access")
 	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
 	s.Var(&f.maxFiles, "max-files", "space for all shipped files")
+	s.Var(&f.snapshotSize, "snapshot-size", "least size of the journal's log that a snapshot replaces")
 	f.logFlags.register(c)
 	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
 	return c
@@ -143,6 +145,8 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		return none, misuse("--heartbeat %v: must not be negative", f.heartbeat)
 	case f.keepEnded < 0:
 		return none, misuse("--keep-ended %d: must not be negative", f.keepEnded)
+	case f.snapshotSize < 1<<10 || f.snapshotSize > 1<<40:
+		return none, misuse("--snapshot-size %v: must be between 1KiB and 1TiB", f.snapshotSize)
 	}
 	if err := f.checkHadoopFiles(); err != nil {
 		return none, err
@@ -162,7 +166,8 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		Schemes: schemes.All(),
 		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
 		FairScheduler: f.fairScheduler, CapacityScheduler: f.capacityFile, KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
-		Limits: master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
+		Limits:        master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
+		SnapshotBytes: int64(f.snapshotSize),
 	}
 	if cfg.WorkerHTTP, cfg.WorkerScheme, err = f.workers(); err != nil {
 		return none, err

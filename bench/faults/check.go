@@ -4,16 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// checkOutput checks a job's output directory: the expected number of part files,
-// each once, _SUCCESS, no other file, and the expected lines.
-func checkOutput(dir string, w work, in *input) error {
-	entries, err := os.ReadDir(dir)
+// checkOutput checks a job's output directory in a store: the expected number of part
+// files, each once, _SUCCESS, no other file, and the expected lines.
+func checkOutput(s store, dir string, w work, in *input) error {
+	names, err := s.names(dir)
 	if err != nil {
 		return err
 	}
@@ -23,16 +23,16 @@ func checkOutput(dir string, w work, in *input) error {
 		kind = "part-m"
 	}
 	parts, success := 0, false
-	for _, e := range entries { // in the order of their names
-		if e.Name() == "_SUCCESS" {
+	for _, name := range names { // in order
+		if name == "_SUCCESS" {
 			success = true
 			continue
 		}
-		if e.Name() != fmt.Sprintf("%s-%05d", kind, parts) {
-			return fmt.Errorf("%s where part %d should be", e.Name(), parts)
+		if name != fmt.Sprintf("%s-%05d", kind, parts) {
+			return fmt.Errorf("%s where part %d should be", name, parts)
 		}
 		parts++
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		b, err := s.read(path.Join(dir, name))
 		if err != nil {
 			return err
 		}
@@ -69,8 +69,11 @@ func sameLines(got, want []string, sorted bool) error {
 // ended. It looks beside the outputs, in TMPDIR, in the master's directory, and where
 // workers keep attempts and map outputs.
 func (c *cluster) nothingLeft(o *outcome) error {
-	var left []string
-	for _, pattern := range []string{"out/.*", "tmp/*", "master/*/*.tmp", "master/*/*.new", "master/files/upload-*",
+	left, err := c.store.leftovers()
+	if err != nil {
+		return err
+	}
+	for _, pattern := range []string{"tmp/*", "master/*/*.tmp", "master/*/*.new", "master/files/upload-*",
 		"disks/*/*.new", "disks/*/files/new-*"} {
 		found, err := filepath.Glob(filepath.Join(c.dir, pattern))
 		if err != nil {
@@ -80,9 +83,9 @@ func (c *cluster) nothingLeft(o *outcome) error {
 	}
 	for _, w := range c.workers {
 		for _, d := range []string{"attempts", "outputs"} {
-			err := filepath.WalkDir(filepath.Join(w.dir, d), func(path string, e fs.DirEntry, err error) error {
-				if err == nil && filepath.Base(path) != d {
-					left = append(left, path)
+			err := filepath.WalkDir(filepath.Join(w.dir, d), func(file string, e fs.DirEntry, err error) error {
+				if err == nil && filepath.Base(file) != d {
+					left = append(left, file)
 				}
 				return err
 			})
@@ -91,7 +94,7 @@ func (c *cluster) nothingLeft(o *outcome) error {
 			}
 		}
 	}
-	left = slices.DeleteFunc(left, func(path string) bool { return o.lostStaging(c, path) })
+	left = slices.DeleteFunc(left, o.lostStaging)
 	if len(left) > 0 {
 		return fmt.Errorf("files are left behind: %q", left)
 	}
@@ -100,10 +103,10 @@ func (c *cluster) nothingLeft(o *outcome) error {
 
 // lostStaging reports whether a path is the staged output of a job that failed
 // because the master lost its journal records. The master cannot know about it.
-func (o *outcome) lostStaging(c *cluster, path string) bool {
+func (o *outcome) lostStaging(file string) bool {
 	return slices.ContainsFunc(o.injections, func(s injection) bool { return s.hit && s.kind.losesRecords }) &&
 		slices.ContainsFunc(o.explained, func(message string) bool {
 			name, _, _ := strings.Cut(message, ":")
-			return strings.HasPrefix(path, filepath.Join(c.out(), "."+name+"."))
+			return strings.HasPrefix(file, path.Join("out", "."+name+"."))
 		})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (d *daemon) launch(args ...string) error {
 	defer log.Close()
 	cmd := exec.Command(d.c.binary, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.c.dir, log, log
-	cmd.Env = append(os.Environ(), d.c.mark, "TMPDIR="+d.c.temp())
+	cmd.Env = d.c.env()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the benchmark must not reach it
 	if err := cmd.Start(); err != nil {
 		return err
@@ -85,12 +86,14 @@ func (d *daemon) exited() error {
 
 // cluster is a master and workers with links between them.
 type cluster struct {
-	dir, binary string
-	mark        string // environment variable of all its processes
-	disks       bool   // workers have disks of their own
-	master      *daemon
-	workers     []*worker
-	submits     *link // from clients to the master
+	*settings
+	plan    plan
+	dir     string
+	mark    string // environment variable of all its processes
+	store   store
+	master  *daemon
+	workers []*worker
+	submits *link // from clients to the master
 }
 
 // worker is a worker process with its links and its disk.
@@ -105,26 +108,39 @@ type worker struct {
 
 func (c *cluster) masterDir() string { return filepath.Join(c.dir, "master") }
 func (c *cluster) temp() string      { return filepath.Join(c.dir, "tmp") }
-func (c *cluster) out() string       { return filepath.Join(c.dir, "out") }
+
+// env returns the environment of the cluster's processes.
+func (c *cluster) env() []string {
+	return append(append(os.Environ(), c.mark, "TMPDIR="+c.temp()), c.store.env()...)
+}
+
+// client returns a command of a user.
+func (c *cluster) client(ctx context.Context, args ...string) *exec.Cmd {
+	args = append(args, "--master", c.submits.address())
+	cmd := exec.CommandContext(ctx, c.binary, append(args, c.credentials.flags(c.plan.security, "user")...)...)
+	cmd.Env = c.env()
+	return cmd
+}
 
 // newCluster starts a cluster and waits until all workers are registered. The caller
 // must close it even if there is an error.
-func newCluster(dir, binary string, workers int, disks bool) (*cluster, error) {
-	c := &cluster{dir: dir, binary: binary, disks: disks, mark: "FAULT_RUN=" + dir}
+func (s *settings) newCluster(ctx context.Context, p plan, dir string, in *input) (*cluster, error) {
+	c := &cluster{settings: s, plan: p, dir: dir, mark: "FAULT_RUN=" + dir}
 	c.master = &daemon{c: c, name: "master"}
-	for _, d := range []string{c.temp(), c.out()} {
-		if err := os.MkdirAll(d, 0o777); err != nil {
-			return c, err
-		}
+	if err := os.MkdirAll(c.temp(), 0o777); err != nil {
+		return c, err
 	}
 	var err error
+	if c.store, err = s.openStore(ctx, p, dir, in); err != nil {
+		return c, err
+	}
 	if c.submits, err = newLink(); err != nil {
 		return c, err
 	}
-	for i := range workers {
+	for i := range p.workers {
 		w := &worker{daemon: daemon{c: c, name: fmt.Sprint("w", i)}, dir: filepath.Join(dir, "disks", fmt.Sprint("w", i))}
 		c.workers = append(c.workers, w)
-		if err := w.prepare(disks); err != nil {
+		if err := w.prepare(s.machine.disks); err != nil {
 			return c, err
 		}
 	}
@@ -167,8 +183,12 @@ func (c *cluster) startMaster() error {
 	if err := ignore(os.Remove(file), os.ErrNotExist); err != nil {
 		return err
 	}
-	err := c.master.launch("master", "--dir", c.masterDir(), "--listen", "127.0.0.1:0", "--address-file", file,
-		"--node-timeout", nodeTimeout.String(), "--heartbeat", "300ms")
+	args := []string{"master", "--dir", c.masterDir(), "--listen", "127.0.0.1:0", "--address-file", file,
+		"--node-timeout", nodeTimeout.String(), "--heartbeat", "300ms"}
+	if c.plan.snapshots {
+		args = append(args, "--snapshot-size", "2KiB")
+	}
+	err := c.master.launch(append(args, c.credentials.flags(c.plan.security, "server")...)...)
 	if err != nil {
 		return err
 	}
@@ -191,9 +211,10 @@ func (c *cluster) startMaster() error {
 // signal handlers. A SIGTERM before that would kill it instead of draining it.
 func (w *worker) start() error {
 	w.starts++
-	err := w.launch("worker", "--master", w.calls.address(), "--dir", w.dir, "--name", w.name,
+	args := []string{"worker", "--master", w.calls.address(), "--dir", w.dir, "--name", w.name,
 		"--listen", w.serves.target(), "--advertise", w.serves.address(), "--map-slots", "2", "--reduce-slots", "1",
-		"--memory", "48MiB", "--min-free", "2MiB", "--drain-timeout", "1s", "--serve-timeout", "15s")
+		"--memory", "48MiB", "--min-free", "2MiB", "--drain-timeout", "1s", "--serve-timeout", "15s"}
+	err := w.launch(append(args, w.c.credentials.flags(w.c.plan.security, "worker")...)...)
 	if err != nil {
 		return err
 	}
@@ -227,9 +248,7 @@ func eventually(what string, holds func() (bool, error)) error {
 // end, if the master has lost the journal record of the end and runs it again.
 func (c *cluster) idle() error {
 	return eventually("no job runs", func() (bool, error) {
-		cmd := exec.Command(c.binary, "jobs", "--master", c.submits.address(), "-o", "json")
-		cmd.Env = append(os.Environ(), c.mark)
-		out, err := cmd.Output()
+		out, err := c.client(context.Background(), "jobs", "-o", "json").Output()
 		var jobs []json.RawMessage
 		if err == nil {
 			err = json.Unmarshal(out, &jobs)
@@ -279,6 +298,9 @@ func (c *cluster) close() error {
 		if w.disk {
 			all = errors.Join(all, unmountDisk(w.dir))
 		}
+	}
+	if c.store != nil {
+		all = errors.Join(all, c.store.close())
 	}
 	return all
 }

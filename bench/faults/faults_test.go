@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -25,11 +26,17 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const runs = 8
-	outcomes := make([]*outcome, runs)
-	each(3, runs, func(i int) { outcomes[i] = s.run(t.Context(), share(i, runs, s.disks), in) })
+	s.hdfs = newHDFSPool(s.keeper, s.dir, 1)
+	plans := shares(s.machine)
+	outcomes := make([]*outcome, len(plans))
+	each(3, len(plans), func(i int) { outcomes[i] = s.run(t.Context(), plans[i], in) })
+	if err := s.hdfs.stop(); err != nil {
+		t.Error(err)
+	}
+	snapshots := 0
 	for _, o := range outcomes {
-		t.Logf("%s, %.1f s: %v", o.name, o.took.Seconds(), o.injections)
+		t.Logf("%s, %v, %.1f s: %v", o.name, o.plan, o.took.Seconds(), o.injections)
+		snapshots += o.snapshotted
 		if o.problem == nil {
 			continue
 		}
@@ -40,46 +47,130 @@ func TestFaults(t *testing.T) {
 			t.Logf("%s:\n%s", filepath.Base(l), b)
 		}
 	}
+	if snapshots == 0 {
+		t.Error("no master has made a snapshot")
+	}
 }
 
-// share returns plan i of a set of plans that together have each kind of fault once.
-func share(i, of int, disks bool) plan {
-	p := draw(uint64(i), disks)
-	p.faults = nil
-	for k := i; k < len(kinds); k += of {
-		if kinds[k].disk && !disks {
+// TestS3Faults checks that each fault of the S3 server changes what a client sees, and
+// that its end restores the server and its objects.
+func TestS3Faults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	keeper, err := buildKeeper(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := prepareServers(keeper, "s3"); err != nil {
+		t.Skip(err)
+	}
+	in, err := makeInput(filepath.Join(t.TempDir(), "in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newS3Store(t.Context(), keeper, t.TempDir(), in, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.close() })
+	client := &http.Client{Timeout: 200 * time.Millisecond}
+	status := func() int { // an unsigned request gets 403 from a healthy server
+		r, err := client.Get(s.front.URL + "/test/in/0")
+		if err != nil {
+			return 0
+		}
+		r.Body.Close()
+		return r.StatusCode
+	}
+	for _, k := range kinds {
+		if k.storage != s3Storage {
 			continue
 		}
-		f := fault{kind: kinds[k], at: time.Duration(k/of+1) * time.Second, worker: k % p.workers, lasts: kinds[k].least, amount: uint64(k) << 20}
-		p.faults = append(p.faults, f)
+		if got := status(); got != http.StatusForbidden {
+			t.Fatalf("before %s: status %d", k.name, got)
+		}
+		undo, hit, err := k.inject(&cluster{store: s}, fault{kind: k})
+		if !hit || err != nil {
+			t.Fatalf("%s: %t, %v", k.name, hit, err)
+		}
+		affected := 0
+		for range 30 {
+			if status() != http.StatusForbidden {
+				affected++
+			}
+		}
+		if affected == 0 {
+			t.Errorf("%s affects no request", k.name)
+		}
+		if err := undo(); err != nil {
+			t.Fatalf("%s: %v", k.name, err)
+		}
+		if err := eventually("the server answers", func() (bool, error) { return status() == http.StatusForbidden, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if names, err := s.names("in"); len(names) != 2 || err != nil {
+			t.Errorf("after %s: %v, %v", k.name, names, err)
+		}
 	}
-	return p
+}
+
+// shares returns plans that together have each kind of fault that the machine permits
+// once, on every storage and with every security.
+func shares(m machine) []plan {
+	const runs = 9
+	plans := make([]plan, runs)
+	for i := range plans {
+		plans[i] = draw(uint64(i+1), m)
+		p := &plans[i]
+		p.storage, p.security, p.snapshots, p.faults = m.storages()[i%len(m.storages())], securities[i/3%3], i%2 == 0, nil
+	}
+	for n, k := range kinds {
+		for i := range runs { // the first run from n on that can have the fault
+			p := &plans[(n+i)%runs]
+			if all, _ := p.possible(m); slices.Contains(all, k) {
+				at := time.Duration(len(p.faults)+1) * 800 * time.Millisecond
+				p.faults = append(p.faults, fault{kind: k, at: at, worker: n % p.workers, lasts: k.least, amount: uint64(n) << 20})
+				break
+			}
+		}
+	}
+	return plans
 }
 
 // TestDraw checks that a seed always gives the same plan, that all kinds of faults
 // occur, and that times, durations and targets are within bounds.
 func TestDraw(t *testing.T) {
 	seen := map[string]bool{}
+	able := machine{disks: true, s3: true, hdfs: true}
 	for seed := range uint64(500) {
-		p := draw(seed, true)
-		if !reflect.DeepEqual(p, draw(seed, true)) {
+		p := draw(seed, able)
+		if !reflect.DeepEqual(p, draw(seed, able)) {
 			t.Fatalf("seed %d gives two different plans", seed)
 		}
+		seen[p.storage], seen[p.security], seen[fmt.Sprint(p.snapshots)] = true, true, true
 		for _, f := range p.faults {
 			seen[f.kind.name] = true
+			if f.kind.storage != "" && f.kind.storage != p.storage {
+				t.Errorf("seed %d: %v on %s", seed, f, p.storage)
+			}
 			if f.at < firstFault || f.at > lastFault || f.lasts < f.kind.least || f.lasts > max(f.kind.least, f.kind.most) || f.worker >= p.workers {
 				t.Errorf("seed %d: %v", seed, f)
 			}
 		}
-		for _, f := range draw(seed, false).faults {
-			if f.kind.disk {
-				t.Errorf("seed %d: %v without disks", seed, f)
+		for _, f := range draw(seed, machine{}).faults {
+			if f.kind.disk || f.kind.storage != "" {
+				t.Errorf("seed %d: %v on a machine that does not permit it", seed, f)
 			}
 		}
 	}
+	want := append([]string{"true", "false"}, append(able.storages(), securities...)...)
 	for _, k := range kinds {
-		if !seen[k.name] {
-			t.Errorf("%s is never drawn", k.name)
+		want = append(want, k.name)
+	}
+	for _, name := range want {
+		if !seen[name] {
+			t.Errorf("%s is never drawn", name)
 		}
 	}
 }
@@ -100,10 +191,10 @@ func TestCheckOutput(t *testing.T) {
 		"another line":           {"part-r-00001": "w3 w5\n"},
 		"not in order":           {"part-r-00000": "w3 w4\n", "part-r-00001": "w1 w2\nw1 w2\n"},
 	} {
-		dir := t.TempDir()
+		d := &directory{dir: t.TempDir()}
 		for _, files := range []map[string]string{right, change} {
 			for file, text := range files {
-				path := filepath.Join(dir, file)
+				path := filepath.Join(d.dir, file)
 				if text == "-" {
 					os.Remove(path)
 				} else if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -111,7 +202,7 @@ func TestCheckOutput(t *testing.T) {
 				}
 			}
 		}
-		if err := checkOutput(dir, w, in); (err == nil) != (name == "") {
+		if err := checkOutput(d, ".", w, in); (err == nil) != (name == "") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -193,7 +284,7 @@ func TestPage(t *testing.T) {
 func TestReport(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	hit := injection{fault: fault{kind: kinds[0]}, hit: true, began: began, next: 300 * time.Millisecond}
-	r := &report{calm: map[int][]time.Duration{}}
+	r := &report{calm: map[string][]time.Duration{}}
 	var lines strings.Builder
 	r.add(&outcome{plan: plan{name: "calm-0"}, took: 2 * time.Second, jobs: 2}, &lines)
 	r.add(&outcome{plan: plan{name: "seed-7", seed: 7}, took: 5 * time.Second, jobs: 2, problem: fmt.Errorf("a file is left"),

@@ -1,6 +1,6 @@
 // Command faults runs clusters of real processes and injects faults: a master,
 // three or four workers, a few small jobs, and a schedule of faults drawn from a
-// seed. After each run every job must have ended, with the right answer or with an
+// seed. The seed also draws the storage (local files, S3 or HDFS) and the security. After each run every job must have ended, with the right answer or with an
 // error that a fault explains. Its output must be complete and published once. No
 // process and no temporary file may be left.
 //
@@ -16,8 +16,8 @@
 //
 // Connections from workers to the master, between workers, and from clients to the
 // master go through proxies in this process, which can cut, delay and stop them.
-// If this process may mount disks, which needs root, each worker has a small disk;
-// otherwise the faults that fill a disk are left out.
+// If this process may mount disks, which needs root, each worker has a small disk.
+// The command prints what the machine does not permit, and leaves it out.
 package main
 
 import (
@@ -43,9 +43,13 @@ type settings struct {
 	page   string        // file for the page of documentation; "" for none
 	kinds  bool
 
-	dir    string // parent of the runs' directories
-	binary string // slotwise
-	disks  bool   // small disks can be mounted
+	dir         string // parent of the runs' directories
+	binary      string // slotwise
+	keeper      string // keepertest; see startServers
+	credentials credentials
+	machine     machine
+	missing     []error // what the machine does not permit
+	hdfs        *hdfsPool
 }
 
 func main() {
@@ -82,7 +86,11 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	r := &report{began: time.Now(), atOnce: s.atOnce, disks: s.disks, calm: map[int][]time.Duration{}}
+	s.hdfs = newHDFSPool(s.keeper, dir, (s.atOnce+1)/2)
+	for _, e := range s.missing {
+		fmt.Fprintln(out, "left out:", e)
+	}
+	r := &report{began: time.Now(), atOnce: s.atOnce, calm: map[string][]time.Duration{}}
 	one := func(p plan) {
 		if ctx.Err() != nil {
 			return
@@ -93,11 +101,12 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 	}
 	plans := s.plans()
 	each(s.atOnce, len(plans), func(i int) { one(plans[i]) })
+	err = s.hdfs.stop()
 	r.took = time.Since(r.began)
 	fmt.Fprintln(out)
 	r.write(out)
 	if s.page != "" {
-		err = r.writePage(s.page)
+		err = errors.Join(err, r.writePage(s.page))
 	}
 	if n := len(r.failed); n > 0 { // runs that the user interrupted are not among them
 		return errors.Join(err, fmt.Errorf("%d runs failed; see %s", n, dir))
@@ -106,33 +115,25 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 }
 
 // plans returns the plans of all runs. It starts with one run without faults for
-// each mix. Every seventh of the following runs has no faults either, because the
+// each mix on each storage. Every tenth of the following runs has no faults either, because the
 // load of the machine varies over time.
 func (s *settings) plans() (all []plan) {
+	storages := s.machine.storages()
 	calm := func(i int) {
-		all = append(all, plan{name: fmt.Sprint("calm-", i), mix: i % len(mixes), workers: 3 + i/len(mixes)%2})
+		all = append(all, plan{name: fmt.Sprint("calm-", i), mix: i % len(mixes), workers: 3 + i/len(mixes)%2,
+			storage: storages[i/len(mixes)%len(storages)], security: securities[i%len(securities)]})
 	}
-	for i := range mixes {
+	bases := len(mixes) * len(storages)
+	for i := range bases {
 		calm(i)
 	}
 	for i := range s.runs {
-		if i%7 == 6 {
-			calm(len(mixes) + i/7)
+		if i%10 == 9 {
+			calm(bases + i/10)
 		}
-		all = append(all, draw(s.seed+uint64(i), s.disks))
+		all = append(all, draw(s.seed+uint64(i), s.machine))
 	}
 	return all
-}
-
-// prepare builds slotwise in dir and finds out whether disks can be mounted.
-func (s *settings) prepare(ctx context.Context, dir string) error {
-	s.dir, s.binary = dir, filepath.Join(dir, "slotwise")
-	if err := harness.Build(ctx, s.binary); err != nil {
-		return err
-	}
-	probe := filepath.Join(dir, "disk")
-	s.disks = mountDisk(probe) == nil && unmountDisk(probe) == nil
-	return nil
 }
 
 // each calls f with 0 to n-1, at most atOnce calls at the same time, and waits for all.

@@ -20,8 +20,8 @@ import (
 // attemptSucceeded matches the line of a worker's log for an attempt that succeeded.
 var attemptSucceeded = regexp.MustCompile(`(?m)^time=(\S+) .*msg="attempt ended".* state=succeeded`)
 
-// measure reads from the workers' logs when attempts succeeded, and sets the next
-// field of each injection.
+// measure reads from the workers' logs when attempts succeeded, sets the next field of
+// each injection, and counts the snapshots in the master's log.
 func (o *outcome) measure(c *cluster) {
 	for _, w := range c.workers {
 		b, err := os.ReadFile(w.logFile())
@@ -33,6 +33,9 @@ func (o *outcome) measure(c *cluster) {
 				o.finishes = append(o.finishes, t)
 			}
 		}
+	}
+	if b, err := os.ReadFile(c.master.logFile()); err == nil {
+		o.snapshotted = bytes.Count(b, []byte("msg=snapshot "))
 	}
 	slices.SortFunc(o.finishes, time.Time.Compare)
 	for i := range o.injections {
@@ -52,14 +55,14 @@ type report struct {
 	began     time.Time
 	took      time.Duration
 	atOnce    int
-	disks     bool
 	mu        sync.Mutex
-	calm      map[int][]time.Duration // durations of runs without faults, by mix
-	runs      []*outcome              // runs with faults
+	calm      map[string][]time.Duration // durations of runs without faults, by plan.base
+	runs      []*outcome                 // runs with faults
 	failed    []*outcome
 	explained []string // jobs that failed as a fault explains
 	jobs      int
 	finishes  int // successful attempts
+	snapshots int
 }
 
 // add adds a run and prints it. Runs call it concurrently.
@@ -73,21 +76,25 @@ func (r *report) add(o *outcome, out io.Writer) {
 	}
 	r.jobs += o.jobs
 	r.finishes += len(o.finishes)
+	r.snapshots += o.snapshotted
 	for _, e := range o.explained {
 		r.explained = append(r.explained, o.name+": "+e)
 	}
 	if len(o.faults) == 0 && o.seed == 0 {
-		r.calm[o.mix] = append(r.calm[o.mix], o.took)
+		r.calm[o.base()] = append(r.calm[o.base()], o.took)
 	} else {
 		r.runs = append(r.runs, o)
 	}
-	fmt.Fprintf(out, "%-12s %-6s %5.1f s  %s", o.name, result, o.took.Seconds(), strings.Join(mixes[o.mix], ","))
+	fmt.Fprintf(out, "%-12s %-6s %5.1f s  %v", o.name, result, o.took.Seconds(), o.plan)
 	for _, s := range o.injections {
 		fmt.Fprintf(out, "; %v", s)
 	}
 	fmt.Fprintln(out)
 	if o.problem != nil {
 		fmt.Fprintf(out, "    %s\n", strings.ReplaceAll(o.problem.Error(), "\n", "\n    "))
+		if o.seed > 0 {
+			fmt.Fprintf(out, "    to repeat it: go run ./bench/faults -seed %d -runs 1\n", o.seed)
+		}
 	}
 	for _, e := range o.explained {
 		fmt.Fprintf(out, "    explained: %.300s\n", e)
@@ -97,7 +104,7 @@ func (r *report) add(o *outcome, out io.Writer) {
 // excess returns by how much a run exceeded the median of the runs of its mix
 // without faults.
 func (r *report) excess(o *outcome) time.Duration {
-	return o.took - harness.Quantile(r.calm[o.mix], 0.5)
+	return o.took - harness.Quantile(r.calm[o.base()], 0.5)
 }
 
 // three formats the median, the 95th percentile and the maximum in seconds as three
@@ -127,8 +134,8 @@ func (r *report) write(out io.Writer) {
 	if len(seeds) > 0 {
 		fmt.Fprintf(out, " (seeds %d to %d)", seeds[0].seed, seeds[len(seeds)-1].seed)
 	}
-	fmt.Fprintf(out, ", %d at once on %d cores, %.0f minutes; %d jobs, %d tasks finished,\n%d faults; %d jobs failed with an error that a fault explains, %d runs failed.\n\n",
-		r.atOnce, runtime.NumCPU(), r.took.Minutes(), r.jobs, r.finishes, hits, len(r.explained), len(r.failed))
+	fmt.Fprintf(out, ", %d at once on %d cores, %.0f minutes; %d jobs, %d tasks finished,\n%d snapshots, %d faults; %d jobs failed with an error that a fault explains,\n%d runs failed.\n\n",
+		r.atOnce, runtime.NumCPU(), r.took.Minutes(), r.jobs, r.finishes, r.snapshots, hits, len(r.explained), len(r.failed))
 	table := harness.NewTable(out, "fault", "times", "next task: median s", "p95", "max", "run longer by: median s", "p95", "max")
 	for _, k := range kinds {
 		r.writeKind(table, k)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,12 +20,13 @@ import (
 // outcome has the results of one run.
 type outcome struct {
 	plan
-	took       time.Duration // from the first job's start to the last job's end
-	injections []injection
-	jobs       int
-	explained  []string    // errors of jobs whose failure a fault explains
-	problem    error       // what the checks found; nil if the run is good
-	finishes   []time.Time // when tasks succeeded, ascending
+	took        time.Duration // from the first job's start to the last job's end
+	injections  []injection
+	jobs        int
+	explained   []string    // errors of jobs whose failure a fault explains
+	problem     error       // what the checks found; nil if the run is good
+	finishes    []time.Time // when tasks succeeded, ascending
+	snapshotted int         // snapshots that the masters have made
 }
 
 // injection records a fault that was due.
@@ -50,7 +51,7 @@ func (s injection) String() string {
 func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 	o := &outcome{plan: p, jobs: len(mixes[p.mix])}
 	dir := filepath.Join(s.dir, p.name)
-	c, err := newCluster(dir, s.binary, p.workers, s.disks)
+	c, err := s.newCluster(ctx, p, dir, in)
 	if err == nil {
 		err = s.play(ctx, c, o, in)
 	}
@@ -104,6 +105,17 @@ func (s *settings) play(ctx context.Context, c *cluster, o *outcome, in *input) 
 	return errors.Join(errors.Join(faults...), o.judge(results))
 }
 
+// target returns the lock of the process or storage that a fault affects.
+func (c *cluster) target(f fault) *sync.Mutex {
+	switch {
+	case f.kind.storage != "":
+		return c.store.target()
+	case f.kind.central:
+		return &c.master.busy
+	}
+	return &c.workers[f.worker].busy
+}
+
 // injectAt waits until a fault is due, injects it, waits for its duration and undoes
 // it. If ctx ends before, it does not inject the fault; if ctx ends while the fault
 // lasts, it undoes the fault at once. It holds the target's lock in the meantime, so
@@ -111,12 +123,9 @@ func (s *settings) play(ctx context.Context, c *cluster, o *outcome, in *input) 
 func (c *cluster) injectAt(ctx context.Context, f fault, begin time.Time) (injection, error) {
 	s := injection{fault: f}
 	harness.Sleep(ctx, time.Until(begin.Add(f.at)))
-	d := c.master
-	if !f.kind.central {
-		d = &c.workers[f.worker].daemon
-	}
-	d.busy.Lock()
-	defer d.busy.Unlock()
+	target := c.target(f)
+	target.Lock()
+	defer target.Unlock()
 	if ctx.Err() != nil {
 		return s, nil
 	}
@@ -177,13 +186,11 @@ func (e *jobFailed) Error() string {
 // output.
 func (c *cluster) submit(ctx context.Context, w work, at time.Time, in *input) error {
 	harness.Sleep(ctx, time.Until(at))
-	out := filepath.Join(c.out(), w.name)
+	out := path.Join("out", w.name)
 	args := append([]string{"submit"}, w.args...)
-	args = append(args, "--input", in.dir, "--output", out, "--master", c.submits.address(), "--wait", "--no-progress")
-	cmd := exec.CommandContext(ctx, c.binary, args...)
+	cmd := c.client(ctx, append(args, "--input", c.store.uri("in"), "--output", c.store.uri(out), "--wait", "--no-progress")...)
 	var output bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, &output, &output
-	cmd.Env = append(os.Environ(), c.mark, "TMPDIR="+c.temp())
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
@@ -192,13 +199,12 @@ func (c *cluster) submit(ctx context.Context, w work, at time.Time, in *input) e
 		text := strings.TrimSpace(output.String())
 		text = text[strings.LastIndexByte(text, '\n')+1:] // the lines before are the summary
 		failed := &jobFailed{w.name, text, cmd.ProcessState.ExitCode(), false}
-		if _, err := os.Stat(out); err == nil {
-			failed.published = true
-			return errors.Join(failed, checkOutput(out, w, in))
+		if failed.published, err = exists(c.store, out); failed.published {
+			err = checkOutput(c.store, out, w, in)
 		}
-		return failed
+		return errors.Join(failed, err)
 	}
-	if err := checkOutput(out, w, in); err != nil {
+	if err := checkOutput(c.store, out, w, in); err != nil {
 		return fmt.Errorf("%s: %w", w.name, err)
 	}
 	return nil
@@ -209,11 +215,11 @@ func (c *cluster) submit(ctx context.Context, w work, at time.Time, in *input) e
 func (c *cluster) outputs(o *outcome, in *input) error {
 	var failed error
 	for _, name := range mixes[o.mix] {
-		out := filepath.Join(c.out(), name)
-		if _, err := os.Stat(out); errors.Is(err, os.ErrNotExist) && len(o.explained) > 0 {
+		out := path.Join("out", name)
+		if published, err := exists(c.store, out); err == nil && !published && len(o.explained) > 0 {
 			continue
 		}
-		if err := checkOutput(out, jobNamed(name), in); err != nil {
+		if err := checkOutput(c.store, out, jobNamed(name), in); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s, checked again at the end: %w", name, err))
 		}
 	}
@@ -226,7 +232,7 @@ func (c *cluster) explainStuck() error {
 	defer cancel()
 	var all error
 	for _, args := range [][]string{{"jobs"}, {"nodes"}, {"tasks", "j1"}, {"explain", "j1"}} {
-		out, err := exec.CommandContext(ctx, c.binary, append(args, "--master", c.submits.address())...).CombinedOutput()
+		out, err := c.client(ctx, args...).CombinedOutput()
 		all = errors.Join(all, fmt.Errorf("%v: %v\n%s", args, err, out))
 	}
 	return all

@@ -4,17 +4,33 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
-// plan determines a run. It depends on the seed alone.
+// plan determines a run. It depends on the seed and on what the machine permits.
 type plan struct {
-	name    string
-	seed    uint64 // 0 for a run without faults
-	mix     int    // index into mixes
-	workers int    // number of workers
-	faults  []fault
+	name      string
+	seed      uint64 // 0 for a run without faults
+	mix       int    // index into mixes
+	workers   int    // number of workers
+	storage   string // localStorage, s3Storage or hdfsStorage
+	security  string // openDoors, tokens or certificates
+	snapshots bool   // the master makes a snapshot whenever its journal has grown by a little
+	faults    []fault
 }
+
+// String describes what a seed draws beside the faults.
+func (p plan) String() string {
+	s := strings.Join(mixes[p.mix], ",") + " on " + p.storage + ", " + p.security
+	if p.snapshots {
+		s += ", snapshots"
+	}
+	return s
+}
+
+// base names the runs that a run's duration is compared with.
+func (p plan) base() string { return fmt.Sprint(p.mix, " ", p.storage) }
 
 // fault is one fault of a plan.
 type fault struct {
@@ -44,16 +60,38 @@ const nodeTimeout = 1500 * time.Millisecond
 // from the registration of the workers to the last reduces.
 const (
 	firstFault = 300 * time.Millisecond
-	lastFault  = 6 * time.Second
+	lastFault  = 3500 * time.Millisecond
 )
 
-// draw returns the plan of a seed. Without disks it leaves out faults that need one.
-func draw(seed uint64, disks bool) plan {
+// storages returns the storages that a machine permits, in the order of draws.
+func (m machine) storages() []string {
+	all := []string{localStorage}
+	if m.s3 {
+		all = append(all, s3Storage)
+	}
+	if m.hdfs {
+		all = append(all, hdfsStorage)
+	}
+	return all
+}
+
+// storageDraws has each storage as often as its weight in draws. Runs on HDFS take
+// three times as long as runs on local files.
+var storageDraws = []string{localStorage, localStorage, localStorage, localStorage, s3Storage, s3Storage, s3Storage, hdfsStorage, hdfsStorage}
+
+// draw returns the plan of a seed. It leaves out what the machine does not permit.
+func draw(seed uint64, m machine) plan {
 	r := rand.New(rand.NewPCG(seed, 0x51075))
 	p := plan{name: fmt.Sprint("seed-", seed), seed: seed, mix: r.IntN(len(mixes)), workers: 3 + r.IntN(2)}
-	possible := slices.DeleteFunc(slices.Clone(kinds), func(k *kind) bool { return k.disk && !disks })
-	for range 1 + r.IntN(5) {
+	weighted := slices.DeleteFunc(slices.Clone(storageDraws), func(s string) bool { return !slices.Contains(m.storages(), s) })
+	p.storage = weighted[r.IntN(len(weighted))]
+	p.security, p.snapshots = securities[r.IntN(len(securities))], r.IntN(2) == 0
+	possible, ofStorage := p.possible(m)
+	for i := range 1 + r.IntN(5) {
 		k := possible[r.IntN(len(possible))]
+		if i == 0 && len(ofStorage) > 0 && r.IntN(2) == 0 {
+			k = ofStorage[r.IntN(len(ofStorage))]
+		}
 		f := fault{kind: k, at: firstFault + time.Duration(r.Int64N(int64(lastFault-firstFault))), worker: r.IntN(p.workers), amount: r.Uint64()}
 		f.lasts = k.least
 		if k.most > k.least {
@@ -65,6 +103,20 @@ func draw(seed uint64, disks bool) plan {
 	return p
 }
 
+// possible returns the kinds of faults that a run can have, and those of its storage.
+func (p plan) possible(m machine) (all, ofStorage []*kind) {
+	for _, k := range kinds {
+		if k.disk && !m.disks || k.storage != "" && k.storage != p.storage {
+			continue
+		}
+		all = append(all, k)
+		if k.storage != "" {
+			ofStorage = append(ofStorage, k)
+		}
+	}
+	return all, ofStorage
+}
+
 // hitLimit is the longest time that a fault waits for a target, such as a task or a
 // map output.
 const hitLimit = 3 * time.Second
@@ -74,6 +126,8 @@ type kind struct {
 	name, what string
 	// central kinds affect the master or the client; the others affect a worker.
 	central bool
+	// storage is the storage that the fault affects; "" if it affects a process.
+	storage string
 	// disk kinds need workers with mounted disks.
 	disk bool
 	// least and most bound the duration of the fault, or its wait for a target.
@@ -120,4 +174,11 @@ var kinds = []*kind{
 	{name: "master-freeze", what: "SIGSTOP to the master, SIGCONT later", central: true, least: 500 * time.Millisecond, most: 3 * time.Second, inject: freezeMaster, causes: masterUnreachable},
 	{name: "journal-torn", what: "SIGKILL to the master, an incomplete batch at the end of its journal", central: true, most: time.Second, inject: tearJournal, causes: masterUnreachable},
 	{name: "journal-cut", what: "SIGKILL to the master, durable bytes are missing at the end of its journal", central: true, most: time.Second, inject: cutJournal, causes: []string{""}, losesRecords: true},
+	{name: "s3-kill", what: "SIGKILL to the S3 server, which is started again with its objects", central: true, storage: s3Storage, most: 3 * time.Second, inject: killS3},
+	{name: "s3-freeze", what: "SIGSTOP to the S3 server, SIGCONT later", central: true, storage: s3Storage, least: 500 * time.Millisecond, most: 4 * time.Second, inject: freezeS3},
+	{name: "s3-errors", what: "three of ten S3 requests get status 500 or 503", central: true, storage: s3Storage, least: time.Second, most: 4 * time.Second, inject: onS3(failS3)},
+	{name: "s3-reset", what: "three of ten S3 requests end with a reset, before or after the server carries them out", central: true, storage: s3Storage, least: time.Second, most: 4 * time.Second, inject: onS3(resetS3)},
+	{name: "s3-slow", what: "each S3 request is delayed by 400 ms", central: true, storage: s3Storage, least: time.Second, most: 4 * time.Second, inject: onS3(slowS3)},
+	{name: "datanode-kill", what: "SIGKILL to a DataNode, which is started again with its blocks", central: true, storage: hdfsStorage, least: time.Second, most: 6 * time.Second, inject: killDataNode},
+	{name: "datanode-freeze", what: "SIGSTOP to a DataNode, SIGCONT later", central: true, storage: hdfsStorage, least: time.Second, most: 6 * time.Second, inject: freezeDataNode},
 }

@@ -170,13 +170,18 @@ func (s *hdfsServer) startDataNode(host string) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.java(dir, "datanode", "org.apache.hadoop.hdfs.server.datanode.DataNode")
+	p, err := s.launchDataNode(dir)
 	if err != nil {
 		return err
 	}
 	s.data = append(s.data, p)
 	s.Hosts = append(s.Hosts, host)
 	return nil
+}
+
+// launchDataNode starts the DataNode that is configured in dir, possibly again.
+func (s *hdfsServer) launchDataNode(dir string) (*process, error) {
+	return s.java(dir, "datanode", "org.apache.hadoop.hdfs.server.datanode.DataNode")
 }
 
 func fileURI(dir, name string) string { return "file://" + filepath.Join(dir, name) }

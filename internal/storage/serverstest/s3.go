@@ -17,42 +17,52 @@ type s3Server struct {
 
 // startS3 starts an S3 server that keeps its objects below dir.
 func startS3(ctx context.Context, dir string) (*s3Server, error) {
-	bin, err := s3Binary()
-	if err != nil {
-		return nil, err
-	}
 	s := &s3Server{Server: Server{Access: "tester", Secret: rand.Text(), Bucket: "test"}}
-	data, meta := filepath.Join(dir, "data"), filepath.Join(dir, "meta")
-	for _, d := range []string{filepath.Join(data, s.Bucket), meta} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	for range 3 {
+	var err error
+	for range 3 { // another process may take a port between its choice and its use
 		var ports []int
 		if ports, err = freePorts(1); err != nil {
 			return nil, err
 		}
-		addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
-		s.Endpoint = "http://" + addr
-		env := []string{"ROOT_ACCESS_KEY=" + s.Access, "ROOT_SECRET_KEY=" + s.Secret}
-		if s.proc, err = startProcess(dir, "s3", env, bin, "--port", addr, "--quiet", "--keep-alive",
-			"posix", "--sidecar", meta, data); err != nil {
-			return nil, err
-		}
-		err = await(ctx, "the S3 server", func(ctx context.Context) error {
-			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-			if err != nil {
-				return err
-			}
-			return c.Close()
-		}, s.proc)
-		if err == nil {
+		s.Endpoint = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+		if err = s.launch(ctx, dir); err == nil {
 			return s, nil
 		}
-		s.proc.kill()
 	}
 	return nil, err
+}
+
+// launch starts the server's process and waits until it accepts connections.
+func (s *s3Server) launch(ctx context.Context, dir string) (err error) {
+	env := []string{"ROOT_ACCESS_KEY=" + s.Access, "ROOT_SECRET_KEY=" + s.Secret}
+	bin, err := s3Binary()
+	if err != nil {
+		return err
+	}
+	data, meta := filepath.Join(dir, "data"), filepath.Join(dir, "meta")
+	for _, d := range []string{filepath.Join(data, s.Bucket), meta} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	addr := s.Endpoint[len("http://"):]
+	s.proc, err = startProcess(dir, "s3", env, bin, "--port", addr, "--quiet", "--keep-alive",
+		"posix", "--sidecar", meta, data)
+	if err != nil {
+		return err
+	}
+	err = await(ctx, "the S3 server", func(ctx context.Context) error {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}, s.proc)
+	if err != nil {
+		s.proc.kill()
+		return fmt.Errorf("starting the S3 server: %w", err)
+	}
+	return nil
 }
 
 func (s *s3Server) stop() { s.proc.kill() }

@@ -1,8 +1,10 @@
-// Command keepertest runs the storage servers that tests of several packages share.
+// Command keepertest runs storage servers for tests: servers that the tests of several
+// packages share, and servers that one process controls.
 //
 //	keepertest prepare hdfs s3   fetches and builds the servers
 //	keepertest keep hdfs         runs the servers until no test uses them
 //	keepertest stop hdfs s3      stops the servers at once
+//	keepertest own hdfs DIR      runs servers for its parent; see serverstest.Own
 package main
 
 import (
@@ -15,6 +17,9 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/serverstest"
 )
 
+// ownDataNodes is the number of DataNodes of "own hdfs".
+const ownDataNodes = 4
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -26,7 +31,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) < 2 {
-		return fmt.Errorf("usage: keepertest prepare|keep|stop KIND")
+		return fmt.Errorf("usage: keepertest prepare|keep|stop KIND, or keepertest own KIND DIR")
+	}
+	if args[0] == "own" && len(args) == 3 {
+		return serverstest.Own(ctx, args[1], args[2], ownDataNodes, os.Stdin, os.Stdout)
 	}
 	var do func(kind string) error
 	switch args[0] {

@@ -12,19 +12,26 @@ import (
 // The schedulers of the DynamicMR experiments. The paper's baseline is the Fair
 // scheduler on fixed slots; its YARN has slots without kinds.
 var (
-	dynFair     = scheduler{"MRv1 fair", "fair", nil}
-	dynPI       = scheduler{"PI", "dynamicmr-pi", nil}
-	dynPD       = scheduler{"PD", "dynamicmr-pd", nil}
+	dynFair     = scheduler{"MRv1 fair", "fair", hadoopGap}
+	dynPI       = scheduler{"PI", "dynamicmr-pi", hadoopLATE}
+	dynPD       = scheduler{"PD", "dynamicmr-pd", hadoopLATE}
 	dynPILetter = dynPI.with("PI to the letter", "early-reduces", "on")
 	dynPDLetter = dynPD.with("PD to the letter", "early-reduces", "on")
 	dynPILate   = dynPI.with("PI, late reduces", "early-reduces", "off")
 	dynPDLate   = dynPD.with("PD, late reduces", "early-reduces", "off")
-	dynYARN     = scheduler{"YARN-like", "slots=unified,order=fair,place=delay,speculate=late", nil}
+	dynYARN     = scheduler{"YARN-like", "slots=unified,order=fair,place=delay,speculate=late", hadoopLATE}
 	// dynYARNFree is YARN without the limit that keeps reduces from taking the slots
 	// of maps.
 	dynYARNFree = dynYARN.with("YARN-like, no limit on early reduces", "reduce-rampup-limit", "1")
 	// dynNoDHSA is the Fair scheduler with DynamicMR's prescheduling alone.
 	dynNoDHSA = dynPI.with("fair", "lend-map-slots", "0", "lend-reduce-slots", "0")
+)
+
+// The speculative copies of the Hadoop versions that the paper changed and compared with.
+// The defaults copy stragglers that these left alone, which hides what SEPB gains.
+var (
+	hadoopGap  = []string{"speculative-lag", "1m", "speculative-stall", "0s"}
+	hadoopLATE = append(slices.Clip(hadoopGap), "late-compare", "running")
 )
 
 // dynamicMR returns the experiments of the DynamicMR paper by id.
@@ -568,9 +575,9 @@ func dynWhyLocality(x *lab) {
 // dynCopies are policies that differ in when they start speculative copies.
 var dynCopies = []scheduler{
 	{"no copies", "slots=dhsa-pi,order=fair,place=preschedule,speculate=none", nil},
-	{"LATE", "slots=dhsa-pi,order=fair,place=preschedule,speculate=late", nil},
-	{"SEPB, fraction 0", "dynamicmr-pi", []string{"sepb-fraction", "0", "sepb-cap", "1"}},
-	{"SEPB, fraction 1", "dynamicmr-pi", []string{"sepb-cap", "1"}},
+	{"LATE", "slots=dhsa-pi,order=fair,place=preschedule,speculate=late", hadoopLATE},
+	dynPI.with("SEPB, fraction 0", "sepb-fraction", "0", "sepb-cap", "1"),
+	dynPI.with("SEPB, fraction 1", "sepb-cap", "1"),
 }
 
 // straggler says that a share of the attempts takes a multiple of the time.

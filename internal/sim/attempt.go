@@ -51,6 +51,7 @@ type work struct {
 	speculative bool
 	fails       bool // the attempt fails after its stages
 	reported    bool
+	hangs       bool // its process has stopped; see ModelConfig.Hangs
 	fetching    bool
 	label       int32
 	reportedAt  time.Duration
@@ -62,6 +63,8 @@ type work struct {
 	// to the load of its machine while loads is true: not while a reduce waits for maps.
 	runnable float64
 	loads    bool
+	// hangsAt is the progress of an attempt that hangs.
+	hangsAt float64
 	// got and transfer are the bytes that a shuffle has fetched, and the bytes of its
 	// current transfer.
 	got, transfer float64
@@ -90,6 +93,7 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	s.layOut(a)
 	s.countLaunch(a)
 	s.notifyAttempt(AttemptStarted, a, "")
+	s.planHangs(a)
 	s.lastWork = s.now
 	// The first stage only takes time. An attempt can therefore not end while the
 	// effects of a step are carried out.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/sched"
@@ -119,6 +120,8 @@ type ModelConfig struct {
 	// return. 0 is never.
 	Crashes    []Crash
 	MTBF, MTTR time.Duration
+	// Hangs are attempts whose process stops, as with SIGSTOP.
+	Hangs []Hang
 	// Slow are nodes that are slower than their group.
 	Slow []Slow
 }
@@ -135,6 +138,15 @@ type Straggler struct {
 type Crash struct {
 	Node       int
 	At, Return time.Duration
+}
+
+// Hang stops the process of a task's first attempt some time after its launch, if it
+// still runs then. Its node goes on reporting the attempt, without progress.
+type Hang struct {
+	Job   int // index of Config.Jobs
+	Kind  job.Kind
+	Task  int32
+	After time.Duration
 }
 
 // Slow is a node that takes Factor times as long for everything.
@@ -191,6 +203,10 @@ func (m *ModelConfig) check(n int) error {
 	for _, c := range m.Crashes {
 		bad(c.Node < 0 || c.Node >= n, "crash of node %d, there are %d", c.Node, n)
 		bad(c.At < 0 || c.Return != 0 && c.Return <= c.At, "node %d crashes at %v and returns at %v", c.Node, c.At, c.Return)
+	}
+	for _, h := range m.Hangs {
+		bad(h.Job < 0 || h.Task < 0 || h.Kind >= job.Kinds || h.After <= 0, "hang of %v %d of job %d after %v: must not be negative, "+
+			"and after a time above 0", h.Kind, h.Task, h.Job, h.After)
 	}
 	for _, x := range m.Slow {
 		bad(x.Node < 0 || x.Node >= n, "slow node %d, there are %d", x.Node, n)

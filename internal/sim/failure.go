@@ -125,3 +125,30 @@ func (s *sim) restart(n int32) {
 	s.queue.push(s.now, evBeat, n, nd.beatGen)
 	s.drawCrash(n)
 }
+
+// planHangs schedules the hang of an attempt that has just been launched, if the model
+// has one.
+func (s *sim) planHangs(a *attempt) {
+	for i, h := range s.model.Hangs {
+		if a.id.Try == 0 && h.Job == int(a.job.index) && h.Kind == a.id.Kind && h.Task == a.id.Index {
+			s.hanging[i] = a.id
+			s.queue.push(s.now+h.After, evHang, int32(i), 0)
+		}
+	}
+}
+
+// hang stops the work of an attempt for good, unless it has ended.
+func (s *sim) hang(i int32) {
+	core := s.tr.Jobs().Attempt(s.hanging[i])
+	if core == nil || core.State() != job.AttemptRunning {
+		return
+	}
+	nd := &s.nodes[core.Node()]
+	for _, at := range nd.attempts {
+		if a := &s.attempts[at]; a.id == core.ID() && !a.over {
+			a.hangsAt = s.progress(nd, a)
+			s.halt(at)
+			a.hangs, a.count = true, 0 // it has no stage from which it could be halted again
+		}
+	}
+}

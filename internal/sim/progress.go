@@ -11,6 +11,8 @@ import (
 // reduce, as in Hadoop.
 func (s *sim) progress(nd *node, a *attempt) float64 {
 	switch {
+	case len(s.hanging) > 0 && a.hangs:
+		return a.hangsAt
 	case a.current == a.count: // it waits until it may commit
 		return 1
 	case a.gate:

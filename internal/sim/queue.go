@@ -24,6 +24,7 @@ const (
 	evRetry        // reduces complain about outputs that are gone
 	evExpire       // a node has been silent for too long
 	evSwap         // who is an index of Config.Swaps
+	evHang         // who is an index of ModelConfig.Hangs
 	evOutput       // who is a finishing job whose output is committed or aborted by now
 )
 

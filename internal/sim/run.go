@@ -26,6 +26,7 @@ type sim struct {
 	machines int              // nodes that have resources of their own; see NodeGroup.Together
 	byName   map[string]int32 // indexes of nodes
 	silent   []int32          // crashed nodes that the tracker has not given up yet
+	hanging  []job.AttemptID  // the attempts of ModelConfig.Hangs, once they are launched
 	racks    []rack
 	net      network
 	beats    profile
@@ -176,6 +177,7 @@ func (s *sim) start() {
 	for i, x := range s.cfg.Swaps {
 		s.queue.push(max(0, x.At), evSwap, int32(i), 0)
 	}
+	s.hanging = make([]job.AttemptID, len(s.model.Hangs))
 	if s.model.TickEvery > 0 {
 		s.queue.push(s.model.TickEvery, evTick, 0, 0)
 	}
@@ -279,6 +281,8 @@ func (s *sim) dispatch(e *event) {
 		s.complain(job.ID(e.who))
 	case evSwap:
 		s.tr.SetPolicy(s.cfg.Swaps[e.who].Policy)
+	case evHang:
+		s.hang(e.who)
 	case evOutput:
 		s.finishOutput(job.ID(e.who))
 	}

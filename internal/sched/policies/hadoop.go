@@ -10,7 +10,9 @@ func hadoop(scheduler string, set map[string]string) []sched.Profile {
 // The settings of the profile hadoop-1.2 for each baseline.
 var (
 	fifoProfiles = hadoop("JobQueueTaskScheduler", map[string]string{
-		"fill": "load", "pad-jobs": "reducing", "off-rack": "by-rack"})
+		"fill": "load", "pad-jobs": "reducing", "off-rack": "by-rack",
+		"speculative-lag": "1m", "speculative-stall": "0s"})
 	fairProfiles = hadoop("FairScheduler", map[string]string{
-		"fill": "balance", "demand": "update", "off-rack": "by-rack", "wait-until": "heartbeat"})
+		"fill": "balance", "demand": "update", "off-rack": "by-rack", "wait-until": "heartbeat",
+		"speculative-lag": "1m", "speculative-stall": "0s"})
 )

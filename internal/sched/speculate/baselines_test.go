@@ -76,7 +76,7 @@ func (w *copyWorld) copied(node int32, now time.Duration) *job.Task {
 }
 
 func TestGap(t *testing.T) {
-	w := newCopyWorld(NewGap(GapConfig{Lag: time.Minute, Behind: 0.2}), 4)
+	w := newCopyWorld(NewGap(GapConfig{Timing: Timing{Lag: time.Minute}, Behind: 0.2}), 4)
 	idle := int32(4)
 	w.report(59*time.Second, 0.9, 0.9, 0.6, 0.1)
 	if got := w.copied(idle, 59*time.Second); got != nil {
@@ -108,14 +108,14 @@ func TestGap(t *testing.T) {
 
 // The mean progress includes finished tasks and pending ones.
 func TestGapMean(t *testing.T) {
-	w := newCopyWorld(NewGap(GapConfig{Lag: 0, Behind: 0.2}), 4)
+	w := newCopyWorld(NewGap(GapConfig{Behind: 0.2}), 4)
 	w.end(w.runs[0], true, time.Second)
 	w.end(w.runs[1], true, time.Second)
 	w.report(2*time.Second, 1, 1, 0.5, 0.5)
 	if got := w.copied(4, 2*time.Second); got == nil || got.ID().Index != 2 {
 		t.Errorf("mean 0.75, two tasks at 0.5: %v", got)
 	}
-	w = newCopyWorld(NewGap(GapConfig{Lag: 0, Behind: 0.2}), 4)
+	w = newCopyWorld(NewGap(GapConfig{Behind: 0.2}), 4)
 	w.end(w.runs[0], false, time.Second)
 	w.report(2*time.Second, 0, 0.5, 0.5, 0.3)
 	if got := w.copied(4, 2*time.Second); got != nil {
@@ -123,7 +123,9 @@ func TestGapMean(t *testing.T) {
 	}
 }
 
-func late() *Late { return NewLate(LateConfig{Lag: time.Minute, SlowTask: 1, SlowNode: 1, Cap: 0.1}) }
+func late() *Late {
+	return NewLate(LateConfig{Timing: Timing{Lag: time.Minute}, SlowTask: 1, SlowNode: 1, Cap: 0.1})
+}
 
 func TestLate(t *testing.T) {
 	w := newCopyWorld(late(), 6)

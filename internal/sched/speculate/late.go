@@ -15,17 +15,26 @@ const (
 	freeSlotsShare = 0.01 // share of the slots that copies may always use
 )
 
-// Late copies the task that will end last: LATE as in Hadoop 0.22. The rate of
-// an attempt is r = progress/age. With mean and standard deviation over the
-// running tasks of a kind of the job, a task is slow if it has run for Lag and
+// Late copies the task that will end last, after LATE as in Hadoop 0.22. The rate of an
+// attempt is r = progress/age. A running task counts with its best attempt, a finished one
+// with 1/time. With mean and standard deviation over the task's siblings, which are the
+// other tasks of its kind in the job that run or have finished, a task is slow if it is
+// older than the lag and
 //
-//	mean(r) − r > SlowTask · std(r)
+//	mean − r > SlowTask · max(deviation, 0.2 · mean)
 //
-// Of the slow tasks, the one with the least r/(1−progress), which has the
-// longest time left, is copied first. Nodes on which the job's tasks took
-// longer than on other nodes by SlowNode standard deviations get no copies.
-// Copies are limited to the share Cap of the running tasks, but 10 copies, and
-// copies in 1 % of the slots, are always permitted.
+// Of the slow tasks, the one with the least r/(1−progress), which has the longest time
+// left, is copied first. Nodes on which the job's tasks took longer than on other nodes,
+// by SlowNode deviations with the same floor, get no copies. Copies are limited to the
+// share Cap of the running tasks, but 10 copies, and copies in 1 % of the slots, are
+// always permitted. Stalled attempts count as slow; the package comment explains lag and
+// stalled.
+//
+// Hadoop 0.22, to which AmongRunning goes back, differs in two points. It compares a task only with running tasks, itself
+// included. One running task equals the mean, and of two tasks the slower one is exactly
+// one deviation below it. So the last stragglers of a job, for which copies were invented,
+// never got one. And it has no floor, so among nearly equal tasks some always count as
+// slow.
 type Late struct {
 	cfg   LateConfig
 	watch watch
@@ -35,9 +44,7 @@ type Late struct {
 
 // LateConfig holds the parameters of Late.
 type LateConfig struct {
-	// Lag is the least age of an attempt that may be copied, a minute in
-	// Hadoop.
-	Lag time.Duration
+	Timing
 	// SlowTask is the number of standard deviations by which a task's rate must
 	// be below the mean, 1 in Hadoop. Lower values copy healthy tasks.
 	SlowTask float64
@@ -45,6 +52,9 @@ type LateConfig struct {
 	// time must be above the mean of all nodes for the node to get no copies, 1
 	// in Hadoop.
 	SlowNode float64
+	// AmongRunning compares a task with the running tasks of the job, itself included,
+	// and without the floor, as Hadoop does.
+	AmongRunning bool
 	// Cap is the share of a job's running tasks of a kind that may have copies,
 	// 0.1 in Hadoop.
 	Cap float64
@@ -52,8 +62,10 @@ type LateConfig struct {
 
 func (c *LateConfig) bind() sched.Bindings {
 	deviations := sched.Float(0, math.Inf(1))
-	return sched.Bindings{
-		bindLag(&c.Lag),
+	return append(c.Timing.bind(),
+		sched.Bind(&c.AmongRunning, sched.Switch("siblings", "running"), sched.Param{Name: "late-compare", Default: "siblings",
+			Help: "The tasks that a task is compared with: its siblings, running and finished, or as in Hadoop 0.22 the running ones and " +
+				"itself. With running, the last stragglers of a job get no copies."}),
 		sched.Bind(&c.SlowTask, deviations, sched.Param{Name: "slow-task-threshold", Default: "1",
 			Help: "How many standard deviations below the mean rate of progress a task must be to be copied. Small values copy healthy " +
 				"tasks."}),
@@ -63,7 +75,7 @@ func (c *LateConfig) bind() sched.Bindings {
 		sched.Bind(&c.Cap, sched.Float(0, 1), sched.Param{Name: "speculative-cap", Default: "0.1",
 			Help: "The share of a job's running tasks of a kind that may have copies, from 0 to 1. 10 copies, and as many as take 1 % " +
 				"of the slots, are always allowed."}),
-	}
+	)
 }
 
 // LateParams documents the parameters of Late.
@@ -71,6 +83,7 @@ var LateParams = new(LateConfig).bind().Params()
 
 var (
 	_ sched.Speculate   = (*Late)(nil)
+	_ sched.Starter     = (*Late)(nil)
 	_ sched.Sparse      = (*Late)(nil)
 	_ sched.JobWatcher  = (*Late)(nil)
 	_ sched.TaskWatcher = (*Late)(nil)
@@ -80,7 +93,7 @@ var (
 // NewLate returns a part without jobs.
 func NewLate(cfg LateConfig) *Late {
 	l := &Late{cfg: cfg}
-	l.watch.detector = l
+	l.watch.detector, l.watch.timing = l, cfg.Timing
 	return l
 }
 
@@ -96,11 +109,21 @@ func ReadLate(k *sched.Kit) (sched.Speculate, error) {
 // slow implements detector. The urgency is the time left, up to a constant
 // factor.
 func (l *Late) slow(a *job.Attempt, now time.Duration) (float64, bool) {
-	if !copyWorthy(a, l.cfg.Lag, now) {
+	own := rate(a, now)
+	if l.cfg.AmongRunning {
+		all := l.rates.get(a.Job(), a.Kind(), now, rates).value
+		return (1 - a.Progress()) / own, all.mean()-own > all.std()*l.cfg.SlowTask
+	}
+	row := l.rates.get(a.Job(), a.Kind(), now, rates)
+	others := row.value
+	if a.Started() < row.at {
+		others.change(-1, own)
+	}
+	others.merge(l.watch.done[a.Job().Seat()][a.Kind()].rates)
+	if others.n < 1 {
 		return 0, false
 	}
-	all, own := l.rates.get(a.Job(), a.Kind(), now, rates), rate(a, now)
-	return (1 - a.Progress()) / own, all.mean()-own > all.std()*l.cfg.SlowTask
+	return (1 - a.Progress()) / own, others.mean()-own > others.margin(l.cfg.SlowTask)
 }
 
 // rate returns the progress per second of age.
@@ -130,6 +153,9 @@ func rates(j *job.Job, k job.Kind, now time.Duration) (s spread) {
 	return s
 }
 
+// Start implements sched.Starter.
+func (l *Late) Start(v *sched.View, _ time.Duration) { l.watch.view = v }
+
 // MayCopy implements sched.Sparse.
 func (l *Late) MayCopy(*sched.Round) bool { return l.watch.count > 0 }
 
@@ -152,7 +178,7 @@ func (l *Late) capped(r *sched.Round, c sched.Candidate) bool {
 // node.
 func (l *Late) slowNode(j *job.Job, n *cluster.Node) bool {
 	for k := range l.nodes[j.Seat()] {
-		if t := &l.nodes[j.Seat()][k]; t.slow(n.Index(), l.cfg.SlowNode) {
+		if t := &l.nodes[j.Seat()][k]; t.slow(n.Index(), l.cfg.SlowNode, l.cfg.AmongRunning) {
 			return true
 		}
 	}
@@ -160,7 +186,7 @@ func (l *Late) slowNode(j *job.Job, n *cluster.Node) bool {
 }
 
 // Heartbeat implements sched.Observer.
-func (l *Late) Heartbeat(n *cluster.Node, now time.Duration) { l.watch.examine(n, now) }
+func (l *Late) Heartbeat(n *cluster.Node, now time.Duration) { l.watch.heartbeat(n, now) }
 
 // JobAdded implements sched.JobWatcher.
 func (l *Late) JobAdded(j *job.Job) {
@@ -180,37 +206,10 @@ func (l *Late) TaskStarted(a *job.Attempt, _ time.Duration) { l.watch.started(a)
 
 // TaskEnded implements sched.TaskWatcher.
 func (l *Late) TaskEnded(a *job.Attempt, _ time.Duration) {
-	l.watch.set(a, false)
+	l.watch.ended(a)
 	if a.State() == job.AttemptSucceeded {
 		l.nodes[a.Job().Seat()][a.Kind()].add(a.Node(), (a.Ended() - a.Started()).Seconds())
 	}
-}
-
-// spread computes mean and standard deviation of a set of numbers.
-type spread struct{ n, sum, squares float64 }
-
-func (s *spread) add(x float64) { s.change(1, x) }
-
-// change adds a value if n is 1 and removes one if n is -1.
-func (s *spread) change(n, x float64) {
-	s.n += n
-	s.sum += n * x
-	s.squares += n * x * x
-}
-
-func (s *spread) mean() float64 {
-	if s.n == 0 {
-		return 0
-	}
-	return s.sum / s.n
-}
-
-func (s *spread) std() float64 {
-	if s.n == 0 {
-		return 0
-	}
-	m := s.mean()
-	return math.Sqrt(math.Max(0, s.squares/s.n-m*m))
 }
 
 // nodeTimes holds the task times of a job on each node, and the distribution of
@@ -235,10 +234,21 @@ func (t *nodeTimes) add(node int32, seconds float64) {
 	t.means.add(s.mean())
 }
 
+// rounding is a tolerance, because with two nodes the slower one is exactly one deviation
+// above the mean.
+const rounding = 1e-9
+
 // slow reports whether the node's mean exceeds the mean of the nodes by more
-// than the given number of standard deviations. A node without finished tasks
-// is not slow.
-func (t *nodeTimes) slow(node int32, deviations float64) bool {
+// than the given number of deviations, which have a floor unless exact is set. A node
+// without finished tasks is not slow.
+func (t *nodeTimes) slow(node int32, deviations float64, exact bool) bool {
 	s := t.byNode[node]
-	return s != nil && s.mean()-t.means.mean() > deviations*t.means.std()
+	if s == nil {
+		return false
+	}
+	margin := t.means.margin(deviations) * (1 + rounding)
+	if exact {
+		margin = deviations * t.means.std()
+	}
+	return s.mean()-t.means.mean() > margin
 }

@@ -171,6 +171,7 @@ func (m *Manual) LoseOutput(t *job.Task) {
 
 // Heartbeat passes a heartbeat of the node to the parts, without a round.
 func (m *Manual) Heartbeat(n *cluster.Node) {
+	m.Nodes.Seen(n, n.Load(), m.Now)
 	for _, h := range m.hooks.Observers {
 		h.Heartbeat(n, m.Now)
 	}

@@ -212,6 +212,14 @@ func (d *DHSA) rescuing(r *sched.Round) (sched.Offer, bool) {
 	return o, false
 }
 
+// onlyCopies reports whether a free slot of the round's node can only go to a speculative
+// copy, because no task of its kind is pending. Then the balance line does not apply: it
+// spreads pending tasks, and counts none for a straggler. A straggler in a lent slot would
+// else get no copy, because its own kind of slots has no demand at all.
+func (d *DHSA) onlyCopies(r *sched.Round, k job.Kind) bool {
+	return r.Copies() && r.Free(k) > 0 && d.demand.pending(r.View, k) == 0
+}
+
 // toMap returns an offer of a slot to maps.
 func toMap(slot job.Kind, label dynamicmr.Label) sched.Offer {
 	return sched.Offer{Kind: job.Map, Slot: slot, Borrowed: slot == job.Reduce, Label: int32(label)}

@@ -61,14 +61,18 @@ func (d *DHSA) roomPD(v *sched.View, n *cluster.Node) int {
 }
 
 func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
-	if p.pass {
-		return p.over(d, r, refused)
-	}
-	if n := len(r.Launched()); n > 0 && !refused {
+	if n := len(r.Launched()); n > 0 && !refused && !p.pass {
 		// The pools are sorted again for each slot: Case 1 of the first one.
 		*p = dependent{left: p.left - 1}
 	}
-	if p.left <= 0 {
+	full := p.pass || p.left <= 0
+	if full && p.stage < copies && d.onlyCopies(r, job.Map) && d.onlyCopies(r, job.Reduce) {
+		*p, refused = dependent{stage: copies}, false
+	}
+	switch {
+	case p.pass:
+		return p.over(d, r, refused)
+	case p.left <= 0 && p.stage < copies:
 		return sched.Offer{}, false
 	}
 	if refused {

@@ -116,13 +116,13 @@ func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, 
 func (p *independent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	switch p.step {
 	case ownMaps:
-		return toMap(job.Map, dynamicmr.OwnMap), p.avail[job.Map] > 0
+		return toMap(job.Map, dynamicmr.OwnMap), p.avail[job.Map] > 0 || d.onlyCopies(r, job.Map)
 	case aboveLine:
 		return local(job.Map, dynamicmr.AboveLine), p.pass && r.Free(job.Map) > 0
 	case aboveLent:
 		return local(job.Reduce, dynamicmr.AboveLent), p.pass && r.Free(job.Map) == 0 && d.mayPreschedule(r)
 	case ownReduces:
-		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), p.avail[job.Reduce] > 0
+		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), p.avail[job.Reduce] > 0 || d.onlyCopies(r, job.Reduce)
 	}
 	if p.lend <= 0 || p.avail[p.from] == 0 || p.refusedKind[p.from.Other()] {
 		return sched.Offer{}, false

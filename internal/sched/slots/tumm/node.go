@@ -73,13 +73,24 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 		return b.offer(r, k), true
 	}
 	k = k.Other()
-	switch allowed := b.cfg.Fallback == AnyKind || b.cfg.Fallback == WithinTarget && want[k] > running[k]; {
+	switch allowed := b.cfg.Fallback == AnyKind || b.cfg.Fallback == WithinTarget && want[k] > running[k] || b.onlyCopies(r); {
 	case allowed && b.open(r, k):
 		return b.offer(r, k), true
 	case !allowed:
 		b.note(r, k, want, running)
 	}
 	return sched.Offer{}, false
+}
+
+// onlyCopies reports whether nothing is pending that a free slot could be kept for, while a
+// speculative copy may want it. A target that counts pending tasks would else keep the
+// slot from the copy: stragglers are not pending.
+func (b *base) onlyCopies(r *sched.Round) bool {
+	if !r.Copies() || b.mon.head != nil {
+		return false
+	}
+	j := b.mon.first(r, job.Reduce)
+	return j == nil || !b.cfg.Early && !j.MapsDone()
 }
 
 // open reports whether a slot can be offered to the kind: no earlier offer was

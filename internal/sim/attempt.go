@@ -95,13 +95,9 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	s.notifyAttempt(AttemptStarted, a, "")
 	s.planHangs(a)
 	s.lastWork = s.now
-	// The first stage only takes time. An attempt can therefore not end while the
-	// effects of a step are carried out.
-	if a.stages[0].use == useGate {
-		s.arriveAtGate(at)
-	} else {
-		s.queue.push(s.now+a.stages[0].span, evTimer, at, a.gen)
-	}
+	// The first stage takes time. An attempt can therefore not end while the effects of a
+	// step are carried out.
+	s.startStage(at)
 }
 
 // countLaunch updates the counts of the job and the run.
@@ -153,6 +149,7 @@ func (s *sim) layOut(a *attempt) {
 			u = useGate
 		}
 		a.plain, a.gate, a.span = true, u == useGate, span
+		s.addStart(a, nd)
 		a.add(stage{use: u, span: span})
 	case a.id.Kind == job.Map:
 		a.add(stage{use: useTime, span: s.model.TaskStartup})
@@ -172,9 +169,6 @@ func (s *sim) layOut(a *attempt) {
 	if luck.fails {
 		a.cut(luck.point)
 		a.gate = false
-	}
-	if a.plain && !a.gate {
-		s.startLoad(a)
 	}
 }
 
@@ -217,6 +211,9 @@ func (s *sim) sorted(output int64) float64 {
 func (a *attempt) cut(point float64) {
 	a.fails = true
 	at := float64(point * float64(a.count))
+	if a.plain { // what comes before the work is no part of it
+		at = float64(a.count-1) + point
+	}
 	last := min(int(at), int(a.count)-1)
 	st := &a.stages[last]
 	part := at - float64(last)
@@ -260,10 +257,21 @@ func (s *sim) nextStage(at int32) {
 		s.worked(at)
 		return
 	}
+	s.startStage(at)
+}
+
+// startStage starts the current stage of an attempt.
+func (s *sim) startStage(at int32) {
+	a := &s.attempts[at]
+	if a.plain && a.current == a.count-1 && !a.gate {
+		s.startLoad(a)
+	}
 	st := &a.stages[a.current]
 	switch st.use {
 	case useTime:
 		s.queue.push(s.now+st.span, evTimer, at, a.gen)
+	case useGate:
+		s.arriveAtGate(at)
 	case useShuffle:
 		a.job.waiters = append(a.job.waiters, at)
 		if s.fetch(at) {

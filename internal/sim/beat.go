@@ -71,6 +71,9 @@ func (s *sim) heartbeat(n int32) {
 	if s.beat.Early = s.now < nd.regularAt; !s.beat.Early {
 		nd.regularAt = s.now + s.interval*9/10
 	}
+	if len(s.setups) > 0 {
+		s.startSetup(nd)
+	}
 	s.measure(nd, &s.beat.Load)
 	for i := 0; i < len(nd.attempts); i++ {
 		s.report(nd, nd.attempts[i])

@@ -124,6 +124,11 @@ type ModelConfig struct {
 	Hangs []Hang
 	// Slow are nodes that are slower than their group.
 	Slow []Slow
+	// Overheads are times that the cluster adds to the work of tasks.
+	Overheads Overheads
+	// Phase, unless it is 0, draws the moment of each node's first heartbeat from that
+	// seed. 0 spreads the heartbeats of the nodes evenly.
+	Phase uint64
 }
 
 // Straggler makes an attempt take longer by a factor with a probability. The
@@ -212,5 +217,5 @@ func (m *ModelConfig) check(n int) error {
 		bad(x.Node < 0 || x.Node >= n, "slow node %d, there are %d", x.Node, n)
 		bad(!(x.Factor > 0 && x.Factor <= math.MaxInt32), "node %d is slower by %g, must be above 0", x.Node, x.Factor)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, m.Overheads.check())...)
 }

@@ -16,6 +16,9 @@ const (
 	forAttempt
 	forCrash
 	forLoad
+	forOverhead
+	forPhase
+	forStart
 )
 
 // mix is the finalizer of SplitMix64. Each bit of the result depends on all bits of x.

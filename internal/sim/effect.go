@@ -33,7 +33,11 @@ func (s *sim) apply(effects []tracker.Effect) {
 			s.flush()
 			s.end(e)
 		case tracker.CommitOutput, tracker.AbortOutput:
-			s.queue.push(s.now+s.model.CommitTime, evOutput, int32(e.Job), 0)
+			end := s.now
+			if s.model.Overheads.Cleanup > 0 {
+				end = s.startCleanup()
+			}
+			s.queue.push(end+s.model.CommitTime, evOutput, int32(e.Job), 0)
 		case tracker.JobAccepted:
 			s.accepted(e)
 		case tracker.JobRejected:
@@ -84,6 +88,7 @@ const drawnFailure = "failed as drawn"
 // succeeded updates the counts for an attempt that has succeeded.
 func (s *sim) succeeded(a *attempt) {
 	j := a.job
+	s.keepProcess(a)
 	if a.id.Kind == job.Reduce {
 		if !a.plain {
 			s.result.BytesFetched += a.got
@@ -106,6 +111,7 @@ func (s *sim) kill(e *tracker.Effect) {
 	if i := slices.Index(s.ending, at); i >= 0 {
 		s.ending = slices.Delete(s.ending, i, i+1)
 	}
+	s.holdKilled(&s.attempts[at])
 	s.drop(at, job.AttemptKilled, e.Text)
 }
 
@@ -135,9 +141,14 @@ func (s *sim) accepted(e *tracker.Effect) {
 	j.core = s.tr.Jobs().Get(e.Job)
 	s.jobs[e.Job] = j
 	if d := s.detail(j); d != nil {
-		d.ID, d.Submitted = e.Job, s.now
+		d.ID = e.Job
+		if d.Submitted < 0 {
+			d.Submitted = s.now
+		}
 	}
-	s.notifyJob(JobSubmitted, j, e)
+	if s.model.Overheads.Setup == 0 && s.model.Overheads.InitPoll == 0 {
+		s.notifyJob(JobSubmitted, j, e)
+	}
 }
 
 // finishOutput reports that a job's output is committed or aborted, which never

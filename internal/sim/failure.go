@@ -19,6 +19,7 @@ func (s *sim) crash(n int32, back time.Duration) {
 	nd.up = false
 	nd.life++
 	nd.beatGen++
+	nd.holds, nd.idle = nil, nil
 	s.silent = append(s.silent, n)
 	for _, at := range nd.attempts {
 		s.halt(at)

@@ -155,7 +155,7 @@ func (s *sim) wake(at int32) {
 	}
 }
 
-// arriveAtGate starts the only stage of a reduce of given duration.
+// arriveAtGate starts the last stage of a reduce of given duration.
 func (s *sim) arriveAtGate(at int32) {
 	a := &s.attempts[at]
 	a.job.waiters = append(a.job.waiters, at)
@@ -173,9 +173,9 @@ func (s *sim) tryGate(at int32) {
 	case done && !a.open:
 		a.open = true
 		s.startLoad(a)
-		a.fetchedAt = max(a.from+share, s.now)
+		a.fetchedAt = s.fetchEnd(a, a.from+share)
 		a.gen++
-		s.queue.push(max(a.from+a.span, s.now+a.span-share), evTimer, at, a.gen)
+		s.queue.push(a.fetchedAt+a.span-share, evTimer, at, a.gen)
 	case !done && a.open && s.now < a.fetchedAt:
 		a.open = false
 		s.stopLoad(a)

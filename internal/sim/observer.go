@@ -18,7 +18,7 @@ const (
 	// the tracker noticed the crash. Its attempts have ended before. It sets Node and
 	// NodeName.
 	NodeDown
-	// JobSubmitted sets Job and ID.
+	// JobSubmitted sets Job, and ID unless the job still waits for its set-up.
 	JobSubmitted
 	// JobEnded sets Job, ID, State and Text.
 	JobEnded

@@ -27,6 +27,8 @@ type node struct {
 	rack      int32
 	up        bool
 	free      []int32 // its unused entries of sim.attempts
+	holds     []hold  // slots that overheads occupy
+	idle      []process
 	spec      cluster.Spec
 	plant     plant
 }
@@ -127,8 +129,9 @@ func (s *sim) addGroup(i int) error {
 			return fmt.Errorf("cluster: group %s: cores, speed and bandwidths are %v, must not be negative", name, x)
 		}
 	}
-	if g.Together && len(s.racks) > 1 {
-		return fmt.Errorf("cluster: the nodes of group %s are together on one machine, which cannot be in %d racks", name, len(s.racks))
+	if g.Together && len(s.racks) > 1 && (g.NICBandwidth > 0 || s.net.core > 0 || s.racks[0].uplink > 0) {
+		return fmt.Errorf("cluster: the nodes of group %s are together on one machine, so they cannot be in %d racks with limited bandwidths",
+			name, len(s.racks))
 	}
 	first := int32(len(s.nodes))
 	for range g.Count {

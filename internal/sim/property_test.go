@@ -57,12 +57,12 @@ type auditor struct {
 	won     map[job.TaskID]bool
 	lost    map[job.TaskID]bool
 	at      time.Duration
-	jobs    map[job.ID]bool
+	jobs    map[int]bool // by index, because a job has no ID before its set-up
 }
 
 func newAuditor(t *rapid.T, s *sim) *auditor {
 	a := &auditor{t: t, slots: map[int][job.Kinds]int{}, used: map[int][job.Kinds]int{}, running: map[job.AttemptID]bool{},
-		won: map[job.TaskID]bool{}, lost: map[job.TaskID]bool{}, jobs: map[job.ID]bool{}}
+		won: map[job.TaskID]bool{}, lost: map[job.TaskID]bool{}, jobs: map[int]bool{}}
 	for i := range s.nodes {
 		a.slots[i] = [job.Kinds]int{s.nodes[i].spec.MapSlots, s.nodes[i].spec.ReduceSlots}
 	}
@@ -80,7 +80,7 @@ func (a *auditor) Observe(e *Event) {
 		if e.Kind == AttemptEnded {
 			by = -1
 		}
-		if a.running[e.Attempt] == (by == 1) || !a.jobs[e.ID] {
+		if a.running[e.Attempt] == (by == 1) || !a.jobs[e.Job] {
 			a.t.Fatalf("%+v: starts or ends twice, or not while its job runs", *e)
 		}
 		a.running[e.Attempt] = by == 1
@@ -99,7 +99,7 @@ func (a *auditor) Observe(e *Event) {
 	case OutputLost:
 		a.lost[e.Attempt.TaskID] = true
 	case JobSubmitted, JobEnded:
-		a.jobs[e.ID] = e.Kind == JobSubmitted
+		a.jobs[e.Job] = e.Kind == JobSubmitted
 	case NodeDown:
 		if a.used[e.Node] != [job.Kinds]int{} {
 			a.t.Fatalf("%+v: %v slots in use", *e, a.used[e.Node])
@@ -195,6 +195,10 @@ func drawConfig(t *rapid.T) Config {
 func drawTrouble(t *rapid.T, n int) ModelConfig {
 	m := ModelConfig{OutOfBand: rapid.Bool().Draw(t, "oob"), NodeTimeout: time.Minute, FetchRetry: 10 * time.Second,
 		SortMemory: 20e6, ShuffleMemory: 20e6}
+	if rapid.Bool().Draw(t, "overheads") {
+		m.Overheads = Hadoop121(rapid.Bool().Draw(t, "reuse"))
+		m.Overheads.InitPoll = rapid.SampledFrom([]time.Duration{0, 5 * time.Second}).Draw(t, "poll")
+	}
 	if rapid.Bool().Draw(t, "peace") {
 		return m
 	}

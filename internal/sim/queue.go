@@ -26,6 +26,8 @@ const (
 	evSwap         // who is an index of Config.Swaps
 	evHang         // who is an index of ModelConfig.Hangs
 	evOutput       // who is a finishing job whose output is committed or aborted by now
+	evInit         // who is a job that is initialised
+	evReady        // who is a job whose set-up attempt has ended
 )
 
 // event is something scheduled. When its subject changes so that the event must not

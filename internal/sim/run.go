@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -39,6 +40,7 @@ type sim struct {
 	arrived     int                 // jobs of order whose time of submission has come
 	waits       []int32             // by index: predecessors that have not ended
 	after       map[int32][]int32   // by index: jobs that wait for the job to end
+	setups      []int32             // indexes of jobs whose set-up attempt waits for a slot
 	open        int                 // jobs that have not ended
 	changedJobs []*running          // jobs whose map outputs have changed in this event
 	woken       []int32
@@ -95,7 +97,7 @@ func prepare(cfg Config) (*sim, error) {
 		return nil, err
 	}
 	tc := tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
-		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0}
+		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0 || s.model.Overheads.Cleanup > 0}
 	if cfg.Explain && cfg.Details {
 		tc.WaitEvery = s.beats.interval(len(s.nodes))
 	}
@@ -165,8 +167,13 @@ func (s *sim) start() {
 	s.nextArrival() // before the heartbeats of the same time
 	for i := range s.nodes {
 		at := s.interval * time.Duration(i) / time.Duration(len(s.nodes))
-		if s.model.Aligned {
+		switch {
+		case s.model.Aligned:
 			at = 0
+		case s.model.Phase != 0:
+			var g rand.PCG
+			s.source(&g, forPhase, s.model.Phase, uint64(i))
+			at = scale(s.interval, uniform(&g))
 		}
 		s.queue.push(at, evBeat, int32(i), s.nodes[i].beatGen)
 		s.drawCrash(int32(i))
@@ -265,6 +272,10 @@ func (s *sim) dispatch(e *event) {
 	case evArrive:
 		s.arrive()
 	case evSubmit:
+		s.initialise(e.who)
+	case evInit:
+		s.initialised(e.who)
+	case evReady:
 		s.submit(e.who)
 	case evPlanned:
 		c := &s.model.Crashes[e.who]
@@ -307,7 +318,7 @@ func (s *sim) arrive() {
 		i := s.order[s.arrived]
 		s.arrived++
 		if s.waits[i] == 0 && s.cfg.Jobs[i].Plan == 0 {
-			s.submit(i)
+			s.initialise(i)
 		} else if s.waits[i] == 0 {
 			s.queue.push(s.now+s.cfg.Jobs[i].Plan, evSubmit, i, 0)
 		} else {

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/hadoopconf"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// recorded is a run of a real cluster, ready to be replayed.
+type recorded struct {
+	name     string
+	jobs     []recordedJob
+	makespan float64 // seconds
+
+	cluster  workload.Cluster
+	workload []workload.Job
+	model    sim.ModelConfig
+	policy   func() (sched.Policy, error)
+}
+
+// recordedJob is what a real job took.
+type recordedJob struct {
+	id       string
+	response float64 // seconds from submission to end, by the job history
+}
+
+// workloadFile holds the used fields of workload.json. Times are in ms.
+type workloadFile struct {
+	Name, Scheduler string
+	Properties      map[string]any `json:"schedulerProperties"`
+	Files           []string       `json:"schedulerFiles"`
+	Queues          []string
+	Heartbeat       int64 `json:"heartbeatMs"`
+	Expiry          int64 `json:"trackerExpiryMs"`
+	Speculative     bool
+	JVMReuse        int `json:"jvmReuse"`
+	Trackers        []struct {
+		Name, Rack            string
+		MapSlots, ReduceSlots int
+	}
+	Events []struct {
+		At      int64 `json:"atMs"`
+		Event   string
+		Tracker string
+	}
+	Jobs []struct {
+		ID                string
+		Submit            int64 `json:"submitMs"`
+		Maps, Reduces     int
+		Map               int64 `json:"mapMs"`
+		Reduce            int64 `json:"reduceMs"`
+		User, Pool, Queue string
+		Priority          string
+		SlowStart         float64
+		SplitHosts        [][]string
+	}
+}
+
+// resultFile holds the used fields of result.json.
+type resultFile struct {
+	Jobs []struct {
+		ID     string
+		Submit int64 `json:"submitMs"`
+		Finish int64 `json:"finishMs"`
+	}
+}
+
+// read reads the folder of a run.
+func read(folder string) (*recorded, error) {
+	var w workloadFile
+	var result resultFile
+	for name, v := range map[string]any{"workload.json": &w, "result.json": &result} {
+		b, err := os.ReadFile(filepath.Join(folder, name))
+		if err == nil {
+			err = json.Unmarshal(b, v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(folder, name), err)
+		}
+	}
+	r := &recorded{name: filepath.Base(folder)}
+	first, last := int64(1<<62), int64(0)
+	for _, j := range w.Jobs {
+		i := slices.IndexFunc(result.Jobs, func(x struct {
+			ID     string
+			Submit int64 `json:"submitMs"`
+			Finish int64 `json:"finishMs"`
+		}) bool {
+			return x.ID == j.ID
+		})
+		if i < 0 {
+			return nil, fmt.Errorf("%s: result.json lacks the job %s", folder, j.ID)
+		}
+		x := result.Jobs[i]
+		first, last = min(first, x.Submit), max(last, x.Finish)
+		r.jobs = append(r.jobs, recordedJob{j.ID, float64(x.Finish-x.Submit) / 1e3})
+	}
+	r.makespan = float64(last-first) / 1e3
+	hosts, err := r.setCluster(&w)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	if err := r.setJobs(&w, hosts); err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	r.setModel(&w, hosts)
+	if err := r.setPolicy(&w, folder); err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return r, nil
+}
+
+// setCluster describes the trackers: processes on one machine with two cores. It returns
+// the index of each tracker's node. The simulator assigns nodes to racks in turn.
+func (r *recorded) setCluster(w *workloadFile) (map[string]int, error) {
+	var racks []string
+	byRack := map[string][]string{}
+	for _, t := range w.Trackers {
+		if !slices.Contains(racks, t.Rack) {
+			racks = append(racks, t.Rack)
+		}
+		byRack[t.Rack] = append(byRack[t.Rack], t.Name)
+		if t.MapSlots != w.Trackers[0].MapSlots || t.ReduceSlots != w.Trackers[0].ReduceSlots {
+			return nil, fmt.Errorf("tracker %s has other slots than %s", t.Name, w.Trackers[0].Name)
+		}
+	}
+	nodes := map[string]int{}
+	for i := range w.Trackers {
+		rack := byRack[racks[i%len(racks)]]
+		if i/len(racks) >= len(rack) {
+			return nil, fmt.Errorf("rack %s has fewer trackers than others", racks[i%len(racks)])
+		}
+		nodes[rack[i/len(racks)]] = i
+	}
+	t := w.Trackers[0]
+	r.cluster = workload.Cluster{Racks: len(racks), Heartbeat: fmt.Sprintf("fixed:%dms", w.Heartbeat),
+		Groups: []workload.NodeGroup{{Name: "h", Count: len(w.Trackers), Together: true, Cores: 2, MapSlots: t.MapSlots, ReduceSlots: t.ReduceSlots}}}
+	return nodes, nil
+}
+
+// setJobs makes the jobs, whose tasks sleep. The duration of a reduce is its sleep, which
+// begins after its shuffle.
+func (r *recorded) setJobs(w *workloadFile, nodes map[string]int) error {
+	for _, j := range w.Jobs {
+		x := workload.Job{Name: j.ID, User: j.User, Pool: j.Pool + j.Queue, Submit: ms(j.Submit), SlowStart: j.SlowStart,
+			Maps: make([]workload.Task, j.Maps), Reduces: make([]workload.Task, j.Reduces)}
+		if j.Priority != "" {
+			var ok bool
+			if x.Priority, ok = job.ParsePriority(j.Priority); !ok {
+				return fmt.Errorf("job %s: unknown priority %q", j.ID, j.Priority)
+			}
+		}
+		for i := range x.Maps {
+			x.Maps[i] = workload.Task{Duration: ms(j.Map)}
+			if n := len(j.SplitHosts); n > 0 {
+				for _, h := range j.SplitHosts[i%n] {
+					x.Maps[i].Hosts = append(x.Maps[i].Hosts, nodeName(nodes[h]))
+				}
+			}
+		}
+		for i := range x.Reduces {
+			x.Reduces[i] = workload.Task{Duration: ms(j.Reduce), Fetch: -1}
+		}
+		r.workload = append(r.workload, x)
+	}
+	return nil
+}
+
+// setModel describes what the daemons add, and the trackers that were killed.
+func (r *recorded) setModel(w *workloadFile, nodes map[string]int) {
+	r.model = sim.ModelConfig{Replicas: -1, NodeTimeout: ms(w.Expiry), Overheads: sim.Hadoop121(w.JVMReuse < 0)}
+	if w.Scheduler == "capacity" {
+		r.model.Overheads.InitPoll = 5 * time.Second
+	}
+	for _, e := range w.Events {
+		switch n := nodes[e.Tracker]; e.Event {
+		case "kill":
+			r.model.Crashes = append(r.model.Crashes, sim.Crash{Node: n, At: ms(e.At)})
+		case "start":
+			for i := range r.model.Crashes {
+				if c := &r.model.Crashes[i]; c.Node == n && c.Return == 0 {
+					c.Return = ms(e.At)
+				}
+			}
+		}
+	}
+}
+
+// setPolicy prepares the scheduler with the run's files and properties.
+func (r *recorded) setPolicy(w *workloadFile, folder string) error {
+	set := map[string]string{"profile": "hadoop-1.2"}
+	spec := w.Scheduler
+	if !w.Speculative {
+		spec += ",speculate=none"
+	}
+	var props []hadoopconf.Property
+	for name, v := range w.Properties {
+		props = append(props, hadoopconf.Property{Name: name, Value: fmt.Sprint(v)})
+	}
+	if w.Scheduler == "fair" {
+		more, _, err := hadoopconf.FairSettings(props)
+		if err != nil {
+			return err
+		}
+		for k, v := range more {
+			set[k] = v
+		}
+	}
+	var pools any
+	for _, name := range w.Files {
+		b, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		if w.Scheduler == "fair" {
+			if pools, _, err = hadoopconf.ReadAllocations(bytes.NewReader(b)); err != nil {
+				return err
+			}
+			continue
+		}
+		list, _, err := hadoopconf.ReadProperties(bytes.NewReader(b))
+		if err != nil {
+			return err
+		}
+		more, _, err := hadoopconf.CapacitySettings(list, w.Queues)
+		if err != nil {
+			return err
+		}
+		for k, v := range more {
+			set[k] = v
+		}
+	}
+	r.policy = func() (sched.Policy, error) {
+		p, err := policies.Build(spec, sched.Options{Seed: 1, Set: set})
+		if err != nil || pools == nil {
+			return p, err
+		}
+		for _, c := range sched.HooksOf(p).Configs {
+			if _, err := c.Reconfigure(pools); err != nil {
+				return nil, err
+			}
+		}
+		return p, nil
+	}
+	_, err := r.policy()
+	return err
+}
+
+// replay simulates the run with a phase of the heartbeats.
+func (r *recorded) replay(phase uint64) (*sim.Result, error) {
+	p, err := r.policy()
+	if err != nil {
+		return nil, err
+	}
+	m := r.model
+	m.Phase = phase
+	result, err := sim.Run(sim.Config{Cluster: r.cluster, Policy: p, Jobs: r.workload, Seed: phase, Model: m, Details: true})
+	if err != nil {
+		return nil, err
+	}
+	for i, j := range result.Jobs {
+		if j.State != job.Succeeded {
+			return nil, fmt.Errorf("job %s is %v: %s", r.jobs[i].id, j.State, j.Text)
+		}
+	}
+	return result, nil
+}
+
+func nodeName(i int) string { return "h" + strconv.Itoa(i+1) }
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -37,7 +37,7 @@ type runFlags struct {
 	policyFlags
 	inputs, include, exclude       []string
 	output                         string
-	overwrite                      bool
+	overwrite, sync                bool
 	mapper, combiner, reducer      string
 	params                         []string
 	reduces                        int
@@ -62,6 +62,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.registerData(s)
 	s.Var(&f.memory, "memory", "memory for all tasks together (default: a quarter of RAM)")
 	s.StringVar(&f.tempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
+	s.BoolVar(&f.sync, "sync", true, "end a job when a local output would survive a power cut; --sync=false is faster")
 	s.IntVar(&f.workers, "workers", 0, "`number` of workers (default: one for each core)")
 	s.IntVar(&f.mapSlots, "map-slots", 0, "`number` of map slots of a worker (default 1)")
 	s.IntVar(&f.reduceSlots, "reduce-slots", 0, "`number` of reduce slots of a worker (default 1)")
@@ -169,6 +170,7 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 			FairScheduler:     f.fairScheduler,
 			CapacityScheduler: f.capacityFile,
 			Explain:           f.explain,
+			NoSync:            !f.sync,
 		},
 	}
 	if err := f.checkValues(); err != nil {

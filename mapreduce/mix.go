@@ -161,7 +161,7 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 		wg.Go(func() {
 			defer close(ended[i])
 			if sleep(ctx, jobs[i].Delay) && waitForAll(ctx, ended, jobs[i].After) {
-				r.Jobs[i] = runEntry(ctx, c, localPlanner(c, set.Schemes), &jobs[i], i, start)
+				r.Jobs[i] = runEntry(ctx, c, localPlanner(c, set.Schemes, o.Cluster.NoSync), &jobs[i], i, start)
 			} else {
 				r.Jobs[i] = MixEntry{Name: jobs[i].Name, State: "killed", Err: context.Cause(ctx)}
 			}

@@ -100,6 +100,10 @@ type ClusterOptions struct {
 	TempDir string    // for spills; the system's by default
 	Events  io.Writer // receives a line for each scheduling event; may be nil
 	Seed    uint64    // of the policy's random numbers
+	// NoSync lets a job on local files succeed before the disk has its output. A power
+	// cut soon after may take the output away. Without it a job ends when its output
+	// would survive.
+	NoSync bool
 }
 
 // Progress is a snapshot of a running job.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/feature"
@@ -50,12 +52,12 @@ func newPlanner(ctx context.Context, o *Options) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return localPlanner(c, set.Schemes), nil
+	return localPlanner(c, set.Schemes, o.Cluster.NoSync), nil
 }
 
 // localPlanner returns a planner for an in-process cluster.
-func localPlanner(c *local.Cluster, schemes *storage.Schemes) *planner {
-	return &planner{localTarget{c, schemes}, schemes}
+func localPlanner(c *local.Cluster, schemes *storage.Schemes, noSync bool) *planner {
+	return &planner{localTarget{c, schemes, noSync}, schemes}
 }
 
 // start starts an in-process cluster.
@@ -105,6 +107,7 @@ func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Opt
 type localTarget struct {
 	*local.Cluster
 	schemes *storage.Schemes
+	noSync  bool // ClusterOptions.NoSync
 }
 
 // URI returns path unchanged, because tasks share this process's working
@@ -127,6 +130,12 @@ func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome,
 	files, path, err := t.schemes.Resolve(j.Output)
 	if err != nil {
 		return nil, err
+	}
+	// Nobody reads the scratch space after a power cut: the jobs of a chain that are not
+	// its last need no sync either.
+	if l, ok := files.(storage.Local); ok && (t.noSync || strings.HasPrefix(path, t.TempDir()+string(filepath.Separator))) {
+		l.NoSync = true
+		files = l
 	}
 	spec.Staging, err = files.Stage(ctx, path, j.Overwrite)
 	if errors.Is(err, os.ErrExist) {

@@ -300,14 +300,13 @@ func (m *master) killDuringCommit(id job.ID) {
 // snapshot replaces the log by a snapshot of the core.
 func (m *master) snapshot() {
 	m.r.counts.Snapshots++
-	err := m.log.Snapshot(func(yield func([]byte) bool) {
+	err := m.log.Snapshot(func(yield func([]byte, error) bool) {
 		for rec := range m.core.Snapshot() {
 			b, err := proto.Marshal(rec)
 			if err != nil {
 				m.r.violate("a record cannot be encoded: %v", err)
-				return
 			}
-			if !yield(b) {
+			if !yield(b, err) {
 				return
 			}
 		}

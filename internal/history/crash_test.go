@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -58,7 +59,7 @@ func TestCrashes(t *testing.T) {
 			t.Errorf("after %d operations: %v", after, err)
 		}
 		for _, name := range disk.Names() {
-			if strings.HasSuffix(name, tempSuffix) {
+			if strings.HasSuffix(name, durable.TempSuffix) {
 				t.Errorf("after %d operations: %s is left", after, name)
 			}
 		}
@@ -102,7 +103,7 @@ func TestFailedOperations(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if names := disk.Names(); len(names) != 1 {
+		if names := disk.Names(); len(names) != 2 {
 			t.Errorf("%s: left %v", op, names)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/journal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -34,7 +34,7 @@ type Limits struct {
 // Store is a directory of ended jobs. Several goroutines of one process may use it
 // at the same time.
 type Store struct {
-	disk   journal.FS
+	disk   durable.FS
 	dir    string
 	limits Limits
 	mu     struct {
@@ -51,12 +51,8 @@ type file struct {
 }
 
 // A file is named j, the job's number in ten digits, and suffix. A listing of the
-// directory is therefore in the order of jobs. Until it is complete the file has
-// tempSuffix as well.
-const (
-	suffix     = ".history"
-	tempSuffix = ".new"
-)
+// directory is therefore in the order of jobs.
+const suffix = ".history"
 
 func name(id job.ID) string { return fmt.Sprintf("j%010d%s", id, suffix) }
 
@@ -69,13 +65,13 @@ func parseName(s string) (job.ID, bool) {
 
 // Open opens the store in dir and creates the directory if necessary. It removes
 // the incomplete files that a crash has left.
-func Open(dir string, limits Limits) (*Store, error) { return openOn(journal.OS(), dir, limits) }
+func Open(dir string, limits Limits) (*Store, error) { return openOn(durable.OS(), dir, limits) }
 
 // openOn opens the store on a disk; tests use one that fails and loses data.
-func openOn(disk journal.FS, dir string, limits Limits) (*Store, error) {
+func openOn(disk durable.FS, dir string, limits Limits) (*Store, error) {
 	limits.Jobs = cmp.Or(limits.Jobs, 10_000)
 	limits.Bytes = cmp.Or(limits.Bytes, 1<<30)
-	if err := disk.MkdirAll(dir); err != nil {
+	if err := durable.MkdirAll(disk, dir, 0o700); err != nil {
 		return nil, err
 	}
 	s := &Store{disk: disk, dir: dir, limits: limits}
@@ -84,7 +80,7 @@ func openOn(disk journal.FS, dir string, limits Limits) (*Store, error) {
 		return nil, err
 	}
 	for _, n := range names {
-		if strings.HasSuffix(n, tempSuffix) {
+		if strings.HasSuffix(n, durable.TempSuffix) {
 			if err := disk.Remove(filepath.Join(dir, n)); err != nil {
 				return nil, err
 			}
@@ -109,7 +105,7 @@ func byID(a, b file) int { return cmp.Compare(a.id, b.id) }
 func (s *Store) path(id job.ID) string { return filepath.Join(s.dir, name(id)) }
 
 func (s *Store) size(id job.ID) (int64, error) {
-	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY)
+	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -130,7 +126,7 @@ func (s *Store) Put(j *slotwisev1.HistoryJob) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.write(s.path(id), b); err != nil {
+	if err := durable.WriteFile(s.disk, s.path(id), 0o600, durable.Bytes(b)); err != nil {
 		return fmt.Errorf("history of %s: %w", id, err)
 	}
 	at, found := slices.BinarySearchFunc(s.mu.files, file{id: id}, byID)
@@ -142,27 +138,6 @@ func (s *Store) Put(j *slotwisev1.HistoryJob) error {
 	}
 	s.mu.bytes += int64(len(b))
 	return s.trimLocked()
-}
-
-// write replaces a file's content durably: the content is flushed before the file
-// receives its name, and the name is flushed before write returns.
-func (s *Store) write(path string, b []byte) error {
-	temp := path + tempSuffix
-	f, err := s.disk.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = s.disk.Rename(temp, path)
-	}
-	if err != nil {
-		return errors.Join(err, s.disk.Remove(temp))
-	}
-	return s.disk.SyncDir(s.dir)
 }
 
 // trimLocked removes the oldest jobs beyond the limits.
@@ -181,7 +156,7 @@ func (s *Store) trimLocked() error {
 // Get returns a job with its tasks. The error wraps fs.ErrNotExist if the history
 // does not have the job.
 func (s *Store) Get(id job.ID) (*slotwisev1.HistoryJob, error) {
-	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY)
+	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("job %s is not in the history: %w", id, fs.ErrNotExist)
 	}
@@ -232,7 +207,7 @@ func (s *Store) List(q Query) ([]*slotwisev1.HistoryJob, error) {
 
 // summary reads the first part of a job's file.
 func (s *Store) summary(id job.ID) (*slotwisev1.JobStatus, error) {
-	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY)
+	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -51,7 +52,7 @@ func TestStore(t *testing.T) {
 	if err := s.Put(ended(6, "ann")); err != nil { // again: the same entry
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name(9)+tempSuffix), []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name(9)+durable.TempSuffix), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []*Store{s, open(t, dir, Limits{Jobs: 4})} {

@@ -29,6 +29,9 @@ var order = binary.LittleEndian
 func segmentName(number uint64) string  { return fmt.Sprintf("log-%016d", number) }
 func snapshotName(number uint64) string { return fmt.Sprintf("snapshot-%016d", number) }
 
+// tempSuffix ends the name of a file that is not complete.
+const tempSuffix = ".tmp"
+
 // parseNumber returns the number in a name that segmentName or snapshotName made.
 func parseNumber(name, prefix string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)

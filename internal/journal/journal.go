@@ -23,6 +23,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // Options configure a log. The zero value is ready to use.
@@ -31,7 +33,7 @@ type Options struct {
 	// DefaultSegmentBytes.
 	SegmentBytes int64
 	// FS holds the journal's directory. nil means the machine's file system.
-	FS FS
+	FS durable.FS
 }
 
 // DefaultSegmentBytes is the default of Options.SegmentBytes: 64 MiB.
@@ -47,7 +49,7 @@ const MaxRecord = 1 << 30
 // durable. So at any time at most one batch, the last one, is partly on disk, and
 // Open can tell an interrupted write from damage.
 type Log struct {
-	fs    FS
+	fs    durable.FS
 	dir   string
 	limit int64 // Options.SegmentBytes
 	lock  io.Closer
@@ -58,10 +60,10 @@ type Log struct {
 	snapshot bool      // there is a snapshot with number base
 	segments []segment // from base on, ascending
 
-	file       File   // the last segment, open for writing
-	salt       uint64 // from the header of the last segment
-	size       int64  // bytes in the last segment
-	olderBytes int64  // bytes in the segments before the last
+	file       durable.File // the last segment, open for writing
+	salt       uint64       // from the header of the last segment
+	size       int64        // bytes in the last segment
+	olderBytes int64        // bytes in the segments before the last
 
 	buf    []byte // records appended since the last batch was written
 	batch  []byte // reused to encode a batch
@@ -80,7 +82,7 @@ type segment struct {
 type Cut struct {
 	File   string
 	Offset int64 // the file's length after the cut
-	Bytes  int64 // how many bytes were cut off
+	Bytes  int64 // the number of bytes that were cut off
 }
 
 // String returns a message for the log file.
@@ -97,17 +99,23 @@ var ErrLocked = errors.New("another process has the journal open")
 func Open(dir string, opt Options) (*Log, error) {
 	l := &Log{fs: opt.FS, dir: dir, limit: opt.SegmentBytes}
 	if l.fs == nil {
-		l.fs = OS()
+		l.fs = durable.OS()
 	}
 	if l.limit <= 0 {
 		l.limit = DefaultSegmentBytes
 	}
-	if err := l.fs.MkdirAll(dir); err != nil {
+	if err := durable.MkdirAll(l.fs, dir, 0o700); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	lock, err := l.fs.Lock(l.path("lock"))
+	lock, err := l.fs.OpenFile(l.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("journal %s: %w", dir, err)
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	if err := lock.Lock(false); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		if errors.Is(err, durable.ErrLocked) {
+			err = ErrLocked
+		}
+		return nil, errors.Join(fmt.Errorf("journal %s: %w", dir, err), lock.Close())
 	}
 	l.lock = lock
 	if err := l.recover(); err != nil {
@@ -170,9 +178,23 @@ func (l *Log) flush() error {
 	return nil
 }
 
+// Check returns an error, and the log refuses every call except Close from then on, if
+// the journal's directory was removed or replaced: records that are written now would
+// be missing after a restart.
+func (l *Log) Check() error {
+	last := l.path(segmentName(l.segments[len(l.segments)-1].number))
+	if l.failed == nil && !l.file.IsAt(last) {
+		l.failed = fmt.Errorf("journal: %s was removed or replaced while this process was writing to it", last)
+	}
+	return l.failed
+}
+
 // rotate begins the next segment. Its name is durable before any batch is written
 // to it, so the numbers of segments have no gaps.
 func (l *Log) rotate() error {
+	if err := l.Check(); err != nil {
+		return err
+	}
 	next := l.segments[len(l.segments)-1].number + 1
 	before := l.file
 	l.olderBytes += l.size
@@ -185,7 +207,7 @@ func (l *Log) rotate() error {
 // create makes an empty segment durable and makes it the last one.
 func (l *Log) create(number uint64) error {
 	salt := newSalt()
-	f, err := l.fs.OpenFile(l.path(segmentName(number)), os.O_CREATE|os.O_TRUNC|os.O_RDWR)
+	f, err := l.fs.OpenFile(l.path(segmentName(number)), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}

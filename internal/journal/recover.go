@@ -3,21 +3,25 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // recover brings the directory into a consistent state. It picks the newest snapshot
-// and the segments from its number on, verifies them, cuts off an interrupted write,
-// and removes the files that an interrupted Snapshot has left.
+// and the segments from its number on, verifies them, writes the last segment anew
+// without an interrupted write, and removes leftovers. All names are durable when
+// it removes the files that a snapshot has replaced.
 func (l *Log) recover() error {
 	names, err := l.fs.ReadDir(l.dir)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	var logs, stale []string
+	var logs, replaced, unfinished []string
 	l.base = 1
 	for _, name := range names {
 		if n, ok := parseNumber(name, "snapshot-"); ok && n >= l.base {
@@ -30,20 +34,25 @@ func (l *Log) recover() error {
 		switch {
 		case isLog && log >= l.base:
 			logs = append(logs, name)
-		case isLog, isSnap && snap < l.base, strings.HasSuffix(name, ".tmp"):
-			stale = append(stale, name)
+		case strings.HasSuffix(name, tempSuffix):
+			unfinished = append(unfinished, name)
+		case isLog, isSnap && snap < l.base:
+			replaced = append(replaced, name)
 		}
 	}
 	slices.Sort(logs)
+	if err := l.remove(unfinished); err != nil { // first, because the disk may be full
+		return err
+	}
 	if err := l.check(logs); err != nil {
 		return err
 	}
-	// An earlier process may have died before it synced its last batch or a file's
-	// name. Replay is about to use both, so they must survive the next power cut.
-	if err := errors.Join(l.file.Sync(), l.fs.SyncDir(l.dir)); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	for _, name := range stale {
+	return l.remove(replaced)
+}
+
+// remove removes files of the journal's directory.
+func (l *Log) remove(names []string) error {
+	for _, name := range names {
 		if err := l.fs.Remove(l.path(name)); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
@@ -76,10 +85,10 @@ func (l *Log) check(logs []string) error {
 	return l.create(1)
 }
 
-// checkSegment verifies a segment. Only the last segment may end in an incomplete
-// batch, which is cut off.
+// checkSegment verifies a segment, and writes the last one anew. Only the last segment
+// may end in an incomplete batch, which is cut off.
 func (l *Log) checkSegment(name string, number uint64, last bool) error {
-	f, err := l.fs.OpenFile(l.path(name), os.O_RDWR)
+	f, err := l.fs.OpenFile(l.path(name), os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -95,21 +104,70 @@ func (l *Log) checkSegment(name string, number uint64, last bool) error {
 	salt, end, err := l.wholePrefix(f, number, size)
 	switch {
 	case err != nil:
-	case end < size && last:
-		err = l.cutOff(f, number, end, size)
+	case last:
+		if end < size {
+			l.cut = &Cut{l.path(name), end, size - end}
+		}
+		err = l.rewrite(f, number, salt, end)
 	case end < size:
 		err = &DamageError{l.path(name), end, "a batch is incomplete, although later segments exist"}
+	default:
+		l.segments = append(l.segments, segment{number, end})
+		l.olderBytes += end
+	}
+	return errors.Join(err, f.Close())
+}
+
+// rewrite replaces the last segment by a copy of its first end bytes, under a new salt,
+// and opens the copy for writing.
+//
+// It is not enough to sync the segment again. An earlier process may have ended because
+// a sync of its last batch had failed. The system then returns the batch to readers
+// and has forgotten that the disk does not have it, so another sync succeeds and
+// writes nothing. The copy is written as a whole, and the old file stays until then.
+func (l *Log) rewrite(old durable.File, number, salt uint64, end int64) error {
+	path := l.path(segmentName(number))
+	temp := path + tempSuffix
+	f, err := l.fs.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	fresh := newSalt()
+	err = copyBatches(f, old, number, salt, fresh, end)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = l.fs.Rename(temp, path)
+	}
+	if err == nil {
+		err = l.fs.SyncDir(l.dir)
 	}
 	if err != nil {
-		return errors.Join(err, f.Close())
+		return errors.Join(fmt.Errorf("journal: writing %s anew: %w", path, err), f.Close())
 	}
 	l.segments = append(l.segments, segment{number, end})
-	if !last {
-		l.olderBytes += end
-		return f.Close()
+	l.file, l.salt, l.size = f, fresh, end
+	return nil
+}
+
+// copyBatches writes a segment's header and its batches up to end with another salt.
+func copyBatches(to io.Writer, from io.ReaderAt, number, salt, fresh uint64, end int64) error {
+	if _, err := to.Write(header(kindSegment, number, fresh)); err != nil {
+		return err
 	}
-	l.file, l.salt, l.size = f, salt, end
-	return f.SeekEnd()
+	var buf, batch []byte
+	for at := int64(headerSize); at < end; at += int64(len(batch)) {
+		var err error
+		if buf, err = readBatch(from, salt, at, end, buf); err != nil {
+			return err
+		}
+		batch = appendBatch(batch[:0], buf, fresh, at)
+		if _, err := to.Write(batch); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DamageError reports that a file has changed on the disk after it was written, in a way
@@ -129,7 +187,7 @@ func (e *DamageError) Error() string {
 // batches. If a batch's head follows later in the file, the incomplete batch was
 // durable once, since batches are written one after the other. Then it returns a
 // *DamageError.
-func (l *Log) wholePrefix(f File, number uint64, size int64) (salt uint64, end int64, err error) {
+func (l *Log) wholePrefix(f durable.File, number uint64, size int64) (salt uint64, end int64, err error) {
 	name := l.path(segmentName(number))
 	if salt, err = readHeader(f, kindSegment, number, size); err != nil {
 		return 0, 0, l.inFile(name, 0, err)
@@ -181,19 +239,6 @@ func wellFormed(b []byte) bool {
 	return true
 }
 
-// cutOff truncates a segment to end bytes, durably, and records the cut.
-func (l *Log) cutOff(f File, number uint64, end, size int64) error {
-	err := f.Truncate(end)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	l.cut = &Cut{l.path(segmentName(number)), end, size - end}
-	return nil
-}
-
 // Replay yields the records of the journal as Open found it: first the snapshot's,
 // then the segments'. Call it before the first Append. A record is valid until the
 // next one is yielded. After an error Replay yields nothing more.
@@ -215,7 +260,7 @@ func (l *Log) Replay() iter.Seq2[[]byte, error] {
 // replayFile yields the records in the first size bytes of a file; size -1 means the
 // whole file. It returns false if the replay must end.
 func (l *Log) replayFile(name string, kind byte, number uint64, size int64, yield func([]byte, error) bool) bool {
-	f, err := l.fs.OpenFile(l.path(name), os.O_RDONLY)
+	f, err := l.fs.OpenFile(l.path(name), os.O_RDONLY, 0)
 	if err != nil {
 		yield(nil, fmt.Errorf("journal: %w", err))
 		return false

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"iter"
 	"os"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // Snapshot replaces everything appended so far by records. After a crash either the
-// snapshot counts or the segments it replaces.
+// snapshot counts or the segments it replaces. If records yields an error, Snapshot
+// returns it, and nothing is replaced.
 //
 // The steps are ordered so that no crash can lose records:
 //
@@ -18,14 +21,14 @@ import (
 //  4. rename the snapshot to its final name and flush the directory;
 //  5. remove the files that it replaces.
 //
-// An error in step 2, such as a full disk, leaves the log usable. After an error in
+// An error in step 2, of records or of a full disk, leaves the log usable. After an error in
 // another step before 5 the log refuses further calls, like after a failed Sync.
-func (l *Log) Snapshot(records iter.Seq[[]byte]) error {
+func (l *Log) Snapshot(records iter.Seq2[[]byte, error]) error {
 	if err := l.Sync(); err != nil {
 		return err
 	}
 	next := l.segments[len(l.segments)-1].number + 1
-	temp := l.path(snapshotName(next) + ".tmp")
+	temp := l.path(snapshotName(next) + tempSuffix)
 	if err := l.writeSnapshot(temp, next, records); err != nil {
 		return errors.Join(err, ignoreMissing(l.fs.Remove(temp)))
 	}
@@ -71,17 +74,20 @@ func ignoreMissing(err error) error {
 
 // writeSnapshot writes a snapshot to a temporary file and flushes it. An empty batch
 // marks its end; no other batch is empty.
-func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq[[]byte]) (err error) {
-	f, err := l.fs.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR)
+func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq2[[]byte, error]) (err error) {
+	f, err := l.fs.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := &snapshotWriter{f: f, salt: newSalt()}
 	w.write(header(kindSnap, number, w.salt))
-	for rec := range records {
-		if len(rec) > MaxRecord {
-			w.err = fmt.Errorf("a record of %d bytes exceeds the limit of %d bytes", len(rec), MaxRecord)
+	for rec, err := range records {
+		if err == nil && len(rec) > MaxRecord {
+			err = fmt.Errorf("a record of %d bytes exceeds the limit of %d bytes", len(rec), MaxRecord)
+		}
+		if w.err == nil {
+			w.err = err
 		}
 		if w.err != nil {
 			break
@@ -103,7 +109,7 @@ func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq[[]byte]
 // snapshotWriter collects records into batches of about maxBatch/4. After an error
 // its methods do nothing.
 type snapshotWriter struct {
-	f       File
+	f       durable.File
 	salt    uint64
 	size    int64  // bytes written
 	records []byte // not written yet
@@ -136,7 +142,7 @@ func (w *snapshotWriter) write(b []byte) {
 // name only after it was durable.
 func (l *Log) checkSnapshot() error {
 	name := l.path(snapshotName(l.base))
-	f, err := l.fs.OpenFile(name, os.O_RDONLY)
+	f, err := l.fs.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}

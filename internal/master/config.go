@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -70,7 +70,7 @@ type Config struct {
 	Version       string       // of this program
 	Log           *slog.Logger // default: nothing is logged
 
-	journalFS journal.FS // set by tests
+	journalFS durable.FS // set by tests
 }
 
 // Limits bound memory and connections, so that overload rejects requests instead of

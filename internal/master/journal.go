@@ -69,15 +69,14 @@ func (m *Master) maybeSnapshot() {
 		return
 	}
 	size := int64(0)
-	err := m.journal.Snapshot(func(yield func([]byte) bool) {
+	err := m.journal.Snapshot(func(yield func([]byte, error) bool) {
 		for r := range m.core.Snapshot() {
 			b, err := proto.Marshal(r)
 			if err != nil {
-				m.fail(fmt.Errorf("a journal record cannot be encoded: %w", err))
-				return
+				err = fmt.Errorf("a journal record cannot be encoded: %w", err)
 			}
 			size += int64(len(b))
-			if !yield(b) {
+			if !yield(b, err) {
 				return
 			}
 		}

@@ -36,7 +36,7 @@ func TestLocalCrashes(t *testing.T) {
 func machine(t *testing.T, dir string, noExchange bool) storagetest.Machine {
 	ops := &faultfs.Ops{NoExchange: noExchange}
 	return storagetest.Machine{
-		FS: storage.WithOps(storage.Local{}, ops.Wrap), Faults: &ops.Faults, Dir: dir,
+		FS: storage.WithOps(storage.Local{NoSync: true}, ops.Wrap), Faults: &ops.Faults, Dir: dir,
 		Restart: func(age time.Duration) storagetest.Machine {
 			ops.Kill()
 			err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // TestMain makes the test binary also the process that TestKilledJob kills.
@@ -72,10 +74,10 @@ func TestConcurrentReplacement(t *testing.T) {
 	first := stage(t, out, false)
 	put(t, first, "part", "0")
 	must(t, first.Commit(ctx))
-	if probe := filepath.Join(dir, "probe"); os.Mkdir(probe, 0o777) != nil || exchange(probe, out) != nil {
+	if probe := filepath.Join(dir, "probe"); os.Mkdir(probe, 0o777) != nil || durable.OS().Exchange(probe, out) != nil {
 		t.Skip("this file system cannot swap directories")
 	}
-	must(t, exchange(filepath.Join(dir, "probe"), out))
+	must(t, durable.OS().Exchange(filepath.Join(dir, "probe"), out))
 	must(t, os.Remove(filepath.Join(dir, "probe")))
 
 	var wg sync.WaitGroup

@@ -12,12 +12,11 @@ import (
 // Local is the file system of this machine, including directories that several
 // machines mount. The zero value is ready to use.
 type Local struct {
-	// Durable makes Commit flush the output to the disk before it returns, so that
-	// a power cut cannot undo the commit. It is off by default, because flushing
-	// 1 GiB takes as long as a fast job over 1 GiB, and because a crash of the
-	// program loses nothing either way. An output that replaces an old one is
-	// always flushed first.
-	Durable bool
+	// NoSync makes a commit return before the disk has the output, so that a power cut
+	// in the next half minute may take it back. A crash of the program loses nothing
+	// either way. An output that replaces an old one is always flushed first. It is for
+	// scratch runs: writing 1 GiB to a disk can take longer than a fast job over it.
+	NoSync bool
 
 	// wrapOps, if set, wraps the operations of stagings: a test's faults.
 	// It is a pointer because planning compares file systems with ==.

@@ -218,15 +218,6 @@ func TestSweepKeepsLiving(t *testing.T) {
 	must(t, os.Remove(other))
 }
 
-func TestDurableCommit(t *testing.T) {
-	dir := t.TempDir()
-	s, err := Local{Durable: true}.Stage(ctx, filepath.Join(dir, "out"), false)
-	must(t, err)
-	put(t, s, "x", "1")
-	must(t, s.Commit(ctx))
-	wantTree(t, dir, map[string]string{"out/_SUCCESS": "", "out/x": "1"})
-}
-
 func TestCreateRefusesNamesThatEscape(t *testing.T) {
 	s := stage(t, filepath.Join(t.TempDir(), "out"), false)
 	for _, name := range []string{"", ".", "..", "../x", "a/../../x", "/x"} {

@@ -54,15 +54,13 @@ type Exchanger interface {
 }
 
 // Flusher is implemented by RenameOps on which a power cut can lose recent changes.
-// replaces says that the commit replaces an old output, which must not be lost
-// together with the new one.
+// replaces says that an old output is at stake, which must not be lost together with
+// the new one.
 type Flusher interface {
-	// Flush makes the staged files and the staging's markers durable. It comes before
-	// the target changes; data is the directory with the staged files.
-	Flush(ctx context.Context, data string, replaces bool) error
-	// Published makes the change of the target durable. It comes before the staging,
-	// with the old output in it, is removed.
-	Published(ctx context.Context, target string, replaces bool)
+	// FlushTree makes the directories below dir durable, and their files.
+	FlushTree(ctx context.Context, dir string, replaces bool) error
+	// FlushNames makes the names in one directory durable.
+	FlushNames(ctx context.Context, dir string, replaces bool) error
 }
 
 // renamePublisher implements Publisher with renames.
@@ -92,12 +90,32 @@ func (p renamePublisher) MakeRoot(ctx context.Context, a StageArea) error {
 	return p.ops.Mkdir(ctx, path.Join(a.Root, tmpDir))
 }
 
-// Prepare implements Publisher.
+// flushNames makes the names in a directory durable, where a power cut can lose them.
+func (p renamePublisher) flushNames(ctx context.Context, dir string, replaces bool) error {
+	if f, ok := p.ops.(Flusher); ok {
+		return f.FlushNames(ctx, dir, replaces)
+	}
+	return nil
+}
+
+// Prepare implements Publisher. All of data/ is durable before the commit is decided.
+// A power cut could leave the commit marker without _SUCCESS otherwise, and the next
+// process would take the staged files for the old output of a swap.
 func (p renamePublisher) Prepare(ctx context.Context, a StageArea) ([]byte, error) {
-	if err := CheckVacant(ctx, p.ops, a); err != nil {
+	vacant, err := p.ops.Vacant(ctx, a.Target)
+	if err != nil {
 		return nil, err
 	}
-	return nil, p.ops.Put(ctx, path.Join(p.data(a), SuccessFile), a.SuccessContent())
+	if !vacant && !a.Overwrite {
+		return nil, fs.ErrExist
+	}
+	if err := p.ops.Put(ctx, path.Join(p.data(a), SuccessFile), a.SuccessContent()); err != nil {
+		return nil, err
+	}
+	if f, ok := p.ops.(Flusher); ok {
+		return nil, f.FlushTree(ctx, p.data(a), !vacant)
+	}
+	return nil, nil
 }
 
 // Published implements Publisher. After a swap data/ holds the old output. An own
@@ -105,14 +123,17 @@ func (p renamePublisher) Prepare(ctx context.Context, a StageArea) ([]byte, erro
 // which does not need to ask.
 func (p renamePublisher) Published(ctx context.Context, a StageArea) (bool, error) {
 	staged, err := p.ops.Exists(ctx, p.data(a))
-	if err != nil || !staged {
-		return !staged, err
+	if err == nil && staged {
+		if a.Token == "" {
+			return false, nil
+		}
+		staged, err = holdsToken(ctx, p.ops, p.data(a), a.Token)
 	}
-	if a.Token == "" {
-		return false, nil
+	if err != nil || staged {
+		return false, err
 	}
-	ours, err := holdsToken(ctx, p.ops, p.data(a), a.Token)
-	return !ours, err
+	// The process that changed the target may have died before it flushed the change.
+	return true, p.flushNames(ctx, path.Dir(a.Target), a.Overwrite)
 }
 
 // Publish implements Publisher.
@@ -125,10 +146,11 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 	if replaces && !a.Overwrite {
 		return fs.ErrExist
 	}
-	flusher, _ := p.ops.(Flusher)
-	if flusher != nil {
-		if err := flusher.Flush(ctx, p.data(a), replaces); err != nil {
-			return fmt.Errorf("flushing the output: %w", err)
+	// From here on the target changes, which nobody could finish or undo without the
+	// markers and the root's name.
+	for _, dir := range []string{a.Root, path.Dir(a.Root)} {
+		if err := p.flushNames(ctx, dir, replaces); err != nil {
+			return err
 		}
 	}
 	if replaces {
@@ -136,10 +158,10 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 	} else {
 		err = p.ops.Rename(ctx, p.data(a), a.Target)
 	}
-	if err == nil && flusher != nil {
-		flusher.Published(ctx, a.Target, replaces)
+	if err != nil {
+		return err
 	}
-	return err
+	return p.flushNames(ctx, path.Dir(a.Target), replaces)
 }
 
 // replace puts data/ in the place of a target that holds files.
@@ -180,11 +202,15 @@ func (p renamePublisher) Restore(ctx context.Context, a StageArea) error {
 	if err := p.ops.Rename(ctx, p.old(a), a.Target); err != nil {
 		return fmt.Errorf("putting the old output back: %w", err)
 	}
-	return nil
+	return p.flushNames(ctx, path.Dir(a.Target), true)
 }
 
-// Discard implements Publisher.
+// Discard implements Publisher. The removal of the owner marker is durable before
+// anything else is removed: a power cut must not leave the marker without the rest.
 func (p renamePublisher) Discard(ctx context.Context, a StageArea) error {
+	if err := p.flushNames(ctx, a.Root, false); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return p.ops.Remove(ctx, a.Root)
 }
 
@@ -234,7 +260,27 @@ func (f *renamedFile) moveIntoData(ctx context.Context) error {
 	if err := f.fence(ctx); err != nil {
 		return err
 	}
-	return f.publisher.ops.Rename(ctx, f.Path(), path.Join(f.publisher.data(f.area), f.name))
+	if err := f.publisher.ops.Rename(ctx, f.Path(), path.Join(f.publisher.data(f.area), f.name)); err != nil {
+		return err
+	}
+	return f.flush(ctx)
+}
+
+// flush makes the name of a file in a shared staging durable, and the directories
+// above it. The master of a shared staging records that the task has succeeded, and
+// does not run it again after a power cut. The owner of an own staging does not
+// survive a power cut.
+func (f *renamedFile) flush(ctx context.Context) error {
+	if f.area.Token == "" {
+		return nil
+	}
+	for dir := f.name; dir != "."; {
+		dir = path.Dir(dir)
+		if err := f.publisher.flushNames(ctx, path.Join(f.publisher.data(f.area), dir), false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mkdir creates the directory rel in data/ and those above it. It does not create

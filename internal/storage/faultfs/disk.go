@@ -1,7 +1,8 @@
 package faultfs
 
 import (
-	"io"
+	"cmp"
+	"errors"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -13,104 +14,116 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/journal"
+	"github.com/slotwise/slotwise/internal/durable"
 )
-
-// page is the number of bytes that a crash keeps or loses together. Real pages are
-// larger; small ones are torn more often.
-const page = 16
 
 // Disk is a disk in memory. Its operations fail as its Faults say, it can be full,
 // and after a crash only synced data and names are certain to be present.
 //
-// A file's bytes are volatile until Sync, and its name is volatile until SyncDir.
-// Crash keeps an arbitrary subset of the volatile pages and of the changes of names,
-// like a power cut. Kill keeps everything, like the end of a process.
+// A file's bytes are volatile until Sync, and the names in a directory are volatile
+// until SyncDir of that directory. Crash keeps an arbitrary subset of the volatile
+// pages and of the changes of names, like a power cut. Kill keeps everything, like the
+// end of a process.
 //
-// Paths are slash-separated. Directories exist wherever a path needs them; Tree
-// adds directories that must be made. A Disk is safe for concurrent use.
+// A Sync that fails behaves as on Linux: the pages count as written although the disk
+// does not have them. Reads return them until the next Crash, which loses them, even
+// if a later Sync has succeeded.
+//
+// Paths are slash-separated; relative ones are below the root. A Disk is safe for
+// concurrent use.
 type Disk struct {
 	Faults
+	// Now is the clock of the times of files. It may be set before the Disk is used.
+	Now func() time.Time
+	// NoExchange makes Exchange fail with errors.ErrUnsupported. It may be set before
+	// the Disk is used.
+	NoExchange bool
+
 	disk struct {
 		sync.Mutex
-		names   map[string]*inode
-		durable map[string]*inode // the names that a crash certainly leaves
-		pending []change          // since the last SyncDir, oldest first
-		locked  map[string]bool
-		locks   map[*inode]chan struct{} // of a Tree's directories; closed when released
+		root    *inode
+		pending []change // not durable yet, oldest first
+		locks   map[*inode]chan struct{}
 		limited bool
 		limit   int64
 	}
 }
 
-// inode is a file or directory, whatever names it has.
-type inode struct {
-	data   []byte
-	synced []byte // the data as of the last Sync
-	dir    bool
-	mod    time.Time
-}
-
-// change is one step of the names, which a crash keeps or loses as a whole: a path
-// gets a file, a tree moves, two trees swap, or a tree goes.
-type change struct {
-	file     *inode // to is given to it; nil for the other kinds
-	from, to string // from is "" if to is removed
-	swap     bool
-}
-
-var _ journal.FS = (*Disk)(nil)
+var _ durable.Tree = (*Disk)(nil)
 
 // NewDisk returns an empty disk without limit.
 func NewDisk() *Disk {
-	d := &Disk{}
-	d.disk.names, d.disk.durable, d.disk.locked = map[string]*inode{}, map[string]*inode{}, map[string]bool{}
+	d := &Disk{Now: time.Now}
+	d.disk.root = newDir(0o777, time.Time{})
 	d.disk.locks = map[*inode]chan struct{}{}
 	return d
 }
 
-// Limit sets the capacity of the disk. A Write that exceeds it writes the bytes that
-// fit and fails with ENOSPC.
+// Limit sets the capacity of the disk; a negative one means no limit. A Write that
+// exceeds it writes the bytes that fit and fails with ENOSPC.
 func (d *Disk) Limit(bytes int64) {
 	d.disk.Lock()
 	defer d.disk.Unlock()
-	d.disk.limited, d.disk.limit = true, bytes
+	d.disk.limited, d.disk.limit = bytes >= 0, bytes
 }
 
 // Names lists the paths of all files and directories, sorted.
-func (d *Disk) Names() []string {
+func (d *Disk) Names() (names []string) {
 	d.disk.Lock()
 	defer d.disk.Unlock()
-	return slices.Sorted(maps.Keys(d.disk.names))
+	d.disk.root.walk("", func(name string, _ *inode) { names = append(names, name) })
+	return names
 }
 
 // Bytes returns a file's content, which a test may read or damage in place; nil if
 // there is no such file.
-func (d *Disk) Bytes(path string) []byte {
+func (d *Disk) Bytes(name string) []byte {
 	d.disk.Lock()
 	defer d.disk.Unlock()
-	if n := d.disk.names[path]; n != nil {
+	if n, err := d.findLocked(name); err == nil {
 		return n.data
 	}
 	return nil
 }
 
-// Crash returns the disk that the machine finds after a power cut.
-func (d *Disk) Crash(rng *rand.Rand) *Disk {
+// Cut shortens a file to the first size bytes.
+func (d *Disk) Cut(name string, size int) {
 	d.disk.Lock()
 	defer d.disk.Unlock()
-	after := NewDisk()
-	kept := d.disk.durable
-	for _, c := range d.disk.pending {
-		if rng.IntN(2) > 0 {
-			kept = c.apply(kept)
+	if n, err := d.findLocked(name); err == nil {
+		n.data = n.data[:size:size]
+	}
+}
+
+// Put makes a file with its content durable, and the directories above it, whatever
+// the faults say: the state of the disk before a test begins.
+func (d *Disk) Put(name string, content []byte) {
+	d.disk.Lock()
+	defer d.disk.Unlock()
+	dir := d.disk.root
+	names := split(name)
+	for i, name := range names {
+		n := dir.entries[name]
+		if i == len(names)-1 {
+			n = &inode{data: slices.Clone(content), disk: slices.Clone(content), mode: 0o666, mod: d.Now()}
+		} else if n == nil {
+			n = newDir(0o777, d.Now())
 		}
+		dir.entries[name], dir.durable[name] = n, n
+		dir = n
 	}
-	for _, name := range slices.Sorted(maps.Keys(kept)) {
-		data := kept[name].tear(rng)
-		n := &inode{data: data, synced: slices.Clone(data), dir: kept[name].dir, mod: kept[name].mod}
-		after.disk.names[name], after.disk.durable[name] = n, n
+}
+
+// Crash returns the disk that the machine finds after a power cut.
+func (d *Disk) Crash(rng *rand.Rand) *Disk {
+	after := d.Kill()
+	kept := make([]bool, len(after.disk.pending))
+	for i := range kept {
+		kept[i] = rng.IntN(2) > 0
 	}
+	apply(after.disk.pending, kept)
+	after.disk.pending = nil
+	after.disk.root.crash(rng, map[*inode]bool{})
 	return after
 }
 
@@ -121,226 +134,269 @@ func (d *Disk) Kill() *Disk {
 	d.disk.Lock()
 	defer d.disk.Unlock()
 	copies := map[*inode]*inode{}
-	copied := func(n *inode) *inode {
-		if n == nil {
-			return nil
-		}
-		if copies[n] == nil {
-			copies[n] = &inode{slices.Clone(n.data), slices.Clone(n.synced), n.dir, n.mod}
-		}
-		return copies[n]
-	}
 	after := NewDisk()
-	//house:sorted into a map
-	for name, n := range d.disk.names {
-		after.disk.names[name] = copied(n)
-	}
-	//house:sorted into a map
-	for name, n := range d.disk.durable {
-		after.disk.durable[name] = copied(n)
-	}
+	after.Now, after.NoExchange = d.Now, d.NoExchange
+	after.disk.root = d.disk.root.clone(copies)
 	for _, c := range d.disk.pending {
-		c.file = copied(c.file)
-		after.disk.pending = append(after.disk.pending, c)
+		after.disk.pending = append(after.disk.pending, c.clone(copies))
 	}
 	return after
 }
 
-// tear mixes the synced bytes with those written since, page by page.
-func (n *inode) tear(rng *rand.Rand) []byte {
-	short, long := min(len(n.data), len(n.synced)), max(len(n.data), len(n.synced))
-	size := short + rng.IntN(long-short+1)
-	if rng.IntN(4) == 0 {
-		size = len(n.data)
-	}
-	out := make([]byte, size)
-	copy(out, n.synced)
-	for at := 0; at < size; at += page {
-		end := min(at+page, size)
-		if at < len(n.data) && rng.IntN(3) > 0 {
-			copy(out[at:end], n.data[at:min(end, len(n.data))])
+// findLocked returns what is at a path. It fails with ENOTDIR below a file.
+func (d *Disk) findLocked(name string) (*inode, error) {
+	n := d.disk.root
+	for _, name := range split(name) {
+		if n.entries == nil {
+			return nil, syscall.ENOTDIR
+		}
+		if n = n.entries[name]; n == nil {
+			return nil, fs.ErrNotExist
 		}
 	}
-	return out
+	return n, nil
 }
 
-// applyLocked changes the names now, and durably at the next SyncDir.
-func (d *Disk) applyLocked(c change) {
-	d.disk.names = c.apply(d.disk.names)
+// split returns the elements of a path.
+func split(name string) []string {
+	if name = strings.TrimPrefix(path.Clean(name), "/"); name == "" || name == "." {
+		return nil
+	}
+	return strings.Split(name, "/")
+}
+
+// parentLocked returns the directory that holds, or would hold, the last name of a
+// path.
+func (d *Disk) parentLocked(name string) (*inode, string, error) {
+	name = path.Clean(name)
+	dir, err := d.findLocked(path.Dir(name))
+	switch {
+	case err != nil:
+		return nil, "", err
+	case dir.entries == nil:
+		return nil, "", syscall.ENOTDIR
+	}
+	return dir, path.Base(name), nil
+}
+
+// change runs one operation on the names that Faults may refuse. do returns the edits.
+func (d *Disk) change(op Op, name string, do func() (change, error)) error {
+	if err := d.Changing(op, name); err != nil {
+		return err
+	}
+	d.disk.Lock()
+	defer d.disk.Unlock()
+	c, err := do()
+	if err != nil {
+		return &fs.PathError{Op: string(op), Path: name, Err: err}
+	}
+	for _, e := range c {
+		e.dir.edit(e.dir.entries, e)
+		e.dir.mod = d.Now()
+	}
 	d.disk.pending = append(d.disk.pending, c)
+	return nil
 }
 
-// apply returns the names after the change.
-func (c change) apply(names map[string]*inode) map[string]*inode {
-	if c.file != nil {
-		after := maps.Clone(names)
-		after[c.to] = c.file
-		return after
+// Mkdir implements durable.FS.
+func (d *Disk) Mkdir(dir string, perm fs.FileMode) error {
+	d.disk.Lock()
+	_, err := d.findLocked(dir)
+	d.disk.Unlock()
+	if err == nil {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
 	}
-	after := make(map[string]*inode, len(names))
-	moved := map[string]*inode{}
-	//house:sorted into maps
-	for name, n := range names {
-		switch {
-		case c.from != "" && at(name, c.from):
-			moved[c.to+strings.TrimPrefix(name, c.from)] = n
-		case !at(name, c.to):
-			after[name] = n
-		case c.swap:
-			moved[c.from+strings.TrimPrefix(name, c.to)] = n
-		}
-	}
-	maps.Copy(after, moved)
-	return after
+	return d.change(Mkdir, dir, func() (change, error) {
+		parent, name, err := d.parentLocked(dir)
+		return change{{parent, name, newDir(perm, d.Now())}}, err
+	})
 }
 
-// at reports whether name is dir or below it.
-func at(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
-
-// MkdirAll implements journal.FS. All directories exist.
-func (d *Disk) MkdirAll(string) error { return nil }
-
-// ReadDir implements journal.FS.
-func (d *Disk) ReadDir(dir string) (names []string, err error) {
+// ReadDir implements durable.FS.
+func (d *Disk) ReadDir(dir string) ([]string, error) {
 	if err := d.Reading(List, dir); err != nil {
 		return nil, err
 	}
-	for _, name := range d.Names() {
-		if path.Dir(name) == path.Clean(dir) {
-			names = append(names, path.Base(name))
-		}
+	d.disk.Lock()
+	defer d.disk.Unlock()
+	n, err := d.findLocked(dir)
+	if err == nil && n.entries == nil {
+		err = syscall.ENOTDIR
 	}
-	return names, nil
+	if err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: dir, Err: err}
+	}
+	return slices.Sorted(maps.Keys(n.entries)), nil
 }
 
-// OpenFile implements journal.FS.
-func (d *Disk) OpenFile(name string, flag int) (journal.File, error) {
-	d.disk.Lock()
-	n := d.disk.names[name]
-	d.disk.Unlock()
-	if n != nil && flag&os.O_TRUNC == 0 {
-		return &file{d: d, n: n, path: name}, nil
-	}
-	if flag&os.O_CREATE == 0 {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	if err := d.Changing(Create, name); err != nil {
+// Stat implements durable.FS.
+func (d *Disk) Stat(name string) (fs.FileInfo, error) {
+	if err := d.Reading(Stat, name); err != nil {
 		return nil, err
 	}
 	d.disk.Lock()
 	defer d.disk.Unlock()
-	if n == nil {
-		n = &inode{}
-		d.applyLocked(change{file: n, to: name})
+	n, err := d.findLocked(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
-	n.data = nil
+	return fileInfo{path.Base(name), int64(len(n.data)), n.mode, n.mod}, nil
+}
+
+// OpenFile implements durable.FS.
+func (d *Disk) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, error) {
+	if err := d.Reading(Open, name); err != nil {
+		return nil, err
+	}
+	d.disk.Lock()
+	n, err := d.findLocked(name)
+	d.disk.Unlock()
+	create, writes := flag&os.O_CREATE != 0, flag&(os.O_WRONLY|os.O_RDWR) != 0
+	switch {
+	case err == nil && flag&os.O_EXCL != 0:
+		err = fs.ErrExist
+	case err == nil && n.entries != nil && writes:
+		err = syscall.EISDIR
+	case errors.Is(err, fs.ErrNotExist) && create:
+		n = &inode{mode: perm}
+		if err := d.change(Create, name, func() (change, error) {
+			dir, base, err := d.parentLocked(name)
+			n.mod = d.Now()
+			return change{{dir, base, n}}, err
+		}); err != nil {
+			return nil, err
+		}
+		err = nil
+	case err == nil && flag&os.O_TRUNC != 0:
+		if err := d.Changing(Create, name); err != nil {
+			return nil, err
+		}
+		d.disk.Lock()
+		n.data = nil
+		d.disk.Unlock()
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
 	return &file{d: d, n: n, path: name}, nil
 }
 
-// Rename implements journal.FS.
+// Rename implements durable.FS. It replaces a file or an empty directory.
 func (d *Disk) Rename(from, to string) error {
-	if err := d.Changing(Rename, to); err != nil {
-		return err
-	}
-	d.disk.Lock()
-	defer d.disk.Unlock()
-	if d.disk.names[from] == nil {
-		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
-	}
-	d.applyLocked(change{from: from, to: to})
-	return nil
+	return d.change(Rename, to, func() (change, error) {
+		source, oldName, err := d.parentLocked(from)
+		target, newName, err2 := d.parentLocked(to)
+		if err = cmp.Or(err, err2); err != nil {
+			return nil, err
+		}
+		n, there := source.entries[oldName], target.entries[newName]
+		switch {
+		case n == nil:
+			return nil, fs.ErrNotExist
+		case there != nil && len(there.entries) > 0:
+			return nil, syscall.ENOTEMPTY
+		}
+		return change{{source, oldName, nil}, {target, newName, n}}, nil
+	})
 }
 
-// Remove implements journal.FS.
+// Exchange implements durable.Tree.
+func (d *Disk) Exchange(a, b string) error {
+	if d.NoExchange {
+		return errors.ErrUnsupported
+	}
+	return d.change(Exchange, b, func() (change, error) {
+		one, oneName, err := d.parentLocked(a)
+		two, twoName, err2 := d.parentLocked(b)
+		if err = cmp.Or(err, err2); err != nil {
+			return nil, err
+		}
+		x, y := one.entries[oneName], two.entries[twoName]
+		if x == nil || y == nil {
+			return nil, fs.ErrNotExist
+		}
+		return change{{one, oneName, y}, {two, twoName, x}}, nil
+	})
+}
+
+// Remove implements durable.FS.
 func (d *Disk) Remove(name string) error {
-	if err := d.Changing(Remove, name); err != nil {
+	return d.change(Remove, name, func() (change, error) {
+		dir, base, err := d.parentLocked(name)
+		if err != nil {
+			return nil, err
+		}
+		switch n := dir.entries[base]; {
+		case n == nil:
+			return nil, fs.ErrNotExist
+		case len(n.entries) > 0:
+			return nil, syscall.ENOTEMPTY
+		}
+		return change{{dir, base, nil}}, nil
+	})
+}
+
+// RemoveAll implements durable.Tree. It takes one step for each entry, the deepest
+// first, as os.RemoveAll does.
+func (d *Disk) RemoveAll(name string) error {
+	var steps []string
+	d.disk.Lock()
+	if n, err := d.findLocked(name); err == nil {
+		n.walk(path.Clean(name), func(name string, _ *inode) { steps = append(steps, name) })
+		steps = append([]string{name}, steps...)
+	}
+	d.disk.Unlock()
+	for _, step := range slices.Backward(steps) {
+		if err := d.Remove(step); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Chmod implements durable.Tree.
+func (d *Disk) Chmod(name string, perm fs.FileMode) error {
+	return d.touch(name, func(n *inode) { n.mode = n.mode&^fs.ModePerm | perm })
+}
+
+// Chtimes implements durable.FS.
+func (d *Disk) Chtimes(name string, t time.Time) error {
+	return d.touch(name, func(n *inode) { n.mod = t })
+}
+
+// touch changes the attributes of a file or directory, which no crash test looks at.
+func (d *Disk) touch(name string, do func(*inode)) error {
+	if err := d.Changing(Touch, name); err != nil {
 		return err
 	}
 	d.disk.Lock()
 	defer d.disk.Unlock()
-	if d.disk.names[name] == nil {
-		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	n, err := d.findLocked(name)
+	if err != nil {
+		return &fs.PathError{Op: "touch", Path: name, Err: err}
 	}
-	d.applyLocked(change{to: name})
+	do(n)
 	return nil
 }
 
-// SyncDir implements journal.FS. It makes the names of all directories durable.
+// SyncDir implements durable.FS. It makes the changes of names in one directory
+// durable, and those that they depend on.
 func (d *Disk) SyncDir(dir string) error {
 	if err := d.Changing(SyncDir, dir); err != nil {
 		return err
 	}
 	d.disk.Lock()
 	defer d.disk.Unlock()
-	d.disk.durable, d.disk.pending = d.disk.names, nil
+	n, err := d.findLocked(dir)
+	if err != nil {
+		return &fs.PathError{Op: "sync", Path: dir, Err: err}
+	}
+	kept := make([]bool, len(d.disk.pending))
+	for i, c := range d.disk.pending {
+		kept[i] = slices.ContainsFunc(c, func(e edit) bool { return e.dir == n })
+	}
+	d.disk.pending = apply(d.disk.pending, kept)
 	return nil
-}
-
-// Lock implements journal.FS.
-func (d *Disk) Lock(name string) (io.Closer, error) {
-	d.disk.Lock()
-	defer d.disk.Unlock()
-	if d.disk.locked[name] {
-		return nil, journal.ErrLocked
-	}
-	d.disk.locked[name] = true
-	return &lock{d, name}, nil
-}
-
-// lock is the result of Disk.Lock.
-type lock struct {
-	d    *Disk
-	path string
-}
-
-// Close releases the lock.
-func (l *lock) Close() error {
-	l.d.disk.Lock()
-	defer l.d.disk.Unlock()
-	l.d.disk.locked[l.path] = false
-	return nil
-}
-
-// file implements journal.File.
-type file struct {
-	d    *Disk
-	n    *inode
-	path string
-	at   int // the offset of the next Write
-}
-
-// ReadAt implements io.ReaderAt.
-func (f *file) ReadAt(p []byte, off int64) (int, error) {
-	return f.d.read(f.path, p, off, func(p []byte, off int64) (int, error) {
-		f.d.disk.Lock()
-		defer f.d.disk.Unlock()
-		if off >= int64(len(f.n.data)) {
-			return 0, io.EOF
-		}
-		n := copy(p, f.n.data[off:])
-		if n < len(p) {
-			return n, io.EOF
-		}
-		return n, nil
-	})
-}
-
-// Write implements io.Writer.
-func (f *file) Write(p []byte) (int, error) { return f.d.write(f.path, p, f.writeBytes) }
-
-// writeBytes writes at f.at as many bytes as fit.
-func (f *file) writeBytes(p []byte) (n int, err error) {
-	f.d.disk.Lock()
-	defer f.d.disk.Unlock()
-	if room := f.d.roomLocked(); int64(len(p)) > room {
-		p, err = p[:room], syscall.ENOSPC
-	}
-	if grow := f.at + len(p) - len(f.n.data); grow > 0 {
-		f.n.data = append(f.n.data, make([]byte, grow)...)
-	}
-	copy(f.n.data[f.at:], p)
-	f.at += len(p)
-	return len(p), err
 }
 
 // roomLocked returns how many bytes the disk can still take.
@@ -349,49 +405,6 @@ func (d *Disk) roomLocked() int64 {
 		return 1 << 62
 	}
 	left := d.disk.limit
-	//house:sorted a sum
-	for _, n := range d.disk.names {
-		left -= int64(len(n.data))
-	}
+	d.disk.root.walk("", func(_ string, n *inode) { left -= int64(len(n.data)) })
 	return max(0, left)
 }
-
-// Size implements journal.File.
-func (f *file) Size() (int64, error) {
-	f.d.disk.Lock()
-	defer f.d.disk.Unlock()
-	return int64(len(f.n.data)), nil
-}
-
-// Truncate implements journal.File.
-func (f *file) Truncate(size int64) error {
-	if err := f.d.Changing(Truncate, f.path); err != nil {
-		return err
-	}
-	f.d.disk.Lock()
-	defer f.d.disk.Unlock()
-	f.n.data = f.n.data[:size:size]
-	return nil
-}
-
-// SeekEnd implements journal.File.
-func (f *file) SeekEnd() error {
-	f.d.disk.Lock()
-	defer f.d.disk.Unlock()
-	f.at = len(f.n.data)
-	return nil
-}
-
-// Sync implements journal.File.
-func (f *file) Sync() error {
-	if err := f.d.Changing(Sync, f.path); err != nil {
-		return err
-	}
-	f.d.disk.Lock()
-	defer f.d.disk.Unlock()
-	f.n.synced = slices.Clone(f.n.data)
-	return nil
-}
-
-// Close implements io.Closer. It makes nothing durable.
-func (f *file) Close() error { return nil }

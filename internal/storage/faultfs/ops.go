@@ -124,17 +124,21 @@ func (r realOps) Exchange(ctx context.Context, a, b string) error {
 	return r.RenameOps.(storage.Exchanger).Exchange(ctx, a, b)
 }
 
-// Flush implements storage.Flusher.
-func (r realOps) Flush(ctx context.Context, data string, replaces bool) error {
-	if err := r.o.Changing(Sync, data); err != nil {
+// FlushTree implements storage.Flusher. A process that is stopped at a flush leaves the
+// same as one that is stopped before the next change.
+func (r realOps) FlushTree(ctx context.Context, dir string, replaces bool) error {
+	if err := r.o.Reading(Sync, dir); err != nil {
 		return err
 	}
-	return r.RenameOps.(storage.Flusher).Flush(ctx, data, replaces)
+	return r.RenameOps.(storage.Flusher).FlushTree(ctx, dir, replaces)
 }
 
-// Published implements storage.Flusher.
-func (r realOps) Published(ctx context.Context, target string, replaces bool) {
-	r.RenameOps.(storage.Flusher).Published(ctx, target, replaces)
+// FlushNames implements storage.Flusher.
+func (r realOps) FlushNames(ctx context.Context, dir string, replaces bool) error {
+	if err := r.o.Reading(SyncDir, dir); err != nil {
+		return err
+	}
+	return r.RenameOps.(storage.Flusher).FlushNames(ctx, dir, replaces)
 }
 
 // Lock implements storage.Locker.

@@ -1,4 +1,4 @@
-package storage
+package durable
 
 import "golang.org/x/sys/unix"
 

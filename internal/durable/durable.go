@@ -1,0 +1,192 @@
+// Package durable is the file system as writers use it that must not lose what they
+// have acknowledged: the journal, the history, uploaded files, staged output.
+//
+// What a crash of the machine leaves is weaker than what a process sees. The content
+// of a file survives if the file was synced, and its name if the directory that holds
+// the name was synced afterwards. WriteFile and MkdirAll carry out both steps in the
+// right order. Use them for every file that is published under its final name.
+//
+// Tests replace FS by faultfs.Disk, a disk in memory that forgets all that was not
+// synced.
+package durable
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// FS is a file system. Paths are the machine's. Errors wrap those of io/fs where one
+// fits. It is safe for concurrent use.
+type FS interface {
+	// Mkdir creates one directory. Its name is not durable yet.
+	Mkdir(dir string, perm fs.FileMode) error
+	// ReadDir returns the sorted names in a directory.
+	ReadDir(dir string) ([]string, error)
+	// Stat describes a file or directory. It does not follow symbolic links.
+	Stat(path string) (fs.FileInfo, error)
+	// OpenFile opens a file with the flags of package os, or a directory with
+	// os.O_RDONLY. Writes begin at offset 0 and continue where the last one ended.
+	OpenFile(path string, flag int, perm fs.FileMode) (File, error)
+	// Rename moves a file or directory in one step and replaces a file.
+	Rename(from, to string) error
+	// Remove removes a file or an empty directory.
+	Remove(path string) error
+	// Chtimes sets the time of the last use.
+	Chtimes(path string, t time.Time) error
+	// SyncDir makes the names in a directory durable. It returns nil if the file
+	// system cannot sync directories at all.
+	SyncDir(dir string) error
+}
+
+// Tree is an FS on which whole directories are staged and swapped.
+type Tree interface {
+	FS
+	// RemoveAll removes a file, or a directory with its content. A path that does
+	// not exist is no error.
+	RemoveAll(path string) error
+	// Chmod sets the permissions of a file or directory.
+	Chmod(path string, perm fs.FileMode) error
+	// Exchange swaps two files or directories in one step. It fails with
+	// errors.ErrUnsupported where the system cannot do that.
+	Exchange(a, b string) error
+}
+
+// File is an open file or directory.
+type File interface {
+	io.ReaderAt
+	io.Writer
+	io.Closer
+	// Size returns the length in bytes.
+	Size() (int64, error)
+	// Sync makes the content durable. After an error the content may be lost even if
+	// a later Sync succeeds: the system forgets that it still has to write it.
+	Sync() error
+	// Lock takes the exclusive lock of the file or directory. It is released by
+	// Close, or when the process ends. Without wait Lock fails with ErrLocked if
+	// another process holds the lock.
+	Lock(wait bool) error
+	// IsAt reports whether path leads to this file. It does not if the file, or a
+	// directory above it, has been moved, removed or replaced.
+	IsAt(path string) bool
+}
+
+// ErrLocked is returned by File.Lock if another process holds the lock.
+var ErrLocked = errors.New("it is locked by another process")
+
+// MkdirAll creates a directory and the missing ones above it, durably. It also syncs
+// the name of the deepest directory that exists, because an earlier process may have
+// died between creating it and syncing its name.
+func MkdirAll(f FS, dir string, perm fs.FileMode) error {
+	dir = filepath.Clean(dir)
+	info, err := f.Stat(dir)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil // somebody else made the link and the directory it leads to
+	}
+	parent := filepath.Dir(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: errNotDir}
+	case errors.Is(err, fs.ErrNotExist) && parent != dir:
+		if err := MkdirAll(f, parent, perm); err != nil {
+			return err
+		}
+		if err := f.Mkdir(dir, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	return f.SyncDir(parent)
+}
+
+// WriteFile writes a file so that after a crash at any moment it holds the old
+// content whole or the new content whole, and the new content once WriteFile has
+// returned nil. fill writes the content to a temporary file, path with TempSuffix,
+// which is synced and renamed. Two calls for one path must not overlap. After an
+// error of fill or of the disk the temporary file is removed, and fill's error is
+// wrapped.
+func WriteFile(f FS, path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	return Publish(f, path+TempSuffix, path, perm, fill)
+}
+
+// TempSuffix ends the names of the temporary files of WriteFile. After a crash one
+// may be left. The owner of the directory removes it at its next start.
+const TempSuffix = ".new"
+
+// Publish is WriteFile with the temporary file's name chosen by the caller, who may
+// write one path from several goroutines. temp and path are in one directory.
+func Publish(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	file, err := f.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if err != nil {
+		return err
+	}
+	if err = fill(file); err == nil {
+		err = file.Sync()
+	}
+	if err = cmp.Or(err, file.Close()); err == nil {
+		err = f.Rename(temp, path)
+	}
+	if err != nil {
+		// The error that matters is the first one. A file that cannot be removed is
+		// removed at the next start.
+		_ = f.Remove(temp)
+		return err
+	}
+	return f.SyncDir(filepath.Dir(path))
+}
+
+// Bytes returns a function that writes b, for WriteFile and Publish.
+func Bytes[T ~string | ~[]byte](b T) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write([]byte(b))
+		return err
+	}
+}
+
+// ReadFile returns the content of a file.
+func ReadFile(f FS, path string) ([]byte, error) {
+	file, err := f.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size, err := file.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, size)
+	n, err := file.ReadAt(b, 0)
+	if n == len(b) {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// NoSync returns t without its guarantees: SyncDir and File.Sync do nothing.
+func NoSync(t Tree) Tree { return noSync{t} }
+
+// noSync implements Tree.
+type noSync struct{ Tree }
+
+// noSyncFile implements File.
+type noSyncFile struct{ File }
+
+// Sync implements File.
+func (noSyncFile) Sync() error { return nil }
+
+// OpenFile implements FS.
+func (n noSync) OpenFile(path string, flag int, perm fs.FileMode) (File, error) {
+	f, err := n.Tree.OpenFile(path, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return noSyncFile{f}, nil
+}
+
+// SyncDir implements FS.
+func (noSync) SyncDir(string) error { return nil }

@@ -2,6 +2,7 @@ package master
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,20 +13,24 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // fileStore keeps the executables and files that jobs ship, each named by the SHA-256
 // of its content. An upload goes to a temporary file, which is verified, synced and
-// renamed, so every file with such a name is complete. When the store is full, the
+// renamed, so every file with such a name is complete. When require has found the
+// files of a program, they survive a power cut. When the store is full, the
 // files that no job needs go, the least recently used first. It is safe for concurrent
 // use.
 type fileStore struct {
+	disk   durable.FS
 	dir    string
 	limits Limits
 
@@ -63,29 +68,32 @@ const maxUploads = 32
 
 // openFiles opens the store in a master's directory and removes temporary files of
 // uploads that a crash has interrupted.
-func openFiles(dir string, limits Limits) (*fileStore, error) {
-	s := &fileStore{dir: filepath.Join(dir, "files"), limits: limits}
+func openFiles(disk durable.FS, dir string, limits Limits) (*fileStore, error) {
+	s := &fileStore{disk: disk, dir: filepath.Join(dir, "files"), limits: limits}
 	s.mu.users = map[string]int{}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := durable.MkdirAll(disk, s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(s.dir)
+	names, err := disk.ReadDir(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		if !isSHA(e.Name()) { // a temporary file
-			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil {
+	for _, name := range names {
+		if !isSHA(name) { // a temporary file
+			if err := disk.Remove(s.path(name)); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if info, err := e.Info(); err == nil {
+		if info, err := disk.Stat(s.path(name)); err == nil {
 			s.mu.size += info.Size()
 		}
 	}
 	return s, nil
 }
+
+// path returns the path of a file in the store.
+func (s *fileStore) path(name string) string { return filepath.Join(s.dir, name) }
 
 // isSHA reports whether a name is a SHA-256 in lower-case hexadecimal. No other name
 // of a request ever becomes part of a path.
@@ -95,7 +103,8 @@ func isSHA(s string) bool {
 }
 
 // require returns an error unless the store has all files of a program. It marks them
-// as used.
+// as used, and makes their names durable: an upload under way, or a master that was
+// killed in one, may have renamed a file and not synced its name yet.
 func (s *fileStore) require(p *slotwisev1.Program) error {
 	want := map[string]string{}
 	if p.Executable != "" {
@@ -115,15 +124,16 @@ func (s *fileStore) require(p *slotwisev1.Program) error {
 			return fault(connect.CodeFailedPrecondition, "%s: the master does not have file %s: upload it first", name, sha)
 		}
 	}
-	return nil
+	if len(want) == 0 {
+		return nil
+	}
+	return s.disk.SyncDir(s.dir)
 }
 
 // touch reports whether the store has a file and marks the file as used.
 func (s *fileStore) touch(sha string) bool {
-	path := filepath.Join(s.dir, sha)
-	now := time.Now()
-	if err := os.Chtimes(path, now, now); err != nil {
-		_, err = os.Stat(path)
+	if err := s.disk.Chtimes(s.path(sha), time.Now()); err != nil {
+		_, err = s.disk.Stat(s.path(sha))
 		return err == nil
 	}
 	return true
@@ -144,15 +154,20 @@ func (s *fileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such file", http.StatusNotFound)
 		return
 	}
-	f, err := os.Open(filepath.Join(s.dir, sha))
+	f, err := s.disk.OpenFile(s.path(sha), os.O_RDONLY, 0)
 	if err != nil {
 		http.Error(w, "no such file", http.StatusNotFound)
 		return
 	}
 	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		http.Error(w, "the file cannot be read: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+sha+`"`)
-	http.ServeContent(w, r, "", time.Time{}, f)
+	http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(f, 0, size))
 }
 
 // put stores an uploaded file.
@@ -204,40 +219,21 @@ var (
 	errFull     = errors.New("the master's room for files (--max-files) is taken by files that jobs need")
 )
 
-// write copies r to a temporary file, verifies that its SHA-256 is sha, and renames it
-// into place. On a mismatch it returns errMismatch. After any error the temporary file is
-// removed.
-func (s *fileStore) write(r io.Reader, sha string) (err error) {
-	f, err := os.CreateTemp(s.dir, "upload-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
+// write stores what r yields, durably, if its SHA-256 is sha, and returns errMismatch
+// otherwise. After any error nothing is left.
+func (s *fileStore) write(r io.Reader, sha string) error {
+	temp := s.path("upload-" + strings.ToLower(rand.Text()))
+	return durable.Publish(s.disk, temp, s.path(sha), 0o600, func(w io.Writer) error {
+		h := sha256.New()
+		n, err := io.Copy(io.MultiWriter(w, h), r)
 		if err != nil {
-			err = errors.Join(err, f.Close())
-			if gone := os.Remove(f.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-				err = errors.Join(err, gone)
-			}
+			return err
 		}
-	}()
-	h := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, h), r)
-	if err != nil {
-		return err
-	}
-	if hex.EncodeToString(h.Sum(nil)) != sha {
-		return errMismatch
-	}
-	if err := s.makeRoom(n); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filepath.Join(s.dir, sha))
+		if hex.EncodeToString(h.Sum(nil)) != sha {
+			return errMismatch
+		}
+		return s.makeRoom(n)
+	})
 }
 
 // makeRoom reserves n bytes. If they exceed the limit it removes the least recently
@@ -257,14 +253,14 @@ func (s *fileStore) makeRoom(n int64) error {
 // sweepLocked removes files until n more bytes fit. It recounts the size, because two
 // concurrent uploads of one file were counted twice.
 func (s *fileStore) sweepLocked(n int64) error {
-	entries, err := os.ReadDir(s.dir)
+	names, err := s.disk.ReadDir(s.dir)
 	if err != nil {
 		return err
 	}
 	var infos []fs.FileInfo
 	s.mu.size = 0
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && isSHA(e.Name()) {
+	for _, name := range names {
+		if info, err := s.disk.Stat(s.path(name)); err == nil && isSHA(name) {
 			infos = append(infos, info)
 			s.mu.size += info.Size()
 		}
@@ -277,7 +273,7 @@ func (s *fileStore) sweepLocked(n int64) error {
 		if time.Since(info.ModTime()) < freshFor || s.mu.users[info.Name()] > 0 {
 			continue
 		}
-		if err := os.Remove(filepath.Join(s.dir, info.Name())); err != nil {
+		if err := s.disk.Remove(s.path(info.Name())); err != nil {
 			return err
 		}
 		s.mu.size -= info.Size()

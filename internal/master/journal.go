@@ -58,6 +58,23 @@ func (m *Master) sync() bool {
 	return m.failed == nil
 }
 
+// checkEvery is the interval at which the master looks whether its directory is still
+// the one that it opened.
+const checkEvery = time.Second
+
+// checkDirectory ends the master if its directory was removed or replaced. It would
+// acknowledge changes that no restart finds.
+func (m *Master) checkDirectory() {
+	now := time.Now()
+	if now.Sub(m.checked) < checkEvery {
+		return
+	}
+	m.checked = now
+	if err := m.journal.Check(); err != nil {
+		m.fail(err)
+	}
+}
+
 // snapshotPause is the time between a failed snapshot and the next try.
 const snapshotPause = time.Minute
 

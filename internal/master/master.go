@@ -30,6 +30,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
@@ -74,6 +75,7 @@ type Master struct {
 	failed       error     // of the journal; nothing leaves the master after it
 	snapshotSize int64     // of the last snapshot in bytes
 	noSnapshot   time.Time // no snapshot is tried before
+	checked      time.Time // when checkDirectory looked last
 }
 
 // Open starts a master on its directory, whatever state a killed master may have
@@ -109,7 +111,7 @@ func (m *Master) open() (err error) {
 	if cut := m.journal.Cut(); cut != nil {
 		m.log.Warn("the end of the journal was incomplete and is cut off", "cut", cut.String())
 	}
-	if m.files, err = openFiles(m.cfg.Dir, m.cfg.Limits); err != nil {
+	if m.files, err = openFiles(durable.OS(), m.cfg.Dir, m.cfg.Limits); err != nil {
 		return err
 	}
 	if m.history, err = history.Open(filepath.Join(m.cfg.Dir, "history"), m.cfg.History); err != nil {
@@ -175,6 +177,7 @@ func (m *Master) loop() {
 		case f := <-m.inbox:
 			m.batch(f)
 		case <-tick.C:
+			m.checkDirectory()
 			m.batch(func() { m.handle(&protocol.Tick{}) })
 		case <-m.wake.C:
 			m.batch(func() {})

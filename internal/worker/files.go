@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // cache stores executables and shipped files under the SHA-256 of their content. It
@@ -136,8 +139,9 @@ func (b body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// download writes the file to a temporary file, verifies its SHA-256 against hash,
-// and renames it into place. It leaves nothing behind if that fails.
+// download writes the file, durably, if its content has the SHA-256 hash. It leaves
+// nothing behind if that fails. A file that is there is never verified again, so a power
+// cut must not leave one with half of its content.
 func (c *cache) download(ctx context.Context, hash, path string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/files/"+hash, nil)
 	if err != nil {
@@ -155,20 +159,17 @@ func (c *cache) download(ctx context.Context, hash, path string) error {
 		}
 		return err
 	}
-	f, err := os.CreateTemp(c.dir, tempPrefix+"*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(f, sum), body{resp.Body})
-	if err = errors.Join(err, f.Chmod(0o500), f.Close()); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != hash {
-		return fmt.Errorf("the downloaded content has the SHA-256 %s", got)
-	}
-	return os.Rename(f.Name(), path)
+	temp := filepath.Join(c.dir, tempPrefix+rand.Text())
+	return durable.Publish(durable.OS(), temp, path, 0o500, func(w io.Writer) error {
+		sum := sha256.New()
+		if _, err := io.Copy(io.MultiWriter(w, sum), body{resp.Body}); err != nil {
+			return err
+		}
+		if got := hex.EncodeToString(sum.Sum(nil)); got != hash {
+			return fmt.Errorf("the downloaded content has the SHA-256 %s", got)
+		}
+		return nil
+	})
 }
 
 // tempPrefix begins the names of unfinished downloads.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/proctree"
@@ -29,7 +30,7 @@ import (
 // The outputs survive a restart of the worker. Everything under attempts does not.
 type home struct {
 	path   string
-	lock   *os.File
+	lock   durable.File
 	name   string
 	origin string
 }
@@ -49,18 +50,18 @@ func openHome(dir, name string) (*home, error) {
 	}
 	h := &home{path: abs, name: name}
 	for _, d := range []string{h.attempts(), h.outputs(), h.logs(), h.files()} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
+		if err := durable.MkdirAll(durable.OS(), d, 0o700); err != nil {
 			return nil, fmt.Errorf("worker directory %s: %w", dir, err)
 		}
 	}
-	if h.lock, err = lockFile(filepath.Join(abs, "lock")); err != nil {
+	if h.lock, err = lockHome(abs); err != nil {
 		return nil, fmt.Errorf("worker directory %s: %w", dir, err)
 	}
 	if h.name == "" {
-		h.name, err = readOrCreate(filepath.Join(abs, "name"), "w-"+strings.ToLower(rand.Text()[:8]))
+		h.name, err = readOrCreate(durable.OS(), filepath.Join(abs, "name"), "w-"+strings.ToLower(rand.Text()[:8]))
 	}
 	if err == nil {
-		h.origin, err = readOrCreate(filepath.Join(abs, "origin"), rand.Text())
+		h.origin, err = readOrCreate(durable.OS(), filepath.Join(abs, "origin"), rand.Text())
 	}
 	if err == nil && !goodName.MatchString(h.name) {
 		err = fmt.Errorf("%s: bad name %q", filepath.Join(abs, "name"), h.name)
@@ -72,6 +73,21 @@ func openHome(dir, name string) (*home, error) {
 		return nil, errors.Join(err, h.lock.Close())
 	}
 	return h, nil
+}
+
+// lockHome locks a worker's directory until the result is closed or the process ends.
+func lockHome(dir string) (durable.File, error) {
+	f, err := durable.OS().OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Lock(false); err != nil {
+		if errors.Is(err, durable.ErrLocked) {
+			err = errors.New("another worker uses this directory")
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 func (h *home) attempts() string { return filepath.Join(h.path, "attempts") }
@@ -88,27 +104,37 @@ func (h *home) output(id job.AttemptID) string {
 }
 
 // readOrCreate returns the line in a one-line file. If the file does not exist it
-// writes the line fresh to it.
-func readOrCreate(path, fresh string) (string, error) {
-	b, err := os.ReadFile(path)
+// writes the line fresh to it. The line is durable afterwards: a worker that was killed
+// may have renamed the file and not synced its name.
+func readOrCreate(disk durable.FS, path, fresh string) (string, error) {
+	b, err := durable.ReadFile(disk, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fresh, replaceFile(path, fresh)
-	}
-	return strings.TrimSpace(string(b)), err
-}
-
-// replaceFile writes a one-line file atomically: after a crash it holds the old line
-// or the new one.
-func replaceFile(path, line string) error {
-	tmp := path + newSuffix
-	err := os.WriteFile(tmp, []byte(line+"\n"), 0o600)
-	if err == nil {
-		err = os.Rename(tmp, path)
+		return fresh, replaceFile(disk, path, fresh)
 	}
 	if err != nil {
-		_ = os.Remove(tmp) // the disk may be full; without the file there is nothing to remove
+		return "", err
 	}
-	return err
+	return strings.TrimSpace(string(b)), disk.SyncDir(filepath.Dir(path))
+}
+
+// replaceFile writes a one-line file durably: after a crash it holds the old line or
+// the new one.
+func replaceFile(disk durable.FS, path, line string) error {
+	return durable.WriteFile(disk, path, 0o600, durable.Bytes(line+"\n"))
+}
+
+// errDiskGone reports that the worker's directory was removed, moved or replaced, or
+// that its disk was unmounted, while the worker runs.
+var errDiskGone = errors.New("the worker's directory is gone")
+
+// gone returns errDiskGone if the path of the worker's directory does not lead to the
+// directory that the worker has locked. Files that it writes now would be lost to a
+// restarted worker, or belong to another one.
+func (h *home) gone() error {
+	if path := filepath.Join(h.path, "lock"); !h.lock.IsAt(path) {
+		return fmt.Errorf("%w: %s was removed or replaced", errDiskGone, path)
+	}
+	return nil
 }
 
 // probe writes and removes a small file, and returns the error of the disk.
@@ -121,9 +147,6 @@ func (h *home) probe() error {
 	_, err = f.Write(make([]byte, 4<<10))
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(path))
 }
-
-// newSuffix ends the name of a one-line file that replaceFile is still writing.
-const newSuffix = ".new"
 
 // sweep kills the processes of an earlier worker in this directory and removes
 // their files. The caller holds the lock, so every process that carries the origin
@@ -142,7 +165,7 @@ func (h *home) sweep() error {
 		}
 	}
 	for _, f := range []string{"name", "origin", "master"} {
-		_ = os.Remove(filepath.Join(h.path, f+newSuffix)) // left by a worker that was killed; usually missing
+		_ = os.Remove(filepath.Join(h.path, f+durable.TempSuffix)) // left by a worker that was killed; usually missing
 	}
 	return errors.Join(removeAll(h.attempts()), removeTemp(h.files()), removeEmpty(h.outputs()))
 }
@@ -252,11 +275,11 @@ func (h *home) removeOutputs(id job.ID) error {
 // outputs and returns true.
 func (h *home) setMaster(master string) (changed bool, err error) {
 	path := filepath.Join(h.path, "master")
-	old, err := readOrCreate(path, master)
+	old, err := readOrCreate(durable.OS(), path, master)
 	if err != nil || old == master {
 		return false, err
 	}
-	return true, errors.Join(removeAll(h.outputs()), replaceFile(path, master))
+	return true, errors.Join(removeAll(h.outputs()), replaceFile(durable.OS(), path, master))
 }
 
 // close releases the lock.

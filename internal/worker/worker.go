@@ -236,8 +236,8 @@ func (w *Worker) watchMachine(ctx context.Context) {
 	}
 }
 
-// checkDisk refuses new work while less than Config.MinFree bytes are free or the disk
-// cannot be written, and reports whether that is so. With probe it writes a small file,
+// checkDisk refuses new work while less than Config.MinFree bytes are free, the disk
+// cannot be written, or the directory is gone (errDiskGone), and reports whether that is so. With probe it writes a small file,
 // because a disk that is broken or read-only may have room. It also does so while the
 // disk counts as full, so a broken disk does not look usable again.
 func (w *Worker) checkDisk(probe bool) bool {
@@ -245,6 +245,9 @@ func (w *Worker) checkDisk(probe bool) bool {
 	w.mu.Lock()
 	wasFull := w.mu.diskFull
 	w.mu.Unlock()
+	if gone := w.home.gone(); gone != nil {
+		err = gone
+	}
 	if err == nil && (probe || wasFull) {
 		err = w.home.probe()
 	}

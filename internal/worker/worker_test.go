@@ -434,3 +434,23 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestDirectoryGone moves the worker's directory away. The worker refuses work, and
+// takes it again when the directory is back.
+func TestDirectoryGone(t *testing.T) {
+	m := newFakeMaster(t)
+	w := m.worker(filepath.Join(t.TempDir(), "w"))
+	refuses := func(want bool) {
+		t.Helper()
+		m.until(fmt.Sprintf("the heartbeat refuses work: %v", want), func() bool { return m.mu.beat != nil && m.mu.beat.GetDraining() == want })
+	}
+	refuses(false)
+	if err := os.Rename(w.dir, w.dir+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	refuses(true)
+	if err := os.Rename(w.dir+"-moved", w.dir); err != nil {
+		t.Fatal(err)
+	}
+	refuses(false)
+}

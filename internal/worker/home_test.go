@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
+)
+
+// TestLineCrashes stops a worker after each operation on a one-line file. Then the power
+// is cut at once, or the next worker reads the file first. A line that a worker has used
+// stays; otherwise the file holds a whole line or is absent.
+func TestLineCrashes(t *testing.T) {
+	const old, fresh = "w-old", "w-fresh-and-longer-than-a-page"
+	for _, replaces := range []bool{false, true} {
+		for _, next := range []bool{false, true} {
+			stopped := true
+			for after := 0; stopped; after++ {
+				for seed := range uint64(20) {
+					disk := faultfs.NewDisk()
+					if disk.Put("w/other", nil); replaces {
+						disk.Put("w/name", []byte(old+"\n"))
+					}
+					disk.StopAfter(after)
+					used, err := fresh, error(nil)
+					if replaces {
+						err = replaceFile(disk, "w/name", fresh)
+					} else {
+						used, err = readOrCreate(disk, "w/name", fresh)
+					}
+					if stopped = disk.Stopped(); stopped == (err == nil) {
+						t.Fatalf("stopped: %v, %v", stopped, err)
+					}
+					promised := err == nil
+					if next {
+						disk = disk.Kill()
+						if used, err = readOrCreate(disk, "w/name", "w-next"); err != nil {
+							t.Fatal(err)
+						}
+						promised = true
+					}
+					disk = disk.Crash(rand.New(rand.NewPCG(seed, uint64(after))))
+					got := string(disk.Bytes("w/name"))
+					whole := got == fresh+"\n" || replaces && got == old+"\n" || !replaces && got == "" || got == "w-next\n"
+					if !whole || promised && got != used+"\n" {
+						t.Fatalf("replaces %v, next %v, stopped after %d, seed %d: %q, used %q", replaces, next, after, seed, got, used)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestHomeGone: a worker's directory that is moved, removed or replaced is gone.
+func TestHomeGone(t *testing.T) {
+	for name, change := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"moved":   func(dir string) error { return os.Rename(dir, dir+"-moved") },
+		"replaced": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"-moved"), os.CopyFS(dir, os.DirFS(dir+"-moved")))
+		},
+	} {
+		dir := filepath.Join(t.TempDir(), "w")
+		h, err := openHome(dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.gone(); err != nil {
+			t.Errorf("%s: before: %v", name, err)
+		}
+		if err := change(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.gone(); !errors.Is(err, errDiskGone) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := h.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/world"
 )
 
 // references are the values of --reference.
@@ -41,6 +42,8 @@ type simFlags struct {
 	fairScheduler     string
 	capacityFile      string
 	heartbeat         string
+	world             string
+	set               []string
 	reference         string
 	limit             int
 	timeScale         float64
@@ -67,11 +70,17 @@ A cluster is a YAML file, or short: nodes=600,maps=4,reduces=2,racks=20. A polic
 is a name or a composition; parts with = belong to the policy before them, so
 fifo,fair,place=greedy is two policies.
 
+A world says what the cluster does besides running tasks: heartbeats, failures, slow
+attempts, overheads of daemons. It is a YAML file (docs/formats/world.md has every
+parameter) or one of these:
+
+` + worldList() + `
 The same seed gives the same run, on any machine.`,
 		Example: `  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair
   slotwise sim --workload swim:trace.tsv --cluster nodes=600,maps=4,reduces=2,racks=20 --policy fifo,fair --out result
   slotwise sim --workload rumen:jobs.json --cluster cluster.yaml --policy fair,tumm --fair-scheduler fair-scheduler.xml
   slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fair --seeds 10
+  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --world hadoop-1.2 --set model.failure-rate=0.02
   slotwise sim --workload jobs.yaml --profiles wordcount.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -92,7 +101,9 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter, `name=value`, of the policies that have it (repeatable)")
 	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for policies with fair pools")
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
-	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the cluster's)")
+	s.StringVar(&f.world, "world", "default", "`what` the cluster does besides running tasks: a YAML file, or a named world (see slotwise sim --help)")
+	s.StringArrayVar(&f.set, "set", nil, "one parameter of the world, `name=value`, such as model.failure-rate=0.02 (repeatable)")
+	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the world's, else the cluster's)")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
 	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
@@ -108,6 +119,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	completeWith(c, "policy", f.setup.completePolicies)
 	completeWords(c, "reference", references)
 	completeWords(c, "heartbeat", sim.Profiles())
+	completeWords(c, "world", worldNames())
 }
 
 // check rejects flags whose values make no sense by themselves.
@@ -127,9 +139,6 @@ func (f *simFlags) check() error {
 		return misuse("--data-scale %g: must be above 0 and below %g", f.dataScale, workload.MaxScale)
 	case f.overwrite && f.out == "":
 		return misuse("--overwrite: there is nothing to replace without --out")
-	}
-	if err := sim.CheckProfile(f.heartbeat); err != nil {
-		return misuse("--heartbeat: %w", err)
 	}
 	if err := f.checkScales(); err != nil {
 		return err
@@ -221,6 +230,10 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 	if err != nil {
 		return nil, misuse("--policy %w", err)
 	}
+	model, err := f.readWorld()
+	if err != nil {
+		return nil, err
+	}
 	cluster, err := study.ReadCluster(f.cluster)
 	if err != nil {
 		return nil, misuse("--%w", err)
@@ -249,7 +262,7 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 		return nil, err
 	}
 	s, err := study.New(study.Config{Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
-		Heartbeat: f.heartbeat, Reference: f.reference, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
+		Model: model, World: f.world, Reference: f.reference, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
 	switch {
 	case errors.Is(err, study.ErrCluster):
 		return nil, misuse("--cluster %s: %w", f.cluster, err)
@@ -259,6 +272,60 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 		return nil, misuse("--policy %w", err)
 	}
 	return s, nil
+}
+
+// worldNames returns the names of the named worlds.
+func worldNames() []string {
+	var names []string
+	for _, w := range world.Worlds() {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// worldList describes the named worlds, a line each.
+func worldList() string {
+	var b strings.Builder
+	for _, w := range world.Worlds() {
+		fmt.Fprintf(&b, "  %-17s %s\n", w.Name, w.Help)
+	}
+	return b.String()
+}
+
+// readWorld reads the world and sets its single parameters. Its errors name the flag.
+func (f *simFlags) readWorld() (sim.ModelConfig, error) {
+	model, err := world.Lookup(f.world)
+	if err != nil {
+		file, openErr := os.Open(f.world)
+		switch {
+		case errors.Is(openErr, fs.ErrNotExist) && !strings.Contains(f.world, "/"):
+			return model, misuse("--world %w; there is no such file either", err)
+		case openErr != nil:
+			return model, misuse("--world %w", pathLast(f.world, openErr))
+		}
+		model, err = world.Read(f.world, file)
+		file.Close() // it was only read
+		if err != nil {
+			return model, misuse("--world: %w", err)
+		}
+	}
+	for _, given := range f.set {
+		name, value, ok := strings.Cut(given, "=")
+		key, isModel := strings.CutPrefix(name, "model.")
+		if !ok || !isModel {
+			return model, misuse("--set %s: write model.PARAMETER=VALUE, such as model.failure-rate=0.02", given)
+		}
+		if err := world.Set(&model, key, value); err != nil {
+			return model, misuse("--set model.%w", err)
+		}
+	}
+	if f.heartbeat != "" {
+		model.Heartbeat = f.heartbeat
+		if err := sim.CheckProfile(f.heartbeat); err != nil {
+			return model, misuse("--heartbeat: %w", err)
+		}
+	}
+	return model, nil
 }
 
 // readProfiles reads the files of --profiles. An app's profile in an earlier file
@@ -390,12 +457,10 @@ func newSimProgress(out io.Writer, quiet bool) *simProgress {
 	return p
 }
 
-// warn prints warnings.
+// warn prints warnings, also if quiet: they can change what a result means.
 func (p *simProgress) warn(texts ...string) {
 	for _, text := range texts {
-		if !p.quiet {
-			fmt.Fprintln(p.out, "warning:", text)
-		}
+		fmt.Fprintln(p.out, "warning:", text)
 	}
 }
 

@@ -68,6 +68,10 @@ type Fault struct {
 type Study struct {
 	Workload string `json:"workload"`
 	Cluster  string `json:"cluster"`
+	// World is the name or file of the world, and Heartbeat the interval between the
+	// heartbeats of a node with its rule, in words.
+	World     string `json:"world"`
+	Heartbeat string `json:"heartbeat"`
 	// Slowdown is the reference of slowdowns: "alone" or "ideal".
 	Slowdown string            `json:"slowdown_reference"`
 	Policies []collect.Across  `json:"policies"`
@@ -77,6 +81,9 @@ type Study struct {
 	// Assumed holds a sentence for each assumption about programs whose tasks or
 	// costs the workload does not state.
 	Assumed []string `json:"assumed,omitempty"`
+	// Warnings holds a sentence for each part of the inputs that was left out, repaired
+	// or guessed.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // against describes each reference of slowdowns in words.
@@ -89,7 +96,11 @@ func Comparison(out io.Writer, s *Study) error {
 	w := bufio.NewWriter(out)
 	groups := grouped(s.Runs)
 	head := groups[0][0]
-	fmt.Fprintf(w, "%s%s; times in seconds, slowdowns against %s\n\n", count(head.Jobs.All, "job"), seeds(groups), against[s.Slowdown])
+	fmt.Fprintf(w, "%s%s; times in seconds, slowdowns against %s\n", count(head.Jobs.All, "job"), seeds(groups), against[s.Slowdown])
+	if s.World != "" {
+		fmt.Fprintf(w, "world %s, heartbeats every %s\n", s.World, s.Heartbeat)
+	}
+	fmt.Fprintln(w)
 	none := faulty(s.Failed, groups)
 	table(w, fates, groups, none)
 	fmt.Fprintf(w, "\nlower bound of the makespan: %s\n\n", bounds(groups[0]))

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -30,6 +31,13 @@ func Profiles() []string { return []string{defaultProfile, "hadoop-1.0", "hadoop
 func CheckProfile(name string) error {
 	_, err := parseProfile(name)
 	return err
+}
+
+// HeartbeatOf returns the name of a heartbeat profile, which is the default's for "", and
+// the interval between the heartbeats of a node in a cluster of that many nodes.
+func HeartbeatOf(name string, nodes int) (rule string, interval time.Duration, err error) {
+	p, err := parseProfile(name)
+	return cmp.Or(name, defaultProfile), p.interval(nodes), err
 }
 
 // parseProfile returns the profile of that name; "" is the default.

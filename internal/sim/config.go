@@ -167,6 +167,12 @@ const (
 	defaultReplicas   = 3
 )
 
+// WithDefaults returns the model with the defaults in place of zero values.
+func (m ModelConfig) WithDefaults() ModelConfig {
+	m.fill()
+	return m
+}
+
 func (m *ModelConfig) fill() {
 	if m.StallAfter == 0 {
 		m.StallAfter = defaultStall
@@ -182,6 +188,9 @@ func (m *ModelConfig) fill() {
 	}
 	if m.Replicas == 0 {
 		m.Replicas = defaultReplicas
+	}
+	if m.Straggler.Factor == 0 {
+		m.Straggler.Factor = 1
 	}
 	if m.NodeTimeout == 0 {
 		m.NodeTimeout = tracker.DefaultNodeTimeout

@@ -13,9 +13,11 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/metrics/collect"
@@ -44,8 +46,9 @@ type Config struct {
 	// Seed is the first of Seeds seeds.
 	Seed  uint64
 	Seeds int
-	// Heartbeat names a profile of heartbeats; empty takes the cluster's.
-	Heartbeat string
+	// Model is the world, and World its name for the report; empty is "default".
+	Model sim.ModelConfig
+	World string
 	// Reference is Alone or Ideal; empty means Alone, which runs each job by
 	// itself and so takes longer.
 	Reference string
@@ -74,6 +77,8 @@ type Study struct {
 	model  sim.ModelConfig
 	drafts []*draft // by seed
 	runs   []*run
+	// warnings are those that the study adds to the workload's.
+	warnings []string
 }
 
 // draft is the workload of a seed.
@@ -108,10 +113,11 @@ func New(cfg Config) (*Study, error) {
 	if cfg.Warn == nil {
 		cfg.Warn = func(string) {}
 	}
+	cfg.World = cmp.Or(cfg.World, "default")
 	if cfg.Reference == "" {
 		cfg.Reference = Alone
 	}
-	s := &Study{cfg: cfg, model: sim.ModelConfig{Heartbeat: cfg.Heartbeat}}
+	s := &Study{cfg: cfg, model: cfg.Model}
 	if err := s.checkCluster(); err != nil {
 		return nil, err
 	}
@@ -248,7 +254,7 @@ func (s *Study) findAlone(stop func() error) error {
 			return stopped
 		}
 		if err != nil {
-			s.cfg.Warn(fmt.Sprintf("slowdowns are against the ideal of each job, since not all can run alone: %v", err))
+			s.warn(fmt.Sprintf("slowdowns are against the ideal of each job, since not all can run alone: %v", err))
 			s.cfg.Reference = Ideal
 		}
 	}
@@ -308,8 +314,9 @@ func (j *JobWait) Total() time.Duration {
 
 // Comparison puts the reports of all runs together. Call it after Run.
 func (s *Study) Comparison() Comparison {
-	out := &report.Study{Workload: s.cfg.Workload.Name, Cluster: s.cfg.ClusterName, Slowdown: s.cfg.Reference,
-		Policies: []collect.Across{}, Runs: []*collect.Report{}, Failed: s.Failed(), Assumed: s.cfg.Workload.Assumed}
+	out := &report.Study{Workload: s.cfg.Workload.Name, Cluster: s.cfg.ClusterName, World: s.cfg.World, Heartbeat: s.heartbeat(),
+		Slowdown: s.cfg.Reference, Policies: []collect.Across{}, Runs: []*collect.Report{}, Failed: s.Failed(),
+		Assumed: s.cfg.Workload.Assumed, Warnings: slices.Concat(s.cfg.Workload.Warnings, s.warnings)}
 	for _, r := range s.runs {
 		if r.err == nil {
 			out.Runs = append(out.Runs, r.report)
@@ -317,6 +324,25 @@ func (s *Study) Comparison() Comparison {
 	}
 	out.Policies = append(out.Policies, collect.Over(out.Runs)...)
 	return Comparison{out, s.waits()}
+}
+
+// heartbeat describes the interval between the heartbeats of a node when all nodes are up.
+func (s *Study) heartbeat() string {
+	nodes := 0
+	for _, g := range s.cfg.Cluster.Groups {
+		nodes += g.Count
+	}
+	rule, interval, err := sim.HeartbeatOf(cmp.Or(s.model.Heartbeat, s.cfg.Cluster.Heartbeat), nodes)
+	if err != nil { // checkCluster has parsed it
+		return ""
+	}
+	return fmt.Sprintf("%v (%s)", interval, rule)
+}
+
+// warn passes a warning on and keeps it for the report.
+func (s *Study) warn(text string) {
+	s.warnings = append(s.warnings, text)
+	s.cfg.Warn(text)
 }
 
 // waits collects why the jobs of each run waited, if Config.Explain is set.

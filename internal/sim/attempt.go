@@ -137,6 +137,9 @@ func (s *sim) layOut(a *attempt) {
 	switch {
 	case t.Duration > 0:
 		span := t.Duration
+		if a.speculative {
+			span = s.drawSibling(a)
+		}
 		if f := luck.slower / nd.plant.speed; f != 1 {
 			span = scale(span, f)
 		}

@@ -19,6 +19,7 @@ const (
 	forOverhead
 	forPhase
 	forStart
+	forCopy
 )
 
 // mix is the finalizer of SplitMix64. Each bit of the result depends on all bits of x.
@@ -75,6 +76,22 @@ func (s *sim) drawLuck(a *attempt) luck {
 		}
 	}
 	return l
+}
+
+// drawSibling draws the duration of a speculative copy: that of a task of the same job and
+// kind. A task that was slow by bad luck in a trace is then rarely slow again, so that a
+// copy can win, as in a real cluster.
+func (s *sim) drawSibling(a *attempt) time.Duration {
+	tasks := a.job.spec.Maps
+	if a.id.Kind == job.Reduce {
+		tasks = a.job.spec.Reduces
+	}
+	var g rand.PCG
+	s.source(&g, forCopy, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
+	if d := tasks[pick(&g, len(tasks))].Duration; d > 0 {
+		return d
+	}
+	return a.task().Duration // a mixed job: the sibling goes through stages
 }
 
 // coin draws whether an attempt is runnable in a tick of its load.

@@ -112,3 +112,24 @@ func TestCoresFollowSlots(t *testing.T) {
 		}
 	}
 }
+
+// A copy of a task of given duration takes as long as one of the task's siblings, so the
+// copy of a straggler wins: nine maps take 10 s and one 1000 s.
+func TestCopiesDrawFromSiblings(t *testing.T) {
+	j := plain(10, 10*time.Second, 0, 0)
+	j.Maps[9].Duration = 1000 * time.Second
+	late := 0
+	for seed := range uint64(10) {
+		r := run(t, Config{Cluster: uniformCluster(5, 2, 0), Jobs: []workload.Job{j}, Seed: seed})
+		if r.Jobs[0].Ended > 500*time.Second {
+			late++ // the copy drew its own task's time
+		}
+		if r.Tracker.Launches < 11 {
+			t.Errorf("seed %d: no copy was made", seed)
+		}
+	}
+	// One of ten siblings is slow.
+	if late > 4 {
+		t.Errorf("%d of 10 runs waited for the straggler", late)
+	}
+}

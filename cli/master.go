@@ -16,6 +16,7 @@ import (
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/master"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/internal/topology"
 )
@@ -31,6 +32,7 @@ type masterFlags struct {
 	keepEnded                int
 	poolACL                  []string
 	access                   string
+	storageRoots             []string
 	maxFile, maxFiles        console.Size
 	snapshotSize             console.Size
 }
@@ -64,6 +66,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	f.serverFlags.register(c)
 	s.StringVar(&f.access, "access", "", "`file` with the rules of who may use and manage which pools")
 	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), in place of the rule in --access")
+	s.StringArrayVar(&f.storageRoots, "storage-root", nil, "`URI` of a directory that users' jobs may read and write below (repeatable; {user} is the user's name)")
 	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
 	s.Var(&f.maxFiles, "max-files", "space for all shipped files")
 	s.Var(&f.snapshotSize, "snapshot-size", "least size of the journal's log that a snapshot replaces")
@@ -166,8 +169,14 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		Schemes: schemes.All(),
 		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
 		FairScheduler: f.fairScheduler, CapacityScheduler: f.capacityFile, KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
+		StorageRoots: f.storageRoots, OwnFiles: []string{
+			f.tokens, f.access, f.files.Cert, f.files.Key, f.files.CA, f.topology, f.fairScheduler, f.capacityFile,
+		},
 		Limits:        master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
 		SnapshotBytes: int64(f.snapshotSize),
+	}
+	if _, err := roots.New(cfg.Schemes, f.storageRoots, nil); err != nil {
+		return none, misuse("--storage-root: %w", err)
 	}
 	if cfg.WorkerHTTP, cfg.WorkerScheme, err = f.workers(); err != nil {
 		return none, err

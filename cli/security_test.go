@@ -50,7 +50,7 @@ func newSecureCluster(t *testing.T) *secureCluster {
 			t.Fatal(err)
 		}
 	}
-	c.testCluster = newTestCluster(t, append(c.flags("server"), "--tokens", tokens)...)
+	c.testCluster = newTestCluster(t, append(c.flags("server"), "--tokens", tokens, "--storage-root", "file:///")...)
 	c.url = "https" + strings.TrimPrefix(c.url, "http")
 	for _, name := range []string{"w1", "w2"} {
 		c.workers = append(c.workers, c.worker(name, c.flags("worker")...))

@@ -91,7 +91,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	if cfg.Memory == 0 {
 		cfg.Memory = local.DefaultMemory()
 	}
-	cfg.Version = version()
+	cfg.Version, cfg.OwnFiles = version(), []string{f.tokenFile}
 	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {
 		return err
 	}

@@ -188,6 +188,9 @@ func (c *cluster) startMaster() error {
 	if c.plan.snapshots {
 		args = append(args, "--snapshot-size", "2KiB")
 	}
+	if c.plan.security != openDoors {
+		args = append(args, "--storage-root", c.store.uri(""), "--storage-root", c.store.uri("in"))
+	}
 	err := c.master.launch(append(args, c.credentials.flags(c.plan.security, "server")...)...)
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/roots"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -57,6 +59,50 @@ func (m *Master) admitUser(who secure.Identity, spec *slotwisev1.JobSpec) error 
 		return fault(connect.CodeInvalidArgument, "the job names no user, and the request has none")
 	}
 	return m.may(who, secure.Submit, secure.Subject{Owner: spec.User, Pool: spec.Pool})
+}
+
+// admitFiles checks that the job may name its input and output. Jobs of admins are not
+// confined to the storage roots; on a master without authentication nobody is, unless
+// there are roots.
+func (m *Master) admitFiles(who secure.Identity, spec *slotwisev1.JobSpec) error {
+	confined := who.Role != secure.Admin || who.Open && m.roots.Given()
+	check := m.roots.Check(spec.User, confined)
+	if spec.Output != "" {
+		if err := check.Output(spec.Output); err != nil {
+			return refusedFile(err)
+		}
+	}
+	last := ""
+	for _, s := range spec.Splits {
+		for _, p := range s.Pieces {
+			if p.Uri == last { // the splits of a large file follow each other
+				continue
+			}
+			if err := check.Input(p.Uri); err != nil {
+				return refusedFile(err)
+			}
+			last = p.Uri
+		}
+	}
+	return nil
+}
+
+// refusedFile gives the error of a file that a job may not name its code.
+func refusedFile(err error) error {
+	if errors.As(err, new(*roots.Denied)) {
+		return connect.NewError(connect.CodePermissionDenied, err)
+	}
+	return connect.NewError(connect.CodeInvalidArgument, err)
+}
+
+// resolveOutput returns the file system and path of a job's output. It verifies once more
+// that the output is none of the daemons' own directories: between the submission and
+// the commit, a user may have replaced a directory above the output by a link.
+func (m *Master) resolveOutput(uri string) (storage.FS, string, error) {
+	if err := m.roots.Check("", false).Output(uri); err != nil {
+		return nil, "", err
+	}
+	return m.cfg.Schemes.Resolve(uri)
 }
 
 // mayChange returns an error unless who may change a job, or if there is no such job.

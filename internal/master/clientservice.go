@@ -86,6 +86,9 @@ func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
 			return err
 		}
 	}
+	if err := m.admitFiles(who, spec); err != nil {
+		return err
+	}
 	return m.files.require(spec.Program)
 }
 

@@ -66,9 +66,17 @@ type Config struct {
 	SnapshotBytes int64
 	History       history.Limits
 	Access        secure.Rules // permissions of users and groups
-	Limits        Limits
-	Version       string       // of this program
-	Log           *slog.Logger // default: nothing is logged
+	// StorageRoots are URIs of directories. Jobs of users may name only files below them;
+	// {user} stands for the job's user. Admins are not confined. Without roots a master
+	// that authenticates its clients lets only admins' jobs name files, and a master that
+	// authenticates nobody confines nobody. See package roots.
+	StorageRoots []string
+	// OwnFiles are local files and directories of the master, besides Dir, that no job may
+	// name: keys, tokens, rules.
+	OwnFiles []string
+	Limits   Limits
+	Version  string       // of this program
+	Log      *slog.Logger // default: nothing is logged
 
 	journalFS durable.FS // set by tests
 }

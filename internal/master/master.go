@@ -36,6 +36,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -55,6 +56,7 @@ type Master struct {
 	history    *history.Store
 	stats      *stats
 	hadoop     *hadoopconf.Files
+	roots      *roots.Rules // which files jobs may name
 	lastCall   atomic.Uint64
 	closing    sync.Once
 	closed     error
@@ -82,12 +84,16 @@ type Master struct {
 // left there. The caller must call Close.
 func Open(cfg Config) (*Master, error) {
 	cfg.fill()
+	rules, err := roots.New(cfg.Schemes, cfg.StorageRoots, append([]string{cfg.Dir}, cfg.OwnFiles...))
+	if err != nil {
+		return nil, err
+	}
 	log, err := journal.Open(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS})
 	if err != nil {
 		return nil, err // for example, another master uses the directory
 	}
 	m := &Master{
-		cfg: cfg, log: cfg.Log, journal: log, start: time.Now(),
+		cfg: cfg, roots: rules, log: cfg.Log, journal: log, start: time.Now(),
 		inbox: make(chan func(), cfg.Limits.Inbox), stop: make(chan struct{}), stopped: make(chan struct{}),
 		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{},
 	}

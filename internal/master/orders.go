@@ -11,6 +11,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/roots"
 )
 
 // carryOut starts the orders of the batch, whose records are durable. Results come
@@ -21,7 +22,7 @@ func (m *Master) carryOut() {
 		switch o := o.(type) {
 		case *protocol.StageOutput:
 			m.background.Go(func() {
-				err := stage(m.ctx, m.cfg.Schemes, o.URI, o.Token, o.Overwrite)
+				err := stage(m.ctx, m.resolveOutput, o.URI, o.Token, o.Overwrite)
 				m.report(&protocol.Staged{Request: o.Request, Err: err})
 			})
 		case *protocol.RemoveStaged:
@@ -30,9 +31,9 @@ func (m *Master) carryOut() {
 			// The patience counts from the outcome, which is in the journal. But after a
 			// long absence the master may be running before its storage is.
 			patience := max(m.cfg.PublishPatience-(m.now()-o.Since), min(m.cfg.PublishPatience, m.cfg.RemovePatience))
-			m.finishOutput(protocol.OutputFinished{Job: o.Job, Commit: true}, outputWork{schemes: m.cfg.Schemes, uri: o.URI, token: o.Token, commit: true, patience: patience})
+			m.finishOutput(protocol.OutputFinished{Job: o.Job, Commit: true}, outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, commit: true, patience: patience})
 		case *protocol.AbortOutput:
-			m.finishOutput(protocol.OutputFinished{Job: o.Job}, outputWork{schemes: m.cfg.Schemes, uri: o.URI, token: o.Token, patience: m.cfg.RemovePatience})
+			m.finishOutput(protocol.OutputFinished{Job: o.Job}, outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, patience: m.cfg.RemovePatience})
 		case *protocol.CancelOutput:
 			if giveUp := m.outputs[o.Job]; giveUp != nil {
 				close(giveUp)
@@ -79,7 +80,7 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 
 // removeStaged removes the staging directory of a job that was not accepted.
 func (m *Master) removeStaged(o *protocol.RemoveStaged) {
-	w := outputWork{schemes: m.cfg.Schemes, uri: o.URI, token: o.Token}
+	w := outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token}
 	if o.Retry {
 		w.patience = m.cfg.RemovePatience
 	}
@@ -91,10 +92,13 @@ func (m *Master) removeStaged(o *protocol.RemoveStaged) {
 	})
 }
 
+// resolver returns the file system of a URI and the path within it.
+type resolver func(uri string) (storage.FS, string, error)
+
 // stage begins a job's output directory under a token. The error says why the
 // directory cannot be used.
-func stage(ctx context.Context, schemes *storage.Schemes, uri, token string, overwrite bool) error {
-	files, path, err := schemes.Resolve(uri)
+func stage(ctx context.Context, resolve resolver, uri, token string, overwrite bool) error {
+	files, path, err := resolve(uri)
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
@@ -118,7 +122,7 @@ const missingPatience = time.Minute
 // outputWork commits or aborts the output of one job, and retries while the storage
 // is out of order.
 type outputWork struct {
-	schemes    *storage.Schemes
+	resolve    resolver
 	uri, token string
 	commit     bool          // else abort
 	patience   time.Duration // limits the time of retries
@@ -131,7 +135,7 @@ type outputWork struct {
 func (w *outputWork) run(ctx context.Context) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := finishOutputOnce(ctx, w.schemes, w.uri, w.token, w.commit)
+		err := finishOutputOnce(ctx, w.resolve, w.uri, w.token, w.commit)
 		if err == nil || ctx.Err() != nil || errors.Is(err, storage.ErrPublished) {
 			return err
 		}
@@ -139,7 +143,7 @@ func (w *outputWork) run(ctx context.Context) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			patience = min(patience, missingPatience)
 		}
-		if errors.Is(err, fs.ErrExist) || time.Since(began)+pause > patience || !w.wait(ctx, err, pause) {
+		if errors.Is(err, fs.ErrExist) || errors.As(err, new(*roots.Denied)) || time.Since(began)+pause > patience || !w.wait(ctx, err, pause) {
 			return err
 		}
 	}
@@ -161,11 +165,11 @@ func (w *outputWork) wait(ctx context.Context, err error, pause time.Duration) b
 
 // finishOutputOnce tries once to commit or abort a job's output. Committing output
 // that is published already, and aborting output that is gone, succeeds.
-func finishOutputOnce(ctx context.Context, schemes *storage.Schemes, uri, token string, commit bool) error {
+func finishOutputOnce(ctx context.Context, resolve resolver, uri, token string, commit bool) error {
 	if uri == "" {
 		return nil
 	}
-	files, path, err := schemes.Resolve(uri)
+	files, path, err := resolve(uri)
 	if err != nil {
 		return err
 	}

@@ -309,7 +309,7 @@ func TestRestartInSubmit(t *testing.T) {
 	r := newRig(t, Config{})
 	dir := t.TempDir()
 	req := &slotwisev1.SubmitRequest{RequestId: "again", Spec: r.spec(1, 0, filepath.Join(dir, "out"))}
-	if err := stage(t.Context(), nil, req.Spec.Output, protocol.StagingToken(r.m.core.ID(), requestName(req.Spec.User, req.RequestId)), false); err != nil {
+	if err := stage(t.Context(), r.m.resolveOutput, req.Spec.Output, protocol.StagingToken(r.m.core.ID(), requestName(req.Spec.User, req.RequestId)), false); err != nil {
 		t.Fatal(err)
 	}
 	r.restart()

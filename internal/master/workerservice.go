@@ -34,6 +34,11 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 	if err != nil {
 		return nil, rpcError(err)
 	}
+	if r.Dir != "" {
+		if err := w.m.roots.AddOther("worker "+r.Worker, r.Dir); err != nil {
+			w.m.log.Warn("jobs are not kept from a worker's directory", "error", err)
+		}
+	}
 	msg.Session = newToken()
 	return call[*slotwisev1.RegisterResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		if ctx.Err() != nil { // the worker is gone, or has sent another registration

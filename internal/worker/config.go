@@ -81,6 +81,9 @@ type Config struct {
 	// required if the master speaks TLS. Without them the server speaks plain HTTP
 	// and must listen on loopback.
 	TLS secure.Files
+	// OwnFiles are local files, besides Dir and those of TLS, that no attempt may name as
+	// input or output.
+	OwnFiles []string
 	// Adopted states that this process is a subreaper (it adopts orphans of its
 	// descendants) and has no children but attempts. The worker then kills every
 	// other child, since an attempt left it behind.

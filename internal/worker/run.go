@@ -21,6 +21,9 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err != nil {
 		return nil, fmt.Errorf("asking the master for the job's description: %w", err)
 	}
+	if err := w.checkFiles(p.launch.GetSplit(), info.GetSpec()); err != nil {
+		return nil, err
+	}
 	path, release, err := w.findExecutable(ctx, info.GetSpec().GetProgram())
 	if err != nil {
 		return nil, err
@@ -51,6 +54,21 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	p.child, p.log = c, log
 	w.mu.Unlock()
 	return w.superviseChild(ctx, p, w.attemptOrder(p, info, dir))
+}
+
+// checkFiles returns an error if an attempt would read or write the worker's own files.
+// The master checks that, too, and does not see the links of this machine.
+func (w *Worker) checkFiles(s *slotwisev1.Split, spec *slotwisev1.JobSpec) error {
+	check := w.roots.Check("", false)
+	for _, p := range s.GetPieces() {
+		if err := check.Input(p.GetUri()); err != nil {
+			return err
+		}
+	}
+	if out := spec.GetOutput(); out != "" {
+		return check.Output(out)
+	}
+	return nil
 }
 
 // attemptOrder composes the message that tells the child process what to do.

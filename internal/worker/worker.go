@@ -35,6 +35,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/nodeload"
+	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -48,6 +49,7 @@ type Worker struct {
 	rpc     slotwisev1connect.WorkerServiceClient
 	files   *cache
 	starter *starter
+	roots   *roots.Rules // which files attempts may name
 	// executable is the SHA-256 of cfg.Executable: attempts of jobs that name it
 	// need no download.
 	executable string
@@ -111,6 +113,9 @@ func Start(cfg Config) (*Worker, error) {
 	w.files = newCache(h.files(), strings.TrimRight(cfg.Master, "/"), client, cfg.CacheSize)
 	w.metrics = newMetrics(w)
 	if w.executable, err = hashFile(cfg.Executable); err == nil {
+		w.roots, err = roots.New(nil, nil, append([]string{h.path, cfg.TLS.Cert, cfg.TLS.Key}, cfg.OwnFiles...))
+	}
+	if err == nil {
 		err = w.listen()
 	}
 	if err != nil {

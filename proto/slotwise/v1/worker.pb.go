@@ -96,6 +96,7 @@ type RegisterRequest struct {
 	Executable    string                 `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`                 // SHA-256 of the worker's own executable
 	MapBuffer     int64                  `protobuf:"varint,15,opt,name=map_buffer,json=mapBuffer,proto3" json:"map_buffer,omitempty"` // size of a map's sort buffer in bytes
 	Number        int64                  `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`                        // number of this call within the incarnation, from 1; 0 is unknown
+	Dir           string                 `protobuf:"bytes,17,opt,name=dir,proto3" json:"dir,omitempty"`                               // the worker's own directory, which no job may name as input or output
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -240,6 +241,13 @@ func (x *RegisterRequest) GetNumber() int64 {
 		return x.Number
 	}
 	return 0
+}
+
+func (x *RegisterRequest) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
 }
 
 // HeldOutput is a finished map's output on a worker's disk.
@@ -1510,7 +1518,7 @@ var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xcf\x03\n" +
+	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xe1\x03\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1531,7 +1539,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"executable\x12\x1d\n" +
 	"\n" +
 	"map_buffer\x18\x0f \x01(\x03R\tmapBuffer\x12\x16\n" +
-	"\x06number\x18\x10 \x01(\x03R\x06number\"<\n" +
+	"\x06number\x18\x10 \x01(\x03R\x06number\x12\x10\n" +
+	"\x03dir\x18\x11 \x01(\tR\x03dir\"<\n" +
 	"\n" +
 	"HeldOutput\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +

@@ -19,6 +19,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/internal/topology"
+	"github.com/slotwise/slotwise/internal/tracker"
 )
 
 // masterFlags are the flags of master.
@@ -29,6 +30,7 @@ type masterFlags struct {
 	dir, listen, addressFile string
 	topology                 string
 	nodeTimeout, heartbeat   time.Duration
+	storageRetry             time.Duration
 	keepEnded                int
 	poolACL                  []string
 	access                   string
@@ -60,6 +62,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.StringVar(&f.addressFile, "address-file", "", "write the address served at to this `file`, for --listen with port 0")
 	f.policyFlags.register(c)
 	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "a worker that is silent for this `time` is lost")
+	s.DurationVar(&f.storageRetry, "storage-retry", tracker.DefaultStorageRetry, "`time` for which failures because of the storage do not count against a task")
 	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between heartbeats of a worker (default: depends on their number)")
 	s.IntVar(&f.keepEnded, "keep-ended", 100, "`number` of ended jobs that slotwise jobs --all lists")
 	s.StringVar(&f.topology, "topology", "", "`file` of lines \"host rack\", or a script that prints the rack of its argument")
@@ -132,6 +135,10 @@ func (f *masterFlags) writeAddress(address string) error {
 	return os.Rename(temp, f.addressFile)
 }
 
+// maxStorageRetry is the longest --storage-retry. A task may occupy a slot again and
+// again for that long.
+const maxStorageRetry = 7 * 24 * time.Hour
+
 // config checks the flags and returns the configuration of the master.
 func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	var none master.Config
@@ -146,6 +153,8 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		return none, misuse("--node-timeout %v: must be positive", f.nodeTimeout)
 	case f.heartbeat < 0:
 		return none, misuse("--heartbeat %v: must not be negative", f.heartbeat)
+	case f.storageRetry < 0 || f.storageRetry > maxStorageRetry:
+		return none, misuse("--storage-retry %v: must be from 0 to %v", f.storageRetry, maxStorageRetry)
 	case f.keepEnded < 0:
 		return none, misuse("--keep-ended %d: must not be negative", f.keepEnded)
 	case f.snapshotSize < 1<<10 || f.snapshotSize > 1<<40:
@@ -180,6 +189,9 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	}
 	if cfg.WorkerHTTP, cfg.WorkerScheme, err = f.workers(); err != nil {
 		return none, err
+	}
+	if cfg.StorageRetry = f.storageRetry; f.storageRetry == 0 {
+		cfg.StorageRetry = -1
 	}
 	if f.keepEnded == 0 {
 		cfg.KeepEnded = -1

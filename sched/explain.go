@@ -1,6 +1,11 @@
 package sched
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
 
 // recent is the age up to which a round's note outweighs the job's position in the order.
 // It is a few heartbeats of a large cluster.
@@ -22,6 +27,8 @@ func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason
 	switch slots := v.nodes.Slots(Map) + v.nodes.Slots(Reduce); {
 	case !j.State().Live():
 		return Reason{Code: Ended}
+	case j.Pending(k) == 0 && j.Delayed(k) > 0:
+		return delayedReason(j, k, now)
 	case j.Pending(k) == 0:
 		return Reason{Code: NoPending, Have: j.Active(k)}
 	case k == Reduce && j.MapsFirst():
@@ -54,6 +61,28 @@ func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason
 		return Reason{Code: NoNode} // there is no note either, so no slot is lent
 	}
 	return Reason{Code: NotYet}
+}
+
+// maxError is the number of bytes of an error that a reason quotes.
+const maxError = 300
+
+// delayedReason returns the reason of a job whose only waiting tasks of a kind are
+// delayed. It names the cause of the task that is released first.
+func delayedReason(j *Job, k Kind, now time.Duration) Reason {
+	t := j.FirstDelayedOf(k)
+	wait := max(t.RetryAt()-now, 0)
+	r := Reason{Code: Delayed, Have: j.Delayed(k), Limit: (wait + time.Second - 1).Truncate(time.Second)}
+	for i := t.Attempts() - 1; i >= 0; i-- {
+		if a := t.Attempt(int32(i)); a.Cause() != job.CauseTask {
+			text := a.Error()
+			if len(text) > maxError {
+				text = strings.ToValidUTF8(text[:maxError], "") + "…"
+			}
+			r.Pool = a.Cause().String() + ": " + text
+			break
+		}
+	}
+	return r
 }
 
 // limitReached returns the limit that the order of a composition reports.

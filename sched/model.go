@@ -42,6 +42,7 @@ type (
 	//	Total(k Kind) int
 	//	Pending(k Kind) int                 tasks that wait for an attempt
 	//	Active(k Kind) int                  tasks that have a running attempt
+	//	Delayed(k Kind) int                 tasks that wait after an error of the storage; not pending
 	//	Done(k Kind) int                    tasks that have succeeded
 	//	Unfinished(k Kind) int              tasks that have not succeeded
 	//	Running(k Kind) int                 running attempts, copies included
@@ -67,6 +68,8 @@ type (
 	//	FreshIn(rack int32) *Task           the first fresh map with its data in the rack, or nil
 	//	BestFresh(host, rack int32, max Level) (*Task, Level)  the closest fresh map, no farther than max
 	//	Retries(k Kind) []*Task             pending tasks that ran before, most failures first
+	//	FirstDelayed() *Task                the delayed task that becomes pending first, or nil
+	//	FirstDelayedOf(k Kind) *Task        the same among tasks of one kind
 	//	Unlocated() int                     fresh maps whose split names no host
 	//	Hosts() int                         distinct hosts that the splits name
 	//	Oldest(k Kind) *Attempt             the longest running attempt, or nil; see Attempt.Next
@@ -98,7 +101,11 @@ type (
 	//	Oldest() *Attempt                   the first attempt that still runs, or nil
 	//	Granted() *Attempt                  the attempt that may commit its output, or nil
 	//	Success() *Attempt                  the attempt that succeeded, or nil
-	//	Failures() int                      failed attempts; killed and lost ones do not count
+	//	Failures() int                      failed attempts; excused, killed and lost ones do not count
+	//	Excused() int                       failed attempts that do not count: the storage or a disk failed
+	//	Outage() (int, time.Duration)       such failures since the last success, and when the first was
+	//	RetryAt() time.Duration             when a delayed task becomes pending; 0 if no retry time is set
+	//	Denied() bool                       the storage denied an attempt permission
 	//	FailedOn(node int32) bool           an attempt failed on the node with that index
 	//	FailedNodes() []int32               indexes of the nodes where attempts failed
 	//	LastFailure() time.Duration         when an attempt last failed
@@ -128,6 +135,9 @@ type (
 	//	Granted() bool                      it may commit its task's output
 	//	OutputBytes() int64                 size of a succeeded map's output
 	//	Error() string                      why it did not succeed; "" if it did
+	//	LogTail() string                    the end of a failed attempt's log; "" if unknown
+	//	Cause() job.Cause                   what made it fail
+	//	Excused() bool                      its failure does not count
 	//	Next() *Attempt                     the next running attempt of its job and kind, by launch; or nil
 	//	Prev() *Attempt                     the previous one, or nil
 	Attempt = job.Attempt
@@ -142,6 +152,7 @@ type (
 	//	Task(id TaskID) *Task               or nil
 	//	Attempt(id AttemptID) *Attempt      or nil
 	//	Pending(k Kind) int                 tasks that wait for an attempt
+	//	Delayed(k Kind) int                 tasks that wait after an error of the storage; not pending
 	//	Running(k Kind) int                 running attempts
 	//	RunningOn(task, slot Kind) int      running attempts of a kind that occupy slots of a kind
 	//	Tally() Tally                       all counts at once
@@ -287,6 +298,7 @@ const (
 	TaskSucceeded = job.TaskSucceeded
 	TaskFailed    = job.TaskFailed
 	TaskKilled    = job.TaskKilled
+	TaskDelayed   = job.TaskDelayed
 )
 
 // The states of an attempt. AttemptLost means that its node was lost.

@@ -36,6 +36,7 @@ const (
 	AllClosed          // all Have live nodes are closed to new work
 	NotBack            // none of the Have nodes from before a restart has returned
 	NoValue            // a task is worth nothing now, because of the utility named in Pool
+	Delayed            // Have tasks wait for up to Limit after the error in Pool
 )
 
 // codeNames must not change, because programs read them.
@@ -45,7 +46,7 @@ var codeNames = map[Code]string{
 	FailedHere: "failed-here", Behind: "behind", NoSlot: "no-slot", NoNode: "no-node", OutOfReach: "out-of-reach",
 	NotYet: "not-yet", JobsFull: "jobs-full", SplitFull: "split-full", MapsFirst: "maps-first", QueueFull: "queue-full",
 	UserFull: "user-full", PassesSlots: "passes-slots", FarSpent: "far-spent", AllClosed: "all-closed", NotBack: "not-back",
-	NoValue: "no-value",
+	NoValue: "no-value", Delayed: "delayed",
 }
 
 // Name returns the code's name for programs, such as "slow-start".
@@ -134,6 +135,8 @@ func (r Reason) moreWords(k Kind) string {
 			r.Need, k)
 	case NoValue:
 		return "no task of the job is worth anything now: " + whyWorthless(r.Pool)
+	case Delayed:
+		return fmt.Sprintf("waits %v after a %s", r.Limit, r.Pool)
 	case NotYet:
 		return fmt.Sprintf("it is next: a %s starts when a machine with a free slot asks for work", k)
 	}

@@ -18,6 +18,8 @@ type Attempt struct {
 	speculative bool
 	granted     bool
 	reported    bool
+	cause       Cause
+	excused     bool
 	label       int32
 	seq         int64
 	started     time.Duration
@@ -90,6 +92,13 @@ func (a *Attempt) ProgressAt() time.Duration { return a.progressAt }
 // Error returns why the attempt did not succeed, as a sentence; "" if it has not ended
 // or has succeeded.
 func (a *Attempt) Error() string { return a.errText }
+
+// Cause returns what made a failed attempt fail.
+func (a *Attempt) Cause() Cause { return a.cause }
+
+// Excused reports whether a failure of the attempt counts neither against the task nor
+// against the node.
+func (a *Attempt) Excused() bool { return a.excused }
 
 // LogTail returns the end of a failed attempt's log, "" if it is unknown. Only users who
 // may read the log may see it, so Error does not contain it.

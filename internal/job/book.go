@@ -161,10 +161,6 @@ func (b *Book) ReportRead(a *Attempt, bytes int64) { a.bytesRead = bytes }
 // Count adds the counters of an attempt that succeeds to the sums of its job.
 func (b *Book) Count(a *Attempt, c *counters.Set) { a.task.job.account.Counters[a.id.Kind].AddSet(c) }
 
-// SetLogTail records the end of an attempt's log. It must be called before Fail, which
-// copies the text to the job's account.
-func (b *Book) SetLogTail(a *Attempt, tail string) { a.logTail = tail }
-
 // SetCounted replaces the counters, the last error and its log text in a job's account.
 // It completes what RestoreTask derives from single attempts, which remember neither
 // counters nor the order of failures.
@@ -188,21 +184,40 @@ func (b *Book) Succeed(a *Attempt, outputBytes int64, now time.Duration) {
 	t, k := a.task, a.task.id.Kind
 	a.progress, a.outputBytes = 1, outputBytes
 	b.stop(a, AttemptSucceeded, now)
-	t.state, t.success, t.doneAt, t.fetchFails = TaskSucceeded, a, now, 0
+	t.state, t.success, t.doneAt, t.fetchFails, t.outages, t.retryAt = TaskSucceeded, a, now, 0, 0, 0
 	b.each(t.job, func(c *Tally) { c.Active[k]--; c.Done[k]++ })
 	if k == Map && t.job.MapsDone() {
 		t.job.mapsDone = now
 	}
 }
 
+// Failure describes how an attempt failed.
+type Failure struct {
+	Text    string // why, as a sentence
+	LogTail string // the end of the attempt's log; "" if unknown
+	Cause   Cause
+	// Excused says that the failure counts neither against the task nor against the node.
+	Excused bool
+	// RetryAt is the time before which the task is not launched again; 0 means at once.
+	RetryAt time.Duration
+}
+
 // Fail ends a running attempt as failed. The failure counts against the task and the
-// node. A node becomes flaky for the job when the job's failures there reach limit; a
-// limit of 0 or less is never reached.
-func (b *Book) Fail(a *Attempt, text string, limit int, now time.Duration) {
-	a.errText = text
+// node, unless it is excused. A node becomes flaky for the job when the job's failures
+// there reach limit; a limit of 0 or less is never reached.
+func (b *Book) Fail(a *Attempt, f Failure, limit int, now time.Duration) {
+	t := a.task
+	a.errText, a.logTail, a.cause, a.excused = f.Text, f.LogTail, f.Cause, f.Excused
 	b.stop(a, AttemptFailed, now)
+	if f.Cause == CauseStorage || f.Cause == CauseNode {
+		if t.outages == 0 {
+			t.outageAt = now
+		}
+		t.outages++
+	}
+	t.retryAt = f.RetryAt
 	b.blame(a, limit, now)
-	b.idle(a.task, now)
+	b.idle(t, now)
 }
 
 // Drop ends a running attempt as killed or lost, which does not count as a failure.
@@ -244,31 +259,77 @@ func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 	b.countAttempt(a, -1)
 }
 
-// idle makes a task pending if its last running attempt has ended.
+// idle makes a task pending if its last running attempt has ended, or delays it until
+// its retry time.
 func (b *Book) idle(t *Task, now time.Duration) {
 	if t.state != TaskRunning || t.running > 0 {
 		return
 	}
 	k := t.id.Kind
-	t.state, t.pendingAt = TaskPending, now
+	if t.retryAt > now {
+		b.each(t.job, func(c *Tally) { c.Active[k]-- })
+		b.delay(t)
+		return
+	}
+	t.state, t.pendingAt, t.retryAt = TaskPending, now, 0
 	b.each(t.job, func(c *Tally) { c.Active[k]--; c.Pending[k]++ })
 	t.job.pending[k].again(t)
 }
 
+// delay puts a task on the list of delayed tasks.
+func (b *Book) delay(t *Task) {
+	k, j := t.id.Kind, t.job
+	t.state, t.pendingAt = TaskDelayed, t.retryAt
+	b.each(j, func(c *Tally) { c.Delayed[k]++ })
+	at, _ := slices.BinarySearchFunc(j.delayed, t, compareDelayed)
+	j.delayed = slices.Insert(j.delayed, at, t)
+}
+
+// compareDelayed orders tasks by their retry time, and then by kind and index.
+func compareDelayed(a, b *Task) int {
+	return cmp.Or(cmp.Compare(a.retryAt, b.retryAt), cmp.Compare(a.id.Kind, b.id.Kind), cmp.Compare(a.id.Index, b.id.Index))
+}
+
+// Release makes a delayed task pending, as of its retry time.
+func (b *Book) Release(t *Task) {
+	k, j := t.id.Kind, t.job
+	if at, found := slices.BinarySearchFunc(j.delayed, t, compareDelayed); found {
+		j.delayed = slices.Delete(j.delayed, at, at+1)
+	}
+	t.state, t.retryAt = TaskPending, 0
+	b.each(j, func(c *Tally) { c.Delayed[k]--; c.Pending[k]++ })
+	j.pending[k].again(t)
+}
+
+// blame counts a failure. If it is excused, the task only avoids a node whose disk
+// failed.
 func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 	t, j := a.task, a.task.job
-	t.failures++
-	t.lastFail = now
 	j.account.failed(a)
-	if !t.FailedOn(a.node) {
-		t.failedOn = append(t.failedOn, a.node)
+	t.denied = t.denied || a.cause == CauseDenied
+	if a.excused {
+		t.excused++
+		if a.cause == CauseNode {
+			t.avoid(a.node, now)
+		}
+		return
 	}
+	t.failures++
+	t.avoid(a.node, now)
 	if j.nodeFails == nil {
 		j.nodeFails = make(map[int32]int)
 	}
 	j.nodeFails[a.node]++
 	if j.nodeFails[a.node] == limit {
 		j.flaky = append(j.flaky, a.node)
+	}
+}
+
+// avoid records a failure of the task on a node.
+func (t *Task) avoid(node int32, now time.Duration) {
+	t.lastFail = now
+	if !t.FailedOn(node) {
+		t.failedOn = append(t.failedOn, node)
 	}
 }
 
@@ -283,15 +344,18 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 	}
 	for k := range j.tasks {
 		for i := range j.tasks[k] {
-			if t := &j.tasks[k][i]; t.state == TaskPending {
-				t.state, t.inRetry = TaskKilled, false
+			if t := &j.tasks[k][i]; t.state == TaskPending || t.state == TaskDelayed {
+				t.state, t.inRetry, t.retryAt = TaskKilled, false, 0
 			}
 		}
+		b.list.tally.Delayed[k] -= j.tally.Delayed[k]
+		j.tally.Delayed[k] = 0
 		b.list.tally.Pending[k] -= j.tally.Pending[k]
 		b.list.tally.Done[k] -= j.tally.Done[k]
 		j.tally.Pending[k] = 0
 		j.pending[k] = pendingIndex{}
 	}
+	j.delayed = nil
 	if culprit != nil {
 		culprit.state = TaskFailed
 	}

@@ -81,7 +81,7 @@ func TestIndexAgainstDumb(t *testing.T) {
 			if got != nil && rapid.Bool().Draw(t, "take") {
 				a := b.Start(got, Launch{Node: host}, 0)
 				if rapid.Bool().Draw(t, "fail") {
-					b.Fail(a, "x", 0, 0)
+					b.Fail(a, Failure{Text: "x"}, 0, 0)
 				}
 			}
 		}
@@ -107,7 +107,7 @@ func TestRetriesInOrder(t *testing.T) {
 	}
 	b.Drop(run[2], AttemptLost, "", 1)
 	b.Drop(run[0], AttemptKilled, "", 1)
-	b.Fail(run[3], "x", 1, 1)
+	b.Fail(run[3], Failure{Text: "x"}, 1, 1)
 	got := ""
 	for _, task := range j.Retries(Map) {
 		got += fmt.Sprint(task.ID(), " ")

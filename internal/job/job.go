@@ -10,10 +10,11 @@ import (
 // Tally is a set of counts over tasks and attempts, of a job or of all live
 // jobs together. For each kind
 //
-//	Pending + Active + Done = tasks    (of a live job)
+//	Pending + Delayed + Active + Done = tasks    (of a live job)
 //	Running = Σ over slots of On = attempts ≥ Active
 type Tally struct {
 	Pending [Kinds]int        // tasks that wait for an attempt
+	Delayed [Kinds]int        // tasks that wait after an error of the storage or of a disk
 	Active  [Kinds]int        // tasks with at least one running attempt
 	Done    [Kinds]int        // tasks that have succeeded
 	Running [Kinds]int        // running attempts, copies included
@@ -46,6 +47,7 @@ type Job struct {
 	mapsFirst bool // reduces were killed for maps, and none starts until no map is pending
 	account   Account
 	waits     waits
+	delayed   []*Task // delayed tasks of both kinds, by retry time, kind and index
 
 	// nodeFails counts failed attempts by node; flaky lists the nodes whose
 	// count is at or above the limit, in the order in which they got there.
@@ -128,6 +130,29 @@ func (j *Job) Total(k Kind) int { return len(j.tasks[k]) }
 
 // Pending counts the tasks of a kind that have no running attempt and have not succeeded.
 func (j *Job) Pending(k Kind) int { return j.tally.Pending[k] }
+
+// Delayed counts the tasks of a kind that wait after an error of the storage or of a
+// node's disk. They are not pending.
+func (j *Job) Delayed(k Kind) int { return j.tally.Delayed[k] }
+
+// FirstDelayed returns the delayed task with the earliest retry time, or nil.
+func (j *Job) FirstDelayed() *Task {
+	if len(j.delayed) == 0 {
+		return nil
+	}
+	return j.delayed[0]
+}
+
+// FirstDelayedOf is FirstDelayed among the tasks of one kind. It costs a walk over the
+// delayed tasks of the other kind.
+func (j *Job) FirstDelayedOf(k Kind) *Task {
+	for _, t := range j.delayed {
+		if t.id.Kind == k {
+			return t
+		}
+	}
+	return nil
+}
 
 // Active counts the tasks of a kind that have a running attempt.
 func (j *Job) Active(k Kind) int { return j.tally.Active[k] }

@@ -40,6 +40,9 @@ func (l *List) Tally() Tally { return l.tally }
 // Pending counts the waiting tasks of a kind of all live jobs.
 func (l *List) Pending(k Kind) int { return l.tally.Pending[k] }
 
+// Delayed counts the delayed tasks of a kind of all live jobs.
+func (l *List) Delayed(k Kind) int { return l.tally.Delayed[k] }
+
 // Running counts the running attempts of a kind of all live jobs.
 func (l *List) Running(k Kind) int { return l.tally.Running[k] }
 

@@ -14,6 +14,9 @@ type Past struct {
 	PendingSince  time.Duration // as Task.PendingSince
 	DoneAt        time.Duration // as Task.DoneAt; 0 unless the task has succeeded
 	LastFailure   time.Duration // 0 if no attempt has failed
+	Outages       int           // as Task.Outage
+	OutageSince   time.Duration // as Task.Outage
+	RetryAt       time.Duration // as Task.RetryAt
 	Attempts      []PastAttempt // in order of their numbers
 }
 
@@ -27,6 +30,8 @@ type PastAttempt struct {
 	Ended       time.Duration
 	Error       string
 	LogTail     string // the end of a failed attempt's log
+	Cause       Cause  // of a failed attempt
+	Excused     bool   // as Attempt.Excused
 	OutputBytes int64
 }
 
@@ -48,6 +53,9 @@ func (p *Past) Check() error {
 			return fmt.Errorf("an attempt in a slot %d that is %v, permission to commit %v", a.Slot, a.State, a.Granted)
 		}
 	}
+	if p.RetryAt < 0 || p.Outages < 0 || p.RetryAt > 0 && done > 0 {
+		return fmt.Errorf("%d outages, retry at %v, %d attempts succeeded", p.Outages, p.RetryAt, done)
+	}
 	if len(p.Attempts) == 0 || done > 1 || granted > 1 || running+done > 2 {
 		return fmt.Errorf("%d attempts, of which %d run, %d may commit, %d succeeded", len(p.Attempts), running, granted, done)
 	}
@@ -56,12 +64,13 @@ func (p *Past) Check() error {
 
 // Past returns the task's state for a snapshot.
 func (t *Task) Past() Past {
-	p := Past{FetchFailures: int(t.fetchFails), PendingSince: t.pendingAt, DoneAt: t.doneAt, LastFailure: t.lastFail}
+	p := Past{FetchFailures: int(t.fetchFails), PendingSince: t.pendingAt, DoneAt: t.doneAt, LastFailure: t.lastFail,
+		Outages: int(t.outages), OutageSince: t.outageAt, RetryAt: t.retryAt}
 	for _, a := range t.attempts {
 		p.Attempts = append(p.Attempts, PastAttempt{
 			Launch: Launch{Node: a.node, Slot: a.slot, Level: a.level, Speculative: a.speculative, Label: a.label},
 			State:  a.state, Granted: a.granted, Seq: a.seq, Started: a.started, Ended: a.ended,
-			Error: a.errText, LogTail: a.logTail, OutputBytes: a.outputBytes})
+			Error: a.errText, LogTail: a.logTail, Cause: a.cause, Excused: a.excused, OutputBytes: a.outputBytes})
 	}
 	return p
 }
@@ -94,6 +103,7 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 		b.restoreAttempt(t, &p.Attempts[i], limit)
 	}
 	t.pendingAt, t.lastFail = p.PendingSince, p.LastFailure
+	t.outages, t.outageAt, t.retryAt = int32(p.Outages), p.OutageSince, p.RetryAt
 	switch {
 	case t.success != nil:
 		t.state = TaskSucceeded
@@ -104,6 +114,9 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 	case t.running > 0:
 		t.state = TaskRunning
 		b.each(j, func(c *Tally) { c.Pending[k]--; c.Active[k]++ })
+	case t.retryAt > 0:
+		b.each(j, func(c *Tally) { c.Pending[k]-- })
+		b.delay(t)
 	default:
 		j.pending[k].again(t)
 	}
@@ -112,7 +125,7 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
 	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot, level: p.Level,
 		speculative: p.Speculative, label: p.Label, state: p.State, granted: p.Granted, seq: p.Seq,
-		started: p.Started, ended: p.Ended, errText: p.Error, logTail: p.LogTail, outputBytes: p.OutputBytes, progressAt: p.Started}
+		started: p.Started, ended: p.Ended, errText: p.Error, logTail: p.LogTail, cause: p.Cause, excused: p.Excused, outputBytes: p.OutputBytes, progressAt: p.Started}
 	t.attempts = append(t.attempts, a)
 	t.job.account.launched(a)
 	if a.state != AttemptRunning {

@@ -55,6 +55,9 @@ func (s State) Final() bool { return s >= Succeeded && s <= Killed }
 //	     └────────────────────────────────────────────────────────┘
 //	                             its map output is lost
 //
+// After an error of the storage or of a node's disk a task is TaskDelayed instead of
+// TaskPending until its retry time.
+//
 // The job's end makes the tasks that are not done TaskKilled, or TaskFailed for
 // the task that failed the job.
 type TaskState uint8
@@ -66,15 +69,20 @@ const (
 	TaskSucceeded
 	TaskFailed
 	TaskKilled
+	// TaskDelayed is a task that waits after an error of the storage or of a node's disk.
+	// It becomes pending at Task.RetryAt.
+	TaskDelayed
 )
 
 // String returns the state in lower case.
-func (s TaskState) String() string { return State(s).String() }
+func (s TaskState) String() string {
+	return pick(int(s), "pending", "running", "succeeded", "failed", "killed", "delayed")
+}
 
 // AttemptState is where one try at a task is in its life.
 //
 //	                ┌─► AttemptSucceeded ──► AttemptLost (its map output is gone)
-//	AttemptRunning ─┼─► AttemptFailed      counts against task and node
+//	AttemptRunning ─┼─► AttemptFailed      counts against task and node, unless excused
 //	                ├─► AttemptKilled      ended on request; no failure
 //	                └─► AttemptLost        its node is gone; no failure
 //

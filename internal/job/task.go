@@ -18,8 +18,16 @@ type Task struct {
 	// failedOn holds the nodes on which attempts failed, in that order, each once.
 	failedOn []int32
 	lastFail time.Duration
-	grant    *Attempt
-	success  *Attempt
+	// outages counts the attempts since the last success that failed because of the storage
+	// or a disk, and outageAt is when the first of them failed.
+	outages  int32
+	outageAt time.Duration
+	excused  int32 // failures that do not count, of all time
+	denied   bool  // an attempt failed with CauseDenied
+	// retryAt is the time before which the task is not launched; 0 if it may start at once.
+	retryAt time.Duration
+	grant   *Attempt
+	success *Attempt
 }
 
 // ID returns the task's id.
@@ -34,8 +42,24 @@ func (t *Task) Kind() Kind { return t.id.Kind }
 // State returns where the task is in its life.
 func (t *Task) State() TaskState { return t.state }
 
-// Failures counts the failed attempts. Killed and lost attempts are no failures.
+// Failures counts the failed attempts, except excused ones. Killed and lost attempts are
+// no failures.
 func (t *Task) Failures() int { return int(t.failures) }
+
+// Excused counts the failed attempts that do not count against the task, because the
+// storage or a disk was to blame.
+func (t *Task) Excused() int { return int(t.excused) }
+
+// Denied reports whether an attempt failed with CauseDenied.
+func (t *Task) Denied() bool { return t.denied }
+
+// Outage returns how many attempts since the last success failed because of the storage
+// or a disk, and when the first of them failed.
+func (t *Task) Outage() (failures int, since time.Duration) { return int(t.outages), t.outageAt }
+
+// RetryAt returns the time at which a delayed task becomes pending; 0 if no retry time
+// is set.
+func (t *Task) RetryAt() time.Duration { return t.retryAt }
 
 // Running counts the running attempts: 0, 1 or 2.
 func (t *Task) Running() int { return int(t.running) }

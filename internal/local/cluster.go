@@ -42,7 +42,7 @@ type Config struct {
 	Policy      string            // a name or composition; default policies.Default
 	PolicySet   map[string]string // its parameters, by name
 	Policies    *sched.Registry   // where policies are looked up; default the built-in ones
-	Seed        uint64            // of what the policy draws
+	Seed        uint64            // of what the policy and the pauses before retries draw
 	Schemes     *storage.Schemes  // storage of jobs' input; default local files
 	TempDir     string            // where scratch space is made; default the system's
 	Codec       runfile.Codec     // of spills and map outputs on disk
@@ -165,7 +165,7 @@ func Start(cfg Config) (*Cluster, error) {
 // tracker returns the tracker's part of the configuration. Workers are goroutines here,
 // so none is ever lost.
 func (cfg *Config) tracker() tracker.Config {
-	tc := tracker.Config{NodeTimeout: -1, CommitOutput: true, OfferAtOnce: cfg.Heartbeat == 0}
+	tc := tracker.Config{NodeTimeout: -1, CommitOutput: true, OfferAtOnce: cfg.Heartbeat == 0, Seed: cfg.Seed}
 	if cfg.Explain {
 		tc.WaitEvery = cfg.Tick
 	}

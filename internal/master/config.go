@@ -51,6 +51,8 @@ type Config struct {
 	// GraylistFaults is as in tracker.Config. Default
 	// tracker.DefaultGraylistFaults; negative is never.
 	GraylistFaults int
+	// StorageRetry is as in tracker.Config.
+	StorageRetry time.Duration
 	// KeepEnded is the number of ended jobs that stay in memory with their tasks. Default
 	// tracker.DefaultKeepEnded.
 	KeepEnded int

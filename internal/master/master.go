@@ -127,7 +127,7 @@ func (m *Master) open() (err error) {
 	core, out, err := protocol.Restore(protocol.Config{
 		Policy: m.cfg.Policy, PolicySet: m.cfg.PolicySet, Configured: m.cfg.configured(), Build: m.buildPolicy,
 		NodeTimeout: m.cfg.NodeTimeout, Heartbeat: m.cfg.Heartbeat, Grace: m.cfg.Grace,
-		GraylistFaults: m.cfg.GraylistFaults, KeepEnded: m.cfg.KeepEnded,
+		GraylistFaults: m.cfg.GraylistFaults, KeepEnded: m.cfg.KeepEnded, StorageRetry: m.cfg.StorageRetry, Seed: m.cfg.Seed,
 		Limits: protocol.Limits{Jobs: l.Jobs, Tasks: l.Tasks, Nodes: l.Nodes, Waiting: l.Waiting},
 		ID:     newToken(), Life: newToken(), Started: m.start,
 	}, m.records())

@@ -28,8 +28,7 @@ func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	case job.AttemptSucceeded:
 		t.succeed(a, r)
 	case job.AttemptFailed:
-		t.jobs.SetLogTail(a, r.LogTail)
-		t.fail(a, r.Error)
+		t.fail(a, t.failure(a, r))
 	default:
 		t.drop(a, job.AttemptKilled, r.Error)
 	}
@@ -78,13 +77,11 @@ func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 }
 
 // fail takes in an attempt's failure, which may fail the job.
-func (t *Tracker) fail(a *job.Attempt, why string) {
-	if why == "" {
-		why = "no reason given"
-	}
-	t.jobs.Fail(a, why, t.cfg.MaxNodeFailures, t.now)
+func (t *Tracker) fail(a *job.Attempt, f job.Failure) {
+	f.Text = cmp.Or(f.Text, "no reason given")
+	t.jobs.Fail(a, f, t.cfg.MaxNodeFailures, t.now)
 	t.attemptEnded(a, nil)
-	if !t.failIfSpent(a.Task(), why) {
+	if !t.failIfSpent(a.Task(), f.Text) {
 		t.noteDemand(a.Job())
 	}
 }
@@ -116,7 +113,7 @@ func (t *Tracker) attemptEnded(a *job.Attempt, counted *counters.Set) {
 	t.wantOffer()
 	if t.cfg.Record {
 		t.note(&FactEnded{Attempt: a.ID(), State: a.State(), Error: a.Error(), LogTail: a.LogTail(), OutputBytes: a.OutputBytes(),
-			Counters: counted, At: a.Ended()})
+			Counters: counted, At: a.Ended(), Cause: a.Cause(), Excused: a.Excused(), RetryAt: a.Task().RetryAt()})
 	}
 	for _, h := range t.hooks.Tasks {
 		h.TaskEnded(a, t.now)
@@ -206,7 +203,7 @@ func (t *Tracker) expire(node int32) {
 			if at <= t.now {
 				why := fmt.Sprintf("no progress for %v", a.Job().TaskTimeout())
 				t.emitAttempt(Kill, a, why)
-				t.fail(a, why)
+				t.fail(a, job.Failure{Text: why})
 				again = true
 				break
 			}

@@ -1,8 +1,8 @@
 // Package tracker is the job tracker: a pure state machine.
 //
 // Step takes an event and the time and returns effects. It has no clock, does
-// no I/O, starts no goroutine and draws no random number, so the local runner,
-// the live master, the simulator and the tests all run this same code, and the
+// no I/O and starts no goroutine, and its random numbers come from a seed. So the local
+// runner, the live master, the simulator and the tests all run this same code, and the
 // same events always give the same effects.
 package tracker
 
@@ -273,6 +273,12 @@ type Config struct {
 	// PreemptDelay is for how long maps of a job wait for slots that its own reduces
 	// hold before one of those is killed. Default 10 seconds; negative is for ever.
 	PreemptDelay time.Duration
+	// StorageRetry is for how long after a task's first failure because of the storage, or
+	// of a node's disk, such failures do not count against the task. Default
+	// DefaultStorageRetry; a negative value means that they always count.
+	StorageRetry time.Duration
+	// Seed is the seed of the jitter in the pauses after such failures.
+	Seed uint64
 	// WaitEvery is the interval at which the tracker collects wait reasons for Job.Waits;
 	// 0 means never. It costs a walk through the order of all jobs for each job that waits,
 	// so one collection looks at no more than maxCollected jobs, in rotation.

@@ -84,10 +84,14 @@ type FactGranted struct{ Attempt job.AttemptID }
 
 // FactEnded is the end of a running attempt.
 type FactEnded struct {
-	Attempt     job.AttemptID
-	State       job.AttemptState
-	Error       string
-	LogTail     string // the end of a failed attempt's log
+	Attempt job.AttemptID
+	State   job.AttemptState
+	Error   string
+	LogTail string    // the end of a failed attempt's log
+	Cause   job.Cause // of a failure
+	Excused bool      // the failure does not count
+	// RetryAt is the time before which the task is not launched; 0 if it may start at once.
+	RetryAt     time.Duration
 	OutputBytes int64
 	Counters    *counters.Set // of an attempt that succeeded; nil if it reported none
 	At          time.Duration

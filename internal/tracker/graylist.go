@@ -25,12 +25,24 @@ func (t *Tracker) faults(done *job.Attempt) {
 		return
 	}
 	for _, i := range done.Task().FailedNodes() {
-		if n := t.Nodes().Node(i); i != done.Node() {
+		if n := t.Nodes().Node(i); i != done.Node() && failedOwn(done.Task(), i) {
 			at := slices.Concat(n.Faults()[max(0, len(n.Faults())+1-maxFaults):], []time.Duration{t.now})
 			t.setFaults(n, at)
 		}
 	}
 	t.graylist()
+}
+
+// failedOwn reports whether an attempt of the task failed on a node and the failure
+// counts. Errors of a disk do not: the worker watches its disk itself.
+func failedOwn(task *job.Task, node int32) bool {
+	for i := range task.Attempts() {
+		a := task.Attempt(int32(i))
+		if a.State() == job.AttemptFailed && a.Node() == node && !a.Excused() {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *Tracker) setFaults(n *cluster.Node, at []time.Duration) {

@@ -38,6 +38,7 @@ func (t *Tracker) watch(j *job.Job) {
 		s.launchable[k] = j.Launchable(k)
 	}
 	t.watchBlocked(j)
+	t.watchDelayed(j)
 }
 
 // killJob ends a live job on request. While the job's output is being committed or
@@ -115,14 +116,17 @@ func lastKind(j *job.Job) job.Kind {
 	return job.Map
 }
 
-// failIfSpent fails the job of a task that has failed too often, and reports
-// whether it did.
+// failIfSpent fails the job of a task that has failed too often, or that was denied a
+// permission, and reports whether it did.
 func (t *Tracker) failIfSpent(task *job.Task, why string) bool {
 	j := task.Job()
-	if task.Failures() < j.MaxAttempts() {
+	text := fmt.Sprintf("%v failed %d times, the last time: %s", task.ID(), task.Failures(), why)
+	switch {
+	case task.Denied():
+		text = fmt.Sprintf("%v failed and is not tried again: %s", task.ID(), why)
+	case task.Failures() < j.MaxAttempts():
 		return false
 	}
-	text := fmt.Sprintf("%v failed %d times, the last time: %s", task.ID(), task.Failures(), why)
 	t.decide(j, job.Failed, task, text)
 	return true
 }
@@ -235,6 +239,7 @@ func (t *Tracker) noteDemand(j *job.Job) {
 		return
 	}
 	t.watchBlocked(j)
+	t.watchDelayed(j)
 	s := &t.bySeat[j.Seat()]
 	for k := range job.Kind(job.Kinds) {
 		if now := j.Launchable(k); now != s.launchable[k] {

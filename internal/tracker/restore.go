@@ -37,6 +37,9 @@ func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[
 		}
 	}
 	for _, j := range t.Jobs().Live() {
+		for first := j.FirstDelayed(); first != nil && first.RetryAt() <= now; first = j.FirstDelayed() {
+			t.jobs.Release(first)
+		}
 		t.watch(j)
 		t.jobs.SetWaitsUpTo(j, now) // wait reasons do not outlive the process
 	}
@@ -230,6 +233,9 @@ func (t *Tracker) redoLaunched(f *FactLaunched) error {
 		return fmt.Errorf("%v is not the next attempt of a task of a live job", f.Attempt)
 	case n == nil || !n.Alive() || f.Slot >= job.Kinds:
 		return fmt.Errorf("%v has no place", f.Attempt)
+	case task.State() == job.TaskDelayed:
+		t.jobs.Release(task)
+		return t.redoLaunched(f)
 	case f.Speculative != (task.State() == job.TaskRunning) || task.State() > job.TaskRunning:
 		return fmt.Errorf("%v: its task is %v", f.Attempt, task.State())
 	}
@@ -251,8 +257,8 @@ func (t *Tracker) redoEnded(f *FactEnded) error {
 				t.jobs.Count(a, f.Counters)
 			}
 		case job.AttemptFailed:
-			t.jobs.SetLogTail(a, f.LogTail)
-			t.jobs.Fail(a, f.Error, t.cfg.MaxNodeFailures, f.At)
+			t.jobs.Fail(a, job.Failure{Text: f.Error, LogTail: f.LogTail, Cause: f.Cause, Excused: f.Excused, RetryAt: f.RetryAt},
+				t.cfg.MaxNodeFailures, f.At)
 		default:
 			t.jobs.Drop(a, f.State, f.Error, f.At)
 		}

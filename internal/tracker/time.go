@@ -39,7 +39,7 @@ func (t *Tracker) NextDeadline() time.Duration {
 	for _, due := range t.next {
 		at = min(at, due)
 	}
-	at = min(at, t.blockedDue)
+	at = min(at, t.blockedDue, t.delayedDue)
 	if at == never {
 		return -1
 	}

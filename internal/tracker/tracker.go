@@ -36,7 +36,8 @@ const (
 //
 // The files follow the events: jobs.go handles whole jobs, attempts.go reports, commits
 // and lost output, nodes.go membership and heartbeats, offer.go the assignment of work,
-// preempt.go reduces that keep their own maps out, and time.go time-outs.
+// preempt.go reduces that keep their own maps out, backoff.go retries after errors of
+// the storage, and time.go time-outs.
 type Tracker struct {
 	cfg    Config
 	jobs   *job.Book
@@ -60,6 +61,10 @@ type Tracker struct {
 	// they are looked at next; never if there are none.
 	blocked    []*job.Job
 	blockedDue time.Duration
+	// delayed are the live jobs with delayed tasks (see backoff.go), and delayedDue is a time
+	// before which none of the tasks is released; never if there are none.
+	delayed    []*job.Job
+	delayedDue time.Duration
 	// due holds, by node index, a time before which no attempt on the node times out;
 	// never if no attempt can time out.
 	due []time.Duration
@@ -80,6 +85,7 @@ type Tracker struct {
 type jobState struct {
 	launchable [job.Kinds]bool // Job.Launchable at the last call of the hooks
 	blocked    blockage
+	delayed    bool // the job is in Tracker.delayed
 }
 
 // never is later than any time that occurs.
@@ -125,7 +131,10 @@ func blank(cfg Config) *Tracker {
 	if cfg.PreemptDelay == 0 {
 		cfg.PreemptDelay = DefaultPreemptDelay
 	}
-	t := &Tracker{cfg: cfg, nodes: cluster.NewBook(), blockedDue: never}
+	if cfg.StorageRetry == 0 {
+		cfg.StorageRetry = DefaultStorageRetry
+	}
+	t := &Tracker{cfg: cfg, nodes: cluster.NewBook(), blockedDue: never, delayedDue: never}
 	t.jobs = job.NewBook(t.nodes, max(0, cfg.KeepEnded))
 	t.view = sched.NewView(t.jobs.List(), t.nodes.List(), cfg.MaxNodeFailures)
 	return t
@@ -225,6 +234,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	if t.runPeriodic() {
 		t.preempt()
 	}
+	t.releaseDelayed()
 	t.preemptReduces()
 	switch ev := ev.(type) {
 	case *Submit:

@@ -34,7 +34,7 @@ func (t *Tracker) collectWaitsOf(j *job.Job, now time.Duration) {
 	span := now - j.WaitsUpTo()
 	t.jobs.SetWaitsUpTo(j, now)
 	for k := range job.Kind(job.Kinds) {
-		if j.Pending(k) > 0 {
+		if j.Pending(k)+j.Delayed(k) > 0 {
 			why, words := t.Explain(j, k)
 			t.jobs.AddWait(j, job.Wait{Kind: k, Reason: uint8(why.Code), For: span, Words: words})
 		}

@@ -24,6 +24,8 @@ type Config struct {
 	Grace          time.Duration // for which a job's end waits for killed attempts
 	GraylistFaults int           // as in tracker.Config
 	KeepEnded      int           // as in tracker.Config
+	StorageRetry   time.Duration // as in tracker.Config
+	Seed           uint64        // as in tracker.Config
 	Limits         Limits
 
 	// ID names the master if its journal is new. Life names this process: cursors

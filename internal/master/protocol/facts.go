@@ -49,7 +49,7 @@ func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	case *tracker.FactEnded:
 		r.What = &slotwisev1.JournalRecord_Ended{Ended: &slotwisev1.FactEnded{
 			Attempt: refAttempt(f.Attempt), State: int32(f.State), Error: f.Error, LogTail: f.LogTail, OutputBytes: f.OutputBytes, At: int64(f.At),
-			Counters: encodeCounters(f.Counters),
+			Counters: encodeCounters(f.Counters), Cause: slotwisev1.FailureCause(f.Cause), Excused: f.Excused, RetryAt: int64(f.RetryAt),
 		}}
 	case *tracker.FactFetchFailed:
 		r.What = &slotwisev1.JournalRecord_FetchFailed{FetchFailed: &slotwisev1.FactFetchFailed{Map: refAttempt(f.Map)}}
@@ -142,12 +142,14 @@ func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
 	t := &slotwisev1.FactTask{
 		Task: refTask(f.Task), FetchFailures: int32(f.Past.FetchFailures), PendingSince: int64(f.Past.PendingSince),
 		DoneAt: int64(f.Past.DoneAt), LastFailure: int64(f.Past.LastFailure),
+		Outages: int32(f.Past.Outages), OutageSince: int64(f.Past.OutageSince), RetryAt: int64(f.Past.RetryAt),
 	}
 	for i, a := range f.Past.Attempts {
 		t.Attempts = append(t.Attempts, &slotwisev1.PastAttempt{
 			Node: f.Nodes[i], Slot: int32(a.Slot), Level: int32(a.Level), Speculative: a.Speculative, Label: a.Label,
 			State: int32(a.State), Granted: a.Granted, Seq: a.Seq, Started: int64(a.Started), Ended: int64(a.Ended),
 			Error: a.Error, LogTail: a.LogTail, OutputBytes: a.OutputBytes,
+			Cause: slotwisev1.FailureCause(a.Cause), Excused: a.Excused,
 		})
 	}
 	return t
@@ -171,7 +173,7 @@ func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.Jo
 		f := w.Ended
 		return &tracker.FactEnded{
 			Attempt: attemptOf(f.Attempt), State: job.AttemptState(f.State), Error: f.Error, LogTail: f.LogTail, OutputBytes: f.OutputBytes, At: time.Duration(f.At),
-			Counters: decodeCounters(f.Counters),
+			Counters: decodeCounters(f.Counters), Cause: job.Cause(f.Cause), Excused: f.Excused, RetryAt: time.Duration(f.RetryAt),
 		}, nil
 	case *slotwisev1.JournalRecord_FetchFailed:
 		return &tracker.FactFetchFailed{Map: attemptOf(w.FetchFailed.Map)}, nil
@@ -252,6 +254,7 @@ func decodePast(t *slotwisev1.FactTask) *tracker.FactTask {
 	f := &tracker.FactTask{Task: taskOf(t.Task), Past: job.Past{
 		FetchFailures: int(t.FetchFailures), PendingSince: time.Duration(t.PendingSince),
 		DoneAt: time.Duration(t.DoneAt), LastFailure: time.Duration(t.LastFailure),
+		Outages: int(t.Outages), OutageSince: time.Duration(t.OutageSince), RetryAt: time.Duration(t.RetryAt),
 	}}
 	for _, a := range t.Attempts {
 		f.Nodes = append(f.Nodes, a.Node)
@@ -259,6 +262,7 @@ func decodePast(t *slotwisev1.FactTask) *tracker.FactTask {
 			Launch: job.Launch{Slot: job.Kind(a.Slot), Level: cluster.Level(a.Level), Speculative: a.Speculative, Label: a.Label},
 			State:  job.AttemptState(a.State), Granted: a.Granted, Seq: a.Seq, Started: time.Duration(a.Started),
 			Ended: time.Duration(a.Ended), Error: a.Error, LogTail: a.LogTail, OutputBytes: a.OutputBytes,
+			Cause: job.Cause(a.Cause), Excused: a.Excused,
 		})
 	}
 	return f

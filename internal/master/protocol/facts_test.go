@@ -39,6 +39,7 @@ func someFacts() []tracker.Fact {
 		&tracker.FactLaunched{Attempt: id, Node: "w", Slot: job.Map, Level: cluster.RACK, Speculative: true, Label: -4, At: 3},
 		&tracker.FactGranted{Attempt: id},
 		&tracker.FactEnded{Attempt: id, State: job.AttemptLost, Error: "e", LogTail: "l", OutputBytes: 9, At: 4},
+		&tracker.FactEnded{Attempt: id, State: job.AttemptFailed, Error: "e", Cause: job.CauseStorage, Excused: true, RetryAt: 7, At: 4},
 		&tracker.FactEnded{Attempt: id, State: job.AttemptSucceeded, Counters: counted, At: 4},
 		&tracker.FactCounted{Job: 3, Counters: [job.Kinds]counters.Set{{}, counted.Clone()}, LastError: "e", LogTail: "l"},
 		&tracker.FactFetchFailed{Map: id},
@@ -50,8 +51,8 @@ func someFacts() []tracker.Fact {
 		&tracker.FactFaults{Node: "w", At: []time.Duration{1, 2}},
 		&tracker.FactCounts{Jobs: 8, Launches: 9},
 		&tracker.FactTask{Task: id.TaskID, Nodes: []string{"w", "x"}, Past: job.Past{
-			FetchFailures: 1, PendingSince: 2, DoneAt: 3, LastFailure: 4, Attempts: []job.PastAttempt{
-				{Launch: job.Launch{Slot: job.Reduce, Level: cluster.ANY, Speculative: true, Label: 5}, State: job.AttemptFailed, Granted: true, Seq: 6, Started: 7, Ended: 8, Error: "e", OutputBytes: 9},
+			FetchFailures: 1, PendingSince: 2, DoneAt: 3, LastFailure: 4, Outages: 5, OutageSince: 6, RetryAt: 7, Attempts: []job.PastAttempt{
+				{Launch: job.Launch{Slot: job.Reduce, Level: cluster.ANY, Speculative: true, Label: 5}, State: job.AttemptFailed, Granted: true, Seq: 6, Started: 7, Ended: 8, Error: "e", OutputBytes: 9, Cause: job.CauseNode, Excused: true},
 				{},
 			},
 		}},

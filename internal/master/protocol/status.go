@@ -139,7 +139,7 @@ func (j *jobEntry) state() slotwisev1.JobState {
 // taskCounts describes the tasks of a kind.
 func taskCounts(t *job.Job, k job.Kind, account *job.Account) *slotwisev1.TaskCounts {
 	return &slotwisev1.TaskCounts{
-		Total: int32(t.Total(k)), Pending: int32(t.Pending(k)), Running: int32(t.Running(k)),
+		Total: int32(t.Total(k)), Pending: int32(t.Pending(k) + t.Delayed(k)), Running: int32(t.Running(k)),
 		Done: int32(t.Done(k)), Failed: int32(account.Failed[k]), Progress: t.Progress(k),
 	}
 }
@@ -258,7 +258,7 @@ func (c *Core) waitReason(j *jobEntry) string {
 		return ""
 	}
 	for k := range job.Kind(job.Kinds) {
-		if t.Pending(k) > 0 {
+		if t.Pending(k)+t.Delayed(k) > 0 {
 			_, words := c.tracker.Explain(t, k)
 			return words + c.allDecline()
 		}
@@ -358,6 +358,8 @@ func advice(c sched.Code) string {
 		return "submit with a smaller --slow-start: reduces then start earlier and wait for maps in their slots"
 	case sched.PartitionFull, sched.Overload, sched.NoValue:
 		return "install another policy (slotwise policy NAME)"
+	case sched.Delayed:
+		return "see whether the storage or the worker that the error names works; the tasks are tried again without a command"
 	case sched.NodeBarred, sched.FailedHere:
 		return "find out why attempts have failed (slotwise tasks, slotwise logs)"
 	}

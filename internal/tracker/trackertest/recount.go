@@ -42,6 +42,8 @@ func recountJob(j *job.Job, on [][job.Kinds][job.Kinds]int) job.Tally {
 			switch task.State() {
 			case job.TaskPending:
 				c.Pending[k]++
+			case job.TaskDelayed:
+				c.Delayed[k]++
 			case job.TaskRunning:
 				c.Active[k]++
 			case job.TaskSucceeded:
@@ -67,6 +69,7 @@ func recountJob(j *job.Job, on [][job.Kinds][job.Kinds]int) job.Tally {
 func addTally(sum *job.Tally, c job.Tally) {
 	for k := range job.Kinds {
 		sum.Pending[k] += c.Pending[k]
+		sum.Delayed[k] += c.Delayed[k]
 		sum.Active[k] += c.Active[k]
 		sum.Done[k] += c.Done[k]
 		sum.Running[k] += c.Running[k]
@@ -87,7 +90,7 @@ func recountAccount(j *job.Job) error {
 		for i := range j.Total(k) {
 			task := j.Task(k, int32(i))
 			launched[k] += task.Attempts()
-			failed[k] += task.Failures()
+			failed[k] += task.Failures() + task.Excused()
 			for n := range task.Attempts() {
 				a := task.Attempt(int32(n))
 				if k == job.Map {
@@ -115,9 +118,34 @@ func recountLists(j *job.Job) error {
 			}
 			count, last = count+1, a.Seq()
 		}
+		if err := recountDelayed(j, k); err != nil {
+			return err
+		}
 		if count != j.Running(k) {
 			return fmt.Errorf("%v: %d in the running list, %d running", j.ID(), count, j.Running(k))
 		}
+	}
+	return nil
+}
+
+// recountDelayed checks that the first delayed task is the one with the earliest retry
+// time, and that delayed tasks have one.
+func recountDelayed(j *job.Job, k job.Kind) error {
+	var first *job.Task
+	for i := range j.Total(k) {
+		task := j.Task(k, int32(i))
+		if task.State() != job.TaskDelayed {
+			continue
+		}
+		if task.RetryAt() <= 0 || task.Running() > 0 {
+			return fmt.Errorf("%v: delayed until %v with %d running attempts", task.ID(), task.RetryAt(), task.Running())
+		}
+		if first == nil || task.RetryAt() < first.RetryAt() {
+			first = task
+		}
+	}
+	if first != j.FirstDelayedOf(k) {
+		return fmt.Errorf("%v: the first delayed %v is %v, recounted %v", j.ID(), k, j.FirstDelayedOf(k), first)
 	}
 	return nil
 }

@@ -189,8 +189,8 @@ func dumpJob(b *strings.Builder, t *tracker.Tracker, j *job.Job) {
 
 func dumpTask(b *strings.Builder, t *tracker.Tracker, task *job.Task) {
 	past := task.Past()
-	fmt.Fprintf(b, "  %v %v pending %v done %v failures %d fetch %d last %v on %v\n", task.ID(), task.State(), past.PendingSince,
-		past.DoneAt, task.Failures(), past.FetchFailures, past.LastFailure, slices.Sorted(slices.Values(task.FailedNodes())))
+	fmt.Fprintf(b, "  %v %v pending %v done %v failures %d excused %d outages %d since %v retry %v fetch %d last %v on %v\n", task.ID(), task.State(), past.PendingSince,
+		past.DoneAt, task.Failures(), task.Excused(), past.Outages, past.OutageSince, past.RetryAt, past.FetchFailures, past.LastFailure, slices.Sorted(slices.Values(task.FailedNodes())))
 	for i, a := range past.Attempts {
 		fmt.Fprintf(b, "    %d on %s %+v\n", i, t.Nodes().Node(a.Node).Name(), a)
 	}

@@ -29,7 +29,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 // step all counts are counted again, and no assignment may have been refused.
 //
 //	policy SPEC [NAME=VALUE…]                install a policy with parameters
-//	config nodetimeout= nodefailures= graylist= window= commit=1 waits=1s offers=1ms preempt=5s
+//	config nodetimeout= nodefailures= graylist= window= commit=1 waits=1s offers=1ms preempt=5s storage=10s
 //	                                         start afresh, the policy too; with
 //	                                         commit=1 jobs have output to commit
 //	committed J [ERROR]   aborted J [ERROR]  the shell has committed or aborted it
@@ -39,6 +39,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	submit NAME maps= reduces= loc=h1,h2;h3;- slowstart= attempts= timeout=
 //	       priority= user= pool= nospec=1 bytes= profile=CPU,MEM,DISK,NET
 //	finish|fail|killed A…                    the node's next heartbeat reports it
+//	fail cause=storage|node|denied A…        a failure that is not the task's own
 //	progress A 0.5                           the same
 //	load N cpu= avg= mem= disk= net= procs=  the same, from then on
 //	heartbeat N… [nowork] [early]   beat     some nodes' in turn, or all nodes'
@@ -112,7 +113,7 @@ func (s *script) run(f []string) {
 		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures"),
 			GraylistFaults: args.int("graylist"), GraylistWindow: args.duration("window"),
 			CommitOutput: args["commit"] != "", WaitEvery: args.duration("waits"), PreemptDelay: args.duration("preempt"),
-			OfferAtOnce: args["offers"] != "", OfferPause: args.duration("offers")})
+			StorageRetry: args.duration("storage"), OfferAtOnce: args["offers"] != "", OfferPause: args.duration("offers")})
 	case "join":
 		ev := args.join(f[1])
 		ev.Running = s.attempts(args.list("running"))
@@ -263,6 +264,9 @@ func (s *script) preempt(a *job.Attempt) {
 	s.t.Fatal("the policy takes no wishes")
 }
 
+// causes are the names of causes in scripts.
+var causes = map[string]job.Cause{"storage": job.CauseStorage, "node": job.CauseNode, "denied": job.CauseDenied}
+
 // report queues reports for the next heartbeats of the attempts' nodes.
 func (s *script) report(f []string) {
 	r, ids := tracker.Report{Error: "it broke"}, f[1:]
@@ -273,6 +277,9 @@ func (s *script) report(f []string) {
 		r.Counters.Add(counters.BytesRead, 1000)
 	case "fail":
 		r.State = job.AttemptFailed
+		if cause := args(f[1:2])["cause"]; cause != "" {
+			r.Cause, ids = causes[cause], f[2:]
+		}
 	case "killed":
 		r.State = job.AttemptKilled
 	case "progress":
@@ -297,7 +304,11 @@ func (s *script) show() {
 	for _, j := range slices.Concat(l.Ended(), l.Finishing(), l.Live()) {
 		fmt.Fprintf(s.out, "  %v %v %v", j.ID(), j.Name(), j.State())
 		for k := range job.Kind(job.Kinds) {
-			fmt.Fprintf(s.out, "  %ss %d pending %d running %d done", k, j.Pending(k), j.Running(k), j.Done(k))
+			fmt.Fprintf(s.out, "  %ss %d pending", k, j.Pending(k))
+			if n := j.Delayed(k); n > 0 {
+				fmt.Fprintf(s.out, " %d delayed", n)
+			}
+			fmt.Fprintf(s.out, " %d running %d done", j.Running(k), j.Done(k))
 		}
 		fmt.Fprintf(s.out, "  %d failed\n", j.FailedAttempts())
 	}

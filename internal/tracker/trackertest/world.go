@@ -275,6 +275,9 @@ func (w *World) gone(node string, id job.AttemptID) {
 func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
 	w.gone(node, id)
 	r := tracker.Report{Attempt: id, State: state, Error: "x"}
+	if state == job.AttemptFailed {
+		r.Cause = rapid.SampledFrom([]job.Cause{job.CauseTask, job.CauseTask, job.CauseStorage, job.CauseNode, job.CauseDenied}).Draw(w.t, "cause")
+	}
 	if state == job.AttemptSucceeded {
 		r.Counters = &counters.Set{}
 		r.Counters.Add(counters.InputRecords, 1+int64(id.Index))

@@ -1562,7 +1562,10 @@ type FactEnded struct {
 	OutputBytes   int64                  `protobuf:"varint,4,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
 	At            int64                  `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`
 	Counters      *Counters              `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"`
-	LogTail       string                 `protobuf:"bytes,7,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of a failed attempt's log
+	LogTail       string                 `protobuf:"bytes,7,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`             // the end of a failed attempt's log
+	Cause         FailureCause           `protobuf:"varint,8,opt,name=cause,proto3,enum=slotwise.v1.FailureCause" json:"cause,omitempty"` // of a failure
+	Excused       bool                   `protobuf:"varint,9,opt,name=excused,proto3" json:"excused,omitempty"`                           // the failure does not count
+	RetryAt       int64                  `protobuf:"varint,10,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`           // before then the task is not launched; 0 means at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1644,6 +1647,27 @@ func (x *FactEnded) GetLogTail() string {
 		return x.LogTail
 	}
 	return ""
+}
+
+func (x *FactEnded) GetCause() FailureCause {
+	if x != nil {
+		return x.Cause
+	}
+	return FailureCause_FAILURE_CAUSE_TASK
+}
+
+func (x *FactEnded) GetExcused() bool {
+	if x != nil {
+		return x.Excused
+	}
+	return false
+}
+
+func (x *FactEnded) GetRetryAt() int64 {
+	if x != nil {
+		return x.RetryAt
+	}
+	return 0
 }
 
 type FactFetchFailed struct {
@@ -2134,6 +2158,9 @@ type FactTask struct {
 	DoneAt        int64                  `protobuf:"varint,4,opt,name=done_at,json=doneAt,proto3" json:"done_at,omitempty"`
 	LastFailure   int64                  `protobuf:"varint,5,opt,name=last_failure,json=lastFailure,proto3" json:"last_failure,omitempty"`
 	Attempts      []*PastAttempt         `protobuf:"bytes,6,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	Outages       int32                  `protobuf:"varint,7,opt,name=outages,proto3" json:"outages,omitempty"`                            // failures because of storage or a disk since the last success
+	OutageSince   int64                  `protobuf:"varint,8,opt,name=outage_since,json=outageSince,proto3" json:"outage_since,omitempty"` // when the first of them happened
+	RetryAt       int64                  `protobuf:"varint,9,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`             // as in FactEnded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2210,6 +2237,27 @@ func (x *FactTask) GetAttempts() []*PastAttempt {
 	return nil
 }
 
+func (x *FactTask) GetOutages() int32 {
+	if x != nil {
+		return x.Outages
+	}
+	return 0
+}
+
+func (x *FactTask) GetOutageSince() int64 {
+	if x != nil {
+		return x.OutageSince
+	}
+	return 0
+}
+
+func (x *FactTask) GetRetryAt() int64 {
+	if x != nil {
+		return x.RetryAt
+	}
+	return 0
+}
+
 type PastAttempt struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -2225,6 +2273,8 @@ type PastAttempt struct {
 	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
 	OutputBytes   int64                  `protobuf:"varint,12,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
 	LogTail       string                 `protobuf:"bytes,13,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
+	Cause         FailureCause           `protobuf:"varint,14,opt,name=cause,proto3,enum=slotwise.v1.FailureCause" json:"cause,omitempty"`
+	Excused       bool                   `protobuf:"varint,15,opt,name=excused,proto3" json:"excused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2350,6 +2400,20 @@ func (x *PastAttempt) GetLogTail() string {
 	return ""
 }
 
+func (x *PastAttempt) GetCause() FailureCause {
+	if x != nil {
+		return x.Cause
+	}
+	return FailureCause_FAILURE_CAUSE_TASK
+}
+
+func (x *PastAttempt) GetExcused() bool {
+	if x != nil {
+		return x.Excused
+	}
+	return false
+}
+
 var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
@@ -2467,7 +2531,7 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x05label\x18\x06 \x01(\x05R\x05label\x12\x0e\n" +
 	"\x02at\x18\a \x01(\x03R\x02at\"@\n" +
 	"\vFactGranted\x121\n" +
-	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\"\xeb\x01\n" +
+	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\"\xd1\x02\n" +
 	"\tFactEnded\x121\n" +
 	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\x05R\x05state\x12\x14\n" +
@@ -2475,7 +2539,11 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\foutput_bytes\x18\x04 \x01(\x03R\voutputBytes\x12\x0e\n" +
 	"\x02at\x18\x05 \x01(\x03R\x02at\x121\n" +
 	"\bcounters\x18\x06 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\x12\x19\n" +
-	"\blog_tail\x18\a \x01(\tR\alogTail\"<\n" +
+	"\blog_tail\x18\a \x01(\tR\alogTail\x12/\n" +
+	"\x05cause\x18\b \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05cause\x12\x18\n" +
+	"\aexcused\x18\t \x01(\bR\aexcused\x12\x19\n" +
+	"\bretry_at\x18\n" +
+	" \x01(\x03R\aretryAt\"<\n" +
 	"\x0fFactFetchFailed\x12)\n" +
 	"\x03map\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\x03map\"w\n" +
 	"\x0eFactOutputLost\x12)\n" +
@@ -2510,14 +2578,17 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
 	"FactCounts\x12\x12\n" +
 	"\x04jobs\x18\x01 \x01(\x05R\x04jobs\x12\x1a\n" +
-	"\blaunches\x18\x02 \x01(\x03R\blaunches\"\xf2\x01\n" +
+	"\blaunches\x18\x02 \x01(\x03R\blaunches\"\xca\x02\n" +
 	"\bFactTask\x12(\n" +
 	"\x04task\x18\x01 \x01(\v2\x14.slotwise.v1.TaskRefR\x04task\x12%\n" +
 	"\x0efetch_failures\x18\x02 \x01(\x05R\rfetchFailures\x12#\n" +
 	"\rpending_since\x18\x03 \x01(\x03R\fpendingSince\x12\x17\n" +
 	"\adone_at\x18\x04 \x01(\x03R\x06doneAt\x12!\n" +
 	"\flast_failure\x18\x05 \x01(\x03R\vlastFailure\x124\n" +
-	"\battempts\x18\x06 \x03(\v2\x18.slotwise.v1.PastAttemptR\battempts\"\xc9\x02\n" +
+	"\battempts\x18\x06 \x03(\v2\x18.slotwise.v1.PastAttemptR\battempts\x12\x18\n" +
+	"\aoutages\x18\a \x01(\x05R\aoutages\x12!\n" +
+	"\foutage_since\x18\b \x01(\x03R\voutageSince\x12\x19\n" +
+	"\bretry_at\x18\t \x01(\x03R\aretryAt\"\x94\x03\n" +
 	"\vPastAttempt\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x14\n" +
@@ -2532,7 +2603,9 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	" \x01(\x03R\x05ended\x12\x14\n" +
 	"\x05error\x18\v \x01(\tR\x05error\x12!\n" +
 	"\foutput_bytes\x18\f \x01(\x03R\voutputBytes\x12\x19\n" +
-	"\blog_tail\x18\r \x01(\tR\alogTailB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\blog_tail\x18\r \x01(\tR\alogTail\x12/\n" +
+	"\x05cause\x18\x0e \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05cause\x12\x18\n" +
+	"\aexcused\x18\x0f \x01(\bR\aexcusedB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_journal_proto_rawDescOnce sync.Once
@@ -2580,6 +2653,7 @@ var file_slotwise_v1_journal_proto_goTypes = []any{
 	nil,                         // 29: slotwise.v1.JournalPolicy.SetEntry
 	(*JobSpec)(nil),             // 30: slotwise.v1.JobSpec
 	(*Counters)(nil),            // 31: slotwise.v1.Counters
+	(FailureCause)(0),           // 32: slotwise.v1.FailureCause
 }
 var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	1,  // 0: slotwise.v1.JournalRecord.master:type_name -> slotwise.v1.JournalMaster
@@ -2617,15 +2691,17 @@ var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	8,  // 32: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
 	8,  // 33: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
 	31, // 34: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
-	8,  // 35: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	8,  // 36: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	7,  // 37: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
-	28, // 38: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	32, // 35: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
+	8,  // 36: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	8,  // 37: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	7,  // 38: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	28, // 39: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
+	32, // 40: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_journal_proto_init() }

@@ -223,7 +223,7 @@ func TestOnlySuccessesCount(t *testing.T) {
 	d := newDesk(Config{Remaining: Unfinished}, false)
 	j := d.add(5, 0)
 	a := d.start(j, job.Map, 0, 0)
-	d.Fail(a, "broke", 0, 100*time.Second)
+	d.Fail(a, job.Failure{Text: "broke"}, 0, 100*time.Second)
 	d.m.ended(a)
 	b := d.start(j, job.Map, 0, 0)
 	d.Drop(b, job.AttemptKilled, "", 100*time.Second)

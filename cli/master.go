@@ -7,13 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/master"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage/roots"
@@ -128,11 +128,10 @@ func (f *masterFlags) writeAddress(address string) error {
 	if f.addressFile == "" {
 		return nil
 	}
-	temp := f.addressFile + ".new"
-	if err := os.WriteFile(temp, []byte(address+"\n"), 0o666); err != nil {
+	if err := durable.WriteFile(durable.OS(), f.addressFile, 0o666, durable.Bytes(address+"\n")); err != nil {
 		return misuse("--address-file: %w", err)
 	}
-	return os.Rename(temp, f.addressFile)
+	return nil
 }
 
 // maxStorageRetry is the longest --storage-retry. A task may occupy a slot again and

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/jobmix"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
@@ -148,11 +149,10 @@ func (f *runFlags) writeLearned(b []byte) error {
 	if f.learned == "" {
 		return nil
 	}
-	temp := f.learned + ".new"
-	if err := os.WriteFile(temp, b, 0o644); err != nil {
-		return errors.Join(fmt.Errorf("--learned: %w", err), os.Remove(temp))
+	if err := durable.WriteFile(durable.OS(), f.learned, 0o644, durable.Bytes(b)); err != nil {
+		return fmt.Errorf("--learned: %w", err)
 	}
-	return os.Rename(temp, f.learned)
+	return nil
 }
 
 // printMix prints a line for each job of a mix, and the use of slots.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/profile"
 	"github.com/slotwise/slotwise/internal/workload"
 )
@@ -151,19 +152,8 @@ func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) e
 }
 
 // write replaces the output file atomically.
-func (f *profileFlags) write(list []workload.Profile) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(f.run.output), "."+filepath.Base(f.run.output)+".tmp-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(workload.WriteProfiles(temp, list), temp.Chmod(0o644), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), f.run.output)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
-	}
-	return nil
+func (f *profileFlags) write(list []workload.Profile) error {
+	return durable.WriteFile(durable.OS(), f.run.output, 0o644, func(w io.Writer) error { return workload.WriteProfiles(w, list) })
 }
 
 // printProfiles prints the costs of each job in a table.

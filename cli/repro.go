@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	simreport "github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/repro"
 )
@@ -195,11 +196,7 @@ func (f *reproFlags) draw(x *repro.Figure) error {
 
 // put writes a file of --out atomically.
 func (f *reproFlags) put(name string, data []byte) error {
-	to := filepath.Join(f.out, name)
-	if err := os.WriteFile(to+".new", data, 0o666); err != nil {
-		return misuse("--out %s: %w", f.out, reason(err))
-	}
-	if err := os.Rename(to+".new", to); err != nil {
+	if err := durable.WriteFile(durable.OS(), filepath.Join(f.out, name), 0o666, durable.Bytes(data)); err != nil {
 		return misuse("--out %s: %w", f.out, reason(err))
 	}
 	return nil

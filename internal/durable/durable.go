@@ -140,6 +140,38 @@ func Publish(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) err
 	return f.SyncDir(filepath.Dir(path))
 }
 
+// SyncTree makes all names in a directory and in the directories below it durable, and
+// with files also the content of the files. It does not follow symbolic links.
+func SyncTree(f FS, dir string, files bool) error {
+	names, err := f.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		info, err := f.Stat(path)
+		switch {
+		case err == nil && info.IsDir():
+			err = SyncTree(f, path, files)
+		case err == nil && files && info.Mode().IsRegular():
+			err = syncFile(f, path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.SyncDir(dir)
+}
+
+// syncFile makes the content of a file durable.
+func syncFile(f FS, path string) error {
+	file, err := f.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
 // Bytes returns a function that writes b, for WriteFile and Publish.
 func Bytes[T ~string | ~[]byte](b T) func(io.Writer) error {
 	return func(w io.Writer) error {

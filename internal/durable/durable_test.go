@@ -117,6 +117,35 @@ func TestMkdirAll(t *testing.T) {
 	}
 }
 
+// TestSyncTree cuts the power after SyncTree. Everything below the directory stays.
+func TestSyncTree(t *testing.T) {
+	for seed := range uint64(seeds) {
+		disk := faultfs.NewDisk()
+		disk.Put("other", nil)
+		for _, dir := range []string{"d", "d/e", "d/e/f"} {
+			if err := disk.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			f, err := disk.OpenFile(dir+"/file", os.O_CREATE|os.O_RDWR, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(f, "more than one page of "+dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(durable.SyncTree(disk, "d", true), disk.SyncDir(".")); err != nil {
+			t.Fatal(err)
+		}
+		disk = disk.Crash(rng(seed))
+		for _, dir := range []string{"d", "d/e", "d/e/f"} {
+			if got := string(disk.Bytes(dir + "/file")); got != "more than one page of "+dir {
+				t.Fatalf("seed %d: %s/file is %q", seed, dir, got)
+			}
+		}
+	}
+}
+
 // TestFailedSync: after a sync has failed, the data are readable and not on the disk,
 // whatever a later sync returns. The next crash loses them. This is how Linux behaves.
 func TestFailedSync(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // Default validity of the authority's own certificate and of issued ones.
@@ -41,7 +43,7 @@ type Authority struct {
 // NewAuthority creates an authority in dir, which it creates if needed. It returns an
 // error and changes nothing if dir already has an authority.
 func NewAuthority(dir string) (*Authority, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(durable.OS(), dir, 0o700); err != nil {
 		return nil, err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -58,7 +60,7 @@ func NewAuthority(dir string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writePair(dir, authorityCert, authorityKey, der, key); err != nil {
+	if err := writePair(durable.OS(), dir, authorityCert, authorityKey, der, key); err != nil {
 		return nil, err
 	}
 	cert, err := x509.ParseCertificate(der)
@@ -124,7 +126,7 @@ func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.D
 	if err != nil {
 		return err
 	}
-	return writePair(a.dir, name+".pem", name+"-key.pem", der, key)
+	return writePair(durable.OS(), a.dir, name+".pem", name+"-key.pem", der, key)
 }
 
 // Files returns the paths of the authority's certificate and of a certificate and key
@@ -151,36 +153,42 @@ func template(name pkix.Name, valid time.Duration) (*x509.Certificate, error) {
 }
 
 // writePair writes a certificate and its key to new files that only their owner can
-// read. It writes both or neither.
-func writePair(dir, certName, keyName string, der []byte, key *ecdsa.PrivateKey) error {
+// read. It writes both or neither. They are durable when it returns nil.
+func writePair(disk durable.FS, dir, certName, keyName string, der []byte, key *ecdsa.PrivateKey) error {
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return err
 	}
-	keyPath := filepath.Join(dir, keyName)
-	if err := writeNew(keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})); err != nil {
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
 		return err
 	}
-	certPath := filepath.Join(dir, certName)
-	if err := writeNew(certPath, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})); err != nil {
-		return errors.Join(err, os.Remove(keyPath))
+	keyPath := filepath.Join(dir, keyName)
+	if err := writeNew(disk, keyPath, keyPEM); err != nil {
+		return err
 	}
-	_, err = tls.LoadX509KeyPair(certPath, keyPath)
-	return err
+	if err := writeNew(disk, filepath.Join(dir, certName), certPEM); err != nil {
+		return errors.Join(err, disk.Remove(keyPath))
+	}
+	return disk.SyncDir(dir)
 }
 
-// writeNew writes a file that must not exist yet. It removes the file if that fails.
-func writeNew(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+// writeNew writes a file that must not exist yet and syncs it. It removes the file if
+// that fails.
+func writeNew(disk durable.FS, path string, data []byte) error {
+	f, err := disk.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists; remove it first or choose another name", path)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
+		return errors.Join(err, disk.Remove(path))
 	}
 	return nil
 }

@@ -9,8 +9,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // tokenPrefix begins every token, so that scanners recognise a leaked one.
@@ -108,14 +112,19 @@ func TokenLine(id Identity, token string) (string, error) {
 
 // AddToken creates a token for an identity, appends its line to a tokens file, and
 // returns the token, which is stored nowhere. It creates the file if needed, readable
-// for its owner only.
+// for its owner only. The line is durable when AddToken returns nil.
 func AddToken(path string, id Identity) (token string, err error) {
+	return addToken(durable.OS(), path, id)
+}
+
+// addToken is AddToken on a disk; tests use one that forgets what was not synced.
+func addToken(disk durable.FS, path string, id Identity) (token string, err error) {
 	token = NewToken()
 	line, err := TokenLine(id, token)
 	if err != nil {
 		return "", err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	f, err := disk.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return "", err
 	}
@@ -124,25 +133,28 @@ func AddToken(path string, id Identity) (token string, err error) {
 	}
 	if err == nil {
 		// One write, so that lines of concurrent calls do not mix.
-		_, err = f.WriteString(line)
+		_, err = io.WriteString(f, line)
+	}
+	if err == nil {
+		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
-	return token, nil
+	return token, disk.SyncDir(filepath.Dir(path))
 }
 
 var errNoNewline = errors.New("the last line does not end in a newline")
 
 // endsInNewline returns errNoNewline if the last line of a non-empty file is not
 // terminated, as after editing by hand.
-func endsInNewline(f *os.File) error {
-	st, err := f.Stat()
-	if err != nil || st.Size() == 0 {
+func endsInNewline(f durable.File) error {
+	size, err := f.Size()
+	if err != nil || size == 0 {
 		return err
 	}
 	var last [1]byte
-	if _, err := f.ReadAt(last[:], st.Size()-1); err != nil {
+	if n, err := f.ReadAt(last[:], size-1); n == 0 {
 		return err
 	}
 	if last[0] != '\n' {

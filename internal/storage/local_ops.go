@@ -204,36 +204,11 @@ func (w localFileWriter) Remove(_ context.Context) error {
 }
 
 // FlushTree implements Flusher. With sync the files were synced when they were closed.
-func (o localOps) FlushTree(ctx context.Context, dir string, replaces bool) error {
+func (o localOps) FlushTree(_ context.Context, dir string, replaces bool) error {
 	if !o.sync && !replaces {
 		return nil
 	}
-	names, err := o.disk.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		st, err := o.disk.Stat(path)
-		switch {
-		case err == nil && st.IsDir():
-			err = o.FlushTree(ctx, path, replaces)
-		case err == nil && !o.sync:
-			err = o.syncFile(path)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return o.safe.SyncDir(dir)
-}
-
-func (o localOps) syncFile(path string) error {
-	f, err := o.safe.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.SyncTree(o.safe, dir, !o.sync)
 }
 
 // FlushNames implements Flusher.

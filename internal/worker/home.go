@@ -138,14 +138,15 @@ func (h *home) gone() error {
 }
 
 // probe writes and removes a small file, and returns the error of the disk.
-func (h *home) probe() error {
-	path := filepath.Join(h.attempts(), "probe")
-	f, err := os.Create(path)
+func (h *home) probe() error { return probe(durable.OS(), filepath.Join(h.attempts(), "probe")) }
+
+func probe(disk durable.FS, path string) error {
+	f, err := disk.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(make([]byte, 4<<10))
-	return errors.Join(err, f.Sync(), f.Close(), os.Remove(path))
+	return errors.Join(err, f.Sync(), f.Close(), disk.Remove(path))
 }
 
 // sweep kills the processes of an earlier worker in this directory and removes

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
@@ -79,6 +80,21 @@ func TestHomeGone(t *testing.T) {
 		}
 		if err := h.close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestProbe: a disk that cannot create, write or sync a file is reported, and the probe
+// leaves nothing behind.
+func TestProbe(t *testing.T) {
+	for _, op := range []faultfs.Op{faultfs.Create, faultfs.Write, faultfs.Sync} {
+		disk := faultfs.NewDisk()
+		if err := probe(disk, "probe"); err != nil {
+			t.Fatal(err)
+		}
+		disk.Inject(faultfs.Rule{Op: op})
+		if err := probe(disk, "probe"); !errors.Is(err, syscall.EIO) || len(disk.Names()) != 0 {
+			t.Errorf("%s: %v, left %v", op, err, disk.Names())
 		}
 	}
 }

@@ -278,7 +278,7 @@ func (d *Disk) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, 
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	return &file{d: d, n: n, path: name}, nil
+	return &file{d: d, n: n, path: name, appends: flag&os.O_APPEND != 0}, nil
 }
 
 // Rename implements durable.FS. It replaces a file or an empty directory.

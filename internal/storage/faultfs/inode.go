@@ -212,6 +212,7 @@ type file struct {
 	n        *inode
 	path     string
 	at       int           // the offset of the next Write
+	appends  bool          // each Write goes to the end
 	released chan struct{} // closed when the lock is released; nil if it is not held
 }
 
@@ -238,6 +239,9 @@ func (f *file) Write(p []byte) (int, error) {
 		defer f.d.disk.Unlock()
 		if room := f.d.roomLocked(); int64(len(p)) > room {
 			p, err = p[:room], syscall.ENOSPC
+		}
+		if f.appends {
+			f.at = len(f.n.data)
 		}
 		f.n.write(p, f.at)
 		f.n.mod = f.d.Now()

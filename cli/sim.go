@@ -46,6 +46,7 @@ type simFlags struct {
 	set               []string
 	reference         string
 	limit             int
+	traceSet          []string
 	timeScale         float64
 	dataScale         float64
 	explain           bool
@@ -70,6 +71,9 @@ A cluster is a YAML file, or short: nodes=600,maps=4,reduces=2,racks=20. A polic
 is a name or a composition; parts with = belong to the policy before them, so
 fifo,fair,place=greedy is two policies.
 
+--trace-set changes how a trace becomes tasks:
+
+` + traceOptionList() + `
 A world says what the cluster does besides running tasks: heartbeats, failures, slow
 attempts, overheads of daemons. It is a YAML file (docs/formats/world.md has every
 parameter) or one of these:
@@ -109,6 +113,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
 	s.Float64Var(&f.timeScale, "time-scale", 1, "multiply the times of submission of a trace by this `factor`; 0.5 is twice the load")
 	s.Float64Var(&f.dataScale, "data-scale", 1, "multiply all bytes of a SWIM trace by this `factor`, for a smaller cluster than its own")
+	s.StringArrayVar(&f.traceSet, "trace-set", nil, "one rule by which a trace becomes tasks, `name=value`, such as pools=hash:8 (repeatable)")
 	s.StringVar(&f.reference, "reference", "alone", "slowdowns are relative to each job run `alone`, or to its ideal, which is faster to compute")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
@@ -157,6 +162,8 @@ func (f *simFlags) checkScales() error {
 		return misuse("--time-scale: is for traces, and a %s says itself when jobs come", format)
 	case format != "swim" && f.dataScale != 1:
 		return misuse("--data-scale: is for swim traces")
+	case drawn && len(f.traceSet) > 0:
+		return misuse("--trace-set: is for traces, and a %s says itself what its tasks are", format)
 	case format != "mix" && len(f.profiles) > 0:
 		return misuse("--profiles: is for job mixes")
 	}
@@ -238,10 +245,13 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 	if err != nil {
 		return nil, misuse("--%w", err)
 	}
-	o := study.WorkloadOptions{
-		Features: features(),
-		Trace:    workload.TraceOptions{TimeScale: f.timeScale, Limit: f.limit},
-		SWIM:     workload.SWIMOptions{DataScale: f.dataScale},
+	o := study.WorkloadOptions{Features: features()}
+	o.Trace.TimeScale, o.Trace.Limit, o.SWIM.DataScale = f.timeScale, f.limit, f.dataScale
+	for _, given := range f.traceSet {
+		name, value, _ := strings.Cut(given, "=")
+		if err := o.SetTrace(name, value); err != nil {
+			return nil, misuse("--trace-set %w", err)
+		}
 	}
 	if o.Profiles, err = f.readProfiles(); err != nil {
 		return nil, err
@@ -272,6 +282,15 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 		return nil, misuse("--policy %w", err)
 	}
 	return s, nil
+}
+
+// traceOptionList describes the options of traces, a line each.
+func traceOptionList() string {
+	var b strings.Builder
+	for _, o := range workload.TraceOptionNames() {
+		fmt.Fprintf(&b, "  %-16s %s\n", o[0], o[1])
+	}
+	return b.String()
 }
 
 // worldNames returns the names of the named worlds.

@@ -35,11 +35,9 @@ type Workload struct {
 
 // WorkloadOptions scale a trace and add what a job mix may refer to.
 type WorkloadOptions struct {
-	Trace workload.TraceOptions
-	SWIM  workload.SWIMOptions
-	// Profiles are further cost profiles of apps. The profiles in the mix have
-	// priority over them, and they over the built-in ones.
-	Profiles []workload.Profile
+	// Options are those of the formats. The profiles in a mix have priority over the
+	// Profiles here, and these over the built-in ones.
+	workload.Options
 	// Features are the storage schemes of inputs, beyond local files.
 	Features []mapreduce.Feature
 }
@@ -63,7 +61,7 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	}
 	defer in.Close()
 	w := &Workload{Name: spec}
-	w.Source, err = workload.Read(format, path, in, workload.Options{Trace: o.Trace, SWIM: o.SWIM, Profiles: o.Profiles})
+	w.Source, err = workload.Read(format, path, in, o.Options)
 	if err != nil {
 		return nil, err
 	}

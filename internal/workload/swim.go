@@ -21,9 +21,11 @@ type SWIMOptions struct {
 	// Block is the bytes of input of one map: a row has max(1, ⌈input/Block⌉)
 	// maps. Default 64 MiB.
 	Block int64
-	// ReduceBytes is the bytes of shuffle for each reduce: a row has
-	// ⌈shuffle/ReduceBytes⌉ reduces, and none without shuffle. Default 1 GiB.
-	// ReducesPerMap, if above 0, replaces this rule: ⌈maps · ReducesPerMap⌉.
+	// ReduceBytes is the bytes of shuffle or output for each reduce: a row has
+	// ⌈max(shuffle, output)/ReduceBytes⌉ reduces, and none without shuffle. Output
+	// counts because a job with little shuffle and much output would else become one
+	// reduce that writes for days. Default 1 GiB. ReducesPerMap, if above 0, replaces
+	// this rule: ⌈maps · ReducesPerMap⌉.
 	ReduceBytes   int64
 	ReducesPerMap float64
 	// MaxReduces bounds the reduces of a job; 0 means no bound.
@@ -180,7 +182,7 @@ func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
 		}
 	case shuffle > 0:
 		out = shuffle
-		n := math.Ceil(float64(shuffle) / float64(o.ReduceBytes))
+		n := math.Ceil(float64(max(shuffle, output)) / float64(o.ReduceBytes))
 		if o.ReducesPerMap > 0 {
 			n = math.Ceil(float64(len(j.Maps)) * o.ReducesPerMap)
 		}

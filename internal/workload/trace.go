@@ -30,8 +30,8 @@ type TraceOptions struct {
 	TimeScale float64
 	// Limit takes only the first jobs of the file; 0 takes all.
 	Limit int
-	// Pools are given in turn to jobs without a pool.
-	Pools []string
+	// Pools and Users name the pools and users of jobs that have none.
+	Pools, Users Naming
 	// KeepHosts places maps on the hosts of the trace. Without it the simulator
 	// chooses, because the nodes of a simulated cluster have other names.
 	KeepHosts bool
@@ -126,7 +126,7 @@ func (im *importer) finish() (*Trace, error) {
 	for i := range jobs {
 		j := &jobs[i]
 		j.Submit = scaleTime(j.Submit-first, im.options.TimeScale)
-		j.Pool = turn(j.Pool, im.options.Pools, i)
+		j.Pool, j.User = im.options.Pools.name(j.Pool, j, i), im.options.Users.name(j.User, j, i)
 	}
 	im.trace.List = jobs
 	return &im.trace, nil

@@ -61,7 +61,7 @@ func TestSWIM(t *testing.T) {
 func TestSWIMOptions(t *testing.T) {
 	p := Profile{App: "x", MapCPU: 1, SortCPU: 2, ReduceCPU: 3}
 	trace, err := ReadSWIM("t.tsv", strings.NewReader("a\t10\t10\t4000000\t2000000\t30\nb\t20\t10\t8\t1\t1\nc\t30\t0\t1\t1\t1\n"), SWIMOptions{
-		TraceOptions: TraceOptions{TimeScale: 0.5, Limit: 2, Pools: []string{"p", "q"}},
+		TraceOptions: TraceOptions{TimeScale: 0.5, Limit: 2, Pools: Naming{Turn: []string{"p", "q"}}},
 		Block:        1e6, ReducesPerMap: 2, MaxReduces: 3, DataScale: 0.5, Profile: &p})
 	if err != nil {
 		t.Fatal(err)

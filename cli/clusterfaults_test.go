@@ -277,9 +277,6 @@ func TestChain(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(c.dir, ".*")); len(left) != 0 {
 		t.Errorf("left: %q", left)
 	}
-	if status, out := c.submit("kmeans", "points", "--wait=false", "--output", "x"); status != exitMisuse {
-		t.Errorf("a detached chain: %d %s", status, out)
-	}
 }
 
 // TestSubmitInterrupted interrupts a waiting submit. The job is killed and has

@@ -53,14 +53,16 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) err
 func newHistory() *cobra.Command {
 	r := &slotwisev1.HistoryRequest{}
 	c := &cobra.Command{
-		Use:   "history [JOB]",
+		Use:   "history [JOB|CHAIN]",
 		Short: "List jobs that have ended, or show one with its tasks",
 		Long: `Lists jobs that have ended, newest first, also from before the master was last
-started. With JOB it shows that job, what held it back and its tasks.`,
+started. With JOB it shows that job, what held it back and its tasks. With --chains it
+lists chains, and with CHAIN it shows that chain and its steps.`,
 		Example: `  slotwise history
   slotwise history --user ann --limit 10
   slotwise history --before j120
-  slotwise history j12 -o json`,
+  slotwise history j12 -o json
+  slotwise history --chains`,
 		Args: atMostOne("job"),
 	}
 	limit := 0
@@ -80,12 +82,15 @@ started. With JOB it shows that job, what held it back and its tasks.`,
 			return printMessage(u.out(), resp.Jobs[0])
 		case u.json():
 			return printMessages(u.out(), resp.Jobs)
+		case isChain(r.Job):
+			return printChain(u.out(), resp.Jobs[0].Job, resp.Jobs[0].Steps)
 		case r.Job != "":
 			return printPastJob(u.out(), resp.Jobs[0])
 		}
 		return printPast(u.out(), resp.Jobs)
 	})
 	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
+	c.Flags().BoolVar(&r.Chains, "chains", false, "list chains in place of jobs")
 	c.Flags().IntVar(&limit, "limit", 0, "list at most this `number` (default 50)")
 	c.Flags().StringVar(&r.Before, "before", "", "list only jobs before this `job`")
 	return c

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +20,16 @@ import (
 // newJobs returns the command that lists jobs.
 func newJobs() *cobra.Command {
 	r := &slotwisev1.JobsRequest{}
+	steps := false
 	c := &cobra.Command{
 		Use:   "jobs",
 		Short: "List the jobs of a cluster",
-		Long:  "Lists the jobs that have not ended. With --all it includes jobs that ended recently.",
+		Long: `Lists the jobs that have not ended. With --all it includes jobs that ended recently.
+
+A chain of jobs is one row, with its step and the tasks of all steps so far. --steps
+lists its jobs below it. JSON has both: the jobs of a chain name it.`,
 		Example: `  slotwise jobs
+  slotwise jobs --steps
   slotwise jobs --all --user ann
   slotwise jobs -o json`,
 		Args: noArgs,
@@ -38,8 +45,9 @@ func newJobs() *cobra.Command {
 		if len(resp.Jobs) == 0 {
 			fmt.Fprintln(c.ErrOrStderr(), noJobs(r))
 		}
-		return printJobs(u.out(), resp.Jobs)
+		return printJobs(u.out(), jobRows(resp.Jobs, steps))
 	})
+	c.Flags().BoolVar(&steps, "steps", false, "list the jobs of chains too, below their chain")
 	c.Flags().BoolVar(&r.Ended, "all", false, "list jobs that have ended too")
 	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
 	c.Flags().StringVar(&r.Pool, "pool", "", "list only the jobs of the pool of this `name`")
@@ -61,12 +69,52 @@ func noJobs(r *slotwisev1.JobsRequest) string {
 	return text + " that has not ended; --all lists those that have"
 }
 
+// jobRows orders a list of jobs and chains for people: by the time of submission, and
+// with steps below their chain, or without them.
+func jobRows(list []*slotwisev1.JobStatus, steps bool) (rows []*slotwisev1.JobStatus) {
+	chains := map[string]bool{}
+	below := map[string][]*slotwisev1.JobStatus{}
+	for _, j := range list {
+		chains[j.Id] = j.Chain == ""
+		below[j.Chain] = append(below[j.Chain], j)
+	}
+	for _, j := range list {
+		if j.Chain == "" || !chains[j.Chain] { // the chain may be older than the list
+			rows = append(rows, j)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b *slotwisev1.JobStatus) int { return cmp.Compare(a.SubmittedMs, b.SubmittedMs) })
+	if !steps {
+		return rows
+	}
+	var all []*slotwisev1.JobStatus
+	for _, j := range rows {
+		all = append(all, j)
+		if j.Chain == "" {
+			all = append(all, below[j.Id]...)
+		}
+	}
+	return all
+}
+
+// jobName returns the name of a job, or of a chain with its step.
+func jobName(j *slotwisev1.JobStatus) string {
+	if n := len(j.Steps); n > 0 {
+		return strings.TrimSpace(fmt.Sprintf("%s (step %d %s", j.Name, n, j.Step)) + ")"
+	}
+	return j.Name
+}
+
 // printJobs prints a line for each job.
 func printJobs(w io.Writer, jobs []*slotwisev1.JobStatus) error {
 	t := table(w)
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\tREDUCES\tTIME\tWAITS FOR")
 	for _, j := range jobs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, j.Name, j.User, j.Pool, priorityName(j.Priority),
+		id := j.Id
+		if j.Chain != "" {
+			id = "  " + id
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
 			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), console.Duration(jobAge(j, time.Now())), j.Waiting)
 	}
 	return t.Flush()
@@ -102,21 +150,45 @@ func newJob() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "job ID",
 		Short: "Show one job of a cluster",
-		Long:  "Shows the progress of a job, or its outcome, and its counters.",
+		Long: `Shows the progress of a job, or its outcome, and its counters. Of a chain it shows
+the steps.`,
 		Example: `  slotwise job j12
+  slotwise job chain-3
   slotwise job j12 -o json`,
 		Args: oneArg("job"),
 	}
 	return newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
-		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Job, &slotwisev1.JobRequest{Job: args[0]})
-		if err != nil {
+		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Job, &slotwisev1.JobRequest{Job: args[0], Steps: true})
+		switch {
+		case err != nil:
 			return err
-		}
-		if u.json() {
+		case u.json() && isChain(args[0]):
+			return printMessage(u.out(), resp)
+		case u.json():
 			return printMessage(u.out(), resp.Job)
+		case isChain(args[0]):
+			return printChain(u.out(), resp.Job, resp.Steps)
 		}
 		return printJob(u.out(), resp.Job)
 	})
+}
+
+// isChain reports whether an id is a chain's.
+func isChain(id string) bool { return strings.HasPrefix(id, "chain-") }
+
+// printChain prints a chain and a line for each of its steps.
+func printChain(w io.Writer, chain *slotwisev1.JobStatus, steps []*slotwisev1.JobStatus) error {
+	if err := printJob(w, chain); err != nil || len(steps) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	t := table(w)
+	fmt.Fprintln(t, "STEP\tJOB\tSTATE\tMAPS\tREDUCES\tTIME\tMESSAGE")
+	for _, s := range steps {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, s.Id, stateName(s.State), tasksDone(s.Maps), tasksDone(s.Reduces),
+			console.Duration(jobAge(s, time.Now())), oneLineText(s.Message))
+	}
+	return t.Flush()
 }
 
 // oneArg requires one argument, called what in messages.
@@ -143,6 +215,9 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	line("pool", j.Pool)
 	line("priority", priorityName(j.Priority))
 	line("state", stateName(j.State))
+	line("chain", j.Chain)
+	line("step", j.Step)
+	line("driver", driverText(j))
 	line("message", oneLineText(j.Message))
 	line("waits for", j.Waiting)
 	line("maps", phaseText(j.Maps))
@@ -161,6 +236,17 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	}
 	printCounters(w, j)
 	return nil
+}
+
+// driverText says where the driver of a chain runs.
+func driverText(j *slotwisev1.JobStatus) string {
+	switch {
+	case j.DriverTries == 0 || j.EndedMs > 0:
+		return ""
+	case j.Driver == "":
+		return fmt.Sprintf("none runs, %s so far", console.Plural(int(j.DriverTries), "try"))
+	}
+	return fmt.Sprintf("on %s, try %d", j.Driver, j.DriverTries)
 }
 
 // oneLineText replaces white space, line ends included, by single spaces.
@@ -301,11 +387,13 @@ func attemptTime(a *slotwisev1.AttemptStatus) string {
 func newKill() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use:   "kill JOB|ATTEMPT",
-		Short: "Kill a job, or one attempt",
-		Long: `Kills a job and removes its output. With the id of an attempt it kills that attempt
-only: the task runs again, and the attempt does not count as a failure.`,
+		Use:   "kill JOB|CHAIN|ATTEMPT",
+		Short: "Kill a job, a chain or one attempt",
+		Long: `Kills a job and removes its output. With the id of a chain it kills the running steps,
+and no step follows. With the id of an attempt it kills that attempt only: the task
+runs again, and the attempt does not count as a failure.`,
 		Example: `  slotwise kill j12 --reason 'wrong input'
+  slotwise kill chain-3
   slotwise kill j12_m_3_0`,
 		Args: oneArg("job or attempt"),
 	}
@@ -324,9 +412,10 @@ only: the task runs again, and the attempt does not count as a failure.`,
 // newPriority returns the command that changes a job's priority.
 func newPriority() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "priority JOB LEVEL",
-		Short:   "Change the priority of a job",
-		Long:    "Changes a job's priority: very-low, low, normal, high or very-high. Running attempts continue.",
+		Use:   "priority JOB|CHAIN LEVEL",
+		Short: "Change the priority of a job or a chain",
+		Long: `Changes a job's priority: very-low, low, normal, high or very-high. Running attempts
+continue. Of a chain it changes the steps that have not ended and the later ones.`,
 		Example: "  slotwise priority j12 high",
 		Args:    twoArgs("job", "level"),
 	}
@@ -342,9 +431,10 @@ func newPriority() *cobra.Command {
 // newMove returns the command that moves a job to another pool.
 func newMove() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "move JOB POOL",
-		Short:   "Move a job to another pool",
-		Long:    "Moves a job to another pool or queue. Running attempts continue.",
+		Use:   "move JOB|CHAIN POOL",
+		Short: "Move a job or a chain to another pool",
+		Long: `Moves a job to another pool or queue. Running attempts continue. Of a chain it moves
+the steps that have not ended and the later ones.`,
 		Example: "  slotwise move j12 reports",
 		Args:    twoArgs("job", "pool"),
 	}
@@ -367,10 +457,11 @@ func twoArgs(a, b string) cobra.PositionalArgs {
 // newExplain returns the command that explains why a job waits.
 func newExplain() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "explain JOB",
+		Use:   "explain JOB|CHAIN",
 		Short: "Explain why a job waits or is slow, and what would change that",
 		Long: `Explains for the maps and the reduces of a job why none is started now, what they
-waited for before and how long, and what would change that.`,
+waited for before and how long, and what would change that. Of a chain it explains
+why its driver does not run, and its running steps.`,
 		Example: `  slotwise explain j12
   slotwise explain j12 -o json`,
 		Args: oneArg("job"),
@@ -398,7 +489,11 @@ func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 		if e.HeldMs > 0 {
 			held = fmt.Sprintf(" (for %s in all)", console.Duration(time.Duration(e.HeldMs)*time.Millisecond))
 		}
-		fmt.Fprintf(w, "%ss: %s%s\n", enumName(e.Kind.Descriptor(), e.Kind.Number()), e.Words, held)
+		kind := "driver"
+		if e.Kind != slotwisev1.Kind_KIND_UNSPECIFIED {
+			kind = enumName(e.Kind.Descriptor(), e.Kind.Number()) + "s"
+		}
+		fmt.Fprintf(w, "%s: %s%s\n", kind, e.Words, held)
 		if e.Advice != "" {
 			fmt.Fprintf(w, "  what would help: %s\n", e.Advice)
 		}

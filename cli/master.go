@@ -93,6 +93,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("--dir %s: %w", f.dir, err), l.Close())
 	}
+	guard.Driver = m.IdentifyDriver
 	srv := secure.NewServer(m.Handler(), guard)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()

@@ -18,6 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	runTestAttempt()
 	testscript.Main(m, map[string]func(){"slotwise": func() { Main() }, "stubborn": stubborn})
 }
 

@@ -40,9 +40,12 @@ output need the same names on all these machines: a shared directory, HDFS or S3
 
 Prints the job's id and ends. With --wait it stays until the job has ended, shows
 its progress, and exits with status 0 if the job succeeded and 1 if not. An
-interrupt then kills the job. An app that is a chain of jobs needs --wait, because
-this command submits each step when the previous one has ended. The data between
-the steps is in a hidden directory beside the output until the chain ends.
+interrupt then kills the job.
+
+An app that is a chain of jobs, such as kmeans, is submitted as a whole, under an id
+such as chain-12. The cluster runs its steps, whatever happens to this command. The
+data between the steps is in a hidden directory beside the output until the chain
+ends.
 
 With --jobs it submits the jobs of a file, each at its time, and prints their ids
 as the master accepts them. docs/formats/jobmix.md describes the file, which is
@@ -89,9 +92,6 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	p, inputs, err := f.program(args, show)
 	if err != nil {
 		return err
-	}
-	if !f.wait && p.app != nil && p.app.Chain != nil {
-		return misuse("--wait is missing: %s is a chain of jobs, submitted from here one after the other", p.name)
 	}
 	o, err := f.options(inputs)
 	if err != nil {

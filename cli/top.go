@@ -108,8 +108,8 @@ func (s *snapshot) print(w io.Writer) error {
 		bar(part(maps, c.MapSlots)), maps, c.MapSlots, bar(part(reduces, c.ReduceSlots)), reduces, c.ReduceSlots)
 	t := table(w)
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\t\tREDUCES\t\tTIME\tWAITS FOR")
-	for _, j := range s.jobs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, j.Name, j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
+	for _, j := range jobRows(s.jobs, false) {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
 			bar(j.Maps.GetProgress()), tasksDone(j.Maps), bar(j.Reduces.GetProgress()), tasksDone(j.Reduces),
 			console.Duration(jobAge(j, time.Now())), j.Waiting)
 	}

@@ -62,6 +62,7 @@ space is available again.` + masterNote,
 	s.StringVar(&f.cfg.Rack, "rack", "", "`name` of the machine's rack (default: from the master's topology)")
 	s.IntVar(&f.cfg.MapSlots, "map-slots", 0, "`number` of map slots; -1 for none (default: one for each core)")
 	s.IntVar(&f.cfg.ReduceSlots, "reduce-slots", 0, "`number` of reduce slots; -1 for none (default: one for two cores)")
+	s.IntVar(&f.cfg.Drivers, "drivers", 0, "`number` of drivers of chains that run at once, beside the slots; -1 for none (default 4)")
 	s.Var(&f.memory, "memory", "memory in which all tasks sort, merge and fetch (default: a quarter of RAM)")
 	s.Var(&f.taskMemory, "task-memory", "resident memory beyond which a task is killed (default: thrice its share of --memory and 1GiB)")
 	s.Var(&f.minFree, "min-free", "free space on the disk below which the worker accepts no new work (default 256MiB)")

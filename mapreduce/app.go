@@ -65,6 +65,23 @@ func (p Params) Float(name string) (float64, error) {
 // Chain is one run of an app that consists of several jobs. The app's Chain
 // function uses it to run the steps. Intermediate outputs are in a directory that
 // is removed when the function returns, even with an error.
+//
+// In this process the function runs once. On a cluster it runs in a driver, a process
+// of a worker, and continues when the program that has submitted it ends. If the driver
+// or its worker dies, another driver runs the function again from its beginning. Steps
+// that have ended then return at once with the same result, and steps that run are
+// joined. This asks three things of the function:
+//
+//   - It is deterministic: apart from the results of steps and the files that it reads,
+//     nothing decides which steps it runs, with which parameters, inputs and outputs. It
+//     uses no clock, no random number and no order of a Go map. Steps may run at a time.
+//   - Each step has an output of its own. The output identifies the step, so a loop
+//     numbers the outputs of its rounds.
+//   - It plans, lists files and reads small results, and leaves heavy work to the steps: a
+//     driver occupies no slot.
+//
+// A chain has at most 1,000 steps on a cluster. An error that is not a step's is tried
+// again there, up to four times, because it may be the storage's.
 type Chain struct {
 	Params Params
 	Inputs []string // the user's inputs

@@ -10,13 +10,14 @@ import (
 )
 
 // RunAttempt checks whether a worker has started this process to run one
-// attempt of a task. If so it runs the attempt and exits; otherwise it returns
-// at once. [Main] does this by itself. Another program whose jobs run on
+// attempt of a task, or the function of a chain. If so it does that and exits; otherwise
+// it returns at once. [Main] does this by itself. Another program whose jobs run on
 // clusters must call RunAttempt before it reads its arguments. lookup finds an
 // app by its name. features must be the same as for submitting jobs, including
 // remote.Client().
 func RunAttempt(lookup func(name string) (*App, error), features ...Feature) {
-	if os.Getenv(feature.AttemptVariable) != "1" {
+	role := os.Getenv(feature.AttemptVariable)
+	if role != "1" && role != feature.DriverValue {
 		return
 	}
 	set, err := feature.Combine(features)
@@ -26,6 +27,11 @@ func RunAttempt(lookup func(name string) (*App, error), features ...Feature) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "this program cannot run tasks for a cluster:", err)
 		os.Exit(ExitFailed)
+	}
+	if role == feature.DriverValue {
+		os.Exit(set.Cluster.RunDriver(set.Schemes, func(ctx context.Context, c *feature.Chain, t feature.Target) error {
+			return drive(ctx, c, t, set.Schemes, lookup)
+		}))
 	}
 	files := &Files{set.Schemes}
 	os.Exit(set.Cluster.RunAttempt(set.Schemes, func(r *feature.Recipe) (*engine.Program, error) { return build(r, files, lookup) }))

@@ -20,18 +20,14 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	out := &feature.Job{
 		Name: j.Name, Synthetic: j.Synthetic, Overwrite: o.Overwrite, ShuffleCodec: o.Compress,
 		User: o.User, Pool: o.Pool, Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
-		SlowStart: o.SlowStart, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts, Progress: o.Progress,
+		Inputs: o.Inputs, SlowStart: o.SlowStart, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts, Progress: o.Progress,
 	}
 	var err error
 	if out.Program, err = j.Compile(ctx, &Files{p.schemes}); err != nil {
 		return nil, err
 	}
-	if o.Priority != "" {
-		prio, ok := job.ParsePriority(strings.ToUpper(strings.ReplaceAll(o.Priority, "-", "_")))
-		if !ok {
-			return nil, fmt.Errorf("unknown priority %q (very-low, low, normal, high or very-high)", o.Priority)
-		}
-		out.Priority = prio
+	if out.Priority, err = parsePriority(o.Priority); err != nil {
+		return nil, err
 	}
 	if out.OutCode, err = output.ParseCodec(o.OutputCompress); err != nil {
 		return nil, err
@@ -60,6 +56,18 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 		}
 	}
 	return out, p.checkApart(ctx, out)
+}
+
+// parsePriority returns the priority that a user calls name, and the normal one for "".
+func parsePriority(name string) (job.Priority, error) {
+	if name == "" {
+		return job.Normal, nil
+	}
+	p, ok := job.ParsePriority(strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+	if !ok {
+		return 0, fmt.Errorf("unknown priority %q (very-low, low, normal, high or very-high)", name)
+	}
+	return p, nil
 }
 
 // checkApart refuses an output directory that holds input files, even through

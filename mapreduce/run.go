@@ -114,10 +114,15 @@ type localTarget struct {
 // directory.
 func (t localTarget) URI(path string) (string, error) { return path, nil }
 
-// ChainDir creates a directory in the cluster's scratch space.
-func (t localTarget) ChainDir(string) (string, func() error, error) {
+// RunChain runs the function here, with intermediate outputs in the cluster's scratch
+// space.
+func (t localTarget) RunChain(ctx context.Context, _ *feature.Chain, drive func(context.Context, string) error) (_ []*feature.Outcome, err error) {
 	dir, err := os.MkdirTemp(t.TempDir(), "chain-")
-	return dir, func() error { return os.RemoveAll(dir) }, err
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return nil, drive(ctx, dir)
 }
 
 // Run stages the output, submits the job and waits for its end.

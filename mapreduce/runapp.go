@@ -1,12 +1,15 @@
 package mapreduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // Check returns the app's parameters with defaults filled in. Unknown and missing
@@ -66,37 +69,123 @@ func (pl *planner) runApp(ctx context.Context, a *App, given Params, o Options) 
 	return []*Result{r}, err
 }
 
-// runChain runs the steps of a chain.
+// runChain runs a chain: its function in this process, or on a cluster in a driver.
 func (pl *planner) runChain(ctx context.Context, a *App, p Params, o Options) (results []*Result, err error) {
-	temp, remove, err := pl.target.ChainDir(o.Output)
+	c, err := chainOf(a, p, o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-	var mu sync.Mutex
-	chain := &Chain{files: &Files{pl.schemes}, Params: p, Inputs: o.Inputs, temp: temp, out: o.Output}
-	chain.run = func(ctx context.Context, step string, p Params, in []string, out string) error {
-		build := a.Steps[step]
-		if build == nil {
-			return fmt.Errorf("%s has no step %q", a.Name, step)
-		}
-		j, err := build(p)
-		if err != nil {
-			return err
-		}
-		so := o
-		so.Inputs, so.Output, so.chainDir = in, out, temp
-		if out != o.Output {
-			so.OutputCompress = ""
-		}
-		r, err := pl.run(ctx, j, &feature.Recipe{App: a.Name, Step: step, Params: p}, so)
-		if r != nil {
-			mu.Lock()
-			results = append(results, r)
-			mu.Unlock()
-		}
+	steps := &steps{planner: pl, app: a, options: o}
+	outcomes, err := pl.target.RunChain(ctx, c, func(ctx context.Context, dir string) error {
+		return a.Chain(ctx, steps.chain(p, dir))
+	})
+	results = steps.ended()
+	for _, out := range outcomes {
+		results = append(results, newResult(out, cmp.Or(out.Output, o.Output)))
+	}
+	return results, err
+}
+
+// chainOf describes a chain for a target that runs its function elsewhere.
+func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
+	priority, err := parsePriority(o.Priority)
+	if err != nil {
+		return nil, err
+	}
+	if o.Output == "" {
+		return nil, errors.New("no output directory is given")
+	}
+	return &feature.Chain{
+		Name: a.Name, App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output, Overwrite: o.Overwrite,
+		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress, TaskTimeout: o.TaskTimeout,
+		MaxAttempts: o.MaxAttempts, SlowStart: o.SlowStart, User: o.User, Pool: o.Pool, Priority: priority,
+		Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)}, Progress: o.Progress,
+	}, nil
+}
+
+// drive runs the function of a chain in a driver.
+func drive(ctx context.Context, c *feature.Chain, t feature.Target, schemes *storage.Schemes, lookup func(string) (*App, error)) error {
+	a, err := lookup(c.App)
+	if err != nil {
 		return err
 	}
-	err = a.Chain(ctx, chain)
-	return results, err
+	if a.Chain == nil {
+		return fmt.Errorf("app %s is no chain of jobs", c.App)
+	}
+	o := Options{
+		Inputs: c.Inputs, Include: c.Include, Exclude: c.Exclude, Output: c.Output, Overwrite: c.Overwrite, Reduces: c.Reduces,
+		SplitSize: c.SplitSize, Compress: c.Compress, OutputCompress: c.OutputCompress, TaskTimeout: c.TaskTimeout, MaxAttempts: c.MaxAttempts,
+		SlowStart: c.SlowStart, User: c.User, Pool: c.Pool,
+	}
+	_, err = (&planner{t, schemes}).runChain(ctx, a, c.Params, o)
+	return err
+}
+
+// steps runs the steps of one chain. Several goroutines may use it.
+type steps struct {
+	planner *planner
+	app     *App
+	options Options // of the chain
+
+	mu struct {
+		sync.Mutex
+		results []*Result         // in the order in which the steps ended
+		outputs map[string]string // the step that writes to each output
+	}
+}
+
+// chain returns the object by which the app's function runs the steps. dir holds the
+// intermediate outputs.
+func (s *steps) chain(p Params, dir string) *Chain {
+	s.options.chainDir = dir
+	return &Chain{files: &Files{s.planner.schemes}, Params: p, Inputs: s.options.Inputs, temp: dir, out: s.options.Output, run: s.run}
+}
+
+// run runs the job of a step.
+func (s *steps) run(ctx context.Context, step string, p Params, in []string, out string) error {
+	build := s.app.Steps[step]
+	if build == nil {
+		return &feature.FinalError{Err: fmt.Errorf("%s has no step %q", s.app.Name, step)}
+	}
+	if err := s.claim(step, out); err != nil {
+		return err
+	}
+	j, err := build(p)
+	if err != nil {
+		return err
+	}
+	o := s.options
+	o.Inputs, o.Output = in, out
+	if out != s.options.Output {
+		o.OutputCompress, o.Overwrite = "", false
+	}
+	r, err := s.planner.run(ctx, j, &feature.Recipe{App: s.app.Name, Step: step, Params: p}, o)
+	if r != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.results = append(s.mu.results, r)
+	}
+	return err
+}
+
+// claim notes that a step writes to an output. On a cluster the output identifies the
+// step, so no two may have one.
+func (s *steps) claim(step, out string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other, taken := s.mu.outputs[out]; taken {
+		return &feature.FinalError{Err: fmt.Errorf("%s: step %s writes to %s, which is the output of step %s: each step needs an output of its own", s.app.Name, step, out, other)}
+	}
+	if s.mu.outputs == nil {
+		s.mu.outputs = map[string]string{}
+	}
+	s.mu.outputs[out] = step
+	return nil
+}
+
+// ended returns the results of the steps.
+func (s *steps) ended() []*Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.results
 }

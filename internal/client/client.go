@@ -207,6 +207,18 @@ func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, 
 	return resp.Job, nil
 }
 
+// SubmitChain submits a chain of jobs and returns its id, as Submit does for a job.
+func (c *Client) SubmitChain(ctx context.Context, spec *slotwisev1.ChainSpec) (string, error) {
+	r := &slotwisev1.SubmitChainRequest{RequestId: rand.Text(), Spec: spec}
+	resp, err := retry(ctx, c, limits{max(c.opts.Patience, submitPatience), c.opts.Answer}, func(ctx context.Context) (*slotwisev1.SubmitChainResponse, error) {
+		return c.rpc.SubmitChain(ctx, r)
+	})
+	if err != nil {
+		return "", err
+	}
+	return resp.Chain, nil
+}
+
 // The times for which a master may be unreachable while a planned job is submitted,
 // and while a user waits for a job. They allow for a restart of the master.
 const (
@@ -227,7 +239,7 @@ func (c *Client) Wait(ctx context.Context, job string, update func(*slotwisev1.J
 	after := int64(-1)
 	for {
 		r := &slotwisev1.JobRequest{Job: job, After: after, WaitMs: waitMs}
-		resp, err := retry(ctx, c, limits{waitPatience, waitMs*time.Millisecond + c.opts.Answer}, func(ctx context.Context) (*slotwisev1.JobResponse, error) {
+		resp, err := retry(ctx, c, limits{max(c.opts.Patience, waitPatience), waitMs*time.Millisecond + c.opts.Answer}, func(ctx context.Context) (*slotwisev1.JobResponse, error) {
 			return c.rpc.Job(ctx, r)
 		})
 		if err != nil {

@@ -9,6 +9,7 @@
 package feature
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"time"
@@ -43,7 +44,13 @@ type Cluster struct {
 	// RunAttempt runs the attempt that a worker has started this process for
 	// and returns the process's exit status.
 	RunAttempt func(schemes *storage.Schemes, build Builder) int
+	// RunDriver runs the function of the chain that a worker has started this
+	// process for and returns the process's exit status.
+	RunDriver func(schemes *storage.Schemes, drive Drive) int
 }
+
+// Drive runs the function of a chain on a target, which submits the steps.
+type Drive func(ctx context.Context, c *Chain, t Target) error
 
 // Builder makes the functions of a job from its recipe. Its errors are shown
 // to users.
@@ -62,8 +69,12 @@ type Recipe struct {
 type Streaming struct{ Mapper, Reducer, Combiner string }
 
 // AttemptVariable is the environment variable that is 1 in a process that a
-// worker has started to run an attempt.
-const AttemptVariable = "SLOTWISE_ATTEMPT"
+// worker has started to run an attempt, and DriverValue in one that runs the driver
+// of a chain.
+const (
+	AttemptVariable = "SLOTWISE_ATTEMPT"
+	DriverValue     = "driver"
+)
 
 // Set is the sum of a program's features.
 type Set struct {

@@ -26,9 +26,11 @@ type Target interface {
 	// URI returns the name by which the target finds a file or directory that
 	// the user calls path.
 	URI(path string) (string, error)
-	// ChainDir returns a directory for the intermediate outputs of a chain, and a
-	// function that removes the directory. output is the chain's own output.
-	ChainDir(output string) (dir string, remove func() error, err error)
+	// RunChain runs a chain until it has ended. drive runs the chain's function in
+	// this process, with intermediate outputs in dir, by calls of Run. A target that
+	// runs the function elsewhere does not call it, and returns the outcomes of the
+	// steps.
+	RunChain(ctx context.Context, c *Chain, drive func(ctx context.Context, dir string) error) ([]*Outcome, error)
 	// Run runs a planned job until it has ended. If ctx is cancelled the job is
 	// killed. The outcome is not nil once the job has been submitted.
 	Run(ctx context.Context, j *Job) (*Outcome, error)
@@ -51,6 +53,7 @@ type Job struct {
 	Program      *engine.Program
 	Splits       []engine.SourceSplit // one map task each
 	Synthetic    int                  // number of map tasks without input, instead of Splits
+	Inputs       []string             // as the caller named them, of a step; Splits are their content
 	Reduces      int
 	Cuts         [][]byte // the keys between the reduces of a total order
 	Output       string   // a name that the target knows
@@ -67,11 +70,43 @@ type Job struct {
 	Progress     func(local.Progress)
 }
 
+// Chain describes a chain of jobs, for a target that runs its function in another
+// process. The fields are as in mapreduce.Options.
+type Chain struct {
+	Name                     string
+	App                      string
+	Params                   map[string]string
+	Inputs, Include, Exclude []string
+	Output                   string
+	Overwrite                bool
+	Reduces                  int
+	SplitSize                int64
+	Compress, OutputCompress string
+	TaskTimeout              time.Duration
+	MaxAttempts              int
+	SlowStart                *float64
+	User, Pool               string
+	Priority                 job.Priority
+	Hints                    [job.Kinds]job.Profile
+	Progress                 func(local.Progress)
+}
+
+// FinalError is the error of a step that would be the same if the chain's function ran
+// again: the job failed, the step was refused, or the function is wrong.
+type FinalError struct{ Err error }
+
+// Error returns the text of the error.
+func (e *FinalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *FinalError) Unwrap() error { return e.Err }
+
 // Outcome is a target's report on a submitted job. Times are since
 // an origin of the target's choice.
 type Outcome struct {
 	Name, ID  string
 	State     string // as in mapreduce.Result
+	Output    string // of a step that another process has planned; "" if the caller knows it
 	Elapsed   time.Duration
 	Submitted time.Duration
 	Started   time.Duration // 0 if no task was launched

@@ -36,6 +36,7 @@ type Limits struct {
 type Store struct {
 	disk   durable.FS
 	dir    string
+	prefix string // of the names of chains, before the number; "" for jobs
 	limits Limits
 	mu     struct {
 		sync.Mutex
@@ -66,6 +67,29 @@ func parseName(s string) (job.ID, bool) {
 // Open opens the store in dir and creates the directory if necessary. It removes
 // the incomplete files that a crash has left.
 func Open(dir string, limits Limits) (*Store, error) { return openOn(durable.OS(), dir, limits) }
+
+// OpenChains opens a store of ended chains, which has the same form. The number of
+// chain-12 is 12.
+func OpenChains(dir string, limits Limits) (*Store, error) {
+	s, err := openOn(durable.OS(), dir, limits)
+	if s != nil {
+		s.prefix = "chain-"
+	}
+	return s, err
+}
+
+// number returns the number in the name of a job or chain.
+func (s *Store) number(name string) (job.ID, error) {
+	if s.prefix == "" {
+		return job.ParseID(name)
+	}
+	digits, ok := strings.CutPrefix(name, s.prefix)
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if !ok || err != nil || n <= 0 {
+		return 0, fmt.Errorf("%q is not the name of a chain", name)
+	}
+	return job.ID(n), nil
+}
 
 // openOn opens the store on a disk; tests use one that fails and loses data.
 func openOn(disk durable.FS, dir string, limits Limits) (*Store, error) {
@@ -116,7 +140,7 @@ func (s *Store) size(id job.ID) (int64, error) {
 // Put stores a job, replacing an earlier record of the same job. The record is
 // durable when Put returns nil. After an error the earlier record remains.
 func (s *Store) Put(j *slotwisev1.HistoryJob) error {
-	id, err := job.ParseID(j.GetJob().GetId())
+	id, err := s.number(j.GetJob().GetId())
 	if err != nil {
 		return err
 	}

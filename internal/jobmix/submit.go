@@ -51,8 +51,6 @@ func CheckSubmit(jobs []mapreduce.MixJob, detach bool) error {
 			errs = append(errs, fmt.Errorf("job %q: output is missing; add it to the file, or name a directory for all with --output", j.Name))
 		case detach && len(j.After) > 0:
 			errs = append(errs, fmt.Errorf("job %q: it is submitted after another has ended, so --wait is needed", j.Name))
-		case detach && j.App != nil && j.App.Chain != nil:
-			errs = append(errs, fmt.Errorf("job %q: %s is a chain of jobs, submitted from here one after the other, so --wait is needed", j.Name, j.App.Name))
 		}
 	}
 	return errors.Join(errs...)
@@ -157,15 +155,13 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 	}
 	cluster := s.o.Remote
 	cluster.Accepted = func(id string) {
-		if e.ID == "" { // later ones are the further jobs of a chain
-			e.ID, e.Submit = id, time.Since(s.start)
-			if s.o.Accepted != nil {
-				s.mu.Lock()
-				s.o.Accepted(i, id)
-				s.mu.Unlock()
-			}
-			answered()
+		e.ID, e.Submit = id, time.Since(s.start)
+		if s.o.Accepted != nil {
+			s.mu.Lock()
+			s.o.Accepted(i, id)
+			s.mu.Unlock()
 		}
+		answered()
 	}
 	o := j.Options
 	o.Remote = &cluster

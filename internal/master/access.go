@@ -58,15 +58,14 @@ func (m *Master) admitUser(who secure.Identity, spec *slotwisev1.JobSpec) error 
 	if spec.User == "" {
 		return fault(connect.CodeInvalidArgument, "the job names no user, and the request has none")
 	}
-	return m.may(who, secure.Submit, secure.Subject{Owner: spec.User, Pool: spec.Pool})
+	return m.may(who, secure.Submit, secure.Subject{Owner: spec.User, Pool: spec.Pool, Chain: spec.Chain})
 }
 
 // admitFiles checks that the job may name its input and output. Jobs of admins are not
 // confined to the storage roots; on a master without authentication nobody is, unless
 // there are roots.
 func (m *Master) admitFiles(who secure.Identity, spec *slotwisev1.JobSpec) error {
-	confined := who.Role != secure.Admin || who.Open && m.roots.Given()
-	check := m.roots.Check(spec.User, confined)
+	check := m.roots.Check(spec.User, m.confined(who))
 	if spec.Output != "" {
 		if err := check.Output(spec.Output); err != nil {
 			return refusedFile(err)
@@ -85,6 +84,15 @@ func (m *Master) admitFiles(who secure.Identity, spec *slotwisev1.JobSpec) error
 		}
 	}
 	return nil
+}
+
+// confined reports whether the jobs that who submits may name files below the storage
+// roots only. The driver of a chain has the right of the chain's submitter.
+func (m *Master) confined(who secure.Identity) bool {
+	if who.Chain != "" {
+		return !who.AnyFile
+	}
+	return who.Role != secure.Admin || who.Open && m.roots.Given()
 }
 
 // refusedFile gives the error of a file that a job may not name its code.
@@ -112,7 +120,7 @@ func (m *Master) mayChange(who secure.Identity, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	return m.may(who, secure.Change, secure.Subject{Job: id.String(), Owner: user, Pool: pool})
+	return m.may(who, secure.Change, secure.Subject{Job: id.String(), Owner: user, Pool: pool, Chain: m.core.StepOf(id)})
 }
 
 // Log text travels in fields named log_tail, apart from errors: in reports of workers, in

@@ -43,6 +43,9 @@ func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) 
 		return nil, fault(connect.CodeInvalidArgument, "a job needs a spec and a request_id of 1 to %d bytes", protocol.MaxName)
 	}
 	spec := proto.CloneOf(r.Spec)
+	if err := c.m.admitStep(who, spec); err != nil {
+		return nil, err
+	}
 	if err := c.m.admit(who, spec); err != nil {
 		return nil, rpcError(err)
 	}
@@ -104,6 +107,16 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 
 // Job returns a job's status, or waits until the job changes.
 func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slotwisev1.JobResponse, error) {
+	switch who := identity(ctx); {
+	case who.Chain != "":
+		// The history may have forgotten a step that the chain still knows.
+		ended, err := query(ctx, c.m, func() (*slotwisev1.JobStatus, error) { return c.m.core.EndedStep(who.Chain, r.Job) })
+		if err != nil || ended != nil {
+			return &slotwisev1.JobResponse{Job: ended}, err
+		}
+	case protocol.IsChain(r.Job):
+		return c.chain(ctx, r)
+	}
 	name, err := job.ParseID(r.Job)
 	if err != nil {
 		return nil, badName(err)
@@ -149,6 +162,9 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 
 // Explain says why a job gets no task now and what kept it waiting so far.
 func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
+	if protocol.IsChain(r.Job) {
+		return c.explainChain(ctx, r)
+	}
 	name, err := job.ParseID(r.Job)
 	if err != nil {
 		return nil, badName(err)
@@ -167,6 +183,9 @@ func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*
 // Kill ends a job, or one attempt.
 func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
 	who := identity(ctx)
+	if protocol.IsChain(r.Job) {
+		return c.killChain(ctx, r)
+	}
 	return call[*slotwisev1.KillResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		if r.Attempt != "" {
 			attempt, err := job.ParseAttempt(r.Attempt)
@@ -193,6 +212,9 @@ func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*sl
 	if err := protocol.CheckName("pool", r.Pool); err != nil {
 		return nil, rpcError(err)
 	}
+	if protocol.IsChain(r.Job) {
+		return c.moveChain(ctx, r)
+	}
 	name, err := job.ParseID(r.Job)
 	if err != nil {
 		return nil, badName(err)
@@ -216,6 +238,9 @@ func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorit
 	p, ok := job.ParsePriority(r.Priority)
 	if !ok {
 		return nil, fault(connect.CodeInvalidArgument, "priority %q is unknown: use VERY_LOW, LOW, NORMAL, HIGH or VERY_HIGH", r.Priority)
+	}
+	if protocol.IsChain(r.Job) {
+		return c.setChainPriority(ctx, r, p)
 	}
 	name, err := job.ParseID(r.Job)
 	if err != nil {

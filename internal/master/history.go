@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"slices"
 
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -26,6 +28,9 @@ const (
 
 // History lists jobs that have ended, or returns one with its tasks.
 func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest) (*slotwisev1.HistoryResponse, error) {
+	if r.Chains || protocol.IsChain(r.Job) {
+		return c.chainHistory(ctx, r)
+	}
 	if r.Job != "" {
 		id, err := job.ParseID(r.Job)
 		if err != nil {
@@ -37,11 +42,7 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 		}
 		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{c.m.shownPast(identity(ctx), j)}}, nil
 	}
-	q := history.Query{User: r.User, Limit: int(r.Limit)}
-	if q.Limit <= 0 {
-		q.Limit = defaultPast
-	}
-	q.Limit = min(q.Limit, maxPast)
+	q := history.Query{User: r.User, Limit: pastLimit(r.Limit)}
 	if r.Before != "" {
 		var err error
 		if q.Before, err = job.ParseID(r.Before); err != nil {
@@ -56,6 +57,14 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 		jobs[i] = c.m.shownPast(identity(ctx), j)
 	}
 	return &slotwisev1.HistoryResponse{Jobs: jobs}, nil
+}
+
+// pastLimit returns the number of jobs that a request for at most n lists.
+func pastLimit(n int32) int {
+	if n <= 0 {
+		return defaultPast
+	}
+	return min(int(n), maxPast)
 }
 
 // withPast adds jobs of the history to a list of the jobs in memory. These are jobs
@@ -76,12 +85,26 @@ func (m *Master) withPast(r *slotwisev1.JobsRequest, live *slotwisev1.JobsRespon
 		}
 	}
 	resp.Jobs = append(resp.Jobs, live.Jobs...)
-	slices.SortStableFunc(resp.Jobs, func(a, b *slotwisev1.JobStatus) int {
-		x, _ := job.ParseID(a.Id)
-		y, _ := job.ParseID(b.Id)
-		return cmp.Compare(x, y)
-	})
+	chains, err := m.chainHistory.List(history.Query{User: r.User, Limit: max(0, m.cfg.KeepEnded)})
+	if err != nil {
+		m.log.Error("the history of chains cannot be read completely", "error", err)
+	}
+	for _, h := range slices.Backward(chains) {
+		if !listed[h.Job.Id] && (r.Pool == "" || h.Job.Pool == r.Pool) {
+			resp.Jobs = append(resp.Jobs, h.Job)
+		}
+	}
+	slices.SortStableFunc(resp.Jobs, func(a, b *slotwisev1.JobStatus) int { return cmp.Compare(listPosition(a), listPosition(b)) })
 	return resp, nil
+}
+
+// listPosition orders jobs by number, and chains behind them.
+func listPosition(s *slotwisev1.JobStatus) int64 {
+	if id, err := protocol.ParseChain(s.Id); err == nil {
+		return math.MaxInt32 + int64(id)
+	}
+	id, _ := job.ParseID(s.Id)
+	return int64(id)
 }
 
 // pastJob reads a job from the history.

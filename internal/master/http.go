@@ -22,7 +22,7 @@ func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	path, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
 	mux.Handle(path, m.only(secure.Serve, workers))
 	path, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
-	mux.Handle(path, m.only(secure.View, clients))
+	mux.Handle(path, m.clients(clients))
 	mux.Handle("GET /files/{sha}", m.files) // and HEAD
 	mux.Handle("PUT /files/{sha}", m.only(secure.ShareFile, m.files))
 	mux.Handle("GET /metrics", m.only(secure.View, m.serveMetrics()))

@@ -54,12 +54,14 @@ type Master struct {
 	background sync.WaitGroup
 	start      time.Time
 	history    *history.Store
-	stats      *stats
-	hadoop     *hadoopconf.Files
-	roots      *roots.Rules // which files jobs may name
-	lastCall   atomic.Uint64
-	closing    sync.Once
-	closed     error
+	// chainHistory holds the ended chains, by their numbers.
+	chainHistory *history.Store
+	stats        *stats
+	hadoop       *hadoopconf.Files
+	roots        *roots.Rules // which files jobs may name
+	lastCall     atomic.Uint64
+	closing      sync.Once
+	closed       error
 
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.
@@ -123,13 +125,18 @@ func (m *Master) open() (err error) {
 	if m.history, err = history.Open(filepath.Join(m.cfg.Dir, "history"), m.cfg.History); err != nil {
 		return err
 	}
+	if m.chainHistory, err = history.OpenChains(filepath.Join(m.cfg.Dir, "chains"), m.cfg.History); err != nil {
+		return err
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
 	l := m.cfg.Limits
 	core, out, err := protocol.Restore(protocol.Config{
 		Policy: m.cfg.Policy, PolicySet: m.cfg.PolicySet, Configured: m.cfg.configured(), Build: m.buildPolicy,
 		NodeTimeout: m.cfg.NodeTimeout, Heartbeat: m.cfg.Heartbeat, Grace: m.cfg.Grace,
 		GraylistFaults: m.cfg.GraylistFaults, KeepEnded: m.cfg.KeepEnded, StorageRetry: m.cfg.StorageRetry, Seed: m.cfg.Seed,
 		Limits: protocol.Limits{Jobs: l.Jobs, Tasks: l.Tasks, Nodes: l.Nodes, Waiting: l.Waiting},
-		ID:     newToken(), Life: newToken(), Started: m.start,
+		ID:     newToken(), Life: newToken(), Secret: secret, Started: m.start,
 	}, m.records())
 	if err != nil {
 		return err

@@ -47,6 +47,10 @@ func (m *Master) carryOut() {
 				m.report(&protocol.HistoryWritten{Job: o.Job})
 			})
 			m.stats.ended(o.Entry.Job.State)
+		case *protocol.RemoveChainDir:
+			m.cleanChain(o)
+		case *protocol.WriteChainHistory:
+			m.writeChainHistory(o)
 		case *protocol.HoldFiles:
 			m.files.hold(o.Program, 1)
 		case *protocol.ReleaseFiles:
@@ -161,6 +165,22 @@ func (w *outputWork) wait(ctx context.Context, err error, pause time.Duration) b
 	case <-ctx.Done():
 	}
 	return false
+}
+
+// retryStorage calls try until it succeeds, patience is over or ctx is cancelled.
+func retryStorage(ctx context.Context, patience time.Duration, try func() error) error {
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := try()
+		if err == nil || ctx.Err() != nil || time.Since(began)+pause > patience {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // finishOutputOnce tries once to commit or abort a job's output. Committing output

@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -24,6 +25,10 @@ type Guard struct {
 	// Public lists paths that need no authentication, such as /healthz. An entry
 	// that ends in a slash includes all paths below it.
 	Public []string
+	// Driver identifies the driver of a chain by its token; nil if the server has no
+	// drivers. It returns false for a token of another kind. A request with a driver's
+	// token has the driver's rights even if the guard accepts every client.
+	Driver func(ctx context.Context, token string) (Identity, bool, error)
 	// Log receives refused requests; nil means slog.Default.
 	Log *slog.Logger
 
@@ -61,7 +66,11 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		if writer.IsSupported(r) {
-			_ = writer.Write(w, r, connect.NewError(connect.CodeUnauthenticated, err)) // the client may have disconnected
+			var coded *connect.Error // from Driver, if it cannot tell now
+			if !errors.As(err, &coded) {
+				coded = connect.NewError(connect.CodeUnauthenticated, err)
+			}
+			_ = writer.Write(w, r, coded) // the client may have disconnected
 			return
 		}
 		http.Error(w, err.Error(), http.StatusUnauthorized)
@@ -81,6 +90,13 @@ func (g *Guard) public(path string) bool {
 // identify returns the identity of a request's sender. A token takes precedence over
 // a certificate: a program on a worker's machine may act for a user.
 func (g *Guard) identify(r *http.Request) (Identity, error) {
+	token, hasToken := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	token = strings.TrimSpace(token)
+	if hasToken && g.Driver != nil {
+		if id, known, err := g.Driver(r.Context(), token); known || err != nil {
+			return id, err
+		}
+	}
 	if !g.Authenticates() {
 		// DNS rebinding: a web page in a browser on this machine can make its own
 		// host name resolve to 127.0.0.1. Its requests still carry that name.
@@ -89,8 +105,8 @@ func (g *Guard) identify(r *http.Request) (Identity, error) {
 		}
 		return Identity{Role: Admin, Open: true}, nil
 	}
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return g.byToken(strings.TrimSpace(token))
+	if hasToken {
+		return g.byToken(token)
 	}
 	if !g.Certificates || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return Identity{}, errNoCredentials

@@ -16,6 +16,9 @@ const (
 	Worker Role = "worker"
 	User   Role = "user"
 	Admin  Role = "admin"
+	// Driver is the process that runs the function of a chain. No file of tokens and no
+	// certificate gives this role: the master makes the tokens itself.
+	Driver Role = "driver"
 )
 
 // ParseRole returns the role of that name.
@@ -35,6 +38,11 @@ type Identity struct {
 	// Open is set by a server without authentication, which listens on loopback
 	// only. Its clients may do everything under any name.
 	Open bool
+	// Chain is the chain that a Driver may submit steps of; "" for all others.
+	Chain string
+	// AnyFile is set for the Driver of a chain whose submitter may name files outside the
+	// storage roots.
+	AnyFile bool
 }
 
 // String returns the identity as logs show it.
@@ -44,6 +52,9 @@ func (id Identity) String() string {
 		return "unauthenticated local client"
 	case id.Role == "":
 		return "unauthenticated client"
+	}
+	if id.Chain != "" {
+		return "driver of " + id.Chain
 	}
 	return string(id.Role) + " " + id.User
 }

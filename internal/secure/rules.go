@@ -26,6 +26,7 @@ const (
 	Serve     Action = "act as a worker"
 	ShareFile Action = "store files"
 	ReadLogs  Action = "read a worker's logs"
+	Drive     Action = "act as the driver of a chain"
 )
 
 // Subject is the object of an action.
@@ -34,6 +35,7 @@ type Subject struct {
 	Owner string // the user who owns or will own the job
 	Pool  string // the pool of the job; for Move and Submit the new one
 	From  string // for Move: the pool that the job leaves
+	Chain string // for Submit and Change: the chain that the job is a step of
 }
 
 // Pool lists who may use a pool. An entry is a user, a group with a leading @, or *
@@ -103,6 +105,11 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 		return nil
 	case User:
 		return r.userMay(id, a, s)
+	case Driver:
+		if a == Drive || (a == Submit || a == Change) && id.Chain != "" && s.Chain == id.Chain {
+			return nil
+		}
+		return deny("the driver of %s may only submit, follow and kill steps of its chain", id.Chain)
 	}
 	return deny("an unauthenticated client may not %s", a)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -230,4 +231,21 @@ func ChildTLS(c *slotwisev1.FetchCredentials) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return onlyWorkers(config), nil
+}
+
+// MasterTLS returns the TLS configuration with which a driver calls a master, or nil
+// for a URL without TLS. The driver runs the user's code, so it has no certificate, and
+// authenticates with its token. An empty pem stands for the system's authorities.
+func MasterTLS(url string, pem []byte) (*tls.Config, error) {
+	if !strings.HasPrefix(url, "https:") {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13}
+	if len(pem) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("the authority of the master holds no certificate")
+		}
+	}
+	return config, nil
 }

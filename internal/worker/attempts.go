@@ -66,6 +66,10 @@ func (w *Worker) carryOut(orders []agent.Order) {
 			}
 		case agent.DropJob:
 			w.dropJob(o.Job)
+		case agent.StartDriver:
+			w.startDriver(o.Driver, o.Drive)
+		case agent.StopDriver:
+			w.stopDriver(o.Driver, o.Reason)
 		case agent.Refuse:
 			w.log.Error("the master sent an order that cannot be parsed", "err", o.Reason)
 		}
@@ -179,23 +183,36 @@ func (w *Worker) dropJob(id job.ID) {
 	}
 }
 
-// isRunning reports whether the attempt of that name runs.
+// isRunning reports whether the attempt or driver of that name runs.
 func (w *Worker) isRunning(name string) bool {
 	id, err := job.ParseAttempt(name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	//house:sorted at most one driver has the name
+	for d := range w.mu.drivers {
+		if d.String() == name {
+			return true
+		}
+	}
 	return err == nil && w.mu.agent.IsRunning(id)
 }
 
-// watchProcesses measures the memory of attempts, stops an attempt that uses more than
-// Config.TaskMemory, and kills orphans of attempts that have ended.
+// watchProcesses measures the memory of attempts and drivers, stops one that uses more
+// than Config.TaskMemory, and kills orphans of attempts that have ended.
 func (w *Worker) watchProcesses() {
 	w.mu.Lock()
 	var live []*process
+	var drivers []*driverProcess
 	//house:sorted each attempt is measured for itself
 	for _, p := range w.mu.processes {
 		if p.child != nil {
 			live = append(live, p)
+		}
+	}
+	//house:sorted each driver is measured for itself
+	for _, p := range w.mu.drivers {
+		if p.child != nil {
+			drivers = append(drivers, p)
 		}
 	}
 	orphans := w.mu.checkOrphans
@@ -204,7 +221,7 @@ func (w *Worker) watchProcesses() {
 	if orphans {
 		w.killOrphans()
 	}
-	if len(live) == 0 {
+	if len(live)+len(drivers) == 0 {
 		return
 	}
 	table, err := proctree.Read()
@@ -217,6 +234,11 @@ func (w *Worker) watchProcesses() {
 		w.mu.agent.Usage(p.id, memory, int64(cpu))
 		w.mu.Unlock()
 		if w.cfg.TaskMemory > 0 && memory > w.cfg.TaskMemory {
+			p.stop(&memoryError{memory, w.cfg.TaskMemory})
+		}
+	}
+	for _, p := range drivers {
+		if memory, _ := table.Use(p.child.pid); w.cfg.TaskMemory > 0 && memory > w.cfg.TaskMemory {
 			p.stop(&memoryError{memory, w.cfg.TaskMemory})
 		}
 	}

@@ -92,9 +92,9 @@ type child struct {
 	ended chan struct{} // closed when the process has been waited for
 }
 
-// startChild starts an executable as an attempt, with dir as its working directory.
-// Its standard output and standard error are written to log.
-func (w *Worker) startChild(path, dir string, log *logFile) (*child, error) {
+// startChild starts an executable as an attempt or a driver, with dir as its working
+// directory. Its standard output and standard error are written to log.
+func (w *Worker) startChild(path, dir string, log *logFile, role protocol.Role) (*child, error) {
 	orders, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (w *Worker) startChild(path, dir string, log *logFile) (*child, error) {
 	}
 	defer reports.Close()
 	cmd := &exec.Cmd{
-		Path: path, Args: []string{w.arg0(path)}, Dir: dir, Env: w.environment(),
+		Path: path, Args: []string{w.arg0(path)}, Dir: dir, Env: w.environment(role),
 		Stdout: log, Stderr: log, ExtraFiles: []*os.File{orders, reports}, SysProcAttr: childAttr(),
 		WaitDelay: time.Second, // a process outside its group may keep its output open
 	}
@@ -133,7 +133,7 @@ var storageSettings = []string{"SLOTWISE_HDFS_", "SLOTWISE_S3_"}
 
 // environment returns the environment of attempts: the worker's own, without the
 // SLOTWISE_ variables (some are secrets), but with the settings of storage.
-func (w *Worker) environment() []string {
+func (w *Worker) environment(role protocol.Role) []string {
 	var env []string
 	for _, v := range os.Environ() {
 		begins := func(prefix string) bool { return strings.HasPrefix(v, prefix) }
@@ -141,7 +141,7 @@ func (w *Worker) environment() []string {
 			env = append(env, v)
 		}
 	}
-	env = append(env, protocol.Env+"=1", originVar+"="+w.home.origin)
+	env = append(env, protocol.Env+"="+string(role), originVar+"="+w.home.origin)
 	if w.cfg.TaskMemory > 0 {
 		// The engine's buffers are outside the Go heap and count against TaskMemory too.
 		heap := max(w.cfg.TaskMemory-w.cfg.share(), w.cfg.TaskMemory/2)

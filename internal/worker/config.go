@@ -42,6 +42,9 @@ type Config struct {
 	// once; negative means none. Default: one map slot per processor and half as
 	// many reduce slots.
 	MapSlots, ReduceSlots int
+	// Drivers is the number of drivers of chains that run at once, beside the slots;
+	// negative means none. Default 4.
+	Drivers int
 	// Memory is the size in bytes of all attempts' buffers for sorting, merging and
 	// fetching. Each slot gets an equal share. Default 1 GiB.
 	Memory int64
@@ -115,6 +118,9 @@ func (c *Config) fill() error {
 	if c.MapSlots+c.ReduceSlots == 0 || c.MapSlots+c.ReduceSlots > maxSlots {
 		return fmt.Errorf("%d map slots and %d reduce slots (--map-slots, --reduce-slots): their sum must be from 1 to %d", c.MapSlots, c.ReduceSlots, maxSlots)
 	}
+	if c.Drivers = max(0, cmp.Or(c.Drivers, 4)); c.Drivers > maxDrivers {
+		return fmt.Errorf("%d drivers (--drivers) are too many: the most are %d", c.Drivers, maxDrivers)
+	}
 	c.Memory = cmp.Or(c.Memory, 1<<30)
 	if least := int64(c.MapSlots+c.ReduceSlots) * minShare; c.Memory < least {
 		return fmt.Errorf("%d bytes of memory (--memory) are too little for %d map and %d reduce slots, which need at least %d", c.Memory, c.MapSlots, c.ReduceSlots, least)
@@ -137,6 +143,9 @@ func (c *Config) fill() error {
 
 // maxSlots bounds the slots of one worker: each running attempt is a process.
 const maxSlots = 1 << 12
+
+// maxDrivers bounds the drivers of one worker.
+const maxDrivers = 1000
 
 // minShare is the least buffer memory of one attempt, in bytes.
 const minShare = 4 << 20

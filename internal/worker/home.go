@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -25,6 +26,7 @@ import (
 //	attempts/ID/       a running attempt's work/, scratch files and output.run
 //	outputs/JOB/ID.run the output of a finished map
 //	logs/ID.log        the newer half of an attempt's log; ID.log.old the older half
+//	                   (a driver's directory and log are named chain-12_1)
 //	files/SHA256       executables and shipped files
 //
 // The outputs survive a restart of the worker. Everything under attempts does not.
@@ -97,6 +99,12 @@ func (h *home) files() string    { return filepath.Join(h.path, "files") }
 
 // attempt returns the directory of a running attempt.
 func (h *home) attempt(id job.AttemptID) string { return filepath.Join(h.attempts(), id.String()) }
+
+// driver and driverLog return the directory and the log of a running driver.
+func (h *home) driver(id agent.DriverID) string { return filepath.Join(h.attempts(), id.String()) }
+func (h *home) driverLog(id agent.DriverID) string {
+	return filepath.Join(h.logs(), id.String()+".log")
+}
 
 // output returns the path of a finished map's output.
 func (h *home) output(id job.AttemptID) string {

@@ -46,7 +46,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	c, err := w.startChild(path, work, log)
+	c, err := w.startChild(path, work, log, protocol.Task)
 	if err != nil {
 		return nil, err
 	}

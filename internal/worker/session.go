@@ -129,7 +129,7 @@ func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 		Worker: w.home.name, Address: w.address, Host: c.Host, Rack: c.Rack,
 		MapSlots: int32(c.MapSlots), ReduceSlots: int32(c.ReduceSlots), Cores: int32(cores()),
 		Memory: c.Memory, MapBuffer: c.mapBuffer(), Incarnation: w.incarnation, Version: c.Version, Executable: w.executable,
-		Dir: w.home.path,
+		Dir: w.home.path, DriverSlots: int32(c.Drivers),
 	}
 	w.mu.Lock()
 	listed := w.mu.agent.Listed()

@@ -74,6 +74,7 @@ type Worker struct {
 		sync.Mutex
 		agent     *agent.Agent
 		processes map[job.AttemptID]*process // of attempts that run
+		drivers   map[agent.DriverID]*driverProcess
 		jobs      map[job.ID]*jobState
 		draining  bool
 		diskFull  bool
@@ -101,6 +102,7 @@ func Start(cfg Config) (*Worker, error) {
 	w.load.sampler = nodeload.New()
 	w.mu.agent = agent.New()
 	w.mu.processes = map[job.AttemptID]*process{}
+	w.mu.drivers = map[agent.DriverID]*driverProcess{}
 	w.mu.jobs = map[job.ID]*jobState{}
 	client := cfg.HTTP
 	if client == nil {
@@ -205,12 +207,13 @@ func (w *Worker) heartbeatNow() {
 	}
 }
 
-// running returns how many attempts run.
+// running returns how many attempts and drivers run.
 func (w *Worker) running() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, _ := w.mu.agent.Count()
-	return n
+	drivers, _ := w.mu.agent.Drivers()
+	return n + drivers
 }
 
 // killAll stops every attempt. Attempts that the master launches from now on are
@@ -311,6 +314,8 @@ func (w *Worker) watchDrain(ctx context.Context, stop context.CancelCauseFunc) {
 func (w *Worker) isDrained(after time.Duration) bool {
 	w.mu.Lock()
 	running, listed := w.mu.agent.Count()
+	drivers, listedDrivers := w.mu.agent.Drivers()
+	running, listed = running+drivers, listed+listedDrivers
 	w.mu.Unlock()
 	if running > 0 {
 		if after >= w.cfg.DrainTimeout {

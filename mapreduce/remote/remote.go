@@ -40,18 +40,17 @@ type Cluster struct {
 	// Files are put into the working directory of each attempt, under their
 	// base names.
 	Files []string
-	// Accepted, if set, is called with the id of each job that the master has
-	// accepted: several times for a chain.
+	// Accepted, if set, is called with the id of the job or chain that the master has
+	// accepted.
 	Accepted func(id string)
-	// Detach makes Run return as soon as the job is submitted. A chain of jobs
-	// cannot be detached, because the submitting process starts its steps.
+	// Detach makes Run and RunApp return as soon as the job or chain is submitted.
 	Detach bool
 }
 
 // Client returns the feature that lets a program submit its jobs to a cluster
 // and lets a worker run them.
 func Client() mapreduce.Feature {
-	return mapreduce.Feature{Cluster: &feature.Cluster{Flags: clusterFlags, RunAttempt: runAttempt}}
+	return mapreduce.Feature{Cluster: &feature.Cluster{Flags: clusterFlags, RunAttempt: runAttempt, RunDriver: runDriver}}
 }
 
 // runAttempt runs the attempt that a worker has started this process for.

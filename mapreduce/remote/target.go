@@ -15,6 +15,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/counterspb"
+	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
@@ -25,7 +26,7 @@ import (
 // target is a connection to a cluster's master.
 type target struct {
 	*Cluster
-	schemes *storage.Schemes // of chain directories
+	schemes *storage.Schemes // of inputs and outputs
 	master  *client.Client
 	size    *slotwisev1.ClusterResponse
 }
@@ -65,22 +66,6 @@ func (t *target) URI(path string) (string, error) {
 	return storage.JoinURI("file", abs), err
 }
 
-// ChainDir names a hidden directory beside the chain's output.
-func (t *target) ChainDir(output string) (string, func() error, error) {
-	if t.Detach {
-		return "", nil, errors.New("a chain of jobs cannot be detached: its steps are submitted one after the other")
-	}
-	out, err := t.URI(output)
-	if err != nil {
-		return "", nil, err
-	}
-	scheme, path := storage.SplitURI(strings.TrimRight(out, "/"))
-	i := strings.LastIndexByte(path, '/') + 1
-	dir := storage.JoinURI(scheme, path[:i]+"."+path[i:]+".chain-"+storage.NewToken())
-	files, at, err := t.schemes.Resolve(dir)
-	return dir, func() error { return files.Remove(context.Background(), at) }, err
-}
-
 // Run submits the job and waits for its end, unless the cluster's Detach is set.
 // If ctx is cancelled first, Run kills the job.
 func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, error) {
@@ -91,7 +76,7 @@ func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, err
 	if err != nil {
 		return nil, err
 	}
-	id, err := t.submit(ctx, spec)
+	id, err := patiently(ctx, func(ctx context.Context) (string, error) { return t.master.Submit(ctx, spec) })
 	if err != nil {
 		return nil, errors.New(client.Message(err))
 	}
@@ -122,10 +107,10 @@ func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, err
 	return out, err
 }
 
-// submit submits the job and returns its id. An interrupted submission may have
-// reached the master, and then the job must be killed by its id. So after an
-// interrupt submit still waits submitGrace for the answer.
-func (t *target) submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
+// patiently submits a job or a chain and returns its id. An interrupted submission may
+// have reached the master, and then it must be killed by its id. So after an interrupt
+// patiently still waits submitGrace for the answer.
+func patiently(ctx context.Context, submit func(context.Context) (string, error)) (string, error) {
 	if err := context.Cause(ctx); err != nil {
 		return "", err
 	}
@@ -135,7 +120,7 @@ func (t *target) submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, 
 		time.AfterFunc(submitGrace, func() { cancel(context.Cause(ctx)) })
 	})
 	defer stop()
-	return t.master.Submit(call, spec)
+	return submit(call)
 }
 
 // submitGrace is the time that an interrupted submission still gets.
@@ -176,13 +161,11 @@ func stateName(s slotwisev1.JobState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
 }
 
-// spec returns the message that submits the job. It uploads the program and the files
-// that workers need.
-func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec, error) {
-	program := &slotwisev1.Program{
-		App: j.Recipe.App, Step: j.Recipe.Step, Params: j.Recipe.Params, Cuts: j.Recipe.Cuts,
-	}
-	if s := j.Recipe.Streaming; s != nil {
+// program returns the description of a job's or chain's program. It uploads the
+// executable and the files that workers need.
+func (t *target) program(ctx context.Context, r *feature.Recipe) (*slotwisev1.Program, error) {
+	program := &slotwisev1.Program{App: r.App, Step: r.Step, Params: r.Params, Cuts: r.Cuts}
+	if s := r.Streaming; s != nil {
 		program.Streaming = &slotwisev1.Streaming{Mapper: s.Mapper, Reducer: s.Reducer, Combiner: s.Combiner}
 	}
 	var err error
@@ -201,21 +184,39 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 		}
 		program.Files = append(program.Files, f)
 	}
-	spec := &slotwisev1.JobSpec{
-		Name: j.Name, User: cmp.Or(j.User, t.size.GetUser(), feature.LoginName()), Pool: j.Pool, Priority: j.Priority.String(), Program: program,
+	return program, nil
+}
+
+// user returns the owner of a job: the one given, or the caller as the master knows him.
+func (t *target) user(given string) string {
+	return cmp.Or(given, t.size.GetUser(), feature.LoginName())
+}
+
+// spec returns the message that submits the job.
+func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec, error) {
+	program, err := t.program(ctx, j.Recipe)
+	if err != nil {
+		return nil, err
+	}
+	return &slotwisev1.JobSpec{
+		Name: j.Name, User: t.user(j.User), Pool: j.Pool, Priority: j.Priority.String(), Program: program, Splits: wireSplits(j.Splits),
 		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Overwrite,
 		OutputCodec: j.OutCode.String(), ShuffleCodec: j.ShuffleCodec,
 		TaskTimeoutMs: j.TaskTimeout.Milliseconds(), MaxAttempts: int32(j.MaxAttempts), SlowStart: j.SlowStart,
 		MapProfile: hints(j.Hints[job.Map]), ReduceProfile: hints(j.Hints[job.Reduce]),
-	}
-	for _, s := range j.Splits {
+	}, nil
+}
+
+// wireSplits returns the messages of splits.
+func wireSplits(splits []engine.SourceSplit) (list []*slotwisev1.Split) {
+	for _, s := range splits {
 		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes}
 		for _, x := range s.Split.Pieces {
 			out.Pieces = append(out.Pieces, &slotwisev1.Piece{Uri: x.URI, Offset: x.Offset, Length: x.Length, FileSize: x.FileSize})
 		}
-		spec.Splits = append(spec.Splits, out)
+		list = append(list, out)
 	}
-	return spec, nil
+	return list
 }
 
 // hints returns the message of resource hints.

@@ -12,8 +12,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// URIs sent to a cluster mean the same on every machine, and a chain's hidden
-// directory lies beside its output.
+// URIs sent to a cluster mean the same on every machine.
 func TestURIs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	here, err := os.Getwd()
@@ -28,22 +27,6 @@ func TestURIs(t *testing.T) {
 		if got, err := r.URI(in); got != want || err != nil {
 			t.Errorf("%s: %s, %v; want %s", in, got, err, want)
 		}
-	}
-	for in, want := range map[string]string{
-		"out": "file://" + here + "/.out.chain-", "out/": "file://" + here + "/.out.chain-", "file:///a/b": "file:///a/.b.chain-",
-	} {
-		dir, remove, err := r.ChainDir(in)
-		if err != nil || !strings.HasPrefix(dir, want) || strings.Contains(dir[len(want):], "/") {
-			t.Errorf("%s: %s, %v; want %s…", in, dir, err, want)
-			continue
-		}
-		if err := remove(); err != nil {
-			t.Errorf("removing what was never made: %v", err)
-		}
-	}
-	r.Detach = true
-	if _, _, err := r.ChainDir("out"); err == nil {
-		t.Error("a chain was detached")
 	}
 }
 

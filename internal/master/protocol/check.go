@@ -36,6 +36,13 @@ func (c *Core) Check() error {
 			return err
 		}
 	}
+	for _, ch := range c.chains.live {
+		watches += len(ch.watchers)
+		held += len(ch.watchers)
+		if err := c.checkChain(ch); err != nil {
+			return err
+		}
+	}
 	for _, s := range c.marked { // sessions that ended in this batch
 		if s.held != 0 && s.worker.session != s {
 			held++
@@ -93,6 +100,54 @@ func (c *Core) checkJob(j *jobEntry, alive int) error {
 		return fmt.Errorf("%v: %d attempts run, but only %d are alive", j.id, t.Running(job.Map)+t.Running(job.Reduce), alive)
 	case j.decided() && len(j.outputs.readers) > 0:
 		return fmt.Errorf("%v: %d readers wait for map outputs of a job whose tasks have ended", j.id, len(j.outputs.readers))
+	}
+	return nil
+}
+
+// checkChain checks a chain without a final status.
+func (c *Core) checkChain(ch *chainEntry) error {
+	entering := 0
+	for _, name := range slices.Sorted(maps.Keys(c.requests)) {
+		if r := c.requests[name]; r.entry != nil && c.chainOf(r.entry) == ch {
+			entering++
+		}
+	}
+	on := 0
+	for _, w := range c.list {
+		for _, x := range w.drivers {
+			if x == ch {
+				on++
+				if w.name != ch.driver.worker {
+					return fmt.Errorf("%v has its driver on %q and is listed at %s", ch.id, ch.driver.worker, w.name)
+				}
+			}
+		}
+	}
+	outputs := map[string]bool{}
+	for i, s := range ch.steps {
+		switch {
+		case (s.entry == nil) == (s.ended == nil):
+			return fmt.Errorf("%v: its step %v both runs and has ended, or neither", ch.id, s.job)
+		case outputs[s.output]:
+			return fmt.Errorf("%v: two steps write to %s", ch.id, s.output)
+		case i > 0 && ch.steps[i-1].job >= s.job:
+			return fmt.Errorf("%v: its step %v is out of order", ch.id, s.job)
+		case s.entry != nil && c.jobs[s.job] != s.entry:
+			return fmt.Errorf("%v: its step %v is no job", ch.id, s.job)
+		}
+		outputs[s.output] = true
+	}
+	switch {
+	case c.chains.byID[ch.id] != ch || ch.final != nil || c.chains.requests[ch.request] != ch.id:
+		return fmt.Errorf("%v is listed as live and is not", ch.id)
+	case entering != ch.entering:
+		return fmt.Errorf("%v: %d steps are entering, counted as %d", ch.id, entering, ch.entering)
+	case on > 1 || (on == 1) != (ch.driver.worker != ""):
+		return fmt.Errorf("%v has its driver on %q, listed %d times", ch.id, ch.driver.worker, on)
+	case ch.outcome != nil && ch.driver.worker != "":
+		return fmt.Errorf("%v is decided and has a driver", ch.id)
+	case ch.outcome != nil && !ch.cleaning && ch.entering == 0 && !slices.ContainsFunc(ch.steps, func(s *chainStep) bool { return s.ended == nil }):
+		return fmt.Errorf("%v is decided and has no step, but its directory stays", ch.id)
 	}
 	return nil
 }

@@ -31,6 +31,9 @@ type Config struct {
 	// ID names the master if its journal is new. Life names this process: cursors
 	// of map outputs are valid within one life only. Both are fresh secrets.
 	ID, Life string
+	// Secret makes the tokens of drivers unguessable. It is a fresh secret of the
+	// process, too, which never leaves it.
+	Secret []byte
 	// Started is the wall clock's time at the call of Restore.
 	Started time.Time
 }
@@ -74,6 +77,8 @@ type Core struct {
 	tasks    int         // of live jobs
 	requests map[string]*request
 	past     []pastRequest // of jobs in the history, oldest first
+
+	chains chainTable
 
 	workers  map[string]*worker  // by name
 	list     []*worker           // the same, in the order of their first arrival
@@ -172,6 +177,26 @@ func (c *Core) handleJob(m Message) {
 		c.outputFinished(m)
 	case *HistoryWritten:
 		c.historyWritten(m)
+	default:
+		c.handleChain(m)
+	}
+}
+
+// handleChain takes in messages about chains.
+func (c *Core) handleChain(m Message) {
+	switch m := m.(type) {
+	case *SubmitChain:
+		c.submitChain(m)
+	case *WatchChain:
+		c.watchChain(m)
+	case *KillChain:
+		c.killChain(m)
+	case *ChangeChain:
+		c.changeChain(m)
+	case *ChainCleaned:
+		c.chainCleaned(m)
+	case *ChainInHistory:
+		c.chainInHistory(m)
 	}
 }
 
@@ -301,6 +326,12 @@ func (c *Core) tick() {
 		c.finishOutput(j)
 		if j.changed {
 			c.revise(j)
+		}
+	}
+	c.assignDrivers()
+	for _, ch := range c.chains.live {
+		if ch.changed {
+			c.reviseChain(ch)
 		}
 	}
 }

@@ -196,8 +196,14 @@ func (c *Core) historyWritten(m *HistoryWritten) {
 	if j == nil || j.described == nil || j.final != nil {
 		return
 	}
-	c.record(finishedRecord(j.id, j.request))
-	c.remember(pastRequest{j.id, j.request})
+	if j.spec.Chain == "" {
+		c.record(finishedRecord(j.id, j.request))
+		c.remember(pastRequest{j.id, j.request})
+	} else { // the chain remembers its steps
+		c.stepEnded(j)
+		c.record(finishedRecord(j.id, ""))
+		delete(c.requests, j.request)
+	}
 	c.tasks -= j.tasksOf()
 	c.order(&ReleaseFiles{j.spec.Program})
 	c.dropFiles(j)
@@ -273,6 +279,9 @@ func (w *watcher) release(c *Core) {
 func (c *Core) revise(j *jobEntry) {
 	j.changed = false
 	j.revision++
+	if ch := c.chainOf(j); ch != nil {
+		ch.changed = true
+	}
 	if len(j.watchers) == 0 {
 		return
 	}
@@ -353,6 +362,10 @@ func (c *Core) drain(m *Drain) {
 		return
 	}
 	c.step(&tracker.Drain{Node: m.Node, Undo: m.Undo})
+	if w := c.workers[m.Node]; w != nil && !m.Undo {
+		c.moveDrivers(w)
+	}
+	c.assignDrivers()
 	c.reply(m.Call, &slotwisev1.DrainResponse{})
 }
 

@@ -113,6 +113,11 @@ func (c *Core) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
 			return false
 		}
 	}
+	for _, r := range c.chainRecords() {
+		if !yield(r) {
+			return false
+		}
+	}
 	for _, j := range c.live {
 		if !yield(jobRecord(j)) {
 			return false

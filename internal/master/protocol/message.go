@@ -151,8 +151,59 @@ type (
 	}
 )
 
+// Requests of users about chains. The shell has checked who asks.
+type (
+	// SubmitChain asks to accept a chain once per Request. Reply:
+	// *SubmitChainResponse.
+	SubmitChain struct {
+		Call    Call
+		Request string // names the user and the request_id
+		Spec    *slotwisev1.ChainSpec
+		AnyFile bool // the steps may name files outside the storage roots
+	}
+
+	// WatchChain is WatchJob for a chain. Reply: *JobResponse, with the steps that
+	// have not ended, or with Steps all of them.
+	WatchChain struct {
+		Call  Call
+		Chain ChainID
+		After int64
+		Wait  bool
+		Steps bool
+	}
+
+	// KillChain ends a chain, its driver and its steps. Reply: *KillResponse.
+	KillChain struct {
+		Call   Call
+		Chain  ChainID
+		Reason string
+	}
+
+	// ChangeChain puts the steps of a chain into another pool or, if Pool is "",
+	// changes their priority: of the steps that have not ended and of later ones.
+	// Reply: OK.
+	ChangeChain struct {
+		Call     Call
+		Chain    ChainID
+		Pool     string
+		Priority job.Priority
+		OK       any
+	}
+)
+
 // What the shell reports by itself.
 type (
+	// ChainCleaned is the result of RemoveChainDir. After an error the shell will not
+	// try again.
+	ChainCleaned struct {
+		Chain ChainID
+		Err   error
+	}
+
+	// ChainInHistory is the result of WriteChainHistory. Like HistoryWritten it comes
+	// even after an error.
+	ChainInHistory struct{ Chain ChainID }
+
 	// Staged is the result of StageOutput.
 	Staged struct {
 		Request string
@@ -211,6 +262,12 @@ func (*SetPriority) message()    {}
 func (*Drain) message()          {}
 func (*SetPolicy) message()      {}
 func (*Reconfigure) message()    {}
+func (*SubmitChain) message()    {}
+func (*WatchChain) message()     {}
+func (*KillChain) message()      {}
+func (*ChangeChain) message()    {}
+func (*ChainCleaned) message()   {}
+func (*ChainInHistory) message() {}
 func (*Staged) message()         {}
 func (*StagingRemoved) message() {}
 func (*OutputDelayed) message()  {}
@@ -297,21 +354,37 @@ type (
 		Entry *slotwisev1.HistoryJob
 	}
 
-	// HoldFiles keeps the files of a program for a job. It has no result.
+	// RemoveChainDir removes the directory of a chain's intermediate outputs, which may
+	// not exist. Result: ChainCleaned.
+	RemoveChainDir struct {
+		Chain ChainID
+		URI   string
+	}
+
+	// WriteChainHistory stores an ended chain. Writing it again changes nothing. Result:
+	// ChainInHistory.
+	WriteChainHistory struct {
+		Chain ChainID
+		Entry *slotwisev1.HistoryJob
+	}
+
+	// HoldFiles keeps the files of a program for a job or a chain. It has no result.
 	HoldFiles struct{ Program *slotwisev1.Program }
 
 	// ReleaseFiles undoes one HoldFiles. It has no result.
 	ReleaseFiles struct{ Program *slotwisev1.Program }
 )
 
-func (*StageOutput) order()  {}
-func (*RemoveStaged) order() {}
-func (*CommitOutput) order() {}
-func (*AbortOutput) order()  {}
-func (*CancelOutput) order() {}
-func (*WriteHistory) order() {}
-func (*HoldFiles) order()    {}
-func (*ReleaseFiles) order() {}
+func (*StageOutput) order()       {}
+func (*RemoveStaged) order()      {}
+func (*CommitOutput) order()      {}
+func (*AbortOutput) order()       {}
+func (*CancelOutput) order()      {}
+func (*WriteHistory) order()      {}
+func (*RemoveChainDir) order()    {}
+func (*WriteChainHistory) order() {}
+func (*HoldFiles) order()         {}
+func (*ReleaseFiles) order()      {}
 
 // Log is a line for the shell's log.
 type Log struct {

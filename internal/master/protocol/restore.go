@@ -24,7 +24,7 @@ import (
 func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*Core, Output, error) {
 	c := &Core{
 		cfg: cfg, jobs: map[job.ID]*jobEntry{}, requests: map[string]*request{}, workers: map[string]*worker{},
-		sessions: map[string]*session{}, held: map[Call]waiter{},
+		sessions: map[string]*session{}, held: map[Call]waiter{}, chains: newChainTable(),
 	}
 	r := &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{}}
 	for rec, err := range records {
@@ -50,6 +50,7 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 	for _, j := range slices.Clone(c.live) {
 		c.resume(j)
 	}
+	c.resumeChains()
 	for _, e := range c.tracker.Unfinished() {
 		if c.jobs[e.Job] != nil {
 			c.carryOut(e)
@@ -90,9 +91,13 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 			delete(c.jobs, id)
 			c.removeLive(j)
 		}
-		c.remember(pastRequest{id, w.Finished.Request})
+		if w.Finished.Request != "" { // else a step, which its chain remembers
+			c.remember(pastRequest{id, w.Finished.Request})
+		}
 	default:
-		return r.applyFact(rec)
+		if !r.applyChain(rec) {
+			return r.applyFact(rec)
+		}
 	}
 	return nil
 }
@@ -217,10 +222,12 @@ func (c *Core) resume(j *jobEntry) {
 		delete(c.jobs, j.id)
 		c.removeLive(j)
 		c.requests[j.request] = &request{entry: j, restart: true}
+		c.stepEntering(j, 1)
 		c.order(&RemoveStaged{Request: j.request, URI: j.spec.Output, Token: j.token, Retry: true})
 		return
 	}
 	c.requests[j.request] = &request{job: j.id}
+	c.addStep(j)
 	c.tasks += j.tasksOf()
 	c.order(&HoldFiles{j.spec.Program})
 	if j.decided() {

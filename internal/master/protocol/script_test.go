@@ -48,8 +48,10 @@ type conversation struct {
 //	                               records, or from a snapshot
 //	batch / end                    the commands in between share one fsync
 //	register W [maps=N] [reduces=N] [incarnation=X] [number=N] [running=A,…] [outputs=A,…]
+//	           [drivers=C#N,…] [driver-slots=N]
 //	heartbeat W [seq=N] [acked=N] [wait] [draining] [leaving] [session=S]
-//	                               with a report a line: ATTEMPT STATE [error], or
+//	                               with a report a line: ATTEMPT STATE [error],
+//	                               driver C#N STATE [final] [error], or
 //	                               fetch-failed REDUCE MAP WORKER [corrupt]
 //	ask-commit W ATTEMPT / job-for-worker W JOB / map-outputs W JOB [cursor=C] [wait]
 //	submit R [maps=N] [reduces=N] [output=URI] [attempts=N]
@@ -57,6 +59,11 @@ type conversation struct {
 //	watch JOB [after=N] [wait] / release CALL
 //	kill JOB|ATTEMPT / move JOB POOL / priority JOB P / drain W [undo] / policy NAME
 //	delayed JOB X / committed JOB [error=X] / aborted JOB [error=X] / in-history JOB
+//	submit-chain R [output=URI]
+//	step C NAME [output=URI] [digest=X]  submits a step; staged and staging-removed take
+//	                               its chain and output, C>OUTPUT, for R
+//	watch-chain C [after=N] [wait] [all] / kill-chain C / move-chain C POOL
+//	cleaned C [error=X] / chain-in-history C / chains / explain-chain C
 //	closing                        the last message before an orderly stop
 //	advance D                      time passes, with a tick at its end
 //	wake                           EndBatch at the core's deadline
@@ -153,6 +160,10 @@ func (c *conversation) run(t *testing.T, d *datadriven.TestData) string {
 		c.printState()
 	case "users":
 		c.printRead(a)
+	case "chains":
+		c.printChains()
+	case "explain-chain":
+		c.explainChain(a)
 	case "explain", "jobs", "tasks", "nodes":
 		c.query(d.Cmd, a)
 	default:
@@ -175,7 +186,7 @@ func (c *conversation) restart(journal [][]byte) {
 		Policy: c.policy, Configured: c.policy, Build: func(name string, _ map[string]string) (sched.Policy, error) {
 			return policies.Builtin().Build(name, sched.Options{Seed: 1})
 		},
-		NodeTimeout: 30 * time.Second, Heartbeat: time.Second, Grace: 10 * time.Second, KeepEnded: 1, Limits: c.limits,
+		NodeTimeout: 30 * time.Second, Heartbeat: time.Second, Grace: 10 * time.Second, KeepEnded: 1, Limits: c.limits, Secret: []byte(fmt.Sprint("secret", c.lives)),
 		ID: fmt.Sprint("master", c.lives), Life: fmt.Sprint("life", c.lives), Started: time.Unix(1_000_000, 0).Add(c.now),
 	}, decoded(journal))
 	if err != nil {
@@ -241,9 +252,9 @@ func (c *conversation) message(d *datadriven.TestData, a args) Message {
 	case "submit":
 		return c.submit(a)
 	case "staged":
-		return &Staged{Request: a.words[0], Err: a.err()}
+		return &Staged{Request: c.request(a.words[0]), Err: a.err()}
 	case "staging-removed":
-		return &StagingRemoved{Request: a.words[0], Output: "out", Err: a.err()}
+		return &StagingRemoved{Request: c.request(a.words[0]), Output: "out", Err: a.err()}
 	case "watch":
 		return &WatchJob{Call: c.newCall(), Job: c.job(a.words[0]), After: int64(a.number("after", 0)), Wait: a.has("wait")}
 	case "release":
@@ -258,6 +269,9 @@ func (c *conversation) message(d *datadriven.TestData, a args) Message {
 		return &OutputFinished{Job: c.job(a.words[0]), Commit: d.Cmd == "committed", Err: a.err()}
 	case "in-history":
 		return &HistoryWritten{Job: c.job(a.words[0])}
+	}
+	if m := c.chainMessage(d, a); m != nil {
+		return m
 	}
 	return c.administration(d, a)
 }
@@ -312,10 +326,13 @@ func (c *conversation) register(a args) Message {
 	w := a.words[0]
 	r := &slotwisev1.RegisterRequest{
 		Worker: w, Address: w + ":1", Host: "host-" + w, MapSlots: int32(a.number("maps", 2)), ReduceSlots: int32(a.number("reduces", 1)),
-		Incarnation: a.get("incarnation", "a"), MapBuffer: int64(a.number("buffer", 0)), Number: int64(a.number("number", 0)), Running: a.named["running"],
+		Incarnation: a.get("incarnation", "a"), MapBuffer: int64(a.number("buffer", 0)), DriverSlots: int32(a.number("driver-slots", 0)), Number: int64(a.number("number", 0)), Running: a.named["running"],
 	}
 	for _, id := range a.named["outputs"] {
 		r.Outputs = append(r.Outputs, &slotwisev1.HeldOutput{Attempt: id, Bytes: 1})
+	}
+	for _, ref := range a.named["drivers"] {
+		r.Drivers = append(r.Drivers, c.driver(ref))
 	}
 	m, err := ParseRegister(r, 100, func(host string) string { return "/rack-of-" + host })
 	if err != nil {
@@ -342,6 +359,10 @@ func (c *conversation) heartbeat(a args, input string) Message {
 	}
 	for line := range strings.Lines(input) {
 		f := strings.Fields(line)
+		if f[0] == "driver" {
+			r.Drivers = append(r.Drivers, c.driverReport(f[1:]))
+			continue
+		}
 		if f[0] == "fetch-failed" {
 			r.FetchFailures = append(r.FetchFailures, &slotwisev1.FetchFailure{Reduce: f[1], Map: f[2], Worker: f[3], Corrupt: len(f) > 4})
 			continue
@@ -420,9 +441,12 @@ func formatRecord(r *slotwisev1.JournalRecord) string {
 	case *slotwisev1.JournalRecord_Learned:
 		return "learned"
 	case *slotwisev1.JournalRecord_Job:
-		return fmt.Sprintf("details of j%d for request %s", w.Job.Job, w.Job.Request)
+		return fmt.Sprintf("details of j%d for request %s", w.Job.Job, shownRequest(w.Job.Request))
 	case *slotwisev1.JournalRecord_Finished:
-		return fmt.Sprintf("j%d of request %s is in the history", w.Finished.Job, w.Finished.Request)
+		return fmt.Sprintf("j%d of request %s is in the history", w.Finished.Job, shownRequest(w.Finished.Request))
+	}
+	if text := formatChainRecord(r); text != "" {
+		return text
 	}
 	f, err := decodeFact(r, func(id job.ID) *slotwisev1.JournalJob {
 		return &slotwisev1.JournalJob{Job: int32(id), Spec: &slotwisev1.JobSpec{}}
@@ -490,8 +514,14 @@ func formatReply(m any) string {
 		return b.String()
 	case *slotwisev1.SubmitResponse:
 		return m.Job
+	case *slotwisev1.SubmitChainResponse:
+		return m.Chain
 	case *slotwisev1.JobResponse:
-		return formatStatus(m.Job)
+		text := formatStatus(m.Job)
+		for _, s := range m.Steps {
+			text += " | " + s.Step + " " + formatStatus(s)
+		}
+		return text
 	case nil:
 		return "ok"
 	}
@@ -507,6 +537,10 @@ func formatActions(actions []*slotwisev1.Action) (out []string) {
 			out = append(out, fmt.Sprintf("%d:kill:%s", a.Number, what.Kill.Attempt))
 		case *slotwisev1.Action_DropJob:
 			out = append(out, fmt.Sprintf("%d:drop:%s", a.Number, what.DropJob))
+		case *slotwisev1.Action_Drive:
+			out = append(out, fmt.Sprintf("%d:drive:%s#%d", a.Number, what.Drive.Driver.Chain, what.Drive.Driver.Try))
+		case *slotwisev1.Action_StopDriver:
+			out = append(out, fmt.Sprintf("%d:stop:%s#%d", a.Number, what.StopDriver.Driver.Chain, what.StopDriver.Driver.Try))
 		}
 	}
 	return out
@@ -525,9 +559,9 @@ func formatStatus(j *slotwisev1.JobStatus) string {
 func (c *conversation) formatOrder(o Order) string {
 	switch o := o.(type) {
 	case *StageOutput:
-		return fmt.Sprintf("stage %s as %.6s for %s", o.URI, o.Token, o.Request)
+		return fmt.Sprintf("stage %s as %.6s for %s", o.URI, o.Token, shownRequest(o.Request))
 	case *RemoveStaged:
-		return fmt.Sprintf("remove staged %s as %.6s for %s, retry %v", o.URI, o.Token, o.Request, o.Retry)
+		return fmt.Sprintf("remove staged %s as %.6s for %s, retry %v", o.URI, o.Token, shownRequest(o.Request), o.Retry)
 	case *CommitOutput:
 		return fmt.Sprintf("commit %s of %v, decided at %v", o.URI, o.Job, o.Since)
 	case *AbortOutput:
@@ -536,6 +570,9 @@ func (c *conversation) formatOrder(o Order) string {
 		return fmt.Sprintf("cancel the output of %v", o.Job)
 	case *WriteHistory:
 		return fmt.Sprintf("history: %s, %d tasks", formatStatus(o.Entry.Job), len(o.Entry.Tasks))
+	}
+	if text := formatChainOrder(o); text != "" {
+		return text
 	}
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", o), "*protocol."))
 }

@@ -93,6 +93,7 @@ func (c *Core) Jobs(r *slotwisev1.JobsRequest) *slotwisev1.JobsResponse {
 			resp.Jobs = append(resp.Jobs, s)
 		}
 	}
+	c.appendChains(r, resp)
 	return resp
 }
 
@@ -103,9 +104,12 @@ func (c *Core) status(j *jobEntry) *slotwisev1.JobStatus {
 	}
 	s := &slotwisev1.JobStatus{
 		Id: j.id.String(), Name: j.spec.Name, User: j.spec.User, Pool: j.spec.Pool, Priority: j.spec.Priority,
-		Output: j.spec.Output, InputBytes: j.input, Revision: j.revision, State: j.state(),
+		Output: j.spec.Output, Chain: j.spec.Chain, InputBytes: j.input, Revision: j.revision, State: j.state(),
 		Maps: &slotwisev1.TaskCounts{}, Reduces: &slotwisev1.TaskCounts{},
 		MapCounters: &slotwisev1.Counters{}, ReduceCounters: &slotwisev1.Counters{}, Locality: make([]int32, cluster.NONE),
+	}
+	if s.Chain != "" {
+		s.Step = j.spec.Program.GetStep()
 	}
 	t := j.core
 	if t == nil {

@@ -37,6 +37,9 @@ type request struct {
 
 // submit answers with the request's job, or begins to accept one.
 func (c *Core) submit(m *Submit) {
+	if m.Spec.Chain != "" && !c.admitStep(m) {
+		return
+	}
 	if r := c.requests[m.Request]; r != nil {
 		switch {
 		case r.job != 0:
@@ -56,6 +59,7 @@ func (c *Core) submit(m *Submit) {
 	j.secret = m.Secret
 	r := &request{calls: []Call{m.Call}, entry: j, core: m.Core}
 	c.requests[m.Request] = r
+	c.stepEntering(j, 1)
 	if m.Spec.Output == "" {
 		c.accept(r)
 		return
@@ -103,6 +107,9 @@ func (c *Core) accept(r *request) {
 	j := r.entry
 	err := c.hasRoom(j)
 	if err == nil {
+		err = c.stepWanted(j)
+	}
+	if err == nil {
 		err = c.enter(j, r.core)
 	}
 	if err != nil {
@@ -115,6 +122,7 @@ func (c *Core) accept(r *request) {
 		return
 	}
 	r.job, r.entry = j.id, nil
+	c.stepEntering(j, -1)
 	for _, call := range r.calls {
 		c.reply(call, &slotwisev1.SubmitResponse{Job: j.id.String()})
 	}
@@ -140,6 +148,7 @@ func (c *Core) accepted(j *jobEntry, id job.ID) {
 	j.id = id
 	j.core = c.tracker.Jobs().Get(id)
 	c.addJob(j)
+	c.addStep(j)
 	c.tasks += j.tasksOf()
 	c.order(&HoldFiles{j.spec.Program})
 	j.spec.Pool = j.core.Pool()
@@ -152,6 +161,7 @@ func (c *Core) accepted(j *jobEntry, id job.ID) {
 // request, so that it can be made again.
 func (c *Core) failRequest(name string, r *request, err error) {
 	delete(c.requests, name)
+	c.stepEntering(r.entry, -1)
 	for _, call := range r.calls {
 		c.refuse(call, err)
 	}
@@ -169,6 +179,7 @@ func (c *Core) stagingRemoved(m *StagingRemoved) {
 		c.failRequest(m.Request, r, errors.Join(r.refused, m.Err))
 	case r.restart:
 		delete(c.requests, m.Request)
+		c.stepEntering(r.entry, -1)
 		for _, again := range r.queue {
 			c.submit(again)
 		}

@@ -20,6 +20,8 @@ type worker struct {
 	// that it has ended, or is lost: only then is it certain not to write to the
 	// job's output any more.
 	alive []job.AttemptID
+	// drivers are the chains whose current driver is on the worker.
+	drivers []*chainEntry
 }
 
 // worker returns the entry of a name, and makes it if there is none.
@@ -88,6 +90,7 @@ type session struct {
 	address     string // host:port of the worker's HTTP server
 	version     string
 	mapBuffer   int64
+	driverSlots int // drivers that the worker may run at once
 	incarnation string
 	number      int64    // of the registration, within the incarnation
 	before      []string // earlier incarnations, the latest last
@@ -191,6 +194,7 @@ func (c *Core) register(m *Register) {
 	}
 	s := &session{
 		id: m.Session, worker: w, address: r.Address, version: r.Version, mapBuffer: r.MapBuffer,
+		driverSlots: int(min(max(0, r.DriverSlots), maxDriverSlots)),
 		incarnation: r.Incarnation, number: r.Number, before: old.incarnations(r.Incarnation),
 	}
 	if old != nil {
@@ -212,6 +216,7 @@ func (c *Core) register(m *Register) {
 	}
 	c.step(m.join)
 	c.announceOutputs(w)
+	c.registerDrivers(w, r.Drivers)
 	c.logInfo("worker registered", "worker", spec.Name, "address", r.Address, "host", spec.Host, "rack", spec.Rack,
 		"map_slots", spec.MapSlots, "reduce_slots", spec.ReduceSlots, "running", len(m.join.Running), "outputs", len(m.join.Outputs))
 	c.reply(m.Call, &slotwisev1.RegisterResponse{
@@ -275,6 +280,7 @@ func (c *Core) endLostSessions() {
 		}
 		if n == nil || !n.Absent() {
 			c.keepAlive(w, nil)
+			c.keepDrivers(w, nil, "its worker is lost")
 		}
 		if w.session != nil {
 			c.logWarn("worker lost", "worker", w.name)
@@ -291,6 +297,7 @@ func (c *Core) loseWorker(w *worker) {
 		c.endSession(w.session)
 	}
 	c.keepAlive(w, nil)
+	c.keepDrivers(w, nil, "its worker has left")
 }
 
 // heartbeat takes in a worker's report.
@@ -318,6 +325,9 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		s.regularAt = c.now + c.heartbeatInterval()*9/10
 	}
 	c.report(s, m)
+	if !s.over {
+		c.reportDrivers(s, r, !overtaken)
+	}
 	c.mark(s)
 }
 

@@ -59,6 +59,10 @@ const (
 	DropJob
 	// Refuse logs Reason: the master sent a name that cannot be parsed.
 	Refuse
+	// StartDriver runs the driver of Drive.
+	StartDriver
+	// StopDriver ends the running driver for Reason; the shell reports its end later.
+	StopDriver
 )
 
 // Order is one instruction to the shell. Orders are carried out in sequence.
@@ -66,8 +70,10 @@ type Order struct {
 	Kind    OrderKind
 	Job     job.ID        // DropJob
 	Attempt job.AttemptID // Start, Stop, Discard
-	Reason  string        // Stop, Discard, Refuse
+	Reason  string        // Stop, Discard, Refuse, StopDriver
 	Launch  *slotwisev1.Launch
+	Driver  DriverID          // StartDriver, StopDriver
+	Drive   *slotwisev1.Drive // StartDriver
 }
 
 // attempt is an attempt that runs, or that has ended without the master having
@@ -97,6 +103,7 @@ type Agent struct {
 	seq           int64  // of the last heartbeat composed in this session
 	acted         int64  // number of the last action carried out in this session
 	attempts      []*attempt
+	drivers       []*driver                  // in the order of their start
 	complaints    []*slotwisev1.FetchFailure // not acknowledged yet
 	// staging maps a known job to the token of its staged output. The token tells
 	// two jobs apart that a master without a complete journal gave the same id.
@@ -163,6 +170,9 @@ func (g *Agent) SetNoWork(refuse bool) { g.noWork = refuse }
 func (g *Agent) Registration(r *slotwisev1.RegisterRequest, listed []job.AttemptID, held []*slotwisev1.HeldOutput) {
 	g.registrations++
 	r.Number = g.registrations
+	for _, d := range g.drivers {
+		r.Drivers = append(r.Drivers, d.report.Driver)
+	}
 	named := map[string]bool{}
 	for _, id := range listed {
 		r.Running = append(r.Running, id.String())
@@ -212,6 +222,8 @@ func (g *Agent) disownAll() (orders []Order) {
 		}
 	}
 	g.attempts = slices.DeleteFunc(g.attempts, (*attempt).ended)
+	orders = g.stopDrivers(orders, "the master of its chain was replaced")
+	g.drivers = nil
 	clear(g.staging)
 	g.complaints = nil
 	return orders
@@ -226,6 +238,7 @@ func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.H
 		Session: g.session, Seq: g.seq, Acked: g.acted, WaitMs: waitMillis,
 		Draining: g.noWork || g.stopped != "", FetchFailures: slices.Clone(g.complaints), Load: load,
 	}
+	r.Drivers = g.driverReports()
 	for _, a := range g.attempts {
 		r.Reports = append(r.Reports, cloneReport(a.report))
 	}
@@ -254,6 +267,7 @@ func (g *Agent) Acknowledge(r *slotwisev1.HeartbeatRequest) {
 			g.remove(id)
 		}
 	}
+	g.acknowledgeDrivers(r.GetDrivers())
 	g.complaints = slices.DeleteFunc(g.complaints, func(f *slotwisev1.FetchFailure) bool {
 		return slices.Contains(r.GetFetchFailures(), f)
 	})
@@ -274,6 +288,10 @@ func (g *Agent) Act(actions []*slotwisev1.Action, startedMillis int64) (orders [
 			orders = g.kill(orders, what.Kill.GetAttempt(), what.Kill.GetReason())
 		case *slotwisev1.Action_DropJob:
 			orders = g.dropJob(orders, what.DropJob)
+		case *slotwisev1.Action_Drive:
+			orders = g.drive(orders, what.Drive)
+		case *slotwisev1.Action_StopDriver:
+			orders = g.stopDriver(orders, idOf(what.StopDriver.GetDriver()), what.StopDriver.GetReason())
 		}
 	}
 	return orders
@@ -335,7 +353,7 @@ func (g *Agent) dropJob(orders []Order, name string) []Order {
 	return append(orders, Order{Kind: DropJob, Job: id})
 }
 
-// StopAll stops every attempt that runs and every attempt that starts later.
+// StopAll stops every attempt and driver that runs, and every one that starts later.
 func (g *Agent) StopAll(reason string) (orders []Order) {
 	g.stopped = cmp.Or(g.stopped, reason)
 	for _, a := range g.attempts {
@@ -343,7 +361,7 @@ func (g *Agent) StopAll(reason string) (orders []Order) {
 			orders = append(orders, Order{Kind: Stop, Attempt: a.id, Reason: reason})
 		}
 	}
-	return orders
+	return g.stopDrivers(orders, reason)
 }
 
 // JobKnown notes the staging token of a job that the master has described.

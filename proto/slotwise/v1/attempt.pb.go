@@ -35,6 +35,7 @@ type ToAttempt struct {
 	//	*ToAttempt_MapOutputs
 	//	*ToAttempt_Commit
 	//	*ToAttempt_Stop
+	//	*ToAttempt_Drive
 	What          isToAttempt_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -113,6 +114,15 @@ func (x *ToAttempt) GetStop() string {
 	return ""
 }
 
+func (x *ToAttempt) GetDrive() *DriverOrder {
+	if x != nil {
+		if x, ok := x.What.(*ToAttempt_Drive); ok {
+			return x.Drive
+		}
+	}
+	return nil
+}
+
 type isToAttempt_What interface {
 	isToAttempt_What()
 }
@@ -133,6 +143,10 @@ type ToAttempt_Stop struct {
 	Stop string `protobuf:"bytes,4,opt,name=stop,proto3,oneof"` // the reason; an attempt that does not end within a second is killed
 }
 
+type ToAttempt_Drive struct {
+	Drive *DriverOrder `protobuf:"bytes,30,opt,name=drive,proto3,oneof"` // instead of order, to the driver of a chain
+}
+
 func (*ToAttempt_Order) isToAttempt_What() {}
 
 func (*ToAttempt_MapOutputs) isToAttempt_What() {}
@@ -140,6 +154,70 @@ func (*ToAttempt_MapOutputs) isToAttempt_What() {}
 func (*ToAttempt_Commit) isToAttempt_What() {}
 
 func (*ToAttempt_Stop) isToAttempt_What() {}
+
+func (*ToAttempt_Drive) isToAttempt_What() {}
+
+// DriverOrder describes a chain and how its driver reaches the master. The driver
+// answers with done.
+type DriverOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Drive         *Drive                 `protobuf:"bytes,1,opt,name=drive,proto3" json:"drive,omitempty"`
+	Master        string                 `protobuf:"bytes,2,opt,name=master,proto3" json:"master,omitempty"`            // URL
+	CaPem         []byte                 `protobuf:"bytes,3,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"` // the authority that certifies the master; empty for the system's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriverOrder) Reset() {
+	*x = DriverOrder{}
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriverOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriverOrder) ProtoMessage() {}
+
+func (x *DriverOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriverOrder.ProtoReflect.Descriptor instead.
+func (*DriverOrder) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DriverOrder) GetDrive() *Drive {
+	if x != nil {
+		return x.Drive
+	}
+	return nil
+}
+
+func (x *DriverOrder) GetMaster() string {
+	if x != nil {
+		return x.Master
+	}
+	return ""
+}
+
+func (x *DriverOrder) GetCaPem() []byte {
+	if x != nil {
+		return x.CaPem
+	}
+	return nil
+}
 
 // Order describes the attempt and its environment.
 type Order struct {
@@ -162,7 +240,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[1]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -174,7 +252,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[1]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -187,7 +265,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{1}
+	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Order) GetAttempt() string {
@@ -287,7 +365,7 @@ type FetchCredentials struct {
 
 func (x *FetchCredentials) Reset() {
 	*x = FetchCredentials{}
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[2]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -299,7 +377,7 @@ func (x *FetchCredentials) String() string {
 func (*FetchCredentials) ProtoMessage() {}
 
 func (x *FetchCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[2]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -312,7 +390,7 @@ func (x *FetchCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchCredentials.ProtoReflect.Descriptor instead.
 func (*FetchCredentials) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{2}
+	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FetchCredentials) GetTls() bool {
@@ -359,7 +437,7 @@ type FromAttempt struct {
 
 func (x *FromAttempt) Reset() {
 	*x = FromAttempt{}
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[3]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -371,7 +449,7 @@ func (x *FromAttempt) String() string {
 func (*FromAttempt) ProtoMessage() {}
 
 func (x *FromAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[3]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -384,7 +462,7 @@ func (x *FromAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromAttempt.ProtoReflect.Descriptor instead.
 func (*FromAttempt) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{3}
+	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FromAttempt) GetWhat() isFromAttempt_What {
@@ -469,7 +547,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[4]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +559,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[4]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +572,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{4}
+	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Progress) GetFraction() float64 {
@@ -527,13 +605,14 @@ type Done struct {
 	Counters      *Counters              `protobuf:"bytes,5,opt,name=counters,proto3" json:"counters,omitempty"`
 	LogTail       string                 `protobuf:"bytes,6,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`             // the end of what a failed command printed, in one line
 	Cause         FailureCause           `protobuf:"varint,7,opt,name=cause,proto3,enum=slotwise.v1.FailureCause" json:"cause,omitempty"` // of error
+	Final         bool                   `protobuf:"varint,30,opt,name=final,proto3" json:"final,omitempty"`                              // of a driver that failed: another one would fail with the same error
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[5]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +624,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_attempt_proto_msgTypes[5]
+	mi := &file_slotwise_v1_attempt_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +637,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_attempt_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Done) GetOk() bool {
@@ -610,18 +689,30 @@ func (x *Done) GetCause() FailureCause {
 	return FailureCause_FAILURE_CAUSE_TASK
 }
 
+func (x *Done) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
 var File_slotwise_v1_attempt_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_attempt_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/attempt.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\x1a\x18slotwise/v1/worker.proto\"\xd3\x01\n" +
+	"\x19slotwise/v1/attempt.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\x1a\x18slotwise/v1/worker.proto\"\x85\x02\n" +
 	"\tToAttempt\x12*\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.slotwise.v1.OrderH\x00R\x05order\x12B\n" +
 	"\vmap_outputs\x18\x02 \x01(\v2\x1f.slotwise.v1.MapOutputsResponseH\x00R\n" +
 	"mapOutputs\x128\n" +
 	"\x06commit\x18\x03 \x01(\v2\x1e.slotwise.v1.AskCommitResponseH\x00R\x06commit\x12\x14\n" +
-	"\x04stop\x18\x04 \x01(\tH\x00R\x04stopB\x06\n" +
-	"\x04what\"\x96\x03\n" +
+	"\x04stop\x18\x04 \x01(\tH\x00R\x04stop\x120\n" +
+	"\x05drive\x18\x1e \x01(\v2\x18.slotwise.v1.DriverOrderH\x00R\x05driveB\x06\n" +
+	"\x04what\"f\n" +
+	"\vDriverOrder\x12(\n" +
+	"\x05drive\x18\x01 \x01(\v2\x12.slotwise.v1.DriveR\x05drive\x12\x16\n" +
+	"\x06master\x18\x02 \x01(\tR\x06master\x12\x15\n" +
+	"\x06ca_pem\x18\x03 \x01(\fR\x05caPem\"\x96\x03\n" +
 	"\x05Order\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x123\n" +
 	"\x03job\x18\x02 \x01(\v2!.slotwise.v1.JobForWorkerResponseR\x03job\x12(\n" +
@@ -654,7 +745,7 @@ const file_slotwise_v1_attempt_proto_rawDesc = "" +
 	"\bfraction\x18\x01 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05ticks\x18\x02 \x01(\x04R\x05ticks\x12\x1d\n" +
 	"\n" +
-	"bytes_read\x18\x03 \x01(\x03R\tbytesRead\"\xe6\x01\n" +
+	"bytes_read\x18\x03 \x01(\x03R\tbytesRead\"\xfc\x01\n" +
 	"\x04Done\x12\x0e\n" +
 	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x16\n" +
@@ -662,7 +753,8 @@ const file_slotwise_v1_attempt_proto_rawDesc = "" +
 	"\foutput_bytes\x18\x04 \x01(\x03R\voutputBytes\x121\n" +
 	"\bcounters\x18\x05 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\x12\x19\n" +
 	"\blog_tail\x18\x06 \x01(\tR\alogTail\x12/\n" +
-	"\x05cause\x18\a \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05causeB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\x05cause\x18\a \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05cause\x12\x14\n" +
+	"\x05final\x18\x1e \x01(\bR\x05finalB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_attempt_proto_rawDescOnce sync.Once
@@ -676,39 +768,43 @@ func file_slotwise_v1_attempt_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_attempt_proto_rawDescData
 }
 
-var file_slotwise_v1_attempt_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_slotwise_v1_attempt_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_slotwise_v1_attempt_proto_goTypes = []any{
 	(*ToAttempt)(nil),            // 0: slotwise.v1.ToAttempt
-	(*Order)(nil),                // 1: slotwise.v1.Order
-	(*FetchCredentials)(nil),     // 2: slotwise.v1.FetchCredentials
-	(*FromAttempt)(nil),          // 3: slotwise.v1.FromAttempt
-	(*Progress)(nil),             // 4: slotwise.v1.Progress
-	(*Done)(nil),                 // 5: slotwise.v1.Done
-	(*MapOutputsResponse)(nil),   // 6: slotwise.v1.MapOutputsResponse
-	(*AskCommitResponse)(nil),    // 7: slotwise.v1.AskCommitResponse
-	(*JobForWorkerResponse)(nil), // 8: slotwise.v1.JobForWorkerResponse
-	(*Split)(nil),                // 9: slotwise.v1.Split
-	(*FetchFailure)(nil),         // 10: slotwise.v1.FetchFailure
-	(*Counters)(nil),             // 11: slotwise.v1.Counters
-	(FailureCause)(0),            // 12: slotwise.v1.FailureCause
+	(*DriverOrder)(nil),          // 1: slotwise.v1.DriverOrder
+	(*Order)(nil),                // 2: slotwise.v1.Order
+	(*FetchCredentials)(nil),     // 3: slotwise.v1.FetchCredentials
+	(*FromAttempt)(nil),          // 4: slotwise.v1.FromAttempt
+	(*Progress)(nil),             // 5: slotwise.v1.Progress
+	(*Done)(nil),                 // 6: slotwise.v1.Done
+	(*MapOutputsResponse)(nil),   // 7: slotwise.v1.MapOutputsResponse
+	(*AskCommitResponse)(nil),    // 8: slotwise.v1.AskCommitResponse
+	(*Drive)(nil),                // 9: slotwise.v1.Drive
+	(*JobForWorkerResponse)(nil), // 10: slotwise.v1.JobForWorkerResponse
+	(*Split)(nil),                // 11: slotwise.v1.Split
+	(*FetchFailure)(nil),         // 12: slotwise.v1.FetchFailure
+	(*Counters)(nil),             // 13: slotwise.v1.Counters
+	(FailureCause)(0),            // 14: slotwise.v1.FailureCause
 }
 var file_slotwise_v1_attempt_proto_depIdxs = []int32{
-	1,  // 0: slotwise.v1.ToAttempt.order:type_name -> slotwise.v1.Order
-	6,  // 1: slotwise.v1.ToAttempt.map_outputs:type_name -> slotwise.v1.MapOutputsResponse
-	7,  // 2: slotwise.v1.ToAttempt.commit:type_name -> slotwise.v1.AskCommitResponse
-	8,  // 3: slotwise.v1.Order.job:type_name -> slotwise.v1.JobForWorkerResponse
-	9,  // 4: slotwise.v1.Order.split:type_name -> slotwise.v1.Split
-	2,  // 5: slotwise.v1.Order.fetch:type_name -> slotwise.v1.FetchCredentials
-	4,  // 6: slotwise.v1.FromAttempt.progress:type_name -> slotwise.v1.Progress
-	10, // 7: slotwise.v1.FromAttempt.fetch_failure:type_name -> slotwise.v1.FetchFailure
-	5,  // 8: slotwise.v1.FromAttempt.done:type_name -> slotwise.v1.Done
-	11, // 9: slotwise.v1.Done.counters:type_name -> slotwise.v1.Counters
-	12, // 10: slotwise.v1.Done.cause:type_name -> slotwise.v1.FailureCause
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	2,  // 0: slotwise.v1.ToAttempt.order:type_name -> slotwise.v1.Order
+	7,  // 1: slotwise.v1.ToAttempt.map_outputs:type_name -> slotwise.v1.MapOutputsResponse
+	8,  // 2: slotwise.v1.ToAttempt.commit:type_name -> slotwise.v1.AskCommitResponse
+	1,  // 3: slotwise.v1.ToAttempt.drive:type_name -> slotwise.v1.DriverOrder
+	9,  // 4: slotwise.v1.DriverOrder.drive:type_name -> slotwise.v1.Drive
+	10, // 5: slotwise.v1.Order.job:type_name -> slotwise.v1.JobForWorkerResponse
+	11, // 6: slotwise.v1.Order.split:type_name -> slotwise.v1.Split
+	3,  // 7: slotwise.v1.Order.fetch:type_name -> slotwise.v1.FetchCredentials
+	5,  // 8: slotwise.v1.FromAttempt.progress:type_name -> slotwise.v1.Progress
+	12, // 9: slotwise.v1.FromAttempt.fetch_failure:type_name -> slotwise.v1.FetchFailure
+	6,  // 10: slotwise.v1.FromAttempt.done:type_name -> slotwise.v1.Done
+	13, // 11: slotwise.v1.Done.counters:type_name -> slotwise.v1.Counters
+	14, // 12: slotwise.v1.Done.cause:type_name -> slotwise.v1.FailureCause
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_attempt_proto_init() }
@@ -723,8 +819,9 @@ func file_slotwise_v1_attempt_proto_init() {
 		(*ToAttempt_MapOutputs)(nil),
 		(*ToAttempt_Commit)(nil),
 		(*ToAttempt_Stop)(nil),
+		(*ToAttempt_Drive)(nil),
 	}
-	file_slotwise_v1_attempt_proto_msgTypes[3].OneofWrappers = []any{
+	file_slotwise_v1_attempt_proto_msgTypes[4].OneofWrappers = []any{
 		(*FromAttempt_Progress)(nil),
 		(*FromAttempt_AskCommit)(nil),
 		(*FromAttempt_FetchFailure)(nil),
@@ -736,7 +833,7 @@ func file_slotwise_v1_attempt_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_attempt_proto_rawDesc), len(file_slotwise_v1_attempt_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -332,6 +332,102 @@ func (x *SubmitResponse) GetJob() string {
 	return ""
 }
 
+type SubmitChainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Spec          *ChainSpec             `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubmitChainRequest) Reset() {
+	*x = SubmitChainRequest{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubmitChainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubmitChainRequest) ProtoMessage() {}
+
+func (x *SubmitChainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubmitChainRequest.ProtoReflect.Descriptor instead.
+func (*SubmitChainRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SubmitChainRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SubmitChainRequest) GetSpec() *ChainSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+type SubmitChainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         string                 `protobuf:"bytes,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubmitChainResponse) Reset() {
+	*x = SubmitChainResponse{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubmitChainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubmitChainResponse) ProtoMessage() {}
+
+func (x *SubmitChainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubmitChainResponse.ProtoReflect.Descriptor instead.
+func (*SubmitChainResponse) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SubmitChainResponse) GetChain() string {
+	if x != nil {
+		return x.Chain
+	}
+	return ""
+}
+
 type TaskCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Total         int32                  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
@@ -346,7 +442,7 @@ type TaskCounts struct {
 
 func (x *TaskCounts) Reset() {
 	*x = TaskCounts{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[4]
+	mi := &file_slotwise_v1_client_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +454,7 @@ func (x *TaskCounts) String() string {
 func (*TaskCounts) ProtoMessage() {}
 
 func (x *TaskCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[4]
+	mi := &file_slotwise_v1_client_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +467,7 @@ func (x *TaskCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskCounts.ProtoReflect.Descriptor instead.
 func (*TaskCounts) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{4}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TaskCounts) GetTotal() int32 {
@@ -437,15 +533,20 @@ type JobStatus struct {
 	Locality       []int32                `protobuf:"varint,17,rep,packed,name=locality,proto3" json:"locality,omitempty"` // maps launched by level: node, rack, off-rack, none
 	Waiting        string                 `protobuf:"bytes,18,opt,name=waiting,proto3" json:"waiting,omitempty"`           // why it gets no task now, or why its output is not published yet; "" if neither is so
 	Revision       int64                  `protobuf:"varint,19,opt,name=revision,proto3" json:"revision,omitempty"`
-	LastError      string                 `protobuf:"bytes,20,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the attempt that failed last
-	LogTail        string                 `protobuf:"bytes,21,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`       // the end of that attempt's log; "" for callers who may not read the job's logs
+	LastError      string                 `protobuf:"bytes,20,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`        // of the attempt that failed last
+	LogTail        string                 `protobuf:"bytes,21,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`              // the end of that attempt's log; "" for callers who may not read the job's logs
+	Chain          string                 `protobuf:"bytes,30,opt,name=chain,proto3" json:"chain,omitempty"`                                 // of a step: its chain
+	Step           string                 `protobuf:"bytes,31,opt,name=step,proto3" json:"step,omitempty"`                                   // of a step: its name; of a chain: the names of the steps that run
+	Steps          []string               `protobuf:"bytes,32,rep,name=steps,proto3" json:"steps,omitempty"`                                 // of a chain: its jobs, in the order of their submission
+	Driver         string                 `protobuf:"bytes,33,opt,name=driver,proto3" json:"driver,omitempty"`                               // of a chain: the worker that runs its driver; "" if none does
+	DriverTries    int32                  `protobuf:"varint,34,opt,name=driver_tries,json=driverTries,proto3" json:"driver_tries,omitempty"` // of a chain: how many drivers were started
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[5]
+	mi := &file_slotwise_v1_client_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +558,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[5]
+	mi := &file_slotwise_v1_client_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +571,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobStatus) GetId() string {
@@ -620,6 +721,41 @@ func (x *JobStatus) GetLogTail() string {
 	return ""
 }
 
+func (x *JobStatus) GetChain() string {
+	if x != nil {
+		return x.Chain
+	}
+	return ""
+}
+
+func (x *JobStatus) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *JobStatus) GetSteps() []string {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *JobStatus) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *JobStatus) GetDriverTries() int32 {
+	if x != nil {
+		return x.DriverTries
+	}
+	return 0
+}
+
 type JobsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ended         bool                   `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"` // include ended jobs
@@ -631,7 +767,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[6]
+	mi := &file_slotwise_v1_client_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -643,7 +779,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[6]
+	mi := &file_slotwise_v1_client_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -656,7 +792,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JobsRequest) GetEnded() bool {
@@ -682,14 +818,14 @@ func (x *JobsRequest) GetPool() string {
 
 type JobsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*JobStatus           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"` // by number
+	Jobs          []*JobStatus           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"` // by number; chains follow
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[7]
+	mi := &file_slotwise_v1_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +837,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[7]
+	mi := &file_slotwise_v1_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +850,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JobsResponse) GetJobs() []*JobStatus {
@@ -729,13 +865,14 @@ type JobRequest struct {
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	After         int64                  `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"` // revision
 	WaitMs        int64                  `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	Steps         bool                   `protobuf:"varint,30,opt,name=steps,proto3" json:"steps,omitempty"` // of a chain: return all steps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[8]
+	mi := &file_slotwise_v1_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +884,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[8]
+	mi := &file_slotwise_v1_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +897,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JobRequest) GetJob() string {
@@ -784,16 +921,24 @@ func (x *JobRequest) GetWaitMs() int64 {
 	return 0
 }
 
+func (x *JobRequest) GetSteps() bool {
+	if x != nil {
+		return x.Steps
+	}
+	return false
+}
+
 type JobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobStatus             `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Steps         []*JobStatus           `protobuf:"bytes,30,rep,name=steps,proto3" json:"steps,omitempty"` // of a chain: the steps that have not ended, or all, without the counters of ended ones
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobResponse) Reset() {
 	*x = JobResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[9]
+	mi := &file_slotwise_v1_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +950,7 @@ func (x *JobResponse) String() string {
 func (*JobResponse) ProtoMessage() {}
 
 func (x *JobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[9]
+	mi := &file_slotwise_v1_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,12 +963,19 @@ func (x *JobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResponse.ProtoReflect.Descriptor instead.
 func (*JobResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobResponse) GetJob() *JobStatus {
 	if x != nil {
 		return x.Job
+	}
+	return nil
+}
+
+func (x *JobResponse) GetSteps() []*JobStatus {
+	if x != nil {
+		return x.Steps
 	}
 	return nil
 }
@@ -839,7 +991,7 @@ type TasksRequest struct {
 
 func (x *TasksRequest) Reset() {
 	*x = TasksRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[10]
+	mi := &file_slotwise_v1_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1003,7 @@ func (x *TasksRequest) String() string {
 func (*TasksRequest) ProtoMessage() {}
 
 func (x *TasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[10]
+	mi := &file_slotwise_v1_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1016,7 @@ func (x *TasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TasksRequest.ProtoReflect.Descriptor instead.
 func (*TasksRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{10}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TasksRequest) GetJob() string {
@@ -900,7 +1052,7 @@ type TaskStatus struct {
 
 func (x *TaskStatus) Reset() {
 	*x = TaskStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[11]
+	mi := &file_slotwise_v1_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1064,7 @@ func (x *TaskStatus) String() string {
 func (*TaskStatus) ProtoMessage() {}
 
 func (x *TaskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[11]
+	mi := &file_slotwise_v1_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1077,7 @@ func (x *TaskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatus.ProtoReflect.Descriptor instead.
 func (*TaskStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{11}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskStatus) GetId() string {
@@ -974,7 +1126,7 @@ type AttemptStatus struct {
 
 func (x *AttemptStatus) Reset() {
 	*x = AttemptStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[12]
+	mi := &file_slotwise_v1_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1138,7 @@ func (x *AttemptStatus) String() string {
 func (*AttemptStatus) ProtoMessage() {}
 
 func (x *AttemptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[12]
+	mi := &file_slotwise_v1_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1151,7 @@ func (x *AttemptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptStatus.ProtoReflect.Descriptor instead.
 func (*AttemptStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{12}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AttemptStatus) GetId() string {
@@ -1081,7 +1233,7 @@ type TasksResponse struct {
 
 func (x *TasksResponse) Reset() {
 	*x = TasksResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[13]
+	mi := &file_slotwise_v1_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1245,7 @@ func (x *TasksResponse) String() string {
 func (*TasksResponse) ProtoMessage() {}
 
 func (x *TasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[13]
+	mi := &file_slotwise_v1_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1258,7 @@ func (x *TasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TasksResponse.ProtoReflect.Descriptor instead.
 func (*TasksResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TasksResponse) GetTasks() []*TaskStatus {
@@ -1126,7 +1278,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[14]
+	mi := &file_slotwise_v1_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1290,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[14]
+	mi := &file_slotwise_v1_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1303,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LogRequest) GetAttempt() string {
@@ -1177,7 +1329,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[15]
+	mi := &file_slotwise_v1_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1341,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[15]
+	mi := &file_slotwise_v1_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1354,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogChunk) GetData() []byte {
@@ -1220,7 +1372,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[16]
+	mi := &file_slotwise_v1_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1384,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[16]
+	mi := &file_slotwise_v1_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1397,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{18}
 }
 
 type NodeStatus struct {
@@ -1270,7 +1422,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[17]
+	mi := &file_slotwise_v1_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1434,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[17]
+	mi := &file_slotwise_v1_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1447,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodeStatus) GetName() string {
@@ -1405,7 +1557,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[18]
+	mi := &file_slotwise_v1_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1569,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[18]
+	mi := &file_slotwise_v1_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1582,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{18}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodesResponse) GetNodes() []*NodeStatus {
@@ -1450,7 +1602,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[19]
+	mi := &file_slotwise_v1_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1614,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[19]
+	mi := &file_slotwise_v1_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1627,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{19}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -1500,7 +1652,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[20]
+	mi := &file_slotwise_v1_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1664,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[20]
+	mi := &file_slotwise_v1_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1677,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{20}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{22}
 }
 
 type KillRequest struct {
@@ -1539,7 +1691,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[21]
+	mi := &file_slotwise_v1_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1703,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[21]
+	mi := &file_slotwise_v1_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1716,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{21}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KillRequest) GetJob() string {
@@ -1596,7 +1748,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[22]
+	mi := &file_slotwise_v1_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1760,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[22]
+	mi := &file_slotwise_v1_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1773,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{24}
 }
 
 type SetPriorityRequest struct {
@@ -1634,7 +1786,7 @@ type SetPriorityRequest struct {
 
 func (x *SetPriorityRequest) Reset() {
 	*x = SetPriorityRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[23]
+	mi := &file_slotwise_v1_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1798,7 @@ func (x *SetPriorityRequest) String() string {
 func (*SetPriorityRequest) ProtoMessage() {}
 
 func (x *SetPriorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[23]
+	mi := &file_slotwise_v1_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1811,7 @@ func (x *SetPriorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPriorityRequest.ProtoReflect.Descriptor instead.
 func (*SetPriorityRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SetPriorityRequest) GetJob() string {
@@ -1684,7 +1836,7 @@ type SetPriorityResponse struct {
 
 func (x *SetPriorityResponse) Reset() {
 	*x = SetPriorityResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[24]
+	mi := &file_slotwise_v1_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1848,7 @@ func (x *SetPriorityResponse) String() string {
 func (*SetPriorityResponse) ProtoMessage() {}
 
 func (x *SetPriorityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[24]
+	mi := &file_slotwise_v1_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1861,7 @@ func (x *SetPriorityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPriorityResponse.ProtoReflect.Descriptor instead.
 func (*SetPriorityResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{26}
 }
 
 type MoveRequest struct {
@@ -1722,7 +1874,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[25]
+	mi := &file_slotwise_v1_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1886,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[25]
+	mi := &file_slotwise_v1_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1899,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{25}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MoveRequest) GetJob() string {
@@ -1772,7 +1924,7 @@ type MoveResponse struct {
 
 func (x *MoveResponse) Reset() {
 	*x = MoveResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[26]
+	mi := &file_slotwise_v1_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1936,7 @@ func (x *MoveResponse) String() string {
 func (*MoveResponse) ProtoMessage() {}
 
 func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[26]
+	mi := &file_slotwise_v1_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1949,7 @@ func (x *MoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
 func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{26}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{28}
 }
 
 type PolicyRequest struct {
@@ -1808,7 +1960,7 @@ type PolicyRequest struct {
 
 func (x *PolicyRequest) Reset() {
 	*x = PolicyRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[27]
+	mi := &file_slotwise_v1_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1972,7 @@ func (x *PolicyRequest) String() string {
 func (*PolicyRequest) ProtoMessage() {}
 
 func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[27]
+	mi := &file_slotwise_v1_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1985,7 @@ func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRequest.ProtoReflect.Descriptor instead.
 func (*PolicyRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{27}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{29}
 }
 
 type PolicyResponse struct {
@@ -1846,7 +1998,7 @@ type PolicyResponse struct {
 
 func (x *PolicyResponse) Reset() {
 	*x = PolicyResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[28]
+	mi := &file_slotwise_v1_client_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +2010,7 @@ func (x *PolicyResponse) String() string {
 func (*PolicyResponse) ProtoMessage() {}
 
 func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[28]
+	mi := &file_slotwise_v1_client_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +2023,7 @@ func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyResponse.ProtoReflect.Descriptor instead.
 func (*PolicyResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{28}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PolicyResponse) GetName() string {
@@ -1898,7 +2050,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[29]
+	mi := &file_slotwise_v1_client_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2062,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[29]
+	mi := &file_slotwise_v1_client_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2075,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{29}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetPolicyRequest) GetName() string {
@@ -1948,7 +2100,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[30]
+	mi := &file_slotwise_v1_client_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2112,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[30]
+	mi := &file_slotwise_v1_client_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2125,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{30}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{32}
 }
 
 type ExplainRequest struct {
@@ -1985,7 +2137,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[31]
+	mi := &file_slotwise_v1_client_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2149,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[31]
+	mi := &file_slotwise_v1_client_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2162,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{31}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExplainRequest) GetJob() string {
@@ -2030,7 +2182,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	mi := &file_slotwise_v1_client_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2194,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	mi := &file_slotwise_v1_client_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2207,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{32}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExplainResponse) GetJob() string {
@@ -2086,7 +2238,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	mi := &file_slotwise_v1_client_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2250,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	mi := &file_slotwise_v1_client_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2263,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{33}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Explanation) GetKind() Kind {
@@ -2153,15 +2305,16 @@ type HistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // only this job, with its tasks; "" lists jobs
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Limit         int32                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`  // newest first; 0 is 50
-	Before        string                 `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"` // only jobs older than this one
+	Limit         int32                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`    // newest first; 0 is 50
+	Before        string                 `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"`   // only jobs older than this one
+	Chains        bool                   `protobuf:"varint,30,opt,name=chains,proto3" json:"chains,omitempty"` // list chains instead of jobs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2326,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2339,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{34}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -2217,6 +2370,13 @@ func (x *HistoryRequest) GetBefore() string {
 	return ""
 }
 
+func (x *HistoryRequest) GetChains() bool {
+	if x != nil {
+		return x.Chains
+	}
+	return false
+}
+
 type HistoryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*HistoryJob          `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
@@ -2226,7 +2386,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2398,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2411,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{35}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HistoryResponse) GetJobs() []*HistoryJob {
@@ -2265,14 +2425,15 @@ type HistoryJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobStatus             `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Tasks         []*TaskStatus          `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Held          []*Explanation         `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"` // its wait reasons, longest first
+	Held          []*Explanation         `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"`    // its wait reasons, longest first
+	Steps         []*JobStatus           `protobuf:"bytes,30,rep,name=steps,proto3" json:"steps,omitempty"` // of a chain: its jobs, without counters
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryJob) Reset() {
 	*x = HistoryJob{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2445,7 @@ func (x *HistoryJob) String() string {
 func (*HistoryJob) ProtoMessage() {}
 
 func (x *HistoryJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2458,7 @@ func (x *HistoryJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryJob.ProtoReflect.Descriptor instead.
 func (*HistoryJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HistoryJob) GetJob() *JobStatus {
@@ -2317,6 +2478,13 @@ func (x *HistoryJob) GetTasks() []*TaskStatus {
 func (x *HistoryJob) GetHeld() []*Explanation {
 	if x != nil {
 		return x.Held
+	}
+	return nil
+}
+
+func (x *HistoryJob) GetSteps() []*JobStatus {
+	if x != nil {
+		return x.Steps
 	}
 	return nil
 }
@@ -2345,7 +2513,13 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12(\n" +
 	"\x04spec\x18\x02 \x01(\v2\x14.slotwise.v1.JobSpecR\x04spec\"\"\n" +
 	"\x0eSubmitResponse\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\x9e\x01\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"_\n" +
+	"\x12SubmitChainRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12*\n" +
+	"\x04spec\x18\x02 \x01(\v2\x16.slotwise.v1.ChainSpecR\x04spec\"+\n" +
+	"\x13SubmitChainResponse\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\tR\x05chain\"\x9e\x01\n" +
 	"\n" +
 	"TaskCounts\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x05R\x05total\x12\x18\n" +
@@ -2353,7 +2527,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\arunning\x18\x03 \x01(\x05R\arunning\x12\x12\n" +
 	"\x04done\x18\x04 \x01(\x05R\x04done\x12\x16\n" +
 	"\x06failed\x18\x05 \x01(\x05R\x06failed\x12\x1a\n" +
-	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\xb6\x05\n" +
+	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\xb1\x06\n" +
 	"\tJobStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2379,20 +2553,27 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\brevision\x18\x13 \x01(\x03R\brevision\x12\x1d\n" +
 	"\n" +
 	"last_error\x18\x14 \x01(\tR\tlastError\x12\x19\n" +
-	"\blog_tail\x18\x15 \x01(\tR\alogTail\"K\n" +
+	"\blog_tail\x18\x15 \x01(\tR\alogTail\x12\x14\n" +
+	"\x05chain\x18\x1e \x01(\tR\x05chain\x12\x12\n" +
+	"\x04step\x18\x1f \x01(\tR\x04step\x12\x14\n" +
+	"\x05steps\x18  \x03(\tR\x05steps\x12\x16\n" +
+	"\x06driver\x18! \x01(\tR\x06driver\x12!\n" +
+	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\"K\n" +
 	"\vJobsRequest\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
 	"\x04pool\x18\x03 \x01(\tR\x04pool\":\n" +
 	"\fJobsResponse\x12*\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x16.slotwise.v1.JobStatusR\x04jobs\"M\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x16.slotwise.v1.JobStatusR\x04jobs\"c\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\x12\x17\n" +
-	"\await_ms\x18\x03 \x01(\x03R\x06waitMs\"7\n" +
+	"\await_ms\x18\x03 \x01(\x03R\x06waitMs\x12\x14\n" +
+	"\x05steps\x18\x1e \x01(\bR\x05steps\"e\n" +
 	"\vJobResponse\x12(\n" +
-	"\x03job\x18\x01 \x01(\v2\x16.slotwise.v1.JobStatusR\x03job\"]\n" +
+	"\x03job\x18\x01 \x01(\v2\x16.slotwise.v1.JobStatusR\x03job\x12,\n" +
+	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps\"]\n" +
 	"\fTasksRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12%\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x11.slotwise.v1.KindR\x04kind\x12\x14\n" +
@@ -2485,19 +2666,21 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05words\x18\x03 \x01(\tR\x05words\x12\x17\n" +
 	"\aheld_ms\x18\x04 \x01(\x03R\x06heldMs\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice\"d\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice\"|\n" +
 	"\x0eHistoryRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x16\n" +
-	"\x06before\x18\x04 \x01(\tR\x06before\">\n" +
+	"\x06before\x18\x04 \x01(\tR\x06before\x12\x16\n" +
+	"\x06chains\x18\x1e \x01(\bR\x06chains\">\n" +
 	"\x0fHistoryResponse\x12+\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x17.slotwise.v1.HistoryJobR\x04jobs\"\x93\x01\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x17.slotwise.v1.HistoryJobR\x04jobs\"\xc1\x01\n" +
 	"\n" +
 	"HistoryJob\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.slotwise.v1.JobStatusR\x03job\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.slotwise.v1.TaskStatusR\x05tasks\x12,\n" +
-	"\x04held\x18\x03 \x03(\v2\x18.slotwise.v1.ExplanationR\x04held*\xb2\x01\n" +
+	"\x04held\x18\x03 \x03(\v2\x18.slotwise.v1.ExplanationR\x04held\x12,\n" +
+	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11JOB_STATE_WAITING\x10\x01\x12\x15\n" +
@@ -2505,10 +2688,11 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x14JOB_STATE_COMMITTING\x10\x03\x12\x17\n" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x04\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\x05\x12\x14\n" +
-	"\x10JOB_STATE_KILLED\x10\x062\xef\a\n" +
+	"\x10JOB_STATE_KILLED\x10\x062\xc1\b\n" +
 	"\rClientService\x12D\n" +
 	"\aCluster\x12\x1b.slotwise.v1.ClusterRequest\x1a\x1c.slotwise.v1.ClusterResponse\x12A\n" +
-	"\x06Submit\x12\x1a.slotwise.v1.SubmitRequest\x1a\x1b.slotwise.v1.SubmitResponse\x12;\n" +
+	"\x06Submit\x12\x1a.slotwise.v1.SubmitRequest\x1a\x1b.slotwise.v1.SubmitResponse\x12P\n" +
+	"\vSubmitChain\x12\x1f.slotwise.v1.SubmitChainRequest\x1a .slotwise.v1.SubmitChainResponse\x12;\n" +
 	"\x04Jobs\x12\x18.slotwise.v1.JobsRequest\x1a\x19.slotwise.v1.JobsResponse\x128\n" +
 	"\x03Job\x12\x17.slotwise.v1.JobRequest\x1a\x18.slotwise.v1.JobResponse\x12>\n" +
 	"\x05Tasks\x12\x19.slotwise.v1.TasksRequest\x1a\x1a.slotwise.v1.TasksResponse\x127\n" +
@@ -2536,108 +2720,116 @@ func file_slotwise_v1_client_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_client_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_slotwise_v1_client_proto_goTypes = []any{
 	(JobState)(0),               // 0: slotwise.v1.JobState
 	(*ClusterRequest)(nil),      // 1: slotwise.v1.ClusterRequest
 	(*ClusterResponse)(nil),     // 2: slotwise.v1.ClusterResponse
 	(*SubmitRequest)(nil),       // 3: slotwise.v1.SubmitRequest
 	(*SubmitResponse)(nil),      // 4: slotwise.v1.SubmitResponse
-	(*TaskCounts)(nil),          // 5: slotwise.v1.TaskCounts
-	(*JobStatus)(nil),           // 6: slotwise.v1.JobStatus
-	(*JobsRequest)(nil),         // 7: slotwise.v1.JobsRequest
-	(*JobsResponse)(nil),        // 8: slotwise.v1.JobsResponse
-	(*JobRequest)(nil),          // 9: slotwise.v1.JobRequest
-	(*JobResponse)(nil),         // 10: slotwise.v1.JobResponse
-	(*TasksRequest)(nil),        // 11: slotwise.v1.TasksRequest
-	(*TaskStatus)(nil),          // 12: slotwise.v1.TaskStatus
-	(*AttemptStatus)(nil),       // 13: slotwise.v1.AttemptStatus
-	(*TasksResponse)(nil),       // 14: slotwise.v1.TasksResponse
-	(*LogRequest)(nil),          // 15: slotwise.v1.LogRequest
-	(*LogChunk)(nil),            // 16: slotwise.v1.LogChunk
-	(*NodesRequest)(nil),        // 17: slotwise.v1.NodesRequest
-	(*NodeStatus)(nil),          // 18: slotwise.v1.NodeStatus
-	(*NodesResponse)(nil),       // 19: slotwise.v1.NodesResponse
-	(*DrainRequest)(nil),        // 20: slotwise.v1.DrainRequest
-	(*DrainResponse)(nil),       // 21: slotwise.v1.DrainResponse
-	(*KillRequest)(nil),         // 22: slotwise.v1.KillRequest
-	(*KillResponse)(nil),        // 23: slotwise.v1.KillResponse
-	(*SetPriorityRequest)(nil),  // 24: slotwise.v1.SetPriorityRequest
-	(*SetPriorityResponse)(nil), // 25: slotwise.v1.SetPriorityResponse
-	(*MoveRequest)(nil),         // 26: slotwise.v1.MoveRequest
-	(*MoveResponse)(nil),        // 27: slotwise.v1.MoveResponse
-	(*PolicyRequest)(nil),       // 28: slotwise.v1.PolicyRequest
-	(*PolicyResponse)(nil),      // 29: slotwise.v1.PolicyResponse
-	(*SetPolicyRequest)(nil),    // 30: slotwise.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),   // 31: slotwise.v1.SetPolicyResponse
-	(*ExplainRequest)(nil),      // 32: slotwise.v1.ExplainRequest
-	(*ExplainResponse)(nil),     // 33: slotwise.v1.ExplainResponse
-	(*Explanation)(nil),         // 34: slotwise.v1.Explanation
-	(*HistoryRequest)(nil),      // 35: slotwise.v1.HistoryRequest
-	(*HistoryResponse)(nil),     // 36: slotwise.v1.HistoryResponse
-	(*HistoryJob)(nil),          // 37: slotwise.v1.HistoryJob
-	nil,                         // 38: slotwise.v1.PolicyResponse.SetEntry
-	nil,                         // 39: slotwise.v1.SetPolicyRequest.SetEntry
-	(*JobSpec)(nil),             // 40: slotwise.v1.JobSpec
-	(*Counters)(nil),            // 41: slotwise.v1.Counters
-	(Kind)(0),                   // 42: slotwise.v1.Kind
+	(*SubmitChainRequest)(nil),  // 5: slotwise.v1.SubmitChainRequest
+	(*SubmitChainResponse)(nil), // 6: slotwise.v1.SubmitChainResponse
+	(*TaskCounts)(nil),          // 7: slotwise.v1.TaskCounts
+	(*JobStatus)(nil),           // 8: slotwise.v1.JobStatus
+	(*JobsRequest)(nil),         // 9: slotwise.v1.JobsRequest
+	(*JobsResponse)(nil),        // 10: slotwise.v1.JobsResponse
+	(*JobRequest)(nil),          // 11: slotwise.v1.JobRequest
+	(*JobResponse)(nil),         // 12: slotwise.v1.JobResponse
+	(*TasksRequest)(nil),        // 13: slotwise.v1.TasksRequest
+	(*TaskStatus)(nil),          // 14: slotwise.v1.TaskStatus
+	(*AttemptStatus)(nil),       // 15: slotwise.v1.AttemptStatus
+	(*TasksResponse)(nil),       // 16: slotwise.v1.TasksResponse
+	(*LogRequest)(nil),          // 17: slotwise.v1.LogRequest
+	(*LogChunk)(nil),            // 18: slotwise.v1.LogChunk
+	(*NodesRequest)(nil),        // 19: slotwise.v1.NodesRequest
+	(*NodeStatus)(nil),          // 20: slotwise.v1.NodeStatus
+	(*NodesResponse)(nil),       // 21: slotwise.v1.NodesResponse
+	(*DrainRequest)(nil),        // 22: slotwise.v1.DrainRequest
+	(*DrainResponse)(nil),       // 23: slotwise.v1.DrainResponse
+	(*KillRequest)(nil),         // 24: slotwise.v1.KillRequest
+	(*KillResponse)(nil),        // 25: slotwise.v1.KillResponse
+	(*SetPriorityRequest)(nil),  // 26: slotwise.v1.SetPriorityRequest
+	(*SetPriorityResponse)(nil), // 27: slotwise.v1.SetPriorityResponse
+	(*MoveRequest)(nil),         // 28: slotwise.v1.MoveRequest
+	(*MoveResponse)(nil),        // 29: slotwise.v1.MoveResponse
+	(*PolicyRequest)(nil),       // 30: slotwise.v1.PolicyRequest
+	(*PolicyResponse)(nil),      // 31: slotwise.v1.PolicyResponse
+	(*SetPolicyRequest)(nil),    // 32: slotwise.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),   // 33: slotwise.v1.SetPolicyResponse
+	(*ExplainRequest)(nil),      // 34: slotwise.v1.ExplainRequest
+	(*ExplainResponse)(nil),     // 35: slotwise.v1.ExplainResponse
+	(*Explanation)(nil),         // 36: slotwise.v1.Explanation
+	(*HistoryRequest)(nil),      // 37: slotwise.v1.HistoryRequest
+	(*HistoryResponse)(nil),     // 38: slotwise.v1.HistoryResponse
+	(*HistoryJob)(nil),          // 39: slotwise.v1.HistoryJob
+	nil,                         // 40: slotwise.v1.PolicyResponse.SetEntry
+	nil,                         // 41: slotwise.v1.SetPolicyRequest.SetEntry
+	(*JobSpec)(nil),             // 42: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),           // 43: slotwise.v1.ChainSpec
+	(*Counters)(nil),            // 44: slotwise.v1.Counters
+	(Kind)(0),                   // 45: slotwise.v1.Kind
 }
 var file_slotwise_v1_client_proto_depIdxs = []int32{
-	40, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
-	0,  // 1: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
-	5,  // 2: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
-	5,  // 3: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
-	41, // 4: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
-	41, // 5: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
-	6,  // 6: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
-	6,  // 7: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
-	42, // 8: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
-	13, // 9: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
-	12, // 10: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
-	18, // 11: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
-	38, // 12: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
-	39, // 13: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
-	34, // 14: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
-	42, // 15: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
-	37, // 16: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
-	6,  // 17: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
-	12, // 18: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
-	34, // 19: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
-	1,  // 20: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 21: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	7,  // 22: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	9,  // 23: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	11, // 24: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	15, // 25: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	17, // 26: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	20, // 27: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	22, // 28: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	24, // 29: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	26, // 30: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	28, // 31: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	30, // 32: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	32, // 33: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	35, // 34: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	2,  // 35: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 36: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	8,  // 37: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	10, // 38: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	14, // 39: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	16, // 40: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	19, // 41: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	21, // 42: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	23, // 43: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	25, // 44: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	27, // 45: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	29, // 46: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	31, // 47: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	33, // 48: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	36, // 49: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	35, // [35:50] is the sub-list for method output_type
-	20, // [20:35] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	42, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
+	43, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
+	0,  // 2: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
+	7,  // 3: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
+	7,  // 4: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
+	44, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
+	44, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
+	8,  // 7: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
+	8,  // 8: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
+	8,  // 9: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
+	45, // 10: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
+	15, // 11: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
+	14, // 12: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
+	20, // 13: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
+	40, // 14: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
+	41, // 15: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
+	36, // 16: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
+	45, // 17: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
+	39, // 18: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
+	8,  // 19: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
+	14, // 20: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
+	36, // 21: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
+	8,  // 22: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
+	1,  // 23: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 24: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 25: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	9,  // 26: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	11, // 27: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	13, // 28: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	17, // 29: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	19, // 30: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	22, // 31: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	24, // 32: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	26, // 33: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	28, // 34: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	30, // 35: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	32, // 36: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	34, // 37: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	37, // 38: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	2,  // 39: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 40: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 41: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	10, // 42: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	12, // 43: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	16, // 44: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	18, // 45: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	21, // 46: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	23, // 47: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	25, // 48: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	27, // 49: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	29, // 50: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	31, // 51: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	33, // 52: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	35, // 53: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	38, // 54: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	39, // [39:55] is the sub-list for method output_type
+	23, // [23:39] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }
@@ -2652,7 +2844,7 @@ func file_slotwise_v1_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_client_proto_rawDesc), len(file_slotwise_v1_client_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -511,6 +511,8 @@ type JobSpec struct {
 	NoSpeculation bool                   `protobuf:"varint,16,opt,name=no_speculation,json=noSpeculation,proto3" json:"no_speculation,omitempty"`
 	MapProfile    *Profile               `protobuf:"bytes,17,opt,name=map_profile,json=mapProfile,proto3" json:"map_profile,omitempty"`
 	ReduceProfile *Profile               `protobuf:"bytes,18,opt,name=reduce_profile,json=reduceProfile,proto3" json:"reduce_profile,omitempty"`
+	Chain         string                 `protobuf:"bytes,30,opt,name=chain,proto3" json:"chain,omitempty"`   // of a step: the chain that it belongs to; only the chain's driver may set it
+	Digest        string                 `protobuf:"bytes,31,opt,name=digest,proto3" json:"digest,omitempty"` // of a step: identifies its parameters and inputs, so that a repeated Submit can be compared with the first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -671,6 +673,100 @@ func (x *JobSpec) GetReduceProfile() *Profile {
 	return nil
 }
 
+func (x *JobSpec) GetChain() string {
+	if x != nil {
+		return x.Chain
+	}
+	return ""
+}
+
+func (x *JobSpec) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// ChainSpec is a chain of jobs as the client submits it. A driver runs the chain's
+// function, which plans and submits the steps.
+type ChainSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What all steps have in common. The program names the app and its parameters, reduces
+	// is the user's choice or 0, and output is the output of the chain. There are no splits.
+	Job           *JobSpec `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Inputs        []string `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty"`                         // URIs of files, directories and globs
+	Include       []string `protobuf:"bytes,3,rep,name=include,proto3" json:"include,omitempty"`                       // globs of file names to read
+	Exclude       []string `protobuf:"bytes,4,rep,name=exclude,proto3" json:"exclude,omitempty"`                       // globs of file names to skip
+	SplitSize     int64    `protobuf:"varint,5,opt,name=split_size,json=splitSize,proto3" json:"split_size,omitempty"` // bytes; 0 to choose
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChainSpec) Reset() {
+	*x = ChainSpec{}
+	mi := &file_slotwise_v1_common_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChainSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChainSpec) ProtoMessage() {}
+
+func (x *ChainSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_common_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChainSpec.ProtoReflect.Descriptor instead.
+func (*ChainSpec) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ChainSpec) GetJob() *JobSpec {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *ChainSpec) GetInputs() []string {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *ChainSpec) GetInclude() []string {
+	if x != nil {
+		return x.Include
+	}
+	return nil
+}
+
+func (x *ChainSpec) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
+func (x *ChainSpec) GetSplitSize() int64 {
+	if x != nil {
+		return x.SplitSize
+	}
+	return 0
+}
+
 // Profile rates the use of resources by tasks of a kind, from 1 to 10; 0 is unknown.
 type Profile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -684,7 +780,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[6]
+	mi := &file_slotwise_v1_common_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +792,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[6]
+	mi := &file_slotwise_v1_common_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +805,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Profile) GetCpu() int32 {
@@ -761,7 +857,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[7]
+	mi := &file_slotwise_v1_common_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +869,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[7]
+	mi := &file_slotwise_v1_common_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +882,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Counters) GetInputRecords() int64 {
@@ -910,7 +1006,7 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x03 \x01(\bR\n" +
-	"executable\"\x8c\x05\n" +
+	"executable\"\xba\x05\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -932,8 +1028,17 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x0eno_speculation\x18\x10 \x01(\bR\rnoSpeculation\x125\n" +
 	"\vmap_profile\x18\x11 \x01(\v2\x14.slotwise.v1.ProfileR\n" +
 	"mapProfile\x12;\n" +
-	"\x0ereduce_profile\x18\x12 \x01(\v2\x14.slotwise.v1.ProfileR\rreduceProfileB\r\n" +
-	"\v_slow_start\"a\n" +
+	"\x0ereduce_profile\x18\x12 \x01(\v2\x14.slotwise.v1.ProfileR\rreduceProfile\x12\x14\n" +
+	"\x05chain\x18\x1e \x01(\tR\x05chain\x12\x16\n" +
+	"\x06digest\x18\x1f \x01(\tR\x06digestB\r\n" +
+	"\v_slow_start\"\x9e\x01\n" +
+	"\tChainSpec\x12&\n" +
+	"\x03job\x18\x01 \x01(\v2\x14.slotwise.v1.JobSpecR\x03job\x12\x16\n" +
+	"\x06inputs\x18\x02 \x03(\tR\x06inputs\x12\x18\n" +
+	"\ainclude\x18\x03 \x03(\tR\ainclude\x12\x18\n" +
+	"\aexclude\x18\x04 \x03(\tR\aexclude\x12\x1d\n" +
+	"\n" +
+	"split_size\x18\x05 \x01(\x03R\tsplitSize\"a\n" +
 	"\aProfile\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x05R\x03cpu\x12\x16\n" +
 	"\x06memory\x18\x02 \x01(\x05R\x06memory\x12\x12\n" +
@@ -982,7 +1087,7 @@ func file_slotwise_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_slotwise_v1_common_proto_goTypes = []any{
 	(Kind)(0),           // 0: slotwise.v1.Kind
 	(FailureCause)(0),   // 1: slotwise.v1.FailureCause
@@ -992,26 +1097,28 @@ var file_slotwise_v1_common_proto_goTypes = []any{
 	(*Streaming)(nil),   // 5: slotwise.v1.Streaming
 	(*ShippedFile)(nil), // 6: slotwise.v1.ShippedFile
 	(*JobSpec)(nil),     // 7: slotwise.v1.JobSpec
-	(*Profile)(nil),     // 8: slotwise.v1.Profile
-	(*Counters)(nil),    // 9: slotwise.v1.Counters
-	nil,                 // 10: slotwise.v1.Program.ParamsEntry
-	nil,                 // 11: slotwise.v1.Counters.UserEntry
+	(*ChainSpec)(nil),   // 8: slotwise.v1.ChainSpec
+	(*Profile)(nil),     // 9: slotwise.v1.Profile
+	(*Counters)(nil),    // 10: slotwise.v1.Counters
+	nil,                 // 11: slotwise.v1.Program.ParamsEntry
+	nil,                 // 12: slotwise.v1.Counters.UserEntry
 }
 var file_slotwise_v1_common_proto_depIdxs = []int32{
 	2,  // 0: slotwise.v1.Split.pieces:type_name -> slotwise.v1.Piece
-	10, // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
+	11, // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
 	5,  // 2: slotwise.v1.Program.streaming:type_name -> slotwise.v1.Streaming
 	6,  // 3: slotwise.v1.Program.files:type_name -> slotwise.v1.ShippedFile
 	4,  // 4: slotwise.v1.JobSpec.program:type_name -> slotwise.v1.Program
 	3,  // 5: slotwise.v1.JobSpec.splits:type_name -> slotwise.v1.Split
-	8,  // 6: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
-	8,  // 7: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
-	11, // 8: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	9,  // 6: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
+	9,  // 7: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
+	7,  // 8: slotwise.v1.ChainSpec.job:type_name -> slotwise.v1.JobSpec
+	12, // 9: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_common_proto_init() }
@@ -1026,7 +1133,7 @@ func file_slotwise_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_common_proto_rawDesc), len(file_slotwise_v1_common_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

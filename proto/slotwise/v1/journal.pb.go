@@ -37,6 +37,12 @@ type JournalRecord struct {
 	//	*JournalRecord_Totals
 	//	*JournalRecord_Counted
 	//	*JournalRecord_Finished
+	//	*JournalRecord_Chain
+	//	*JournalRecord_Driver
+	//	*JournalRecord_StepEnded
+	//	*JournalRecord_ChainOutcome
+	//	*JournalRecord_ChainChanged
+	//	*JournalRecord_ChainFinished
 	//	*JournalRecord_Accepted
 	//	*JournalRecord_Priority
 	//	*JournalRecord_Pool
@@ -156,6 +162,60 @@ func (x *JournalRecord) GetFinished() *JournalFinished {
 	if x != nil {
 		if x, ok := x.What.(*JournalRecord_Finished); ok {
 			return x.Finished
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetChain() *JournalChain {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_Chain); ok {
+			return x.Chain
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetDriver() *JournalDriver {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_Driver); ok {
+			return x.Driver
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetStepEnded() *JournalStepEnded {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_StepEnded); ok {
+			return x.StepEnded
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetChainOutcome() *JournalChainOutcome {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_ChainOutcome); ok {
+			return x.ChainOutcome
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetChainChanged() *JournalChainChanged {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_ChainChanged); ok {
+			return x.ChainChanged
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetChainFinished() *JournalChainFinished {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_ChainFinished); ok {
+			return x.ChainFinished
 		}
 	}
 	return nil
@@ -364,6 +424,30 @@ type JournalRecord_Finished struct {
 	Finished *JournalFinished `protobuf:"bytes,7,opt,name=finished,proto3,oneof"`
 }
 
+type JournalRecord_Chain struct {
+	Chain *JournalChain `protobuf:"bytes,50,opt,name=chain,proto3,oneof"`
+}
+
+type JournalRecord_Driver struct {
+	Driver *JournalDriver `protobuf:"bytes,51,opt,name=driver,proto3,oneof"`
+}
+
+type JournalRecord_StepEnded struct {
+	StepEnded *JournalStepEnded `protobuf:"bytes,52,opt,name=step_ended,json=stepEnded,proto3,oneof"`
+}
+
+type JournalRecord_ChainOutcome struct {
+	ChainOutcome *JournalChainOutcome `protobuf:"bytes,53,opt,name=chain_outcome,json=chainOutcome,proto3,oneof"`
+}
+
+type JournalRecord_ChainChanged struct {
+	ChainChanged *JournalChainChanged `protobuf:"bytes,54,opt,name=chain_changed,json=chainChanged,proto3,oneof"`
+}
+
+type JournalRecord_ChainFinished struct {
+	ChainFinished *JournalChainFinished `protobuf:"bytes,55,opt,name=chain_finished,json=chainFinished,proto3,oneof"`
+}
+
 type JournalRecord_Accepted struct {
 	Accepted *FactAccepted `protobuf:"bytes,20,opt,name=accepted,proto3,oneof"`
 }
@@ -453,6 +537,18 @@ func (*JournalRecord_Totals) isJournalRecord_What() {}
 func (*JournalRecord_Counted) isJournalRecord_What() {}
 
 func (*JournalRecord_Finished) isJournalRecord_What() {}
+
+func (*JournalRecord_Chain) isJournalRecord_What() {}
+
+func (*JournalRecord_Driver) isJournalRecord_What() {}
+
+func (*JournalRecord_StepEnded) isJournalRecord_What() {}
+
+func (*JournalRecord_ChainOutcome) isJournalRecord_What() {}
+
+func (*JournalRecord_ChainChanged) isJournalRecord_What() {}
+
+func (*JournalRecord_ChainFinished) isJournalRecord_What() {}
 
 func (*JournalRecord_Accepted) isJournalRecord_What() {}
 
@@ -729,6 +825,430 @@ func (x *JournalJob) GetSecret() []byte {
 	return nil
 }
 
+// JournalChain is a submitted chain. In a snapshot it is followed by the other records
+// that make its state. The steps of a chain are jobs whose spec names the chain.
+type JournalChain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         int32                  `protobuf:"varint,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	Request       string                 `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"` // the user and the request_id of its SubmitChain
+	Spec          *ChainSpec             `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
+	AnyFile       bool                   `protobuf:"varint,5,opt,name=any_file,json=anyFile,proto3" json:"any_file,omitempty"` // steps may name files outside the storage roots, as the submitter may
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalChain) Reset() {
+	*x = JournalChain{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalChain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalChain) ProtoMessage() {}
+
+func (x *JournalChain) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalChain.ProtoReflect.Descriptor instead.
+func (*JournalChain) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *JournalChain) GetChain() int32 {
+	if x != nil {
+		return x.Chain
+	}
+	return 0
+}
+
+func (x *JournalChain) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *JournalChain) GetSpec() *ChainSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *JournalChain) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *JournalChain) GetAnyFile() bool {
+	if x != nil {
+		return x.AnyFile
+	}
+	return false
+}
+
+// JournalDriver records that a worker was chosen to run the chain's driver, or with an
+// empty worker that the driver has ended.
+type JournalDriver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         int32                  `protobuf:"varint,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	Try           int32                  `protobuf:"varint,2,opt,name=try,proto3" json:"try,omitempty"`
+	Worker        string                 `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`
+	Token         []byte                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`        // SHA-256 of the driver's token
+	Failures      int32                  `protobuf:"varint,5,opt,name=failures,proto3" json:"failures,omitempty"` // drivers that have failed so far
+	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`        // of the latest failure
+	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`
+	LogTail       string                 `protobuf:"bytes,8,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of that driver's log
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalDriver) Reset() {
+	*x = JournalDriver{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalDriver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalDriver) ProtoMessage() {}
+
+func (x *JournalDriver) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalDriver.ProtoReflect.Descriptor instead.
+func (*JournalDriver) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *JournalDriver) GetChain() int32 {
+	if x != nil {
+		return x.Chain
+	}
+	return 0
+}
+
+func (x *JournalDriver) GetTry() int32 {
+	if x != nil {
+		return x.Try
+	}
+	return 0
+}
+
+func (x *JournalDriver) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *JournalDriver) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *JournalDriver) GetFailures() int32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *JournalDriver) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *JournalDriver) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *JournalDriver) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
+	}
+	return ""
+}
+
+// JournalStepEnded precedes the step's JournalFinished.
+type JournalStepEnded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         int32                  `protobuf:"varint,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	Status        *JobStatus             `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"` // without counters
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // as in JobSpec
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalStepEnded) Reset() {
+	*x = JournalStepEnded{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalStepEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalStepEnded) ProtoMessage() {}
+
+func (x *JournalStepEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalStepEnded.ProtoReflect.Descriptor instead.
+func (*JournalStepEnded) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *JournalStepEnded) GetChain() int32 {
+	if x != nil {
+		return x.Chain
+	}
+	return 0
+}
+
+func (x *JournalStepEnded) GetStatus() *JobStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *JournalStepEnded) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// JournalChainOutcome records that the chain will end in a state; its steps are killed
+// and its directory is removed first.
+type JournalChainOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         int32                  `protobuf:"varint,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	State         JobState               `protobuf:"varint,2,opt,name=state,proto3,enum=slotwise.v1.JobState" json:"state,omitempty"`
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalChainOutcome) Reset() {
+	*x = JournalChainOutcome{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalChainOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalChainOutcome) ProtoMessage() {}
+
+func (x *JournalChainOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalChainOutcome.ProtoReflect.Descriptor instead.
+func (*JournalChainOutcome) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *JournalChainOutcome) GetChain() int32 {
+	if x != nil {
+		return x.Chain
+	}
+	return 0
+}
+
+func (x *JournalChainOutcome) GetState() JobState {
+	if x != nil {
+		return x.State
+	}
+	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *JournalChainOutcome) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *JournalChainOutcome) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+type JournalChainChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         int32                  `protobuf:"varint,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	Pool          string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Priority      string                 `protobuf:"bytes,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalChainChanged) Reset() {
+	*x = JournalChainChanged{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalChainChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalChainChanged) ProtoMessage() {}
+
+func (x *JournalChainChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalChainChanged.ProtoReflect.Descriptor instead.
+func (*JournalChainChanged) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *JournalChainChanged) GetChain() int32 {
+	if x != nil {
+		return x.Chain
+	}
+	return 0
+}
+
+func (x *JournalChainChanged) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *JournalChainChanged) GetPriority() string {
+	if x != nil {
+		return x.Priority
+	}
+	return ""
+}
+
+// JournalChainFinished records that a chain has ended and is in the history.
+type JournalChainFinished struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         int32                  `protobuf:"varint,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	Request       string                 `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalChainFinished) Reset() {
+	*x = JournalChainFinished{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalChainFinished) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalChainFinished) ProtoMessage() {}
+
+func (x *JournalChainFinished) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalChainFinished.ProtoReflect.Descriptor instead.
+func (*JournalChainFinished) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *JournalChainFinished) GetChain() int32 {
+	if x != nil {
+		return x.Chain
+	}
+	return 0
+}
+
+func (x *JournalChainFinished) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
 // Obsolete records are written by older versions and ignored.
 type Obsolete struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -738,7 +1258,7 @@ type Obsolete struct {
 
 func (x *Obsolete) Reset() {
 	*x = Obsolete{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +1270,7 @@ func (x *Obsolete) String() string {
 func (*Obsolete) ProtoMessage() {}
 
 func (x *Obsolete) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +1283,7 @@ func (x *Obsolete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Obsolete.ProtoReflect.Descriptor instead.
 func (*Obsolete) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{11}
 }
 
 // JournalFinished records that a job has ended and is in the history, so that no other
@@ -778,7 +1298,7 @@ type JournalFinished struct {
 
 func (x *JournalFinished) Reset() {
 	*x = JournalFinished{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +1310,7 @@ func (x *JournalFinished) String() string {
 func (*JournalFinished) ProtoMessage() {}
 
 func (x *JournalFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +1323,7 @@ func (x *JournalFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalFinished.ProtoReflect.Descriptor instead.
 func (*JournalFinished) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JournalFinished) GetJob() int32 {
@@ -831,7 +1351,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +1363,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +1376,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskRef) GetJob() int32 {
@@ -892,7 +1412,7 @@ type AttemptRef struct {
 
 func (x *AttemptRef) Reset() {
 	*x = AttemptRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +1424,7 @@ func (x *AttemptRef) String() string {
 func (*AttemptRef) ProtoMessage() {}
 
 func (x *AttemptRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +1437,7 @@ func (x *AttemptRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRef.ProtoReflect.Descriptor instead.
 func (*AttemptRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AttemptRef) GetJob() int32 {
@@ -965,7 +1485,7 @@ type FactAccepted struct {
 
 func (x *FactAccepted) Reset() {
 	*x = FactAccepted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1497,7 @@ func (x *FactAccepted) String() string {
 func (*FactAccepted) ProtoMessage() {}
 
 func (x *FactAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1510,7 @@ func (x *FactAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactAccepted.ProtoReflect.Descriptor instead.
 func (*FactAccepted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FactAccepted) GetJob() int32 {
@@ -1052,7 +1572,7 @@ type FactPriority struct {
 
 func (x *FactPriority) Reset() {
 	*x = FactPriority{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1584,7 @@ func (x *FactPriority) String() string {
 func (*FactPriority) ProtoMessage() {}
 
 func (x *FactPriority) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1597,7 @@ func (x *FactPriority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPriority.ProtoReflect.Descriptor instead.
 func (*FactPriority) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{10}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FactPriority) GetJob() int32 {
@@ -1104,7 +1624,7 @@ type FactPool struct {
 
 func (x *FactPool) Reset() {
 	*x = FactPool{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1636,7 @@ func (x *FactPool) String() string {
 func (*FactPool) ProtoMessage() {}
 
 func (x *FactPool) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1649,7 @@ func (x *FactPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPool.ProtoReflect.Descriptor instead.
 func (*FactPool) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{11}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FactPool) GetJob() int32 {
@@ -1159,7 +1679,7 @@ type FactOutcome struct {
 
 func (x *FactOutcome) Reset() {
 	*x = FactOutcome{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1691,7 @@ func (x *FactOutcome) String() string {
 func (*FactOutcome) ProtoMessage() {}
 
 func (x *FactOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1704,7 @@ func (x *FactOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutcome.ProtoReflect.Descriptor instead.
 func (*FactOutcome) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{12}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FactOutcome) GetJob() int32 {
@@ -1234,7 +1754,7 @@ type FactJobEnded struct {
 
 func (x *FactJobEnded) Reset() {
 	*x = FactJobEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1766,7 @@ func (x *FactJobEnded) String() string {
 func (*FactJobEnded) ProtoMessage() {}
 
 func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1779,7 @@ func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJobEnded.ProtoReflect.Descriptor instead.
 func (*FactJobEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FactJobEnded) GetJob() int32 {
@@ -1303,7 +1823,7 @@ type FactCounted struct {
 
 func (x *FactCounted) Reset() {
 	*x = FactCounted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1835,7 @@ func (x *FactCounted) String() string {
 func (*FactCounted) ProtoMessage() {}
 
 func (x *FactCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1848,7 @@ func (x *FactCounted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounted.ProtoReflect.Descriptor instead.
 func (*FactCounted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FactCounted) GetJob() int32 {
@@ -1376,7 +1896,7 @@ type FactCommitCancelled struct {
 
 func (x *FactCommitCancelled) Reset() {
 	*x = FactCommitCancelled{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1908,7 @@ func (x *FactCommitCancelled) String() string {
 func (*FactCommitCancelled) ProtoMessage() {}
 
 func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1921,7 @@ func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCommitCancelled.ProtoReflect.Descriptor instead.
 func (*FactCommitCancelled) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FactCommitCancelled) GetJob() int32 {
@@ -1433,7 +1953,7 @@ type FactLaunched struct {
 
 func (x *FactLaunched) Reset() {
 	*x = FactLaunched{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1965,7 @@ func (x *FactLaunched) String() string {
 func (*FactLaunched) ProtoMessage() {}
 
 func (x *FactLaunched) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1978,7 @@ func (x *FactLaunched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLaunched.ProtoReflect.Descriptor instead.
 func (*FactLaunched) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FactLaunched) GetAttempt() *AttemptRef {
@@ -1519,7 +2039,7 @@ type FactGranted struct {
 
 func (x *FactGranted) Reset() {
 	*x = FactGranted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +2051,7 @@ func (x *FactGranted) String() string {
 func (*FactGranted) ProtoMessage() {}
 
 func (x *FactGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +2064,7 @@ func (x *FactGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGranted.ProtoReflect.Descriptor instead.
 func (*FactGranted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FactGranted) GetAttempt() *AttemptRef {
@@ -1572,7 +2092,7 @@ type FactEnded struct {
 
 func (x *FactEnded) Reset() {
 	*x = FactEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +2104,7 @@ func (x *FactEnded) String() string {
 func (*FactEnded) ProtoMessage() {}
 
 func (x *FactEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +2117,7 @@ func (x *FactEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactEnded.ProtoReflect.Descriptor instead.
 func (*FactEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FactEnded) GetAttempt() *AttemptRef {
@@ -1679,7 +2199,7 @@ type FactFetchFailed struct {
 
 func (x *FactFetchFailed) Reset() {
 	*x = FactFetchFailed{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +2211,7 @@ func (x *FactFetchFailed) String() string {
 func (*FactFetchFailed) ProtoMessage() {}
 
 func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +2224,7 @@ func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFetchFailed.ProtoReflect.Descriptor instead.
 func (*FactFetchFailed) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FactFetchFailed) GetMap() *AttemptRef {
@@ -1726,7 +2246,7 @@ type FactOutputLost struct {
 
 func (x *FactOutputLost) Reset() {
 	*x = FactOutputLost{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +2258,7 @@ func (x *FactOutputLost) String() string {
 func (*FactOutputLost) ProtoMessage() {}
 
 func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +2271,7 @@ func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutputLost.ProtoReflect.Descriptor instead.
 func (*FactOutputLost) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FactOutputLost) GetMap() *AttemptRef {
@@ -1799,7 +2319,7 @@ type FactJoined struct {
 
 func (x *FactJoined) Reset() {
 	*x = FactJoined{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2331,7 @@ func (x *FactJoined) String() string {
 func (*FactJoined) ProtoMessage() {}
 
 func (x *FactJoined) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2344,7 @@ func (x *FactJoined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJoined.ProtoReflect.Descriptor instead.
 func (*FactJoined) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FactJoined) GetName() string {
@@ -1900,7 +2420,7 @@ type FactLeft struct {
 
 func (x *FactLeft) Reset() {
 	*x = FactLeft{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2432,7 @@ func (x *FactLeft) String() string {
 func (*FactLeft) ProtoMessage() {}
 
 func (x *FactLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2445,7 @@ func (x *FactLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLeft.ProtoReflect.Descriptor instead.
 func (*FactLeft) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FactLeft) GetNode() string {
@@ -1952,7 +2472,7 @@ type FactDrained struct {
 
 func (x *FactDrained) Reset() {
 	*x = FactDrained{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2484,7 @@ func (x *FactDrained) String() string {
 func (*FactDrained) ProtoMessage() {}
 
 func (x *FactDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2497,7 @@ func (x *FactDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactDrained.ProtoReflect.Descriptor instead.
 func (*FactDrained) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FactDrained) GetNode() string {
@@ -2004,7 +2524,7 @@ type FactGraylisted struct {
 
 func (x *FactGraylisted) Reset() {
 	*x = FactGraylisted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2536,7 @@ func (x *FactGraylisted) String() string {
 func (*FactGraylisted) ProtoMessage() {}
 
 func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2549,7 @@ func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGraylisted.ProtoReflect.Descriptor instead.
 func (*FactGraylisted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FactGraylisted) GetNode() string {
@@ -2056,7 +2576,7 @@ type FactFaults struct {
 
 func (x *FactFaults) Reset() {
 	*x = FactFaults{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2588,7 @@ func (x *FactFaults) String() string {
 func (*FactFaults) ProtoMessage() {}
 
 func (x *FactFaults) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2601,7 @@ func (x *FactFaults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFaults.ProtoReflect.Descriptor instead.
 func (*FactFaults) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FactFaults) GetNode() string {
@@ -2108,7 +2628,7 @@ type FactCounts struct {
 
 func (x *FactCounts) Reset() {
 	*x = FactCounts{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2640,7 @@ func (x *FactCounts) String() string {
 func (*FactCounts) ProtoMessage() {}
 
 func (x *FactCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2653,7 @@ func (x *FactCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounts.ProtoReflect.Descriptor instead.
 func (*FactCounts) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FactCounts) GetJobs() int32 {
@@ -2167,7 +2687,7 @@ type FactTask struct {
 
 func (x *FactTask) Reset() {
 	*x = FactTask{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2699,7 @@ func (x *FactTask) String() string {
 func (*FactTask) ProtoMessage() {}
 
 func (x *FactTask) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2712,7 @@ func (x *FactTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactTask.ProtoReflect.Descriptor instead.
 func (*FactTask) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FactTask) GetTask() *TaskRef {
@@ -2281,7 +2801,7 @@ type PastAttempt struct {
 
 func (x *PastAttempt) Reset() {
 	*x = PastAttempt{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2813,7 @@ func (x *PastAttempt) String() string {
 func (*PastAttempt) ProtoMessage() {}
 
 func (x *PastAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2826,7 @@ func (x *PastAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
 func (*PastAttempt) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PastAttempt) GetNode() string {
@@ -2418,7 +2938,7 @@ var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xb0\v\n" +
+	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\x1a\x18slotwise/v1/common.proto\"\xb7\x0e\n" +
 	"\rJournalRecord\x124\n" +
 	"\x06master\x18\x01 \x01(\v2\x1a.slotwise.v1.JournalMasterH\x00R\x06master\x124\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.slotwise.v1.JournalPolicyH\x00R\x06policy\x127\n" +
@@ -2426,7 +2946,14 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x03job\x18\x04 \x01(\v2\x17.slotwise.v1.JournalJobH\x00R\x03job\x12/\n" +
 	"\x06totals\x18\x05 \x01(\v2\x15.slotwise.v1.ObsoleteH\x00R\x06totals\x121\n" +
 	"\acounted\x18\x06 \x01(\v2\x15.slotwise.v1.ObsoleteH\x00R\acounted\x12:\n" +
-	"\bfinished\x18\a \x01(\v2\x1c.slotwise.v1.JournalFinishedH\x00R\bfinished\x127\n" +
+	"\bfinished\x18\a \x01(\v2\x1c.slotwise.v1.JournalFinishedH\x00R\bfinished\x121\n" +
+	"\x05chain\x182 \x01(\v2\x19.slotwise.v1.JournalChainH\x00R\x05chain\x124\n" +
+	"\x06driver\x183 \x01(\v2\x1a.slotwise.v1.JournalDriverH\x00R\x06driver\x12>\n" +
+	"\n" +
+	"step_ended\x184 \x01(\v2\x1d.slotwise.v1.JournalStepEndedH\x00R\tstepEnded\x12G\n" +
+	"\rchain_outcome\x185 \x01(\v2 .slotwise.v1.JournalChainOutcomeH\x00R\fchainOutcome\x12G\n" +
+	"\rchain_changed\x186 \x01(\v2 .slotwise.v1.JournalChainChangedH\x00R\fchainChanged\x12J\n" +
+	"\x0echain_finished\x187 \x01(\v2!.slotwise.v1.JournalChainFinishedH\x00R\rchainFinished\x127\n" +
 	"\baccepted\x18\x14 \x01(\v2\x19.slotwise.v1.FactAcceptedH\x00R\baccepted\x127\n" +
 	"\bpriority\x18\x15 \x01(\v2\x19.slotwise.v1.FactPriorityH\x00R\bpriority\x12+\n" +
 	"\x04pool\x18\x16 \x01(\v2\x15.slotwise.v1.FactPoolH\x00R\x04pool\x124\n" +
@@ -2470,7 +2997,38 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12(\n" +
 	"\x04spec\x18\x03 \x01(\v2\x14.slotwise.v1.JobSpecR\x04spec\x12\x14\n" +
 	"\x05token\x18\x04 \x01(\tR\x05token\x12\x16\n" +
-	"\x06secret\x18\x05 \x01(\fR\x06secret\"\n" +
+	"\x06secret\x18\x05 \x01(\fR\x06secret\"\x95\x01\n" +
+	"\fJournalChain\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\x12*\n" +
+	"\x04spec\x18\x03 \x01(\v2\x16.slotwise.v1.ChainSpecR\x04spec\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x19\n" +
+	"\bany_file\x18\x05 \x01(\bR\aanyFile\"\xc2\x01\n" +
+	"\rJournalDriver\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x10\n" +
+	"\x03try\x18\x02 \x01(\x05R\x03try\x12\x16\n" +
+	"\x06worker\x18\x03 \x01(\tR\x06worker\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\fR\x05token\x12\x1a\n" +
+	"\bfailures\x18\x05 \x01(\x05R\bfailures\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\x12\x0e\n" +
+	"\x02at\x18\a \x01(\x03R\x02at\x12\x19\n" +
+	"\blog_tail\x18\b \x01(\tR\alogTail\"p\n" +
+	"\x10JournalStepEnded\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12.\n" +
+	"\x06status\x18\x02 \x01(\v2\x16.slotwise.v1.JobStatusR\x06status\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\"\x82\x01\n" +
+	"\x13JournalChainOutcome\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12+\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x15.slotwise.v1.JobStateR\x05state\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"[\n" +
+	"\x13JournalChainChanged\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\tR\bpriority\"F\n" +
+	"\x14JournalChainFinished\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\"\n" +
 	"\n" +
 	"\bObsolete\"=\n" +
 	"\x0fJournalFinished\x12\x10\n" +
@@ -2619,89 +3177,107 @@ func file_slotwise_v1_journal_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_journal_proto_rawDescData
 }
 
-var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_slotwise_v1_journal_proto_goTypes = []any{
-	(*JournalRecord)(nil),       // 0: slotwise.v1.JournalRecord
-	(*JournalMaster)(nil),       // 1: slotwise.v1.JournalMaster
-	(*JournalPolicy)(nil),       // 2: slotwise.v1.JournalPolicy
-	(*JournalLearned)(nil),      // 3: slotwise.v1.JournalLearned
-	(*JournalJob)(nil),          // 4: slotwise.v1.JournalJob
-	(*Obsolete)(nil),            // 5: slotwise.v1.Obsolete
-	(*JournalFinished)(nil),     // 6: slotwise.v1.JournalFinished
-	(*TaskRef)(nil),             // 7: slotwise.v1.TaskRef
-	(*AttemptRef)(nil),          // 8: slotwise.v1.AttemptRef
-	(*FactAccepted)(nil),        // 9: slotwise.v1.FactAccepted
-	(*FactPriority)(nil),        // 10: slotwise.v1.FactPriority
-	(*FactPool)(nil),            // 11: slotwise.v1.FactPool
-	(*FactOutcome)(nil),         // 12: slotwise.v1.FactOutcome
-	(*FactJobEnded)(nil),        // 13: slotwise.v1.FactJobEnded
-	(*FactCounted)(nil),         // 14: slotwise.v1.FactCounted
-	(*FactCommitCancelled)(nil), // 15: slotwise.v1.FactCommitCancelled
-	(*FactLaunched)(nil),        // 16: slotwise.v1.FactLaunched
-	(*FactGranted)(nil),         // 17: slotwise.v1.FactGranted
-	(*FactEnded)(nil),           // 18: slotwise.v1.FactEnded
-	(*FactFetchFailed)(nil),     // 19: slotwise.v1.FactFetchFailed
-	(*FactOutputLost)(nil),      // 20: slotwise.v1.FactOutputLost
-	(*FactJoined)(nil),          // 21: slotwise.v1.FactJoined
-	(*FactLeft)(nil),            // 22: slotwise.v1.FactLeft
-	(*FactDrained)(nil),         // 23: slotwise.v1.FactDrained
-	(*FactGraylisted)(nil),      // 24: slotwise.v1.FactGraylisted
-	(*FactFaults)(nil),          // 25: slotwise.v1.FactFaults
-	(*FactCounts)(nil),          // 26: slotwise.v1.FactCounts
-	(*FactTask)(nil),            // 27: slotwise.v1.FactTask
-	(*PastAttempt)(nil),         // 28: slotwise.v1.PastAttempt
-	nil,                         // 29: slotwise.v1.JournalPolicy.SetEntry
-	(*JobSpec)(nil),             // 30: slotwise.v1.JobSpec
-	(*Counters)(nil),            // 31: slotwise.v1.Counters
-	(FailureCause)(0),           // 32: slotwise.v1.FailureCause
+	(*JournalRecord)(nil),        // 0: slotwise.v1.JournalRecord
+	(*JournalMaster)(nil),        // 1: slotwise.v1.JournalMaster
+	(*JournalPolicy)(nil),        // 2: slotwise.v1.JournalPolicy
+	(*JournalLearned)(nil),       // 3: slotwise.v1.JournalLearned
+	(*JournalJob)(nil),           // 4: slotwise.v1.JournalJob
+	(*JournalChain)(nil),         // 5: slotwise.v1.JournalChain
+	(*JournalDriver)(nil),        // 6: slotwise.v1.JournalDriver
+	(*JournalStepEnded)(nil),     // 7: slotwise.v1.JournalStepEnded
+	(*JournalChainOutcome)(nil),  // 8: slotwise.v1.JournalChainOutcome
+	(*JournalChainChanged)(nil),  // 9: slotwise.v1.JournalChainChanged
+	(*JournalChainFinished)(nil), // 10: slotwise.v1.JournalChainFinished
+	(*Obsolete)(nil),             // 11: slotwise.v1.Obsolete
+	(*JournalFinished)(nil),      // 12: slotwise.v1.JournalFinished
+	(*TaskRef)(nil),              // 13: slotwise.v1.TaskRef
+	(*AttemptRef)(nil),           // 14: slotwise.v1.AttemptRef
+	(*FactAccepted)(nil),         // 15: slotwise.v1.FactAccepted
+	(*FactPriority)(nil),         // 16: slotwise.v1.FactPriority
+	(*FactPool)(nil),             // 17: slotwise.v1.FactPool
+	(*FactOutcome)(nil),          // 18: slotwise.v1.FactOutcome
+	(*FactJobEnded)(nil),         // 19: slotwise.v1.FactJobEnded
+	(*FactCounted)(nil),          // 20: slotwise.v1.FactCounted
+	(*FactCommitCancelled)(nil),  // 21: slotwise.v1.FactCommitCancelled
+	(*FactLaunched)(nil),         // 22: slotwise.v1.FactLaunched
+	(*FactGranted)(nil),          // 23: slotwise.v1.FactGranted
+	(*FactEnded)(nil),            // 24: slotwise.v1.FactEnded
+	(*FactFetchFailed)(nil),      // 25: slotwise.v1.FactFetchFailed
+	(*FactOutputLost)(nil),       // 26: slotwise.v1.FactOutputLost
+	(*FactJoined)(nil),           // 27: slotwise.v1.FactJoined
+	(*FactLeft)(nil),             // 28: slotwise.v1.FactLeft
+	(*FactDrained)(nil),          // 29: slotwise.v1.FactDrained
+	(*FactGraylisted)(nil),       // 30: slotwise.v1.FactGraylisted
+	(*FactFaults)(nil),           // 31: slotwise.v1.FactFaults
+	(*FactCounts)(nil),           // 32: slotwise.v1.FactCounts
+	(*FactTask)(nil),             // 33: slotwise.v1.FactTask
+	(*PastAttempt)(nil),          // 34: slotwise.v1.PastAttempt
+	nil,                          // 35: slotwise.v1.JournalPolicy.SetEntry
+	(*JobSpec)(nil),              // 36: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),            // 37: slotwise.v1.ChainSpec
+	(*JobStatus)(nil),            // 38: slotwise.v1.JobStatus
+	(JobState)(0),                // 39: slotwise.v1.JobState
+	(*Counters)(nil),             // 40: slotwise.v1.Counters
+	(FailureCause)(0),            // 41: slotwise.v1.FailureCause
 }
 var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	1,  // 0: slotwise.v1.JournalRecord.master:type_name -> slotwise.v1.JournalMaster
 	2,  // 1: slotwise.v1.JournalRecord.policy:type_name -> slotwise.v1.JournalPolicy
 	3,  // 2: slotwise.v1.JournalRecord.learned:type_name -> slotwise.v1.JournalLearned
 	4,  // 3: slotwise.v1.JournalRecord.job:type_name -> slotwise.v1.JournalJob
-	5,  // 4: slotwise.v1.JournalRecord.totals:type_name -> slotwise.v1.Obsolete
-	5,  // 5: slotwise.v1.JournalRecord.counted:type_name -> slotwise.v1.Obsolete
-	6,  // 6: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
-	9,  // 7: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
-	10, // 8: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
-	11, // 9: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
-	12, // 10: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
-	16, // 11: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
-	17, // 12: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
-	18, // 13: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
-	19, // 14: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
-	20, // 15: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
-	21, // 16: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
-	22, // 17: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
-	23, // 18: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
-	26, // 19: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
-	27, // 20: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
-	24, // 21: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
-	25, // 22: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
-	13, // 23: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
-	15, // 24: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
-	14, // 25: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
-	29, // 26: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
-	30, // 27: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
-	7,  // 28: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
-	31, // 29: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
-	31, // 30: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
-	8,  // 31: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
-	8,  // 32: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
-	8,  // 33: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
-	31, // 34: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
-	32, // 35: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
-	8,  // 36: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	8,  // 37: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	7,  // 38: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
-	28, // 39: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
-	32, // 40: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	11, // 4: slotwise.v1.JournalRecord.totals:type_name -> slotwise.v1.Obsolete
+	11, // 5: slotwise.v1.JournalRecord.counted:type_name -> slotwise.v1.Obsolete
+	12, // 6: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
+	5,  // 7: slotwise.v1.JournalRecord.chain:type_name -> slotwise.v1.JournalChain
+	6,  // 8: slotwise.v1.JournalRecord.driver:type_name -> slotwise.v1.JournalDriver
+	7,  // 9: slotwise.v1.JournalRecord.step_ended:type_name -> slotwise.v1.JournalStepEnded
+	8,  // 10: slotwise.v1.JournalRecord.chain_outcome:type_name -> slotwise.v1.JournalChainOutcome
+	9,  // 11: slotwise.v1.JournalRecord.chain_changed:type_name -> slotwise.v1.JournalChainChanged
+	10, // 12: slotwise.v1.JournalRecord.chain_finished:type_name -> slotwise.v1.JournalChainFinished
+	15, // 13: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
+	16, // 14: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
+	17, // 15: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
+	18, // 16: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
+	22, // 17: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
+	23, // 18: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
+	24, // 19: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
+	25, // 20: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
+	26, // 21: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
+	27, // 22: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
+	28, // 23: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
+	29, // 24: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
+	32, // 25: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
+	33, // 26: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
+	30, // 27: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
+	31, // 28: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
+	19, // 29: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
+	21, // 30: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
+	20, // 31: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
+	35, // 32: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
+	36, // 33: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
+	37, // 34: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
+	38, // 35: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
+	39, // 36: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
+	13, // 37: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
+	40, // 38: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
+	40, // 39: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
+	14, // 40: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
+	14, // 41: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
+	14, // 42: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
+	40, // 43: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
+	41, // 44: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
+	14, // 45: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	14, // 46: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	13, // 47: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	34, // 48: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
+	41, // 49: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_journal_proto_init() }
@@ -2709,6 +3285,7 @@ func file_slotwise_v1_journal_proto_init() {
 	if File_slotwise_v1_journal_proto != nil {
 		return
 	}
+	file_slotwise_v1_client_proto_init()
 	file_slotwise_v1_common_proto_init()
 	file_slotwise_v1_journal_proto_msgTypes[0].OneofWrappers = []any{
 		(*JournalRecord_Master)(nil),
@@ -2718,6 +3295,12 @@ func file_slotwise_v1_journal_proto_init() {
 		(*JournalRecord_Totals)(nil),
 		(*JournalRecord_Counted)(nil),
 		(*JournalRecord_Finished)(nil),
+		(*JournalRecord_Chain)(nil),
+		(*JournalRecord_Driver)(nil),
+		(*JournalRecord_StepEnded)(nil),
+		(*JournalRecord_ChainOutcome)(nil),
+		(*JournalRecord_ChainChanged)(nil),
+		(*JournalRecord_ChainFinished)(nil),
 		(*JournalRecord_Accepted)(nil),
 		(*JournalRecord_Priority)(nil),
 		(*JournalRecord_Pool)(nil),
@@ -2744,7 +3327,7 @@ func file_slotwise_v1_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_journal_proto_rawDesc), len(file_slotwise_v1_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -93,10 +93,12 @@ type RegisterRequest struct {
 	Running       []string               `protobuf:"bytes,11,rep,name=running,proto3" json:"running,omitempty"`         // attempts that run, or whose end the master has not acknowledged
 	Outputs       []*HeldOutput          `protobuf:"bytes,12,rep,name=outputs,proto3" json:"outputs,omitempty"`         // map outputs on the worker's disk
 	Version       string                 `protobuf:"bytes,13,opt,name=version,proto3" json:"version,omitempty"`
-	Executable    string                 `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`                 // SHA-256 of the worker's own executable
-	MapBuffer     int64                  `protobuf:"varint,15,opt,name=map_buffer,json=mapBuffer,proto3" json:"map_buffer,omitempty"` // size of a map's sort buffer in bytes
-	Number        int64                  `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`                        // number of this call within the incarnation, from 1; 0 is unknown
-	Dir           string                 `protobuf:"bytes,17,opt,name=dir,proto3" json:"dir,omitempty"`                               // the worker's own directory, which no job may name as input or output
+	Executable    string                 `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`                       // SHA-256 of the worker's own executable
+	MapBuffer     int64                  `protobuf:"varint,15,opt,name=map_buffer,json=mapBuffer,proto3" json:"map_buffer,omitempty"`       // size of a map's sort buffer in bytes
+	Number        int64                  `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`                              // number of this call within the incarnation, from 1; 0 is unknown
+	Dir           string                 `protobuf:"bytes,17,opt,name=dir,proto3" json:"dir,omitempty"`                                     // the worker's own directory, which no job may name as input or output
+	Drivers       []*DriverRef           `protobuf:"bytes,30,rep,name=drivers,proto3" json:"drivers,omitempty"`                             // drivers that run, or whose end the master has not acknowledged
+	DriverSlots   int32                  `protobuf:"varint,31,opt,name=driver_slots,json=driverSlots,proto3" json:"driver_slots,omitempty"` // drivers that the worker runs at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,6 +252,73 @@ func (x *RegisterRequest) GetDir() string {
 	return ""
 }
 
+func (x *RegisterRequest) GetDrivers() []*DriverRef {
+	if x != nil {
+		return x.Drivers
+	}
+	return nil
+}
+
+func (x *RegisterRequest) GetDriverSlots() int32 {
+	if x != nil {
+		return x.DriverSlots
+	}
+	return 0
+}
+
+// DriverRef names one try to run the function of a chain.
+type DriverRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         string                 `protobuf:"bytes,1,opt,name=chain,proto3" json:"chain,omitempty"`
+	Try           int32                  `protobuf:"varint,2,opt,name=try,proto3" json:"try,omitempty"` // from 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriverRef) Reset() {
+	*x = DriverRef{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriverRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriverRef) ProtoMessage() {}
+
+func (x *DriverRef) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriverRef.ProtoReflect.Descriptor instead.
+func (*DriverRef) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DriverRef) GetChain() string {
+	if x != nil {
+		return x.Chain
+	}
+	return ""
+}
+
+func (x *DriverRef) GetTry() int32 {
+	if x != nil {
+		return x.Try
+	}
+	return 0
+}
+
 // HeldOutput is a finished map's output on a worker's disk.
 type HeldOutput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -261,7 +330,7 @@ type HeldOutput struct {
 
 func (x *HeldOutput) Reset() {
 	*x = HeldOutput{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[1]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -273,7 +342,7 @@ func (x *HeldOutput) String() string {
 func (*HeldOutput) ProtoMessage() {}
 
 func (x *HeldOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[1]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -286,7 +355,7 @@ func (x *HeldOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldOutput.ProtoReflect.Descriptor instead.
 func (*HeldOutput) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{1}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *HeldOutput) GetAttempt() string {
@@ -316,7 +385,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[2]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +397,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[2]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +410,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RegisterResponse) GetSession() string {
@@ -390,13 +459,14 @@ type HeartbeatRequest struct {
 	Draining      bool                   `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`           // the worker accepts no new work
 	WaitMs        int64                  `protobuf:"varint,8,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // time for which the master may hold the answer
 	Leaving       bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`             // the last heartbeat: the worker ends, and its attempts and outputs are lost
+	Drivers       []*DriverReport        `protobuf:"bytes,30,rep,name=drivers,proto3" json:"drivers,omitempty"`             // all drivers of the worker
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[3]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -408,7 +478,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[3]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -421,7 +491,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HeartbeatRequest) GetSession() string {
@@ -487,6 +557,91 @@ func (x *HeartbeatRequest) GetLeaving() bool {
 	return false
 }
 
+func (x *HeartbeatRequest) GetDrivers() []*DriverReport {
+	if x != nil {
+		return x.Drivers
+	}
+	return nil
+}
+
+// DriverReport is the state of a driver. An end is repeated until a heartbeat that
+// carried it is answered.
+type DriverReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Driver        *DriverRef             `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	State         AttemptState           `protobuf:"varint,2,opt,name=state,proto3,enum=slotwise.v1.AttemptState" json:"state,omitempty"`
+	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`                    // without text of the driver's log
+	Final         bool                   `protobuf:"varint,4,opt,name=final,proto3" json:"final,omitempty"`                   // of a failed driver: another try would fail with the same error
+	LogTail       string                 `protobuf:"bytes,5,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of a failed driver's log
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriverReport) Reset() {
+	*x = DriverReport{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriverReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriverReport) ProtoMessage() {}
+
+func (x *DriverReport) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriverReport.ProtoReflect.Descriptor instead.
+func (*DriverReport) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DriverReport) GetDriver() *DriverRef {
+	if x != nil {
+		return x.Driver
+	}
+	return nil
+}
+
+func (x *DriverReport) GetState() AttemptState {
+	if x != nil {
+		return x.State
+	}
+	return AttemptState_ATTEMPT_STATE_UNSPECIFIED
+}
+
+func (x *DriverReport) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *DriverReport) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *DriverReport) GetLogTail() string {
+	if x != nil {
+		return x.LogTail
+	}
+	return ""
+}
+
 // Load describes how busy the machine is; see cluster.Load.
 type Load struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -502,7 +657,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[4]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +669,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[4]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +682,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Load) GetCpu() float64 {
@@ -592,7 +747,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[5]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -604,7 +759,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[5]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -617,7 +772,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Report) GetAttempt() string {
@@ -718,7 +873,7 @@ type FetchFailure struct {
 
 func (x *FetchFailure) Reset() {
 	*x = FetchFailure{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[6]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -730,7 +885,7 @@ func (x *FetchFailure) String() string {
 func (*FetchFailure) ProtoMessage() {}
 
 func (x *FetchFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[6]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -743,7 +898,7 @@ func (x *FetchFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFailure.ProtoReflect.Descriptor instead.
 func (*FetchFailure) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FetchFailure) GetReduce() string {
@@ -792,7 +947,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[7]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +959,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[7]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +972,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HeartbeatResponse) GetRegisterAgain() bool {
@@ -850,6 +1005,8 @@ type Action struct {
 	//	*Action_Launch
 	//	*Action_Kill
 	//	*Action_DropJob
+	//	*Action_Drive
+	//	*Action_StopDriver
 	What          isAction_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -857,7 +1014,7 @@ type Action struct {
 
 func (x *Action) Reset() {
 	*x = Action{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[8]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +1026,7 @@ func (x *Action) String() string {
 func (*Action) ProtoMessage() {}
 
 func (x *Action) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[8]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1039,7 @@ func (x *Action) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Action.ProtoReflect.Descriptor instead.
 func (*Action) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Action) GetNumber() int64 {
@@ -926,6 +1083,24 @@ func (x *Action) GetDropJob() string {
 	return ""
 }
 
+func (x *Action) GetDrive() *Drive {
+	if x != nil {
+		if x, ok := x.What.(*Action_Drive); ok {
+			return x.Drive
+		}
+	}
+	return nil
+}
+
+func (x *Action) GetStopDriver() *StopDriver {
+	if x != nil {
+		if x, ok := x.What.(*Action_StopDriver); ok {
+			return x.StopDriver
+		}
+	}
+	return nil
+}
+
 type isAction_What interface {
 	isAction_What()
 }
@@ -942,11 +1117,144 @@ type Action_DropJob struct {
 	DropJob string `protobuf:"bytes,4,opt,name=drop_job,json=dropJob,proto3,oneof"` // the job has ended: kill its attempts and remove its files
 }
 
+type Action_Drive struct {
+	Drive *Drive `protobuf:"bytes,30,opt,name=drive,proto3,oneof"`
+}
+
+type Action_StopDriver struct {
+	StopDriver *StopDriver `protobuf:"bytes,31,opt,name=stop_driver,json=stopDriver,proto3,oneof"`
+}
+
 func (*Action_Launch) isAction_What() {}
 
 func (*Action_Kill) isAction_What() {}
 
 func (*Action_DropJob) isAction_What() {}
+
+func (*Action_Drive) isAction_What() {}
+
+func (*Action_StopDriver) isAction_What() {}
+
+// Drive orders the worker to run a driver: a process that runs the function of a chain.
+type Drive struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Driver        *DriverRef             `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	Spec          *ChainSpec             `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	Dir           string                 `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`     // URI of the chain's directory for intermediate outputs
+	Token         string                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"` // authenticates the driver to the master, until the chain ends or another driver is started
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drive) Reset() {
+	*x = Drive{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drive) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drive) ProtoMessage() {}
+
+func (x *Drive) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drive.ProtoReflect.Descriptor instead.
+func (*Drive) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Drive) GetDriver() *DriverRef {
+	if x != nil {
+		return x.Driver
+	}
+	return nil
+}
+
+func (x *Drive) GetSpec() *ChainSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *Drive) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *Drive) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type StopDriver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Driver        *DriverRef             `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopDriver) Reset() {
+	*x = StopDriver{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopDriver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopDriver) ProtoMessage() {}
+
+func (x *StopDriver) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopDriver.ProtoReflect.Descriptor instead.
+func (*StopDriver) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StopDriver) GetDriver() *DriverRef {
+	if x != nil {
+		return x.Driver
+	}
+	return nil
+}
+
+func (x *StopDriver) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
 
 type Launch struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -963,7 +1271,7 @@ type Launch struct {
 
 func (x *Launch) Reset() {
 	*x = Launch{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[9]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1283,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[9]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1296,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Launch) GetAttempt() string {
@@ -1036,7 +1344,7 @@ type Kill struct {
 
 func (x *Kill) Reset() {
 	*x = Kill{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[10]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1356,7 @@ func (x *Kill) String() string {
 func (*Kill) ProtoMessage() {}
 
 func (x *Kill) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[10]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1369,7 @@ func (x *Kill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kill.ProtoReflect.Descriptor instead.
 func (*Kill) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Kill) GetAttempt() string {
@@ -1088,7 +1396,7 @@ type AskCommitRequest struct {
 
 func (x *AskCommitRequest) Reset() {
 	*x = AskCommitRequest{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[11]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1408,7 @@ func (x *AskCommitRequest) String() string {
 func (*AskCommitRequest) ProtoMessage() {}
 
 func (x *AskCommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[11]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1421,7 @@ func (x *AskCommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskCommitRequest.ProtoReflect.Descriptor instead.
 func (*AskCommitRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AskCommitRequest) GetSession() string {
@@ -1140,7 +1448,7 @@ type AskCommitResponse struct {
 
 func (x *AskCommitResponse) Reset() {
 	*x = AskCommitResponse{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[12]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1460,7 @@ func (x *AskCommitResponse) String() string {
 func (*AskCommitResponse) ProtoMessage() {}
 
 func (x *AskCommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[12]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1473,7 @@ func (x *AskCommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskCommitResponse.ProtoReflect.Descriptor instead.
 func (*AskCommitResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AskCommitResponse) GetGranted() bool {
@@ -1192,7 +1500,7 @@ type JobForWorkerRequest struct {
 
 func (x *JobForWorkerRequest) Reset() {
 	*x = JobForWorkerRequest{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[13]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1512,7 @@ func (x *JobForWorkerRequest) String() string {
 func (*JobForWorkerRequest) ProtoMessage() {}
 
 func (x *JobForWorkerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[13]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1525,7 @@ func (x *JobForWorkerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobForWorkerRequest.ProtoReflect.Descriptor instead.
 func (*JobForWorkerRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobForWorkerRequest) GetSession() string {
@@ -1246,7 +1554,7 @@ type JobForWorkerResponse struct {
 
 func (x *JobForWorkerResponse) Reset() {
 	*x = JobForWorkerResponse{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[14]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1566,7 @@ func (x *JobForWorkerResponse) String() string {
 func (*JobForWorkerResponse) ProtoMessage() {}
 
 func (x *JobForWorkerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[14]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1579,7 @@ func (x *JobForWorkerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobForWorkerResponse.ProtoReflect.Descriptor instead.
 func (*JobForWorkerResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobForWorkerResponse) GetSpec() *JobSpec {
@@ -1314,7 +1622,7 @@ type MapOutputsRequest struct {
 
 func (x *MapOutputsRequest) Reset() {
 	*x = MapOutputsRequest{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[15]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1634,7 @@ func (x *MapOutputsRequest) String() string {
 func (*MapOutputsRequest) ProtoMessage() {}
 
 func (x *MapOutputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[15]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1647,7 @@ func (x *MapOutputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapOutputsRequest.ProtoReflect.Descriptor instead.
 func (*MapOutputsRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MapOutputsRequest) GetSession() string {
@@ -1382,7 +1690,7 @@ type MapOutputsResponse struct {
 
 func (x *MapOutputsResponse) Reset() {
 	*x = MapOutputsResponse{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[16]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1702,7 @@ func (x *MapOutputsResponse) String() string {
 func (*MapOutputsResponse) ProtoMessage() {}
 
 func (x *MapOutputsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[16]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1715,7 @@ func (x *MapOutputsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapOutputsResponse.ProtoReflect.Descriptor instead.
 func (*MapOutputsResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MapOutputsResponse) GetReset_() bool {
@@ -1451,7 +1759,7 @@ type MapOutput struct {
 
 func (x *MapOutput) Reset() {
 	*x = MapOutput{}
-	mi := &file_slotwise_v1_worker_proto_msgTypes[17]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1771,7 @@ func (x *MapOutput) String() string {
 func (*MapOutput) ProtoMessage() {}
 
 func (x *MapOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_worker_proto_msgTypes[17]
+	mi := &file_slotwise_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1784,7 @@ func (x *MapOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapOutput.ProtoReflect.Descriptor instead.
 func (*MapOutput) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MapOutput) GetMap() int32 {
@@ -1518,7 +1826,7 @@ var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xe1\x03\n" +
+	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xb6\x04\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1540,7 +1848,12 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"map_buffer\x18\x0f \x01(\x03R\tmapBuffer\x12\x16\n" +
 	"\x06number\x18\x10 \x01(\x03R\x06number\x12\x10\n" +
-	"\x03dir\x18\x11 \x01(\tR\x03dir\"<\n" +
+	"\x03dir\x18\x11 \x01(\tR\x03dir\x120\n" +
+	"\adrivers\x18\x1e \x03(\v2\x16.slotwise.v1.DriverRefR\adrivers\x12!\n" +
+	"\fdriver_slots\x18\x1f \x01(\x05R\vdriverSlots\"3\n" +
+	"\tDriverRef\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\tR\x05chain\x12\x10\n" +
+	"\x03try\x18\x02 \x01(\x05R\x03try\"<\n" +
 	"\n" +
 	"HeldOutput\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
@@ -1550,7 +1863,7 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x06master\x18\x02 \x01(\tR\x06master\x12\x1b\n" +
 	"\tdrop_jobs\x18\x03 \x03(\tR\bdropJobs\x12\x12\n" +
 	"\x04kill\x18\x04 \x03(\tR\x04kill\x12!\n" +
-	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\"\xbb\x02\n" +
+	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\"\xf0\x02\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x14\n" +
@@ -1560,7 +1873,14 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x0efetch_failures\x18\x06 \x03(\v2\x19.slotwise.v1.FetchFailureR\rfetchFailures\x12\x1a\n" +
 	"\bdraining\x18\a \x01(\bR\bdraining\x12\x17\n" +
 	"\await_ms\x18\b \x01(\x03R\x06waitMs\x12\x18\n" +
-	"\aleaving\x18\t \x01(\bR\aleaving\"\xa9\x01\n" +
+	"\aleaving\x18\t \x01(\bR\aleaving\x123\n" +
+	"\adrivers\x18\x1e \x03(\v2\x19.slotwise.v1.DriverReportR\adrivers\"\xb6\x01\n" +
+	"\fDriverReport\x12.\n" +
+	"\x06driver\x18\x01 \x01(\v2\x16.slotwise.v1.DriverRefR\x06driver\x12/\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x19.slotwise.v1.AttemptStateR\x05state\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12\x14\n" +
+	"\x05final\x18\x04 \x01(\bR\x05final\x12\x19\n" +
+	"\blog_tail\x18\x05 \x01(\tR\alogTail\"\xa9\x01\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12!\n" +
 	"\fload_average\x18\x02 \x01(\x01R\vloadAverage\x12\x16\n" +
@@ -1592,13 +1912,25 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x11HeartbeatResponse\x12%\n" +
 	"\x0eregister_again\x18\x01 \x01(\bR\rregisterAgain\x12-\n" +
 	"\aactions\x18\x02 \x03(\v2\x13.slotwise.v1.ActionR\aactions\x12!\n" +
-	"\fheartbeat_ms\x18\x03 \x01(\x03R\vheartbeatMs\"\x9d\x01\n" +
+	"\fheartbeat_ms\x18\x03 \x01(\x03R\vheartbeatMs\"\x85\x02\n" +
 	"\x06Action\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12-\n" +
 	"\x06launch\x18\x02 \x01(\v2\x13.slotwise.v1.LaunchH\x00R\x06launch\x12'\n" +
 	"\x04kill\x18\x03 \x01(\v2\x11.slotwise.v1.KillH\x00R\x04kill\x12\x1b\n" +
-	"\bdrop_job\x18\x04 \x01(\tH\x00R\adropJobB\x06\n" +
-	"\x04what\"\xaf\x01\n" +
+	"\bdrop_job\x18\x04 \x01(\tH\x00R\adropJob\x12*\n" +
+	"\x05drive\x18\x1e \x01(\v2\x12.slotwise.v1.DriveH\x00R\x05drive\x12:\n" +
+	"\vstop_driver\x18\x1f \x01(\v2\x17.slotwise.v1.StopDriverH\x00R\n" +
+	"stopDriverB\x06\n" +
+	"\x04what\"\x8b\x01\n" +
+	"\x05Drive\x12.\n" +
+	"\x06driver\x18\x01 \x01(\v2\x16.slotwise.v1.DriverRefR\x06driver\x12*\n" +
+	"\x04spec\x18\x02 \x01(\v2\x16.slotwise.v1.ChainSpecR\x04spec\x12\x10\n" +
+	"\x03dir\x18\x03 \x01(\tR\x03dir\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\"T\n" +
+	"\n" +
+	"StopDriver\x12.\n" +
+	"\x06driver\x18\x01 \x01(\v2\x16.slotwise.v1.DriverRefR\x06driver\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xaf\x01\n" +
 	"\x06Launch\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12%\n" +
 	"\x04slot\x18\x02 \x01(\x0e2\x11.slotwise.v1.KindR\x04slot\x12(\n" +
@@ -1665,63 +1997,77 @@ func file_slotwise_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_slotwise_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_slotwise_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_slotwise_v1_worker_proto_goTypes = []any{
 	(AttemptState)(0),            // 0: slotwise.v1.AttemptState
 	(*RegisterRequest)(nil),      // 1: slotwise.v1.RegisterRequest
-	(*HeldOutput)(nil),           // 2: slotwise.v1.HeldOutput
-	(*RegisterResponse)(nil),     // 3: slotwise.v1.RegisterResponse
-	(*HeartbeatRequest)(nil),     // 4: slotwise.v1.HeartbeatRequest
-	(*Load)(nil),                 // 5: slotwise.v1.Load
-	(*Report)(nil),               // 6: slotwise.v1.Report
-	(*FetchFailure)(nil),         // 7: slotwise.v1.FetchFailure
-	(*HeartbeatResponse)(nil),    // 8: slotwise.v1.HeartbeatResponse
-	(*Action)(nil),               // 9: slotwise.v1.Action
-	(*Launch)(nil),               // 10: slotwise.v1.Launch
-	(*Kill)(nil),                 // 11: slotwise.v1.Kill
-	(*AskCommitRequest)(nil),     // 12: slotwise.v1.AskCommitRequest
-	(*AskCommitResponse)(nil),    // 13: slotwise.v1.AskCommitResponse
-	(*JobForWorkerRequest)(nil),  // 14: slotwise.v1.JobForWorkerRequest
-	(*JobForWorkerResponse)(nil), // 15: slotwise.v1.JobForWorkerResponse
-	(*MapOutputsRequest)(nil),    // 16: slotwise.v1.MapOutputsRequest
-	(*MapOutputsResponse)(nil),   // 17: slotwise.v1.MapOutputsResponse
-	(*MapOutput)(nil),            // 18: slotwise.v1.MapOutput
-	(*Counters)(nil),             // 19: slotwise.v1.Counters
-	(FailureCause)(0),            // 20: slotwise.v1.FailureCause
-	(Kind)(0),                    // 21: slotwise.v1.Kind
-	(*Split)(nil),                // 22: slotwise.v1.Split
-	(*JobSpec)(nil),              // 23: slotwise.v1.JobSpec
+	(*DriverRef)(nil),            // 2: slotwise.v1.DriverRef
+	(*HeldOutput)(nil),           // 3: slotwise.v1.HeldOutput
+	(*RegisterResponse)(nil),     // 4: slotwise.v1.RegisterResponse
+	(*HeartbeatRequest)(nil),     // 5: slotwise.v1.HeartbeatRequest
+	(*DriverReport)(nil),         // 6: slotwise.v1.DriverReport
+	(*Load)(nil),                 // 7: slotwise.v1.Load
+	(*Report)(nil),               // 8: slotwise.v1.Report
+	(*FetchFailure)(nil),         // 9: slotwise.v1.FetchFailure
+	(*HeartbeatResponse)(nil),    // 10: slotwise.v1.HeartbeatResponse
+	(*Action)(nil),               // 11: slotwise.v1.Action
+	(*Drive)(nil),                // 12: slotwise.v1.Drive
+	(*StopDriver)(nil),           // 13: slotwise.v1.StopDriver
+	(*Launch)(nil),               // 14: slotwise.v1.Launch
+	(*Kill)(nil),                 // 15: slotwise.v1.Kill
+	(*AskCommitRequest)(nil),     // 16: slotwise.v1.AskCommitRequest
+	(*AskCommitResponse)(nil),    // 17: slotwise.v1.AskCommitResponse
+	(*JobForWorkerRequest)(nil),  // 18: slotwise.v1.JobForWorkerRequest
+	(*JobForWorkerResponse)(nil), // 19: slotwise.v1.JobForWorkerResponse
+	(*MapOutputsRequest)(nil),    // 20: slotwise.v1.MapOutputsRequest
+	(*MapOutputsResponse)(nil),   // 21: slotwise.v1.MapOutputsResponse
+	(*MapOutput)(nil),            // 22: slotwise.v1.MapOutput
+	(*Counters)(nil),             // 23: slotwise.v1.Counters
+	(FailureCause)(0),            // 24: slotwise.v1.FailureCause
+	(*ChainSpec)(nil),            // 25: slotwise.v1.ChainSpec
+	(Kind)(0),                    // 26: slotwise.v1.Kind
+	(*Split)(nil),                // 27: slotwise.v1.Split
+	(*JobSpec)(nil),              // 28: slotwise.v1.JobSpec
 }
 var file_slotwise_v1_worker_proto_depIdxs = []int32{
-	2,  // 0: slotwise.v1.RegisterRequest.outputs:type_name -> slotwise.v1.HeldOutput
-	5,  // 1: slotwise.v1.HeartbeatRequest.load:type_name -> slotwise.v1.Load
-	6,  // 2: slotwise.v1.HeartbeatRequest.reports:type_name -> slotwise.v1.Report
-	7,  // 3: slotwise.v1.HeartbeatRequest.fetch_failures:type_name -> slotwise.v1.FetchFailure
-	0,  // 4: slotwise.v1.Report.state:type_name -> slotwise.v1.AttemptState
-	19, // 5: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
-	20, // 6: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
-	9,  // 7: slotwise.v1.HeartbeatResponse.actions:type_name -> slotwise.v1.Action
-	10, // 8: slotwise.v1.Action.launch:type_name -> slotwise.v1.Launch
-	11, // 9: slotwise.v1.Action.kill:type_name -> slotwise.v1.Kill
-	21, // 10: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
-	22, // 11: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
-	23, // 12: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
-	18, // 13: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
-	1,  // 14: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
-	4,  // 15: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
-	12, // 16: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
-	14, // 17: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
-	16, // 18: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
-	3,  // 19: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
-	8,  // 20: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
-	13, // 21: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
-	15, // 22: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
-	17, // 23: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
-	19, // [19:24] is the sub-list for method output_type
-	14, // [14:19] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	3,  // 0: slotwise.v1.RegisterRequest.outputs:type_name -> slotwise.v1.HeldOutput
+	2,  // 1: slotwise.v1.RegisterRequest.drivers:type_name -> slotwise.v1.DriverRef
+	7,  // 2: slotwise.v1.HeartbeatRequest.load:type_name -> slotwise.v1.Load
+	8,  // 3: slotwise.v1.HeartbeatRequest.reports:type_name -> slotwise.v1.Report
+	9,  // 4: slotwise.v1.HeartbeatRequest.fetch_failures:type_name -> slotwise.v1.FetchFailure
+	6,  // 5: slotwise.v1.HeartbeatRequest.drivers:type_name -> slotwise.v1.DriverReport
+	2,  // 6: slotwise.v1.DriverReport.driver:type_name -> slotwise.v1.DriverRef
+	0,  // 7: slotwise.v1.DriverReport.state:type_name -> slotwise.v1.AttemptState
+	0,  // 8: slotwise.v1.Report.state:type_name -> slotwise.v1.AttemptState
+	23, // 9: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
+	24, // 10: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
+	11, // 11: slotwise.v1.HeartbeatResponse.actions:type_name -> slotwise.v1.Action
+	14, // 12: slotwise.v1.Action.launch:type_name -> slotwise.v1.Launch
+	15, // 13: slotwise.v1.Action.kill:type_name -> slotwise.v1.Kill
+	12, // 14: slotwise.v1.Action.drive:type_name -> slotwise.v1.Drive
+	13, // 15: slotwise.v1.Action.stop_driver:type_name -> slotwise.v1.StopDriver
+	2,  // 16: slotwise.v1.Drive.driver:type_name -> slotwise.v1.DriverRef
+	25, // 17: slotwise.v1.Drive.spec:type_name -> slotwise.v1.ChainSpec
+	2,  // 18: slotwise.v1.StopDriver.driver:type_name -> slotwise.v1.DriverRef
+	26, // 19: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
+	27, // 20: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
+	28, // 21: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
+	22, // 22: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
+	1,  // 23: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
+	5,  // 24: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
+	16, // 25: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
+	18, // 26: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
+	20, // 27: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
+	4,  // 28: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
+	10, // 29: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
+	17, // 30: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
+	19, // 31: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
+	21, // 32: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
+	28, // [28:33] is the sub-list for method output_type
+	23, // [23:28] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_worker_proto_init() }
@@ -1730,10 +2076,12 @@ func file_slotwise_v1_worker_proto_init() {
 		return
 	}
 	file_slotwise_v1_common_proto_init()
-	file_slotwise_v1_worker_proto_msgTypes[8].OneofWrappers = []any{
+	file_slotwise_v1_worker_proto_msgTypes[10].OneofWrappers = []any{
 		(*Action_Launch)(nil),
 		(*Action_Kill)(nil),
 		(*Action_DropJob)(nil),
+		(*Action_Drive)(nil),
+		(*Action_StopDriver)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1741,7 +2089,7 @@ func file_slotwise_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_worker_proto_rawDesc), len(file_slotwise_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,9 @@ const (
 	ClientServiceClusterProcedure = "/slotwise.v1.ClientService/Cluster"
 	// ClientServiceSubmitProcedure is the fully-qualified name of the ClientService's Submit RPC.
 	ClientServiceSubmitProcedure = "/slotwise.v1.ClientService/Submit"
+	// ClientServiceSubmitChainProcedure is the fully-qualified name of the ClientService's SubmitChain
+	// RPC.
+	ClientServiceSubmitChainProcedure = "/slotwise.v1.ClientService/SubmitChain"
 	// ClientServiceJobsProcedure is the fully-qualified name of the ClientService's Jobs RPC.
 	ClientServiceJobsProcedure = "/slotwise.v1.ClientService/Jobs"
 	// ClientServiceJobProcedure is the fully-qualified name of the ClientService's Job RPC.
@@ -75,6 +78,10 @@ type ClientServiceClient interface {
 	// Submit submits a job. Repeating it with the same request_id of the same user returns
 	// the same job, so a client can repeat it after a broken connection.
 	Submit(context.Context, *v1.SubmitRequest) (*v1.SubmitResponse, error)
+	// SubmitChain submits a chain of jobs. Repeating it with the same request_id of the
+	// same user returns the same chain. Job, Kill, SetPriority, Move, Explain and History
+	// take the id of a chain in place of a job's.
+	SubmitChain(context.Context, *v1.SubmitChainRequest) (*v1.SubmitChainResponse, error)
 	Jobs(context.Context, *v1.JobsRequest) (*v1.JobsResponse, error)
 	// Job returns one job. With wait_ms it waits until the job's revision is higher than
 	// after.
@@ -114,6 +121,12 @@ func NewClientServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			httpClient,
 			baseURL+ClientServiceSubmitProcedure,
 			connect.WithSchema(clientServiceMethods.ByName("Submit")),
+			connect.WithClientOptions(opts...),
+		),
+		submitChain: connect.NewClient[v1.SubmitChainRequest, v1.SubmitChainResponse](
+			httpClient,
+			baseURL+ClientServiceSubmitChainProcedure,
+			connect.WithSchema(clientServiceMethods.ByName("SubmitChain")),
 			connect.WithClientOptions(opts...),
 		),
 		jobs: connect.NewClient[v1.JobsRequest, v1.JobsResponse](
@@ -201,6 +214,7 @@ func NewClientServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 type clientServiceClient struct {
 	cluster     *connect.Client[v1.ClusterRequest, v1.ClusterResponse]
 	submit      *connect.Client[v1.SubmitRequest, v1.SubmitResponse]
+	submitChain *connect.Client[v1.SubmitChainRequest, v1.SubmitChainResponse]
 	jobs        *connect.Client[v1.JobsRequest, v1.JobsResponse]
 	job         *connect.Client[v1.JobRequest, v1.JobResponse]
 	tasks       *connect.Client[v1.TasksRequest, v1.TasksResponse]
@@ -228,6 +242,15 @@ func (c *clientServiceClient) Cluster(ctx context.Context, req *v1.ClusterReques
 // Submit calls slotwise.v1.ClientService.Submit.
 func (c *clientServiceClient) Submit(ctx context.Context, req *v1.SubmitRequest) (*v1.SubmitResponse, error) {
 	response, err := c.submit.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SubmitChain calls slotwise.v1.ClientService.SubmitChain.
+func (c *clientServiceClient) SubmitChain(ctx context.Context, req *v1.SubmitChainRequest) (*v1.SubmitChainResponse, error) {
+	response, err := c.submitChain.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -354,6 +377,10 @@ type ClientServiceHandler interface {
 	// Submit submits a job. Repeating it with the same request_id of the same user returns
 	// the same job, so a client can repeat it after a broken connection.
 	Submit(context.Context, *v1.SubmitRequest) (*v1.SubmitResponse, error)
+	// SubmitChain submits a chain of jobs. Repeating it with the same request_id of the
+	// same user returns the same chain. Job, Kill, SetPriority, Move, Explain and History
+	// take the id of a chain in place of a job's.
+	SubmitChain(context.Context, *v1.SubmitChainRequest) (*v1.SubmitChainResponse, error)
 	Jobs(context.Context, *v1.JobsRequest) (*v1.JobsResponse, error)
 	// Job returns one job. With wait_ms it waits until the job's revision is higher than
 	// after.
@@ -389,6 +416,12 @@ func NewClientServiceHandler(svc ClientServiceHandler, opts ...connect.HandlerOp
 		ClientServiceSubmitProcedure,
 		svc.Submit,
 		connect.WithSchema(clientServiceMethods.ByName("Submit")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clientServiceSubmitChainHandler := connect.NewUnaryHandlerSimple(
+		ClientServiceSubmitChainProcedure,
+		svc.SubmitChain,
+		connect.WithSchema(clientServiceMethods.ByName("SubmitChain")),
 		connect.WithHandlerOptions(opts...),
 	)
 	clientServiceJobsHandler := connect.NewUnaryHandlerSimple(
@@ -475,6 +508,8 @@ func NewClientServiceHandler(svc ClientServiceHandler, opts ...connect.HandlerOp
 			clientServiceClusterHandler.ServeHTTP(w, r)
 		case ClientServiceSubmitProcedure:
 			clientServiceSubmitHandler.ServeHTTP(w, r)
+		case ClientServiceSubmitChainProcedure:
+			clientServiceSubmitChainHandler.ServeHTTP(w, r)
 		case ClientServiceJobsProcedure:
 			clientServiceJobsHandler.ServeHTTP(w, r)
 		case ClientServiceJobProcedure:
@@ -516,6 +551,10 @@ func (UnimplementedClientServiceHandler) Cluster(context.Context, *v1.ClusterReq
 
 func (UnimplementedClientServiceHandler) Submit(context.Context, *v1.SubmitRequest) (*v1.SubmitResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.ClientService.Submit is not implemented"))
+}
+
+func (UnimplementedClientServiceHandler) SubmitChain(context.Context, *v1.SubmitChainRequest) (*v1.SubmitChainResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.ClientService.SubmitChain is not implemented"))
 }
 
 func (UnimplementedClientServiceHandler) Jobs(context.Context, *v1.JobsRequest) (*v1.JobsResponse, error) {

@@ -1,0 +1,142 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// chainCore is a core with a chain and a worker that runs its driver.
+func chainCore(t *testing.T, secret string) *Core {
+	t.Helper()
+	c, _, err := Restore(Config{
+		Policy: "fifo", Build: func(name string, _ map[string]string) (sched.Policy, error) {
+			return policies.Builtin().Build(name, sched.Options{Seed: 1})
+		},
+		NodeTimeout: time.Minute, Limits: Limits{Jobs: 10_000, Tasks: 100_000, Nodes: 10, Waiting: 10},
+		ID: "m", Life: "l", Secret: []byte(secret), Started: time.Unix(1_000_000, 0),
+	}, decoded(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ParseRegister(&slotwisev1.RegisterRequest{Worker: "w1", MapSlots: 1, DriverSlots: 1}, 10, func(string) string { return "r" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Call, m.Session = 1, "s1"
+	c.Handle(1, m)
+	c.Handle(2, &SubmitChain{Call: 2, Request: "r", Spec: &slotwisev1.ChainSpec{Job: &slotwisev1.JobSpec{
+		User: "ann", Program: &slotwisev1.Program{App: "x"}, Output: "file:///d/out",
+	}}})
+	return c
+}
+
+// token returns the token in the order to start a driver.
+func (c *Core) token() string {
+	token := ""
+	for _, a := range c.sessionOf("w1").outbox {
+		if d := a.GetDrive(); d != nil {
+			token = d.Token
+		}
+	}
+	return token
+}
+
+// A token is valid for its chain as long as its driver is the current one, under no
+// other number and of no other life.
+func TestDriverToken(t *testing.T) {
+	c := chainCore(t, "secret")
+	first := c.token()
+	if r, ok := c.Driver(first); !ok || r != (DriverRights{Chain: 1, Owner: "ann"}) {
+		t.Fatalf("the token %q: %v %v", first, r, ok)
+	}
+	if secret := strings.TrimPrefix(first, TokenPrefix+"1_"); len(secret) < 32 {
+		t.Errorf("the token has %d hexadecimal digits, fewer than 128 bits", len(secret))
+	}
+	for r := range c.Snapshot() {
+		if strings.Contains(r.String(), first) {
+			t.Errorf("the token is in the journal: %v", r)
+		}
+	}
+	if other := chainCore(t, "other").token(); other == first {
+		t.Error("another life of the master makes the same token")
+	}
+	for _, bad := range []string{"", TokenPrefix, TokenPrefix + "1_", TokenPrefix + "2" + first[len(TokenPrefix)+1:], first + "0", first[:len(first)-1], TokenPrefix + "-1_x"} {
+		if _, ok := c.Driver(bad); ok {
+			t.Errorf("the token %q is accepted", bad)
+		}
+	}
+	c.Handle(3, &Heartbeat{Call: 3, Request: &slotwisev1.HeartbeatRequest{Session: "s1", Seq: 1, Acked: 1}, event: heartbeatOf(t)})
+	second := c.token() // the worker did not know the driver, so there is another one
+	if _, ok := c.Driver(first); ok || second == first {
+		t.Error("the token of a driver that was replaced is accepted")
+	}
+	if _, ok := c.Driver(second); !ok {
+		t.Error("the token of the current driver is refused")
+	}
+	c.Handle(4, &KillChain{Call: 4, Chain: 1})
+	if _, ok := c.Driver(second); ok {
+		t.Error("the token outlives the chain")
+	}
+}
+
+func heartbeatOf(t *testing.T) *tracker.Heartbeat {
+	t.Helper()
+	m, err := ParseHeartbeat(&slotwisev1.HeartbeatRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.event
+}
+
+// A chain whose function submits steps for ever is stopped by the limit; repeated steps
+// do not count.
+func TestMaxSteps(t *testing.T) {
+	c := chainCore(t, "secret")
+	submit := func(n int) Reply {
+		spec := &slotwisev1.JobSpec{Program: &slotwisev1.Program{Step: "s"}, Synthetic: 1, Chain: "chain-1", Output: fmt.Sprint("t", n)}
+		core, err := CoreSpec(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := c.Handle(5, &Submit{Call: Call(10 + n), Spec: spec, Core: core})
+		if len(out.Replies) == 0 {
+			out = c.Handle(5, &Staged{Request: stepRequest(1, spec.Output)})
+		}
+		return out.Replies[0]
+	}
+	for n := range MaxSteps {
+		if r := submit(n); r.Err != nil {
+			t.Fatalf("step %d: %v", n, r.Err)
+		}
+	}
+	if r := submit(MaxSteps - 1); r.Err != nil {
+		t.Errorf("a repeated step is refused: %v", r.Err)
+	}
+	if r := submit(MaxSteps); r.Err == nil || !strings.Contains(r.Err.Error(), "1000 steps") {
+		t.Errorf("step %d: %v", MaxSteps, r.Err)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Names of chains have one spelling.
+func TestParseChain(t *testing.T) {
+	for _, id := range []ChainID{1, 12, 1<<31 - 1} {
+		if got, err := ParseChain(id.String()); got != id || err != nil {
+			t.Errorf("%v: %v, %v", id, got, err)
+		}
+	}
+	for _, bad := range []string{"", "chain-", "chain-0", "chain--1", "chain-01", "chain-+1", "chain-2147483648", "j1", "Chain-1", "chain-1 "} {
+		if got, err := ParseChain(bad); err == nil {
+			t.Errorf("%q is %v", bad, got)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package protocol
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// ChainOwner returns the user that a chain belongs to and its pool.
+func (c *Core) ChainOwner(id ChainID) (user, pool string, err error) {
+	ch := c.chains.byID[id]
+	if ch == nil {
+		return "", "", noChain(id)
+	}
+	return ch.job().User, ch.job().Pool, nil
+}
+
+// KnowsChain reports whether a request has a chain.
+func (c *Core) KnowsChain(request string) bool { return c.chains.requests[request] != 0 }
+
+// StepOf returns the chain that a job is a step of, or "".
+func (c *Core) StepOf(id job.ID) string {
+	if j := c.jobs[id]; j != nil {
+		return j.spec.Chain
+	}
+	return ""
+}
+
+// EndedStep returns the last status of a step that is in the history, without counters,
+// or nil if it has not ended. The error says that the job is no step of the chain.
+func (c *Core) EndedStep(chain, job string) (*slotwisev1.JobStatus, error) {
+	id, _ := ParseChain(chain)
+	if ch := c.chains.byID[id]; ch != nil {
+		for _, s := range ch.steps {
+			if s.job.String() == job {
+				return s.ended, nil
+			}
+		}
+	}
+	return nil, errorf(NotFound, "job %s is no step of %s", job, chain)
+}
+
+// chainStatus describes a chain like a job: its counts are the sums of its steps'.
+func (c *Core) chainStatus(ch *chainEntry) *slotwisev1.JobStatus {
+	if ch.final != nil {
+		return ch.final
+	}
+	s := c.describeChain(ch)
+	s.Waiting = c.chainWait(ch)
+	return s
+}
+
+// describeChain describes a chain without the reason why it waits.
+func (c *Core) describeChain(ch *chainEntry) *slotwisev1.JobStatus {
+	j := ch.job()
+	s := &slotwisev1.JobStatus{
+		Id: ch.id.String(), Name: j.Name, User: j.User, Pool: j.Pool, Priority: j.Priority, Output: j.Output,
+		SubmittedMs: c.millis(max(1, ch.at)), StartedMs: c.millis(ch.started), Revision: ch.revision, LastError: ch.driver.err, LogTail: ch.driver.logTail,
+		Maps: &slotwisev1.TaskCounts{}, Reduces: &slotwisev1.TaskCounts{},
+		MapCounters: &slotwisev1.Counters{}, ReduceCounters: &slotwisev1.Counters{}, Locality: make([]int32, cluster.NONE),
+		Driver: ch.driver.worker, DriverTries: ch.driver.try, State: slotwisev1.JobState_JOB_STATE_RUNNING,
+	}
+	switch {
+	case ch.outcome != nil:
+		s.State, s.Message, s.EndedMs = slotwisev1.JobState_JOB_STATE_COMMITTING, ch.outcome.message, c.millis(ch.outcome.at)
+	case ch.driver.try == 0:
+		s.State = slotwisev1.JobState_JOB_STATE_WAITING
+	}
+	var running []string
+	for _, step := range ch.steps {
+		st := step.ended
+		if st == nil {
+			st = c.status(step.entry)
+			if !slices.Contains(running, step.name) {
+				running = append(running, step.name)
+			}
+		}
+		s.Steps = append(s.Steps, step.job.String())
+		addCounts(s.Maps, st.Maps)
+		addCounts(s.Reduces, st.Reduces)
+		if s.Pool == "" {
+			s.Pool = st.Pool // the policy has chosen it
+		}
+		if st.LastError != "" {
+			s.LastError, s.LogTail = st.LastError, st.LogTail
+		}
+	}
+	s.Step = strings.Join(running, ", ")
+	return s
+}
+
+// addCounts adds the tasks of a step. Progress is weighted by the number of tasks.
+func addCounts(sum, n *slotwisev1.TaskCounts) {
+	done := sum.Progress*float64(sum.Total) + n.GetProgress()*float64(n.GetTotal())
+	sum.Total += n.GetTotal()
+	sum.Pending += n.GetPending()
+	sum.Running += n.GetRunning()
+	sum.Done += n.GetDone()
+	sum.Failed += n.GetFailed()
+	if sum.Progress = 0; sum.Total > 0 {
+		sum.Progress = done / float64(sum.Total)
+	}
+}
+
+// chainWait says why a chain makes no progress: it has no driver, or no step has a task.
+func (c *Core) chainWait(ch *chainEntry) string {
+	if why := c.driverWait(ch); why != "" {
+		return why
+	}
+	why := ""
+	for _, s := range ch.steps {
+		if s.entry == nil {
+			continue
+		}
+		w := c.waitReason(s.entry)
+		if w == "" {
+			return ""
+		}
+		why = w
+	}
+	return why
+}
+
+// stepStatuses describes the steps of a chain: those that have not ended, or all.
+func (c *Core) stepStatuses(ch *chainEntry, all bool) (out []*slotwisev1.JobStatus) {
+	for _, s := range ch.steps {
+		switch {
+		case s.entry != nil:
+			out = append(out, c.statusNow(s.entry))
+		case all:
+			out = append(out, s.ended)
+		}
+	}
+	return out
+}
+
+// appendChains adds the chains to a list of jobs.
+func (c *Core) appendChains(r *slotwisev1.JobsRequest, resp *slotwisev1.JobsResponse) {
+	for _, id := range slices.Sorted(maps.Keys(c.chains.byID)) {
+		ch := c.chains.byID[id]
+		j := ch.job()
+		if ch.final != nil && !r.Ended || r.User != "" && j.User != r.User || r.Pool != "" && j.Pool != r.Pool {
+			continue
+		}
+		resp.Jobs = append(resp.Jobs, c.chainStatus(ch))
+	}
+}
+
+// ExplainChain says why a chain's driver does not run, or why its running steps get no
+// task.
+func (c *Core) ExplainChain(id ChainID) (*slotwisev1.ExplainResponse, error) {
+	ch := c.chains.byID[id]
+	if ch == nil {
+		return nil, noChain(id)
+	}
+	resp := &slotwisev1.ExplainResponse{Job: id.String()}
+	if why := c.driverWait(ch); why != "" {
+		resp.Why = append(resp.Why, &slotwisev1.Explanation{Reason: "driver", Words: why, Advice: "start a worker, end the drain of one (slotwise nodes drain --undo), or let workers run more drivers (slotwise worker --drivers)"})
+	}
+	for _, s := range ch.steps {
+		if s.entry != nil {
+			resp.Why = append(resp.Why, c.explanations(s.entry)...)
+		}
+	}
+	return resp, nil
+}
+
+// chainWatcher is a held WatchChain call.
+type chainWatcher struct{ m *WatchChain }
+
+// watchChain answers with the chain's status or holds the call.
+func (c *Core) watchChain(m *WatchChain) {
+	ch := c.chains.byID[m.Chain]
+	if ch == nil {
+		c.refuse(m.Call, noChain(m.Chain))
+		return
+	}
+	if m.Wait && ch.revision <= m.After && ch.final == nil && c.watches < c.cfg.Limits.Waiting {
+		w := &chainWatcher{m}
+		ch.watchers = append(ch.watchers, w)
+		c.held[m.Call] = w
+		c.watches++
+		return
+	}
+	c.answerWatch(ch, m)
+}
+
+// answerWatch answers a WatchChain.
+func (c *Core) answerWatch(ch *chainEntry, m *WatchChain) {
+	c.reply(m.Call, &slotwisev1.JobResponse{Job: proto.CloneOf(c.chainStatus(ch)), Steps: c.stepStatuses(ch, m.Steps)})
+}
+
+// release implements waiter.
+func (w *chainWatcher) release(c *Core) {
+	ch := c.chains.byID[w.m.Chain]
+	ch.watchers = slices.DeleteFunc(ch.watchers, func(x *chainWatcher) bool { return x == w })
+	c.unwatch(ch, w)
+}
+
+// unwatch answers a held WatchChain.
+func (c *Core) unwatch(ch *chainEntry, w *chainWatcher) {
+	delete(c.held, w.m.Call)
+	c.watches--
+	c.answerWatch(ch, w.m)
+}
+
+// reviseChain raises a chain's revision and answers its watchers, as revise does for a
+// job.
+func (c *Core) reviseChain(ch *chainEntry) {
+	ch.changed = false
+	ch.revision++
+	if ch.final != nil {
+		ch.final.Revision = ch.revision
+	}
+	watchers := ch.watchers
+	ch.watchers = nil
+	for _, w := range watchers {
+		c.unwatch(ch, w)
+	}
+}

@@ -191,6 +191,11 @@ func (c *cluster) startMaster() error {
 	if c.plan.security != openDoors {
 		args = append(args, "--storage-root", c.store.uri(""), "--storage-root", c.store.uri("in"))
 	}
+	if c.plan.security != openDoors {
+		for _, name := range []string{"in", "out"} {
+			args = append(args, "--storage-root", rootURI(c.store.uri(name)))
+		}
+	}
 	err := c.master.launch(append(args, c.credentials.flags(c.plan.security, "server")...)...)
 	if err != nil {
 		return err
@@ -208,6 +213,14 @@ func (c *cluster) startMaster() error {
 		return true, nil
 	})
 	return err
+}
+
+// rootURI returns the URI of a directory, which may be a local path.
+func rootURI(dir string) string {
+	if strings.Contains(dir, "://") {
+		return dir
+	}
+	return "file://" + dir
 }
 
 // start starts the worker, possibly again, and waits until it has installed its

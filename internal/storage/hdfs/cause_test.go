@@ -15,15 +15,6 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// remoteError is an answer of the NameNode.
-type remoteError struct{ exception, message string }
-
-func (e remoteError) Method() string    { return "create" }
-func (e remoteError) Desc() string      { return "ERROR_APPLICATION" }
-func (e remoteError) Exception() string { return e.exception }
-func (e remoteError) Message() string   { return e.message }
-func (e remoteError) Error() string     { return e.exception + ": " + e.message }
-
 // Failures that may pass are marked, answers about the request are not.
 func TestUnavailable(t *testing.T) {
 	f := &FS{authority: "nn:1"}
@@ -31,12 +22,12 @@ func TestUnavailable(t *testing.T) {
 		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}:                  true,
 		&os.PathError{Op: "create", Path: "/x", Err: os.ErrDeadlineExceeded}: true,
 		io.EOF: true,
-		fmt.Errorf("at byte 7: %w", io.ErrUnexpectedEOF):                                               true,
-		remoteError{"java.io.IOException", "could only be written to 0 of the 1 minReplication nodes"}: true,
-		remoteError{"org.apache.hadoop.ipc.StandbyException", "standby"}:                               true,
-		remoteError{"org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "quota"}:               false,
-		remoteError{"org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException", "no lease"}:        false,
-		&os.PathError{Op: "create", Path: "/x", Err: fs.ErrPermission}:                                 false,
+		fmt.Errorf("at byte 7: %w", io.ErrUnexpectedEOF):                                                          true,
+		&remoteError{"create", "java.io.IOException", "could only be written to 0 of the 1 minReplication nodes"}: true,
+		&remoteError{"create", "org.apache.hadoop.ipc.StandbyException", "standby"}:                               true,
+		&remoteError{"create", "org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "quota"}:               false,
+		&remoteError{"create", "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException", "no lease"}:        false,
+		&os.PathError{Op: "create", Path: "/x", Err: fs.ErrPermission}:                                            false,
 		fs.ErrNotExist: false, fs.ErrExist: false, fs.ErrClosed: false, errRoot: false, context.Canceled: false,
 		syscall.ENOTDIR: false,
 	} {

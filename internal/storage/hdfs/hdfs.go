@@ -38,6 +38,11 @@ type FS struct {
 		client *client // the current connection; nil before the first call and after a failure
 	}
 	located locations
+	// bad are the DataNodes that failed while this process wrote to them, by address.
+	bad struct {
+		mu    sync.Mutex
+		nodes map[string]badNode
+	}
 
 	// wrapOps, if set, wraps the operations of stagings: a test's faults.
 	wrapOps func(storage.RenameOps) storage.RenameOps

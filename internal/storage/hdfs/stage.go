@@ -12,7 +12,6 @@ import (
 	"github.com/colinmarc/hdfs/v2"
 
 	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
 // Stage implements storage.FS.
@@ -94,28 +93,20 @@ func (o stageOps) Read(ctx context.Context, p string) (content []byte, err error
 // Put implements storage.StageOps. HDFS files cannot be rewritten, so a file that
 // exists is removed first.
 func (o stageOps) Put(ctx context.Context, p string, content []byte) error {
-	return o.do(ctx, func(c *hdfs.Client) error {
-		if err := c.RemoveAll(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		w, err := c.Create(p)
-		if err != nil {
-			return err
-		}
-		if len(content) > 0 { // even an empty Write would allocate a block
-			if _, err := w.Write(content); err != nil {
-				return err
-			}
-		}
-		for failed := 1; ; failed++ {
-			if err := w.Close(); !hdfs.IsErrReplicating(err) || failed == attempts {
-				return err
-			}
-			if err := readahead.Sleep(ctx, backoff/5, failed); err != nil {
-				return err
-			}
-		}
-	})
+	if err := o.remove(ctx, p); err != nil {
+		return err
+	}
+	w, err := o.CreateFile(ctx, p)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(content); err != nil {
+		return errors.Join(err, w.Remove(ctx))
+	}
+	if err := w.Close(ctx); err != nil {
+		return errors.Join(err, w.Remove(ctx))
+	}
+	return nil
 }
 
 // Remove implements storage.StageOps. HDFS removes a directory tree in one step.
@@ -185,10 +176,12 @@ func (o stageOps) Rename(ctx context.Context, from, to string) error {
 	})
 }
 
-// CreateFile implements storage.RenameOps. The file's lease belongs to the client that
-// has created it, so the writer keeps that client until the file is complete.
+// CreateFile implements storage.RenameOps.
 func (o stageOps) CreateFile(ctx context.Context, p string) (storage.TempFile, error) {
-	w := &writer{ctx: ctx, fs: o.FS, first: p}
+	if o.settings.options.DataTransferProtection == "" {
+		return o.newWriter(ctx, p)
+	}
+	w := &encryptedWriter{ctx: ctx, fs: o.FS, first: p}
 	if err := w.create(); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -36,6 +37,7 @@ type hdfsServer struct {
 	name     *process   // the NameNode
 	data     []*process // the DataNodes, in the order of Hosts
 	forwards []*forwarder
+	settings map[string]string // that replace those of configure
 }
 
 // PrivateHDFS is an HDFS that belongs to one test, which may kill its daemons.
@@ -44,13 +46,28 @@ type PrivateHDFS struct {
 	s *hdfsServer
 }
 
-// NewHDFS starts an HDFS for this test alone. It ends with the test.
-func NewHDFS(t testing.TB, dataNodes int) *PrivateHDFS {
+// SlowToNotice are Hadoop's default times after which the NameNode notices that a
+// DataNode is dead: it offers the DataNode to writers for ten minutes.
+var SlowToNotice = map[string]string{
+	"dfs.heartbeat.interval":                  "3",
+	"dfs.namenode.heartbeat.recheck-interval": "300000",
+	"dfs.namenode.stale.datanode.interval":    "30000",
+	"dfs.namenode.avoid.read.stale.datanode":  "false",
+	"dfs.namenode.avoid.write.stale.datanode": "false",
+}
+
+// NewHDFS starts an HDFS for this test alone. It ends with the test. settings replace
+// settings of hdfs-site.xml.
+func NewHDFS(t testing.TB, dataNodes int, settings ...map[string]string) *PrivateHDFS {
 	t.Helper()
+	own := map[string]string{}
+	for _, s := range settings {
+		maps.Copy(own, s)
+	}
 	_, err := hadoopJars()
 	var s *hdfsServer
 	if err == nil {
-		s, err = startHDFS(t.Context(), t.TempDir(), dataNodes)
+		s, err = startHDFS(t.Context(), t.TempDir(), dataNodes, own)
 	}
 	var missing *missingError
 	if errors.As(err, &missing) && os.Getenv("CI") != "true" {
@@ -85,14 +102,14 @@ func (h *PrivateHDFS) FreezeDataNode(host string) error {
 func (h *PrivateHDFS) node(host string) int { return slices.Index(h.Hosts, host) }
 
 // startHDFS starts an HDFS below dir and waits until all DataNodes have registered.
-func startHDFS(ctx context.Context, dir string, dataNodes int) (*hdfsServer, error) {
+func startHDFS(ctx context.Context, dir string, dataNodes int, settings map[string]string) (*hdfsServer, error) {
 	cache, err := hadoopJars()
 	if err != nil {
 		return nil, err
 	}
 	// Another process may take a port between its choice and its use.
 	for try := range 3 {
-		s := &hdfsServer{dir: filepath.Join(dir, strconv.Itoa(try)), cache: cache}
+		s := &hdfsServer{dir: filepath.Join(dir, strconv.Itoa(try)), cache: cache, settings: settings}
 		if err = s.start(ctx, dataNodes); err == nil {
 			return s, nil
 		}
@@ -225,9 +242,8 @@ func (s *hdfsServer) configure(dir, nameNode string, own map[string]string) erro
 		"dfs.namenode.read-lock-reporting-threshold-ms":             "60000",
 		"dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
 	}
-	for k, v := range own {
-		hdfs[k] = v
-	}
+	maps.Copy(hdfs, s.settings)
+	maps.Copy(hdfs, own)
 	// The HTTP servers do not start without these directories, which Maven's jars lack.
 	for _, d := range []string{"webapps/hdfs", "webapps/datanode"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {

@@ -228,7 +228,7 @@ func Stop(kind string) error {
 // startKind starts the servers of a kind.
 func startKind(ctx context.Context, kind, dir string) (servers any, stop func(), err error) {
 	if kind == "hdfs" {
-		s, err := startHDFS(ctx, dir, sharedDataNodes)
+		s, err := startHDFS(ctx, dir, sharedDataNodes, nil)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -44,7 +44,7 @@ func Own(ctx context.Context, kind, dir string, dataNodes int, in io.Reader, out
 		p = Private{Env: s.Env(), Server: s.Server, Objects: filepath.Join(dir, "data", s.Bucket)}
 		carryOut = func(command, _ string) error { return s.control(ctx, command, dir) }
 	case "hdfs":
-		s, err := startHDFS(ctx, dir, dataNodes)
+		s, err := startHDFS(ctx, dir, dataNodes, nil)
 		if err != nil {
 			return refuse(out, err)
 		}

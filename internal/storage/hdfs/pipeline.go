@@ -1,0 +1,423 @@
+package hdfs
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// datanode is a member of a pipeline.
+type datanode struct {
+	info    []byte // DatanodeInfoProto, which is passed on as it is
+	id      []byte // the DatanodeIDProto in it
+	addr    string // of data transfers
+	storage string // the disk that the NameNode chose
+}
+
+// extent names a block in one of its versions. The generation grows with each recovery,
+// so replicas that a recovery left behind are recognised.
+type extent struct {
+	pool           string
+	id, generation uint64
+}
+
+// encode returns the ExtendedBlockProto of the block with a length.
+func (b extent) encode(size int64) message {
+	return message{}.text(1, b.pool).number(2, b.id).number(3, b.generation).number(4, uint64(size))
+}
+
+// parseLocated decodes a LocatedBlockProto: the block, its token and its DataNodes.
+func (f *FS) parseLocated(b []byte) (block extent, token []byte, nodes []datanode, err error) {
+	located, err := parse(b)
+	if err != nil {
+		return block, nil, nil, err
+	}
+	e, err := parse(located.data(1))
+	if err != nil {
+		return block, nil, nil, err
+	}
+	block = extent{string(e.data(1)), e.number(2), e.number(3)}
+	for i, loc := range located[3] {
+		info, err := parse(loc.data)
+		if err != nil {
+			return block, nil, nil, err
+		}
+		id, err := parse(info.data(1))
+		if err != nil {
+			return block, nil, nil, err
+		}
+		host := string(id.data(1))
+		if f.settings.options.UseDatanodeHostname {
+			host = string(id.data(2))
+		}
+		d := datanode{info: loc.data, id: info.data(1), addr: net.JoinHostPort(host, strconv.FormatUint(id.number(4), 10))}
+		if storages := located[8]; i < len(storages) {
+			d.storage = string(storages[i].data)
+		}
+		nodes = append(nodes, d)
+	}
+	return block, located.data(5), nodes, nil
+}
+
+// pipelineError reports that DataNodes of a pipeline failed.
+type pipelineError struct {
+	bad []datanode
+	err error
+}
+
+// Error names the DataNodes.
+func (e *pipelineError) Error() string {
+	text := "DataNode"
+	for _, d := range e.bad {
+		text += " " + d.addr
+	}
+	return text + ": " + e.err.Error()
+}
+
+// Unwrap returns the first failure.
+func (e *pipelineError) Unwrap() error { return e.err }
+
+// The stages of OpWriteBlockProto that are used.
+const (
+	stageStreamingRecovery = 3
+	stageCloseRecovery     = 5
+	stageCreate            = 6
+)
+
+// Parts of the data transfer protocol.
+const (
+	transferVersion = 28
+	opWriteBlock    = 80
+	checksumCRC32C  = 2
+	statusSuccess   = 0
+	chunkSize       = 512      // bytes of data for each checksum
+	packetSize      = 64 << 10 // bytes of data in a packet
+	maxUnacked      = 80       // packets, as in Hadoop's client
+	heartbeatSeq    = -1
+)
+
+// packet is a part of a block. data is empty in the last packet of a block, which ends it.
+type packet struct {
+	seq, offset int64
+	last        bool
+	data        []byte
+}
+
+// encode returns the packet as it is sent: lengths, header, checksums, data.
+func (p packet) encode() []byte {
+	header := message{}
+	header = protowire.AppendFixed64(protowire.AppendTag(header, 1, protowire.Fixed64Type), uint64(p.offset))
+	header = protowire.AppendFixed64(protowire.AppendTag(header, 2, protowire.Fixed64Type), uint64(p.seq))
+	header = header.number(3, protowire.EncodeBool(p.last))
+	header = protowire.AppendFixed32(protowire.AppendTag(header, 4, protowire.Fixed32Type), uint32(len(p.data)))
+	sums := (len(p.data) + chunkSize - 1) / chunkSize * 4
+	b := make([]byte, 6, 6+len(header)+sums+len(p.data))
+	binary.BigEndian.PutUint32(b, uint32(4+sums+len(p.data)))
+	binary.BigEndian.PutUint16(b[4:], uint16(len(header)))
+	b = append(b, header...)
+	for rest := p.data; len(rest) > 0; rest = rest[min(chunkSize, len(rest)):] {
+		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(rest[:min(chunkSize, len(rest))], castagnoli))
+	}
+	return append(b, p.data...)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// pipeline is a connection to the first DataNode of a block, which passes the packets on
+// to the others. Acknowledgements come back through all of them.
+//
+// The writer's goroutine calls send and drain. A goroutine reads acknowledgements. When it
+// has failed, the connection is closed, and send and drain return the failure.
+type pipeline struct {
+	fs    *FS
+	nodes []datanode
+	conn  net.Conn
+	r     *bufio.Reader
+	wmu   sync.Mutex // held while a packet is written
+	mu    struct {
+		sync.Mutex
+		changed *sync.Cond
+		unacked []packet // sent, in order
+		acked   int64    // bytes of the block that all DataNodes have received
+		err     error    // why the pipeline failed; nil while it works
+	}
+	ended chan struct{} // closed when the reading goroutine has returned
+}
+
+// setup is a request to write a block.
+type setup struct {
+	client           string // the writer's name
+	block            extent
+	token            []byte
+	nodes            []datanode
+	stage            uint64
+	blockSize        int64
+	acked, sent      int64  // bytes of the block, in a recovery
+	latestGeneration uint64 // in a recovery
+}
+
+// encode returns the OpWriteBlockProto.
+func (s *setup) encode() message {
+	base := message{}.data(1, s.block.encode(s.blockSize)).data(2, s.token)
+	op := message{}.data(1, message{}.data(1, base).text(2, s.client))
+	for _, d := range s.nodes[1:] {
+		op = op.data(2, d.info)
+	}
+	return op.number(4, s.stage).number(5, uint64(len(s.nodes))).number(6, uint64(s.acked)).number(7, uint64(s.sent)).
+		number(8, s.latestGeneration).data(9, message{}.number(1, checksumCRC32C).number(2, chunkSize))
+}
+
+// silence is for how long a DataNode may be silent before it is probed.
+func (f *FS) silence() time.Duration { return f.settings.timeout / 3 }
+
+// newPipeline connects to the DataNodes of a block. A *pipelineError names the ones
+// that failed.
+func (f *FS) newPipeline(ctx context.Context, s setup) (*pipeline, error) {
+	d := net.Dialer{Timeout: f.silence()}
+	conn, err := d.DialContext(ctx, "tcp", s.nodes[0].addr)
+	if err != nil {
+		return nil, &pipelineError{s.nodes[:1], err}
+	}
+	p := &pipeline{fs: f, nodes: s.nodes, conn: conn, r: bufio.NewReader(conn), ended: make(chan struct{})}
+	p.mu.changed = sync.NewCond(&p.mu)
+	if err := p.handshake(s); err != nil {
+		_ = conn.Close() // the first error matters
+		return nil, err
+	}
+	return p, nil
+}
+
+// handshake sends the request and reads the answer of the first DataNode, which has
+// connected to the others.
+func (p *pipeline) handshake(s setup) error {
+	request := delimited([]byte{0, transferVersion, opWriteBlock}, s.encode())
+	if err := p.conn.SetWriteDeadline(time.Now().Add(p.fs.settings.timeout)); err != nil {
+		return err
+	}
+	if _, err := p.conn.Write(request); err != nil {
+		return &pipelineError{p.nodes[:1], err}
+	}
+	answer, err := p.readPatiently(func() bool { return true })
+	if err != nil {
+		return err
+	}
+	if answer.number(1) == statusSuccess {
+		return nil
+	}
+	bad := p.nodes[:1]
+	for i, d := range p.nodes {
+		if d.addr == string(answer.data(2)) { // the first bad link
+			bad = p.nodes[i : i+1]
+		}
+	}
+	return &pipelineError{bad, fmt.Errorf("does not accept the block (status %d) %s", answer.number(1), answer.data(5))}
+}
+
+// readPatiently reads a message. When nothing arrives for a while although waiting
+// returns true, it probes the DataNodes, since any of them may hold the message up. It
+// fails if some do not react, or if they all react and the message still does not arrive.
+// When waiting returns false it sends a heartbeat, so the DataNodes stay connected.
+func (p *pipeline) readPatiently(waiting func() bool) (fields, error) {
+	var since time.Time
+	for {
+		if err := p.conn.SetReadDeadline(time.Now().Add(p.fs.silence())); err != nil {
+			return nil, &pipelineError{p.nodes[:1], err}
+		}
+		m, err := readDelimited(p.r)
+		switch {
+		case err == nil:
+			return m, nil
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, &pipelineError{p.nodes[:1], err}
+		case !waiting():
+			since = time.Time{}
+			if err := p.write(packet{seq: heartbeatSeq}); err != nil {
+				return nil, &pipelineError{p.nodes[:1], err}
+			}
+			continue
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if bad := p.fs.unresponsive(p.nodes); len(bad) > 0 {
+			return nil, &pipelineError{bad, err}
+		}
+		if time.Since(since) > 2*p.fs.settings.timeout {
+			return nil, &pipelineError{p.nodes[:1], err}
+		}
+	}
+}
+
+// unresponsive returns the DataNodes that do not close a connection whose other side
+// has been closed. A process that was stopped accepts connections and does no more.
+func (f *FS) unresponsive(nodes []datanode) (bad []datanode) {
+	dead := make([]bool, len(nodes))
+	var wg sync.WaitGroup
+	for i, d := range nodes {
+		wg.Go(func() { dead[i] = !f.responds(d.addr) })
+	}
+	wg.Wait()
+	for i, d := range nodes {
+		if dead[i] {
+			bad = append(bad, d)
+		}
+	}
+	return bad
+}
+
+func (f *FS) responds(addr string) bool {
+	conn, err := net.DialTimeout("tcp", addr, f.silence())
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if conn.(*net.TCPConn).CloseWrite() != nil || conn.SetReadDeadline(time.Now().Add(f.silence())) != nil {
+		return false
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err == io.EOF
+}
+
+// start begins to read acknowledgements and sends the packets that an earlier pipeline
+// of the block left unacknowledged.
+func (p *pipeline) start(acked int64, unacked []packet) error {
+	p.mu.acked, p.mu.unacked = acked, slices.Clone(unacked)
+	go p.readAcks()
+	for _, u := range unacked {
+		if err := p.transmit(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends a packet. It waits while too many are unacknowledged. After a failure the
+// packet counts as unacknowledged.
+func (p *pipeline) send(u packet) error {
+	p.mu.Lock()
+	for len(p.mu.unacked) >= maxUnacked && p.mu.err == nil {
+		p.mu.changed.Wait()
+	}
+	p.mu.unacked = append(p.mu.unacked, u)
+	err := p.mu.err
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return p.transmit(u)
+}
+
+// transmit writes a packet that is listed as unacknowledged, and returns the failure of
+// the pipeline if it cannot.
+func (p *pipeline) transmit(u packet) error {
+	if err := p.write(u); err != nil {
+		// The reading goroutine may still receive which DataNode is to blame.
+		select {
+		case <-p.ended:
+		case <-time.After(p.fs.silence()):
+			_ = p.conn.Close() // ends that goroutine
+			<-p.ended
+		}
+		return p.failure()
+	}
+	return nil
+}
+
+// write writes a packet to the connection.
+func (p *pipeline) write(u packet) error {
+	p.wmu.Lock()
+	defer p.wmu.Unlock()
+	// The reading goroutine notices earlier that nothing is acknowledged.
+	if err := p.conn.SetWriteDeadline(time.Now().Add(4 * p.fs.settings.timeout)); err != nil {
+		return err
+	}
+	_, err := p.conn.Write(u.encode())
+	return err
+}
+
+// drain waits until all packets are acknowledged.
+func (p *pipeline) drain() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.mu.unacked) > 0 && p.mu.err == nil {
+		p.mu.changed.Wait()
+	}
+	return p.mu.err
+}
+
+// failure returns why the pipeline failed.
+func (p *pipeline) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.err
+}
+
+// readAcks takes in acknowledgements until the block's last packet is acknowledged or
+// the pipeline fails.
+func (p *pipeline) readAcks() {
+	defer close(p.ended)
+	for {
+		done, err := p.readAck()
+		if err != nil {
+			_ = p.conn.Close() // wakes a blocked write
+			p.mu.Lock()
+			p.mu.err = err
+			p.mu.Unlock()
+		}
+		p.mu.changed.Broadcast()
+		if done || err != nil {
+			return
+		}
+	}
+}
+
+// readAck takes in one PipelineAckProto. done is true for the last one of the block.
+func (p *pipeline) readAck() (done bool, err error) {
+	ack, err := p.readPatiently(func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.mu.unacked) > 0
+	})
+	if err != nil {
+		return false, err
+	}
+	for i, reply := range ack[2] {
+		if reply.number != statusSuccess && i < len(p.nodes) {
+			return false, &pipelineError{p.nodes[i : i+1], fmt.Errorf("status %d", reply.number)}
+		}
+	}
+	seq := protowire.DecodeZigZag(ack.number(1))
+	if seq == heartbeatSeq {
+		return false, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.mu.unacked) == 0 || p.mu.unacked[0].seq != seq {
+		return false, &pipelineError{p.nodes[:1], fmt.Errorf("acknowledged packet %d out of turn", seq)}
+	}
+	u := p.mu.unacked[0]
+	p.mu.unacked = p.mu.unacked[1:]
+	p.mu.acked = u.offset + int64(len(u.data))
+	return u.last, nil
+}
+
+// close ends the connection and returns the state of the block.
+func (p *pipeline) close() (acked int64, unacked []packet) {
+	_ = p.conn.Close() // everything that matters was acknowledged or is sent again
+	<-p.ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.acked, p.mu.unacked
+}

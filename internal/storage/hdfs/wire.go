@@ -1,0 +1,107 @@
+package hdfs
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// message is an encoded message of Hadoop's protocols. The numbers of its fields are
+// in Hadoop's files RpcHeader.proto, ClientNamenodeProtocol.proto, hdfs.proto and
+// datatransfer.proto. The client library has generated types, but does not export them.
+type message []byte
+
+func (m message) text(field protowire.Number, s string) message {
+	return protowire.AppendString(protowire.AppendTag(m, field, protowire.BytesType), s)
+}
+
+func (m message) data(field protowire.Number, b []byte) message {
+	return protowire.AppendBytes(protowire.AppendTag(m, field, protowire.BytesType), b)
+}
+
+func (m message) number(field protowire.Number, v uint64) message {
+	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), v)
+}
+
+// delimited appends messages, each with its length in front.
+func delimited(b []byte, messages ...message) []byte {
+	for _, m := range messages {
+		b = protowire.AppendBytes(b, m)
+	}
+	return b
+}
+
+// fields are the fields of a received message, by number.
+type fields map[protowire.Number][]field
+
+// field is one value: of a number or of bytes.
+type field struct {
+	number uint64
+	data   []byte
+}
+
+// parse decodes a message.
+func parse(b []byte) (fields, error) {
+	f := fields{}
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		b = b[n:]
+		var v field
+		switch kind {
+		case protowire.VarintType:
+			v.number, n = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			v.data, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, b)
+		}
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		f[number] = append(f[number], v)
+		b = b[n:]
+	}
+	return f, nil
+}
+
+// number returns the last value of a numeric field, 0 if it is missing.
+func (f fields) number(n protowire.Number) uint64 {
+	if v := f[n]; len(v) > 0 {
+		return v[len(v)-1].number
+	}
+	return 0
+}
+
+// data returns the last value of a field of bytes, nil if it is missing.
+func (f fields) data(n protowire.Number) []byte {
+	if v := f[n]; len(v) > 0 {
+		return v[len(v)-1].data
+	}
+	return nil
+}
+
+// maxAnswer bounds an answer of a NameNode or DataNode, in bytes. None of those that a
+// writer receives has more than some kilobytes.
+const maxAnswer = 16 << 20
+
+// readDelimited reads a message with its length in front.
+func readDelimited(r *bufio.Reader) (fields, error) {
+	size, err := binary.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	if size > maxAnswer {
+		return nil, fmt.Errorf("an answer of %d bytes is not accepted", size)
+	}
+	b := make([]byte, size)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, err
+	}
+	return parse(b)
+}

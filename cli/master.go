@@ -178,7 +178,8 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		Schemes: schemes.All(),
 		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
 		FairScheduler: f.fairScheduler, CapacityScheduler: f.capacityFile, KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
-		StorageRoots: f.storageRoots, OwnFiles: []string{
+		Authenticates: f.files.CA != "" || f.tokens != "",
+		StorageRoots:  f.storageRoots, OwnFiles: []string{
 			f.tokens, f.access, f.files.Cert, f.files.Key, f.files.CA, f.topology, f.fairScheduler, f.capacityFile,
 		},
 		Limits:        master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},

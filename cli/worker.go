@@ -58,6 +58,7 @@ space is available again.` + masterNote,
 	s.StringVar(&f.cfg.Name, "name", "", "permanent `name` of the worker (default: a random one, stored in --dir)")
 	s.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:0", "`address` of its HTTP server: map outputs, logs, health, metrics")
 	s.StringVar(&f.cfg.Advertise, "advertise", "", "`address` at which others reach it, host or host:port (default: determined automatically)")
+	s.StringVar(&f.cfg.Tokens, "tokens", "", "`file` with the tokens of clients that may read the worker's metrics; see slotwise token")
 	s.StringVar(&f.cfg.Host, "host", "", "the machine's `name` in the storage system (default: the host name)")
 	s.StringVar(&f.cfg.Rack, "rack", "", "`name` of the machine's rack (default: from the master's topology)")
 	s.IntVar(&f.cfg.MapSlots, "map-slots", 0, "`number` of map slots; -1 for none (default: one for each core)")
@@ -92,7 +93,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	if cfg.Memory == 0 {
 		cfg.Memory = local.DefaultMemory()
 	}
-	cfg.Version, cfg.OwnFiles = version(), []string{f.tokenFile}
+	cfg.Version, cfg.OwnFiles = version(), []string{f.tokenFile, f.cfg.Tokens}
 	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {
 		return err
 	}

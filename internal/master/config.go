@@ -59,8 +59,11 @@ type Config struct {
 	// Rack returns the rack of a host, "" for the default rack. It is called for
 	// workers that do not name their rack, on any goroutine, and may block.
 	Rack func(host string) string
-	// WorkerHTTP makes requests for logs to workers, with the scheme WorkerScheme.
-	// Default is plain HTTP.
+	// Authenticates says that a guard in front of the master authenticates its clients. The
+	// master then signs its requests to workers, so that workers can authenticate it.
+	Authenticates bool
+	// WorkerHTTP makes requests for logs to workers, with the scheme WorkerScheme. It
+	// follows no redirects. Default is plain HTTP.
 	WorkerHTTP   *http.Client
 	WorkerScheme string
 	// SnapshotBytes is the length that the journal's log must have before a snapshot
@@ -125,7 +128,9 @@ func (cfg *Config) fill() {
 	cfg.RemovePatience = cmp.Or(cfg.RemovePatience, 10*time.Minute)
 	cfg.GraylistFaults = cmp.Or(cfg.GraylistFaults, tracker.DefaultGraylistFaults)
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, tracker.DefaultKeepEnded)
-	cfg.WorkerHTTP = cmp.Or(cfg.WorkerHTTP, &http.Client{})
+	workers := *cmp.Or(cfg.WorkerHTTP, secure.Client(nil, ""))
+	workers.CheckRedirect = refuseRedirect
+	cfg.WorkerHTTP = &workers
 	cfg.WorkerScheme = cmp.Or(cfg.WorkerScheme, "http")
 	cfg.SnapshotBytes = cmp.Or(cfg.SnapshotBytes, 64<<20)
 	cfg.Limits.fill()

@@ -13,20 +13,37 @@ import (
 // many short ones would cost more time than it saves.
 const compressFrom = 16 << 10
 
+// route is one path of the master's HTTP server.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// routes returns all paths. A test requires a row about access for each, and for each
+// call of the RPC services.
+func (m *Master) routes(opts ...connect.HandlerOption) []route {
+	opts = append([]connect.HandlerOption{connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
+	workersPath, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
+	clientsPath, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
+	health := http.HandlerFunc(m.serveHealth)
+	return []route{
+		{workersPath, m.only(secure.Serve, workers)},
+		{clientsPath, m.clients(clients)},
+		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
+		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
+		{"GET /metrics", m.only(secure.Scrape, m.serveMetrics())},
+		{"GET /healthz", health},
+		{"GET /readyz", health}, // Open returns after the journal is restored, so a master that serves is ready
+	}
+}
+
 // Handler serves the RPC services of workers and users, the files that jobs ship,
 // metrics and health checks. It must be wrapped in a secure.Guard, which verifies the
 // identity of callers.
 func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux := http.NewServeMux()
-	opts = append([]connect.HandlerOption{connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
-	path, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
-	mux.Handle(path, m.only(secure.Serve, workers))
-	path, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
-	mux.Handle(path, m.clients(clients))
-	mux.Handle("GET /files/{sha}", m.files) // and HEAD
-	mux.Handle("PUT /files/{sha}", m.only(secure.ShareFile, m.files))
-	mux.Handle("GET /metrics", m.only(secure.View, m.serveMetrics()))
-	mux.HandleFunc("GET /healthz", m.serveHealth)
-	mux.HandleFunc("GET /readyz", m.serveHealth) // Open returns after the journal is restored, so a master that serves is ready
+	for _, r := range m.routes(opts...) {
+		mux.Handle(r.pattern, r.handler)
+	}
 	return mux
 }

@@ -2,10 +2,12 @@ package master
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -18,6 +20,18 @@ import (
 // logChunk is the number of bytes of a log in one message.
 const logChunk = 32 << 10
 
+// Limits on the streaming of logs, whose content and pace come from a worker.
+const (
+	maxLogStreams = 256              // at the same time
+	maxLogBytes   = 1 << 30          // of one log
+	logAnswerTime = 15 * time.Second // until the worker begins to answer
+	logTime       = 10 * time.Minute // of a log that is not followed
+	followTime    = 24 * time.Hour   // of a log that is followed
+)
+
+// errSlowWorker ends a request for a log that takes too long.
+var errSlowWorker = errors.New("the worker took too long")
+
 // Log streams what an attempt has printed, which it reads from the worker where the
 // attempt ran.
 func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *connect.ServerStream[slotwisev1.LogChunk]) error {
@@ -29,15 +43,35 @@ func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *c
 	if err != nil {
 		return err
 	}
+	if c.m.logStreams.Add(1) > maxLogStreams {
+		c.m.logStreams.Add(-1)
+		return fault(connect.CodeResourceExhausted, "the master streams %d logs already, which is the limit: try again later", maxLogStreams)
+	}
+	defer c.m.logStreams.Add(-1)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
+	defer limit.Stop()
 	resp, err := c.m.openLog(ctx, at, id, r.Follow)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
+	if r.Follow {
+		limit.Reset(followTime)
+	} else {
+		limit.Reset(logTime)
+	}
+	return copyLog(out, resp.Body, r.Attempt)
+}
+
+// copyLog sends a log in chunks, up to maxLogBytes.
+func copyLog(out *connect.ServerStream[slotwisev1.LogChunk], log io.Reader, attempt string) error {
 	b := make([]byte, logChunk)
-	for {
-		n, err := resp.Body.Read(b)
+	for total := 0; total < maxLogBytes; {
+		n, err := log.Read(b)
 		if n > 0 {
+			total += n
 			if err := out.Send(&slotwisev1.LogChunk{Data: b[:n]}); err != nil {
 				return err
 			}
@@ -46,15 +80,28 @@ func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *c
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			return fault(connect.CodeUnavailable, "the connection to the worker broke while it sent the log of %s: %w", r.Attempt, err)
+			return fault(connect.CodeUnavailable, "the connection to the worker broke while it sent the log of %s: %w", attempt, err)
 		}
 	}
+	return fault(connect.CodeResourceExhausted, "the log of %s has more than %d bytes, which is the limit; the rest is not sent", attempt, maxLogBytes)
 }
 
-// openLog requests an attempt's log from the worker at address. The caller closes the
-// body.
-func (m *Master) openLog(ctx context.Context, address string, id job.AttemptID, follow bool) (*http.Response, error) {
-	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: address, Path: "/v1/logs/" + id.String()}
+// refuseRedirect makes the client of workers return a redirect instead of following it:
+// a worker must not choose which servers the master contacts.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// workerAddress is where a worker serves logs, and the key of its session, nil if the
+// master authenticates nobody.
+type workerAddress struct {
+	hostPort string
+	key      []byte
+}
+
+// openLog requests an attempt's log from a worker. The caller closes the body. An answer
+// without the signature of the worker's session comes from another server; openLog
+// returns nothing of it.
+func (m *Master) openLog(ctx context.Context, at workerAddress, id job.AttemptID, follow bool) (*http.Response, error) {
+	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: at.hostPort, Path: "/v1/logs/" + id.String()}
 	if follow {
 		u.RawQuery = "follow"
 	}
@@ -62,22 +109,30 @@ func (m *Master) openLog(ctx context.Context, address string, id job.AttemptID, 
 	if err != nil {
 		return nil, err
 	}
+	if at.key != nil {
+		secure.SignRequest(req, at.key)
+	}
 	resp, err := m.cfg.WorkerHTTP.Do(req)
 	if err != nil {
 		return nil, fault(connect.CodeUnavailable, "the worker that ran %s cannot be reached: %w", id, err)
 	}
-	if resp.StatusCode == http.StatusOK {
+	proven := at.key == nil || secure.VerifyResponse(resp, at.key)
+	if proven && resp.StatusCode == http.StatusOK {
 		return resp, nil
 	}
 	defer resp.Body.Close()
+	if !proven {
+		return nil, fault(connect.CodeUnavailable, "the server at %s did not prove that it is the worker that ran %s (%s)", at.hostPort, id, resp.Status)
+	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, protocol.MaxText)) // without a text the status is enough
 	return nil, fault(connect.CodeNotFound, "the worker that ran %s cannot send its log: %s (%s)", id, strings.TrimSpace(string(text)), resp.Status)
 }
 
 // ranAt returns the address of the worker where an attempt ran, if the caller may read
 // the attempt's log.
-func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (string, error) {
+func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (workerAddress, error) {
 	who := identity(ctx)
+	var at workerAddress
 	node, err := query(ctx, m, func() (string, error) {
 		if err := m.mayChange(who, id.Job); err != nil {
 			return "", err
@@ -88,13 +143,23 @@ func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (string, error) {
 		node, err = m.ranOnce(who, id)
 	}
 	if err != nil {
-		return "", err
+		return at, err
 	}
-	address, err := query(ctx, m, func() (string, error) { return m.core.Address(node), nil })
-	if err == nil && address == "" {
-		err = fault(connect.CodeFailedPrecondition, "attempt %s ran on worker %s, which is not connected now", id, node)
+	return query(ctx, m, func() (workerAddress, error) {
+		address, session := m.core.Address(node)
+		if address == "" {
+			return at, fault(connect.CodeFailedPrecondition, "attempt %s ran on worker %s, which is not connected now", id, node)
+		}
+		return workerAddress{address, m.sessionKey(session)}, nil
+	})
+}
+
+// sessionKey returns the key of a worker's session, nil if the master authenticates nobody.
+func (m *Master) sessionKey(session string) []byte {
+	if m.workerKey == nil {
+		return nil
 	}
-	return address, err
+	return secure.DeriveSessionKey(m.workerKey, session)
 }
 
 // ranOnce returns the worker where an attempt ran according to the history.

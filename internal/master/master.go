@@ -59,6 +59,8 @@ type Master struct {
 	stats        *stats
 	hadoop       *hadoopconf.Files
 	roots        *roots.Rules // which files jobs may name
+	workerKey    []byte       // from which the keys of sessions are derived; nil if nobody is authenticated
+	logStreams   atomic.Int32 // logs that are being streamed
 	lastCall     atomic.Uint64
 	closing      sync.Once
 	closed       error
@@ -98,6 +100,10 @@ func Open(cfg Config) (*Master, error) {
 		cfg: cfg, roots: rules, log: cfg.Log, journal: log, start: time.Now(),
 		inbox: make(chan func(), cfg.Limits.Inbox), stop: make(chan struct{}), stopped: make(chan struct{}),
 		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{},
+	}
+	if cfg.Authenticates {
+		m.workerKey = make([]byte, 32)
+		rand.Read(m.workerKey)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.stats = newStats(m)

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,8 +29,15 @@ func waitFor(ms int64) time.Duration {
 // badName is the error for a name of a job or attempt that cannot be parsed.
 func badName(err error) error { return connect.NewError(connect.CodeInvalidArgument, err) }
 
+// boundName is the group of workers that may register under their own name only.
+const boundName = "named"
+
 // Register begins a session.
 func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterRequest) (*slotwisev1.RegisterResponse, error) {
+	if who := identity(ctx); slices.Contains(who.Groups, boundName) && who.User != r.Worker {
+		return nil, fault(connect.CodePermissionDenied, "this certificate or token belongs to worker %s, so worker %s cannot use it: set --name %s, or use credentials without the group %s",
+			who.User, r.Worker, who.User, boundName)
+	}
 	msg, err := protocol.ParseRegister(r, w.m.cfg.Limits.SlotsPerNode, w.m.cfg.Rack)
 	if err != nil {
 		return nil, rpcError(err)
@@ -40,13 +48,18 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 		}
 	}
 	msg.Session = newToken()
-	return call[*slotwisev1.RegisterResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
+	resp, err := call[*slotwisev1.RegisterResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		if ctx.Err() != nil { // the worker is gone, or has sent another registration
 			return nil, context.Cause(ctx)
 		}
 		msg.Call = id
 		return msg, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	resp.Key = w.m.sessionKey(resp.Session)
+	return resp, nil
 }
 
 // Heartbeat takes in reports and returns actions.

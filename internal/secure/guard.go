@@ -22,6 +22,10 @@ type Guard struct {
 	// Certificates accepts client certificates. The server's TLS configuration must
 	// verify them against the cluster's authority.
 	Certificates bool
+	// Session is set by a worker. The guard then accepts requests that the master has
+	// signed. Without tokens and certificates it accepts other requests only if the master
+	// authenticates nobody.
+	Session *SessionKey
 	// Public lists paths that need no authentication, such as /healthz. An entry
 	// that ends in a slash includes all paths below it.
 	Public []string
@@ -56,7 +60,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		id, err := g.identify(r)
+		id, err := g.identify(r, w.Header())
 		if err == nil {
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
 			return
@@ -88,8 +92,12 @@ func (g *Guard) public(path string) bool {
 }
 
 // identify returns the identity of a request's sender. A token takes precedence over
-// a certificate: a program on a worker's machine may act for a user.
-func (g *Guard) identify(r *http.Request) (Identity, error) {
+// a certificate: a program on a worker's machine may act for a user. If the request is
+// signed, identify adds a signature to the header of the response.
+func (g *Guard) identify(r *http.Request, response http.Header) (Identity, error) {
+	if g.Session != nil && r.Header.Get(signatureHeader) != "" {
+		return g.Session.verify(r, response)
+	}
 	token, hasToken := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	token = strings.TrimSpace(token)
 	if hasToken && g.Driver != nil {
@@ -98,6 +106,14 @@ func (g *Guard) identify(r *http.Request) (Identity, error) {
 		}
 	}
 	if !g.Authenticates() {
+		if g.Session != nil {
+			switch key, registered := g.Session.get(); {
+			case !registered:
+				return Identity{}, errNotRegistered
+			case len(key) > 0:
+				return Identity{}, errNoCredentials
+			}
+		}
 		// DNS rebinding: a web page in a browser on this machine can make its own
 		// host name resolve to 127.0.0.1. Its requests still carry that name.
 		if !local(hostOf(r.Host)) {

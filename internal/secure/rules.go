@@ -25,8 +25,10 @@ const (
 	Nodes     Action = "drain nodes"
 	Serve     Action = "act as a worker"
 	ShareFile Action = "store files"
+	FetchFile Action = "fetch files"
 	ReadLogs  Action = "read a worker's logs"
 	Drive     Action = "act as the driver of a chain"
+	Scrape    Action = "read metrics"
 )
 
 // Subject is the object of an action.
@@ -94,7 +96,7 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 	}
 	switch id.Role {
 	case Worker, Master:
-		if id.Role == Worker && a == Serve || id.Role == Master && a == ReadLogs {
+		if id.Role == Worker && (a == Serve || a == FetchFile) || id.Role == Master && a == ReadLogs {
 			return nil
 		}
 		return deny("a %s may not %s", id.Role, a)
@@ -106,7 +108,7 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 	case User:
 		return r.userMay(id, a, s)
 	case Driver:
-		if a == Drive || (a == Submit || a == Change) && id.Chain != "" && s.Chain == id.Chain {
+		if a == Drive || a == FetchFile || (a == Submit || a == Change) && id.Chain != "" && s.Chain == id.Chain {
 			return nil
 		}
 		return deny("the driver of %s may only submit, follow and kill steps of its chain", id.Chain)
@@ -117,7 +119,7 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 // userMay decides for the role User.
 func (r Rules) userMay(id Identity, a Action, s Subject) error {
 	switch a {
-	case View, ShareFile:
+	case View, ShareFile, FetchFile, Scrape:
 		return nil
 	case Submit:
 		if s.Owner != "" && s.Owner != id.User {

@@ -78,6 +78,12 @@ func TestMay(t *testing.T) {
 		{m, ReadLogs, Subject{}, ""},
 		{ana, ReadLogs, Subject{}, "only an admin may"},
 		{w1, ReadLogs, Subject{}, "may not"},
+		{ana, Scrape, Subject{}, ""},
+		{w1, Scrape, Subject{}, "may not"},
+		{m, Scrape, Subject{}, "may not"},
+		{w1, FetchFile, Subject{}, ""},
+		{ana, FetchFile, Subject{}, ""},
+		{m, FetchFile, Subject{}, "may not"},
 		{ana, Serve, Subject{}, "only a worker may"},
 		{root, Serve, Subject{}, "only a worker may"},
 		{open, Serve, Subject{}, ""},
@@ -113,7 +119,7 @@ func TestMayProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.SampledFrom([]string{"ana", "@data", "*"}), 0, 2)
 		r := Rules{Pools: map[string]Pool{"p": {Submit: list.Draw(t, "submit"), Manage: list.Draw(t, "manage")}}}
-		a := rapid.SampledFrom([]Action{View, Submit, Change, Move, Policy, Nodes, Serve, ShareFile, ReadLogs, "something new"}).Draw(t, "action")
+		a := rapid.SampledFrom([]Action{View, Submit, Change, Move, Policy, Nodes, Serve, ShareFile, FetchFile, Scrape, ReadLogs, Drive, "something new"}).Draw(t, "action")
 		s := Subject{Job: "j1", Owner: names.Draw(t, "owner"), Pool: "p", From: "q"}
 		id := Identity{User: names.Draw(t, "user"), Role: rapid.SampledFrom([]Role{"", User, Worker, Admin}).Draw(t, "role")}
 		err := r.May(id, a, s)
@@ -121,9 +127,9 @@ func TestMayProperty(t *testing.T) {
 		case err != nil:
 		case id.Role == "":
 			t.Fatal("nobody may", a)
-		case id.Role == Worker && a != Serve:
+		case id.Role == Worker && a != Serve && a != FetchFile:
 			t.Fatal("a worker may", a)
-		case id.Role == User && (a == Policy || a == Nodes || a == Serve || a == ReadLogs || a == "something new"):
+		case id.Role == User && (a == Policy || a == Nodes || a == Serve || a == ReadLogs || a == Drive || a == "something new"):
 			t.Fatal("a user may", a)
 		case id.Role == User && a == Move && id.User != s.Owner:
 			t.Fatalf("%v may move %+v", id, s)

@@ -1,6 +1,12 @@
 package secure
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -193,4 +199,47 @@ func FuzzParseTokens(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFailedLoadIsRepeated lets one load of a file fail, for example for too many open
+// files. Until a load succeeds no token may be valid, and the file need not change again.
+func TestFailedLoadIsRepeated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fail := true
+	w := watchedFile[int]{paths: []string{path}, load: func() (int, error) {
+		if fail {
+			return 0, errors.New("too many open files")
+		}
+		return 7, nil
+	}}
+	if _, err := w.get(); err == nil {
+		t.Error("the error of the first load is lost")
+	}
+	fail = false
+	w.mu.checked = time.Time{} // a second later
+	if v, err := w.get(); v != 7 || err != nil {
+		t.Errorf("after the next load: %d, %v", v, err)
+	}
+	w.mu.checked = time.Time{}
+	fail = true
+	if v, err := w.get(); v != 7 || err != nil {
+		t.Errorf("the unchanged file was loaded again: %d, %v", v, err)
+	}
+}
+
+// TestExpiryOnAnOpenConnection makes a request on a connection whose client certificate
+// has expired since the handshake.
+func TestExpiryOnAnOpenConnection(t *testing.T) {
+	g := &Guard{Certificates: true}
+	for expires, want := range map[time.Duration]error{time.Hour: nil, -time.Second: errExpired} {
+		cert := &x509.Certificate{NotAfter: time.Now().Add(expires), Subject: pkix.Name{CommonName: "ana", Organization: []string{identityPrefix + "user"}}}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{cert}}}
+		if id, err := g.identify(r, http.Header{}); !errors.Is(err, want) || err == nil && id.User != "ana" {
+			t.Errorf("a certificate that expires in %v: %v, %v", expires, id, err)
+		}
+	}
 }

@@ -51,8 +51,8 @@ func (w *watchedFile[T]) checkLocked() {
 			stamps[i] = stamp{st.ModTime(), st.Size(), st.Mode()}
 		}
 	}
-	if w.mu.stamps != nil && equal(stamps, w.mu.stamps) {
-		return
+	if w.mu.err == nil && w.mu.stamps != nil && equal(stamps, w.mu.stamps) {
+		return // after an error, such as too many open files, the same version is tried again
 	}
 	w.mu.stamps = stamps
 	v, err := w.load()

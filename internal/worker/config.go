@@ -84,6 +84,9 @@ type Config struct {
 	// required if the master speaks TLS. Without them the server speaks plain HTTP
 	// and must listen on loopback.
 	TLS secure.Files
+	// Tokens is a file with the tokens of users who may read the worker's metrics; "" for
+	// none. Logs are served to the master only.
+	Tokens string
 	// OwnFiles are local files, besides Dir and those of TLS, that no attempt may name as
 	// input or output.
 	OwnFiles []string

@@ -3,6 +3,7 @@ package worker
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -26,7 +27,12 @@ func (w *Worker) listen() (err error) {
 	if w.cfg.Host == "" {
 		w.cfg.Host, _ = os.Hostname() // without a host name no map is node-local here
 	}
-	guard := &secure.Guard{Public: []string{"/healthz", "/readyz", "/v1/outputs/"}, Log: w.log}
+	guard := &secure.Guard{Public: []string{"/healthz", "/readyz", "/v1/outputs/"}, Session: &w.sessionKey, Log: w.log}
+	if w.cfg.Tokens != "" {
+		if guard.Tokens, err = secure.OpenTokens(w.cfg.Tokens); err != nil {
+			return fmt.Errorf("--tokens: %w", err)
+		}
+	}
 	var config *tls.Config
 	if w.cfg.TLS.Given() {
 		if config, err = secure.ServerTLS(w.cfg.TLS); err != nil {
@@ -81,21 +87,39 @@ func (w *Worker) advertised(own string) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
-// handler returns the routes of the worker's HTTP server.
+// route is one path of the worker's HTTP server.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// routes returns all paths. A test requires a row about access for each.
+func (w *Worker) routes() []route {
+	return []route{
+		{netshuffle.Pattern, &netshuffle.Handler{Dir: w.home.outputs(), Secret: w.jobSecret, Log: w.log}},
+		{"GET /v1/logs/{attempt}", only(secure.ReadLogs, http.HandlerFunc(w.serveLog))},
+		{"GET /metrics", only(secure.Scrape, w.metrics.handler())},
+		{"GET /healthz", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.Write([]byte("ok\n")) })},
+		{"GET /readyz", http.HandlerFunc(w.serveReady)},
+	}
+}
+
+// handler serves the routes.
 func (w *Worker) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(netshuffle.Pattern, &netshuffle.Handler{Dir: w.home.outputs(), Secret: w.jobSecret, Log: w.log})
-	mux.HandleFunc("GET /v1/logs/{attempt}", w.serveLog)
-	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { rw.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
-		if why := w.notReady(); why != "" {
-			http.Error(rw, why, http.StatusServiceUnavailable)
-			return
-		}
-		rw.Write([]byte("ready\n"))
-	})
-	mux.Handle("GET /metrics", w.metrics.handler())
+	for _, r := range w.routes() {
+		mux.Handle(r.pattern, r.handler)
+	}
 	return mux
+}
+
+// serveReady answers 200 if the worker takes work.
+func (w *Worker) serveReady(rw http.ResponseWriter, _ *http.Request) {
+	if why := w.notReady(); why != "" {
+		http.Error(rw, why, http.StatusServiceUnavailable)
+		return
+	}
+	rw.Write([]byte("ready\n"))
 }
 
 // silenceLimit is the time without an answer of the master after which the worker
@@ -119,13 +143,20 @@ func (w *Worker) notReady() string {
 	return ""
 }
 
+// only passes on requests of clients who may perform an action.
+func only(a secure.Action, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if err := (secure.Rules{}).May(secure.From(r.Context()), a, secure.Subject{}); err != nil {
+			http.Error(rw, err.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(rw, r)
+	})
+}
+
 // serveLog serves an attempt's log. With the query parameter follow it continues
 // until the attempt ends.
 func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
-	if err := (secure.Rules{}).May(secure.From(r.Context()), secure.ReadLogs, secure.Subject{}); err != nil {
-		http.Error(rw, err.Error(), http.StatusForbidden)
-		return
-	}
 	id, err := job.ParseAttempt(r.PathValue("attempt"))
 	if err != nil {
 		http.Error(rw, err.Error(), http.StatusBadRequest)

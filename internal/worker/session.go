@@ -152,6 +152,7 @@ func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err 
 	if err != nil {
 		return false, err
 	}
+	w.sessionKey.Set(resp.GetKey())
 	w.mu.Lock()
 	orders := w.mu.agent.Registered(resp, otherMaster)
 	w.mu.lastAnswer = time.Now()

@@ -35,6 +35,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/nodeload"
+	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -59,6 +60,7 @@ type Worker struct {
 	address     string
 	server      *http.Server
 	listener    net.Listener
+	sessionKey  secure.SessionKey            // with which the master signs its requests
 	fetch       *slotwisev1.FetchCredentials // with which reduces fetch map outputs
 	metrics     *metrics
 	began       time.Time

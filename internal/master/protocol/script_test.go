@@ -619,7 +619,8 @@ func (c *conversation) printRead(a args) {
 	user, pool, err := c.core.Owner(c.job(a.words[0]))
 	fmt.Fprintf(&c.out, "owner %q in pool %q, error %v\n", user, pool, err)
 	node, err := c.core.NodeOf(c.attempt(a.words[1]))
-	fmt.Fprintf(&c.out, "on %q at %q, error %v\n", node, c.core.Address(node), err)
+	address, _ := c.core.Address(node)
+	fmt.Fprintf(&c.out, "on %q at %q, error %v\n", node, address, err)
 	policy, set := c.core.Policy()
 	users, heartbeats := c.core.Held()
 	fmt.Fprintf(&c.out, "master %s, policy %s %v, buffer %d, held %d and %d, states %v\n",

@@ -39,12 +39,13 @@ func (c *Core) NodeOf(id job.AttemptID) (string, error) {
 	return c.nodeOf(a), nil
 }
 
-// Address returns the address of a worker that has a session, or "".
-func (c *Core) Address(name string) string {
+// Address returns the address that a worker has registered and the id of its session. Both
+// are "" if it has no session.
+func (c *Core) Address(name string) (address, session string) {
 	if s := c.sessionOf(name); s != nil {
-		return s.address
+		return s.address, s.id
 	}
-	return ""
+	return "", ""
 }
 
 // MapBuffer returns the smallest sort buffer of a map on any worker in bytes, 0 if

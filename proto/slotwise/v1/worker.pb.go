@@ -379,6 +379,7 @@ type RegisterResponse struct {
 	DropJobs      []string               `protobuf:"bytes,3,rep,name=drop_jobs,json=dropJobs,proto3" json:"drop_jobs,omitempty"`           // ended jobs, whose files the worker may remove
 	Kill          []string               `protobuf:"bytes,4,rep,name=kill,proto3" json:"kill,omitempty"`                                   // attempts to kill; a master sends actions instead
 	HeartbeatMs   int64                  `protobuf:"varint,5,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"` // the longest silence that the master wants between heartbeats
+	Key           []byte                 `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`                                     // with which the master signs its requests to the worker; empty if it authenticates nobody
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +447,13 @@ func (x *RegisterResponse) GetHeartbeatMs() int64 {
 		return x.HeartbeatMs
 	}
 	return 0
+}
+
+func (x *RegisterResponse) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
 }
 
 type HeartbeatRequest struct {
@@ -1857,13 +1865,14 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"HeldOutput\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\x98\x01\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xaa\x01\n" +
 	"\x10RegisterResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\tR\x06master\x12\x1b\n" +
 	"\tdrop_jobs\x18\x03 \x03(\tR\bdropJobs\x12\x12\n" +
 	"\x04kill\x18\x04 \x03(\tR\x04kill\x12!\n" +
-	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\"\xf0\x02\n" +
+	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\fR\x03key\"\xf0\x02\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x14\n" +

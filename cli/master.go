@@ -75,6 +75,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.Var(&f.snapshotSize, "snapshot-size", "least size of the journal's log that a snapshot replaces")
 	f.logFlags.register(c)
 	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
+	c.AddCommand(newBackup(), newRestore())
 	return c
 }
 

@@ -112,3 +112,9 @@ func readJob(r io.Reader) (*slotwisev1.HistoryJob, error) {
 	j := &slotwisev1.HistoryJob{}
 	return j, proto.Unmarshal(all, j)
 }
+
+// Verify reads the whole file of a job and returns an error if it is damaged.
+func Verify(content io.Reader) error {
+	_, err := readJob(content)
+	return err
+}

@@ -64,6 +64,12 @@ func parseName(s string) (job.ID, bool) {
 	return job.ID(n), ok && err == nil && s == name(job.ID(n))
 }
 
+// IsFile reports whether a name is the name of a job's file.
+func IsFile(name string) bool {
+	_, ok := parseName(name)
+	return ok
+}
+
 // Open opens the store in dir and creates the directory if necessary. It removes
 // the incomplete files that a crash has left.
 func Open(dir string, limits Limits) (*Store, error) { return openOn(durable.OS(), dir, limits) }

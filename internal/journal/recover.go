@@ -21,8 +21,21 @@ func (l *Log) recover() error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	var logs, replaced, unfinished []string
-	l.base = 1
+	logs, replaced, unfinished := l.sort(names)
+	if err := l.remove(unfinished); err != nil { // first, because the disk may be full
+		return err
+	}
+	if err := l.check(logs); err != nil {
+		return err
+	}
+	return l.remove(replaced)
+}
+
+// sort sets base and snapshot from the names in the directory. It returns the names of
+// the segments that count, in order, of the files that the snapshot has replaced, and
+// of unfinished files.
+func (l *Log) sort(names []string) (logs, replaced, unfinished []string) {
+	l.base, l.snapshot = 1, false
 	for _, name := range names {
 		if n, ok := parseNumber(name, "snapshot-"); ok && n >= l.base {
 			l.base, l.snapshot = n, true
@@ -41,13 +54,7 @@ func (l *Log) recover() error {
 		}
 	}
 	slices.Sort(logs)
-	if err := l.remove(unfinished); err != nil { // first, because the disk may be full
-		return err
-	}
-	if err := l.check(logs); err != nil {
-		return err
-	}
-	return l.remove(replaced)
+	return logs, replaced, unfinished
 }
 
 // remove removes files of the journal's directory.

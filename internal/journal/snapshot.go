@@ -138,35 +138,40 @@ func (w *snapshotWriter) write(b []byte) {
 	}
 }
 
-// checkSnapshot verifies the snapshot. It must be complete, because it received its
-// name only after it was durable.
+// checkSnapshot verifies the snapshot.
 func (l *Log) checkSnapshot() error {
-	name := l.path(snapshotName(l.base))
-	f, err := l.fs.OpenFile(name, os.O_RDONLY, 0)
+	f, err := l.fs.OpenFile(l.path(snapshotName(l.base)), os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	defer f.Close()
+	_, err = l.wholeSnapshot(f, l.base)
+	return errors.Join(err, f.Close())
+}
+
+// wholeSnapshot verifies a snapshot and returns its size. It must be complete, because
+// it received its name only after it was durable.
+func (l *Log) wholeSnapshot(f durable.File, number uint64) (int64, error) {
+	name := l.path(snapshotName(number))
 	size, err := f.Size()
 	if err != nil {
-		return fmt.Errorf("journal: %w", err)
+		return 0, fmt.Errorf("journal: %w", err)
 	}
-	salt, err := readHeader(f, kindSnap, l.base, size)
+	salt, err := readHeader(f, kindSnap, number, size)
 	if err != nil {
-		return l.inFile(name, 0, err)
+		return 0, l.inFile(name, 0, err)
 	}
 	var buf []byte
 	for at := int64(headerSize); ; at += batchSize + int64(len(buf)) {
 		buf, err = readBatch(f, salt, at, size, buf)
 		switch {
 		case err != nil:
-			return l.inFile(name, at, err)
+			return 0, l.inFile(name, at, err)
 		case !wellFormed(buf):
-			return &DamageError{name, at, "the lengths of the records exceed the batch"}
+			return 0, &DamageError{name, at, "the lengths of the records exceed the batch"}
 		case len(buf) == 0 && at+batchSize != size:
-			return &DamageError{name, at + batchSize, "bytes follow the final batch"}
+			return 0, &DamageError{name, at + batchSize, "bytes follow the final batch"}
 		case len(buf) == 0:
-			return nil
+			return size, nil
 		}
 	}
 }

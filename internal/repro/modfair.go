@@ -105,7 +105,7 @@ func (w mfWorld) scheduler(which int) scheduler {
 		return scheduler{"original", "fair,speculate=none", []string{"profile", mfProfile, "node-wait", w.delay, "rack-wait", w.delay, "pools", pools}}
 	case mfModified:
 		mode := map[string]string{"cap": "hard", "promise": "entitlement"}[w.mode]
-		return scheduler{"modified", "modfair,speculate=none", []string{"fill", "balance", "wait-until", "heartbeat", "off-rack", "by-rack", "max-mode", mode, "delay", w.delay}}
+		return scheduler{"modified", "modfair,speculate=none", []string{"fill", "balance", "wait-until", "heartbeat", "off-rack", "by-rack", "max-allocated", "6", "max-mode", mode, "delay", w.delay}}
 	}
 	return scheduler{"FIFO", "fifo,speculate=none", []string{"profile", mfProfile}}
 }

@@ -16,3 +16,7 @@ var (
 		"fill": "balance", "demand": "update", "off-rack": "by-rack", "wait-until": "heartbeat",
 		"speculative-lag": "1m", "speculative-stall": "0s"})
 )
+
+// modfairProfiles are the settings of the paper's experiments.
+var modfairProfiles = []sched.Profile{{Name: "paper", Summary: "the limits of the paper's experiments, for 16 to 32 map slots",
+	Set: map[string]string{"max-allocated": "6"}}}

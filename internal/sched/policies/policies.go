@@ -55,7 +55,7 @@ var rows = []sched.Row{
 	{Name: "learning-perceptron", Summary: "as many tasks as a perceptron expects a node to bear", Paper: learningPaper,
 		Slots: "overload-perceptron", Order: "utility", Place: "greedy", Speculate: "none", Profiles: learning.Profiles},
 	{Name: "modfair", Summary: "fair pools by what they still need, small jobs past large ones", Paper: modfairPaper,
-		Slots: "static", Order: "modfair", Place: "delay-dynamic", Speculate: "gap"},
+		Slots: "static", Order: "modfair", Place: "delay-dynamic", Speculate: "gap", Profiles: modfairProfiles},
 	{Name: "dynamicmr-pi", Summary: "fair pools; slots that a kind of task leaves idle are lent to the other",
 		Paper: dynamicmr.Paper, Slots: "dhsa-pi", Order: "fair", Place: "preschedule", Speculate: "sepb"},
 	{Name: "dynamicmr-pd", Summary: "fair pools; each uses its share of all slots for maps and reduces alike",

@@ -19,12 +19,16 @@ type Limits struct {
 	// most as many as it has pending, goes before all other pools.
 	Min int
 	// Max is the paper's maxAllocated: the most maps that the pool may run at
-	// once. 0 means no limit.
+	// once. 0 means no limit, AutoMax a share of the cluster.
 	Max int
 	// Weight divides the number of running maps when two pools above their Min
 	// are compared, so a pool of weight 2 gets twice as many. It is above 0.
 	Weight float64
 }
+
+// AutoMax is the Limits.Max that follows the cluster: three eighths of the map slots,
+// which is the paper's 6 of 16, and at least 6.
+const AutoMax = -1
 
 // Classify says when jobs are classified as small or large (A1).
 type Classify uint8
@@ -104,10 +108,10 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.Default.Min, sched.Int(0, math.MaxInt), sched.Param{Name: "min-allocated", Default: "3",
 			Aliases: []string{"minAllocated"},
 			Help:    "The number of running maps up to which a pool is served before pools that run more."}),
-		sched.Bind(&c.Default.Max, sched.Int(0, math.MaxInt), sched.Param{Name: "max-allocated", Default: "6",
+		sched.Bind(&c.Default.Max, sched.Or("auto", AutoMax, sched.Int(0, math.MaxInt)), sched.Param{Name: "max-allocated", Default: "auto",
 			Aliases: []string{"maxAllocated"},
-			Help: "The most maps that a pool runs at once; 0 means no limit. The paper's 6 is for three users and 16 to 32 slots: on " +
-				"larger clusters it leaves slots idle, so raise it there."}),
+			Help: "The most maps that a pool runs at once; 0 means no limit. auto is three eighths of the cluster's map slots, as the " +
+				"paper's 6 of 16, and at least 6. With fewer than three pools slots stay idle."}),
 		sched.Bind(&c.MaxHard, sched.Switch("entitlement", "hard"), sched.Param{Name: "max-mode", Default: "hard",
 			Aliases: []string{"maxMode"},
 			Help: "What max-allocated limits: hard (the maps that a pool runs) or entitlement (only the slots that the pool is " +

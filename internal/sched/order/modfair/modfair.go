@@ -276,7 +276,7 @@ func (o *Order) poolOf(name string) *pool {
 		if !ok {
 			limits = o.cfg.Default
 		}
-		p = &pool{name: name, limits: limits, compare: o.compareJobs()}
+		p = &pool{name: name, limits: limits, auto: o.autoMax(), compare: o.compareJobs()}
 		o.byName[name] = p
 		o.pools = append(o.pools, p)
 	}

@@ -322,7 +322,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "pools", got.Pools, map[string]Limits{"ann": {1, 0, 2.5}, "b:c": {0, 7, 1}})
-	expect(t, "default", got.Default, Limits{3, 6, 1})
+	expect(t, "default", got.Default, Limits{3, AutoMax, 1})
 	for name, values := range map[string][]string{
 		"classify": {"never", ""}, "update-interval": {"0s", "x", "-1s"}, "shared-order": {"lifo"}, "allocate": {"yes"},
 		"remaining-slots": {"all"}, "min-allocated": {"-1", "x"}, "max-allocated": {"-1"}, "max-mode": {"soft"}, "sort": {"none"},
@@ -337,5 +337,18 @@ func TestConfig(t *testing.T) {
 	}
 	if o, err := Read(kit(nil)); err != nil || o.(*Order).Interval() != 500*time.Millisecond {
 		t.Errorf("defaults: %v", err)
+	}
+}
+
+// The default limit follows the cluster: 6 of 16 map slots, as in the paper, 900 of
+// 2,400, and never less than 6.
+func TestAutoMax(t *testing.T) {
+	for slots, want := range map[int]int{4: 6, 16: 6, 17: 7, 32: 12, 2400: 900} {
+		cfg := paper()
+		cfg.Default.Max = AutoMax
+		w := newWorld(t, cfg).join(slots)
+		if got := w.o.autoMax(); got != want {
+			t.Errorf("%d map slots: %d, want %d", slots, got, want)
+		}
 	}
 }

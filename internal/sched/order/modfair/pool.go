@@ -16,6 +16,7 @@ type pool struct {
 	name    string
 	shared  bool
 	limits  Limits
+	auto    int // the limit that AutoMax stands for, as of the last update
 	homes   int // live jobs of the pool's user, wherever they are
 	size    int // jobs in the pool now
 	compare func(a, b *member, k job.Kind) int
@@ -50,8 +51,11 @@ func (p *pool) least(k job.Kind) int {
 
 // max returns maxAllocated for a kind. Reduces have none (A15).
 func (p *pool) max(k job.Kind) int {
-	if k == job.Reduce || p.limits.Max == 0 {
+	switch {
+	case k == job.Reduce || p.limits.Max == 0:
 		return noLimit
+	case p.limits.Max == AutoMax:
+		return p.auto
 	}
 	return p.limits.Max
 }

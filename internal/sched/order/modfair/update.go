@@ -101,6 +101,12 @@ func (o *Order) sharedQuota(k job.Kind) int {
 	return min(o.grant[k], max(1, o.slots(k)))
 }
 
+// autoMax returns the limit that AutoMax stands for with the present number of slots.
+func (o *Order) autoMax() int {
+	const paper, of = 6, 16 // map slots of a pool, and of the paper's cluster
+	return max(paper, (o.slots(job.Map)*paper+of-1)/of)
+}
+
 // allocate is Figure 7 for one kind of slot: it divides the slots outside the
 // shared pool's grant among the users' pools, in proportion to their pending
 // tasks.
@@ -109,8 +115,9 @@ func (o *Order) allocate(k job.Kind) {
 	for _, p := range o.pools {
 		all += p.side[k].pending
 	}
-	left := o.remaining(k)
+	left, auto := o.remaining(k), o.autoMax()
 	for _, p := range o.pools {
+		p.auto = auto
 		s := &p.side[k]
 		s.quota = 0
 		if all > 0 {

@@ -22,7 +22,7 @@ type world struct {
 
 // paper is the configuration of the specification's examples, ties by name.
 func paper() Config {
-	cfg, err := readConfig(kit(nil))
+	cfg, err := readConfig(kit(map[string]string{"max-allocated": "6"})) // the paper's
 	if err != nil {
 		panic(err)
 	}

@@ -31,13 +31,17 @@ type daemon struct {
 }
 
 // launch starts the process, possibly again, and appends its output to its log.
-func (d *daemon) launch(args ...string) error {
+func (d *daemon) launch(args ...string) error { return d.launchIn(nil, args...) }
+
+// launchIn is launch in a network.
+func (d *daemon) launchIn(n *network, args ...string) error {
 	log, err := os.OpenFile(d.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(d.c.binary, args...)
+	argv := n.command(append([]string{d.c.binary}, args...)...)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.c.dir, log, log
 	cmd.Env = d.c.env()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the benchmark must not reach it
@@ -99,11 +103,12 @@ type cluster struct {
 // worker is a worker process with its links and its disk.
 type worker struct {
 	daemon
-	dir    string
-	serves *link // from other workers to its map outputs
-	calls  *link // to the master
-	disk   bool  // dir is a mounted disk
-	starts int   // number of times that it was started
+	dir     string
+	serves  *link    // from other workers to its map outputs
+	calls   *link    // to the master
+	network *network // nil without a namespace of its own
+	disk    bool     // dir is a mounted disk
+	starts  int      // number of times that it was started
 }
 
 func (c *cluster) masterDir() string { return filepath.Join(c.dir, "master") }
@@ -134,7 +139,7 @@ func (s *settings) newCluster(ctx context.Context, p plan, dir string, in *input
 	if c.store, err = s.openStore(ctx, p, dir, in); err != nil {
 		return c, err
 	}
-	if c.submits, err = newLink(); err != nil {
+	if c.submits, err = newLink(loopback); err != nil {
 		return c, err
 	}
 	for i := range p.workers {
@@ -156,7 +161,10 @@ func (s *settings) newCluster(ctx context.Context, p plan, dir string, in *input
 	return c, err
 }
 
-// prepare makes the worker's directory or disk, and its links.
+// loopback is the address of processes without a network namespace of their own.
+const loopback = "127.0.0.1"
+
+// prepare makes the worker's directory or disk, its network, and its links.
 func (w *worker) prepare(disk bool) (err error) {
 	if disk {
 		if err := mountDisk(w.dir); err != nil {
@@ -164,7 +172,14 @@ func (w *worker) prepare(disk bool) (err error) {
 		}
 		w.disk = true
 	}
-	if w.serves, err = newLink(); err != nil {
+	host := loopback
+	if w.c.plan.namespaces {
+		if w.network, err = w.c.networks.make(); err != nil {
+			return err
+		}
+		host = w.network.near()
+	}
+	if w.serves, err = newLink(host); err != nil {
 		return err
 	}
 	// The worker listens on the link's port number, but on a loopback address that
@@ -172,8 +187,11 @@ func (w *worker) prepare(disk bool) (err error) {
 	// worker.
 	pid := os.Getpid()
 	own := fmt.Sprintf("127.%d.%d.%d", 64+pid>>16&63, pid>>8&255, pid&255)
-	w.serves.to(own + strings.TrimPrefix(w.serves.address(), "127.0.0.1"))
-	w.calls, err = newLink()
+	if w.network != nil {
+		own = w.network.far()
+	}
+	w.serves.to(own + strings.TrimPrefix(w.serves.address(), host))
+	w.calls, err = newLink(host)
 	return err
 }
 
@@ -230,7 +248,7 @@ func (w *worker) start() error {
 	args := []string{"worker", "--master", w.calls.address(), "--dir", w.dir, "--name", w.name,
 		"--listen", w.serves.target(), "--advertise", w.serves.address(), "--map-slots", "2", "--reduce-slots", "1",
 		"--memory", "48MiB", "--min-free", "2MiB", "--drain-timeout", "1s", "--serve-timeout", "15s"}
-	err := w.launch(append(args, w.c.credentials.flags(w.c.plan.security, "worker")...)...)
+	err := w.launchIn(w.network, append(args, w.c.credentials.flags(w.c.plan.security, "worker")...)...)
 	if err != nil {
 		return err
 	}
@@ -310,6 +328,9 @@ func (c *cluster) close() error {
 		}
 		if w.calls != nil {
 			w.calls.close()
+		}
+		if w.network != nil {
+			all = errors.Join(all, w.network.close())
 		}
 		if w.disk {
 			all = errors.Join(all, unmountDisk(w.dir))

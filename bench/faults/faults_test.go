@@ -124,6 +124,7 @@ func shares(m machine) []plan {
 		plans[i] = draw(uint64(i+1), m)
 		p := &plans[i]
 		p.storage, p.security, p.snapshots, p.faults = m.storages()[i%len(m.storages())], securities[i/3%3], i%2 == 0, nil
+		p.namespaces = m.namespaces && p.storage == localStorage && p.security != openDoors
 	}
 	for n, k := range kinds {
 		for i := range runs { // the first run from n on that can have the fault
@@ -142,29 +143,29 @@ func shares(m machine) []plan {
 // occur, and that times, durations and targets are within bounds.
 func TestDraw(t *testing.T) {
 	seen := map[string]bool{}
-	able := machine{disks: true, s3: true, hdfs: true}
+	able := machine{disks: true, s3: true, hdfs: true, namespaces: true, netem: true}
 	for seed := range uint64(500) {
 		p := draw(seed, able)
 		if !reflect.DeepEqual(p, draw(seed, able)) {
 			t.Fatalf("seed %d gives two different plans", seed)
 		}
-		seen[p.storage], seen[p.security], seen[fmt.Sprint(p.snapshots)] = true, true, true
+		seen[p.storage], seen[p.security], seen[fmt.Sprint("snapshots ", p.snapshots)], seen[fmt.Sprint("namespaces ", p.namespaces)] = true, true, true, true
 		for _, f := range p.faults {
 			seen[f.kind.name] = true
-			if f.kind.storage != "" && f.kind.storage != p.storage {
-				t.Errorf("seed %d: %v on %s", seed, f, p.storage)
+			if f.kind.storage != "" && f.kind.storage != p.storage || f.kind.namespace && !p.namespaces {
+				t.Errorf("seed %d: %v in a run with %v", seed, f, p)
 			}
 			if f.at < firstFault || f.at > lastFault || f.lasts < f.kind.least || f.lasts > max(f.kind.least, f.kind.most) || f.worker >= p.workers {
 				t.Errorf("seed %d: %v", seed, f)
 			}
 		}
 		for _, f := range draw(seed, machine{}).faults {
-			if f.kind.disk || f.kind.storage != "" {
+			if f.kind.disk || f.kind.storage != "" || f.kind.namespace {
 				t.Errorf("seed %d: %v on a machine that does not permit it", seed, f)
 			}
 		}
 	}
-	want := append([]string{"true", "false"}, append(able.storages(), securities...)...)
+	want := append([]string{"snapshots true", "snapshots false", "namespaces true", "namespaces false"}, append(able.storages(), securities...)...)
 	for _, k := range kinds {
 		want = append(want, k.name)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -15,14 +16,15 @@ type link struct {
 		target string                // address that new connections lead to
 		cut    bool                  // reset all connections
 		delay  time.Duration         // of each piece of data
+		lossy  bool                  // a fifth of the pieces arrive late
 		flows  chan struct{}         // closed while bytes may pass
 		open   map[*net.TCPConn]bool // both ends of all connections
 	}
 }
 
-// newLink returns a link that listens on a free port and has no target yet.
-func newLink() (*link, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// newLink returns a link that listens on a free port of an address and has no target yet.
+func newLink(address string) (*link, error) {
+	l, err := net.Listen("tcp", address+":0")
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +101,9 @@ func (k *link) pump(from, to *net.TCPConn) {
 		n, err := from.Read(b)
 		k.mu.Lock()
 		flows, delay := k.mu.flows, k.mu.delay
+		if k.mu.lossy && rand.IntN(5) == 0 {
+			delay += retransmission
+		}
 		k.mu.Unlock()
 		<-flows
 		if n > 0 {
@@ -113,6 +118,16 @@ func (k *link) pump(from, to *net.TCPConn) {
 			return
 		}
 	}
+}
+
+// retransmission is the least time after which Linux sends a lost packet again.
+const retransmission = 200 * time.Millisecond
+
+// lose delays a fifth of the pieces of data, as a network does that loses packets.
+func (k *link) lose(on bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.lossy = on
 }
 
 // abort closes a connection with a reset.

@@ -13,14 +13,16 @@ import (
 
 // machine says which kinds of runs this machine permits.
 type machine struct {
-	disks bool // small disks can be mounted
-	s3    bool // the S3 server can be built and started
-	hdfs  bool // HDFS can be started
+	disks      bool // small disks can be mounted
+	s3         bool // the S3 server can be built and started
+	hdfs       bool // HDFS can be started
+	namespaces bool // network namespaces can be made
+	netem      bool // and can lose packets
 }
 
 // probe finds out what the machine permits. It uses dir for scratch files. missing
 // lists what it forbids, and the reason.
-func probe(dir, keeper string) (m machine, missing []error) {
+func (s *settings) probe(dir string) (m machine, missing []error) {
 	note := func(what string, err error) bool {
 		if err != nil {
 			missing = append(missing, fmt.Errorf("%s: %w", what, err))
@@ -29,8 +31,11 @@ func probe(dir, keeper string) (m machine, missing []error) {
 	}
 	disk := filepath.Join(dir, "disk")
 	m.disks = note("disks of workers", mountDisk(disk)) && note("disks of workers", unmountDisk(disk))
-	m.s3 = note("S3", prepareServers(keeper, "s3"))
-	m.hdfs = note("HDFS", prepareServers(keeper, "hdfs"))
+	m.s3 = note("S3", prepareServers(s.keeper, "s3"))
+	m.hdfs = note("HDFS", prepareServers(s.keeper, "hdfs"))
+	namespaces, netem := s.networks.probe()
+	m.namespaces = note("network namespaces", namespaces)
+	m.netem = note("loss of packets in namespaces", netem)
 	return m, missing
 }
 
@@ -98,9 +103,9 @@ func (s *settings) prepare(ctx context.Context, dir string) (err error) {
 	if s.keeper, err = buildKeeper(ctx, dir); err != nil {
 		return err
 	}
-	if s.credentials, err = makeCredentials(ctx, s.binary, filepath.Join(dir, "certs"), "127.0.0.1"); err != nil {
+	if s.credentials, err = makeCredentials(ctx, s.binary, filepath.Join(dir, "certs"), append(nearAddresses(), loopback)...); err != nil {
 		return err
 	}
-	s.machine, s.missing = probe(dir, s.keeper)
+	s.machine, s.missing = s.probe(dir)
 	return nil
 }

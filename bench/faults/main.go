@@ -50,6 +50,7 @@ type settings struct {
 	machine     machine
 	missing     []error // what the machine does not permit
 	hdfs        *hdfsPool
+	networks    networks
 }
 
 func main() {

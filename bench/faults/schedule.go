@@ -10,19 +10,23 @@ import (
 
 // plan determines a run. It depends on the seed and on what the machine permits.
 type plan struct {
-	name      string
-	seed      uint64 // 0 for a run without faults
-	mix       int    // index into mixes
-	workers   int    // number of workers
-	storage   string // localStorage, s3Storage or hdfsStorage
-	security  string // openDoors, tokens or certificates
-	snapshots bool   // the master makes a snapshot whenever its journal has grown by a little
-	faults    []fault
+	name       string
+	seed       uint64 // 0 for a run without faults
+	mix        int    // index into mixes
+	workers    int    // number of workers
+	storage    string // localStorage, s3Storage or hdfsStorage
+	security   string // openDoors, tokens or certificates
+	namespaces bool   // each worker has a network namespace of its own
+	snapshots  bool   // the master makes a snapshot whenever its journal has grown by a little
+	faults     []fault
 }
 
 // String describes what a seed draws beside the faults.
 func (p plan) String() string {
 	s := strings.Join(mixes[p.mix], ",") + " on " + p.storage + ", " + p.security
+	if p.namespaces {
+		s += ", namespaces"
+	}
 	if p.snapshots {
 		s += ", snapshots"
 	}
@@ -86,11 +90,14 @@ func draw(seed uint64, m machine) plan {
 	weighted := slices.DeleteFunc(slices.Clone(storageDraws), func(s string) bool { return !slices.Contains(m.storages(), s) })
 	p.storage = weighted[r.IntN(len(weighted))]
 	p.security, p.snapshots = securities[r.IntN(len(securities))], r.IntN(2) == 0
-	possible, ofStorage := p.possible(m)
+	// S3 and HDFS listen on loopback, which namespaces do not share. A worker that listens
+	// elsewhere requires TLS.
+	p.namespaces = m.namespaces && p.storage == localStorage && p.security != openDoors && r.IntN(2) == 0
+	possible, special := p.possible(m)
 	for i := range 1 + r.IntN(5) {
 		k := possible[r.IntN(len(possible))]
-		if i == 0 && len(ofStorage) > 0 && r.IntN(2) == 0 {
-			k = ofStorage[r.IntN(len(ofStorage))]
+		if i == 0 && len(special) > 0 && r.IntN(2) == 0 {
+			k = special[r.IntN(len(special))]
 		}
 		f := fault{kind: k, at: firstFault + time.Duration(r.Int64N(int64(lastFault-firstFault))), worker: r.IntN(p.workers), amount: r.Uint64()}
 		f.lasts = k.least
@@ -103,18 +110,19 @@ func draw(seed uint64, m machine) plan {
 	return p
 }
 
-// possible returns the kinds of faults that a run can have, and those of its storage.
-func (p plan) possible(m machine) (all, ofStorage []*kind) {
+// possible returns the kinds of faults that a run can have. The special ones need its
+// storage or its namespaces.
+func (p plan) possible(m machine) (all, special []*kind) {
 	for _, k := range kinds {
-		if k.disk && !m.disks || k.storage != "" && k.storage != p.storage {
+		if k.disk && !m.disks || k.storage != "" && k.storage != p.storage || k.namespace && !p.namespaces || k.netem && !m.netem {
 			continue
 		}
 		all = append(all, k)
-		if k.storage != "" {
-			ofStorage = append(ofStorage, k)
+		if k.storage != "" || k.namespace {
+			special = append(special, k)
 		}
 	}
-	return all, ofStorage
+	return all, special
 }
 
 // hitLimit is the longest time that a fault waits for a target, such as a task or a
@@ -128,6 +136,9 @@ type kind struct {
 	central bool
 	// storage is the storage that the fault affects; "" if it affects a process.
 	storage string
+	// namespace kinds need workers with network namespaces, and netem kinds the packet
+	// scheduler netem, too.
+	namespace, netem bool
 	// disk kinds need workers with mounted disks.
 	disk bool
 	// least and most bound the duration of the fault, or its wait for a target.
@@ -174,6 +185,13 @@ var kinds = []*kind{
 	{name: "master-freeze", what: "SIGSTOP to the master, SIGCONT later", central: true, least: 500 * time.Millisecond, most: 3 * time.Second, inject: freezeMaster, causes: masterUnreachable},
 	{name: "journal-torn", what: "SIGKILL to the master, an incomplete batch at the end of its journal", central: true, most: time.Second, inject: tearJournal, causes: masterUnreachable},
 	{name: "journal-cut", what: "SIGKILL to the master, durable bytes are missing at the end of its journal", central: true, most: time.Second, inject: cutJournal, causes: []string{""}, losesRecords: true},
+	{name: "rpc-lossy", what: "a fifth of the data between a worker and the master arrive 200 ms late, as with lost packets", least: time.Second, most: 4 * time.Second, inject: onLink(calling, (*link).lose)},
+	{name: "shuffle-lossy", what: "a fifth of the data of a worker's map outputs arrive 200 ms late, as with lost packets", least: time.Second, most: 4 * time.Second, inject: onLink(serving, (*link).lose)},
+	{name: "net-down", what: "all packets from and to a worker vanish, connections become half-open", namespace: true, least: 500 * time.Millisecond, most: 4 * time.Second, inject: cutCable},
+	{name: "net-mute", what: "all packets that a worker sends vanish, the others arrive", namespace: true, least: 500 * time.Millisecond, most: 4 * time.Second, inject: muteWorker},
+	{name: "net-lossy", what: "a tenth of the packets that a worker sends vanish, the others are delayed by 20 to 60 ms (netem)", namespace: true, netem: true, least: time.Second, most: 4 * time.Second, inject: loseAtRandom},
+	{name: "worker-dir-gone", what: "an empty directory hides a worker's directory, which returns later", least: 500 * time.Millisecond, most: 3 * time.Second, inject: replaceWorkerDir},
+	{name: "master-dir-gone", what: "the master's directory is moved away; the master must exit, and is started again when the directory is back", central: true, most: time.Second, inject: moveMasterDir, causes: masterUnreachable},
 	{name: "s3-kill", what: "SIGKILL to the S3 server, which is started again with its objects", central: true, storage: s3Storage, most: 3 * time.Second, inject: killS3},
 	{name: "s3-freeze", what: "SIGSTOP to the S3 server, SIGCONT later", central: true, storage: s3Storage, least: 500 * time.Millisecond, most: 4 * time.Second, inject: freezeS3},
 	{name: "s3-errors", what: "three of ten S3 requests get status 500 or 503", central: true, storage: s3Storage, least: time.Second, most: 4 * time.Second, inject: onS3(failS3)},

@@ -16,7 +16,9 @@
 // Workers are killed, start again with or without the map outputs on their disk,
 // freeze, and wake up long after the master has given them up. The master is killed at any disk
 // operation, between two operations and while it commits a job's output; its disk
-// runs full; its machine loses writes that were not synced. Operations of the shared
+// runs full; its machine loses writes that were not synced; its wall clock jumps by up
+// to a day between two lives. Attempts fail for every cause that the wire knows, some
+// with error texts larger than a master keeps. Operations of the shared
 // storage fail, before or after they take effect. Users kill jobs, also during their
 // commit, drain nodes, and move jobs. After a while the faults stop. Then these
 // promises must have been kept:

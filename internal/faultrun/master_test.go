@@ -111,10 +111,14 @@ func (r *cluster) startMaster() {
 	r.lives++
 	m := &master{r: r, log: l, life: r.lives, start: r.now, calls: map[protocol.Call]func(protocol.Reply){}, cancels: map[job.ID]*bool{}}
 	policy := schedulers[r.rng.IntN(len(schedulers))]
+	if r.fault(20) {
+		r.clockError = r.randomUpTo(48*3600*second) - 24*3600*second
+		r.counts.ClockJumps++
+	}
 	core, out, err := protocol.Restore(protocol.Config{
 		Policy: policy, Configured: policy, Build: buildPolicy, NodeTimeout: nodeTimeout, Heartbeat: second, Grace: grace,
 		GraylistFaults: 3, KeepEnded: 1, Limits: protocol.Limits{Jobs: 100, Tasks: 1000, Nodes: 10, Waiting: 3},
-		ID: fmt.Sprint("master", r.lives), Life: fmt.Sprint("life", r.lives), Started: time.Unix(1_000_000, 0).Add(r.now),
+		ID: fmt.Sprint("master", r.lives), Life: fmt.Sprint("life", r.lives), Started: time.Unix(1_000_000, 0).Add(r.now + r.clockError),
 	}, m.records())
 	if err != nil {
 		r.violate("the master is not restored: %v", err)

@@ -70,6 +70,7 @@ func TestClusters(t *testing.T) {
 type counts struct {
 	Events, Launches, Copies, Restarts, TornJournals, FullDisks, WorkerKills, Freezes, LateCommits, LostOutputs, PartCommits int
 	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, FoundPublished, MapOutputReads        int
+	LargeReports, ClockJumps, StorageFailures, NodeFailures, DeniedFailures                                                  int
 }
 
 func (c *counts) add(o *counts) {
@@ -81,7 +82,7 @@ func (c *counts) add(o *counts) {
 func (c *counts) all() []*int {
 	return []*int{&c.Events, &c.Launches, &c.Copies, &c.Restarts, &c.TornJournals, &c.FullDisks, &c.WorkerKills, &c.Freezes, &c.LateCommits,
 		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills, &c.FoundPublished,
-		&c.MapOutputReads}
+		&c.MapOutputReads, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures}
 }
 
 // check fails the test if a kind never occurred.
@@ -97,24 +98,25 @@ func (c *counts) check(t *testing.T) {
 // cluster is one run: a master, its disk, workers, users and shared storage around
 // an event queue in virtual time.
 type cluster struct {
-	rng       *rand.Rand
-	now       time.Duration
-	queue     events
-	seq       int
-	disk      *faultfs.Disk
-	master    *master // nil while none runs
-	masterID  string  // of the first master; all later ones must have it
-	lives     int     // masters started so far
-	workers   []*worker
-	users     []*user
-	storage   *storage
-	history   map[job.ID]*slotwisev1.JobStatus // ended jobs, as users may read them
-	calm      bool                             // no more faults
-	finished  bool                             // the end was checked
-	counts    counts
-	verbose   bool
-	tail      []string // the latest lines of the log
-	violation string   // the first broken promise; "" if there is none
+	rng        *rand.Rand
+	now        time.Duration
+	queue      events
+	seq        int
+	clockError time.Duration // of the wall clock of the current master's machine
+	disk       *faultfs.Disk
+	master     *master // nil while none runs
+	masterID   string  // of the first master; all later ones must have it
+	lives      int     // masters started so far
+	workers    []*worker
+	users      []*user
+	storage    *storage
+	history    map[job.ID]*slotwisev1.JobStatus // ended jobs, as users may read them
+	calm       bool                             // no more faults
+	finished   bool                             // the end was checked
+	counts     counts
+	verbose    bool
+	tail       []string // the latest lines of the log
+	violation  string   // the first broken promise; "" if there is none
 
 	// What really happened to attempts, to compare the master's decisions with.
 	maps      map[job.ID]int         // number of maps of accepted jobs

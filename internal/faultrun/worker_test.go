@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -510,5 +511,24 @@ func (a *attempt) end(state slotwisev1.AttemptState) {
 	a.w.r.logf("%s: %v ends as %v", a.w.name, a.id, state)
 	delete(a.w.running, a.id)
 	done := &slotwisev1.Done{OutputBytes: 1, Counters: &slotwisev1.Counters{InputRecords: 1}}
-	a.w.carryOut(a.w.agent.End(a.id, state, "x", "y", done))
+	text := "x"
+	if state == agent.Failed {
+		causes := []slotwisev1.FailureCause{slotwisev1.FailureCause_FAILURE_CAUSE_TASK, slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE,
+			slotwisev1.FailureCause_FAILURE_CAUSE_NODE, slotwisev1.FailureCause_FAILURE_CAUSE_DENIED}
+		k, c := a.w.r.rng.IntN(len(causes)), &a.w.r.counts
+		done.Cause = causes[k]
+		switch k {
+		case 1:
+			c.StorageFailures++
+		case 2:
+			c.NodeFailures++
+		case 3:
+			c.DeniedFailures++
+		}
+	}
+	if a.w.r.fault(5) { // more than a master keeps
+		text = strings.Repeat("€", protocol.MaxText)
+		a.w.r.counts.LargeReports++
+	}
+	a.w.carryOut(a.w.agent.End(a.id, state, text, text, done))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -47,6 +48,16 @@ func (m *Master) only(a secure.Action, next http.Handler) http.Handler {
 			http.Error(w, errors.Unwrap(err).Error(), http.StatusForbidden)
 		}
 	})
+}
+
+// admitRate returns an error if who submits too fast. Admins and clients of a master
+// without authentication are not limited. Drivers are not either: their chains counted
+// when they were submitted.
+func (m *Master) admitRate(who secure.Identity) error {
+	if who.Role == secure.User && !m.rates.allow(who.User, time.Now()) {
+		return fault(connect.CodeUnavailable, "user %s submits more than %d jobs a second: try again later", who.User, submitsPerSecond)
+	}
+	return nil
 }
 
 // admitUser sets the user of a spec that names none, and checks that who may submit

@@ -66,6 +66,9 @@ func requestName(user, id string) string { return user + "\x00" + id }
 // admit sets the user of a spec and checks everything that can be checked outside the
 // loop: access, names, sizes, and the files that the job needs.
 func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
+	if err := m.admitRate(who); err != nil {
+		return err
+	}
 	if err := m.admitUser(who, spec); err != nil {
 		return err
 	}

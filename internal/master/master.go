@@ -61,6 +61,7 @@ type Master struct {
 	roots        *roots.Rules // which files jobs may name
 	workerKey    []byte       // from which the keys of sessions are derived; nil if nobody is authenticated
 	logStreams   atomic.Int32 // logs that are being streamed
+	rates        submitRates
 	lastCall     atomic.Uint64
 	closing      sync.Once
 	closed       error

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/secure"
+)
+
+// TestTokensOnLoopback runs a cluster of real processes that checks tokens and has no
+// certificates. A job of ann fails after it has printed a secret, which only ann and the
+// admin see. Neither a process of the same machine nor bob gets it from the worker.
+func TestTokensOnLoopback(t *testing.T) {
+	keys, files := t.TempDir(), map[string]string{}
+	tokens := filepath.Join(keys, "tokens")
+	for user, role := range map[string]secure.Role{"ann": secure.User, "bob": secure.User, "root": secure.Admin, "w1": secure.Worker} {
+		token, err := secure.AddToken(tokens, secure.Identity{User: user, Role: role})
+		files[user] = filepath.Join(keys, user)
+		if err = errors.Join(err, os.WriteFile(files[user], []byte(token), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared := t.TempDir()
+	c := newTestCluster(t, "--tokens", tokens, "--storage-root", "file://"+shared)
+	w := c.worker("w1", "--token-file", files["w1"])
+	as := func(user string, args ...string) (int, string) {
+		return c.run(append(args, "--master", c.url, "--token-file", files[user])...)
+	}
+	job := func(user, input, output string) (int, string) {
+		return as(user, "submit", "--wait", "--no-progress", "--mapper", "echo the password is $((6*7)) >&2; exit 3", "--input", input,
+			"--output", output, "--max-attempts", "1")
+	}
+	input, outside := filepath.Join(shared, "in.txt"), c.write("in.txt", "a\n")
+	if err := os.WriteFile(input, []byte("a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := job("ann", outside, shared+"/out"); status == 0 || !strings.Contains(out, "--storage-root") {
+		t.Errorf("ann reads %s: %s", outside, out)
+	}
+	for _, output := range []string{filepath.Join(c.dir, "m", "journal"), filepath.Join(c.dir, "w1"), keys, c.dir} {
+		for _, user := range []string{"ann", "root"} {
+			if status, out := job(user, input, output); status == 0 || !strings.Contains(out, output) {
+				t.Errorf("%s writes to %s: %s", user, output, out)
+			}
+		}
+	}
+	const secret = "password is 42"
+	if status, out := job("ann", input, shared+"/out"); status != exitFailed || !strings.Contains(out, secret) {
+		t.Fatalf("exit status %d: %s", status, out)
+	}
+	_, list := as("ann", "jobs", "--all", "-o", "json")
+	id := between(list, `"id":"`, `"`)
+	for user, sees := range map[string]bool{"ann": true, "root": true, "bob": false} {
+		for _, args := range [][]string{{"job", id}, {"tasks", id}, {"history", id, "-o", "json"}, {"logs", id + "_m_0_0"}, {"jobs", "--all", "-o", "json"}} {
+			if _, out := as(user, args...); strings.Contains(out, secret) != sees {
+				t.Errorf("%s, %v: %s", user, args, out)
+			}
+		}
+	}
+	for path, want := range map[string]int{"/v1/logs/" + id + "_m_0_0": http.StatusUnauthorized, "/metrics": http.StatusUnauthorized, "/healthz": http.StatusOK} {
+		if status, text := w.get(path); status != want || strings.Contains(text, secret) {
+			t.Errorf("%s of the worker: %d, want %d: %s", path, status, want, text)
+		}
+	}
+}
+
+// run runs a command and returns its exit status and output.
+func (c *testCluster) run(args ...string) (int, string) {
+	c.t.Helper()
+	out, err := c.command(args...).CombinedOutput()
+	return exitStatus(err), string(out)
+}
+
+// between returns the text between two others.
+func between(s, before, after string) string {
+	_, rest, _ := strings.Cut(s, before)
+	text, _, _ := strings.Cut(rest, after)
+	return text
+}

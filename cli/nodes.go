@@ -21,7 +21,11 @@ func newNodes() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nodes",
 		Short: "List the workers of a cluster",
-		Long:  "Lists all workers that have registered: alive, draining, drained, graylisted or lost.",
+		Long: `Lists all workers that have registered. The states, of which the first that applies
+is shown: absent (not back since the master was restarted), lost (silent for too long),
+draining and drained (by request or because the worker is being stopped), disk gone, disk
+full, graylisted (tasks that failed there succeeded elsewhere), alive. All but alive get
+no new work. FOR says how long the worker has been in its state, REASON why.`,
 		Example: `  slotwise nodes
   slotwise nodes drain worker3`,
 		Args: noArgs,
@@ -43,11 +47,12 @@ func newNodes() *cobra.Command {
 // printNodes prints a line for each worker.
 func printNodes(w io.Writer, nodes []*slotwisev1.NodeStatus) error {
 	t := table(w)
-	fmt.Fprintln(t, "NODE\tSTATE\tMAPS\tREDUCES\tCPU\tMEMORY\tFAILURES\tSEEN\tADDRESS\tRACK")
+	fmt.Fprintln(t, "NODE\tSTATE\tMAPS\tREDUCES\tCPU\tMEMORY\tFAILURES\tSEEN\tADDRESS\tRACK\tFOR\tREASON")
 	for _, n := range nodes {
-		fmt.Fprintf(t, "%s\t%s\t%d/%d\t%d/%d\t%.0f %%\t%.0f %%\t%d\t%s ago\t%s\t%s\n", n.Name, n.State, n.Maps, n.MapSlots,
+		fmt.Fprintf(t, "%s\t%s\t%d/%d\t%d/%d\t%.0f %%\t%.0f %%\t%d\t%s ago\t%s\t%s\t%s\t%s\n", n.Name, n.State, n.Maps, n.MapSlots,
 			n.Reduces, n.ReduceSlots, 100*n.Cpu, 100*n.Memory, n.Failures,
-			console.Duration(time.Duration(n.SeenMs)*time.Millisecond), n.Address, n.Rack)
+			console.Duration(time.Duration(n.SeenMs)*time.Millisecond), n.Address, n.Rack,
+			console.Duration(time.Duration(n.SinceMs)*time.Millisecond), n.Reason)
 	}
 	return t.Flush()
 }

@@ -1,9 +1,13 @@
 package sched
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
@@ -36,7 +40,7 @@ func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason
 	case !j.Open(k):
 		return Reason{Code: SlowStart, Have: j.Done(Map), Need: j.Gate()}
 	case v.nodes.Open() == 0 && v.nodes.Alive() > 0:
-		return Reason{Code: AllClosed, Have: v.nodes.Alive()}
+		return Reason{Code: AllClosed, Have: v.nodes.Alive(), Pool: closedStates(v)}
 	case slots == 0:
 		if away := absent(v); away > 0 && v.nodes.Alive() == 0 {
 			return Reason{Code: NotBack, Have: away}
@@ -93,6 +97,21 @@ func limitReached(p Policy, j *Job, k Kind) Reason {
 		}
 	}
 	return Reason{}
+}
+
+// closedStates counts the live nodes that take no work by their states, in words.
+func closedStates(v *View) string {
+	counts := map[cluster.State]int{}
+	for _, n := range v.nodes.All() {
+		if n.Alive() && n.Closed() {
+			counts[n.State()]++
+		}
+	}
+	var words []string
+	for _, state := range slices.Sorted(maps.Keys(counts)) {
+		words = append(words, fmt.Sprintf("%d %v", counts[state], state))
+	}
+	return strings.Join(words, ", ")
 }
 
 // absent counts the nodes that have not returned since the tracker restarted.

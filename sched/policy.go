@@ -130,6 +130,14 @@ type LimitExplainer interface {
 	LimitReached(j *Job, k Kind) Reason
 }
 
+// Advancer is an Order that knows which changes by a user bring a job forward. Without it
+// nobody is advised to make such a change.
+type Advancer interface {
+	// Advances reports whether j, which Each visits after before, would come before it
+	// if j had the highest priority, and if j were in another pool or queue.
+	Advances(j, before *Job, k Kind) (byPriority, byPool bool)
+}
+
 // Place chooses a task of a job for a node.
 type Place interface {
 	// Pick returns a pending task of the candidate for the round's node and the

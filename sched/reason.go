@@ -33,7 +33,7 @@ const (
 	UserFull           // the user's jobs use Have slots of at most Need in Pool
 	PassesSlots        // waits for a slot at Level: has passed up Have slots, takes any after Need
 	FarSpent           // the heartbeat has assigned its Need tasks far from their data
-	AllClosed          // all Have live nodes are closed to new work
+	AllClosed          // all Have live nodes are closed to new work, and Pool counts them by state
 	NotBack            // none of the Have nodes from before a restart has returned
 	NoValue            // a task is worth nothing now, because of the utility named in Pool
 	Delayed            // Have tasks wait for up to Limit after the error in Pool
@@ -110,7 +110,7 @@ func (r Reason) moreWords(k Kind) string {
 	case NoNode:
 		return fmt.Sprintf("no machine in the cluster can run a %s", k)
 	case AllClosed:
-		return fmt.Sprintf("none of the %d machines takes new work: they are being drained, or avoided after failures", r.Have)
+		return fmt.Sprintf("none of the %d machines takes new work: %s", r.Have, r.Pool)
 	case NotBack:
 		return fmt.Sprintf("none of the %d machines has come back since the restart", r.Have)
 	case OutOfReach:

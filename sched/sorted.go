@@ -18,12 +18,15 @@ import (
 type SortedOrder struct {
 	all   *SortedJobs
 	ready [Kinds]*SortedJobs // the jobs for which Job.Launchable holds
+	// byPriority says that priority precedes everything else that is compared.
+	byPriority bool
 }
 
 var (
 	_ Order         = (*SortedOrder)(nil)
 	_ JobWatcher    = (*SortedOrder)(nil)
 	_ ChangeWatcher = (*SortedOrder)(nil)
+	_ Advancer      = (*SortedOrder)(nil)
 )
 
 // NewSortedOrder returns an order that serves the smallest job first. Jobs that
@@ -39,6 +42,18 @@ func NewSortedOrder(compare func(a, b *Job) int) *SortedOrder {
 		s.ready[k] = NewSortedJobs(total)
 	}
 	return s
+}
+
+// PriorityFirst declares that compare compares priorities before anything else, so that
+// users whose jobs wait are advised to raise them. It returns s.
+func (s *SortedOrder) PriorityFirst() *SortedOrder {
+	s.byPriority = true
+	return s
+}
+
+// Advances implements Advancer.
+func (s *SortedOrder) Advances(_, before *Job, _ Kind) (byPriority, byPool bool) {
+	return s.byPriority && before.Priority() < VeryHigh, false
 }
 
 // Jobs returns all live jobs in order. The caller must not change the slice,

@@ -133,39 +133,56 @@ func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
 	}
 	n.spec, n.host, n.rack = spec, b.Host(spec.Host), b.rack(spec.Rack)
 	n.alive, n.absent, n.lastSeen, n.joined, n.load = true, false, now, now, Load{}
+	n.condition, n.conditionWhy, n.conditionAt = Ready, "", 0
 	b.members(n, 1)
 	placed = b.list.rackOf[n.host] != n.rack
 	b.list.rackOf[n.host] = n.rack
 	return n, placed
 }
 
-// Leave makes a node a dead one. But for absent ones, its attempts must have been ended.
-func (b *Book) Leave(n *Node) {
+// Leave makes a node a dead one, for a reason that operators see. Unless the node is
+// absent, its attempts must have been ended.
+func (b *Book) Leave(n *Node, why string, now time.Duration) {
 	b.report(n, [job.Kinds]int{})
 	b.members(n, -1)
-	n.alive, n.absent = false, false
+	n.alive, n.absent, n.leftAt, n.leftWhy = false, false, now, why
 }
 
 // Miss makes a member absent, with what runs there in order of its launch.
 func (b *Book) Miss(n *Node, now time.Duration) {
-	b.Leave(n)
+	b.Leave(n, "", now)
 	n.absent, n.lastSeen = true, now
 	slices.SortFunc(n.running, func(x, y *job.Attempt) int { return cmp.Compare(x.Seq(), y.Seq()) })
 }
 
 // Drain keeps new work from a node, or no longer, and reports whether that is a
 // change.
-func (b *Book) Drain(n *Node, on bool) bool {
+func (b *Book) Drain(n *Node, on bool, now time.Duration) bool {
 	changed := n.draining != on
-	b.change(n, func() { n.draining = on })
+	if changed {
+		b.change(n, func() { n.draining, n.drainAt = on, now })
+	}
 	return changed
 }
 
 // Gray puts a node on the graylist, or takes it off, and reports whether that is a
 // change.
-func (b *Book) Gray(n *Node, on bool) bool {
+func (b *Book) Gray(n *Node, on bool, now time.Duration) bool {
 	changed := n.gray != on
-	b.change(n, func() { n.gray = on })
+	if changed {
+		b.change(n, func() { n.gray, n.grayAt = on, now })
+	}
+	return changed
+}
+
+// SetCondition records what a worker reports about its ability to take work, and why, and
+// reports whether the condition has changed.
+func (b *Book) SetCondition(n *Node, c Condition, why string, now time.Duration) bool {
+	n.conditionWhy = why
+	changed := n.condition != c
+	if changed {
+		b.change(n, func() { n.condition, n.conditionAt = c, now })
+	}
 	return changed
 }
 

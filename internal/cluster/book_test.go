@@ -29,7 +29,7 @@ func TestJoinAndLeave(t *testing.T) {
 	if l.Alive() != 3 || l.Slots(job.Map) != 3 || l.With(job.Map) != 2 || l.Slots(job.Reduce) != 1 || l.Racks() != 2 {
 		t.Errorf("counts: %+v", l)
 	}
-	b.Leave(n)
+	b.Leave(n, "", 0)
 	again, _ := b.Join(Spec{Name: "n1", Host: "h1", Rack: "/r2", MapSlots: 7}, 9)
 	if again != n || l.Alive() != 3 || l.Slots(job.Map) != 8 || l.With(job.Reduce) != 0 || l.RackName(n.Rack()) != "/r2" {
 		t.Errorf("after coming back: %+v in %+v", n, l)
@@ -55,7 +55,7 @@ func TestCountsFollowAttempts(t *testing.T) {
 	if n.Reported(job.Map) != 2 || b.List().Reported(job.Map) != 2 || len(n.Attempts()) != 1 || n.Attempts()[0] != run[1] {
 		t.Errorf("after one has stopped: %+v", n)
 	}
-	b.Leave(n)
+	b.Leave(n, "", 0)
 	if b.List().Reported(job.Map) != 0 {
 		t.Error("a lost node still counts as reporting")
 	}

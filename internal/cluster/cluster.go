@@ -84,6 +84,13 @@ type Node struct {
 	draining bool
 	gray     bool
 	faults   []time.Duration
+
+	// condition and conditionWhy are what the worker last reported. The times are those
+	// of the last change; leftAt and leftWhy belong to lost and absent nodes.
+	condition                            Condition
+	conditionWhy, leftWhy                string
+	drainAt, grayAt, conditionAt, leftAt time.Duration
+
 	lastSeen time.Duration
 	joined   time.Duration
 	load     Load
@@ -128,8 +135,21 @@ func (n *Node) Graylisted() bool { return n.gray }
 // elsewhere, oldest first. The slice must not be changed.
 func (n *Node) Faults() []time.Duration { return n.faults }
 
-// Closed reports whether the node gets no new work, being drained or graylisted.
-func (n *Node) Closed() bool { return n.draining || n.gray }
+// Condition returns what the worker last reported about its ability to take work.
+func (n *Node) Condition() Condition { return n.condition }
+
+// DrainedAt returns when the node was last drained or its drain was ended; 0 if never.
+func (n *Node) DrainedAt() time.Duration { return n.drainAt }
+
+// GrayAt returns when the node was last put on the graylist or taken off; 0 if never.
+func (n *Node) GrayAt() time.Duration { return n.grayAt }
+
+// LeftAt returns when a node that is no member stopped being one.
+func (n *Node) LeftAt() time.Duration { return n.leftAt }
+
+// Closed reports whether the node gets no new work: it is drained or graylisted, or its
+// worker reports that it cannot work. See State.
+func (n *Node) Closed() bool { return n.draining || n.gray || n.condition != Ready }
 
 // LastSeen returns when the node last joined or sent a heartbeat.
 func (n *Node) LastSeen() time.Duration { return n.lastSeen }

@@ -619,7 +619,7 @@ func TestAllDrained(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const words = "no worker takes work"
+	const words = "takes new work: 1 drained"
 	drain(false)
 	id := r.submit(r.spec(1, 0, ""))
 	if st := r.job(id); !strings.Contains(st.Waiting, words) {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -139,9 +140,9 @@ func (m *Master) readings() []reading {
 	}
 	states := map[string]int{}
 	for _, n := range nodes.All() {
-		states[m.core.NodeState(n)]++
+		states[n.State().String()]++
 	}
-	for _, state := range protocol.NodeStates {
+	for _, state := range cluster.States() {
 		list = append(list, gauge(descNodes, float64(states[state]), state))
 	}
 	return list

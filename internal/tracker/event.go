@@ -95,9 +95,13 @@ type Heartbeat struct {
 	Node    string
 	Load    cluster.Load
 	Reports []Report
-	// NoWork keeps the tracker from assigning work, for example because the node is
-	// about to leave.
+	// NoWork keeps the tracker from assigning work in this step.
 	NoWork bool
+	// Condition is the worker's ability to take work, and Why the reason if it takes
+	// none, for operators. The tracker assigns no work to a node that is not Ready until a
+	// later heartbeat reports that it is.
+	Condition cluster.Condition
+	Why       string
 	// Early says that the node's interval is not over yet: an attempt has ended, and
 	// the node did not wait. Under a policy that compares one heartbeat with the
 	// next, the tracker takes in the reports of an early one and does no more.

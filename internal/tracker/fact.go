@@ -114,9 +114,10 @@ type FactJoined struct {
 	At   time.Duration
 }
 
-// FactLeft is a node that is not a member any more.
+// FactLeft is a node that is not a member any more, and why.
 type FactLeft struct {
 	Node string
+	Why  string
 	At   time.Duration
 }
 
@@ -124,6 +125,7 @@ type FactLeft struct {
 type FactDrained struct {
 	Node string
 	Undo bool
+	At   time.Duration
 }
 
 // FactFaults replaces a node's faults.
@@ -136,6 +138,7 @@ type FactFaults struct {
 type FactGraylisted struct {
 	Node string
 	Undo bool
+	At   time.Duration
 }
 
 // FactCounts is the first fact of a snapshot: the last job id and the last launch number

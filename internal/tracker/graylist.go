@@ -62,11 +62,11 @@ func (t *Tracker) forgive(n *cluster.Node) {
 
 // gray puts a node on the graylist or takes it off.
 func (t *Tracker) gray(n *cluster.Node, on bool) {
-	if !t.nodes.Gray(n, on) {
+	if !t.nodes.Gray(n, on, t.now) {
 		return
 	}
 	if t.cfg.Record {
-		t.note(&FactGraylisted{n.Name(), !on})
+		t.note(&FactGraylisted{n.Name(), !on, t.now})
 	}
 	t.notifyCapacity()
 }

@@ -19,7 +19,7 @@ func (t *Tracker) join(ev *Join) {
 	case n == nil || !n.Alive() && !n.Absent():
 		n = t.enter(ev.Node)
 	case len(ev.Running)+len(ev.Outputs) == 0:
-		t.lose(n)
+		t.lose(n, "it was started anew")
 		n = t.enter(ev.Node)
 	default:
 		t.rejoin(n, ev)
@@ -55,7 +55,7 @@ func (t *Tracker) addNode(spec cluster.Spec, at time.Duration) *cluster.Node {
 // maps: they run again if a reduce of their job has not succeeded. Output of map-only
 // jobs is in the staging directory and stays. The cost is a walk over the maps of all
 // live jobs.
-func (t *Tracker) lose(n *cluster.Node) {
+func (t *Tracker) lose(n *cluster.Node, why string) {
 	if n == nil || !n.Alive() && !n.Absent() {
 		return
 	}
@@ -65,7 +65,7 @@ func (t *Tracker) lose(n *cluster.Node) {
 	// The outputs before the node: a journal that is cut off in between leaves a member,
 	// which is lost again, and not outputs on a node that is none.
 	t.loseOutputs(n, nil, "its node was lost")
-	t.leave(n)
+	t.leave(n, why)
 	if known {
 		t.notifyNode(n, false)
 	}
@@ -73,10 +73,10 @@ func (t *Tracker) lose(n *cluster.Node) {
 }
 
 // leave makes a node without attempts a former member.
-func (t *Tracker) leave(n *cluster.Node) {
-	t.nodes.Leave(n)
+func (t *Tracker) leave(n *cluster.Node, why string) {
+	t.nodes.Leave(n, why, t.now)
 	if t.cfg.Record {
-		t.note(&FactLeft{n.Name(), t.now})
+		t.note(&FactLeft{n.Name(), why, t.now})
 	}
 }
 
@@ -114,11 +114,11 @@ func (t *Tracker) drain(ev *Drain) {
 	if n != nil && ev.Undo {
 		t.forgive(n)
 	}
-	if n == nil || !t.nodes.Drain(n, !ev.Undo) {
+	if n == nil || !t.nodes.Drain(n, !ev.Undo, t.now) {
 		return
 	}
 	if t.cfg.Record {
-		t.note(&FactDrained{ev.Node, ev.Undo})
+		t.note(&FactDrained{ev.Node, ev.Undo, t.now})
 	}
 	t.notifyCapacity()
 	t.graylist()
@@ -153,6 +153,9 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	}
 	t.stats.Heartbeats++
 	t.nodes.Seen(n, ev.Load, t.now)
+	if t.nodes.SetCondition(n, ev.Condition, ev.Why, t.now) {
+		t.notifyCapacity()
+	}
 	for i, at := 0, 0; i < len(ev.Reports); i++ {
 		at = t.report(n, &ev.Reports[i], at)
 	}

@@ -23,7 +23,7 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	t.dropAttempts(n, running, "its node does not run it any more")
 	t.loseOutputs(n, outputs, "its node does not have it any more")
 	if !same && n.Alive() {
-		t.leave(n)
+		t.leave(n, "it registered with other slots")
 		t.notifyNode(n, false)
 	}
 	if !n.Alive() {

@@ -125,20 +125,20 @@ func (t *Tracker) redoNode(f Fact) error {
 			return err
 		}
 		if n := t.Nodes().Get(f.Node.Name); n != nil && n.Alive() {
-			t.nodes.Leave(n) // it had been absent
+			t.nodes.Leave(n, "", f.At) // it had been absent
 		}
 		t.addNode(f.Node, f.At)
 	case *FactLeft:
 		if n := t.Nodes().Get(f.Node); n != nil && len(n.Attempts()) > 0 {
 			return fmt.Errorf("%v runs on %s", n.Attempts()[0].ID(), f.Node)
 		}
-		return t.withNode(f.Node, t.nodes.Leave)
+		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Leave(n, f.Why, f.At) })
 	case *FactDrained:
-		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Drain(n, !f.Undo) })
+		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Drain(n, !f.Undo, f.At) })
 	case *FactFaults:
 		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.SetFaults(n, slices.Clone(f.At)) })
 	case *FactGraylisted:
-		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Gray(n, !f.Undo) })
+		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Gray(n, !f.Undo, f.At) })
 	default:
 		return errors.New("unknown sort of fact")
 	}

@@ -19,10 +19,10 @@ func (t *Tracker) Snapshot() iter.Seq[Fact] {
 
 func (t *Tracker) snapshotNodes(yield func(Fact) bool) bool {
 	for _, n := range t.Nodes().All() {
-		if !yield(&FactJoined{n.Spec(), n.Joined()}) || n.Draining() && !yield(&FactDrained{n.Name(), false}) ||
+		if !yield(&FactJoined{n.Spec(), n.Joined()}) || n.Draining() && !yield(&FactDrained{n.Name(), false, n.DrainedAt()}) ||
 			len(n.Faults()) > 0 && !yield(&FactFaults{n.Name(), slices.Clone(n.Faults())}) ||
-			n.Graylisted() && !yield(&FactGraylisted{n.Name(), false}) ||
-			!n.Alive() && !n.Absent() && !yield(&FactLeft{n.Name(), n.LastSeen()}) {
+			n.Graylisted() && !yield(&FactGraylisted{n.Name(), false, n.GrayAt()}) ||
+			!n.Alive() && !n.Absent() && !yield(&FactLeft{n.Name(), n.Status().Reason, n.LeftAt()}) {
 			return false
 		}
 	}

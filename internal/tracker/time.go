@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -11,7 +12,7 @@ func (t *Tracker) tick() {
 	for _, n := range t.Nodes().All() {
 		member := n.Alive() || n.Absent()
 		if member && t.cfg.NodeTimeout > 0 && t.now-n.LastSeen() >= t.cfg.NodeTimeout {
-			t.lose(n)
+			t.lose(n, fmt.Sprintf("no heartbeat for %v", t.cfg.NodeTimeout))
 		} else if n.Alive() {
 			t.expire(n.Index())
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 )
 
@@ -75,9 +76,12 @@ func list(b *strings.Builder, word string, ids []job.AttemptID) {
 	}
 }
 
+// conditions are the words of a worker's condition in a trace.
+var conditions = map[cluster.Condition]string{cluster.Leaving: " leaving", cluster.DiskFull: " diskfull", cluster.DiskGone: " diskgone"}
+
 func formatHeartbeat(ev *Heartbeat) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "heartbeat %s%s%s", ev.Node, when(ev.NoWork, " no work")+when(ev.Early, " early"), when(ev.All, " all"))
+	fmt.Fprintf(&b, "heartbeat %s%s%s%s", ev.Node, conditions[ev.Condition], when(ev.NoWork, " no work")+when(ev.Early, " early"), when(ev.All, " all"))
 	list(&b, " but", ev.Unheard)
 	for i := range ev.Reports {
 		r := &ev.Reports[i]

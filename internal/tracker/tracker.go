@@ -252,7 +252,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	case *Drain:
 		t.drain(ev)
 	case *Lose:
-		t.lose(t.nodes.List().Get(ev.Node))
+		t.lose(t.nodes.List().Get(ev.Node), "it has left the cluster")
 	case *Heartbeat:
 		t.heartbeat(ev)
 	case *Offer:
@@ -268,6 +268,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	case *Tick:
 		t.tick()
 	}
+	t.releaseDelayed() // a pause of no length ends in the step that begins it
 	t.effects = append(t.effects, t.ends...)
 	return t.effects
 }

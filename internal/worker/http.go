@@ -15,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/shuffle/netshuffle"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // cores returns the number of processors of the machine.
@@ -135,8 +136,8 @@ func (w *Worker) notReady() string {
 		return "draining"
 	case w.mu.agent.Session() == "":
 		return "not registered yet"
-	case w.mu.diskFull:
-		return "the disk is full"
+	case w.mu.disk != slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED:
+		return w.mu.diskWhy
 	case time.Since(w.mu.lastAnswer) > silenceLimit:
 		return "the master does not answer"
 	}

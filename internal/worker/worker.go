@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -79,7 +80,10 @@ type Worker struct {
 		drivers   map[agent.DriverID]*driverProcess
 		jobs      map[job.ID]*jobState
 		draining  bool
-		diskFull  bool
+		// disk is DISK_FULL or DISK_GONE while the disk cannot be used, and diskWhy says
+		// why.
+		disk    slotwisev1.NodeCondition
+		diskWhy string
 		// checkOrphans is set when an attempt has ended, because its processes may
 		// have left children behind.
 		checkOrphans bool
@@ -191,7 +195,13 @@ func (w *Worker) Drain() {
 }
 
 // refuseWorkLocked makes heartbeats refuse new work while there is a reason to.
-func (w *Worker) refuseWorkLocked() { w.mu.agent.SetNoWork(w.mu.draining || w.mu.diskFull) }
+func (w *Worker) refuseWorkLocked() {
+	if w.mu.draining {
+		w.mu.agent.SetCondition(slotwisev1.NodeCondition_NODE_CONDITION_LEAVING, "")
+		return
+	}
+	w.mu.agent.SetCondition(w.mu.disk, w.mu.diskWhy)
+}
 
 // Draining reports whether Drain has been called.
 func (w *Worker) Draining() bool {
@@ -253,30 +263,45 @@ func (w *Worker) watchMachine(ctx context.Context) {
 func (w *Worker) checkDisk(probe bool) bool {
 	free, err := freeBytes(w.home.path)
 	w.mu.Lock()
-	wasFull := w.mu.diskFull
+	unusable := w.mu.disk != slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED
 	w.mu.Unlock()
 	if gone := w.home.gone(); gone != nil {
 		err = gone
 	}
-	if err == nil && (probe || wasFull) {
+	if err == nil && (probe || unusable) {
 		err = w.home.probe()
 	}
-	full := err != nil || free < w.cfg.MinFree
+	disk, why := diskCondition(err, free, w.cfg.MinFree)
 	w.mu.Lock()
-	changed := full != w.mu.diskFull
-	w.mu.diskFull = full
+	changed := disk != w.mu.disk
+	w.mu.disk, w.mu.diskWhy = disk, why
 	w.refuseWorkLocked()
 	w.mu.Unlock()
+	usable := disk == slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED
 	if !changed {
-		return full
+		return !usable
 	}
-	if full {
-		w.log.Warn("the disk is full or broken: the worker takes no new work", "dir", w.home.path, "free", free, "least", w.cfg.MinFree, "err", err)
+	if usable {
+		w.log.Info("the disk can be used again: the worker takes new work", "dir", w.home.path, "free", free)
 	} else {
-		w.log.Info("the disk has space again: the worker takes new work", "dir", w.home.path, "free", free)
+		w.log.Warn("the worker takes no new work", "why", why, "dir", w.home.path)
 	}
 	w.heartbeatNow()
-	return full
+	return !usable
+}
+
+// diskCondition judges a disk by the error of using it and its free bytes.
+func diskCondition(err error, free, least int64) (slotwisev1.NodeCondition, string) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return slotwisev1.NodeCondition_NODE_CONDITION_DISK_FULL, "the disk is full: " + err.Error()
+	case err != nil:
+		return slotwisev1.NodeCondition_NODE_CONDITION_DISK_GONE, "the disk cannot be used: " + err.Error()
+	case free < least:
+		return slotwisev1.NodeCondition_NODE_CONDITION_DISK_FULL, fmt.Sprintf("the disk is full: %d MiB are free, less than the %d MiB of --min-free",
+			free>>20, least>>20)
+	}
+	return slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED, ""
 }
 
 // errDrained is the cause with which a drained worker's context is cancelled.

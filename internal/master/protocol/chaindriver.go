@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -70,11 +71,8 @@ func (c *Core) freeForDriver() (best *worker) {
 
 // takesDrivers reports whether a worker is alive and takes new work.
 func (c *Core) takesDrivers(w *worker) bool {
-	if w.session == nil || w.session.draining {
-		return false
-	}
 	n := c.tracker.Nodes().Get(w.name)
-	return n != nil && n.Alive() && !n.Draining() && !n.Graylisted()
+	return w.session != nil && n != nil && n.State() == cluster.StateAlive
 }
 
 // drive orders a worker to start a driver. The journal gets the hash of its token.
@@ -225,7 +223,7 @@ func (c *Core) reportDrivers(s *session, r *slotwisev1.HeartbeatRequest, complet
 	if len(w.drivers) > 0 {
 		c.keepDrivers(w, listed, "the worker does not know it")
 	}
-	if s.draining {
+	if s.condition != cluster.Ready {
 		c.moveDrivers(w)
 	}
 }

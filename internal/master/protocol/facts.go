@@ -102,11 +102,11 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 			Cores: int32(n.Cores), Speed: n.Speed, Memory: n.MemoryBytes, At: int64(f.At),
 		}}
 	case *tracker.FactLeft:
-		r.What = &slotwisev1.JournalRecord_Left{Left: &slotwisev1.FactLeft{Node: f.Node, At: int64(f.At)}}
+		r.What = &slotwisev1.JournalRecord_Left{Left: &slotwisev1.FactLeft{Node: f.Node, Why: f.Why, At: int64(f.At)}}
 	case *tracker.FactDrained:
-		r.What = &slotwisev1.JournalRecord_Drained{Drained: &slotwisev1.FactDrained{Node: f.Node, Undo: f.Undo}}
+		r.What = &slotwisev1.JournalRecord_Drained{Drained: &slotwisev1.FactDrained{Node: f.Node, Undo: f.Undo, At: int64(f.At)}}
 	case *tracker.FactGraylisted:
-		r.What = &slotwisev1.JournalRecord_Graylisted{Graylisted: &slotwisev1.FactGraylisted{Node: f.Node, Undo: f.Undo}}
+		r.What = &slotwisev1.JournalRecord_Graylisted{Graylisted: &slotwisev1.FactGraylisted{Node: f.Node, Undo: f.Undo, At: int64(f.At)}}
 	case *tracker.FactFaults:
 		w := &slotwisev1.FactFaults{Node: f.Node}
 		for _, at := range f.At {
@@ -217,11 +217,11 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 			Cores: int(n.Cores), Speed: n.Speed, MemoryBytes: n.Memory,
 		}, At: time.Duration(n.At)}
 	case *slotwisev1.JournalRecord_Left:
-		return &tracker.FactLeft{Node: w.Left.Node, At: time.Duration(w.Left.At)}
+		return &tracker.FactLeft{Node: w.Left.Node, Why: w.Left.Why, At: time.Duration(w.Left.At)}
 	case *slotwisev1.JournalRecord_Drained:
-		return &tracker.FactDrained{Node: w.Drained.Node, Undo: w.Drained.Undo}
+		return &tracker.FactDrained{Node: w.Drained.Node, Undo: w.Drained.Undo, At: time.Duration(w.Drained.At)}
 	case *slotwisev1.JournalRecord_Graylisted:
-		return &tracker.FactGraylisted{Node: w.Graylisted.Node, Undo: w.Graylisted.Undo}
+		return &tracker.FactGraylisted{Node: w.Graylisted.Node, Undo: w.Graylisted.Undo, At: time.Duration(w.Graylisted.At)}
 	case *slotwisev1.JournalRecord_Faults:
 		f := &tracker.FactFaults{Node: w.Faults.Node}
 		for _, at := range w.Faults.At {

@@ -45,9 +45,9 @@ func someFacts() []tracker.Fact {
 		&tracker.FactFetchFailed{Map: id},
 		&tracker.FactOutputLost{Map: id, Blame: true, Error: "e", At: 5},
 		&tracker.FactJoined{Node: cluster.Spec{Name: "w", Host: "h", Rack: "/r", MapSlots: 1, ReduceSlots: 2, Cores: 3, Speed: 1.5, MemoryBytes: 4}, At: 6},
-		&tracker.FactLeft{Node: "w", At: 7},
-		&tracker.FactDrained{Node: "w", Undo: true},
-		&tracker.FactGraylisted{Node: "w", Undo: true},
+		&tracker.FactLeft{Node: "w", Why: "silent", At: 7},
+		&tracker.FactDrained{Node: "w", Undo: true, At: 8},
+		&tracker.FactGraylisted{Node: "w", Undo: true, At: 9},
 		&tracker.FactFaults{Node: "w", At: []time.Duration{1, 2}},
 		&tracker.FactCounts{Jobs: 8, Launches: 9},
 		&tracker.FactTask{Task: id.TaskID, Nodes: []string{"w", "x"}, Past: job.Past{

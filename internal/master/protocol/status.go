@@ -209,9 +209,10 @@ func (c *Core) Nodes(now time.Duration) *slotwisev1.NodesResponse {
 // nodeStatus describes a node at a time, which is later than the core's if no message
 // came meanwhile.
 func (c *Core) nodeStatus(n *cluster.Node, now time.Duration) *slotwisev1.NodeStatus {
-	spec, load := n.Spec(), n.Load()
+	spec, load, status := n.Spec(), n.Load(), n.Status()
 	st := &slotwisev1.NodeStatus{
-		Name: n.Name(), Host: spec.Host, Rack: spec.Rack, State: c.NodeState(n),
+		Name: n.Name(), Host: spec.Host, Rack: spec.Rack, State: status.State.String(), Reason: status.Reason,
+		SinceMs: (now - status.Since).Milliseconds(), Failures: int32(len(n.Faults())),
 		MapSlots: int32(spec.MapSlots), ReduceSlots: int32(spec.ReduceSlots),
 		Maps: int32(n.Running(job.Map)), Reduces: int32(n.Running(job.Reduce)),
 		SeenMs: (now - n.LastSeen()).Milliseconds(), Cpu: load.CPU,
@@ -223,29 +224,6 @@ func (c *Core) nodeStatus(n *cluster.Node, now time.Duration) *slotwisev1.NodeSt
 		st.Address, st.Version = s.address, s.version
 	}
 	return st
-}
-
-// NodeStates are the words that NodeState returns.
-var NodeStates = []string{"alive", "draining", "drained", "graylisted", "lost", "absent"}
-
-// NodeState returns a node's state in a word. Drained nodes run nothing any more;
-// absent ones have not registered since the master was restarted.
-func (c *Core) NodeState(n *cluster.Node) string {
-	s := c.sessionOf(n.Name())
-	closed := n.Draining() || s != nil && s.draining
-	switch {
-	case n.Absent():
-		return "absent"
-	case !n.Alive():
-		return "lost"
-	case closed && len(n.Attempts()) > 0:
-		return "draining"
-	case closed:
-		return "drained"
-	case n.Graylisted():
-		return "graylisted"
-	}
-	return "alive"
 }
 
 // reasonsAtOnce is for how many jobs a list names wait reasons. Each costs a walk
@@ -265,7 +243,7 @@ func (c *Core) waitReason(j *jobEntry) string {
 	for k := range job.Kind(job.Kinds) {
 		if t.Pending(k)+t.Delayed(k) > 0 {
 			_, words := c.tracker.Explain(t, k)
-			return words + c.allDecline()
+			return words
 		}
 	}
 	return ""
@@ -294,7 +272,7 @@ func (c *Core) explanations(j *jobEntry) (out []*slotwisev1.Explanation) {
 				continue
 			}
 			why, words := c.tracker.Explain(t, k)
-			e := &slotwisev1.Explanation{Kind: WireKind(k), Reason: why.Code.Name(), Words: words + c.allDecline(), Advice: advice(why.Code)}
+			e := &slotwisev1.Explanation{Kind: WireKind(k), Reason: why.Code.Name(), Words: words, Advice: c.advice(t, k, why)}
 			current[key{k, why.Code}] = e
 			out = append(out, e)
 		}
@@ -308,25 +286,6 @@ func (c *Core) explanations(j *jobEntry) (out []*slotwisev1.Explanation) {
 	})...)
 }
 
-// allDecline returns a phrase to append to a wait reason if no worker takes work.
-// The tracker does not know: a worker declines by itself when its disk is full.
-func (c *Core) allDecline() string {
-	workers := 0
-	for _, w := range c.list {
-		if w.session == nil {
-			continue
-		}
-		workers++
-		if n := c.tracker.Nodes().Get(w.name); !w.session.draining && n != nil && !n.Draining() {
-			return ""
-		}
-	}
-	if workers == 0 {
-		return ""
-	}
-	return "; no worker takes work: all are drained or have full disks (see slotwise nodes)"
-}
-
 // heldBack lists a job's wait reasons that pass a filter, longest first.
 func heldBack(j *jobEntry, want func(job.Wait) bool) (out []*slotwisev1.Explanation) {
 	if j.core == nil {
@@ -335,38 +294,9 @@ func heldBack(j *jobEntry, want func(job.Wait) bool) (out []*slotwisev1.Explanat
 	for _, w := range j.core.Waits() {
 		if code := sched.Code(w.Reason); want(w) {
 			out = append(out, &slotwisev1.Explanation{
-				Kind: WireKind(w.Kind), Reason: code.Name(), Words: w.Words, HeldMs: w.For.Milliseconds(), Advice: advice(code),
+				Kind: WireKind(w.Kind), Reason: code.Name(), Words: w.Words, HeldMs: w.For.Milliseconds(),
 			})
 		}
 	}
 	return out
-}
-
-// advice returns a user's remedy for a wait reason, "" if there is none.
-func advice(c sched.Code) string {
-	switch c {
-	case sched.Behind:
-		return "raise the job's priority (slotwise priority), or move it into a pool with fewer jobs before it (slotwise move)"
-	case sched.NoSlot:
-		return "add workers or slots, or kill jobs that are not needed"
-	case sched.AllClosed:
-		return "end the drain of a node (slotwise nodes drain --undo), or start another worker"
-	case sched.NotBack:
-		return "start the workers again, or wait until they register with the restarted master"
-	case sched.NoNode:
-		return "start a worker with slots of this kind, or end the drain of one (slotwise nodes drain --undo)"
-	case sched.PoolFull, sched.JobsFull, sched.QueueFull, sched.UserFull:
-		return "move the job into another pool (slotwise move), or raise this pool's limit in the policy's settings"
-	case sched.WaitLocality, sched.PassesSlots, sched.OutOfReach:
-		return "shorten the wait for local slots in the settings of the policy's place part"
-	case sched.SlowStart:
-		return "submit with a smaller --slow-start: reduces then start earlier and wait for maps in their slots"
-	case sched.PartitionFull, sched.Overload, sched.NoValue:
-		return "install another policy (slotwise policy NAME)"
-	case sched.Delayed:
-		return "see whether the storage or the worker that the error names works; the tasks are tried again without a command"
-	case sched.NodeBarred, sched.FailedHere:
-		return "find out why attempts have failed (slotwise tasks, slotwise logs)"
-	}
-	return ""
 }

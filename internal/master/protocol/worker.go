@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -97,11 +98,12 @@ type session struct {
 	seq         int64    // of the latest heartbeat
 	next        int64    // number of the latest action
 	outbox      []*slotwisev1.Action
-	held        Call // the heartbeat without a reply; 0 if there is none
-	due         bool // set when held must be answered in this batch, even without actions
-	over        bool // set by endSession; the reply to held is then register_again
-	marked      bool // the session is in Core.marked
-	draining    bool // what the latest heartbeat said: the worker accepts no new work
+	held        Call              // the heartbeat without a reply; 0 if there is none
+	due         bool              // set when held must be answered in this batch, even without actions
+	over        bool              // set by endSession; the reply to held is then register_again
+	marked      bool              // the session is in Core.marked
+	condition   cluster.Condition // what the latest heartbeat said, and why
+	why         string
 	load        cluster.Load
 	regularAt   time.Duration // from when on a heartbeat with reports counts as regular, not as early
 }
@@ -313,14 +315,16 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		ev.Reports = slices.DeleteFunc(ev.Reports, func(r tracker.Report) bool { return r.State == job.AttemptRunning })
 		c.reply(m.Call, &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
 	} else {
-		s.seq, s.draining, s.load = r.Seq, r.Draining, ev.Load
+		s.seq, s.load = r.Seq, ev.Load
+		s.condition, s.why = conditionOf(r)
 		s.outbox = slices.DeleteFunc(s.outbox, func(a *slotwisev1.Action) bool { return a.Number <= r.Acked })
 		if s.held != 0 { // not early: its reports may be of this batch
 			c.reply(c.unhold(s), &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
 		}
 		c.hold(s, m.Call, r.WaitMs <= 0)
 	}
-	ev.Node, ev.NoWork, ev.All = s.worker.name, overtaken || s.draining || r.Leaving, !overtaken
+	ev.Node, ev.NoWork, ev.All = s.worker.name, overtaken || r.Leaving, !overtaken
+	ev.Condition, ev.Why = s.condition, s.why
 	if ev.Early = len(ev.Reports) > 0 && c.now < s.regularAt; !ev.Early {
 		s.regularAt = c.now + c.heartbeatInterval()*9/10
 	}
@@ -329,6 +333,27 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		c.reportDrivers(s, r, !overtaken)
 	}
 	c.mark(s)
+}
+
+// maxWhy bounds the text with which a worker explains its condition, in bytes.
+const maxWhy = 256
+
+// conditionOf returns a worker's ability to take work, as a heartbeat reports it. Workers
+// of earlier versions report only that they take none.
+func conditionOf(r *slotwisev1.HeartbeatRequest) (cluster.Condition, string) {
+	why := r.ConditionText
+	if len(why) > maxWhy {
+		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"
+	}
+	switch {
+	case !r.Draining:
+		return cluster.Ready, ""
+	case r.Condition == slotwisev1.NodeCondition_NODE_CONDITION_DISK_FULL:
+		return cluster.DiskFull, why
+	case r.Condition == slotwisev1.NodeCondition_NODE_CONDITION_DISK_GONE:
+		return cluster.DiskGone, why
+	}
+	return cluster.Leaving, why
 }
 
 // report has the tracker take in a heartbeat's reports and fetch failures, then
@@ -459,7 +484,7 @@ func (c *Core) offer() {
 	}
 	c.idle = c.idle[:0]
 	for _, w := range c.list {
-		if s := w.session; s != nil && s.held != 0 && !s.draining {
+		if s := w.session; s != nil && s.held != 0 {
 			c.idle = append(c.idle, w.name)
 		}
 	}

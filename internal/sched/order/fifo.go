@@ -10,7 +10,7 @@ import (
 // NewFIFO returns an order that serves jobs by priority, then time of submission.
 // The first job gets every slot that it can use.
 func NewFIFO() *sched.SortedOrder {
-	return sched.NewSortedOrder(func(a, b *sched.Job) int { return cmp.Compare(b.Priority(), a.Priority()) })
+	return sched.NewSortedOrder(func(a, b *sched.Job) int { return cmp.Compare(b.Priority(), a.Priority()) }).PriorityFirst()
 }
 
 // Urgency is Hadoop's order of jobs: higher priority first, then earlier

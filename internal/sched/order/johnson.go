@@ -44,7 +44,7 @@ var (
 // NewJohnson returns an order without jobs by Johnson's rule.
 func NewJohnson() *Johnson {
 	j := &Johnson{}
-	j.SortedOrder = sched.NewSortedOrder(j.compare)
+	j.SortedOrder = sched.NewSortedOrder(j.compare).PriorityFirst()
 	return j
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -43,13 +44,14 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	progress A 0.5                           the same
 //	load N cpu= avg= mem= disk= net= procs=  the same, from then on
 //	heartbeat N… [nowork] [early]   beat     some nodes' in turn, or all nodes'
+//	heartbeat N… leaving|diskfull|diskgone   their workers report that they take no work
 //	offer N…                                 says first whether an offer is due
 //	heartbeat N all unheard=A,A              one that names all it runs
 //	kill J|A   priority J P   move J [POOL]   commit A [N]   fetchfail R M [gone]
 //	preempt A                                asks a policy's part with Want to preempt A
 //	advance D  tick                          tick also lets time-outs happen
 //	restart [lose=N]        from the facts so far but the last N
-//	show   explain J KIND   account J
+//	show   nodes   explain J KIND   account J
 //
 // A value with spaces needs double quotes: pools="pool a weight=2". loc gives
 // the hosts of each map's split, used cyclically. Preemption shows as
@@ -143,19 +145,36 @@ func (s *script) run(f []string) {
 		}
 	case "show":
 		s.show()
+	case "nodes":
+		s.nodes()
 	default:
 		s.runMore(f)
 	}
 }
 
 func (s *script) heartbeats(nodes []string) {
-	noWork, early := slices.Contains(nodes, "nowork"), slices.Contains(nodes, "early")
-	for _, n := range nodes {
-		if n != "nowork" && n != "early" {
-			hb := s.pending.heartbeat(n)
-			hb.NoWork, hb.Early = noWork, early
-			s.step(hb)
+	form := tracker.Heartbeat{}
+	var names []string
+	for _, word := range nodes {
+		switch word {
+		case "nowork":
+			form.NoWork = true
+		case "early":
+			form.Early = true
+		case "leaving":
+			form.Condition = cluster.Leaving
+		case "diskfull":
+			form.Condition, form.Why = cluster.DiskFull, "1 MiB is free"
+		case "diskgone":
+			form.Condition, form.Why = cluster.DiskGone, "its directory is gone"
+		default:
+			names = append(names, word)
 		}
+	}
+	for _, n := range names {
+		hb := s.pending.heartbeat(n)
+		hb.NoWork, hb.Early, hb.Condition, hb.Why = form.NoWork, form.Early, form.Condition, form.Why
+		s.step(hb)
 	}
 }
 
@@ -313,18 +332,20 @@ func (s *script) show() {
 		fmt.Fprintf(s.out, "  %d failed\n", j.FailedAttempts())
 	}
 	for _, n := range s.tr.Nodes().All() {
-		lost := ""
-		if n.Absent() {
-			lost = "absent"
-		} else if !n.Alive() {
-			lost = "lost"
-		} else if n.Draining() {
-			lost = "draining"
-		} else if n.Graylisted() {
-			lost = "graylisted"
+		state := ""
+		if st := n.State(); st != cluster.StateAlive {
+			state = st.String()
 		}
-		fmt.Fprintf(s.out, "  %s %s maps %d/%d reduces %d/%d\n", n.Name(), lost,
+		fmt.Fprintf(s.out, "  %s %s maps %d/%d reduces %d/%d\n", n.Name(), state,
 			n.Used(job.Map), n.Slots(job.Map), n.Used(job.Reduce), n.Slots(job.Reduce))
+	}
+}
+
+// nodes shows the states of all nodes, since when they are in them, and why.
+func (s *script) nodes() {
+	for _, n := range s.tr.Nodes().All() {
+		st := n.Status()
+		fmt.Fprintf(s.out, "  %s %v since %v %s\n", n.Name(), st.State, st.Since, st.Reason)
 	}
 }
 

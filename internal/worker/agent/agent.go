@@ -108,7 +108,10 @@ type Agent struct {
 	// staging maps a known job to the token of its staged output. The token tells
 	// two jobs apart that a master without a complete journal gave the same id.
 	staging map[job.ID]string
-	noWork  bool
+	// condition is why the worker takes no new work, UNSPECIFIED if it takes some, and
+	// why the words for it.
+	condition slotwisev1.NodeCondition
+	why       string
 	// stopped is set when the worker ends: attempts that start from then on are
 	// stopped at once.
 	stopped string
@@ -157,9 +160,9 @@ func (g *Agent) IsRunning(id job.AttemptID) bool {
 	return a != nil && !a.ended()
 }
 
-// SetNoWork sets whether heartbeats refuse new work, because the worker drains or
-// its disk is full.
-func (g *Agent) SetNoWork(refuse bool) { g.noWork = refuse }
+// SetCondition sets why heartbeats refuse new work, with a phrase for operators. With
+// UNSPECIFIED they accept it.
+func (g *Agent) SetCondition(c slotwisev1.NodeCondition, why string) { g.condition, g.why = c, why }
 
 // Registration adds to r the number of this registration, the attempts that run
 // or have an unacknowledged end, and the held map outputs. An output of a listed
@@ -236,7 +239,8 @@ func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.H
 	g.seq++
 	r := &slotwisev1.HeartbeatRequest{
 		Session: g.session, Seq: g.seq, Acked: g.acted, WaitMs: waitMillis,
-		Draining: g.noWork || g.stopped != "", FetchFailures: slices.Clone(g.complaints), Load: load,
+		Draining:  g.condition != slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED || g.stopped != "",
+		Condition: g.condition, ConditionText: g.why, FetchFailures: slices.Clone(g.complaints), Load: load,
 	}
 	r.Drivers = g.driverReports()
 	for _, a := range g.attempts {

@@ -96,7 +96,11 @@ func (c *conversation) run(t *testing.T, d *datadriven.TestData) string {
 	case "fetch-failed":
 		g.FetchFailed(&slotwisev1.FetchFailure{Reduce: words[0], Map: words[1]})
 	case "no-work":
-		g.SetNoWork(words[0] == "on")
+		c := slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED
+		if words[0] == "on" {
+			c = slotwisev1.NodeCondition_NODE_CONDITION_LEAVING
+		}
+		g.SetCondition(c, "")
 	case "stop-all":
 		return render(g.StopAll("the worker is shutting down"))
 	default:

@@ -1406,7 +1406,7 @@ type NodeStatus struct {
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
 	Rack          string                 `protobuf:"bytes,4,opt,name=rack,proto3" json:"rack,omitempty"`
-	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"` // alive, draining, drained, graylisted, lost or absent
+	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"` // alive, graylisted, disk full, disk gone, drained, draining, lost or absent
 	MapSlots      int32                  `protobuf:"varint,6,opt,name=map_slots,json=mapSlots,proto3" json:"map_slots,omitempty"`
 	ReduceSlots   int32                  `protobuf:"varint,7,opt,name=reduce_slots,json=reduceSlots,proto3" json:"reduce_slots,omitempty"`
 	Maps          int32                  `protobuf:"varint,8,opt,name=maps,proto3" json:"maps,omitempty"` // running
@@ -1416,6 +1416,8 @@ type NodeStatus struct {
 	Memory        float64                `protobuf:"fixed64,12,opt,name=memory,proto3" json:"memory,omitempty"`              // share in use
 	Failures      int32                  `protobuf:"varint,13,opt,name=failures,proto3" json:"failures,omitempty"`           // recent failures there
 	Version       string                 `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`
+	Reason        string                 `protobuf:"bytes,20,opt,name=reason,proto3" json:"reason,omitempty"`                   // why the node is in its state, as a phrase; "" if it is alive
+	SinceMs       int64                  `protobuf:"varint,21,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // how long it has been in its state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1546,6 +1548,20 @@ func (x *NodeStatus) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *NodeStatus) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
 }
 
 type NodesResponse struct {
@@ -2605,7 +2621,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06follow\x18\x02 \x01(\bR\x06follow\"\x1e\n" +
 	"\bLogChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x0e\n" +
-	"\fNodesRequest\"\xdf\x02\n" +
+	"\fNodesRequest\"\x92\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -2622,7 +2638,9 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x03cpu\x18\v \x01(\x01R\x03cpu\x12\x16\n" +
 	"\x06memory\x18\f \x01(\x01R\x06memory\x12\x1a\n" +
 	"\bfailures\x18\r \x01(\x05R\bfailures\x12\x18\n" +
-	"\aversion\x18\x0e \x01(\tR\aversion\">\n" +
+	"\aversion\x18\x0e \x01(\tR\aversion\x12\x16\n" +
+	"\x06reason\x18\x14 \x01(\tR\x06reason\x12\x19\n" +
+	"\bsince_ms\x18\x15 \x01(\x03R\asinceMs\">\n" +
 	"\rNodesResponse\x12-\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x17.slotwise.v1.NodeStatusR\x05nodes\"6\n" +
 	"\fDrainRequest\x12\x12\n" +

@@ -2414,6 +2414,7 @@ type FactLeft struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	At            int64                  `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2462,10 +2463,18 @@ func (x *FactLeft) GetAt() int64 {
 	return 0
 }
 
+func (x *FactLeft) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type FactDrained struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Undo          bool                   `protobuf:"varint,2,opt,name=undo,proto3" json:"undo,omitempty"`
+	At            int64                  `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2514,10 +2523,18 @@ func (x *FactDrained) GetUndo() bool {
 	return false
 }
 
+func (x *FactDrained) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 type FactGraylisted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Undo          bool                   `protobuf:"varint,2,opt,name=undo,proto3" json:"undo,omitempty"`
+	At            int64                  `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2564,6 +2581,13 @@ func (x *FactGraylisted) GetUndo() bool {
 		return x.Undo
 	}
 	return false
+}
+
+func (x *FactGraylisted) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
 }
 
 type FactFaults struct {
@@ -3119,16 +3143,19 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x05cores\x18\x06 \x01(\x05R\x05cores\x12\x14\n" +
 	"\x05speed\x18\a \x01(\x01R\x05speed\x12\x16\n" +
 	"\x06memory\x18\b \x01(\x03R\x06memory\x12\x0e\n" +
-	"\x02at\x18\t \x01(\x03R\x02at\".\n" +
+	"\x02at\x18\t \x01(\x03R\x02at\"@\n" +
 	"\bFactLeft\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
-	"\x02at\x18\x02 \x01(\x03R\x02at\"5\n" +
+	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"E\n" +
 	"\vFactDrained\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
-	"\x04undo\x18\x02 \x01(\bR\x04undo\"8\n" +
+	"\x04undo\x18\x02 \x01(\bR\x04undo\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\"H\n" +
 	"\x0eFactGraylisted\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
-	"\x04undo\x18\x02 \x01(\bR\x04undo\"0\n" +
+	"\x04undo\x18\x02 \x01(\bR\x04undo\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\"0\n" +
 	"\n" +
 	"FactFaults\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +

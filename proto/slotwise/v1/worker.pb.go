@@ -23,6 +23,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// NodeCondition is why a worker accepts no new work; see cluster.Condition.
+type NodeCondition int32
+
+const (
+	NodeCondition_NODE_CONDITION_UNSPECIFIED NodeCondition = 0 // it accepts work or, with draining, is being stopped
+	NodeCondition_NODE_CONDITION_LEAVING     NodeCondition = 1
+	NodeCondition_NODE_CONDITION_DISK_FULL   NodeCondition = 2
+	NodeCondition_NODE_CONDITION_DISK_GONE   NodeCondition = 3
+)
+
+// Enum value maps for NodeCondition.
+var (
+	NodeCondition_name = map[int32]string{
+		0: "NODE_CONDITION_UNSPECIFIED",
+		1: "NODE_CONDITION_LEAVING",
+		2: "NODE_CONDITION_DISK_FULL",
+		3: "NODE_CONDITION_DISK_GONE",
+	}
+	NodeCondition_value = map[string]int32{
+		"NODE_CONDITION_UNSPECIFIED": 0,
+		"NODE_CONDITION_LEAVING":     1,
+		"NODE_CONDITION_DISK_FULL":   2,
+		"NODE_CONDITION_DISK_GONE":   3,
+	}
+)
+
+func (x NodeCondition) Enum() *NodeCondition {
+	p := new(NodeCondition)
+	*p = x
+	return p
+}
+
+func (x NodeCondition) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NodeCondition) Descriptor() protoreflect.EnumDescriptor {
+	return file_slotwise_v1_worker_proto_enumTypes[0].Descriptor()
+}
+
+func (NodeCondition) Type() protoreflect.EnumType {
+	return &file_slotwise_v1_worker_proto_enumTypes[0]
+}
+
+func (x NodeCondition) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NodeCondition.Descriptor instead.
+func (NodeCondition) EnumDescriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{0}
+}
+
 type AttemptState int32
 
 const (
@@ -62,11 +115,11 @@ func (x AttemptState) String() string {
 }
 
 func (AttemptState) Descriptor() protoreflect.EnumDescriptor {
-	return file_slotwise_v1_worker_proto_enumTypes[0].Descriptor()
+	return file_slotwise_v1_worker_proto_enumTypes[1].Descriptor()
 }
 
 func (AttemptState) Type() protoreflect.EnumType {
-	return &file_slotwise_v1_worker_proto_enumTypes[0]
+	return &file_slotwise_v1_worker_proto_enumTypes[1]
 }
 
 func (x AttemptState) Number() protoreflect.EnumNumber {
@@ -75,7 +128,7 @@ func (x AttemptState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptState.Descriptor instead.
 func (AttemptState) EnumDescriptor() ([]byte, []int) {
-	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{0}
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{1}
 }
 
 type RegisterRequest struct {
@@ -464,10 +517,12 @@ type HeartbeatRequest struct {
 	Load          *Load                  `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
 	Reports       []*Report              `protobuf:"bytes,5,rep,name=reports,proto3" json:"reports,omitempty"`
 	FetchFailures []*FetchFailure        `protobuf:"bytes,6,rep,name=fetch_failures,json=fetchFailures,proto3" json:"fetch_failures,omitempty"`
-	Draining      bool                   `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`           // the worker accepts no new work
+	Draining      bool                   `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`           // the worker accepts no new work, for whatever reason
 	WaitMs        int64                  `protobuf:"varint,8,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // time for which the master may hold the answer
-	Leaving       bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`             // the last heartbeat: the worker ends, and its attempts and outputs are lost
-	Drivers       []*DriverReport        `protobuf:"bytes,30,rep,name=drivers,proto3" json:"drivers,omitempty"`             // all drivers of the worker
+	Condition     NodeCondition          `protobuf:"varint,20,opt,name=condition,proto3,enum=slotwise.v1.NodeCondition" json:"condition,omitempty"`
+	ConditionText string                 `protobuf:"bytes,21,opt,name=condition_text,json=conditionText,proto3" json:"condition_text,omitempty"` // a phrase for operators; "" if the worker accepts work
+	Leaving       bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`                                  // the last heartbeat: the worker ends, and its attempts and outputs are lost
+	Drivers       []*DriverReport        `protobuf:"bytes,30,rep,name=drivers,proto3" json:"drivers,omitempty"`                                  // all drivers of the worker
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +611,20 @@ func (x *HeartbeatRequest) GetWaitMs() int64 {
 		return x.WaitMs
 	}
 	return 0
+}
+
+func (x *HeartbeatRequest) GetCondition() NodeCondition {
+	if x != nil {
+		return x.Condition
+	}
+	return NodeCondition_NODE_CONDITION_UNSPECIFIED
+}
+
+func (x *HeartbeatRequest) GetConditionText() string {
+	if x != nil {
+		return x.ConditionText
+	}
+	return ""
 }
 
 func (x *HeartbeatRequest) GetLeaving() bool {
@@ -1872,7 +1941,7 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\tdrop_jobs\x18\x03 \x03(\tR\bdropJobs\x12\x12\n" +
 	"\x04kill\x18\x04 \x03(\tR\x04kill\x12!\n" +
 	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\fR\x03key\"\xf0\x02\n" +
+	"\x03key\x18\x06 \x01(\fR\x03key\"\xd1\x03\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x14\n" +
@@ -1881,7 +1950,9 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\areports\x18\x05 \x03(\v2\x13.slotwise.v1.ReportR\areports\x12@\n" +
 	"\x0efetch_failures\x18\x06 \x03(\v2\x19.slotwise.v1.FetchFailureR\rfetchFailures\x12\x1a\n" +
 	"\bdraining\x18\a \x01(\bR\bdraining\x12\x17\n" +
-	"\await_ms\x18\b \x01(\x03R\x06waitMs\x12\x18\n" +
+	"\await_ms\x18\b \x01(\x03R\x06waitMs\x128\n" +
+	"\tcondition\x18\x14 \x01(\x0e2\x1a.slotwise.v1.NodeConditionR\tcondition\x12%\n" +
+	"\x0econdition_text\x18\x15 \x01(\tR\rconditionText\x12\x18\n" +
 	"\aleaving\x18\t \x01(\bR\aleaving\x123\n" +
 	"\adrivers\x18\x1e \x03(\v2\x19.slotwise.v1.DriverReportR\adrivers\"\xb6\x01\n" +
 	"\fDriverReport\x12.\n" +
@@ -1978,7 +2049,12 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\tR\aattempt\x12\x16\n" +
 	"\x06worker\x18\x04 \x01(\tR\x06worker\x12\x18\n" +
-	"\aaddress\x18\x05 \x01(\tR\aaddress*\x99\x01\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress*\x87\x01\n" +
+	"\rNodeCondition\x12\x1e\n" +
+	"\x1aNODE_CONDITION_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16NODE_CONDITION_LEAVING\x10\x01\x12\x1c\n" +
+	"\x18NODE_CONDITION_DISK_FULL\x10\x02\x12\x1c\n" +
+	"\x18NODE_CONDITION_DISK_GONE\x10\x03*\x99\x01\n" +
 	"\fAttemptState\x12\x1d\n" +
 	"\x19ATTEMPT_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ATTEMPT_STATE_RUNNING\x10\x01\x12\x1b\n" +
@@ -2005,78 +2081,80 @@ func file_slotwise_v1_worker_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_worker_proto_rawDescData
 }
 
-var file_slotwise_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_slotwise_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_slotwise_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_slotwise_v1_worker_proto_goTypes = []any{
-	(AttemptState)(0),            // 0: slotwise.v1.AttemptState
-	(*RegisterRequest)(nil),      // 1: slotwise.v1.RegisterRequest
-	(*DriverRef)(nil),            // 2: slotwise.v1.DriverRef
-	(*HeldOutput)(nil),           // 3: slotwise.v1.HeldOutput
-	(*RegisterResponse)(nil),     // 4: slotwise.v1.RegisterResponse
-	(*HeartbeatRequest)(nil),     // 5: slotwise.v1.HeartbeatRequest
-	(*DriverReport)(nil),         // 6: slotwise.v1.DriverReport
-	(*Load)(nil),                 // 7: slotwise.v1.Load
-	(*Report)(nil),               // 8: slotwise.v1.Report
-	(*FetchFailure)(nil),         // 9: slotwise.v1.FetchFailure
-	(*HeartbeatResponse)(nil),    // 10: slotwise.v1.HeartbeatResponse
-	(*Action)(nil),               // 11: slotwise.v1.Action
-	(*Drive)(nil),                // 12: slotwise.v1.Drive
-	(*StopDriver)(nil),           // 13: slotwise.v1.StopDriver
-	(*Launch)(nil),               // 14: slotwise.v1.Launch
-	(*Kill)(nil),                 // 15: slotwise.v1.Kill
-	(*AskCommitRequest)(nil),     // 16: slotwise.v1.AskCommitRequest
-	(*AskCommitResponse)(nil),    // 17: slotwise.v1.AskCommitResponse
-	(*JobForWorkerRequest)(nil),  // 18: slotwise.v1.JobForWorkerRequest
-	(*JobForWorkerResponse)(nil), // 19: slotwise.v1.JobForWorkerResponse
-	(*MapOutputsRequest)(nil),    // 20: slotwise.v1.MapOutputsRequest
-	(*MapOutputsResponse)(nil),   // 21: slotwise.v1.MapOutputsResponse
-	(*MapOutput)(nil),            // 22: slotwise.v1.MapOutput
-	(*Counters)(nil),             // 23: slotwise.v1.Counters
-	(FailureCause)(0),            // 24: slotwise.v1.FailureCause
-	(*ChainSpec)(nil),            // 25: slotwise.v1.ChainSpec
-	(Kind)(0),                    // 26: slotwise.v1.Kind
-	(*Split)(nil),                // 27: slotwise.v1.Split
-	(*JobSpec)(nil),              // 28: slotwise.v1.JobSpec
+	(NodeCondition)(0),           // 0: slotwise.v1.NodeCondition
+	(AttemptState)(0),            // 1: slotwise.v1.AttemptState
+	(*RegisterRequest)(nil),      // 2: slotwise.v1.RegisterRequest
+	(*DriverRef)(nil),            // 3: slotwise.v1.DriverRef
+	(*HeldOutput)(nil),           // 4: slotwise.v1.HeldOutput
+	(*RegisterResponse)(nil),     // 5: slotwise.v1.RegisterResponse
+	(*HeartbeatRequest)(nil),     // 6: slotwise.v1.HeartbeatRequest
+	(*DriverReport)(nil),         // 7: slotwise.v1.DriverReport
+	(*Load)(nil),                 // 8: slotwise.v1.Load
+	(*Report)(nil),               // 9: slotwise.v1.Report
+	(*FetchFailure)(nil),         // 10: slotwise.v1.FetchFailure
+	(*HeartbeatResponse)(nil),    // 11: slotwise.v1.HeartbeatResponse
+	(*Action)(nil),               // 12: slotwise.v1.Action
+	(*Drive)(nil),                // 13: slotwise.v1.Drive
+	(*StopDriver)(nil),           // 14: slotwise.v1.StopDriver
+	(*Launch)(nil),               // 15: slotwise.v1.Launch
+	(*Kill)(nil),                 // 16: slotwise.v1.Kill
+	(*AskCommitRequest)(nil),     // 17: slotwise.v1.AskCommitRequest
+	(*AskCommitResponse)(nil),    // 18: slotwise.v1.AskCommitResponse
+	(*JobForWorkerRequest)(nil),  // 19: slotwise.v1.JobForWorkerRequest
+	(*JobForWorkerResponse)(nil), // 20: slotwise.v1.JobForWorkerResponse
+	(*MapOutputsRequest)(nil),    // 21: slotwise.v1.MapOutputsRequest
+	(*MapOutputsResponse)(nil),   // 22: slotwise.v1.MapOutputsResponse
+	(*MapOutput)(nil),            // 23: slotwise.v1.MapOutput
+	(*Counters)(nil),             // 24: slotwise.v1.Counters
+	(FailureCause)(0),            // 25: slotwise.v1.FailureCause
+	(*ChainSpec)(nil),            // 26: slotwise.v1.ChainSpec
+	(Kind)(0),                    // 27: slotwise.v1.Kind
+	(*Split)(nil),                // 28: slotwise.v1.Split
+	(*JobSpec)(nil),              // 29: slotwise.v1.JobSpec
 }
 var file_slotwise_v1_worker_proto_depIdxs = []int32{
-	3,  // 0: slotwise.v1.RegisterRequest.outputs:type_name -> slotwise.v1.HeldOutput
-	2,  // 1: slotwise.v1.RegisterRequest.drivers:type_name -> slotwise.v1.DriverRef
-	7,  // 2: slotwise.v1.HeartbeatRequest.load:type_name -> slotwise.v1.Load
-	8,  // 3: slotwise.v1.HeartbeatRequest.reports:type_name -> slotwise.v1.Report
-	9,  // 4: slotwise.v1.HeartbeatRequest.fetch_failures:type_name -> slotwise.v1.FetchFailure
-	6,  // 5: slotwise.v1.HeartbeatRequest.drivers:type_name -> slotwise.v1.DriverReport
-	2,  // 6: slotwise.v1.DriverReport.driver:type_name -> slotwise.v1.DriverRef
-	0,  // 7: slotwise.v1.DriverReport.state:type_name -> slotwise.v1.AttemptState
-	0,  // 8: slotwise.v1.Report.state:type_name -> slotwise.v1.AttemptState
-	23, // 9: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
-	24, // 10: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
-	11, // 11: slotwise.v1.HeartbeatResponse.actions:type_name -> slotwise.v1.Action
-	14, // 12: slotwise.v1.Action.launch:type_name -> slotwise.v1.Launch
-	15, // 13: slotwise.v1.Action.kill:type_name -> slotwise.v1.Kill
-	12, // 14: slotwise.v1.Action.drive:type_name -> slotwise.v1.Drive
-	13, // 15: slotwise.v1.Action.stop_driver:type_name -> slotwise.v1.StopDriver
-	2,  // 16: slotwise.v1.Drive.driver:type_name -> slotwise.v1.DriverRef
-	25, // 17: slotwise.v1.Drive.spec:type_name -> slotwise.v1.ChainSpec
-	2,  // 18: slotwise.v1.StopDriver.driver:type_name -> slotwise.v1.DriverRef
-	26, // 19: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
-	27, // 20: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
-	28, // 21: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
-	22, // 22: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
-	1,  // 23: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
-	5,  // 24: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
-	16, // 25: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
-	18, // 26: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
-	20, // 27: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
-	4,  // 28: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
-	10, // 29: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
-	17, // 30: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
-	19, // 31: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
-	21, // 32: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
-	28, // [28:33] is the sub-list for method output_type
-	23, // [23:28] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	4,  // 0: slotwise.v1.RegisterRequest.outputs:type_name -> slotwise.v1.HeldOutput
+	3,  // 1: slotwise.v1.RegisterRequest.drivers:type_name -> slotwise.v1.DriverRef
+	8,  // 2: slotwise.v1.HeartbeatRequest.load:type_name -> slotwise.v1.Load
+	9,  // 3: slotwise.v1.HeartbeatRequest.reports:type_name -> slotwise.v1.Report
+	10, // 4: slotwise.v1.HeartbeatRequest.fetch_failures:type_name -> slotwise.v1.FetchFailure
+	0,  // 5: slotwise.v1.HeartbeatRequest.condition:type_name -> slotwise.v1.NodeCondition
+	7,  // 6: slotwise.v1.HeartbeatRequest.drivers:type_name -> slotwise.v1.DriverReport
+	3,  // 7: slotwise.v1.DriverReport.driver:type_name -> slotwise.v1.DriverRef
+	1,  // 8: slotwise.v1.DriverReport.state:type_name -> slotwise.v1.AttemptState
+	1,  // 9: slotwise.v1.Report.state:type_name -> slotwise.v1.AttemptState
+	24, // 10: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
+	25, // 11: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
+	12, // 12: slotwise.v1.HeartbeatResponse.actions:type_name -> slotwise.v1.Action
+	15, // 13: slotwise.v1.Action.launch:type_name -> slotwise.v1.Launch
+	16, // 14: slotwise.v1.Action.kill:type_name -> slotwise.v1.Kill
+	13, // 15: slotwise.v1.Action.drive:type_name -> slotwise.v1.Drive
+	14, // 16: slotwise.v1.Action.stop_driver:type_name -> slotwise.v1.StopDriver
+	3,  // 17: slotwise.v1.Drive.driver:type_name -> slotwise.v1.DriverRef
+	26, // 18: slotwise.v1.Drive.spec:type_name -> slotwise.v1.ChainSpec
+	3,  // 19: slotwise.v1.StopDriver.driver:type_name -> slotwise.v1.DriverRef
+	27, // 20: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
+	28, // 21: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
+	29, // 22: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
+	23, // 23: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
+	2,  // 24: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
+	6,  // 25: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
+	17, // 26: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
+	19, // 27: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
+	21, // 28: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
+	5,  // 29: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
+	11, // 30: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
+	18, // 31: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
+	20, // 32: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
+	22, // 33: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_worker_proto_init() }
@@ -2097,7 +2175,7 @@ func file_slotwise_v1_worker_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_worker_proto_rawDesc), len(file_slotwise_v1_worker_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,

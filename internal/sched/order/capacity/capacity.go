@@ -400,3 +400,17 @@ func (s *walk) noteUser(q *queue, u *user, j *job.Job, limit int) {
 		}
 	}
 }
+
+// Advances implements sched.Advancer. Priority counts in queues that support it. Another
+// queue precedes if it is promised slots and uses none, while the other job's queue does.
+func (c *Order) Advances(j, before *job.Job, k job.Kind) (byPriority, byPool bool) {
+	x, y := c.seats[j.Seat()].queue, c.seats[before.Seat()].queue
+	byPriority = x == y && x.conf.Priorities && before.Priority() < job.VeryHigh
+	idle := slices.ContainsFunc(c.queues, func(q *queue) bool {
+		promised := float64(q.conf.Capacity) / 100 * float64(c.view.Nodes().Slots(k))
+		return q != x && q != y && promised >= 1 && q.occupied[k] == 0
+	})
+	return byPriority, idle && y.occupied[k] > 0
+}
+
+var _ sched.Advancer = (*Order)(nil)

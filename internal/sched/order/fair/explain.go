@@ -102,3 +102,26 @@ func (f *Order) PoolShare(name string) (least [job.Kinds]int, weight float64) {
 	}
 	return least, p.Weight
 }
+
+var _ sched.Advancer = (*Order)(nil)
+
+// Advances implements sched.Advancer. In a pool that shares fairly, priority is a weight,
+// which means nothing for a job that runs nothing. A new pool precedes pools that run more
+// than their minimum.
+func (f *Order) Advances(j, before *job.Job, k job.Kind) (byPriority, byPool bool) {
+	x, y := f.jobs[j.Seat()], f.jobs[before.Seat()]
+	if x.pool == y.pool {
+		best := standingRatio(x, k) * priorityFactor(j.Priority()) / priorityFactor(job.VeryHigh)
+		byPriority = best < standingRatio(y, k)
+		if x.pool.limits.FIFO {
+			byPriority = before.Priority() < job.VeryHigh
+		}
+	}
+	s := &y.pool.side[k]
+	return byPriority, s.running > 0 && s.running >= min(s.min, s.demand)
+}
+
+// standingRatio returns a job's running tasks by its weight.
+func standingRatio(x *member, k job.Kind) float64 {
+	return float64(x.job.Running(k)) / x.side[k].weight
+}

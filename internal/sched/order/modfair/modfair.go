@@ -376,3 +376,17 @@ func (o *Order) describePool(p *pool, k job.Kind) string {
 	return fmt.Sprintf("pool %q runs %d %ss, no fewer than the %d that it is entitled to, so that pools short of theirs come first",
 		p.name, s.running, k, s.quota)
 }
+
+// Advances implements sched.Advancer. Priority counts within a pool, but not in the shared
+// one. Pools are ordered by what they need, which moving a job changes for both.
+func (o *Order) Advances(j, before *job.Job, k job.Kind) (byPriority, byPool bool) {
+	x, y := o.bySeat[j.Seat()], o.bySeat[before.Seat()]
+	if x.at != y.at || x.at.shared {
+		return false, false
+	}
+	raised := *x
+	raised.priority = job.VeryHigh
+	return x.at.compare(&raised, y, k) < 0, false
+}
+
+var _ sched.Advancer = (*Order)(nil)

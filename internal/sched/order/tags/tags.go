@@ -444,3 +444,12 @@ func (t *Tags) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	}
 	return text
 }
+
+// Advances implements sched.Advancer. Priority counts within a partition, which the work
+// of a job decides, and not its pool.
+func (t *Tags) Advances(j, before *job.Job, _ job.Kind) (byPriority, byPool bool) {
+	same := t.members[j.Seat()].part == t.members[before.Seat()].part
+	return same && before.Priority() < job.VeryHigh, false
+}
+
+var _ sched.Advancer = (*Tags)(nil)

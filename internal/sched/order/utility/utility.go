@@ -328,3 +328,11 @@ func (u *Order) sort(picks []pick, live bool) {
 		i = end
 	}
 }
+
+// Advances implements sched.Advancer. Priority doubles the value of a task with each step,
+// if the configuration values tasks by it.
+func (u *Order) Advances(_, before *job.Job, _ job.Kind) (byPriority, byPool bool) {
+	return slices.Contains(u.cfg.Factors, learning.Priority) && before.Priority() < job.VeryHigh, false
+}
+
+var _ sched.Advancer = (*Order)(nil)

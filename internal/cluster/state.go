@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Condition is what a worker reports about its ability to take work.
+type Condition uint8
+
+// The conditions.
+const (
+	Ready    Condition = iota
+	Leaving            // it is being stopped, and its attempts finish
+	DiskFull           // its disk has too little space
+	DiskGone           // its disk cannot be written, or its directory is gone
+)
+
+// State is what operators see of a node. A node is in one state, the first of these whose
+// condition holds:
+//
+//	state       holds if                                        until
+//	absent      a member before the master's restart that has   it registers, or is silent
+//	            not registered since                            for too long (then lost)
+//	lost        silent for too long, or it has left             it registers
+//	draining    somebody drained it, or it is being stopped,    the drain is undone; a new
+//	            and it runs attempts                            registration ends a stop
+//	drained     the same, and it runs none                      the same
+//	disk gone   the worker reports so                           it reports otherwise
+//	disk full   the worker reports so                           it reports otherwise
+//	graylisted  tasks that failed here succeeded elsewhere      old enough, or a drain is undone
+//	alive       otherwise
+//
+// What somebody wanted precedes what has broken: a node that is drained for a repair stays
+// drained, and its reason names the broken disk. Nodes in any state but alive get no new
+// work. Whether attempts run decides only between draining and drained.
+type State uint8
+
+// The states.
+const (
+	StateAlive State = iota
+	StateGraylisted
+	StateDiskFull
+	StateDiskGone
+	StateDrained
+	StateDraining
+	StateLost
+	StateAbsent
+)
+
+var stateNames = []string{"alive", "graylisted", "disk full", "disk gone", "drained", "draining", "lost", "absent"}
+
+// String returns the state in words for users and programs, such as "disk full".
+func (s State) String() string { return stateNames[s] }
+
+// States returns the names of all states.
+func States() []string { return stateNames }
+
+// Status is a node's state, since when it is in it, and why.
+type Status struct {
+	State State
+	// Since is when the condition of the state began to hold. A drained node is drained
+	// since its drain began.
+	Since time.Duration
+	// Reason is a phrase; "" for a node that is alive. It names every condition that
+	// keeps work from the node, that of the state first.
+	Reason string
+}
+
+// State returns the node's state.
+func (n *Node) State() State { return n.Status().State }
+
+// Status returns the node's state and the reason.
+func (n *Node) Status() Status {
+	switch {
+	case n.absent:
+		return Status{StateAbsent, n.leftAt, "it has not registered since the master was restarted"}
+	case !n.alive:
+		return Status{StateLost, n.leftAt, n.leftWhy}
+	}
+	all := n.closings()
+	if len(all) == 0 {
+		return Status{State: StateAlive, Since: n.openSince()}
+	}
+	reasons := make([]string, len(all))
+	for i, c := range all {
+		reasons[i] = c.Reason
+	}
+	first := all[0]
+	first.Reason = strings.Join(reasons, "; ")
+	return first
+}
+
+// closings returns every condition that keeps work from a live node, in the order of the
+// states.
+func (n *Node) closings() (all []Status) {
+	drained := StateDrained
+	if len(n.running) > 0 {
+		drained = StateDraining
+	}
+	if n.draining {
+		all = append(all, Status{drained, n.drainAt, "drained by request"})
+	}
+	reason := n.conditionWhy
+	switch n.condition {
+	case Leaving:
+		all = append(all, Status{drained, n.conditionAt, "the worker is being stopped"})
+	case DiskGone:
+		all = append(all, Status{StateDiskGone, n.conditionAt, reason})
+	case DiskFull:
+		all = append(all, Status{StateDiskFull, n.conditionAt, reason})
+	}
+	if n.gray {
+		all = append(all, Status{StateGraylisted, n.grayAt, fmt.Sprintf("tasks that failed here succeeded elsewhere, %d in all", len(n.faults))})
+	}
+	return all
+}
+
+// openSince returns since when a node that is not closed takes work.
+func (n *Node) openSince() time.Duration {
+	return max(n.joined, n.drainAt, n.conditionAt, n.grayAt)
+}

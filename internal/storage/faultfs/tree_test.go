@@ -116,6 +116,30 @@ func TestPowerCutNoSync(t *testing.T) {
 	}
 }
 
+// TestPowerCutAfterRestore: a commit has moved the old output aside and fails. Once Abort
+// has returned, a power cut leaves the old output.
+func TestPowerCutAfterRestore(t *testing.T) {
+	older := map[string]string{"_SUCCESS": "", "part": "the old output, longer than a page"}
+	for _, noSync := range []bool{false, true} {
+		for seed := range uint64(60) {
+			tree := faultfs.NewTree(faultfs.Flavour{Local: true, NoSync: noSync})
+			for file, text := range older {
+				tree.Put("dir/out/"+file, []byte(text))
+			}
+			s := staged(t, tree, map[string]string{"part": "new"})
+			tree.Inject(faultfs.Rule{Op: faultfs.Rename, Path: "dir/out", Nth: 1})
+			if err := s.Commit(t.Context()); err == nil {
+				t.Fatal("the commit succeeded")
+			}
+			must(t, s.Abort(t.Context()))
+			tree = tree.PowerCut(rand.New(rand.NewPCG(seed, 1)))
+			if got := files(tree); !maps.Equal(got, older) {
+				t.Fatalf("no sync: %v, seed %d: the output is %v", noSync, seed, got)
+			}
+		}
+	}
+}
+
 func staged(t *testing.T, tree *faultfs.Tree, content map[string]string) storage.Staging {
 	t.Helper()
 	s, err := tree.Stage(t.Context(), "dir/out", true)

@@ -88,6 +88,11 @@ func (r *powerRun) cut(after int, finish bool) (stopped bool) {
 	}
 	if finish {
 		r.tree = r.tree.Restart()
+		if !r.scenario.abort && r.rng.IntN(2) > 0 {
+			// The staging cannot be removed, so no step of its removal makes the output
+			// durable. The commit succeeds all the same.
+			r.tree.Inject(faultfs.Rule{Op: faultfs.Remove, Path: "owner"})
+		}
 		if err := r.job(); err != nil {
 			r.Fatalf("%s: the next process: %v", r.what, err)
 		}

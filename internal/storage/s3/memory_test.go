@@ -437,3 +437,130 @@ func TestDelayedWriter(t *testing.T) {
 		}
 	}
 }
+
+// lossy is a server whose Put of a key is carried out before, or long after, its
+// caller gets an error.
+type lossy struct {
+	server
+	key  string
+	late func(put func() error) // called instead of the request, once
+}
+
+// Put implements objects.
+func (l *lossy) Put(ctx context.Context, key string, content []byte, only condition) error {
+	late := l.late
+	if late == nil || !strings.Contains(key, l.key) {
+		return l.server.Put(ctx, key, content, only)
+	}
+	l.late = nil
+	late(func() error { return l.server.Put(context.WithoutCancel(ctx), key, content, only) })
+	return errors.New("the answer is lost")
+}
+
+// publishPart begins a part as an attempt does, and returns its writer.
+func publishPart(t *testing.T, s storage.Staging, content string) storage.Writer {
+	t.Helper()
+	w, err := s.Create(t.Context(), "part")
+	must(t, err)
+	_, err = w.Write([]byte(content))
+	must(t, err)
+	return w
+}
+
+// TestAmbiguousRecord: the server records an attempt's file although the attempt gets an
+// error, or records it when the successor has committed. In both cases the successor's
+// file is published, whole, and nothing stays behind.
+func TestAmbiguousRecord(t *testing.T) {
+	for name, delayed := range map[string]bool{"before the error": false, "after the successor": true} {
+		m := newMemory()
+		f := memoryFS{m}
+		ctx := t.Context()
+		_, err := f.StageShared(ctx, "dir/out", "t", false)
+		must(t, err)
+		var put func() error
+		broken := newStager(&lossy{server: m, key: "/files/part", late: func(p func() error) {
+			if put = p; !delayed {
+				must(t, put())
+			}
+		}}, "bucket", 8, m.now)
+		first, err := broken.Reopen(ctx, "dir/out", "t")
+		must(t, err)
+		if err := publishPart(t, first, "first").Commit(); err == nil {
+			t.Fatalf("%s: the lost answer was no error", name)
+		}
+		second, err := f.Reopen(ctx, "dir/out", "t")
+		must(t, err)
+		must(t, publishPart(t, second, "second").Commit())
+		if delayed {
+			if err := put(); !errors.Is(err, errChanged) {
+				t.Errorf("%s: the delayed request: %v", name, err)
+			}
+		}
+		must(t, second.Commit(ctx))
+		if got := string(m.mu.objects["dir/out/part"].content); got != "second" {
+			t.Errorf("%s: published %q", name, got)
+		}
+		if left := m.left(); len(left) > 0 {
+			t.Errorf("%s: left %q", name, left)
+		}
+	}
+}
+
+// TestStalledAttempt stops an attempt that was granted the commit after its record, lets
+// the successor commit and the job publish, and continues it. Its clean-up removes
+// nothing of the successor's.
+func TestStalledAttempt(t *testing.T) {
+	m := newMemory()
+	f := memoryFS{m}
+	ctx := t.Context()
+	a, err := f.StageShared(ctx, "dir/out", "t", false)
+	must(t, err)
+	b, err := f.Reopen(ctx, "dir/out", "t")
+	must(t, err)
+	stalled := publishPart(t, a, "stalled")
+	m.Inject(faultfs.Rule{Op: faultfs.List, Path: "/owner", Nth: 1, Call: func() {
+		must(t, publishPart(t, b, "successor").Commit())
+		must(t, b.Commit(ctx))
+	}})
+	if err := stalled.Commit(); !errors.Is(err, errEnded) || m.Fired() == 0 {
+		t.Errorf("the stalled attempt: %v", err)
+	}
+	if got := string(m.mu.objects["dir/out/part"].content); got != "successor" {
+		t.Errorf("published %q", got)
+	}
+	if _, done := m.mu.objects["dir/out/_SUCCESS"]; !done {
+		t.Error("there is no _SUCCESS")
+	}
+	if left := m.left(); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+// TestAmbiguousClaim: a job takes over the claim of a job that has ended. The answer is
+// lost, and the repeated request fails because the claim has changed. The commit
+// succeeds all the same.
+func TestAmbiguousClaim(t *testing.T) {
+	m := newMemory()
+	ctx := t.Context()
+	must(t, m.Put(ctx, "dir/out/"+publishingFile, []byte("dir/.out.slotwise-own-gone"), condition{}))
+	s, err := newStager(&repeating{m}, "bucket", 8, m.now).Stage(ctx, "dir/out", true)
+	must(t, err)
+	must(t, publishPart(t, s, "x").Commit())
+	must(t, s.Commit(ctx))
+	if _, done := m.mu.objects["dir/out/part"]; !done {
+		t.Error("the output was not published")
+	}
+}
+
+// repeating sends each conditional request twice, as the client does when an answer is
+// lost.
+type repeating struct{ server }
+
+// Put implements objects.
+func (r *repeating) Put(ctx context.Context, key string, content []byte, only condition) error {
+	err := r.server.Put(ctx, key, content, only)
+	if err == nil && only != (condition{}) {
+		err = r.server.Put(ctx, key, content, only)
+	}
+	return err
+}

@@ -37,6 +37,10 @@ type FS struct {
 	timeout time.Duration // for a response body that brings no byte
 	part    int           // bytes of the first parts of an upload
 
+	// unconditional accepts a server that ignores the conditions of requests.
+	unconditional bool
+	conditional   sync.Map // buckets that are known to heed conditions, by name
+
 	// Tests only; both may be nil.
 	wrapServer func(server) server // wraps the requests of stagings
 	now        func() time.Time    // the clock of sweeping
@@ -64,7 +68,7 @@ func NewDriver() storage.Driver {
 			if err != nil {
 				return nil, "", err
 			}
-			f = &FS{c: c, timeout: 30 * time.Second, part: minPart}
+			f = &FS{c: c, timeout: 30 * time.Second, part: minPart, unconditional: s.unconditional}
 			known[s] = f
 		}
 		return f, p, nil

@@ -39,7 +39,48 @@ func (f *FS) stager(dir string) (*storage.Stager, string) {
 	if f.wrapServer != nil {
 		s = f.wrapServer(s)
 	}
-	return newStager(s, name, f.part, f.now), key
+	x := newStager(s, name, f.part, f.now)
+	if check := x.Check; !f.unconditional {
+		x.Check = func(ctx context.Context, target string) error {
+			if err := check(ctx, target); err != nil {
+				return err
+			}
+			return f.checkConditions(ctx, s, name, target)
+		}
+	}
+	return x, key
+}
+
+// errNoConditions reports a server that ignores the conditions of requests.
+var errNoConditions = errors.New("the S3 server ignores conditional writes (If-None-Match, If-Match), " +
+	"so a delayed attempt could replace the file of its successor: use a server that has them, " +
+	"or set SLOTWISE_S3_CONDITIONS=off to accept that")
+
+// checkConditions fails with errNoConditions if the server ignores conditions. It asks
+// once for each bucket and process, with an object beside the output.
+func (f *FS) checkConditions(ctx context.Context, s server, bucket, target string) error {
+	if _, known := f.conditional.Load(bucket); known {
+		return nil
+	}
+	key := path.Join(path.Dir(target), "."+path.Base(target)+".slotwise-probe-"+storage.NewToken())
+	if err := s.Put(ctx, key, []byte("1"), condition{}); err != nil {
+		return err
+	}
+	absent := s.Put(ctx, key, []byte("2"), condition{absent: true})
+	match := s.Put(ctx, key, []byte("3"), condition{etag: `"0123456789abcdef0123456789abcdef"`})
+	if err := s.Delete(context.WithoutCancel(ctx), key); err != nil {
+		return err
+	}
+	for _, err := range []error{absent, match} {
+		if err == nil {
+			return errNoConditions
+		}
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	f.conditional.Store(bucket, true)
+	return nil
 }
 
 // newStager returns the staging protocol over a server. part is the size of an upload's
@@ -259,10 +300,14 @@ func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
 		return errBusy
 	}
 	err = p.Put(ctx, p.claimKey(a), []byte(a.Root), condition{etag: etag})
-	if errors.Is(err, errChanged) {
-		return errBusy
+	if !errors.Is(err, errChanged) {
+		return err
 	}
-	return err
+	// An earlier try may have succeeded, and its answer was lost.
+	if claimed, gerr := p.claimed(ctx, a); gerr != nil || claimed {
+		return gerr
+	}
+	return errBusy
 }
 
 // over reports whether another staging of the same target has nothing more to

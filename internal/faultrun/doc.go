@@ -20,7 +20,8 @@
 // to a day between two lives. Attempts fail for every cause that the wire knows, some
 // with error texts larger than a master keeps. Operations of the shared
 // storage fail, before or after they take effect. Users kill jobs, also during their
-// commit, drain nodes, and move jobs. After a while the faults stop. Then these
+// commit, drain nodes, and move jobs. Some submit chains, whose drivers crash, too. After
+// a while the faults stop. Then these
 // promises must have been kept:
 //
 //   - Each accepted job ends, with one final state for ever, and a request has one
@@ -32,6 +33,9 @@
 //     again, and a running attempt is not given up, as long as its worker lives and
 //     the master hears from it.
 //   - No attempt is launched twice.
+//   - Each accepted chain ends, with one final state for ever. A step of a chain is one
+//     job, however many drivers submit it. A chain that succeeded has published its
+//     output, and its directory is removed after the last write into it.
 //   - Nothing runs or is held for a job that has ended.
 //   - All counts of the tracker and of the protocol core equal a recount after each
 //     message and each restart.

@@ -118,7 +118,7 @@ func (r *cluster) startMaster() {
 	core, out, err := protocol.Restore(protocol.Config{
 		Policy: policy, Configured: policy, Build: buildPolicy, NodeTimeout: nodeTimeout, Heartbeat: second, Grace: grace,
 		GraylistFaults: 3, KeepEnded: 1, Limits: protocol.Limits{Jobs: 100, Tasks: 1000, Nodes: 10, Waiting: 3},
-		ID: fmt.Sprint("master", r.lives), Life: fmt.Sprint("life", r.lives), Started: time.Unix(1_000_000, 0).Add(r.now + r.clockError),
+		ID: fmt.Sprint("master", r.lives), Life: fmt.Sprint("life", r.lives), Secret: []byte(fmt.Sprint("secret", r.lives)), Started: time.Unix(1_000_000, 0).Add(r.now + r.clockError),
 	}, m.records())
 	if err != nil {
 		r.violate("the master is not restored: %v", err)
@@ -245,6 +245,14 @@ func (m *master) carryOut(o protocol.Order) {
 			}
 			m.ended(o)
 			m.handle(&protocol.HistoryWritten{Job: o.Job})
+		})
+	case *protocol.WriteChainHistory:
+		m.r.after(m.r.randomUpTo(300*time.Millisecond), func() {
+			if m.dead {
+				return
+			}
+			m.chainEnded(o)
+			m.handle(&protocol.ChainInHistory{Chain: o.Chain})
 		})
 	case *protocol.HoldFiles, *protocol.ReleaseFiles:
 	default:

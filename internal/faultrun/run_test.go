@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -71,6 +72,7 @@ type counts struct {
 	Events, Launches, Copies, Restarts, TornJournals, FullDisks, WorkerKills, Freezes, LateCommits, LostOutputs, PartCommits int
 	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, FoundPublished, MapOutputReads        int
 	LargeReports, ClockJumps, StorageFailures, NodeFailures, DeniedFailures                                                  int
+	Drivers, DriversAgain, ChainsSucceeded, ChainsFailed, ChainKills                                                         int
 }
 
 func (c *counts) add(o *counts) {
@@ -82,7 +84,8 @@ func (c *counts) add(o *counts) {
 func (c *counts) all() []*int {
 	return []*int{&c.Events, &c.Launches, &c.Copies, &c.Restarts, &c.TornJournals, &c.FullDisks, &c.WorkerKills, &c.Freezes, &c.LateCommits,
 		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills, &c.FoundPublished,
-		&c.MapOutputReads, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures}
+		&c.MapOutputReads, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures,
+		&c.Drivers, &c.DriversAgain, &c.ChainsSucceeded, &c.ChainsFailed, &c.ChainKills}
 }
 
 // check fails the test if a kind never occurred.
@@ -98,25 +101,27 @@ func (c *counts) check(t *testing.T) {
 // cluster is one run: a master, its disk, workers, users and shared storage around
 // an event queue in virtual time.
 type cluster struct {
-	rng        *rand.Rand
-	now        time.Duration
-	queue      events
-	seq        int
-	clockError time.Duration // of the wall clock of the current master's machine
-	disk       *faultfs.Disk
-	master     *master // nil while none runs
-	masterID   string  // of the first master; all later ones must have it
-	lives      int     // masters started so far
-	workers    []*worker
-	users      []*user
-	storage    *storage
-	history    map[job.ID]*slotwisev1.JobStatus // ended jobs, as users may read them
-	calm       bool                             // no more faults
-	finished   bool                             // the end was checked
-	counts     counts
-	verbose    bool
-	tail       []string // the latest lines of the log
-	violation  string   // the first broken promise; "" if there is none
+	rng          *rand.Rand
+	now          time.Duration
+	queue        events
+	seq          int
+	clockError   time.Duration // of the wall clock of the current master's machine
+	disk         *faultfs.Disk
+	master       *master // nil while none runs
+	masterID     string  // of the first master; all later ones must have it
+	lives        int     // masters started so far
+	workers      []*worker
+	users        []*user
+	chainUsers   []*chainUser
+	storage      *storage
+	history      map[job.ID]*slotwisev1.JobStatus // ended jobs, as users may read them
+	chainHistory map[protocol.ChainID]*slotwisev1.JobStatus
+	calm         bool // no more faults
+	finished     bool // the end was checked
+	counts       counts
+	verbose      bool
+	tail         []string // the latest lines of the log
+	violation    string   // the first broken promise; "" if there is none
 
 	// What really happened to attempts, to compare the master's decisions with.
 	maps      map[job.ID]int         // number of maps of accepted jobs
@@ -163,10 +168,11 @@ func (q *events) Pop() any {
 func runCluster(seed uint64, verbose bool) *cluster {
 	r := &cluster{
 		rng: rand.New(rand.NewPCG(seed, 6)), disk: faultfs.NewDisk(), verbose: verbose, history: map[job.ID]*slotwisev1.JobStatus{},
-		maps: map[job.ID]int{}, reduces: map[job.ID]int{}, started: map[job.AttemptID]bool{},
+		chainHistory: map[protocol.ChainID]*slotwisev1.JobStatus{},
+		maps:         map[job.ID]int{}, reduces: map[job.ID]int{}, started: map[job.AttemptID]bool{},
 		succeeded: map[job.TaskID]success{}, suspect: map[job.AttemptID]bool{},
 	}
-	r.storage = &storage{r: r, staged: map[string]*staging{}}
+	r.storage = &storage{r: r, staged: map[string]*staging{}, gone: map[string]bool{}}
 	r.startMaster()
 	for i := range 2 + r.rng.IntN(3) {
 		w := newWorker(r, fmt.Sprint("w", i))
@@ -176,6 +182,11 @@ func runCluster(seed uint64, verbose bool) *cluster {
 	for i := range 1 + r.rng.IntN(5) {
 		u := newUser(r, i)
 		r.users = append(r.users, u)
+		r.after(r.randomUpTo(60*second), u.submit)
+	}
+	for i := range r.rng.IntN(3) {
+		u := newChainUser(r, i)
+		r.chainUsers = append(r.chainUsers, u)
 		r.after(r.randomUpTo(60*second), u.submit)
 	}
 	r.injectFault()
@@ -275,7 +286,14 @@ func (r *cluster) administrate(w *worker) {
 		return
 	}
 	jobs := m.core.Tracker().Jobs()
-	switch r.rng.IntN(5) {
+	switch r.rng.IntN(6) {
+	case 5:
+		if n := len(r.chainUsers); n > 0 && r.chance(20) {
+			if u := r.chainUsers[r.rng.IntN(n)]; u.chain != 0 {
+				r.counts.ChainKills++
+				m.request(func(c protocol.Call) protocol.Message { return &protocol.KillChain{Call: c, Chain: u.chain} })
+			}
+		}
 	case 0:
 		m.drain(w.name, false)
 		r.after(r.randomUpTo(20*second), func() {
@@ -355,6 +373,12 @@ func (r *cluster) awaitEnd() {
 			return
 		}
 	}
+	for _, u := range r.chainUsers {
+		if u.outcome == 0 {
+			r.after(second, r.awaitEnd)
+			return
+		}
+	}
 	r.after(20*second, r.checkEnd)
 }
 
@@ -370,6 +394,9 @@ func (r *cluster) unfinished() string {
 	}
 	for _, u := range r.users {
 		fmt.Fprintf(&b, "user %d %v %v; ", u.number, u.job, u.outcome)
+	}
+	for _, u := range r.chainUsers {
+		fmt.Fprintf(&b, "user of %v %v; ", u.chain, u.outcome)
 	}
 	return b.String()
 }
@@ -395,6 +422,9 @@ func (r *cluster) checkEnd() {
 	}
 	for _, u := range r.users {
 		u.check()
+	}
+	for _, u := range r.chainUsers {
+		u.check(m)
 	}
 	r.storage.check()
 	r.finished = true

@@ -15,6 +15,7 @@ import (
 type storage struct {
 	r      *cluster
 	staged map[string]*staging // by token; stays after the directory is gone
+	gone   map[string]bool     // removed directories of chains
 }
 
 // staging is a job's staging directory.
@@ -44,6 +45,7 @@ func (s *storage) stage(uri, token string) error {
 	if old := s.staged[token]; old != nil && old.state == published {
 		return nil
 	}
+	s.checkGone(uri)
 	s.staged[token] = &staging{uri: uri, parts: map[job.TaskID]job.AttemptID{}}
 	return nil
 }
@@ -73,6 +75,7 @@ func (s *storage) publish(id job.ID, token string) error {
 		s.r.violate("the output of %v is to be published after it was removed", id)
 		return errGone
 	case d.state == open:
+		s.checkGone(d.uri)
 		d.state = published
 		s.checkParts(id, d)
 	}
@@ -195,6 +198,10 @@ func (s *storage) carryOut(m *master, o protocol.Order) {
 				}
 				m.handle(&protocol.OutputFinished{Job: o.Job, Err: err})
 			})
+	case *protocol.RemoveChainDir:
+		s.operate(m, nil, func() error { return s.removeChainDir(o.URI) }, func(error) {}, func(err error) {
+			m.handle(&protocol.ChainCleaned{Chain: o.Chain, Err: err})
+		})
 	case *protocol.CancelOutput:
 		*m.cancellable(o.Job) = true
 	}

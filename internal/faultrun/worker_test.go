@@ -29,6 +29,7 @@ type worker struct {
 	session  string // the current one; "" while the worker must register
 	lastSent int64  // number of the latest registration
 	running  map[job.AttemptID]*attempt
+	drivers  map[agent.DriverID]*driver
 	outputs  map[job.AttemptID]bool
 	disk     map[job.AttemptID]bool // outputs that a killed process has left
 	readers  map[job.ID]*outputReader
@@ -78,6 +79,7 @@ func (w *worker) inLife(life int, do func()) {
 func (w *worker) start(outputs map[job.AttemptID]bool) {
 	w.up, w.life = true, w.life+1
 	w.agent, w.session, w.registered = agent.New(), "", 0
+	w.drivers = map[agent.DriverID]*driver{}
 	w.running, w.readers, w.jobs = map[job.AttemptID]*attempt{}, map[job.ID]*outputReader{}, map[job.ID]bool{}
 	if w.outputs = outputs; outputs == nil {
 		w.outputs = map[job.AttemptID]bool{}
@@ -159,7 +161,7 @@ func (w *worker) report() {
 // register sends a registration with what the agent lists and the disk holds.
 func (w *worker) register() {
 	req := &slotwisev1.RegisterRequest{
-		Worker: w.name, Address: w.name + ":1", MapSlots: 2, ReduceSlots: 1, Incarnation: fmt.Sprint("life ", w.life),
+		Worker: w.name, Address: w.name + ":1", MapSlots: 2, ReduceSlots: 1, DriverSlots: 2, Incarnation: fmt.Sprint("life ", w.life),
 	}
 	var held []*slotwisev1.HeldOutput
 	for _, id := range slices.SortedFunc(maps.Keys(w.outputs), job.AttemptID.Compare) {
@@ -285,6 +287,12 @@ func (w *worker) carryOut(orders []agent.Order) {
 			}
 			delete(w.readers, o.Job)
 			delete(w.jobs, o.Job)
+		case agent.StartDriver:
+			w.startDriver(o.Driver, o.Drive)
+		case agent.StopDriver:
+			if d := w.drivers[o.Driver]; d != nil {
+				d.end(agent.Killed, o.Reason, false)
+			}
 		case agent.Refuse:
 			w.r.violate("%s refuses an action: %s", w.name, o.Reason)
 		}

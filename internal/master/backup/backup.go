@@ -1,8 +1,8 @@
 // Package backup copies a master's directory to one file and back, for slotwise master
 // backup and restore.
 //
-// A backup is a tar archive with the journal, the history and the files of jobs, in this
-// order, and a last entry MANIFEST with the SHA-256 of each file before it. An archive
+// A backup is a tar archive with the journal, the history of jobs and of chains, and the
+// files of jobs, in this order, and a last entry MANIFEST with the SHA-256 of each file before it. An archive
 // without a manifest is not complete. The master may run while its directory is copied:
 // the journal's copy is the state of one moment, and history and files are written once
 // and never changed.
@@ -36,6 +36,7 @@ import (
 const (
 	journalDir  = "journal"
 	historyDir  = "history"
+	chainsDir   = "chains"
 	filesDir    = "files"
 	manifest    = "MANIFEST"
 	maxManifest = 64 << 20 // bytes; each file takes about 100
@@ -83,7 +84,7 @@ func (w *writer) all() error {
 	if err != nil {
 		return err
 	}
-	for _, sub := range []string{historyDir, filesDir} {
+	for _, sub := range []string{historyDir, chainsDir, filesDir} {
 		if err := w.copyDir(sub); err != nil {
 			return err
 		}
@@ -102,6 +103,9 @@ func (w *writer) all() error {
 // master removes meanwhile, and temporary files.
 func (w *writer) copyDir(sub string) error {
 	names, err := w.disk.ReadDir(filepath.Join(w.dir, sub))
+	if errors.Is(err, fs.ErrNotExist) && sub == chainsDir {
+		return nil // the last master was of a version without chains
+	}
 	if err != nil {
 		return err
 	}
@@ -157,7 +161,7 @@ var errDamaged = errors.New("the file is damaged")
 // by its SHA-256. The checksums of the journal are verified elsewhere.
 func verify(name string, content io.Reader) error {
 	switch path.Dir(name) {
-	case historyDir:
+	case historyDir, chainsDir:
 		return history.Verify(content)
 	case filesDir:
 		h := sha256.New()
@@ -178,7 +182,7 @@ func isFile(name string) bool {
 	switch path.Dir(name) {
 	case journalDir:
 		return journal.IsFile(base)
-	case historyDir:
+	case historyDir, chainsDir:
 		return history.IsFile(base)
 	case filesDir:
 		b, err := hex.DecodeString(base)

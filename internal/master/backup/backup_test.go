@@ -30,6 +30,13 @@ func machine(t *testing.T) *faultfs.Disk {
 	if err != nil {
 		t.Fatal(err)
 	}
+	chains, err := history.OpenChains(filepath.Join(real, "chains"), history.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := chains.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "chain-1", User: "ann"}}); err != nil {
+		t.Fatal(err)
+	}
 	l, err := journal.Open(filepath.Join(real, "journal"), journal.Options{SegmentBytes: 100})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -151,7 +152,7 @@ func (m *Master) shownJob(who secure.Identity, s *slotwisev1.JobStatus) *slotwis
 		return s
 	}
 	s = proto.CloneOf(s)
-	s.LogTail = ""
+	hideLogText(s.ProtoReflect())
 	return s
 }
 
@@ -162,20 +163,29 @@ func (m *Master) shownJobs(who secure.Identity, list []*slotwisev1.JobStatus) {
 	}
 }
 
-// shownPast returns a job of the history as who may see it. It may change j.
+// shownPast returns a job or chain of the history as who may see it. It may change j. The
+// steps of a chain belong to the chain's owner.
 func (m *Master) shownPast(who secure.Identity, j *slotwisev1.HistoryJob) *slotwisev1.HistoryJob {
-	j.Job = m.shownJob(who, j.Job)
 	if !m.mayReadLogs(who, j.Job.GetUser(), j.Job.GetPool()) {
-		hideLogTails(j.Tasks)
+		hideLogText(j.ProtoReflect())
 	}
 	return j
 }
 
-// hideLogTails removes log text from tasks.
-func hideLogTails(tasks []*slotwisev1.TaskStatus) {
-	for _, t := range tasks {
-		for _, a := range t.Attempts {
-			a.LogTail = ""
+// hideLogText clears all fields named log_tail in a message and the messages inside it.
+func hideLogText(m protoreflect.Message) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Name() == "log_tail":
+			m.Clear(f)
+		case f.IsMap() || f.Message() == nil:
+		case f.IsList():
+			for i := range v.List().Len() {
+				hideLogText(v.List().Get(i).Message())
+			}
+		default:
+			hideLogText(v.Message())
 		}
-	}
+		return true
+	})
 }

@@ -147,7 +147,7 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 	resp, err := query(ctx, c.m, func() (*slotwisev1.TasksResponse, error) {
 		resp, err := c.m.core.Tasks(name, r)
 		if err == nil && c.m.mayChange(who, name) != nil {
-			hideLogTails(resp.Tasks)
+			hideLogText(resp.ProtoReflect())
 		}
 		return resp, err
 	})

@@ -125,6 +125,40 @@ func TestLogTextAnswers(t *testing.T) {
 	}
 }
 
+// TestHiddenLogText fills every log_tail that a history entry can hold, also in the steps
+// of a chain, and lets users see the entry.
+func TestHiddenLogText(t *testing.T) {
+	m := &Master{}
+	for user, sees := range map[string]bool{"ann": true, "bob": false} {
+		j := &slotwisev1.HistoryJob{}
+		filled := fillLogText(j.ProtoReflect())
+		j.Job.User = "ann"
+		got := strings.Count(m.shownPast(secure.Identity{User: user, Role: secure.User}, j).String(), logSecret)
+		if filled < 3 || sees && got != filled || !sees && got != 0 {
+			t.Errorf("%s sees %d of %d texts", user, got, filled)
+		}
+	}
+}
+
+// fillLogText puts a text into every field log_tail of a message, with one element in each
+// list, and returns the number of texts.
+func fillLogText(m protoreflect.Message) (n int) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		switch f := fields.Get(i); {
+		case f.Name() == "log_tail":
+			m.Set(f, protoreflect.ValueOfString(logSecret))
+			n++
+		case f.IsMap() || f.Message() == nil:
+		case f.IsList():
+			n += fillLogText(m.Mutable(f).List().AppendMutable().Message())
+		default:
+			n += fillLogText(m.Mutable(f).Message())
+		}
+	}
+	return n
+}
+
 // carriesLogText reports whether a message has a field log_tail, directly or in a
 // message inside it.
 func carriesLogText(m protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {

@@ -63,7 +63,7 @@ func newSim(setup *setup) *cobra.Command {
 the very code that schedules real jobs, and prints how the policies compare.
 
 A workload is a job mix in YAML, the file of slotwise run --jobs, or a trace:
-swim:FILE, rumen:FILE, sls:FILE or synth:FILE. Where a mix names programs and
+swim:FILE, rumen:FILE, hadoop:DIR, sls:FILE or synth:FILE. Where a mix names programs and
 states no tasks or times, these are found from the input files and from cost
 profiles, which slotwise profile measures; each assumption is printed.
 
@@ -98,7 +98,7 @@ The same seed gives the same run, on any machine.`,
 func (f *simFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or swim:FILE, rumen:FILE, sls:FILE, synth:FILE")
+	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or swim:FILE, rumen:FILE, hadoop:DIR, sls:FILE, synth:FILE")
 	s.StringVar(&f.cluster, "cluster", "", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
 	s.StringArrayVar(&f.policies, "policy", []string{"fifo"}, "`policies` to compare, with commas between them (repeatable)")
@@ -131,7 +131,7 @@ func (f *simFlags) register(c *cobra.Command) {
 func (f *simFlags) check() error {
 	switch {
 	case f.workload == "":
-		return misuse("--workload is missing: a job mix (YAML), or swim:FILE, rumen:FILE, sls:FILE or synth:FILE")
+		return misuse("--workload is missing: a job mix (YAML), or swim:FILE, rumen:FILE, hadoop:DIR, sls:FILE or synth:FILE")
 	case f.cluster == "":
 		return misuse("--cluster is missing: a YAML file, or nodes=20,maps=4,reduces=2,racks=2")
 	case f.seeds < 1:

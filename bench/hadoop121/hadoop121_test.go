@@ -26,36 +26,38 @@ func recordings(t *testing.T) string {
 	return dir
 }
 
-// The simulator keeps its goals on the runs that it was not calibrated on, and the
-// overheads matter: without them it misses both goals by far.
+// The simulator keeps its goals on the runs that it was not calibrated on: with the
+// nominal times of the tasks, and with the tasks of the job history.
 func TestGoals(t *testing.T) {
-	runs, err := readAll(recordings(t), regexp.MustCompile(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(runs) < 17 {
-		t.Errorf("%d runs, want 17", len(runs))
-	}
-	var silent, others pool
-	for _, r := range runs {
-		if slices.Contains(calibration, r.name) {
-			continue
-		}
-		c, err := compare(context.Background(), r, 5)
+	for _, history := range []bool{false, true} {
+		runs, err := readAll(recordings(t), regexp.MustCompile(""), history)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &others
-		if slices.Contains(quiet, r.name) {
-			p = &silent
+		if len(runs) < 17 {
+			t.Errorf("%d runs, want 17", len(runs))
 		}
-		p.errors = append(p.errors, absolute(c.errors())...)
-	}
-	if m := harness.Median(silent.errors); len(silent.errors) != 30 || m > goalQuiet {
-		t.Errorf("quiet runs: median error %s over %d jobs, want at most %s over 30", percent(m), len(silent.errors), percent(goalQuiet))
-	}
-	if m := harness.Median(others.errors); len(others.errors) != 98 || m > goalOthers {
-		t.Errorf("runs beside others: median error %s over %d jobs, want at most %s over 98", percent(m), len(others.errors), percent(goalOthers))
+		var silent, others pool
+		for _, r := range runs {
+			if slices.Contains(calibration, r.name) {
+				continue
+			}
+			c, err := compare(context.Background(), r, 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &others
+			if slices.Contains(quiet, r.name) {
+				p = &silent
+			}
+			p.errors = append(p.errors, absolute(c.errors())...)
+		}
+		if m := harness.Median(silent.errors); len(silent.errors) != 30 || m > goalQuiet {
+			t.Errorf("history %v, quiet runs: median error %s over %d jobs, want at most %s over 30", history, percent(m), len(silent.errors), percent(goalQuiet))
+		}
+		if m := harness.Median(others.errors); len(others.errors) != 98 || m > goalOthers {
+			t.Errorf("history %v, runs beside others: median error %s over %d jobs, want at most %s over 98", history, percent(m), len(others.errors), percent(goalOthers))
+		}
 	}
 }
 

@@ -49,15 +49,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	phases := flags.Int("phases", 20, "how many phases of the heartbeats to replay each run with")
 	jobs := flags.Bool("jobs", false, "print each job of each run")
 	bare := flags.Bool("bare", false, "replay without the overheads of Hadoop 1.2.1")
+	history := flags.Bool("history", false, "replay the tasks of the job history instead of the nominal ones")
 	fit := flags.Bool("fit", false, "print how well values of Overheads.Start fit the calibration runs, and nothing else")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *phases < 1 || *dir == "" {
-		return errors.Join(err, errors.New("usage: hadoop121 -runs DIR [-only EXPRESSION] [-phases N] [-jobs] [-bare] [-fit]"))
+		return errors.Join(err, errors.New("usage: hadoop121 -runs DIR [-only EXPRESSION] [-phases N] [-jobs] [-bare] [-history] [-fit]"))
 	}
 	match, err := regexp.Compile(*only)
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
-	runs, err := readAll(*dir, match)
+	runs, err := readAll(*dir, match, *history)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 var page string
 
 // readAll reads the runs whose folders in dir match.
-func readAll(dir string, match *regexp.Regexp) ([]*recorded, error) {
+func readAll(dir string, match *regexp.Regexp, history bool) ([]*recorded, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "workload.json"))
 	if err != nil || len(files) == 0 {
 		return nil, errors.Join(err, fmt.Errorf("-runs %s: no folder in it has a workload.json", dir))
@@ -96,7 +97,7 @@ func readAll(dir string, match *regexp.Regexp) ([]*recorded, error) {
 		if !match.MatchString(filepath.Base(folder)) {
 			continue
 		}
-		r, err := read(folder)
+		r, err := read(folder, history)
 		if err != nil {
 			return nil, err
 		}

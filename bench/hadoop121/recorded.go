@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -77,8 +79,9 @@ type resultFile struct {
 	}
 }
 
-// read reads the folder of a run.
-func read(folder string) (*recorded, error) {
+// read reads the folder of a run. With history the tasks are those of the job history, as
+// ReadHistory imports it, instead of the nominal ones.
+func read(folder string, history bool) (*recorded, error) {
 	var w workloadFile
 	var result resultFile
 	for name, v := range map[string]any{"workload.json": &w, "result.json": &result} {
@@ -116,10 +119,47 @@ func read(folder string) (*recorded, error) {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	r.setModel(&w, hosts)
+	if history {
+		if err := r.useHistory(folder, &w); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.setPolicy(&w, folder); err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	return r, nil
+}
+
+// useHistory replaces the tasks by those of the recorded job history. Their times contain
+// the starts of processes and the ends of shuffles, so the world must not add these again.
+func (r *recorded) useHistory(folder string, w *workloadFile) error {
+	read, err := study.ReadWorkload(context.Background(), "hadoop:"+filepath.Join(folder, "history"), &r.cluster, study.WorkloadOptions{})
+	if err != nil {
+		return err
+	}
+	jobs, err := read.Source.Jobs(1)
+	if err != nil {
+		return err
+	}
+	for i := range r.workload {
+		k := slices.IndexFunc(jobs, func(j workload.Job) bool { return j.Name == r.workload[i].Name })
+		if k < 0 {
+			return fmt.Errorf("%s: the history lacks the job %s", folder, r.workload[i].Name)
+		}
+		j := jobs[k]
+		if want := &r.workload[i]; len(j.Maps) != len(want.Maps) || len(j.Reduces) != len(want.Reduces) || j.SlowStart != want.SlowStart ||
+			j.User != want.User || w.Scheduler == "capacity" && j.Pool != want.Pool {
+			return fmt.Errorf("%s: job %s of the history has %d+%d tasks, slow start %v, user %s, pool %s", folder, j.Name,
+				len(j.Maps), len(j.Reduces), j.SlowStart, j.User, j.Pool)
+		}
+		for m := range j.Maps {
+			j.Maps[m].Hosts = r.workload[i].Maps[m].Hosts
+		}
+		r.workload[i].Maps, r.workload[i].Reduces = j.Maps, j.Reduces
+	}
+	o := &r.model.Overheads
+	o.Start, o.Restart, o.FetchPoll, o.FetchStart, o.EventPoll = 0, 0, 0, 0, 0
+	return nil
 }
 
 // setCluster describes the trackers: processes on one machine with two cores. It returns

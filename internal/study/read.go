@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -55,12 +57,24 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	if path == "" {
 		return nil, fmt.Errorf("%s names no file", spec)
 	}
+	w := &Workload{Name: spec}
+	if info, err := os.Stat(path); err == nil && info.IsDir() && format == "hadoop" {
+		files, err := historyFiles(path)
+		if err != nil {
+			return nil, err
+		}
+		trace, err := workload.ReadHistory(path, files, workload.RumenOptions{TraceOptions: o.Trace, Stages: o.Stages})
+		if err != nil {
+			return nil, err
+		}
+		w.Source, w.Warnings = trace, trace.Warnings
+		return w, nil
+	}
 	in, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	w := &Workload{Name: spec}
 	w.Source, err = workload.Read(format, path, in, o.Options)
 	if err != nil {
 		return nil, err
@@ -73,6 +87,23 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 		w.Assumed, err = jobmix.Assume(ctx, source, slots(on, o.Features), apps.Lookup)
 	}
 	return w, err
+}
+
+// historyFiles lists the logs and configurations of jobs in a folder of Hadoop's history
+// and its subfolders, without checksums and hidden files.
+func historyFiles(folder string) ([]workload.HistoryFile, error) {
+	var files []workload.HistoryFile
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") || strings.HasSuffix(d.Name(), ".crc") {
+			return err
+		}
+		files = append(files, workload.HistoryFile{Name: path, Open: func() (io.ReadCloser, error) { return Open(path) }})
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: is an empty folder, it should hold logs of jobs", folder)
+	}
+	return files, err
 }
 
 // unknownFormat returns the error for a prefix that names no format.

@@ -36,6 +36,10 @@ var formats = []format{
 	{"rumen", "Hadoop's Rumen: the tasks of each job (JSON)", func(file string, in io.Reader, o *Options) (Source, error) {
 		return orNone(ReadRumen(file, in, RumenOptions{o.Trace, o.Stages}))
 	}},
+	{"hadoop", "a folder of the logs that a JobTracker of Hadoop 0.20 to 1.2 keeps of its jobs, or one such log", func(file string, in io.Reader, o *Options) (Source, error) {
+		one := HistoryFile{file, func() (io.ReadCloser, error) { return io.NopCloser(in), nil }}
+		return orNone(ReadHistory(file, []HistoryFile{one}, RumenOptions{o.Trace, o.Stages}))
+	}},
 	{"sls", "Hadoop's scheduler load simulator: the containers of each job (JSON)", func(file string, in io.Reader, o *Options) (Source, error) {
 		return orNone(ReadSLS(file, in, o.Trace))
 	}},

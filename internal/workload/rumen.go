@@ -54,6 +54,7 @@ type rumenTask struct {
 
 // rumenAttempt holds the used fields of Rumen's LoggedTaskAttempt.
 type rumenAttempt struct {
+	id     string // only in logs of a JobTracker
 	Result string `json:"result"`
 	Start  *int64 `json:"startTime"`
 	Finish *int64 `json:"finishTime"`

@@ -69,6 +69,19 @@ func (s *SortedOrder) Resort() {
 	}
 }
 
+// Misplaced returns two jobs in the wrong order, or nil if there are none. There are some
+// if keys have changed without a call of Resort.
+func (s *SortedOrder) Misplaced() (first, second *Job) {
+	for _, list := range []*SortedJobs{s.all, s.ready[Map], s.ready[Reduce]} {
+		for i := 1; i < len(list.jobs); i++ {
+			if a, b := list.jobs[i-1], list.jobs[i]; list.compare(a, b) > 0 {
+				return a, b
+			}
+		}
+	}
+	return nil, nil
+}
+
 // Each implements Order.
 func (s *SortedOrder) Each(r *Round, o Offer, visit func(Candidate) bool) {
 	if s.each(r, o, o.Kind, visit) && o.Either {

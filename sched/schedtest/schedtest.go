@@ -191,8 +191,23 @@ func (p *script) replay(t *rapid.T) {
 	p.Replay(p.suite.build(t, p.first), next...)
 }
 
-// safety checks what trackertest.World promises after each event.
-func (s *suite) safety(t *rapid.T) { s.play(t, func(*trackertest.World) {}) }
+// safety checks what trackertest.World promises after each event, and that the jobs of a
+// SortedOrder are sorted.
+func (s *suite) safety(t *rapid.T) {
+	s.play(t, func(w *trackertest.World) {
+		c, ok := w.Tracker.Policy().(*sched.Composition)
+		if !ok {
+			return
+		}
+		o, ok := c.Order.(interface{ Misplaced() (a, b *sched.Job) })
+		if !ok {
+			return
+		}
+		if a, b := o.Misplaced(); a != nil {
+			t.Fatalf("the order has %v before %v, which now compares as less: its keys have changed, so it must call Resort", a.ID(), b.ID())
+		}
+	})
+}
 
 // liveness lets all nodes behave after a random script, until every job has ended.
 func (s *suite) liveness(t *rapid.T) { s.play(t, func(*trackertest.World) {}).Settle(s.WorkConserving) }

@@ -1,6 +1,7 @@
 package schedtest_test
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"slices"
@@ -18,6 +19,9 @@ var broken = []struct {
 	table         sched.Table
 }{
 	{"greedy", "Safety", whole(func(*sched.Kit) (sched.Policy, error) { return &overcommit{}, nil })},
+	{"stale", "Safety", orders(func(*sched.Kit) (sched.Order, error) {
+		return sched.NewSortedOrder(func(a, b *sched.Job) int { return cmp.Compare(a.Pending(sched.Map), b.Pending(sched.Map)) }), nil
+	})},
 	{"starving", "Liveness", orders(func(*sched.Kit) (sched.Order, error) { return &unfair{}, nil })},
 	{"moody", "Determinism", orders(func(*sched.Kit) (sched.Order, error) { return &moody{}, nil })},
 	{"nosy", "Determinism", orders(func(*sched.Kit) (sched.Order, error) { return &nosy{}, nil })},

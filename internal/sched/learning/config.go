@@ -78,12 +78,34 @@ type Config struct {
 	Patience int
 	// Rank is RankPosterior or RankJoint.
 	Rank string
-	// MaxTasks bounds the running tasks of each kind on a node, for safety.
+	// MaxTasks bounds the running tasks of each kind on a node, for safety. AutoTasks
+	// derives the bound from the node's slots; see TasksOn.
 	MaxTasks int
 	// LogSize is the number of labelled decisions to keep. When the rule
 	// changes, the classifier is trained again from them; older ones are lost.
 	// 0 keeps none.
 	LogSize int
+}
+
+// AutoTasks is the MaxTasks that follows the slots of a node.
+const AutoTasks = -1
+
+// tasksPerSlot is the bound of AutoTasks. Whoever configures a worker divides its memory by
+// its slots. A few times as many tasks may be right, a hundred on two slots never are.
+const tasksPerSlot = 4
+
+// mostTasks is the bound where the node is not known.
+const mostTasks = 100
+
+// TasksOn returns the most running tasks of a kind on a node with that many slots of it.
+func (c *Config) TasksOn(slots int) int {
+	switch {
+	case slots == 0:
+		return 0
+	case c.MaxTasks == AutoTasks:
+		return tasksPerSlot * slots
+	}
+	return c.MaxTasks
 }
 
 // bind declares the parameters that both classifiers share.
@@ -128,8 +150,9 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.Space, featureValues, sched.Param{Name: "features", Default: DefaultFeatures,
 			Help: "The features that the classifier uses, of " + strings.Join(featureNames(), ", ") + ". The first four are the job's " +
 				"resource hints. Use cores and speed on clusters of unequal nodes."}),
-		sched.Bind(&c.MaxTasks, sched.Int(1, math.MaxInt), sched.Param{Name: "max-tasks", Default: "100",
-			Help: "The most maps, and the most reduces, that a node runs at once, for safety."}),
+		sched.Bind(&c.MaxTasks, sched.Or("auto", AutoTasks, sched.Int(1, math.MaxInt)), sched.Param{Name: "max-tasks", Default: "auto",
+			Help: "The most maps, and the most reduces, that a node runs at once, for safety. auto is four times the node's slots of the " +
+				"kind: its memory is divided by them."}),
 		sched.Bind(&c.LogSize, sched.Int(0, 1<<24), sched.Param{Name: "log-size", Default: "65536",
 			Help: "The number of decisions, of some 200 bytes each, that are kept to train again from when the limits change. 0 keeps none."}),
 	}

@@ -194,7 +194,11 @@ func (l *Learner) decide(index int32, d Decision, assigned bool) {
 // limit returns the most decisions of a node that may wait.
 func (l *Learner) limit() int {
 	if l.cfg.Refill {
-		return l.cfg.Window * (l.cfg.PerHeartbeat + job.Kinds*l.cfg.MaxTasks)
+		most := l.cfg.MaxTasks
+		if most == AutoTasks {
+			most = mostTasks
+		}
+		return l.cfg.Window * (l.cfg.PerHeartbeat + job.Kinds*most)
 	}
 	return l.cfg.Window * l.cfg.PerHeartbeat
 }

@@ -291,7 +291,7 @@ func TestLearningServesTheHeavyJob(t *testing.T) {
 // the cap.
 func TestLearningRefills(t *testing.T) {
 	most := func(profile string) int {
-		w := newWorkers(t, "learning-nb", map[string]string{"profile": profile}, 1, 1)
+		w := newWorkers(t, "learning-nb", map[string]string{"profile": profile, "max-tasks": "100"}, 1, 1)
 		w.submit(5000, job.Profile{}, 0)
 		done := 0
 		for range 50 {

@@ -120,10 +120,9 @@ func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
 		return [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
 	}
 	var limits [job.Kinds]int
+	c := s.learner.Config()
 	for k := range limits {
-		if n.Slots(job.Kind(k)) > 0 {
-			limits[k] = s.learner.Config().MaxTasks
-		}
+		limits[k] = c.TasksOn(n.Slots(job.Kind(k)))
 	}
 	return limits
 }

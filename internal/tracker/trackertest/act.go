@@ -62,7 +62,7 @@ func (w *World) actMore(node string, what int) {
 	switch {
 	case what == 20 && slices.Contains(w.nodes, node):
 		w.rejoin(node, func() bool { return rapid.IntRange(0, 3).Draw(t, "keep") > 0 })
-	case what == 21 && !w.NoDrains:
+	case what == 21:
 		w.drain(node, rapid.Bool().Draw(t, "undo"))
 	case what == 22 && len(w.jobs) > 0:
 		w.step(&tracker.MoveJob{Job: rapid.SampledFrom(w.jobs).Draw(t, "job"), Pool: rapid.SampledFrom(pools).Draw(t, "pool")})

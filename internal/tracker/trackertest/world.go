@@ -37,8 +37,6 @@ type World struct {
 	Tracker *tracker.Tracker
 	// Boundless says that the policy may run more on a node than it has slots.
 	Boundless bool
-	// NoDrains keeps Act from draining nodes.
-	NoDrains bool
 	// Also, if set, checks more after each step; an error fails the test.
 	Also func(effects []tracker.Effect) error
 

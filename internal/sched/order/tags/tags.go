@@ -47,7 +47,7 @@ type partition struct {
 	all   *sched.SortedJobs
 	ready [job.Kinds]*sched.SortedJobs // the jobs that can launch a task of the kind
 	limit [job.Kinds]int
-	used  [job.Kinds]int // running attempts of a kind that started in this partition, in whichever kind of slot
+	used  [job.Kinds]int // running attempts of a kind on open nodes that started in this partition, in whichever kind of slot
 }
 
 // full reports whether the partition uses all its slots of a kind. A partition
@@ -268,14 +268,40 @@ func (t *Tags) NodeLost(*cluster.Node) { t.resize() }
 // CapacityChanged implements sched.CapacityWatcher.
 func (t *Tags) CapacityChanged() { t.resize() }
 
-// resize computes the limits after the number of slots has changed. A partition
-// that uses more than its new limit gets no slots until tasks end; none is
-// killed.
+// resize computes the limits and counts the used slots again, after nodes have come, left,
+// closed or opened. A partition that uses more than its new limit gets no slots until tasks
+// end; none is killed.
 func (t *Tags) resize() {
+	for i := range t.parts {
+		t.parts[i].used = [job.Kinds]int{}
+	}
+	for _, j := range t.view.Jobs().Live() {
+		if j.Seat() < len(t.members) && t.members[j.Seat()] != nil && t.members[j.Seat()].job == j {
+			t.countRunning(t.members[j.Seat()])
+		}
+	}
 	for k, shares := range t.cfg.Capacities {
 		for i, limit := range Limits(t.view.Nodes().Slots(job.Kind(k)), shares) {
 			t.parts[i].limit[k] = limit
 		}
+	}
+}
+
+// countRunning adds a job's running attempts to the used slots.
+func (t *Tags) countRunning(r *member) {
+	for k := range job.Kind(job.Kinds) {
+		for a := r.job.Oldest(k); a != nil; a = a.Next() {
+			t.use(r, a, 1)
+		}
+	}
+}
+
+// use adds an attempt to the used slots of its partition, or removes it. The slots of nodes
+// that are closed or away are in no limit. So the attempts there do not count, or they
+// would keep a partition out of slots that are free.
+func (t *Tags) use(r *member, a *job.Attempt, by int) {
+	if n := t.view.Nodes().Node(a.Node()); n.Alive() && !n.Closed() {
+		t.parts[r.partOf(a.Seq())].used[a.Kind()] += by
 	}
 }
 
@@ -288,11 +314,11 @@ func (t *Tags) JobAdded(j *job.Job) {
 	r := &member{job: j, spent: consumed(j)}
 	t.members[j.Seat()] = r
 	for k := range job.Kind(job.Kinds) {
-		t.parts[0].used[k] += j.Running(k)
 		if a := j.Newest(k); a != nil {
 			t.lastSeq = max(t.lastSeq, a.Seq())
 		}
 	}
+	t.countRunning(r)
 	t.enqueue(r)
 	t.rule.enter(r)
 	t.ended = t.ended || r.spent > 0
@@ -340,7 +366,7 @@ func (t *Tags) JobChanged(j *job.Job, c sched.Change) {
 // present partition until it ends.
 func (t *Tags) TaskStarted(a *job.Attempt, _ time.Duration) {
 	t.lastSeq = a.Seq()
-	t.parts[t.members[a.Job().Seat()].part].used[a.Kind()]++
+	t.use(t.members[a.Job().Seat()], a, 1)
 }
 
 // TaskEnded implements sched.TaskWatcher. Only a successful attempt adds to the
@@ -349,7 +375,7 @@ func (t *Tags) TaskStarted(a *job.Attempt, _ time.Duration) {
 func (t *Tags) TaskEnded(a *job.Attempt, _ time.Duration) {
 	r := t.members[a.Job().Seat()]
 	part := r.partOf(a.Seq())
-	t.parts[part].used[a.Kind()]--
+	t.use(r, a, -1)
 	if a.State() != job.AttemptSucceeded {
 		return
 	}

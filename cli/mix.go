@@ -115,7 +115,7 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 		return misuse("%s: with --jobs the file names the apps and their inputs", args[0])
 	}
 	single := []string{"input", "include", "exclude", "param", "mapper", "combiner", "reducer",
-		"reduces", "split-size", "user", "pool", "priority"}
+		"reduces", "split-size", "slow-start", "user", "pool", "priority"}
 	for _, name := range append(single, more...) {
 		if c.Flags().Changed(name) {
 			key := name

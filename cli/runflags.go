@@ -50,6 +50,7 @@ type runFlags struct {
 	alone, explain                 bool
 	taskTimeout, heartbeat         time.Duration
 	maxAttempts                    int
+	slowStart                      float64
 	json, quiet, noProgress        bool
 	given                          func(flag string) bool // whether a flag was given; set by registerData, nil in commands without it
 }
@@ -106,6 +107,8 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 func (f *runFlags) registerJob(s *pflag.FlagSet) {
 	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task attempt without progress for this `time` (default 10m)")
 	s.IntVar(&f.maxAttempts, "max-attempts", 0, "`number` of failures of one task that fail the job (default 4)")
+	s.Float64Var(&f.slowStart, "slow-start", 0.05, "`share` of the maps, from 0 to 1, that must have succeeded before reduces start (default 0.05, or 0 if all maps can run at once)")
+	s.Lookup("slow-start").DefValue = "0" // the usage states the default
 
 	s.StringVar(&f.user, "user", "", "`name` of the job's user (default: the login name)")
 	s.StringVar(&f.pool, "pool", "", "`name` of the pool or queue of the job")
@@ -176,6 +179,9 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	if err := f.checkValues(); err != nil {
 		return o, err
 	}
+	if f.given != nil && f.given("slow-start") {
+		o.SlowStart = &f.slowStart
+	}
 	if err := f.checkHadoopFiles(); err != nil {
 		return o, err
 	}
@@ -202,6 +208,9 @@ func (f *runFlags) checkValues() error {
 		if n.value < 0 || n.value == 0 && f.given != nil && f.given(n.flag) {
 			return misuse("--%s %d: must be positive", n.flag, n.value)
 		}
+	}
+	if !(f.slowStart >= 0 && f.slowStart <= 1) {
+		return misuse("--slow-start %v: must be from 0 to 1", f.slowStart)
 	}
 	for _, w := range []struct {
 		flag, value string

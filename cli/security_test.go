@@ -50,7 +50,7 @@ func newSecureCluster(t *testing.T) *secureCluster {
 			t.Fatal(err)
 		}
 	}
-	c.testCluster = newTestCluster(t, append(c.flags("server"), "--tokens", tokens, "--storage-root", "file:///")...)
+	c.testCluster = newTestCluster(t, append(c.flags("server"), "--tokens", tokens, "--storage-root", "file:///", "--pool-acl", "closed=eve")...)
 	c.url = "https" + strings.TrimPrefix(c.url, "http")
 	for _, name := range []string{"w1", "w2"} {
 		c.workers = append(c.workers, c.worker(name, c.flags("worker")...))
@@ -134,6 +134,7 @@ func TestAccess(t *testing.T) {
 	t.Run("others' jobs", func(t *testing.T) { othersJobs(t, c) })
 	t.Run("workers", func(t *testing.T) { strangeWorkers(t, c) })
 	t.Run("worker's pages", func(t *testing.T) { workersPages(t, c) })
+	t.Run("chains", func(t *testing.T) { chainsOfUsers(t, c) })
 	t.Run("oversized", func(t *testing.T) { oversized(t, c) })
 	t.Run("garbage", func(t *testing.T) { garbage(t, c) })
 	c.works("after")
@@ -170,6 +171,36 @@ func othersJobs(t *testing.T, c *secureCluster) {
 		t.Errorf("eve wrote over bob's output: %s", out)
 	}
 	c.master.says("does not know this token")
+}
+
+// chainsOfUsers runs a chain as bob, whose driver calls the master over TLS with its own
+// token, and has others submit and kill chains.
+func chainsOfUsers(t *testing.T, c *secureCluster) {
+	c.write("points.txt", "1,2\n3,4\n9,9\n")
+	c.must(append([]string{"kmeans", "points.txt", "--output", "kmeans", "--param", "k=2", "--param", "iterations=3"}, c.token("bob")...)...)
+	if got := c.lines("kmeans"); len(got) != 2 {
+		t.Errorf("kmeans: %q", got)
+	}
+	resp, err := c.ask("ana").RPC().Job(t.Context(), &slotwisev1.JobRequest{Job: "chain-1", Steps: true})
+	if err != nil || resp.Job.User != "bob" || len(resp.Steps) == 0 {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	for _, s := range resp.Steps {
+		if s.User != "bob" {
+			t.Errorf("step %s belongs to %s", s.Id, s.User)
+		}
+	}
+	for cert, want := range map[string]connect.Code{"": connect.CodeUnauthenticated, "ana": connect.CodePermissionDenied, "worker": connect.CodePermissionDenied, "admin": 0} {
+		_, err := c.ask(cert).RPC().Kill(t.Context(), &slotwisev1.KillRequest{Job: "chain-1"})
+		if got := connect.CodeOf(err); err == nil && want != 0 || err != nil && got != want {
+			t.Errorf("%q kills bob's chain: %v", cert, err)
+		}
+	}
+	for _, args := range [][]string{{"--user", "ana"}, {"--pool", "closed"}} {
+		if status, out := c.submit(append(append([]string{"kmeans", "points.txt", "--output", "none"}, args...), c.token("bob")...)...); status == 0 || !strings.Contains(out, "may not submit") {
+			t.Errorf("%v: %d %s", args, status, out)
+		}
+	}
 }
 
 // strangeWorkers come without a certificate, with a user's, and with a user's

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -23,5 +27,43 @@ func TestSlowStartOfRunAndSubmit(t *testing.T) {
 		if run.SlowStart != submit.SlowStart || given != nil && run.SlowStart != *given || given == nil && run.SlowStart >= 0 {
 			t.Errorf("slow start %v: %g for run, %g for submit", given, run.SlowStart, submit.SlowStart)
 		}
+	}
+}
+
+// The flag --slow-start of a submitted job and of a chain reaches the master; a value that
+// is no share is refused.
+func TestSlowStartFlag(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	c.write("p.txt", "1,2\n3,4\n")
+	c.must("wordcount", "p.txt", "--output", "a", "--reduces", "1", "--slow-start", "0.75")
+	c.must("kmeans", "p.txt", "--output", "b", "--param", "k=1", "--param", "iterations=1", "--slow-start", "1")
+	for _, bad := range []string{"-0.1", "1.5", "NaN", "x"} {
+		if status, out := c.submit("wordcount", "p.txt", "--output", "x", "--slow-start", bad); status != exitMisuse || !strings.Contains(out, "slow-start") {
+			t.Errorf("--slow-start %s: %d %s", bad, status, out)
+		}
+	}
+	c.master.cmd.Process.Kill()
+	<-c.master.gone
+	l, err := journal.Open(filepath.Join(c.dir, "m", "journal"), journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var got []float64
+	for b, err := range l.Replay() {
+		r := &slotwisev1.JournalRecord{}
+		if err == nil {
+			err = proto.Unmarshal(b, r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := r.GetAccepted(); a != nil {
+			got = append(got, a.SlowStart)
+		}
+	}
+	if want := []float64{0.75, 1, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("jobs were accepted with the slow starts %v, want %v", got, want)
 	}
 }

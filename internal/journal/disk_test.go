@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -138,4 +139,116 @@ func TestLockFails(t *testing.T) {
 	if _, err := journal.Open("j", journal.Options{FS: files}); !errors.Is(err, syscall.EACCES) {
 		t.Errorf("opened without the lock: %v", err)
 	}
+}
+
+// TestForeignNames: only names that the journal makes are its files. Others stay where
+// they are and mean nothing.
+func TestForeignNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"log-0000000000000001": true, "snapshot-0000000000000002": true,
+		"log-0000000000000000": false, "log-1": false, "log-00000000000000001": false, "0000000000000001": false,
+		"log-000000000000000x": false, "snapshot-0000000000000002.tmp": false, "lock": false, "": false,
+	} {
+		if got := journal.IsFile(name); got != want {
+			t.Errorf("IsFile(%q) = %v", name, got)
+		}
+	}
+	files, _, _ := written(t)
+	for _, name := range []string{"j/0000000000000007", "j/log-7", "j/notes"} {
+		files.Put(name, []byte("foreign"))
+	}
+	if n, err := load(open(t, files, 0)); n != 10 || err != nil {
+		t.Errorf("%d records beside foreign files: %v", n, err)
+	}
+	if names := files.Names(); len(names) != 6 {
+		t.Errorf("left: %v", names)
+	}
+}
+
+// TestReplayStopsAtErrors: a file that cannot be read while the journal is replayed
+// yields one error, and no record of a later file.
+func TestReplayStopsAtErrors(t *testing.T) {
+	files := faultfs.NewDisk()
+	l := open(t, files, 100)
+	c := counter{}
+	for range 6 {
+		l.Append(c.next(40))
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, rule := range []faultfs.Rule{
+		{Op: faultfs.Open, Path: "log-", Nth: 1}, {Op: faultfs.Read, Path: "log-", Nth: 1}, {Op: faultfs.Read, Path: "log-", Nth: 2},
+		{Op: faultfs.Read, Path: "log-", Nth: 3, FlipBit: true}, {Op: faultfs.Read, Path: "log-", Nth: 5},
+	} {
+		disk := files.Kill()
+		l := open(t, disk, 100)
+		disk.Inject(rule)
+		failures := 0
+		for _, err := range l.Replay() {
+			if failures > 0 {
+				t.Errorf("%+v: a record follows the error", rule)
+			}
+			if err != nil {
+				failures++
+			}
+		}
+		if failures != 1 || disk.Fired() != 1 {
+			t.Errorf("%+v: %d errors, %d faults", rule, failures, disk.Fired())
+		}
+	}
+}
+
+// TestReplayStopsEarly: a caller may stop in the middle of the replay.
+func TestReplayStopsEarly(t *testing.T) {
+	files, _, _ := written(t)
+	for n := range 4 {
+		seen := 0
+		for range open(t, files.Kill(), 0).Replay() {
+			if seen++; seen > n {
+				break
+			}
+		}
+		if seen != n+1 {
+			t.Errorf("%d records before the break, want %d", seen, n+1)
+		}
+	}
+}
+
+// FuzzSnapshot puts arbitrary bytes in the place of a snapshot. Open and Copy refuse it,
+// or both read the same records.
+func FuzzSnapshot(f *testing.F) {
+	const name = "j/snapshot-0000000000000002"
+	files := faultfs.NewDisk()
+	l := open(f, files, 0)
+	l.Append([]byte("1"))
+	if err := errors.Join(l.Snapshot(one("upto 1")), l.Close()); err != nil {
+		f.Fatal(err)
+	}
+	whole := files.Bytes(name)
+	f.Add(whole, 0, []byte{})
+	f.Add(whole, 40, []byte{1})
+	f.Add(whole[:len(whole)-1], 0, []byte{})
+	f.Add(append(slices.Clone(whole), 0), 0, []byte{})
+	f.Fuzz(func(t *testing.T, data []byte, at int, with []byte) {
+		data = slices.Clone(data)
+		if at >= 0 && at < len(data) {
+			copy(data[at:], with)
+		}
+		files := files.Kill()
+		files.Put(name, data)
+		image, copyErr := copied(files)
+		l, err := journal.Open("j", journal.Options{FS: files})
+		if (err == nil) != (copyErr == nil) {
+			t.Fatalf("Open: %v; Copy: %v", err, copyErr)
+		}
+		if err != nil {
+			return
+		}
+		records, err := replay(l)
+		again, err2 := replay(open(t, image, 0))
+		if err != nil || err2 != nil || !slices.Equal(records, again) {
+			t.Fatalf("%d records, %v; %d records of the copy, %v", len(records), err, len(again), err2)
+		}
+	})
 }

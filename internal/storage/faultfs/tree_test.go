@@ -3,6 +3,7 @@ package faultfs_test
 import (
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,54 @@ func TestPowerCutNoSync(t *testing.T) {
 				if got := files(tree); !maps.Equal(got, newer) && !maps.Equal(got, older) {
 					t.Fatalf("%s: power cut after %d operations, seed %d: the output is %v", name, after, seed, got)
 				}
+			}
+		}
+	}
+}
+
+// TestFailedSteps makes each changing operation of a job with a shared staging fail once.
+// A call that returns nil has taken effect all the same, and a file whose commit fails
+// leaves no temporary file. A commit that is repeated succeeds.
+func TestFailedSteps(t *testing.T) {
+	ctx := t.Context()
+	for name, flavour := range flavours {
+		fired := true
+		for nth := 1; fired; nth++ {
+			tree := faultfs.NewTree(flavour)
+			tree.Put("dir/out/old", []byte("old"))
+			s, err := tree.StageShared(ctx, "dir/out", "t", true)
+			must(t, err)
+			slow, err := s.Create(ctx, "part") // of an attempt that was given up
+			must(t, err)
+			w, err := s.Create(ctx, "part")
+			must(t, err)
+			_, err = w.Write([]byte("new"))
+			must(t, err)
+			tree.Inject(faultfs.Rule{Op: faultfs.Change, Nth: nth})
+			what := func() string { return name + ": " + tree.LastFired() }
+			if err := w.Commit(); err == nil {
+				if err := slow.Commit(); err == nil {
+					t.Fatalf("%s: the commit of the attempt that was given up succeeded", what())
+				}
+			} else {
+				// The other attempt's file may be there, and this one if it cannot be removed.
+				left := slices.DeleteFunc(tree.Names(), func(name string) bool { return !strings.Contains(name, "/tmp/") })
+				if len(left) > 1 && !strings.HasPrefix(tree.LastFired(), "remove") {
+					t.Fatalf("%s: left %v", what(), left)
+				}
+				w, err = s.Create(ctx, "part")
+				must(t, err)
+				_, err = w.Write([]byte("new"))
+				must(t, err)
+				must(t, w.Commit())
+			}
+			err = s.Commit(ctx)
+			fired = tree.Fired() > 0
+			if err != nil {
+				must(t, s.Commit(ctx))
+			}
+			if got := files(tree); !maps.Equal(got, map[string]string{"part": "new", "_SUCCESS": "t\n"}) {
+				t.Fatalf("%s: the commit returned %v, and the output is %v", what(), err, got)
 			}
 		}
 	}

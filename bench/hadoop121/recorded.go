@@ -32,7 +32,7 @@ type recorded struct {
 	policy   func() (sched.Policy, error)
 }
 
-// recordedJob is what a real job took.
+// recordedJob holds the measured times of a real job.
 type recordedJob struct {
 	id       string
 	response float64 // seconds from submission to end, by the job history
@@ -79,8 +79,8 @@ type resultFile struct {
 	}
 }
 
-// read reads the folder of a run. With history the tasks are those of the job history, as
-// ReadHistory imports it, instead of the nominal ones.
+// read reads the folder of a run. If history is set, the tasks come from the job history,
+// as ReadHistory imports it, and not from the nominal times.
 func read(folder string, history bool) (*recorded, error) {
 	var w workloadFile
 	var result resultFile
@@ -130,7 +130,7 @@ func read(folder string, history bool) (*recorded, error) {
 	return r, nil
 }
 
-// useHistory replaces the tasks by those of the recorded job history. Their times contain
+// useHistory replaces the nominal tasks by the recorded tasks. Their times contain
 // the starts of processes and the ends of shuffles, so the world must not add these again.
 func (r *recorded) useHistory(folder string, w *workloadFile) error {
 	read, err := study.ReadWorkload(context.Background(), "hadoop:"+filepath.Join(folder, "history"), &r.cluster, study.WorkloadOptions{})

@@ -214,7 +214,7 @@ func (s *sim) sorted(output int64) float64 {
 func (a *attempt) cut(point float64) {
 	a.fails = true
 	at := float64(point * float64(a.count))
-	if a.plain { // what comes before the work is no part of it
+	if a.plain { // the point is in the work, not in the start before it
 		at = float64(a.count-1) + point
 	}
 	last := min(int(at), int(a.count)-1)

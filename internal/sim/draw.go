@@ -78,8 +78,8 @@ func (s *sim) drawLuck(a *attempt) luck {
 	return l
 }
 
-// drawSibling draws the duration of a speculative copy: that of a task of the same job and
-// kind. A task that was slow by bad luck in a trace is then rarely slow again, so that a
+// drawSibling draws the duration of a speculative copy: it takes the duration of a random
+// task of the same job and kind. A task that was slow by bad luck in a trace is then rarely slow again, so that a
 // copy can win, as in a real cluster.
 func (s *sim) drawSibling(a *attempt) time.Duration {
 	tasks := a.job.spec.Maps

@@ -11,7 +11,7 @@ import (
 )
 
 // An imported reduce takes as long in the simulator as it took in the trace. The maps of
-// each trace end at 60 s and its reduce at 150 s; the slots are those of the old cluster.
+// each trace end at 60 s and its reduce at 150 s; the cluster has a slot for every task.
 func TestImportedReduces(t *testing.T) {
 	rumen := func(start int, fetched string) *workload.Trace {
 		text := fmt.Sprintf(`{"jobID": "job_1", "submitTime": 0, "outcome": "SUCCESS", "totalMaps": 1, "totalReduces": 1,

@@ -10,7 +10,8 @@ import (
 )
 
 // Overheads are the times that a cluster of Hadoop's first generation adds to the work of
-// the tasks. They describe what its daemons do; Hadoop121 returns those of release 1.2.1.
+// the tasks. They describe the work of its daemons. Hadoop121 returns the overheads of
+// release 1.2.1.
 // In the zero value there are none.
 type Overheads struct {
 	// InitPoll is the interval at which the tracker looks for jobs to initialise, at a
@@ -22,7 +23,7 @@ type Overheads struct {
 	// attempt that ends a job; it starts at the heartbeat that reports the last task.
 	Setup, Cleanup time.Duration
 	// Start is the mean processor time in which an attempt of given duration starts, on a
-	// core of speed 1; each attempt draws from half to one and a half of it. Attempts that
+	// core of speed 1; each attempt draws a time from half to one and a half of Start. Attempts that
 	// start at the same time share the cores of their machine. A set-up or clean-up
 	// attempt includes its own start.
 	Start time.Duration
@@ -43,7 +44,7 @@ type Overheads struct {
 	KillBeats int
 }
 
-// Hadoop121 returns the overheads of Hadoop 1.2.1. jvmReuse tells whether tasks of a job
+// Hadoop121 returns the overheads of Hadoop 1.2.1. If jvmReuse is set, tasks of a job
 // reuse processes (mapred.job.reuse.jvm.num.tasks=-1).
 //
 // The intervals are constants of its source: ReduceTask's ReduceCopier sleeps for 5 s when

@@ -37,7 +37,7 @@ type Workload struct {
 
 // WorkloadOptions scale a trace and add what a job mix may refer to.
 type WorkloadOptions struct {
-	// Options are those of the formats. The profiles in a mix have priority over the
+	// Options configures the readers of all formats. The profiles in a mix have priority over the
 	// Profiles here, and these over the built-in ones.
 	workload.Options
 	// Features are the storage schemes of inputs, beyond local files.

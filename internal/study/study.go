@@ -77,7 +77,7 @@ type Study struct {
 	model  sim.ModelConfig
 	drafts []*draft // by seed
 	runs   []*run
-	// warnings are those that the study adds to the workload's.
+	// warnings holds the warnings of the study itself, beside the workload's.
 	warnings []string
 }
 

@@ -11,8 +11,8 @@ import (
 type Naming struct {
 	// Turn is given to the jobs in turn.
 	Turn []string
-	// Hash, if above 0, chooses one of so many names by the hash of the job's name: "1" to
-	// Hash. The same job has the same name in every part of a trace.
+	// Hash, if above 0, is a number of names, "1" to Hash. The hash of the job's name
+	// chooses one. The same job has the same name in every part of a trace.
 	Hash int
 	// BySize names the job by its number of tasks: "small" up to 10, "medium" up to 100,
 	// "large" above.

@@ -58,7 +58,7 @@ type rumenAttempt struct {
 	Result string `json:"result"`
 	Start  *int64 `json:"startTime"`
 	Finish *int64 `json:"finishTime"`
-	// ShuffleFinished is when a reduce had fetched everything; -1 or absent is unknown.
+	// ShuffleFinished is the end of a reduce's shuffle; -1 or absent means unknown.
 	ShuffleFinished *int64 `json:"shuffleFinished"`
 
 	Read          int64 `json:"hdfsBytesRead"`

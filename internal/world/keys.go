@@ -17,9 +17,9 @@ import (
 type Key struct {
 	// Name is the parameter's name; a dot separates its group.
 	Name string
-	// Values describes what it may be.
+	// Values describes the accepted values in words.
 	Values string
-	// Help says what it does.
+	// Help describes the effect of the parameter.
 	Help string
 
 	set func(m *sim.ModelConfig, value string) error

@@ -16,7 +16,7 @@ type pool struct {
 	name    string
 	shared  bool
 	limits  Limits
-	auto    int // the limit that AutoMax stands for, as of the last update
+	auto    int // value of AutoMax at the last update, in maps
 	homes   int // live jobs of the pool's user, wherever they are
 	size    int // jobs in the pool now
 	compare func(a, b *member, k job.Kind) int

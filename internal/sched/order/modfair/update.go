@@ -101,7 +101,7 @@ func (o *Order) sharedQuota(k job.Kind) int {
 	return min(o.grant[k], max(1, o.slots(k)))
 }
 
-// autoMax returns the limit that AutoMax stands for with the present number of slots.
+// autoMax computes the value of AutoMax from the present number of map slots.
 func (o *Order) autoMax() int {
 	const paper, of = 6, 16 // map slots of a pool, and of the paper's cluster
 	return max(paper, (o.slots(job.Map)*paper+of-1)/of)

@@ -113,3 +113,18 @@ func TestRemovedFile(t *testing.T) {
 		t.Errorf("the file exists: %v, %v", there, err)
 	}
 }
+
+// TestSecondNamenode: a writer finds the NameNode that answers among several.
+func TestSecondNamenode(t *testing.T) {
+	c := serverstest.HDFS(t)
+	serverstest.Setenv(t, c.Env())
+	f, p := open(t, c.URI("/second"))
+	other := &FS{authority: f.authority, settings: f.settings}
+	other.settings.addresses = []string{"127.0.0.1:1", f.settings.addresses[0]}
+	w, err := other.newWriter(t.Context(), f.inner(p))
+	must(t, err)
+	_, err = w.Write([]byte("x"))
+	must(t, err)
+	must(t, w.Close(t.Context()))
+	must(t, f.Remove(context.Background(), p))
+}

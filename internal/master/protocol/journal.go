@@ -41,7 +41,7 @@ func finishedRecord(id job.ID, request string) *slotwisev1.JournalRecord {
 }
 
 func (c *Core) masterRecord() *slotwisev1.JournalRecord {
-	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Master{Master: &slotwisev1.JournalMaster{Id: c.id, Epoch: c.epoch.UnixNano()}}}
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Master{Master: &slotwisev1.JournalMaster{Id: c.id, Epoch: c.epoch.UnixNano(), At: int64(c.now)}}}
 }
 
 // setPolicy installs another policy. No task is touched.

@@ -78,6 +78,7 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 	switch w := rec.What.(type) {
 	case *slotwisev1.JournalRecord_Master:
 		c.id, c.epoch = w.Master.Id, time.Unix(0, w.Master.Epoch)
+		r.last = max(r.last, time.Duration(w.Master.At))
 	case *slotwisev1.JournalRecord_Policy:
 		r.policy, c.learned = w.Policy, nil
 	case *slotwisev1.JournalRecord_Learned:

@@ -53,3 +53,18 @@ func TestOldSnapshot(t *testing.T) {
 		t.Errorf("there is a job %v", next.ID())
 	}
 }
+
+// TestClockBack: the core's time does not run backwards when the wall clock has, also if
+// all that is left of the past is a snapshot. Retry times of tasks would be hours away.
+func TestClockBack(t *testing.T) {
+	c := &conversation{t: t, policy: "fifo", limits: Limits{Jobs: 10, Tasks: 100, Nodes: 10, Waiting: 10}}
+	c.restart(nil)
+	c.now = 10 * time.Hour
+	c.handle(&Tick{})
+	records := c.snapshot()
+	c.now = 0 // the next machine's clock
+	c.restart(records)
+	if c.core.Base() < 10*time.Hour {
+		t.Errorf("the time was 10h and is %v", c.core.Base())
+	}
+}

@@ -590,9 +590,12 @@ func (*JournalRecord_FactCounted) isJournalRecord_What() {}
 
 // JournalMaster is the first record.
 type JournalMaster struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Epoch         int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // nanoseconds since the Unix epoch
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Epoch int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // nanoseconds since the Unix epoch
+	// The master's time when the record was written, in nanoseconds since epoch. A snapshot
+	// has no other record of it. Journals of older versions have 0.
+	At            int64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -637,6 +640,13 @@ func (x *JournalMaster) GetId() string {
 func (x *JournalMaster) GetEpoch() int64 {
 	if x != nil {
 		return x.Epoch
+	}
+	return 0
+}
+
+func (x *JournalMaster) GetAt() int64 {
+	if x != nil {
+		return x.At
 	}
 	return 0
 }
@@ -3000,10 +3010,11 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\tjob_ended\x18$ \x01(\v2\x19.slotwise.v1.FactJobEndedH\x00R\bjobEnded\x12M\n" +
 	"\x10commit_cancelled\x18% \x01(\v2 .slotwise.v1.FactCommitCancelledH\x00R\x0fcommitCancelled\x12=\n" +
 	"\ffact_counted\x18& \x01(\v2\x18.slotwise.v1.FactCountedH\x00R\vfactCountedB\x06\n" +
-	"\x04what\"5\n" +
+	"\x04what\"E\n" +
 	"\rJournalMaster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xb2\x01\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\"\xb2\x01\n" +
 	"\rJournalPolicy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x03set\x18\x02 \x03(\v2#.slotwise.v1.JournalPolicy.SetEntryR\x03set\x12\x1e\n" +

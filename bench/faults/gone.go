@@ -28,12 +28,22 @@ func replaceWorkerDir(c *cluster, f fault) (func() error, bool, error) {
 		said := eventually(w.name+" says that its directory is gone", func() (bool, error) {
 			return count(w.logFile(), directoryGone) > before, w.exited()
 		})
-		return errors.Join(said, undo())
+		returned := count(w.logFile(), directoryBack)
+		if err := errors.Join(said, undo()); err != nil {
+			return err
+		}
+		return eventually(w.name+" uses its directory again", func() (bool, error) {
+			return count(w.logFile(), directoryBack) > returned, w.exited()
+		})
 	}, true, nil
 }
 
-// directoryGone is a part of the line that a worker logs if its directory is gone.
-const directoryGone = "the worker's directory is gone"
+// directoryGone and directoryBack are parts of the lines that a worker logs when its
+// directory is gone, and when it takes work again.
+const (
+	directoryGone = "the worker's directory is gone"
+	directoryBack = "the disk can be used again"
+)
 
 // moveMasterDir moves the master's directory away. The master must exit with an error
 // that says so. Then the directory returns, and the master is started again.

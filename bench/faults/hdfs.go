@@ -69,12 +69,28 @@ func (p *hdfsPool) take(name string, in *input) (*hdfsStore, error) {
 	return s, err
 }
 
-// upload copies a file to HDFS and waits until its last block is reported.
+// upload copies a file to HDFS. It tries again, because a DataNode that has just been
+// started again may not be ready although the NameNode counts it as live.
 func (s *hdfsStore) upload(from, to string) error {
 	b, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
+	var last error
+	err = eventually("HDFS stores "+to, func() (bool, error) {
+		if last = s.write(b, to); last != nil {
+			last = errors.Join(last, ignore(s.client.Remove(to), os.ErrNotExist))
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		err = errors.Join(err, last)
+	}
+	return err
+}
+
+// write writes a file and waits until its last block is reported.
+func (s *hdfsStore) write(b []byte, to string) error {
 	w, err := s.client.Create(to)
 	if err != nil {
 		return err

@@ -179,6 +179,18 @@ func (h *home) sweep() error {
 	return errors.Join(removeAll(h.attempts()), removeTemp(h.files()), removeEmpty(h.outputs()))
 }
 
+// removeEndedAttempts removes the directories of attempts that do not run. They stay if
+// the worker's directory was gone when the attempts ended.
+func (h *home) removeEndedAttempts(running func(name string) bool) error {
+	entries, err := os.ReadDir(h.attempts())
+	for _, e := range entries {
+		if e.IsDir() && !running(e.Name()) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(h.attempts(), e.Name())))
+		}
+	}
+	return err
+}
+
 // removeEmpty removes the empty directories in dir.
 func removeEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)

@@ -282,6 +282,9 @@ func (w *Worker) checkDisk(probe bool) bool {
 		return !usable
 	}
 	if usable {
+		if err := w.home.removeEndedAttempts(w.isRunning); err != nil {
+			w.log.Warn("the directories of ended attempts cannot be removed", "dir", w.home.attempts(), "err", err)
+		}
 		w.log.Info("the disk can be used again: the worker takes new work", "dir", w.home.path, "free", free)
 	} else {
 		w.log.Warn("the worker takes no new work", "why", why, "dir", w.home.path)

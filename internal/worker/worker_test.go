@@ -449,8 +449,17 @@ func TestDirectoryGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuses(true)
+	// An attempt that ends now cannot remove its directory.
+	left := filepath.Join("attempts", "j9_m_0_0")
+	if err := os.MkdirAll(filepath.Join(w.dir+"-moved", left, "work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Rename(w.dir+"-moved", w.dir); err != nil {
 		t.Fatal(err)
 	}
 	refuses(false)
+	m.until("the directory of an attempt that has ended is removed", func() bool {
+		_, err := os.Stat(filepath.Join(w.dir, left))
+		return os.IsNotExist(err)
+	})
 }

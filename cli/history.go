@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/console"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -74,20 +73,20 @@ lists chains, and with CHAIN it shows that chain and its steps.`,
 		if len(args) > 0 {
 			r.Job = args[0]
 		}
-		resp, err := client.Call(ctx, u.cl, u.cl.RPC().History, r)
+		jobs, err := u.cl.History(ctx, r)
 		switch {
 		case err != nil:
 			return err
 		case u.json() && r.Job != "":
-			return printMessage(u.out(), resp.Jobs[0])
+			return printMessage(u.out(), jobs[0])
 		case u.json():
-			return printMessages(u.out(), resp.Jobs)
+			return printMessages(u.out(), jobs)
 		case isChain(r.Job):
-			return printChain(u.out(), resp.Jobs[0].Job, resp.Jobs[0].Steps)
+			return printChain(u.out(), jobs[0].Job, jobs[0].Steps)
 		case r.Job != "":
-			return printPastJob(u.out(), resp.Jobs[0])
+			return printPastJob(u.out(), jobs[0])
 		}
-		return printPast(u.out(), resp.Jobs)
+		return printPast(u.out(), jobs)
 	})
 	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
 	c.Flags().BoolVar(&r.Chains, "chains", false, "list chains in place of jobs")

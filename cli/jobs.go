@@ -35,17 +35,17 @@ lists its jobs below it. JSON has both: the jobs of a chain name it.`,
 		Args: noArgs,
 	}
 	newUserCommand(c, true, func(ctx context.Context, u *userCommand, _ []string) error {
-		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Jobs, r)
+		jobs, err := u.cl.Jobs(ctx, r)
 		if err != nil {
 			return err
 		}
 		if u.json() {
-			return printMessages(u.out(), resp.Jobs)
+			return printMessages(u.out(), jobs)
 		}
-		if len(resp.Jobs) == 0 {
+		if len(jobs) == 0 {
 			fmt.Fprintln(c.ErrOrStderr(), noJobs(r))
 		}
-		return printJobs(u.out(), jobRows(resp.Jobs, steps))
+		return printJobs(u.out(), jobRows(jobs, steps))
 	})
 	c.Flags().BoolVar(&steps, "steps", false, "list the jobs of chains too, below their chain")
 	c.Flags().BoolVar(&r.Ended, "all", false, "list jobs that have ended too")
@@ -324,14 +324,14 @@ func newTasks() *cobra.Command {
 				return err
 			}
 		}
-		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Tasks, r)
+		tasks, err := u.cl.Tasks(ctx, r)
 		if err != nil {
 			return err
 		}
 		if u.json() {
-			return printMessages(u.out(), resp.Tasks)
+			return printMessages(u.out(), tasks)
 		}
-		return printTasks(u.out(), resp.Tasks)
+		return printTasks(u.out(), tasks)
 	})
 	c.Flags().StringVar(&kind, "kind", "", "list only tasks of this `kind`: map or reduce")
 	c.Flags().StringVar(&state, "state", "", "list only tasks in this `state`: pending, running, succeeded, failed or killed")

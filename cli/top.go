@@ -64,15 +64,14 @@ func takeSnapshot(ctx context.Context, cl *client.Client) (*snapshot, error) {
 	if s.cluster, err = client.Call(ctx, cl, cl.RPC().Cluster, &slotwisev1.ClusterRequest{}); err != nil {
 		return nil, err
 	}
-	jobs, err := client.Call(ctx, cl, cl.RPC().Jobs, &slotwisev1.JobsRequest{})
-	if err != nil {
+	if s.jobs, err = cl.Jobs(ctx, &slotwisev1.JobsRequest{}); err != nil {
 		return nil, err
 	}
 	nodes, err := client.Call(ctx, cl, cl.RPC().Nodes, &slotwisev1.NodesRequest{})
 	if err != nil {
 		return nil, err
 	}
-	s.jobs, s.nodes = jobs.Jobs, nodes.Nodes
+	s.nodes = nodes.Nodes
 	return s, nil
 }
 

@@ -15,10 +15,11 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the table of apps into the README")
+var rewrite = flag.Bool("rewrite", false, "write the tables of apps and of bounds into their pages")
 
 func read(t *testing.T, name string) string {
 	t.Helper()
@@ -46,22 +47,57 @@ func TestApps(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", a.Name, cell(a.Summary), cell(reads), cell(a.Writes))
 	}
-	const name = "../README.md"
+	replaceTable(t, "../README.md", appsBegin, appsEnd, want.String())
+}
+
+// replaceTable compares the text between two marks of a page with the wanted one, or
+// with -rewrite writes it.
+func replaceTable(t *testing.T, name, begin, end, want string) {
+	t.Helper()
 	text := read(t, name)
-	before, rest, ok1 := strings.Cut(text, appsBegin)
-	got, after, ok2 := strings.Cut(rest, appsEnd)
+	before, rest, ok1 := strings.Cut(text, begin)
+	got, after, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {
-		t.Fatalf("%s has no table of apps", name)
+		t.Fatalf("%s has no table between %s and %s", name, strings.TrimSpace(begin), end)
 	}
-	if got == want.String() {
+	if got == want {
 		return
 	}
 	if !*rewrite {
-		t.Fatalf("%s: the table of apps is not that of apps.All; run go test ./docs -rewrite", name)
+		t.Fatalf("%s: the table is not the one of the code; run go test ./docs -rewrite", name)
 	}
-	if err := os.WriteFile(name, []byte(before+appsBegin+want.String()+appsEnd+after), 0o666); err != nil {
+	if err := os.WriteFile(name, []byte(before+begin+want+end+after), 0o666); err != nil {
 		t.Fatal(err)
 	}
+}
+
+const (
+	boundsBegin = "<!-- bounds: go test ./docs -rewrite -->\n"
+	boundsEnd   = "<!-- /bounds -->"
+)
+
+// limits.md has the table of package bounds.
+func TestBounds(t *testing.T) {
+	var want strings.Builder
+	want.WriteString("| what | limit | beyond it |\n|---|---:|---|\n")
+	for _, r := range bounds.Table {
+		value := fmt.Sprint(r.Value)
+		if r.Bytes {
+			value = size(r.Value)
+		}
+		fmt.Fprintf(&want, "| %s | %s | %s |\n", r.What, value, r.Then)
+	}
+	replaceTable(t, "limits.md", boundsBegin, boundsEnd, want.String())
+}
+
+// size writes a number of bytes as documents do.
+func size(n int64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB"}
+	unit := 0
+	for n >= 1024 && n%1024 == 0 && unit+1 < len(units) {
+		n, unit = n/1024, unit+1
+	}
+	return fmt.Sprint(n, " ", units[unit])
 }
 
 var quotedPath = regexp.MustCompile("`((?:internal|mapreduce|apps|cmd|bench|examples|docs)(?:/[a-z0-9/.]+)?)`")

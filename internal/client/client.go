@@ -20,7 +20,9 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -198,6 +200,10 @@ func Message(err error) string {
 // job is submitted once.
 func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
 	r := &slotwisev1.SubmitRequest{RequestId: rand.Text(), Spec: spec}
+	if size := proto.Size(r); size > bounds.Message {
+		return "", fmt.Errorf("the job's description has %d MiB, more than the %d MiB that a master takes: use larger splits, fewer input files or shorter paths",
+			size>>20, bounds.Message>>20)
+	}
 	resp, err := retry(ctx, c, limits{max(c.opts.Patience, submitPatience), c.opts.Answer}, func(ctx context.Context) (*slotwisev1.SubmitResponse, error) {
 		return c.rpc.Submit(ctx, r)
 	})

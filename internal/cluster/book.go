@@ -23,8 +23,8 @@ type List struct {
 	reported [job.Kinds]int
 }
 
-// All returns every node that ever joined, by index, dead ones included. The
-// slice must not be changed.
+// All returns every node that ever joined, by index, dead ones included. A forgotten node
+// is a dead one without a name. The slice must not be changed.
 func (l *List) All() []*Node { return l.nodes }
 
 // Node returns the node of that index.
@@ -81,6 +81,7 @@ func (l *List) LevelOf(t *job.Task, n *Node) Level {
 type Book struct {
 	list    List
 	rackIDs map[string]int32
+	free    []int32 // indices of forgotten nodes
 }
 
 var _ job.Topology = (*Book)(nil)
@@ -121,14 +122,20 @@ func (b *Book) rack(name string) int32 {
 }
 
 // Join makes a node a live member; if it was one before it must have left
-// first. It reports whether the host's rack became known or changed by it.
+// first. A node that was never a member may get the index of a forgotten one. Join reports
+// whether the host's rack became known or changed by it.
 func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
 	spec = spec.Filled()
 	n = b.list.byName[spec.Name]
 	if n == nil {
 		n = &Node{index: int32(len(b.list.nodes))}
 		n.running = n.room[:0]
-		b.list.nodes = append(b.list.nodes, n)
+		if last := len(b.free) - 1; last >= 0 {
+			n.index, b.free = b.free[last], b.free[:last]
+			b.list.nodes[n.index] = n
+		} else {
+			b.list.nodes = append(b.list.nodes, n)
+		}
 		b.list.byName[spec.Name] = n
 	}
 	n.spec, n.host, n.rack = spec, b.Host(spec.Host), b.rack(spec.Rack)
@@ -146,6 +153,15 @@ func (b *Book) Leave(n *Node, why string, now time.Duration) {
 	b.report(n, [job.Kinds]int{})
 	b.members(n, -1)
 	n.alive, n.absent, n.leftAt, n.leftWhy = false, false, now, why
+}
+
+// Forget forgets a former member, with its marks and faults. No attempt may name the
+// node's index any more, because another node may get it. Until then List.All has an empty
+// node in its place.
+func (b *Book) Forget(n *Node) {
+	delete(b.list.byName, n.Name())
+	b.list.nodes[n.index] = &Node{index: n.index}
+	b.free = append(b.free, n.index)
 }
 
 // Miss makes a member absent, with what runs there in order of its launch.

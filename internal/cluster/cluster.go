@@ -107,7 +107,12 @@ func (n *Node) Name() string { return n.spec.Name }
 // Spec returns the node's description of itself, with the defaults filled in.
 func (n *Node) Spec() Spec { return n.spec }
 
-// Index returns the node's number, which it keeps when it leaves and joins again.
+// Forgotten reports whether the node stands in List.All for one that Book.Forget has
+// removed.
+func (n *Node) Forgotten() bool { return n.spec.Name == "" }
+
+// Index returns the node's number, which it keeps when it leaves and joins again, until it
+// is forgotten.
 func (n *Node) Index() int32 { return n.index }
 
 // Host returns the number of the node's host, which several nodes may share.

@@ -21,6 +21,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"unicode/utf8"
 )
 
 // ID identifies a built-in counter. It is an index into [Table]. IDs are not
@@ -126,8 +127,16 @@ func (c *Counter) JSONValue(n int64) int64 {
 // counters after its data would otherwise fill the master's memory.
 const MaxUser = 1000
 
+// MaxName is the largest number of bytes in the name of a user counter. Longer names are
+// cut, with a mark at their end, so names that begin alike become one counter.
+const MaxName = 200
+
+// MaxNames is the largest number of bytes in the names of all user counters of a Set. An
+// attempt's report has to fit into a heartbeat together with others.
+const MaxNames = 64 << 10
+
 // OtherUser is the user counter that takes what is added under new names once
-// a Set has [MaxUser] of them.
+// a Set has [MaxUser] of them or their names have [MaxNames] bytes.
 const OtherUser = "(other counters)"
 
 // Set holds the numbers of all counters. The zero value has counted nothing.
@@ -136,6 +145,7 @@ const OtherUser = "(other counters)"
 type Set struct {
 	n    [NumIDs]int64
 	user map[string]int64 // nil if there are none; at most MaxUser names and OtherUser
+	size int              // bytes of the names in user, OtherUser excepted
 }
 
 // Add adds n to a built-in counter.
@@ -145,19 +155,37 @@ func (s *Set) Add(id ID, n int64) { s.n[id] += n }
 func (s *Set) Get(id ID) int64 { return s.n[id] }
 
 // AddUser adds n to a user counter. Adding 0 makes the counter appear in the
-// results. If the Set already has [MaxUser] other names, n goes to [OtherUser].
+// results. If the Set has no room for another name, n goes to [OtherUser].
 func (s *Set) AddUser(name string, n int64) {
 	if s.user == nil {
 		s.user = make(map[string]int64)
 	}
-	if _, known := s.user[name]; !known && len(s.user) >= MaxUser {
-		name = OtherUser
+	name = cutName(name)
+	if _, known := s.user[name]; !known && name != OtherUser {
+		if len(s.user) >= MaxUser || s.size+len(name) > MaxNames {
+			name = OtherUser
+		} else {
+			s.size += len(name)
+		}
 	}
 	s.user[name] += n
 }
 
+// cutName returns a name of at most MaxName bytes. It does not cut a letter in half.
+func cutName(name string) string {
+	if len(name) <= MaxName {
+		return name
+	}
+	const mark = "…"
+	end := MaxName - len(mark)
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end] + mark
+}
+
 // AddSet adds all counters of o to s. User counters are added in the order of
-// their names, so that equal Sets stay equal even where [MaxUser] is reached.
+// their names, so that equal Sets stay equal even where a limit is reached.
 func (s *Set) AddSet(o *Set) {
 	for id, n := range o.n {
 		s.n[id] += n
@@ -195,7 +223,7 @@ func (s *Set) User() iter.Seq2[string, int64] {
 func (s *Set) Equal(o *Set) bool { return s.n == o.n && maps.Equal(s.user, o.user) }
 
 // Clone returns a Set with the same numbers that shares nothing with s.
-func (s *Set) Clone() Set { return Set{s.n, maps.Clone(s.user)} }
+func (s *Set) Clone() Set { return Set{s.n, maps.Clone(s.user), s.size} }
 
 // PutJSON stores the counters that are shown and not zero in m, under keys such
 // as "map.input_records"; kind is "map" or "reduce". User counters are not

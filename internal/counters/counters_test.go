@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // Each ID has its own row, and no two rows share a name.
@@ -110,6 +112,36 @@ func TestMaxUser(t *testing.T) {
 	}
 	if len(got) != MaxUser+1 || sum != names+1 || got["0"] != 2 || got[OtherUser] != names-MaxUser {
 		t.Errorf("%d names with the sum %d; %d in %s", len(got), sum, got[OtherUser], OtherUser)
+	}
+}
+
+// Names are cut, and all names together are bounded, however many and long they are.
+func TestLongNames(t *testing.T) {
+	var s Set
+	const names = 5000
+	for i := range names {
+		s.AddUser(fmt.Sprintf("%0200d", i)+strings.Repeat("é", i), 1)
+	}
+	s.AddUser("short", 1)
+	var sum int64
+	size := 0
+	for name, n := range s.User() {
+		sum += n
+		if name != OtherUser {
+			size += len(name)
+		}
+		if len(name) > MaxName || !utf8.ValidString(name) {
+			t.Errorf("name of %d bytes: %q", len(name), name)
+		}
+	}
+	if size > MaxNames || sum != names+1 {
+		t.Errorf("%d bytes of names, sum %d", size, sum)
+	}
+	var cut Set
+	cut.AddUser(strings.Repeat("x", MaxName+1), 1)
+	cut.AddUser(strings.Repeat("x", MaxName+9), 2)
+	if got := maps.Collect(cut.User()); got[strings.Repeat("x", MaxName-3)+"…"] != 3 {
+		t.Errorf("cut names: %v", got)
 	}
 }
 

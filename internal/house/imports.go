@@ -35,6 +35,7 @@ const conformance = "sched/schedtest"
 // layers is the picture in docs/architecture.md, from the bottom up.
 var layers = []layer{
 	{name: "counters", dirs: []string{"internal/counters"}, allow: []string{}, selfContained: true},
+	{name: "bounds", dirs: []string{"internal/bounds"}, allow: []string{"internal/counters"}, selfContained: true},
 	{name: "job", dirs: []string{"internal/job"}, allow: []string{"internal/counters"}, selfContained: true},
 	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},
 	{name: "portable", dirs: []string{"internal/portable"}, allow: []string{}, selfContained: true},
@@ -53,7 +54,7 @@ var layers = []layer{
 	{name: "master", dirs: []string{"internal/master"}, deny: append([]string{"internal/local", "internal/worker", "internal/sim", "internal/repro"}, surface...)},
 	// Policies come in as values, and errors get their RPC codes in the shell.
 	{name: "master's protocol", dirs: []string{"internal/master/protocol"},
-		allow: []string{"internal/job", "internal/cluster", "internal/counters", "internal/counterspb", "internal/tracker", "sched", "proto"}},
+		allow: []string{"internal/job", "internal/cluster", "internal/counters", "internal/counterspb", "internal/bounds", "internal/tracker", "sched", "proto"}},
 	{name: "worker", dirs: []string{"internal/worker"}, deny: append([]string{"internal/local", "internal/master", "internal/sim", "internal/repro"}, surface...)},
 	// The API takes a policy by its name and hands it on.
 	{name: "api", dirs: []string{"mapreduce"}, deny: []string{"internal/tracker", "internal/cluster", "apps", "cmd", "examples", "bench", "internal/sim", "internal/repro"}},

@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
@@ -22,13 +23,13 @@ import (
 )
 
 // maxChainInputs bounds the inputs, and the globs of either kind, of a chain.
-const maxChainInputs = 10_000
+const maxChainInputs = bounds.ChainInputs
 
 // SubmitChain accepts a chain, once for each request_id of a user.
 func (c clientService) SubmitChain(ctx context.Context, r *slotwisev1.SubmitChainRequest) (*slotwisev1.SubmitChainResponse, error) {
 	who := identity(ctx)
-	if r.Spec.GetJob() == nil || r.RequestId == "" || len(r.RequestId) > protocol.MaxName {
-		return nil, fault(connect.CodeInvalidArgument, "a chain needs a spec and a request_id of 1 to %d bytes", protocol.MaxName)
+	if r.Spec.GetJob() == nil || r.RequestId == "" || len(r.RequestId) > bounds.Name {
+		return nil, fault(connect.CodeInvalidArgument, "a chain needs a spec and a request_id of 1 to %d bytes", bounds.Name)
 	}
 	spec := proto.CloneOf(r.Spec)
 	if err := c.m.admitChain(who, spec); err != nil {

@@ -61,9 +61,6 @@ func (w *chaosWorker) register() {
 		w.c.t.Fatal(err)
 	}
 	w.session, w.seq, w.acked = resp.Session, 0, 0
-	for _, id := range resp.Kill {
-		w.kill(id)
-	}
 	for _, id := range resp.DropJobs {
 		w.drop(id)
 	}

@@ -3,12 +3,12 @@ package master
 import (
 	"context"
 	"crypto/rand"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -39,8 +39,8 @@ func (c clientService) Cluster(ctx context.Context, _ *slotwisev1.ClusterRequest
 // Submit accepts a job, once for each request_id of a user.
 func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) (*slotwisev1.SubmitResponse, error) {
 	who := identity(ctx)
-	if r.Spec == nil || r.RequestId == "" || len(r.RequestId) > protocol.MaxName {
-		return nil, fault(connect.CodeInvalidArgument, "a job needs a spec and a request_id of 1 to %d bytes", protocol.MaxName)
+	if r.Spec == nil || r.RequestId == "" || len(r.RequestId) > bounds.Name {
+		return nil, fault(connect.CodeInvalidArgument, "a job needs a spec and a request_id of 1 to %d bytes", bounds.Name)
 	}
 	spec := proto.CloneOf(r.Spec)
 	if err := c.m.admitStep(who, spec); err != nil {
@@ -74,23 +74,11 @@ func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
 	}
 	tasks := max(len(spec.Splits), int(spec.Synthetic)) + int(spec.Reduces)
 	limit := m.cfg.Limits.JobTasks
-	switch {
-	case len(spec.Splits) > 0 && spec.Synthetic > 0:
-		return fault(connect.CodeInvalidArgument, "a job has either splits or synthetic maps, not both")
-	case tasks > limit || spec.Synthetic > int32(limit) || spec.Reduces > int32(limit):
+	if tasks > limit || spec.Synthetic > int32(limit) || spec.Reduces > int32(limit) {
 		return fault(connect.CodeResourceExhausted, "the job has more than %d tasks, which is the limit: use larger splits or fewer reduces", limit)
-	case spec.Program == nil:
-		return fault(connect.CodeInvalidArgument, "the job has no program")
-	case len(spec.Name) > protocol.MaxName || strings.ContainsAny(spec.Name, "\n\r\x00"):
-		return fault(connect.CodeInvalidArgument, "the job's name must be one line of at most %d bytes", protocol.MaxName)
 	}
-	if err := protocol.CheckName("user", spec.User); err != nil {
+	if err := protocol.CheckSpec(spec); err != nil {
 		return err
-	}
-	if spec.Pool != "" {
-		if err := protocol.CheckName("pool", spec.Pool); err != nil {
-			return err
-		}
 	}
 	if err := m.admitFiles(who, spec); err != nil {
 		return err
@@ -100,9 +88,15 @@ func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
 
 // Jobs lists jobs by number.
 func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*slotwisev1.JobsResponse, error) {
-	live, err := query(ctx, c.m, func() (*slotwisev1.JobsResponse, error) { return c.m.core.Jobs(r), nil })
+	after := int64(0)
+	if r.After != "" {
+		if after = protocol.ListPosition(r.After); after == 0 {
+			return nil, fault(connect.CodeInvalidArgument, "after: %q is no job and no chain", r.After)
+		}
+	}
+	live, err := query(ctx, c.m, func() (*slotwisev1.JobsResponse, error) { return c.m.core.Jobs(r, after), nil })
 	if err == nil && r.Ended {
-		live, err = c.m.withPast(r, live)
+		live = c.m.withPast(r, after, live)
 	}
 	c.m.shownJobs(identity(ctx), live.GetJobs())
 	return live, err
@@ -152,14 +146,7 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 		return resp, err
 	})
 	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.TasksResponse {
-		resp := &slotwisev1.TasksResponse{}
-		for _, t := range c.m.shownPast(who, j).Tasks {
-			id, err := job.ParseTask(t.Id)
-			if err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == protocol.WireKind(id.Kind)) && (r.State == "" || r.State == t.State) {
-				resp.Tasks = append(resp.Tasks, t)
-			}
-		}
-		return resp
+		return pastTasks(r, c.m.shownPast(who, j).Tasks)
 	})
 }
 
@@ -178,7 +165,7 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 	})
 }
 
-// Nodes lists all workers that have ever registered.
+// Nodes lists all workers that have registered and are not forgotten.
 func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*slotwisev1.NodesResponse, error) {
 	return query(ctx, c.m, func() (*slotwisev1.NodesResponse, error) { return c.m.core.Nodes(c.m.now()), nil })
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
@@ -87,32 +88,35 @@ type Config struct {
 }
 
 // Limits bound memory and connections, so that overload rejects requests instead of
-// killing the master. A message names the limit that was reached.
+// killing the master. A message names the limit that was reached. The defaults are the
+// constants of package bounds.
 type Limits struct {
-	Inbox        int   // requests that wait for the loop; default 4096
-	Jobs         int   // jobs that have not ended; default 10,000
-	JobTasks     int   // tasks of one job; default 200,000
-	Tasks        int   // tasks of all jobs that have not ended; default 2,000,000
-	Nodes        int   // workers; default 10,000
-	Waiting      int   // requests of users that wait for a change; default 10,000
-	File         int64 // bytes of one uploaded file; default 1 GiB
-	Files        int64 // bytes of all uploaded files; default 20 GiB
-	Message      int   // bytes of one message; default 64 MiB
-	SlotsPerNode int   // slots of one worker, of each kind; default 4096
+	Inbox        int   // requests that wait for the loop
+	Jobs         int   // jobs that have not ended
+	UserJobs     int   // jobs of one user that have not ended
+	JobTasks     int   // tasks of one job
+	Tasks        int   // tasks of all jobs that have not ended
+	Nodes        int   // workers
+	Waiting      int   // requests of users that wait for a change
+	File         int64 // bytes of one uploaded file
+	Files        int64 // bytes of all uploaded files
+	Message      int   // bytes of one message
+	SlotsPerNode int   // slots of one worker, of each kind
 }
 
 // fill sets defaults.
 func (l *Limits) fill() {
-	l.Inbox = cmp.Or(l.Inbox, 4096)
-	l.Jobs = cmp.Or(l.Jobs, 10_000)
-	l.JobTasks = cmp.Or(l.JobTasks, 200_000)
-	l.Tasks = cmp.Or(l.Tasks, 2_000_000)
-	l.Nodes = cmp.Or(l.Nodes, 10_000)
-	l.Waiting = cmp.Or(l.Waiting, 10_000)
-	l.File = cmp.Or(l.File, 1<<30)
-	l.Files = cmp.Or(l.Files, 20<<30)
-	l.Message = cmp.Or(l.Message, 64<<20)
-	l.SlotsPerNode = cmp.Or(l.SlotsPerNode, 4096)
+	l.Inbox = cmp.Or(l.Inbox, bounds.Inbox)
+	l.Jobs = cmp.Or(l.Jobs, bounds.Jobs)
+	l.UserJobs = cmp.Or(l.UserJobs, bounds.UserJobs)
+	l.JobTasks = cmp.Or(l.JobTasks, bounds.JobTasks)
+	l.Tasks = cmp.Or(l.Tasks, bounds.Tasks)
+	l.Nodes = cmp.Or(l.Nodes, bounds.Nodes)
+	l.Waiting = cmp.Or(l.Waiting, bounds.Waiting)
+	l.File = cmp.Or(l.File, bounds.File)
+	l.Files = cmp.Or(l.Files, bounds.Files)
+	l.Message = cmp.Or(l.Message, bounds.Message)
+	l.SlotsPerNode = cmp.Or(l.SlotsPerNode, bounds.Slots)
 }
 
 // fill sets defaults.

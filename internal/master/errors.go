@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 )
 
@@ -49,4 +50,36 @@ func rpcError(err error) error {
 		return connect.NewError(connect.CodePermissionDenied, err)
 	}
 	return connect.NewError(connect.CodeInternal, err)
+}
+
+// shortErrors cuts the messages of errors, which may quote what a request contains.
+type shortErrors struct{}
+
+var _ connect.Interceptor = shortErrors{}
+
+// WrapUnary implements connect.Interceptor.
+func (shortErrors) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+		resp, err := next(ctx, r)
+		return resp, shortError(err)
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (shortErrors) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (shortErrors) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, c connect.StreamingHandlerConn) error { return shortError(next(ctx, c)) }
+}
+
+// shortError cuts the message of an error and keeps its code.
+func shortError(err error) error {
+	var coded *connect.Error
+	if !errors.As(err, &coded) || len(coded.Message()) <= bounds.Text {
+		return err
+	}
+	return connect.NewError(coded.Code(), errors.New(bounds.Cut(coded.Message(), bounds.Text)))
 }

@@ -1,14 +1,15 @@
 package master
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
@@ -40,7 +41,10 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 		if err != nil {
 			return nil, err
 		}
-		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{c.m.shownPast(identity(ctx), j)}}, nil
+		j = c.m.shownPast(identity(ctx), j)
+		tasks := pastTasks(&slotwisev1.TasksRequest{}, j.Tasks)
+		j.Tasks = tasks.Tasks
+		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{j}, Next: tasks.Next}, nil
 	}
 	q := history.Query{User: r.User, Limit: pastLimit(r.Limit)}
 	if r.Before != "" {
@@ -53,10 +57,16 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 	if err != nil {
 		c.m.log.Error("the history cannot be read completely", "error", err)
 	}
-	for i, j := range jobs {
-		jobs[i] = c.m.shownPast(identity(ctx), j)
+	resp := &slotwisev1.HistoryResponse{}
+	page := protocol.Page{}
+	for _, j := range jobs {
+		if j = c.m.shownPast(identity(ctx), j); !page.Add(proto.Size(j)) {
+			resp.Next = resp.Jobs[len(resp.Jobs)-1].Job.Id
+			break
+		}
+		resp.Jobs = append(resp.Jobs, j)
 	}
-	return &slotwisev1.HistoryResponse{Jobs: jobs}, nil
+	return resp, nil
 }
 
 // pastLimit returns the number of jobs that a request for at most n lists.
@@ -67,44 +77,59 @@ func pastLimit(n int32) int {
 	return min(int(n), maxPast)
 }
 
-// withPast adds jobs of the history to a list of the jobs in memory. These are jobs
-// that ended before the master was restarted.
-func (m *Master) withPast(r *slotwisev1.JobsRequest, live *slotwisev1.JobsResponse) (*slotwisev1.JobsResponse, error) {
-	old, err := m.history.List(history.Query{User: r.User, Limit: max(0, m.cfg.KeepEnded)})
-	if err != nil {
-		m.log.Error("the history cannot be read completely", "error", err)
+// withPast adds jobs and chains of the history to a page of those in memory, which begins
+// behind a position. They ended before the master was restarted.
+func (m *Master) withPast(r *slotwisev1.JobsRequest, after int64, live *slotwisev1.JobsResponse) *slotwisev1.JobsResponse {
+	list := map[int64]*slotwisev1.JobStatus{}
+	until := int64(math.MaxInt64)
+	if live.Next != "" {
+		until = protocol.ListPosition(live.Next) // later jobs belong to the next page
 	}
-	listed := map[string]bool{}
-	for _, j := range live.Jobs {
-		listed[j.Id] = true
-	}
-	resp := &slotwisev1.JobsResponse{}
-	for _, j := range slices.Backward(old) {
-		if !listed[j.Job.Id] && (r.Pool == "" || j.Job.Pool == r.Pool) {
-			resp.Jobs = append(resp.Jobs, j.Job)
+	for _, store := range []*history.Store{m.history, m.chainHistory} {
+		old, err := store.List(history.Query{User: r.User, Limit: max(0, m.cfg.KeepEnded)})
+		if err != nil {
+			m.log.Error("the history cannot be read completely", "error", err)
+		}
+		for _, h := range old {
+			if at := protocol.ListPosition(h.Job.Id); at > after && at <= until && (r.Pool == "" || h.Job.Pool == r.Pool) {
+				list[at] = h.Job
+			}
 		}
 	}
-	resp.Jobs = append(resp.Jobs, live.Jobs...)
-	chains, err := m.chainHistory.List(history.Query{User: r.User, Limit: max(0, m.cfg.KeepEnded)})
-	if err != nil {
-		m.log.Error("the history of chains cannot be read completely", "error", err)
+	for _, s := range live.Jobs {
+		list[protocol.ListPosition(s.Id)] = s
 	}
-	for _, h := range slices.Backward(chains) {
-		if !listed[h.Job.Id] && (r.Pool == "" || h.Job.Pool == r.Pool) {
-			resp.Jobs = append(resp.Jobs, h.Job)
+	resp := &slotwisev1.JobsResponse{Next: live.Next}
+	page := protocol.Page{}
+	for _, at := range slices.Sorted(maps.Keys(list)) {
+		if !page.Add(proto.Size(list[at])) {
+			resp.Next = resp.Jobs[len(resp.Jobs)-1].Id
+			break
 		}
+		resp.Jobs = append(resp.Jobs, list[at])
 	}
-	slices.SortStableFunc(resp.Jobs, func(a, b *slotwisev1.JobStatus) int { return cmp.Compare(listPosition(a), listPosition(b)) })
-	return resp, nil
+	return resp
 }
 
-// listPosition orders jobs by number, and chains behind them.
-func listPosition(s *slotwisev1.JobStatus) int64 {
-	if id, err := protocol.ParseChain(s.Id); err == nil {
-		return math.MaxInt32 + int64(id)
+// pastTasks returns the page of a job's tasks that a request asks for.
+func pastTasks(r *slotwisev1.TasksRequest, tasks []*slotwisev1.TaskStatus) *slotwisev1.TasksResponse {
+	resp := &slotwisev1.TasksResponse{}
+	page, began := protocol.Page{}, r.After == ""
+	for _, t := range tasks {
+		id, err := job.ParseTask(t.Id)
+		wanted := began && err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == protocol.WireKind(id.Kind)) &&
+			(r.State == "" || r.State == t.State)
+		began = began || t.Id == r.After
+		if !wanted {
+			continue
+		}
+		if !page.Add(proto.Size(t)) {
+			resp.Next = resp.Tasks[len(resp.Tasks)-1].Id
+			break
+		}
+		resp.Tasks = append(resp.Tasks, t)
 	}
-	id, _ := job.ParseID(s.Id)
-	return int64(id)
+	return resp
 }
 
 // pastJob reads a job from the history.

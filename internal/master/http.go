@@ -22,7 +22,7 @@ type route struct {
 // routes returns all paths. A test requires a row about access for each, and for each
 // call of the RPC services.
 func (m *Master) routes(opts ...connect.HandlerOption) []route {
-	opts = append([]connect.HandlerOption{connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
+	opts = append([]connect.HandlerOption{connect.WithInterceptors(shortErrors{}), connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
 	workersPath, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
 	clientsPath, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
 	health := http.HandlerFunc(m.serveHealth)

@@ -11,8 +11,8 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -124,7 +124,7 @@ func (m *Master) openLog(ctx context.Context, at workerAddress, id job.AttemptID
 	if !proven {
 		return nil, fault(connect.CodeUnavailable, "the server at %s did not prove that it is the worker that ran %s (%s)", at.hostPort, id, resp.Status)
 	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, protocol.MaxText)) // without a text the status is enough
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, bounds.Text)) // without a text the status is enough
 	return nil, fault(connect.CodeNotFound, "the worker that ran %s cannot send its log: %s (%s)", id, strings.TrimSpace(string(text)), resp.Status)
 }
 

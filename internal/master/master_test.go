@@ -18,7 +18,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -217,7 +217,7 @@ func TestRequestID(t *testing.T) {
 			t.Errorf("job %q", id)
 		}
 	}
-	req.RequestId = "r2"
+	req.RequestId, req.Spec.Output = "r2", out+"2"
 	if resp, err := r.users.Submit(t.Context(), req); err != nil || resp.Job != "j2" {
 		t.Errorf("another request: %v, error %v", resp, err)
 	}
@@ -599,8 +599,8 @@ func TestLongErrors(t *testing.T) {
 		id := r.submit(r.spec(1, 0, ""))
 		attempt := id + "_m_0_0"
 		w.awaitLaunch(attempt)
-		w.heartbeat(0, w.failed(attempt, strings.Repeat("x", i)+strings.Repeat("€", protocol.MaxText)))
-		reason := strings.Repeat("y", i) + strings.Repeat("€", protocol.MaxText)
+		w.heartbeat(0, w.failed(attempt, strings.Repeat("x", i)+strings.Repeat("€", bounds.Text)))
+		reason := strings.Repeat("y", i) + strings.Repeat("€", bounds.Text)
 		if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id, Reason: reason}); err != nil {
 			t.Fatal(err)
 		}

@@ -140,7 +140,9 @@ func (m *Master) readings() []reading {
 	}
 	states := map[string]int{}
 	for _, n := range nodes.All() {
-		states[n.State().String()]++
+		if !n.Forgotten() {
+			states[n.State().String()]++
+		}
 	}
 	for _, state := range cluster.States() {
 		list = append(list, gauge(descNodes, float64(states[state]), state))

@@ -26,6 +26,9 @@ func (c clientService) SetPolicy(ctx context.Context, r *slotwisev1.SetPolicyReq
 	if err := c.m.may(who, secure.Policy, secure.Subject{}); err != nil {
 		return nil, err
 	}
+	if err := protocol.CheckPolicy(r.Name, r.Set); err != nil {
+		return nil, rpcError(err)
+	}
 	resp, err := c.m.setPolicy(ctx, r.Name, r.Set)
 	if err != nil {
 		return nil, err

@@ -171,7 +171,7 @@ func (w *fakeWorker) register(maps, reduces int) {
 	if err != nil {
 		w.r.t.Fatal(err)
 	}
-	w.session, w.seq, w.acked, w.kill, w.dropJobs = resp.Session, 0, 0, resp.Kill, resp.DropJobs
+	w.session, w.seq, w.acked, w.dropJobs = resp.Session, 0, 0, resp.DropJobs
 }
 
 // heartbeat sends a heartbeat with reports and carries out the answer's actions.

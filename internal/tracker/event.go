@@ -287,6 +287,10 @@ type Config struct {
 	// 0 means never. It costs a walk through the order of all jobs for each job that waits,
 	// so one collection looks at no more than maxCollected jobs, in rotation.
 	WaitEvery time.Duration
+	// ForgetNodes is the time after which a node that has left and has no attempt in any
+	// remembered job is forgotten; 0 means never. ForgetMarked, if longer, is the time for
+	// nodes that are drained or on the graylist, so that the mark outlasts a repair.
+	ForgetNodes, ForgetMarked time.Duration
 	// Record makes the tracker record facts, from which Restore can rebuild it.
 	Record bool
 }

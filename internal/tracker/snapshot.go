@@ -19,6 +19,9 @@ func (t *Tracker) Snapshot() iter.Seq[Fact] {
 
 func (t *Tracker) snapshotNodes(yield func(Fact) bool) bool {
 	for _, n := range t.Nodes().All() {
+		if n.Forgotten() {
+			continue
+		}
 		if !yield(&FactJoined{n.Spec(), n.Joined()}) || n.Draining() && !yield(&FactDrained{n.Name(), false, n.DrainedAt()}) ||
 			len(n.Faults()) > 0 && !yield(&FactFaults{n.Name(), slices.Clone(n.Faults())}) ||
 			n.Graylisted() && !yield(&FactGraylisted{n.Name(), false, n.GrayAt()}) ||

@@ -19,6 +19,55 @@ func (t *Tracker) tick() {
 	}
 	t.graylist()
 	t.preempt()
+	t.forgetNodes()
+}
+
+// forgetEvery is the interval at which the tracker looks for nodes to forget.
+const forgetEvery = time.Hour
+
+// forgetNodes forgets former members that left long ago, as Config.ForgetNodes
+// says. It is not a fact: a restored tracker may know them again, until it forgets them. If
+// a node is due, the cost is a walk over the attempts of all jobs.
+func (t *Tracker) forgetNodes() {
+	if t.cfg.ForgetNodes <= 0 || t.now < t.forgetAt {
+		return
+	}
+	t.forgetAt = t.now + forgetEvery
+	due := map[int32]bool{}
+	for _, n := range t.Nodes().All() {
+		limit := t.cfg.ForgetNodes
+		if n.Draining() || n.Graylisted() {
+			limit = max(limit, t.cfg.ForgetMarked)
+		}
+		if !n.Alive() && !n.Absent() && !n.Forgotten() && t.now-n.LeftAt() >= limit {
+			due[n.Index()] = true
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	for _, list := range [][]*job.Job{t.Jobs().Live(), t.Jobs().Finishing(), t.Jobs().Ended()} {
+		for _, j := range list {
+			keepNodes(j, due)
+		}
+	}
+	for _, n := range t.Nodes().All() {
+		if due[n.Index()] {
+			t.nodes.Forget(n)
+		}
+	}
+}
+
+// keepNodes removes the nodes of a job's attempts from a set.
+func keepNodes(j *job.Job, set map[int32]bool) {
+	for k := range job.Kind(job.Kinds) {
+		for i := range j.Total(k) {
+			task := j.Task(k, int32(i))
+			for try := range task.Attempts() {
+				delete(set, task.Attempt(int32(try)).Node())
+			}
+		}
+	}
 }
 
 // NextDeadline is the earliest time at which a Tick could do something, or a

@@ -65,6 +65,8 @@ type Tracker struct {
 	// before which none of the tasks is released; never if there are none.
 	delayed    []*job.Job
 	delayedDue time.Duration
+	// forgetAt is the time of the next search for nodes to forget.
+	forgetAt time.Duration
 	// due holds, by node index, a time before which no attempt on the node times out;
 	// never if no attempt can time out.
 	due []time.Duration

@@ -36,11 +36,12 @@ func TestMain(m *testing.M) {
 // fakeMaster is a master under the control of a test. It serves the actions and jobs
 // that the test sets up and records the worker's messages.
 type fakeMaster struct {
-	t      *testing.T
-	dir    string
-	addr   string
-	server *http.Server
-	files  map[string]string // by hash
+	options []connect.HandlerOption
+	t       *testing.T
+	dir     string
+	addr    string
+	server  *http.Server
+	files   map[string]string // by hash
 
 	mu struct {
 		sync.Mutex
@@ -63,8 +64,8 @@ type fakeMaster struct {
 	}
 }
 
-func newFakeMaster(t *testing.T) *fakeMaster {
-	m := &fakeMaster{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", files: map[string]string{}}
+func newFakeMaster(t *testing.T, options ...connect.HandlerOption) *fakeMaster {
+	m := &fakeMaster{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", files: map[string]string{}, options: options}
 	m.mu.changed = make(chan struct{})
 	m.mu.id = "m1"
 	m.mu.answer = &slotwisev1.RegisterResponse{}
@@ -84,7 +85,7 @@ func (m *fakeMaster) start() {
 	}
 	m.addr = l.Addr().String()
 	mux := http.NewServeMux()
-	mux.Handle(slotwisev1connect.NewWorkerServiceHandler(m))
+	mux.Handle(slotwisev1connect.NewWorkerServiceHandler(m, m.options...))
 	mux.HandleFunc("GET /files/{sha}", func(w http.ResponseWriter, r *http.Request) {
 		content, ok := m.files[r.PathValue("sha")]
 		if !ok {
@@ -163,7 +164,7 @@ func (m *fakeMaster) Register(_ context.Context, r *slotwisev1.RegisterRequest) 
 	m.mu.actions, m.mu.acked, m.mu.again = nil, 0, m.mu.hostile
 	resp := &slotwisev1.RegisterResponse{
 		Session: fmt.Sprint(m.mu.session), Master: m.mu.id, HeartbeatMs: 200,
-		DropJobs: m.mu.answer.GetDropJobs(), Kill: m.mu.answer.GetKill(),
+		DropJobs: m.mu.answer.GetDropJobs(),
 	}
 	m.mu.answer = nil
 	m.notifyLocked()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -214,6 +215,7 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 				if isRefusal(a.err) {
 					return // registering again returns the reason
 				}
+				w.shrink(a)
 				if failures++; failures == 1 || failures%30 == 0 {
 					w.log.Warn("heartbeat failed", "err", a.err, "times", failures)
 				}
@@ -234,6 +236,18 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// shrink makes the next heartbeats smaller if the master has refused one for its size.
+func (w *Worker) shrink(a answer) {
+	if connect.CodeOf(a.err) != connect.CodeResourceExhausted {
+		return
+	}
+	w.mu.Lock()
+	orders := w.mu.agent.TooLarge(a.req)
+	w.mu.Unlock()
+	w.log.Warn("the master refused a heartbeat for its size: the next one is smaller", "bytes", proto.Size(a.req), "err", a.err)
+	w.carryOut(orders)
 }
 
 // answered takes an answer into account and carries out its actions.

@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/worker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -165,7 +169,7 @@ func TestMasterAway(t *testing.T) {
 }
 
 // TestRegisterAgain verifies that attempts survive a new session, except an attempt
-// that the master kills in its answer to the registration.
+// that the master kills in it.
 func TestRegisterAgain(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")
@@ -174,11 +178,10 @@ func TestRegisterAgain(t *testing.T) {
 	m.launch("j1_m_0_0", split)
 	m.launch("j1_m_0_1", split)
 	runs(2)
-	m.do(func() {
-		m.mu.again = true
-		m.mu.answer = &slotwisev1.RegisterResponse{Kill: []string{"j1_m_0_1"}}
-	})
-	want(t, m.ends("j1_m_0_1"), killed, "the master no longer needs the attempt")
+	m.do(func() { m.mu.again = true })
+	m.until("the worker registers again", func() bool { return len(m.mu.registers) > 1 })
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_1", Reason: "not needed"}}})
+	want(t, m.ends("j1_m_0_1"), killed, "not needed")
 	open()
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
 }
@@ -359,6 +362,38 @@ func TestShippedFiles(t *testing.T) {
 		m.launch(id+"_m_0_0", m.job(id, "./tool", 0, "a\n", c.file))
 		want(t, m.ends(id+"_m_0_0"), c.state, c.text)
 	}
+}
+
+// TestManyCounters runs maps that count under 450,000 names, as long ones as a line may
+// hold, and fail with a long text. Their reports are bounded, and the numbers add up.
+func TestManyCounters(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	const names = 450_000
+	count := fmt.Sprintf(`awk 'BEGIN { for (i = 0; i < %d; i++) printf "reporter:counter:g,%%0300d,1\n", i }' >&2; cat`, names)
+	m.launch("j1_m_0_0", m.job("j1", count, 0, "a\n"))
+	r := m.ends("j1_m_0_0")
+	want(t, r, succeeded, "")
+	sum := int64(0)
+	for _, n := range r.Counters.User {
+		sum += n
+	}
+	if size := proto.Size(r); size > 100<<10 || len(r.Counters.User) > counters.MaxUser+1 || sum < names {
+		t.Errorf("a report of %d bytes with %d counters and the sum %d", size, len(r.Counters.User), sum)
+	}
+}
+
+// TestRefusedForSize runs two maps under a master that takes no large message. The
+// worker sends the small report; the attempt whose report is too large alone fails.
+func TestRefusedForSize(t *testing.T) {
+	m := newFakeMaster(t, connect.WithReadMaxBytes(8<<10))
+	m.worker("")
+	count := `awk 'BEGIN { for (i = 0; i < 200; i++) printf "reporter:counter:g,%0150d,1\n", i }' >&2; cat`
+	small, large := m.job("j1", "cat", 0, "a\n"), m.job("j2", count, 0, "a\n")
+	m.launch("j2_m_0_0", large)
+	m.launch("j1_m_0_0", small)
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+	want(t, m.ends("j2_m_0_0"), failed, "refused the report of the attempt's end for its size")
 }
 
 // TestOddBytes runs tasks that print invalid UTF-8. The worker must still report

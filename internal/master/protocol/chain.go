@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -86,10 +87,10 @@ func ParseChain(name string) (ChainID, error) {
 const (
 	// MaxSteps is the largest number of jobs of a chain. It ends a function that submits
 	// steps for ever.
-	MaxSteps = 1000
+	MaxSteps = bounds.Steps
 	// MaxChainSpec bounds the description of a chain in bytes: it is part of the order
 	// to the worker.
-	MaxChainSpec = 1 << 20
+	MaxChainSpec = bounds.ChainSpec
 	// maxPastChains is the number of remembered requests whose chains have ended.
 	maxPastChains = 1000
 )
@@ -433,7 +434,7 @@ func (c *Core) killChain(m *KillChain) {
 		return
 	}
 	if ch.outcome == nil {
-		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_KILLED, Clip(cmp.Or(m.Reason, "killed by request")))
+		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_KILLED, bounds.Cut(cmp.Or(m.Reason, "killed by request"), bounds.Text))
 	}
 	c.reply(m.Call, &slotwisev1.KillResponse{})
 }

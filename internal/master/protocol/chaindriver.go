@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cluster"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -242,18 +243,18 @@ func (c *Core) reportDriver(s *session, r *slotwisev1.DriverReport) {
 	case r.State == slotwisev1.AttemptState_ATTEMPT_STATE_FAILED:
 		c.driverFailed(ch, r)
 	default:
-		c.loseDriver(ch, Clip(r.Error))
+		c.loseDriver(ch, bounds.Cut(r.Error, bounds.Text))
 	}
 	c.assignDrivers()
 }
 
 // driverFailed fails the chain, or starts another driver after a pause.
 func (c *Core) driverFailed(ch *chainEntry, r *slotwisev1.DriverReport) {
-	d, text := &ch.driver, Clip(r.Error)
+	d, text := &ch.driver, bounds.Cut(r.Error, bounds.Text)
 	c.logInfo("driver failed", "chain", ch.id.String(), "try", d.try, "worker", d.worker, "final", r.Final, "error", text)
 	c.driverGone(ch)
 	d.failures++
-	d.err, d.logTail = text, Clip(r.LogTail)
+	d.err, d.logTail = text, bounds.Cut(r.LogTail, bounds.Text)
 	c.record(ch.driverRecord(c.now))
 	if r.Final {
 		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_FAILED, text)

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -140,15 +141,20 @@ func (c *Core) stepStatuses(ch *chainEntry, all bool) (out []*slotwisev1.JobStat
 	return out
 }
 
-// appendChains adds the chains to a list of jobs.
-func (c *Core) appendChains(r *slotwisev1.JobsRequest, resp *slotwisev1.JobsResponse) {
+// appendChains adds the chains behind a position to a page of jobs.
+func (c *Core) appendChains(r *slotwisev1.JobsRequest, after int64, resp *slotwisev1.JobsResponse, page *Page) {
 	for _, id := range slices.Sorted(maps.Keys(c.chains.byID)) {
 		ch := c.chains.byID[id]
 		j := ch.job()
-		if ch.final != nil && !r.Ended || r.User != "" && j.User != r.User || r.Pool != "" && j.Pool != r.Pool {
+		if math.MaxInt32+int64(id) <= after || ch.final != nil && !r.Ended || r.User != "" && j.User != r.User || r.Pool != "" && j.Pool != r.Pool {
 			continue
 		}
-		resp.Jobs = append(resp.Jobs, c.chainStatus(ch))
+		s := c.chainStatus(ch)
+		if !page.Add(proto.Size(s)) {
+			resp.Next = resp.Jobs[len(resp.Jobs)-1].Id
+			return
+		}
+		resp.Jobs = append(resp.Jobs, s)
 	}
 }
 

@@ -26,7 +26,7 @@ func newCore(t *testing.T) *Core {
 			return policies.Builtin().Build(name, sched.Options{Seed: 1})
 		},
 		NodeTimeout: 30 * time.Second, Heartbeat: time.Second, Grace: 10 * time.Second, KeepEnded: 1,
-		Limits: Limits{Jobs: 100, Tasks: 1000, Nodes: 10, Waiting: 10}, ID: "m", Life: "l", Started: time.Unix(1, 0),
+		Limits: Limits{Jobs: 100, UserJobs: 100, Tasks: 1000, Nodes: 10, Waiting: 10}, ID: "m", Life: "l", Started: time.Unix(1, 0),
 	}, decoded(nil))
 	if err != nil {
 		t.Fatal(err)

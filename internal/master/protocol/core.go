@@ -41,11 +41,11 @@ type Config struct {
 // Limits bound what the core accepts. Requests beyond one are refused with a
 // message that names it.
 type Limits struct {
-	Jobs    int // jobs that have not ended
-	Tasks   int // tasks of all jobs that have not ended
-	Nodes   int // workers with a session
-	Waiting int // held WatchJob calls; more are answered at once
-
+	Jobs     int // jobs that have not ended
+	UserJobs int // the same, of one user; 0 is no limit
+	Tasks    int // tasks of all jobs that have not ended
+	Nodes    int // workers with a session
+	Waiting  int // held WatchJob calls; more are answered at once
 }
 
 // Intervals of the core.
@@ -57,6 +57,11 @@ const (
 	// worker, and all rounds together must not take more than a part of the time.
 	offerPause   = 20 * time.Microsecond
 	learnedEvery = time.Minute // between two records of what the policy has learned
+	// ForgetNodes is the time after which a worker that has left, and on which no attempt
+	// of a remembered job ran, is forgotten. ForgetMarked is the time for workers that an
+	// operator has drained or that are on the graylist.
+	ForgetNodes  = 24 * time.Hour
+	ForgetMarked = 30 * 24 * time.Hour
 )
 
 // Core is the state of the master. It is not safe for concurrent use: one
@@ -75,6 +80,7 @@ type Core struct {
 	live     []*jobEntry // entries of jobs without a final status, by id
 	ended    []job.ID    // jobs with one, the first to end first
 	tasks    int         // of live jobs
+	staging  []*jobEntry // of requests whose output is being staged, in the order of their arrival
 	requests map[string]*request
 	past     []pastRequest // of jobs in the history, oldest first
 

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -30,6 +31,7 @@ type jobEntry struct {
 	token   string // of the output's staging directory
 	secret  []byte // with which reduces prove that they may fetch
 
+	errors    int                   // bytes of attempts' errors and ends of logs in this life
 	alive     int                   // attempts of the job in workers' alive lists
 	nodes     map[string]bool       // on which an attempt was ever launched
 	output    *tracker.Effect       // CommitOutput or AbortOutput without an order yet
@@ -150,7 +152,7 @@ func (c *Core) outputDelayed(m *OutputDelayed) {
 	if j.delayed == "" {
 		c.logWarn("the output of a job cannot be "+verb+" now: the master tries again", "job", j.id.String(), "error", m.Err)
 	}
-	j.delayed = "its output cannot be " + verb + " now, the master tries again: " + Clip(m.Err.Error())
+	j.delayed = "its output cannot be " + verb + " now, the master tries again: " + bounds.Cut(m.Err.Error(), bounds.Text)
 	j.changed = true
 }
 
@@ -164,7 +166,7 @@ func (c *Core) outputFinished(m *OutputFinished) {
 	text := ""
 	if m.Err != nil {
 		c.logWarn("the output of a job was given up", "job", j.id.String(), "commit", m.Commit, "error", m.Err)
-		text = Clip(m.Err.Error())
+		text = bounds.Cut(m.Err.Error(), bounds.Text)
 	}
 	if m.Commit {
 		c.step(&tracker.CommitEnded{Job: j.id, Error: text})
@@ -184,7 +186,7 @@ func (c *Core) endJob(j *jobEntry, end *tracker.FactJobEnded) {
 	j.described = st
 	entry := &slotwisev1.HistoryJob{Job: proto.CloneOf(st), Held: heldBack(j, func(job.Wait) bool { return true })}
 	for k := range job.Kind(job.Kinds) {
-		entry.Tasks = append(entry.Tasks, c.taskStatuses(j, k, "")...)
+		entry.Tasks = slices.AppendSeq(entry.Tasks, c.taskStatuses(j, k, 0))
 	}
 	c.order(&WriteHistory{Job: j.id, Entry: entry})
 }
@@ -312,7 +314,7 @@ func (c *Core) killJob(m *KillJob) {
 		c.refuse(m.Call, noJob(m.Job))
 		return
 	}
-	c.step(&tracker.KillJob{Job: j.id, Reason: Clip(m.Reason)})
+	c.step(&tracker.KillJob{Job: j.id, Reason: bounds.Cut(m.Reason, bounds.Text)})
 	c.reply(m.Call, &slotwisev1.KillResponse{})
 }
 
@@ -322,7 +324,7 @@ func (c *Core) killAttempt(m *KillAttempt) {
 		c.refuse(m.Call, errorf(FailedPrecondition, "attempt %s is not running", m.Attempt))
 		return
 	}
-	reason := Clip(m.Reason)
+	reason := bounds.Cut(m.Reason, bounds.Text)
 	if reason == "" {
 		reason = "killed by request"
 	}

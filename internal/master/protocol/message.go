@@ -30,6 +30,7 @@ type (
 		// numbers.
 		Session string
 		join    *tracker.Join
+		jobs    []job.ID // that the worker knows
 	}
 
 	// Heartbeat is a worker's report. Reply: *HeartbeatResponse, at the end of

@@ -192,7 +192,8 @@ func (c *Core) restoreTracker(r *replay) error {
 		return err
 	}
 	cfg := tracker.Config{NodeTimeout: c.cfg.NodeTimeout, KeepEnded: c.cfg.KeepEnded, GraylistFaults: c.cfg.GraylistFaults, CommitOutput: true, Record: true,
-		StorageRetry: c.cfg.StorageRetry, Seed: c.cfg.Seed, WaitEvery: waitEvery, OfferAtOnce: true, OfferPause: offerPause}
+		StorageRetry: c.cfg.StorageRetry, Seed: c.cfg.Seed, ForgetNodes: ForgetNodes, ForgetMarked: ForgetMarked,
+		WaitEvery: waitEvery, OfferAtOnce: true, OfferPause: offerPause}
 	c.tracker, err = tracker.Restore(cfg, p, c.base, slices.Values(r.facts))
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)

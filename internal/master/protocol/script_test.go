@@ -41,7 +41,7 @@ type conversation struct {
 // logs, records, replies and orders, in this order. Unless a batch is open, each
 // command is a batch of its own. Calls are numbered from 1.
 //
-//	master [policy=NAME] [jobs=N] [nodes=N] [waiting=N]
+//	master [policy=NAME] [jobs=N] [userjobs=N] [nodes=N] [waiting=N]
 //	                               a master with an empty journal
 //	restart [cut=N] [snapshot] [policy=NAME]
 //	                               another life, from the journal without its last N
@@ -52,9 +52,9 @@ type conversation struct {
 //	heartbeat W [seq=N] [acked=N] [wait] [draining] [leaving] [session=S]
 //	                               with a report a line: ATTEMPT STATE [error],
 //	                               driver C#N STATE [final] [error], or
-//	                               fetch-failed REDUCE MAP WORKER [corrupt]
+//	                               fetch-failed REDUCE MAP WORKER [corrupt] [#NUMBER]
 //	ask-commit W ATTEMPT / job-for-worker W JOB / map-outputs W JOB [cursor=C] [wait]
-//	submit R [maps=N] [reduces=N] [output=URI] [attempts=N]
+//	submit R [maps=N] [reduces=N] [output=URI] [attempts=N] [user=NAME]
 //	staged R [error=X] / staging-removed R [error=X]
 //	watch JOB [after=N] [wait] / release CALL
 //	kill JOB|ATTEMPT / move JOB POOL / priority JOB P / drain W [undo] / policy NAME
@@ -126,7 +126,7 @@ func (c *conversation) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "master":
 		c.journal, c.policy = nil, a.get("policy", "fifo")
-		c.limits = Limits{Jobs: a.number("jobs", 100), Tasks: 1000, Nodes: a.number("nodes", 10), Waiting: a.number("waiting", 10)}
+		c.limits = Limits{Jobs: a.number("jobs", 100), UserJobs: a.number("userjobs", 100), Tasks: 1000, Nodes: a.number("nodes", 10), Waiting: a.number("waiting", 10)}
 		c.restart(c.journal)
 	case "restart":
 		c.policy = a.get("policy", c.policy)
@@ -364,7 +364,11 @@ func (c *conversation) heartbeat(a args, input string) Message {
 			continue
 		}
 		if f[0] == "fetch-failed" {
-			r.FetchFailures = append(r.FetchFailures, &slotwisev1.FetchFailure{Reduce: f[1], Map: f[2], Worker: f[3], Corrupt: len(f) > 4})
+			complaint := &slotwisev1.FetchFailure{Reduce: f[1], Map: f[2], Worker: f[3], Corrupt: slices.Contains(f, "corrupt")}
+			if n, ok := strings.CutPrefix(f[len(f)-1], "#"); ok {
+				complaint.Number, _ = strconv.ParseInt(n, 10, 64)
+			}
+			r.FetchFailures = append(r.FetchFailures, complaint)
 			continue
 		}
 		state := slotwisev1.AttemptState(slotwisev1.AttemptState_value["ATTEMPT_STATE_"+strings.ToUpper(f[1])])
@@ -382,7 +386,7 @@ func (c *conversation) heartbeat(a args, input string) Message {
 
 func (c *conversation) submit(a args) Message {
 	spec := &slotwisev1.JobSpec{
-		Name: "test", User: "ann", Program: &slotwisev1.Program{App: "x"}, Synthetic: int32(a.number("maps", 1)), Reduces: int32(a.number("reduces", 0)),
+		Name: "test", User: a.get("user", "ann"), Program: &slotwisev1.Program{App: "x"}, Synthetic: int32(a.number("maps", 1)), Reduces: int32(a.number("reduces", 0)),
 		SlowStart: proto.Float64(1), Output: a.get("output", ""), MaxAttempts: int32(a.number("attempts", 4)),
 	}
 	core, err := CoreSpec(spec)
@@ -582,7 +586,7 @@ func (c *conversation) query(what string, a args) {
 	switch what {
 	case "jobs":
 		r := &slotwisev1.JobsRequest{Ended: a.has("ended"), User: a.get("user", ""), Pool: a.get("pool", "")}
-		for _, j := range c.core.Jobs(r).Jobs {
+		for _, j := range c.core.Jobs(r, 0).Jobs {
 			fmt.Fprintln(&c.out, formatStatus(j))
 		}
 	case "tasks":

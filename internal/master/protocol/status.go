@@ -1,11 +1,16 @@
 package protocol
 
 import (
+	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/counterspb"
@@ -78,24 +83,51 @@ func (c *Core) JobStates() map[string]int {
 	return states
 }
 
-// Jobs lists jobs by number.
-func (c *Core) Jobs(r *slotwisev1.JobsRequest) *slotwisev1.JobsResponse {
+// ListPosition returns a job's or chain's position in lists: jobs by number, chains behind
+// them. It is above 0, or 0 if the name is neither's.
+func ListPosition(name string) int64 {
+	if id, err := ParseChain(name); err == nil {
+		return math.MaxInt32 + int64(id)
+	}
+	id, _ := job.ParseID(name)
+	return int64(id)
+}
+
+// Jobs lists jobs and chains behind a position, up to bounds.Page bytes.
+func (c *Core) Jobs(r *slotwisev1.JobsRequest, after int64) *slotwisev1.JobsResponse {
 	resp := &slotwisev1.JobsResponse{}
+	page := Page{}
 	for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
 		j := c.jobs[id]
-		if j.final != nil && !r.Ended || r.User != "" && j.spec.User != r.User {
+		if int64(id) <= after || j.final != nil && !r.Ended || r.User != "" && j.spec.User != r.User {
 			continue
 		}
 		s := c.status(j)
-		if r.Pool == "" || s.Pool == r.Pool {
-			if j.final == nil && len(resp.Jobs) < reasonsAtOnce {
-				s.Waiting = c.waitReason(j)
-			}
-			resp.Jobs = append(resp.Jobs, s)
+		if r.Pool != "" && s.Pool != r.Pool {
+			continue
 		}
+		if j.final == nil && len(resp.Jobs) < reasonsAtOnce {
+			s.Waiting = c.waitReason(j)
+		}
+		if !page.Add(proto.Size(s)) {
+			resp.Next = resp.Jobs[len(resp.Jobs)-1].Id
+			return resp
+		}
+		resp.Jobs = append(resp.Jobs, s)
 	}
-	c.appendChains(r, resp)
+	c.appendChains(r, after, resp, &page)
 	return resp
+}
+
+// Page counts the bytes of an answer to a user.
+type Page struct{ bytes int }
+
+// Add adds an element of some bytes. It reports whether the element belongs to the page: it
+// is the first one, or the page has at most bounds.Page bytes with it.
+func (p *Page) Add(bytes int) bool {
+	first := p.bytes == 0
+	p.bytes += bytes + 1
+	return first || p.bytes <= bounds.Page
 }
 
 // status describes a job, without the reason why it waits.
@@ -149,39 +181,58 @@ func taskCounts(t *job.Job, k job.Kind, account *job.Account) *slotwisev1.TaskCo
 	}
 }
 
-// Tasks lists a job's tasks.
+// Tasks lists a job's tasks, maps first, up to bounds.Page bytes.
 func (c *Core) Tasks(id job.ID, r *slotwisev1.TasksRequest) (*slotwisev1.TasksResponse, error) {
 	j := c.jobs[id]
 	if j == nil {
 		return nil, noJob(id)
 	}
+	kind, from := job.Kind(0), int32(0)
+	if r.After != "" {
+		after, err := job.ParseTask(r.After)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		kind, from = after.Kind, after.Index+1
+	}
 	resp := &slotwisev1.TasksResponse{}
-	for k := range job.Kind(job.Kinds) {
-		if r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == WireKind(k) {
-			resp.Tasks = append(resp.Tasks, c.taskStatuses(j, k, r.State)...)
+	page := Page{}
+	for ; kind < job.Kinds; kind, from = kind+1, 0 {
+		if r.Kind != slotwisev1.Kind_KIND_UNSPECIFIED && r.Kind != WireKind(kind) {
+			continue
+		}
+		for s := range c.taskStatuses(j, kind, from) {
+			if r.State != "" && s.State != r.State {
+				continue
+			}
+			if !page.Add(proto.Size(s)) {
+				resp.Next = resp.Tasks[len(resp.Tasks)-1].Id
+				return resp, nil
+			}
+			resp.Tasks = append(resp.Tasks, s)
 		}
 	}
 	return resp, nil
 }
 
-// taskStatuses describes a job's tasks of a kind. A state that is not "" selects tasks.
-func (c *Core) taskStatuses(j *jobEntry, k job.Kind, state string) (out []*slotwisev1.TaskStatus) {
-	t := j.core
-	if t == nil {
-		return nil
-	}
-	for i := range t.Total(k) {
-		task := t.Task(k, int32(i))
-		if state != "" && task.State().String() != state {
-			continue
+// taskStatuses describes a job's tasks of a kind, beginning with an index.
+func (c *Core) taskStatuses(j *jobEntry, k job.Kind, from int32) iter.Seq[*slotwisev1.TaskStatus] {
+	return func(yield func(*slotwisev1.TaskStatus) bool) {
+		t := j.core
+		if t == nil {
+			return
 		}
-		s := &slotwisev1.TaskStatus{Id: task.ID().String(), State: task.State().String(), Hosts: task.Split().Hosts}
-		for try := range task.Attempts() {
-			s.Attempts = append(s.Attempts, c.attemptStatus(task.Attempt(int32(try))))
+		for i := max(0, from); int(i) < t.Total(k); i++ {
+			task := t.Task(k, i)
+			s := &slotwisev1.TaskStatus{Id: task.ID().String(), State: task.State().String(), Hosts: task.Split().Hosts}
+			for try := range task.Attempts() {
+				s.Attempts = append(s.Attempts, c.attemptStatus(task.Attempt(int32(try))))
+			}
+			if !yield(s) {
+				return
+			}
 		}
-		out = append(out, s)
 	}
-	return out
 }
 
 // attemptStatus describes an attempt.
@@ -196,11 +247,13 @@ func (c *Core) attemptStatus(a *job.Attempt) *slotwisev1.AttemptStatus {
 	return s
 }
 
-// Nodes describes all workers that have ever registered, by name.
+// Nodes describes all workers that have registered and are not forgotten, by name.
 func (c *Core) Nodes(now time.Duration) *slotwisev1.NodesResponse {
 	resp := &slotwisev1.NodesResponse{}
 	for _, n := range c.tracker.Nodes().All() {
-		resp.Nodes = append(resp.Nodes, c.nodeStatus(n, now))
+		if !n.Forgotten() {
+			resp.Nodes = append(resp.Nodes, c.nodeStatus(n, now))
+		}
 	}
 	slices.SortFunc(resp.Nodes, func(a, b *slotwisev1.NodeStatus) int { return strings.Compare(a.Name, b.Name) })
 	return resp

@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -52,7 +55,11 @@ func (c *Core) submit(m *Submit) {
 		return
 	}
 	j := c.newJob(m.Request, m.Spec, m.Core)
-	if err := c.hasRoom(j); err != nil {
+	err := c.hasRoom(j)
+	if err == nil {
+		err = c.outputIsFree(m.Spec.Output)
+	}
+	if err != nil {
 		c.refuse(m.Call, err)
 		return
 	}
@@ -64,6 +71,7 @@ func (c *Core) submit(m *Submit) {
 		c.accept(r)
 		return
 	}
+	c.staging = append(c.staging, j)
 	j.token = StagingToken(c.id, m.Request)
 	c.order(&StageOutput{Request: m.Request, URI: m.Spec.Output, Token: j.token, Overwrite: m.Spec.Overwrite})
 }
@@ -89,11 +97,72 @@ func (c *Core) staged(m *Staged) {
 	}
 }
 
+// doneStaging notes that the request of a job has been answered.
+func (c *Core) doneStaging(j *jobEntry) {
+	c.staging = slices.DeleteFunc(c.staging, func(x *jobEntry) bool { return x == j })
+}
+
+// outputIsFree refuses an output that a job writes which has not ended, and one that
+// contains that output or lies in it. Of two such jobs only one could publish, or the
+// later one would remove what the earlier one has published.
+func (c *Core) outputIsFree(uri string) error {
+	if uri == "" {
+		return nil
+	}
+	place := outputPlace(uri)
+	for _, list := range [][]*jobEntry{c.live, c.staging} {
+		for _, j := range list {
+			if j.end != nil || j.spec.Output == "" {
+				continue
+			}
+			if other := outputPlace(j.spec.Output); strings.HasPrefix(place, other) || strings.HasPrefix(other, place) {
+				name := "a job that is being submitted"
+				if j.id != 0 {
+					name = "job " + j.id.String()
+				}
+				return errorf(FailedPrecondition, "output %s: %s (%s, of user %s) writes to %s and has not ended; wait for its end, or name another output",
+					uri, name, j.spec.Name, j.spec.User, j.spec.Output)
+			}
+		}
+	}
+	return nil
+}
+
+// outputPlace returns a URI in a form in which one output is a prefix of all URIs in it:
+// the scheme and host in lower case, the path clean and with a slash at its end. It knows
+// nothing of links and of default hosts.
+func outputPlace(uri string) string {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		scheme, rest = "file", strings.TrimPrefix(uri, "file:")
+	}
+	host, dir, _ := strings.Cut(rest, "/")
+	if !ok && host != "" { // a relative path
+		return "file://./" + path.Clean(rest) + "/"
+	}
+	place := strings.ToLower(scheme) + "://" + strings.ToLower(host) + path.Clean("/"+dir)
+	return strings.TrimSuffix(place, "/") + "/"
+}
+
 // hasRoom checks the limits for one more job.
 func (c *Core) hasRoom(j *jobEntry) error {
+	own := 0 // jobs of the same user, those whose output is being staged included
+	for _, list := range [][]*jobEntry{c.live, c.staging} {
+		for _, other := range list {
+			if other != j && other.spec.User == j.spec.User {
+				own++
+			}
+		}
+	}
+	all := len(c.live) + len(c.staging)
+	if slices.Contains(c.staging, j) {
+		all--
+	}
 	switch l := c.cfg.Limits; {
-	case len(c.live) >= l.Jobs:
+	case all >= l.Jobs:
 		return errorf(ResourceExhausted, "there are %d jobs already, which is the limit: wait until one ends", l.Jobs)
+	case l.UserJobs > 0 && own >= l.UserJobs:
+		return errorf(ResourceExhausted, "user %s has %d jobs already, which is the limit: wait until one ends", j.spec.User, l.UserJobs)
 	case c.tasks+j.tasksOf() > l.Tasks:
 		return errorf(ResourceExhausted, "the tasks of all jobs would be more than %d, which is the limit: wait until a job ends", l.Tasks)
 	}
@@ -123,6 +192,7 @@ func (c *Core) accept(r *request) {
 	}
 	r.job, r.entry = j.id, nil
 	c.stepEntering(j, -1)
+	c.doneStaging(j)
 	for _, call := range r.calls {
 		c.reply(call, &slotwisev1.SubmitResponse{Job: j.id.String()})
 	}
@@ -162,6 +232,7 @@ func (c *Core) accepted(j *jobEntry, id job.ID) {
 func (c *Core) failRequest(name string, r *request, err error) {
 	delete(c.requests, name)
 	c.stepEntering(r.entry, -1)
+	c.doneStaging(r.entry)
 	for _, call := range r.calls {
 		c.refuse(call, err)
 	}

@@ -2,9 +2,9 @@ package protocol
 
 import (
 	"math"
-	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -51,7 +51,7 @@ func ParseRegister(r *slotwisev1.RegisterRequest, slots int, rack func(host stri
 		Name: r.Worker, Host: r.Host, Rack: r.Rack, MapSlots: int(r.MapSlots), ReduceSlots: int(r.ReduceSlots),
 		Cores: int(r.Cores), Speed: r.Speed, MemoryBytes: r.Memory,
 	}
-	if err := CheckName("worker", r.Worker); err != nil {
+	if err := checkRegister(r); err != nil {
 		return nil, err
 	}
 	if math.IsNaN(r.Speed) || math.IsInf(r.Speed, 0) {
@@ -84,17 +84,22 @@ func ParseRegister(r *slotwisev1.RegisterRequest, slots int, rack func(host stri
 		}
 		join.Outputs = append(join.Outputs, tracker.Output{Attempt: id, Bytes: max(0, o.Bytes)})
 	}
-	return &Register{Request: r, join: join}, nil
+	m := &Register{Request: r, join: join}
+	for _, name := range r.Jobs {
+		id, err := job.ParseID(name)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		m.jobs = append(m.jobs, id)
+	}
+	return m, nil
 }
-
-// MaxName is the largest number of bytes in the name of a worker, user or pool.
-const MaxName = 255
 
 // CheckName refuses names that a list could not show or that are not safe as a file
 // name. what names the kind of thing in the error.
 func CheckName(what, name string) error {
-	if name == "" || len(name) > MaxName {
-		return errorf(InvalidArgument, "the name of a %s must have 1 to %d bytes", what, MaxName)
+	if name == "" || len(name) > bounds.Name {
+		return errorf(InvalidArgument, "the name of a %s must have 1 to %d bytes", what, bounds.Name)
 	}
 	for _, c := range name {
 		if c <= ' ' || c == '/' || c == '\\' || c == 0x7f || c == '\ufffd' {
@@ -131,7 +136,7 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 			return nil, errorf(InvalidArgument, "attempt %s has the unknown state %v", w.Attempt, w.State)
 		}
 		report := tracker.Report{
-			Attempt: id, State: state, Progress: fraction(w.Progress), Ticks: w.Ticks, Error: Clip(w.Error), OutputBytes: max(0, w.OutputBytes),
+			Attempt: id, State: state, Progress: fraction(w.Progress), Ticks: w.Ticks, Error: bounds.Cut(w.Error, bounds.Text), OutputBytes: max(0, w.OutputBytes),
 		}
 		// A worker of a later version may know further causes.
 		if c := job.Cause(w.Cause); slotwisev1.FailureCause(c) == w.Cause && c.Valid() {
@@ -143,7 +148,7 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 		case job.AttemptSucceeded:
 			report.Counters = decodeCounters(w.Counters)
 		case job.AttemptFailed:
-			report.LogTail = Clip(w.LogTail)
+			report.LogTail = bounds.Cut(w.LogTail, bounds.Text)
 		}
 		hb.Reports = append(hb.Reports, report)
 	}
@@ -159,18 +164,6 @@ func finite(f float64) float64 {
 		return 0
 	}
 	return max(0, f)
-}
-
-// MaxText is the number of bytes to which errors of attempts are cut.
-const MaxText = 4 << 10
-
-// Clip shortens the text of an error and makes it one that a message can hold: a
-// record with half a letter in it could not be written to the journal.
-func Clip(s string) string {
-	if len(s) > MaxText {
-		s = s[:MaxText] + "…"
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 // CoreSpec returns a job as the tracker sees it, after checking it.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -78,7 +79,7 @@ func TestParseHeartbeat(t *testing.T) {
 		Reports: []*slotwisev1.Report{
 			{Attempt: "j1_m_0_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING, Progress: math.NaN(), Ticks: 3,
 				Counters: &slotwisev1.Counters{BytesRead: 9}},
-			{Attempt: "j1_r_2_1", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Error: strings.Repeat("€", MaxText)},
+			{Attempt: "j1_r_2_1", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Error: strings.Repeat("€", bounds.Text)},
 			{Attempt: "j1_r_3_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Cause: slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE},
 			{Attempt: "j1_r_3_1", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Cause: 99},
 		},
@@ -93,7 +94,7 @@ func TestParseHeartbeat(t *testing.T) {
 	if running.Progress != 0 || running.Ticks != 3 || running.BytesRead != 9 || running.State != job.AttemptRunning {
 		t.Errorf("running: %+v", running)
 	}
-	if failed.State != job.AttemptFailed || !utf8.ValidString(failed.Error) || len(failed.Error) > MaxText+10 {
+	if failed.State != job.AttemptFailed || !utf8.ValidString(failed.Error) || len(failed.Error) > bounds.Text+10 {
 		t.Errorf("failed: %d bytes of error, state %v", len(failed.Error), failed.State)
 	}
 	if known, later := m.event.Reports[2], m.event.Reports[3]; known.Cause != job.CauseStorage || later.Cause != job.CauseTask {
@@ -130,19 +131,6 @@ func TestCoreSpec(t *testing.T) {
 	for _, bad := range []*slotwisev1.JobSpec{{Priority: "HIGHEST"}, {Reduces: -1}} {
 		if _, err := CoreSpec(bad); err == nil {
 			t.Errorf("%v is accepted", bad)
-		}
-	}
-}
-
-func TestClip(t *testing.T) {
-	for in, want := range map[string]string{"": "", "short": "short", "\xff": "\uFFFD"} {
-		if got := Clip(in); got != want {
-			t.Errorf("Clip(%q) = %q", in, got)
-		}
-	}
-	for shift := range 3 { // the cut is within a character
-		if got := Clip(strings.Repeat("x", shift) + strings.Repeat("€", MaxText)); !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
-			t.Errorf("shift %d: %q", shift, got[len(got)-10:])
 		}
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -12,7 +15,7 @@ import (
 )
 
 // worker is the state that belongs to a worker's name, over all its sessions. It is
-// never removed.
+// removed when the tracker has forgotten the node.
 type worker struct {
 	name    string
 	session *session // the current one; nil if there is none
@@ -83,7 +86,7 @@ func (c *Core) keepAlive(w *worker, running map[job.AttemptID]bool) {
 // session is a worker's connection from one registration to the next.
 //
 // Its outbox holds the actions that the worker has not acknowledged; every reply
-// repeats the whole outbox. At most one heartbeat is held at a time: the core answers
+// repeats the outbox from its beginning, up to a number of bytes. At most one heartbeat is held at a time: the core answers
 // it, without actions, when the next one arrives.
 type session struct {
 	id          string
@@ -95,6 +98,7 @@ type session struct {
 	incarnation string
 	number      int64    // of the registration, within the incarnation
 	before      []string // earlier incarnations, the latest last
+	complained  int64    // number of the latest complaint about a fetch, within the incarnation
 	seq         int64    // of the latest heartbeat
 	next        int64    // number of the latest action
 	outbox      []*slotwisev1.Action
@@ -131,12 +135,24 @@ func (c *Core) answerHeartbeats() {
 		s.marked = false
 		if s.held != 0 && (s.over || s.due || len(s.outbox) > 0) {
 			c.reply(c.unhold(s), &slotwisev1.HeartbeatResponse{
-				RegisterAgain: s.over, HeartbeatMs: c.heartbeatInterval().Milliseconds(), Actions: slices.Clone(s.outbox),
+				RegisterAgain: s.over, HeartbeatMs: c.heartbeatInterval().Milliseconds(), Actions: s.actions(),
 			})
 		}
 	}
 	clear(c.marked)
 	c.marked = c.marked[:0]
+}
+
+// actions returns the beginning of the outbox, up to bounds.Batch bytes. The worker's next
+// heartbeat acknowledges these actions and is answered at once with the next ones.
+func (s *session) actions() []*slotwisev1.Action {
+	room := bounds.Batch
+	for i, a := range s.outbox {
+		if room -= proto.Size(a); room < 0 && i > 0 {
+			return slices.Clone(s.outbox[:i])
+		}
+	}
+	return slices.Clone(s.outbox)
 }
 
 // hold keeps a heartbeat without a reply.
@@ -200,6 +216,9 @@ func (c *Core) register(m *Register) {
 		incarnation: r.Incarnation, number: r.Number, before: old.incarnations(r.Incarnation),
 	}
 	if old != nil {
+		if old.incarnation == s.incarnation {
+			s.complained = old.complained
+		}
 		c.endSession(old)
 	}
 	c.sessions[s.id], w.session = s, s
@@ -222,7 +241,7 @@ func (c *Core) register(m *Register) {
 	c.logInfo("worker registered", "worker", spec.Name, "address", r.Address, "host", spec.Host, "rack", spec.Rack,
 		"map_slots", spec.MapSlots, "reduce_slots", spec.ReduceSlots, "running", len(m.join.Running), "outputs", len(m.join.Outputs))
 	c.reply(m.Call, &slotwisev1.RegisterResponse{
-		Session: s.id, Master: c.id, HeartbeatMs: c.heartbeatInterval().Milliseconds(), DropJobs: c.endedJobs(m.join),
+		Session: s.id, Master: c.id, HeartbeatMs: c.heartbeatInterval().Milliseconds(), DropJobs: c.endedJobs(m),
 	})
 }
 
@@ -251,8 +270,9 @@ func (s *session) incarnations(next string) []string {
 	return append(slices.Clone(s.before[max(0, len(s.before)+1-maxIncarnations):]), s.incarnation)
 }
 
-// endedJobs names the jobs whose files a worker holds although they have ended.
-func (c *Core) endedJobs(join *tracker.Join) (drop []string) {
+// endedJobs names the jobs that a worker knows or whose files it holds although they have
+// ended. A worker that missed the action to drop a job learns of its end that way.
+func (c *Core) endedJobs(m *Register) (drop []string) {
 	seen := map[job.ID]bool{}
 	check := func(id job.ID) {
 		if seen[id] {
@@ -263,18 +283,23 @@ func (c *Core) endedJobs(join *tracker.Join) (drop []string) {
 			drop = append(drop, id.String())
 		}
 	}
-	for _, id := range join.Running {
+	for _, id := range m.join.Running {
 		check(id.Job)
 	}
-	for _, o := range join.Outputs {
+	for _, o := range m.join.Outputs {
 		check(o.Attempt.Job)
+	}
+	for _, id := range m.jobs {
+		check(id)
 	}
 	return drop
 }
 
-// endLostSessions ends the sessions of workers that the tracker has given up. An
-// absent worker keeps its attempts: it may register again with them.
+// endLostSessions ends the sessions of workers that the tracker has given up, and removes
+// workers that it has forgotten. An absent worker keeps its attempts: it may register
+// again with them.
 func (c *Core) endLostSessions() {
+	forgotten := false
 	for _, w := range c.list {
 		n := c.tracker.Nodes().Get(w.name)
 		if n != nil && n.Alive() {
@@ -288,6 +313,13 @@ func (c *Core) endLostSessions() {
 			c.logWarn("worker lost", "worker", w.name)
 			c.endSession(w.session)
 		}
+		if n == nil {
+			delete(c.workers, w.name)
+			forgotten = true
+		}
+	}
+	if forgotten {
+		c.list = slices.DeleteFunc(c.list, func(w *worker) bool { return c.workers[w.name] != w })
 	}
 }
 
@@ -364,7 +396,12 @@ func (c *Core) report(s *session, m *Heartbeat) {
 		c.keepAlive(s.worker, s.expected(m.event))
 	}
 	for _, f := range m.Request.FetchFailures {
-		c.fetchFailed(f)
+		// Heartbeats repeat complaints, in the order of their numbers, until they are
+		// answered. An older worker does not number them.
+		if f.Number == 0 || f.Number > s.complained {
+			s.complained = max(s.complained, f.Number)
+			c.fetchFailed(f)
+		}
 	}
 	for _, e := range c.step(m.event) {
 		if e.Kind == tracker.Rejoin {
@@ -420,11 +457,21 @@ func (c *Core) endedAttempts(s *session, m *Heartbeat) (ended []endedAttempt) {
 		if report.State == job.AttemptRunning {
 			continue
 		}
+		j.boundError(report)
 		a := c.tracker.Jobs().Attempt(report.Attempt)
 		counts := a != nil && a.State() == job.AttemptRunning && c.nodeOf(a) == s.worker.name
 		ended = append(ended, endedAttempt{report.Attempt, counts})
 	}
 	return ended
+}
+
+// boundError cuts the error of a report if those of the job's attempts take much of the
+// master's memory already. The sum counts from the master's start.
+func (j *jobEntry) boundError(r *tracker.Report) {
+	if j.errors > bounds.JobErrors {
+		r.Error, r.LogTail = bounds.Cut(r.Error, bounds.Short), ""
+	}
+	j.errors += len(r.Error) + len(r.LogTail)
 }
 
 // accountFor notes that an attempt is not alive any more, after the tracker has taken

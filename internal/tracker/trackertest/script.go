@@ -31,6 +31,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //
 //	policy SPEC [NAME=VALUE…]                install a policy with parameters
 //	config nodetimeout= nodefailures= graylist= window= commit=1 waits=1s offers=1ms preempt=5s storage=10s
+//	       forget=24h forgetmarked=720h keep=2
 //	                                         start afresh, the policy too; with
 //	                                         commit=1 jobs have output to commit
 //	committed J [ERROR]   aborted J [ERROR]  the shell has committed or aborted it
@@ -114,7 +115,8 @@ func (s *script) run(f []string) {
 	case "config":
 		s.reset(tracker.Config{NodeTimeout: args.duration("nodetimeout"), MaxNodeFailures: args.int("nodefailures"),
 			GraylistFaults: args.int("graylist"), GraylistWindow: args.duration("window"),
-			CommitOutput: args["commit"] != "", WaitEvery: args.duration("waits"), PreemptDelay: args.duration("preempt"),
+			CommitOutput: args["commit"] != "", KeepEnded: args.int("keep"),
+			ForgetNodes: args.duration("forget"), ForgetMarked: args.duration("forgetmarked"), WaitEvery: args.duration("waits"), PreemptDelay: args.duration("preempt"),
 			StorageRetry: args.duration("storage"), OfferAtOnce: args["offers"] != "", OfferPause: args.duration("offers")})
 	case "join":
 		ev := args.join(f[1])
@@ -332,6 +334,9 @@ func (s *script) show() {
 		fmt.Fprintf(s.out, "  %d failed\n", j.FailedAttempts())
 	}
 	for _, n := range s.tr.Nodes().All() {
+		if n.Forgotten() {
+			continue
+		}
 		state := ""
 		if st := n.State(); st != cluster.StateAlive {
 			state = st.String()

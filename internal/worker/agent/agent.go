@@ -7,7 +7,7 @@
 //
 //	worker                                     master
 //	Registration: running attempts, held outputs ─►
-//	              ◄─ session, kills, jobs to drop
+//	              ◄─ session, jobs to drop
 //	Heartbeat n:  reports, acknowledged action k ─►
 //	              ◄─ actions k+1, k+2, …
 //	Acknowledge n: forget the ends that n reported
@@ -23,14 +23,26 @@
 //     heartbeat that acknowledges a launch always names its attempt, and the
 //     master can treat an attempt that is not named as lost.
 //
+// A heartbeat has a budget of bytes. It always names every attempt, but an end whose
+// report does not fit is reported as running and follows in a later heartbeat. When the
+// master refuses a heartbeat for its size, the budget is halved; a report that is too
+// large alone is replaced by a short one that fails its attempt. So no heartbeat is
+// repeated unchanged after a refusal, and every end arrives.
+//
 // A new session repeats what the worker runs and holds and starts both counts
 // from zero. Attempts keep running across sessions.
 package agent
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/bounds"
+	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -104,7 +116,9 @@ type Agent struct {
 	acted         int64  // number of the last action carried out in this session
 	attempts      []*attempt
 	drivers       []*driver                  // in the order of their start
-	complaints    []*slotwisev1.FetchFailure // not acknowledged yet
+	budget        int                        // bytes of ends and complaints in one heartbeat
+	complaints    []*slotwisev1.FetchFailure // not acknowledged yet, in the order of their numbers
+	complained    int64                      // number of the last complaint of this process
 	// staging maps a known job to the token of its staged output. The token tells
 	// two jobs apart that a master without a complete journal gave the same id.
 	staging map[job.ID]string
@@ -118,7 +132,7 @@ type Agent struct {
 }
 
 // New returns an agent that has not registered.
-func New() *Agent { return &Agent{staging: map[job.ID]string{}} }
+func New() *Agent { return &Agent{staging: map[job.ID]string{}, budget: bounds.Batch} }
 
 // Session returns the id of the current session, "" before the first one.
 func (g *Agent) Session() string { return g.session }
@@ -165,8 +179,10 @@ func (g *Agent) IsRunning(id job.AttemptID) bool {
 func (g *Agent) SetCondition(c slotwisev1.NodeCondition, why string) { g.condition, g.why = c, why }
 
 // Registration adds to r the number of this registration, the attempts that run
-// or have an unacknowledged end, and the held map outputs. An output of a listed
-// attempt is left out: the report of the attempt's end announces it.
+// or have an unacknowledged end, the held map outputs, and the jobs whose description
+// the worker keeps. An output of a listed attempt is left out: the report of the
+// attempt's end announces it. So are outputs beyond bounds.Held; the master has their
+// maps run again where they are needed.
 //
 // The caller lists held outputs after it called Listed, because an attempt that
 // ends between the two calls must appear in at least one of the two lists.
@@ -182,9 +198,12 @@ func (g *Agent) Registration(r *slotwisev1.RegisterRequest, listed []job.Attempt
 		named[id.String()] = true
 	}
 	for _, o := range held {
-		if !named[o.GetAttempt()] {
+		if !named[o.GetAttempt()] && len(r.Outputs) < bounds.Held {
 			r.Outputs = append(r.Outputs, o)
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(g.staging)) {
+		r.Jobs = append(r.Jobs, id.String())
 	}
 }
 
@@ -207,9 +226,6 @@ func (g *Agent) Registered(resp *slotwisev1.RegisterResponse, otherMaster bool) 
 		return g.disownAll()
 	}
 	var orders []Order
-	for _, name := range resp.GetKill() {
-		orders = g.kill(orders, name, "the master no longer needs the attempt")
-	}
 	for _, name := range resp.GetDropJobs() {
 		orders = g.dropJob(orders, name)
 	}
@@ -233,20 +249,93 @@ func (g *Agent) disownAll() (orders []Order) {
 }
 
 // Heartbeat composes the next heartbeat. It repeats everything that the master
-// has not acknowledged. waitMillis is how long the master may hold its answer.
-// The request shares no memory with the agent.
+// has not acknowledged, up to the budget. waitMillis is how long the master may hold its
+// answer; if something was left out, the master is asked to answer at once. The request
+// shares no memory with the agent.
 func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.HeartbeatRequest {
 	g.seq++
 	r := &slotwisev1.HeartbeatRequest{
 		Session: g.session, Seq: g.seq, Acked: g.acted, WaitMs: waitMillis,
 		Draining:  g.condition != slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED || g.stopped != "",
-		Condition: g.condition, ConditionText: g.why, FetchFailures: slices.Clone(g.complaints), Load: load,
+		Condition: g.condition, ConditionText: g.why, Load: load,
 	}
 	r.Drivers = g.driverReports()
+	room, ends := g.budget, 0
 	for _, a := range g.attempts {
-		r.Reports = append(r.Reports, cloneReport(a.report))
+		report := a.report
+		if a.ended() {
+			// The first end always goes: without it nothing would ever be acknowledged.
+			if size := proto.Size(report); ends == 0 || size <= room {
+				room -= size
+				ends++
+			} else {
+				report, r.WaitMs = stillRunning(report), 0
+			}
+		}
+		r.Reports = append(r.Reports, cloneReport(report))
+	}
+	for i, f := range g.complaints {
+		size := proto.Size(f)
+		if i == bounds.Complaints || size > room && ends+i > 0 {
+			r.WaitMs = 0
+			break
+		}
+		room -= size
+		r.FetchFailures = append(r.FetchFailures, f)
 	}
 	return r
+}
+
+// stillRunning returns the report of an attempt that has ended as if it still ran.
+func stillRunning(r *slotwisev1.Report) *slotwisev1.Report {
+	return &slotwisev1.Report{Attempt: r.Attempt, State: Running, Progress: r.Progress, Ticks: r.Ticks, CpuNs: r.CpuNs, StartedMs: r.StartedMs}
+}
+
+// TooLarge notes that the master has refused a heartbeat of this session for its size.
+// The next one carries at most half as many bytes of ends and complaints. If there was
+// only one, which therefore is too large alone, the agent drops the complaint, or fails
+// the attempt whose end it was, and returns an order to discard its output.
+func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (orders []Order) {
+	if r.GetSession() != g.session {
+		return nil
+	}
+	var ends []*slotwisev1.Report
+	size := 0
+	for _, report := range r.GetReports() {
+		if report.GetState() != Running {
+			ends = append(ends, report)
+			size += proto.Size(report)
+		}
+	}
+	for _, f := range r.GetFetchFailures() {
+		size += proto.Size(f)
+	}
+	g.budget = size / 2
+	switch {
+	case len(ends) == 1 && len(r.GetFetchFailures()) == 0:
+		return g.failLarge(ends[0])
+	case len(ends) == 0 && len(r.GetFetchFailures()) == 1:
+		g.forgetComplaints(r.GetFetchFailures())
+	}
+	return nil
+}
+
+// failLarge replaces a report that no heartbeat can carry by a short one.
+func (g *Agent) failLarge(r *slotwisev1.Report) []Order {
+	id, err := job.ParseAttempt(r.GetAttempt())
+	a := g.get(id)
+	if err != nil || a == nil || !a.ended() {
+		return nil
+	}
+	text := fmt.Sprintf("the master refused the report of the attempt's end for its size of %d bytes", proto.Size(r))
+	a.report = stillRunning(a.report)
+	a.report.State, a.report.Error = Failed, text
+	return []Order{{Kind: Discard, Attempt: id, Reason: text}}
+}
+
+// forgetComplaints removes complaints that need not be sent again.
+func (g *Agent) forgetComplaints(sent []*slotwisev1.FetchFailure) {
+	g.complaints = slices.DeleteFunc(g.complaints, func(f *slotwisev1.FetchFailure) bool { return slices.Contains(sent, f) })
 }
 
 // cloneReport copies the fields of a report that change. Counters are replaced
@@ -272,10 +361,12 @@ func (g *Agent) Acknowledge(r *slotwisev1.HeartbeatRequest) {
 		}
 	}
 	g.acknowledgeDrivers(r.GetDrivers())
-	g.complaints = slices.DeleteFunc(g.complaints, func(f *slotwisev1.FetchFailure) bool {
-		return slices.Contains(r.GetFetchFailures(), f)
-	})
+	g.forgetComplaints(r.GetFetchFailures())
+	g.budget = min(bounds.Batch, 2*g.budget+minBudget)
 }
+
+// minBudget lets a budget that was halved to nothing grow again.
+const minBudget = 1 << 10
 
 // Act returns the orders for the actions that have not been carried out in this
 // session. startedMillis is the present in milliseconds since 1970, for reports.
@@ -406,10 +497,15 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 		return nil
 	}
 	r := a.report
-	r.State, r.Error, r.LogTail, r.Memory = state, text, logTail, 0
-	r.OutputBytes, r.Counters = done.GetOutputBytes(), done.GetCounters()
+	r.State, r.Error, r.LogTail, r.Memory = state, bounds.Cut(text, bounds.Text), bounds.Cut(logTail, bounds.Text), 0
+	r.OutputBytes = done.GetOutputBytes()
 	if state == Failed {
 		r.Cause = done.GetCause()
+	}
+	if done.GetCounters() != nil {
+		// The attempt may be an executable of an older version, or none of ours.
+		count := counterspb.Decode(done.GetCounters())
+		r.Counters = counterspb.Encode(&count)
 	}
 	if state == Succeeded {
 		r.Progress = 1
@@ -425,5 +521,21 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 }
 
 // FetchFailed notes that a reduce could not fetch a map output, to be reported
-// until the master acknowledges it. The agent keeps f.
-func (g *Agent) FetchFailed(f *slotwisev1.FetchFailure) { g.complaints = append(g.complaints, f) }
+// until the master acknowledges it. The agent keeps f and numbers it, so that the master
+// counts a repeated report once. Beyond bounds.PerReduce unacknowledged complaints of one
+// reduce it drops f: the reduce complains again while it cannot fetch.
+func (g *Agent) FetchFailed(f *slotwisev1.FetchFailure) {
+	f.Map, f.Worker, f.Error = bounds.Cut(f.Map, bounds.Name), bounds.Cut(f.Worker, bounds.Name), bounds.Cut(f.Error, bounds.Short)
+	mine := 0
+	for _, other := range g.complaints {
+		if other.Reduce == f.Reduce {
+			mine++
+		}
+	}
+	if mine >= bounds.PerReduce {
+		return
+	}
+	g.complained++
+	f.Number = g.complained
+	g.complaints = append(g.complaints, f)
+}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,8 +9,12 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/slotwise/slotwise/internal/bounds"
+	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -60,10 +65,14 @@ func (c *conversation) run(t *testing.T, d *datadriven.TestData) string {
 			held = append(held, &slotwisev1.HeldOutput{Attempt: id, Bytes: 7})
 		}
 		g.Registration(r, g.Listed(), held)
-		return fmt.Sprintf("registration %d: running %v, outputs %s\n", r.Number, r.Running, outputs(r.Outputs))
+		text := fmt.Sprintf("registration %d: running %v, outputs %s", r.Number, r.Running, outputs(r.Outputs))
+		if len(r.Jobs) > 0 {
+			text += fmt.Sprintf(", jobs %v", r.Jobs)
+		}
+		return text + "\n"
 	case "session":
 		other := slices.Contains(words, "other")
-		return render(g.Registered(&slotwisev1.RegisterResponse{Session: words[0], Kill: named["kill"], DropJobs: named["drop"]}, other))
+		return render(g.Registered(&slotwisev1.RegisterResponse{Session: words[0], DropJobs: named["drop"]}, other))
 	case "heartbeat":
 		r := g.Heartbeat(1000, nil)
 		c.sent[r.Seq] = r
@@ -132,7 +141,7 @@ func action(t *testing.T, f []string) *slotwisev1.Action {
 	return a
 }
 
-func attemptID(t *testing.T, name string) job.AttemptID {
+func attemptID(t testing.TB, name string) job.AttemptID {
 	id, err := job.ParseAttempt(name)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +172,7 @@ func describe(r *slotwisev1.HeartbeatRequest) string {
 		fmt.Fprintf(&b, "  %s %s progress=%g ticks=%d bytes=%d %s\n", p.Attempt, word(p.State), p.Progress, p.Ticks, p.OutputBytes, p.Error)
 	}
 	for _, f := range r.FetchFailures {
-		fmt.Fprintf(&b, "  %s cannot fetch %s\n", f.Reduce, f.Map)
+		fmt.Fprintf(&b, "  complaint %d: %s cannot fetch %s\n", f.Number, f.Reduce, f.Map)
 	}
 	return strings.ReplaceAll(b.String(), " \n", "\n")
 }
@@ -280,4 +289,91 @@ func TestLossyMaster(t *testing.T) {
 			t.Fatalf("%d attempts run and %d are listed at the end", running, listed)
 		}
 	})
+}
+
+// TestSmallMaster plays an agent against a master that refuses heartbeats beyond a size.
+// Every heartbeat names every attempt, none is repeated unchanged after a refusal, and
+// every end arrives: those that no heartbeat can carry as failures.
+func TestSmallMaster(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const attempts = 8
+		bare := 60 * attempts // bytes of a heartbeat without ends, at most
+		most := bare + rapid.IntRange(600, 40<<10).Draw(t, "most")
+		g := New()
+		g.Registered(&slotwisev1.RegisterResponse{Session: "s"}, false)
+		var actions []*slotwisev1.Action
+		for i := range attempts {
+			actions = append(actions, &slotwisev1.Action{Number: int64(i + 1),
+				What: &slotwisev1.Action_Launch{Launch: &slotwisev1.Launch{Attempt: fmt.Sprintf("j1_m_%d_0", i)}}})
+		}
+		g.Act(actions, 1)
+		for i := range attempts {
+			id := job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map, Index: int32(i)}}
+			var count counters.Set
+			for n := range rapid.IntRange(0, 60).Draw(t, "counters") {
+				count.AddUser(fmt.Sprintf("%0150d", n), 1)
+			}
+			g.End(id, Succeeded, "", "", &slotwisev1.Done{Counters: counterspb.Encode(&count)})
+			for n := range rapid.IntRange(0, 3).Draw(t, "complaints") {
+				g.FetchFailed(&slotwisev1.FetchFailure{Reduce: id.String(), Map: fmt.Sprint(n), Error: strings.Repeat("e", 9999)})
+			}
+		}
+		heard, complaints, refused := map[string]slotwisev1.AttemptState{}, int64(0), 0
+		var last []byte
+		for beats := 0; ; beats++ {
+			if beats > 1000 {
+				t.Fatalf("after %d heartbeats %d of %d ends have arrived", beats, len(heard), attempts)
+			}
+			r := g.Heartbeat(500, nil)
+			if _, listed := g.Count(); len(r.Reports) != listed {
+				t.Fatalf("a heartbeat names %d of %d attempts", len(r.Reports), listed)
+			}
+			r.Seq = 0
+			b, err := proto.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(b) > most {
+				if refused++; bytes.Equal(b, last) {
+					t.Fatalf("a refused heartbeat of %d bytes is repeated", len(b))
+				}
+				last = b
+				g.TooLarge(r)
+				continue
+			}
+			for _, p := range r.Reports {
+				if p.State != Running {
+					heard[p.Attempt] = p.State
+					if big := 14 << 10; p.State == Failed && most > big {
+						t.Fatalf("%s failed although %d bytes were free", p.Attempt, most)
+					}
+				}
+			}
+			for _, f := range r.FetchFailures {
+				if f.Number != complaints+1 && most > bare+2048 {
+					t.Fatalf("complaint %d follows %d", f.Number, complaints)
+				}
+				complaints = f.Number
+			}
+			g.Acknowledge(r)
+			if r.WaitMs == 500 { // nothing was left out
+				break
+			}
+		}
+		if _, listed := g.Count(); listed != 0 || len(heard) != attempts {
+			t.Fatalf("%d of %d ends arrived, %d are listed", len(heard), attempts, listed)
+		}
+	})
+}
+
+// TestManyComplaints checks that one reduce cannot fill the worker's memory.
+func TestManyComplaints(t *testing.T) {
+	g, long := New(), strings.Repeat("e", 1<<20)
+	for i := range 10_000 {
+		g.FetchFailed(&slotwisev1.FetchFailure{Reduce: fmt.Sprintf("j1_r_%d_0", i%2), Map: "j1_m_0_0", Error: long})
+	}
+	r := g.Heartbeat(0, nil)
+	if n := len(r.FetchFailures); n != 2*bounds.PerReduce || proto.Size(r) > bounds.Batch {
+		t.Errorf("%d complaints, %d bytes", n, proto.Size(r))
+	}
 }

@@ -761,6 +761,7 @@ type JobsRequest struct {
 	Ended         bool                   `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"` // include ended jobs
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`    // only this user's
 	Pool          string                 `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
+	After         string                 `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"` // only jobs with a higher number than this one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -816,9 +817,19 @@ func (x *JobsRequest) GetPool() string {
 	return ""
 }
 
+func (x *JobsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 type JobsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*JobStatus           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"` // by number; chains follow
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  []*JobStatus           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"` // by number; chains follow
+	// Set if the list ends because the message would be too large: a request with it as
+	// after returns the jobs that follow.
+	Next          string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -858,6 +869,13 @@ func (x *JobsResponse) GetJobs() []*JobStatus {
 		return x.Jobs
 	}
 	return nil
+}
+
+func (x *JobsResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 type JobRequest struct {
@@ -985,6 +1003,7 @@ type TasksRequest struct {
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Kind          Kind                   `protobuf:"varint,2,opt,name=kind,proto3,enum=slotwise.v1.Kind" json:"kind,omitempty"` // unspecified: both
 	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                      // pending, running, succeeded or failed; "" all
+	After         string                 `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`                      // only tasks that come after this one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1036,6 +1055,13 @@ func (x *TasksRequest) GetKind() Kind {
 func (x *TasksRequest) GetState() string {
 	if x != nil {
 		return x.State
+	}
+	return ""
+}
+
+func (x *TasksRequest) GetAfter() string {
+	if x != nil {
+		return x.After
 	}
 	return ""
 }
@@ -1226,7 +1252,8 @@ func (x *AttemptStatus) GetLogTail() string {
 
 type TasksResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tasks         []*TaskStatus          `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Tasks         []*TaskStatus          `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"` // maps, then reduces, by number
+	Next          string                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`   // as in JobsResponse, a task
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1266,6 +1293,13 @@ func (x *TasksResponse) GetTasks() []*TaskStatus {
 		return x.Tasks
 	}
 	return nil
+}
+
+func (x *TasksResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 type LogRequest struct {
@@ -2394,8 +2428,12 @@ func (x *HistoryRequest) GetChains() bool {
 }
 
 type HistoryResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*HistoryJob          `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  []*HistoryJob          `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Set if the answer ends because the message would be too large. In a list of jobs a
+	// request with it as before returns older ones. For one job it is a task, after which
+	// a TasksRequest returns the others.
+	Next          string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2435,6 +2473,13 @@ func (x *HistoryResponse) GetJobs() []*HistoryJob {
 		return x.Jobs
 	}
 	return nil
+}
+
+func (x *HistoryResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 type HistoryJob struct {
@@ -2574,13 +2619,15 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x04step\x18\x1f \x01(\tR\x04step\x12\x14\n" +
 	"\x05steps\x18  \x03(\tR\x05steps\x12\x16\n" +
 	"\x06driver\x18! \x01(\tR\x06driver\x12!\n" +
-	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\"K\n" +
+	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\"a\n" +
 	"\vJobsRequest\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
-	"\x04pool\x18\x03 \x01(\tR\x04pool\":\n" +
+	"\x04pool\x18\x03 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\tR\x05after\"N\n" +
 	"\fJobsResponse\x12*\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x16.slotwise.v1.JobStatusR\x04jobs\"c\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x16.slotwise.v1.JobStatusR\x04jobs\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"c\n" +
 	"\n" +
 	"JobRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
@@ -2589,11 +2636,12 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x05steps\x18\x1e \x01(\bR\x05steps\"e\n" +
 	"\vJobResponse\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.slotwise.v1.JobStatusR\x03job\x12,\n" +
-	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps\"]\n" +
+	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps\"s\n" +
 	"\fTasksRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12%\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x11.slotwise.v1.KindR\x04kind\x12\x14\n" +
-	"\x05state\x18\x03 \x01(\tR\x05state\"\x80\x01\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\tR\x05after\"\x80\x01\n" +
 	"\n" +
 	"TaskStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -2612,9 +2660,10 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\bended_ms\x18\b \x01(\x03R\aendedMs\x12\x14\n" +
 	"\x05error\x18\t \x01(\tR\x05error\x12\x19\n" +
 	"\blog_tail\x18\n" +
-	" \x01(\tR\alogTail\">\n" +
+	" \x01(\tR\alogTail\"R\n" +
 	"\rTasksResponse\x12-\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x17.slotwise.v1.TaskStatusR\x05tasks\">\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x17.slotwise.v1.TaskStatusR\x05tasks\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\">\n" +
 	"\n" +
 	"LogRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x16\n" +
@@ -2690,9 +2739,10 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x16\n" +
 	"\x06before\x18\x04 \x01(\tR\x06before\x12\x16\n" +
-	"\x06chains\x18\x1e \x01(\bR\x06chains\">\n" +
+	"\x06chains\x18\x1e \x01(\bR\x06chains\"R\n" +
 	"\x0fHistoryResponse\x12+\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x17.slotwise.v1.HistoryJobR\x04jobs\"\xc1\x01\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x17.slotwise.v1.HistoryJobR\x04jobs\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"\xc1\x01\n" +
 	"\n" +
 	"HistoryJob\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.slotwise.v1.JobStatusR\x03job\x12-\n" +

@@ -150,6 +150,7 @@ type RegisterRequest struct {
 	MapBuffer     int64                  `protobuf:"varint,15,opt,name=map_buffer,json=mapBuffer,proto3" json:"map_buffer,omitempty"`       // size of a map's sort buffer in bytes
 	Number        int64                  `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`                              // number of this call within the incarnation, from 1; 0 is unknown
 	Dir           string                 `protobuf:"bytes,17,opt,name=dir,proto3" json:"dir,omitempty"`                                     // the worker's own directory, which no job may name as input or output
+	Jobs          []string               `protobuf:"bytes,18,rep,name=jobs,proto3" json:"jobs,omitempty"`                                   // jobs of which the worker has a description, in order
 	Drivers       []*DriverRef           `protobuf:"bytes,30,rep,name=drivers,proto3" json:"drivers,omitempty"`                             // drivers that run, or whose end the master has not acknowledged
 	DriverSlots   int32                  `protobuf:"varint,31,opt,name=driver_slots,json=driverSlots,proto3" json:"driver_slots,omitempty"` // drivers that the worker runs at once
 	unknownFields protoimpl.UnknownFields
@@ -305,6 +306,13 @@ func (x *RegisterRequest) GetDir() string {
 	return ""
 }
 
+func (x *RegisterRequest) GetJobs() []string {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
 func (x *RegisterRequest) GetDrivers() []*DriverRef {
 	if x != nil {
 		return x.Drivers
@@ -429,8 +437,7 @@ type RegisterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Master        string                 `protobuf:"bytes,2,opt,name=master,proto3" json:"master,omitempty"`                               // the master's id: the same over restarts on one journal
-	DropJobs      []string               `protobuf:"bytes,3,rep,name=drop_jobs,json=dropJobs,proto3" json:"drop_jobs,omitempty"`           // ended jobs, whose files the worker may remove
-	Kill          []string               `protobuf:"bytes,4,rep,name=kill,proto3" json:"kill,omitempty"`                                   // attempts to kill; a master sends actions instead
+	DropJobs      []string               `protobuf:"bytes,3,rep,name=drop_jobs,json=dropJobs,proto3" json:"drop_jobs,omitempty"`           // of the jobs that the worker listed or has attempts or outputs of: those that have ended
 	HeartbeatMs   int64                  `protobuf:"varint,5,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"` // the longest silence that the master wants between heartbeats
 	Key           []byte                 `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`                                     // with which the master signs its requests to the worker; empty if it authenticates nobody
 	unknownFields protoimpl.UnknownFields
@@ -484,13 +491,6 @@ func (x *RegisterResponse) GetMaster() string {
 func (x *RegisterResponse) GetDropJobs() []string {
 	if x != nil {
 		return x.DropJobs
-	}
-	return nil
-}
-
-func (x *RegisterResponse) GetKill() []string {
-	if x != nil {
-		return x.Kill
 	}
 	return nil
 }
@@ -938,12 +938,16 @@ func (x *Report) GetCause() FailureCause {
 
 // FetchFailure reports that a reduce could not fetch a map's output.
 type FetchFailure struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reduce        string                 `protobuf:"bytes,1,opt,name=reduce,proto3" json:"reduce,omitempty"` // the reduce attempt
-	Map           string                 `protobuf:"bytes,2,opt,name=map,proto3" json:"map,omitempty"`       // the map attempt
-	Worker        string                 `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"` // the worker that should have the output
-	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	Corrupt       bool                   `protobuf:"varint,5,opt,name=corrupt,proto3" json:"corrupt,omitempty"` // the output was fetched and is damaged, so other reduces need not confirm the failure
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Reduce  string                 `protobuf:"bytes,1,opt,name=reduce,proto3" json:"reduce,omitempty"` // the reduce attempt
+	Map     string                 `protobuf:"bytes,2,opt,name=map,proto3" json:"map,omitempty"`       // the map attempt
+	Worker  string                 `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"` // the worker that should have the output
+	Error   string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Corrupt bool                   `protobuf:"varint,5,opt,name=corrupt,proto3" json:"corrupt,omitempty"` // the output was fetched and is damaged, so other reduces need not confirm the failure
+	// Number of the report within the worker's incarnation, rising, from 1. Reports are
+	// repeated until they are acknowledged, and count once. 0 is an older worker's: each
+	// repetition counts.
+	Number        int64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1011,6 +1015,13 @@ func (x *FetchFailure) GetCorrupt() bool {
 		return x.Corrupt
 	}
 	return false
+}
+
+func (x *FetchFailure) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type HeartbeatResponse struct {
@@ -1903,7 +1914,7 @@ var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xb6\x04\n" +
+	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xca\x04\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1925,7 +1936,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"map_buffer\x18\x0f \x01(\x03R\tmapBuffer\x12\x16\n" +
 	"\x06number\x18\x10 \x01(\x03R\x06number\x12\x10\n" +
-	"\x03dir\x18\x11 \x01(\tR\x03dir\x120\n" +
+	"\x03dir\x18\x11 \x01(\tR\x03dir\x12\x12\n" +
+	"\x04jobs\x18\x12 \x03(\tR\x04jobs\x120\n" +
 	"\adrivers\x18\x1e \x03(\v2\x16.slotwise.v1.DriverRefR\adrivers\x12!\n" +
 	"\fdriver_slots\x18\x1f \x01(\x05R\vdriverSlots\"3\n" +
 	"\tDriverRef\x12\x14\n" +
@@ -1934,14 +1946,13 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"HeldOutput\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xaa\x01\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xa2\x01\n" +
 	"\x10RegisterResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\tR\x06master\x12\x1b\n" +
-	"\tdrop_jobs\x18\x03 \x03(\tR\bdropJobs\x12\x12\n" +
-	"\x04kill\x18\x04 \x03(\tR\x04kill\x12!\n" +
+	"\tdrop_jobs\x18\x03 \x03(\tR\bdropJobs\x12!\n" +
 	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\fR\x03key\"\xd1\x03\n" +
+	"\x03key\x18\x06 \x01(\fR\x03keyJ\x04\b\x04\x10\x05R\x04kill\"\xd1\x03\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x14\n" +
@@ -1982,13 +1993,14 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"started_ms\x18\n" +
 	" \x01(\x03R\tstartedMs\x12\x19\n" +
 	"\blog_tail\x18\v \x01(\tR\alogTail\x12/\n" +
-	"\x05cause\x18\f \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05cause\"\x80\x01\n" +
+	"\x05cause\x18\f \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05cause\"\x98\x01\n" +
 	"\fFetchFailure\x12\x16\n" +
 	"\x06reduce\x18\x01 \x01(\tR\x06reduce\x12\x10\n" +
 	"\x03map\x18\x02 \x01(\tR\x03map\x12\x16\n" +
 	"\x06worker\x18\x03 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x18\n" +
-	"\acorrupt\x18\x05 \x01(\bR\acorrupt\"\x8c\x01\n" +
+	"\acorrupt\x18\x05 \x01(\bR\acorrupt\x12\x16\n" +
+	"\x06number\x18\x06 \x01(\x03R\x06number\"\x8c\x01\n" +
 	"\x11HeartbeatResponse\x12%\n" +
 	"\x0eregister_again\x18\x01 \x01(\bR\rregisterAgain\x12-\n" +
 	"\aactions\x18\x02 \x03(\v2\x13.slotwise.v1.ActionR\aactions\x12!\n" +

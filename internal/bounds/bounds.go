@@ -1,0 +1,143 @@
+// Package bounds lists the largest sizes of everything that users, the authors of jobs,
+// and workers send to a master, and of the master's own messages. Table describes each
+// bound for docs/limits.md.
+//
+// A bound is enforced where the value enters: at the attempt and the worker for what a
+// job's code produces, at the master for what a request contains. A request beyond a
+// bound is refused with an error that names the bound. Text that a job's code produces
+// is cut instead, with a mark, so that a long error never fails an attempt or a
+// heartbeat.
+package bounds
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/counters"
+)
+
+// Bounds of single values, in bytes.
+const (
+	Name    = 255      // of a job, user, pool, worker, host, rack, app, file, parameter
+	URI     = 4 << 10  // of an input or output, or another address
+	Text    = 4 << 10  // of an error, or of the end of a log in a report
+	Setting = 64 << 10 // a parameter's value or a streaming command
+	Short   = 512      // the error of a failed fetch; of an attempt beyond JobErrors
+)
+
+// Bounds of one job.
+const (
+	Parameters = 1000     // parameters of the program, or settings of a policy
+	Shipped    = 1000     // shipped files
+	Cuts       = 16 << 20 // bytes of all keys between the reduces of a total order
+	Pieces     = 10_000   // ranges of files in one split
+	Hosts      = 100      // hosts that one split names
+	Split      = 1 << 20  // bytes of one split's description
+	Spec       = 24 << 20 // bytes of the description without splits
+	Attempts   = 1000     // tries of one task
+	JobTasks   = 200_000  // maps and reduces
+	JobErrors  = 4 << 20  // bytes of attempts' errors kept in full; then each is cut to Short
+	TimeoutMs  = 3.2e10   // of a task: about a year
+)
+
+// Bounds of the cluster.
+const (
+	Inbox       = 4096      // requests that wait for the master's loop
+	Jobs        = 10_000    // jobs that have not ended
+	UserJobs    = 5000      // of one user
+	Tasks       = 2_000_000 // tasks of all jobs that have not ended
+	Nodes       = 10_000    // workers
+	Slots       = 4096      // slots of one worker, of each kind
+	Waiting     = 10_000    // users' requests that wait for a change
+	ChainInputs = 10_000    // inputs of a chain
+	Steps       = 1000      // jobs of one chain
+	ChainSpec   = 1 << 20   // bytes of the description of a chain
+	Held        = 500_000   // map outputs that one registration lists
+)
+
+// Bounds of messages, in bytes.
+const (
+	Message = 64 << 20 // any message to a master, and of an attempt to its worker
+	Batch   = 1 << 20  // reports of ended attempts in one heartbeat; actions in one reply
+	Page    = 8 << 20  // jobs or tasks in one reply to a user
+	// Complaints is the number of failed fetches in one heartbeat.
+	Complaints = 1000
+	// PerReduce is the number of failed fetches that a worker keeps for one reduce
+	// until the master has acknowledged them.
+	PerReduce = 100
+)
+
+// Bounds of uploaded files, in bytes. Flags of the master change them.
+const (
+	File  = 1 << 30  // one file
+	Files = 20 << 30 // all files
+)
+
+// Row describes a bound.
+type Row struct {
+	What  string // is bounded
+	Value int64  // the bound
+	Bytes bool   // the unit of Value; else a number of things
+	Then  string // what happens beyond the bound
+}
+
+// Table has one row for each bound, in the order of the documentation.
+var Table = []Row{
+	{"a name (job, user, pool, worker, host, rack, app, shipped file, parameter)", Name, true, "the request is refused"},
+	{"a URI of input or output, an address", URI, true, "the request is refused"},
+	{"a parameter's value, a streaming command", Setting, true, "the job is refused"},
+	{"parameters of a job or policy", Parameters, false, "the request is refused"},
+	{"shipped files of a job", Shipped, false, "the job is refused"},
+	{"keys between the reduces of a totally ordered job, in all", Cuts, true, "the job is refused"},
+	{"pieces of files in a split", Pieces, false, "the job is refused"},
+	{"hosts of a split", Hosts, false, "the job is refused"},
+	{"the description of a split", Split, true, "the job is refused"},
+	{"the description of a job without its splits", Spec, true, "the job is refused"},
+	{"tries of a task (`max_attempts`)", Attempts, false, "the job is refused"},
+	{"tasks of a job", JobTasks, false, "the job is refused"},
+	{"tasks of all jobs that have not ended", Tasks, false, "the job is refused"},
+	{"jobs that have not ended", Jobs, false, "the job is refused"},
+	{"jobs of one user that have not ended", UserJobs, false, "the job is refused"},
+	{"chains that have not ended", Jobs, false, "the chain is refused"},
+	{"jobs of a chain", Steps, false, "the next job is refused"},
+	{"inputs of a chain", ChainInputs, false, "the chain is refused"},
+	{"the description of a chain", ChainSpec, true, "the chain is refused"},
+	{"user counters of an attempt or a job, for each kind of task", counters.MaxUser, false, "further ones are added up in `" + counters.OtherUser + "`"},
+	{"the name of a user counter", counters.MaxName, true, "the name is cut, with `…` at its end"},
+	{"the names of all user counters of an attempt or a job", counters.MaxNames, true, "further ones are added up in `" + counters.OtherUser + "`"},
+	{"an attempt's error, a reason, the end of a log in a report", Text, true, "the text is cut, with `…` at its end"},
+	{"errors of all attempts of a job", JobErrors, true, "further errors are cut to 512 bytes"},
+	{"a message to the master", Message, true, "the message is refused; a worker then sends less at a time, a report that is too large alone fails its attempt"},
+	{"reports of ended attempts in a heartbeat", Batch, true, "the others follow in the next heartbeats"},
+	{"failed fetches in a heartbeat", Complaints, false, "the others follow in the next heartbeats"},
+	{"failed fetches of one reduce that the master has not acknowledged", PerReduce, false, "further ones are dropped; the reduce repeats them"},
+	{"actions in the master's answer to a heartbeat", Batch, true, "the others follow in the next answers"},
+	{"jobs or tasks in an answer to a user", Page, true, "the client asks for the next page"},
+	{"map outputs that a worker lists when it registers", Held, false, "the others run again if they are needed"},
+	{"slots of a worker, of each kind", Slots, false, "the worker is refused"},
+	{"workers", Nodes, false, "the worker is refused"},
+	{"requests that wait for the master's loop", Inbox, false, "a request waits at most ten seconds for room"},
+	{"users' requests that wait for a change", Waiting, false, "more are answered at once"},
+	{"an uploaded file (`--max-file`)", File, true, "the upload is refused"},
+	{"all uploaded files (`--max-files`)", Files, true, "the least recently used files go"},
+}
+
+// Cut shortens s to at most n bytes, a mark at its end included. It replaces what is not
+// UTF-8, because neither a message nor a journal record could hold it. n must be at least
+// 3.
+func Cut(s string, n int) string {
+	const mark = "…"
+	long := len(s) > n
+	if long {
+		s = s[:n]
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD") // half a letter at the end too
+	if !long && len(s) <= n {
+		return s
+	}
+	end := n - len(mark)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
+}

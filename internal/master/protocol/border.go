@@ -1,0 +1,175 @@
+package protocol
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/bounds"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// The functions of this file refuse values beyond the bounds of package bounds. They
+// have no state and may be called from any goroutine.
+
+// checkLength refuses text that is too long or that no log or table could show. what
+// names the value in the error, as in "the job's output".
+func checkLength(what, text string, most int) error {
+	switch {
+	case len(text) > most:
+		return errorf(InvalidArgument, "%s has %d bytes, more than the limit of %d", what, len(text), most)
+	case !utf8.ValidString(text) || strings.ContainsAny(text, "\n\r\x00"):
+		return errorf(InvalidArgument, "%s must be one line of UTF-8", what)
+	}
+	return nil
+}
+
+// checkCount refuses a number of things beyond a bound.
+func checkCount(what string, n, most int) error {
+	if n > most {
+		return errorf(InvalidArgument, "%s: %d, more than the limit of %d", what, n, most)
+	}
+	return nil
+}
+
+// first returns the first error.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckSpec refuses a job whose description exceeds a bound. The number of its tasks is
+// not checked, because masters have limits of their own for it.
+func CheckSpec(s *slotwisev1.JobSpec) error {
+	if s.Program == nil {
+		return errorf(InvalidArgument, "the job has no program")
+	}
+	if len(s.Splits) > 0 && s.Synthetic > 0 {
+		return errorf(InvalidArgument, "a job has either splits or synthetic maps, not both")
+	}
+	if s.Synthetic < 0 || s.Reduces < 0 {
+		return errorf(InvalidArgument, "the job's numbers of maps and reduces must not be negative")
+	}
+	err := first(
+		checkLength("the job's name", s.Name, bounds.Name),
+		CheckName("user", s.User),
+		checkLength("the job's output", s.Output, bounds.URI),
+		checkLength("the job's priority", s.Priority, bounds.Name),
+		checkLength("the codec of the job's output", s.OutputCodec, bounds.Name),
+		checkLength("the codec of the job's intermediate data", s.ShuffleCodec, bounds.Name),
+		checkCount("the job's tries of a task", int(s.MaxAttempts), bounds.Attempts),
+		checkTimeout(s.TaskTimeoutMs),
+		checkProgram(s.Program),
+	)
+	if err == nil && s.Pool != "" {
+		err = CheckName("pool", s.Pool)
+	}
+	if err == nil {
+		err = checkSizes(s)
+	}
+	return err
+}
+
+// checkTimeout refuses time-outs that a duration in nanoseconds cannot hold.
+func checkTimeout(ms int64) error {
+	if ms > bounds.TimeoutMs || ms < -bounds.TimeoutMs {
+		return errorf(InvalidArgument, "the job's time-out of a task is %d ms, more than the limit of %d", ms, int64(bounds.TimeoutMs))
+	}
+	return nil
+}
+
+// checkSizes checks the splits and the size of everything else.
+func checkSizes(s *slotwisev1.JobSpec) error {
+	rest := proto.Size(s)
+	for i, p := range s.Splits {
+		size := proto.Size(p)
+		rest -= protowire.SizeTag(6) + protowire.SizeBytes(size)
+		if err := checkSplit(p, size); err != nil {
+			return errorf(InvalidArgument, "split %d: %v", i, err)
+		}
+	}
+	if rest > bounds.Spec {
+		return errorf(InvalidArgument, "the job's description has %d bytes beside its splits, more than the limit of %d", rest, bounds.Spec)
+	}
+	return nil
+}
+
+// checkSplit checks the split of one map. size is the length of its message.
+func checkSplit(p *slotwisev1.Split, size int) error {
+	err := first(
+		checkCount("its pieces of files", len(p.GetPieces()), bounds.Pieces),
+		checkCount("its hosts", len(p.GetHosts()), bounds.Hosts),
+		checkCount("the bytes of its description", size, bounds.Split),
+	)
+	for _, piece := range p.GetPieces() {
+		err = first(err, checkLength("the URI of an input file", piece.GetUri(), bounds.URI))
+	}
+	for _, host := range p.GetHosts() {
+		err = first(err, checkLength("the name of a host", host, bounds.Name))
+	}
+	if err == nil && p.GetBytes() < 0 {
+		err = errorf(InvalidArgument, "its size is negative")
+	}
+	return err
+}
+
+// checkProgram checks the description of a job's functions.
+func checkProgram(p *slotwisev1.Program) error {
+	err := first(
+		checkLength("the SHA-256 of the job's program", p.Executable, bounds.Name),
+		checkLength("the app's name", p.App, bounds.Name),
+		checkLength("the step's name", p.Step, bounds.Name),
+		checkSettings("job", p.Params),
+		checkCount("the job's shipped files", len(p.Files), bounds.Shipped),
+	)
+	for _, command := range []string{p.GetStreaming().GetMapper(), p.GetStreaming().GetReducer(), p.GetStreaming().GetCombiner()} {
+		err = first(err, checkCount("the bytes of a streaming command", len(command), bounds.Setting)) // it may have several lines
+	}
+	for _, f := range p.Files {
+		err = first(err, checkLength("the name of a shipped file", f.GetName(), bounds.Name))
+	}
+	cuts := 0
+	for _, cut := range p.Cuts {
+		cuts += len(cut)
+	}
+	return first(err, checkCount("the bytes of the keys between the job's reduces", cuts, bounds.Cuts))
+}
+
+// checkSettings checks the parameters of a job or policy.
+func checkSettings(whose string, set map[string]string) error {
+	err := checkCount("the parameters of the "+whose, len(set), bounds.Parameters)
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		err = first(err,
+			checkLength("the name of a parameter of the "+whose, name, bounds.Name),
+			checkCount("the bytes of parameter "+bounds.Cut(name, bounds.Name)+" of the "+whose, len(set[name]), bounds.Setting))
+	}
+	return err
+}
+
+// CheckPolicy refuses the name and parameters of a policy beyond a bound.
+func CheckPolicy(name string, set map[string]string) error {
+	return first(checkLength("the policy", name, bounds.URI), checkSettings("policy", set))
+}
+
+// checkRegister checks the texts of a registration.
+func checkRegister(r *slotwisev1.RegisterRequest) error {
+	return first(
+		CheckName("worker", r.Worker),
+		checkLength("the worker's address", r.Address, bounds.URI),
+		checkLength("the worker's host", r.Host, bounds.Name),
+		checkLength("the worker's rack", r.Rack, bounds.Name),
+		checkLength("the worker's version", r.Version, bounds.Name),
+		checkLength("the SHA-256 of the worker's program", r.Executable, bounds.Name),
+		checkLength("the worker's incarnation", r.Incarnation, bounds.Name),
+		checkLength("the worker's directory", r.Dir, bounds.URI),
+		checkCount("the map outputs of the worker", len(r.Outputs), 2*bounds.Held),
+	)
+}

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func TestPages(t *testing.T) {
 	spec := r.spec(0, 0, "")
 	spec.Synthetic = 0
 	for i := range 500 {
-		spec.Splits = append(spec.Splits, &slotwisev1.Split{Pieces: []*slotwisev1.Piece{{Uri: "u"}}})
+		spec.Splits = append(spec.Splits, &slotwisev1.Split{Pieces: []*slotwisev1.Piece{{Uri: filepath.Join(t.TempDir(), "in")}}})
 		for range bounds.Hosts {
 			spec.Splits[i].Hosts = append(spec.Splits[i].Hosts, strings.Repeat("h", bounds.Name))
 		}

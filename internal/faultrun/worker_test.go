@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/worker/agent"
@@ -535,7 +536,7 @@ func (a *attempt) end(state slotwisev1.AttemptState) {
 		}
 	}
 	if a.w.r.fault(5) { // more than a master keeps
-		text = strings.Repeat("€", protocol.MaxText)
+		text = strings.Repeat("€", bounds.Text)
 		a.w.r.counts.LargeReports++
 	}
 	a.w.carryOut(a.w.agent.End(a.id, state, text, text, done))

@@ -33,7 +33,7 @@ func runTestAttempt() {
 	}, features()...)
 }
 
-// troubled is a chain that does what its parameter mode says.
+// troubled is a chain whose parameter mode selects how its function misbehaves.
 var troubled = &mapreduce.App{
 	Name:   "troubled",
 	Params: []mapreduce.Param{{Name: "mode"}, {Name: "dir"}},
@@ -136,8 +136,8 @@ func (c *testCluster) noHidden() {
 	})
 }
 
-// TestChainTrouble runs chains whose functions misbehave. The message says what
-// happened, the number of drivers is bounded, and nothing is left.
+// TestChainTrouble runs chains whose functions misbehave. The chain's message names the
+// failure, the number of drivers is bounded, and no file is left.
 func TestChainTrouble(t *testing.T) {
 	c := newTestCluster(t)
 	c.worker("w1", "--drivers", "2", "--map-slots", "4")

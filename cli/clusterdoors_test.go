@@ -13,7 +13,8 @@ import (
 
 // TestTokensOnLoopback runs a cluster of real processes that checks tokens and has no
 // certificates. A job of ann fails after it has printed a secret, which only ann and the
-// admin see. Neither a process of the same machine nor bob gets it from the worker.
+// admin see. The worker refuses it to bob and to a process of the same machine without a
+// token.
 func TestTokensOnLoopback(t *testing.T) {
 	keys, files := t.TempDir(), map[string]string{}
 	tokens := filepath.Join(keys, "tokens")

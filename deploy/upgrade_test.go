@@ -73,7 +73,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// stop ends a process as systemd does and waits for it.
+// stop ends a process with the signal that systemd sends, and waits until it has exited.
 func (c *cluster) stop(p *process) {
 	c.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -75,8 +75,8 @@ func (p Params) Float(name string) (float64, error) {
 //   - It is deterministic: apart from the results of steps and the files that it reads,
 //     nothing decides which steps it runs, with which parameters, inputs and outputs. It
 //     uses no clock, no random number and no order of a Go map. Steps may run at a time.
-//   - Each step has an output of its own. The output identifies the step, so a loop
-//     numbers the outputs of its rounds.
+//   - Each step writes an output that no other step writes. The output identifies the
+//     step, so a loop numbers the outputs of its rounds.
 //   - It plans, lists files and reads small results, and leaves heavy work to the steps: a
 //     driver occupies no slot.
 //

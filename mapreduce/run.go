@@ -136,8 +136,8 @@ func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome,
 	if err != nil {
 		return nil, err
 	}
-	// Nobody reads the scratch space after a power cut: the jobs of a chain that are not
-	// its last need no sync either.
+	// The scratch space needs no sync, because no process reads it after a power cut. It
+	// also contains the intermediate outputs of chains.
 	if l, ok := files.(storage.Local); ok && (t.noSync || strings.HasPrefix(path, t.TempDir()+string(filepath.Separator))) {
 		l.NoSync = true
 		files = l

@@ -130,8 +130,8 @@ type LimitExplainer interface {
 	LimitReached(j *Job, k Kind) Reason
 }
 
-// Advancer is an Order that knows which changes by a user bring a job forward. Without it
-// nobody is advised to make such a change.
+// Advancer is an Order that knows which changes by a user bring a job forward. Under an
+// Order without Advances, wait reasons advise no such change.
 type Advancer interface {
 	// Advances reports whether j, which Each visits after before, would come before it
 	// if j had the highest priority, and if j were in another pool or queue.

@@ -106,7 +106,7 @@ type worker struct {
 	dir     string
 	serves  *link    // from other workers to its map outputs
 	calls   *link    // to the master
-	network *network // nil without a namespace of its own
+	network *network // nil if the worker runs in this process's namespace
 	disk    bool     // dir is a mounted disk
 	starts  int      // number of times that it was started
 }

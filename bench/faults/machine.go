@@ -20,8 +20,8 @@ type machine struct {
 	netem      bool // and can lose packets
 }
 
-// probe finds out what the machine permits. It uses dir for scratch files. missing
-// lists what it forbids, and the reason.
+// probe finds out what the machine permits. It uses dir for scratch files. missing has an
+// error for each capability that the machine lacks, with the reason.
 func (s *settings) probe(dir string) (m machine, missing []error) {
 	note := func(what string, err error) bool {
 		if err != nil {

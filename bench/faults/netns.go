@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// networks gives each worker of some runs a network namespace of its own. A pair of
-// virtual devices connects it with this process's namespace, where the links listen on
-// the address of the near end. So all packets of a worker pass one device.
+// networks creates a separate network namespace for each worker of some runs. A pair of
+// virtual devices connects the namespace with this process's namespace, where the links
+// listen on the address of the near end. So all packets of a worker pass one device.
 type networks struct {
 	mu   sync.Mutex
 	used [maxNetworks]bool
 }
 
-// maxNetworks bounds the namespaces that exist at the same time. The master's
-// certificate has the near addresses of all of them.
+// maxNetworks bounds the namespaces that exist at the same time. The master's certificate
+// lists the near addresses of all maxNetworks namespaces.
 const maxNetworks = 32
 
 // network is the network of one worker.
@@ -92,8 +92,8 @@ func (n *network) up() error {
 	return n.in("link set "+inside+" up", fmt.Sprintf("route replace default via %s dev %s", n.near(), inside))
 }
 
-// down disconnects the namespace: packets vanish in both directions, and neither end of
-// a connection learns of it.
+// down disconnects the namespace: packets vanish in both directions, and neither end of a
+// connection gets an error.
 func (n *network) down() error { return n.in("link set " + inside + " down") }
 
 // mute drops all packets that leave the namespace, and still delivers the others.

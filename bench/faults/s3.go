@@ -127,8 +127,9 @@ func (s *s3Store) read(file string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.server.Objects, file))
 }
 
-// leftovers returns staged objects and the data of uploads that were neither completed
-// nor aborted. An upload without data may stay: nothing can find it (docs/storage.md).
+// leftovers returns staged objects and the data of uploads that were never completed or
+// aborted. An upload without data may stay, because no listing of S3 finds such an upload
+// (docs/storage.md).
 func (s *s3Store) leftovers() ([]string, error) {
 	left, err := hidden(s)
 	uploads := filepath.Join(s.server.Objects, ".sgwtmp", "multipart")

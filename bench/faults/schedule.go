@@ -16,7 +16,7 @@ type plan struct {
 	workers    int    // number of workers
 	storage    string // localStorage, s3Storage or hdfsStorage
 	security   string // openDoors, tokens or certificates
-	namespaces bool   // each worker has a network namespace of its own
+	namespaces bool   // each worker runs in a separate network namespace
 	snapshots  bool   // the master makes a snapshot whenever its journal has grown by a little
 	faults     []fault
 }

@@ -37,8 +37,8 @@ type store interface {
 	close() error
 }
 
-// openStore opens the storage of a run in a directory of its own, which then holds the input.
-// The caller must close a store that comes with an error, too.
+// openStore opens the storage of a run in a directory that no other run uses, and copies
+// the input into it. The caller must close a store that comes with an error, too.
 func (s *settings) openStore(ctx context.Context, p plan, dir string, in *input) (store, error) {
 	switch p.storage {
 	case s3Storage:

@@ -9,8 +9,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Role is the value of the variable Env, by which a worker says what the process must
-// do.
+// Role is the value of the environment variable Env. A worker sets it to select whether
+// the process runs an attempt or a driver.
 type Role string
 
 // The roles.
@@ -23,8 +23,8 @@ const (
 // Main does for an attempt. run runs the chain's function. Its result final says that
 // another driver would end with the same error.
 //
-// A driver that is asked to stop ends at once and kills no step: another driver takes
-// over where it was.
+// A driver that receives a request to stop ends at once and kills no step: another driver
+// joins the steps that are running.
 func DriverMain(run func(context.Context, *slotwisev1.DriverOrder) (final bool, err error)) int {
 	os.Unsetenv(Env)
 	if err := proctree.Adopt(); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzPipe puts any bytes into the pipe from the worker. The attempt must read an order
-// and further messages, or an error, and must come to the end of the bytes.
+// and further messages, or an error, and must consume the bytes to their end.
 func FuzzPipe(f *testing.F) {
 	var b bytes.Buffer
 	for _, m := range []*slotwisev1.ToAttempt{

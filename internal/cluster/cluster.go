@@ -85,8 +85,8 @@ type Node struct {
 	gray     bool
 	faults   []time.Duration
 
-	// condition and conditionWhy are what the worker last reported. The times are those
-	// of the last change; leftAt and leftWhy belong to lost and absent nodes.
+	// condition and conditionWhy repeat the worker's last report. Each time says when its
+	// state last changed; leftAt and leftWhy belong to lost and absent nodes.
 	condition                            Condition
 	conditionWhy, leftWhy                string
 	drainAt, grayAt, conditionAt, leftAt time.Duration
@@ -107,8 +107,8 @@ func (n *Node) Name() string { return n.spec.Name }
 // Spec returns the node's description of itself, with the defaults filled in.
 func (n *Node) Spec() Spec { return n.spec }
 
-// Forgotten reports whether the node stands in List.All for one that Book.Forget has
-// removed.
+// Forgotten reports whether Book.Forget has removed the node. List.All then contains this
+// empty node in its place.
 func (n *Node) Forgotten() bool { return n.spec.Name == "" }
 
 // Index returns the node's number, which it keeps when it leaves and joins again, until it

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Condition is what a worker reports about its ability to take work.
+// Condition is the ability of a node to take work, as its worker last reported it.
 type Condition uint8
 
 // The conditions.
@@ -17,8 +17,8 @@ const (
 	DiskGone           // its disk cannot be written, or its directory is gone
 )
 
-// State is what operators see of a node. A node is in one state, the first of these whose
-// condition holds:
+// State is a node's state as operators see it. A node is in one state, the first in this
+// table whose condition holds:
 //
 //	state       holds if                                        until
 //	absent      a member before the master's restart that has   it registers, or is silent
@@ -32,7 +32,7 @@ const (
 //	graylisted  tasks that failed here succeeded elsewhere      old enough, or a drain is undone
 //	alive       otherwise
 //
-// What somebody wanted precedes what has broken: a node that is drained for a repair stays
+// A request of an operator precedes a fault: a node that is drained for a repair stays
 // drained, and its reason names the broken disk. Nodes in any state but alive get no new
 // work. Whether attempts run decides only between draining and drained.
 type State uint8
@@ -60,11 +60,11 @@ func States() []string { return stateNames }
 // Status is a node's state, since when it is in it, and why.
 type Status struct {
 	State State
-	// Since is when the condition of the state began to hold. A drained node is drained
-	// since its drain began.
+	// Since is the time at which the state's condition began to hold. For a drained node
+	// it is the time at which its drain began.
 	Since time.Duration
 	// Reason is a phrase; "" for a node that is alive. It names every condition that
-	// keeps work from the node, that of the state first.
+	// keeps work from the node, beginning with the state's own condition.
 	Reason string
 }
 

@@ -135,8 +135,8 @@ const MaxName = 200
 // attempt's report has to fit into a heartbeat together with others.
 const MaxNames = 64 << 10
 
-// OtherUser is the user counter that takes what is added under new names once
-// a Set has [MaxUser] of them or their names have [MaxNames] bytes.
+// OtherUser is the user counter that collects increments under new names once a Set has
+// [MaxUser] user counters or their names take [MaxNames] bytes.
 const OtherUser = "(other counters)"
 
 // Set holds the numbers of all counters. The zero value has counted nothing.

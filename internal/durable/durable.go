@@ -1,5 +1,5 @@
-// Package durable is the file system as writers use it that must not lose what they
-// have acknowledged: the journal, the history, uploaded files, staged output.
+// Package durable is the file system for writers that must not lose data which they have
+// acknowledged: the journal, the history, uploaded files, staged output.
 //
 // What a crash of the machine leaves is weaker than what a process sees. The content
 // of a file survives if the file was synced, and its name if the directory that holds
@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// FS is a file system. Paths are the machine's. Errors wrap those of io/fs where one
-// fits. It is safe for concurrent use.
+// FS is a file system. Paths have the syntax of the operating system. Errors wrap the
+// sentinel errors of io/fs where one fits. FS is safe for concurrent use.
 type FS interface {
 	// Mkdir creates one directory. Its name is not durable yet.
 	Mkdir(dir string, perm fs.FileMode) error

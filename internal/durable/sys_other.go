@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// lockFile succeeds for callers that wait, which own what they lock, and fails for
-// others. This system has no such locks, so nobody can recognise a dead owner.
+// lockFile succeeds if wait is true: such a caller owns the file that it locks. Otherwise
+// it fails, because this system has no locks that show whether an owner has died.
 func lockFile(_ *os.File, wait bool) error {
 	if wait {
 		return nil

@@ -99,7 +99,8 @@ func (u *chainUser) learn(s *slotwisev1.JobStatus) {
 	}
 }
 
-// check compares the outcome with the output, and looks for what is left.
+// check compares the chain's outcome with its output, and finds drivers that still run
+// and steps that have not ended.
 func (u *chainUser) check(m *master) {
 	published := u.r.storage.published(u.spec.Job.Output)
 	if succeeded := u.outcome == slotwisev1.JobState_JOB_STATE_SUCCEEDED; succeeded {
@@ -202,7 +203,7 @@ func (p *driver) request(message func(protocol.Call, *protocol.Core) protocol.Me
 	})
 }
 
-// work is the function of the chain: it submits the next step or waits for it.
+// work plays the chain's function: it submits the next step or waits for its job.
 func (p *driver) work() {
 	r := p.w.r
 	switch {
@@ -221,7 +222,7 @@ func (p *driver) work() {
 	}
 }
 
-// submit submits the step. Whoever submits it, it is one job.
+// submit submits the step. If several drivers submit one step, they all get the same job.
 func (p *driver) submit() {
 	step, u := p.step, p.user
 	p.request(func(c protocol.Call, _ *protocol.Core) protocol.Message {

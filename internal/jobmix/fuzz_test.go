@@ -10,7 +10,7 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// large matches numbers that could stand for a large number of jobs or tasks.
+// large matches numbers from which a mix could make a large number of jobs or tasks.
 var large = regexp.MustCompile(`[0-9]{4}|[0-9][eE]|[TGPM]i?B|h`)
 
 // FuzzPrograms makes the programs of any jobs file. It must not panic, and makes a job

@@ -15,10 +15,10 @@ import (
 const copyTries = 20
 
 // Copy reads the journal in dir, which another process may have open, and calls add with
-// the name, size and content of each file of a consistent copy. The copy is what a
-// machine would find that lost its power now: all records that were durable when Copy
-// began, and perhaps later ones up to some point. Copy verifies all checksums. A batch
-// that is being written is left out.
+// the name, size and content of each file of a consistent copy. The copy equals the
+// journal after a power cut at this moment: all records that were durable when Copy
+// began, and perhaps later ones up to some point. Copy verifies all checksums. It leaves
+// out a batch that is being written.
 //
 // All files are open before the first one is read. So a snapshot that replaces them
 // meanwhile takes nothing away.

@@ -73,9 +73,9 @@ func (m *Master) admitUser(who secure.Identity, spec *slotwisev1.JobSpec) error 
 	return m.may(who, secure.Submit, secure.Subject{Owner: spec.User, Pool: spec.Pool, Chain: spec.Chain})
 }
 
-// admitFiles checks that the job may name its input and output. Jobs of admins are not
-// confined to the storage roots; on a master without authentication nobody is, unless
-// there are roots.
+// admitFiles checks that the job may name its input and output. Admins' jobs may name
+// files outside the storage roots. So may all jobs on a master without authentication and
+// without storage roots.
 func (m *Master) admitFiles(who secure.Identity, spec *slotwisev1.JobSpec) error {
 	check := m.roots.Check(spec.User, m.confined(who))
 	if spec.Output != "" {
@@ -138,7 +138,7 @@ func (m *Master) mayChange(who secure.Identity, id job.ID) error {
 // Log text travels in fields named log_tail, apart from errors: in reports of workers, in
 // the journal and in the history. The functions below remove it from answers to users who
 // may not read the job's logs. Every handler that returns a JobStatus, AttemptStatus or
-// HistoryJob calls one of them.
+// HistoryJob calls such a function.
 
 // mayReadLogs reports whether who may read the logs of a user's jobs in a pool.
 func (m *Master) mayReadLogs(who secure.Identity, user, pool string) bool {
@@ -156,7 +156,8 @@ func (m *Master) shownJob(who secure.Identity, s *slotwisev1.JobStatus) *slotwis
 	return s
 }
 
-// shownJobs replaces the statuses in a list by what who may see of them.
+// shownJobs hides the log text in the statuses of jobs whose logs the caller may not
+// read.
 func (m *Master) shownJobs(who secure.Identity, list []*slotwisev1.JobStatus) {
 	for i, s := range list {
 		list[i] = m.shownJob(who, s)

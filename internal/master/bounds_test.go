@@ -17,8 +17,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// TestCancelledPolls cancels thousands of long polls of all kinds. Nothing of them stays
-// in the master, so later polls wait again.
+// TestCancelledPolls cancels thousands of long polls of all kinds. The master must forget
+// them all, so that later polls wait again.
 func TestCancelledPolls(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(1, 1, ""))

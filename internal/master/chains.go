@@ -138,7 +138,7 @@ var driverCalls = map[string]bool{
 	slotwisev1connect.ClientServiceJobProcedure: true, slotwisev1connect.ClientServiceKillProcedure: true,
 }
 
-// clients passes on the requests of users, and those of drivers for driverCalls.
+// clients passes on users' requests, and drivers' requests if driverCalls has their path.
 func (m *Master) clients(next http.Handler) http.Handler {
 	users, drivers := m.only(secure.View, next), m.only(secure.Drive, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -73,9 +73,9 @@ type Config struct {
 	History       history.Limits
 	Access        secure.Rules // permissions of users and groups
 	// StorageRoots are URIs of directories. Jobs of users may name only files below them;
-	// {user} stands for the job's user. Admins are not confined. Without roots a master
-	// that authenticates its clients lets only admins' jobs name files, and a master that
-	// authenticates nobody confines nobody. See package roots.
+	// {user} is replaced by the job's user. Admins are not confined. Without roots, a
+	// master that authenticates its clients lets only admins' jobs name files, and a
+	// master without authentication lets all jobs name files. See package roots.
 	StorageRoots []string
 	// OwnFiles are local files and directories of the master, besides Dir, that no job may
 	// name: keys, tokens, rules.

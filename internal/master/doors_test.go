@@ -24,8 +24,8 @@ type door struct {
 	path, method, body, may string
 }
 
-// The clients of the test below. mia manages the pool "shared". The driver is that of a
-// chain to which j1 does not belong.
+// The clients of the test below. mia manages the pool "shared". The driver belongs to a
+// chain without j1.
 const (
 	anybody  = "nobody ann bob mia root w1 m driver"
 	users    = "ann bob mia root"
@@ -34,7 +34,7 @@ const (
 	workers  = "w1"
 )
 
-// doors has a row for each path and call. Whoever adds one decides here who may use it.
+// doors has a row for each path and call. Each row lists the clients that may use it.
 var doors = map[string]door{
 	"GET /files/{sha}": {"/files/" + sha0, "GET", "", users + " " + workers + " driver"},
 	"PUT /files/{sha}": {"/files/" + sha0, "PUT", "x", users},

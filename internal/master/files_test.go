@@ -75,8 +75,8 @@ func TestUploadCrashes(t *testing.T) {
 	}
 }
 
-// TestUploadFails makes each operation of an upload fail. The error comes back, and
-// nothing is left.
+// TestUploadFails makes each operation of an upload fail. The upload returns the error
+// and leaves no file.
 func TestUploadFails(t *testing.T) {
 	for _, op := range []faultfs.Op{faultfs.Create, faultfs.Write, faultfs.Sync, faultfs.Rename} {
 		disk := faultfs.NewDisk()

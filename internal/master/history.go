@@ -77,8 +77,9 @@ func pastLimit(n int32) int {
 	return min(int(n), maxPast)
 }
 
-// withPast adds jobs and chains of the history to a page of those in memory, which begins
-// behind a position. They ended before the master was restarted.
+// withPast adds jobs and chains of the history to live, a page of jobs in memory. The
+// page begins behind the position after. Jobs that ended before the master was restarted
+// are only in the history.
 func (m *Master) withPast(r *slotwisev1.JobsRequest, after int64, live *slotwisev1.JobsResponse) *slotwisev1.JobsResponse {
 	list := map[int64]*slotwisev1.JobStatus{}
 	until := int64(math.MaxInt64)

@@ -43,7 +43,7 @@ func TestLogProxy(t *testing.T) {
 	prints := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }
 	for _, x := range []struct {
 		name    string
-		open    bool // the master authenticates nobody
+		open    bool // the master has no authentication
 		handler http.Handler
 		want    string // of the log, or
 		fails   string // of the error

@@ -90,16 +90,16 @@ func copyLog(out *connect.ServerStream[slotwisev1.LogChunk], log io.Reader, atte
 // a worker must not choose which servers the master contacts.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// workerAddress is where a worker serves logs, and the key of its session, nil if the
-// master authenticates nobody.
+// workerAddress is the address at which a worker serves logs, and the key of its session,
+// nil if the master has no authentication.
 type workerAddress struct {
 	hostPort string
 	key      []byte
 }
 
 // openLog requests an attempt's log from a worker. The caller closes the body. An answer
-// without the signature of the worker's session comes from another server; openLog
-// returns nothing of it.
+// without the signature of the worker's session comes from another server; openLog then
+// returns an error and no part of that answer.
 func (m *Master) openLog(ctx context.Context, at workerAddress, id job.AttemptID, follow bool) (*http.Response, error) {
 	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: at.hostPort, Path: "/v1/logs/" + id.String()}
 	if follow {
@@ -154,7 +154,8 @@ func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (workerAddress, er
 	})
 }
 
-// sessionKey returns the key of a worker's session, nil if the master authenticates nobody.
+// sessionKey returns the key of a worker's session, nil if the master has no
+// authentication.
 func (m *Master) sessionKey(session string) []byte {
 	if m.workerKey == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 // logSecret is printed by the failed attempt of these tests.
 const logSecret = "password=hunter2"
 
-// TestLogTextIsForReaders lets a job fail with text of its log. Only those who may read
+// TestLogTextIsForReaders makes a job fail with text in its log. Only users who may read
 // the log get the text, wherever an answer carries it: from memory, from the journal
 // after a restart and from the history.
 func TestLogTextIsForReaders(t *testing.T) {

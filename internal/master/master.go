@@ -59,7 +59,7 @@ type Master struct {
 	stats        *stats
 	hadoop       *hadoopconf.Files
 	roots        *roots.Rules // which files jobs may name
-	workerKey    []byte       // from which the keys of sessions are derived; nil if nobody is authenticated
+	workerKey    []byte       // derives the keys of sessions; nil without authentication
 	logStreams   atomic.Int32 // logs that are being streamed
 	rates        submitRates
 	lastCall     atomic.Uint64

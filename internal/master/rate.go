@@ -21,7 +21,8 @@ type submitRates struct {
 	}
 }
 
-// bucket is what a user may still submit at a time. Users without a bucket have a full one.
+// bucket counts the submissions that remain to a user. A user without a bucket has a full
+// one.
 type bucket struct {
 	left float64
 	at   time.Time

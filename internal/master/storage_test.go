@@ -86,7 +86,7 @@ func TestOutputTurnedIntoALink(t *testing.T) {
 	if !w.commit(id, id+"_m_0_0", "part-m-00000", "x") {
 		t.Fatal("the commit is not granted")
 	}
-	// Move what is staged beside the journal, where the commit will look for it.
+	// Move the staged output beside the journal, where the commit expects it.
 	staged, err := filepath.Glob(filepath.Join(shared, ".*"))
 	if err != nil || len(staged) == 0 {
 		t.Fatalf("%v, %v", staged, err)

@@ -23,8 +23,8 @@ type Guard struct {
 	// verify them against the cluster's authority.
 	Certificates bool
 	// Session is set by a worker. The guard then accepts requests that the master has
-	// signed. Without tokens and certificates it accepts other requests only if the master
-	// authenticates nobody.
+	// signed. Without tokens and certificates it accepts other requests only if the
+	// master has no authentication.
 	Session *SessionKey
 	// Public lists paths that need no authentication, such as /healthz. An entry
 	// that ends in a slash includes all paths below it.

@@ -57,19 +57,19 @@ type SessionKey struct {
 	mu struct {
 		sync.Mutex
 		registered bool
-		key        []byte // nil if the master authenticates nobody
+		key        []byte // nil if the master has no authentication
 	}
 }
 
-// Set replaces the key when a session begins. An empty key says that the master
-// authenticates nobody, so that the worker does not either.
+// Set replaces the key when a session begins. An empty key says that the master has no
+// authentication. The worker then accepts unsigned requests, too.
 func (k *SessionKey) Set(key []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.registered, k.mu.key = true, key
 }
 
-// get returns the key, which is empty if the master authenticates nobody, and whether
+// get returns the key, which is empty if the master has no authentication, and whether
 // the worker has registered.
 func (k *SessionKey) get() (key []byte, registered bool) {
 	k.mu.Lock()

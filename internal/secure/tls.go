@@ -233,9 +233,10 @@ func ChildTLS(c *slotwisev1.FetchCredentials) (*tls.Config, error) {
 	return onlyWorkers(config), nil
 }
 
-// MasterTLS returns the TLS configuration with which a driver calls a master, or nil
-// for a URL without TLS. The driver runs the user's code, so it has no certificate, and
-// authenticates with its token. An empty pem stands for the system's authorities.
+// MasterTLS returns the TLS configuration with which a driver calls a master, or nil for
+// a URL without TLS. The driver runs the user's code, so it has no certificate, and
+// authenticates with its token. If pem is empty, the driver trusts the system's
+// authorities.
 func MasterTLS(url string, pem []byte) (*tls.Config, error) {
 	if !strings.HasPrefix(url, "https:") {
 		return nil, nil

@@ -117,7 +117,7 @@ func AddToken(path string, id Identity) (token string, err error) {
 	return addToken(durable.OS(), path, id)
 }
 
-// addToken is AddToken on a disk; tests use one that forgets what was not synced.
+// addToken is AddToken on a given disk. Tests pass a disk that loses unsynced writes.
 func addToken(disk durable.FS, path string, id Identity) (token string, err error) {
 	token = NewToken()
 	line, err := TokenLine(id, token)

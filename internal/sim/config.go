@@ -146,7 +146,7 @@ type Crash struct {
 }
 
 // Hang stops the process of a task's first attempt some time after its launch, if it
-// still runs then. Its node goes on reporting the attempt, without progress.
+// still runs then. The attempt's node keeps reporting it, without progress.
 type Hang struct {
 	Job   int // index of Config.Jobs
 	Kind  job.Kind

@@ -146,8 +146,9 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 	if replaces && !a.Overwrite {
 		return fs.ErrExist
 	}
-	// From here on the target changes, which nobody could finish or undo without the
-	// markers and the root's name.
+	// The steps below change the target. If this process dies between them, recovery
+	// needs the markers and the root's name to finish or undo the change, so both are
+	// flushed first.
 	for _, dir := range []string{a.Root, path.Dir(a.Root)} {
 		if err := p.flushNames(ctx, dir, replaces); err != nil {
 			return err

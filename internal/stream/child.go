@@ -246,8 +246,8 @@ type ExitError struct{ text, tail string }
 // printed, because on a cluster more users may see an attempt's error than its log.
 func (e *ExitError) Error() string { return e.text }
 
-// LogTail returns the end of the command's standard error in one line, which a runner
-// shows to those who may read the log.
+// LogTail returns the end of the command's standard error in one line. A runner shows it
+// to users who may read the log.
 func (e *ExitError) LogTail() string { return e.tail }
 
 // reap waits for the child's end. It kills the processes that are left in the

@@ -121,8 +121,8 @@ func (t *driverTarget) step(j *feature.Job) *slotwisev1.JobSpec {
 	return s
 }
 
-// digest identifies the parameters and inputs of a step. Neither the splits nor the
-// number of reduces is part of it: they depend on the size of the cluster.
+// digest identifies the parameters and inputs of a step. It leaves out the splits and the
+// number of reduces, because they depend on the size of the cluster.
 func digest(j *feature.Job) string {
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(j.Recipe.Params)) {

@@ -62,7 +62,7 @@ func fixedHash(lo, hi uint64) uint64 {
 }
 
 // Keys that were chosen to collide under a known hash function must spread like others.
-// Under fixedHash 60,000 of them took 13 seconds instead of milliseconds.
+// Under fixedHash 60,000 such keys took 13 seconds instead of milliseconds.
 func TestChosenKeysSpread(t *testing.T) {
 	const n = 60_000
 	words := func(lo, hi uint64) []byte {

@@ -6,10 +6,11 @@
 // a key of up to 16 bytes, which is compared as two words. For a longer key it
 // contains the hash and the key's position in an arena.
 //
-// The hash function has a random seed for each process. Whoever supplies a job's input
-// therefore cannot choose keys that collide and make the table slow. The seed changes
-// where keys lie in the table and nothing else: the table is read in the order of its
-// keys, and how much of it is in use depends on their number and length.
+// The hash function has a random seed for each process. So the author of a job's input
+// cannot choose keys that collide and make the table slow. The seed changes only where
+// keys lie in the table. It does not change the result, because the table is read in the
+// order of its keys. It does not change the memory in use, which depends on the number
+// and length of the keys.
 package hashagg
 
 import (
@@ -309,7 +310,7 @@ func (t *Table) Occupied() int64 {
 // seed holds the process's random words for hash.
 var seed = newSeed()
 
-// hashSeed is what hash combines with the two words of a key.
+// hashSeed is the pair of random words that hash combines with the two words of a key.
 type hashSeed struct{ lo, hi uint64 }
 
 // newSeed returns random words from the system's generator. Both are odd, so that

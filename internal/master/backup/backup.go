@@ -32,7 +32,8 @@ import (
 	"github.com/slotwise/slotwise/internal/journal"
 )
 
-// The directories of a master, which are those of an archive, and its last entry.
+// The subdirectories of a master's directory, also used in archives, and an archive's
+// last entry.
 const (
 	journalDir  = "journal"
 	historyDir  = "history"
@@ -42,7 +43,7 @@ const (
 	maxManifest = 64 << 20 // bytes; each file takes about 100
 )
 
-// Summary counts what a backup holds.
+// Summary has the number and size of the files in a backup.
 type Summary struct {
 	Files int   // in the archive, without the manifest
 	Bytes int64 // of these files

@@ -20,9 +20,9 @@ import (
 // ErrNotEmpty is returned by Restore for a directory that holds anything.
 var ErrNotEmpty = errors.New("the directory is not empty")
 
-// Restore makes the master's directory dir from the archive file from. dir must not
-// exist or be empty. It verifies all checksums and the journal before dir appears: a
-// crash or an error leaves dir as it was.
+// Restore makes the master's directory dir from the archive file from. dir must not exist
+// or be empty. It verifies all checksums and the journal before dir appears. A crash or
+// an error leaves dir unchanged.
 func Restore(disk durable.Tree, from, dir string) (Summary, error) {
 	var none Summary
 	if names, err := disk.ReadDir(dir); err == nil && len(names) > 0 {

@@ -27,9 +27,9 @@ func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // FuzzAnswer lets a worker answer a fetch with any section and bytes. With seal the
-// description of the section has the right checksum and length, as a hostile worker
-// would send it. The reduce must get an error or records whose number and size are
-// those of the section.
+// description of the section has the right checksum and length, as a hostile worker would
+// send it. The reduce must get an error, or records whose number and size match the
+// section's description.
 func FuzzAnswer(f *testing.F) {
 	dir := f.TempDir()
 	if err := writeRun(dir, attempt(0, 0), [][]record{recordsOf(0, 0, 9, 9)}, runfile.Options{}); err != nil {

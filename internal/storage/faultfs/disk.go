@@ -143,7 +143,7 @@ func (d *Disk) Kill() *Disk {
 	return after
 }
 
-// findLocked returns what is at a path. It fails with ENOTDIR below a file.
+// findLocked returns the file or directory at a path. It fails with ENOTDIR below a file.
 func (d *Disk) findLocked(name string) (*inode, error) {
 	n := d.disk.root
 	for _, name := range split(name) {
@@ -379,8 +379,8 @@ func (d *Disk) touch(name string, do func(*inode)) error {
 	return nil
 }
 
-// SyncDir implements durable.FS. It makes the changes of names in one directory
-// durable, and those that they depend on.
+// SyncDir implements durable.FS. It makes the changes of names in one directory durable,
+// and the earlier changes on which they depend.
 func (d *Disk) SyncDir(dir string) error {
 	if err := d.Changing(SyncDir, dir); err != nil {
 		return err

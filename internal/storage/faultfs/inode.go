@@ -64,8 +64,8 @@ func (c change) dependsOn(earlier change) bool {
 	})
 }
 
-// apply makes the kept changes durable, with those that they depend on, and returns
-// the other ones.
+// apply makes the kept changes durable, with the earlier changes on which they depend. It
+// returns the remaining changes.
 func apply(pending []change, kept []bool) (left []change) {
 	for i := len(pending) - 1; i >= 0; i-- {
 		for j := 0; kept[i] && j < i; j++ {

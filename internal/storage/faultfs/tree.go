@@ -19,8 +19,8 @@ import (
 
 // Flavour says which real file system a Tree behaves like.
 type Flavour struct {
-	// Local says that stagings are those of local directories, on the Tree's Disk.
-	// Otherwise they are those of HDFS: there are no locks, and Remove takes one step.
+	// Local says that the Tree stages output like the local file system, on the Tree's
+	// Disk. Otherwise it stages like HDFS: there are no locks, and Remove takes one step.
 	Local bool
 	// Exchange says that two local directories can be swapped in one step.
 	Exchange bool

@@ -20,7 +20,7 @@ import (
 
 // datanode is a member of a pipeline.
 type datanode struct {
-	info    []byte // DatanodeInfoProto, which is passed on as it is
+	info    []byte // DatanodeInfoProto, passed on unchanged
 	id      []byte // the DatanodeIDProto in it
 	addr    string // of data transfers
 	storage string // the disk that the NameNode chose
@@ -115,7 +115,7 @@ type packet struct {
 	data        []byte
 }
 
-// encode returns the packet as it is sent: lengths, header, checksums, data.
+// encode returns the packet's bytes on the wire: lengths, header, checksums, data.
 func (p packet) encode() []byte {
 	header := message{}
 	header = protowire.AppendFixed64(protowire.AppendTag(header, 1, protowire.Fixed64Type), uint64(p.offset))
@@ -136,7 +136,7 @@ func (p packet) encode() []byte {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // pipeline is a connection to the first DataNode of a block, which passes the packets on
-// to the others. Acknowledgements come back through all of them.
+// to the others. An acknowledgement passes all DataNodes in reverse order.
 //
 // The writer's goroutine calls send and drain. A goroutine reads acknowledgements. When it
 // has failed, the connection is closed, and send and drain return the failure.
@@ -226,7 +226,7 @@ func (p *pipeline) handshake(s setup) error {
 }
 
 // readPatiently reads a message. When nothing arrives for a while although waiting
-// returns true, it probes the DataNodes, since any of them may hold the message up. It
+// returns true, it probes the DataNodes, since any DataNode may delay the message. It
 // fails if some do not react, or if they all react and the message still does not arrive.
 // When waiting returns false it sends a heartbeat, so the DataNodes stay connected.
 func (p *pipeline) readPatiently(waiting func() bool) (fields, error) {

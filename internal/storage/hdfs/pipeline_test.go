@@ -28,8 +28,9 @@ func hostOf(t *testing.T, d datanode) string {
 }
 
 // TestPipelines loses DataNodes at every stage of a write, one after the other. The
-// NameNode offers them all the time, as it does with Hadoop's default settings. Each file
-// is complete and right as soon as Close has returned.
+// NameNode keeps offering the lost DataNodes, because Hadoop by default notices their
+// loss only after ten minutes. Each file is complete and correct as soon as Close has
+// returned.
 func TestPipelines(t *testing.T) {
 	c := serverstest.NewHDFS(t, 4, serverstest.SlowToNotice)
 	serverstest.Setenv(t, c.Env())
@@ -71,7 +72,8 @@ func TestPipelines(t *testing.T) {
 	write(func(w *writer) { c.KillDataNode(hostOf(t, w.block.nodes[0])) }, nothing)
 	// The next client is offered the dead DataNode for some of its blocks.
 	write(nothing, nothing)
-	// A DataNode that was stopped takes connections, but it neither answers nor passes on.
+	// A DataNode that was stopped accepts connections, but it answers no message and
+	// forwards no packet.
 	var stopped string
 	f := write(func(w *writer) {
 		stopped = hostOf(t, w.block.nodes[len(w.block.nodes)-1])

@@ -86,8 +86,8 @@ func (f fields) data(n protowire.Number) []byte {
 	return nil
 }
 
-// maxAnswer bounds an answer of a NameNode or DataNode, in bytes. None of those that a
-// writer receives has more than some kilobytes.
+// maxAnswer bounds an answer of a NameNode or DataNode, in bytes. A writer receives no
+// answer of more than some kilobytes.
 const maxAnswer = 16 << 20
 
 // readDelimited reads a message with its length in front.

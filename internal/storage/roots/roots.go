@@ -9,10 +9,10 @@
 //     directories given as URIs. Input may also be a root itself.
 //
 // Names are compared after they have been cleaned as the storage cleans them. For local
-// files symbolic links are resolved, and directories are compared by identity, too, so that
-// a bind mount is no way around. The rules describe the moment of the check: whoever may
-// change links below a root can still change one afterwards. Links and mounts of machines
-// that do not share the checking machine's files are not seen.
+// files symbolic links are resolved. Directories are also compared by identity, because a
+// bind mount gives one directory two names. The rules describe the moment of the check: a
+// user who may change links below a root can still change one afterwards. The check does
+// not see links and mounts of machines that do not share the checking machine's files.
 package roots
 
 import (
@@ -89,9 +89,9 @@ func New(schemes *storage.Schemes, roots, own []string) (*Rules, error) {
 // Given reports whether there is a root.
 func (r *Rules) Given() bool { return len(r.roots) > 0 }
 
-// AddOther records the directory of another daemon, which may be on this machine. It
-// stays, because the daemon may come back. A directory that contains a root is refused,
-// because it would forbid all jobs.
+// AddOther records the directory of another daemon, which may be on this machine. The
+// record is never removed, because the daemon may return. A directory that contains a
+// root is refused, because it would forbid all jobs.
 func (r *Rules) AddOther(daemon, dir string) error {
 	if !filepath.IsAbs(dir) || path.Clean(dir) == "/" || len(dir) > 4096 {
 		return fmt.Errorf("directory %.100q of %s: it must be an absolute path other than /", dir, daemon)

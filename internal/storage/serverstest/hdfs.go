@@ -37,7 +37,7 @@ type hdfsServer struct {
 	name     *process   // the NameNode
 	data     []*process // the DataNodes, in the order of Hosts
 	forwards []*forwarder
-	settings map[string]string // that replace those of configure
+	settings map[string]string // override the settings that configure writes
 }
 
 // PrivateHDFS is an HDFS that belongs to one test, which may kill its daemons.

@@ -102,8 +102,8 @@ func (r *powerRun) cut(after int, finish bool) (stopped bool) {
 	return stopped
 }
 
-// job stages the new files and commits or aborts, and notes what was acknowledged. A
-// job with a shared staging continues from there.
+// job stages the new files and commits or aborts, and records each acknowledged step. A
+// job with a shared staging area skips the files that it has committed before a crash.
 func (r *powerRun) job() error {
 	if r.ended {
 		return nil

@@ -195,7 +195,7 @@ var kinds = []*kind{
 	{name: "net-mute", what: "all packets that a worker sends vanish, the others arrive", namespace: true, least: 500 * time.Millisecond, most: 4 * time.Second, inject: muteWorker},
 	{name: "net-lossy", what: "a tenth of the packets that a worker sends vanish, the others are delayed by 20 to 60 ms (netem)", namespace: true, netem: true, least: time.Second, most: 4 * time.Second, inject: loseAtRandom},
 	{name: "worker-dir-gone", what: "an empty directory hides a worker's directory, which returns later", least: 500 * time.Millisecond, most: 3 * time.Second, inject: replaceWorkerDir},
-	{name: "master-dir-gone", what: "the master's directory is moved away; the master must exit, and is started again when the directory is back", central: true, most: time.Second, inject: moveMasterDir, causes: append([]string{"the file could not be stored"}, masterUnreachable...)},
+	{name: "master-dir-gone", what: "the master's directory is moved away; the master must exit, and is started again when the directory is back", central: true, most: time.Second, inject: moveMasterDir, causes: append([]string{"the file could not be stored", "upload it first"}, masterUnreachable...)},
 	{name: "s3-kill", what: "SIGKILL to the S3 server, which is started again with its objects", central: true, storage: s3Storage, most: 3 * time.Second, inject: killS3, causes: planning},
 	{name: "s3-freeze", what: "SIGSTOP to the S3 server, SIGCONT later", central: true, storage: s3Storage, least: 500 * time.Millisecond, most: 4 * time.Second, inject: freezeS3, causes: planning},
 	{name: "s3-errors", what: "three of ten S3 requests get status 500 or 503", central: true, storage: s3Storage, least: time.Second, most: 4 * time.Second, inject: onS3(failS3)},

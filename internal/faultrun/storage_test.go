@@ -199,7 +199,12 @@ func (s *storage) carryOut(m *master, o protocol.Order) {
 				m.handle(&protocol.OutputFinished{Job: o.Job, Err: err})
 			})
 	case *protocol.RemoveChainDir:
-		s.operate(m, nil, func() error { return s.removeChainDir(o.URI) }, func(error) {}, func(err error) {
+		s.operate(m, nil, func() error {
+			if err := s.removeChainDir(o.URI); err != nil || o.Token == "" {
+				return err
+			}
+			return s.remove(o.Token)
+		}, func(error) {}, func(err error) {
 			m.handle(&protocol.ChainCleaned{Chain: o.Chain, Err: err})
 		})
 	case *protocol.CancelOutput:

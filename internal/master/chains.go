@@ -296,8 +296,9 @@ func (m *Master) pastChain(id protocol.ChainID) (*slotwisev1.HistoryJob, error) 
 	return past, nil
 }
 
-// cleanChain removes the directory of an ended chain's intermediate outputs, and retries
-// while the storage is out of order.
+// cleanChain removes the directory of an ended chain's intermediate outputs and, if the
+// order says so, the staging of the chain's output. It retries while the storage is out of
+// order.
 func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
 	m.background.Go(func() {
 		err := retryStorage(m.ctx, m.cfg.RemovePatience, func() error {
@@ -307,6 +308,10 @@ func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
 			}
 			return files.Remove(m.ctx, dir)
 		})
+		if o.Token != "" {
+			w := outputWork{resolve: m.resolveOutput, uri: o.Output, token: o.Token, patience: m.cfg.RemovePatience}
+			err = errors.Join(err, w.run(m.ctx))
+		}
 		if m.ctx.Err() == nil {
 			m.report(&protocol.ChainCleaned{Chain: o.Chain, Err: err})
 		}

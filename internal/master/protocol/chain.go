@@ -367,7 +367,12 @@ func (c *Core) finishChain(ch *chainEntry) {
 		return
 	}
 	ch.cleaning = true
-	c.order(&RemoveChainDir{Chain: ch.id, URI: c.chainDir(ch)})
+	o := &RemoveChainDir{Chain: ch.id, URI: c.chainDir(ch)}
+	out := ch.job().Output
+	if !slices.ContainsFunc(ch.steps, func(s *chainStep) bool { return s.output == out }) {
+		o.Output, o.Token = out, StagingToken(c.id, stepRequest(ch.id, out))
+	}
+	c.order(o)
 }
 
 // chainDir names the directory of a chain's intermediate outputs, hidden beside its

@@ -28,6 +28,7 @@ type jobEntry struct {
 	spec    *slotwisev1.JobSpec
 	maps    int
 	input   int64  // bytes of all splits
+	place   string // of the output, by outputPlace; empty without output
 	token   string // of the output's staging directory
 	secret  []byte // with which reduces prove that they may fetch
 
@@ -59,6 +60,9 @@ func (c *Core) newJob(request string, spec *slotwisev1.JobSpec, core job.Spec) *
 	}
 	for _, s := range core.Splits {
 		j.input += s.Bytes
+	}
+	if spec.Output != "" {
+		j.place = outputPlace(spec.Output)
 	}
 	return j
 }

@@ -356,10 +356,13 @@ type (
 	}
 
 	// RemoveChainDir removes the directory of a chain's intermediate outputs, which may
-	// not exist. Result: ChainCleaned.
+	// not exist. If Token is not empty it also aborts the staging of Output under that
+	// token, which may not exist either: a master that died may have staged the chain's
+	// output for a step whose record was lost. Result: ChainCleaned.
 	RemoveChainDir struct {
-		Chain ChainID
-		URI   string
+		Chain         ChainID
+		URI           string
+		Output, Token string
 	}
 
 	// WriteChainHistory stores an ended chain. Writing it again changes nothing. Result:

@@ -57,7 +57,7 @@ func (c *Core) submit(m *Submit) {
 	j := c.newJob(m.Request, m.Spec, m.Core)
 	err := c.hasRoom(j)
 	if err == nil {
-		err = c.outputIsFree(m.Spec.Output)
+		err = c.outputIsFree(j)
 	}
 	if err != nil {
 		c.refuse(m.Call, err)
@@ -105,24 +105,21 @@ func (c *Core) doneStaging(j *jobEntry) {
 // outputIsFree refuses an output that a job writes which has not ended, and one that
 // contains that output or lies in it. Of two such jobs only one could publish, or the
 // later one would remove what the earlier one has published.
-func (c *Core) outputIsFree(uri string) error {
-	if uri == "" {
+func (c *Core) outputIsFree(j *jobEntry) error {
+	if j.place == "" {
 		return nil
 	}
-	place := outputPlace(uri)
 	for _, list := range [][]*jobEntry{c.live, c.staging} {
-		for _, j := range list {
-			if j.end != nil || j.spec.Output == "" {
+		for _, other := range list {
+			if other.end != nil || other.place == "" || !strings.HasPrefix(j.place, other.place) && !strings.HasPrefix(other.place, j.place) {
 				continue
 			}
-			if other := outputPlace(j.spec.Output); strings.HasPrefix(place, other) || strings.HasPrefix(other, place) {
-				name := "a job that is being submitted"
-				if j.id != 0 {
-					name = "job " + j.id.String()
-				}
-				return errorf(FailedPrecondition, "output %s: %s (%s, of user %s) writes to %s and has not ended; wait for its end, or name another output",
-					uri, name, j.spec.Name, j.spec.User, j.spec.Output)
+			name := "a job that is being submitted"
+			if other.id != 0 {
+				name = "job " + other.id.String()
 			}
+			return errorf(FailedPrecondition, "output %s: %s (%s, of user %s) writes to %s and has not ended; wait for its end, or name another output",
+				j.spec.Output, name, other.spec.Name, other.spec.User, other.spec.Output)
 		}
 	}
 	return nil

@@ -26,7 +26,11 @@ func (w *World) Facts() []tracker.Fact { return w.facts }
 // snapshot, and plays them along: from now on they must have the same effects as the tracker
 // itself, although nodes were not disconnected. It fails if any of them differs to
 // the eye. The policies must have no memory.
+//
+// Restore brings a tracker to the time at which it is called, which ends the pauses of
+// delayed tasks. So Shadow first brings the world's tracker to the same time.
 func (w *World) Shadow(one, two sched.Policy) {
+	w.tick()
 	before := Dump(w.Tracker)
 	all := w.restored(one, w.facts)
 	w.shadows = []*tracker.Tracker{all, w.restored(two, slices.Collect(w.Tracker.Snapshot()))}

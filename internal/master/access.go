@@ -64,7 +64,7 @@ func (m *Master) admitRate(who secure.Identity) error {
 // admitUser sets the user of a spec that names none, and checks that who may submit
 // it.
 func (m *Master) admitUser(who secure.Identity, spec *slotwisev1.JobSpec) error {
-	if spec.User == "" {
+	if spec.User == "" || who.Chain != "" { // a driver does not choose whose storage root applies
 		spec.User = who.User
 	}
 	if spec.User == "" {

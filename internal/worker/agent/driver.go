@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -84,6 +85,7 @@ func (g *Agent) stopDrivers(orders []Order, reason string) []Order {
 // the same way.
 func (g *Agent) EndDriver(id DriverID, state slotwisev1.AttemptState, text, logTail string, final bool) {
 	if d := g.getDriver(id); d != nil && !d.ended() {
+		text, logTail = bounds.Cut(text, bounds.Text), bounds.Cut(logTail, bounds.Text) // else no heartbeat may carry it
 		d.report = &slotwisev1.DriverReport{Driver: d.report.Driver, State: state, Error: text, LogTail: logTail, Final: final}
 	}
 }

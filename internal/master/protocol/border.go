@@ -63,6 +63,7 @@ func CheckSpec(s *slotwisev1.JobSpec) error {
 		CheckName("user", s.User),
 		checkLength("the job's output", s.Output, bounds.URI),
 		checkLength("the job's priority", s.Priority, bounds.Name),
+		checkLength("the digest of a chain's step", s.Digest, bounds.Name),
 		checkLength("the codec of the job's output", s.OutputCodec, bounds.Name),
 		checkLength("the codec of the job's intermediate data", s.ShuffleCodec, bounds.Name),
 		checkCount("the job's tries of a task", int(s.MaxAttempts), bounds.Attempts),

@@ -51,6 +51,7 @@ func TestCheckSpec(t *testing.T) {
 		"output":        func(s *slotwisev1.JobSpec) { s.Output += "o" },
 		"line":          func(s *slotwisev1.JobSpec) { s.Output = "a\nb" },
 		"priority":      func(s *slotwisev1.JobSpec) { s.Priority = strings.Repeat("x", 1<<20) },
+		"digest":        func(s *slotwisev1.JobSpec) { s.Digest = strings.Repeat("x", bounds.Name+1) },
 		"output codec":  func(s *slotwisev1.JobSpec) { s.OutputCodec = strings.Repeat("x", bounds.Name+1) },
 		"shuffle codec": func(s *slotwisev1.JobSpec) { s.ShuffleCodec = strings.Repeat("x", bounds.Name+1) },
 		"attempts":      func(s *slotwisev1.JobSpec) { s.MaxAttempts++ },

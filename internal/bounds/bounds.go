@@ -99,6 +99,7 @@ var Table = []Row{
 	{"jobs that have not ended", Jobs, false, "the job is refused"},
 	{"jobs of one user that have not ended", UserJobs, false, "the job is refused"},
 	{"chains that have not ended", Jobs, false, "the chain is refused"},
+	{"chains of one user that have not ended", UserJobs, false, "the chain is refused"},
 	{"jobs of a chain", Steps, false, "the next job is refused"},
 	{"inputs of a chain", ChainInputs, false, "the chain is refused"},
 	{"the description of a chain", ChainSpec, true, "the chain is refused"},

@@ -167,8 +167,8 @@ func (c *Core) submitChain(m *SubmitChain) {
 		c.reply(m.Call, &slotwisev1.SubmitChainResponse{Chain: id.String()})
 		return
 	}
-	if n := len(c.chains.live); n >= c.cfg.Limits.Jobs {
-		c.refuse(m.Call, errorf(ResourceExhausted, "there are %d chains already, which is the limit: wait until one ends", n))
+	if err := c.hasRoomForChain(m.Spec.Job.User); err != nil {
+		c.refuse(m.Call, err)
 		return
 	}
 	ch := c.addChain(&slotwisev1.JournalChain{Chain: int32(c.chains.last + 1), Request: m.Request, Spec: m.Spec, At: int64(c.now), AnyFile: m.AnyFile})
@@ -177,6 +177,23 @@ func (c *Core) submitChain(m *SubmitChain) {
 	c.logInfo("chain accepted", "chain", ch.id.String(), "name", ch.job().Name, "user", ch.job().User, "pool", ch.job().Pool, "output", ch.job().Output)
 	c.reply(m.Call, &slotwisev1.SubmitChainResponse{Chain: ch.id.String()})
 	c.assignDrivers()
+}
+
+// hasRoomForChain checks the limits for one more chain of a user. They are those of jobs.
+func (c *Core) hasRoomForChain(user string) error {
+	all, own := len(c.chains.live), 0
+	for _, ch := range c.chains.live {
+		if ch.job().User == user {
+			own++
+		}
+	}
+	switch l := c.cfg.Limits; {
+	case all >= l.Jobs:
+		return errorf(ResourceExhausted, "there are %d chains already, which is the limit: wait until one ends", all)
+	case l.UserJobs > 0 && own >= l.UserJobs:
+		return errorf(ResourceExhausted, "user %s has %d chains already, which is the limit: wait until one ends", user, own)
+	}
+	return nil
 }
 
 // addChain enters a live chain.

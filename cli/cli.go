@@ -5,9 +5,8 @@
 // error. The exit status is 0 for success, 1 for a failed job, 2 for misuse and
 // 130 after an interrupt.
 //
-// A program that calls Main with WithPolicies is the whole command line with
-// policies of its own: run, sim, master, policies and explain know them like the
-// built-in ones.
+// A program that calls Main with WithPolicies is the whole command line with additional
+// policies: run, sim, master, policies and explain accept them like the built-in ones.
 package cli
 
 import (
@@ -56,12 +55,12 @@ func Main(options ...Option) {
 	os.Exit(code)
 }
 
-// setup is what one program chooses about the command line: its name and
-// policies. Commands read it; execute fills in policies.
+// setup has the program's choices about the command line: its name and policies. Commands
+// read it; execute fills in policies.
 type setup struct {
 	program  string // the executable's base name; product for slotwise itself
 	tables   []sched.Table
-	policies *sched.Registry // the built-in policies and those of tables
+	policies *sched.Registry // the built-in policies and the policies in tables
 }
 
 // product is the program's name in the texts of this package. Programs with another

@@ -173,7 +173,7 @@ the steps.`,
 	})
 }
 
-// isChain reports whether an id is a chain's.
+// isChain reports whether id names a chain.
 func isChain(id string) bool { return strings.HasPrefix(id, "chain-") }
 
 // printChain prints a chain and a line for each of its steps.
@@ -238,7 +238,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	return nil
 }
 
-// driverText says where the driver of a chain runs.
+// driverText returns the worker and the try of a chain's driver, for people.
 func driverText(j *slotwisev1.JobStatus) string {
 	switch {
 	case j.DriverTries == 0 || j.EndedMs > 0:

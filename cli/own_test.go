@@ -24,14 +24,14 @@ func ownTable() sched.Table {
 	}
 }
 
-// ownProgram is a program called mine with a policy of its own.
+// ownProgram is a program called mine that adds a policy.
 func ownProgram() *setup {
 	s := &setup{program: "mine"}
 	WithPolicies(ownTable())(s)
 	return s
 }
 
-// The commands that take policies know those of the program.
+// The commands that take policies accept the program's policies.
 func TestCommandsKnowOwnPolicies(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

@@ -125,9 +125,8 @@ func (c *secureCluster) ports() []string {
 	return all
 }
 
-// TestAccess makes forbidden requests to a cluster of real processes, and sends
-// garbage to each of its ports. The cluster rejects and logs all of it, and
-// jobs still run.
+// TestAccess makes forbidden requests to a cluster of real processes, and sends garbage
+// to each port. The cluster rejects and logs every such request, and jobs still run.
 func TestAccess(t *testing.T) {
 	c := newSecureCluster(t)
 	c.works("before")
@@ -225,7 +224,7 @@ func strangeWorkers(t *testing.T, c *secureCluster) {
 	}
 }
 
-// workersPages are asked for by those who may and those who may not.
+// workersPages requests the workers' pages with and without permission.
 func workersPages(t *testing.T, c *secureCluster) {
 	for _, tt := range []struct {
 		cert, path string
@@ -249,7 +248,7 @@ func workersPages(t *testing.T, c *secureCluster) {
 	}
 }
 
-// oversized sends more than anybody can mean.
+// oversized sends requests that are larger than the servers' limits.
 func oversized(t *testing.T, c *secureCluster) {
 	cl := c.ask("ana")
 	huge := &slotwisev1.JobSpec{Name: strings.Repeat("x", 100<<20)}

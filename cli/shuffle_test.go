@@ -14,8 +14,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// TestDamagedOutputs damages map outputs, and removes one, before the reduce
-// comes to them. Those maps run again, no others do, and the answer is right.
+// TestDamagedOutputs damages map outputs, and removes one, before the reduce fetches
+// them. The maps of these outputs run again, no others do, and the answer is right.
 func TestDamagedOutputs(t *testing.T) {
 	c := newTestCluster(t)
 	workers := []*testWorker{c.worker("w1", "--reduce-slots", "-1"), c.worker("w2", "--reduce-slots", "-1")}
@@ -96,7 +96,7 @@ func TestCutBetweenWorkers(t *testing.T) {
 	}
 }
 
-// cutFor is how many connections are hung up on before the line is mended.
+// cutFor is the number of connections that the proxy cuts before it forwards data again.
 const cutFor = 3
 
 // brokenLine passes connections on once it is mended.

@@ -163,7 +163,7 @@ func (f *simFlags) checkScales() error {
 	case format != "swim" && f.dataScale != 1:
 		return misuse("--data-scale: is for swim traces")
 	case drawn && len(f.traceSet) > 0:
-		return misuse("--trace-set: is for traces, and a %s says itself what its tasks are", format)
+		return misuse("--trace-set applies to traces only: a %s defines its own tasks", format)
 	case format != "mix" && len(f.profiles) > 0:
 		return misuse("--profiles: is for job mixes")
 	}
@@ -476,7 +476,7 @@ func newSimProgress(out io.Writer, quiet bool) *simProgress {
 	return p
 }
 
-// warn prints warnings, also if quiet: they can change what a result means.
+// warn prints a warning, even with --quiet, because it may change the meaning of a result.
 func (p *simProgress) warn(texts ...string) {
 	for _, text := range texts {
 		fmt.Fprintln(p.out, "warning:", text)

@@ -1,5 +1,4 @@
-// Package docs holds nothing but the test that what is written about the
-// project is true of it.
+// Package docs contains the tests that compare the project's documentation with its code.
 package docs
 
 import (
@@ -129,7 +128,7 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// The versions in architecture.md are those of go.mod.
+// architecture.md and go.mod name the same versions.
 func TestLibraries(t *testing.T) {
 	mod := read(t, "../go.mod")
 	versions := regexp.MustCompile(`([a-z][\w./-]+) \|? ?(v\d+\.\d+\.\d+)`).FindAllStringSubmatch(read(t, "architecture.md"), -1)

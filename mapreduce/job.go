@@ -70,8 +70,7 @@ type Source struct {
 // Fold is an associative operation on the integers of equal keys.
 type Fold = engine.Fold
 
-// The folds. A job with one of them emits values by [Emitter.Add] and decodes them
-// by [Int64].
+// The folds. A job with a fold emits values by [Emitter.Add] and decodes them by [Int64].
 const (
 	NoFold = engine.NoFold
 	Sum    = engine.Sum

@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/feature"
 )
 
-// A program without the cluster client refuses -master and says what to add; one
-// with the client has its flags.
+// A program without the cluster client refuses -master, and the error names the package
+// to import. A program with the client has the flags of the cluster.
 func TestMainMaster(t *testing.T) {
 	job := &Job{Name: "j", Mapper: IdentityMapper}
 	args := []string{"-input", "in", "-output", t.TempDir() + "/out", "-master", "localhost:1"}

@@ -5,10 +5,10 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// The types in this file are how policies see jobs and nodes. They are read-only:
-// only the job tracker can change what they return, and it does so between calls
-// to the policy. All counts are kept up to date as they change, so that reading
-// one costs no walk through tasks. Times are since the start of the tracker.
+// The types in this file are the policies' view of jobs and nodes. They are read-only:
+// only the job tracker can change the values that their methods return, and it does so
+// between calls to the policy. All counts are updated at each change, so reading a count
+// costs no walk through tasks. Times are since the start of the tracker.
 //
 // Each comment lists the type's methods. Slices that they return belong to the
 // tracker: a policy must not change them, and they are valid until the call to the
@@ -217,7 +217,7 @@ type (
 	// Kind is Map or Reduce: the kind of a task or of a slot. Kind.Other returns the
 	// other one.
 	Kind = job.Kind
-	// Level is how close a map runs to its input: NODE, RACK, ANY or NONE. A reduce
+	// Level is the distance of a map from its input: NODE, RACK, ANY or NONE. A reduce
 	// has level 0. Smaller is closer.
 	Level = job.Level
 	// Priority is one of Hadoop's five priorities. Greater is more urgent.
@@ -252,8 +252,7 @@ type (
 	TaskPast = job.Past
 )
 
-// The kinds of tasks and slots. Kinds is how many there are, for arrays indexed by
-// Kind.
+// The kinds of tasks and slots. Kinds is their number, for arrays indexed by Kind.
 const (
 	Map    = job.Map
 	Reduce = job.Reduce

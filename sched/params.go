@@ -21,8 +21,8 @@ type Param struct {
 	// Help is a paragraph for users: what the parameter does, its unit, and
 	// what goes wrong when the value is too small or too large.
 	Help string
-	// Aliases are other names that users may write, such as the one in the
-	// part's paper. An alias must not stand for two parameters.
+	// Aliases are other names that users may write, such as the name in the part's paper.
+	// An alias must not name two parameters.
 	Aliases []string
 	// Accepts describes the valid values, such as "a number from 0 to 1". Bind
 	// copies it from the parameter's Values.
@@ -219,8 +219,8 @@ func accept[T any](x T, err error, ok bool) (T, error) {
 	return x, nil
 }
 
-// Int accepts the whole numbers from low to high. math.MinInt and math.MaxInt
-// stand for no bound.
+// Int accepts the whole numbers from low to high. math.MinInt and math.MaxInt mean no
+// bound.
 func Int(low, high int) Values[int] {
 	from, to := "", ""
 	if low != math.MinInt {
@@ -239,8 +239,8 @@ func Int(low, high int) Values[int] {
 	}
 }
 
-// Float accepts the finite numbers from low to high, both included. Infinite
-// bounds stand for no bound.
+// Float accepts the finite numbers from low to high, both included. Infinite bounds mean
+// no bound.
 func Float(low, high float64) Values[float64] {
 	from, to := "", ""
 	if !math.IsInf(low, -1) {

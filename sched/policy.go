@@ -46,7 +46,7 @@ type Assignment struct {
 	// Slot is the kind of slot to occupy: the task's own kind unless the slot is
 	// lent.
 	Slot Kind
-	// Level is how close the task is to its input; 0 for a reduce.
+	// Level is the distance of the task from its input; 0 for a reduce.
 	Level Level
 	// Speculative makes the assignment a second attempt of a running task. Otherwise
 	// it is an attempt of a pending task.
@@ -62,8 +62,8 @@ type Offer struct {
 	// welcome, and Kind is the one to try first.
 	Kind   Kind
 	Either bool
-	// Slot is the kind of slot to occupy. It is ignored with Either: then a task
-	// takes a slot of its own kind, or one of the other kind if none is free.
+	// Slot is the kind of slot to occupy. It is ignored with Either: then a task takes a
+	// slot of the task's kind, or a slot of the other kind if none is free.
 	Slot Kind
 	// Borrowed marks a slot that is lent to a kind of task that does not own it.
 	Borrowed bool
@@ -94,9 +94,9 @@ type Candidate struct {
 	Label int32
 }
 
-// Slots decides how many tasks of which kind a node may take. A part that lends map
-// slots to reduces may fill all of them: where reduces wait in slots that their own
-// maps need, the tracker preempts reduces.
+// Slots decides how many tasks of which kind a node may take. A part that lends map slots
+// to reduces may fill every map slot: where reduces wait in slots that their own maps
+// need, the tracker preempts reduces.
 type Slots interface {
 	// Next returns the next offer to try, or false if the node gets no more. It is
 	// called again after each launch and each refused offer; Round.Launched and

@@ -154,8 +154,8 @@ func near(l Level) string {
 	return "anywhere"
 }
 
-// whyWorthless returns why the utility of that name is 0. The names are those of
-// package order/utility.
+// whyWorthless returns why the utility of that name is 0. Package order/utility defines
+// the names.
 func whyWorthless(utility string) string {
 	switch utility {
 	case "fifo":

@@ -19,8 +19,8 @@ type Part[T any] struct {
 	// Params are the parameters that users can set. New reads their values from
 	// its Kit.
 	Params []Param
-	// New makes a fresh part. Each policy gets a part of its own, because parts
-	// keep state.
+	// New makes a new part. Parts keep state, so each policy calls New for each of its
+	// parts.
 	New func(k *Kit) (T, error)
 }
 
@@ -88,8 +88,8 @@ type Registry struct {
 // do not name from it.
 func NewRegistry(tables ...Table) (*Registry, error) { return new(Registry).With(tables...) }
 
-// With returns a registry of g's entries and those of more tables. It fails as
-// NewRegistry does; g itself does not change.
+// With returns a registry with g's entries and the entries of more tables. It fails under
+// the same conditions as NewRegistry; g itself does not change.
 func (g *Registry) With(tables ...Table) (*Registry, error) {
 	all := &Registry{g.slots.clone(), g.order.clone(), g.place.clone(), g.speculate.clone(), g.rows.clone()}
 	var errs []error

@@ -87,8 +87,8 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 	return nil
 }
 
-// ReadState decodes the state of one part, for use in Stateful.Load. The state is a
-// JSON object with the fields "kind" and "version" and those of into. ReadState returns
+// ReadState decodes the state of one part, for use in Stateful.Load. The state is a JSON
+// object with the fields "kind" and "version" and the fields of into. ReadState returns
 // an error if the object is incomplete, has unknown fields, is followed by anything, or
 // has another kind or version. what names the part in errors. The caller must check all
 // values before it uses the first.

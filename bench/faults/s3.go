@@ -128,8 +128,8 @@ func (s *s3Store) read(file string) ([]byte, error) {
 }
 
 // leftovers returns staged objects and the data of uploads that were never completed or
-// aborted. An upload without data may stay, because no listing of S3 finds such an upload
-// (docs/storage.md).
+// aborted. It ignores uploads without data: a process that died before it recorded the
+// upload's number leaves such an upload (docs/storage.md).
 func (s *s3Store) leftovers() ([]string, error) {
 	left, err := hidden(s)
 	uploads := filepath.Join(s.server.Objects, ".sgwtmp", "multipart")

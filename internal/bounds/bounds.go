@@ -2,11 +2,10 @@
 // and workers send to a master, and of the master's own messages. Table describes each
 // bound for docs/limits.md.
 //
-// A bound is enforced where the value enters: at the attempt and the worker for what a
-// job's code produces, at the master for what a request contains. A request beyond a
-// bound is refused with an error that names the bound. Text that a job's code produces
-// is cut instead, with a mark, so that a long error never fails an attempt or a
-// heartbeat.
+// A bound is enforced where the value enters the system: the attempt and the worker check
+// output of a job's code, the master checks requests. A request beyond a bound is refused
+// with an error that names the bound. Text that a job's code produces is cut instead,
+// with a mark, so that a long error never fails an attempt or a heartbeat.
 package bounds
 
 import (
@@ -123,9 +122,9 @@ var Table = []Row{
 	{"all uploaded files (`--max-files`)", Files, true, "the least recently used files go"},
 }
 
-// Cut shortens s to at most n bytes, a mark at its end included. It replaces what is not
-// UTF-8, because neither a message nor a journal record could hold it. n must be at least
-// 3.
+// Cut shortens s to at most n bytes, a mark at its end included. It replaces invalid
+// UTF-8, which protobuf strings in messages and journal records cannot hold. n must be at
+// least 3.
 func Cut(s string, n int) string {
 	const mark = "…"
 	long := len(s) > n

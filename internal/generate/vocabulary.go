@@ -2,8 +2,8 @@ package generate
 
 import "sync"
 
-// The vocabulary of text. It is the same for every seed: seeds choose what is
-// said, not the language.
+// The vocabulary of text. It is the same for every seed: seeds choose the words of a
+// text, not the language.
 const (
 	vocabularySize = 200_000
 	maxWordLen     = 11
@@ -12,8 +12,8 @@ const (
 	wordSlot = 16
 )
 
-// wordSteps say how long words are by rank: the words before rank are of
-// length len, so frequent words are short, as in natural languages.
+// wordSteps maps ranks to lengths: the words before rank have length len, so frequent
+// words are short, as in natural languages.
 var wordSteps = []struct{ rank, len int }{
 	{20, 2}, {150, 3}, {1_000, 4}, {4_000, 5}, {12_000, 6},
 	{30_000, 7}, {60_000, 8}, {100_000, 9}, {150_000, 10}, {vocabularySize, maxWordLen},
@@ -25,9 +25,9 @@ type word struct {
 	n    uint8
 }
 
-// vocabulary is what text is drawn from: the words by rank, and Walker's alias
-// table of their frequencies, which makes a draw one multiplication and one
-// look-up however many words there are.
+// vocabulary is the distribution from which the words of a text are drawn: the words by
+// rank, and Walker's alias table of their frequencies. The table makes a draw one
+// multiplication and one look-up, whatever the number of words.
 type vocabulary struct {
 	words []word
 	alias []aliasCell

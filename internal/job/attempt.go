@@ -96,7 +96,7 @@ func (a *Attempt) Error() string { return a.errText }
 // Cause returns what made a failed attempt fail.
 func (a *Attempt) Cause() Cause { return a.cause }
 
-// Excused reports whether a failure of the attempt counts neither against the task nor
+// Excused reports whether a failure of the attempt is not counted, against the task or
 // against the node.
 func (a *Attempt) Excused() bool { return a.excused }
 

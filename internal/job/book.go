@@ -162,8 +162,8 @@ func (b *Book) ReportRead(a *Attempt, bytes int64) { a.bytesRead = bytes }
 func (b *Book) Count(a *Attempt, c *counters.Set) { a.task.job.account.Counters[a.id.Kind].AddSet(c) }
 
 // SetCounted replaces the counters, the last error and its log text in a job's account.
-// It completes what RestoreTask derives from single attempts, which remember neither
-// counters nor the order of failures.
+// RestoreTask derives the rest of the account from single attempts. It cannot derive
+// these values, because an attempt remembers no counters and no order of failures.
 func (b *Book) SetCounted(j *Job, c [Kinds]counters.Set, lastError, logTail string) {
 	for k := range c {
 		j.account.Counters[k] = c[k].Clone()
@@ -196,7 +196,7 @@ type Failure struct {
 	Text    string // why, as a sentence
 	LogTail string // the end of the attempt's log; "" if unknown
 	Cause   Cause
-	// Excused says that the failure counts neither against the task nor against the node.
+	// Excused says that the failure is not counted, against the task or against the node.
 	Excused bool
 	// RetryAt is the time before which the task is not launched again; 0 means at once.
 	RetryAt time.Duration

@@ -98,9 +98,9 @@ const (
 	AttemptLost
 )
 
-// Cause is what made an attempt fail. The tracker counts a failure against the task
-// and the node unless the storage or the node's disk is to blame. A denied permission
-// fails the job at once.
+// Cause is the reason why an attempt failed. The tracker counts a failure against the
+// task and the node unless the storage or the node's disk is to blame. A denied
+// permission fails the job at once.
 //
 // The numbers are written to journals and therefore never change.
 type Cause uint8

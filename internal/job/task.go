@@ -18,8 +18,8 @@ type Task struct {
 	// failedOn holds the nodes on which attempts failed, in that order, each once.
 	failedOn []int32
 	lastFail time.Duration
-	// outages counts the attempts since the last success that failed because of the storage
-	// or a disk, and outageAt is when the first of them failed.
+	// outages counts the attempts since the last success that failed because of the
+	// storage or a disk. outageAt is the time of the first such failure.
 	outages  int32
 	outageAt time.Duration
 	excused  int32 // failures that do not count, of all time
@@ -54,7 +54,7 @@ func (t *Task) Excused() int { return int(t.excused) }
 func (t *Task) Denied() bool { return t.denied }
 
 // Outage returns how many attempts since the last success failed because of the storage
-// or a disk, and when the first of them failed.
+// or a disk, and the time of the first such failure.
 func (t *Task) Outage() (failures int, since time.Duration) { return int(t.outages), t.outageAt }
 
 // RetryAt returns the time at which a delayed task becomes pending; 0 if no retry time

@@ -56,7 +56,7 @@ func TestSlowdown(t *testing.T) {
 	}
 }
 
-// The values of t are those of printed tables.
+// The expected values of t are copied from printed tables.
 func TestConfidence(t *testing.T) {
 	if got := Confidence([]float64{4}, 0.95); got != (Estimate{N: 1, Mean: 4}) {
 		t.Errorf("one run: %+v", got)
@@ -76,7 +76,7 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// A level and a course have the same integral, and both that of the definition.
+// A level and a course have the same integral, which equals the integral by definition.
 func TestLevelAndCourse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Level

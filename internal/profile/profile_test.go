@@ -44,7 +44,8 @@ func doubler(fold mapreduce.Fold, combine bool) *mapreduce.App {
 	}}
 }
 
-// write makes an input of so many lines of 8 bytes, LF included, all different.
+// write creates an input file with the given number of different lines, each of 8 bytes
+// with its LF.
 func write(t *testing.T, lines int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -120,8 +121,8 @@ func TestRatios(t *testing.T) {
 var known = workload.Profile{MapStart: 0.002, MapCPU: 0.1, SortCPU: 0.05, MapSelectivity: 2, CombinerRatio: 0.5, CombinerDecay: 0.25,
 	ReduceStart: 0.2, ReduceCPU: 0.2, MergeCPU: 0.03}
 
-// groupsOf are what runs of a known profile would say: two inputs, each with two
-// sizes of splits, three runs of which one is far off.
+// groupsOf returns the groups of runs that a known profile predicts: two inputs, each
+// with two sizes of splits and three runs, one of which is an outlier.
 func groupsOf(p workload.Profile) (groups []group) {
 	p.Split = 8e6
 	for _, maps := range []int{4, 8, 16, 32} {
@@ -143,7 +144,7 @@ func groupsOf(p workload.Profile) (groups []group) {
 	return groups
 }
 
-// Costs of tasks, of bytes and of merges are told from each other.
+// The fit separates the costs of tasks, of bytes and of merges.
 func TestCosts(t *testing.T) {
 	p := profileOf(groupsOf(known))
 	for i, x := range [][2]float64{{p.MapStart, known.MapStart}, {p.MapCPU, known.MapCPU}, {p.SortCPU, known.SortCPU},
@@ -167,8 +168,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// No cost is below zero, and what one size of runs cannot tell apart is given to
-// the bytes.
+// No cost is below zero. If all runs have one size, the fit cannot separate the costs and
+// assigns them to the bytes.
 func TestFitIsPlain(t *testing.T) {
 	falling := []point{{[]float64{1, 1}, 5}, {[]float64{1, 2}, 4}}
 	if x := fit(falling, [][]int{{1}, {0, 1}, {0}}); x[0] <= 0 || x[1] != 0 {

@@ -17,8 +17,8 @@ import (
 //	the failed task is delayed: it is not pending until its retry time
 //	the pause doubles from firstPause to lastPause with each such failure since the task's
 //	  last success; jitter shortens it by up to a half, so tasks do not return at once
-//	for Config.StorageRetry after the first such failure, failures are excused: they count
-//	  neither against the task nor against the node
+//	for Config.StorageRetry after the first such failure, failures are excused: they are
+//	  not counted, against the task or against the node
 //	after that they count as any other failure, so the job ends in bounded time
 //
 // Policies do not see delayed tasks. A step compares the time with delayedDue and walks

@@ -128,10 +128,10 @@ type Report struct {
 	// from timing out while its progress does not change.
 	Ticks uint64
 	Error string // why the attempt failed, as a sentence
-	// LogTail is the end of a failed attempt's log. It is apart from Error, because
-	// everybody may see the error and only the job's owner and managers may read its logs.
+	// LogTail is the end of a failed attempt's log. It is apart from Error, because all
+	// users may see the error and only the job's owner and managers may read its logs.
 	LogTail string
-	// Cause is what made an attempt fail that is Failed.
+	// Cause is the reason of the failure if State is Failed.
 	Cause job.Cause
 	// OutputBytes is the size of a successful map's output.
 	OutputBytes int64

@@ -144,10 +144,10 @@ func logTail(done *slotwisev1.Done, err error) string {
 // failure. done is nil if the attempt sent no message.
 //
 // The attempt itself recognises errors of its scratch files. This worker recognises
-// errors of its own files. A task may also fail in a way of its own when the disk is
-// full, for example in a child process. So the disk is checked at once, and if it is full
-// or broken, the node is to blame. The heartbeat that reports the failure then also
-// refuses new work, and the task is tried on another node.
+// errors of the worker's files. A full disk can also make a task fail with an unrelated
+// error, for example in a child process. So the worker checks the disk at once, and if it
+// is full or broken, the node is to blame. The heartbeat that reports the failure then
+// also refuses new work, and the master retries the task on another node.
 func (w *Worker) blame(done *slotwisev1.Done, err error) *slotwisev1.Done {
 	if done == nil {
 		done = &slotwisev1.Done{}

@@ -87,8 +87,8 @@ type Config struct {
 	// Tokens is a file with the tokens of users who may read the worker's metrics; "" for
 	// none. Logs are served to the master only.
 	Tokens string
-	// OwnFiles are local files, besides Dir and those of TLS, that no attempt may name as
-	// input or output.
+	// OwnFiles are local files that no attempt may name as input or output, in addition
+	// to Dir and the TLS files.
 	OwnFiles []string
 	// Adopted states that this process is a subreaper (it adopts orphans of its
 	// descendants) and has no children but attempts. The worker then kills every

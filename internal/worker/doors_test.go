@@ -108,8 +108,8 @@ func get(t *testing.T, w *Worker, path, token string, key []byte) *http.Response
 }
 
 // TestWorkerDoorsBySession follows a worker without certificates and tokens through its
-// states: before it registers it serves nobody, then the master alone, and everybody only
-// if the master authenticates nobody.
+// states. Before it registers it refuses all clients. Then it serves only the master, or
+// all clients if the master has no authentication.
 func TestWorkerDoorsBySession(t *testing.T) {
 	w, _ := doorWorker(t, false)
 	key, next := []byte("key 1"), []byte("key 2")

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzReceive puts any bytes into the pipe from an attempt, whose code is the user's.
-// The worker must come to the end of the attempt.
+// The worker must finish handling the attempt.
 func FuzzReceive(f *testing.F) {
 	var b bytes.Buffer
 	for _, m := range []*slotwisev1.FromAttempt{

@@ -38,8 +38,8 @@ func (c *Core) advice(j *job.Job, k job.Kind, why sched.Reason) string {
 	return ""
 }
 
-// adviceBehind advises what would bring a job past the one just ahead of it, as far as the
-// policy's order knows.
+// adviceBehind advises a change that brings a job past the one just ahead in the policy's
+// order, or returns "" if the order cannot find such a change.
 func (c *Core) adviceBehind(j *job.Job, k job.Kind, why sched.Reason) string {
 	policy, composed := c.tracker.Policy().(*sched.Composition)
 	before := c.tracker.Jobs().Get(why.Job)

@@ -46,8 +46,8 @@ func first(errs ...error) error {
 	return nil
 }
 
-// CheckSpec refuses a job whose description exceeds a bound. The number of its tasks is
-// not checked, because masters have limits of their own for it.
+// CheckSpec refuses a job whose description exceeds a bound. It does not check the number
+// of tasks, because each master configures that limit.
 func CheckSpec(s *slotwisev1.JobSpec) error {
 	if s.Program == nil {
 		return errorf(InvalidArgument, "the job has no program")

@@ -39,14 +39,14 @@ import (
 //	  │                   │◄──────────────────│                   │
 //	  │                   │ RemoveChainDir, WriteChainHistory
 //
-// The client may go at any time. The driver has no state of its own: if it or its worker
+// The client may disconnect at any time. The driver keeps no state: if it or its worker
 // dies, the core orders another worker to run the function again from its beginning. A
 // step is identified by its chain and its output. A repeated Submit of a step joins the
 // job that runs, or returns the state of the job that has ended. So the function, which
-// must be deterministic apart from the steps and the files that it reads, arrives where
-// its predecessor was. A step that comes again with another name, other parameters or
-// other inputs is refused: then the function is not deterministic, or two steps have
-// one output.
+// must be deterministic apart from the steps and the files that it reads, reaches the
+// point at which its predecessor died. A repeated step with another name, other
+// parameters or other inputs is refused: then the function is not deterministic, or two
+// steps have one output.
 //
 // Two drivers of a chain may live for a while, because the worker of the first is cut
 // off. Only the current driver's token is valid, so the other one cannot do anything.
@@ -127,7 +127,7 @@ type chainStep struct {
 	ended  *slotwisev1.JobStatus // then its last status, without counters
 }
 
-// chainOutcome is how a chain ends.
+// chainOutcome is a chain's final state, with its message and time.
 type chainOutcome struct {
 	state   slotwisev1.JobState
 	message string
@@ -227,8 +227,9 @@ func stepRequest(id ChainID, output string) string {
 	return "\x00" + id.String() + "\x00" + hex.EncodeToString(sum[:16])
 }
 
-// admitStep completes the Submit of a step and reports whether to go on with it. If the
-// step is known, or refused, admitStep has answered the call.
+// admitStep completes the Submit of a step and reports whether the caller must submit the
+// job. If it returns false, the step is known or refused, and admitStep has answered the
+// call.
 func (c *Core) admitStep(m *Submit) bool {
 	id, err := ParseChain(m.Spec.Chain)
 	ch := c.chains.byID[id]
@@ -268,8 +269,8 @@ func (c *Core) admitStep(m *Submit) bool {
 	return true
 }
 
-// inherit gives a step what it cannot choose: the chain's owner, its current pool and
-// priority, and its program.
+// inherit sets the fields that a step must not choose: the chain's owner, its current
+// pool and priority, and its program.
 func (ch *chainEntry) inherit(m *Submit) {
 	from, s := ch.job(), m.Spec
 	s.User, s.Pool, s.Priority = from.User, from.Pool, from.Priority

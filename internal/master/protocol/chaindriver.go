@@ -59,8 +59,8 @@ func (c *Core) assignDrivers() {
 	}
 }
 
-// freeForDriver returns the worker with the fewest drivers of those that may run one
-// more, or nil.
+// freeForDriver returns the worker with the fewest drivers among the workers that may run
+// another driver, or nil.
 func (c *Core) freeForDriver() (best *worker) {
 	for _, w := range c.list {
 		if c.takesDrivers(w) && len(w.drivers) < w.session.driverSlots && (best == nil || len(w.drivers) < len(best.drivers)) {
@@ -96,7 +96,8 @@ func (c *Core) drive(ch *chainEntry, w *worker) {
 	}}})
 }
 
-// TokenPrefix begins the tokens of drivers, so that a server can tell them from others.
+// TokenPrefix is the beginning of every driver's token. Servers recognise such tokens by
+// it.
 const TokenPrefix = "slwd_"
 
 // driverToken returns the token of the current driver: the name of its chain, and 160
@@ -107,15 +108,15 @@ func (c *Core) driverToken(ch *chainEntry) string {
 	return fmt.Sprintf("%s%d_%s", TokenPrefix, ch.id, hex.EncodeToString(h.Sum(nil)[:20]))
 }
 
-// DriverRights are what the bearer of a driver's token may do.
+// DriverRights are the permissions that a driver's token grants to its bearer.
 type DriverRights struct {
 	Chain   ChainID // submit steps of this chain
 	Owner   string  // as this user
 	AnyFile bool    // over files outside the storage roots
 }
 
-// Driver returns the rights of a token's bearer. It returns false if the token is not that
-// of the current driver of a chain that runs.
+// Driver returns the rights of a token's bearer. It returns false unless the token
+// belongs to the current driver of a chain that runs.
 func (c *Core) Driver(token string) (DriverRights, bool) {
 	number, _, _ := strings.Cut(strings.TrimPrefix(token, TokenPrefix), "_")
 	id, err := ParseChain(chainPrefix + number)
@@ -164,8 +165,8 @@ func (c *Core) sendStop(s *session, ref *slotwisev1.DriverRef, reason string) {
 	c.send(s, &slotwisev1.Action{What: &slotwisev1.Action_StopDriver{StopDriver: &slotwisev1.StopDriver{Driver: ref, Reason: reason}}})
 }
 
-// loseDriver notes that the current driver is gone through no fault of its own. Another
-// one is started at once.
+// loseDriver records that the current driver was lost through no fault of its function,
+// and starts another driver at once.
 func (c *Core) loseDriver(ch *chainEntry, why string) {
 	c.logWarn("driver lost", "chain", ch.id.String(), "try", ch.driver.try, "worker", ch.driver.worker, "why", why)
 	c.driverGone(ch)
@@ -183,8 +184,8 @@ func (c *Core) keepDrivers(w *worker, running []*slotwisev1.DriverRef, why strin
 	c.assignDrivers()
 }
 
-// registerDrivers compares the drivers that a worker lists with those that it should
-// run.
+// registerDrivers compares the drivers that a worker lists with the drivers that the core
+// has assigned to it.
 func (c *Core) registerDrivers(w *worker, listed []*slotwisev1.DriverRef) {
 	c.keepDrivers(w, listed, "the worker has registered without it")
 	for _, ref := range listed {
@@ -205,7 +206,7 @@ func (c *Core) currentDriver(w *worker, ref *slotwisev1.DriverRef) *chainEntry {
 }
 
 // reportDrivers takes in what a heartbeat says about drivers. A complete heartbeat lists
-// all drivers of the worker; those in the outbox may not have arrived yet.
+// all drivers of the worker, except drivers whose orders are still in the outbox.
 func (c *Core) reportDrivers(s *session, r *slotwisev1.HeartbeatRequest, complete bool) {
 	w := s.worker
 	var listed []*slotwisev1.DriverRef

@@ -128,7 +128,7 @@ func (c *Core) chainWait(ch *chainEntry) string {
 	return why
 }
 
-// stepStatuses describes the steps of a chain: those that have not ended, or all.
+// stepStatuses describes the steps of a chain: all steps, or only the steps that run.
 func (c *Core) stepStatuses(ch *chainEntry, all bool) (out []*slotwisev1.JobStatus) {
 	for _, s := range ch.steps {
 		switch {

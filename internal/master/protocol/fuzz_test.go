@@ -25,7 +25,7 @@ type choices struct {
 	callers  map[Call]string // the worker of each heartbeat
 }
 
-// fuzzedWorker is what a worker knows.
+// fuzzedWorker is the state of a simulated worker.
 type fuzzedWorker struct {
 	got   []string // attempts that it was given
 	acted int64    // number of its latest action
@@ -191,8 +191,8 @@ func (c *conversation) compareRestored(t *testing.T, honest bool) {
 	}
 }
 
-// absorb stores records, notes actions, and answers orders at once, some of them with an
-// error.
+// absorb stores records, notes actions, and answers orders at once. It answers some
+// orders with an error.
 func (c *conversation) absorb(in *choices, out Output) {
 	for _, r := range out.Replies {
 		if h, ok := r.Message.(*slotwisev1.HeartbeatResponse); ok {

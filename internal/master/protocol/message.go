@@ -163,8 +163,8 @@ type (
 		AnyFile bool // the steps may name files outside the storage roots
 	}
 
-	// WatchChain is WatchJob for a chain. Reply: *JobResponse, with the steps that
-	// have not ended, or with Steps all of them.
+	// WatchChain is WatchJob for a chain. Reply: *JobResponse, with the steps that have
+	// not ended, or with all steps if Steps is set.
 	WatchChain struct {
 		Call  Call
 		Chain ChainID

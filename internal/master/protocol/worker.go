@@ -465,8 +465,9 @@ func (c *Core) endedAttempts(s *session, m *Heartbeat) (ended []endedAttempt) {
 	return ended
 }
 
-// boundError cuts the error of a report if those of the job's attempts take much of the
-// master's memory already. The sum counts from the master's start.
+// boundError cuts the error of a report once the errors of the job's attempts exceed
+// bounds.JobErrors, because the master keeps them in memory. The sum counts from the
+// master's start.
 func (j *jobEntry) boundError(r *tracker.Report) {
 	if j.errors > bounds.JobErrors {
 		r.Error, r.LogTail = bounds.Cut(r.Error, bounds.Short), ""

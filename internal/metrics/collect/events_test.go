@@ -9,7 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// told is a collector of one job on two nodes, to which a run is told by hand.
+// told is a collector of one job on two nodes. The tests call its methods with the events
+// of a run.
 type told struct{ *Collector }
 
 func newTold() told {
@@ -39,8 +40,9 @@ func (k told) end(at, started time.Duration, try int, outcome job.AttemptState) 
 	k.Observe(&e)
 }
 
-// What is killed is wasted by speculation if its task has copies, and otherwise
-// if not. When the last of them has ended nothing is kept of it.
+// The time of a killed attempt counts as wasted by speculation if its task has copies,
+// and as otherwise wasted if not. When the task's last attempt has ended, the collector
+// forgets the task.
 func TestWaste(t *testing.T) {
 	k := newTold()
 	k.start(0, 0)
@@ -61,7 +63,8 @@ func TestWaste(t *testing.T) {
 	}
 }
 
-// A node that is down is no member, whatever ends there, and comes back as one.
+// A node that is down is no member, even if attempts end there, and is one again on
+// return.
 func TestBalanceOfNodesThatCrash(t *testing.T) {
 	k := newTold()
 	k.start(0, 0)

@@ -51,8 +51,8 @@ type observer func(*sim.Event)
 
 func (f observer) Observe(e *sim.Event) { f(e) }
 
-// Ten times the jobs take as much memory, but for what is kept of the list of
-// jobs that is still ahead: their order and their pools.
+// Ten times the jobs take as much memory, except for the order and the pools of the jobs
+// that have not been submitted yet.
 func TestMemoryOfEndedJobs(t *testing.T) {
 	const few, many, ahead = 3000, 30000, 12
 	small, large := peak(t, few, false), peak(t, many, false)

@@ -90,14 +90,16 @@ type Config struct {
 // AutoTasks is the MaxTasks that follows the slots of a node.
 const AutoTasks = -1
 
-// tasksPerSlot is the bound of AutoTasks. Whoever configures a worker divides its memory by
-// its slots. A few times as many tasks may be right, a hundred on two slots never are.
+// tasksPerSlot is the bound of AutoTasks. An operator chooses a worker's slots so that
+// their tasks fit into its memory. A few times as many tasks may still fit, but never a
+// hundred on two slots.
 const tasksPerSlot = 4
 
 // mostTasks is the bound where the node is not known.
 const mostTasks = 100
 
-// TasksOn returns the most running tasks of a kind on a node with that many slots of it.
+// TasksOn returns the limit of running tasks of a kind on a node with this many slots of
+// the kind.
 func (c *Config) TasksOn(slots int) int {
 	switch {
 	case slots == 0:

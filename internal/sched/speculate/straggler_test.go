@@ -65,7 +65,7 @@ func play(t *testing.T, p part, maps int, siblings time.Duration, stopped float6
 
 const never = time.Hour
 
-// stop is how a task stops.
+// stop is the way in which a simulated task stops making progress.
 type stop string
 
 const (

@@ -103,7 +103,7 @@ func (r *powerRun) cut(after int, finish bool) (stopped bool) {
 }
 
 // job stages the new files and commits or aborts, and records each acknowledged step. A
-// job with a shared staging area skips the files that it has committed before a crash.
+// job with a shared staging area skips files that an earlier process has committed.
 func (r *powerRun) job() error {
 	if r.ended {
 		return nil

@@ -122,8 +122,8 @@ type Agent struct {
 	// staging maps a known job to the token of its staged output. The token tells
 	// two jobs apart that a master without a complete journal gave the same id.
 	staging map[job.ID]string
-	// condition is why the worker takes no new work, UNSPECIFIED if it takes some, and
-	// why the words for it.
+	// condition is the reason why the worker takes no new work, UNSPECIFIED if it takes
+	// work. why describes it for operators.
 	condition slotwisev1.NodeCondition
 	why       string
 	// stopped is set when the worker ends: attempts that start from then on are
@@ -248,9 +248,9 @@ func (g *Agent) disownAll() (orders []Order) {
 	return orders
 }
 
-// Heartbeat composes the next heartbeat. It repeats everything that the master
-// has not acknowledged, up to the budget. waitMillis is how long the master may hold its
-// answer; if something was left out, the master is asked to answer at once. The request
+// Heartbeat composes the next heartbeat. It repeats everything that the master has not
+// acknowledged, up to the budget. waitMillis is how long the master may hold its answer.
+// If the heartbeat leaves something out, it requests an answer at once. The request
 // shares no memory with the agent.
 func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.HeartbeatRequest {
 	g.seq++

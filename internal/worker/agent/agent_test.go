@@ -293,7 +293,7 @@ func TestLossyMaster(t *testing.T) {
 
 // TestSmallMaster plays an agent against a master that refuses heartbeats beyond a size.
 // Every heartbeat names every attempt, none is repeated unchanged after a refusal, and
-// every end arrives: those that no heartbeat can carry as failures.
+// every end arrives. An end that is too large for any heartbeat arrives as a failure.
 func TestSmallMaster(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const attempts = 8

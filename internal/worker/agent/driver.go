@@ -17,10 +17,10 @@ type DriverID struct {
 // String returns a name for files, such as chain-12_1.
 func (id DriverID) String() string { return id.Chain + "_" + strconv.Itoa(int(id.Try)) }
 
-// driver is a driver that runs, or that has ended without the master having
-// acknowledged the report of its end. The protocol is that of attempts: starting a
-// driver and listing it are one step, and its end is repeated until a heartbeat that
-// carried it is answered.
+// driver is a driver that runs, or that has ended while the master has not acknowledged
+// the report of its end. The protocol is the same as for attempts: starting a driver and
+// listing it are one step, and its end is repeated until the master answers a heartbeat
+// that carried it.
 type driver struct {
 	id     DriverID
 	report *slotwisev1.DriverReport

@@ -377,8 +377,9 @@ func (o *Order) describePool(p *pool, k job.Kind) string {
 		p.name, s.running, k, s.quota)
 }
 
-// Advances implements sched.Advancer. Priority counts within a pool, but not in the shared
-// one. Pools are ordered by what they need, which moving a job changes for both.
+// Advances implements sched.Advancer. Priority counts within a pool, but not in the
+// shared pool. It never advises another pool: pools are ordered by their needs, and a
+// move changes the needs of both pools.
 func (o *Order) Advances(j, before *job.Job, k job.Kind) (byPriority, byPool bool) {
 	x, y := o.bySeat[j.Seat()], o.bySeat[before.Seat()]
 	if x.at != y.at || x.at.shared {

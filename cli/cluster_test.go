@@ -254,6 +254,7 @@ func (c *testCluster) words(name string, lines int) []string {
 
 // TestCluster runs jobs of each kind on two workers.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.worker("w1")
 	c.worker("w2")

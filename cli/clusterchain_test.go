@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -118,7 +119,8 @@ func (c *testCluster) runTroubled(mode, out string, change ...func(*mapreduce.Op
 	ctx, cancel := context.WithTimeout(c.t.Context(), c.patience)
 	defer cancel()
 	r := &remote.Cluster{Master: c.url, Accepted: func(s string) { id = s }}
-	o := mapreduce.Options{Inputs: []string{c.write("in.txt", "a\nb\n")}, Output: filepath.Join(c.dir, out), Remote: r, Features: features()}
+	// Each chain has an input of its own, so that chains may run at the same time.
+	o := mapreduce.Options{Inputs: []string{c.write("in-"+out+".txt", "a\nb\n")}, Output: filepath.Join(c.dir, out), Remote: r, Features: features()}
 	for _, f := range change {
 		f(&o, r)
 	}
@@ -137,11 +139,13 @@ func (c *testCluster) noHidden() {
 }
 
 // TestChainTrouble runs chains whose functions misbehave. The chain's message names the
-// failure, the number of drivers is bounded, and no file is left.
+// failure, the number of drivers is bounded, and no file is left. The chains run at the
+// same time, because the pauses between tries of a driver take seconds.
 func TestChainTrouble(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.worker("w1", "--drivers", "2", "--map-slots", "4")
-	for _, x := range []struct {
+	chains := []struct {
 		mode string
 		runs int
 		err  string // "" for success
@@ -154,21 +158,26 @@ func TestChainTrouble(t *testing.T) {
 		{"twice", 1, "each step needs an output of its own"},
 		{"failing", 1, "the map fails on purpose"},
 		{"random", 2, "must be deterministic"},
-	} {
-		out := "out-" + strings.ReplaceAll(x.mode, " ", "-")
-		runs, id, err := c.runTroubled(x.mode, out)
-		switch {
-		case runs != x.runs:
-			t.Errorf("%s: the function ran %d times, want %d (%v)", x.mode, runs, x.runs, err)
-		case x.err == "" && err != nil:
-			t.Errorf("%s: %v", x.mode, err)
-		case x.err != "" && (err == nil || !strings.Contains(err.Error(), x.err) || !strings.Contains(err.Error(), id)):
-			t.Errorf("%s: %v, want %s and %s", x.mode, err, id, x.err)
-		}
-		if _, err := os.Stat(filepath.Join(c.dir, out)); (err == nil) != (x.err == "") {
-			t.Errorf("%s: the output: %v", x.mode, err)
-		}
 	}
+	var all sync.WaitGroup
+	for _, x := range chains {
+		all.Go(func() {
+			out := "out-" + strings.ReplaceAll(x.mode, " ", "-")
+			runs, id, err := c.runTroubled(x.mode, out)
+			switch {
+			case runs != x.runs:
+				t.Errorf("%s: the function ran %d times, want %d (%v)", x.mode, runs, x.runs, err)
+			case x.err == "" && err != nil:
+				t.Errorf("%s: %v", x.mode, err)
+			case x.err != "" && (err == nil || !strings.Contains(err.Error(), x.err) || !strings.Contains(err.Error(), id)):
+				t.Errorf("%s: %v, want %s and %s", x.mode, err, id, x.err)
+			}
+			if _, err := os.Stat(filepath.Join(c.dir, out)); (err == nil) != (x.err == "") {
+				t.Errorf("%s: the output: %v", x.mode, err)
+			}
+		})
+	}
+	all.Wait()
 	if got := c.lines("out-parallel"); len(got) != 8 {
 		t.Errorf("the result of parallel steps: %q", got)
 	}
@@ -177,6 +186,7 @@ func TestChainTrouble(t *testing.T) {
 
 // TestChainRefused submits chains that cannot run. Each is refused at once.
 func TestChainRefused(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.worker("w1")
 	if err := os.MkdirAll(filepath.Join(c.dir, "taken", "x"), 0o777); err != nil {
@@ -210,6 +220,7 @@ func TestChainRefused(t *testing.T) {
 // TestChainCommands waits with a chain for its driver and between two steps, and looks at
 // it by all commands that take a chain.
 func TestChainCommands(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w0 := c.worker("w0", "--drivers", "-1")
 	done := make(chan error, 1)
@@ -265,6 +276,7 @@ func TestChainCommands(t *testing.T) {
 // TestChainKilled kills a waiting chain by slotwise kill, and another one by an interrupt
 // of the submit. Both leave nothing, and no driver.
 func TestChainKilled(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w := c.worker("w1")
 	done := make(chan error, 1)
@@ -308,6 +320,7 @@ func (c *testCluster) generatePoints(size string) {
 // chain, the workers and the master, and the client at the beginning. The result is the
 // local run's, byte for byte.
 func TestChainSurvives(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t, "--node-timeout", "1s")
 	listen := strings.TrimPrefix(c.url, "http://")
 	c.generatePoints("2MiB")

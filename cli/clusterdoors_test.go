@@ -16,6 +16,7 @@ import (
 // admin see. The worker refuses it to bob and to a process of the same machine without a
 // token.
 func TestTokensOnLoopback(t *testing.T) {
+	t.Parallel()
 	keys, files := t.TempDir(), map[string]string{}
 	tokens := filepath.Join(keys, "tokens")
 	for user, role := range map[string]secure.Role{"ann": secure.User, "bob": secure.User, "root": secure.Admin, "w1": secure.Worker} {

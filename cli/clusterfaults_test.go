@@ -54,6 +54,7 @@ func (c *testCluster) appears(glob string) (found []string) {
 // command has started a process in a separate session and writes to its log
 // continuously. No process survives, and the job succeeds on another worker.
 func TestWorkerKilled(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t, "--node-timeout", "1s")
 	w1 := c.worker("w1")
 	mapper, started, open := c.gate("m")
@@ -90,6 +91,7 @@ func readFile(t *testing.T, path string) string {
 // not ready, its task finishes, its map output is served until the job has
 // ended, and it exits with status 0.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w1 := c.worker("w1", "--reduce-slots", "-1")
 	mapper, started, open := c.gate("m")
@@ -126,6 +128,7 @@ func TestDrain(t *testing.T) {
 // TestHandBack drains a worker whose task takes too long: the task is killed,
 // reported so, and runs again elsewhere without counting as failed.
 func TestHandBack(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w1 := c.worker("w1", "--drain-timeout", "10ms")
 	mapper, started, open := c.gate("m")
@@ -145,6 +148,7 @@ func TestHandBack(t *testing.T) {
 // TestWorkerRestart starts a worker again in its directory: the outputs of its
 // finished maps count, and no map runs twice.
 func TestWorkerRestart(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t, "--node-timeout", "1m")
 	w1 := c.worker("w1")
 	mapper, started, open := c.gate("m")
@@ -169,6 +173,7 @@ func TestWorkerRestart(t *testing.T) {
 // continue. The master rejects its reports, the worker's task is killed, and
 // the output has each record once.
 func TestFrozenWorker(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t, "--node-timeout", "500ms")
 	w1 := c.worker("w1")
 	mapper, started, open := c.gate("m")
@@ -193,6 +198,7 @@ func TestFrozenWorker(t *testing.T) {
 // TestTaskMemory runs a task that exceeds its memory limit. The task is killed,
 // and the job fails with a message about the limit.
 func TestTaskMemory(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w := c.worker("w1", "--task-memory", "300MiB")
 	status, out := c.submit("--mapper", "head -c 600m /dev/zero | tail", "--input", c.write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
@@ -207,6 +213,7 @@ func TestTaskMemory(t *testing.T) {
 // TestFailureTells submits a job whose command fails. The command's standard
 // error is in the message and in the attempt's log.
 func TestFailureTells(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w := c.worker("w1")
 	status, out := c.submit("--mapper", "echo the disk is on fire >&2; exit 3", "--input", c.write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
@@ -227,6 +234,7 @@ func TestFailureTells(t *testing.T) {
 
 // TestFollowLog follows a log while its attempt runs.
 func TestFollowLog(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w := c.worker("w1")
 	mapper, started, open := c.gate("m")
@@ -261,6 +269,7 @@ func TestFollowLog(t *testing.T) {
 // TestChain runs apps that are chains of jobs, and checks that no temporary
 // directory remains beside the output.
 func TestChain(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.worker("w1")
 	c.worker("w2")
@@ -282,6 +291,7 @@ func TestChain(t *testing.T) {
 // TestSubmitInterrupted interrupts a waiting submit. The job is killed and has
 // no output.
 func TestSubmitInterrupted(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w := c.worker("w1")
 	mapper, started, _ := c.gate("m")
@@ -305,6 +315,7 @@ func TestSubmitInterrupted(t *testing.T) {
 // TestDiskFull runs a worker whose --min-free exceeds the free space. It
 // accepts no work and reports the reason.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w := c.worker("full", "--min-free", "8000000GiB")
 	w.says("the disk is full")
@@ -324,6 +335,7 @@ func TestDiskFull(t *testing.T) {
 // TestMasterRestart kills the master by SIGKILL when one map has ended and
 // another runs, and restarts it. Neither map runs again.
 func TestMasterRestart(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w := c.worker("w1", "--reduce-slots", "-1")
 	first, firstStarted, open := c.gate("first")
@@ -363,6 +375,7 @@ func TestMasterRestart(t *testing.T) {
 // TestOwnProgram runs a user's own program on a cluster that has never seen it.
 // The submission uploads it.
 func TestOwnProgram(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.worker("w1")
 	program := filepath.Join(c.dir, "anywhere")
@@ -383,9 +396,11 @@ func TestOwnProgram(t *testing.T) {
 }
 
 // TestSmallDisk gives a worker a disk of a few MiB. The task that fills it
-// fails with that reason and leaves the disk empty.
+// fails with that reason and leaves the disk empty. The master counts the failure at
+// once, because by default a full disk does not count for minutes.
 func TestSmallDisk(t *testing.T) {
-	c := newTestCluster(t)
+	t.Parallel()
+	c := newTestCluster(t, "--storage-retry", "0")
 	disk := filepath.Join(c.dir, "disk")
 	if err := os.Mkdir(disk, 0o777); err != nil {
 		t.Fatal(err)
@@ -414,6 +429,7 @@ func TestSmallDisk(t *testing.T) {
 // that of another one. The reduce reports both, the maps run again, and the
 // result is right.
 func TestDamagedOutput(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	w1 := c.worker("w1", "--reduce-slots", "-1")
 	mapper, started, open := c.gate("m")

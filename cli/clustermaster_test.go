@@ -37,6 +37,7 @@ func (c *testCluster) asks(args ...string) string {
 // and while a reduce runs. Waiting clients keep waiting, running attempts
 // continue, no task starts twice, and the history survives another kill.
 func TestMasterKilled(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.worker("w1")
 	c.worker("w2")
@@ -76,6 +77,7 @@ func TestMasterKilled(t *testing.T) {
 // gets the id of a job that a client waits for. The client must not report that
 // its job has succeeded.
 func TestMasterForgets(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.worker("w1")
 	mapper, started, open := c.gate("m")
@@ -98,6 +100,7 @@ func TestMasterForgets(t *testing.T) {
 
 // TestClusterCommands lists and changes jobs that run, wait and have ended.
 func TestClusterCommands(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t, "--policy", "fair")
 	if out, err := c.command("jobs", "--user", "ann", "--master", c.url).CombinedOutput(); err != nil || !strings.Contains(string(out), "no job of user ann that has not ended; --all lists") {
 		t.Errorf("no jobs: %v\n%s", err, out)

@@ -13,6 +13,7 @@ import (
 // attempt times out after ten minutes. On an idle machine the jobs take 7 s and 12 s; the
 // simulator's TestStoppedProcess shows the bound of 30 s.
 func TestStoppedTask(t *testing.T) {
+	t.Parallel()
 	for _, speculator := range []string{"gap", "late", "sepb"} {
 		t.Run(speculator, func(t *testing.T) {
 			t.Parallel() // each mostly waits

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/crc32"
@@ -19,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -41,7 +44,9 @@ func sizeFlag(name string, size console.Size, usage string) *console.Size {
 // TestEndToEnd runs a master and four workers, all of them processes, and on
 // them WordCount, TeraSort with its validator, and a streaming job: on local
 // files, on a real HDFS whose four DataNodes stand where the workers do, and on
-// a real S3 server. What comes out is compared with what the test counts itself.
+// a real S3 server. The test compares the results with its own counts, and with the
+// files of the same word count in a single process. It also replaces an output, has
+// an existing output refused, and on HDFS checks where the maps ran.
 //
 //	go test ./cli -run TestEndToEnd -v -timeout 1h -endtoend.size 512MiB
 //
@@ -69,15 +74,21 @@ func TestEndToEnd(t *testing.T) {
 // endToEnd holds the inputs of TestEndToEnd and the expected results.
 type endToEnd struct {
 	size    int64
-	dir     string           // has the directories text and records
-	counts  map[string]int64 // of the words in text
+	dir     string            // has the directories text and records
+	counts  map[string]int64  // of the words in text
+	parts   map[string]string // the output files of a word count in a single process
 	records int64
 	sum     string // of all records, as teravalidate prints it
 }
 
-// inputFiles is the number of files of an input, so that HDFS has at least as
-// many blocks.
+// inputFiles is the number of equal pieces of an input. Each piece of the records is
+// a file of its own, so that HDFS has at least as many blocks.
 const inputFiles = 16
+
+// joinedPieces is the number of pieces of the text that form its first file. At the
+// default size that file has 10 MiB: two blocks of HDFS and two parts of an S3 upload,
+// with lines across the borders of splits and blocks. The other pieces are files.
+const joinedPieces = 10
 
 func newEndToEnd(t *testing.T, size int64) *endToEnd {
 	in := &endToEnd{size: size, dir: t.TempDir(), counts: map[string]int64{}}
@@ -90,22 +101,53 @@ func newEndToEnd(t *testing.T, size int64) *endToEnd {
 			if err != nil || len(made) != 1 {
 				t.Fatalf("%s: %q, %v", kind, made, err)
 			}
-			name := filepath.Join(in.dir, kind, fmt.Sprint(i))
-			if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(made[0], name); err != nil {
-				t.Fatal(err)
-			}
+			number := i
 			if kind == "text" {
-				countWords(t, name, in.counts)
+				countWords(t, made[0], in.counts)
+				number = max(0, i-joinedPieces+1)
 			} else {
-				in.records += sumRecords(t, name, sum)
+				in.records += sumRecords(t, made[0], sum)
 			}
+			appendFile(t, filepath.Join(in.dir, kind, fmt.Sprint(number)), made[0])
 		}
 	}
 	in.sum = sum.Text(16)
+	local := filepath.Join(in.dir, "local")
+	slotwise(t, "run", "wordcount", filepath.Join(in.dir, "text"), "--quiet", "--output", local, "--reduces", "3")
+	in.parts = partFiles(t, local)
+	if len(in.parts) != 3 {
+		t.Fatalf("the local output has %d part files, want 3", len(in.parts))
+	}
 	return in
+}
+
+// appendFile appends the content of a file to another one, which it creates with its
+// directory if necessary.
+func appendFile(t *testing.T, name, from string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(readFile(t, from))
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// partFiles returns the files of a complete output without _SUCCESS, which names the
+// job's staging directory and so differs between jobs.
+func partFiles(t *testing.T, uri string) map[string]string {
+	t.Helper()
+	files := fetch(t, uri)
+	if _, whole := files[storage.SuccessFile]; !whole {
+		t.Fatalf("%s has no %s: %q", uri, storage.SuccessFile, slices.Sorted(maps.Keys(files)))
+	}
+	delete(files, storage.SuccessFile)
+	return files
 }
 
 // countWords adds the words of a file.
@@ -166,7 +208,7 @@ func (in *endToEnd) run(t *testing.T, table *strings.Builder, name, base string,
 	c := newTestCluster(t, "--policy", "fifo")
 	c.patience = 20 * time.Minute
 	for i := range 4 {
-		var at []string
+		at := []string{"--host", fmt.Sprint("host", i)}
 		if hosts != nil {
 			at = []string{"--host", hosts[i], "--listen", hosts[i] + ":0"}
 		}
@@ -181,6 +223,7 @@ func (in *endToEnd) run(t *testing.T, table *strings.Builder, name, base string,
 	s := &endToEndStorage{c: c, in: in, name: name, hosts: hosts, table: table}
 	s.job("WordCount", "wordcount", text, "--output", out+"/counts", "--reduces", "3")
 	in.checkCounts(t, out+"/counts")
+	in.checkParts(t, out+"/counts")
 	s.job("TeraSort", "terasort", records, "--output", out+"/sorted", "--reduces", "4")
 	s.job("TeraValidate", "teravalidate", out+"/sorted", "--output", out+"/valid")
 	want := fmt.Sprintf("records\t%d\nchecksum\t%s\nmisordered\t0\n", in.records, in.sum)
@@ -192,6 +235,28 @@ func (in *endToEnd) run(t *testing.T, table *strings.Builder, name, base string,
 		"--input", text, "--output", out+"/streamed", "--reduces", "3")
 	in.checkCounts(t, out+"/streamed")
 	s.checkShare()
+	s.checkReplacing(text, out+"/counts")
+}
+
+// checkReplacing has a word count replace its output, and has another one refused
+// because its output exists.
+func (s *endToEndStorage) checkReplacing(text, output string) {
+	t := s.c.t
+	t.Helper()
+	s.c.must("wordcount", text, "--output", output, "--reduces", "3", "--overwrite")
+	s.in.checkParts(t, output)
+	if status, said := s.c.submit("wordcount", text, "--output", output); status == 0 {
+		t.Errorf("%s exists and was accepted as an output:\n%s", output, said)
+	}
+}
+
+// checkParts compares the files of a word count's output with those of the same job in
+// a single process.
+func (in *endToEnd) checkParts(t *testing.T, uri string) {
+	t.Helper()
+	if got := partFiles(t, uri); !maps.Equal(got, in.parts) {
+		t.Errorf("%s differs from the local run's files: got %d files, want %d\n%.2000s", uri, len(got), len(in.parts), cmp.Diff(in.parts, got))
+	}
 }
 
 // store copies the inputs to a directory of a storage and has it removed in the end.
@@ -231,10 +296,7 @@ func (in *endToEnd) checkCounts(t *testing.T, uri string) {
 // joined returns the concatenated files of a complete output.
 func joined(t *testing.T, uri string) string {
 	t.Helper()
-	files := fetch(t, uri)
-	if _, whole := files["_SUCCESS"]; !whole {
-		t.Fatalf("%s has no _SUCCESS: %q", uri, slices.Sorted(maps.Keys(files)))
-	}
+	files := partFiles(t, uri)
 	var all strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !strings.HasPrefix(path.Base(name), "_") {
@@ -331,12 +393,16 @@ func (s *endToEndStorage) host(worker string) string {
 	return s.hosts[i]
 }
 
-// checkShare checks that data locality influences placement. Two of four
+// checkShare checks that data locality influences placement, and that the master's
+// summary of each job agrees with its list of tasks. Two of four
 // DataNodes hold a block, so that half of the maps would be local by chance. In
 // a job of few tasks the last ones run on any free slot.
 func (s *endToEndStorage) checkShare() {
 	if s.hosts == nil {
 		return
+	}
+	if node, all := s.c.locality(); node != s.local || all != s.maps {
+		s.c.t.Errorf("the jobs list %d of %d maps as node-local, the tasks %d of %d", node, all, s.local, s.maps)
 	}
 	least := 0.5
 	if s.in.size >= wholeSize {
@@ -345,4 +411,22 @@ func (s *endToEndStorage) checkShare() {
 	if share := float64(s.local) / float64(s.maps); share <= least {
 		s.c.t.Errorf("%d of %d maps ran beside their data, a share of %.2f, want more than %.2f", s.local, s.maps, share, least)
 	}
+}
+
+// locality adds up where the maps of all jobs were launched, as slotwise jobs reports it.
+func (c *testCluster) locality() (node, all int) {
+	c.t.Helper()
+	var jobs []struct {
+		Locality []int `json:"locality"`
+	}
+	c.asksJSON(&jobs, "jobs", "--all")
+	for _, j := range jobs {
+		for level, n := range j.Locality {
+			all += n
+			if level == 0 {
+				node += n
+			}
+		}
+	}
+	return node, all
 }

@@ -59,6 +59,7 @@ func TestCommandsKnowOwnPolicies(t *testing.T) {
 
 // A master of the program starts under its own policy and lets users install it.
 func TestMasterKnowsOwnPolicies(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	address, stopped := filepath.Join(dir, "address"), make(chan int, 1)

@@ -18,8 +18,10 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/serverstest"
 )
 
-// TestRemoteStorage counts words from HDFS to HDFS and from S3 to S3, on real
-// servers, and compares with the counts of the same text in local files.
+// TestRemoteStorage counts words in this process from HDFS to HDFS and from S3 to S3,
+// on real servers, and compares with the counts of the same text in local files. The
+// input has six splits. It fits into a block, because TestEndToEnd reads files of
+// several blocks and parts.
 func TestRemoteStorage(t *testing.T) {
 	t.Run("hdfs", func(t *testing.T) {
 		c := serverstest.HDFS(t)
@@ -35,12 +37,12 @@ func TestRemoteStorage(t *testing.T) {
 
 func countRemotely(t *testing.T, base string) {
 	local := t.TempDir()
-	slotwise(t, "generate", "text", "--size", "12MiB", "--seed", "1", "--output", filepath.Join(local, "in"))
+	slotwise(t, "generate", "text", "--size", "3MiB", "--seed", "1", "--output", filepath.Join(local, "in"))
 	upload(t, filepath.Join(local, "in"), base+"/in")
 	t.Cleanup(func() { removeAll(t, base) })
 	count := func(in, out string, more ...string) map[string]string {
 		slotwise(t, append([]string{"run", "wordcount", "--input", in, "--output", out, "--reduces", "3",
-			"--split-size", "2MiB"}, more...)...)
+			"--split-size", "512KiB"}, more...)...)
 		return fetch(t, out)
 	}
 	want := count(filepath.Join(local, "in"), filepath.Join(local, "out"))

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +21,11 @@ import (
 
 func TestMain(m *testing.M) {
 	runTestAttempt()
+	// Most tests wait for other processes, so twice as many as usual run at a time.
+	// The flag -parallel of go test is parsed later and still decides.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"slotwise": func() { Main() }, "stubborn": stubborn})
 }
 
@@ -36,6 +43,7 @@ func stubborn() {
 // TestScript runs the scripts of testdata/script, each of which is a user at a
 // shell. With SLOTWISE_REWRITE=1 what cmp compares with is rewritten.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

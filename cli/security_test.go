@@ -128,6 +128,7 @@ func (c *secureCluster) ports() []string {
 // TestAccess makes forbidden requests to a cluster of real processes, and sends garbage
 // to each port. The cluster rejects and logs every such request, and jobs still run.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	c := newSecureCluster(t)
 	c.works("before")
 	t.Run("others' jobs", func(t *testing.T) { othersJobs(t, c) })

@@ -17,6 +17,7 @@ import (
 // TestDamagedOutputs damages map outputs, and removes one, before the reduce fetches
 // them. The maps of these outputs run again, no others do, and the answer is right.
 func TestDamagedOutputs(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	workers := []*testWorker{c.worker("w1", "--reduce-slots", "-1"), c.worker("w2", "--reduce-slots", "-1")}
 	want := c.words("in/a.txt", 16_000)
@@ -73,6 +74,7 @@ func TestDamagedOutputs(t *testing.T) {
 // the master, until a reduce has failed several times. When the line is mended
 // the job ends well, and no map has run again.
 func TestCutBetweenWorkers(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -33,6 +33,7 @@ func TestSlowStartOfRunAndSubmit(t *testing.T) {
 // The flag --slow-start of a submitted job and of a chain reaches the master; a value that
 // is no share is refused.
 func TestSlowStartFlag(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.worker("w1")
 	c.write("p.txt", "1,2\n3,4\n")

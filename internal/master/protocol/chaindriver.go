@@ -206,7 +206,7 @@ func (c *Core) currentDriver(w *worker, ref *slotwisev1.DriverRef) *chainEntry {
 }
 
 // reportDrivers takes in what a heartbeat says about drivers. A complete heartbeat lists
-// all drivers of the worker, except drivers whose orders are still in the outbox.
+// all drivers of the worker, except drivers whose orders may not have arrived yet.
 func (c *Core) reportDrivers(s *session, r *slotwisev1.HeartbeatRequest, complete bool) {
 	w := s.worker
 	var listed []*slotwisev1.DriverRef

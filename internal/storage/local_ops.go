@@ -77,8 +77,16 @@ func (o localOps) Exists(_ context.Context, path string) (bool, error) {
 	return err == nil, err
 }
 
-// Read implements StageOps.
+// maxSmall is larger than every file that a staging reads, in bytes.
+const maxSmall = 4096
+
+// Read implements StageOps. A user may have put anything into the target: what is no
+// regular file, or too large for one of a staging, counts as missing. To open a pipe
+// would block, and a sparse file may be larger than the memory.
 func (o localOps) Read(_ context.Context, path string) ([]byte, error) {
+	if st, err := o.disk.Stat(path); err == nil && (!st.Mode().IsRegular() || st.Size() > maxSmall) {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
+	}
 	b, err := durable.ReadFile(o.disk, path)
 	if errors.Is(err, syscall.ENOTDIR) {
 		err = &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}

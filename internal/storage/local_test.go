@@ -273,3 +273,35 @@ func TestReadable(t *testing.T) {
 		t.Errorf("an unreadable file: %v", err)
 	}
 }
+
+// The target of a shared staging holds a _SUCCESS file that a user has made: one that is
+// larger than the memory, then a pipe. A master must survive both.
+func TestStageSharedOverStrangeSuccess(t *testing.T) {
+	for name, create := range map[string]func(path string) error{
+		"sparse": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<42))
+		},
+		"pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := filepath.Join(t.TempDir(), "out")
+			err := os.Mkdir(target, 0o700)
+			if err == nil {
+				err = create(filepath.Join(target, SuccessFile))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Local{}.StageShared(ctx, target, "abc", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Commit(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(filepath.Join(target, SuccessFile)); string(b) != "abc\n" {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+}

@@ -56,7 +56,7 @@ type (
 	//	Launchable(k Kind) bool             a task is pending and may start now
 	//	Open(k Kind) bool                   tasks of the kind may start: maps always, reduces after slow start
 	//	Gate() int                          how many maps must have succeeded before reduces may start
-	//	MapsFirst() bool                    reduces were killed for its maps, so none starts while maps are pending
+	//	MapsFirst() bool                    reduces were killed for its maps, so none starts while maps are pending or delayed
 	//	MapsDone() bool                     every map has succeeded and its output still exists
 	//
 	// Its tasks. "Fresh" tasks have never been launched; the tracker indexes them by

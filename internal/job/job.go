@@ -194,7 +194,7 @@ func (j *Job) MapsDone() bool { return j.Unfinished(Map) == 0 }
 func (j *Job) Gate() int { return j.gate }
 
 // MapsFirst reports whether reduces of the job were killed because its maps needed
-// their slots. No reduce starts then until no map is pending any more.
+// their slots. No reduce starts then until no map is pending or delayed any more.
 func (j *Job) MapsFirst() bool { return j.mapsFirst }
 
 // Open reports whether tasks of the kind may start: always for maps, after the

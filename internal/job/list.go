@@ -28,7 +28,7 @@ func (l *List) Finishing() []*Job { return l.finishing }
 func (l *List) Ended() []*Job { return l.ended }
 
 // MapsFirst counts the live jobs whose reduces do not start until no map of theirs is
-// pending; see Job.MapsFirst.
+// pending or delayed; see Job.MapsFirst.
 func (l *List) MapsFirst() int { return l.mapsFirst }
 
 // Get returns a live, finishing or remembered job, or nil.

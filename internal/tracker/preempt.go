@@ -19,9 +19,16 @@ import (
 //
 //	blocked for PreemptDelay and for preemptBeats heartbeats of each node,
 //	and a reduce of the job holds a slot or a share that its maps need
-//	    ──► kill the newest such reduce, launch no more reduces of the job
-//	no map of the job is pending any more
-//	    ──► reduces of the job may be launched again
+//	    ──► kill the newest such reduce
+//	no map of the job is pending or delayed
+//	    ──► reduces of the job may be launched
+//	until then, and whenever a map fails before all maps are done
+//	    ──► no more reduces of the job are launched
+//
+// Delayed maps block no job, because no slot would help them yet. But a reduce that took
+// the slot of a map that the storage's errors delay would have to be killed again after
+// every pause. So a reduce is killed a second time only after a map of its job has ended
+// without success, or its output was lost.
 //
 // As long as the job stays blocked, one more reduce is killed after each delay. The
 // check costs a walk over the nodes for each blocked job, once per delay; otherwise a
@@ -36,6 +43,9 @@ type blockage struct {
 	on    bool
 	since time.Duration // when it began, or a reduce was last killed
 	beats int64         // how many heartbeats there had been by then
+	// mapsFirst is set when the tracker decides that the job's maps come first, and unset
+	// when all maps are done.
+	mapsFirst bool
 }
 
 // isBlocked reports whether reduces of a job wait for maps none of which runs.
@@ -43,12 +53,12 @@ func isBlocked(j *job.Job) bool {
 	return j.State().Live() && j.Pending(job.Map) > 0 && j.Active(job.Map) == 0 && j.Running(job.Reduce) > 0
 }
 
-// watchBlocked notes whether a job is blocked after a change of its tasks.
+// watchBlocked notes, after a change of a job's tasks, whether the job is blocked and
+// whether its reduces may be launched.
 func (t *Tracker) watchBlocked(j *job.Job) {
-	if j.Pending(job.Map) == 0 && j.MapsFirst() {
-		t.jobs.SetMapsFirst(j, false)
-	}
 	b := &t.bySeat[j.Seat()].blocked
+	b.mapsFirst = b.mapsFirst && !j.MapsDone()
+	t.jobs.SetMapsFirst(j, b.mapsFirst && j.Pending(job.Map)+j.Delayed(job.Map) > 0)
 	if on := isBlocked(j); on != b.on && t.cfg.PreemptDelay > 0 {
 		b.on = on
 		if !on {
@@ -83,7 +93,7 @@ func (t *Tracker) preemptReduces() {
 		default:
 			a, mapsFirst := t.reduceInTheWay(j)
 			if mapsFirst {
-				t.jobs.SetMapsFirst(j, true)
+				b.mapsFirst = true
 				t.noteDemand(j)
 			}
 			if a != nil {

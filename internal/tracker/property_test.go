@@ -155,3 +155,48 @@ func TestStepIsDeterministic(t *testing.T) {
 		t.Fatalf("the script did little: %d lines", len(a))
 	}
 }
+
+// A reduce is killed for its job's maps a bounded number of times: at first once, and again
+// only after a map of the job has ended without success or has lost its output.
+func TestReducesArePreemptedBoundedly(t *testing.T) {
+	for _, policy := range []string{"lending", "dynamicmr-pd"} {
+		t.Run(policy, func(t *testing.T) {
+			rapid.Check(t, func(r *rapid.T) {
+				w := trackertest.NewWorld(r, testPolicy(t, policy), func(c *tracker.Config) { c.PreemptDelay = time.Second })
+				w.Join("n1", 2, 1)
+				kills := map[job.TaskID]int{}
+				w.Also = func(effects []tracker.Effect) error {
+					for _, e := range effects {
+						if e.Kind != tracker.Kill || e.Text != "maps of its job need its slot" {
+							continue
+						}
+						id := e.Attempt.TaskID
+						kills[id]++
+						if most := 1 + setbacks(w.Tracker.Jobs().Get(id.Job)); kills[id] > most {
+							return fmt.Errorf("%v was killed %d times for maps, allowed are %d", id, kills[id], most)
+						}
+					}
+					return nil
+				}
+				for range rapid.IntRange(1, 200).Draw(r, "steps") {
+					w.Act()
+				}
+				w.Settle(false)
+			})
+		})
+	}
+}
+
+// setbacks counts the attempts of a job's maps that ended without success or lost their
+// output.
+func setbacks(j *job.Job) (n int) {
+	for i := range j.Total(job.Map) {
+		task := j.Task(job.Map, int32(i))
+		for try := range task.Attempts() {
+			if s := task.Attempt(int32(try)).State(); s != job.AttemptRunning && s != job.AttemptSucceeded {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -101,7 +101,7 @@ func (c *Composition) Next(r *Round) (Assignment, bool) {
 func (c *Composition) serve(r *Round, o Offer) bool {
 	c.round, c.offer, c.found = r, o, Assignment{}
 	if c.preceder != nil && !o.NoCopies {
-		if t := c.preceder.Before(r, o, c.Order); t != nil {
+		if t := c.preceder.Before(r, o, c.Order); t != nil && r.Fits(t.Job(), c.slot(t.Job(), t.Kind())) {
 			c.copy(t, o.Label)
 			return true
 		}
@@ -126,10 +126,14 @@ func (c *Composition) consider(cand Candidate) bool {
 		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(Map)})
 		return true
 	}
+	if slot := c.slot(j, k); !r.ordinary(j) && !r.Fits(j, slot) {
+		r.passOver(j, o, k, slot)
+		return true
+	}
 	if launchable {
 		t, level, why := c.Place.Pick(r, o, cand)
 		if t != nil {
-			c.found = Assignment{Task: t, Slot: c.slot(k), Level: level, Label: cmp.Or(cand.Label, o.Label)}
+			c.found = Assignment{Task: t, Slot: c.slot(j, k), Level: level, Label: cmp.Or(cand.Label, o.Label)}
 			return false
 		}
 		r.Note(j, k, why)
@@ -145,16 +149,16 @@ func (c *Composition) consider(cand Candidate) bool {
 
 // copy gives the offer to a copy of a running task.
 func (c *Composition) copy(t *Task, label int32) {
-	c.found = Assignment{Task: t, Slot: c.slot(t.Kind()), Speculative: true, Label: label,
+	c.found = Assignment{Task: t, Slot: c.slot(t.Job(), t.Kind()), Speculative: true, Label: label,
 		Level: c.round.Nodes().LevelOf(t, c.round.node)}
 }
 
-// slot returns the kind of slot that a task occupies under the current offer.
-func (c *Composition) slot(k Kind) Kind {
+// slot returns the kind of slot that a task of the job occupies under the current offer.
+func (c *Composition) slot(j *Job, k Kind) Kind {
 	switch {
 	case !c.offer.Either:
 		return c.offer.Slot
-	case c.round.Free(k) > 0:
+	case c.round.Fits(j, k) || !c.round.ordinary(j) && !c.round.Fits(j, k.Other()):
 		return k
 	}
 	return k.Other()

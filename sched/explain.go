@@ -21,8 +21,10 @@ const recent = 15 * time.Second
 //
 //	the job's state: ended, nothing pending, slow start
 //	no node takes work
+//	no node has as many slots as a task occupies
 //	a limit that the order reports (LimitExplainer)
-//	all slots are in use           → how many jobs come first, if any
+//	all slots are in use           → how many jobs come first, if any; else, for a job whose
+//	                                 tasks occupy several slots, how many it needs
 //	a recent note of a round       → the note: the job had its turn and was refused
 //	jobs come first                → how many
 //	an old note of a round         → the note
@@ -47,6 +49,9 @@ func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason
 		}
 		return Reason{Code: NoNode}
 	}
+	if r := tooWide(v, j, k); r.Code != NoReason {
+		return r
+	}
 	if limit := limitReached(p, j, k); limit.Code != NoReason {
 		return limit
 	}
@@ -55,6 +60,8 @@ func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason
 	all, inUse := slotsOf(v, p, k)
 	full := all > 0 && inUse >= all
 	switch {
+	case full && behind.Code == NoReason && j.Width() > 1:
+		return Reason{Code: NeedsSlots, Need: j.Width()}
 	case full && behind.Code == NoReason:
 		return Reason{Code: NoSlot, Need: all}
 	case note.Code != NoReason && !full && (now-at <= recent || behind.Code == NoReason):
@@ -64,7 +71,38 @@ func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason
 	case all == 0 && v.nodes.Slots(k) == 0:
 		return Reason{Code: NoNode} // there is no note either, so no slot is lent
 	}
-	return Reason{Code: NotYet}
+	return keptFor(v, j, k)
+}
+
+// tooWide returns the reason TooWide if the slots of no open node suffice for a task of
+// the job, with the node that comes closest. A task that occupies one slot is never too
+// wide, because slots can be lent.
+func tooWide(v *View, j *Job, k Kind) Reason {
+	if !j.Asks() {
+		return Reason{}
+	}
+	fits, best := v.nodes.Fitting(j.TaskMemory(), j.TaskCPUs(), k, func(n *Node) bool { return n.Alive() && !n.Closed() })
+	if fits || best == nil {
+		return Reason{}
+	}
+	return Reason{Code: TooWide, Have: best.Slots(k), Need: best.Width(j), Pool: best.Name()}
+}
+
+// keptFor returns the reason KeptFor if the free slots of the kind are reserved for other
+// jobs on all open nodes that have any, and NotYet otherwise.
+func keptFor(v *View, j *Job, k Kind) Reason {
+	kept := Reason{Code: NotYet}
+	for _, n := range v.nodes.All() {
+		if !n.Alive() || n.Closed() || n.Free(k) == 0 {
+			continue
+		}
+		res := n.Reserved(k)
+		if res.Job == nil || res.Job == j {
+			return Reason{Code: NotYet}
+		}
+		kept = Reason{Code: KeptFor, Job: res.Job.ID(), Need: res.Width, Pool: n.Name()}
+	}
+	return kept
 }
 
 // maxError is the number of bytes of an error that a reason quotes.
@@ -128,10 +166,10 @@ func absent(v *View) (count int) {
 func slotsOf(v *View, p Policy, k Kind) (all, used int) {
 	if c, ok := p.(*Composition); ok {
 		if s, ok := c.Slots.(Sizer); ok {
-			return s.Size(k), v.jobs.Running(k)
+			return s.Size(k), v.jobs.Occupied(k)
 		}
 	}
-	return v.nodes.Slots(k), v.jobs.RunningOn(Map, k) + v.jobs.RunningOn(Reduce, k)
+	return v.nodes.Slots(k), v.jobs.OccupiedOn(Map, k) + v.jobs.OccupiedOn(Reduce, k)
 }
 
 // position returns how many jobs that can launch a task of the kind come before the

@@ -28,6 +28,9 @@ type (
 	//	MaxAttempts() int                   how many failures of one task fail the job
 	//	TaskTimeout() time.Duration         how long an attempt may make no progress; negative is for ever
 	//	NoSpeculation() bool                the submitter forbids speculative copies
+	//	TaskMemory() int64                  bytes that one task asks for; 0 is one slot's share
+	//	TaskCPUs() int                      processors that one task asks for; 0 is one slot's share
+	//	Width() int                         slots that a task occupies on the node where it occupies fewest
 	//
 	// Times, 0 if they have not come:
 	//
@@ -41,12 +44,15 @@ type (
 	//
 	//	Total(k Kind) int
 	//	Pending(k Kind) int                 tasks that wait for an attempt
+	//	Wanted(k Kind) int                  slots that they would occupy; demands count slots
 	//	Active(k Kind) int                  tasks that have a running attempt
 	//	Delayed(k Kind) int                 tasks that wait after an error of the storage; not pending
 	//	Done(k Kind) int                    tasks that have succeeded
 	//	Unfinished(k Kind) int              tasks that have not succeeded
 	//	Running(k Kind) int                 running attempts, copies included
 	//	RunningOn(task, slot Kind) int      running attempts of a kind that occupy slots of a kind
+	//	Occupied(k Kind) int                slots that they occupy; shares and limits count slots
+	//	OccupiedOn(task, slot Kind) int     slots of a kind that attempts of a kind occupy
 	//	Tally() Tally                       all these counts at once
 	//	FailedAttempts() int                failed attempts of the whole job
 	//	Progress(k Kind) float64            mean progress of the tasks, 0 to 1; costs the running attempts
@@ -122,6 +128,7 @@ type (
 	//	Job() *Job
 	//	Kind() Kind                         map or reduce
 	//	Slot() Kind                         the kind of slot that it occupies
+	//	Width() int                         how many slots of that kind it occupies
 	//	Node() int32                        index of its node; see NodeList.Node
 	//	Level() Level                       how close it is to its input
 	//	Speculative() bool                  it is a copy of an attempt that was running
@@ -153,8 +160,11 @@ type (
 	//	Attempt(id AttemptID) *Attempt      or nil
 	//	Pending(k Kind) int                 tasks that wait for an attempt
 	//	Delayed(k Kind) int                 tasks that wait after an error of the storage; not pending
+	//	Wanted(k Kind) int                  slots that they would occupy
 	//	Running(k Kind) int                 running attempts
 	//	RunningOn(task, slot Kind) int      running attempts of a kind that occupy slots of a kind
+	//	Occupied(k Kind) int                slots that running attempts of a kind occupy
+	//	OccupiedOn(task, slot Kind) int     slots of a kind that attempts of a kind occupy
 	//	Tally() Tally                       all counts at once
 	//	Seats() int                         length that a table indexed by Job.Seat needs
 	JobList = job.List
@@ -183,7 +193,10 @@ type (
 	//	Free(slot Kind) int                 a policy reads Round.Free, which includes limits
 	//	Running(task Kind) int              running attempts of a kind, in slots of either kind
 	//	RunningOn(task, slot Kind) int
-	//	Reported(task Kind) int             running attempts after the reports of the last heartbeat, before its launches
+	//	Occupied(task Kind) int             slots that running attempts of a kind occupy
+	//	Width(j *Job) int                   slots that a task of the job occupies here
+	//	Reserved(slot Kind) Reservation     the job that free slots are kept for, if any; Round.Free heeds it
+	//	Reported(task Kind) int             slots that attempts occupied after the reports of the last heartbeat, before its launches
 	//	Attempts() []*Attempt               running attempts, oldest first
 	//	Find(id AttemptID, from int) (*Attempt, int)  a running attempt and its position in Attempts, sought from a position on
 	Node = cluster.Node
@@ -201,6 +214,7 @@ type (
 	//	Reported(k Kind) int                sum of Node.Reported
 	//	Racks() int                         racks that were ever named
 	//	RackName(rack int32) string
+	//	Fitting(memory, cpus, k, ok) (bool, *Node)  whether a node has enough slots for a task, and the closest node
 	//	LevelOf(t *Task, n *Node) Level     how close the task would run to its input on the node
 	NodeList = cluster.List
 )

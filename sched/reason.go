@@ -37,6 +37,9 @@ const (
 	NotBack            // none of the Have nodes from before a restart has returned
 	NoValue            // a task is worth nothing now, because of the utility named in Pool
 	Delayed            // Have tasks wait for up to Limit after the error in Pool
+	NeedsSlots         // a task needs Need free slots on one node
+	TooWide            // a task needs Need slots of one node, and even node Pool has only Have
+	KeptFor            // node Pool keeps its free slots for a task of Job, which needs Need of them
 )
 
 // codeNames must not change, because programs read them.
@@ -46,7 +49,7 @@ var codeNames = map[Code]string{
 	FailedHere: "failed-here", Behind: "behind", NoSlot: "no-slot", NoNode: "no-node", OutOfReach: "out-of-reach",
 	NotYet: "not-yet", JobsFull: "jobs-full", SplitFull: "split-full", MapsFirst: "maps-first", QueueFull: "queue-full",
 	UserFull: "user-full", PassesSlots: "passes-slots", FarSpent: "far-spent", AllClosed: "all-closed", NotBack: "not-back",
-	NoValue: "no-value", Delayed: "delayed",
+	NoValue: "no-value", Delayed: "delayed", NeedsSlots: "needs-slots", TooWide: "too-wide", KeptFor: "kept-for",
 }
 
 // Name returns the code's name for programs, such as "slow-start".
@@ -137,6 +140,12 @@ func (r Reason) moreWords(k Kind) string {
 		return "no task of the job is worth anything now: " + whyWorthless(r.Pool)
 	case Delayed:
 		return fmt.Sprintf("waits %v after a %s", r.Limit, r.Pool)
+	case NeedsSlots:
+		return fmt.Sprintf("waits for %d free %s slots on one node: that is what a %s of the job occupies", r.Need, k, k)
+	case TooWide:
+		return fmt.Sprintf("a %s of the job occupies %d %s slots of one node, and even node %s has only %d", k, r.Need, k, r.Pool, r.Have)
+	case KeptFor:
+		return fmt.Sprintf("node %s keeps its free slots for %v, a task of which needs %d at once", r.Pool, r.Job, r.Need)
 	case NotYet:
 		return fmt.Sprintf("it is next: a %s starts when a machine with a free slot asks for work", k)
 	}

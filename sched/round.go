@@ -11,7 +11,9 @@ type Round struct {
 	limits   [Kinds]int
 	launched []Assignment
 	refused  []Offer
+	passed   [Kinds]*Job // by kind of slot, the first job whose task needs more than are free
 	copies   bool
+	reserved bool // the node had a reservation when the round began
 	ledger   *Ledger
 }
 
@@ -22,8 +24,45 @@ func (r *Round) Now() time.Duration { return r.now }
 func (r *Round) Node() *Node { return r.node }
 
 // Free returns how many slots of a kind can still be filled on the node. It follows
-// the Limiter if the policy has one.
-func (r *Round) Free(slot Kind) int { return max(0, r.limits[slot]-r.node.Used(slot)) }
+// the Limiter if the policy has one. It returns 0 while the slots are reserved for a
+// task that needs more of them than are free.
+func (r *Round) Free(slot Kind) int {
+	free := max(0, r.limits[slot]-r.node.Used(slot))
+	if r.reserved && free < r.node.Reserved(slot).Width {
+		return 0
+	}
+	return free
+}
+
+// Fits reports whether a task of the job may take free slots of a kind on the node: as
+// many are free as it occupies there, and they are not reserved for another job. A
+// Composition and the tracker call it, so the parts of a composition need not.
+func (r *Round) Fits(j *Job, slot Kind) bool {
+	if r.ordinary(j) {
+		return r.Free(slot) > 0
+	}
+	res := r.node.Reserved(slot)
+	return (res.Job == nil || res.Job == j) && r.node.Width(j) <= r.Free(slot)
+}
+
+// ordinary reports whether tasks of the job fit into every free slot of the node.
+func (r *Round) ordinary(j *Job) bool { return !r.reserved && !j.Asks() }
+
+// passOver notes why a task of the job does not take the offer that it has its turn for. If
+// only the free slots are too few, the tracker may reserve them.
+func (r *Round) passOver(j *Job, o Offer, k, slot Kind) {
+	switch res, width := r.node.Reserved(slot), r.node.Width(j); {
+	case res.Job != nil && res.Job != j:
+		r.Note(j, k, Reason{Code: KeptFor, Job: res.Job.ID(), Need: res.Width, Pool: r.node.Name()})
+	case width > r.limits[slot]:
+		r.Note(j, k, Reason{Code: TooWide, Have: r.limits[slot], Need: width, Pool: r.node.Name()})
+	case width > 1:
+		r.Note(j, k, Reason{Code: NeedsSlots, Need: width})
+		if r.passed[slot] == nil && slot == k && j.Launchable(k) && o.Within == 0 {
+			r.passed[slot] = j
+		}
+	}
+}
 
 // Launched returns what this round has launched so far, in order.
 func (r *Round) Launched() []Assignment { return r.launched }
@@ -69,8 +108,9 @@ func NewRoundWriter(v *View) *RoundWriter {
 // before, whose memory it uses again.
 func (w *RoundWriter) Open(now time.Duration, n *Node, limits [Kinds]int) *Round {
 	r := &w.round
-	r.now, r.node, r.limits, r.copies = now, n, limits, false
+	r.now, r.node, r.limits, r.copies, r.passed = now, n, limits, false, [Kinds]*Job{}
 	r.launched, r.refused = r.launched[:0], r.refused[:0]
+	r.reserved = n.Reserved(Map).Job != nil || n.Reserved(Reduce).Job != nil
 	return r
 }
 
@@ -80,6 +120,10 @@ func (w *RoundWriter) Launched(a Assignment) {
 	w.round.refused = w.round.refused[:0]
 	w.ledger.clear(a.Task.Job(), a.Task.Kind())
 }
+
+// PassedOver returns the first job of the open round whose task did not take slots of its
+// own kind, because it occupies more of them than were free; nil if there is none.
+func (w *RoundWriter) PassedOver(slot Kind) *Job { return w.round.passed[slot] }
 
 // Ledger returns the notes of all rounds.
 func (w *RoundWriter) Ledger() *Ledger { return &w.ledger }

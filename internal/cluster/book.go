@@ -76,6 +76,27 @@ func (l *List) LevelOf(t *job.Task, n *Node) Level {
 	return best
 }
 
+// Fitting reports whether a node for which ok returns true has as many slots of a kind as
+// a task that asks for the given memory and processors occupies there. best is the node that comes closest to it, by the
+// share of the needed slots that it has; nil if ok returns false for all nodes, or if none
+// has a slot of the kind. It costs a walk over the nodes.
+func (l *List) Fitting(memory int64, cpus int, k job.Kind, ok func(*Node) bool) (fits bool, best *Node) {
+	share := 0.0
+	for _, n := range l.nodes {
+		if n.Slots(k) == 0 || !ok(n) {
+			continue
+		}
+		has := float64(n.Slots(k)) / float64(n.spec.Width(memory, cpus))
+		if has >= 1 {
+			return true, n
+		}
+		if has > share {
+			share, best = has, n
+		}
+	}
+	return false, best
+}
+
 // Book is the write port of the cluster, owned by the tracker. It is also the
 // job.Topology that numbers hosts.
 type Book struct {
@@ -151,6 +172,7 @@ func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
 // absent, its attempts must have been ended.
 func (b *Book) Leave(n *Node, why string, now time.Duration) {
 	b.report(n, [job.Kinds]int{})
+	b.Release(n)
 	b.members(n, -1)
 	n.alive, n.absent, n.leftAt, n.leftWhy = false, false, now, why
 }
@@ -235,7 +257,7 @@ func (b *Book) Seen(n *Node, load Load, now time.Duration) { n.lastSeen, n.load 
 
 // Report notes what runs on the node once its reports are worked in.
 func (b *Book) Report(n *Node) {
-	b.report(n, [job.Kinds]int{n.Running(job.Map), n.Running(job.Reduce)})
+	b.report(n, [job.Kinds]int{n.Occupied(job.Map), n.Occupied(job.Reduce)})
 }
 
 func (b *Book) report(n *Node, counts [job.Kinds]int) {
@@ -245,15 +267,24 @@ func (b *Book) report(n *Node, counts [job.Kinds]int) {
 	n.reported = counts
 }
 
+// Reserve keeps the node's free slots of a kind for a job, or with the zero Reservation
+// for no job any more.
+func (b *Book) Reserve(n *Node, slot job.Kind, r Reservation) { n.reserved[slot] = r }
+
+// Release removes the node's reservations.
+func (b *Book) Release(n *Node) { n.reserved = [job.Kinds]Reservation{} }
+
 // Start notes that an attempt runs on a node.
 func (b *Book) Start(n *Node, a *job.Attempt) {
 	n.on[a.Kind()][a.Slot()]++
+	n.occupied[a.Kind()][a.Slot()] += a.Width()
 	n.running = append(n.running, a)
 }
 
 // Stop notes that an attempt runs no more.
 func (b *Book) Stop(n *Node, a *job.Attempt) {
 	n.on[a.Kind()][a.Slot()]--
+	n.occupied[a.Kind()][a.Slot()] -= a.Width()
 	if at := slices.Index(n.running, a); at >= 0 {
 		n.running = slices.Delete(n.running, at, at+1)
 	}

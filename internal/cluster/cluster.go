@@ -39,8 +39,41 @@ type Spec struct {
 	ReduceSlots int     // number of reduce slots
 	Cores       int     // processors; 0 is unknown
 	Speed       float64 // relative to a normal core; 1 if 0
-	MemoryBytes int64   // 0 is unknown
+	MemoryBytes int64   // for all attempts together; 0 is unknown
 }
+
+// SlotMemory returns the memory of one slot in bytes: an equal share for each slot of
+// either kind. 0 is unknown.
+func (s *Spec) SlotMemory() int64 {
+	if slots := int64(s.MapSlots) + int64(s.ReduceSlots); slots > 0 && s.MemoryBytes > 0 {
+		return max(1, s.MemoryBytes/slots)
+	}
+	return 0
+}
+
+// Width returns how many slots a task occupies that asks for the given memory in bytes
+// and number of processors: as many as have, together, what it asks for. 0 asks for one
+// slot's share. What the spec does not state does not limit the task.
+//
+//	width = max(1, ⌈memory / slot memory⌉, ⌈cpus / slot cpus⌉)
+//
+// This is the rule of Hadoop 1's CapacityScheduler for jobs with high memory demands,
+// extended to processors. The slots of both kinds share the node's memory and processors
+// equally.
+func (s *Spec) Width(memory int64, cpus int) int {
+	width := int64(1)
+	if slot := s.SlotMemory(); slot > 0 && memory > 0 {
+		width = max(width, (memory-1)/slot+1)
+	}
+	if s.Cores > 0 && cpus > 0 {
+		slots, cores := int64(s.MapSlots)+int64(s.ReduceSlots), int64(s.Cores)
+		width = max(width, (int64(cpus)*slots+cores-1)/cores)
+	}
+	return int(min(width, maxWidth))
+}
+
+// maxWidth bounds widths. No node has so many slots.
+const maxWidth = 1 << 24
 
 // Check returns an error that names the first invalid field of a spec, or nil.
 func (s *Spec) Check() error {
@@ -49,11 +82,16 @@ func (s *Spec) Check() error {
 		return errors.New("node has no name")
 	case s.MapSlots < 0 || s.ReduceSlots < 0:
 		return fmt.Errorf("node %s: slots %d+%d, must not be negative", s.Name, s.MapSlots, s.ReduceSlots)
+	case s.MapSlots > maxSlots || s.ReduceSlots > maxSlots:
+		return fmt.Errorf("node %s: slots %d+%d, must be at most %d of a kind", s.Name, s.MapSlots, s.ReduceSlots, maxSlots)
 	case s.Cores < 0 || s.Speed < 0 || s.MemoryBytes < 0:
 		return fmt.Errorf("node %s: cores, speed and memory must not be negative", s.Name)
 	}
 	return nil
 }
+
+// maxSlots bounds the slots of a kind, below maxWidth.
+const maxSlots = 1 << 20
 
 // Filled returns the spec with the defaults filled in.
 func (s Spec) Filled() Spec {
@@ -95,10 +133,19 @@ type Node struct {
 	joined   time.Duration
 	load     Load
 	on       [job.Kinds][job.Kinds]int
+	occupied [job.Kinds][job.Kinds]int // slots, as on counts attempts
+	reserved [job.Kinds]Reservation    // by kind of slot
 	reported [job.Kinds]int
 	running  []*job.Attempt
 	// room backs running while it is short, so that both share cache lines.
 	room [8]*job.Attempt
+}
+
+// Reservation keeps the free slots of one kind on a node for a job whose tasks occupy
+// several slots, until enough are free at the same time. The zero value is none.
+type Reservation struct {
+	Job   *job.Job
+	Width int // slots that the job's task occupies on the node
 }
 
 // Name returns the node's unique name.
@@ -174,7 +221,26 @@ func (n *Node) Slots(k job.Kind) int {
 }
 
 // Used counts the slots of a kind that are occupied, by tasks of either kind.
-func (n *Node) Used(slot job.Kind) int { return n.on[job.Map][slot] + n.on[job.Reduce][slot] }
+func (n *Node) Used(slot job.Kind) int {
+	return n.occupied[job.Map][slot] + n.occupied[job.Reduce][slot]
+}
+
+// Occupied counts the slots, of either kind, that running attempts of a kind occupy.
+func (n *Node) Occupied(task job.Kind) int {
+	return n.occupied[task][job.Map] + n.occupied[task][job.Reduce]
+}
+
+// Width returns how many slots a task of the job occupies on the node, at least 1; see
+// Spec.Width.
+func (n *Node) Width(j *job.Job) int {
+	if !j.Asks() {
+		return 1
+	}
+	return n.spec.Width(j.TaskMemory(), j.TaskCPUs())
+}
+
+// Reserved returns the reservation of the node's slots of a kind.
+func (n *Node) Reserved(slot job.Kind) Reservation { return n.reserved[slot] }
 
 // Free counts the free slots of a kind. It is never negative.
 func (n *Node) Free(slot job.Kind) int { return max(0, n.Slots(slot)-n.Used(slot)) }
@@ -185,7 +251,7 @@ func (n *Node) Running(task job.Kind) int { return n.on[task][job.Map] + n.on[ta
 // RunningOn counts the running attempts of a kind on slots of a kind.
 func (n *Node) RunningOn(task, slot job.Kind) int { return n.on[task][slot] }
 
-// Reported returns how many attempts of a kind ran on the node after the reports of its
+// Reported returns how many slots attempts of a kind occupied on the node after the reports of its
 // last heartbeat, and before the launches that the heartbeat led to.
 func (n *Node) Reported(task job.Kind) int { return n.reported[task] }
 

@@ -18,7 +18,7 @@ type Account struct {
 	Failed    [Kinds]int           // failed attempts; killed and lost ones do not count
 	LastError string               // the latest failure, such as "j1_m_0_0: exit status 1"; "" if none
 	LogTail   string               // the end of that attempt's log; "" if unknown
-	SlotTime  [Kinds]time.Duration // time for which ended attempts occupied slots, by kind of slot
+	SlotTime  [Kinds]time.Duration // time for which ended attempts occupied slots, summed over their slots, by kind of slot
 	Counters  [Kinds]counters.Set  // sums over the attempts that succeeded, by kind of task
 }
 

@@ -12,6 +12,7 @@ type Attempt struct {
 	ticks       uint64 // last reported; any change is a sign of life
 	task        *Task
 	node        int32
+	width       int32
 	slot        Kind
 	level       Level
 	state       AttemptState
@@ -48,6 +49,9 @@ func (a *Attempt) Kind() Kind { return a.id.Kind }
 
 // Slot returns the kind of slot that the attempt occupies.
 func (a *Attempt) Slot() Kind { return a.slot }
+
+// Width returns how many slots of that kind the attempt occupies, at least 1.
+func (a *Attempt) Width() int { return int(a.width) }
 
 // Node returns the index of the node, as cluster.Node.Index.
 func (a *Attempt) Node() int32 { return a.node }

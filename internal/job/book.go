@@ -42,6 +42,18 @@ func Check(s *Spec) error {
 	case !s.Priority.Valid():
 		return errors.New("priority must be one of the five from VERY_LOW to VERY_HIGH")
 	}
+	return CheckRequest(s.TaskMemory, s.TaskCPUs)
+}
+
+// CheckRequest returns an error if one task cannot ask for that much memory or that many
+// processors. 0 asks for the share of one slot.
+func CheckRequest(memory int64, cpus int) error {
+	switch {
+	case memory != 0 && (memory < MinTaskMemory || memory > MaxTaskMemory):
+		return fmt.Errorf("task memory is %d bytes, must be from 1 MiB to 1 PiB, or 0 for one slot's share", memory)
+	case cpus < 0 || cpus > MaxTaskCPUs:
+		return fmt.Errorf("task cpus is %d, must be from 1 to %d, or 0 for one slot's share", cpus, MaxTaskCPUs)
+	}
 	return nil
 }
 
@@ -51,7 +63,7 @@ func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	fillDefaults(&spec)
 	b.last++
 	j := &Job{id: b.last, spec: spec, priority: spec.Priority, pool: spec.Pool, submitted: now, seat: b.seat(),
-		gate: slowGate(spec.SlowStart, len(spec.Splits))}
+		width: 1, asks: spec.TaskMemory != 0 || spec.TaskCPUs != 0, gate: slowGate(spec.SlowStart, len(spec.Splits))}
 	for k, n := range [Kinds]int{len(spec.Splits), spec.Reduces} {
 		j.addTasks(Kind(k), n, now)
 		b.list.tally.Pending[k] += n
@@ -114,10 +126,19 @@ func (b *Book) SetPriority(j *Job, p Priority) { j.priority = p }
 // none, which is the user's.
 func (b *Book) SetPool(j *Job, pool string) { j.pool = poolOf(pool, j.spec.User) }
 
+// SetWidth records how many slots a task of the job occupies at least; see Job.Width.
+func (b *Book) SetWidth(j *Job, width int) {
+	for k, pending := range j.tally.Pending {
+		b.list.widths[k] += (width - j.width) * pending
+	}
+	j.width = width
+}
+
 // Launch describes how an attempt is started.
 type Launch struct {
 	Node        int32 // cluster.Node.Index
 	Slot        Kind  // kind of slot that the attempt occupies
+	Width       int32 // number of slots that it occupies; 0 means 1
 	Level       Level // locality of a map; 0 for a reduce
 	Speculative bool  // the task already runs elsewhere
 	Label       int32 // the policy's own mark, kept with the attempt
@@ -129,7 +150,7 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	j, k := t.job, t.id.Kind
 	b.seq++
 	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: how.Node, seq: b.seq,
-		slot: how.Slot, level: how.Level, speculative: how.Speculative, label: how.Label, started: now, progressAt: now}
+		slot: how.Slot, width: max(1, how.Width), level: how.Level, speculative: how.Speculative, label: how.Label, started: now, progressAt: now}
 	t.attempts = append(t.attempts, a)
 	j.account.launched(a)
 	j.link(a)
@@ -254,7 +275,7 @@ func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
 		t.grant, a.granted = nil, false
 	}
 	t.running--
-	t.job.account.SlotTime[a.slot] += now - a.started
+	t.job.account.SlotTime[a.slot] += time.Duration(a.width) * (now - a.started)
 	t.job.unlink(a)
 	b.countAttempt(a, -1)
 }
@@ -352,6 +373,7 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 		j.tally.Delayed[k] = 0
 		b.list.tally.Pending[k] -= j.tally.Pending[k]
 		b.list.tally.Done[k] -= j.tally.Done[k]
+		b.list.widths[k] -= (j.width - 1) * j.tally.Pending[k]
 		j.tally.Pending[k] = 0
 		j.pending[k] = pendingIndex{}
 	}
@@ -413,8 +435,14 @@ func (b *Book) remember(j *Job) {
 }
 
 func (b *Book) each(j *Job, change func(*Tally)) {
+	before := j.tally.Pending
 	change(&j.tally)
 	change(&b.list.tally)
+	if j.width > 1 {
+		for k, pending := range j.tally.Pending {
+			b.list.widths[k] += (j.width - 1) * (pending - before[k])
+		}
+	}
 }
 
 func (b *Book) countAttempt(a *Attempt, by int) {
@@ -422,6 +450,7 @@ func (b *Book) countAttempt(a *Attempt, by int) {
 	for _, c := range [2]*Tally{&a.task.job.tally, &b.list.tally} {
 		c.Running[k] += by
 		c.On[k][a.slot] += by
+		c.Occupied[k][a.slot] += by * int(a.width)
 		if a.speculative {
 			c.Copies[k] += by
 		}

@@ -12,6 +12,7 @@ import (
 //
 //	Pending + Delayed + Active + Done = tasks    (of a live job)
 //	Running = Σ over slots of On = attempts ≥ Active
+//	On[k][s] ≤ Occupied[k][s]          equal if each attempt occupies one slot
 type Tally struct {
 	Pending [Kinds]int        // tasks that wait for an attempt
 	Delayed [Kinds]int        // tasks that wait after an error of the storage or of a disk
@@ -20,6 +21,8 @@ type Tally struct {
 	Running [Kinds]int        // running attempts, copies included
 	Copies  [Kinds]int        // running attempts that are speculative
 	On      [Kinds][Kinds]int // running attempts by task kind, then slot kind
+
+	Occupied [Kinds][Kinds]int // slots that they occupy, by task kind, then slot kind
 }
 
 // Job is a submitted job. All methods only read.
@@ -43,6 +46,8 @@ type Job struct {
 	first     [Kinds]*Attempt // running attempts, oldest first
 	last      [Kinds]*Attempt
 	tally     Tally
+	asks      bool // the spec states TaskMemory or TaskCPUs
+	width     int
 	gate      int  // maps that must be done before reduces may start
 	mapsFirst bool // reduces were killed for maps, and none starts until no map is pending
 	account   Account
@@ -77,6 +82,22 @@ func (j *Job) Pool() string { return j.pool }
 
 // Profile returns the submitter's rating of the tasks of a kind.
 func (j *Job) Profile(k Kind) Profile { return j.spec.Profile[k] }
+
+// TaskMemory returns the memory in bytes that one task asks for; 0 is one slot's share.
+func (j *Job) TaskMemory() int64 { return j.spec.TaskMemory }
+
+// TaskCPUs returns the number of processors that one task asks for; 0 is one slot's
+// share.
+func (j *Job) TaskCPUs() int { return j.spec.TaskCPUs }
+
+// Asks reports whether the job states what a task needs. The tasks of other jobs occupy
+// one slot on every node.
+func (j *Job) Asks() bool { return j.asks }
+
+// Width returns how many slots a task of the job occupies on the node where it occupies
+// fewest: 1 if the job asks for nothing, or while no node is known. The number on a
+// given node is cluster.Node.Width.
+func (j *Job) Width() int { return j.width }
 
 // MaxAttempts returns the number of failed attempts of one task that fails the job.
 func (j *Job) MaxAttempts() int { return j.spec.MaxAttempts }
@@ -154,6 +175,10 @@ func (j *Job) FirstDelayedOf(k Kind) *Task {
 	return nil
 }
 
+// Wanted counts the slots that the pending tasks of a kind would occupy, Width for each.
+// Demands count slots.
+func (j *Job) Wanted(k Kind) int { return j.width * j.tally.Pending[k] }
+
 // Active counts the tasks of a kind that have a running attempt.
 func (j *Job) Active(k Kind) int { return j.tally.Active[k] }
 
@@ -162,6 +187,14 @@ func (j *Job) Running(k Kind) int { return j.tally.Running[k] }
 
 // RunningOn counts the running attempts of a kind on slots of a kind.
 func (j *Job) RunningOn(task, slot Kind) int { return j.tally.On[task][slot] }
+
+// Occupied counts the slots, of either kind, that running attempts of a kind occupy. It
+// equals Running unless tasks of the job occupy several slots each. Shares and limits
+// count slots.
+func (j *Job) Occupied(k Kind) int { return j.tally.Occupied[k][Map] + j.tally.Occupied[k][Reduce] }
+
+// OccupiedOn counts the slots of a kind that running attempts of a kind occupy.
+func (j *Job) OccupiedOn(task, slot Kind) int { return j.tally.Occupied[task][slot] }
 
 // Done counts the tasks of a kind that have succeeded.
 func (j *Job) Done(k Kind) int { return j.tally.Done[k] }

@@ -12,6 +12,7 @@ type List struct {
 	tally     Tally
 	seats     int
 	mapsFirst int
+	widths    [Kinds]int // by how much Wanted exceeds Pending
 }
 
 // Live returns the jobs with tasks to schedule, in order of submission. The slice
@@ -43,11 +44,20 @@ func (l *List) Pending(k Kind) int { return l.tally.Pending[k] }
 // Delayed counts the delayed tasks of a kind of all live jobs.
 func (l *List) Delayed(k Kind) int { return l.tally.Delayed[k] }
 
+// Wanted counts the slots that the waiting tasks of a kind of all live jobs would occupy.
+func (l *List) Wanted(k Kind) int { return l.tally.Pending[k] + l.widths[k] }
+
 // Running counts the running attempts of a kind of all live jobs.
 func (l *List) Running(k Kind) int { return l.tally.Running[k] }
 
 // RunningOn counts the running attempts of a kind on slots of a kind.
 func (l *List) RunningOn(task, slot Kind) int { return l.tally.On[task][slot] }
+
+// Occupied counts the slots, of either kind, that running attempts of a kind occupy.
+func (l *List) Occupied(k Kind) int { return l.tally.Occupied[k][Map] + l.tally.Occupied[k][Reduce] }
+
+// OccupiedOn counts the slots of a kind that running attempts of a kind occupy.
+func (l *List) OccupiedOn(task, slot Kind) int { return l.tally.Occupied[task][slot] }
 
 // Seats is one more than the greatest seat in use so far: the length that a
 // table indexed by Job.Seat needs.

@@ -68,7 +68,7 @@ func (t *Task) Past() Past {
 		Outages: int(t.outages), OutageSince: t.outageAt, RetryAt: t.retryAt}
 	for _, a := range t.attempts {
 		p.Attempts = append(p.Attempts, PastAttempt{
-			Launch: Launch{Node: a.node, Slot: a.slot, Level: a.level, Speculative: a.speculative, Label: a.label},
+			Launch: Launch{Node: a.node, Slot: a.slot, Width: a.width, Level: a.level, Speculative: a.speculative, Label: a.label},
 			State:  a.state, Granted: a.granted, Seq: a.seq, Started: a.started, Ended: a.ended,
 			Error: a.errText, LogTail: a.logTail, Cause: a.cause, Excused: a.excused, OutputBytes: a.outputBytes})
 	}
@@ -123,13 +123,14 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 }
 
 func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
-	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot, level: p.Level,
+	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot,
+		width: max(1, p.Width), level: p.Level,
 		speculative: p.Speculative, label: p.Label, state: p.State, granted: p.Granted, seq: p.Seq,
 		started: p.Started, ended: p.Ended, errText: p.Error, logTail: p.LogTail, cause: p.Cause, excused: p.Excused, outputBytes: p.OutputBytes, progressAt: p.Started}
 	t.attempts = append(t.attempts, a)
 	t.job.account.launched(a)
 	if a.state != AttemptRunning {
-		t.job.account.SlotTime[a.slot] += a.ended - a.started
+		t.job.account.SlotTime[a.slot] += time.Duration(a.width) * (a.ended - a.started)
 	}
 	b.seq = max(b.seq, p.Seq)
 	if j := t.job; j.state == Pending || a.started < j.started {

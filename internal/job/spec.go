@@ -78,10 +78,23 @@ type Spec struct {
 	TaskTimeout time.Duration
 	// NoSpeculation forbids copies of running tasks.
 	NoSpeculation bool
+	// TaskMemory is the memory in bytes, and TaskCPUs the number of processors, that one
+	// task needs; 0 asks for the share of one slot. A task that needs more than one
+	// slot's share occupies several slots of its node; see cluster.Node.Width.
+	TaskMemory int64
+	TaskCPUs   int
 	// Profile holds the resource hints for maps and reduces, which some policies use.
 	// Zero values are unknown.
 	Profile [Kinds]Profile
 }
+
+// Bounds of what one task may ask for, unless it asks for nothing. The least memory
+// catches a size whose unit was forgotten.
+const (
+	MinTaskMemory = 1 << 20
+	MaxTaskMemory = 1 << 50
+	MaxTaskCPUs   = 1 << 16
+)
 
 // Hadoop's defaults.
 const (

@@ -132,7 +132,7 @@ func (m *Master) readings() []reading {
 	jobs, nodes := m.core.Tracker().Jobs(), m.core.Tracker().Nodes()
 	for k := range job.Kind(job.Kinds) {
 		list = append(list, gauge(descSlots, float64(nodes.Slots(k)), k.String()),
-			gauge(descUsed, float64(jobs.RunningOn(job.Map, k)+jobs.RunningOn(job.Reduce, k)), k.String()),
+			gauge(descUsed, float64(jobs.OccupiedOn(job.Map, k)+jobs.OccupiedOn(job.Reduce, k)), k.String()),
 			gauge(descPending, float64(jobs.Pending(k)+jobs.Delayed(k)), k.String()), gauge(descRunning, float64(jobs.Running(k)), k.String()))
 	}
 	for state, n := range m.core.JobStates() {

@@ -210,7 +210,7 @@ type EffectKind uint8
 const (
 	JobAccepted   EffectKind = iota + 1 // Job; Text is empty
 	JobRejected                         // Text says why
-	Launch                              // Attempt on Node, occupying a Slot of that kind
+	Launch                              // Attempt on Node, occupying Width slots of the kind Slot
 	Kill                                // Attempt on Node; Text says why
 	CommitGranted                       // Attempt on Node
 	CommitDenied                        // Attempt on Node; it must stop
@@ -241,6 +241,7 @@ type Effect struct {
 	Attempt     job.AttemptID
 	Node        string
 	Slot        job.Kind
+	Width       int // of an effect about an attempt: the number of slots that it occupies
 	Speculative bool
 	Level       cluster.Level
 	State       job.State

@@ -73,6 +73,7 @@ type FactLaunched struct {
 	Attempt     job.AttemptID
 	Node        string
 	Slot        job.Kind
+	Width       int32 // slots that it occupies; 0 means 1
 	Level       cluster.Level
 	Speculative bool
 	Label       int32

@@ -10,7 +10,11 @@ import (
 
 // submit adds a job. A job without tasks is committed at once.
 func (t *Tracker) submit(ev *Submit) {
-	if err := job.Check(&ev.Spec); err != nil {
+	err := job.Check(&ev.Spec)
+	if err == nil {
+		err = t.checkWidth(&ev.Spec)
+	}
+	if err != nil {
 		t.emit(Effect{Kind: JobRejected, Text: err.Error()})
 		return
 	}
@@ -18,6 +22,7 @@ func (t *Tracker) submit(ev *Submit) {
 	if t.cfg.Record {
 		t.note(&FactAccepted{j.ID(), j.Spec(), t.now})
 	}
+	t.measureWidth(j)
 	t.watch(j)
 	t.wantOffer()
 	t.emit(Effect{Kind: JobAccepted, Job: j.ID()})
@@ -142,6 +147,7 @@ func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text 
 	}
 	t.jobs.Decide(j, outcome, culprit, text, t.now)
 	t.watchBlocked(j)
+	t.trimReservations(j)
 	if t.cfg.Record {
 		t.note(outcomeFact(j, culprit))
 	}
@@ -240,6 +246,7 @@ func (t *Tracker) noteDemand(j *job.Job) {
 	}
 	t.watchBlocked(j)
 	t.watchDelayed(j)
+	t.trimReservations(j)
 	s := &t.bySeat[j.Seat()]
 	for k := range job.Kind(job.Kinds) {
 		if now := j.Launchable(k); now != s.launchable[k] {

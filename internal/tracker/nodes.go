@@ -42,6 +42,7 @@ func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
 // addNode adds a node to the cluster's book, and its host's rack to the jobs' indices.
 func (t *Tracker) addNode(spec cluster.Spec, at time.Duration) *cluster.Node {
 	n, placed := t.nodes.Join(spec, at)
+	t.measureWidths()
 	for int(n.Index()) >= len(t.due) {
 		t.due = append(t.due, never)
 	}
@@ -75,6 +76,7 @@ func (t *Tracker) lose(n *cluster.Node, why string) {
 // leave makes a node without attempts a former member.
 func (t *Tracker) leave(n *cluster.Node, why string) {
 	t.nodes.Leave(n, why, t.now)
+	t.measureWidths()
 	if t.cfg.Record {
 		t.note(&FactLeft{n.Name(), why, t.now})
 	}
@@ -170,7 +172,9 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	for _, h := range t.hooks.Observers {
 		h.Heartbeat(n, t.now)
 	}
-	if !ev.NoWork && !n.Closed() {
+	if ev.NoWork {
+		t.nodes.Release(n)
+	} else if !n.Closed() {
 		t.assign(n)
 	}
 }

@@ -47,14 +47,16 @@ func (t *Tracker) offer(ev *Offer) {
 	if !t.cfg.OfferAtOnce || t.comparesHeartbeats() {
 		return
 	}
+	t.released = false
 	for _, name := range ev.Nodes {
 		if n := t.Nodes().Get(name); n != nil && n.Alive() && !n.Closed() {
 			t.nodes.Report(n) // as its heartbeat would
 			t.assign(n)
 		}
 	}
-	// The launches of these rounds make no further offer necessary.
-	t.offerWanted, t.lastOffer = false, t.now
+	// The launches of these rounds make no further offer necessary; slots that are not
+	// reserved any more do.
+	t.offerWanted, t.lastOffer = t.released, t.now
 }
 
 // limits returns how many slots of each kind a node has in the eyes of the policy.
@@ -68,15 +70,23 @@ func (t *Tracker) limits(n *cluster.Node) [job.Kinds]int {
 // assign holds a round: it takes assignments from the policy, one at a time, and carries
 // each out. An assignment that breaks a rule ends the round.
 func (t *Tracker) assign(n *cluster.Node) {
-	r := t.rounds.Open(t.now, n, t.limits(n))
+	limits := t.limits(n)
+	t.checkReservations(n, limits)
+	r := t.rounds.Open(t.now, n, limits)
+	t.fill(r)
+	t.reserve(r)
+}
+
+// fill carries out the policy's assignments of a round.
+func (t *Tracker) fill(r *sched.Round) {
 	t.policy.Begin(r)
 	for a, ok := t.policy.Next(r); ok; a, ok = t.policy.Next(r) {
 		if err := t.check(r, a); err != nil {
 			t.stats.Refused++
-			t.stats.LastRefusal = fmt.Sprintf("on %s: %v", n.Name(), err)
+			t.stats.LastRefusal = fmt.Sprintf("on %s: %v", r.Node().Name(), err)
 			return
 		}
-		t.launch(n, a)
+		t.launch(r.Node(), a)
 	}
 }
 
@@ -91,6 +101,8 @@ func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
 		return fmt.Errorf("%v: its job has ended", a.Task.ID())
 	case a.Slot >= job.Kinds || r.Free(a.Slot) == 0:
 		return fmt.Errorf("%v: no free %v slot", a.Task.ID(), a.Slot)
+	case !r.Fits(j, a.Slot):
+		return fmt.Errorf("%v: occupies %d %v slots, %d are free for it", a.Task.ID(), n.Width(j), a.Slot, r.Free(a.Slot))
 	case t.view.Barred(j, n, k):
 		return fmt.Errorf("%v: the node is barred from the job", a.Task.ID())
 	case a.Speculative && !t.view.Copyable(a.Task, n):
@@ -107,10 +119,14 @@ func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
 // its next assignment include it.
 func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 	j := as.Task.Job()
-	a := t.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Level: as.Level,
+	width := int32(n.Width(j))
+	if n.Reserved(as.Slot).Job == j {
+		t.nodes.Reserve(n, as.Slot, cluster.Reservation{})
+	}
+	a := t.jobs.Start(as.Task, job.Launch{Node: n.Index(), Slot: as.Slot, Width: width, Level: as.Level,
 		Speculative: as.Speculative, Label: as.Label}, t.now)
 	if t.cfg.Record {
-		t.note(&FactLaunched{a.ID(), n.Name(), as.Slot, as.Level, as.Speculative, as.Label, t.now})
+		t.note(&FactLaunched{a.ID(), n.Name(), as.Slot, width, as.Level, as.Speculative, as.Label, t.now})
 	}
 	t.nodes.Start(n, a)
 	t.due[n.Index()] = min(t.due[n.Index()], t.expiry(a))

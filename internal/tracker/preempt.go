@@ -115,7 +115,7 @@ func (t *Tracker) preemptReduces() {
 func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
 	why, _ := t.Explain(j, job.Map)
 	switch why.Code {
-	case sched.AllClosed, sched.WaitLocality, sched.PartitionFull:
+	case sched.AllClosed, sched.WaitLocality, sched.PartitionFull, sched.TooWide:
 		return nil, false
 	case sched.PoolFull, sched.QueueFull, sched.UserFull:
 		if t.limitedByReduces(j, why.Code == sched.UserFull) {
@@ -159,14 +159,22 @@ func (t *Tracker) mapSlots(j *job.Job) (kind job.Kind, free bool) {
 		}
 		limits := t.limits(n)
 		for k := range job.Kind(job.Kinds) {
-			some[k] = some[k] || limits[k] > 0
-			left[k] = left[k] || limits[k] > n.Used(k)
+			some[k] = some[k] || limits[k] >= n.Width(j)
+			left[k] = left[k] || limits[k] >= n.Used(k)+n.Width(j) && kept(n, k, j) == nil
 		}
 	}
 	if !some[job.Map] {
 		return job.Reduce, left[job.Reduce]
 	}
 	return job.Map, left[job.Map]
+}
+
+// kept returns another job for which a node keeps its slots of a kind, or nil.
+func kept(n *cluster.Node, slot job.Kind, j *job.Job) *job.Job {
+	if other := n.Reserved(slot).Job; other != j {
+		return other
+	}
+	return nil
 }
 
 // takesMaps reports whether a node may be given maps of the job.

@@ -40,6 +40,7 @@ func TestRestoredTrackersBehaveAlike(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
 				// For how long a job was blocked is no fact either.
 				w := trackertest.NewWorld(r, testPolicy(t, policy), func(c *tracker.Config) { c.PreemptDelay = -1 })
+				w.NoWide = true // reservations are no facts
 				w.Join("n1", 2, 1)
 				for range rapid.IntRange(1, 120).Draw(r, "steps") {
 					w.Act()

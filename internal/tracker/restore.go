@@ -36,6 +36,7 @@ func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[
 			t.nodes.Miss(n, now)
 		}
 	}
+	t.measureWidths()
 	for _, j := range t.Jobs().Live() {
 		for first := j.FirstDelayed(); first != nil && first.RetryAt() <= now; first = j.FirstDelayed() {
 			t.jobs.Release(first)
@@ -239,7 +240,7 @@ func (t *Tracker) redoLaunched(f *FactLaunched) error {
 	case f.Speculative != (task.State() == job.TaskRunning) || task.State() > job.TaskRunning:
 		return fmt.Errorf("%v: its task is %v", f.Attempt, task.State())
 	}
-	a := t.jobs.Start(task, job.Launch{Node: n.Index(), Slot: f.Slot, Level: f.Level,
+	a := t.jobs.Start(task, job.Launch{Node: n.Index(), Slot: f.Slot, Width: f.Width, Level: f.Level,
 		Speculative: f.Speculative, Label: f.Label}, f.At)
 	t.nodes.Start(n, a)
 	return nil

@@ -13,8 +13,9 @@ import (
 func FormatEvent(ev Event) string {
 	switch ev := ev.(type) {
 	case *Submit:
-		return fmt.Sprintf("submit %q user=%s pool=%s priority=%v maps=%d reduces=%d", ev.Spec.Name,
-			ev.Spec.User, ev.Spec.Pool, ev.Spec.Priority, len(ev.Spec.Splits), ev.Spec.Reduces)
+		return fmt.Sprintf("submit %q user=%s pool=%s priority=%v maps=%d reduces=%d%s%s", ev.Spec.Name,
+			ev.Spec.User, ev.Spec.Pool, ev.Spec.Priority, len(ev.Spec.Splits), ev.Spec.Reduces,
+			asked("memory", ev.Spec.TaskMemory), asked("cpus", int64(ev.Spec.TaskCPUs)))
 	case *KillJob:
 		return fmt.Sprintf("kill %v %q", ev.Job, ev.Reason)
 	case *SetPriority:
@@ -49,6 +50,9 @@ func FormatEvent(ev Event) string {
 	}
 	return fmt.Sprintf("%T", ev)
 }
+
+// asked writes what a task asks for, or nothing if it asks for nothing.
+func asked(key string, n int64) string { return when(n != 0, fmt.Sprintf(" %s=%d", key, n)) }
 
 // formatOutputEnd writes a line such as "output j1 committed".
 func formatOutputEnd(id job.ID, done, failure string) string {
@@ -108,8 +112,12 @@ func (e Effect) String() string {
 	case JobRejected:
 		return "rejected" + text
 	case Launch:
+		slots := when(e.Slot != e.Attempt.Kind, " in a "+e.Slot.String()+" slot")
+		if e.Width > 1 {
+			slots = fmt.Sprintf(" in %d %v slots", e.Width, e.Slot)
+		}
 		return fmt.Sprintf("launch %v on %s%s%s%s", e.Attempt, e.Node, when(e.Level != 0, " "+e.Level.String()),
-			when(e.Slot != e.Attempt.Kind, " in a "+e.Slot.String()+" slot"), when(e.Speculative, " as a copy"))
+			slots, when(e.Speculative, " as a copy"))
 	case JobDone:
 		return fmt.Sprintf("done %v %v%s", e.Job, e.State, text)
 	case CommitOutput:

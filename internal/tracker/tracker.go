@@ -25,9 +25,9 @@ const (
 //
 // Invariants between two steps:
 //
-//	on a node     attempts in slots of a kind ≤ slots of the kind, as the policy
-//	              limits them, when an attempt is launched; a limit that shrinks
-//	              later kills nothing
+//	on a node     slots of a kind that attempts occupy ≤ slots of the kind, as the
+//	              policy limits them, when an attempt is launched; a limit that
+//	              shrinks later kills nothing
 //	of a task     running attempts ≤ 2; permissions to commit ≤ 1; successes ≤ 1
 //	of a job      it is live ⇔ a reduce (or map, if it has no reduces) has not
 //	              succeeded, no task has failed too often, and it was not killed;
@@ -36,8 +36,8 @@ const (
 //
 // The files follow the events: jobs.go handles whole jobs, attempts.go reports, commits
 // and lost output, nodes.go membership and heartbeats, offer.go the assignment of work,
-// preempt.go reduces that keep their own maps out, backoff.go retries after errors of
-// the storage, and time.go time-outs.
+// reserve.go tasks that occupy several slots, preempt.go reduces that keep their own maps
+// out, backoff.go retries after errors of the storage, and time.go time-outs.
 type Tracker struct {
 	cfg    Config
 	jobs   *job.Book
@@ -74,6 +74,8 @@ type Tracker struct {
 	// lastOffer, that may let a task start.
 	offerWanted bool
 	lastOffer   time.Duration
+	// released is set when a reservation has ended since the last Offer began.
+	released bool
 	// turn is the index of the node that sent the last heartbeat.
 	turn int
 	// waitsDue is the time of the next collection of wait reasons, waitsNext the index in the
@@ -281,7 +283,7 @@ func (t *Tracker) emit(e Effect) { t.effects = append(t.effects, e) }
 // emitAttempt adds an effect about an attempt.
 func (t *Tracker) emitAttempt(kind EffectKind, a *job.Attempt, text string) {
 	t.emit(Effect{Kind: kind, Job: a.Job().ID(), Attempt: a.ID(), Node: t.node(a).Name(),
-		Slot: a.Slot(), Speculative: a.Speculative(), Level: a.Level(), Text: text})
+		Slot: a.Slot(), Width: a.Width(), Speculative: a.Speculative(), Level: a.Level(), Text: text})
 }
 
 // node returns the node that an attempt runs or ran on.

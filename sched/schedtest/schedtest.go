@@ -10,6 +10,8 @@
 //	Parameters   names, defaults and profiles are accepted and print as themselves
 //	Safety       random clusters: no slot is over-committed, no assignment is refused
 //	Liveness     random clusters: once the nodes behave, every job ends
+//	Wide         a job whose tasks occupy several slots ends on a cluster that a stream of
+//	             other jobs keeps full, not much later than a job of ordinary tasks
 //	Determinism  the same events give the same effects, byte for byte, also in a
 //	             second simulation; explaining why jobs wait changes nothing
 //	State        learned state is the same after it was saved and loaded
@@ -71,6 +73,7 @@ func Conformance(t *testing.T, c Config) {
 	t.Run("Parameters", s.parameters)
 	t.Run("Safety", func(t *testing.T) { rapid.Check(t, s.safety) })
 	t.Run("Liveness", func(t *testing.T) { rapid.Check(t, s.liveness) })
+	t.Run("Wide", s.wide)
 	t.Run("Determinism", func(t *testing.T) {
 		rapid.Check(t, s.determinism)
 		s.sameSimulation(t)

@@ -23,6 +23,7 @@ var broken = []struct {
 		return sched.NewSortedOrder(func(a, b *sched.Job) int { return cmp.Compare(a.Pending(sched.Map), b.Pending(sched.Map)) }), nil
 	})},
 	{"starving", "Liveness", orders(func(*sched.Kit) (sched.Order, error) { return &unfair{}, nil })},
+	{"narrow", "Wide", orders(func(*sched.Kit) (sched.Order, error) { return &narrow{}, nil })},
 	{"moody", "Determinism", orders(func(*sched.Kit) (sched.Order, error) { return &moody{}, nil })},
 	{"nosy", "Determinism", orders(func(*sched.Kit) (sched.Order, error) { return &nosy{}, nil })},
 	{"forgetful", "State", orders(func(*sched.Kit) (sched.Order, error) { return &forgetful{}, nil })},
@@ -100,6 +101,15 @@ type unfair struct{}
 
 func (*unfair) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	jobs := slices.DeleteFunc(slices.Clone(r.Jobs().Live()), func(j *sched.Job) bool { return j.ID()%3 == 2 })
+	each(r, o, jobs, visit)
+}
+
+// narrow serves jobs whose tasks occupy several slots only if nothing else waits.
+type narrow struct{}
+
+func (*narrow) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
+	jobs := slices.Clone(r.Jobs().Live())
+	slices.SortStableFunc(jobs, func(a, b *sched.Job) int { return a.Width() - b.Width() })
 	each(r, o, jobs, visit)
 }
 

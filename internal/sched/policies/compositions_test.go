@@ -244,6 +244,16 @@ func poolRuns(tr *tracker.Tracker, pool string, kinds []job.Kind) (running int) 
 	return running
 }
 
+// fitsUntyped reports whether a node has room for a task where slots have no kind. A task
+// that occupies several slots looks for slots of its own kind.
+func fitsUntyped(n *cluster.Node, j *job.Job, k job.Kind) bool {
+	fits := func(slot job.Kind) bool {
+		other := n.Reserved(slot).Job
+		return n.Free(slot) >= n.Width(j) && (other == nil || other == j)
+	}
+	return fits(k) || n.Width(j) == 1 && fits(k.Other())
+}
+
 // idleWork names a task that could run in a free slot, or "". Where slots have no
 // kind any will do, but reduces that would wait for maps in it may be held back.
 func idleWork(tr *tracker.Tracker, untyped bool) string {
@@ -258,8 +268,7 @@ func idleWork(tr *tracker.Tracker, untyped bool) string {
 			for i := range j.Total(k) {
 				task := j.Task(k, int32(i))
 				fits := func(n *cluster.Node) bool {
-					return n.Alive() && n.Used(job.Map)+n.Used(job.Reduce) < n.Slots(job.Map)+n.Slots(job.Reduce) &&
-						!tr.View().Barred(j, n, k) && !tr.View().Avoid(task, n, tr.Now())
+					return n.Alive() && fitsUntyped(n, j, k) && !tr.View().Barred(j, n, k) && !tr.View().Avoid(task, n, tr.Now())
 				}
 				if task.State() == job.TaskPending && slices.ContainsFunc(tr.Nodes().All(), fits) {
 					return fmt.Sprintf("%v waits while a slot is free", task.ID())

@@ -159,8 +159,8 @@ func ReadStatic(k *sched.Kit) (sched.Slots, error) {
 const minPaddedNodes = 3
 
 // load fills slots as Hadoop 1.2.1's JobQueueTaskScheduler does. With L
-// unfinished tasks and C slots in the cluster, a node with s slots runs at most
-// min(⌈L/C·s⌉, s) tasks. A heartbeat gets one reduce, and maps until one has no
+// slots that unfinished tasks occupy or would occupy, and C slots in the cluster, a node with s slots runs at most
+// min(⌈L/C·s⌉, s) tasks of one slot each. A heartbeat gets one reduce, and maps until one has no
 // data in the node's rack and is a first attempt. It costs a walk over the
 // jobs.
 type load struct {
@@ -171,9 +171,9 @@ type load struct {
 func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 	var todo, all [job.Kinds]int
 	for _, j := range r.Jobs().Live() {
-		todo[job.Map] += j.Unfinished(job.Map)
+		todo[job.Map] += j.Width() * j.Unfinished(job.Map)
 		if j.Open(job.Reduce) {
-			todo[job.Reduce] += j.Unfinished(job.Reduce)
+			todo[job.Reduce] += j.Width() * j.Unfinished(job.Reduce)
 		}
 		if !cfg.PadReducing || j.Total(job.Reduce) > 0 {
 			all[job.Map] += j.Total(job.Map)
@@ -187,7 +187,7 @@ func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 		if capacity > 0 {
 			factor = float64(todo[k]) / float64(capacity)
 		}
-		l.left[k] = min(int(math.Ceil(factor*float64(slots))), slots) - n.Running(k)
+		l.left[k] = min(int(math.Ceil(factor*float64(slots))), slots) - n.Occupied(k)
 		padding := 0
 		if r.Nodes().Alive() > minPaddedNodes {
 			padding = min(slots, int(float64(all[k])*cfg.Padding))
@@ -260,7 +260,7 @@ func (b *balance) next(r *sched.Round, cfg *StaticConfig) (sched.Offer, bool) {
 	switch {
 	case b.over[job.Map] && b.over[job.Reduce]:
 		return sched.Offer{}, false
-	case b.over[job.Map] || !b.over[job.Reduce] && n.Running(job.Map) > n.Running(job.Reduce):
+	case b.over[job.Map] || !b.over[job.Reduce] && n.Occupied(job.Map) > n.Occupied(job.Reduce):
 		return sched.Offer{Kind: job.Reduce, Slot: job.Reduce}, true
 	}
 	return sched.Offer{Kind: job.Map, Slot: job.Map}, true
@@ -269,8 +269,8 @@ func (b *balance) next(r *sched.Round, cfg *StaticConfig) (sched.Offer, bool) {
 // full reports whether the node runs its share of the demand, or the whole
 // demand runs.
 func (b *balance) full(r *sched.Round, k job.Kind, cfg *StaticConfig) bool {
-	running := r.Jobs().Running(k)
-	demand := r.Jobs().Pending(k) + running
+	running := r.Jobs().Occupied(k)
+	demand := r.Jobs().Wanted(k) + running
 	if b.demand != nil {
 		demand = b.demand.Demand(k)
 	}
@@ -279,5 +279,5 @@ func (b *balance) full(r *sched.Round, k job.Kind, cfg *StaticConfig) bool {
 		return true
 	}
 	fill := math.Min(1, cfg.MaxDiff+float64(demand)/float64(capacity))
-	return r.Node().Running(k) >= int(math.Ceil(float64(r.Node().Slots(k))*fill))
+	return r.Node().Occupied(k) >= int(math.Ceil(float64(r.Node().Slots(k))*fill))
 }

@@ -57,7 +57,7 @@ func (*Unified) Untyped() bool { return true }
 func (u *Unified) Start(v *sched.View, _ time.Duration) { u.view = v }
 
 // Size implements sched.Sizer: all slots that the other kind does not occupy.
-func (u *Unified) Size(k job.Kind) int { return u.total() - u.view.Jobs().Running(k.Other()) }
+func (u *Unified) Size(k job.Kind) int { return u.total() - u.view.Jobs().Occupied(k.Other()) }
 
 func (u *Unified) total() int {
 	return u.view.Nodes().Slots(job.Map) + u.view.Nodes().Slots(job.Reduce)
@@ -73,7 +73,7 @@ func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 	}
 	o := sched.Offer{Kind: job.Map}
 	if len(r.Refused()) > 0 {
-		o = sched.Offer{Kind: job.Reduce, MapsDone: r.Jobs().Running(job.Reduce) >= u.total()-1}
+		o = sched.Offer{Kind: job.Reduce, MapsDone: r.Jobs().Occupied(job.Reduce) >= u.total()-1}
 	}
 	o.Slot = anySlot(r, o.Kind)
 	o.Borrowed = o.Slot != o.Kind
@@ -87,7 +87,7 @@ func (u *Unified) inTurn(r *sched.Round) bool {
 		return true
 	}
 	all := u.total()
-	return r.Jobs().Running(job.Reduce) < min(int(u.rampUp*float64(all)), all-1)
+	return r.Jobs().Occupied(job.Reduce) < min(int(u.rampUp*float64(all)), all-1)
 }
 
 // anySlot returns a kind of slot of which the node has one free, the task's own

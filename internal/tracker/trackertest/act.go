@@ -78,9 +78,9 @@ func (w *World) actMore(node string, what int) {
 	}
 }
 
-// Offer offers all nodes to the tracker if it wants that.
+// Offer offers all nodes to the tracker as long as it wants that.
 func (w *World) Offer() {
-	if _, due := w.Tracker.OfferDue(); due {
+	for _, due := w.Tracker.OfferDue(); due; _, due = w.Tracker.OfferDue() {
 		w.step(&tracker.Offer{Nodes: slices.Clone(w.nodes)})
 	}
 }
@@ -141,6 +141,9 @@ func (w *World) submit() {
 	for i := range s.Splits {
 		s.Splits[i].Hosts = rapid.SliceOfN(rapid.SampledFrom(splitHosts), 0, 3).Draw(t, "hosts")
 		s.Splits[i].Bytes = 1 << rapid.IntRange(0, 30).Draw(t, "bytes")
+	}
+	if !w.NoWide {
+		s.TaskMemory = max(0, int64(rapid.IntRange(-2, maxWidth).Draw(t, "width"))) * SlotMemory
 	}
 	w.step(&tracker.Submit{Spec: s})
 }

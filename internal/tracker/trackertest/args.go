@@ -89,7 +89,7 @@ func (m argMap) load() cluster.Load {
 func (m argMap) job(name string) job.Spec {
 	spec := job.Spec{Name: name, User: m["user"], Pool: m["pool"], Splits: make([]job.Split, m.int("maps")),
 		Reduces: m.int("reduces"), MaxAttempts: m.int("attempts"), TaskTimeout: m.duration("timeout"), SlowStart: -1,
-		NoSpeculation: m["nospec"] != ""}
+		NoSpeculation: m["nospec"] != "", TaskMemory: int64(m.int("memory")) << 20, TaskCPUs: m.int("cpus")}
 	if m["slowstart"] != "" {
 		spec.SlowStart = m.float("slowstart")
 	}

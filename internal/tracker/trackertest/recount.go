@@ -28,10 +28,38 @@ func Recount(t *tracker.Tracker) error {
 			return err
 		}
 	}
+	if err := recountWanted(t); err != nil {
+		return err
+	}
 	if all != t.Jobs().Tally() {
 		return fmt.Errorf("cluster: counts %+v, recounted %+v", t.Jobs().Tally(), all)
 	}
 	return recountNodes(t, on)
+}
+
+// recountWanted checks the widths of jobs and the sums of the slots that they want.
+func recountWanted(t *tracker.Tracker) error {
+	var wanted [job.Kinds]int
+	for _, j := range t.Jobs().Live() {
+		least := 0
+		for _, n := range t.Nodes().All() {
+			if w := n.Width(j); (n.Alive() || n.Absent()) && (least == 0 || w < least) {
+				least = w
+			}
+		}
+		if j.Width() != max(1, least) {
+			return fmt.Errorf("%v: width %d, recounted %d", j.ID(), j.Width(), max(1, least))
+		}
+		for k := range job.Kind(job.Kinds) {
+			wanted[k] += j.Wanted(k)
+		}
+	}
+	for k := range job.Kind(job.Kinds) {
+		if t.Jobs().Wanted(k) != wanted[k] {
+			return fmt.Errorf("%d %v slots are wanted, recounted %d", t.Jobs().Wanted(k), k, wanted[k])
+		}
+	}
+	return nil
 }
 
 func recountJob(j *job.Job, on [][job.Kinds][job.Kinds]int) job.Tally {
@@ -56,6 +84,7 @@ func recountJob(j *job.Job, on [][job.Kinds][job.Kinds]int) job.Tally {
 				}
 				c.Running[k]++
 				c.On[k][a.Slot()]++
+				c.Occupied[k][a.Slot()] += a.Width()
 				on[a.Node()][k][a.Slot()]++
 				if a.Speculative() {
 					c.Copies[k]++
@@ -76,6 +105,7 @@ func addTally(sum *job.Tally, c job.Tally) {
 		sum.Copies[k] += c.Copies[k]
 		for s := range job.Kinds {
 			sum.On[k][s] += c.On[k][s]
+			sum.Occupied[k][s] += c.Occupied[k][s]
 		}
 	}
 }
@@ -150,10 +180,33 @@ func recountDelayed(j *job.Job, k job.Kind) error {
 	return nil
 }
 
+// recountSlots checks the slots in use of a node, and its reservations.
+func recountSlots(n *cluster.Node) error {
+	var used [job.Kinds]int
+	for _, a := range n.Attempts() {
+		used[a.Slot()] += a.Width()
+		if want := n.Width(a.Job()); a.Width() != want {
+			return fmt.Errorf("%v occupies %d slots of %s, should be %d", a.ID(), a.Width(), n.Name(), want)
+		}
+	}
+	for k := range job.Kind(job.Kinds) {
+		if n.Used(k) != used[k] {
+			return fmt.Errorf("%s: %d %v slots in use, recounted %d", n.Name(), n.Used(k), k, used[k])
+		}
+		if res := n.Reserved(k); res.Job != nil && (!n.Alive() || n.Closed() || res.Width < 2 || res.Width != n.Width(res.Job)) {
+			return fmt.Errorf("%s keeps its %v slots for %v, which needs %d of them", n.Name(), k, res.Job.ID(), res.Width)
+		}
+	}
+	return nil
+}
+
 func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 	var slots, with [job.Kinds]int
 	alive, open := 0, 0
 	for i, n := range t.Nodes().All() {
+		if err := recountSlots(n); err != nil {
+			return err
+		}
 		for k := range job.Kind(job.Kinds) {
 			for s := range job.Kind(job.Kinds) {
 				if n.RunningOn(k, s) != on[i][k][s] {
@@ -228,6 +281,9 @@ func IdleWork(t *tracker.Tracker, retries bool) string {
 }
 
 func usable(t *tracker.Tracker, n *cluster.Node, task *job.Task) bool {
-	return n.Alive() && !n.Closed() && n.Free(task.Kind()) > 0 && !t.View().Barred(task.Job(), n, task.Kind()) &&
+	if other := n.Reserved(task.Kind()).Job; other != nil && other != task.Job() {
+		return false
+	}
+	return n.Alive() && !n.Closed() && n.Free(task.Kind()) >= n.Width(task.Job()) && !t.View().Barred(task.Job(), n, task.Kind()) &&
 		!t.View().Avoid(task, n, t.Now())
 }

@@ -341,8 +341,14 @@ func (s *script) show() {
 		if st := n.State(); st != cluster.StateAlive {
 			state = st.String()
 		}
-		fmt.Fprintf(s.out, "  %s %s maps %d/%d reduces %d/%d\n", n.Name(), state,
+		fmt.Fprintf(s.out, "  %s %s maps %d/%d reduces %d/%d", n.Name(), state,
 			n.Used(job.Map), n.Slots(job.Map), n.Used(job.Reduce), n.Slots(job.Reduce))
+		for k := range job.Kind(job.Kinds) {
+			if res := n.Reserved(k); res.Job != nil {
+				fmt.Fprintf(s.out, " %d %v slots reserved for %v", res.Width, k, res.Job.ID())
+			}
+		}
+		fmt.Fprintln(s.out)
 	}
 }
 

@@ -37,6 +37,8 @@ type World struct {
 	Tracker *tracker.Tracker
 	// Boundless says that the policy may run more on a node than it has slots.
 	Boundless bool
+	// NoWide keeps Act from submitting jobs whose tasks occupy several slots.
+	NoWide bool
 	// Also, if set, checks more after each step; an error fails the test.
 	Also func(effects []tracker.Effect) error
 
@@ -69,8 +71,9 @@ type World struct {
 }
 
 type running struct {
-	id   job.AttemptID
-	slot job.Kind
+	id    job.AttemptID
+	slot  job.Kind
+	width int
 }
 
 // entry is a step to be played again, or a change of policy if ev is nil, by a
@@ -230,18 +233,19 @@ func (w *World) finishOutput(i int, failure string) {
 }
 
 func (w *World) launch(e tracker.Effect) {
-	w.runs[e.Node] = append(w.runs[e.Node], running{e.Attempt, e.Slot})
-	used := 0
+	w.runs[e.Node] = append(w.runs[e.Node], running{e.Attempt, e.Slot, e.Width})
+	used, inAll := 0, 0
 	for _, r := range w.runs[e.Node] {
+		inAll += r.width
 		if r.slot == e.Slot {
-			used++
+			used += r.width
 		}
 	}
 	after, all := w.nodeLimits(e.Node), w.slots[e.Node][job.Map]+w.slots[e.Node][job.Reduce]
 	limit := max(w.limits[e.Node][e.Slot], after[e.Slot])
-	if !w.live[e.Node] || used > limit || !w.Boundless && len(w.runs[e.Node]) > all {
+	if !w.live[e.Node] || used > limit || !w.Boundless && inAll > all {
 		w.t.Fatalf("%v: slots over-committed: %d %v slots of %d, %d of %d in all", e, used, e.Slot, limit,
-			len(w.runs[e.Node]), all)
+			inAll, all)
 	}
 	if n := w.Tracker.Nodes().Get(e.Node); w.shut[e.Node] || n.Graylisted() {
 		w.t.Fatalf("%v: the node is being drained, or avoided", e)
@@ -307,8 +311,15 @@ func (w *World) Join(name string, maps, reduces int) {
 
 func (w *World) spec(name string) cluster.Spec {
 	return cluster.Spec{Name: name, Host: "h" + name[1:], Rack: "/r" + name[len(name)-1:],
-		MapSlots: w.slots[name][job.Map], ReduceSlots: w.slots[name][job.Reduce]}
+		MapSlots: w.slots[name][job.Map], ReduceSlots: w.slots[name][job.Reduce],
+		MemoryBytes: int64(w.slots[name][job.Map]+w.slots[name][job.Reduce]) * SlotMemory}
 }
+
+// SlotMemory is the memory of each slot of a World, in bytes.
+const SlotMemory = 1 << 30
+
+// maxWidth is the number of slots that tasks of Act's jobs occupy at most.
+const maxWidth = 3
 
 // drain keeps new work from a node, or with undo no longer.
 func (w *World) drain(name string, undo bool) {
@@ -327,7 +338,11 @@ func (w *World) dropNode(name string) {
 // they do not. conserving says that the policy leaves no slot free while a task
 // could use it; then that is checked as well.
 func (w *World) Settle(conserving bool) {
-	w.Join("n1", 1, 1)
+	if w.anyWide() {
+		w.Join("n1", maxWidth, maxWidth)
+	} else {
+		w.Join("n1", 1, 1)
+	}
 	for _, n := range w.nodes {
 		w.drain(n, true)
 	}
@@ -352,6 +367,11 @@ func (w *World) Settle(conserving bool) {
 		}
 	}
 	w.checkEnds()
+}
+
+// anyWide reports whether tasks of a live job occupy several slots.
+func (w *World) anyWide() bool {
+	return slices.ContainsFunc(w.Tracker.Jobs().Live(), func(j *job.Job) bool { return j.TaskMemory() > SlotMemory })
 }
 
 // Beat sends a heartbeat of every node, in turn, none under load. Time-outs

@@ -182,7 +182,7 @@ func (c *Order) JobAdded(j *job.Job) {
 	s := &c.seats[j.Seat()]
 	*s = seat{queue: q, user: q.join(j)}
 	for k := range job.Kind(job.Kinds) {
-		q.set(j, s, k, j.Launchable(k), j.Running(k))
+		q.set(j, s, k, j.Launchable(k), j.Occupied(k))
 	}
 }
 
@@ -220,10 +220,10 @@ func (c *Order) JobChanged(j *job.Job, what sched.Change) {
 }
 
 // TaskStarted implements sched.TaskWatcher.
-func (c *Order) TaskStarted(a *job.Attempt, _ time.Duration) { c.count(a, 1) }
+func (c *Order) TaskStarted(a *job.Attempt, _ time.Duration) { c.count(a, a.Width()) }
 
 // TaskEnded implements sched.TaskWatcher.
-func (c *Order) TaskEnded(a *job.Attempt, _ time.Duration) { c.count(a, -1) }
+func (c *Order) TaskEnded(a *job.Attempt, _ time.Duration) { c.count(a, -a.Width()) }
 
 func (c *Order) count(a *job.Attempt, by int) {
 	s, k := &c.seats[a.Job().Seat()], a.Kind()

@@ -88,7 +88,7 @@ func (f *Order) Shares() (list []Share) {
 func (x *member) shares() (list []Share) {
 	for k := range job.Kind(job.Kinds) {
 		s := &x.side[k]
-		list = append(list, Share{x.pool.name, x.job, k, 0, s.demand, s.share, x.job.Running(k), s.weight})
+		list = append(list, Share{x.pool.name, x.job, k, 0, s.demand, s.share, x.job.Occupied(k), s.weight})
 	}
 	return list
 }

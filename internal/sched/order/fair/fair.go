@@ -180,7 +180,7 @@ func (f *Order) rank(j *member, k job.Kind) {
 	}
 	p := j.pool
 	s, ps := &j.side[k], &p.side[k]
-	at := standing{aboveMin: true, ratio: float64(j.job.Running(k)) / s.weight, since: j.job.Submitted(), id: j.job.ID()}
+	at := standing{aboveMin: true, ratio: float64(j.job.Occupied(k)) / s.weight, since: j.job.Submitted(), id: j.job.ID()}
 	if p.limits.FIFO {
 		at.ratio = -float64(j.job.Priority())
 	}
@@ -273,7 +273,7 @@ func (f *Order) JobRemoved(j *job.Job) {
 func (f *Order) leavePool(x *member) {
 	for k := range job.Kind(job.Kinds) {
 		s := &x.pool.side[k]
-		s.running -= x.job.Running(k)
+		s.running -= x.job.Occupied(k)
 		s.list = slices.DeleteFunc(s.list, func(o *member) bool { return o == x })
 		f.rank(x, k)
 	}
@@ -285,7 +285,7 @@ func (x *member) enterPool(p *pool) {
 	x.pool = p
 	for k := range job.Kind(job.Kinds) {
 		p.side[k].list = append(p.side[k].list, x)
-		p.side[k].running += x.job.Running(k)
+		p.side[k].running += x.job.Occupied(k)
 	}
 }
 
@@ -323,12 +323,12 @@ func (f *Order) JobChanged(j *job.Job, c sched.Change) {
 }
 
 // TaskStarted implements sched.TaskWatcher.
-func (f *Order) TaskStarted(a *job.Attempt, now time.Duration) { f.count(a, 1, now) }
+func (f *Order) TaskStarted(a *job.Attempt, now time.Duration) { f.count(a, a.Width(), now) }
 
 // TaskEnded implements sched.TaskWatcher.
-func (f *Order) TaskEnded(a *job.Attempt, now time.Duration) { f.count(a, -1, now) }
+func (f *Order) TaskEnded(a *job.Attempt, now time.Duration) { f.count(a, -a.Width(), now) }
 
-// count adds by to the running tasks of the attempt's pool.
+// count adds by to the slots that the attempt's pool uses.
 func (f *Order) count(a *job.Attempt, by int, now time.Duration) {
 	f.now = now
 	x := f.jobs[a.Job().Seat()]

@@ -92,13 +92,13 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 	})
 	for _, a := range tasks {
 		p := f.jobs[a.Job().Seat()].pool
-		if want == 0 {
+		if want <= 0 {
 			return
 		}
 		if float64(left[p]) > p.side[k].share {
 			f.victims = append(f.victims, a)
-			left[p]--
-			want--
+			left[p] -= a.Width()
+			want -= a.Width()
 		}
 	}
 }

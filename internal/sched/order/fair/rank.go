@@ -133,7 +133,7 @@ func compareJobs(a, b *member, k job.Kind) int {
 	if a.pool.limits.FIFO {
 		return order.Urgency(a.job, b.job)
 	}
-	ratio := func(x *member) float64 { return float64(x.job.Running(k)) / x.side[k].weight }
+	ratio := func(x *member) float64 { return float64(x.job.Occupied(k)) / x.side[k].weight }
 	return cmp.Or(sign(ratio(a)-ratio(b)), cmp.Compare(a.job.Submitted(), b.job.Submitted()),
 		cmp.Compare(a.job.ID(), b.job.ID()))
 }

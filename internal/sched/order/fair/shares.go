@@ -80,12 +80,12 @@ func (p *pool) liveDemand(k job.Kind) (sum int) {
 	return min(sum, p.limits.Max[k])
 }
 
-// demand counts the job's tasks of a kind that run or could run.
+// demand counts the slots of the job's tasks of a kind that run or could run.
 func (x *member) demand(k job.Kind) int {
 	if !x.runnable || !x.job.Open(k) {
 		return 0
 	}
-	return x.job.Pending(k) + x.job.Running(k)
+	return x.job.Wanted(k) + x.job.Occupied(k)
 }
 
 // weigh computes the job's weights.

@@ -89,7 +89,7 @@ func (o *Order) Start(v *sched.View, _ time.Duration) { o.view = v }
 // pending again, and the total of pending tasks shows that in constant time.
 func (o *Order) Begin(r *sched.Round) {
 	for k := range job.Kind(job.Kinds) {
-		if o.pending[k] != r.Jobs().Pending(k) {
+		if o.pending[k] != r.Jobs().Wanted(k) {
 			o.recount()
 			return
 		}

@@ -180,7 +180,7 @@ const (
 )
 
 func countsOf(j *job.Job, k job.Kind) counts {
-	c := counts{pending: j.Pending(k), running: j.Running(k)}
+	c := counts{pending: j.Wanted(k), running: j.Occupied(k)}
 	switch {
 	case j.Launchable(k):
 		c.list = readyList

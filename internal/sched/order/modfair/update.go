@@ -135,7 +135,7 @@ func (o *Order) remaining(k job.Kind) int {
 	}
 	used := 0
 	if o.view != nil {
-		used = o.view.Jobs().RunningOn(job.Map, k) + o.view.Jobs().RunningOn(job.Reduce, k)
+		used = o.view.Jobs().OccupiedOn(job.Map, k) + o.view.Jobs().OccupiedOn(job.Reduce, k)
 	}
 	return max(0, o.slots(k)-used-max(0, quota-o.shared.side[k].running))
 }

@@ -301,7 +301,7 @@ func (t *Tags) countRunning(r *member) {
 // would keep a partition out of slots that are free.
 func (t *Tags) use(r *member, a *job.Attempt, by int) {
 	if n := t.view.Nodes().Node(a.Node()); n.Alive() && !n.Closed() {
-		t.parts[r.partOf(a.Seq())].used[a.Kind()] += by
+		t.parts[r.partOf(a.Seq())].used[a.Kind()] += by * a.Width()
 	}
 }
 

@@ -82,7 +82,7 @@ func (u *Order) JobAdded(j *job.Job) {
 	e := &u.entries[j.Seat()]
 	*e = entry{job: j}
 	u.worth.enter(e)
-	u.worth.pools[e.pool].running += j.Running(job.Map) + j.Running(job.Reduce)
+	u.worth.pools[e.pool].running += j.Occupied(job.Map) + j.Occupied(job.Reduce)
 	for k := range job.Kind(job.Kinds) {
 		if j.Total(k) > 0 {
 			u.hints.Add(k, j.Profile(k))
@@ -121,7 +121,7 @@ func (u *Order) JobChanged(j *job.Job, c sched.Change) {
 	e := &u.entries[j.Seat()]
 	switch c {
 	case sched.PoolChanged:
-		running := j.Running(job.Map) + j.Running(job.Reduce)
+		running := j.Occupied(job.Map) + j.Occupied(job.Reduce)
 		u.worth.pools[e.pool].running -= running
 		u.worth.enter(e)
 		u.worth.pools[e.pool].running += running
@@ -141,7 +141,7 @@ func (u *Order) reprice(e *entry) {
 // candidate to the learner as a decision.
 func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	e := &u.entries[a.Job().Seat()]
-	u.worth.pools[e.pool].running++
+	u.worth.pools[e.pool].running += a.Width()
 	u.each(e, func(c *candidate) { c.due = 0 }) // the tracker also clears the job's reasons
 	if p := &u.proposed; p.open && u.learner != nil && p.job == a.Job() && p.kind == a.Kind() {
 		p.d.Task = a.ID().Index
@@ -152,7 +152,7 @@ func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 
 // TaskEnded implements sched.TaskWatcher.
 func (u *Order) TaskEnded(a *job.Attempt, _ time.Duration) {
-	u.worth.pools[u.entries[a.Job().Seat()].pool].running--
+	u.worth.pools[u.entries[a.Job().Seat()].pool].running -= a.Width()
 }
 
 // Reconfigure implements sched.Reconfigurable for a Config.

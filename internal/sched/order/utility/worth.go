@@ -111,16 +111,16 @@ func (w *worth) factor(name string, e *entry, k job.Kind, r *sched.Round) float6
 	return 1
 }
 
-// allocated returns the share of the cluster that the job's pool uses: its
-// running tasks divided by all slots, or by all running tasks if there are more
-// of those.
+// allocated returns the share of the cluster that the job's pool uses: the slots
+// of its running tasks divided by all slots, or by all slots in use if there are
+// more of those.
 func (w *worth) allocated(e *entry, r *sched.Round) float64 {
-	slots, tasks := 0, 0
+	slots, used := 0, 0
 	for k := range job.Kind(job.Kinds) {
 		slots += r.Nodes().Slots(k)
-		tasks += r.Jobs().Running(k)
+		used += r.Jobs().Occupied(k)
 	}
-	if all := max(slots, tasks); all > 0 {
+	if all := max(slots, used); all > 0 {
 		return float64(w.pools[e.pool].running) / float64(all)
 	}
 	return 0

@@ -122,7 +122,7 @@ func (d *DHSA) quota(slot job.Kind) int {
 
 // lent counts the slots of a kind that run tasks of the other kind, B_M or B_R.
 // It counts attempts, because U − run is wrong once both kinds are lent.
-func (d *DHSA) lent(slot job.Kind) int { return d.view.Jobs().RunningOn(slot.Other(), slot) }
+func (d *DHSA) lent(slot job.Kind) int { return d.view.Jobs().OccupiedOn(slot.Other(), slot) }
 
 // MayLend reports whether one more slot of a kind may be lent.
 func (d *DHSA) MayLend(slot job.Kind) bool { return d.lent(slot) < d.quota(slot) }
@@ -134,7 +134,7 @@ func (d *DHSA) Lends(slot job.Kind) bool {
 }
 
 // used counts the slots of a kind in use by either kind of task.
-func (d *DHSA) used(slot job.Kind) int { return d.view.Jobs().RunningOn(slot, slot) + d.lent(slot) }
+func (d *DHSA) used(slot job.Kind) int { return d.view.Jobs().OccupiedOn(slot, slot) + d.lent(slot) }
 
 // Begin computes how much the node may get in this round.
 func (d *DHSA) Begin(r *sched.Round) {

@@ -43,13 +43,13 @@ func (g *lentSlots) watch(j *job.Job) {
 // keep map slots stay free of such reduces.
 func (g *lentSlots) open(v *sched.View, keep int) bool {
 	room := v.Nodes().Slots(job.Map) - keep
-	if v.Jobs().RunningOn(job.Reduce, job.Map) < room {
+	if v.Jobs().OccupiedOn(job.Reduce, job.Map) < room {
 		return true
 	}
 	wait := 0
 	for _, j := range g.jobs {
 		if !j.MapsDone() {
-			wait += j.RunningOn(job.Reduce, job.Map)
+			wait += j.OccupiedOn(job.Reduce, job.Map)
 		}
 	}
 	return wait < room

@@ -91,7 +91,7 @@ func (d *demand) init() { d.pools = make(map[string]*pool) }
 // the order holds back.
 func (d *demand) pending(v *sched.View, k job.Kind) int {
 	if k == job.Map {
-		return v.Jobs().Pending(job.Map) - d.held
+		return v.Jobs().Wanted(job.Map) - d.held
 	}
 	return d.reduces
 }
@@ -149,13 +149,13 @@ func (d *demand) refresh(j *job.Job) {
 // back.
 func (d *demand) count(j *job.Job, held bool) {
 	c := &d.parts[j.Seat()]
-	now := part{pool: c.pool, running: j.Running(job.Map) + j.Running(job.Reduce)}
+	now := part{pool: c.pool, running: j.Occupied(job.Map) + j.Occupied(job.Reduce)}
 	if held {
-		now.held = j.Pending(job.Map)
+		now.held = j.Wanted(job.Map)
 	}
 	for k := range job.Kind(job.Kinds) {
 		if j.Launchable(k) && !held && (k == job.Map || !d.late || j.MapsDone()) {
-			now.pending[k] = j.Pending(k)
+			now.pending[k] = j.Wanted(k)
 		}
 	}
 	if j.MapsDone() {

@@ -203,9 +203,9 @@ func (m *monitor) changed() bool {
 // left counts the remaining tasks of a job, n'.
 func (m *monitor) left(j *job.Job, k job.Kind) int {
 	if m.cfg.Remaining == Unassigned {
-		return j.Pending(k)
+		return j.Wanted(k)
 	}
-	return j.Unfinished(k)
+	return j.Width() * j.Unfinished(k)
 }
 
 // time returns t̄ of a job's tasks in seconds. For a job without a finished

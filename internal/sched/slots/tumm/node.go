@@ -53,7 +53,7 @@ func (b *base) TaskEnded(a *job.Attempt, _ time.Duration) { b.mon.ended(a) }
 // size returns the total slots of a node.
 func size(n *cluster.Node) int { return n.Slots(job.Map) + n.Slots(job.Reduce) }
 
-func runningOn(n *cluster.Node) pair { return pair{n.Running(job.Map), n.Running(job.Reduce)} }
+func runningOn(n *cluster.Node) pair { return pair{n.Occupied(job.Map), n.Occupied(job.Reduce)} }
 
 // Next implements sched.Slots: Algorithm 3, lines 5–9. While a slot of the node
 // is free, it is offered to the kind that is further below its target. If that

@@ -120,7 +120,7 @@ func (t *TuMM) share(r *sched.Round) [job.Kinds]int {
 		return [job.Kinds]int{r.Node().Slots(job.Map), r.Node().Slots(job.Reduce)}
 	}
 	t.plan(r.Now())
-	running := [job.Kinds]int{r.Jobs().Running(job.Map), r.Jobs().Running(job.Reduce)}
+	running := [job.Kinds]int{r.Jobs().Occupied(job.Map), r.Jobs().Occupied(job.Reduce)}
 	return Share(t.targets(), running, r.Nodes().Open(), size(r.Node()))
 }
 

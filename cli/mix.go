@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,6 +85,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 		p := &mix.jobs[i].Options
 		p.Progress, p.Overwrite, p.Stderr = show.update, f.overwrite, show
 		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, f.outputCompress
+		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
 	}
 	r, err := mapreduce.RunMix(c.Context(), mix.jobs, mapreduce.MixOptions{
 		Features: features(),

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
@@ -51,6 +52,8 @@ type runFlags struct {
 	taskTimeout, heartbeat         time.Duration
 	maxAttempts                    int
 	slowStart                      float64
+	taskMemory                     console.Size
+	taskCPUs                       int
 	json, quiet, noProgress        bool
 	given                          func(flag string) bool // whether a flag was given; set by registerData, nil in commands without it
 }
@@ -109,6 +112,8 @@ func (f *runFlags) registerJob(s *pflag.FlagSet) {
 	s.IntVar(&f.maxAttempts, "max-attempts", 0, "`number` of failures of one task that fail the job (default 4)")
 	s.Float64Var(&f.slowStart, "slow-start", 0.05, "`share` of the maps, from 0 to 1, that must have succeeded before reduces start (default 0.05, or 0 if all maps can run at once)")
 	s.Lookup("slow-start").DefValue = "0" // the usage states the default
+	s.Var(&f.taskMemory, "task-memory", "memory that one task needs, as 2GiB; it may occupy several slots (default: one slot's share)")
+	s.IntVar(&f.taskCPUs, "task-cpus", 0, "`number` of processors that one task needs (default: one slot's share)")
 
 	s.StringVar(&f.user, "user", "", "`name` of the job's user (default: the login name)")
 	s.StringVar(&f.pool, "pool", "", "`name` of the pool or queue of the job")
@@ -157,6 +162,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		OutputCompress: f.outputCompress,
 		TaskTimeout:    f.taskTimeout,
 		MaxAttempts:    f.maxAttempts,
+		TaskMemory:     int64(f.taskMemory),
+		TaskCPUs:       f.taskCPUs,
 		User:           f.user,
 		Pool:           f.pool,
 		Priority:       f.priority,
@@ -204,6 +211,7 @@ func (f *runFlags) checkValues() error {
 		{"map-slots", f.mapSlots},
 		{"reduce-slots", f.reduceSlots},
 		{"max-attempts", f.maxAttempts},
+		{"task-cpus", f.taskCPUs},
 	} {
 		if n.value < 0 || n.value == 0 && f.given != nil && f.given(n.flag) {
 			return misuse("--%s %d: must be positive", n.flag, n.value)
@@ -211,6 +219,12 @@ func (f *runFlags) checkValues() error {
 	}
 	if !(f.slowStart >= 0 && f.slowStart <= 1) {
 		return misuse("--slow-start %v: must be from 0 to 1", f.slowStart)
+	}
+	if f.given != nil && f.given("task-memory") && f.taskMemory == 0 {
+		return misuse("--task-memory 0: must be from 1MiB to 1PiB")
+	}
+	if err := job.CheckRequest(int64(f.taskMemory), f.taskCPUs); err != nil {
+		return misuse("--task-memory %s, --task-cpus %d: %w", f.taskMemory, f.taskCPUs, err)
 	}
 	for _, w := range []struct {
 		flag, value string

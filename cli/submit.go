@@ -154,6 +154,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.update, show, o.Overwrite, o.Compress, o.OutputCompress
 		p.Features = features()
 		p.TaskTimeout, p.MaxAttempts = o.TaskTimeout, o.MaxAttempts
+		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
 	}
 	cl, err := f.connect()
 	if err != nil {

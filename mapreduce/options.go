@@ -33,6 +33,12 @@ type Options struct {
 	// MaxAttempts is the number of failed attempts of one task that fail the job. 0
 	// is 4.
 	MaxAttempts int
+	// TaskMemory is the memory in bytes, and TaskCPUs the number of processors, that
+	// one task needs; 0 is the share of one slot. A task that needs more than one
+	// slot's share occupies several slots of its node. On a cluster TaskMemory is a
+	// limit, too.
+	TaskMemory int64
+	TaskCPUs   int
 
 	// SlowStart is the fraction of the maps that must have finished before reduces
 	// start, from 0 to 1. nil is 0.05, or 0 if all maps can run at the same time.

@@ -131,6 +131,7 @@ func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome,
 		Name: j.Name, User: cmp.Or(j.User, feature.LoginName()), Pool: j.Pool, Priority: j.Priority,
 		Program: j.Program, Splits: j.Splits, Synthetic: j.Synthetic, Reduces: j.Reduces, OutCode: j.OutCode, Profile: j.Hints,
 		SlowStart: j.SlowStart, Progress: j.Progress, TaskTimeout: j.TaskTimeout, MaxAttempts: j.MaxAttempts,
+		TaskMemory: j.TaskMemory, TaskCPUs: j.TaskCPUs,
 	}
 	files, path, err := t.schemes.Resolve(j.Output)
 	if err != nil {

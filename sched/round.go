@@ -13,7 +13,7 @@ type Round struct {
 	refused  []Offer
 	passed   [Kinds]*Job // by kind of slot, the first job whose task needs more than are free
 	copies   bool
-	reserved bool // the node had a reservation when the round began
+	strict   bool // widths and reservations matter: not every task fits into a free slot
 	ledger   *Ledger
 }
 
@@ -28,7 +28,7 @@ func (r *Round) Node() *Node { return r.node }
 // task that needs more of them than are free.
 func (r *Round) Free(slot Kind) int {
 	free := max(0, r.limits[slot]-r.node.Used(slot))
-	if r.reserved && free < r.node.Reserved(slot).Width {
+	if r.strict && free < r.node.Reserved(slot).Width {
 		return 0
 	}
 	return free
@@ -46,7 +46,7 @@ func (r *Round) Fits(j *Job, slot Kind) bool {
 }
 
 // ordinary reports whether tasks of the job fit into every free slot of the node.
-func (r *Round) ordinary(j *Job) bool { return !r.reserved && !j.Asks() }
+func (r *Round) ordinary(j *Job) bool { return !r.strict && !j.Asks() }
 
 // passOver notes why a task of the job does not take the offer that it has its turn for. If
 // only the free slots are too few, the tracker may reserve them.
@@ -110,7 +110,7 @@ func (w *RoundWriter) Open(now time.Duration, n *Node, limits [Kinds]int) *Round
 	r := &w.round
 	r.now, r.node, r.limits, r.copies, r.passed = now, n, limits, false, [Kinds]*Job{}
 	r.launched, r.refused = r.launched[:0], r.refused[:0]
-	r.reserved = n.Reserved(Map).Job != nil || n.Reserved(Reduce).Job != nil
+	r.strict = n != nil && (n.Reserved(Map).Job != nil || n.Reserved(Reduce).Job != nil)
 	return r
 }
 
@@ -118,6 +118,7 @@ func (w *RoundWriter) Open(now time.Duration, n *Node, limits [Kinds]int) *Round
 func (w *RoundWriter) Launched(a Assignment) {
 	w.round.launched = append(w.round.launched, a)
 	w.round.refused = w.round.refused[:0]
+	w.round.strict = w.round.strict || a.Task.Job().Asks() // a part may count launches in place of slots
 	w.ledger.clear(a.Task.Job(), a.Task.Kind())
 }
 

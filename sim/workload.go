@@ -22,6 +22,11 @@ type Job struct {
 	// SlowStart is the fraction of maps that must have finished before reduces may
 	// start, 0 to 1. Default 0.05, as in Hadoop; negative starts reduces at once.
 	SlowStart float64
+	// TaskMemory is the memory in bytes, and TaskCPUs the number of processors, that one
+	// task needs; 0 is the share of one slot. A task that needs more occupies several
+	// slots.
+	TaskMemory int64
+	TaskCPUs   int
 	// Hints rate the tasks' use of resources, for policies that read hints.
 	Hints [sched.Kinds]sched.ResourceHints
 	// After lists jobs, by their index in the workload, that must have ended before
@@ -64,7 +69,8 @@ func Jobs(jobs ...Job) Workload {
 	list := make([]workload.Job, len(jobs))
 	for i, j := range jobs {
 		list[i] = workload.Job{Name: j.Name, User: j.User, Pool: j.Pool, Class: j.Class, Priority: j.Priority, Submit: j.Submit,
-			Maps: copyTasks(j.Maps), Reduces: copyTasks(j.Reduces), SlowStart: slowStart(j.SlowStart), Profile: j.Hints, After: j.After}
+			Maps: copyTasks(j.Maps), Reduces: copyTasks(j.Reduces), SlowStart: slowStart(j.SlowStart),
+			TaskMemory: j.TaskMemory, TaskCPUs: j.TaskCPUs, Profile: j.Hints, After: j.After}
 	}
 	return Workload{&workload.Trace{List: list}}
 }
@@ -139,6 +145,7 @@ type NodeGroup struct {
 	Count                 int
 	MapSlots, ReduceSlots int     // of each node
 	Cores                 int     // of each node; 0 does not limit tasks
+	Memory                int64   // of each node, in bytes; 0 is unknown. Jobs with TaskMemory need it
 	Speed                 float64 // relative to a normal core; default 1
 	// DiskBandwidth and NICBandwidth are in bytes per second. 0 is no limit.
 	DiskBandwidth, NICBandwidth float64
@@ -166,7 +173,7 @@ func publicCluster(c *workload.Cluster) Cluster {
 	out := Cluster{Racks: c.Racks, Heartbeat: c.Heartbeat, RackUplink: c.RackUplink, CoreLink: c.CoreLink}
 	for _, g := range c.Groups {
 		out.Groups = append(out.Groups, NodeGroup{Name: g.Name, Count: g.Count, MapSlots: g.MapSlots, ReduceSlots: g.ReduceSlots,
-			Cores: g.Cores, Speed: g.Speed, DiskBandwidth: g.DiskBandwidth, NICBandwidth: g.NICBandwidth, Together: g.Together})
+			Cores: g.Cores, Memory: g.Memory, Speed: g.Speed, DiskBandwidth: g.DiskBandwidth, NICBandwidth: g.NICBandwidth, Together: g.Together})
 	}
 	return out
 }
@@ -175,7 +182,7 @@ func (c *Cluster) internal() workload.Cluster {
 	out := workload.Cluster{Racks: c.Racks, Heartbeat: c.Heartbeat, RackUplink: c.RackUplink, CoreLink: c.CoreLink}
 	for _, g := range c.Groups {
 		out.Groups = append(out.Groups, workload.NodeGroup{Name: g.Name, Count: g.Count, MapSlots: g.MapSlots, ReduceSlots: g.ReduceSlots,
-			Cores: g.Cores, Speed: g.Speed, DiskBandwidth: g.DiskBandwidth, NICBandwidth: g.NICBandwidth, Together: g.Together})
+			Cores: g.Cores, Memory: g.Memory, Speed: g.Speed, DiskBandwidth: g.DiskBandwidth, NICBandwidth: g.NICBandwidth, Together: g.Together})
 	}
 	return out
 }

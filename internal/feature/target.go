@@ -67,6 +67,8 @@ type Job struct {
 	SlowStart    *float64      // as in mapreduce.Options
 	TaskTimeout  time.Duration // as in job.Spec
 	MaxAttempts  int           // as in job.Spec
+	TaskMemory   int64         // as in job.Spec
+	TaskCPUs     int           // as in job.Spec
 	Progress     func(local.Progress)
 }
 

@@ -135,6 +135,7 @@ func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
 			Profile: mapreduce.Profile{Map: mapreduce.Load(d.Profile[job.Map]), Reduce: mapreduce.Load(d.Profile[job.Reduce])},
 		},
 	}
+	j.Options.TaskMemory, j.Options.TaskCPUs = d.TaskMemory, d.TaskCPUs
 	if d.SlowStart >= 0 {
 		j.Options.SlowStart = &d.SlowStart
 	}

@@ -24,6 +24,7 @@ type attempt struct {
 	seq     int // counts launches
 	node    string
 	slot    job.Kind      // of the slot that it occupies
+	width   int           // the number of slots that it occupies
 	started time.Duration // since the cluster's start
 	job     *Handle
 	meter   engine.Meter
@@ -52,7 +53,7 @@ func (c *Cluster) launch(e tracker.Effect) {
 	h := c.jobs[e.Job]
 	ctx, stop := context.WithCancelCause(c.ctx)
 	a := &attempt{
-		id: e.Attempt, seq: c.launches, node: e.Node, slot: e.Slot, started: c.Now(), job: h, stop: stop,
+		id: e.Attempt, seq: c.launches, node: e.Node, slot: e.Slot, width: e.Width, started: c.Now(), job: h, stop: stop,
 		granted: make(chan error, 1),
 	}
 	c.attempts[a.id] = a
@@ -69,6 +70,8 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 	defer a.stop(nil)
 	spec := &a.job.spec
 	env := c.env
+	env.MapBuffer *= int64(a.width)
+	env.MergeBuffer *= int64(a.width)
 	env.Commit = func(ctx context.Context, _ job.AttemptID) error { return c.mayCommit(ctx, a) }
 	task := &engine.Task{
 		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: &engine.UserCounters{}, Meter: &a.meter,

@@ -149,7 +149,7 @@ func Start(cfg Config) (*Cluster, error) {
 	for i := range cfg.Workers {
 		name := fmt.Sprintf("worker%d", i+1)
 		c.nodes = append(c.nodes, name)
-		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: cfg.cores()}})
+		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: cfg.cores(), MemoryBytes: cfg.Memory / int64(cfg.Workers)}})
 	}
 	go c.loop()
 	files := hadoopconf.NewFiles(c, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, c.warn)

@@ -29,6 +29,8 @@ type JobSpec struct {
 	SlowStart   *float64               // as in job.Spec; nil for the default
 	TaskTimeout time.Duration          // as in job.Spec
 	MaxAttempts int                    // as in job.Spec
+	TaskMemory  int64                  // as in job.Spec; of buffers, because tasks share this process
+	TaskCPUs    int                    // as in job.Spec
 	Progress    func(Progress)
 }
 
@@ -45,6 +47,7 @@ func (s *JobSpec) Core() job.Spec {
 	js := job.Spec{
 		Name: s.Name, User: s.User, Pool: s.Pool, Priority: s.Priority, Splits: make([]job.Split, s.maps()), Reduces: s.Reduces,
 		SlowStart: -1, Profile: s.Profile, TaskTimeout: s.TaskTimeout, MaxAttempts: s.MaxAttempts,
+		TaskMemory: s.TaskMemory, TaskCPUs: s.TaskCPUs,
 	}
 	if s.SlowStart != nil {
 		js.SlowStart = *s.SlowStart

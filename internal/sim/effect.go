@@ -6,6 +6,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/workload"
 )
 
 // apply carries out the tracker's effects in order. The attempts whose end the current
@@ -131,8 +132,13 @@ func (s *sim) loseOutput(e *tracker.Effect) {
 func (s *sim) submit(i int32) {
 	j := &s.cfg.Jobs[i]
 	s.submitting = i
+	if j.TaskMemory > 0 && !slices.ContainsFunc(s.cfg.Cluster.Groups, func(g workload.NodeGroup) bool { return g.Memory > 0 }) {
+		s.err = fmt.Errorf("job %d %q states task-memory, but no node of the cluster states memory", i, j.Name)
+		return
+	}
 	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, User: j.User, Pool: j.Pool, Priority: j.Priority,
-		Splits: s.splits(i), Reduces: len(j.Reduces), SlowStart: j.SlowStart, Profile: j.Profile}})
+		Splits: s.splits(i), Reduces: len(j.Reduces), SlowStart: j.SlowStart, Profile: j.Profile,
+		TaskMemory: j.TaskMemory, TaskCPUs: j.TaskCPUs}})
 }
 
 // accepted records the job that is being submitted under the tracker's number.

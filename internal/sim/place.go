@@ -138,7 +138,7 @@ func (s *sim) addGroup(i int) error {
 		n := int32(len(s.nodes))
 		r := int(n) % len(s.racks)
 		spec := cluster.Spec{Name: fmt.Sprintf("%s%d", name, n+1), Rack: s.racks[r].name, MapSlots: g.MapSlots,
-			ReduceSlots: g.ReduceSlots, Cores: g.NodeCores(), Speed: g.Speed}
+			ReduceSlots: g.ReduceSlots, Cores: g.NodeCores(), Speed: g.Speed, MemoryBytes: g.Memory}
 		spec.Host = spec.Name
 		if err := spec.Check(); err != nil {
 			return fmt.Errorf("cluster: %w", err)

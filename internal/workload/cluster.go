@@ -48,6 +48,7 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 	}
 	g := NodeGroup{Name: field(o, "name", "", nonEmpty), Count: field(o, "count", 1, whole(1, maxNodes)),
 		Cores: field(o, "cores", 0, whole(0, 1<<16)), Speed: field(o, "speed", 0, positiveTo(maxSpeed)),
+		Memory:   field(o, "memory", 0, ParseBytes),
 		MapSlots: field(o, "maps", 0, whole(0, 1<<16)), ReduceSlots: field(o, "reduces", 0, whole(0, 1<<16)),
 		Together:      field(o, "together", false, strconv.ParseBool),
 		DiskBandwidth: field(o, "disk", 0, ParseRate), NICBandwidth: field(o, "nic", 0, ParseRate)}
@@ -80,7 +81,7 @@ func (c *Cluster) check() error {
 
 // ParseCluster reads the short form of a cluster of equal nodes, for command
 // lines: nodes=600,maps=4,reduces=2,racks=20. The keys are nodes, maps and
-// reduces (slots per node), racks, cores, together, speed, disk, nic, uplink,
+// reduces (slots per node), racks, cores, memory, together, speed, disk, nic, uplink,
 // core and heartbeat. The key nodes and one kind of slots are required.
 func ParseCluster(spec string) (Cluster, error) {
 	c := Cluster{Racks: 1, Groups: []NodeGroup{{Name: "node"}}}
@@ -122,6 +123,8 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 		g.ReduceSlots, err = whole(0, 1<<16)(value)
 	case "cores":
 		g.Cores, err = whole(1, 1<<16)(value)
+	case "memory":
+		g.Memory, err = ParseBytes(value)
 	case "racks":
 		c.Racks, err = whole(1, maxNodes)(value)
 	case "speed":
@@ -139,7 +142,7 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 	case "heartbeat":
 		c.Heartbeat = value
 	default:
-		err = errors.New("unknown; there are nodes, maps, reduces, racks, cores, together, speed, disk, nic, uplink, core, heartbeat")
+		err = errors.New("unknown; there are nodes, maps, reduces, racks, cores, memory, together, speed, disk, nic, uplink, core, heartbeat")
 	}
 	return err
 }
@@ -163,6 +166,7 @@ func WriteCluster(out io.Writer, c *Cluster) error {
 		}
 		fmt.Fprintf(w, "    maps: %d\n    reduces: %d\n", g.MapSlots, g.ReduceSlots)
 		writeNumber(w, "    ", "cores", float64(g.Cores))
+		writeNumber(w, "    ", "memory", float64(g.Memory))
 		if g.Together {
 			fmt.Fprintln(w, "    together: true")
 		}

@@ -98,6 +98,9 @@ type Class struct {
 	// SlowStart is as in Job.
 	SlowStart float64
 	Hints     [job.Kinds]job.Profile
+	// TaskMemory and TaskCPUs are as in Job.
+	TaskMemory int64
+	TaskCPUs   int
 	// Program is the program that run and submit start; nil if the file names
 	// an app at most.
 	Program *Program

@@ -55,6 +55,8 @@ classes:
     input: 2.5MiB
     reduces: 2
     slow-start: 0.5
+    task-memory: 2GiB
+    task-cpus: 3
 `
 
 func TestMix(t *testing.T) {
@@ -84,7 +86,7 @@ big-3 p2 "" big 45s: 3+2
 	if diff := cmp.Diff(first, big.Maps[0]); diff != "" {
 		t.Errorf("map of big (-want +got)\n%s", diff)
 	}
-	if big.Maps[2].Input != 1<<19 || big.SlowStart != 0.5 {
+	if big.Maps[2].Input != 1<<19 || big.SlowStart != 0.5 || big.TaskMemory != 2<<30 || big.TaskCPUs != 3 {
 		t.Errorf("big: %+v", big)
 	}
 	// The reduces share 2.5 MiB · 2 · 0.25 = 1.25 MiB.
@@ -251,6 +253,9 @@ func TestMixErrors(t *testing.T) {
 		{"null", class + "block:\n", "mix.yaml:2: job mix: block: should be a single value, is nothing"},
 		{"class without size", "classes:\n  - name: a\n    count: 1\n    map-time: 1s\n", `mix.yaml:2: class "a": no tasks`},
 		{"zero count", "classes:\n  - name: a\n    count: 0\n    maps: 1\n    map-time: 1s\n", `mix.yaml:3: class "a": count: 0, must be at least 1`},
+		{"zero task-memory", "classes: [{count: 1, maps: 1, map-time: 1s, task-memory: 0}]\n", "task-memory: must be at least 1 MiB"},
+		{"small task-memory", "classes: [{count: 1, maps: 1, map-time: 1s, task-memory: 2}]\n", "must be from 1 MiB to 1 PiB"},
+		{"zero task-cpus", "classes: [{count: 1, maps: 1, map-time: 1s, task-cpus: 0}]\n", "task-cpus: 0, must be at least 1"},
 		{"NaN time", "classes:\n  - name: a\n    count: 1\n    maps: 1\n    map-time: NaN\n", `mix.yaml:5: class "a": map-time: NaN s is not a time`},
 		{"negative time", "classes: [{count: 1, maps: 1, map-time: -1s}]\n", `map-time: -1s is not a time`},
 		{"no profile", "classes: [{count: 1, maps: 1, app: wc}]\n", `it has no map-time, and there is no profile of app "wc"`},

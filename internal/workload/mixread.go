@@ -137,6 +137,8 @@ func (r *reader) entry(n *yaml.Node, i int, m *Mix) Class {
 	c.User, c.Pool = o.text("user"), o.text("pool")
 	c.Priority = field(o, "priority", job.Normal, parsePriority)
 	c.SlowStart = field(o, "slow-start", -1, number(0, 1))
+	c.TaskMemory = field(o, "task-memory", 0, taskMemory)
+	c.TaskCPUs = field(o, "task-cpus", 0, whole(1, job.MaxTaskCPUs))
 	c.Hints = o.hints()
 	o.counts(&c, m)
 	o.taskKeys(&c)
@@ -364,4 +366,16 @@ func (o *object) arrivals() Arrivals {
 		o.r.fail(n, "arrivals: unknown law %q; there are at-once, every, poisson, load, times", name)
 	}
 	return a
+}
+
+// taskMemory reads the memory that one task asks for.
+func taskMemory(text string) (int64, error) {
+	n, err := ParseBytes(text)
+	if err == nil && n == 0 {
+		err = errors.New("must be at least 1 MiB")
+	}
+	if err == nil {
+		err = job.CheckRequest(n, 0)
+	}
+	return n, err
 }

@@ -42,6 +42,12 @@ func writeJob(w *bufio.Writer, j *Job) {
 	if j.SlowStart >= 0 {
 		fmt.Fprintf(w, "    slow-start: %s\n", strconv.FormatFloat(j.SlowStart, 'g', -1, 64))
 	}
+	if j.TaskMemory != 0 {
+		fmt.Fprintf(w, "    task-memory: %d\n", j.TaskMemory)
+	}
+	if j.TaskCPUs != 0 {
+		fmt.Fprintf(w, "    task-cpus: %d\n", j.TaskCPUs)
+	}
 	if text := hintsText(&j.Profile); text != "" {
 		fmt.Fprintf(w, "    hints: %s\n", text)
 	}

@@ -27,6 +27,10 @@ type Job struct {
 	// SlowStart is as in job.Spec: the fraction of the maps that must have
 	// finished before reduces start. Negative means the default.
 	SlowStart float64
+	// TaskMemory and TaskCPUs are as in job.Spec: what one task asks for; 0 is the
+	// share of one slot.
+	TaskMemory int64
+	TaskCPUs   int
 	// Profile holds the submitter's resource hints, for the policies that use
 	// them.
 	Profile [job.Kinds]job.Profile
@@ -92,6 +96,9 @@ type NodeGroup struct {
 	Count int
 	// Cores is the number of processors of a machine; 0 means one for each slot.
 	Cores int
+	// Memory is the memory of a node in bytes, which its slots share equally; 0 is
+	// unknown. It decides how many slots a task with TaskMemory occupies.
+	Memory int64
 	// Speed is the speed of a processor relative to a normal one; 0 means 1.
 	Speed float64
 	// Together makes the nodes workers on one machine, as in the local shell:

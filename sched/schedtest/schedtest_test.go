@@ -150,10 +150,13 @@ func (f *forgetful) TaskEnded(*sched.Attempt, time.Duration)   { f.ended = 1 }
 func (f *forgetful) Save() ([]byte, error)                     { return []byte{f.ended}, nil }
 func (f *forgetful) Load([]byte) error                         { return nil }
 
-// sorting sorts all jobs for every offer.
+// sorting sorts all jobs for every offer, by two numbers one after the other.
 type sorting struct{}
 
 func (*sorting) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
-	jobs := slices.SortedFunc(slices.Values(r.Jobs().Live()), func(a, b *sched.Job) int { return b.Pending(o.Kind) - a.Pending(o.Kind) })
+	jobs := slices.Clone(r.Jobs().Live())
+	for _, k := range []sched.Kind{o.Kind.Other(), o.Kind} {
+		slices.SortStableFunc(jobs, func(a, b *sched.Job) int { return b.Pending(k) - a.Pending(k) })
+	}
 	each(r, o, jobs, visit)
 }

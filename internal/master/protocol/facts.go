@@ -42,7 +42,7 @@ func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	case *tracker.FactLaunched:
 		r.What = &slotwisev1.JournalRecord_Launched{Launched: &slotwisev1.FactLaunched{
 			Attempt: refAttempt(f.Attempt), Node: f.Node, Slot: int32(f.Slot), Level: int32(f.Level),
-			Speculative: f.Speculative, Label: f.Label, At: int64(f.At),
+			Speculative: f.Speculative, Label: f.Label, At: int64(f.At), Width: f.Width,
 		}}
 	case *tracker.FactGranted:
 		r.What = &slotwisev1.JournalRecord_Granted{Granted: &slotwisev1.FactGranted{Attempt: refAttempt(f.Attempt)}}
@@ -146,7 +146,7 @@ func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
 	}
 	for i, a := range f.Past.Attempts {
 		t.Attempts = append(t.Attempts, &slotwisev1.PastAttempt{
-			Node: f.Nodes[i], Slot: int32(a.Slot), Level: int32(a.Level), Speculative: a.Speculative, Label: a.Label,
+			Node: f.Nodes[i], Slot: int32(a.Slot), Width: a.Width, Level: int32(a.Level), Speculative: a.Speculative, Label: a.Label,
 			State: int32(a.State), Granted: a.Granted, Seq: a.Seq, Started: int64(a.Started), Ended: int64(a.Ended),
 			Error: a.Error, LogTail: a.LogTail, OutputBytes: a.OutputBytes,
 			Cause: slotwisev1.FailureCause(a.Cause), Excused: a.Excused,
@@ -165,7 +165,7 @@ func decodeFact(r *slotwisev1.JournalRecord, details func(job.ID) *slotwisev1.Jo
 		f := w.Launched
 		return &tracker.FactLaunched{
 			Attempt: attemptOf(f.Attempt), Node: f.Node, Slot: job.Kind(f.Slot), Level: cluster.Level(f.Level),
-			Speculative: f.Speculative, Label: f.Label, At: time.Duration(f.At),
+			Speculative: f.Speculative, Label: f.Label, At: time.Duration(f.At), Width: f.Width,
 		}, nil
 	case *slotwisev1.JournalRecord_Granted:
 		return &tracker.FactGranted{Attempt: attemptOf(w.Granted.Attempt)}, nil
@@ -259,7 +259,7 @@ func decodePast(t *slotwisev1.FactTask) *tracker.FactTask {
 	for _, a := range t.Attempts {
 		f.Nodes = append(f.Nodes, a.Node)
 		f.Past.Attempts = append(f.Past.Attempts, job.PastAttempt{
-			Launch: job.Launch{Slot: job.Kind(a.Slot), Level: cluster.Level(a.Level), Speculative: a.Speculative, Label: a.Label},
+			Launch: job.Launch{Slot: job.Kind(a.Slot), Width: a.Width, Level: cluster.Level(a.Level), Speculative: a.Speculative, Label: a.Label},
 			State:  job.AttemptState(a.State), Granted: a.Granted, Seq: a.Seq, Started: time.Duration(a.Started),
 			Ended: time.Duration(a.Ended), Error: a.Error, LogTail: a.LogTail, OutputBytes: a.OutputBytes,
 			Cause: job.Cause(a.Cause), Excused: a.Excused,

@@ -36,7 +36,7 @@ func someFacts() []tracker.Fact {
 		&tracker.FactOutcome{Job: 3, Outcome: job.Succeeded, At: 2},
 		&tracker.FactCommitCancelled{Job: 3, Reason: "r"},
 		&tracker.FactJobEnded{Job: 3, State: job.Failed, Message: "m", At: 2},
-		&tracker.FactLaunched{Attempt: id, Node: "w", Slot: job.Map, Level: cluster.RACK, Speculative: true, Label: -4, At: 3},
+		&tracker.FactLaunched{Attempt: id, Node: "w", Slot: job.Map, Width: 3, Level: cluster.RACK, Speculative: true, Label: -4, At: 3},
 		&tracker.FactGranted{Attempt: id},
 		&tracker.FactEnded{Attempt: id, State: job.AttemptLost, Error: "e", LogTail: "l", OutputBytes: 9, At: 4},
 		&tracker.FactEnded{Attempt: id, State: job.AttemptFailed, Error: "e", Cause: job.CauseStorage, Excused: true, RetryAt: 7, At: 4},

@@ -268,13 +268,19 @@ func (c *Core) nodeStatus(n *cluster.Node, now time.Duration) *slotwisev1.NodeSt
 		SinceMs: (now - status.Since).Milliseconds(), Failures: int32(len(n.Faults())),
 		MapSlots: int32(spec.MapSlots), ReduceSlots: int32(spec.ReduceSlots),
 		Maps: int32(n.Running(job.Map)), Reduces: int32(n.Running(job.Reduce)),
+		SlotMemory: spec.SlotMemory(), Cpus: int32(spec.Cores),
 		SeenMs: (now - n.LastSeen()).Milliseconds(), Cpu: load.CPU,
 	}
 	if load.MemoryFree > 0 {
 		st.Memory = 1 - load.MemoryFree
 	}
 	if s := c.sessionOf(n.Name()); s != nil {
-		st.Address, st.Version = s.address, s.version
+		st.Address, st.Version, st.Limits = s.address, s.version, s.limits
+	}
+	for k := range job.Kind(job.Kinds) {
+		if res := n.Reserved(k); res.Job != nil {
+			st.ReservedFor = append(st.ReservedFor, res.Job.ID().String())
+		}
 	}
 	return st
 }

@@ -179,7 +179,8 @@ func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
 		Name: s.Name, User: s.User, Pool: s.Pool, Priority: priority, Reduces: int(s.Reduces),
 		SlowStart: -1, MaxAttempts: int(s.MaxAttempts),
 		TaskTimeout: time.Duration(s.TaskTimeoutMs) * time.Millisecond, NoSpeculation: s.NoSpeculation,
-		Profile: [job.Kinds]job.Profile{coreProfile(s.MapProfile), coreProfile(s.ReduceProfile)},
+		Profile:    [job.Kinds]job.Profile{coreProfile(s.MapProfile), coreProfile(s.ReduceProfile)},
+		TaskMemory: s.TaskMemory, TaskCPUs: int(s.TaskCpus),
 	}
 	if s.SlowStart != nil {
 		spec.SlowStart = *s.SlowStart

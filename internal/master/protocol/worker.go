@@ -94,7 +94,8 @@ type session struct {
 	address     string // host:port of the worker's HTTP server
 	version     string
 	mapBuffer   int64
-	driverSlots int // drivers that the worker may run at once
+	driverSlots int    // drivers that the worker may run at once
+	limits      string // how the worker limits attempts
 	incarnation string
 	number      int64    // of the registration, within the incarnation
 	before      []string // earlier incarnations, the latest last
@@ -213,6 +214,7 @@ func (c *Core) register(m *Register) {
 	s := &session{
 		id: m.Session, worker: w, address: r.Address, version: r.Version, mapBuffer: r.MapBuffer,
 		driverSlots: int(min(max(0, r.DriverSlots), maxDriverSlots)),
+		limits:      r.Limits,
 		incarnation: r.Incarnation, number: r.Number, before: old.incarnations(r.Incarnation),
 	}
 	if old != nil {

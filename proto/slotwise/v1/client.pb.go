@@ -1450,8 +1450,12 @@ type NodeStatus struct {
 	Memory        float64                `protobuf:"fixed64,12,opt,name=memory,proto3" json:"memory,omitempty"`              // share in use
 	Failures      int32                  `protobuf:"varint,13,opt,name=failures,proto3" json:"failures,omitempty"`           // recent failures there
 	Version       string                 `protobuf:"bytes,14,opt,name=version,proto3" json:"version,omitempty"`
-	Reason        string                 `protobuf:"bytes,20,opt,name=reason,proto3" json:"reason,omitempty"`                   // why the node is in its state, as a phrase; "" if it is alive
-	SinceMs       int64                  `protobuf:"varint,21,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // how long it has been in its state
+	Reason        string                 `protobuf:"bytes,20,opt,name=reason,proto3" json:"reason,omitempty"`                              // why the node is in its state, as a phrase; "" if it is alive
+	SinceMs       int64                  `protobuf:"varint,21,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`            // how long it has been in its state
+	SlotMemory    int64                  `protobuf:"varint,40,opt,name=slot_memory,json=slotMemory,proto3" json:"slot_memory,omitempty"`   // bytes of memory of each slot
+	Cpus          int32                  `protobuf:"varint,41,opt,name=cpus,proto3" json:"cpus,omitempty"`                                 // processors, shared by all slots
+	Limits        string                 `protobuf:"bytes,42,opt,name=limits,proto3" json:"limits,omitempty"`                              // how attempts are limited: cgroup or watch; "" if the worker has not registered
+	ReservedFor   []string               `protobuf:"bytes,44,rep,name=reserved_for,json=reservedFor,proto3" json:"reserved_for,omitempty"` // jobs for which free slots are kept
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1596,6 +1600,34 @@ func (x *NodeStatus) GetSinceMs() int64 {
 		return x.SinceMs
 	}
 	return 0
+}
+
+func (x *NodeStatus) GetSlotMemory() int64 {
+	if x != nil {
+		return x.SlotMemory
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetCpus() int32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *NodeStatus) GetLimits() string {
+	if x != nil {
+		return x.Limits
+	}
+	return ""
+}
+
+func (x *NodeStatus) GetReservedFor() []string {
+	if x != nil {
+		return x.ReservedFor
+	}
+	return nil
 }
 
 type NodesResponse struct {
@@ -2670,7 +2702,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06follow\x18\x02 \x01(\bR\x06follow\"\x1e\n" +
 	"\bLogChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x0e\n" +
-	"\fNodesRequest\"\x92\x03\n" +
+	"\fNodesRequest\"\x82\x04\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -2689,7 +2721,12 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\bfailures\x18\r \x01(\x05R\bfailures\x12\x18\n" +
 	"\aversion\x18\x0e \x01(\tR\aversion\x12\x16\n" +
 	"\x06reason\x18\x14 \x01(\tR\x06reason\x12\x19\n" +
-	"\bsince_ms\x18\x15 \x01(\x03R\asinceMs\">\n" +
+	"\bsince_ms\x18\x15 \x01(\x03R\asinceMs\x12\x1f\n" +
+	"\vslot_memory\x18( \x01(\x03R\n" +
+	"slotMemory\x12\x12\n" +
+	"\x04cpus\x18) \x01(\x05R\x04cpus\x12\x16\n" +
+	"\x06limits\x18* \x01(\tR\x06limits\x12!\n" +
+	"\freserved_for\x18, \x03(\tR\vreservedFor\">\n" +
 	"\rNodesResponse\x12-\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x17.slotwise.v1.NodeStatusR\x05nodes\"6\n" +
 	"\fDrainRequest\x12\x12\n" +

@@ -511,8 +511,10 @@ type JobSpec struct {
 	NoSpeculation bool                   `protobuf:"varint,16,opt,name=no_speculation,json=noSpeculation,proto3" json:"no_speculation,omitempty"`
 	MapProfile    *Profile               `protobuf:"bytes,17,opt,name=map_profile,json=mapProfile,proto3" json:"map_profile,omitempty"`
 	ReduceProfile *Profile               `protobuf:"bytes,18,opt,name=reduce_profile,json=reduceProfile,proto3" json:"reduce_profile,omitempty"`
-	Chain         string                 `protobuf:"bytes,30,opt,name=chain,proto3" json:"chain,omitempty"`   // of a step: the chain that it belongs to; only the chain's driver may set it
-	Digest        string                 `protobuf:"bytes,31,opt,name=digest,proto3" json:"digest,omitempty"` // of a step: identifies its parameters and inputs, so that a repeated Submit can be compared with the first
+	Chain         string                 `protobuf:"bytes,30,opt,name=chain,proto3" json:"chain,omitempty"`                              // of a step: the chain that it belongs to; only the chain's driver may set it
+	Digest        string                 `protobuf:"bytes,31,opt,name=digest,proto3" json:"digest,omitempty"`                            // of a step: identifies its parameters and inputs, so that a repeated Submit can be compared with the first
+	TaskMemory    int64                  `protobuf:"varint,60,opt,name=task_memory,json=taskMemory,proto3" json:"task_memory,omitempty"` // bytes of memory that one task needs; 0 is the share of one slot
+	TaskCpus      int32                  `protobuf:"varint,61,opt,name=task_cpus,json=taskCpus,proto3" json:"task_cpus,omitempty"`       // processors that one task needs; 0 is the share of one slot
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -685,6 +687,20 @@ func (x *JobSpec) GetDigest() string {
 		return x.Digest
 	}
 	return ""
+}
+
+func (x *JobSpec) GetTaskMemory() int64 {
+	if x != nil {
+		return x.TaskMemory
+	}
+	return 0
+}
+
+func (x *JobSpec) GetTaskCpus() int32 {
+	if x != nil {
+		return x.TaskCpus
+	}
+	return 0
 }
 
 // ChainSpec is a chain of jobs as the client submits it. A driver runs the chain's
@@ -1006,7 +1022,7 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x03 \x01(\bR\n" +
-	"executable\"\xba\x05\n" +
+	"executable\"\xf8\x05\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -1030,7 +1046,10 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"mapProfile\x12;\n" +
 	"\x0ereduce_profile\x18\x12 \x01(\v2\x14.slotwise.v1.ProfileR\rreduceProfile\x12\x14\n" +
 	"\x05chain\x18\x1e \x01(\tR\x05chain\x12\x16\n" +
-	"\x06digest\x18\x1f \x01(\tR\x06digestB\r\n" +
+	"\x06digest\x18\x1f \x01(\tR\x06digest\x12\x1f\n" +
+	"\vtask_memory\x18< \x01(\x03R\n" +
+	"taskMemory\x12\x1b\n" +
+	"\ttask_cpus\x18= \x01(\x05R\btaskCpusB\r\n" +
 	"\v_slow_start\"\x9e\x01\n" +
 	"\tChainSpec\x12&\n" +
 	"\x03job\x18\x01 \x01(\v2\x14.slotwise.v1.JobSpecR\x03job\x12\x16\n" +

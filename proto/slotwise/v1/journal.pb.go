@@ -2076,6 +2076,7 @@ type FactLaunched struct {
 	Speculative   bool                   `protobuf:"varint,5,opt,name=speculative,proto3" json:"speculative,omitempty"`
 	Label         int32                  `protobuf:"varint,6,opt,name=label,proto3" json:"label,omitempty"`
 	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`
+	Width         int32                  `protobuf:"varint,10,opt,name=width,proto3" json:"width,omitempty"` // slots that the attempt occupies; 0 means 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2155,6 +2156,13 @@ func (x *FactLaunched) GetLabel() int32 {
 func (x *FactLaunched) GetAt() int64 {
 	if x != nil {
 		return x.At
+	}
+	return 0
+}
+
+func (x *FactLaunched) GetWidth() int32 {
+	if x != nil {
+		return x.Width
 	}
 	return 0
 }
@@ -2945,6 +2953,7 @@ type PastAttempt struct {
 	Ended         int64                  `protobuf:"varint,10,opt,name=ended,proto3" json:"ended,omitempty"`
 	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
 	OutputBytes   int64                  `protobuf:"varint,12,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
+	Width         int32                  `protobuf:"varint,20,opt,name=width,proto3" json:"width,omitempty"` // as in FactLaunched
 	LogTail       string                 `protobuf:"bytes,13,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
 	Cause         FailureCause           `protobuf:"varint,14,opt,name=cause,proto3,enum=slotwise.v1.FailureCause" json:"cause,omitempty"`
 	Excused       bool                   `protobuf:"varint,15,opt,name=excused,proto3" json:"excused,omitempty"`
@@ -3062,6 +3071,13 @@ func (x *PastAttempt) GetError() string {
 func (x *PastAttempt) GetOutputBytes() int64 {
 	if x != nil {
 		return x.OutputBytes
+	}
+	return 0
+}
+
+func (x *PastAttempt) GetWidth() int32 {
+	if x != nil {
+		return x.Width
 	}
 	return 0
 }
@@ -3245,7 +3261,7 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\blog_tail\x18\x05 \x01(\tR\alogTail\"?\n" +
 	"\x13FactCommitCancelled\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc7\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xdd\x01\n" +
 	"\fFactLaunched\x121\n" +
 	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -3253,7 +3269,9 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x05level\x18\x04 \x01(\x05R\x05level\x12 \n" +
 	"\vspeculative\x18\x05 \x01(\bR\vspeculative\x12\x14\n" +
 	"\x05label\x18\x06 \x01(\x05R\x05label\x12\x0e\n" +
-	"\x02at\x18\a \x01(\x03R\x02at\"@\n" +
+	"\x02at\x18\a \x01(\x03R\x02at\x12\x14\n" +
+	"\x05width\x18\n" +
+	" \x01(\x05R\x05width\"@\n" +
 	"\vFactGranted\x121\n" +
 	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\"\xd1\x02\n" +
 	"\tFactEnded\x121\n" +
@@ -3315,7 +3333,7 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\battempts\x18\x06 \x03(\v2\x18.slotwise.v1.PastAttemptR\battempts\x12\x18\n" +
 	"\aoutages\x18\a \x01(\x05R\aoutages\x12!\n" +
 	"\foutage_since\x18\b \x01(\x03R\voutageSince\x12\x19\n" +
-	"\bretry_at\x18\t \x01(\x03R\aretryAt\"\x94\x03\n" +
+	"\bretry_at\x18\t \x01(\x03R\aretryAt\"\xaa\x03\n" +
 	"\vPastAttempt\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x14\n" +
@@ -3329,7 +3347,8 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x05ended\x18\n" +
 	" \x01(\x03R\x05ended\x12\x14\n" +
 	"\x05error\x18\v \x01(\tR\x05error\x12!\n" +
-	"\foutput_bytes\x18\f \x01(\x03R\voutputBytes\x12\x19\n" +
+	"\foutput_bytes\x18\f \x01(\x03R\voutputBytes\x12\x14\n" +
+	"\x05width\x18\x14 \x01(\x05R\x05width\x12\x19\n" +
 	"\blog_tail\x18\r \x01(\tR\alogTail\x12/\n" +
 	"\x05cause\x18\x0e \x01(\x0e2\x19.slotwise.v1.FailureCauseR\x05cause\x12\x18\n" +
 	"\aexcused\x18\x0f \x01(\bR\aexcusedB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"

@@ -141,7 +141,7 @@ type RegisterRequest struct {
 	ReduceSlots   int32                  `protobuf:"varint,6,opt,name=reduce_slots,json=reduceSlots,proto3" json:"reduce_slots,omitempty"`
 	Cores         int32                  `protobuf:"varint,7,opt,name=cores,proto3" json:"cores,omitempty"`
 	Speed         float64                `protobuf:"fixed64,8,opt,name=speed,proto3" json:"speed,omitempty"`            // relative to other machines; 0 means 1
-	Memory        int64                  `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`           // bytes available to attempts
+	Memory        int64                  `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`           // bytes for all attempts together; each slot has an equal share
 	Incarnation   string                 `protobuf:"bytes,10,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // a new one for each start of the process
 	Running       []string               `protobuf:"bytes,11,rep,name=running,proto3" json:"running,omitempty"`         // attempts that run, or whose end the master has not acknowledged
 	Outputs       []*HeldOutput          `protobuf:"bytes,12,rep,name=outputs,proto3" json:"outputs,omitempty"`         // map outputs on the worker's disk
@@ -153,6 +153,7 @@ type RegisterRequest struct {
 	Jobs          []string               `protobuf:"bytes,18,rep,name=jobs,proto3" json:"jobs,omitempty"`                                   // jobs of which the worker has a description, in order
 	Drivers       []*DriverRef           `protobuf:"bytes,30,rep,name=drivers,proto3" json:"drivers,omitempty"`                             // drivers that run, or whose end the master has not acknowledged
 	DriverSlots   int32                  `protobuf:"varint,31,opt,name=driver_slots,json=driverSlots,proto3" json:"driver_slots,omitempty"` // drivers that the worker runs at once
+	Limits        string                 `protobuf:"bytes,60,opt,name=limits,proto3" json:"limits,omitempty"`                               // how it limits attempts: cgroup or watch
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -325,6 +326,13 @@ func (x *RegisterRequest) GetDriverSlots() int32 {
 		return x.DriverSlots
 	}
 	return 0
+}
+
+func (x *RegisterRequest) GetLimits() string {
+	if x != nil {
+		return x.Limits
+	}
+	return ""
 }
 
 // DriverRef names one try to run the function of a chain.
@@ -1353,6 +1361,7 @@ type Launch struct {
 	// The token of the job's staged output, as in JobForWorkerResponse. A worker that knows
 	// the job's name with another token knows an older job, which the master has lost.
 	Staging       string `protobuf:"bytes,5,opt,name=staging,proto3" json:"staging,omitempty"`
+	Width         int32  `protobuf:"varint,10,opt,name=width,proto3" json:"width,omitempty"` // slots that the attempt occupies; 0 means 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1420,6 +1429,13 @@ func (x *Launch) GetStaging() string {
 		return x.Staging
 	}
 	return ""
+}
+
+func (x *Launch) GetWidth() int32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
 }
 
 type Kill struct {
@@ -1914,7 +1930,7 @@ var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xca\x04\n" +
+	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xe2\x04\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1939,7 +1955,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x03dir\x18\x11 \x01(\tR\x03dir\x12\x12\n" +
 	"\x04jobs\x18\x12 \x03(\tR\x04jobs\x120\n" +
 	"\adrivers\x18\x1e \x03(\v2\x16.slotwise.v1.DriverRefR\adrivers\x12!\n" +
-	"\fdriver_slots\x18\x1f \x01(\x05R\vdriverSlots\"3\n" +
+	"\fdriver_slots\x18\x1f \x01(\x05R\vdriverSlots\x12\x16\n" +
+	"\x06limits\x18< \x01(\tR\x06limits\"3\n" +
 	"\tDriverRef\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\tR\x05chain\x12\x10\n" +
 	"\x03try\x18\x02 \x01(\x05R\x03try\"<\n" +
@@ -2022,13 +2039,15 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"StopDriver\x12.\n" +
 	"\x06driver\x18\x01 \x01(\v2\x16.slotwise.v1.DriverRefR\x06driver\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xaf\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc5\x01\n" +
 	"\x06Launch\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12%\n" +
 	"\x04slot\x18\x02 \x01(\x0e2\x11.slotwise.v1.KindR\x04slot\x12(\n" +
 	"\x05split\x18\x03 \x01(\v2\x12.slotwise.v1.SplitR\x05split\x12 \n" +
 	"\vspeculative\x18\x04 \x01(\bR\vspeculative\x12\x18\n" +
-	"\astaging\x18\x05 \x01(\tR\astaging\"8\n" +
+	"\astaging\x18\x05 \x01(\tR\astaging\x12\x14\n" +
+	"\x05width\x18\n" +
+	" \x01(\x05R\x05width\"8\n" +
 	"\x04Kill\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"F\n" +

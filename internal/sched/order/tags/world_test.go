@@ -105,7 +105,7 @@ func checkSlots(t *rapid.T, w *trackertest.World, tags *Tags, before [job.Kinds]
 			continue
 		}
 		for _, a := range n.Attempts() {
-			now[a.Slot()][a.Label()]++
+			now[a.Slot()][a.Label()] += a.Width()
 		}
 	}
 	for k := range job.Kind(job.Kinds) {
@@ -115,7 +115,9 @@ func checkSlots(t *rapid.T, w *trackertest.World, tags *Tags, before [job.Kinds]
 			if used != now[k][part] {
 				t.Fatalf("partition %d uses %d %v slots, counted %d", part, now[k][part], k, used)
 			}
-			if used > limit && used > before[k][part] && (tags.cfg.Lend == LendNone || tags.cfg.Lend == LendEarlier && part == 3) {
+			// A partition below its limit may launch a task that takes it beyond.
+			const wide = 2
+			if used > limit+wide && used > before[k][part] && (tags.cfg.Lend == LendNone || tags.cfg.Lend == LendEarlier && part == 3) {
 				t.Fatalf("partition %d uses %d %v slots of %d, before %d", part, used, k, limit, before[k][part])
 			}
 			sum += limit

@@ -30,6 +30,7 @@ type (
 	//	NoSpeculation() bool                the submitter forbids speculative copies
 	//	TaskMemory() int64                  bytes that one task asks for; 0 is one slot's share
 	//	TaskCPUs() int                      processors that one task asks for; 0 is one slot's share
+	//	Asks() bool                         the job states TaskMemory or TaskCPUs
 	//	Width() int                         slots that a task occupies on the node where it occupies fewest
 	//
 	// Times, 0 if they have not come:

@@ -231,6 +231,9 @@ func (b *Book) SetFaults(n *Node, at []time.Duration) { n.faults = at }
 func (b *Book) change(n *Node, do func()) {
 	b.members(n, -1)
 	do()
+	if n.Closed() {
+		b.Release(n)
+	}
 	b.members(n, 1)
 }
 

@@ -173,7 +173,7 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 		h.Heartbeat(n, t.now)
 	}
 	if ev.NoWork {
-		t.nodes.Release(n)
+		t.releaseAll(n)
 	} else if !n.Closed() {
 		t.assign(n)
 	}

@@ -46,6 +46,15 @@ func (t *Tracker) release(n *cluster.Node, slot job.Kind) {
 	t.wantOffer()
 }
 
+// releaseAll ends the reservations of a node that takes no work now.
+func (t *Tracker) releaseAll(n *cluster.Node) {
+	for slot := range job.Kind(job.Kinds) {
+		if n.Reserved(slot).Job != nil {
+			t.release(n, slot)
+		}
+	}
+}
+
 // trimReservations ends the reservations of a job beyond the tasks that it can launch.
 func (t *Tracker) trimReservations(j *job.Job) {
 	if !j.Asks() {

@@ -202,11 +202,27 @@ func TestTaskMemory(t *testing.T) {
 	c := newTestCluster(t)
 	w := c.worker("w1", "--task-memory", "300MiB")
 	status, out := c.submit("--mapper", "head -c 600m /dev/zero | tail", "--input", c.write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
-	if status != exitFailed || !strings.Contains(out, "the limit of this worker is 300 MiB") {
+	if status != exitFailed || !strings.Contains(out, "used more than 300 MiB of memory, the limit on this worker") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 	if _, text := w.get("/metrics"); !strings.Contains(text, `slotwise_worker_attempts_ended_total{kind="map",state="failed"} 1`) {
 		t.Errorf("metrics: %s", text)
+	}
+}
+
+// TestJobTaskMemory runs a task that needs more than its job asked for, and submits a job
+// that asks for more than a worker has.
+func TestJobTaskMemory(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	in := c.write("in.txt", "a\n")
+	status, out := c.submit("--mapper", "head -c 900m /dev/zero | tail", "--input", in, "--output", "out", "--max-attempts", "1", "--task-memory", "24MiB")
+	if status != exitFailed || !strings.Contains(out, "used more than its 24.0 MiB of memory (--task-memory)") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	status, out = c.submit("--mapper", "cat", "--input", in, "--output", "out2", "--task-memory", "100MiB")
+	if status == 0 || !strings.Contains(out, "a map occupies 4 map slots; the largest node, w1, has 1, each with 32.0 MiB") {
+		t.Errorf("exit status %d: %s", status, out)
 	}
 }
 

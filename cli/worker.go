@@ -48,7 +48,7 @@ SIGTERM, or an interrupt, ends the worker and its attempts at once.
 With less than --min-free on the disk of --dir the worker accepts no new work until
 space is available again.` + masterNote,
 		Example: `  slotwise worker --master 10.0.0.1:7077 --dir /var/lib/slotwise
-  slotwise worker --master localhost:7077 --dir w1 --map-slots 4 --reduce-slots 2 --memory 4GiB`,
+  slotwise worker --master localhost:7077 --dir w1 --map-slots 4 --reduce-slots 2 --memory 12GiB --cpus 6`,
 		Args: noArgs,
 	}
 	s := c.Flags()
@@ -64,8 +64,9 @@ space is available again.` + masterNote,
 	s.IntVar(&f.cfg.MapSlots, "map-slots", 0, "`number` of map slots; -1 for none (default: one for each core)")
 	s.IntVar(&f.cfg.ReduceSlots, "reduce-slots", 0, "`number` of reduce slots; -1 for none (default: one for two cores)")
 	s.IntVar(&f.cfg.Drivers, "drivers", 0, "`number` of drivers of chains that run at once, beside the slots; -1 for none (default 4)")
-	s.Var(&f.memory, "memory", "memory in which all tasks sort, merge and fetch (default: a quarter of RAM)")
-	s.Var(&f.taskMemory, "task-memory", "resident memory beyond which a task is killed (default: thrice its share of --memory and 1GiB)")
+	s.Var(&f.memory, "memory", "memory for the processes of all tasks; each slot has an equal share (default: RAM less a tenth, at least 512MiB)")
+	s.IntVar(&f.cfg.CPUs, "cpus", 0, "`number` of processors for all tasks; each slot has an equal share (default: all)")
+	s.Var(&f.taskMemory, "task-memory", "limit for a task whose job asks for no memory (default: a slot's share and 256MiB, at least 1GiB)")
 	s.Var(&f.minFree, "min-free", "free space on the disk below which the worker accepts no new work (default 256MiB)")
 	s.Var(&f.cacheSize, "cache-size", "size of the cache of jobs' executables and files (default 2GiB)")
 	s.Var(&f.logSize, "log-size", "size of the log kept for an attempt (default 4MiB)")
@@ -91,9 +92,9 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	cfg.Memory, cfg.TaskMemory = int64(f.memory), int64(f.taskMemory)
 	cfg.MinFree, cfg.CacheSize, cfg.LogSize = int64(f.minFree), int64(f.cacheSize), int64(f.logSize)
 	if cfg.Memory == 0 {
-		cfg.Memory = local.DefaultMemory()
+		cfg.Memory = local.WorkerMemory()
 	}
-	cfg.Version, cfg.OwnFiles = version(), []string{f.tokenFile, f.cfg.Tokens}
+	cfg.Version, cfg.OwnFiles, cfg.Cgroups = version(), []string{f.tokenFile, f.cfg.Tokens}, true
 	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {
 		return err
 	}

@@ -11,7 +11,21 @@ const fallbackMemory = 4 << 30
 
 // DefaultMemory is a quarter of what this process may use: of the machine's
 // memory or of the control group's limit, whichever is less.
-func DefaultMemory() int64 {
+func DefaultMemory() int64 { return usableMemory() / 4 }
+
+// reserve is the least memory that a worker leaves to the system and to itself.
+const reserve = 512 << 20
+
+// WorkerMemory is what the attempts of a worker on this machine may use by default: all
+// that this process may use, less a tenth and at least 512 MiB, but at least half.
+func WorkerMemory() int64 {
+	total := usableMemory()
+	return max(total/2, total-max(reserve, total/10))
+}
+
+// usableMemory is what this process may use: the machine's memory or the control
+// group's limit, whichever is less.
+func usableMemory() int64 {
 	total := int64(fallbackMemory)
 	if n, ok := memTotal(); ok {
 		total = n
@@ -25,7 +39,7 @@ func DefaultMemory() int64 {
 			total = min(total, n)
 		}
 	}
-	return total / 4
+	return total
 }
 
 // memTotal reads the size of the machine's memory.

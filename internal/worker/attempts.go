@@ -3,10 +3,10 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/proctree"
@@ -27,8 +27,11 @@ type process struct {
 
 	// Worker.mu guards the fields below.
 
-	child *child   // nil until the child process has started
-	log   *logFile // nil until then
+	child *child // nil until the child process has started
+	// limits and group are set before child is. group is nil without control groups.
+	limits limits
+	group  *cgroup.Group
+	log    *logFile // nil until then
 	// childEnded is set when the child process has ended: it can no longer be sent
 	// map outputs.
 	childEnded bool
@@ -42,15 +45,6 @@ type killedError struct{ reason string }
 
 // Error implements error.
 func (k *killedError) Error() string { return "killed: " + k.reason }
-
-// memoryError is the cause of an attempt that was stopped because its processes
-// used more than Config.TaskMemory bytes.
-type memoryError struct{ used, limit int64 }
-
-// Error implements error.
-func (m *memoryError) Error() string {
-	return fmt.Sprintf("the attempt's processes used %d MiB of memory; the limit of this worker is %d MiB (its --task-memory)", m.used>>20, m.limit>>20)
-}
 
 // carryOut carries out the agent's orders in sequence.
 func (w *Worker) carryOut(orders []agent.Order) {
@@ -198,7 +192,8 @@ func (w *Worker) isRunning(name string) bool {
 }
 
 // watchProcesses measures the memory of attempts and drivers, stops one that uses more
-// than Config.TaskMemory, and kills orphans of attempts that have ended.
+// than its limit unless a control group limits it, and kills orphans of attempts that
+// have ended.
 func (w *Worker) watchProcesses() {
 	w.mu.Lock()
 	var live []*process
@@ -233,13 +228,14 @@ func (w *Worker) watchProcesses() {
 		w.mu.Lock()
 		w.mu.agent.Usage(p.id, memory, int64(cpu))
 		w.mu.Unlock()
-		if w.cfg.TaskMemory > 0 && memory > w.cfg.TaskMemory {
-			p.stop(&memoryError{memory, w.cfg.TaskMemory})
+		if limit := p.limits.memory; p.group == nil && limit > 0 && memory > limit {
+			p.stop(&memoryError{p.limits})
 		}
 	}
 	for _, p := range drivers {
-		if memory, _ := table.Use(p.child.pid); w.cfg.TaskMemory > 0 && memory > w.cfg.TaskMemory {
-			p.stop(&memoryError{memory, w.cfg.TaskMemory})
+		lim := w.cfg.limitsOf(nil, 1)
+		if memory, _ := table.Use(p.child.pid); lim.memory > 0 && memory > lim.memory {
+			p.stop(&memoryError{lim})
 		}
 	}
 }

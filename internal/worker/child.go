@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	protocol "github.com/slotwise/slotwise/internal/attempt"
+	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/proctree"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -86,15 +87,17 @@ func (s *starter) close() { close(s.requests) }
 type child struct {
 	cmd   *exec.Cmd
 	pid   int
-	out   *os.File // messages from the child
+	group *cgroup.Group // nil without control groups
+	out   *os.File      // messages from the child
 	mu    sync.Mutex
 	in    *os.File      // messages to the child; nil once closed; guarded by mu
 	ended chan struct{} // closed when the process has been waited for
 }
 
 // startChild starts an executable as an attempt or a driver, with dir as its working
-// directory. Its standard output and standard error are written to log.
-func (w *Worker) startChild(path, dir string, log *logFile, role protocol.Role) (*child, error) {
+// directory. Its standard output and standard error are written to log. Its processes are
+// in the group if that is not nil.
+func (w *Worker) startChild(path, dir string, log *logFile, role protocol.Role, lim limits, group *cgroup.Group) (*child, error) {
 	orders, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -106,14 +109,22 @@ func (w *Worker) startChild(path, dir string, log *logFile, role protocol.Role) 
 	}
 	defer reports.Close()
 	cmd := &exec.Cmd{
-		Path: path, Args: []string{w.arg0(path)}, Dir: dir, Env: w.environment(role),
+		Path: path, Args: []string{w.arg0(path)}, Dir: dir, Env: w.environment(role, lim),
 		Stdout: log, Stderr: log, ExtraFiles: []*os.File{orders, reports}, SysProcAttr: childAttr(),
 		WaitDelay: time.Second, // a process outside its group may keep its output open
+	}
+	if group != nil {
+		handle, err := group.Handle()
+		if err != nil {
+			return nil, errors.Join(err, in.Close(), out.Close())
+		}
+		defer handle.Close()
+		enterGroup(cmd.SysProcAttr, handle)
 	}
 	if err := w.starter.start(cmd); err != nil {
 		return nil, errors.Join(err, in.Close(), out.Close())
 	}
-	return &child{cmd: cmd, pid: cmd.Process.Pid, in: in, out: out, ended: make(chan struct{})}, nil
+	return &child{cmd: cmd, pid: cmd.Process.Pid, group: group, in: in, out: out, ended: make(chan struct{})}, nil
 }
 
 // arg0 returns the program name (argv[0]) with which an executable is started.
@@ -133,7 +144,7 @@ var storageSettings = []string{"SLOTWISE_HDFS_", "SLOTWISE_S3_"}
 
 // environment returns the environment of attempts: the worker's own, without the
 // SLOTWISE_ variables (some are secrets), but with the settings of storage.
-func (w *Worker) environment(role protocol.Role) []string {
+func (w *Worker) environment(role protocol.Role, lim limits) []string {
 	var env []string
 	for _, v := range os.Environ() {
 		begins := func(prefix string) bool { return strings.HasPrefix(v, prefix) }
@@ -142,9 +153,9 @@ func (w *Worker) environment(role protocol.Role) []string {
 		}
 	}
 	env = append(env, protocol.Env+"="+string(role), originVar+"="+w.home.origin)
-	if w.cfg.TaskMemory > 0 {
-		// The engine's buffers are outside the Go heap and count against TaskMemory too.
-		heap := max(w.cfg.TaskMemory-w.cfg.share(), w.cfg.TaskMemory/2)
+	if lim.memory > 0 {
+		// The engine's buffers are outside the Go heap and count against the limit too.
+		heap := max(lim.memory-lim.buffer, lim.memory/2)
 		env = append(env, "GOMEMLIMIT="+strconv.FormatInt(heap, 10))
 	}
 	return env
@@ -162,8 +173,12 @@ func (c *child) send(m *slotwisev1.ToAttempt) error {
 	return err
 }
 
-// kill sends SIGKILL to the child's process group and to all its descendants.
+// kill sends SIGKILL to all processes of the child's control group. Without one it sends
+// SIGKILL to the child's process group and to all its descendants.
 func (c *child) kill() {
+	if c.group != nil && c.group.Kill() == nil {
+		return
+	}
 	table, _ := proctree.Read()
 	below := table.Below(c.pid)
 	killGroup(c.pid)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
 )
 
@@ -45,13 +46,19 @@ type Config struct {
 	// Drivers is the number of drivers of chains that run at once, beside the slots;
 	// negative means none. Default 4.
 	Drivers int
-	// Memory is the size in bytes of all attempts' buffers for sorting, merging and
-	// fetching. Each slot gets an equal share. Default 1 GiB.
+	// Memory is the memory in bytes for the processes of all attempts together. Each
+	// slot has an equal share; see limits. Default 1 GiB.
 	Memory int64
-	// TaskMemory is the limit in bytes of the resident memory of all processes of
-	// an attempt; above it the attempt is killed. Negative means no limit. Default:
-	// three times the slot's share of Memory plus 1 GiB.
+	// CPUs is the number of processors for all attempts together, of which each slot
+	// has an equal share. Default: the machine's.
+	CPUs int
+	// TaskMemory is the memory limit in bytes of attempts whose job asks for no memory;
+	// above it the attempt is killed. Negative means no limit. Default: the slot's
+	// share of Memory, plus memorySlack, at least leastLimit.
 	TaskMemory int64
+	// Cgroups makes the worker limit attempts with control groups if it can. Without
+	// them it measures their memory.
+	Cgroups bool
 	// MinFree is the number of bytes that must be free on Dir's disk for the worker
 	// to take new work. Default 256 MiB; negative means no limit.
 	MinFree int64
@@ -128,7 +135,13 @@ func (c *Config) fill() error {
 	if least := int64(c.MapSlots+c.ReduceSlots) * minShare; c.Memory < least {
 		return fmt.Errorf("%d bytes of memory (--memory) are too little for %d map and %d reduce slots, which need at least %d", c.Memory, c.MapSlots, c.ReduceSlots, least)
 	}
-	c.TaskMemory = cmp.Or(c.TaskMemory, 3*c.share()+1<<30)
+	if c.Memory > job.MaxTaskMemory {
+		return fmt.Errorf("%d bytes of memory (--memory) are too much; the most are %d", c.Memory, int64(job.MaxTaskMemory))
+	}
+	if c.CPUs < 0 || c.CPUs > job.MaxTaskCPUs {
+		return fmt.Errorf("%d processors (--cpus): must be from 1 to %d", c.CPUs, job.MaxTaskCPUs)
+	}
+	c.CPUs = cmp.Or(c.CPUs, cores)
 	c.MinFree = cmp.Or(c.MinFree, 256<<20)
 	c.CacheSize = cmp.Or(c.CacheSize, 2<<30)
 	c.LogSize = cmp.Or(c.LogSize, 4<<20)
@@ -152,13 +165,3 @@ const maxDrivers = 1000
 
 // minShare is the least buffer memory of one attempt, in bytes.
 const minShare = 4 << 20
-
-// share returns the buffer memory of one slot. All slots get the same, because a
-// policy may run a reduce in a map slot.
-func (c *Config) share() int64 { return c.Memory / int64(c.MapSlots+c.ReduceSlots) }
-
-// A map sorts in its slot's whole share. A reduce keeps fetched map outputs in
-// three quarters of it and merges run files through the last quarter.
-func (c *Config) mapBuffer() int64   { return c.share() }
-func (c *Config) fetchBuffer() int64 { return c.share() * 3 / 4 }
-func (c *Config) mergeBuffer() int64 { return c.share() / 4 }

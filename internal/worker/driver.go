@@ -74,7 +74,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	c, err := w.startChild(path, work, log, attempt.Driver)
+	c, err := w.startChild(path, work, log, attempt.Driver, w.cfg.limitsOf(nil, 1), nil)
 	if err != nil {
 		return nil, err
 	}

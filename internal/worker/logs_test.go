@@ -169,9 +169,9 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("SLOTWISE_TOKEN_FILE", "secret")
 	t.Setenv("SLOTWISE_S3_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("AWS_REGION", "here")
-	w := &Worker{cfg: Config{TaskMemory: 1 << 30, Memory: 1 << 28, MapSlots: 1}, home: &home{origin: "mark"}}
-	env := strings.Join(w.environment(attempt.Task), "\n") + "\n"
-	for _, want := range []string{"SLOTWISE_ATTEMPT=1\n", "SLOTWISE_ORIGIN=mark\n", "SLOTWISE_S3_ENDPOINT=http", "AWS_REGION=here", "GOMEMLIMIT=805306368\n"} {
+	w := &Worker{cfg: Config{Memory: 1 << 28, MapSlots: 1}, home: &home{origin: "mark"}}
+	env := strings.Join(w.environment(attempt.Task, w.cfg.limitsOf(nil, 1)), "\n") + "\n"
+	for _, want := range []string{"SLOTWISE_ATTEMPT=1\n", "SLOTWISE_ORIGIN=mark\n", "SLOTWISE_S3_ENDPOINT=http", "AWS_REGION=here", "GOMEMLIMIT=1006632960\n"} {
 		if !strings.Contains(env, want) {
 			t.Errorf("no %s", want)
 		}

@@ -46,13 +46,22 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	c, err := w.startChild(path, work, log, protocol.Task)
+	lim := w.cfg.limitsOf(info.GetSpec(), p.launch.GetWidth())
+	w.mu.Lock()
+	p.limits = lim
+	w.mu.Unlock()
+	group, err := w.newGroup(p)
+	if err != nil {
+		return nil, fmt.Errorf("the attempt's control group: %w", err)
+	}
+	c, err := w.startChild(path, work, log, protocol.Task, lim, group)
+	w.mu.Lock()
+	p.child, p.log, p.group = c, log, group
+	w.mu.Unlock()
+	defer w.removeGroup(p)
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	p.child, p.log = c, log
-	w.mu.Unlock()
 	return w.superviseChild(ctx, p, w.attemptOrder(p, info, dir))
 }
 
@@ -75,12 +84,12 @@ func (w *Worker) checkFiles(s *slotwisev1.Split, spec *slotwisev1.JobSpec) error
 func (w *Worker) attemptOrder(p *process, info *slotwisev1.JobForWorkerResponse, dir string) *slotwisev1.Order {
 	o := &slotwisev1.Order{
 		Attempt: p.id.String(), Job: info, Split: p.launch.GetSplit(), Dir: dir,
-		Worker: w.home.name, OutputsDir: w.home.outputs(), Memory: w.cfg.TaskMemory, TickMs: progressEvery.Milliseconds(),
+		Worker: w.home.name, OutputsDir: w.home.outputs(), Memory: p.limits.memory, TickMs: progressEvery.Milliseconds(),
 	}
 	if p.id.Kind == job.Map {
-		o.MapBuffer = w.cfg.mapBuffer()
+		o.MapBuffer = p.limits.buffer
 	} else {
-		o.MergeBuffer, o.FetchBuffer, o.Fetch = w.cfg.mergeBuffer(), w.cfg.fetchBuffer(), w.fetch
+		o.MergeBuffer, o.FetchBuffer, o.Fetch = p.limits.mergeBuffer(), p.limits.fetchBuffer(), w.fetch
 	}
 	return o
 }
@@ -112,6 +121,8 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 	switch cause := context.Cause(ctx); {
 	case done.GetOk():
 		return done, nil
+	case p.group != nil && p.group.OutOfMemory():
+		return done, &memoryError{p.limits}
 	case cause != nil:
 		return done, cause
 	case done == nil:

@@ -128,8 +128,8 @@ func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 	c := &w.cfg
 	req := &slotwisev1.RegisterRequest{
 		Worker: w.home.name, Address: w.address, Host: c.Host, Rack: c.Rack,
-		MapSlots: int32(c.MapSlots), ReduceSlots: int32(c.ReduceSlots), Cores: int32(cores()),
-		Memory: c.Memory, MapBuffer: c.mapBuffer(), Incarnation: w.incarnation, Version: c.Version, Executable: w.executable,
+		MapSlots: int32(c.MapSlots), ReduceSlots: int32(c.ReduceSlots), Cores: int32(c.CPUs),
+		Memory: c.Memory, MapBuffer: bufferOf(c.slotMemory()), Limits: w.limitedBy(), Incarnation: w.incarnation, Version: c.Version, Executable: w.executable,
 		Dir: w.home.path, DriverSlots: int32(c.Drivers),
 	}
 	w.mu.Lock()

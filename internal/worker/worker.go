@@ -34,6 +34,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/nodeload"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -51,6 +52,7 @@ type Worker struct {
 	rpc     slotwisev1connect.WorkerServiceClient
 	files   *cache
 	starter *starter
+	groups  *cgroup.Tree // of attempts; nil without control groups
 	roots   *roots.Rules // which files attempts may name
 	// executable is the SHA-256 of cfg.Executable: attempts of jobs that name it
 	// need no download.
@@ -120,6 +122,7 @@ func Start(cfg Config) (*Worker, error) {
 	w.rpc = slotwisev1connect.NewWorkerServiceClient(client, cfg.Master)
 	w.files = newCache(h.files(), strings.TrimRight(cfg.Master, "/"), client, cfg.CacheSize)
 	w.metrics = newMetrics(w)
+	w.openGroups()
 	if w.executable, err = hashFile(cfg.Executable); err == nil {
 		w.roots, err = roots.New(nil, nil, append([]string{h.path, cfg.TLS.Cert, cfg.TLS.Key}, cfg.OwnFiles...))
 	}

@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/slotwise/slotwise/internal/cgroup"
+	"github.com/slotwise/slotwise/internal/console"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+const (
+	// memorySlack is what the processes of an attempt may use in addition to what the
+	// job asks for: the program's code, the runtime, and the pages of files.
+	memorySlack = 256 << 20
+	// leastLimit is the least limit of attempts whose job asks for no memory.
+	leastLimit = 1 << 30
+	// mostProcesses is the greatest number of processes and threads of an attempt.
+	mostProcesses = 1 << 12
+	// weightOfSlot is the weight of one slot's share of the processors.
+	weightOfSlot = 100
+)
+
+// limits are what one attempt may use.
+type limits struct {
+	// memory is the limit in bytes above which the attempt is killed; 0 is none. asked
+	// is what the job asks for; 0 if it asks for nothing.
+	memory, asked int64
+	// buffer is the memory in bytes in which the attempt sorts, merges and fetches: a
+	// quarter of what it may use. It is outside the Go heap.
+	buffer int64
+	width  int // slots that the attempt occupies
+}
+
+// limitsOf returns the limits of an attempt of a job.
+func (c *Config) limitsOf(spec *slotwisev1.JobSpec, width int32) limits {
+	l := limits{asked: spec.GetTaskMemory(), width: max(1, int(width))}
+	switch {
+	case l.asked > 0:
+		l.memory = l.asked + memorySlack
+	case c.TaskMemory >= 0:
+		l.memory = cmp.Or(c.TaskMemory, max(leastLimit, c.slotMemory()+memorySlack))
+	}
+	l.buffer = bufferOf(cmp.Or(l.asked, c.slotMemory()))
+	return l
+}
+
+// slotMemory returns one slot's share of the memory. All slots get the same, because a
+// policy may run a reduce in a map slot.
+func (c *Config) slotMemory() int64 { return c.Memory / int64(c.MapSlots+c.ReduceSlots) }
+
+// bufferOf returns the size of the buffers of a task with that much memory.
+func bufferOf(memory int64) int64 { return max(minShare, memory/4) }
+
+// A map sorts in its whole buffer. A reduce keeps fetched map outputs in three quarters
+// of it and merges run files through the last quarter.
+func (l *limits) fetchBuffer() int64 { return l.buffer * 3 / 4 }
+func (l *limits) mergeBuffer() int64 { return l.buffer / 4 }
+
+// memoryError is the cause of an attempt that was stopped because its processes used
+// more than limits.memory.
+type memoryError struct{ limits }
+
+// Error implements error.
+func (m *memoryError) Error() string {
+	if m.asked > 0 {
+		return fmt.Sprintf("the attempt's processes used more than its %s of memory (--task-memory)", console.Bytes(m.asked))
+	}
+	return fmt.Sprintf("the attempt's processes used more than %s of memory, the limit on this worker for tasks whose job asks for none; --task-memory of the job asks for more",
+		console.Bytes(m.memory))
+}
+
+// openGroups prepares the control groups of attempts, if they are wanted and available,
+// and says once how attempts are limited.
+func (w *Worker) openGroups() {
+	if !w.cfg.Cgroups {
+		return
+	}
+	tree, err := cgroup.Open(w.home.origin[:8])
+	if err != nil {
+		w.log.Info("attempts are limited by a watch over their memory", "no control groups because", err)
+		return
+	}
+	w.groups = tree
+	w.log.Info("attempts are limited by control groups")
+}
+
+// limitedBy names the means by which attempts are limited.
+func (w *Worker) limitedBy() string {
+	if w.groups != nil {
+		return "cgroup"
+	}
+	return "watch"
+}
+
+// newGroup makes the control group of an attempt; nil without control groups.
+func (w *Worker) newGroup(p *process) (*cgroup.Group, error) {
+	if w.groups == nil {
+		return nil, nil
+	}
+	return w.groups.Create(p.id.String(), cgroup.Limits{Memory: p.limits.memory, Weight: weightOfSlot * p.limits.width, Processes: mostProcesses * p.limits.width})
+}
+
+// removeGroup removes the control group of an attempt that has ended, with the processes
+// that it left behind.
+func (w *Worker) removeGroup(p *process) {
+	if p.group == nil {
+		return
+	}
+	if err := p.group.Remove(); err != nil {
+		w.log.Error("cannot remove the control group of an attempt; the next start of the worker will", "attempt", p.id, "err", err)
+	}
+}

@@ -42,7 +42,7 @@ func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 	case *tracker.FactLaunched:
 		r.What = &slotwisev1.JournalRecord_Launched{Launched: &slotwisev1.FactLaunched{
 			Attempt: refAttempt(f.Attempt), Node: f.Node, Slot: int32(f.Slot), Level: int32(f.Level),
-			Speculative: f.Speculative, Label: f.Label, At: int64(f.At), Width: f.Width,
+			Speculative: f.Speculative, Label: f.Label, At: int64(f.At), Width: wireWidth(f.Width),
 		}}
 	case *tracker.FactGranted:
 		r.What = &slotwisev1.JournalRecord_Granted{Granted: &slotwisev1.FactGranted{Attempt: refAttempt(f.Attempt)}}
@@ -120,6 +120,15 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 	}
 }
 
+// wireWidth encodes the width of an attempt. The usual width of 1 is 0 on the wire and in
+// the journal, where it takes no bytes; the tracker reads 0 as 1.
+func wireWidth(width int32) int32 {
+	if width == 1 {
+		return 0
+	}
+	return width
+}
+
 // encodeCounters and decodeCounters keep nil, which means that nothing was reported.
 func encodeCounters(s *counters.Set) *slotwisev1.Counters {
 	if s == nil {
@@ -146,7 +155,7 @@ func encodePast(f *tracker.FactTask) *slotwisev1.FactTask {
 	}
 	for i, a := range f.Past.Attempts {
 		t.Attempts = append(t.Attempts, &slotwisev1.PastAttempt{
-			Node: f.Nodes[i], Slot: int32(a.Slot), Width: a.Width, Level: int32(a.Level), Speculative: a.Speculative, Label: a.Label,
+			Node: f.Nodes[i], Slot: int32(a.Slot), Width: wireWidth(a.Width), Level: int32(a.Level), Speculative: a.Speculative, Label: a.Label,
 			State: int32(a.State), Granted: a.Granted, Seq: a.Seq, Started: int64(a.Started), Ended: int64(a.Ended),
 			Error: a.Error, LogTail: a.LogTail, OutputBytes: a.OutputBytes,
 			Cause: slotwisev1.FailureCause(a.Cause), Excused: a.Excused,

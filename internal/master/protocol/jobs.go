@@ -90,7 +90,7 @@ func (c *Core) launch(j *jobEntry, e tracker.Effect) {
 	if s == nil {
 		return // once registered again, the worker does not name the attempt, which is then lost
 	}
-	l := &slotwisev1.Launch{Attempt: e.Attempt.String(), Slot: WireKind(e.Slot), Speculative: e.Speculative, Staging: j.token, Width: int32(e.Width)}
+	l := &slotwisev1.Launch{Attempt: e.Attempt.String(), Slot: WireKind(e.Slot), Speculative: e.Speculative, Staging: j.token, Width: wireWidth(int32(e.Width))}
 	if e.Attempt.Kind == job.Map && len(j.spec.Splits) > 0 {
 		l.Split = j.spec.Splits[e.Attempt.Index]
 	}

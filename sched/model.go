@@ -179,10 +179,17 @@ type (
 	//	Spec() NodeSpec                     what the node reported when it joined
 	//	Load() Load                         what its last heartbeat said about the machine
 	//	Alive() bool                        it is a member of the cluster now
-	//	Closed() bool                       it gets no new work, for one of the next two reasons
+	//	Closed() bool                       it gets no new work; Status says why
 	//	Draining() bool                     an administrator drains it
 	//	Graylisted() bool                   tasks failed there that succeeded elsewhere
 	//	Absent() bool                       it has not returned since the tracker restarted
+	//	State() State                       its state as operators see it: alive, draining, disk full and so on
+	//	Status() Status                     its state, since when it is in it, and the reason in words
+	//	Condition() Condition               what its worker last reported about its ability to take work
+	//	DrainedAt() time.Duration           when it was last drained or its drain was ended; 0 if never
+	//	GrayAt() time.Duration              when it was last put on the graylist or taken off; 0 if never
+	//	LeftAt() time.Duration              when a node that is no member stopped being one
+	//	Forgotten() bool                    it left so long ago that only its index is kept
 	//	Joined() time.Duration              when it last joined
 	//	LastSeen() time.Duration            when it last joined or sent a heartbeat
 	//	Faults() []time.Duration            when tasks succeeded elsewhere that had failed here

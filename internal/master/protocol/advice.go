@@ -14,6 +14,8 @@ func (c *Core) advice(j *job.Job, k job.Kind, why sched.Reason) string {
 	switch why.Code {
 	case sched.Behind:
 		return c.adviceBehind(j, k, why)
+	case sched.SlowStart:
+		return "wait for more maps to succeed, or submit the next such job with a smaller --slow-start"
 	case sched.NoSlot:
 		return "add workers or slots, or kill jobs that are not needed"
 	case sched.AllClosed:

@@ -128,3 +128,12 @@ func TestAdviceForClosedNodes(t *testing.T) {
 		}
 	}
 }
+
+// The advice for reduces that wait for maps names the flag that sets how many maps they wait for.
+func TestAdviceForSlowStart(t *testing.T) {
+	c := adviceWorld(t, "fifo", nil, [3]string{"a", "a", "a"})
+	j := c.tracker.Jobs().Get(1)
+	if got := c.advice(j, job.Reduce, sched.Reason{Code: sched.SlowStart, Need: 20}); !strings.Contains(got, "--slow-start") {
+		t.Errorf("the advice is %q", got)
+	}
+}

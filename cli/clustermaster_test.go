@@ -143,7 +143,9 @@ func TestClusterCommands(t *testing.T) {
 	if got := c.asks("top"); !strings.Contains(got, "j1") || !strings.Contains(got, "w1") || strings.Contains(got, "\x1b") {
 		t.Errorf("top:\n%s", got)
 	}
-	c.asks("nodes", "drain", "w1")
+	if got := c.asks("nodes", "drain", "w1"); !strings.HasPrefix(got, "w1 is draining; running there: ") {
+		t.Errorf("the drain prints %q", got)
+	}
 	if got := c.asks("nodes"); !strings.Contains(got, "draining") {
 		t.Errorf("nodes:\n%s", got)
 	}

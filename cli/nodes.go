@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -64,15 +65,32 @@ func newDrain() *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Drain a worker: give it no more work",
 		Long: `Stops giving work to a worker. Its running attempts finish, and reduces can still
-fetch its map outputs. With --undo it gets work again.`,
+fetch its map outputs. With --undo it gets work again. Prints the worker's new state
+and how many tasks still run there.`,
 		Example: `  slotwise nodes drain worker3
   slotwise nodes drain worker3 --undo`,
 		Args: oneArg("node"),
 	}
-	newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
+	newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
 		r.Node = args[0]
-		_, err := client.Call(ctx, u.cl, u.cl.RPC().Drain, r)
-		return err
+		if _, err := client.Call(ctx, u.cl, u.cl.RPC().Drain, r); err != nil {
+			return err
+		}
+		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Nodes, &slotwisev1.NodesRequest{})
+		if err != nil {
+			return fmt.Errorf("the change of node %s succeeded, but reading its new state failed: %w", r.Node, err)
+		}
+		for _, n := range resp.Nodes {
+			if n.Name != r.Node {
+				continue
+			}
+			if u.json() {
+				return printMessage(u.out(), n)
+			}
+			_, err := fmt.Fprintf(u.out(), "%s is %s; running there: %d maps, %d reduces\n", n.Name, n.State, n.Maps, n.Reduces)
+			return err
+		}
+		return nil
 	})
 	c.Flags().BoolVar(&r.Undo, "undo", false, "end the draining")
 	return c
@@ -85,8 +103,8 @@ func newPolicy(s *setup) *cobra.Command {
 		Use:   "policy [NAME]",
 		Short: "Show the policy of a cluster, or install another one",
 		Long: `Shows the scheduling policy of a cluster. With NAME, or a composition such as
-order=fair,place=delay, it installs that policy while jobs run. Running tasks are
-not affected.`,
+order=fair,place=delay, it installs that policy while jobs run and prints the old and
+the new policy. Running tasks are not affected.`,
 		Example: `  slotwise policy
   slotwise policy fair
   slotwise policy capacity --set 'queues=prod,capacity=70;default,capacity=30'`,
@@ -101,8 +119,7 @@ not affected.`,
 		if len(args) == 0 {
 			return showPolicy(ctx, u, set)
 		}
-		_, err = client.Call(ctx, u.cl, u.cl.RPC().SetPolicy, &slotwisev1.SetPolicyRequest{Name: args[0], Set: set})
-		return err
+		return installPolicy(ctx, u, &slotwisev1.SetPolicyRequest{Name: args[0], Set: set})
 	})
 	c.Flags().StringArrayVar(&given, "set", nil, "one parameter of the new policy, `name=value` (repeatable)")
 	return c
@@ -120,10 +137,38 @@ func showPolicy(ctx context.Context, u *userCommand, set map[string]string) erro
 	if u.json() {
 		return printMessage(u.out(), resp)
 	}
-	words := []string{resp.Name}
-	for _, k := range slices.Sorted(maps.Keys(resp.Set)) {
-		words = append(words, k+"="+resp.Set[k])
-	}
-	_, err = fmt.Fprintln(u.out(), strings.Join(words, " "))
+	_, err = fmt.Fprintln(u.out(), policyText(resp.Name, resp.Set))
 	return err
+}
+
+// installPolicy installs a policy and prints the one before it and the new one.
+func installPolicy(ctx context.Context, u *userCommand, r *slotwisev1.SetPolicyRequest) error {
+	old, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{})
+	if err != nil {
+		return err
+	}
+	if _, err := client.Call(ctx, u.cl, u.cl.RPC().SetPolicy, r); err != nil {
+		return err
+	}
+	if u.json() {
+		var b bytes.Buffer
+		b.WriteString(`{"old":`)
+		writeMessage(&b, old.ProtoReflect())
+		b.WriteString(`,"new":`)
+		writeMessage(&b, (&slotwisev1.PolicyResponse{Name: r.Name, Set: r.Set}).ProtoReflect())
+		b.WriteString("}\n")
+		_, err := u.out().Write(b.Bytes())
+		return err
+	}
+	_, err = fmt.Fprintf(u.out(), "%s → %s\n", policyText(old.Name, old.Set), policyText(r.Name, r.Set))
+	return err
+}
+
+// policyText returns a policy's name and its given parameters, sorted by name.
+func policyText(name string, set map[string]string) string {
+	words := []string{name}
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		words = append(words, k+"="+set[k])
+	}
+	return strings.Join(words, " ")
 }

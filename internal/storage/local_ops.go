@@ -138,8 +138,16 @@ func (o localOps) LastTouched(_ context.Context, root string) (time.Time, error)
 // MakeRoot implements RenameOps. Lock has created the root for this user only.
 func (o localOps) MakeRoot(_ context.Context, root string, private bool) error {
 	tmp := filepath.Join(root, tmpDir)
-	if err := o.mkdir(root, 0o700); err != nil || private {
+	if err := o.mkdir(root, 0o700); err != nil {
 		return err
+	}
+	// Whoever knows the token can put a link in the root's place. What follows would then
+	// change the directory behind it.
+	if st, err := o.disk.Stat(root); err != nil || !st.IsDir() {
+		return cmp.Or(err, error(&fs.PathError{Op: "stage", Path: root, Err: syscall.ENOTDIR}))
+	}
+	if private {
+		return nil
 	}
 	// A new directory shows which permissions the process gives.
 	if err := o.mkdir(tmp, 0o777); err != nil {

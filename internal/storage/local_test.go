@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 var ctx = context.Background()
@@ -303,5 +305,46 @@ func TestStageSharedOverStrangeSuccess(t *testing.T) {
 				t.Errorf("%q, %v", b, err)
 			}
 		})
+	}
+}
+
+// A link in the place of the staging directory is refused: whoever knows the token could
+// make the master change the directory behind it.
+func TestStagingRootIsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	target, victim := filepath.Join(dir, "out"), t.TempDir()
+	s, err := Local{}.StageShared(ctx, target, "abc", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%v, %v: want the staging directory alone", names, err)
+	}
+	root := filepath.Join(dir, names[0].Name())
+	if err := s.Abort(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(victim, 0o700), os.Symlink(victim, root)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Local{}).StageShared(ctx, target, "abc", false); err == nil {
+		if st, err := os.Lstat(root); err != nil || !st.IsDir() {
+			t.Errorf("the link was taken for the staging directory: %v", err)
+		}
+	}
+	// The same link, made just before MakeRoot.
+	if err := errors.Join(os.RemoveAll(root), os.Symlink(victim, root)); err != nil {
+		t.Fatal(err)
+	}
+	if err := LocalOps(durable.OS(), true).MakeRoot(ctx, root, false); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("MakeRoot on a link: %v", err)
+	}
+	st, err := os.Stat(victim)
+	if err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("the directory behind the link has mode %v, %v", st.Mode().Perm(), err)
+	}
+	if entries, err := os.ReadDir(victim); err != nil || len(entries) > 0 {
+		t.Errorf("the directory behind the link has %v, %v", entries, err)
 	}
 }

@@ -78,9 +78,21 @@ func (o stageOps) Vacant(ctx context.Context, dir string) (bool, error) {
 // Exists implements storage.StageOps for files and directories.
 func (o stageOps) Exists(ctx context.Context, p string) (bool, error) { return o.exists(ctx, p) }
 
-// Read implements storage.StageOps. Below a file nothing exists.
+// maxSmall is larger than every file that a staging reads, in bytes.
+const maxSmall = 4096
+
+// Read implements storage.StageOps. Below a file nothing exists. A file that is too large
+// for one of a staging counts as missing: a user may have put it there, and it may be
+// larger than the memory.
 func (o stageOps) Read(ctx context.Context, p string) (content []byte, err error) {
 	err = o.do(ctx, func(c *hdfs.Client) error {
+		st, err := c.Stat(p)
+		if err != nil {
+			return err
+		}
+		if st.IsDir() || st.Size() > maxSmall {
+			return &fs.PathError{Op: "read", Path: p, Err: fs.ErrNotExist}
+		}
 		content, err = c.ReadFile(p)
 		return err
 	})

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -75,6 +77,10 @@ type bucket struct {
 
 var _ server = bucket{}
 
+// maxObject bounds the objects that Get reads whole: notes, records of commits and
+// _SUCCESS. A record has a line for each part of an output.
+const maxObject = 64 << 20
+
 // Get implements objects.
 func (b bucket) Get(ctx context.Context, key string) ([]byte, string, error) {
 	body, info, _, err := b.fs.c.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
@@ -82,8 +88,11 @@ func (b bucket) Get(ctx context.Context, key string) ([]byte, string, error) {
 		return nil, "", kind(err)
 	}
 	defer body.Close()
+	if info.Size > maxObject {
+		return nil, "", fmt.Errorf("object %s has %d bytes, more than anything that slotwise writes under this name: remove it", key, info.Size)
+	}
 	var buf bytes.Buffer
-	_, err = buf.ReadFrom(body)
+	_, err = buf.ReadFrom(io.LimitReader(body, maxObject))
 	return buf.Bytes(), info.ETag, err
 }
 

@@ -208,7 +208,7 @@ func (c *Core) register(m *Register) {
 		return
 	}
 	if old.overtook(r) {
-		c.refuse(m.Call, errorf(Aborted, "worker %s has registered again since it sent this request", spec.Name))
+		c.refuse(m.Call, c.overtaken(old, r))
 		return
 	}
 	s := &session{
@@ -245,6 +245,22 @@ func (c *Core) register(m *Register) {
 	c.reply(m.Call, &slotwisev1.RegisterResponse{
 		Session: s.id, Master: c.id, HeartbeatMs: c.heartbeatInterval().Milliseconds(), DropJobs: c.endedJobs(m),
 	})
+}
+
+// overtaken returns the error for a registration that a later one overtook. If another
+// process of the same name sent the later one, the error names that process's address, so
+// that an operator finds two workers that share a name.
+func (c *Core) overtaken(s *session, r *slotwisev1.RegisterRequest) error {
+	name := s.worker.name
+	if s.incarnation == r.Incarnation {
+		return errorf(Aborted, "worker %s has registered again since it sent this request", name)
+	}
+	heard := "not at all yet"
+	if n := c.tracker.Nodes().Get(name); n != nil {
+		heard = (c.now - n.LastSeen()).Truncate(time.Millisecond).String() + " ago"
+	}
+	return errorf(Aborted, "another process has taken the name %s since: it runs at %s and was last heard %s; stop one of the two, or give it another --name",
+		name, s.address, heard)
 }
 
 // overtook reports whether the session was begun by a registration that the worker

@@ -140,7 +140,6 @@ type fakeWorker struct {
 	session  string
 	seq      int64
 	acked    int64
-	kill     []string // from the registration
 	dropJobs []string
 	running  map[string]*slotwisev1.Launch
 	started  []string // every launch, in order

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -17,9 +16,6 @@ import (
 	"github.com/slotwise/slotwise/internal/shuffle/netshuffle"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
-
-// cores returns the number of processors of the machine.
-func cores() int { return runtime.NumCPU() }
 
 // listen opens the listener of the worker's HTTP server and determines the address
 // under which others reach it. The map output handler verifies signatures itself,

@@ -57,12 +57,28 @@ var errNoConditions = errors.New("the S3 server ignores conditional writes (If-N
 	"or set SLOTWISE_S3_CONDITIONS=off to accept that")
 
 // checkConditions fails with errNoConditions if the server ignores conditions. It asks
-// once for each bucket and process, with an object beside the output.
+// once for each bucket and process, with an object beside the output. The object's name
+// is always the same, so that a process that dies here leaves nothing that the next one
+// does not remove. Another process may remove the object between two requests, which
+// looks like a server without conditions; so a second object, of a random name, decides.
 func (f *FS) checkConditions(ctx context.Context, s server, bucket, target string) error {
 	if _, known := f.conditional.Load(bucket); known {
 		return nil
 	}
-	key := path.Join(path.Dir(target), "."+path.Base(target)+".slotwise-probe-"+storage.NewToken())
+	key := path.Join(path.Dir(target), "."+path.Base(target)+".slotwise-probe")
+	err := probeConditions(ctx, s, key)
+	if errors.Is(err, errNoConditions) {
+		err = probeConditions(ctx, s, key+"-"+storage.NewToken())
+	}
+	if err == nil {
+		f.conditional.Store(bucket, true)
+	}
+	return err
+}
+
+// probeConditions fails with errNoConditions if the server replaces the object key
+// although the condition of a request does not hold. It removes the object.
+func probeConditions(ctx context.Context, s server, key string) error {
 	if err := s.Put(ctx, key, []byte("1"), condition{}); err != nil {
 		return err
 	}
@@ -75,11 +91,10 @@ func (f *FS) checkConditions(ctx context.Context, s server, bucket, target strin
 		if err == nil {
 			return errNoConditions
 		}
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, errChanged) && !missing(err) {
 			return err
 		}
 	}
-	f.conditional.Store(bucket, true)
 	return nil
 }
 

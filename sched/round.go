@@ -55,7 +55,8 @@ func (r *Round) passOver(j *Job, o Offer, k, slot Kind) {
 	case res.Job != nil && res.Job != j:
 		r.Note(j, k, Reason{Code: KeptFor, Job: res.Job.ID(), Need: res.Width, Pool: r.node.Name()})
 	case width > r.limits[slot]:
-		r.Note(j, k, Reason{Code: TooWide, Have: r.limits[slot], Need: width, Pool: r.node.Name()})
+		// Another node may be wide enough. Explain says TooWide if there is none.
+		r.Note(j, k, Reason{Code: NeedsSlots, Need: width})
 	case width > 1:
 		r.Note(j, k, Reason{Code: NeedsSlots, Need: width})
 		if r.passed[slot] == nil && slot == k && j.Launchable(k) && o.Within == 0 {

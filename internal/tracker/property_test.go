@@ -164,9 +164,6 @@ func TestReducesArePreemptedBoundedly(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
 				w := trackertest.NewWorld(r, testPolicy(t, policy), func(c *tracker.Config) { c.PreemptDelay = time.Second })
-				// A wide job can be barred from the only node that is wide enough for it, and
-				// then waits until that node's failures are forgotten.
-				w.NoWide = true
 				w.Join("n1", 2, 1)
 				kills := map[job.TaskID]int{}
 				w.Also = func(effects []tracker.Effect) error {

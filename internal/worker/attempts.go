@@ -169,7 +169,14 @@ func (w *Worker) dropJob(id job.ID) {
 		delete(w.mu.jobs, id)
 	}
 	w.mu.Unlock()
-	if err := w.home.removeOutputs(id); err != nil {
+	err := w.home.removeOutputs(id)
+	// If the directory was hidden, the outputs are back when it returns.
+	if w.home.gone() != nil {
+		w.mu.Lock()
+		w.mu.notRemoved = append(w.mu.notRemoved, id)
+		w.mu.Unlock()
+	}
+	if err != nil {
 		w.log.Error("cannot remove the map outputs of an ended job", "job", id, "err", err)
 	}
 	if err := w.home.trimLogs(w.cfg.LogsSize, w.isRunning); err != nil {

@@ -86,6 +86,9 @@ type Worker struct {
 		// why.
 		disk    slotwisev1.NodeCondition
 		diskWhy string
+		// notRemoved lists ended jobs whose map outputs could not be removed, because the
+		// directory was gone. checkDisk removes them when the disk can be used again.
+		notRemoved []job.ID
 		// checkOrphans is set when an attempt has ended, because its processes may
 		// have left children behind.
 		checkOrphans bool
@@ -277,10 +280,17 @@ func (w *Worker) checkDisk(probe bool) bool {
 	disk, why := diskCondition(err, free, w.cfg.MinFree)
 	w.mu.Lock()
 	changed := disk != w.mu.disk
+	usable := disk == slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED
+	var ended []job.ID
+	if usable {
+		ended, w.mu.notRemoved = w.mu.notRemoved, nil
+	}
 	w.mu.disk, w.mu.diskWhy = disk, why
 	w.refuseWorkLocked()
 	w.mu.Unlock()
-	usable := disk == slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED
+	for _, id := range ended {
+		w.dropJob(id)
+	}
 	if !changed {
 		return !usable
 	}

@@ -489,10 +489,21 @@ func TestDirectoryGone(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(w.dir+"-moved", left, "work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	// A job that ends now cannot remove its map outputs.
+	outputs := filepath.Join("outputs", "j9")
+	if err := os.MkdirAll(filepath.Join(w.dir+"-moved", outputs), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j9"}})
+	m.until("the order to drop the job is acknowledged", func() bool { return m.mu.beat.GetAcked() == int64(len(m.mu.actions)) })
 	if err := os.Rename(w.dir+"-moved", w.dir); err != nil {
 		t.Fatal(err)
 	}
 	refuses(false)
+	m.until("the map outputs of a job that has ended are removed", func() bool {
+		_, err := os.Stat(filepath.Join(w.dir, outputs))
+		return os.IsNotExist(err)
+	})
 	m.until("the directory of an attempt that has ended is removed", func() bool {
 		_, err := os.Stat(filepath.Join(w.dir, left))
 		return os.IsNotExist(err)

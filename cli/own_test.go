@@ -76,8 +76,8 @@ func TestMasterKnowsOwnPolicies(t *testing.T) {
 	}
 	for _, c := range []struct{ command, want string }{
 		{"policy", "newest\n"},
-		{"policy fifo", ""},
-		{"policy newest", ""},
+		{"policy fifo", "newest → fifo\n"},
+		{"policy newest", "fifo → newest\n"},
 		{"policy", "newest\n"},
 	} {
 		var stdout, stderr bytes.Buffer

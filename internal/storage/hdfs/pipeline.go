@@ -190,7 +190,7 @@ func (f *FS) newPipeline(ctx context.Context, s setup) (*pipeline, error) {
 	if err != nil {
 		return nil, &pipelineError{s.nodes[:1], err}
 	}
-	p := &pipeline{fs: f, nodes: s.nodes, conn: conn, r: bufio.NewReader(conn), ended: make(chan struct{})}
+	p := &pipeline{fs: f, nodes: s.nodes, conn: conn, r: bufio.NewReaderSize(conn, maxDelimited), ended: make(chan struct{})}
 	p.mu.changed = sync.NewCond(&p.mu)
 	if err := p.handshake(s); err != nil {
 		_ = conn.Close() // the first error matters

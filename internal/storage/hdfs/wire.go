@@ -2,9 +2,9 @@ package hdfs
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -86,22 +86,39 @@ func (f fields) data(n protowire.Number) []byte {
 	return nil
 }
 
-// maxAnswer bounds an answer of a NameNode or DataNode, in bytes. A writer receives no
+// maxAnswer bounds an answer of a NameNode, in bytes. A writer receives no
 // answer of more than some kilobytes.
 const maxAnswer = 16 << 20
 
-// readDelimited reads a message with its length in front.
+// maxDelimited bounds a message of a DataNode, in bytes, with the length in front. An
+// acknowledgement has some ten bytes for each DataNode, a refusal a text.
+const maxDelimited = 64 << 10
+
+// readDelimited reads a message with its length in front. r has a buffer of
+// maxDelimited bytes. An error consumes nothing: after a deadline that expires in the
+// middle of a message, the next call reads the same message from its start.
 func readDelimited(r *bufio.Reader) (fields, error) {
-	size, err := binary.ReadUvarint(r)
-	if err != nil {
-		return nil, err
+	for want := 1; ; {
+		b, err := r.Peek(want)
+		if err != nil {
+			return nil, err
+		}
+		b, _ = r.Peek(r.Buffered()) // never fails
+		size, n := protowire.ConsumeVarint(b)
+		switch {
+		case n < 0 && len(b) < binary.MaxVarintLen64:
+			want = len(b) + 1
+			continue
+		case n < 0:
+			return nil, protowire.ParseError(n)
+		case size > maxDelimited-binary.MaxVarintLen64:
+			return nil, fmt.Errorf("a message of %d bytes is not accepted", size)
+		}
+		if want = n + int(size); len(b) < want {
+			continue
+		}
+		m, err := parse(bytes.Clone(b[n:want]))
+		_, _ = r.Discard(want) // is buffered
+		return m, err
 	}
-	if size > maxAnswer {
-		return nil, fmt.Errorf("an answer of %d bytes is not accepted", size)
-	}
-	b := make([]byte, size)
-	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, err
-	}
-	return parse(b)
 }

@@ -76,6 +76,8 @@ type Study struct {
 	Slowdown string            `json:"slowdown_reference"`
 	Policies []collect.Across  `json:"policies"`
 	Runs     []*collect.Report `json:"runs"`
+	// Pairs compares each policy with the first one.
+	Pairs []collect.Pair `json:"pairs,omitempty"`
 	// Failed lists the runs that failed. The numbers above do not include them.
 	Failed []Fault `json:"failed,omitempty"`
 	// Assumed holds a sentence for each assumption about programs whose tasks or
@@ -105,6 +107,7 @@ func Comparison(out io.Writer, s *Study) error {
 	table(w, fates, groups, none)
 	fmt.Fprintf(w, "\nlower bound of the makespan: %s\n\n", bounds(groups[0]))
 	table(w, slots, groups, none)
+	Pairs(w, s.Pairs)
 	notes(w, groups)
 	for _, f := range s.Failed {
 		fmt.Fprintf(w, "\n%s, seed %d: failed and is not included in the means: %s\n", f.Policy, f.Seed, f.Error)
@@ -116,6 +119,27 @@ func Comparison(out io.Writer, s *Study) error {
 		}
 	}
 	return w.Flush()
+}
+
+// Pairs writes the verdicts of paired comparisons, a line each.
+func Pairs(w io.Writer, pairs []collect.Pair) {
+	if len(pairs) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\ncompared with %s, [%.0f %% intervals] over the same jobs\n", pairs[0].Baseline, 100*collect.Level)
+	names, measures := 0, 0
+	for _, p := range pairs {
+		names, measures = max(names, utf8.RuneCountInString(p.Policy)), max(measures, len(p.Measure))
+	}
+	last := ""
+	for _, p := range pairs {
+		name := p.Policy
+		if name == last {
+			name = ""
+		}
+		last = p.Policy
+		fmt.Fprintf(w, "%-*s  %-*s  %s\n", names, name, measures, p.Measure, p.Verdict)
+	}
 }
 
 // faulty returns the policies whose runs all failed.
@@ -190,10 +214,11 @@ func table(w io.Writer, columns []column, groups [][]*collect.Report, none []str
 // cell formats the mean over runs, with a confidence interval if there are several.
 func (c *column) cell(runs []*collect.Report) string {
 	e := collect.Mean(runs, c.of)
-	if e.N < 2 {
+	half := strings.TrimSuffix(c.text(e.Half), " %")
+	if e.N < 2 || strings.Trim(half, "0.") == "" { // nearly equal runs show no spread
 		return c.text(e.Mean)
 	}
-	return c.text(e.Mean) + " ± " + strings.TrimSuffix(c.text(e.Half), " %")
+	return c.text(e.Mean) + " ± " + half
 }
 
 // align writes rows with the first column left-aligned and the others right-aligned. It

@@ -102,7 +102,8 @@ type run struct {
 	lanes *report.Lanes    // nil for no plot
 
 	collector *collect.Collector
-	result    *sim.Result // nil if err is set
+	outcomes  *collect.Outcomes // nil if there is only one policy
+	result    *sim.Result       // nil if err is set
 	report    *collect.Report
 	err       error // why the simulation failed
 }
@@ -200,6 +201,10 @@ func (s *Study) Run(ctx context.Context) error {
 	for i, r := range s.runs {
 		r.collector = collect.New(&s.cfg.Cluster, r.draft.jobs, r.draft.alone, s.cfg.Details)
 		observers := append(sim.Observers{r.collector}, r.more...)
+		if len(s.runs) > len(s.drafts) {
+			r.outcomes = collect.NewOutcomes(r.draft.alone)
+			observers = append(observers, r.outcomes)
+		}
 		if s.cfg.Progress != nil {
 			observers = append(observers, s.cfg.Progress)
 		}
@@ -323,7 +328,33 @@ func (s *Study) Comparison() Comparison {
 		}
 	}
 	out.Policies = append(out.Policies, collect.Over(out.Runs)...)
+	out.Pairs = s.pairs()
 	return Comparison{out, s.waits()}
+}
+
+// pairs compares each policy with the first one.
+func (s *Study) pairs() []collect.Pair {
+	var runs []collect.Observed
+	for _, r := range s.runs {
+		if r.err == nil && r.outcomes != nil {
+			runs = append(runs, collect.Observed{Report: r.report, Outcomes: r.outcomes})
+		}
+	}
+	w := WorkloadOf(s.cfg.Workload, s.drafts[0].jobs)
+	return collect.CompareAll(runs, func(uint64) collect.Workload { return w })
+}
+
+// WorkloadOf describes a workload for comparisons. The jobs of a trace are one sample,
+// whatever the seed; the jobs of a mix are drawn or, if listed, chosen by the user.
+func WorkloadOf(w *Workload, jobs []workload.Job) collect.Workload {
+	if _, recorded := w.Source.(*workload.Trace); !recorded {
+		return collect.Workload{}
+	}
+	out := collect.Workload{Fixed: true}
+	for i := range jobs {
+		out.Submitted = append(out.Submitted, jobs[i].Submit.Seconds())
+	}
+	return out
 }
 
 // heartbeat describes the interval between the heartbeats of a node when all nodes are up.

@@ -1,6 +1,12 @@
 package collect
 
-import "github.com/slotwise/slotwise/internal/metrics"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/metrics"
+	"github.com/slotwise/slotwise/internal/suggest"
+)
 
 // Level is the coverage probability of confidence intervals.
 const Level = 0.95
@@ -21,30 +27,63 @@ type MeasureSummary struct {
 
 // Measure extracts one number from a report, for tables over runs.
 type Measure struct {
+	// Name is what users write, such as slowdown.p95.
 	Name string
 	Of   func(*Report) float64
+	// Better is the direction of an improvement.
+	Better Direction
+	// Series holds the values of jobs whose Statistic the measure is. NoSeries means
+	// that the measure is no statistic of jobs, such as the makespan.
+	Series    Series
+	Statistic metrics.Statistic
 }
+
+// Direction says which values of a measure are better.
+type Direction uint8
+
+// The directions. Neither marks a measure that describes and does not judge.
+const (
+	Neither Direction = iota
+	Smaller
+	Larger
+)
 
 // Measures lists the measures that compare runs, in the order of tables.
 var Measures = []Measure{
-	{"makespan", func(r *Report) float64 { return r.Makespan }},
-	{"lower bound", func(r *Report) float64 { return r.Bounds.Best() }},
-	{"mean response", func(r *Report) float64 { return r.Response.Mean }},
-	{"median response", func(r *Report) float64 { return r.Response.Median }},
-	{"p95 response", func(r *Report) float64 { return r.Response.P95 }},
-	{"p99 response", func(r *Report) float64 { return r.Response.P99 }},
-	{"mean waiting", func(r *Report) float64 { return r.Waiting.Mean }},
-	{"mean slowdown", func(r *Report) float64 { return r.Slowdown.Mean }},
-	{"median slowdown", func(r *Report) float64 { return r.Slowdown.Median }},
-	{"p95 slowdown", func(r *Report) float64 { return r.Slowdown.P95 }},
-	{"V(95)", func(r *Report) float64 { return r.Variability }},
-	{"Jain", func(r *Report) float64 { return r.Jain }},
-	{"node-local", func(r *Report) float64 { return r.Locality.NodeShare() }},
-	{"slot use", func(r *Report) float64 { return r.Slots.Use }},
-	{"unbalanced", func(r *Report) float64 { return r.Unbalanced }},
-	{"unfairness", func(r *Report) float64 { return r.Unfairness }},
-	{"overload", func(r *Report) float64 { return r.Overload }},
-	{"wasted by copies", func(r *Report) float64 { return r.Waste.Speculation }},
+	{"makespan", func(r *Report) float64 { return r.Makespan }, Smaller, NoSeries, metrics.Statistic{}},
+	{"makespan.bound", func(r *Report) float64 { return r.Bounds.Best() }, Neither, NoSeries, metrics.Statistic{}},
+	{"response.mean", func(r *Report) float64 { return r.Response.Mean }, Smaller, Responses, metrics.Statistic{}},
+	{"response.median", func(r *Report) float64 { return r.Response.Median }, Smaller, Responses, metrics.Statistic{Percentile: 50}},
+	{"response.p95", func(r *Report) float64 { return r.Response.P95 }, Smaller, Responses, metrics.Statistic{Percentile: 95}},
+	{"response.p99", func(r *Report) float64 { return r.Response.P99 }, Smaller, Responses, metrics.Statistic{Percentile: 99}},
+	{"waiting.mean", func(r *Report) float64 { return r.Waiting.Mean }, Smaller, Waits, metrics.Statistic{}},
+	{"slowdown.mean", func(r *Report) float64 { return r.Slowdown.Mean }, Smaller, Slowdowns, metrics.Statistic{}},
+	{"slowdown.median", func(r *Report) float64 { return r.Slowdown.Median }, Smaller, Slowdowns, metrics.Statistic{Percentile: 50}},
+	{"slowdown.p95", func(r *Report) float64 { return r.Slowdown.P95 }, Smaller, Slowdowns, metrics.Statistic{Percentile: 95}},
+	{"slowdown.p99", func(r *Report) float64 { return r.Slowdown.P99 }, Smaller, Slowdowns, metrics.Statistic{Percentile: 99}},
+	{"slowdown.v95", func(r *Report) float64 { return r.Variability }, Smaller, NoSeries, metrics.Statistic{}},
+	{"slowdown.jain", func(r *Report) float64 { return r.Jain }, Larger, NoSeries, metrics.Statistic{}},
+	{"maps.local", func(r *Report) float64 { return r.Locality.NodeShare() }, Larger, NoSeries, metrics.Statistic{}},
+	{"slots.use", func(r *Report) float64 { return r.Slots.Use }, Neither, NoSeries, metrics.Statistic{}},
+	{"nodes.unbalanced", func(r *Report) float64 { return r.Unbalanced }, Smaller, NoSeries, metrics.Statistic{}},
+	{"pools.unfairness", func(r *Report) float64 { return r.Unfairness }, Smaller, NoSeries, metrics.Statistic{}},
+	{"nodes.overload", func(r *Report) float64 { return r.Overload }, Smaller, NoSeries, metrics.Statistic{}},
+	{"copies.wasted", func(r *Report) float64 { return r.Waste.Speculation }, Smaller, NoSeries, metrics.Statistic{}},
+}
+
+// FindMeasure returns the measure of a name. Its error lists the names.
+func FindMeasure(name string) (Measure, error) {
+	var names []string
+	for _, m := range Measures {
+		if m.Name == name {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	if best := suggest.Nearest(name, names); best != "" {
+		return Measure{}, fmt.Errorf("unknown measure %q; did you mean %q?", name, best)
+	}
+	return Measure{}, fmt.Errorf("unknown measure %q; known: %s", name, strings.Join(names, ", "))
 }
 
 // Over summarises the runs of each policy. Policies keep the order of their

@@ -1,0 +1,161 @@
+package metrics
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// coverage counts how many intervals of a number of experiments contain the true ratio.
+func coverage(t *testing.T, times int, truth float64, experiment func(g *rand.Rand) Ratio) float64 {
+	t.Helper()
+	hits := 0
+	for i := range times {
+		r := experiment(rand.New(rand.NewPCG(uint64(i), 7)))
+		if !r.Known {
+			t.Fatalf("experiment %d has no interval: %+v", i, r)
+		}
+		if r.Low <= truth && truth <= r.High {
+			hits++
+		}
+	}
+	return float64(hits) / float64(times)
+}
+
+// Ten seeds, whose conditions are harder or easier for both policies alike: the interval
+// of the ratio covers the truth as often as it says.
+func TestPairedRatioCoverage(t *testing.T) {
+	got := coverage(t, 2000, 0.8, func(g *rand.Rand) Ratio {
+		var a, b []float64
+		for range 10 {
+			common := 100 + 30*g.NormFloat64()
+			a, b = append(a, 0.8*common+5*g.NormFloat64()), append(b, common+5*g.NormFloat64())
+		}
+		return PairedRatio(a, b, 0.95)
+	})
+	t.Logf("covered in %.1f %% of the experiments", 100*got)
+	if got < 0.935 || got > 0.965 {
+		t.Errorf("intervals of 95 %% cover the truth in %.1f %%", 100*got)
+	}
+}
+
+// Pairing matters: without it the interval would be as wide as the spread of the seeds.
+func TestPairedRatioIsNarrow(t *testing.T) {
+	r := PairedRatio([]float64{50, 100, 200, 400}, []float64{100, 200, 400, 801}, 0.95)
+	if !r.Known || r.High-r.Low > 0.01 || math.Abs(r.Ratio-0.5) > 0.001 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPairedRatioUnknown(t *testing.T) {
+	for name, r := range map[string]Ratio{
+		"one pair":      PairedRatio([]float64{1}, []float64{2}, 0.95),
+		"copies":        PairedRatio([]float64{1, 1, 1}, []float64{2, 2, 2}, 0.95),
+		"nothing below": PairedRatio([]float64{1, 2}, []float64{0, 0}, 0.95),
+	} {
+		if r.Known {
+			t.Errorf("%s: has an interval: %+v", name, r)
+		}
+	}
+}
+
+// queued returns the response times of n jobs in a queue with one server, whose service
+// times are scaled by each speed, and the times of submission. The jobs are the same.
+func queued(g *rand.Rand, n int, load float64, scales ...float64) (submitted []float64, responses [][]float64) {
+	responses = make([][]float64, len(scales))
+	free := make([]float64, len(scales))
+	now := 0.
+	for range n {
+		now += g.ExpFloat64()
+		submitted = append(submitted, now)
+		work := load * g.ExpFloat64()
+		for k, scale := range scales {
+			free[k] = max(free[k], now) + scale*work
+			responses[k] = append(responses[k], free[k]-now)
+		}
+	}
+	return submitted, responses
+}
+
+// The response times of an M/M/1 queue are exponential with mean s/(1 − s), where s is the
+// load, so the true ratio of the means and of all percentiles is known. Successive jobs
+// depend on each other, which an interval over single jobs would ignore: it is the control.
+func TestBootstrapCoverage(t *testing.T) {
+	const load, scale = 0.6, 0.9
+	truth := (scale * load / (1 - scale*load)) / (load / (1 - load))
+	for _, c := range []struct {
+		name string
+		stat Statistic
+	}{{"mean", Statistic{}}, {"p95", Statistic{95}}} {
+		got := coverage(t, 200, truth, func(g *rand.Rand) Ratio {
+			submitted, r := queued(g, 3000, load, scale, 1)
+			return BootstrapRatio([][]float64{r[0]}, [][]float64{r[1]}, BlocksOf(submitted), c.stat, 0.95)
+		})
+		t.Logf("%s: covered in %.1f %% of the experiments", c.name, 100*got)
+		if got < 0.88 || got > 0.99 {
+			t.Errorf("%s: intervals of 95 %% cover the truth in %.1f %%", c.name, 100*got)
+		}
+	}
+	single := coverage(t, 200, truth, func(g *rand.Rand) Ratio {
+		_, r := queued(g, 3000, load, scale, 1)
+		return PairedRatio(r[0], r[1], 0.95)
+	})
+	t.Logf("control, single jobs: covered in %.1f %% of the experiments", 100*single)
+	if single > 0.85 {
+		t.Errorf("the control covers the truth in %.1f %%, so the test cannot tell blocks from jobs", 100*single)
+	}
+}
+
+// Equal policies have the ratio 1 in every resample; few blocks or no jobs have none.
+func TestBootstrapEdges(t *testing.T) {
+	submitted, r := queued(rand.New(rand.NewPCG(1, 1)), 500, 0.5, 1)
+	same := BootstrapRatio(r, r, BlocksOf(submitted), Statistic{95}, 0.95)
+	if !same.Known || same.Low != 1 || same.High != 1 || same.Ratio != 1 {
+		t.Errorf("equal: %+v", same)
+	}
+	few := BootstrapRatio([][]float64{{1, 2, 3}}, [][]float64{{1, 2, 4}}, BlocksOf([]float64{0, 1, 2}), Statistic{}, 0.95)
+	if few.Known || math.Abs(few.Ratio-6./7) > 1e-12 {
+		t.Errorf("three jobs: %+v", few)
+	}
+	if none := BootstrapRatio([][]float64{{}}, [][]float64{{}}, BlocksOf(nil), Statistic{}, 0.95); none.Known || none.Ratio != 0 {
+		t.Errorf("no jobs: %+v", none)
+	}
+	nan := BootstrapRatio([][]float64{{math.NaN(), 2}}, [][]float64{{1, 2}}, BlocksOf([]float64{0, 1}), Statistic{}, 0.95)
+	if math.Abs(nan.Ratio-2/1.5) > 1e-12 {
+		t.Errorf("a job without a value: %+v", nan)
+	}
+}
+
+// The weighted percentile equals the percentile of the repeated values.
+func TestResampler(t *testing.T) {
+	g := rand.New(rand.NewPCG(3, 3))
+	for range 200 {
+		var values, submitted []float64
+		for range 1 + g.IntN(60) {
+			values, submitted = append(values, math.Floor(20*g.Float64())), append(submitted, 100*g.Float64())
+		}
+		blocks := BlocksOf(submitted)
+		weights := make([]int32, blocks.n)
+		var repeated []float64
+		for k := range weights {
+			weights[k] = int32(g.IntN(4))
+		}
+		for i, v := range values {
+			for range weights[blocks.of[i]] {
+				repeated = append(repeated, v)
+			}
+		}
+		r := resamplers([][]float64{values}, blocks)[0]
+		if len(repeated) == 0 {
+			continue
+		}
+		for _, q := range []float64{50, 95} {
+			if got, want := r.statistic(Statistic{q}, weights), Percentile(repeated, q); got != want {
+				t.Fatalf("p%v of %v: %v, want %v", q, repeated, got, want)
+			}
+		}
+		if got, want := r.statistic(Statistic{}, weights), Summarize(repeated).Mean; math.Abs(got-want) > 1e-9 {
+			t.Fatalf("mean %v, want %v", got, want)
+		}
+	}
+}

@@ -28,7 +28,7 @@ var snippets = []snippet{
 	{"internal/job/clock.go", "// Package job reads the clock under another name.\npackage job\n\nimport clock \"time\"\n\n// Start is when the program began.\nvar Start = clock.Now()\n", []string{"forbidigo"}},
 	{"internal/cluster/deadline.go", "// Package cluster has a time limit.\npackage cluster\n\nimport (\n\t\"context\"\n\t\"time\"\n)\n\n// Limit limits ctx.\nfunc Limit(ctx context.Context) (context.Context, context.CancelFunc) {\n\treturn context.WithTimeout(ctx, time.Second)\n}\n", []string{"forbidigo"}},
 	{"sched/random.go", "// Package sched draws from the global generator.\npackage sched\n\nimport \"math/rand/v2\"\n\n// Draw draws a number.\nfunc Draw() int { return rand.IntN(3) }\n", []string{"forbidigo"}},
-	{"sched/schedtest/good.go", "// Package schedtest measures policies.\npackage schedtest\n\nimport \"time\"\n\n// Start is when the program began.\nvar Start = time.Now()\n", nil},
+	{"sched/schedtest/clock.go", "// Package schedtest reads the clock.\npackage schedtest\n\nimport \"time\"\n\n// Start is when the program began.\nvar Start = time.Now()\n", []string{"forbidigo"}},
 	{"internal/workload/file.go", "// Package workload opens a file.\npackage workload\n\nimport \"os\"\n\n// Open opens a file.\nfunc Open() (*os.File, error) { return os.Open(\"x\") }\n", []string{"depguard"}},
 	{"sim/web.go", "// Package sim uses the network.\npackage sim\n\nimport \"net/http\"\n\n// Client is the default client.\nvar Client = http.DefaultClient\n", []string{"depguard"}},
 	{"internal/input/old.go", "// Package input uses an old package.\npackage input\n\nimport \"math/rand\"\n\n// Source is a source.\nvar Source = rand.NewSource(1)\n", []string{"depguard"}},

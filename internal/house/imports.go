@@ -29,7 +29,7 @@ var (
 )
 
 // conformance is the directory of the suite that tests policies. It runs the
-// tracker and measures time, unlike the scheduling code that it tests.
+// tracker, unlike the scheduling code that it tests.
 const conformance = "sched/schedtest"
 
 // layers is the picture in docs/architecture.md, from the bottom up.

@@ -89,6 +89,47 @@ func TestHooksAreTold(t *testing.T) {
 	}
 }
 
+// After a restart a policy hears of a node when it registers again, once, even if the
+// node's slots have changed meanwhile.
+func TestHooksAfterRestart(t *testing.T) {
+	cfg := tracker.Config{Record: true}
+	tr := tracker.New(cfg, testPolicy(t, "fifo"))
+	var facts []tracker.Fact
+	step := func(ev tracker.Event) {
+		tr.Step(0, ev)
+		facts = append(facts, tr.Facts()...)
+	}
+	step(joinEvent("n1", 1, 0))
+	step(joinEvent("n2", 1, 0))
+	step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2)}})
+	step(&tracker.Heartbeat{Node: "n1"})
+	step(&tracker.Heartbeat{Node: "n2"})
+	r := &recorder{}
+	tr, err := tracker.Restore(cfg, sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r), 0, slices.Values(facts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.log = nil
+	same, other := joinEvent("n1", 1, 0), joinEvent("n2", 2, 0)
+	same.Running = []job.AttemptID{{TaskID: job.TaskID{Job: 1}}}
+	other.Running = []job.AttemptID{{TaskID: job.TaskID{Job: 1, Index: 1}}}
+	tr.Step(0, same)
+	if want := []string{"joined n1"}; !slices.Equal(r.log, want) {
+		t.Errorf("the same slots: told %q, want %q", r.log, want)
+	}
+	r.log = nil
+	tr.Step(0, other)
+	if want := []string{"ended j1_m_1_0 lost", "change j1 2", "joined n2"}; !slices.Equal(r.log, want) {
+		t.Errorf("other slots: told %q, want %q", r.log, want)
+	}
+	r.log = nil
+	other.Node.MapSlots = 3
+	tr.Step(0, other)
+	if want := []string{"lost n2", "joined n2"}; !slices.Equal(r.log, want) {
+		t.Errorf("other slots of a member: told %q, want %q", r.log, want)
+	}
+}
+
 // A new policy hears of the nodes and jobs that there are, and nothing else
 // happens.
 func TestSetPolicy(t *testing.T) {

@@ -2,7 +2,7 @@
 // built-in policies pass; run it on a policy of your own:
 //
 //	func TestConformance(t *testing.T) {
-//		schedtest.Conformance(t, schedtest.Config{Policy: "sjf", Tables: []sched.Table{policies}})
+//		schedtest.Conformance(t, schedtest.Config{Policy: "sjf", Tables: []sched.Table{policies}, Clock: time.Now})
 //	}
 //
 // The suite runs the real job tracker. Its subtests are
@@ -27,6 +27,7 @@ package schedtest
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -43,6 +44,9 @@ type Config struct {
 	Tables []sched.Table
 	// Set holds values of its parameters. Those without one have their defaults.
 	Set map[string]string
+	// Clock is time.Now, by which Cost measures heartbeats. The suite belongs to the
+	// scheduling code, which reads no clock by itself. Conformance fails if Clock is nil.
+	Clock func() time.Time
 	// WorkConserving says that the policy never leaves a slot free while a task
 	// could use it. Liveness then checks that as well.
 	WorkConserving bool
@@ -62,6 +66,9 @@ const seed = 7
 // Conformance runs the suite. It takes a few seconds. Subtests can be selected with
 // go test -run.
 func Conformance(t *testing.T, c Config) {
+	if c.Clock == nil {
+		t.Fatal("Config.Clock is nil: set it to time.Now")
+	}
 	registry, err := policies.Builtin().With(c.Tables...)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/sched/schedtest"
@@ -32,7 +33,7 @@ func TestConformance(t *testing.T) {
 
 // conformance returns the configuration of the suite for a built-in policy.
 func conformance(name string) schedtest.Config {
-	c := schedtest.Config{Policy: name}
+	c := schedtest.Config{Policy: name, Clock: time.Now}
 	switch name {
 	case "fifo":
 		c.WorkConserving = true

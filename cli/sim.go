@@ -62,11 +62,12 @@ func newSim(setup *setup) *cobra.Command {
 		Long: `Runs a workload on a virtual cluster under one or more scheduling policies, with
 the very code that schedules real jobs, and prints how the policies compare.
 
-A workload is a job mix in YAML, the file of slotwise run --jobs, or a trace:
-swim:FILE, rumen:FILE, hadoop:DIR, sls:FILE or synth:FILE. Where a mix names programs and
-states no tasks or times, these are found from the input files and from cost
-profiles, which slotwise profile measures; each assumption is printed.
+A workload is a job mix in YAML, the file of slotwise run --jobs, or a trace. Where a mix
+names programs and states no tasks or times, these are found from the input files and
+from cost profiles, which slotwise profile measures; each assumption is printed. The
+forms of a workload are
 
+` + formatList() + `
 A cluster is a YAML file, or short: nodes=600,maps=4,reduces=2,racks=20. A policy
 is a name or a composition; parts with = belong to the policy before them, so
 fifo,fair,place=greedy is two policies.
@@ -98,7 +99,7 @@ The same seed gives the same run, on any machine.`,
 func (f *simFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or swim:FILE, rumen:FILE, hadoop:DIR, sls:FILE, synth:FILE")
+	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or a trace, FORM:FILE (see slotwise sim --help)")
 	s.StringVar(&f.cluster, "cluster", "", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
 	s.StringArrayVar(&f.policies, "policy", []string{"fifo"}, "`policies` to compare, with commas between them (repeatable)")
@@ -131,7 +132,7 @@ func (f *simFlags) register(c *cobra.Command) {
 func (f *simFlags) check() error {
 	switch {
 	case f.workload == "":
-		return misuse("--workload is missing: a job mix (YAML), or swim:FILE, rumen:FILE, hadoop:DIR, sls:FILE or synth:FILE")
+		return misuse("--workload is missing: a job mix (YAML), or a trace such as swim:FILE or hadoop:DIR; slotwise sim --help lists all")
 	case f.cluster == "":
 		return misuse("--cluster is missing: a YAML file, or nodes=20,maps=4,reduces=2,racks=2")
 	case f.seeds < 1:
@@ -282,6 +283,15 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 		return nil, misuse("--policy %w", err)
 	}
 	return s, nil
+}
+
+// formatList describes the forms of a workload, a line each.
+func formatList() string {
+	var b strings.Builder
+	for _, f := range workload.Formats() {
+		fmt.Fprintf(&b, "  %-16s %s\n", f[0]+":FILE", f[1])
+	}
+	return b.String()
 }
 
 // traceOptionList describes the options of traces, a line each.

@@ -58,25 +58,8 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 		return nil, fmt.Errorf("%s names no file", spec)
 	}
 	w := &Workload{Name: spec}
-	if info, err := os.Stat(path); err == nil && info.IsDir() && format == "hadoop" {
-		files, err := historyFiles(path)
-		if err != nil {
-			return nil, err
-		}
-		trace, err := workload.ReadHistory(path, files, workload.RumenOptions{TraceOptions: o.Trace, Stages: o.Stages})
-		if err != nil {
-			return nil, err
-		}
-		w.Source, w.Warnings = trace, trace.Warnings
-		return w, nil
-	}
-	in, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	w.Source, err = workload.Read(format, path, in, o.Options)
-	if err != nil {
+	var err error
+	if w.Source, err = readSource(format, path, o.Options); err != nil {
 		return nil, err
 	}
 	switch source := w.Source.(type) {
@@ -89,19 +72,36 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	return w, err
 }
 
-// historyFiles lists the logs and configurations of jobs in a folder of Hadoop's history
-// and its subfolders, without checksums and hidden files.
-func historyFiles(folder string) ([]workload.HistoryFile, error) {
-	var files []workload.HistoryFile
+// readSource reads the file or the folder of a workload.
+func readSource(format, path string, o workload.Options) (workload.Source, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		files, err := folderFiles(path)
+		if err != nil {
+			return nil, err
+		}
+		return workload.ReadFolder(format, path, files, o)
+	}
+	in, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return workload.Read(format, path, in, o)
+}
+
+// folderFiles lists the files in a folder and its subfolders, without checksums and hidden
+// files.
+func folderFiles(folder string) ([]workload.File, error) {
+	var files []workload.File
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") || strings.HasSuffix(d.Name(), ".crc") {
 			return err
 		}
-		files = append(files, workload.HistoryFile{Name: path, Open: func() (io.ReadCloser, error) { return Open(path) }})
+		files = append(files, workload.File{Name: path, Open: func() (io.ReadCloser, error) { return Open(path) }})
 		return nil
 	})
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: is an empty folder, it should hold logs of jobs", folder)
+		err = fmt.Errorf("%s: is an empty folder", folder)
 	}
 	return files, err
 }

@@ -13,39 +13,62 @@ type Options struct {
 	SWIM  SWIMOptions
 	// Stages is as in RumenOptions.
 	Stages bool
+	// Batch is as in GoogleOptions.
+	Batch bool
 	// Profiles are cost profiles of apps that a job mix may name.
 	Profiles []Profile
 }
 
-// format is one way to read jobs. A format with warnings returns a *Trace.
+// File is one file of a folder that holds a workload. Open returns its decompressed
+// content.
+type File struct {
+	Name string
+	Open func() (io.ReadCloser, error)
+}
+
+// format is one way to read jobs. A format with warnings returns a *Trace. Exactly one of
+// read and folder is set; folder also reads a single file.
 type format struct {
 	name, summary string
 	read          func(file string, in io.Reader, o *Options) (Source, error)
+	folder        func(folder string, files []File, o *Options) (Source, error)
 }
 
 // formats lists the formats in the order of help texts.
 var formats = []format{
 	{"mix", "a job mix of this project (YAML)", func(file string, in io.Reader, o *Options) (Source, error) {
 		return orNone(ReadMix(file, in, o.Profiles...))
-	}},
+	}, nil},
 	{"swim", "SWIM: a line of bytes for each job", func(file string, in io.Reader, o *Options) (Source, error) {
 		swim := o.SWIM
 		swim.TraceOptions = o.Trace
 		return orNone(ReadSWIM(file, in, swim))
-	}},
+	}, nil},
 	{"rumen", "Hadoop's Rumen: the tasks of each job (JSON)", func(file string, in io.Reader, o *Options) (Source, error) {
 		return orNone(ReadRumen(file, in, RumenOptions{o.Trace, o.Stages}))
-	}},
-	{"hadoop", "a folder of the logs that a JobTracker of Hadoop 0.20 to 1.2 keeps of its jobs, or one such log", func(file string, in io.Reader, o *Options) (Source, error) {
-		one := HistoryFile{file, func() (io.ReadCloser, error) { return io.NopCloser(in), nil }}
-		return orNone(ReadHistory(file, []HistoryFile{one}, RumenOptions{o.Trace, o.Stages}))
-	}},
+	}, nil},
+	{"hadoop", "a folder of the logs that Hadoop keeps of its jobs, or one such log: a JobTracker's of 0.20 to 1.2, or .jhist", nil,
+		func(folder string, files []File, o *Options) (Source, error) {
+			return orNone(ReadHistory(folder, files, RumenOptions{o.Trace, o.Stages}))
+		}},
+	{"spark", "a folder of Spark's event logs, or one such log: stages as maps and reduces (JSON)", nil,
+		func(folder string, files []File, o *Options) (Source, error) {
+			return orNone(ReadSpark(folder, files, o.Trace))
+		}},
+	{"google", "Google's ClusterData 2019: collection_events and instance_events (JSON or CSV with a header), in a file or a folder", nil,
+		func(folder string, files []File, o *Options) (Source, error) {
+			return orNone(ReadGoogle(folder, files, GoogleOptions{o.Trace, o.Batch}))
+		}},
+	{"alibaba", "Alibaba's cluster-trace-v2018: batch_task and batch_instance (CSV), in a file or a folder", nil,
+		func(folder string, files []File, o *Options) (Source, error) {
+			return orNone(ReadAlibaba(folder, files, o.Trace))
+		}},
 	{"sls", "Hadoop's scheduler load simulator: the containers of each job (JSON)", func(file string, in io.Reader, o *Options) (Source, error) {
 		return orNone(ReadSLS(file, in, o.Trace))
-	}},
+	}, nil},
 	{"synth", "Hadoop's synthetic generator: classes of jobs (JSON)", func(file string, in io.Reader, _ *Options) (Source, error) {
 		return orNone(ReadSynth(file, in))
-	}},
+	}, nil},
 }
 
 // orNone keeps a nil pointer from becoming a Source that is not nil.
@@ -81,10 +104,32 @@ func SplitSpec(spec string) (format, file string) {
 
 // Read reads a workload in the named format. A *Trace carries warnings.
 func Read(name, file string, in io.Reader, options Options) (Source, error) {
-	for _, f := range formats {
-		if f.name == name {
-			return f.read(file, in, &options)
+	f := formatOf(name)
+	switch {
+	case f == nil:
+		return nil, fmt.Errorf("%s: unknown format %q", file, name)
+	case f.folder != nil:
+		one := File{file, func() (io.ReadCloser, error) { return io.NopCloser(in), nil }}
+		return f.folder(file, []File{one}, &options)
+	}
+	return f.read(file, in, &options)
+}
+
+// ReadFolder reads a workload from the files of a folder, in any order.
+func ReadFolder(name, folder string, files []File, options Options) (Source, error) {
+	f := formatOf(name)
+	if f == nil || f.folder == nil {
+		return nil, fmt.Errorf("%s: is a folder; %s reads a file", folder, name)
+	}
+	return f.folder(folder, files, &options)
+}
+
+// formatOf returns the format of a name, or nil.
+func formatOf(name string) *format {
+	for i := range formats {
+		if formats[i].name == name {
+			return &formats[i]
 		}
 	}
-	return nil, fmt.Errorf("%s: unknown format %q", file, name)
+	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 func TestRead(t *testing.T) {
 	texts := map[string]string{"mix": twoClasses, "swim": swimRows, "rumen": rumenJobs, "synth": synthText,
-		"hadoop": historyLog, "sls": `{"job.tasks": [{"container.type": "map", "duration.ms": 1}]}`}
+		"hadoop": historyLog, "spark": sparkLog, "google": googleRows, "alibaba": alibabaTasks[strings.Index(alibabaTasks, "task_"):], "sls": `{"job.tasks": [{"container.type": "map", "duration.ms": 1}]}`}
 	for _, f := range Formats() {
 		s, err := Read(f[0], "f", strings.NewReader(texts[f[0]]), Options{Trace: TraceOptions{Limit: 1}})
 		if err != nil {

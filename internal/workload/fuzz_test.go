@@ -72,3 +72,38 @@ func checkJob(t *testing.T, j *Job, index int) {
 		}
 	}
 }
+
+// FuzzTraces gives any bytes to the importers that read folders: none may panic, and what
+// one takes must make jobs without negative numbers, or say why not.
+func FuzzTraces(f *testing.F) {
+	for _, s := range []string{historyLog, jhistLog, sparkLog, googleRows, "time,type,collection_id,instance_index\n1,3,1,0\n5,6,1,0\n", alibabaTasks,
+		"ins_1,M1,j_3,1,Terminated,157213,157233,m_1,1,1,50,80,0.1,0.2\n", "", "{", "Avro-Json\n{}\n{}"} {
+		for form := range 4 {
+			f.Add(form, []byte(s))
+		}
+	}
+	names := []string{"hadoop", "spark", "google", "alibaba"}
+	f.Fuzz(func(t *testing.T, form int, data []byte) {
+		name := names[uint(form)%uint(len(names))]
+		if huge.Match(data) {
+			return // numbers of tasks far below the limits keep this fast
+		}
+		s, err := Read(name, "f", bytes.NewReader(data), Options{})
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "f:") {
+				t.Errorf("%s: an error that does not name the file: %v", name, err)
+			}
+			return
+		}
+		jobs, err := s.Jobs(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range jobs {
+			checkJob(t, &jobs[i], i)
+		}
+	})
+}
+
+// huge matches texts that state large numbers of tasks.
+var huge = regexp.MustCompile(`(TOTAL_(MAPS|REDUCES)="|total(Maps|Reduces)":|Number of Tasks":|"Index":|^[^,]*,)\s*[0-9.]*[0-9eE]{5}`)

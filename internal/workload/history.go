@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -14,42 +13,37 @@ import (
 	"time"
 )
 
-// HistoryFile is one file of a folder of Hadoop's job history: the log of a job, or its
-// configuration, whose name ends in _conf.xml. Open returns its decompressed text.
-type HistoryFile struct {
-	Name string
-	Open func() (io.ReadCloser, error)
-}
-
 // maxHistoryLine bounds a line of a log. Lines with counters have some thousand bytes.
 const maxHistoryLine = 4 << 20
 
-// ReadHistory reads the logs that a JobTracker of Hadoop 0.20 to 1.2 keeps of its jobs:
-// records such as
+// ReadHistory reads the logs that Hadoop keeps of its jobs. A JobTracker of Hadoop 0.20 to
+// 1.2 writes records such as
 //
 //	MapAttempt TASKID="task_1_0001_m_000000" … START_TIME="1795315066264" .
+//
+// and Hadoop 2 and 3 write .jhist files, a JSON object for each event.
 //
 // A log becomes a job by the rules of ReadRumen. Set-up and clean-up attempts are left
 // out, because the world of a simulation adds them. A job's configuration adds its pool,
 // its priority and its slow start. Errors and warnings name the file and the line.
-func ReadHistory(folder string, files []HistoryFile, options RumenOptions) (*Trace, error) {
+func ReadHistory(folder string, files []File, options RumenOptions) (*Trace, error) {
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("%s: options: %w", folder, err)
 	}
 	im := &importer{r: reader{file: folder}, options: options.TraceOptions}
 	h := &history{im: im, options: &options, confs: map[string]historyConf{}}
-	logs := slices.DeleteFunc(slices.Clone(files), func(f HistoryFile) bool { return isConf(f.Name) })
+	logs := slices.DeleteFunc(slices.Clone(files), func(f File) bool { return isConf(f.Name) })
 	for _, f := range files {
 		if isConf(f.Name) {
-			h.read(f, h.conf)
+			im.readFile(f, h.conf)
 		}
 	}
-	slices.SortFunc(logs, func(a, b HistoryFile) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(logs, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	for _, f := range logs {
 		if im.full() {
 			break
 		}
-		h.read(f, h.log)
+		im.readFile(f, h.log)
 	}
 	im.r.file = folder
 	if h.left > 0 {
@@ -82,18 +76,6 @@ type historyConf struct {
 	slowStart string
 }
 
-// read opens a file and passes it on.
-func (h *history) read(f HistoryFile, do func(in io.Reader) error) {
-	h.im.r.file = f.Name
-	in, err := f.Open()
-	if err == nil {
-		err = errors.Join(do(in), in.Close())
-	}
-	if err != nil && len(h.im.r.errs) < maxErrors {
-		h.im.r.errs = append(h.im.r.errs, fmt.Errorf("%s: %w", f.Name, err))
-	}
-}
-
 // conf reads the configuration of a job.
 func (h *history) conf(in io.Reader) error {
 	var x struct {
@@ -124,22 +106,42 @@ func (h *history) log(in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxHistoryLine)
 	h.job = nil
-	number := 0
-	for lines.Scan() && !h.im.full() {
-		number++
+	begins := 0 // line of the record; 0 between two records
+	var record []byte
+	for number := 1; lines.Scan() && !h.im.full(); number++ {
 		text := bytes.TrimRight(lines.Bytes(), " \r")
-		if number == 1 && string(text) == "Avro-Json" {
-			return errors.New("is a history of Hadoop 2, which this importer does not read; convert it with Rumen's TraceBuilder")
+		if number == 1 && string(text) == jhistMagic {
+			h.jhist(lines)
+			break
 		}
-		if len(text) == 0 || bytes.HasPrefix(text, []byte("!!FILE=")) {
+		if number == 1 && string(text) == jhistBinary {
+			return errBinary
+		}
+		if begins == 0 {
+			if len(text) == 0 || bytes.HasPrefix(text, []byte("!!FILE=")) {
+				continue
+			}
+			begins, record = number, record[:0]
+		} else {
+			record = append(record, '\n')
+		}
+		// The text of an error may have several lines.
+		if record = append(record, text...); len(record) > maxHistoryLine {
+			break
+		}
+		if !bytes.HasSuffix(text, []byte(" .")) {
 			continue
 		}
-		kind, fields, ok := historyRecord(string(text))
+		kind, fields, ok := historyRecord(string(record))
 		if !ok {
-			h.im.fail(number, `is no record such as Job JOBID="…" .`)
-			return nil
+			break
 		}
-		h.record(number, kind, fields)
+		h.record(begins, kind, fields)
+		begins = 0
+	}
+	if begins > 0 && lines.Err() == nil && !h.im.full() {
+		h.im.fail(begins, `is no record such as Job JOBID="…" .`)
+		return nil
 	}
 	h.endJob()
 	return lines.Err()
@@ -183,40 +185,33 @@ func (h *history) record(line int, kind string, f map[string]string) {
 	if h.job == nil {
 		return // Meta, Jobtracker, or a task of a job whose beginning is missing
 	}
-	r := h.job
 	switch t := f["TASK_TYPE"]; {
 	case t != "MAP" && t != "REDUCE":
 	case kind == "Task":
 		task := h.task(f["TASKID"], t)
 		if hosts := f["SPLITS"]; hosts != "" {
-			task.PreferredLocation = nil
-			for place := range strings.SplitSeq(hosts, ",") {
-				layers := strings.Split(strings.TrimPrefix(place, "/"), "/")
-				task.PreferredLocation = append(task.PreferredLocation, struct {
-					Layers []string `json:"layers"`
-				}{layers})
-			}
+			task.setHosts(hosts)
 		}
 	case kind == "MapAttempt" || kind == "ReduceAttempt":
 		h.attempt(h.task(f["TASKID"], t), f)
 	}
-	r.Maps, r.Reduces = max(r.Maps, len(r.MapTasks)), max(r.Reduces, len(r.ReduceTasks))
+}
+
+// setHosts takes the hosts of a map's split, such as "/rack/host1,/rack/host2".
+func (r *rumenTask) setHosts(list string) {
+	r.PreferredLocation = nil
+	for location := range strings.SplitSeq(list, ",") {
+		layers := strings.Split(strings.TrimPrefix(location, "/"), "/")
+		r.PreferredLocation = append(r.PreferredLocation, struct {
+			Layers []string `json:"layers"`
+		}{layers})
+	}
 }
 
 // jobRecord takes the fields of a job. A submission begins the next job.
 func (h *history) jobRecord(line int, f map[string]string) {
 	if f["SUBMIT_TIME"] != "" {
-		h.endJob()
-		h.line = line
-		h.job = &rumenJob{ID: f["JOBID"], Name: f["JOBNAME"], User: f["USER"], Queue: f["JOB_QUEUE"], Submit: historyTime(f, "SUBMIT_TIME")}
-		h.maps, h.tasks = map[string]int{}, map[string]int{}
-		c := h.confs[f["JOBID"]]
-		if c.pool != "" {
-			h.job.Queue = c.pool
-		}
-		if c.slowStart != "" {
-			h.job.Properties.SlowStart1 = c.slowStart
-		}
+		h.beginJob(line, &rumenJob{ID: f["JOBID"], Name: f["JOBNAME"], User: f["USER"], Queue: f["JOB_QUEUE"], Submit: historyTime(f, "SUBMIT_TIME")})
 	}
 	if h.job == nil {
 		return
@@ -224,16 +219,44 @@ func (h *history) jobRecord(line int, f map[string]string) {
 	if p := f["JOB_PRIORITY"]; p != "" {
 		h.job.Priority = p
 	}
-	if n, err := strconv.Atoi(f["TOTAL_MAPS"]); err == nil && n >= 0 {
-		h.job.Maps = n
-	}
-	if n, err := strconv.Atoi(f["TOTAL_REDUCES"]); err == nil && n >= 0 {
-		h.job.Reduces = n
-	}
+	h.counts(number32(f["TOTAL_MAPS"]), number32(f["TOTAL_REDUCES"]))
 	switch s := f["JOB_STATUS"]; s {
 	case "SUCCESS", "FAILED", "KILLED":
 		h.job.Outcome = s
 	}
+}
+
+// beginJob ends the job before, if there is one, and begins the next one.
+func (h *history) beginJob(line int, j *rumenJob) {
+	h.endJob()
+	h.line, h.job = line, j
+	h.maps, h.tasks = map[string]int{}, map[string]int{}
+	c := h.confs[j.ID]
+	if c.pool != "" {
+		j.Queue = c.pool
+	}
+	if c.slowStart != "" {
+		j.Properties.SlowStart1 = c.slowStart
+	}
+}
+
+// counts takes the numbers of the job's tasks. nil and negative numbers change nothing.
+func (h *history) counts(maps, reduces *int) {
+	if maps != nil && *maps >= 0 {
+		h.job.Maps = *maps
+	}
+	if reduces != nil && *reduces >= 0 {
+		h.job.Reduces = *reduces
+	}
+}
+
+// number32 returns the number that a text is, or nil.
+func number32(text string) *int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 // task returns the task of an id, which it adds if it is new.
@@ -254,13 +277,7 @@ func (h *history) task(id, kind string) *rumenTask {
 // attempt takes the fields of an attempt, which has a record for its start and one for
 // its end.
 func (h *history) attempt(t *rumenTask, f map[string]string) {
-	id := f["TASK_ATTEMPT_ID"]
-	i := slices.IndexFunc(t.Attempts, func(a rumenAttempt) bool { return a.id == id })
-	if i < 0 {
-		i = len(t.Attempts)
-		t.Attempts = append(t.Attempts, rumenAttempt{id: id})
-	}
-	a := &t.Attempts[i]
+	a := t.attempt(f["TASK_ATTEMPT_ID"])
 	if at := historyTime(f, "START_TIME"); at != nil {
 		a.Start = at
 	}
@@ -269,11 +286,42 @@ func (h *history) attempt(t *rumenTask, f map[string]string) {
 		a.Finish, a.ShuffleFinished = historyTime(f, "FINISH_TIME"), historyTime(f, "SHUFFLE_FINISHED")
 	}
 	counters := f["COUNTERS"]
-	for name, field := range map[string]*int64{"HDFS_BYTES_READ": &a.Read, "HDFS_BYTES_WRITTEN": &a.Written, "MAP_INPUT_BYTES": &a.MapInput, //house:sorted each counter has its own field
-		"MAP_OUTPUT_BYTES": &a.MapOutput, "REDUCE_SHUFFLE_BYTES": &a.Shuffle, "CPU_MILLISECONDS": &a.ResourceUsage.CPU} {
+	for _, name := range historyCounters {
 		if n, ok := historyCounter(counters, name); ok {
-			*field = n
+			a.count(name, n)
 		}
+	}
+}
+
+// attempt returns the attempt of an id, which it adds if it is new.
+func (r *rumenTask) attempt(id string) *rumenAttempt {
+	i := slices.IndexFunc(r.Attempts, func(a rumenAttempt) bool { return a.id == id })
+	if i < 0 {
+		i = len(r.Attempts)
+		r.Attempts = append(r.Attempts, rumenAttempt{id: id})
+	}
+	return &r.Attempts[i]
+}
+
+// historyCounters are the counters that count uses.
+var historyCounters = []string{"HDFS_BYTES_READ", "HDFS_BYTES_WRITTEN", "MAP_INPUT_BYTES", "MAP_OUTPUT_BYTES", "REDUCE_SHUFFLE_BYTES", "CPU_MILLISECONDS"}
+
+// count takes the value of a counter of Hadoop, unless the counter is not used.
+func (a *rumenAttempt) count(name string, n int64) {
+	n = max(0, n)
+	switch name {
+	case "HDFS_BYTES_READ":
+		a.Read = n
+	case "HDFS_BYTES_WRITTEN":
+		a.Written = n
+	case "MAP_INPUT_BYTES":
+		a.MapInput = n
+	case "MAP_OUTPUT_BYTES":
+		a.MapOutput = n
+	case "REDUCE_SHUFFLE_BYTES":
+		a.Shuffle = n
+	case "CPU_MILLISECONDS":
+		a.ResourceUsage.CPU = n
 	}
 }
 
@@ -311,6 +359,7 @@ func (h *history) endJob() {
 		h.left++
 		return
 	}
+	r.Maps, r.Reduces = max(r.Maps, len(r.MapTasks)), max(r.Reduces, len(r.ReduceTasks))
 	byID := func(a, b rumenTask) int { return strings.Compare(a.ID, b.ID) }
 	slices.SortFunc(r.MapTasks, byID)
 	slices.SortFunc(r.ReduceTasks, byID)

@@ -13,11 +13,11 @@ import (
 )
 
 // files makes the files of a folder from pairs of names and texts.
-func files(pairs ...string) []HistoryFile {
-	var list []HistoryFile
+func files(pairs ...string) []File {
+	var list []File
 	for i := 0; i < len(pairs); i += 2 {
 		text := pairs[i+1]
-		list = append(list, HistoryFile{pairs[i], func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+		list = append(list, File{pairs[i], func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
 	}
 	return list
 }
@@ -75,7 +75,6 @@ func TestHistoryErrors(t *testing.T) {
 		"nonsense":                    `log:1: is no record such as Job JOBID="…" .`,
 		`Job JOBID="job_1`:            "log:1: is no record",
 		`Job JOBID="a" .` + "\nJob x": "log:2: is no record",
-		"Avro-Json\n{}":               "log: is a history of Hadoop 2",
 		`Job JOBID="j" SUBMIT_TIME="1" . ` + "\n" + `Job JOBID="j" JOB_STATUS="SUCCESS" JOB_PRIORITY="URGENT" .`: "URGENT",
 		"": "h: no jobs",
 		`Job JOBID="j" SUBMIT_TIME="1" TOTAL_MAPS="99999999" JOB_STATUS="SUCCESS" .`: "99999999 maps, a job may have",
@@ -88,7 +87,7 @@ func TestHistoryErrors(t *testing.T) {
 	if _, err := ReadHistory("h", files("log", historyLog, "job_1_0001_conf.xml", "<"), RumenOptions{}); err == nil || !strings.Contains(err.Error(), "job_1_0001_conf.xml: XML syntax error") {
 		t.Errorf("a torn configuration: %v", err)
 	}
-	gone := []HistoryFile{{"log", func() (io.ReadCloser, error) { return nil, errors.New("it is gone") }}}
+	gone := []File{{"log", func() (io.ReadCloser, error) { return nil, errors.New("it is gone") }}}
 	if _, err := ReadHistory("h", gone, RumenOptions{}); err == nil || !strings.Contains(err.Error(), "log: it is gone") {
 		t.Errorf("a file that cannot be opened: %v", err)
 	}

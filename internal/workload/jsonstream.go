@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
 	"strconv"
 )
 
@@ -42,8 +43,11 @@ func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool)
 			} else {
 				im.fail(line, "%s", err)
 			}
-		} else if !do(line, v) {
-			return
+		} else {
+			im.examine(line, raw, reflect.TypeFor[T]())
+			if !do(line, v) {
+				return
+			}
 		}
 		lines.forget(start)
 	}

@@ -85,6 +85,8 @@ var traceOptions = []traceOption{
 		func(o *Options, v string) (err error) { o.Trace.KeepHosts, err = yes(v); return err }},
 	{"stages", "true: rumen tasks with CPU times share the resources of their node instead of taking their recorded time",
 		func(o *Options, v string) (err error) { o.Stages, err = yes(v); return err }},
+	{"batch", "google: true: only jobs of the batch scheduler, which collection_events tells",
+		func(o *Options, v string) (err error) { o.Batch, err = yes(v); return err }},
 	{"block", "swim: bytes of input for each map (64MiB)",
 		func(o *Options, v string) (err error) { o.SWIM.Block, err = positiveBytes(v); return err }},
 	{"reduce-bytes", "swim: bytes of shuffle or output, whichever is larger, for each reduce (1GiB)",

@@ -74,7 +74,7 @@ func TestSWIMReducesFollowTheOutput(t *testing.T) {
 
 // Every option has an effect, and a wrong value is an error that names the option.
 func TestTraceOptions(t *testing.T) {
-	values := map[string]string{"pools": "a,b", "users": "hash:3", "all": "true", "keep-hosts": "true", "stages": "true", "block": "128MiB",
+	values := map[string]string{"pools": "a,b", "users": "hash:3", "all": "true", "batch": "true", "keep-hosts": "true", "stages": "true", "block": "128MiB",
 		"reduce-bytes": "2GiB", "reduces-per-map": "0.5", "max-reduces": "7", "map-output": "3GiB", "rate": "5MB/s", "startup": "0s"}
 	for _, o := range TraceOptionNames() {
 		var opts Options

@@ -34,9 +34,21 @@ type rumenJob struct {
 	Properties struct {
 		SlowStart1 any `json:"mapred.reduce.slowstart.completed.maps"`
 		SlowStart2 any `json:"mapreduce.job.reduce.slowstart.completedmaps"`
-	} `json:"jobProperties"`
+	} `json:"jobProperties" unused:"-"`
 	MapTasks    []rumenTask `json:"mapTasks"`
 	ReduceTasks []rumenTask `json:"reduceTasks"`
+}
+
+// rumenRedundant lists fields that a replay does not need: times and outcomes of the
+// traced run, statistics of other fields, and counters that no model uses.
+var rumenRedundant = []string{
+	"finishTime", "launchTime", "heapMegabytes", "jobtype", "relativeTime", "mapperTriesToSucceed", "failedMapperFraction",
+	"computonsPerMapInputByte", "computonsPerMapOutputByte", "computonsPerReduceInputByte", "computonsPerReduceOutputByte",
+	"successfulMapAttemptCDFs", "failedMapAttemptCDFs", "successfulReduceAttemptCDF", "failedReduceAttemptCDF",
+	"otherTasks", "clusterMapMB", "clusterReduceMB", "taskType", "taskStatus", "inputRecords", "outputRecords", "numberMaps", "numberReduces",
+	"attemptID", "hostName", "location", "fileBytesRead", "fileBytesWritten", "mapInputRecords", "mapOutputRecords",
+	"combineInputRecords", "reduceInputGroups", "reduceInputRecords", "reduceOutputRecords", "spilledRecords", "sortFinished",
+	"clockSplits", "cpuUsages", "vmemKbytes", "physMemKbytes", "virtualMemoryUsage", "physicalMemoryUsage", "heapUsage",
 }
 
 // rumenTask holds the used fields of Rumen's LoggedTask.
@@ -83,6 +95,7 @@ func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) 
 		return nil, fmt.Errorf("%s: options: %w", file, err)
 	}
 	im := &importer{r: reader{file: file}, options: options.TraceOptions}
+	im.unused.redundant = rumenRedundant
 	failed := 0
 	eachObject(im, in, func(line int, r *rumenJob) bool {
 		if r.Outcome != "" && r.Outcome != "SUCCESS" && !options.All {

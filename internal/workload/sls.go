@@ -45,6 +45,7 @@ func ReadSLS(file string, in io.Reader, options TraceOptions) (*Trace, error) {
 		return nil, fmt.Errorf("%s: options: %w", file, err)
 	}
 	im := &importer{r: reader{file: file}, options: options}
+	im.unused.redundant = []string{"container.priority"} // follows from the type
 	number := 0
 	eachObject(im, in, func(line int, s *slsJob) bool {
 		number++

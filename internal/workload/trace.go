@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -63,6 +64,7 @@ type importer struct {
 	// firstBack is the line of the first job that is submitted before the
 	// previous one, back the number of such jobs.
 	firstBack, back int
+	unused          unusedFields
 }
 
 // fail adds an error at a line.
@@ -121,8 +123,8 @@ func (im *importer) finish() (*Trace, error) {
 	if im.back > 0 {
 		im.warn(im.firstBack, "submitted before the job before it; %d such jobs, sorted by time", im.back)
 	}
-	jobs := im.jobs
-	slices.SortStableFunc(jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	im.warnUnused()
+	jobs := im.sorted()
 	for i := range jobs {
 		j := &jobs[i]
 		j.Submit = scaleTime(j.Submit-first, im.options.TimeScale)
@@ -130,6 +132,52 @@ func (im *importer) finish() (*Trace, error) {
 	}
 	im.trace.List = jobs
 	return &im.trace, nil
+}
+
+// readFile opens a file, whose name errors and warnings then have, and passes it to do.
+func (im *importer) readFile(f File, do func(in io.Reader) error) {
+	im.r.file = f.Name
+	in, err := f.Open()
+	if err == nil {
+		err = errors.Join(do(in), in.Close())
+	}
+	if err != nil && len(im.r.errs) < maxErrors {
+		im.r.errs = append(im.r.errs, fmt.Errorf("%s: %w", f.Name, err))
+	}
+}
+
+// sorted returns the jobs by time of submission. It translates Job.After, which importers
+// fill in with indexes of im.jobs, and drops a predecessor that is submitted later.
+func (im *importer) sorted() []Job {
+	order := make([]int, len(im.jobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(im.jobs[a].Submit, im.jobs[b].Submit) })
+	position := make([]int, len(order))
+	jobs := make([]Job, len(order))
+	dropped := 0
+	for to, from := range order {
+		position[from], jobs[to] = to, im.jobs[from]
+	}
+	for i := range jobs {
+		after := jobs[i].After[:0]
+		for _, p := range jobs[i].After {
+			if position[p] < i {
+				after = append(after, position[p])
+			} else {
+				dropped++
+			}
+		}
+		jobs[i].After = after
+		if len(after) == 0 {
+			jobs[i].After = nil
+		}
+	}
+	if dropped > 0 {
+		im.warn(0, "%d dependencies on jobs that are submitted later are left out", dropped)
+	}
+	return jobs
 }
 
 // first returns the time of the first job. A job more than maxTime later is an

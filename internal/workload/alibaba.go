@@ -1,0 +1,313 @@
+package workload
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The numbers of columns of Alibaba's tables.
+const (
+	batchTaskColumns     = 9
+	batchInstanceColumns = 14
+)
+
+// alibabaJob collects the tasks of a job. Each becomes a stage.
+type alibabaJob struct {
+	name   string
+	line   int
+	file   string
+	first  int64 // the earliest start, in s; -1 is unknown
+	failed bool  // a task or an instance did not end well
+	tasks  []alibabaTask
+	index  map[string]int // by name
+}
+
+// alibabaTask is a task of Alibaba's trace: a number of instances with the same program.
+type alibabaTask struct {
+	name       string
+	instances  int   // as batch_task states it, 0 if unknown
+	start, end int64 // of the whole task, as batch_task states it; end 0 is unknown
+	runs       []run // of batch_instance
+}
+
+// alibaba reads the tables of a trace.
+type alibaba struct {
+	im    *importer
+	jobs  []*alibabaJob
+	names map[string]int // indexes in jobs
+	runs  int            // instances and tasks kept so far
+
+	failed int // jobs that are left out because a part of them failed
+	timeless,
+	orphans, guessed, spanned, again int
+}
+
+// ReadAlibaba reads the tables batch_task and batch_instance of Alibaba's
+// cluster-trace-v2018, which have no header: the number of columns, 9 or 14, tells them
+// apart. Rows may have any order. docs/formats/traces.md says what a duration contains.
+// Errors and warnings name the file and the line.
+func ReadAlibaba(folder string, files []File, options TraceOptions) (*Trace, error) {
+	if err := options.check(); err != nil {
+		return nil, fmt.Errorf("%s: options: %w", folder, err)
+	}
+	im := &importer{r: reader{file: folder}, options: options}
+	a := &alibaba{im: im, names: map[string]int{}}
+	files = slices.SortedFunc(slices.Values(files), func(x, y File) int { return strings.Compare(x.Name, y.Name) })
+	for _, f := range files {
+		im.readFile(f, func(in io.Reader) error { return eachRow(im, in, a.row) })
+	}
+	if len(im.r.errs) == 0 {
+		for _, j := range a.jobs {
+			a.add(j)
+		}
+	}
+	im.r.file = folder
+	for _, w := range []struct {
+		n    int
+		text string
+	}{
+		{a.failed, "%d jobs with parts that did not terminate are left out"},
+		{a.again, "%d instances that did not terminate are left out"},
+		{a.timeless, "%d tasks without usable times are left out"},
+		{a.orphans, "%d dependencies on tasks that are not in the trace are left out"},
+		{a.spanned, "%d tasks have no rows of batch_instance: each of their instances takes the time from the first start to the last end"},
+		{a.guessed, "%d instances have no row and get the median of their task"},
+	} {
+		if w.n > 0 {
+			im.warn(0, w.text, w.n)
+		}
+	}
+	return im.finish()
+}
+
+// row takes a row of either table.
+func (a *alibaba) row(line int, row []string) bool {
+	switch len(row) {
+	case batchTaskColumns:
+		a.im.noteUnused(line, "plan_cpu")
+		a.im.noteUnused(line, "plan_mem")
+		a.taskRow(line, row)
+	case batchInstanceColumns:
+		a.im.noteUnused(line, "mem_avg")
+		a.instanceRow(line, row)
+	default:
+		a.im.fail(line, "has %d columns; a row of batch_task has %d and one of batch_instance %d", len(row), batchTaskColumns, batchInstanceColumns)
+		return false
+	}
+	return a.im.r.more == 0
+}
+
+// taskRow takes a row of batch_task: task_name, instance_num, job_name, task_type, status,
+// start_time, end_time, plan_cpu, plan_mem.
+func (a *alibaba) taskRow(line int, row []string) {
+	j, t := a.task(line, row[2], row[0])
+	if t == nil {
+		return
+	}
+	n, err := strconv.ParseFloat(row[1], 64)
+	if err != nil || !(n >= 0 && n <= MaxTasks) {
+		a.im.fail(line, "instance_num %q, must be a number from 0 to %d", row[1], MaxTasks)
+		return
+	}
+	start, end, ok := a.times(line, row[5], row[6])
+	if !ok {
+		return
+	}
+	t.instances = max(1, int(math.Round(n)))
+	if row[4] != "Terminated" {
+		j.failed = true
+		return
+	}
+	if end >= start && end > 0 {
+		t.start, t.end = start, end
+		j.starts(start)
+	}
+}
+
+// instanceRow takes a row of batch_instance: instance_name, task_name, job_name, task_type,
+// status, start_time, end_time, machine_id, seq_no, total_seq_no, cpu_avg, cpu_max, mem_avg,
+// mem_max.
+func (a *alibaba) instanceRow(line int, row []string) {
+	j, t := a.task(line, row[2], row[1])
+	if t == nil {
+		return
+	}
+	start, end, ok := a.times(line, row[5], row[6])
+	if !ok {
+		return
+	}
+	if row[4] != "Terminated" || end < start || end == 0 {
+		a.again++
+		return
+	}
+	// 100 is a core; -1 and 101 mark invalid values, and an empty one is unknown.
+	cores, err := strconv.ParseFloat(row[10], 64)
+	if err != nil || !(cores > 0 && cores < 1e5) || cores == 101 {
+		cores = 0
+	}
+	r, err := newRun(int32(len(t.runs)), 1000*start, 1000*end, float32(cores/100))
+	switch {
+	case err != nil:
+		a.im.fail(line, "instance %q: %s", row[0], err)
+		return
+	case len(t.runs) == MaxTasks:
+		a.im.fail(line, "task %q of job %q has more than %d instances", t.name, j.name, MaxTasks)
+		return
+	}
+	a.count(line)
+	t.runs = append(t.runs, r)
+	j.starts(start)
+}
+
+// times parses the start and the end of a row, in seconds. Empty values are 0.
+func (a *alibaba) times(line int, from, to string) (start, end int64, ok bool) {
+	for i, text := range []string{from, to} {
+		v, err := int64(0), error(nil)
+		if text != "" {
+			v, err = strconv.ParseInt(text, 10, 64)
+		}
+		if err != nil || v < -1 || v > 1e12 {
+			a.im.fail(line, "%s %q, must be a number of seconds", []string{"start_time", "end_time"}[i], text)
+			return 0, 0, false
+		}
+		if i == 0 {
+			start = max(0, v)
+		} else {
+			end = max(0, v)
+		}
+	}
+	return start, end, true
+}
+
+// starts records that a part of the job started.
+func (j *alibabaJob) starts(at int64) {
+	if j.first < 0 || at < j.first {
+		j.first = at
+	}
+}
+
+// task returns a task and its job, which it adds if they are new. It returns nil if
+// TraceOptions.Limit leaves the job out, or after an error.
+func (a *alibaba) task(line int, jobName, name string) (*alibabaJob, *alibabaTask) {
+	i, ok := a.names[jobName]
+	if !ok {
+		switch {
+		case a.im.options.Limit > 0 && len(a.jobs) >= a.im.options.Limit:
+			return nil, nil
+		case jobName == "" || name == "":
+			a.im.fail(line, "has no job_name or no task_name")
+			return nil, nil
+		case len(a.jobs) == MaxJobs:
+			a.im.fail(line, "more than %d jobs; take fewer with --limit", MaxJobs)
+			return nil, nil
+		}
+		i = len(a.jobs)
+		jobName = strings.Clone(jobName)
+		a.names[jobName] = i
+		a.jobs = append(a.jobs, &alibabaJob{name: jobName, line: line, file: a.im.r.file, first: -1, index: map[string]int{}})
+	}
+	j := a.jobs[i]
+	t, ok := j.index[name]
+	if !ok {
+		a.count(line)
+		t = len(j.tasks)
+		name = strings.Clone(name)
+		j.index[name] = t
+		j.tasks = append(j.tasks, alibabaTask{name: name})
+	}
+	return j, &j.tasks[t]
+}
+
+// count bounds the tasks and instances that are kept.
+func (a *alibaba) count(line int) {
+	if a.runs++; a.runs == MaxTotal+1 {
+		a.im.fail(line, "more than %d tasks so far; take fewer jobs with --limit", MaxTotal)
+		a.im.r.more++ // no row after it is of use
+	}
+}
+
+// add translates a job.
+func (a *alibaba) add(j *alibabaJob) {
+	if j.failed && !a.im.options.All {
+		a.failed++
+		return
+	}
+	var stages []stage
+	numbers := map[int]int{} // index in stages by a task's number
+	var deps [][]int
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		n := t.instances
+		if len(t.runs) == 0 {
+			if t.end == 0 {
+				a.timeless++
+				continue
+			}
+			r, err := newRun(0, 1000*t.start, 1000*t.end, 0)
+			if err != nil {
+				a.failAt(j, "job %q, task %q: %s", j.name, t.name, err)
+				return
+			}
+			t.runs = slices.Repeat([]run{r}, n)
+			a.spanned++
+		}
+		tasks, guessed := runTasks(t.runs, n)
+		a.guessed += guessed
+		t.runs = nil
+		number, parents := alibabaDAG(t.name)
+		if number >= 0 {
+			numbers[number] = len(stages)
+		}
+		stages, deps = append(stages, stage{name: t.name, tasks: tasks}), append(deps, parents)
+	}
+	if len(stages) == 0 {
+		a.failed++
+		return
+	}
+	for i := range stages {
+		for _, number := range deps[i] {
+			if p, ok := numbers[number]; !ok || p == i {
+				a.orphans++
+			} else if !slices.Contains(stages[i].parents, p) {
+				stages[i].parents = append(stages[i].parents, p)
+			}
+		}
+	}
+	a.im.r.file = j.file
+	if _, ok := a.im.addStages(j.line, Job{Name: j.name, Submit: epoch(1000 * max(0, j.first)), SlowStart: -1}, stages); !ok {
+		a.im.fail(j.line, "job %q: its tasks wait for each other in a circle", j.name)
+	}
+}
+
+// failAt adds an error at the first row of a job.
+func (a *alibaba) failAt(j *alibabaJob, format string, args ...any) {
+	a.im.r.file = j.file
+	a.im.fail(j.line, format, args...)
+}
+
+// alibabaDAG reads the number of a task and the numbers of the tasks before it out of its
+// name: J8_6_7 is task 8 after 6 and 7. The letters say nothing. A name of another form,
+// such as task_Nzg3, has the number -1. Words after the numbers, such as _Stg1, are not
+// read.
+func alibabaDAG(name string) (number int, parents []int) {
+	parts := strings.Split(strings.TrimLeft(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"), "_")
+	number, err := strconv.Atoi(parts[0])
+	if err != nil || number < 0 || parts[0] == name {
+		return -1, nil
+	}
+	for _, p := range parts[1:] {
+		if p == "" {
+			continue
+		}
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 {
+			break
+		}
+		parents = append(parents, n)
+	}
+	return number, parents
+}

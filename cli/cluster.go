@@ -32,13 +32,14 @@ func (f *clusterFlags) register(c *cobra.Command) {
 	f.peerFlags.register(c)
 }
 
-// client returns a client of the master. It sends nothing yet.
-func (f *clusterFlags) client() (*client.Client, error) {
+// client returns a client of the master. It sends nothing yet. notify receives what calls
+// wait for; it may be nil.
+func (f *clusterFlags) client(notify func(text string)) (*client.Client, error) {
 	address, http, err := f.dial(f.master)
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(address, client.Options{HTTP: http})
+	c, err := client.New(address, client.Options{HTTP: http, Notify: notify})
 	if err != nil {
 		return nil, misuse("--master: %w", err)
 	}
@@ -69,7 +70,7 @@ func newUserCommand(c *cobra.Command, listing bool, run func(ctx context.Context
 			}
 		}
 		var err error
-		if u.cl, err = u.client(); err != nil {
+		if u.cl, err = u.client(notifyOn(c.ErrOrStderr(), c.Root().Name())); err != nil {
 			return err
 		}
 		return userError(run(c.Context(), u, args))

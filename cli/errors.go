@@ -102,6 +102,11 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 	return exitFailed
 }
 
+// notifyOn returns a function that prints on out what the program waits for.
+func notifyOn(out io.Writer, program string) func(text string) {
+	return func(text string) { fmt.Fprintf(out, "%s: %s\n", program, text) }
+}
+
 // oneLine returns an error's text with line ends replaced by "; ", because
 // scripts expect one line per error.
 func oneLine(err error) string {

@@ -85,6 +85,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 		p := &mix.jobs[i].Options
 		p.Progress, p.Overwrite, p.Stderr = show.update, f.overwrite, show
 		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, f.outputCompress
+		p.StorageRetry, p.Notify = o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
 	}
 	r, err := mapreduce.RunMix(c.Context(), mix.jobs, mapreduce.MixOptions{

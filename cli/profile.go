@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/durable"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/profile"
 	"github.com/slotwise/slotwise/internal/workload"
 )
@@ -128,7 +129,7 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) error {
 	out := f.run.output
 	f.run.output = ""
-	err := f.run.check(ctx, p, append(inputs[:len(inputs):len(inputs)], f.again...))
+	err := f.run.check(ctx, p, append(inputs[:len(inputs):len(inputs)], f.again...), feature.Outages{})
 	f.run.output = out
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -95,7 +96,8 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.check(c.Context(), p, o.Inputs); err != nil {
+	o.Notify = f.notify(show)
+	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: o.Notify}); err != nil {
 		return err
 	}
 	o.Progress, o.Stderr, o.Cluster.Warn = show.update, show, show.warn
@@ -176,8 +178,17 @@ func (f *runFlags) appParams(app *mapreduce.App) (mapreduce.Params, error) {
 	return given, nil
 }
 
+// notify returns the function that tells the user what the command waits for, or nil if
+// --quiet forbids it.
+func (f *runFlags) notify(out io.Writer) func(text string) {
+	if f.quiet {
+		return nil
+	}
+	return notifyOn(out, f.setup.program)
+}
+
 // check returns an error for a job that cannot run, before anything is started.
-func (f *runFlags) check(ctx context.Context, p *program, inputs []string) error {
+func (f *runFlags) check(ctx context.Context, p *program, inputs []string, w feature.Outages) error {
 	reads := p.app == nil || p.app.Reads != ""
 	switch {
 	case reads && len(inputs) == 0:
@@ -186,14 +197,14 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string) error
 		return misuse("--input %s: %s reads no input", inputs[0], p.name)
 	}
 	for _, in := range inputs {
-		if err := checkInput(ctx, in); err != nil {
+		if err := checkInput(ctx, in, w); err != nil {
 			return err
 		}
 	}
 	if f.output == "" {
 		return nil
 	}
-	return checkOutput(ctx, f.output, f.overwrite)
+	return checkOutput(ctx, f.output, f.overwrite, w)
 }
 
 // reads describes the program's input.

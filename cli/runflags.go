@@ -17,9 +17,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
@@ -50,6 +53,7 @@ type runFlags struct {
 	jobs, learned                  string
 	alone, explain                 bool
 	taskTimeout, heartbeat         time.Duration
+	storageRetry                   time.Duration
 	maxAttempts                    int
 	slowStart                      float64
 	taskMemory                     console.Size
@@ -103,6 +107,7 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.IntVar(&f.reduces, "reduces", 0, "`number` of reduce tasks (default: the job's choice)")
 	s.Var(&f.splitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")
 	s.StringVar(&f.compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
+	s.DurationVar(&f.storageRetry, "storage-retry", feature.DefaultStorageWait, "`time` for which the start of a job waits for a storage that is away; 0 fails at once")
 	s.StringVar(&f.outputCompress, "output-compress", "none", "`codec` of the output: none, gzip or zstd")
 }
 
@@ -164,6 +169,7 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		MaxAttempts:    f.maxAttempts,
 		TaskMemory:     int64(f.taskMemory),
 		TaskCPUs:       f.taskCPUs,
+		StorageRetry:   cmp.Or(f.storageRetry, -1),
 		User:           f.user,
 		Pool:           f.pool,
 		Priority:       f.priority,
@@ -216,6 +222,9 @@ func (f *runFlags) checkValues() error {
 		if n.value < 0 || n.value == 0 && f.given != nil && f.given(n.flag) {
 			return misuse("--%s %d: must be positive", n.flag, n.value)
 		}
+	}
+	if f.storageRetry < 0 || f.storageRetry > maxStorageRetry {
+		return misuse("--storage-retry %v: must be from 0 to %v", f.storageRetry, maxStorageRetry)
 	}
 	if !(f.slowStart >= 0 && f.slowStart <= 1) {
 		return misuse("--slow-start %v: must be from 0 to 1", f.slowStart)
@@ -336,7 +345,7 @@ func (f *policyFlags) checkHadoopFiles() error {
 
 // checkInput returns an error if an input does not exist, before anything is
 // started. Globs are only checked when the job is planned.
-func checkInput(ctx context.Context, uri string) error {
+func checkInput(ctx context.Context, uri string, w feature.Outages) error {
 	if strings.ContainsAny(uri, `*?[{`) {
 		return nil
 	}
@@ -344,7 +353,7 @@ func checkInput(ctx context.Context, uri string) error {
 	if err != nil {
 		return misuse("--input: %w", err)
 	}
-	if _, err := files.Stat(ctx, path); err != nil {
+	if _, err := retry.Do(ctx, w.ForStorage("the storage of --input "+uri), func(ctx context.Context) (storage.Info, error) { return files.Stat(ctx, path) }); err != nil {
 		return misuse("--input %s: %w", uri, reason(err))
 	}
 	return nil
@@ -364,12 +373,13 @@ func (f *runFlags) checkMemory() error {
 
 // checkOutput returns an error if replacing the output directory would lose
 // data. A chain of jobs would otherwise fail after hours.
-func checkOutput(ctx context.Context, uri string, overwrite bool) error {
+func checkOutput(ctx context.Context, uri string, overwrite bool, w feature.Outages) error {
 	files, path, err := schemes.All().Resolve(uri)
 	if err != nil {
 		return misuse("--output: %w", err)
 	}
-	info, err := files.Stat(ctx, path)
+	wait := w.ForStorage("the storage of --output " + uri)
+	info, err := retry.Do(ctx, wait, func(ctx context.Context) (storage.Info, error) { return files.Stat(ctx, path) })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -380,7 +390,7 @@ func checkOutput(ctx context.Context, uri string, overwrite bool) error {
 	case overwrite:
 		return nil
 	}
-	entries, err := files.List(ctx, path)
+	entries, err := retry.Do(ctx, wait, func(ctx context.Context) ([]storage.Info, error) { return files.List(ctx, path) })
 	if err != nil {
 		return misuse("--output %s: %w", uri, reason(err))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/jobmix"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
@@ -97,10 +98,11 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.check(c.Context(), p, o.Inputs); err != nil {
+	o.Notify = f.notify(show)
+	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: o.Notify}); err != nil {
 		return err
 	}
-	if _, err := f.connect(); err != nil {
+	if _, err := f.connect(nil); err != nil {
 		return err
 	}
 	o.Remote, o.Progress, o.Stderr = &f.remote, show.update, show
@@ -117,8 +119,8 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 
 // connect makes a client of the master and fills in the flags' Remote. It sends
 // nothing yet.
-func (f *submitFlags) connect() (*client.Client, error) {
-	cl, err := f.client()
+func (f *submitFlags) connect(notify func(text string)) (*client.Client, error) {
+	cl, err := f.client(notify)
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +155,10 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		p := &mix.jobs[i].Options
 		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.update, show, o.Overwrite, o.Compress, o.OutputCompress
 		p.Features = features()
-		p.TaskTimeout, p.MaxAttempts = o.TaskTimeout, o.MaxAttempts
+		p.TaskTimeout, p.MaxAttempts, p.StorageRetry, p.Notify = o.TaskTimeout, o.MaxAttempts, o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
 	}
-	cl, err := f.connect()
+	cl, err := f.connect(f.notify(show))
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 		return misuse("--dir is missing: the worker's own directory")
 	}
 	cfg := f.cfg
-	cl, err := f.client()
+	cl, err := f.client(nil)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func RunAttempt(lookup func(name string) (*App, error), features ...Feature) {
 			return drive(ctx, c, t, set.Schemes, lookup)
 		}))
 	}
-	files := &Files{set.Schemes}
+	files := &Files{schemes: set.Schemes}
 	os.Exit(set.Cluster.RunAttempt(set.Schemes, func(r *feature.Recipe) (*engine.Program, error) { return build(r, files, lookup) }))
 }
 

@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"cmp"
 	"io"
 	"time"
 
@@ -62,10 +63,24 @@ type Options struct {
 	// Progress, if set, is called about ten times a second from one goroutine, and
 	// once with Done when the job has ended.
 	Progress func(Progress)
+	// StorageRetry is the time for which the job's planning and the preparation of its
+	// output are retried while the storage is unavailable. 0 is 12 minutes, a negative
+	// value disables retries. Answers of the storage, such as "permission denied" or
+	// "file does not exist", are final.
+	StorageRetry time.Duration
+	// Notify, if set, receives a sentence when the job cannot start because the storage
+	// or the cluster's master has not answered for a second or two. Any goroutine may
+	// call it.
+	Notify func(text string)
 	// Stderr receives the standard error of streaming commands; os.Stderr if nil.
 	Stderr io.Writer
 
 	chainDir string // directory of the chain's intermediate outputs; "" outside a chain
+}
+
+// outages returns the bounds of waits for servers.
+func (o *Options) outages() feature.Outages {
+	return feature.Outages{Storage: cmp.Or(o.StorageRetry, feature.DefaultStorageWait), Notify: o.Notify}
 }
 
 // Remote names a cluster of machines, such as a *remote.Cluster.

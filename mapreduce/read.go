@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,12 +9,14 @@ import (
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // Files reads records from files in the storage that a program can open.
 type Files struct {
 	schemes *storage.Schemes
+	outages feature.Outages // for storage that is unavailable
 }
 
 // OpenFiles returns the Files of a program with the given features. Without
@@ -23,25 +26,57 @@ func OpenFiles(features ...Feature) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Files{set.Schemes}, nil
+	return &Files{set.Schemes, feature.Outages{Storage: feature.DefaultStorageWait}}, nil
 }
 
 // ReadRecords calls fn for each record of a file, a directory or a glob, in the
 // order of the files' names. fn must not keep key or value. ReadRecords stops at
 // the first error. It reads a job's output as well as any other input, and skips
-// hidden files.
+// hidden files. While the storage is unavailable it waits, as a job's planning does
+// ([Options].StorageRetry).
 func (f *Files) ReadRecords(ctx context.Context, uri string, format Format, fn func(key, value []byte) error) error {
 	in := format.input()
-	splits, err := input.Plan(ctx, input.Options{Schemes: f.schemes, Inputs: []string{uri}, Format: in})
+	wait := f.outages.ForStorage("the storage of " + uri)
+	splits, err := retry.Do(ctx, wait, func(ctx context.Context) ([]input.Split, error) {
+		return input.Plan(ctx, input.Options{Schemes: f.schemes, Inputs: []string{uri}, Format: in})
+	})
 	if err != nil {
 		return err
 	}
+	wait.Notify = nil // fn may take long, and a call of retry.Do includes its calls
 	for _, s := range splits {
-		if err := readSplit(ctx, f.schemes, s, in, fn); err != nil {
+		once := &onceEach{fn: fn}
+		_, err := retry.Do(ctx, wait, func(ctx context.Context) (struct{}, error) {
+			once.seen = 0
+			err := readSplit(ctx, f.schemes, s, in, once.record)
+			if once.failed != nil {
+				return struct{}{}, nil // an error of fn is final
+			}
+			return struct{}{}, err
+		})
+		if err = cmp.Or(once.failed, err); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// onceEach calls fn for each record of a split once, if the split is read again after
+// an error.
+type onceEach struct {
+	fn          func(key, value []byte) error
+	given, seen int   // records that fn was called for; records of this try
+	failed      error // of fn
+}
+
+// record takes in the next record of a try.
+func (o *onceEach) record(key, value []byte) error {
+	if o.seen++; o.seen <= o.given {
+		return nil
+	}
+	o.given++
+	o.failed = o.fn(key, value)
+	return o.failed
 }
 
 // ReadRecords is [Files.ReadRecords] for a program with the given features.

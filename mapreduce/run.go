@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
 )
@@ -45,7 +46,7 @@ func newPlanner(ctx context.Context, o *Options) (*planner, error) {
 		return nil, err
 	}
 	if o.Remote != nil {
-		target, err := o.Remote.Connect(ctx, set.Schemes)
+		target, err := o.Remote.Connect(ctx, set.Schemes, o.outages())
 		return &planner{target, set.Schemes}, err
 	}
 	c, err := o.Cluster.start(o.Compress, set)
@@ -87,7 +88,9 @@ func (o *ClusterOptions) start(codec string, set *feature.Set) (*local.Cluster, 
 // run plans a job and runs it. recipe is nil if no other process can build the
 // job.
 func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Options) (*Result, error) {
-	planned, err := p.plan(ctx, j, o)
+	planned, err := retry.Do(ctx, o.outages().ForStorage("the storage of "+j.Name+"'s input and output"), func(ctx context.Context) (*feature.Job, error) {
+		return p.plan(ctx, j, o)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +146,9 @@ func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome,
 		l.NoSync = true
 		files = l
 	}
-	spec.Staging, err = files.Stage(ctx, path, j.Overwrite)
+	spec.Staging, err = retry.Do(ctx, j.Outages.ForStorage("the storage of output "+j.Output), func(ctx context.Context) (storage.Staging, error) {
+		return files.Stage(ctx, path, j.Overwrite)
+	})
 	if errors.Is(err, os.ErrExist) {
 		err = fmt.Errorf("output directory %s exists and is not empty: name another or ask to overwrite it", j.Output)
 	}

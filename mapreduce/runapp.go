@@ -115,7 +115,7 @@ func drive(ctx context.Context, c *feature.Chain, t feature.Target, schemes *sto
 	o := Options{
 		Inputs: c.Inputs, Include: c.Include, Exclude: c.Exclude, Output: c.Output, Overwrite: c.Overwrite, Reduces: c.Reduces,
 		SplitSize: c.SplitSize, Compress: c.Compress, OutputCompress: c.OutputCompress, TaskTimeout: c.TaskTimeout, MaxAttempts: c.MaxAttempts,
-		SlowStart: c.SlowStart, User: c.User, Pool: c.Pool,
+		SlowStart: c.SlowStart, User: c.User, Pool: c.Pool, Notify: feature.NotifyLog,
 	}
 	_, err = (&planner{t, schemes}).runChain(ctx, a, c.Params, o)
 	return err
@@ -138,7 +138,7 @@ type steps struct {
 // intermediate outputs.
 func (s *steps) chain(p Params, dir string) *Chain {
 	s.options.chainDir = dir
-	return &Chain{files: &Files{s.planner.schemes}, Params: p, Inputs: s.options.Inputs, temp: dir, out: s.options.Output, run: s.run}
+	return &Chain{files: &Files{s.planner.schemes, s.options.outages()}, Params: p, Inputs: s.options.Inputs, temp: dir, out: s.options.Output, run: s.run}
 }
 
 // run runs the job of a step.

@@ -13,7 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/bounds"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -42,6 +43,12 @@ type Options struct {
 	// Answer is the time limit for an answer, in addition to the time for which the
 	// call lets the master hold it. Default 1 minute.
 	Answer time.Duration
+	// StorageRetry is the time for which a submission is retried while the master cannot
+	// use the storage of the output. 0 is Patience.
+	StorageRetry time.Duration
+	// Notify, if set, receives a sentence when a call waits longer than a second or two
+	// for the master, as in package retry.
+	Notify func(text string)
 }
 
 // Client calls one master. It is safe for concurrent use.
@@ -94,35 +101,46 @@ func (c *Client) Address() string { return c.base }
 // retries the call, for as long as Options.Patience. The call must be one that may
 // be repeated.
 func Call[Req, Resp any](ctx context.Context, c *Client, call func(context.Context, *Req) (*Resp, error), r *Req) (*Resp, error) {
-	return retry(ctx, c, limits{c.opts.Patience, c.opts.Answer}, func(ctx context.Context) (*Resp, error) { return call(ctx, r) })
+	return repeat(ctx, c, limits{patience: c.opts.Patience, answer: c.opts.Answer}, func(ctx context.Context) (*Resp, error) { return call(ctx, r) })
 }
 
-// limits bounds retries. patience is the time for which a call is retried; answer is
-// the time limit of each try, because a frozen master or one behind a broken
-// connection never answers.
-type limits struct{ patience, answer time.Duration }
+// limits bounds retries. patience is the time for which a call is retried while the master
+// is away, storage the time while the master reports that a storage is; 0 is patience.
+// answer is the time limit of each try, because a frozen master or one behind a broken
+// connection never answers. held is the part of answer for which a healthy master may
+// hold the call.
+type limits struct{ patience, storage, answer, held time.Duration }
 
-// retry calls try until it succeeds, fails with an error that a retry cannot cure,
-// or patience ends. Pauses between tries grow from 50 ms to 2 s and are randomized.
-func retry[T any](ctx context.Context, c *Client, e limits, try func(context.Context) (T, error)) (T, error) {
-	end := time.Now().Add(e.patience)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		attempt, cancel := context.WithTimeout(ctx, e.answer)
-		v, err := try(attempt)
-		silent := attempt.Err() != nil
-		cancel()
-		switch {
-		case err == nil || ctx.Err() != nil:
-			return v, err
-		case !silent && !Unreachable(err) || time.Now().After(end):
-			return v, c.Named(err)
-		}
-		select {
-		case <-time.After(pause/2 + mathrand.N(pause)):
-		case <-ctx.Done():
-			return v, context.Cause(ctx)
-		}
+// repeat calls try until it succeeds, fails with an error that a retry cannot cure, or
+// the time ends.
+func repeat[T any](ctx context.Context, c *Client, e limits, try func(context.Context) (T, error)) (T, error) {
+	o := retry.Options{
+		What: "master " + c.base, Limit: e.answer, Held: e.held, Notify: c.opts.Notify, Text: shortText,
+		Patience: func(err error) time.Duration {
+			switch {
+			case !Unreachable(err) && !errors.Is(err, context.DeadlineExceeded):
+				return -1
+			case connect.IsWireError(err):
+				return max(e.patience, e.storage)
+			}
+			return e.patience
+		},
 	}
+	v, err := retry.Do(ctx, o, try)
+	if err == nil || ctx.Err() != nil {
+		return v, err
+	}
+	return v, c.Named(err)
+}
+
+// shortText returns the message of an error without the protocol's code, and without the
+// address that the system's errors repeat.
+func shortText(err error) string {
+	var network *net.OpError
+	if errors.As(err, &network) && network.Err != nil {
+		return network.Err.Error()
+	}
+	return Message(err)
 }
 
 // Unreachable reports whether an error means that the master could not be reached or
@@ -204,7 +222,7 @@ func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, 
 		return "", fmt.Errorf("the job's description has %d MiB, more than the %d MiB that a master takes: use larger splits, fewer input files or shorter paths",
 			size>>20, bounds.Message>>20)
 	}
-	resp, err := retry(ctx, c, limits{max(c.opts.Patience, submitPatience), c.opts.Answer}, func(ctx context.Context) (*slotwisev1.SubmitResponse, error) {
+	resp, err := repeat(ctx, c, c.submitLimits(), func(ctx context.Context) (*slotwisev1.SubmitResponse, error) {
 		return c.rpc.Submit(ctx, r)
 	})
 	if err != nil {
@@ -216,13 +234,23 @@ func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, 
 // SubmitChain submits a chain of jobs and returns its id, as Submit does for a job.
 func (c *Client) SubmitChain(ctx context.Context, spec *slotwisev1.ChainSpec) (string, error) {
 	r := &slotwisev1.SubmitChainRequest{RequestId: rand.Text(), Spec: spec}
-	resp, err := retry(ctx, c, limits{max(c.opts.Patience, submitPatience), c.opts.Answer}, func(ctx context.Context) (*slotwisev1.SubmitChainResponse, error) {
+	resp, err := repeat(ctx, c, c.submitLimits(), func(ctx context.Context) (*slotwisev1.SubmitChainResponse, error) {
 		return c.rpc.SubmitChain(ctx, r)
 	})
 	if err != nil {
 		return "", err
 	}
 	return resp.Chain, nil
+}
+
+// SubmitStep submits a step of a chain. The request names the step, so it may be repeated.
+func (c *Client) SubmitStep(ctx context.Context, r *slotwisev1.SubmitRequest) (*slotwisev1.SubmitResponse, error) {
+	return repeat(ctx, c, c.submitLimits(), func(ctx context.Context) (*slotwisev1.SubmitResponse, error) { return c.rpc.Submit(ctx, r) })
+}
+
+// submitLimits returns the limits of a call that submits a job or a chain.
+func (c *Client) submitLimits() limits {
+	return limits{patience: max(c.opts.Patience, submitPatience), storage: c.opts.StorageRetry, answer: c.opts.Answer}
 }
 
 // The times for which a master may be unreachable while a planned job is submitted,
@@ -235,9 +263,15 @@ const (
 // uploadTime is the time limit of one upload.
 const uploadTime = time.Hour
 
+// uploadHeld is the time for which an upload may take before the user hears of it.
+const uploadHeld = 30 * time.Second
+
 // waitMs is the time in milliseconds for which the master may hold a request for a
 // job's next status.
 const waitMs = 20_000
+
+// held is waitMs as a duration.
+const held = waitMs * time.Millisecond
 
 // Wait waits until a job has ended and returns its last status. update, if not nil,
 // is called with each status.
@@ -245,7 +279,7 @@ func (c *Client) Wait(ctx context.Context, job string, update func(*slotwisev1.J
 	after := int64(-1)
 	for {
 		r := &slotwisev1.JobRequest{Job: job, After: after, WaitMs: waitMs}
-		resp, err := retry(ctx, c, limits{max(c.opts.Patience, waitPatience), waitMs*time.Millisecond + c.opts.Answer}, func(ctx context.Context) (*slotwisev1.JobResponse, error) {
+		resp, err := repeat(ctx, c, limits{patience: max(c.opts.Patience, waitPatience), answer: held + c.opts.Answer, held: held}, func(ctx context.Context) (*slotwisev1.JobResponse, error) {
 			return c.rpc.Job(ctx, r)
 		})
 		if err != nil {
@@ -273,7 +307,7 @@ func Ended(s slotwisev1.JobState) bool {
 // Ensure uploads a file under its SHA-256, unless the master already has it. For each
 // try it calls open, which returns the content and its length.
 func (c *Client) Ensure(ctx context.Context, sha string, open func() (io.ReadCloser, int64, error)) error {
-	_, err := retry(ctx, c, limits{max(c.opts.Patience, submitPatience), uploadTime}, func(ctx context.Context) (struct{}, error) {
+	_, err := repeat(ctx, c, limits{patience: max(c.opts.Patience, submitPatience), answer: uploadTime, held: uploadHeld}, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, c.ensure(ctx, sha, open)
 	})
 	return err

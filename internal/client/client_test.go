@@ -101,6 +101,43 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestNotify verifies that a call says what it waits for, and for how long still.
+func TestNotify(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	srv.Close()
+	var notices []string
+	c := newClient(t, srv.URL, Options{Patience: 2 * time.Second, Notify: func(text string) { notices = append(notices, text) }})
+	if _, err := Call(t.Context(), c, c.RPC().Nodes, &slotwisev1.NodesRequest{}); err == nil {
+		t.Error("a master that is away has answered")
+	}
+	want := "waiting for master " + srv.URL + ", for up to 1s more: connect: connection refused"
+	if len(notices) != 1 || notices[0] != want {
+		t.Errorf("got %q, want %q", notices, want)
+	}
+}
+
+// TestStoragePatience verifies that a master whose storage is away is given more time
+// than one that cannot be reached.
+func TestStoragePatience(t *testing.T) {
+	c := newClient(t, "localhost:1", Options{})
+	sent := connect.NewWireError(connect.CodeUnavailable, errors.New("output s3://b/out: no answer"))
+	for _, x := range []struct {
+		err  error
+		want int
+	}{{sent, 5}, {connect.NewError(connect.CodeUnavailable, errors.New("connection refused")), 1}, {connect.NewWireError(connect.CodePermissionDenied, errors.New("no")), 1}} {
+		calls := 0
+		_, err := repeat(t.Context(), c, limits{patience: -1, storage: time.Minute, answer: time.Minute}, func(context.Context) (int, error) {
+			if calls++; calls == 5 {
+				return 0, nil
+			}
+			return 0, x.err
+		})
+		if calls != x.want || (err == nil) != (x.want == 5) {
+			t.Errorf("%v: %d calls, %v", x.err, calls, err)
+		}
+	}
+}
+
 // TestSilence asks a master that says nothing at first.
 func TestSilence(t *testing.T) {
 	var calls atomic.Int64

@@ -2,6 +2,9 @@ package feature
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"os/user"
 	"time"
 
@@ -10,14 +13,56 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/tracker"
 )
 
 // Remote names a cluster. Package remote implements it.
 type Remote interface {
 	// Connect asks the cluster's master for the cluster's size. Jobs read and
-	// write the given storage schemes.
-	Connect(ctx context.Context, schemes *storage.Schemes) (Target, error)
+	// write the given storage schemes. o bounds the waits for the master and for the
+	// storage of outputs.
+	Connect(ctx context.Context, schemes *storage.Schemes, o Outages) (Target, error)
+}
+
+// Outages bound how long a submitter waits for servers that are away, and say so.
+type Outages struct {
+	// Storage is the time for which an operation on a storage that is unavailable is
+	// retried; a negative value disables retries.
+	Storage time.Duration
+	// Notify, if set, receives a sentence when a server has been away for a second or
+	// two. Any goroutine may call it.
+	Notify func(text string)
+}
+
+// NotifyLog writes what a chain's driver waits for to the driver's log, which is its
+// standard error.
+func NotifyLog(text string) { fmt.Fprintln(os.Stderr, text) }
+
+// DefaultStorageWait is the default of Outages.Storage. It is the time for which failures
+// because of the storage do not count against a task.
+const DefaultStorageWait = tracker.DefaultStorageRetry
+
+// The pauses between tries to use a storage. They are longer than the pauses of the
+// storage clients, which make several tries before they fail.
+const (
+	firstStoragePause = 500 * time.Millisecond
+	lastStoragePause  = 30 * time.Second
+)
+
+// ForStorage returns the options to retry an operation on the storage of what while the
+// storage is unavailable. Other errors, such as "permission denied", are final.
+func (w Outages) ForStorage(what string) retry.Options {
+	return retry.Options{
+		What: what, Notify: w.Notify, FirstPause: firstStoragePause, LastPause: lastStoragePause,
+		Patience: func(err error) time.Duration {
+			if errors.Is(err, storage.ErrUnavailable) {
+				return w.Storage
+			}
+			return -1
+		},
+	}
 }
 
 // Target is where jobs run: in this process or on a cluster.
@@ -70,6 +115,7 @@ type Job struct {
 	TaskMemory   int64         // as in job.Spec
 	TaskCPUs     int           // as in job.Spec
 	Progress     func(local.Progress)
+	Outages      Outages // of the storage of the output
 }
 
 // Chain describes a chain of jobs, for a target that runs its function in another

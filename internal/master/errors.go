@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // fault returns an error with a code for the caller.
@@ -38,7 +39,7 @@ func rpcError(err error) error {
 		return err
 	case errors.As(err, &core):
 		return connect.NewError(codes[core.Code], err)
-	case errors.Is(err, errClosed):
+	case errors.Is(err, errClosed), errors.Is(err, storage.ErrUnavailable):
 		return connect.NewError(connect.CodeUnavailable, err)
 	case errors.Is(err, context.Canceled):
 		return connect.NewError(connect.CodeCanceled, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -211,5 +212,33 @@ func TestCommitTookEffect(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(out, "part-m-00000")); string(b) != "result" {
 		t.Errorf("output %q, error %v", b, err)
+	}
+}
+
+// TestStagingOutage submits a job while the storage of its output is away: the client's
+// submission waits for the storage, and a refusal of the storage ends it.
+func TestStagingOutage(t *testing.T) {
+	var cfg Config
+	files, at := faultyStorage(t, &cfg)
+	r := newRig(t, cfg)
+	c, err := client.New(r.srv.URL, client.Options{StorageRetry: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := r.spec(1, 0, at+filepath.Join(t.TempDir(), "out"))
+	files.Inject(faultfs.Rule{Op: faultfs.Stage, Err: storage.Unavailable(errOutage)})
+	faults := 0
+	time.AfterFunc(500*time.Millisecond, func() {
+		faults = files.Fired()
+		files.Reset()
+	})
+	id, err := c.Submit(t.Context(), spec)
+	if err != nil || faults < 2 || r.job(id).Output != spec.Output {
+		t.Errorf("job %q after %d faults, %v", id, faults, err)
+	}
+	files.Inject(faultfs.Rule{Op: faultfs.Stage, Err: storage.Denied(errOutage)})
+	other := r.spec(1, 0, at+filepath.Join(t.TempDir(), "out"))
+	if _, err := c.Submit(t.Context(), other); err == nil || !strings.Contains(err.Error(), errOutage.Error()) || files.Fired() != 1 {
+		t.Errorf("%v after %d faults", err, files.Fired())
 	}
 }

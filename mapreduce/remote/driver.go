@@ -53,7 +53,7 @@ func connectDriver(ctx context.Context, schemes *storage.Schemes, o *slotwisev1.
 		return nil, err
 	}
 	token := o.GetDrive().GetToken()
-	cl, err := client.New(o.GetMaster(), client.Options{HTTP: secure.Client(tls, token), Patience: driverPatience})
+	cl, err := client.New(o.GetMaster(), client.Options{HTTP: secure.Client(tls, token), Patience: driverPatience, StorageRetry: feature.DefaultStorageWait, Notify: feature.NotifyLog})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (t *driverTarget) submitStep(ctx context.Context, spec *slotwisev1.JobSpec)
 	// The master knows a step by its chain and output, not by the request.
 	r := &slotwisev1.SubmitRequest{RequestId: spec.Digest, Spec: spec}
 	for began, pause := time.Now(), time.Second; ; pause = min(2*pause, 30*time.Second) {
-		resp, err := client.Call(ctx, t.master, t.master.RPC().Submit, r)
+		resp, err := t.master.SubmitStep(ctx, r)
 		full := connect.CodeOf(err) == connect.CodeResourceExhausted
 		switch {
 		case err == nil:

@@ -32,8 +32,8 @@ type target struct {
 }
 
 // Connect asks the master for the size of the cluster. [mapreduce.Run] calls it.
-func (c *Cluster) Connect(ctx context.Context, schemes *storage.Schemes) (feature.Target, error) {
-	cl, err := client.New(c.Master, client.Options{HTTP: c.HTTP, Token: c.Token})
+func (c *Cluster) Connect(ctx context.Context, schemes *storage.Schemes, w feature.Outages) (feature.Target, error) {
+	cl, err := client.New(c.Master, client.Options{HTTP: c.HTTP, Token: c.Token, StorageRetry: w.Storage, Notify: w.Notify})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,179 @@
+// Package retry repeats an operation while the server that it needs, a master or a
+// storage, is away. It bounds the time, spreads the tries of many callers by jitter,
+// and reports what the caller waits for.
+package retry
+
+import (
+	"context"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+)
+
+// NoticeAfter is the time without an answer after which Options.Notify is called first.
+const NoticeAfter = 1500 * time.Millisecond
+
+// noticeEvery is the time between two calls of Options.Notify.
+const noticeEvery = 30 * time.Second
+
+// The pauses between tries if Options does not set them.
+const (
+	defaultFirstPause = 50 * time.Millisecond
+	defaultLastPause  = 2 * time.Second
+)
+
+// Options say which errors are retried, for how long, and who is told.
+type Options struct {
+	// What names the server that is away, as in "waiting for WHAT".
+	What string
+	// Patience returns for how long an operation is retried after the first of a series
+	// of such errors. Below 0 the error is final.
+	Patience func(error) time.Duration
+	// Limit is the time limit of one try; 0 is none. A try that reaches it is retried
+	// like one that failed with context.DeadlineExceeded when it began.
+	Limit time.Duration
+	// Held is the time for which a healthy server may hold a try. No notice is given
+	// before it has passed.
+	Held time.Duration
+	// FirstPause and LastPause bound the pauses between tries, which double. The
+	// defaults are 50 ms and 2 s. Jitter changes each pause by up to a half.
+	FirstPause, LastPause time.Duration
+	// Notify, if set, receives a sentence for the user NoticeAfter the first error, or
+	// NoticeAfter a try began that has no answer yet, and then every half minute. It is
+	// called by one goroutine at a time, and not after Do has returned.
+	Notify func(text string)
+	// Text returns the text of an error in a notice; by default err.Error().
+	Text func(err error) string
+}
+
+// Do calls try until it succeeds or fails with an error that Options.Patience does not
+// excuse any longer. It returns the result of the last try. If ctx is cancelled between
+// two tries, the error is the cause.
+func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, error)) (T, error) {
+	n := o.notices()
+	defer n.close()
+	var since time.Time // of the first error; zero without one
+	pause, last := o.FirstPause, o.LastPause
+	if pause <= 0 {
+		pause = defaultFirstPause
+	}
+	if last <= 0 {
+		last = defaultLastPause
+	}
+	for {
+		began := time.Now()
+		v, err := once(ctx, o.Limit, try)
+		if err == nil || ctx.Err() != nil {
+			return v, err
+		}
+		failed := time.Now()
+		silent := o.Limit > 0 && failed.Sub(began) >= o.Limit
+		if since.IsZero() {
+			since = failed
+			if silent {
+				since = began
+			}
+		}
+		patience := o.Patience(err)
+		if silent && patience < 0 {
+			patience = o.Patience(context.DeadlineExceeded)
+		}
+		left := patience - failed.Sub(since)
+		if patience < 0 || left <= 0 {
+			return v, err
+		}
+		n.failed(err, since, since.Add(patience))
+		select {
+		case <-time.After(min(pause/2+mathrand.N(pause), left)):
+		case <-ctx.Done():
+			return v, context.Cause(ctx)
+		}
+		pause = min(2*pause, last)
+	}
+}
+
+// once makes one try within the time limit.
+func once[T any](ctx context.Context, limit time.Duration, try func(context.Context) (T, error)) (T, error) {
+	if limit <= 0 {
+		return try(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return try(ctx)
+}
+
+// notices calls Options.Notify for one call of Do, by a timer, because a try may hang.
+type notices struct {
+	o     *Options
+	began time.Time
+
+	mu struct {
+		sync.Mutex
+		timer    *time.Timer
+		closed   bool
+		given    bool  // a notice was given
+		err      error // of the last try; nil before the first error
+		deadline time.Time
+	}
+}
+
+// notices starts the timer. It returns nil if nobody is notified.
+func (o *Options) notices() *notices {
+	if o.Notify == nil {
+		return nil
+	}
+	n := &notices{o: o, began: time.Now()}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.timer = time.AfterFunc(o.Held+NoticeAfter, n.give)
+	return n
+}
+
+// failed notes that a try has failed with err. The first error of a series was at since,
+// and retries end at deadline.
+func (n *notices) failed(err error, since, deadline time.Time) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.err == nil && !n.mu.given {
+		n.mu.timer.Reset(max(0, NoticeAfter-time.Since(since)))
+	}
+	n.mu.err, n.mu.deadline = err, deadline
+}
+
+// give gives a notice and plans the next one.
+func (n *notices) give() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.closed {
+		return
+	}
+	n.mu.given = true
+	n.mu.timer.Reset(noticeEvery)
+	if n.mu.err == nil {
+		n.o.Notify(fmt.Sprintf("waiting for %s: no answer for %v", n.o.What, seconds(time.Since(n.began))))
+		return
+	}
+	text := n.mu.err.Error()
+	if n.o.Text != nil {
+		text = n.o.Text(n.mu.err)
+	}
+	n.o.Notify(fmt.Sprintf("waiting for %s, for up to %v more: %s", n.o.What, seconds(time.Until(n.mu.deadline)), text))
+}
+
+// close ends the notices.
+func (n *notices) close() {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.closed = true
+	n.mu.timer.Stop()
+}
+
+// seconds rounds a duration for people. It is never below 1 s.
+func seconds(d time.Duration) time.Duration { return max(time.Second, d.Round(time.Second)) }

@@ -1,0 +1,125 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	errAway   = errors.New("connection refused")
+	errDenied = errors.New("permission denied")
+)
+
+// patiently retries errAway and time-outs for d.
+func patiently(d time.Duration) func(error) time.Duration {
+	return func(err error) time.Duration {
+		if errors.Is(err, errAway) || errors.Is(err, context.DeadlineExceeded) {
+			return d
+		}
+		return -1
+	}
+}
+
+// failing returns a try that fails with err until a time has passed, and counts calls.
+func failing(d time.Duration, err error) (try func(context.Context) (int, error), calls *int) {
+	end, n := time.Now().Add(d), 0
+	return func(context.Context) (int, error) {
+		if n++; time.Now().Before(end) {
+			return 0, err
+		}
+		return 7, nil
+	}, &n
+}
+
+// TestOutage verifies that an operation outlives an outage that is shorter than the
+// patience, and that the user hears of it after NoticeAfter and every half minute.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var notices []string
+		var times []time.Duration
+		began := time.Now()
+		o := Options{What: "the storage of s3://b/in", Patience: patiently(5 * time.Minute), Notify: func(text string) {
+			notices = append(notices, text)
+			times = append(times, time.Since(began))
+		}}
+		try, _ := failing(50*time.Second, errAway)
+		v, err := Do(t.Context(), o, try)
+		if v != 7 || err != nil || time.Since(began) > 65*time.Second {
+			t.Errorf("%d, %v after %v", v, err, time.Since(began))
+		}
+		if len(notices) != 2 || times[0] != NoticeAfter || times[1] != NoticeAfter+noticeEvery {
+			t.Fatalf("notices %q at %v", notices, times)
+		}
+		const want = "waiting for the storage of s3://b/in, for up to 4m59s more: connection refused"
+		if notices[0] != want {
+			t.Errorf("got %q, want %q", notices[0], want)
+		}
+		time.Sleep(time.Hour)
+		if len(notices) != 2 {
+			t.Error("a notice was given after the end")
+		}
+	})
+}
+
+// TestGivesUp verifies the bound of the time, and that a final error is not retried.
+func TestGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		try, calls := failing(time.Hour, errAway)
+		o := Options{Patience: patiently(10 * time.Second), FirstPause: time.Second, LastPause: time.Minute}
+		if _, err := Do(t.Context(), o, try); !errors.Is(err, errAway) || time.Since(began) != 10*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if *calls < 4 || *calls > 7 {
+			t.Errorf("%d calls in 10 s, with pauses that double", *calls)
+		}
+		try, calls = failing(time.Hour, errDenied)
+		if _, err := Do(t.Context(), o, try); !errors.Is(err, errDenied) || *calls != 1 {
+			t.Errorf("%d calls, %v", *calls, err)
+		}
+	})
+}
+
+// TestSilence verifies that a try that hangs is reported while it hangs, is ended by its
+// limit, and counts from its beginning.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var first string
+		var when time.Duration
+		began, calls := time.Now(), 0
+		o := Options{What: "master m", Patience: patiently(3 * time.Second), Limit: 2 * time.Second, Held: 200 * time.Millisecond,
+			Notify: func(text string) {
+				if first == "" {
+					first, when = text, time.Since(began)
+				}
+			}}
+		_, err := Do(t.Context(), o, func(ctx context.Context) (int, error) {
+			calls++
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		if !errors.Is(err, context.DeadlineExceeded) || calls != 2 {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+		if !strings.HasPrefix(first, "waiting for master m: no answer for 2s") || when != 1700*time.Millisecond {
+			t.Errorf("%q after %v", first, when)
+		}
+	})
+}
+
+// TestCancel verifies that a pause ends with the context.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errDenied) })
+		try, _ := failing(time.Hour, errAway)
+		began := time.Now()
+		if _, err := Do(ctx, Options{Patience: patiently(time.Hour)}, try); !errors.Is(err, errDenied) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}

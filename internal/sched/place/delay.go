@@ -26,8 +26,9 @@ import (
 //
 // Between two turns of a job at most twice the time between two heartbeats of a
 // node counts, so that a job without a turn for a long time still waits. Hadoop
-// counts the time to the next heartbeat of any node. Where another node always
-// follows within a moment, a job then waits almost for ever.
+// counts the time to the next heartbeat of any node, and only if the job has launched no
+// map in the heartbeat in which it declined a slot. Where another node always follows
+// within a moment, a job then waits almost for ever.
 type Delay struct {
 	cfg    DelayConfig
 	search search
@@ -46,11 +47,16 @@ type Starver interface {
 
 // jobWait is the wait of one job.
 type jobWait struct {
-	level   cluster.Level // of the last map
-	waited  time.Duration
-	skipped bool          // has declined a slot since its last map
+	level  cluster.Level // of the last map
+	waited time.Duration
+	// skipped is set when the job declines a slot. With AnyHeartbeat a job that has launched a
+	// map in the same round does not count as skipped.
+	skipped bool
 	turn    time.Duration // time of its last turn
 	listed  bool          // in turns
+	// launched is set when the job launches a map, until the next round. Only AnyHeartbeat
+	// uses it.
+	launched bool
 }
 
 var (
@@ -83,7 +89,7 @@ func (d *Delay) Begin(r *sched.Round) {
 		if w.skipped {
 			w.waited += now - d.last
 		}
-		w.skipped, w.listed = false, false
+		w.skipped, w.listed, w.launched = false, false, false
 	}
 	d.turns, d.last = d.turns[:0], now
 	d.beat.heard(r.Node().Index(), now)
@@ -124,14 +130,23 @@ func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Tas
 // turn to its wait. If the job takes a task, TaskStarted resets the wait.
 func (d *Delay) takeTurn(j *job.Job, now time.Duration) {
 	w := &d.waits[j.Seat()]
-	switch {
-	case d.cfg.AnyHeartbeat && !w.listed:
-		w.listed = true
-		d.turns = append(d.turns, j.Seat())
-	case !d.cfg.AnyHeartbeat && w.skipped:
+	if d.cfg.AnyHeartbeat {
+		d.list(j, w)
+		w.skipped = !w.launched
+		return
+	}
+	if w.skipped {
 		w.waited += min(now-w.turn, 2*d.beat.mean)
 	}
 	w.skipped, w.turn = true, now
+}
+
+// list adds the job to those whose record the next round updates.
+func (d *Delay) list(j *job.Job, w *jobWait) {
+	if !w.listed {
+		w.listed = true
+		d.turns = append(d.turns, j.Seat())
+	}
 }
 
 // allowed returns how far a map of the job may be from its data now, and the
@@ -173,9 +188,14 @@ func (d *Delay) JobRemoved(*job.Job) {}
 
 // TaskStarted implements sched.TaskWatcher.
 func (d *Delay) TaskStarted(a *job.Attempt, _ time.Duration) {
-	if a.Kind() == job.Map {
-		w := &d.waits[a.Job().Seat()]
-		w.level, w.waited, w.skipped = a.Level(), 0, false
+	if a.Kind() != job.Map {
+		return
+	}
+	w := &d.waits[a.Job().Seat()]
+	w.level, w.waited, w.skipped = a.Level(), 0, false
+	if d.cfg.AnyHeartbeat {
+		d.list(a.Job(), w)
+		w.launched = true
 	}
 }
 

@@ -132,6 +132,33 @@ func TestDelayClock(t *testing.T) {
 	}
 }
 
+// A job that launches a map in a heartbeat and then declines that node's next slot is not
+// skipped in Hadoop: its wait begins with the next heartbeat in which it launches nothing.
+// By default the wait begins with the slot that it declined.
+func TestDelayAfterLaunch(t *testing.T) {
+	for _, hadoop := range []bool{false, true} {
+		spec := atHome(9)
+		spec.Splits[0].Hosts = []string{"near"}
+		w := newDelayWorld(t, DelayConfig{NodeWait: second, RackWait: time.Hour, AnyHeartbeat: hadoop}, spec)
+		w.want(0, "home", cluster.NODE)
+		w.Now = second
+		r := w.Round(w.Nodes.List().Get("near"), [job.Kinds]int{99, 99})
+		for i, want := range []cluster.Level{cluster.NODE, 0} {
+			task, level, _ := w.delay.Pick(r, sched.Offer{}, sched.Candidate{Job: w.j})
+			if level != want {
+				t.Fatalf("slot %d: got %v, want %v", i, level, want)
+			}
+			if task != nil {
+				w.Launch(r.Node(), sched.Assignment{Task: task, Level: level})
+			}
+		}
+		if hadoop {
+			w.want(2, "near", 0)
+		}
+		w.want(3, "near", cluster.RACK)
+	}
+}
+
 // The automatic wait is one and a half times between heartbeats, within limits.
 func TestDelayAutoWait(t *testing.T) {
 	var v interval

@@ -6,10 +6,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots"
 	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -19,9 +21,7 @@ func compose(o sched.Order) sched.Policy {
 }
 
 // With one partition and no reduce gate, each policy decides as FIFO does, under
-// drawn events of nodes, failures, kills and priorities. Drains are left out: what
-// runs on a drained node counts against the partition, whose share of the slots has
-// shrunk, and FIFO has no such limit.
+// drawn events of nodes, drains, failures, kills and priorities.
 func TestOnePartitionIsFIFO(t *testing.T) {
 	one := shares(1)
 	one.ReduceGate = 0
@@ -127,6 +127,37 @@ func checkSlots(t *rapid.T, w *trackertest.World, tags *Tags, before [job.Kinds]
 		}
 	}
 	return now
+}
+
+// A partition's tasks on a node that is being drained take none of its slots on the others:
+// the limits count open nodes only.
+func TestDrainedNodeFillsNoPartition(t *testing.T) {
+	tr := tracker.New(tracker.Config{NodeTimeout: -1}, compose(staticTags(t, shares(.5, .5), 100)))
+	at := time.Duration(0)
+	launched := func(ev tracker.Event) (count int) {
+		at += time.Second
+		for _, e := range tr.Step(at, ev) {
+			if e.Kind == tracker.Launch {
+				count++
+			}
+		}
+		return count
+	}
+	for _, name := range []string{"a", "b"} {
+		launched(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: 4, ReduceSlots: 1}})
+	}
+	launched(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 20), TaskTimeout: -1}})
+	if got := launched(&tracker.Heartbeat{Node: "a"}); got != 4 { // half of the slots of both nodes
+		t.Fatalf("%d launches on a", got)
+	}
+	launched(&tracker.Drain{Node: "a"})
+	if got := launched(&tracker.Heartbeat{Node: "b"}); got != 2 { // half of the slots of b
+		t.Errorf("%d launches on b while a is drained, want 2", got)
+	}
+	launched(&tracker.Drain{Node: "a", Undo: true})
+	if got := launched(&tracker.Heartbeat{Node: "b"}); got != 0 { // 6 of 4 in use
+		t.Errorf("%d launches on b after the drain, want 0", got)
+	}
 }
 
 // checkSamples makes the samples anew from the histories and the live jobs.

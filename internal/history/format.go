@@ -113,6 +113,9 @@ func readJob(r io.Reader) (*slotwisev1.HistoryJob, error) {
 	return j, proto.Unmarshal(all, j)
 }
 
+// Read reads and verifies the file of a job.
+func Read(content io.Reader) (*slotwisev1.HistoryJob, error) { return readJob(content) }
+
 // Verify reads the whole file of a job and returns an error if it is damaged.
 func Verify(content io.Reader) error {
 	_, err := readJob(content)

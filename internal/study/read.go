@@ -59,6 +59,7 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	}
 	w := &Workload{Name: spec}
 	var err error
+	o.DecodePast = decodePast
 	if w.Source, err = readSource(format, path, o.Options); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ type Options struct {
 	Stages bool
 	// Batch is as in GoogleOptions.
 	Batch bool
+	// DecodePast decodes the files of slotwise's own history.
+	DecodePast DecodePast
 	// Profiles are cost profiles of apps that a job mix may name.
 	Profiles []Profile
 }
@@ -50,6 +52,10 @@ var formats = []format{
 	{"hadoop", "a folder of the logs that Hadoop keeps of its jobs, or one such log: a JobTracker's of 0.20 to 1.2, or .jhist", nil,
 		func(folder string, files []File, o *Options) (Source, error) {
 			return orNone(ReadHistory(folder, files, RumenOptions{o.Trace, o.Stages}))
+		}},
+	{"slotwise", "the directory of a master, or its history directory: jobs that have ended", nil,
+		func(folder string, files []File, o *Options) (Source, error) {
+			return orNone(ReadPast(folder, files, o.DecodePast, o.Trace))
 		}},
 	{"spark", "a folder of Spark's event logs, or one such log: stages as maps and reduces (JSON)", nil,
 		func(folder string, files []File, o *Options) (Source, error) {

@@ -1,0 +1,136 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// PastJob is an ended job of slotwise's own history. Times are in ms since the epoch.
+type PastJob struct {
+	ID, Name, User, Pool, Priority string
+	// Chain names the chain whose driver submitted the job; "" if none did.
+	Chain            string
+	Submitted, Ended int64
+	Succeeded        bool
+	InputBytes       int64 // of all maps
+	Maps, Reduces    []PastTask
+}
+
+// PastTask is a task of a PastJob.
+type PastTask struct {
+	Hosts    []string // of its split
+	Attempts []PastAttempt
+}
+
+// PastAttempt is an attempt of a PastTask. Ended is 0 while it runs.
+type PastAttempt struct {
+	Started, Ended int64
+	Succeeded      bool
+}
+
+// DecodePast decodes a file of slotwise's history. It returns nil for the file of a chain,
+// which has no tasks. This package knows no protocols, so the caller provides the function.
+type DecodePast func(in io.Reader) (*PastJob, error)
+
+// pastSuffix ends the name of a job's file.
+const pastSuffix = ".history"
+
+// ReadPast reads the files of slotwise's own history. A job becomes a job by the rules of
+// ReadRumen. A step of a chain is submitted after the step that had ended last before it.
+// Files of other names are skipped. Errors and warnings name the file.
+func ReadPast(folder string, files []File, decode DecodePast, options TraceOptions) (*Trace, error) {
+	if err := options.check(); err != nil {
+		return nil, fmt.Errorf("%s: options: %w", folder, err)
+	}
+	if decode == nil {
+		return nil, fmt.Errorf("%s: this program cannot decode slotwise's history", folder)
+	}
+	im := &importer{r: reader{file: folder}, options: options}
+	o := &RumenOptions{TraceOptions: options}
+	chains := map[string]*follower{}
+	left := 0
+	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range files {
+		if im.full() {
+			break
+		}
+		if !strings.HasSuffix(f.Name, pastSuffix) {
+			continue
+		}
+		im.readFile(f, func(in io.Reader) error {
+			p, err := decode(in)
+			switch {
+			case err != nil || p == nil:
+				return err
+			case !p.Succeeded && !options.All:
+				left++
+				return nil
+			}
+			return im.past(p, o, chains)
+		})
+	}
+	im.r.file = folder
+	if left > 0 {
+		im.warn(0, "%d jobs that did not succeed are left out", left)
+	}
+	return im.finish()
+}
+
+// past adds a job of the history.
+func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*follower) error {
+	r := &rumenJob{ID: p.ID, Name: p.Name, User: p.User, Queue: p.Pool, Priority: p.Priority, Submit: &p.Submitted,
+		MapTasks: pastTasks(p.Maps), ReduceTasks: pastTasks(p.Reduces)}
+	j, guessed, err := o.job(r)
+	switch {
+	case err != nil:
+		return fmt.Errorf("job %q: %w", p.ID, err)
+	case len(j.Maps)+len(j.Reduces) == 0:
+		im.warn(0, "job %q has no tasks and is left out", p.ID)
+		return nil
+	case guessed > 0:
+		im.warn(0, "job %q: %d tasks have no times and get the median", p.ID, guessed)
+	case p.InputBytes < 0 || p.InputBytes > maxBytes:
+		return errors.New("the job's input bytes are negative or more than 2⁶⁰")
+	}
+	for i := range j.Maps {
+		j.Maps[i].Input = share(p.InputBytes, i, len(j.Maps))
+	}
+	if p.Chain != "" {
+		f := chains[p.Chain]
+		if f == nil {
+			f = &follower{}
+			chains[p.Chain] = f
+		}
+		j.After = f.after(j.Submit)
+		f.add(epoch(max(p.Ended, p.Submitted)), []int{len(im.jobs)})
+	}
+	im.add(0, j)
+	return nil
+}
+
+// pastTasks translates tasks.
+func pastTasks(list []PastTask) []rumenTask {
+	tasks := make([]rumenTask, len(list))
+	for i := range list {
+		tasks[i].ID = fmt.Sprint(i)
+		for _, h := range list[i].Hosts {
+			tasks[i].PreferredLocation = append(tasks[i].PreferredLocation, struct {
+				Layers []string `json:"layers"`
+			}{[]string{h}})
+		}
+		for _, a := range list[i].Attempts {
+			x := rumenAttempt{Start: &a.Started}
+			if a.Ended > 0 {
+				x.Finish = &a.Ended
+			}
+			if a.Succeeded {
+				x.Result = "SUCCESS"
+			}
+			tasks[i].Attempts = append(tasks[i].Attempts, x)
+		}
+	}
+	return tasks
+}

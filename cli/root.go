@@ -62,6 +62,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newCerts(),
 		newToken(),
 		newSim(s),
+		newStudy(s),
 		newRepro(),
 		newGenerate(),
 		newProfile(s),

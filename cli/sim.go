@@ -323,20 +323,9 @@ func worldList() string {
 
 // readWorld reads the world and sets its single parameters. Its errors name the flag.
 func (f *simFlags) readWorld() (sim.ModelConfig, error) {
-	model, err := world.Lookup(f.world)
+	model, err := study.ReadWorld(f.world)
 	if err != nil {
-		file, openErr := os.Open(f.world)
-		switch {
-		case errors.Is(openErr, fs.ErrNotExist) && !strings.Contains(f.world, "/"):
-			return model, misuse("--world %w; there is no such file either", err)
-		case openErr != nil:
-			return model, misuse("--world %w", pathLast(f.world, openErr))
-		}
-		model, err = world.Read(f.world, file)
-		file.Close() // it was only read
-		if err != nil {
-			return model, misuse("--world: %w", err)
-		}
+		return model, misuse("--world %w", err)
 	}
 	for _, given := range f.set {
 		name, value, ok := strings.Cut(given, "=")

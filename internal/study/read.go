@@ -17,8 +17,10 @@ import (
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/jobmix"
+	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/suggest"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/world"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -162,6 +164,23 @@ func ReadCluster(spec string) (workload.Cluster, error) {
 		err = fmt.Errorf("cluster: %w", err)
 	}
 	return c, err
+}
+
+// ReadWorld reads a world as a command line spells it: the name of a world or a file.
+func ReadWorld(spec string) (sim.ModelConfig, error) {
+	model, unknown := world.Lookup(spec)
+	if unknown == nil {
+		return model, nil
+	}
+	file, err := os.Open(spec)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !strings.Contains(spec, "/"):
+		return model, fmt.Errorf("%w; there is no such file either", unknown)
+	case err != nil:
+		return model, fmt.Errorf("%s: %w", spec, errors.Unwrap(err))
+	}
+	defer file.Close()
+	return world.Read(spec, file)
 }
 
 // SplitPolicies splits lists of policies at commas. A part with "=" belongs to

@@ -3,6 +3,7 @@ package collect
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/metrics"
 )
@@ -134,7 +135,7 @@ func change(ratio float64, baseline string) string {
 // signed formats a ratio as a change in percent.
 func signed(ratio float64) string {
 	text := percent(math.Abs(ratio - 1))
-	if ratio < 1 && text != "0" {
+	if ratio < 1 && strings.Trim(text, "0.") != "" {
 		return "-" + text
 	}
 	return text

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/study/sweep"
+)
+
+// studyFlags are the flags of study.
+type studyFlags struct {
+	setup   *setup
+	out     string
+	memory  console.Size
+	workers int
+	dryRun  bool
+	json    bool
+	quiet   bool
+}
+
+// newStudy returns the command that runs studies.
+func newStudy(setup *setup) *cobra.Command {
+	f := &studyFlags{setup: setup}
+	c := &cobra.Command{
+		Use:   "study FILE",
+		Short: "Simulate a grid of policies, parameters, clusters, worlds, loads and seeds",
+		Long: `Runs every combination that a study file describes, on all processors, and compares
+the policies pair by pair with confidence intervals. docs/formats/study.md has every
+key of the file. A small one:
+
+  workload: swim:trace.tsv
+  clusters: ["nodes=600,maps=4,reduces=2,racks=20"]
+  policies:
+    - fifo
+    - name: dynamictags
+      set: {threshold: [1, 2, 4]}
+  loads: [0.5, 1, 2]
+  seeds: 5
+
+The directory of --out gets runs.csv and runs.parquet (a row for each run),
+comparisons.csv and .parquet, study.json, plots (SVG) and report.html, a page that
+needs no other file. Results of runs are kept there as they end: after an interrupt
+the same command goes on, and a changed study runs only what is new.`,
+		Example: `  slotwise study study.yaml
+  slotwise study study.yaml --dry-run
+  slotwise study study.yaml --out result --memory 8GiB --json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return misuse("%s takes one argument, the file of a study", c.Name())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.out, "out", "", "`directory` of the results (default: the file's name without .yaml, with .study)")
+	s.Var(&f.memory, "memory", "memory for all runs at the same time, by estimate (default: no limit)")
+	s.IntVar(&f.workers, "workers", 0, "`number` of runs at the same time (default: one for each processor)")
+	s.BoolVar(&f.dryRun, "dry-run", false, "print the runs, and which of them have results, and run nothing")
+	s.BoolVar(&f.json, "json", false, "print the result as one JSON object on standard output")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
+	return c
+}
+
+// run is the command.
+func (f *studyFlags) run(c *cobra.Command, file string) error {
+	if f.workers < 0 || f.workers > 4096 {
+		return misuse("--workers %d: must be from 1 to 4096, or 0 for one for each processor", f.workers)
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		return misuse("%w", pathLast(file, err))
+	}
+	spec, err := sweep.Read(file, in)
+	in.Close() // it was only read
+	if err != nil {
+		return misuse("%w", err)
+	}
+	program, err := buildDigest()
+	if err != nil {
+		return err
+	}
+	plan, err := sweep.NewPlan(c.Context(), spec, sweep.Options{Registry: f.setup.policies, Dir: filepath.Dir(file),
+		Features: features(), Program: program})
+	if err != nil {
+		return misuse("%s: %w", file, err)
+	}
+	if f.out == "" {
+		f.out = strings.TrimSuffix(strings.TrimSuffix(file, ".yaml"), ".yml") + ".study"
+	}
+	if f.dryRun {
+		return f.list(c.OutOrStdout(), plan)
+	}
+	store, err := sweep.OpenStore(f.out)
+	if err != nil {
+		return misuse("--out %w", pathLast(f.out, err))
+	}
+	result, err := f.simulate(c, plan, store)
+	if err != nil {
+		return err
+	}
+	if err := result.Write(store); err != nil {
+		return err
+	}
+	if f.json {
+		err = json.NewEncoder(c.OutOrStdout()).Encode(result)
+	} else if err = result.Print(c.OutOrStdout()); err == nil {
+		fmt.Fprintf(c.ErrOrStderr(), "report: %s\n", filepath.Join(f.out, "report.html"))
+	}
+	return errors.Join(err, failedCells(result))
+}
+
+// simulate runs the cells that have no results and reads all results.
+func (f *studyFlags) simulate(c *cobra.Command, plan *sweep.Plan, store *sweep.Store) (*sweep.Result, error) {
+	show := newSimProgress(c.ErrOrStderr(), f.quiet)
+	defer show.close()
+	show.warn(plan.Warnings...)
+	if done := len(plan.Cells) - len(plan.Missing(store)); done > 0 && !f.quiet {
+		fmt.Fprintf(c.ErrOrStderr(), "%d of %s have results in %s\n", done, console.Plural(len(plan.Cells), "run"), f.out)
+	}
+	err := plan.Run(c.Context(), store, sweep.RunOptions{Memory: int64(f.memory), Workers: f.workers, Progress: show,
+		Warn: func(text string) { show.warn(text) }})
+	if err != nil {
+		if c.Context().Err() != nil && !f.quiet {
+			show.close()
+			fmt.Fprintf(c.ErrOrStderr(), "%d of %s have ended; the same command goes on\n",
+				len(plan.Cells)-len(plan.Missing(store)), console.Plural(len(plan.Cells), "run"))
+		}
+		return nil, err
+	}
+	return plan.Result(store)
+}
+
+// failedCells returns the error of a study some of whose runs have failed, or nil.
+func failedCells(r *sweep.Result) error {
+	var errs []error
+	failed := r.Failed()
+	for _, row := range failed[:min(mostFaults, len(failed))] {
+		errs = append(errs, fmt.Errorf("%s on %s, world %s, load %g, seed %d: %s", row.Label(), row.Cluster, row.World, row.Load, row.Seed, row.Error))
+	}
+	if more := len(failed) - len(errs); more > 0 {
+		errs = append(errs, fmt.Errorf("and %d more failed runs, which the report lists", more))
+	}
+	return errors.Join(errs...)
+}
+
+// list prints the cells of a study.
+func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
+	type cell struct {
+		Policy    string  `json:"policy"`
+		Reference bool    `json:"reference,omitempty"`
+		Cluster   string  `json:"cluster"`
+		World     string  `json:"world"`
+		Load      float64 `json:"load"`
+		Seed      uint64  `json:"seed"`
+		Done      bool    `json:"done"`
+	}
+	missing := make(map[string]bool)
+	for _, c := range plan.Missing(sweep.StoreAt(f.out)) {
+		missing[c.Key] = true
+	}
+	var cells []cell
+	for _, c := range plan.Cells {
+		cells = append(cells, cell{c.Policy(), c.Reference(), c.Cluster(), c.World(), c.Load, c.Seed, !missing[c.Key]})
+	}
+	if f.json {
+		return json.NewEncoder(out).Encode(cells)
+	}
+	done := 0
+	for i, c := range plan.Cells {
+		state := "to run"
+		if cells[i].Done {
+			state = "done"
+			done++
+		}
+		fmt.Fprintf(out, "%-6s  %s\n", state, c.Describe())
+	}
+	_, err := fmt.Fprintf(out, "%s, %d done\n", console.Plural(len(cells), "run"), done)
+	return err
+}
+
+// buildDigest identifies this build of the program: results of another build are not used
+// again.
+func buildDigest() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,209 @@
+package sweep
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/report"
+)
+
+// point is a point of the grid without its policies and seeds.
+type point struct {
+	cluster, world string
+	load           float64
+}
+
+// points returns the points in the order of the rows.
+func (r *Result) points() []point {
+	var list []point
+	for _, row := range r.Rows {
+		if at := (point{row.Cluster, row.World, row.Load}); !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// mean is the measures of a policy at a point, averaged over the seeds that succeeded.
+type mean struct {
+	label     string
+	reference bool
+	values    []float64
+}
+
+// means returns the means of the study's measures at a point, in the order of the
+// policies.
+func (r *Result) means(at point) []mean {
+	var list []mean
+	counts := []int{}
+	for _, row := range r.Rows {
+		if (point{row.Cluster, row.World, row.Load}) != at {
+			continue
+		}
+		i := slices.IndexFunc(list, func(m mean) bool { return m.label == row.Label() })
+		if i < 0 {
+			i = len(list)
+			list = append(list, mean{row.Label(), row.Kind == "reference", make([]float64, len(r.plan.Spec.Measures))})
+			counts = append(counts, 0)
+		}
+		if row.State != "ok" {
+			continue
+		}
+		counts[i]++
+		for k, name := range r.plan.Spec.Measures {
+			list[i].values[k] += row.measure(name)
+		}
+	}
+	for i := range list {
+		for k := range list[i].values {
+			list[i].values[k] /= float64(counts[i]) // NaN without a run
+		}
+	}
+	return list
+}
+
+// Plot is a figure with the name of its file.
+type Plot struct {
+	Name   string
+	Figure *report.Figure
+}
+
+// Plots draws each measure for each cluster and world: lines over the loads, or bars if
+// there is one load. References are dashed lines.
+func (r *Result) Plots() ([]Plot, error) {
+	var plots []Plot
+	p := r.plan
+	for k, name := range p.Spec.Measures {
+		n := 0
+		for _, c := range p.clusters {
+			for _, w := range p.worlds {
+				n++
+				chart := r.chart(k, c.name, w.name)
+				f, err := report.Draw(chart)
+				if err != nil {
+					return nil, fmt.Errorf("plot of %s: %w", name, err)
+				}
+				file := strings.ReplaceAll(name, ".", "-")
+				if len(p.clusters)*len(p.worlds) > 1 {
+					file = fmt.Sprintf("%s-%d", file, n)
+				}
+				plots = append(plots, Plot{file, f})
+			}
+		}
+	}
+	return plots, nil
+}
+
+// chart describes the plot of a measure on a cluster in a world.
+func (r *Result) chart(k int, cluster, world string) report.Chart {
+	s := r.plan.Spec
+	c := report.Chart{Title: fmt.Sprintf("%s on %s, world %s", s.Measures[k], cluster, world), X: "load", Y: unitOf(s.Measures[k])}
+	loads := slices.Sorted(slices.Values(s.Loads))
+	if len(loads) == 1 {
+		bars := report.Series{Name: "policies"}
+		for _, m := range r.means(point{cluster, world, loads[0]}) {
+			switch {
+			case !m.reference:
+				c.Groups, bars.Y = append(c.Groups, m.label), append(bars.Y, m.values[k])
+			case !math.IsNaN(m.values[k]):
+				c.Limits = append(c.Limits, report.Limit{Name: m.label, At: m.values[k]})
+			}
+		}
+		c.X, c.Series = "", []report.Series{bars}
+		return c
+	}
+	for i, load := range loads {
+		for j, m := range r.means(point{cluster, world, load}) {
+			if i == 0 {
+				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
+			}
+			c.Series[j].X, c.Series[j].Y = append(c.Series[j].X, load), append(c.Series[j].Y, m.values[k])
+		}
+	}
+	return c
+}
+
+// unitOf names the axis of a measure.
+func unitOf(measure string) string {
+	for _, prefix := range []string{"makespan", "response", "waiting"} {
+		if strings.HasPrefix(measure, prefix) {
+			return measure + " [s]"
+		}
+	}
+	return measure
+}
+
+var page = template.Must(template.New("report").Funcs(template.FuncMap{"number": number}).Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Study of {{.Result.Workload}}</title>
+<style>
+body{font:15px/1.5 sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:#222}
+table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}
+th:first-child,td:first-child,td.words{text-align:left}tr.reference{color:#666;font-style:italic}svg{max-width:100%;height:auto}
+</style></head><body>
+<h1>Study of {{.Result.Workload}}</h1>
+<p>{{.Result.Jobs}} jobs, {{.Result.Seeds}} seeds, {{len .Result.Rows}} runs. Means over seeds; times in seconds; slowdowns against each job
+{{if eq .Result.Slowdown "alone"}}alone{{else}}at its lower bound{{end}}. References (in italics) know what no policy knows.</p>
+{{range .Result.Warnings}}<p>Warning: {{.}}</p>{{end}}{{range .Result.Assumed}}<p>Assumed: {{.}}</p>{{end}}
+{{range .Failed}}<p>Failed: {{.Label}}, {{.Cluster}}, world {{.World}}, load {{.Load}}, seed {{.Seed}}: {{.Error}}</p>{{end}}
+{{range .Points}}<h2>{{.Title}}</h2>
+<table><tr><th>policy</th>{{range $.Measures}}<th>{{.}}</th>{{end}}</tr>
+{{range .Means}}<tr{{if .Reference}} class="reference"{{end}}><td>{{.Label}}</td>{{range .Values}}<td>{{number .}}</td>{{end}}</tr>
+{{end}}</table>
+{{if .Pairs}}<table><tr><th>policy</th><th>measure</th><th>compared with {{(index .Pairs 0).Baseline}}, [95 % interval]</th></tr>
+{{range .Pairs}}<tr><td>{{.Policy}}</td><td class="words">{{.Measure}}</td><td class="words">{{.Verdict}}</td></tr>
+{{end}}</table>{{end}}{{end}}
+<h2>Plots</h2>
+{{range .Plots}}<figure>{{.}}</figure>
+{{end}}</body></html>
+`))
+
+// pageMean is a mean as the page shows it.
+type pageMean struct {
+	Label     string
+	Reference bool
+	Values    []float64
+}
+
+// pagePoint is a point as the page shows it.
+type pagePoint struct {
+	Title string
+	Means []pageMean
+	Pairs []Comparison
+}
+
+// HTML writes the report as one page that refers to no other file.
+func (r *Result) HTML(w io.Writer, plots []Plot) error {
+	data := struct {
+		Result   *Result
+		Failed   []*Row
+		Measures []string
+		Points   []pagePoint
+		Plots    []template.HTML
+	}{Result: r, Failed: r.Failed(), Measures: r.plan.Spec.Measures}
+	for _, at := range r.points() {
+		x := pagePoint{Title: fmt.Sprintf("%s, world %s, load %g", at.cluster, at.world, at.load)}
+		for _, m := range r.means(at) {
+			x.Means = append(x.Means, pageMean{m.label, m.reference, m.values})
+		}
+		for _, c := range r.Pairs {
+			if (point{c.Cluster, c.World, c.Load}) == at {
+				x.Pairs = append(x.Pairs, c)
+			}
+		}
+		data.Points = append(data.Points, x)
+	}
+	for _, p := range plots {
+		var b bytes.Buffer
+		if err := p.Figure.SVG(&b); err != nil {
+			return err
+		}
+		_, svg, _ := strings.Cut(b.String(), "<svg") // without the XML declaration
+		data.Plots = append(data.Plots, template.HTML("<svg"+svg))
+	}
+	return page.Execute(w, data)
+}

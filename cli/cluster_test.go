@@ -27,6 +27,8 @@ type testCluster struct {
 	url    string
 	// patience bounds the time of a job.
 	patience time.Duration
+	// masterAs is the user of the master; nil is the test's.
+	masterAs *syscall.Credential
 }
 
 func newTestCluster(t *testing.T, flags ...string) *testCluster {
@@ -61,6 +63,10 @@ func (c *testCluster) start(name string, args ...string) *testProcess {
 	c.t.Helper()
 	p := &testProcess{t: c.t, cmd: c.command(args...), log: &lockedBuffer{}, gone: make(chan struct{})}
 	p.cmd.Stderr = p.log
+	if name == "master" && c.masterAs != nil {
+		p.cmd.Path = "/proc/self/exe" // the user may not enter the directory of the executable
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.masterAs}
+	}
 	if err := p.cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (c clientService) SubmitChain(ctx context.Context, r *slotwisev1.SubmitChai
 		}
 	}
 	return call[*slotwisev1.SubmitChainResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
-		return &protocol.SubmitChain{Call: id, Request: request, Spec: spec, AnyFile: !c.m.confined(who)}, nil
+		return &protocol.SubmitChain{Call: id, Request: request, Spec: spec, AnyFile: !c.m.confined(who), Authenticated: !who.Open}, nil
 	})
 }
 

@@ -56,7 +56,7 @@ func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) 
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	return call[*slotwisev1.SubmitResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
-		return &protocol.Submit{Call: id, Request: requestName(spec.User, r.RequestId), Spec: spec, Core: core, Secret: secret}, nil
+		return &protocol.Submit{Call: id, Request: requestName(spec.User, r.RequestId), Spec: spec, Core: core, Secret: secret, Authenticated: !who.Open}, nil
 	})
 }
 

@@ -149,9 +149,12 @@ func (o localOps) MakeRoot(_ context.Context, root string, private bool) error {
 	if private {
 		return nil
 	}
-	// A new directory shows which permissions the process gives.
-	if err := o.mkdir(tmp, 0o777); err != nil {
-		return err
+	// New directories show which permissions the process gives. They also get the group of
+	// the root's parent if that hands its group on; Chmod would end this.
+	for _, dir := range []string{tmp, filepath.Join(root, dataDir)} {
+		if err := o.mkdir(dir, 0o777); err != nil {
+			return err
+		}
 	}
 	st, err := o.disk.Stat(tmp)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -22,6 +23,38 @@ func reopen(t *testing.T, dir, token string) *staging {
 	s, err := Local{}.Reopen(ctx, dir, token)
 	must(t, err)
 	return s.(*staging)
+}
+
+// TestSharedDirectory: the staging below a directory that hands its group on has that group,
+// so that the master and the writers of part files may be different users.
+func TestSharedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	st, err := os.Stat(dir)
+	must(t, err)
+	group := int(st.Sys().(*syscall.Stat_t).Gid)
+	if os.Geteuid() == 0 {
+		group = 12345 // only root may choose a group that it is not in
+		must(t, os.Chown(dir, -1, group))
+	}
+	must(t, os.Chmod(dir, 0o770|fs.ModeSetgid))
+	mask := syscall.Umask(0o002)
+	defer syscall.Umask(mask)
+	out, token := filepath.Join(dir, "out"), NewToken()
+	stageShared(t, out, token, false)
+	put(t, reopen(t, out, token), "sub/part-0", "a")
+	must(t, filepath.WalkDir(filepath.Join(localRoot(out, token), dataDir), func(path string, e fs.DirEntry, err error) error {
+		must(t, err)
+		st, err := e.Info()
+		must(t, err)
+		want := fs.FileMode(0o664)
+		if e.IsDir() {
+			want = 0o775
+		}
+		if got := int(st.Sys().(*syscall.Stat_t).Gid); got != group || st.Mode().Perm() != want {
+			t.Errorf("%s has mode %v and group %d, want %v and %d", path, st.Mode(), got, want, group)
+		}
+		return nil
+	}))
 }
 
 // TestSharedStaging: several processes write into one staging, and another commits it.

@@ -31,6 +31,7 @@ type process struct {
 	// limits and group are set before child is. group is nil without control groups.
 	limits limits
 	group  *cgroup.Group
+	owner  *account // as whom the child runs; nil is the worker's user
 	log    *logFile // nil until then
 	// childEnded is set when the child process has ended: it can no longer be sent
 	// map outputs.
@@ -145,8 +146,8 @@ func logTail(done *slotwisev1.Done, err error) string {
 func (w *Worker) blame(done *slotwisev1.Done, err error) *slotwisev1.Done {
 	if done == nil {
 		done = &slotwisev1.Done{}
-		if engine.CauseOf(storage.Disk(err)) == job.CauseNode {
-			done.Cause = slotwisev1.FailureCause_FAILURE_CAUSE_NODE
+		if cause := engine.CauseOf(storage.Disk(err)); cause == job.CauseNode || errors.As(err, new(*ownerError)) {
+			done.Cause = slotwisev1.FailureCause(cause)
 		}
 	}
 	if done.Cause != slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE && w.checkDisk(done.Cause == slotwisev1.FailureCause_FAILURE_CAUSE_NODE) {

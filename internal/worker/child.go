@@ -34,17 +34,28 @@ type starter struct {
 	}
 }
 
-// newStarter starts the thread; close ends it.
-func newStarter() *starter {
+// newStarter starts the thread; close ends it. With noNewRights the started processes and
+// their descendants gain no rights by set-user-ID programs.
+func newStarter(noNewRights bool) (*starter, error) {
 	s := &starter{requests: make(chan func())}
 	s.mu.pids = map[int]bool{}
+	ready := make(chan error)
 	go func() {
-		runtime.LockOSThread()
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
+		var err error
+		if noNewRights {
+			err = keepRights()
+		}
+		ready <- err
 		for f := range s.requests {
 			f()
 		}
 	}()
-	return s
+	if err := <-ready; err != nil {
+		s.close()
+		return nil, fmt.Errorf("keeping attempts from gaining rights: %w", err)
+	}
+	return s, nil
 }
 
 // start starts a command on the starter's thread.
@@ -94,10 +105,20 @@ type child struct {
 	ended chan struct{} // closed when the process has been waited for
 }
 
-// startChild starts an executable as an attempt or a driver, with dir as its working
-// directory. Its standard output and standard error are written to log. Its processes are
-// in the group if that is not nil.
-func (w *Worker) startChild(path, dir string, log *logFile, role protocol.Role, lim limits, group *cgroup.Group) (*child, error) {
+// childOrder says how to start a child process.
+type childOrder struct {
+	path   string // of the executable
+	dir    string // the working directory
+	log    *logFile
+	role   protocol.Role
+	limits limits
+	group  *cgroup.Group // nil without control groups
+	owner  *account      // as whom the process runs; nil is the worker's user
+}
+
+// startChild starts an executable as an attempt or a driver. Its standard output and
+// standard error are written to the log.
+func (w *Worker) startChild(o *childOrder) (*child, error) {
 	orders, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -109,12 +130,23 @@ func (w *Worker) startChild(path, dir string, log *logFile, role protocol.Role, 
 	}
 	defer reports.Close()
 	cmd := &exec.Cmd{
-		Path: path, Args: []string{w.arg0(path)}, Dir: dir, Env: w.environment(role, lim),
-		Stdout: log, Stderr: log, ExtraFiles: []*os.File{orders, reports}, SysProcAttr: childAttr(),
+		Path: o.path, Args: []string{w.arg0(o.path)}, Dir: o.dir, Env: w.environment(o),
+		Stdout: o.log, Stderr: o.log, ExtraFiles: []*os.File{orders, reports}, SysProcAttr: childAttr(),
 		WaitDelay: time.Second, // a process outside its group may keep its output open
 	}
-	if group != nil {
-		handle, err := group.Handle()
+	if o.owner != nil {
+		o.owner.runAs(cmd.SysProcAttr)
+		if o.path != w.cfg.Executable {
+			program, by, err := openProgram(o.path)
+			if err != nil {
+				return nil, errors.Join(err, in.Close(), out.Close())
+			}
+			defer program.Close()
+			cmd.Path = by
+		}
+	}
+	if o.group != nil {
+		handle, err := o.group.Handle()
 		if err != nil {
 			return nil, errors.Join(err, in.Close(), out.Close())
 		}
@@ -124,7 +156,7 @@ func (w *Worker) startChild(path, dir string, log *logFile, role protocol.Role, 
 	if err := w.starter.start(cmd); err != nil {
 		return nil, errors.Join(err, in.Close(), out.Close())
 	}
-	return &child{cmd: cmd, pid: cmd.Process.Pid, group: group, in: in, out: out, ended: make(chan struct{})}, nil
+	return &child{cmd: cmd, pid: cmd.Process.Pid, group: o.group, in: in, out: out, ended: make(chan struct{})}, nil
 }
 
 // arg0 returns the program name (argv[0]) with which an executable is started.
@@ -142,18 +174,23 @@ func (w *Worker) arg0(path string) string {
 // inherit.
 var storageSettings = []string{"SLOTWISE_HDFS_", "SLOTWISE_S3_"}
 
-// environment returns the environment of attempts: the worker's own, without the
-// SLOTWISE_ variables (some are secrets), but with the settings of storage.
-func (w *Worker) environment(role protocol.Role, lim limits) []string {
+// environment returns the environment of a child process: the worker's own, without the
+// SLOTWISE_ variables (some are secrets), but with the settings of storage. A process of
+// another user gets less.
+func (w *Worker) environment(o *childOrder) []string {
 	var env []string
-	for _, v := range os.Environ() {
-		begins := func(prefix string) bool { return strings.HasPrefix(v, prefix) }
-		if !begins("SLOTWISE_") || slices.ContainsFunc(storageSettings, begins) {
-			env = append(env, v)
+	if o.owner != nil {
+		env = o.owner.environment(os.Environ())
+	} else {
+		for _, v := range os.Environ() {
+			begins := func(prefix string) bool { return strings.HasPrefix(v, prefix) }
+			if !begins("SLOTWISE_") || slices.ContainsFunc(storageSettings, begins) {
+				env = append(env, v)
+			}
 		}
 	}
-	env = append(env, protocol.Env+"="+string(role), originVar+"="+w.home.origin)
-	if lim.memory > 0 {
+	env = append(env, protocol.Env+"="+string(o.role), originVar+"="+w.home.origin)
+	if lim := o.limits; lim.memory > 0 {
 		// The engine's buffers are outside the Go heap and count against the limit too.
 		heap := max(lim.memory-lim.buffer, lim.memory/2)
 		env = append(env, "GOMEMLIMIT="+strconv.FormatInt(heap, 10))

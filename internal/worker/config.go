@@ -59,6 +59,13 @@ type Config struct {
 	// Cgroups makes the worker limit attempts with control groups if it can. Without
 	// them it measures their memory.
 	Cgroups bool
+	// RunAs is RunAsOwner to run each attempt and driver as the operating system's user with
+	// the name of the job's user. This needs a worker that runs as root, Linux, and a master
+	// that authenticates its clients. "" runs them as the worker's user.
+	RunAs string
+	// RunAsMinUID is the least uid of such a user, to keep jobs from running as accounts of
+	// the system. Default 1000.
+	RunAsMinUID int
 	// MinFree is the number of bytes that must be free on Dir's disk for the worker
 	// to take new work. Default 256 MiB; negative means no limit.
 	MinFree int64
@@ -151,6 +158,10 @@ func (c *Config) fill() error {
 	c.KillGrace = cmp.Or(c.KillGrace, time.Second)
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	c.Executable = cmp.Or(c.Executable, "/proc/self/exe")
+	c.RunAsMinUID = cmp.Or(c.RunAsMinUID, 1000)
+	if err := c.checkRunAs(); err != nil {
+		return err
+	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -52,6 +51,13 @@ func (w *Worker) stopDriver(id agent.DriverID, reason string) {
 // runDriver runs a driver to its end, as run does for an attempt.
 func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.Done, error) {
 	program := p.drive.GetSpec().GetJob().GetProgram()
+	owner, err := w.cfg.findOwner(p.drive.GetOwner())
+	if errors.As(err, new(*ownerError)) {
+		return &slotwisev1.Done{Error: err.Error(), Final: true}, err
+	}
+	if err != nil {
+		return nil, err
+	}
 	path, release, err := w.findExecutable(ctx, program)
 	if err != nil {
 		return nil, err
@@ -59,11 +65,8 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 	defer release()
 	dir := w.home.driver(p.id)
 	defer os.RemoveAll(dir)
-	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		return nil, err
-	}
-	if err := w.copyShippedFiles(ctx, program.GetFiles(), work); err != nil {
+	work, err := w.makeWorkDir(ctx, dir, program.GetFiles(), owner)
+	if err != nil {
 		return nil, err
 	}
 	log, err := newLog(w.home.driverLog(p.id), w.cfg.LogSize)
@@ -74,7 +77,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	c, err := w.startChild(path, work, log, attempt.Driver, w.cfg.limitsOf(nil, 1), nil)
+	c, err := w.startChild(&childOrder{path, work, log, attempt.Driver, w.cfg.limitsOf(nil, 1), nil, owner})
 	if err != nil {
 		return nil, err
 	}

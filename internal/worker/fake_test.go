@@ -55,6 +55,8 @@ type fakeMaster struct {
 		fail      int // number of heartbeats to leave unanswered
 		again     bool
 		hostile   bool                          // no session lasts
+		key       []byte                        // of all sessions; nil is a master without authentication
+		owner     string                        // of jobs set up from now on
 		reports   map[string]*slotwisev1.Report // the last
 		ends      map[string]int                // how often an end was reported
 		beat      *slotwisev1.HeartbeatRequest
@@ -164,7 +166,7 @@ func (m *fakeMaster) Register(_ context.Context, r *slotwisev1.RegisterRequest) 
 	m.mu.actions, m.mu.acked, m.mu.again = nil, 0, m.mu.hostile
 	resp := &slotwisev1.RegisterResponse{
 		Session: fmt.Sprint(m.mu.session), Master: m.mu.id, HeartbeatMs: 200,
-		DropJobs: m.mu.answer.GetDropJobs(),
+		DropJobs: m.mu.answer.GetDropJobs(), Key: m.mu.key,
 	}
 	m.mu.answer = nil
 	m.notifyLocked()
@@ -297,7 +299,7 @@ func (m *fakeMaster) job(id, mapper string, reduces int, text string, files ...*
 	m.do(func() {
 		m.mu.jobs[id] = &slotwisev1.JobForWorkerResponse{
 			Spec: &slotwisev1.JobSpec{Name: id, Program: program, Reduces: int32(reduces), Output: "file://" + out},
-			Maps: 1, Staging: token, Secret: []byte("secret"),
+			Maps: 1, Staging: token, Secret: []byte("secret"), Owner: m.mu.owner,
 		}
 	})
 	n := int64(len(text))

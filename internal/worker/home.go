@@ -226,8 +226,11 @@ func (h *home) heldOutputs() ([]*slotwisev1.HeldOutput, error) {
 			path := filepath.Join(h.outputs(), j.Name(), f.Name())
 			name := strings.TrimSuffix(f.Name(), ".run")
 			id, err := job.ParseAttempt(name)
-			bytes, rerr := runBytes(path)
-			if err != nil || rerr != nil || h.output(id) != path {
+			var bytes int64
+			if err == nil && f.Type().IsRegular() { // to open a pipe could block
+				bytes, err = runBytes(path)
+			}
+			if err != nil || !f.Type().IsRegular() || h.output(id) != path {
 				if err := os.RemoveAll(path); err != nil {
 					return nil, err
 				}
@@ -263,14 +266,20 @@ func runBytes(path string) (n int64, err error) {
 	return n, nil
 }
 
-// keepOutput moves a finished map's output to the directory from which it is served.
-func (h *home) keepOutput(id job.AttemptID, from string) (err error) {
+// keepOutput moves a finished map's output to the directory from which it is served. If
+// owner is not nil, the attempt has run as that user, and the file is verified.
+func (h *home) keepOutput(id job.AttemptID, from string, owner *account) (err error) {
 	to := h.output(id)
 	for range 3 { // discardOutput may remove the job's directory in between
 		if err = os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err
 		}
-		if err = os.Rename(from, to); !errors.Is(err, fs.ErrNotExist) {
+		if owner != nil {
+			err = h.keepOutputOf(owner, from, to)
+		} else {
+			err = os.Rename(from, to)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}

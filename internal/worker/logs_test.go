@@ -170,7 +170,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("SLOTWISE_S3_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("AWS_REGION", "here")
 	w := &Worker{cfg: Config{Memory: 1 << 28, MapSlots: 1}, home: &home{origin: "mark"}}
-	env := strings.Join(w.environment(attempt.Task, w.cfg.limitsOf(nil, 1)), "\n") + "\n"
+	env := strings.Join(w.environment(&childOrder{role: attempt.Task, limits: w.cfg.limitsOf(nil, 1)}), "\n") + "\n"
 	for _, want := range []string{"SLOTWISE_ATTEMPT=1\n", "SLOTWISE_ORIGIN=mark\n", "SLOTWISE_S3_ENDPOINT=http", "AWS_REGION=here", "GOMEMLIMIT=1006632960\n"} {
 		if !strings.Contains(env, want) {
 			t.Errorf("no %s", want)
@@ -178,5 +178,18 @@ func TestEnvironment(t *testing.T) {
 	}
 	if strings.Contains(env, "secret") {
 		t.Error("the worker's settings are passed on")
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("HADOOP_USER_NAME", "hdfs")
+	t.Setenv("LC_ALL", "C")
+	all := w.environment(&childOrder{owner: &account{name: "ana", home: "/a/home"}})
+	env = "\n" + strings.Join(all, "\n") + "\n"
+	for _, want := range []string{"SLOTWISE_ORIGIN=mark", "SLOTWISE_S3_ENDPOINT=http://127.0.0.1:1", "AWS_REGION=here", "LC_ALL=C", "HOME=/a/home", "USER=ana", "HADOOP_USER_NAME=ana", "PATH=" + os.Getenv("PATH")} {
+		if !strings.Contains(env, "\n"+want+"\n") {
+			t.Errorf("another user's process gets no %s: %s", want, env)
+		}
+	}
+	if strings.Contains(env, "secret") || strings.Contains(env, "hdfs") {
+		t.Errorf("another user's process gets the worker's secrets: %s", env)
 	}
 }

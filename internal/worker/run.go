@@ -24,6 +24,10 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err := w.checkFiles(p.launch.GetSplit(), info.GetSpec()); err != nil {
 		return nil, err
 	}
+	owner, err := w.cfg.findOwner(info.GetOwner())
+	if err != nil {
+		return nil, err
+	}
 	path, release, err := w.findExecutable(ctx, info.GetSpec().GetProgram())
 	if err != nil {
 		return nil, err
@@ -31,11 +35,8 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	defer release()
 	dir := w.home.attempt(p.id)
 	defer os.RemoveAll(dir)
-	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		return nil, err
-	}
-	if err := w.copyShippedFiles(ctx, info.GetSpec().GetProgram().GetFiles(), work); err != nil {
+	work, err := w.makeWorkDir(ctx, dir, info.GetSpec().GetProgram().GetFiles(), owner)
+	if err != nil {
 		return nil, err
 	}
 	log, err := newLog(w.home.logPath(p.id), w.cfg.LogSize)
@@ -54,9 +55,9 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err != nil {
 		return nil, fmt.Errorf("the attempt's control group: %w", err)
 	}
-	c, err := w.startChild(path, work, log, protocol.Task, lim, group)
+	c, err := w.startChild(&childOrder{path, work, log, protocol.Task, lim, group, owner})
 	w.mu.Lock()
-	p.child, p.log, p.group = c, log, group
+	p.child, p.log, p.group, p.owner = c, log, group, owner
 	w.mu.Unlock()
 	defer w.removeGroup(p)
 	if err != nil {
@@ -84,7 +85,10 @@ func (w *Worker) checkFiles(s *slotwisev1.Split, spec *slotwisev1.JobSpec) error
 func (w *Worker) attemptOrder(p *process, info *slotwisev1.JobForWorkerResponse, dir string) *slotwisev1.Order {
 	o := &slotwisev1.Order{
 		Attempt: p.id.String(), Job: info, Split: p.launch.GetSplit(), Dir: dir,
-		Worker: w.home.name, OutputsDir: w.home.outputs(), Memory: p.limits.memory, TickMs: progressEvery.Milliseconds(),
+		Worker: w.home.name, Memory: p.limits.memory, TickMs: progressEvery.Milliseconds(),
+	}
+	if p.owner == nil { // another user cannot read the files and fetches them as from other workers
+		o.OutputsDir = w.home.outputs()
 	}
 	if p.id.Kind == job.Map {
 		o.MapBuffer = p.limits.buffer
@@ -116,7 +120,7 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 	err := w.waitChild(c)
 	w.stopReading(p)
 	if done.GetOk() && p.id.Kind == job.Map && done.GetOutput() != "" {
-		return done, w.home.keepOutput(p.id, filepath.Join(order.GetDir(), protocol.OutputName))
+		return done, w.home.keepOutput(p.id, filepath.Join(order.GetDir(), protocol.OutputName), p.owner)
 	}
 	switch cause := context.Cause(ctx); {
 	case done.GetOk():
@@ -182,6 +186,25 @@ func (w *Worker) findExecutable(ctx context.Context, p *slotwisev1.Program) (pat
 		return w.cfg.Executable, func() {}, nil
 	}
 	return w.files.get(ctx, p.GetExecutable())
+}
+
+// makeWorkDir makes the directory of an attempt or driver and its working directory, with
+// copies of the job's files, and gives them to owner if that is not nil. What an earlier
+// worker has left there is removed first: it may be links of another user.
+func (w *Worker) makeWorkDir(ctx context.Context, dir string, files []*slotwisev1.ShippedFile, owner *account) (work string, err error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	work = filepath.Join(dir, "work")
+	for _, d := range []string{dir, work} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return "", err
+		}
+	}
+	if err := w.copyShippedFiles(ctx, files, work); err != nil {
+		return "", err
+	}
+	return work, giveDir(dir, work, owner)
 }
 
 // copyShippedFiles copies the job's files into the attempt's working directory.

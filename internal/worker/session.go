@@ -149,6 +149,9 @@ func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 // master is another one than before: the worker has then stopped and removed
 // everything of the former master's jobs and must register once more.
 func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err error) {
+	if err := w.cfg.needsUsers(resp.GetKey()); err != nil {
+		return false, err
+	}
 	otherMaster, err := w.home.setMaster(resp.GetMaster())
 	if err != nil {
 		return false, err

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -10,6 +11,13 @@ import (
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(pid int) { syscall.Kill(-pid, syscall.SIGKILL) }
+
+// What follows is for Config.RunAs, which needs Linux.
+
+func keepRights() error     { return errors.ErrUnsupported }
+func closeInherited() error { return errors.ErrUnsupported }
+
+func openProgram(string) (*os.File, string, error) { return nil, "", errors.ErrUnsupported }
 
 // enterGroup is never called: there are no control groups.
 func enterGroup(*syscall.SysProcAttr, *os.File) {}

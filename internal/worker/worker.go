@@ -106,9 +106,17 @@ func Start(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.RunAs == RunAsOwner {
+		if err := errors.Join(h.openToUsers(), closeInherited()); err != nil {
+			return nil, errors.Join(err, h.close())
+		}
+	}
 	w := &Worker{
 		cfg: cfg, home: h, log: cfg.Log.With("worker", h.name), incarnation: rand.Text(),
-		began: time.Now(), wake: make(chan struct{}, 1), starter: newStarter(),
+		began: time.Now(), wake: make(chan struct{}, 1),
+	}
+	if w.starter, err = newStarter(cfg.RunAs == RunAsOwner); err != nil {
+		return nil, errors.Join(err, h.close())
 	}
 	w.load.sampler = nodeload.New()
 	w.mu.agent = agent.New()

@@ -100,10 +100,12 @@ type chainEntry struct {
 	id      ChainID
 	request string // names the user and the request_id
 	spec    *slotwisev1.ChainSpec
-	anyFile bool          // the steps may name files outside the storage roots
-	at      time.Duration // of the submission
-	started time.Duration // of the first driver; 0 before
-	steps   []*chainStep  // by job
+	anyFile bool // the steps may name files outside the storage roots
+	// authenticated says that the master has authenticated who submitted the chain.
+	authenticated bool
+	at            time.Duration // of the submission
+	started       time.Duration // of the first driver; 0 before
+	steps         []*chainStep  // by job
 	// entering counts the Submits of steps whose output is being staged or unstaged.
 	entering int
 	driver   driverState
@@ -171,7 +173,7 @@ func (c *Core) submitChain(m *SubmitChain) {
 		c.refuse(m.Call, err)
 		return
 	}
-	ch := c.addChain(&slotwisev1.JournalChain{Chain: int32(c.chains.last + 1), Request: m.Request, Spec: m.Spec, At: int64(c.now), AnyFile: m.AnyFile})
+	ch := c.addChain(&slotwisev1.JournalChain{Chain: int32(c.chains.last + 1), Request: m.Request, Spec: m.Spec, At: int64(c.now), AnyFile: m.AnyFile, Authenticated: m.Authenticated})
 	c.record(ch.record())
 	c.order(&HoldFiles{ch.job().Program})
 	c.logInfo("chain accepted", "chain", ch.id.String(), "name", ch.job().Name, "user", ch.job().User, "pool", ch.job().Pool, "output", ch.job().Output)
@@ -199,7 +201,7 @@ func (c *Core) hasRoomForChain(user string) error {
 // addChain enters a live chain.
 func (c *Core) addChain(r *slotwisev1.JournalChain) *chainEntry {
 	ch := &chainEntry{
-		id: ChainID(r.Chain), request: r.Request, spec: r.Spec, at: time.Duration(r.At), anyFile: r.AnyFile,
+		id: ChainID(r.Chain), request: r.Request, spec: r.Spec, at: time.Duration(r.At), anyFile: r.AnyFile, authenticated: r.Authenticated,
 		revision: c.epoch.Add(c.base).UnixMilli(), // higher than in earlier lives
 	}
 	t := &c.chains
@@ -269,11 +271,12 @@ func (c *Core) admitStep(m *Submit) bool {
 	return true
 }
 
-// inherit sets the fields that a step must not choose: the chain's owner, its current
-// pool and priority, and its program.
+// inherit sets the fields that a step must not choose: the chain's owner and whether the
+// master knows it, the chain's current pool and priority, and its program.
 func (ch *chainEntry) inherit(m *Submit) {
 	from, s := ch.job(), m.Spec
 	s.User, s.Pool, s.Priority = from.User, from.Pool, from.Priority
+	m.Authenticated = ch.authenticated
 	s.Program.Executable, s.Program.Files = from.Program.GetExecutable(), from.Program.GetFiles()
 	priority, ok := job.ParsePriority(s.Priority)
 	if !ok {

@@ -92,7 +92,7 @@ func (c *Core) drive(ch *chainEntry, w *worker) {
 	c.record(ch.driverRecord(c.now))
 	c.logInfo("driver started", "chain", ch.id.String(), "try", d.try, "worker", w.name)
 	c.send(w.session, &slotwisev1.Action{What: &slotwisev1.Action_Drive{Drive: &slotwisev1.Drive{
-		Driver: ch.ref(), Spec: proto.CloneOf(ch.spec), Dir: c.chainDir(ch), Token: token,
+		Driver: ch.ref(), Spec: proto.CloneOf(ch.spec), Dir: c.chainDir(ch), Token: token, Owner: ownerOf(ch.job(), ch.authenticated),
 	}}})
 }
 

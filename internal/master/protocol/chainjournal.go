@@ -13,7 +13,7 @@ import (
 
 func (ch *chainEntry) record() *slotwisev1.JournalRecord {
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Chain{Chain: &slotwisev1.JournalChain{
-		Chain: int32(ch.id), Request: ch.request, Spec: ch.spec, At: int64(ch.at), AnyFile: ch.anyFile,
+		Chain: int32(ch.id), Request: ch.request, Spec: ch.spec, At: int64(ch.at), AnyFile: ch.anyFile, Authenticated: ch.authenticated,
 	}}}
 }
 

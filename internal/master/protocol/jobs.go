@@ -31,6 +31,9 @@ type jobEntry struct {
 	place   string // of the output, by outputPlace; empty without output
 	token   string // of the output's staging directory
 	secret  []byte // with which reduces prove that they may fetch
+	// authenticated says that the master has authenticated who submitted the job, so
+	// that attempts may run as its user.
+	authenticated bool
 
 	errors    int                   // bytes of attempts' errors and ends of logs in this life
 	alive     int                   // attempts of the job in workers' alive lists
@@ -388,8 +391,17 @@ func (c *Core) jobForWorker(m *JobForWorker) {
 		j.spec.Splits = nil // there may be many, and no worker needs all
 		spec := proto.CloneOf(j.spec)
 		j.spec.Splits = splits
-		c.replyEarly(m.Call, &slotwisev1.JobForWorkerResponse{Spec: spec, Maps: int32(j.maps), Staging: j.token, Secret: j.secret})
+		c.replyEarly(m.Call, &slotwisev1.JobForWorkerResponse{Spec: spec, Maps: int32(j.maps), Staging: j.token, Secret: j.secret, Owner: ownerOf(j.spec, j.authenticated)})
 	}
+}
+
+// ownerOf returns the user as whom a worker may run the processes of a job or chain; "" if
+// the master has not authenticated the submitter.
+func ownerOf(spec *slotwisev1.JobSpec, authenticated bool) string {
+	if !authenticated {
+		return ""
+	}
+	return spec.User
 }
 
 // StateWord returns a job's state in lower case.

@@ -22,7 +22,7 @@ func (c *Core) recordFacts() {
 
 func jobRecord(j *jobEntry) *slotwisev1.JournalRecord {
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{
-		Job: int32(j.id), Request: j.request, Spec: j.spec, Token: j.token, Secret: j.secret,
+		Job: int32(j.id), Request: j.request, Spec: j.spec, Token: j.token, Secret: j.secret, Authenticated: j.authenticated,
 	}}}
 }
 

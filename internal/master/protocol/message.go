@@ -86,6 +86,9 @@ type (
 		Spec    *slotwisev1.JobSpec
 		Core    job.Spec // Spec as the tracker sees it; see CoreSpec
 		Secret  []byte   // fresh; reduces prove with it that they may fetch
+		// Authenticated says that the shell has authenticated the caller. A step of a chain
+		// has the chain's value instead.
+		Authenticated bool
 	}
 
 	// WatchJob asks for a job's status. With Wait the reply is held while the
@@ -161,6 +164,8 @@ type (
 		Request string // names the user and the request_id
 		Spec    *slotwisev1.ChainSpec
 		AnyFile bool // the steps may name files outside the storage roots
+		// Authenticated is as in Submit.
+		Authenticated bool
 	}
 
 	// WatchChain is WatchJob for a chain. Reply: *JobResponse, with the steps that have

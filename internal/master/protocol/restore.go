@@ -116,7 +116,7 @@ func (r *replay) applyJob(d *slotwisev1.JournalJob) error {
 	}
 	r.details[id] = d
 	j := r.c.newJob(d.Request, d.Spec, core)
-	j.id, j.token, j.secret = id, d.Token, d.Secret
+	j.id, j.token, j.secret, j.authenticated = id, d.Token, d.Secret, d.Authenticated
 	r.c.addJob(j)
 	return nil
 }

@@ -63,7 +63,7 @@ func (c *Core) submit(m *Submit) {
 		c.refuse(m.Call, err)
 		return
 	}
-	j.secret = m.Secret
+	j.secret, j.authenticated = m.Secret, m.Authenticated
 	r := &request{calls: []Call{m.Call}, entry: j, core: m.Core}
 	c.requests[m.Request] = r
 	c.stepEntering(j, 1)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,11 +27,12 @@ type settings struct {
 	options   hdfs.ClientOptions // from Hadoop's configuration
 	timeout   time.Duration      // for a connection that transfers nothing
 	blockSize int64              // bytes, of new files; 0 means the server's default
+	umask     os.FileMode        // permissions that new files and directories do not give
 }
 
 // equal reports whether a client with settings s also serves o.
 func (s settings) equal(o settings) bool {
-	return s.http == o.http && s.user == o.user && slices.Equal(s.addresses, o.addresses)
+	return s.http == o.http && s.user == o.user && s.umask == o.umask && slices.Equal(s.addresses, o.addresses)
 }
 
 // load reads the settings for an authority from the environment. The authority is
@@ -58,6 +60,9 @@ func load(authority string) (settings, error) {
 	if s.user, err = userName(); err != nil {
 		return settings{}, err
 	}
+	if s.umask, err = parseUmask(cmp.Or(conf["fs.permissions.umask-mode"], "022")); err != nil {
+		return settings{}, err
+	}
 	var web []string
 	if nodes := conf["dfs.ha.namenodes."+authority]; nodes != "" {
 		for _, n := range strings.Split(nodes, ",") {
@@ -75,6 +80,15 @@ func load(authority string) (settings, error) {
 	}
 	s.http = cmp.Or(os.Getenv("SLOTWISE_HDFS_HTTP"), strings.Join(web, ","))
 	return s, nil
+}
+
+// parseUmask parses the value of fs.permissions.umask-mode.
+func parseUmask(value string) (os.FileMode, error) {
+	n, err := strconv.ParseUint(strings.TrimSpace(value), 8, 32)
+	if err != nil || n > 0o777 {
+		return 0, fmt.Errorf("fs.permissions.umask-mode %q in Hadoop's configuration: write it as an octal number, such as 022", value)
+	}
+	return os.FileMode(n), nil
 }
 
 // soleURL returns the URL of the HTTP server of a NameNode that a URI names by its

@@ -1,6 +1,7 @@
 package hdfs
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"time"
@@ -42,7 +43,7 @@ func (w *encryptedWriter) create() error {
 			p += "-" + storage.NewToken()
 		}
 		w.path = p
-		if w.open, err = newFile(c.Client, p, w.fs.settings.blockSize); err != nil {
+		if w.open, err = newFile(c.Client, p, &w.fs.settings); err != nil {
 			w.open = nil
 			w.fs.release(c, false)
 			return err
@@ -52,16 +53,14 @@ func (w *encryptedWriter) create() error {
 	})
 }
 
-// newFile creates a file with the given block size, or with the server's if it is 0.
-func newFile(c *hdfs.Client, name string, blockSize int64) (*hdfs.FileWriter, error) {
-	if blockSize == 0 {
-		return c.Create(name)
-	}
+// newFile creates a file with the block size of the settings, or with the server's if that
+// is 0.
+func newFile(c *hdfs.Client, name string, s *settings) (*hdfs.FileWriter, error) {
 	d, err := c.ServerDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return c.CreateFile(name, d.Replication, blockSize, fileMode)
+	return c.CreateFile(name, d.Replication, cmp.Or(s.blockSize, d.BlockSize), s.fileMode())
 }
 
 // Path implements storage.TempFile.

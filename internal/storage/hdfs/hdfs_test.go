@@ -182,6 +182,8 @@ func TestSettings(t *testing.T) {
 			"", "", settings{authority: "nn:1", addresses: []string{"nn:1"}, http: "https://nn:3"}, ""},
 		{"the environment", ha, "https://x", "nn:1", settings{authority: "nn:1", addresses: []string{"nn:1"}, http: "https://x"}, ""},
 		{"a name service", ha, "", "", settings{authority: "big", addresses: []string{"a:1", "b:2"}, http: "http://a:3,http://b:4"}, ""},
+		{"a umask", property("fs.permissions.umask-mode", "002"), "", "nn", settings{authority: "nn:8020", addresses: []string{"nn:8020"}, http: "http://nn:9870", umask: 0o002}, ""},
+		{"a umask in words", property("fs.permissions.umask-mode", "u=rwx,g=rx"), "", "nn", settings{}, "as an octal number"},
 		{"nothing", "", "", "", settings{}, "fs.defaultFS"},
 		{"Kerberos", property("hadoop.security.authentication", "kerberos"), "", "nn", settings{}, "Kerberos"},
 	} {
@@ -195,6 +197,9 @@ func TestSettings(t *testing.T) {
 			continue
 		}
 		c.want.user = "someone"
+		if c.want.umask == 0 {
+			c.want.umask = 0o022 // Hadoop's default
+		}
 		if err != nil || !got.equal(c.want) || got.authority != c.want.authority {
 			t.Errorf("%s: got %+v, %v", c.name, got, err)
 		}

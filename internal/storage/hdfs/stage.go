@@ -147,22 +147,21 @@ func (o stageOps) LastTouched(ctx context.Context, root string) (time.Time, erro
 	return last, err
 }
 
-// Modes of new files and directories. HDFS applies no mask of the client's.
-const (
-	dirMode  os.FileMode = 0o755
-	fileMode os.FileMode = 0o644
-)
+// dirMode and fileMode return the modes of new directories and files. The NameNode applies
+// no mask of the client's.
+func (s *settings) dirMode() os.FileMode  { return 0o777 &^ s.umask }
+func (s *settings) fileMode() os.FileMode { return 0o666 &^ s.umask }
 
 // MakeRoot implements storage.RenameOps. Staged files are readable like the
 // output that they will be.
 func (o stageOps) MakeRoot(ctx context.Context, root string, _ bool) error {
-	return o.do(ctx, func(c *hdfs.Client) error { return c.MkdirAll(root, dirMode) })
+	return o.do(ctx, func(c *hdfs.Client) error { return c.MkdirAll(root, o.settings.dirMode()) })
 }
 
 // Mkdir implements storage.RenameOps.
 func (o stageOps) Mkdir(ctx context.Context, dir string) error {
 	return o.do(ctx, func(c *hdfs.Client) error {
-		if err := c.Mkdir(dir, dirMode); !errors.Is(err, fs.ErrExist) {
+		if err := c.Mkdir(dir, o.settings.dirMode()); !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		return nil

@@ -71,7 +71,7 @@ func (f *FS) newWriter(ctx context.Context, path string) (*writer, error) {
 		w.blockSize = f.settings.blockSize
 	}
 	const createNew = 1 // a flag: the file must not exist
-	answer, err := w.nn.call(ctx, "create", message{}.text(1, path).data(2, message{}.number(1, uint64(fileMode))).text(3, w.nn.name).
+	answer, err := w.nn.call(ctx, "create", message{}.text(1, path).data(2, message{}.number(1, uint64(f.settings.fileMode()))).text(3, w.nn.name).
 		number(4, createNew).number(5, 0).number(6, uint64(defaults.Replication)).number(7, uint64(w.blockSize)))
 	var status fields
 	if err == nil {

@@ -766,6 +766,7 @@ type JournalJob struct {
 	Spec          *JobSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	Token         string                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"` // of the staged output
 	Secret        []byte                 `protobuf:"bytes,5,opt,name=secret,proto3" json:"secret,omitempty"`
+	Authenticated bool                   `protobuf:"varint,6,opt,name=authenticated,proto3" json:"authenticated,omitempty"` // the master has authenticated who submitted the job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -835,6 +836,13 @@ func (x *JournalJob) GetSecret() []byte {
 	return nil
 }
 
+func (x *JournalJob) GetAuthenticated() bool {
+	if x != nil {
+		return x.Authenticated
+	}
+	return false
+}
+
 // JournalChain is a submitted chain. In a snapshot it is followed by the other records
 // that make its state. The steps of a chain are jobs whose spec names the chain.
 type JournalChain struct {
@@ -844,6 +852,7 @@ type JournalChain struct {
 	Spec          *ChainSpec             `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
 	AnyFile       bool                   `protobuf:"varint,5,opt,name=any_file,json=anyFile,proto3" json:"any_file,omitempty"` // steps may name files outside the storage roots, as the submitter may
+	Authenticated bool                   `protobuf:"varint,6,opt,name=authenticated,proto3" json:"authenticated,omitempty"`    // the master has authenticated who submitted the chain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -909,6 +918,13 @@ func (x *JournalChain) GetAt() int64 {
 func (x *JournalChain) GetAnyFile() bool {
 	if x != nil {
 		return x.AnyFile
+	}
+	return false
+}
+
+func (x *JournalChain) GetAuthenticated() bool {
+	if x != nil {
+		return x.Authenticated
 	}
 	return false
 }
@@ -3160,20 +3176,22 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\"\n" +
 	"\x0eJournalLearned\x12\x10\n" +
-	"\x03doc\x18\x01 \x01(\fR\x03doc\"\x90\x01\n" +
+	"\x03doc\x18\x01 \x01(\fR\x03doc\"\xb6\x01\n" +
 	"\n" +
 	"JournalJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12(\n" +
 	"\x04spec\x18\x03 \x01(\v2\x14.slotwise.v1.JobSpecR\x04spec\x12\x14\n" +
 	"\x05token\x18\x04 \x01(\tR\x05token\x12\x16\n" +
-	"\x06secret\x18\x05 \x01(\fR\x06secret\"\x95\x01\n" +
+	"\x06secret\x18\x05 \x01(\fR\x06secret\x12$\n" +
+	"\rauthenticated\x18\x06 \x01(\bR\rauthenticated\"\xbb\x01\n" +
 	"\fJournalChain\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12*\n" +
 	"\x04spec\x18\x03 \x01(\v2\x16.slotwise.v1.ChainSpecR\x04spec\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x19\n" +
-	"\bany_file\x18\x05 \x01(\bR\aanyFile\"\xc2\x01\n" +
+	"\bany_file\x18\x05 \x01(\bR\aanyFile\x12$\n" +
+	"\rauthenticated\x18\x06 \x01(\bR\rauthenticated\"\xc2\x01\n" +
 	"\rJournalDriver\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x10\n" +
 	"\x03try\x18\x02 \x01(\x05R\x03try\x12\x16\n" +

@@ -1238,6 +1238,7 @@ type Drive struct {
 	Spec          *ChainSpec             `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	Dir           string                 `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`     // URI of the chain's directory for intermediate outputs
 	Token         string                 `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"` // authenticates the driver to the master, until the chain ends or another driver is started
+	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // the chain's user, as in JobForWorkerResponse
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1296,6 +1297,13 @@ func (x *Drive) GetDir() string {
 func (x *Drive) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *Drive) GetOwner() string {
+	if x != nil {
+		return x.Owner
 	}
 	return ""
 }
@@ -1652,6 +1660,7 @@ type JobForWorkerResponse struct {
 	Maps          int32                  `protobuf:"varint,2,opt,name=maps,proto3" json:"maps,omitempty"`
 	Staging       string                 `protobuf:"bytes,3,opt,name=staging,proto3" json:"staging,omitempty"` // token of the job's staged output
 	Secret        []byte                 `protobuf:"bytes,4,opt,name=secret,proto3" json:"secret,omitempty"`   // which permits reduces to fetch map outputs
+	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`     // the job's user if the master has authenticated who submitted the job; else empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1712,6 +1721,13 @@ func (x *JobForWorkerResponse) GetSecret() []byte {
 		return x.Secret
 	}
 	return nil
+}
+
+func (x *JobForWorkerResponse) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 type MapOutputsRequest struct {
@@ -2030,12 +2046,13 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x05drive\x18\x1e \x01(\v2\x12.slotwise.v1.DriveH\x00R\x05drive\x12:\n" +
 	"\vstop_driver\x18\x1f \x01(\v2\x17.slotwise.v1.StopDriverH\x00R\n" +
 	"stopDriverB\x06\n" +
-	"\x04what\"\x8b\x01\n" +
+	"\x04what\"\xa1\x01\n" +
 	"\x05Drive\x12.\n" +
 	"\x06driver\x18\x01 \x01(\v2\x16.slotwise.v1.DriverRefR\x06driver\x12*\n" +
 	"\x04spec\x18\x02 \x01(\v2\x16.slotwise.v1.ChainSpecR\x04spec\x12\x10\n" +
 	"\x03dir\x18\x03 \x01(\tR\x03dir\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\tR\x05token\"T\n" +
+	"\x05token\x18\x04 \x01(\tR\x05token\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\"T\n" +
 	"\n" +
 	"StopDriver\x12.\n" +
 	"\x06driver\x18\x01 \x01(\v2\x16.slotwise.v1.DriverRefR\x06driver\x12\x16\n" +
@@ -2059,12 +2076,13 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"A\n" +
 	"\x13JobForWorkerRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"\x86\x01\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\"\x9c\x01\n" +
 	"\x14JobForWorkerResponse\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.slotwise.v1.JobSpecR\x04spec\x12\x12\n" +
 	"\x04maps\x18\x02 \x01(\x05R\x04maps\x12\x18\n" +
 	"\astaging\x18\x03 \x01(\tR\astaging\x12\x16\n" +
-	"\x06secret\x18\x04 \x01(\fR\x06secret\"p\n" +
+	"\x06secret\x18\x04 \x01(\fR\x06secret\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\"p\n" +
 	"\x11MapOutputsRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +

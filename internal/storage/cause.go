@@ -9,7 +9,8 @@ import (
 // change an error's text. Callers test for them with errors.Is.
 var (
 	// ErrUnavailable marks errors of a storage that did not answer, answered that it is
-	// overloaded, or lost a server while it was used. Errors such as "permission
+	// overloaded, or lost a server while it was used, or of a file that a delayed attempt
+	// of the same task has touched meanwhile. Errors such as "permission
 	// denied" or "file does not exist" are answers and never have the mark.
 	ErrUnavailable = errors.New("the storage is unavailable")
 	// ErrDenied marks errors of a shared storage that denies the user permission: every

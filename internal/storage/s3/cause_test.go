@@ -32,7 +32,8 @@ func TestUnavailable(t *testing.T) {
 		&url.Error{Op: "Put", Err: context.Canceled}:                                      false,
 		fmt.Errorf("at byte 7: %w", io.ErrUnexpectedEOF):                                  true,
 		fmt.Errorf("at byte 7: %w", errSilent):                                            true,
-		errBusy:                                                                           false, errFenced: false, errUploadLost: false, errChanged: false, fs.ErrNotExist: false,
+		errFenced:                                                                         true,
+		errBusy:                                                                           false, errUploadLost: false, errChanged: false, fs.ErrNotExist: false,
 	} {
 		if got := errors.Is(failed("write", "b/k", err), storage.ErrUnavailable); got != want {
 			t.Errorf("%v: marked as unavailable: %v", err, got)

@@ -22,8 +22,6 @@ type settings struct {
 	session  string // token of temporary credentials
 	profile  string // section of the credentials file
 	file     string // credentials file; "" means ~/.aws/credentials
-	// unconditional accepts a server that ignores the conditions of requests.
-	unconditional bool
 }
 
 // load reads the settings from the environment.
@@ -37,8 +35,6 @@ func load() settings {
 		session: os.Getenv("AWS_SESSION_TOKEN"),
 		profile: os.Getenv("AWS_PROFILE"),
 		file:    os.Getenv("AWS_SHARED_CREDENTIALS_FILE"),
-
-		unconditional: os.Getenv("SLOTWISE_S3_CONDITIONS") == "off",
 	}
 }
 

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -35,7 +36,7 @@ func leftovers(t *testing.T, f *FS, dir string) []string {
 		left = append(left, bucket+"/"+u.Key+" (upload)")
 	}
 	err := f.each(t.Context(), dir, true, func(o minio.ObjectInfo) bool {
-		if name := o.Key[max(0, len(o.Key)-len(publishingFile)):]; name == publishingFile {
+		if strings.Contains("/"+o.Key+"/", "/"+publishingDir+"/") {
 			left = append(left, bucket+"/"+o.Key)
 		}
 		return true

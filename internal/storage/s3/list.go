@@ -51,14 +51,14 @@ func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 	err := f.each(ctx, dir, false, func(o minio.ObjectInfo) bool {
 		// Keys of directories end in a slash.
 		name := strings.TrimPrefix(strings.TrimPrefix(o.Key, key), "/")
-		switch name {
-		case publishingFile:
+		name, isDir := strings.CutSuffix(name, "/")
+		switch {
+		case name == publishingDir:
 			publishing = true
 			return true
-		case storage.SuccessFile:
+		case name == storage.SuccessFile && !isDir:
 			complete = true
 		}
-		name, isDir := strings.CutSuffix(name, "/")
 		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
 			return true // no path leads to it
 		}

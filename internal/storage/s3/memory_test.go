@@ -23,24 +23,22 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/storagetest"
 )
 
-// memory is a bucket in memory. It implements server, with conditions, and its
-// requests fail as its Faults say. Each request is one step.
+// memory is a bucket in memory. Its requests fail as its Faults say. Each request is one
+// step.
 type memory struct {
 	faultfs.Faults
 	now func() time.Time
-	// noConditions makes it a server that does not know conditional requests.
-	noConditions bool
-	mu           struct {
+	mu  struct {
 		sync.Mutex
 		objects map[string]stored
 		uploads map[string]*multipart // by the upload's name
-		serial  int                   // makes ETags and names of uploads
+		serial  int                   // makes names of uploads
 	}
 }
 
 type stored struct {
 	content  []byte
-	etag, id string
+	id       string
 	modified time.Time
 }
 
@@ -90,28 +88,24 @@ func (m *memory) change(ctx context.Context, op faultfs.Op, key string, do func(
 	return do()
 }
 
-func (m *memory) Get(ctx context.Context, key string) (content []byte, etag string, err error) {
+func (m *memory) Get(ctx context.Context, key string) (content []byte, err error) {
 	err = m.read(ctx, faultfs.Read, key, func() error {
 		o, found := m.mu.objects[key]
 		if !found {
 			return fs.ErrNotExist
 		}
-		content, etag = slices.Clone(o.content), o.etag
+		content = slices.Clone(o.content)
 		return nil
 	})
-	return content, etag, err
+	return content, err
 }
 
 func (m *memory) putLocked(key string, content []byte, id string) {
-	m.mu.objects[key] = stored{slices.Clone(content), fmt.Sprint("etag", m.mu.serial), id, m.now()}
+	m.mu.objects[key] = stored{slices.Clone(content), id, m.now()}
 }
 
-func (m *memory) Put(ctx context.Context, key string, content []byte, only condition) error {
+func (m *memory) Put(ctx context.Context, key string, content []byte) error {
 	return m.change(ctx, faultfs.Put, key, func() error {
-		o, found := m.mu.objects[key]
-		if !m.noConditions && (only.absent && found || only.etag != "" && o.etag != only.etag) {
-			return errChanged
-		}
 		m.putLocked(key, content, "")
 		return nil
 	})
@@ -123,7 +117,7 @@ func (m *memory) Each(ctx context.Context, prefix string, fn func(object) bool) 
 		for _, key := range slices.Sorted(maps.Keys(m.mu.objects)) {
 			if strings.HasPrefix(key, prefix) {
 				o := m.mu.objects[key]
-				list = append(list, object{key, o.etag, o.modified})
+				list = append(list, object{key, o.modified})
 			}
 		}
 		return nil
@@ -215,7 +209,13 @@ func (m *memory) MadeBy(ctx context.Context, key string) (id string, err error) 
 // FS.List; staging is the package's own.
 type memoryFS struct{ m *memory }
 
-func (f memoryFS) stager() *storage.Stager { return newStager(f.m, "bucket", 8, f.m.now) }
+func (f memoryFS) stager() *storage.Stager { return impatient(newStager(f.m, "bucket", 8, f.m.now)) }
+
+// impatient makes a stager not wait between its tries.
+func impatient(x *storage.Stager) *storage.Stager {
+	x.Publisher.(*publisher).pause = func(ctx context.Context, _ time.Duration, _ int) error { return ctx.Err() }
+	return x
+}
 
 func (f memoryFS) Stage(ctx context.Context, dir string, overwrite bool) (storage.Staging, error) {
 	return f.stager().Stage(ctx, dir, overwrite)
@@ -246,9 +246,9 @@ func (f memoryFS) List(ctx context.Context, dir string) ([]storage.Info, error) 
 	publishing, complete := false, false
 	err := f.m.Each(ctx, dir+"/", func(o object) bool {
 		name, _, below := strings.Cut(strings.TrimPrefix(o.Key, dir+"/"), "/")
-		publishing = publishing || name == publishingFile
+		publishing = publishing || name == publishingDir
 		complete = complete || name == storage.SuccessFile
-		if p := dir + "/" + name; name != publishingFile {
+		if p := dir + "/" + name; name != publishingDir {
 			byPath[p] = storage.Info{Path: p, Dir: below}
 			if !below {
 				content := f.m.mu.objects[o.Key].content
@@ -274,7 +274,7 @@ func (f memoryFS) List(ctx context.Context, dir string) ([]storage.Info, error) 
 }
 
 func (f memoryFS) Open(ctx context.Context, p string) (storage.File, error) {
-	content, _, err := f.m.Get(ctx, path.Clean(p))
+	content, err := f.m.Get(ctx, path.Clean(p))
 	if err != nil {
 		return nil, failed("open", p, err)
 	}
@@ -298,7 +298,7 @@ func (memoryFile) Close() error { return nil }
 // left returns the uploads and the objects outside of the outputs, all named out.
 func (m *memory) left() (left []string) {
 	for _, key := range slices.Sorted(maps.Keys(m.mu.objects)) {
-		if !strings.Contains(key, "/out/") || path.Base(key) == publishingFile {
+		if !strings.Contains(key, "/out/") || strings.Contains(key, publishingDir) {
 			left = append(left, key)
 		}
 	}
@@ -398,65 +398,6 @@ func TestUploadsLost(t *testing.T) {
 	}
 }
 
-// TestDelayedWriter delays an attempt that was granted its commit, right before the
-// request that commits its file. Meanwhile its successor commits the same file. The
-// delayed attempt fails, and the successor's file is published.
-func TestDelayedWriter(t *testing.T) {
-	ctx := t.Context()
-	for _, conditions := range []bool{true, false} {
-		m := newMemory()
-		m.noConditions = !conditions
-		f := memoryFS{m}
-		a, err := f.StageShared(ctx, "dir/out", "t", false)
-		must(t, err)
-		b, err := f.Reopen(ctx, "dir/out", "t")
-		must(t, err)
-		delayed, err := a.Create(ctx, "part")
-		must(t, err)
-		op := faultfs.Rule{Op: faultfs.Put, Path: "/files/part", Nth: 1}
-		if !conditions {
-			op = faultfs.Rule{Op: faultfs.Write, Path: "out/part", Nth: 1} // before the comparison
-		}
-		op.Call = func() {
-			w, err := b.Create(ctx, "part")
-			must(t, err)
-			_, err = w.Write([]byte("successor"))
-			must(t, err)
-			must(t, w.Commit())
-		}
-		m.Inject(op)
-		if err := delayed.Commit(); !errors.Is(err, errFenced) || m.Fired() == 0 {
-			t.Errorf("conditions: %v: the delayed writer's commit: %v", conditions, err)
-		}
-		must(t, b.Commit(ctx))
-		if got := string(m.mu.objects["dir/out/part"].content); got != "successor" {
-			t.Errorf("conditions: %v: the file is %q", conditions, got)
-		}
-		if left := m.left(); len(left) > 0 {
-			t.Errorf("left %q", left)
-		}
-	}
-}
-
-// lossy is a server whose Put of a key is carried out before, or long after, its
-// caller gets an error.
-type lossy struct {
-	server
-	key  string
-	late func(put func() error) // called instead of the request, once
-}
-
-// Put implements objects.
-func (l *lossy) Put(ctx context.Context, key string, content []byte, only condition) error {
-	late := l.late
-	if late == nil || !strings.Contains(key, l.key) {
-		return l.server.Put(ctx, key, content, only)
-	}
-	l.late = nil
-	late(func() error { return l.server.Put(context.WithoutCancel(ctx), key, content, only) })
-	return errors.New("the answer is lost")
-}
-
 // publishPart begins a part as an attempt does, and returns its writer.
 func publishPart(t *testing.T, s storage.Staging, content string) storage.Writer {
 	t.Helper()
@@ -467,48 +408,37 @@ func publishPart(t *testing.T, s storage.Staging, content string) storage.Writer
 	return w
 }
 
-// TestAmbiguousRecord: the server records an attempt's file although the attempt gets an
-// error, or records it when the successor has committed. In both cases the successor's
-// file is published, whole, and nothing stays behind.
-func TestAmbiguousRecord(t *testing.T) {
-	for name, delayed := range map[string]bool{"before the error": false, "after the successor": true} {
-		m := newMemory()
-		f := memoryFS{m}
-		ctx := t.Context()
-		_, err := f.StageShared(ctx, "dir/out", "t", false)
-		must(t, err)
-		var put func() error
-		broken := newStager(&lossy{server: m, key: "/files/part", late: func(p func() error) {
-			if put = p; !delayed {
-				must(t, put())
-			}
-		}}, "bucket", 8, m.now)
-		first, err := broken.Reopen(ctx, "dir/out", "t")
-		must(t, err)
-		if err := publishPart(t, first, "first").Commit(); err == nil {
-			t.Fatalf("%s: the lost answer was no error", name)
-		}
-		second, err := f.Reopen(ctx, "dir/out", "t")
-		must(t, err)
-		must(t, publishPart(t, second, "second").Commit())
-		if delayed {
-			if err := put(); !errors.Is(err, errChanged) {
-				t.Errorf("%s: the delayed request: %v", name, err)
-			}
-		}
-		must(t, second.Commit(ctx))
-		if got := string(m.mu.objects["dir/out/part"].content); got != "second" {
-			t.Errorf("%s: published %q", name, got)
-		}
-		if left := m.left(); len(left) > 0 {
-			t.Errorf("%s: left %q", name, left)
-		}
+// TestDelayedWriter delays an attempt that was granted its commit, right before it
+// announces the commit. Meanwhile its successor commits the same file. The delayed attempt
+// fails, and the successor's file is published.
+func TestDelayedWriter(t *testing.T) {
+	m := newMemory()
+	f := memoryFS{m}
+	ctx := t.Context()
+	a, err := f.StageShared(ctx, "dir/out", "t", false)
+	must(t, err)
+	b, err := f.Reopen(ctx, "dir/out", "t")
+	must(t, err)
+	delayed := publishPart(t, a, "delayed")
+	m.Inject(faultfs.Rule{Op: faultfs.Put, Path: announcedDir, Nth: 1, Call: func() {
+		must(t, publishPart(t, b, "successor").Commit())
+	}})
+	err = delayed.Commit()
+	if !errors.Is(err, errFenced) || !errors.Is(err, storage.ErrUnavailable) || m.Fired() == 0 {
+		t.Errorf("the delayed writer's commit: %v", err)
+	}
+	must(t, b.Commit(ctx))
+	if got := string(m.mu.objects["dir/out/part"].content); got != "successor" {
+		t.Errorf("the file is %q", got)
+	}
+	if left := m.left(); len(left) > 0 {
+		t.Errorf("left %q", left)
 	}
 }
 
 // TestStalledAttempt stops an attempt that was granted the commit after its record, lets
-// the successor commit and the job publish, and continues it. Its clean-up removes
-// nothing of the successor's.
+// the successor commit and the job publish, and continues it. It removes its own objects
+// and nothing of its successor's.
 func TestStalledAttempt(t *testing.T) {
 	m := newMemory()
 	f := memoryFS{m}
@@ -518,7 +448,7 @@ func TestStalledAttempt(t *testing.T) {
 	b, err := f.Reopen(ctx, "dir/out", "t")
 	must(t, err)
 	stalled := publishPart(t, a, "stalled")
-	m.Inject(faultfs.Rule{Op: faultfs.List, Path: "/owner", Nth: 1, Call: func() {
+	m.Inject(faultfs.Rule{Op: faultfs.Put, Path: filesDir, Nth: 1, Call: func() {
 		must(t, publishPart(t, b, "successor").Commit())
 		must(t, b.Commit(ctx))
 	}})
@@ -536,31 +466,90 @@ func TestStalledAttempt(t *testing.T) {
 	}
 }
 
-// TestAmbiguousClaim: a job takes over the claim of a job that has ended. The answer is
-// lost, and the repeated request fails because the claim has changed. The commit
-// succeeds all the same.
-func TestAmbiguousClaim(t *testing.T) {
+// TestLateTouch: a process that reopens a staging while another one ends it leaves nothing
+// behind.
+func TestLateTouch(t *testing.T) {
 	m := newMemory()
+	f := memoryFS{m}
 	ctx := t.Context()
-	must(t, m.Put(ctx, "dir/out/"+publishingFile, []byte("dir/.out.slotwise-own-gone"), condition{}))
-	s, err := newStager(&repeating{m}, "bucket", 8, m.now).Stage(ctx, "dir/out", true)
+	s, err := f.StageShared(ctx, "dir/out", "t", false)
 	must(t, err)
-	must(t, publishPart(t, s, "x").Commit())
-	must(t, s.Commit(ctx))
-	if _, done := m.mu.objects["dir/out/part"]; !done {
-		t.Error("the output was not published")
+	m.Inject(faultfs.Rule{Op: faultfs.Put, Path: touchedFile, Nth: 1, Call: func() { must(t, s.Commit(ctx)) }})
+	_, err = f.Reopen(ctx, "dir/out", "t")
+	must(t, err)
+	if left := m.left(); len(left) > 0 || m.Fired() == 0 {
+		t.Errorf("left %q", left)
 	}
 }
 
-// repeating sends each conditional request twice, as the client does when an answer is
-// lost.
-type repeating struct{ server }
-
-// Put implements objects.
-func (r *repeating) Put(ctx context.Context, key string, content []byte, only condition) error {
-	err := r.server.Put(ctx, key, content, only)
-	if err == nil && only != (condition{}) {
-		err = r.server.Put(ctx, key, content, only)
+// TestClaims: of two commits of one output, the one that is delayed right after it has put
+// its claim finds the other one's claim, whichever of the two comes first in the alphabet.
+func TestClaims(t *testing.T) {
+	ctx := t.Context()
+	for _, tokens := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		m := newMemory()
+		f := memoryFS{m}
+		var jobs [2]storage.Staging
+		for i, token := range tokens {
+			s, err := f.StageShared(ctx, "dir/out", token, true)
+			must(t, err)
+			must(t, publishPart(t, s, token).Commit())
+			jobs[i] = s
+		}
+		// The second job begins when the first one has put its claim and not yet listed the
+		// claims.
+		var second error
+		m.Inject(faultfs.Rule{Op: faultfs.List, Path: "dir/out/" + publishingDir, Nth: 1, Call: func() {
+			second = jobs[1].Commit(ctx)
+		}})
+		first := jobs[0].Commit(ctx)
+		if !errors.Is(second, errBusy) || first != nil || m.Fired() == 0 {
+			t.Errorf("%v: the commits return %v and %v", tokens, first, second)
+		}
+		must(t, jobs[1].Abort(ctx))
+		if got := string(m.mu.objects["dir/out/part"].content); got != tokens[0] {
+			t.Errorf("%v: published %q", tokens, got)
+		}
+		if left := m.left(); len(left) > 0 {
+			t.Errorf("left %q", left)
+		}
 	}
-	return err
+}
+
+// TestEarlierVersion: a commit that an earlier version of the program has begun is
+// finished. That version claimed the output by an object in the place of the directory of
+// claims, and had one record for each file.
+func TestEarlierVersion(t *testing.T) {
+	ctx := t.Context()
+	for _, decided := range []bool{false, true} {
+		m := newMemory()
+		f := memoryFS{m}
+		s, err := f.StageShared(ctx, "dir/out", "t", true)
+		must(t, err)
+		must(t, publishPart(t, s, "x").Commit())
+		for key, o := range m.mu.objects {
+			if strings.Contains(key, filesDir) {
+				delete(m.mu.objects, key)
+				m.mu.objects[path.Dir(key)] = o
+			}
+		}
+		if decided {
+			m.Inject(faultfs.Rule{Op: faultfs.Commit, Nth: 1, Err: errors.New("no")})
+			if err := s.Commit(ctx); err == nil || m.Fired() == 0 {
+				t.Fatal(err)
+			}
+			claim := "dir/out/" + publishingDir
+			m.mu.objects[claim] = m.mu.objects[claim+"/.out.slotwise-shared-t"]
+			delete(m.mu.objects, claim+"/.out.slotwise-shared-t")
+		}
+		again, err := f.Reopen(ctx, "dir/out", "t")
+		must(t, err)
+		must(t, again.Commit(ctx))
+		if got := string(m.mu.objects["dir/out/part"].content); got != "x" {
+			t.Errorf("decided: %v: published %q", decided, got)
+		}
+		if left := m.left(); len(left) > 0 {
+			t.Errorf("left %q", left)
+		}
+	}
 }

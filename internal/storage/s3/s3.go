@@ -37,10 +37,6 @@ type FS struct {
 	timeout time.Duration // for a response body that brings no byte
 	part    int           // bytes of the first parts of an upload
 
-	// unconditional accepts a server that ignores the conditions of requests.
-	unconditional bool
-	conditional   sync.Map // buckets that are known to heed conditions, by name
-
 	// Tests only; both may be nil.
 	wrapServer func(server) server // wraps the requests of stagings
 	now        func() time.Time    // the clock of sweeping
@@ -68,7 +64,7 @@ func NewDriver() storage.Driver {
 			if err != nil {
 				return nil, "", err
 			}
-			f = &FS{c: c, timeout: 30 * time.Second, part: minPart, unconditional: s.unconditional}
+			f = &FS{c: c, timeout: 30 * time.Second, part: minPart}
 			known[s] = f
 		}
 		return f, p, nil
@@ -95,11 +91,13 @@ func failed(op, p string, err error) error {
 }
 
 // isUnavailable reports whether err is a failure of the server or of the network that
-// may pass, and no answer about the request itself.
+// may pass, and no answer about the request itself; or comes from a delayed attempt.
 func isUnavailable(err error) bool {
 	var answer minio.ErrorResponse
 	var network net.Error
 	switch {
+	case errors.Is(err, errFenced):
+		return true // the attempt after this one is not fenced by the same writer
 	case errors.Is(err, context.Canceled), errors.As(err, new(*tls.CertificateVerificationError)):
 		return false
 	case errors.As(err, &answer) && answer.StatusCode != 0:
@@ -274,7 +272,7 @@ func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
 func (f *FS) isDir(ctx context.Context, p string) (bool, error) {
 	found := false
 	err := f.each(ctx, p, false, func(o minio.ObjectInfo) bool {
-		found = path.Base(o.Key) != publishingFile
+		found = path.Base(o.Key) != publishingDir
 		return !found
 	})
 	return found, err

@@ -16,18 +16,17 @@ import (
 // object is one entry of a listing.
 type object struct {
 	Key      string
-	ETag     string
 	Modified time.Time
 }
 
 // objects are the requests on whole objects of one bucket that stagings make.
 // Tests replace them by a bucket in memory. A missing object is fs.ErrNotExist.
 type objects interface {
-	// Get returns the content and the ETag of a small object.
-	Get(ctx context.Context, key string) (content []byte, etag string, err error)
-	// Put writes a small object in one step. With a condition it fails with
-	// errChanged if the condition does not hold.
-	Put(ctx context.Context, key string, content []byte, only condition) error
+	// Get returns the content of a small object.
+	Get(ctx context.Context, key string) (content []byte, err error)
+	// Put writes a small object in one step. If it fails, the server may have written
+	// the object, or may still do so.
+	Put(ctx context.Context, key string, content []byte) error
 	// Each calls fn for all objects whose keys begin with prefix, in the order of
 	// keys, until fn returns false.
 	Each(ctx context.Context, prefix string, fn func(object) bool) error
@@ -58,12 +57,6 @@ type server interface {
 	uploads
 }
 
-// condition restricts a Put. The zero value is no condition.
-type condition struct {
-	absent bool   // only if there is no such object
-	etag   string // only if the object has this ETag
-}
-
 // errNoUpload reports that an upload was completed or aborted before.
 var errNoUpload = errors.New("the upload does not exist any more")
 
@@ -82,31 +75,23 @@ var _ server = bucket{}
 const maxObject = 64 << 20
 
 // Get implements objects.
-func (b bucket) Get(ctx context.Context, key string) ([]byte, string, error) {
+func (b bucket) Get(ctx context.Context, key string) ([]byte, error) {
 	body, info, _, err := b.fs.c.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
 	if err != nil {
-		return nil, "", kind(err)
+		return nil, kind(err)
 	}
 	defer body.Close()
 	if info.Size > maxObject {
-		return nil, "", fmt.Errorf("object %s has %d bytes, more than anything that slotwise writes under this name: remove it", key, info.Size)
+		return nil, fmt.Errorf("object %s has %d bytes, more than anything that slotwise writes under this name: remove it", key, info.Size)
 	}
 	var buf bytes.Buffer
 	_, err = buf.ReadFrom(io.LimitReader(body, maxObject))
-	return buf.Bytes(), info.ETag, err
+	return buf.Bytes(), err
 }
 
-// Put implements objects. The client repeats a request whose answer is lost. A repeated
-// conditional request may then fail although the first one has succeeded: callers read
-// the object back.
-func (b bucket) Put(ctx context.Context, key string, content []byte, only condition) error {
+// Put implements objects. The client repeats a request whose answer is lost.
+func (b bucket) Put(ctx context.Context, key string, content []byte) error {
 	opts := minio.PutObjectOptions{DisableMultipart: true, DisableContentSha256: unsigned(content)}
-	if only.absent {
-		opts.SetMatchETagExcept("*")
-	}
-	if only.etag != "" {
-		opts.SetMatchETag(only.etag)
-	}
 	_, err := b.fs.c.Client.PutObject(ctx, b.name, key, bytes.NewReader(content), int64(len(content)), opts)
 	return kind(err)
 }
@@ -120,7 +105,7 @@ func unsigned(content []byte) bool { return len(content) == 0 }
 // changes that were complete when it began.
 func (b bucket) Each(ctx context.Context, prefix string, fn func(object) bool) error {
 	return kind(b.fs.eachKey(ctx, b.name, prefix, true, func(o minio.ObjectInfo) bool {
-		return fn(object{o.Key, o.ETag, o.LastModified})
+		return fn(object{o.Key, o.LastModified})
 	}))
 }
 
@@ -199,21 +184,21 @@ func noUpload(err error) bool {
 }
 
 // putJSON writes v as a small object.
-func putJSON(ctx context.Context, s objects, key string, v any, only condition) error {
+func putJSON(ctx context.Context, s objects, key string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return s.Put(ctx, key, b, only)
+	return s.Put(ctx, key, b)
 }
 
 // getJSON reads what putJSON wrote.
-func getJSON(ctx context.Context, s objects, key string, v any) (etag string, err error) {
-	b, etag, err := s.Get(ctx, key)
+func getJSON(ctx context.Context, s objects, key string, v any) error {
+	b, err := s.Get(ctx, key)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return etag, json.Unmarshal(b, v)
+	return json.Unmarshal(b, v)
 }
 
 // keysBelow returns the keys that begin with prefix. It skips the objects that some

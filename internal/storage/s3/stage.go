@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
 // Stage implements storage.FS.
@@ -40,69 +42,14 @@ func (f *FS) stager(dir string) (*storage.Stager, string) {
 		s = f.wrapServer(s)
 	}
 	x := newStager(s, name, f.part, f.now)
-	if check := x.Check; !f.unconditional {
-		x.Check = func(ctx context.Context, target string) error {
-			if err := check(ctx, target); err != nil {
-				return err
-			}
-			return f.checkConditions(ctx, s, name, target)
-		}
-	}
 	return x, key
-}
-
-// errNoConditions reports a server that ignores the conditions of requests.
-var errNoConditions = errors.New("the S3 server ignores conditional writes (If-None-Match, If-Match), " +
-	"so a delayed attempt could replace the file of its successor: use a server that has them, " +
-	"or set SLOTWISE_S3_CONDITIONS=off to accept that")
-
-// checkConditions fails with errNoConditions if the server ignores conditions. It asks
-// once for each bucket and process, with an object beside the output. The object's name
-// is always the same, so that a process that dies here leaves nothing that the next one
-// does not remove. Another process may remove the object between two requests, which
-// looks like a server without conditions; so a second object, of a random name, decides.
-func (f *FS) checkConditions(ctx context.Context, s server, bucket, target string) error {
-	if _, known := f.conditional.Load(bucket); known {
-		return nil
-	}
-	key := path.Join(path.Dir(target), "."+path.Base(target)+".slotwise-probe")
-	err := probeConditions(ctx, s, key)
-	if errors.Is(err, errNoConditions) {
-		err = probeConditions(ctx, s, key+"-"+storage.NewToken())
-	}
-	if err == nil {
-		f.conditional.Store(bucket, true)
-	}
-	return err
-}
-
-// probeConditions fails with errNoConditions if the server replaces the object key
-// although the condition of a request does not hold. It removes the object.
-func probeConditions(ctx context.Context, s server, key string) error {
-	if err := s.Put(ctx, key, []byte("1"), condition{}); err != nil {
-		return err
-	}
-	absent := s.Put(ctx, key, []byte("2"), condition{absent: true})
-	match := s.Put(ctx, key, []byte("3"), condition{etag: `"0123456789abcdef0123456789abcdef"`})
-	if err := s.Delete(context.WithoutCancel(ctx), key); err != nil {
-		return err
-	}
-	for _, err := range []error{absent, match} {
-		if err == nil {
-			return errNoConditions
-		}
-		if !errors.Is(err, errChanged) && !missing(err) {
-			return err
-		}
-	}
-	return nil
 }
 
 // newStager returns the staging protocol over a server. part is the size of an upload's
 // first parts; now is the clock of sweeps, nil for the real one.
 func newStager(s server, bucket string, part int, now func() time.Time) *storage.Stager {
 	return &storage.Stager{
-		Ops: stageOps{s}, Publisher: &publisher{server: s, part: part}, Now: now,
+		Ops: stageOps{s}, Publisher: &publisher{server: s, part: part, pause: readahead.Sleep}, Now: now,
 		Failed: func(op, key string, err error) error { return failed(op, path.Join(bucket, key), err) },
 		Check: func(ctx context.Context, target string) error {
 			if target == "" || target == "." {
@@ -146,7 +93,7 @@ func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error
 func (o stageOps) Vacant(ctx context.Context, dir string) (bool, error) {
 	vacant := true
 	err := o.s.Each(ctx, dir+"/", func(entry object) bool {
-		vacant = entry.Key == dir+"/" || entry.Key == dir+"/"+publishingFile
+		vacant = entry.Key == dir+"/" || isClaim(dir, entry.Key)
 		return vacant
 	})
 	return vacant, err
@@ -165,13 +112,12 @@ func (o stageOps) Exists(ctx context.Context, p string) (bool, error) {
 
 // Read implements storage.StageOps.
 func (o stageOps) Read(ctx context.Context, p string) ([]byte, error) {
-	b, _, err := o.s.Get(ctx, p)
-	return b, err
+	return o.s.Get(ctx, p)
 }
 
 // Put implements storage.StageOps.
 func (o stageOps) Put(ctx context.Context, p string, content []byte) error {
-	return o.s.Put(ctx, p, content, condition{})
+	return o.s.Put(ctx, p, content)
 }
 
 // Remove implements storage.StageOps.
@@ -183,19 +129,26 @@ func (o stageOps) Remove(ctx context.Context, p string) error {
 	return deleteAll(ctx, o.s, append(keys, p))
 }
 
-// Touch implements storage.StageOps. It rewrites the owner marker if the marker is
-// older than a few minutes. The condition keeps it from creating the marker of a
-// staging that has ended.
+// Touch implements storage.StageOps. It rewrites a small object if the newest object of
+// its name is older than a few minutes. If the staging has ended meanwhile, Touch removes
+// the object again.
 func (o stageOps) Touch(ctx context.Context, root string) error {
-	var marker object
-	err := o.s.Each(ctx, root+ownerFile, func(entry object) bool {
-		marker = entry
+	recent := false
+	err := o.s.Each(ctx, root+touchedFile, func(entry object) bool {
+		recent = time.Since(entry.Modified) < storage.OwnTTL/24
 		return false
 	})
-	if err != nil || marker.Key != root+ownerFile || time.Since(marker.Modified) < storage.OwnTTL/24 {
+	if err != nil || recent {
 		return err
 	}
-	return o.s.Put(ctx, marker.Key, nil, condition{etag: marker.ETag})
+	if err := o.s.Put(ctx, root+touchedFile, nil); err != nil {
+		return err
+	}
+	owned, err := o.Exists(ctx, root+ownerFile)
+	if err == nil && !owned {
+		err = o.s.Delete(ctx, root+touchedFile)
+	}
+	return err
 }
 
 // LastTouched implements storage.StageOps. It returns the time of the root's newest
@@ -215,19 +168,30 @@ func (o stageOps) LastTouched(ctx context.Context, root string) (last time.Time,
 
 // Keys below a staging root, including two of the protocol's markers.
 const (
-	ownerFile  = "/owner"
-	commitFile = "/commit"   // the manifest: all pending files
-	uploadsDir = "/uploads/" // one object for each upload that was begun: a pending
-	filesDir   = "/files/"   // one object for each committed file: a pending
-	oldDir     = "/old/"     // copies of the old output
-	asideFile  = "/aside"    // marker: old/ is complete, the target may be changed
+	ownerFile   = "/owner"
+	touchedFile = "/touched" // its time shows that the staging is in use
+	commitFile  = "/commit"  // the manifest: the chosen record of each file
+	// One object for each upload that was begun: a pending.
+	uploadsDir = "/uploads/"
+	// One empty object for each writer that has begun to commit, below its file's name.
+	announcedDir = "/announced/"
+	// One object for each writer that has committed, below its file's name: a pending.
+	filesDir  = "/files/"
+	oldDir    = "/old/"  // copies of the old output
+	asideFile = "/aside" // marker: old/ is complete, the target may be changed
 )
 
-// publishingFile is in an output directory while a commit changes it, and holds
-// the root of the staging. It keeps other stagings from committing. Where it is
-// present and _SUCCESS is not, a listing may show parts of the old and of the new
-// output.
-const publishingFile = "_slotwise_publishing"
+// publishingDir is in an output directory while a commit changes it. It holds an object
+// for each staging that claims the output; the object's content is the staging's root.
+// Where it is present and _SUCCESS is not, a listing may show parts of the old and of the
+// new output. (An object of this very name is a claim of an earlier version.)
+const publishingDir = "_slotwise_publishing"
+
+// isClaim reports whether key is a claim of the output directory target.
+func isClaim(target, key string) bool {
+	rest, below := strings.CutPrefix(key, target+"/"+publishingDir)
+	return below && (rest == "" || rest[0] == '/')
+}
 
 // errBusy reports that another staging of the same output is being committed, or was
 // interrupted during its commit and has not been continued yet.
@@ -249,26 +213,31 @@ var errUploadLost = errors.New("the uploaded data are gone; does a lifecycle rul
 //  4. removes old objects that are not in the manifest,
 //  5. puts _SUCCESS.
 //
-// Prepare claims the output for this staging first, by creating publishingFile,
-// which only one can. Restore removes new objects, copies the old ones back,
-// _SUCCESS last, removes the markers and gives the claim up. The output is whole at all times at
-// which it has a _SUCCESS, or has no publishingFile.
+// Prepare claims the output for this staging first. Restore removes new objects, copies
+// the old ones back, _SUCCESS last, removes the markers and gives the claim up. The output
+// is whole at all times at which it has a _SUCCESS, or has no claim.
 type publisher struct {
 	server
 	part int // bytes of the first parts of an upload
+	// pause waits before the next of several tries, as readahead.Sleep does. Tests replace
+	// it.
+	pause func(ctx context.Context, first time.Duration, tries int) error
 }
 
-func (p *publisher) claimKey(a storage.StageArea) string { return a.Target + "/" + publishingFile }
+func (p *publisher) claimKey(a storage.StageArea) string {
+	return a.Target + "/" + publishingDir + "/" + path.Base(a.Root)
+}
 
 func (p *publisher) successKey(a storage.StageArea) string {
 	return a.Target + "/" + storage.SuccessFile
 }
 
-// uploadKey and fileKey have the name as one element, whatever is in it.
 func uploadKey(a storage.StageArea, f pending) string { return a.Root + uploadsDir + f.ID }
 
-func fileKey(a storage.StageArea, name string) string {
-	return a.Root + filesDir + url.PathEscape(name)
+// nameDir returns the prefix of a file's keys in announcedDir or filesDir. The file's
+// name is one element of it, whatever is in the name.
+func nameDir(a storage.StageArea, dir, name string) string {
+	return a.Root + dir + url.PathEscape(name) + "/"
 }
 
 // MakeRoot implements storage.Publisher. There are no directories to make.
@@ -276,7 +245,7 @@ func (p *publisher) MakeRoot(context.Context, storage.StageArea) error { return 
 
 // Create implements storage.Publisher.
 func (p *publisher) Create(ctx context.Context, a storage.StageArea, name string) (storage.StagedFile, error) {
-	if name == publishingFile {
+	if first, _, _ := strings.Cut(name, "/"); first == publishingDir {
 		return nil, fs.ErrInvalid
 	}
 	return newWriter(ctx, p, a, name)
@@ -294,35 +263,94 @@ func (p *publisher) Prepare(ctx context.Context, a storage.StageArea) ([]byte, e
 	return p.gather(ctx, a)
 }
 
-// claim creates publishingFile with this staging's root in it. A claim of a
-// staging that has ended is taken over.
+// claimTries is the number of times that claim looks whether an undecided claim of
+// another staging has been given up.
+const claimTries = 6
+
+// claim claims the output for this staging, or fails with errBusy.
+//
+// Each staging puts a claim of its own and lists all claims afterwards. So of two
+// stagings at least one sees the other one's claim, and no staging proceeds that sees one.
+// If both see the other, the staging whose root comes first in the alphabet waits for the
+// other one to withdraw. Claims of stagings that have nothing more to change are removed.
 func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
-	err := p.Put(ctx, p.claimKey(a), []byte(a.Root), condition{absent: true})
-	if err != nil && !errors.Is(err, errChanged) {
+	if err := p.Put(ctx, p.claimKey(a), []byte(a.Root)); err != nil {
 		return err
 	}
-	// Read in any case: a server may not know the condition, or the answer to the
-	// first of several tries may have been lost.
-	holder, etag, err := p.Get(ctx, p.claimKey(a))
-	if err != nil || string(holder) == a.Root {
-		return err
+	for tries := 1; ; tries++ {
+		rival, decided, err := p.rival(ctx, a)
+		if err == nil && rival == "" {
+			return nil
+		}
+		if err == nil && (decided || rival < a.Root || tries == claimTries) {
+			err = errBusy
+		}
+		if err == nil {
+			err = p.pause(ctx, 50*time.Millisecond, tries)
+		}
+		if err != nil {
+			return errors.Join(err, p.release(context.WithoutCancel(ctx), a))
+		}
 	}
-	over, err := p.over(ctx, a, string(holder))
+}
+
+// rival returns the root of another staging that claims the output; "" if there is none.
+// decided says that its commit is decided. It removes the claims of stagings that are
+// over.
+func (p *publisher) rival(ctx context.Context, a storage.StageArea) (root string, decided bool, err error) {
+	claims, err := p.claims(ctx, a)
 	if err != nil {
-		return err
+		return "", false, err
 	}
-	if !over {
-		return errBusy
+	for _, c := range claims {
+		if c.root == a.Root {
+			continue
+		}
+		over, err := p.over(ctx, a, c.root)
+		if err != nil {
+			return "", false, err
+		}
+		if over {
+			if err := p.Delete(ctx, c.key); err != nil {
+				return "", false, err
+			}
+			continue
+		}
+		if root == "" || c.root < root {
+			root = c.root
+		}
+		d, err := stageOps{p.server}.Exists(ctx, c.root+commitFile)
+		if err != nil {
+			return "", false, err
+		}
+		decided = decided || d
 	}
-	err = p.Put(ctx, p.claimKey(a), []byte(a.Root), condition{etag: etag})
-	if !errors.Is(err, errChanged) {
-		return err
+	return root, decided, nil
+}
+
+// claimObject is one claim of an output.
+type claimObject struct{ key, root string }
+
+// claims returns all claims of the output.
+func (p *publisher) claims(ctx context.Context, a storage.StageArea) (claims []claimObject, err error) {
+	keys, err := keysBelow(ctx, p, a.Target+"/"+publishingDir)
+	if err != nil {
+		return nil, err
 	}
-	// An earlier try may have succeeded, and its answer was lost.
-	if claimed, gerr := p.claimed(ctx, a); gerr != nil || claimed {
-		return gerr
+	for _, key := range keys {
+		if !isClaim(a.Target, key) {
+			continue
+		}
+		root, err := p.Get(ctx, key)
+		if missing(err) {
+			continue // withdrawn meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, claimObject{key, string(root)})
 	}
-	return errBusy
+	return claims, nil
 }
 
 // over reports whether another staging of the same target has nothing more to
@@ -345,56 +373,64 @@ func (p *publisher) isOutput(ctx context.Context, a storage.StageArea) (bool, er
 	if a.Token == "" {
 		return false, nil
 	}
-	b, _, err := p.Get(ctx, p.successKey(a))
+	b, err := p.Get(ctx, p.successKey(a))
 	if missing(err) {
 		return false, nil
 	}
 	return err == nil && string(b) == string(a.SuccessContent()), err
 }
 
-// claimed reports whether the output is claimed by this staging.
+// claimed reports whether this staging claims the output.
 func (p *publisher) claimed(ctx context.Context, a storage.StageArea) (bool, error) {
-	holder, _, err := p.Get(ctx, p.claimKey(a))
-	if missing(err) {
-		return false, nil
-	}
-	return err == nil && string(holder) == a.Root, err
+	claims, err := p.claims(ctx, a)
+	return slices.ContainsFunc(claims, func(c claimObject) bool { return c.root == a.Root }), err
 }
 
 // release gives up the claim, if this staging has it.
 func (p *publisher) release(ctx context.Context, a storage.StageArea) error {
-	claimed, err := p.claimed(ctx, a)
-	if err != nil || !claimed {
-		return err
+	claims, err := p.claims(ctx, a)
+	for _, c := range claims {
+		if err == nil && c.root == a.Root {
+			err = p.Delete(ctx, c.key)
+		}
 	}
-	return p.Delete(ctx, p.claimKey(a))
+	return err
 }
 
-// gather returns the manifest of the committed files.
+// gather returns the manifest: of each file's records the one of the highest rank.
 func (p *publisher) gather(ctx context.Context, a storage.StageArea) ([]byte, error) {
 	keys, err := keysBelow(ctx, p, a.Root+filesDir)
 	if err != nil {
 		return nil, err
 	}
-	m := make([]pending, len(keys))
+	records := make([]pending, len(keys))
 	index := make([]int, len(keys))
 	for i := range index {
 		index[i] = i
 	}
 	err = parallel(ctx, index, func(ctx context.Context, i int) error {
-		_, err := getJSON(ctx, p, keys[i], &m[i])
-		return err
+		return getJSON(ctx, p, keys[i], &records[i])
 	})
 	if err != nil {
 		return nil, err
 	}
-	return marshal(m)
+	return marshal(choose(records))
+}
+
+// choose returns the record of the highest rank of each name, in the order of names.
+// Records of one rank exist only in stagings of one process, where the last commit wins
+// and commits at the same time have no order.
+func choose(records []pending) []pending {
+	slices.SortFunc(records, func(a, b pending) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.ID, b.ID))
+	})
+	return slices.CompactFunc(records, func(a, b pending) bool { return a.Name == b.Name })
 }
 
 // manifest returns the uploads that a decided commit publishes; none if the commit
 // is not decided.
 func (p *publisher) manifest(ctx context.Context, a storage.StageArea) (m []pending, err error) {
-	_, err = getJSON(ctx, p, a.Root+commitFile, &m)
+	err = getJSON(ctx, p, a.Root+commitFile, &m)
 	if missing(err) {
 		err = nil
 	}
@@ -436,7 +472,7 @@ func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 	if err := p.removeOthers(ctx, a, m); err != nil {
 		return err
 	}
-	return p.Put(ctx, p.successKey(a), a.SuccessContent(), condition{})
+	return p.Put(ctx, p.successKey(a), a.SuccessContent())
 }
 
 // moveAside copies the old output to old/. It changes nothing in the target.
@@ -459,13 +495,13 @@ func (p *publisher) moveAside(ctx context.Context, a storage.StageArea) error {
 	if err != nil {
 		return err
 	}
-	return p.Put(ctx, a.Root+asideFile, nil, condition{})
+	return p.Put(ctx, a.Root+asideFile, nil)
 }
 
 // output returns the keys of the target's objects, without the claim.
 func (p *publisher) output(ctx context.Context, a storage.StageArea) ([]string, error) {
 	keys, err := keysBelow(ctx, p, a.Target+"/")
-	return slices.DeleteFunc(keys, func(key string) bool { return key == p.claimKey(a) }), err
+	return slices.DeleteFunc(keys, func(key string) bool { return isClaim(a.Target, key) }), err
 }
 
 // complete makes an upload the object, unless an interrupted commit has done so.
@@ -573,7 +609,7 @@ func (p *publisher) Discard(ctx context.Context, a storage.StageArea) error {
 	}
 	err = parallel(ctx, begun, func(ctx context.Context, key string) error {
 		var f pending
-		_, err := getJSON(ctx, p, key, &f)
+		err := getJSON(ctx, p, key, &f)
 		if err == nil {
 			err = p.Abort(ctx, f)
 		}

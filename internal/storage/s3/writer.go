@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/minio/minio-go/v7"
 
@@ -18,14 +19,18 @@ const (
 	partsAlike = 1000
 )
 
-// pending is a file that has been uploaded and waits to be completed. It is also
-// the content of the objects in uploads/ and files/ and of the manifest.
+// pending is a file that has been uploaded and waits to be completed. It is also the
+// content of the objects in uploads/ and files/, the latter being called records, and of
+// the manifest.
 type pending struct {
-	Name   string               // in the output directory
-	Key    string               // of the object it will be
-	Upload string               // the server's name for the upload
-	ID     string               // in the object's metadata: tells which upload made it
-	Parts  []minio.CompletePart `json:",omitempty"`
+	Name   string // in the output directory
+	Key    string // of the object it will be
+	Upload string // the server's name for the upload
+	ID     string // in the object's metadata: tells which upload made it
+	// Rank orders the records of one name. It is one more than the number of writers of the
+	// name that had announced their commit when the writer began.
+	Rank  int                  `json:",omitempty"`
+	Parts []minio.CompletePart `json:",omitempty"`
 }
 
 // idKey is the metadata that holds pending.ID.
@@ -33,23 +38,67 @@ const idKey = "Slotwise-Id"
 
 func marshal(m []pending) ([]byte, error) { return json.Marshal(m) }
 
-// errFenced reports that another attempt has committed the file since this writer
-// began.
+// errFenced reports that another attempt has committed the file, or has begun to commit
+// it, since this writer began.
 var errFenced = errors.New("another attempt has committed this file since this one began")
 
 // writer implements storage.StagedFile. It uploads one part while the next one is
 // filled, so it holds up to two parts in memory.
 //
-// The object files/<name> says which upload is the file. A writer of a shared
-// staging notes the object's ETag when it begins, and replaces the object only if
-// it still has that ETag. So a writer that was delayed cannot replace the file of
-// one that began later and has committed.
+// # Which attempt's file is published
+//
+// Several attempts of a task may write one file, and any of them may be delayed at any
+// request, for any time. The master accepts the success of at most one attempt, and grants
+// the commit to a later attempt only after it has given the earlier one up for good. The
+// attempt whose success was accepted must be the one that is published, whole.
+//
+// Each attempt has an upload of its own, and objects of its own names: uploads/<id>,
+// announced/<name>/<id> and files/<name>/<id>. While the staging exists, no attempt
+// changes or removes an object or an upload of another one. So a delayed request can hit
+// nothing but the attempt's own traces. A writer of a shared staging
+//
+//  1. lists announced/<name>/ when it begins, and remembers what it saw,
+//  2. uploads the data,
+//  3. puts announced/<name>/<id>, an empty object,
+//  4. lists announced/<name>/ again, and fails with errFenced if there is an object,
+//     other than its own, that was absent in the first list,
+//  5. puts files/<name>/<id>, the record, which counts the objects of the first list,
+//  6. fails with errEnded if the staging has ended.
+//
+// The commit of the job, in publisher.gather, publishes the record of the highest rank.
+// The argument:
+//
+//   - Of two writers that reach step 5, one began after the other had announced its
+//     commit. Otherwise the one that announced later would have seen the other one's
+//     object in step 4 and not in step 1, since listings show all completed changes and
+//     announcements are never removed. The one that began later has the higher rank: it
+//     saw everything that the other one saw, and the other one's announcement.
+//   - Suppose that the master accepted attempt X, and that a record of Y has a higher
+//     rank. Y began after X had announced, so X was granted the commit before Y was. Then
+//     the master gave X up before it granted Y the commit, and accepts X never.
+//   - X's record is present, because step 5 had succeeded before X reported its success,
+//     and its upload is whole, because only X itself drops it, and only if its commit
+//     fails.
+//
+// A PUT whose answer is lost may take effect at once, later or never. The attempt that sent
+// it fails and drops its upload. A record or an announcement that appears later has the
+// rank, or the place, that it would have had in time. So it is never chosen instead of an
+// accepted attempt's record. The worst outcome is that one successor, which began before
+// the announcement appeared, fails with errFenced; the attempt after it sees the
+// announcement in step 1.
+//
+// No request has a condition (If-Match, If-None-Match): the protocol needs only listings
+// that show completed changes, which Amazon S3 guarantees. TestInterleavings runs the code
+// in all orders of the requests.
+//
+// A staging of one process has no delayed attempts. There the last commit wins: the
+// writer counts the present records right before step 5 and leaves the other steps out.
 type writer struct {
 	ctx     context.Context
 	p       *publisher
 	area    storage.StageArea
 	pending pending
-	etag    string // of files/<name> when the writer began; "" if there was none
+	seen    map[string]bool // keys of the announcements when the writer began
 	buf     []byte
 	spare   []byte        // the other buffer, when no part is under way
 	upload  chan uploaded // yields the result of the part under way; nil if there is none
@@ -68,28 +117,43 @@ func newWriter(ctx context.Context, p *publisher, a storage.StageArea, name stri
 	w := &writer{ctx: ctx, p: p, area: a, pending: pending{Name: name, Key: a.Target + "/" + name, ID: storage.NewToken()}}
 	var err error
 	if a.Token != "" {
-		if _, w.etag, err = w.committed(ctx); err != nil {
+		if err := w.begin(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if w.pending.Upload, err = p.Begin(ctx, w.pending.Key, w.pending.ID); err != nil {
 		return nil, err
 	}
-	if err := putJSON(ctx, p, uploadKey(a, w.pending), w.pending, condition{}); err != nil {
+	if err := putJSON(ctx, p, uploadKey(a, w.pending), w.pending); err != nil {
 		return nil, errors.Join(err, p.Abort(context.WithoutCancel(ctx), w.pending))
 	}
 	return w, nil
 }
 
-// committed returns the ID and ETag of the committed file of the writer's name,
-// both empty if there is none.
-func (w *writer) committed(ctx context.Context) (id, etag string, err error) {
-	var f pending
-	etag, err = getJSON(ctx, w.p, fileKey(w.area, w.pending.Name), &f)
-	if missing(err) {
-		return "", "", nil
+// begin remembers which writers have announced their commit of the same file.
+func (w *writer) begin(ctx context.Context) error {
+	keys, err := keysBelow(ctx, w.p, nameDir(w.area, announcedDir, w.pending.Name))
+	w.seen = map[string]bool{}
+	for _, key := range keys {
+		w.seen[key] = true
 	}
-	return f.ID, etag, err
+	w.pending.Rank = len(keys) + 1
+	return err
+}
+
+// announce announces the commit, and fails with errFenced if another writer has done so
+// since this one began.
+func (w *writer) announce(ctx context.Context) error {
+	dir := nameDir(w.area, announcedDir, w.pending.Name)
+	own := dir + w.pending.ID
+	if err := w.p.Put(ctx, own, nil); err != nil {
+		return err
+	}
+	keys, err := keysBelow(ctx, w.p, dir)
+	if err == nil && slices.ContainsFunc(keys, func(key string) bool { return key != own && !w.seen[key] }) {
+		err = errFenced
+	}
+	return err
 }
 
 // Write implements io.Writer.
@@ -167,39 +231,31 @@ func (w *writer) finish() error {
 	return err
 }
 
-// commit makes the upload the committed file of its name.
+// commit records the upload as the file of its name.
 func (w *writer) commit(ctx context.Context) error {
-	key := fileKey(w.area, w.pending.Name)
-	only := condition{}
+	dir := nameDir(w.area, filesDir, w.pending.Name)
 	if w.area.Token != "" {
-		// Some servers ignore conditions. There this comparison leaves only the
-		// moment before Put unguarded.
-		if _, now, err := w.committed(ctx); err != nil {
+		if err := w.announce(ctx); err != nil {
 			return err
-		} else if now != w.etag {
-			return errFenced
 		}
-		only = condition{absent: w.etag == "", etag: w.etag}
-	}
-	err := putJSON(ctx, w.p, key, w.pending, only)
-	if errors.Is(err, errChanged) {
-		// An earlier try may have succeeded, and its answer was lost.
-		id, _, gerr := w.committed(ctx)
-		if gerr == nil && id == w.pending.ID {
-			err = nil
-		} else {
-			err = errors.Join(errFenced, gerr)
+	} else {
+		keys, err := keysBelow(ctx, w.p, dir)
+		if err != nil {
+			return err
 		}
+		w.pending.Rank = len(keys) + 1
 	}
-	if err != nil {
+	record := dir + w.pending.ID
+	if err := putJSON(ctx, w.p, record, w.pending); err != nil {
 		return err
 	}
 	// Another process may have ended the staging meanwhile. It removes the owner
-	// marker before it looks for objects to remove. So it finds this one if the
-	// marker is still present, and otherwise this writer removes it.
+	// marker before it looks for objects to remove. So it finds this writer's objects if
+	// the marker is still present, and otherwise this writer removes them.
 	owned, err := stageOps{w.p.server}.Exists(ctx, w.area.Root+ownerFile)
 	if err == nil && !owned {
-		err = errors.Join(errEnded, w.p.Delete(context.WithoutCancel(ctx), key))
+		ctx := context.WithoutCancel(ctx)
+		err = errors.Join(errEnded, deleteAll(ctx, w.p, []string{record, nameDir(w.area, announcedDir, w.pending.Name) + w.pending.ID}))
 	}
 	return err
 }

@@ -218,7 +218,7 @@ func (r *recorded) setJobs(w *workloadFile, nodes map[string]int) error {
 	return nil
 }
 
-// setModel describes what the daemons add, and the trackers that were killed.
+// setModel describes what the daemons add, and the trackers that were killed or stopped.
 func (r *recorded) setModel(w *workloadFile, nodes map[string]int) {
 	r.model = sim.ModelConfig{Replicas: -1, NodeTimeout: ms(w.Expiry), Overheads: sim.Hadoop121(w.JVMReuse < 0)}
 	if w.Scheduler == "capacity" {
@@ -228,6 +228,14 @@ func (r *recorded) setModel(w *workloadFile, nodes map[string]int) {
 		switch n := nodes[e.Tracker]; e.Event {
 		case "kill":
 			r.model.Crashes = append(r.model.Crashes, sim.Crash{Node: n, At: ms(e.At)})
+		case "stop":
+			r.model.Stops = append(r.model.Stops, sim.Stop{Node: n, At: ms(e.At)})
+		case "cont":
+			for i := range r.model.Stops {
+				if x := &r.model.Stops[i]; x.Node == n && x.Until == 0 {
+					x.Until = ms(e.At)
+				}
+			}
 		case "start":
 			for i := range r.model.Crashes {
 				if c := &r.model.Crashes[i]; c.Node == n && c.Return == 0 {

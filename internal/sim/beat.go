@@ -122,7 +122,7 @@ func (s *sim) reportsNow(a *attempt) bool {
 // beatNow sends a heartbeat at once if the model has out-of-band heartbeats.
 func (s *sim) beatNow(n int32) {
 	nd := &s.nodes[n]
-	if s.model.OutOfBand && nd.up {
+	if s.model.OutOfBand && nd.up && s.stopped[n] == nil {
 		nd.beatGen++
 		s.queue.push(s.now, evBeat, n, nd.beatGen)
 	}

@@ -122,6 +122,8 @@ type ModelConfig struct {
 	MTBF, MTTR time.Duration
 	// Hangs are attempts whose process stops, as with SIGSTOP.
 	Hangs []Hang
+	// Stops are nodes whose processes stop for a while.
+	Stops []Stop
 	// Slow are nodes that are slower than their group.
 	Slow []Slow
 	// Overheads are times that the cluster adds to the work of tasks.
@@ -217,6 +219,10 @@ func (m *ModelConfig) check(n int) error {
 	for _, c := range m.Crashes {
 		bad(c.Node < 0 || c.Node >= n, "crash of node %d, there are %d", c.Node, n)
 		bad(c.At < 0 || c.Return != 0 && c.Return <= c.At, "node %d crashes at %v and returns at %v", c.Node, c.At, c.Return)
+	}
+	for _, x := range m.Stops {
+		bad(x.Node < 0 || x.Node >= n, "stop of node %d, there are %d", x.Node, n)
+		bad(x.At < 0 || x.Until != 0 && x.Until <= x.At, "node %d stops at %v and goes on at %v", x.Node, x.At, x.Until)
 	}
 	for _, h := range m.Hangs {
 		bad(h.Job < 0 || h.Task < 0 || h.Kind >= job.Kinds || h.After <= 0, "hang of %v %d of job %d after %v: must not be negative, "+

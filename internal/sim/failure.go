@@ -20,6 +20,7 @@ func (s *sim) crash(n int32, back time.Duration) {
 	nd.life++
 	nd.beatGen++
 	nd.holds, nd.idle = nil, nil
+	delete(s.stopped, n)
 	s.silent = append(s.silent, n)
 	for _, at := range nd.attempts {
 		s.halt(at)

@@ -28,6 +28,8 @@ const (
 	evOutput       // who is a finishing job whose output is committed or aborted by now
 	evInit         // who is a job that is initialised
 	evReady        // who is a job whose set-up attempt has ended
+	evStop         // who is an index of ModelConfig.Stops
+	evResume       // who is a node that has been stopped
 )
 
 // event is something scheduled. When its subject changes so that the event must not

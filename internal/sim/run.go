@@ -26,7 +26,8 @@ type sim struct {
 	nodes    []node
 	machines int              // nodes that have resources of their own; see NodeGroup.Together
 	byName   map[string]int32 // indexes of nodes
-	silent   []int32          // crashed nodes that the tracker has not given up yet
+	silent   []int32          // crashed and stopped nodes that the tracker has not given up yet
+	stopped  map[int32]*pause // by node
 	hanging  []job.AttemptID  // the attempts of ModelConfig.Hangs, once they are launched
 	racks    []rack
 	net      network
@@ -181,6 +182,9 @@ func (s *sim) start() {
 	for i, c := range s.model.Crashes {
 		s.queue.push(c.At, evPlanned, int32(i), 0)
 	}
+	for i, x := range s.model.Stops {
+		s.queue.push(x.At, evStop, int32(i), 0)
+	}
 	for i, x := range s.cfg.Swaps {
 		s.queue.push(max(0, x.At), evSwap, int32(i), 0)
 	}
@@ -252,7 +256,7 @@ func (s *sim) stale(e *event) bool {
 		return e.gen != s.attempts[e.who].gen
 	case evStation:
 		return e.gen != s.nodes[e.who].plant.gen
-	case evCrash, evReturn, evExpire:
+	case evCrash, evReturn, evExpire, evResume:
 		return e.gen != s.nodes[e.who].life
 	case evRetry:
 		return s.jobs[job.ID(e.who)] == nil
@@ -294,6 +298,10 @@ func (s *sim) dispatch(e *event) {
 		s.tr.SetPolicy(s.cfg.Swaps[e.who].Policy)
 	case evHang:
 		s.hang(e.who)
+	case evStop:
+		s.stop(e.who)
+	case evResume:
+		s.resume(e.who)
 	case evOutput:
 		s.finishOutput(job.ID(e.who))
 	}

@@ -95,7 +95,7 @@ func find(name string) (*Key, error) {
 			return &keys[i], nil
 		}
 	}
-	if name == "crashes" || name == "slow" {
+	if name == "crashes" || name == "stops" || name == "slow" {
 		return nil, fmt.Errorf("%s: is a list, which only a world file can have", name)
 	}
 	var names []string
@@ -184,6 +184,8 @@ func (r *reader) mapping(n *yaml.Node, prefix string) {
 		case name == "base":
 		case name == "crashes":
 			r.list(value, name, r.crash)
+		case name == "stops":
+			r.list(value, name, r.stop)
 		case name == "slow":
 			r.list(value, name, r.slow)
 		case value.Kind == yaml.MappingNode && strings.Count(prefix, ".") == 0 && isGroup(name):
@@ -243,6 +245,14 @@ func (r *reader) crash(_ *yaml.Node, fields map[string]string) error {
 	var c sim.Crash
 	err := take(fields, map[string]func(string) error{"node": parseNode(&c.Node), "at": parseTime(&c.At), "return": parseTime(&c.Return)})
 	r.model.Crashes = append(r.model.Crashes, c)
+	return err
+}
+
+// stop reads an entry of stops.
+func (r *reader) stop(_ *yaml.Node, fields map[string]string) error {
+	var x sim.Stop
+	err := take(fields, map[string]func(string) error{"node": parseNode(&x.Node), "at": parseTime(&x.At), "until": parseTime(&x.Until)})
+	r.model.Stops = append(r.model.Stops, x)
 	return err
 }
 

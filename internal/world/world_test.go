@@ -27,6 +27,8 @@ overheads:
   setup: 2s
 crashes:
   - {node: 3, at: 60s, return: 2m}
+stops:
+  - {node: 2, at: 30s, until: 90s}
 slow:
   - node: 1
     factor: 2.5
@@ -36,7 +38,7 @@ slow:
 	}
 	want := sim.ModelConfig{Heartbeat: "fixed:1s", ProgressEvery: 3 * time.Second, FailureRate: 0.02, ShuffleShare: -1, Replicas: -1, SortMemory: 100e6,
 		Straggler: sim.Straggler{Probability: 0.05, Factor: 4}, Overheads: sim.Hadoop121(true),
-		Crashes: []sim.Crash{{Node: 2, At: time.Minute, Return: 2 * time.Minute}}, Slow: []sim.Slow{{Node: 0, Factor: 2.5}}}
+		Crashes: []sim.Crash{{Node: 2, At: time.Minute, Return: 2 * time.Minute}}, Stops: []sim.Stop{{Node: 1, At: 30 * time.Second, Until: 90 * time.Second}}, Slow: []sim.Slow{{Node: 0, Factor: 2.5}}}
 	want.Overheads.Setup = 2 * time.Second
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -62,6 +64,7 @@ func TestReadErrors(t *testing.T) {
 		"crashes: [5]":                        "crashes: each entry should be a mapping",
 		"crashes: [{node: 0}]":                `crashes: node: "0" must be a whole number from 1`,
 		"crashes: [{nod: 1}]":                 `nod: unknown key; did you mean "node"?`,
+		"stops: [{node: 1, at: soon}]":        `stops: at: "soon" is no time`,
 		"slow: [{node: 1, factor: 0}]":        `factor: "0" must be a number`,
 		"heartbeat: often":                    `unknown heartbeat "often"`,
 		"aligned: perhaps":                    `aligned: "perhaps" is not one of its values`,

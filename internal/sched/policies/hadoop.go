@@ -11,10 +11,10 @@ func hadoop(scheduler string, set map[string]string) []sched.Profile {
 var (
 	fifoProfiles = hadoop("JobQueueTaskScheduler", map[string]string{
 		"fill": "load", "pad-jobs": "reducing", "off-rack": "by-rack",
-		"speculative-lag": "1m", "speculative-stall": "0s"})
+		"speculative-lag": "1m", "speculative-lag-from": "job", "speculative-stall": "0s"})
 	fairProfiles = hadoop("FairScheduler", map[string]string{
 		"fill": "balance", "demand": "update", "off-rack": "by-rack", "wait-until": "heartbeat",
-		"speculative-lag": "1m", "speculative-stall": "0s"})
+		"speculative-lag": "1m", "speculative-lag-from": "job", "speculative-stall": "0s"})
 )
 
 // modfairProfiles are the settings of the paper's experiments.

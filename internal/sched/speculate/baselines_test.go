@@ -75,6 +75,28 @@ func (w *copyWorld) copied(node int32, now time.Duration) *job.Task {
 	return w.part.Copy(r, sched.Offer{}, sched.Candidate{Job: w.j})
 }
 
+// Hadoop 1.2.1 counts the lag from the job's submission: a minute after it, a task that
+// has just begun is copied, because its progress is behind.
+func TestGapSinceJob(t *testing.T) {
+	for _, since := range []bool{false, true} {
+		w := newCopyWorld(NewGap(GapConfig{Timing: Timing{Lag: time.Minute, LagSinceJob: since}, Behind: 0.2}), 2)
+		w.end(w.runs[0], true, 50*time.Second)
+		w.end(w.runs[1], false, 50*time.Second)
+		again := w.start(w.j.Task(job.Map, 1), 0, 58*time.Second)
+		w.runs = []*job.Attempt{again}
+		for _, now := range []time.Duration{59 * time.Second, 61 * time.Second} {
+			var want *job.Task
+			if since && now > time.Minute {
+				want = again.Task()
+			}
+			w.report(now, 0.05)
+			if got := w.copied(2, now); got != want {
+				t.Errorf("from the job %v, at %v: copied %v, want %v", since, now, got, want)
+			}
+		}
+	}
+}
+
 func TestGap(t *testing.T) {
 	w := newCopyWorld(NewGap(GapConfig{Timing: Timing{Lag: time.Minute}, Behind: 0.2}), 4)
 	idle := int32(4)

@@ -31,7 +31,10 @@ func (c *GapConfig) bind() sched.Bindings {
 	return append(c.Timing.bind(),
 		sched.Bind(&c.Behind, sched.Float(0, 1), sched.Param{Name: "speculative-gap", Default: "0.2",
 			Help: "How far a task's progress must be behind the mean progress of the job's tasks of its kind for the task to be copied, " +
-				"from 0 to 1. Small gaps copy healthy tasks."}))
+				"from 0 to 1. Small gaps copy healthy tasks."}),
+		sched.Bind(&c.LagSinceJob, sched.Switch("attempt", "job"), sched.Param{Name: "speculative-lag-from", Default: "attempt",
+			Help: "What the lag counts from: the attempt's start, or the job's submission as in Hadoop 1.2.1, which then copies " +
+				"healthy tasks that merely began later than others."}))
 }
 
 // GapParams documents the parameters of Gap.

@@ -35,6 +35,10 @@ type Timing struct {
 	// follows the siblings' times; Hadoop has one minute. Short lags copy tasks that
 	// merely start slowly.
 	Lag time.Duration
+	// LagSinceJob counts the lag from the job's submission and not from the attempt's
+	// start. Hadoop 1.2.1 does so, because it starts the clock of a task when it creates
+	// the task. It copies healthy tasks that merely began later than others.
+	LagSinceJob bool
 	// Stall is the least time without a sign of life after which an attempt is copied,
 	// however far it is. 0 is never, as in Hadoop. Short times copy tasks that take
 	// long for a single record.
@@ -91,6 +95,9 @@ func (t *Timing) lag(s *siblings) time.Duration {
 
 // youngest is an age below which no attempt is slow or stalled.
 func (t *Timing) youngest() time.Duration {
+	if t.LagSinceJob {
+		return 0
+	}
 	least := t.Lag
 	if t.Lag == Auto {
 		least = leastLag

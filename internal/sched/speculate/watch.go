@@ -14,7 +14,8 @@
 //	patience = min(1 min, 1.5 · mean time of the finished siblings), 0 without any
 //	lag      = max(5 s, patience), or 1 min while no sibling has finished
 //
-// Hadoop's lag is always a minute. For tasks of a second this means that a stuck task
+// Hadoop's lag is always a minute, and counts from the job's submission in 1.2.1
+// (LagSinceJob). For tasks of a second this means that a stuck task
 // delays its job by a minute. A comparison with siblings cannot find a stuck task that has
 // no siblings, or that got stuck when it was almost done. The first condition finds these.
 //
@@ -144,6 +145,9 @@ func (w *watch) deserves(a *job.Attempt, now time.Duration) (urgency float64, ye
 	done := &w.done[j.Seat()][a.Kind()]
 	if w.stalled(a, done, now) {
 		return math.Inf(1), true
+	}
+	if w.timing.LagSinceJob {
+		age = now - j.Submitted()
 	}
 	if age < w.timing.lag(done) {
 		return 0, false

@@ -29,7 +29,6 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	if !n.Alive() {
 		t.enter(ev.Node)
 	}
-	t.wantOffer()
 	t.nodes.Seen(n, cluster.Load{}, t.now)
 	t.due[n.Index()] = t.now // look at them anew
 	for _, a := range n.Attempts() {

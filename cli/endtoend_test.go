@@ -52,22 +52,42 @@ func sizeFlag(name string, size console.Size, usage string) *console.Size {
 //
 // prints the table of docs/cluster.md.
 func TestEndToEnd(t *testing.T) {
+	type target struct {
+		name, title, base string
+		hosts             []string
+	}
+	storages := []target{{"local", "local files", "", nil}}
+	// A server that cannot be had skips or fails its own subtest only. The variables
+	// belong to this test, because parallel subtests must not set any.
+	var env []string
+	t.Run("hdfs server", func(t *testing.T) {
+		h := serverstest.HDFS(t)
+		env = append(env, h.Env()...)
+		storages = append(storages, target{"hdfs", "HDFS", h.URI("/e2e-" + storage.NewToken()), h.Hosts})
+	})
+	t.Run("s3 server", func(t *testing.T) {
+		s := serverstest.S3(t)
+		env = append(env, s.Env()...)
+		storages = append(storages, target{"s3", "S3", s.URI("e2e-" + storage.NewToken()), nil})
+	})
+	serverstest.Setenv(t, env)
 	in := newEndToEnd(t, int64(*endToEndSize))
+	tables := make([]strings.Builder, len(storages))
+	t.Run("storages", func(t *testing.T) {
+		for i, at := range storages {
+			t.Run(at.name, func(t *testing.T) {
+				if in.size < wholeSize {
+					t.Parallel() // times of small inputs say nothing
+				}
+				in.run(t, &tables[i], at.title, at.base, at.hosts)
+			})
+		}
+	})
 	var table strings.Builder
 	table.WriteString("| storage | job | input | maps | time | MiB/s | maps beside their data |\n|---|---|---|---|---|---|---|\n")
-	t.Run("local", func(t *testing.T) {
-		in.run(t, &table, "local files", "", nil)
-	})
-	t.Run("hdfs", func(t *testing.T) {
-		h := serverstest.HDFS(t)
-		serverstest.Setenv(t, h.Env())
-		in.run(t, &table, "HDFS", h.URI("/e2e-"+storage.NewToken()), h.Hosts)
-	})
-	t.Run("s3", func(t *testing.T) {
-		s := serverstest.S3(t)
-		serverstest.Setenv(t, s.Env())
-		in.run(t, &table, "S3", s.URI("e2e-"+storage.NewToken()), nil)
-	})
+	for i := range tables {
+		table.WriteString(tables[i].String())
+	}
 	t.Logf("four workers of one map and one reduce slot:\n%s", table.String())
 }
 

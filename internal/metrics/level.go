@@ -36,13 +36,14 @@ func (l *Level) Max() int { return l.max }
 func (l *Level) Area(now time.Duration) float64 { l.pass(now); return l.area }
 
 // Course records a level over time for plots, in constant memory: it keeps the
-// mean of each of some spans of equal width. When a run outlasts the spans,
+// mean and the peak of each of some spans of equal width. When a run outlasts the spans,
 // neighbours are merged and the width doubles. Width must be set; the level is
 // 0 at time 0.
 type Course struct {
 	// Width is the width of a span.
 	Width time.Duration
 	areas []float64 // integral over each span, in seconds
+	peaks []int     // highest level in each span
 	value int
 	at    time.Duration
 }
@@ -66,8 +67,9 @@ func (c *Course) pass(now time.Duration) {
 			i = int(c.at / c.Width)
 		}
 		for len(c.areas) <= i {
-			c.areas = append(c.areas, 0)
+			c.areas, c.peaks = append(c.areas, 0), append(c.peaks, 0)
 		}
+		c.peaks[i] = max(c.peaks[i], c.value)
 		end := min(now, time.Duration(i+1)*c.Width)
 		c.areas[i] += float64(float64(c.value) * (end - c.at).Seconds())
 		c.at = end
@@ -78,8 +80,9 @@ func (c *Course) pass(now time.Duration) {
 func (c *Course) double() {
 	for i := range len(c.areas) / 2 {
 		c.areas[i] = c.areas[2*i] + c.areas[2*i+1]
+		c.peaks[i] = max(c.peaks[2*i], c.peaks[2*i+1])
 	}
-	c.areas = c.areas[:len(c.areas)/2]
+	c.areas, c.peaks = c.areas[:len(c.areas)/2], c.peaks[:len(c.peaks)/2]
 	c.Width *= 2
 }
 
@@ -93,4 +96,15 @@ func (c *Course) Means(now time.Duration) []float64 {
 		means[i] = a / (min(c.at, begin+c.Width) - begin).Seconds()
 	}
 	return means
+}
+
+// Peaks returns the highest level of each span up to now, a whole number. Levels that
+// last no time do not count. The caller owns the slice.
+func (c *Course) Peaks(now time.Duration) []float64 {
+	c.pass(now)
+	peaks := make([]float64, len(c.peaks))
+	for i, p := range c.peaks {
+		peaks[i] = float64(p)
+	}
+	return peaks
 }

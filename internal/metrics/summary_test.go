@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func TestLevelAndCourse(t *testing.T) {
 		var l Level
 		c := Course{Width: time.Duration(rapid.IntRange(1, 50).Draw(t, "width")) * time.Millisecond}
 		var now time.Duration
-		want, value, most := 0.0, 0, 0
+		want, value, most, held := 0.0, 0, 0, 0
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			n := rapid.IntRange(-value, 5).Draw(t, "change")
 			l.Add(now, n)
@@ -91,6 +92,9 @@ func TestLevelAndCourse(t *testing.T) {
 			most = max(most, value)
 			d := time.Duration(rapid.IntRange(0, 20000).Draw(t, "ms")) * time.Millisecond
 			want += float64(value) * d.Seconds()
+			if d > 0 {
+				held = max(held, value)
+			}
 			now += d
 		}
 		got := 0.0
@@ -100,6 +104,9 @@ func TestLevelAndCourse(t *testing.T) {
 		}
 		if !near(l.Area(now), want) || math.Abs(got-want) > 1e-6*max(1, want) || l.Value() != value || l.Max() != most {
 			t.Fatalf("level %v, course %v, want %v", l.Area(now), got, want)
+		}
+		if p := c.Peaks(now); len(p) > 0 && slices.Max(p) != float64(held) || len(p) != len(c.Means(now)) {
+			t.Fatalf("peaks %v, want at most %d", p, held)
 		}
 		if n := len(c.Means(now)); n > maxSpans {
 			t.Fatalf("%d spans", n)

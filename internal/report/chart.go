@@ -65,6 +65,7 @@ const chartHeight = 3.6 * vg.Inch
 
 // lines adds the lines of a chart.
 func (f *Figure) lines(p *plot.Plot, c *Chart) error {
+	var lines []namedPoints
 	for i, s := range c.Series {
 		var points plotter.XYs
 		for k, y := range s.Y {
@@ -72,19 +73,26 @@ func (f *Figure) lines(p *plot.Plot, c *Chart) error {
 				points = append(points, plotter.XY{X: s.X[k], Y: y})
 			}
 		}
-		if len(points) == 0 {
-			continue
+		if len(points) > 0 {
+			lines = append(lines, namedPoints{s.Name, points, i})
 		}
-		l, err := plotter.NewLine(points)
+	}
+	hollow := 0
+	for k, x := range lines {
+		l, err := plotter.NewLine(x.points)
 		if err != nil {
 			return err
 		}
-		l.Color, l.Width = colour(i), vg.Points(1.6)
-		if s.Hollow {
-			l.Color, l.Dashes = ink, []vg.Length{vg.Points(5), vg.Points(3)}
+		l.Color, l.Width = colour(x.i), lineWidth(k, lines)
+		switch {
+		case c.Series[x.i].Hollow:
+			l.Color, l.Dashes = ink, []vg.Length{vg.Points(5), vg.Points(float64(3 + 3*hollow))}
+			hollow++
+		case x.i >= len(palette): // the colours repeat
+			l.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
 		}
 		p.Add(l)
-		f.name(s.Name, l)
+		f.name(x.name, l)
 	}
 	return nil
 }

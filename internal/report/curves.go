@@ -31,6 +31,7 @@ func SlowdownCDF(lines []Line) (*Figure, error) {
 	f := newFigure()
 	f.add(p, panelHeight)
 	low, high := 1., 2.
+	var curves []namedPoints
 	for i, l := range lines {
 		if len(l.Values) == 0 {
 			continue
@@ -41,27 +42,50 @@ func SlowdownCDF(lines []Line) (*Figure, error) {
 		for k, x := range v {
 			points = append(points, plotter.XY{X: max(x, 1e-3), Y: float64(k+1) / float64(len(v))})
 		}
-		if err := f.line(p, l.Name, points, i, plotter.PostStep); err != nil {
-			return nil, err
-		}
+		curves = append(curves, namedPoints{l.Name, points, i})
+	}
+	if err := f.lay(p, curves, plotter.PostStep); err != nil {
+		return nil, err
 	}
 	p.X.Min, p.X.Max = max(low, 1e-3), high*1.02
 	return f, nil
 }
 
-// line adds a line in the i-th colour to a panel, with an entry in the legend.
-func (f *Figure) line(p *plot.Plot, name string, points plotter.XYs, i int, steps plotter.StepKind) error {
-	l, err := plotter.NewLine(points)
-	if err != nil {
-		return err
+// namedPoints is a line in the i-th colour.
+type namedPoints struct {
+	name   string
+	points plotter.XYs
+	i      int
+}
+
+// lay adds lines to a panel, with entries in the legend. Of lines that are equal, the
+// earlier ones are wider, so that each stays visible as an edge of the next.
+func (f *Figure) lay(p *plot.Plot, lines []namedPoints, steps plotter.StepKind) error {
+	for k, x := range lines {
+		l, err := plotter.NewLine(x.points)
+		if err != nil {
+			return err
+		}
+		l.Color, l.Width, l.StepStyle = colour(x.i), lineWidth(k, lines), steps
+		if x.i >= len(palette) { // the colours repeat
+			l.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
+		}
+		p.Add(l)
+		f.name(x.name, l)
 	}
-	l.Color, l.Width, l.StepStyle = colour(i), vg.Points(1.6), steps
-	if i >= len(palette) { // the colours repeat
-		l.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
-	}
-	p.Add(l)
-	f.name(name, l)
 	return nil
+}
+
+// lineWidth returns the width of the k-th line: the usual one, and more for each later
+// line with the same points.
+func lineWidth(k int, lines []namedPoints) vg.Length {
+	width := vg.Points(1.6)
+	for _, later := range lines[k+1:] {
+		if slices.Equal(later.points, lines[k].points) {
+			width += vg.Points(2)
+		}
+	}
+	return width
 }
 
 func grid() *plotter.Grid {
@@ -95,21 +119,24 @@ func onTime(p *plot.Plot, end time.Duration) {
 	p.X.Label.Text = "time [" + unit + "]"
 }
 
-// QueueLength draws the number of jobs that run or wait, one line for each run.
+// QueueLength draws the number of jobs that run or wait, one line for each run. Where
+// the plot has no room for every change it shows the highest number, never a fraction.
 func QueueLength(runs []Timeline) (*Figure, error) {
-	p := newPlot("Jobs that have come and not ended", "", "jobs")
+	p := newPlot("Jobs that have come and not ended", "", "jobs (peak)")
+	p.Y.Tick.Marker = whole10{}
 	onTime(p, longest(runs))
 	p.Y.Min = 0
 	p.Add(grid())
 	f := newFigure()
 	f.add(p, panelHeight)
+	var lines []namedPoints
 	for i, r := range runs {
 		c := r.Courses.System
-		points := steps(c.Means(r.End), c.Width, r.End)
-		points = append(points, plotter.XY{X: r.End.Seconds(), Y: 0})
-		if err := f.line(p, r.Name, points, i, plotter.PostStep); err != nil {
-			return nil, err
-		}
+		points := steps(c.Peaks(r.End), c.Width, r.End, slices.Max[[]float64])
+		lines = append(lines, namedPoints{r.Name, append(points, plotter.XY{X: r.End.Seconds(), Y: 0}), i})
+	}
+	if err := f.lay(p, lines, plotter.PostStep); err != nil {
+		return nil, err
 	}
 	p.Y.Max = max(1, p.Y.Max*1.05)
 	return f, nil
@@ -118,18 +145,14 @@ func QueueLength(runs []Timeline) (*Figure, error) {
 // spans is the largest number of spans in a curve, about one for two pixels.
 const spans = 400
 
-// steps returns the start of each span with its mean, and the end of the last span. It
+// steps returns the start of each span with its value, and the end of the last span. It
 // merges neighbouring spans that would be too narrow to see.
-func steps(means []float64, width, end time.Duration) plotter.XYs {
-	several := (len(means) + spans - 1) / spans
+func steps(values []float64, width, end time.Duration, merge func([]float64) float64) plotter.XYs {
+	several := (len(values) + spans - 1) / spans
 	var points plotter.XYs
 	last := 0.
-	for i := 0; i < len(means); i += max(1, several) {
-		part := means[i:min(i+several, len(means))]
-		last = 0
-		for _, m := range part {
-			last += m / float64(len(part))
-		}
+	for i := 0; i < len(values); i += max(1, several) {
+		last = merge(values[i:min(i+several, len(values))])
 		points = append(points, plotter.XY{X: (time.Duration(i) * width).Seconds(), Y: last})
 	}
 	return append(points, plotter.XY{X: end.Seconds(), Y: last})
@@ -199,7 +222,16 @@ func use(r *Timeline) (maps, both plotter.XYs) {
 	for i := range b {
 		sum[i] += b[i]
 	}
-	return steps(a, m.Width, r.End), steps(sum, m.Width, r.End)
+	return steps(a, m.Width, r.End, average), steps(sum, m.Width, r.End, average)
+}
+
+// average returns the mean of at least one value.
+func average(values []float64) float64 {
+	sum := 0.
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
 }
 
 // area returns the filled area below steps.

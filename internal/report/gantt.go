@@ -29,7 +29,7 @@ func (l *Lanes) Gantt(title string) *Figure {
 		g.rows += len(n.taken) + 1 // plus a gap
 		shown += len(n.taken)
 	}
-	tone, names := l.tones()
+	tone, what, names := l.tones()
 	g.tone = tone
 	p := newPlot(title, "", "slots by node")
 	onTime(p, max(l.longest, time.Second))
@@ -44,15 +44,22 @@ func (l *Lanes) Gantt(title string) *Figure {
 	}
 	p.Add(g)
 	f := newFigure()
+	f.name("colour: " + what)
 	for i, name := range names {
 		f.name(name, swatch(colour(i)))
 	}
+	f.name("light tone: map", flat(ofMaps(colour(0))))
+	f.name("dark tone: reduce", flat(ofReduces(colour(0))))
+	f.name("idle slot", flat(idle))
 	if slices.ContainsFunc(l.bars, func(b bar) bool { return b.wasted }) {
-		f.name("thrown away", swatch(gone))
+		f.name("grey: work thrown away", swatch(gone))
 	}
 	f.add(p, max(3*vg.Inch, 1.2*vg.Inch+vg.Length(g.rows)*vg.Points(6)))
 	return f
 }
+
+// idle is the colour of slots without an attempt.
+var idle = color.RGBA{243, 243, 243, 255}
 
 // gone is the colour of attempts whose work was discarded.
 var gone = color.RGBA{150, 150, 150, 255}
@@ -109,7 +116,7 @@ func (g *gantt) ground(c draw.Canvas, x, y func(float64) vg.Length) {
 		}
 		for lane := range n.taken {
 			row := float64(g.base[n] + lane)
-			c.FillPolygon(color.RGBA{243, 243, 243, 255}, box(x(0), x(end), y(row), y(row+0.9)))
+			c.FillPolygon(idle, box(x(0), x(end), y(row), y(row+0.9)))
 		}
 	}
 }
@@ -130,4 +137,12 @@ func (s swatch) Thumbnail(c *draw.Canvas) {
 	middle := (c.Min.X + c.Max.X) / 2
 	c.FillPolygon(ofMaps(color.RGBA(s)), box(c.Min.X, middle, c.Min.Y, c.Max.Y))
 	c.FillPolygon(ofReduces(color.RGBA(s)), box(middle, c.Max.X, c.Min.Y, c.Max.Y))
+}
+
+// flat is a legend entry of one tone.
+type flat color.RGBA
+
+// Thumbnail implements plot.Thumbnailer.
+func (s flat) Thumbnail(c *draw.Canvas) {
+	c.FillPolygon(color.RGBA(s), box(c.Min.X, c.Max.X, c.Min.Y, c.Max.Y))
 }

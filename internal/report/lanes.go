@@ -115,16 +115,18 @@ func (l *Lanes) leave(n *laneNode, e *sim.Event) {
 	}
 }
 
-// tones returns the colour index of each job and the names for the legend. Colours
-// distinguish jobs if they are few, else classes, else pools; otherwise they repeat.
-func (l *Lanes) tones() (of []int, names []string) {
-	for _, name := range []func(*workload.Job) string{
-		func(j *workload.Job) string { return j.Name }, collect.ClassOf, collect.PoolOf,
-	} {
+// tones returns the colour index of each job, what a colour means, and the names for the
+// legend. Colours distinguish jobs if they are few, else classes, else pools; otherwise
+// they repeat.
+func (l *Lanes) tones() (of []int, what string, names []string) {
+	for _, by := range []struct {
+		what string
+		name func(*workload.Job) string
+	}{{"job", func(j *workload.Job) string { return j.Name }}, {"class of jobs", collect.ClassOf}, {"pool", collect.PoolOf}} {
 		index := make(map[string]int)
 		names, of = nil, make([]int, len(l.jobs))
 		for i := range l.jobs {
-			n := name(&l.jobs[i])
+			n := by.name(&l.jobs[i])
 			at, known := index[n]
 			if !known {
 				at = len(names)
@@ -134,11 +136,11 @@ func (l *Lanes) tones() (of []int, names []string) {
 			of[i] = at
 		}
 		if len(names) > 1 && len(names) <= len(palette) {
-			return of, names
+			return of, by.what, names
 		}
 	}
 	for i := range of {
 		of[i] = i
 	}
-	return of, nil
+	return of, "job (colours repeat)", nil
 }

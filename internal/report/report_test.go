@@ -248,7 +248,7 @@ func TestLanes(t *testing.T) {
 	if int64(len(lanes.bars)) != n {
 		t.Errorf("%d bars of %d attempts", len(lanes.bars), n)
 	}
-	if _, names := lanes.tones(); len(names) != 3 {
+	if _, what, names := lanes.tones(); len(names) != 3 || what != "job" {
 		t.Errorf("the legend has %q", names)
 	}
 	if big := NewLanes(&workload.Cluster{Groups: []workload.NodeGroup{{Count: 1000, MapSlots: 4}}}, nil); big.every != 56 {

@@ -4,6 +4,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -204,6 +205,14 @@ func (even) Ticks(low, high float64) []plot.Tick {
 		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
 	}
 	return ticks
+}
+
+// whole10 is even without ticks at fractions.
+type whole10 struct{}
+
+// Ticks implements plot.Ticker.
+func (whole10) Ticks(low, high float64) []plot.Tick {
+	return slices.DeleteFunc(even{}.Ticks(low, high), func(t plot.Tick) bool { return t.Value != math.Trunc(t.Value) })
 }
 
 // powers places ticks on a logarithmic axis at 1, 2 and 5 times powers of ten.

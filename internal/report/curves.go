@@ -58,8 +58,8 @@ type namedPoints struct {
 	i      int
 }
 
-// lay adds lines to a panel, with entries in the legend. Of lines that are equal, the
-// earlier ones are wider, so that each stays visible as an edge of the next.
+// lay adds lines to a panel, with entries in the legend. Of lines that are equal, in whole
+// or in part, the earlier ones are wider, so that each stays visible as an edge of the next.
 func (f *Figure) lay(p *plot.Plot, lines []namedPoints, steps plotter.StepKind) error {
 	for k, x := range lines {
 		l, err := plotter.NewLine(x.points)
@@ -77,15 +77,25 @@ func (f *Figure) lay(p *plot.Plot, lines []namedPoints, steps plotter.StepKind) 
 }
 
 // lineWidth returns the width of the k-th line: the usual one, and more for each later
-// line with the same points.
+// line that shares at least a tenth of its points, up to a limit.
 func lineWidth(k int, lines []namedPoints) vg.Length {
-	width := vg.Points(1.6)
+	mine := make(map[plotter.XY]bool, len(lines[k].points))
+	for _, p := range lines[k].points {
+		mine[p] = true
+	}
+	covering := 0
 	for _, later := range lines[k+1:] {
-		if slices.Equal(later.points, lines[k].points) {
-			width += vg.Points(2)
+		shared := 0
+		for _, p := range later.points {
+			if mine[p] {
+				shared++
+			}
+		}
+		if 10*shared >= len(later.points) {
+			covering++
 		}
 	}
-	return width
+	return vg.Points(1.6 + 2*float64(min(covering, 4)))
 }
 
 func grid() *plotter.Grid {

@@ -12,7 +12,7 @@ import (
 // Of three lines of which two are equal, the earlier of the two is wider, so that both
 // show. This holds for curves and for charts.
 func TestEqualLinesStayVisible(t *testing.T) {
-	a, b := []float64{1, 2, 3}, []float64{1, 2, 4}
+	a, b := []float64{1, 2, 3}, []float64{7, 8, 9}
 	curves, err := SlowdownCDF([]Line{{"first", a}, {"other", b}, {"second", a}})
 	if err != nil {
 		t.Fatal(err)

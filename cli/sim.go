@@ -68,7 +68,9 @@ from cost profiles, which slotwise profile measures; each assumption is printed.
 forms of a workload are
 
 ` + formatList() + `
-A cluster is a YAML file, or short: nodes=600,maps=4,reduces=2,racks=20. A policy
+A cluster is a YAML file, what slotwise nodes -o json prints, nodes.json of Hadoop's
+scheduler load simulator (nodes.json,maps=4,reduces=2, since it has no slots), or short:
+nodes=600,maps=4,reduces=2,racks=20. A policy
 is a name or a composition; parts with = belong to the policy before them, so
 fifo,fair,place=greedy is two policies.
 

@@ -134,10 +134,20 @@ func (s *sim) addGroup(i int) error {
 			name, len(s.racks))
 	}
 	first := int32(len(s.nodes))
-	for range g.Count {
+	if g.Rack < 0 || g.Rack > len(s.racks) || g.Hosts != nil && len(g.Hosts) != g.Count {
+		return fmt.Errorf("cluster: group %s: rack %d of %d, and %d names for %d nodes", name, g.Rack, len(s.racks), len(g.Hosts), g.Count)
+	}
+	for k := range g.Count {
 		n := int32(len(s.nodes))
 		r := int(n) % len(s.racks)
-		spec := cluster.Spec{Name: fmt.Sprintf("%s%d", name, n+1), Rack: s.racks[r].name, MapSlots: g.MapSlots,
+		if g.Rack > 0 {
+			r = g.Rack - 1
+		}
+		host := fmt.Sprintf("%s%d", name, n+1)
+		if g.Hosts != nil {
+			host = g.Hosts[k]
+		}
+		spec := cluster.Spec{Name: host, Rack: s.racks[r].name, MapSlots: g.MapSlots,
 			ReduceSlots: g.ReduceSlots, Cores: g.NodeCores(), Speed: g.Speed, MemoryBytes: g.Memory}
 		spec.Host = spec.Name
 		if err := spec.Check(); err != nil {

@@ -124,10 +124,7 @@ func unknownFormat(prefix string) error {
 // slots adds up the slots of a virtual cluster.
 func slots(c *workload.Cluster, features []mapreduce.Feature) jobmix.Cluster {
 	all := jobmix.Cluster{Features: features}
-	for _, g := range c.Groups {
-		all.MapSlots += g.Count * g.MapSlots
-		all.ReduceSlots += g.Count * g.ReduceSlots
-	}
+	all.MapSlots, all.ReduceSlots = c.Slots()
 	return all
 }
 
@@ -147,23 +144,36 @@ func Open(path string) (io.ReadCloser, error) {
 	}{z, file}, nil
 }
 
-// ReadCluster reads a cluster as a command line spells it: a file or, if no file
-// has the name, the short form nodes=20,maps=4,reduces=2. Errors begin with
-// "cluster".
+// ReadCluster reads a cluster as a command line spells it: a file, a file with changes for
+// all of its nodes (nodes.json,maps=4,reduces=2) or, if no file has the name, the short
+// form nodes=20,maps=4,reduces=2. Errors begin with "cluster".
 func ReadCluster(spec string) (workload.Cluster, error) {
+	name, changes := spec, ""
 	file, err := os.Open(spec)
-	if err != nil && strings.Contains(spec, "=") {
-		return workload.ParseCluster(spec)
+	if err != nil {
+		if name, changes, _ = strings.Cut(spec, ","); changes != "" && !strings.Contains(name, "=") {
+			file, err = os.Open(name)
+		} else if strings.Contains(spec, "=") {
+			return workload.ParseCluster(spec)
+		}
 	}
 	if err != nil {
 		return workload.Cluster{}, fmt.Errorf("cluster: %w", err)
 	}
 	defer file.Close()
-	c, err := workload.ReadCluster(spec, file)
-	if err != nil {
-		err = fmt.Errorf("cluster: %w", err)
+	c, err := workload.ReadCluster(name, file)
+	if err == nil && changes != "" {
+		if err = c.Amend(changes); err != nil {
+			err = fmt.Errorf("%s: %w", spec, err)
+		}
 	}
-	return c, err
+	if err != nil {
+		return c, fmt.Errorf("cluster: %w", err)
+	}
+	if maps, reduces := c.Slots(); maps+reduces == 0 {
+		return c, fmt.Errorf("cluster: %s: states no slots; write %s,maps=4,reduces=2", spec, name)
+	}
+	return c, nil
 }
 
 // ReadWorld reads a world as a command line spells it: the name of a world or a file.

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +16,26 @@ import (
 // memory.
 const maxNodes = 1 << 20
 
-// ReadCluster reads a cluster; docs/formats/cluster.md describes the file.
-// Errors name the file and line. The simulator checks the name of the heartbeat
-// profile.
+// ReadCluster reads a cluster; docs/formats/cluster.md describes the file. It also takes
+// the nodes of SLS and the topologies of Rumen and Mumak, whose nodes have no slots until
+// Amend states them, and what slotwise nodes -o json prints. Errors name the file and, in
+// YAML, the line. The simulator checks the name of the heartbeat profile.
 func ReadCluster(file string, in io.Reader) (Cluster, error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxClusterFile+1))
+	switch {
+	case err != nil:
+		return Cluster{}, fmt.Errorf("%s: %w", file, err)
+	case len(text) > maxClusterFile:
+		return Cluster{}, fmt.Errorf("%s: has more than %d bytes", file, maxClusterFile)
+	}
+	if c, ok, err := readJSONCluster(text); ok {
+		if err != nil {
+			return Cluster{}, fmt.Errorf("%s: %w", file, err)
+		}
+		return c, nil
+	}
 	r := &reader{file: file}
-	o := r.open(in, "cluster")
+	o := r.open(bytes.NewReader(text), "cluster")
 	if o == nil {
 		return Cluster{}, r.err()
 	}

@@ -91,9 +91,13 @@ type Cluster struct {
 
 // NodeGroup is a number of equal nodes.
 type NodeGroup struct {
-	// Name is the prefix of the nodes' names.
+	// Name is the prefix of the nodes' names, unless Hosts has the names.
 	Name  string
 	Count int
+	// Hosts are the names of the Count nodes, or nil.
+	Hosts []string
+	// Rack is the number of the nodes' rack, from 1. 0 assigns them to racks in turn.
+	Rack int
 	// Cores is the number of processors of a machine; 0 means one for each slot.
 	Cores int
 	// Memory is the memory of a node in bytes, which its slots share equally; 0 is

@@ -103,10 +103,10 @@ const lnFeatures = "cpu,memory,disk,network,load,busy,tasks"
 // The schedulers of the experiments. lnSlow is the cautious reading of the paper,
 // lnNative Hadoop's scheduler with a fixed number of slots.
 var (
-	lnBayes      = scheduler{"naive Bayes", "learning-nb", []string{"features", lnFeatures, "utility", "constant", "max-tasks", "100"}}
+	lnBayes      = scheduler{"naive Bayes", "learning-nb", []string{"features", lnFeatures, "utility", "constant", "max-tasks", "100", "waiting-reduces", "any"}}
 	lnBayes12    = lnBayes.with("judged by 12 heartbeats", "judge-window", "12")
-	lnSlow       = scheduler{"slow", "learning-nb", []string{"profile", "slow", "features", "cpu,memory,disk,network,load_fine,busy,tasks", "utility", "constant", "max-tasks", "100"}}
-	lnPerceptron = scheduler{"perceptron", "learning-perceptron", []string{"features", lnFeatures, "utility", "constant", "max-tasks", "100"}}
+	lnSlow       = scheduler{"slow", "learning-nb", []string{"profile", "slow", "features", "cpu,memory,disk,network,load_fine,busy,tasks", "utility", "constant", "max-tasks", "100", "waiting-reduces", "any"}}
+	lnPerceptron = scheduler{"perceptron", "learning-perceptron", []string{"features", lnFeatures, "utility", "constant", "max-tasks", "100", "waiting-reduces", "any"}}
 	lnNative     = scheduler{"five slots", "fifo,speculate=none", nil}
 )
 

@@ -67,13 +67,12 @@ type Config struct {
 	// HardGate gives no tasks to a node that is overloaded now, and makes no
 	// decision there. The paper leaves that to the classifier.
 	HardGate bool
-	// IdleEscape launches a task on a node without running tasks although every
+	// IdleEscape launches a task on an idle node (see Idle) although every
 	// candidate is called bad. It does so if the node's load is at most 0.8 of
 	// the target, or was below the limits after three such refusals.
 	IdleEscape bool
-	// Patience is the number of successive refusals after which a node without
-	// running tasks gets one although every candidate is called bad, even if it
-	// is overloaded: its load has other causes, which refusing tasks does not
+	// Patience is the number of successive refusals after which an idle node
+	// gets a task although every candidate is called bad, even if it is overloaded: its load has other causes, which refusing tasks does not
 	// remove. 0 means never, as in the paper, which has the cluster to itself.
 	Patience int
 	// Rank is RankPosterior or RankJoint.
@@ -81,6 +80,11 @@ type Config struct {
 	// MaxTasks bounds the running tasks of each kind on a node, for safety. AutoTasks
 	// derives the bound from the node's slots; see TasksOn.
 	MaxTasks int
+	// Waiting is the most reduces of a node that wait for maps of their jobs; see
+	// WaitingReduces. AutoTasks is the node's number of reduce slots, and AnyTasks
+	// sets no limit. The load of a waiting reduce shows long after its decision has
+	// been labelled, so the classifier cannot foresee it. Not in the paper.
+	Waiting int
 	// LogSize is the number of labelled decisions to keep. When the rule
 	// changes, the classifier is trained again from them; older ones are lost.
 	// 0 keeps none.
@@ -89,6 +93,9 @@ type Config struct {
 
 // AutoTasks is the MaxTasks that follows the slots of a node.
 const AutoTasks = -1
+
+// AnyTasks is the Waiting that sets no limit.
+const AnyTasks = -2
 
 // tasksPerSlot is the bound of AutoTasks. An operator chooses a worker's slots so that
 // their tasks fit into its memory. A few times as many tasks may still fit, but never a
@@ -108,6 +115,17 @@ func (c *Config) TasksOn(slots int) int {
 		return tasksPerSlot * slots
 	}
 	return c.MaxTasks
+}
+
+// WaitingOn returns the limit of waiting reduces on a node with this many reduce slots.
+func (c *Config) WaitingOn(slots int) int {
+	switch c.Waiting {
+	case AutoTasks:
+		return slots
+	case AnyTasks:
+		return math.MaxInt
+	}
+	return c.Waiting
 }
 
 // bind declares the parameters that both classifiers share.
@@ -142,10 +160,10 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.HardGate, sched.Bool(), sched.Param{Name: "hard-gate", Default: "false",
 			Help: "Whether an overloaded node gets no tasks, whatever the classifier predicts."}),
 		sched.Bind(&c.IdleEscape, sched.Bool(), sched.Param{Name: "idle-escape", Default: "false",
-			Help: "Whether a node that runs no tasks and is below its limits gets one although every candidate is called bad."}),
+			Help: "Whether a node that runs nothing but waiting reduces and is below its limits gets a task although every candidate is called bad."}),
 		sched.Bind(&c.Patience, sched.Int(0, math.MaxInt), sched.Param{Name: "patience", Default: "12",
-			Help: "The number of successive refusals after which a node that runs no tasks gets one anyway, because its load has other " +
-				"causes. 0 means never, as in the paper."}),
+			Help: "The number of successive refusals after which a node that runs nothing but waiting reduces gets a task anyway, because " +
+				"its load has other causes. 0 means never, as in the paper."}),
 		sched.Bind(&c.Rank, sched.Word(RankPosterior, RankJoint), sched.Param{Name: "rank", Default: RankPosterior,
 			Help: "What the utility of a candidate is multiplied by: posterior (the probability of being good) or joint (the paper's " +
 				"shortened product, which favours common features)."}),
@@ -155,6 +173,10 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.MaxTasks, sched.Or("auto", AutoTasks, sched.Int(1, math.MaxInt)), sched.Param{Name: "max-tasks", Default: "auto",
 			Help: "The most maps, and the most reduces, that a node runs at once, for safety. auto is four times the node's slots of the " +
 				"kind: its memory is divided by them."}),
+		sched.Bind(&c.Waiting, sched.Or("any", AnyTasks, sched.Or("auto", AutoTasks, sched.Int(0, math.MaxInt))), sched.Param{
+			Name: "waiting-reduces", Default: "auto",
+			Help: "The most reduces of a node that wait for maps of their jobs: auto (its reduce slots), a number, or any. Waiting reduces " +
+				"cause no load that the classifier could learn from. 0 starts reduces only after their job's maps."}),
 		sched.Bind(&c.LogSize, sched.Int(0, 1<<24), sched.Param{Name: "log-size", Default: "65536",
 			Help: "The number of decisions, of some 200 bytes each, that are kept to train again from when the limits change. 0 keeps none."}),
 	}

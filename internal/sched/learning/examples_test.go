@@ -149,7 +149,7 @@ func trace(t *testing.T) (*Learner, *cluster.Node, *cluster.Book) {
 		at := time.Duration(5*i) * time.Second
 		book.Seen(n, cluster.Load{LoadAverage: step.load, MemoryFree: 1}, at)
 		l.Report(n, at)
-		v := l.Predict(n.Index(), heavy, i)
+		v := l.Predict(n.Index(), job.Map, heavy, i)
 		near(t, "P", v.P, step.p)
 		if v.Good != step.assigned {
 			t.Errorf("at %v: good is %v", at, v.Good)
@@ -183,7 +183,7 @@ func TestLearner_E9_Relearn(t *testing.T) {
 		t.Errorf("%d good, %d bad examples", g, b)
 	}
 	l.node(n.Index()).values[Load] = 1.1
-	near(t, "P", l.Predict(n.Index(), job.Profile{CPU: 10}, 0).P, 6250.0/6439)
+	near(t, "P", l.Predict(n.Index(), job.Map, job.Profile{CPU: 10}, 0).P, 6250.0/6439)
 	if err := l.SetRule(Rule{Target: 1}); err != nil {
 		t.Fatal(err)
 	}

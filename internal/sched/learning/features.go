@@ -32,6 +32,7 @@ const (
 	DiskRate    // bytes a second
 	NetworkRate // bytes a second
 	Processes   // on the whole machine
+	TaskKind    // 0 for maps, 1 for reduces
 	Features    // the number of features
 )
 
@@ -88,6 +89,7 @@ var table = [Features]feature{
 	DiskRate:    {"disk_rate", 16, rate, func(v float64) float64 { return rate(v) / 16 }},
 	NetworkRate: {"network_rate", 16, rate, func(v float64) float64 { return rate(v) / 16 }},
 	Processes:   {"processes", 16, func(v float64) float64 { return portable.Log2(1 + v) }, over(1000)},
+	TaskKind:    {"kind", job.Kinds, same, same},
 }
 
 // String returns the name in the parameter "features".
@@ -97,6 +99,11 @@ func (f Feature) String() string { return table[f].name }
 // varies is not neutral in naive Bayes: it favours the class seen more often.
 // Features that differ between nodes only are therefore left out; add them
 // where nodes are unequal.
+//
+// The kind of task is left out as well, although maps and reduces of jobs without hints are
+// equal to the classifier without it. Where overload is rare, naive Bayes gives the kind that
+// has run more often the higher probability. The other kind then starves as long as new jobs
+// arrive, and a job whose reduces starve never ends. Equal candidates take turns at random.
 const DefaultFeatures = "cpu,memory,disk,network,load,busy,tasks,free_memory"
 
 // ParseFeatures parses a list of feature names separated by commas.
@@ -169,8 +176,9 @@ func (s Space) Encode(v *Values, out *Vector) {
 	}
 }
 
-// setJob sets the features of a job.
-func (v *Values) setJob(p job.Profile) {
+// setTask sets the features of a job's tasks of a kind.
+func (v *Values) setTask(k job.Kind, p job.Profile) {
+	v[TaskKind] = float64(k)
 	v[JobCPU], v[JobMemory] = float64(p.CPU), float64(p.Memory)
 	v[JobDisk], v[JobNetwork] = float64(p.Disk), float64(p.Network)
 }

@@ -39,7 +39,7 @@ type node struct {
 	over     bool       // it was overloaded in the last report
 	waiting  []decision // oldest first
 	refusals int        // successive withheld decisions that no overload followed
-	idle     int        // successive withheld decisions while it ran nothing
+	idle     int        // successive withheld decisions while it was idle; see Idle
 }
 
 // decision is a decision that waits for its label.
@@ -55,6 +55,7 @@ type Decision struct {
 	Task    int32       // the task's index; meaningless if withheld
 	Profile job.Profile // the resource hints, as filled in at submission
 	Tasks   int         // running on the node before this one
+	Busy    bool        // the node runs more than reduces that wait for maps; only of withheld decisions
 	P       float64     // the predicted probability of being good
 	Utility float64
 }
@@ -146,17 +147,17 @@ func (l *Learner) learn(r *Record) {
 	l.model.Train(&l.vector, r.Good)
 }
 
-// Predict returns the prediction for one more task with the given resource
-// hints on a node that runs tasks tasks.
-func (l *Learner) Predict(index int32, p job.Profile, tasks int) Prediction {
-	v := l.values(index, p, tasks)
+// Predict returns the prediction for one more task of a kind with the given
+// resource hints on a node that runs tasks tasks.
+func (l *Learner) Predict(index int32, k job.Kind, p job.Profile, tasks int) Prediction {
+	v := l.values(index, k, p, tasks)
 	l.cfg.Space.Encode(&v, &l.vector)
 	return l.model.Predict(&l.vector)
 }
 
-func (l *Learner) values(index int32, p job.Profile, tasks int) Values {
+func (l *Learner) values(index int32, k job.Kind, p job.Profile, tasks int) Values {
 	v := l.node(index).values
-	v.setJob(p)
+	v.setTask(k, p)
 	v[Tasks] = float64(tasks)
 	return v
 }
@@ -179,7 +180,7 @@ func (l *Learner) Withheld(index int32, d Decision) { l.decide(index, d, false) 
 
 func (l *Learner) decide(index int32, d Decision, assigned bool) {
 	x := l.node(index)
-	if x.idle++; assigned || d.Tasks > 0 {
+	if x.idle++; assigned || d.Busy {
 		x.idle = 0
 	}
 	if len(x.waiting) >= l.limit() {
@@ -188,7 +189,7 @@ func (l *Learner) decide(index int32, d Decision, assigned bool) {
 	}
 	x.waiting = append(x.waiting, decision{left: l.cfg.Window, rec: Record{
 		Node: index, Job: d.Job, Kind: d.Kind, Task: d.Task, Assigned: assigned, P: d.P, Utility: d.Utility,
-		Values: l.values(index, d.Profile, d.Tasks)}})
+		Values: l.values(index, d.Kind, d.Profile, d.Tasks)}})
 }
 
 // limit returns the most decisions of a node that may wait.
@@ -203,18 +204,38 @@ func (l *Learner) limit() int {
 	return l.cfg.Window * l.cfg.PerHeartbeat
 }
 
+// WaitingReduces counts the node's reduces whose job has unfinished maps. They fetch what
+// there is and then wait: they hold a slot and cause hardly any load.
+func WaitingReduces(n *cluster.Node) (count int) {
+	if n.Running(job.Reduce) == 0 {
+		return 0
+	}
+	for _, a := range n.Attempts() {
+		if a.Kind() == job.Reduce && !a.Job().MapsDone() {
+			count++
+		}
+	}
+	return count
+}
+
+// Idle reports whether the node runs nothing but reduces that wait for maps. Refusing tasks
+// to such a node cannot lower its load, and the reduces may wait for those very tasks.
+func Idle(n *cluster.Node) bool {
+	return n.Running(job.Map) == 0 && n.Running(job.Reduce) == WaitingReduces(n)
+}
+
 // The conditions of Config.IdleEscape.
 const (
 	maxRefusals = 3
 	idleShare   = 0.8
 )
 
-// Escape reports whether a node that runs tasks tasks gets one more although
-// all candidates are bad.
-func (l *Learner) Escape(index int32, tasks int) bool {
+// Escape reports whether a node gets a task although all candidates are bad. idle is
+// the result of Idle.
+func (l *Learner) Escape(index int32, idle bool) bool {
 	x := l.node(index)
 	switch {
-	case tasks > 0:
+	case !idle:
 		return false
 	case l.cfg.Patience > 0 && x.idle >= l.cfg.Patience:
 		return true

@@ -48,7 +48,7 @@ func (b *bench) live(t *rapid.T) (decided, dropped int) {
 			dropped, waiting[i] = dropped+waiting[i], 0
 		case 1, 2:
 			d := Decision{Job: 1, Profile: rapid.SampledFrom(paperJobs).Draw(t, "profile"), Tasks: rapid.IntRange(0, 5).Draw(t, "tasks")}
-			d.P = b.Predict(int32(i), d.Profile, d.Tasks).P
+			d.P = b.Predict(int32(i), d.Kind, d.Profile, d.Tasks).P
 			b.decide(int32(i), d, rapid.Bool().Draw(t, "assigned"))
 			decided++
 			if waiting[i]++; waiting[i] > b.cfg.Window*b.cfg.PerHeartbeat {
@@ -240,19 +240,19 @@ func TestEscape(t *testing.T) {
 	b := newBench(cfg, 1)
 	b.report(0, 0.81)
 	for i := range 4 {
-		if got := b.Escape(0, 0); got != (i == 3) {
+		if got := b.Escape(0, true); got != (i == 3) {
 			t.Errorf("after %d refusals: %v", i, got)
 		}
 		b.Withheld(0, Decision{})
 		b.report(0, 0.81)
 	}
-	if b.Escape(0, 1) {
+	if b.Escape(0, false) {
 		t.Error("a node with a task escapes")
 	}
 	b.report(0, 0.8)
 	b.Forget(0)
 	b.report(0, 0.8)
-	if !b.Escape(0, 0) {
+	if !b.Escape(0, true) {
 		t.Error("a calm node does not")
 	}
 }
@@ -266,16 +266,44 @@ func TestPatience(t *testing.T) {
 		b := newBench(cfg, 1)
 		for i := range 5 {
 			b.report(0, 9)
-			if got := b.Escape(0, 0); got != (patience > 0 && i >= patience) || b.Escape(0, 1) {
+			if got := b.Escape(0, true); got != (patience > 0 && i >= patience) || b.Escape(0, false) {
 				t.Errorf("patience %d, after %d refusals: %v", patience, i, got)
 			}
 			b.Withheld(0, Decision{})
 		}
 		b.Assigned(0, Decision{})
-		if b.Escape(0, 0) {
+		if b.Escape(0, true) {
 			t.Error("patience does not begin again")
 		}
 	}
+}
+
+// A reduce that waits for maps is no work: a node that runs nothing else is idle. When the
+// maps are done, the reduce runs.
+func TestWaitingReducesAreNoWork(t *testing.T) {
+	b := newBench(DefaultConfig(), 1)
+	jobs := job.NewBook(b.book, 10)
+	j := jobs.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 2}, 0)
+	n := b.nodes[0]
+	start := func(k job.Kind) *job.Attempt {
+		a := jobs.Start(j.Fresh(k), job.Launch{Node: n.Index(), Slot: k}, 0)
+		b.book.Start(n, a)
+		return a
+	}
+	check := func(when string, waiting int, idle bool) {
+		t.Helper()
+		if WaitingReduces(n) != waiting || Idle(n) != idle {
+			t.Errorf("%s: %d waiting, want %d; idle %v, want %v", when, WaitingReduces(n), waiting, Idle(n), idle)
+		}
+	}
+	check("at first", 0, true)
+	start(job.Reduce)
+	check("with a reduce", 1, true)
+	m := start(job.Map)
+	check("with a map", 1, false)
+	b.book.Stop(n, m)
+	jobs.Succeed(m, 0, 0)
+	check("after the map", 0, false)
 }
 
 func TestRuleWithSeveralLimits(t *testing.T) {

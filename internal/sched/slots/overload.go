@@ -100,17 +100,26 @@ func (s *Overload) TaskEnded(a *job.Attempt, _ time.Duration) { *s.count(a.Node(
 // lent.
 func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	maps, reduces := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
+	mapsDone := reduces && s.enoughWaiting(r.Node())
 	switch {
 	case len(r.Launched()) >= s.learner.Config().PerHeartbeat+s.room, len(r.Refused()) > 0:
 		return sched.Offer{}, false
 	case maps && reduces:
-		return sched.Offer{Kind: job.Map, Slot: job.Map, Either: true}, true
+		return sched.Offer{Kind: job.Map, Slot: job.Map, Either: true, MapsDone: mapsDone}, true
 	case maps:
 		return sched.Offer{Kind: job.Map, Slot: job.Map}, true
 	case reduces:
-		return sched.Offer{Kind: job.Reduce, Slot: job.Reduce}, true
+		return sched.Offer{Kind: job.Reduce, Slot: job.Reduce, MapsDone: mapsDone}, true
 	}
 	return sched.Offer{}, false
+}
+
+// enoughWaiting reports whether the node has as many waiting reduces as it may have.
+// Further reduces start there only if the maps of their job are done.
+func (s *Overload) enoughWaiting(n *cluster.Node) bool {
+	c := s.learner.Config()
+	most := c.WaitingOn(n.Slots(job.Reduce))
+	return n.Running(job.Reduce) >= most && learning.WaitingReduces(n) >= most
 }
 
 // Limits implements sched.Limiter. It returns the safety cap, and 0 for a kind

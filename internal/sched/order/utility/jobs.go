@@ -87,19 +87,19 @@ func (u *Order) JobAdded(j *job.Job) {
 		if j.Total(k) > 0 {
 			u.hints.Add(k, j.Profile(k))
 		}
-		e.hintSet[k] = u.hintIndex(u.hints.Fill(k, j.Profile(k)))
+		e.hintSet[k] = u.hintIndex(taskHints{u.hints.Fill(k, j.Profile(k)), k})
 		u.all.set(u.entries, &u.worth, j, k, j.Total(k) > 0)
 		u.ready.set(u.entries, &u.worth, j, k, j.Launchable(k))
 	}
 }
 
-// hintIndex returns the index of a set of hints in hintSets.
-func (u *Order) hintIndex(p job.Profile) int32 {
+// hintIndex returns the index of a kind and its hints in hintSets.
+func (u *Order) hintIndex(p taskHints) int32 {
 	i, ok := u.byValue[p]
 	if !ok {
 		i = int32(len(u.hintSets))
 		u.byValue[p] = i
-		u.hintSets = append(u.hintSets, hintSet{Profile: p})
+		u.hintSets = append(u.hintSets, hintSet{taskHints: p})
 	}
 	return i
 }

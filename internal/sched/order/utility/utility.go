@@ -37,8 +37,8 @@ type Order struct {
 	entries  []entry    // by job seat
 	ready    candidates // jobs and kinds that can launch a task
 	all      candidates // all live jobs and kinds
-	hintSets []hintSet  // the distinct resource hints
-	byValue  map[job.Profile]int32
+	hintSets []hintSet  // the distinct kinds and resource hints
+	byValue  map[taskHints]int32
 
 	// The state of one call of Each. round is the tracker's present round;
 	// calls with another round are queries, which must not change anything.
@@ -47,15 +47,22 @@ type Order struct {
 	from            *candidates // the set that the call visits
 	picks           []pick      // good candidates of some value
 	top             float64     // the greatest EU in picks
-	best            pick        // the best of the bad candidates, if its age is not 0
+	bad             []pick      // bad candidates of some value
+	best            pick        // the best of them, if its age is not 0
 	proposed        proposal    // the last candidate visited in the tracker's round
 	decidedWithheld bool        // the round has withheld a decision since its last launch
 }
 
-// hintSet is a distinct set of resource hints with the learner's prediction for
-// it.
-type hintSet struct {
+// taskHints is the part of a candidate's features that its job decides.
+type taskHints struct {
 	job.Profile
+	kind job.Kind
+}
+
+// hintSet is a distinct kind of task with resource hints, and the learner's
+// prediction for it.
+type hintSet struct {
+	taskHints
 	call       uint64 // the call that computed prediction and weight
 	prediction learning.Prediction
 	weight     float64
@@ -90,7 +97,7 @@ var (
 // New returns an order without jobs. cfg must have passed Check.
 func New(cfg Config, seed uint64) *Order {
 	u := &Order{cfg: cfg, rnd: rand.New(rand.NewPCG(seed, 0x7574696c697479)), hints: &learning.Hints{},
-		byValue: map[job.Profile]int32{}}
+		byValue: map[taskHints]int32{}}
 	u.ready.which, u.all.which = 0, 1
 	u.worth.set(&u.cfg)
 	return u
@@ -139,15 +146,19 @@ func (u *Order) gated(r *sched.Round) bool {
 func running(r *sched.Round) int { return r.Node().Running(job.Map) + r.Node().Running(job.Reduce) }
 
 // withholdBest handles an offer for which all candidates of some value are bad.
-// The learner may let the best one start as an exception. Otherwise it records,
-// once per round, the decision to withhold that candidate.
+// The learner may let one start as an exception: the best that the place part has
+// a task for. Otherwise the order records, once per round, the decision to withhold
+// the best one.
 func (u *Order) withholdBest(r *sched.Round, live bool) {
+	idle := learning.Idle(r.Node())
 	switch {
-	case u.learner.Escape(r.Node().Index(), running(r)):
-		u.picks, u.top = append(u.picks, u.best), u.best.eu
+	case u.learner.Escape(r.Node().Index(), idle):
+		u.picks, u.top = append(u.picks, u.bad...), u.best.eu
 	case live && !u.decidedWithheld:
 		u.decidedWithheld = true
-		u.learner.Withheld(r.Node().Index(), u.proposal(r, u.best).d)
+		d := u.proposal(r, u.best).d
+		d.Busy = !idle
+		u.learner.Withheld(r.Node().Index(), d)
 	}
 }
 
@@ -200,11 +211,11 @@ func (u *Order) proposal(r *sched.Round, x pick) proposal {
 // of the bad ones.
 func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 	u.call++
-	u.picks, u.top, u.best, u.from = u.picks[:0], 0, pick{}, &u.ready
+	u.picks, u.bad, u.top, u.best, u.from = u.picks[:0], u.bad[:0], 0, pick{}, &u.ready
 	if r.Copies() && !o.NoCopies || o.HeadOnly {
 		u.from = &u.all
 	}
-	plain := o.Either && o.Pool == "" && u.from == &u.ready
+	plain := o.Either && o.Pool == "" && !o.MapsDone && u.from == &u.ready
 	for i := range u.from.list {
 		c := &u.from.list[i]
 		if !plain && !u.wanted(o, c) {
@@ -229,6 +240,7 @@ func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 		default:
 			u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.prediction.P})
 		}
+		u.bad = append(u.bad, x)
 		if u.best.age == 0 || x.eu > u.best.eu || x.eu == u.best.eu && x.age < u.best.age {
 			u.best = x
 		}
@@ -238,6 +250,9 @@ func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 // wanted reports whether a candidate may fill an offer.
 func (u *Order) wanted(o sched.Offer, c *candidate) bool {
 	j, k := u.entries[c.seat].job, c.kind()
+	if o.MapsDone && k == job.Reduce && !j.MapsDone() {
+		return false // it must not be the best of the bad candidates, which may start as an exception
+	}
 	return (o.Either || o.Kind == k) && (o.Pool == "" || o.Pool == j.Pool()) &&
 		(u.from == &u.ready || o.HeadOnly || j.Launchable(k) || j.Active(k) > 0)
 }
@@ -262,7 +277,7 @@ var certain = learning.Prediction{Good: true, P: 1, Joint: 1}
 func (u *Order) predict(r *sched.Round, p *hintSet) {
 	p.call, p.prediction, p.weight = u.call, certain, 1
 	if u.learner != nil && r.Node() != nil {
-		p.prediction = u.learner.Predict(r.Node().Index(), p.Profile, running(r))
+		p.prediction = u.learner.Predict(r.Node().Index(), p.kind, p.Profile, running(r))
 		p.weight = u.learner.Weight(p.prediction)
 	}
 }

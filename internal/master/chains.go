@@ -2,12 +2,14 @@ package master
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -115,17 +117,61 @@ func (m *Master) admitStep(who secure.Identity, spec *slotwisev1.JobSpec) error 
 	return nil
 }
 
+// driverTokens holds the SHA-256 of each valid token of a driver. The loop changes it, and
+// every request with such a token reads it. Requests without authentication can send any
+// token, so an unknown one must not reach the loop, which serves all clients.
+type driverTokens struct {
+	mu struct {
+		sync.RWMutex
+		valid map[[sha256.Size]byte]bool
+	}
+}
+
+// apply carries out the changes of one output.
+func (d *driverTokens) apply(changes []protocol.TokenChange) {
+	if len(changes) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.valid == nil {
+		d.mu.valid = map[[sha256.Size]byte]bool{}
+	}
+	for _, c := range changes {
+		if c.Valid {
+			d.mu.valid[c.Sum] = true
+		} else {
+			delete(d.mu.valid, c.Sum)
+		}
+	}
+}
+
+// isValid reports whether a token belongs to a current driver. A map is safe here: it is
+// keyed by a hash, so its timing says nothing of the tokens.
+func (d *driverTokens) isValid(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.mu.valid[sum]
+}
+
+// errDriverOver answers a driver whose token is not valid, or is not any more.
+var errDriverOver = fault(connect.CodeUnauthenticated, "the chain has ended, or another driver has taken over")
+
 // IdentifyDriver returns the identity of the driver that has a token, for a
 // secure.Guard. It returns false for a token of another kind. The token is valid as long
-// as its driver is the chain's current one.
+// as its driver is the chain's current one. Only a valid token makes it ask the loop.
 func (m *Master) IdentifyDriver(ctx context.Context, token string) (secure.Identity, bool, error) {
 	if !strings.HasPrefix(token, protocol.TokenPrefix) {
 		return secure.Identity{}, false, nil
 	}
+	if !m.drivers.isValid(token) {
+		return secure.Identity{}, false, errDriverOver
+	}
 	id, err := query(ctx, m, func() (secure.Identity, error) {
 		r, ok := m.core.Driver(token)
 		if !ok {
-			return secure.Identity{}, fault(connect.CodeUnauthenticated, "the chain has ended, or another driver has taken over")
+			return secure.Identity{}, errDriverOver
 		}
 		return secure.Identity{User: r.Owner, Role: secure.Driver, Chain: r.Chain.String(), AnyFile: r.AnyFile}, nil
 	})

@@ -62,6 +62,7 @@ type Master struct {
 	workerKey    []byte       // derives the keys of sessions; nil without authentication
 	logStreams   atomic.Int32 // logs that are being streamed
 	rates        submitRates
+	drivers      driverTokens
 	lastCall     atomic.Uint64
 	closing      sync.Once
 	closed       error
@@ -258,6 +259,7 @@ func (m *Master) absorb(out protocol.Output) {
 			m.log.Info(l.Text, l.Args...)
 		}
 	}
+	m.drivers.apply(out.Tokens)
 	for _, r := range out.Records {
 		m.append(r)
 	}

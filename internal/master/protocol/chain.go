@@ -355,6 +355,7 @@ func (c *Core) stepEnded(j *jobEntry) {
 	st.LogTail = "" // the history has it
 	s := &chainStep{job: j.id, name: j.spec.Program.GetStep(), output: j.spec.Output, digest: j.spec.Digest, ended: st}
 	ch.insert(s)
+	ch.driver.lost = 0
 	ch.changed = true
 	c.record(ch.endedRecord(s))
 	c.finishChain(ch)

@@ -86,6 +86,44 @@ func TestDriverToken(t *testing.T) {
 	}
 }
 
+// A chain whose drivers are lost again and again fails, also if the master is restarted
+// meanwhile. Before that, each loss starts another driver.
+func TestDriversLost(t *testing.T) {
+	c := chainCore(t, "secret")
+	for n := range maxDriversLost {
+		ch := c.chains.byID[1]
+		if ch.outcome != nil || ch.driver.try != int32(n+1) || ch.driver.worker != "w1" {
+			t.Fatalf("after %d losses: driver %d on %q, outcome %v", n, ch.driver.try, ch.driver.worker, ch.outcome)
+		}
+		if n == maxDriversLost/2 {
+			again, _, err := Restore(c.cfg, func(yield func(*slotwisev1.JournalRecord, error) bool) {
+				for r := range c.Snapshot() {
+					if !yield(r, nil) {
+						return
+					}
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c = again
+		}
+		m, err := ParseRegister(&slotwisev1.RegisterRequest{Worker: "w1", MapSlots: 1, DriverSlots: 1, Incarnation: fmt.Sprint(n)}, 10, func(string) string { return "r" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Call, m.Session = Call(100+n), fmt.Sprint("again", n)
+		c.Handle(c.now+1, m)
+	}
+	o := c.chains.byID[1].outcome
+	if o == nil || o.state != slotwisev1.JobState_JOB_STATE_FAILED || !strings.Contains(o.message, "its driver was lost 10 times and no step ended in between") || !strings.Contains(o.message, "on worker w1: the worker has registered without it") {
+		t.Errorf("outcome %+v", o)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func heartbeatOf(t *testing.T) *tracker.Heartbeat {
 	t.Helper()
 	m, err := ParseHeartbeat(&slotwisev1.HeartbeatRequest{})

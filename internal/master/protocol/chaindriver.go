@@ -23,8 +23,10 @@ type driverState struct {
 	worker   string // that runs it; "" if none does
 	token    []byte // SHA-256 of its token
 	failures int32  // drivers that have failed; lost ones do not count
-	err      string // of the latest failure
-	logTail  string // the end of that driver's log
+	// lost counts the drivers that were lost since the last step ended.
+	lost    int32
+	err     string // of the latest failure
+	logTail string // the end of that driver's log
 	// notBefore is the time before which no driver is started, after a failure.
 	notBefore time.Duration
 }
@@ -35,6 +37,11 @@ const (
 	maxDriverFailures = 4
 	driverPause       = 500 * time.Millisecond
 )
+
+// maxDriversLost is the number of drivers that a chain may lose without a step ending in
+// between. Workers are restarted and lost for many reasons. But a function may also be what
+// takes its worker down, and such a chain must not do so for ever.
+const maxDriversLost = 10
 
 // maxDriverSlots bounds what a worker may claim as its number of drivers.
 const maxDriverSlots = 1000
@@ -84,6 +91,7 @@ func (c *Core) drive(ch *chainEntry, w *worker) {
 	token := c.driverToken(ch)
 	sum := sha256.Sum256([]byte(token))
 	d.token = sum[:]
+	c.changeToken(d, true)
 	if ch.started == 0 {
 		ch.started = c.now
 	}
@@ -134,8 +142,16 @@ func (c *Core) Driver(token string) (DriverRights, bool) {
 	return DriverRights{id, ch.job().User, ch.anyFile}, true
 }
 
+// changeToken reports to the shell that a driver's token is valid or invalid from now on.
+func (c *Core) changeToken(d *driverState, valid bool) {
+	if len(d.token) == sha256.Size {
+		c.out.Tokens = append(c.out.Tokens, TokenChange{[sha256.Size]byte(d.token), valid})
+	}
+}
+
 // driverGone takes the current driver off its worker.
 func (c *Core) driverGone(ch *chainEntry) {
+	c.changeToken(&ch.driver, false)
 	if w := c.workers[ch.driver.worker]; w != nil {
 		w.drivers = slices.DeleteFunc(w.drivers, func(x *chainEntry) bool { return x == ch })
 	}
@@ -165,12 +181,19 @@ func (c *Core) sendStop(s *session, ref *slotwisev1.DriverRef, reason string) {
 	c.send(s, &slotwisev1.Action{What: &slotwisev1.Action_StopDriver{StopDriver: &slotwisev1.StopDriver{Driver: ref, Reason: reason}}})
 }
 
-// loseDriver records that the current driver was lost through no fault of its function,
-// and starts another driver at once.
+// loseDriver records that the current driver was lost through no known fault of its
+// function. Another driver may start at once. After maxDriversLost the chain fails.
 func (c *Core) loseDriver(ch *chainEntry, why string) {
-	c.logWarn("driver lost", "chain", ch.id.String(), "try", ch.driver.try, "worker", ch.driver.worker, "why", why)
+	d := &ch.driver
+	worker := d.worker
+	c.logWarn("driver lost", "chain", ch.id.String(), "try", d.try, "worker", worker, "why", why)
 	c.driverGone(ch)
+	d.lost++
 	c.record(ch.driverRecord(c.now))
+	if d.lost >= maxDriversLost {
+		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_FAILED, fmt.Sprintf(
+			"its driver was lost %d times and no step ended in between, so the chain may be what ends its workers; the last time on worker %s: %s", d.lost, worker, why))
+	}
 }
 
 // keepDrivers loses the drivers of a worker that are not in running.

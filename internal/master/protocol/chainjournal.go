@@ -21,7 +21,7 @@ func (ch *chainEntry) record() *slotwisev1.JournalRecord {
 func (ch *chainEntry) driverRecord(at time.Duration) *slotwisev1.JournalRecord {
 	d := &ch.driver
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Driver{Driver: &slotwisev1.JournalDriver{
-		Chain: int32(ch.id), Try: d.try, Worker: d.worker, Token: d.token, Failures: d.failures, Error: d.err, LogTail: d.logTail, At: int64(at),
+		Chain: int32(ch.id), Try: d.try, Worker: d.worker, Token: d.token, Failures: d.failures, Error: d.err, LogTail: d.logTail, Lost: d.lost, At: int64(at),
 	}}}
 }
 
@@ -58,13 +58,13 @@ func (c *Core) chainRecords() (out []*slotwisev1.JournalRecord) {
 	}
 	for _, ch := range c.chains.live {
 		out = append(out, ch.record())
-		if ch.driver.try > 0 {
-			out = append(out, ch.driverRecord(ch.started))
-		}
 		for _, s := range ch.steps {
 			if s.ended != nil {
 				out = append(out, ch.endedRecord(s))
 			}
+		}
+		if ch.driver.try > 0 { // after the steps, whose ends reset a count of it
+			out = append(out, ch.driverRecord(ch.started))
 		}
 		if ch.outcome != nil {
 			out = append(out, ch.outcomeRecord())
@@ -83,7 +83,7 @@ func (r *replay) applyChain(rec *slotwisev1.JournalRecord) bool {
 	case *slotwisev1.JournalRecord_Driver:
 		r.last = max(r.last, time.Duration(w.Driver.At))
 		if ch := c.chains.byID[ChainID(w.Driver.Chain)]; ch != nil {
-			ch.driver = driverState{try: w.Driver.Try, worker: w.Driver.Worker, token: w.Driver.Token, failures: w.Driver.Failures, err: w.Driver.Error, logTail: w.Driver.LogTail}
+			ch.driver = driverState{try: w.Driver.Try, worker: w.Driver.Worker, token: w.Driver.Token, failures: w.Driver.Failures, lost: w.Driver.Lost, err: w.Driver.Error, logTail: w.Driver.LogTail}
 			if ch.started == 0 {
 				ch.started = time.Duration(w.Driver.At)
 			}
@@ -120,6 +120,7 @@ func (r *replay) applyStepEnded(w *slotwisev1.JournalStepEnded) {
 		return
 	}
 	ch.insert(&chainStep{job: id, name: w.Status.Step, output: w.Status.Output, digest: w.Digest, ended: w.Status})
+	ch.driver.lost = 0
 }
 
 // resumeChains continues the live chains. A driver is expected on its worker until the
@@ -136,6 +137,7 @@ func (c *Core) resumeChains() {
 		if ch.driver.worker != "" {
 			w := c.worker(ch.driver.worker)
 			w.drivers = append(w.drivers, ch)
+			c.changeToken(&ch.driver, true)
 		}
 	}
 }

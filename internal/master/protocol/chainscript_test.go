@@ -89,7 +89,7 @@ func formatChainRecord(r *slotwisev1.JournalRecord) string {
 	case *slotwisev1.JournalRecord_Chain:
 		return fmt.Sprintf("chain-%d for request %s", w.Chain.Chain, w.Chain.Request)
 	case *slotwisev1.JournalRecord_Driver:
-		return fmt.Sprintf("driver chain-%d#%d on %q, %d failures %s", w.Driver.Chain, w.Driver.Try, w.Driver.Worker, w.Driver.Failures, w.Driver.Error)
+		return fmt.Sprintf("driver chain-%d#%d on %q, %d failures%s %s", w.Driver.Chain, w.Driver.Try, w.Driver.Worker, w.Driver.Failures, formatLost(w.Driver.Lost), w.Driver.Error)
 	case *slotwisev1.JournalRecord_StepEnded:
 		return fmt.Sprintf("step %s of chain-%d ended: %s %s", w.StepEnded.Status.Step, w.StepEnded.Chain, w.StepEnded.Status.Id, StateWord(w.StepEnded.Status.State))
 	case *slotwisev1.JournalRecord_ChainOutcome:
@@ -100,6 +100,14 @@ func formatChainRecord(r *slotwisev1.JournalRecord) string {
 		return fmt.Sprintf("chain-%d of request %s is in the history", w.ChainFinished.Chain, w.ChainFinished.Request)
 	}
 	return ""
+}
+
+// formatLost prints how many drivers were lost since the last step ended, if any was.
+func formatLost(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d lost", n)
 }
 
 func formatChainOrder(o Order) string {
@@ -118,7 +126,7 @@ func formatChainOrder(o Order) string {
 // printChains prints the live chains.
 func (c *conversation) printChains() {
 	for _, ch := range c.core.chains.live {
-		fmt.Fprintf(&c.out, "%s; driver %d on %q, %d failures, %d entering\n", formatStatus(c.core.chainStatus(ch)), ch.driver.try, ch.driver.worker, ch.driver.failures, ch.entering)
+		fmt.Fprintf(&c.out, "%s; driver %d on %q, %d failures%s, %d entering\n", formatStatus(c.core.chainStatus(ch)), ch.driver.try, ch.driver.worker, ch.driver.failures, formatLost(ch.driver.lost), ch.entering)
 		for _, s := range c.core.stepStatuses(ch, true) {
 			fmt.Fprintf(&c.out, "  %s of %s in pool %s: %s\n", s.Step, s.User, s.Pool, formatStatus(s))
 		}

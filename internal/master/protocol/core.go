@@ -234,7 +234,7 @@ func (c *Core) begin(now time.Duration) {
 	clear(c.out.Records) // not to keep them alive
 	clear(c.out.Replies)
 	clear(c.out.Orders)
-	c.out = Output{c.out.Records[:0], c.out.Replies[:0], c.out.Orders[:0], c.out.Logs[:0]}
+	c.out = Output{c.out.Records[:0], c.out.Replies[:0], c.out.Orders[:0], c.out.Logs[:0], c.out.Tokens[:0]}
 }
 
 // record adds a journal record to the output. Its position among the records of one

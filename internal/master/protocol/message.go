@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -292,6 +293,15 @@ type Output struct {
 	Orders  []Order
 	// Logs are for the shell's log. They may be written at once.
 	Logs []Log
+	// Tokens are the drivers' tokens that have become valid or invalid, in order. The
+	// shell applies them at once. It refuses other tokens without asking the core.
+	Tokens []TokenChange
+}
+
+// TokenChange says that a driver's token becomes valid or invalid.
+type TokenChange struct {
+	Sum   [sha256.Size]byte // of the token
+	Valid bool
 }
 
 // Reply answers a Call.

@@ -941,6 +941,7 @@ type JournalDriver struct {
 	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`        // of the latest failure
 	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`
 	LogTail       string                 `protobuf:"bytes,8,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of that driver's log
+	Lost          int32                  `protobuf:"varint,9,opt,name=lost,proto3" json:"lost,omitempty"`                     // drivers lost since the last step ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1029,6 +1030,13 @@ func (x *JournalDriver) GetLogTail() string {
 		return x.LogTail
 	}
 	return ""
+}
+
+func (x *JournalDriver) GetLost() int32 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
 }
 
 // JournalStepEnded precedes the step's JournalFinished.
@@ -3191,7 +3199,7 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x04spec\x18\x03 \x01(\v2\x16.slotwise.v1.ChainSpecR\x04spec\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x19\n" +
 	"\bany_file\x18\x05 \x01(\bR\aanyFile\x12$\n" +
-	"\rauthenticated\x18\x06 \x01(\bR\rauthenticated\"\xc2\x01\n" +
+	"\rauthenticated\x18\x06 \x01(\bR\rauthenticated\"\xd6\x01\n" +
 	"\rJournalDriver\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x10\n" +
 	"\x03try\x18\x02 \x01(\x05R\x03try\x12\x16\n" +
@@ -3200,7 +3208,8 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\bfailures\x18\x05 \x01(\x05R\bfailures\x12\x14\n" +
 	"\x05error\x18\x06 \x01(\tR\x05error\x12\x0e\n" +
 	"\x02at\x18\a \x01(\x03R\x02at\x12\x19\n" +
-	"\blog_tail\x18\b \x01(\tR\alogTail\"p\n" +
+	"\blog_tail\x18\b \x01(\tR\alogTail\x12\x12\n" +
+	"\x04lost\x18\t \x01(\x05R\x04lost\"p\n" +
 	"\x10JournalStepEnded\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12.\n" +
 	"\x06status\x18\x02 \x01(\v2\x16.slotwise.v1.JobStatusR\x06status\x12\x16\n" +

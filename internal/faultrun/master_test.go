@@ -8,12 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -35,6 +38,9 @@ type master struct {
 	syncing  bool             // a sync is scheduled
 	wakeAt   time.Duration    // when one is scheduled for the core's deadline; 0 if not
 	dead     bool
+	cfg      protocol.Config
+
+	compacting bool // a snapshot is being written
 }
 
 // schedulers are the policies that a master may start with. Each life chooses its
@@ -115,11 +121,12 @@ func (r *cluster) startMaster() {
 		r.clockError = r.randomUpTo(48*3600*second) - 24*3600*second
 		r.counts.ClockJumps++
 	}
-	core, out, err := protocol.Restore(protocol.Config{
+	m.cfg = protocol.Config{
 		Policy: policy, Configured: policy, Build: buildPolicy, NodeTimeout: nodeTimeout, Heartbeat: second, Grace: grace,
 		GraylistFaults: 3, KeepEnded: 1, Limits: protocol.Limits{Jobs: 100, Tasks: 1000, Nodes: 10, Waiting: 3},
 		ID: fmt.Sprint("master", r.lives), Life: fmt.Sprint("life", r.lives), Secret: []byte(fmt.Sprint("secret", r.lives)), Started: time.Unix(1_000_000, 0).Add(r.now + r.clockError),
-	}, m.records())
+	}
+	core, out, err := protocol.Restore(m.cfg, decoded(l.Replay()))
 	if err != nil {
 		r.violate("the master is not restored: %v", err)
 		return
@@ -132,10 +139,10 @@ func (r *cluster) startMaster() {
 	r.logf("master %d runs", m.life)
 }
 
-// records yields the journal's records.
-func (m *master) records() iter.Seq2[*slotwisev1.JournalRecord, error] {
+// decoded yields the messages of a journal's records.
+func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalRecord, error] {
 	return func(yield func(*slotwisev1.JournalRecord, error) bool) {
-		for b, err := range m.log.Replay() {
+		for b, err := range records {
 			r := &slotwisev1.JournalRecord{}
 			if err == nil {
 				err = proto.Unmarshal(b, r)
@@ -309,23 +316,60 @@ func (m *master) killDuringCommit(id job.ID) {
 	}
 }
 
-// snapshot replaces the log by a snapshot of the core.
+// snapshot has the journal replaced by a snapshot, after a while, in which the master goes
+// on or dies. The snapshot equals the core as it is now.
 func (m *master) snapshot() {
-	m.r.counts.Snapshots++
-	err := m.log.Snapshot(func(yield func([]byte, error) bool) {
-		for rec := range m.core.Snapshot() {
-			b, err := proto.Marshal(rec)
-			if err != nil {
-				m.r.violate("a record cannot be encoded: %v", err)
-			}
-			if !yield(b, err) {
-				return
-			}
-		}
-	})
+	if m.compacting {
+		return
+	}
+	c, err := m.log.Begin()
 	if err != nil {
 		m.r.logf("snapshot: %v", err)
+		return
 	}
+	m.r.counts.Snapshots++
+	m.compacting = true
+	at := m.core.Position()
+	var now []string
+	for rec := range m.core.Snapshot() {
+		now = append(now, printRecord(rec))
+	}
+	m.r.after(m.r.randomUpTo(3*second), func() {
+		if m.dead {
+			return
+		}
+		var later []string
+		_, err := c.Write(func(yield func([]byte, error) bool) {
+			for rec, err := range protocol.Compact(m.cfg, at, decoded(c.Records())) {
+				var b []byte
+				if err == nil {
+					later = append(later, printRecord(rec))
+					b, err = proto.Marshal(rec)
+				}
+				if err != nil && !errors.Is(err, faultfs.ErrStopped) {
+					m.r.violate("no snapshot can be made: %v", err)
+				}
+				if !yield(b, err) {
+					return
+				}
+			}
+		})
+		m.compacting = false
+		if m.log.End(c); err != nil {
+			m.r.logf("snapshot: %v", err)
+			return
+		}
+		slices.Sort(now)
+		slices.Sort(later)
+		if diff := cmp.Diff(now, later); diff != "" {
+			m.r.violate("the snapshot differs from the core: %s", diff)
+		}
+	})
+}
+
+// printRecord returns the text of a record.
+func printRecord(r *slotwisev1.JournalRecord) string {
+	return prototext.MarshalOptions{}.Format(r)
 }
 
 // die ends the master's process, and at times its machine. Another master follows.

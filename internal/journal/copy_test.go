@@ -51,7 +51,7 @@ func TestCopyWhileWriting(t *testing.T) {
 			l.Append(c.next(rng.IntN(50)))
 			err := l.Sync()
 			if err == nil && rng.IntN(4) == 0 {
-				err = l.Snapshot(one(fmt.Sprint("upto ", c.n)))
+				err = snapshot(l, one(fmt.Sprint("upto ", c.n)))
 			}
 			if err != nil {
 				done <- err
@@ -99,7 +99,7 @@ func TestCopyDamaged(t *testing.T) {
 	l := open(t, files, 100)
 	c := counter{}
 	l.Append(c.next(3))
-	if err := l.Snapshot(one("upto 1")); err != nil {
+	if err := snapshot(l, one("upto 1")); err != nil {
 		t.Fatal(err)
 	}
 	for range 8 {

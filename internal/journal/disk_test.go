@@ -31,7 +31,7 @@ func TestFailedSyncAcrossRestart(t *testing.T) {
 				l.Append(fmt.Appendf(nil, "%d %s", n, strings.Repeat("x", 20)))
 				err = l.Sync()
 				if err == nil && n%5 == 0 {
-					err = l.Snapshot(one(fmt.Sprint("upto ", n)))
+					err = snapshot(l, one(fmt.Sprint("upto ", n)))
 				}
 			}
 			fired = files.Fired() > 0
@@ -104,7 +104,7 @@ func TestSnapshotOfBrokenGenerator(t *testing.T) {
 	for range 3 {
 		l.Append(c.next(5))
 	}
-	err := l.Snapshot(func(yield func([]byte, error) bool) {
+	err := snapshot(l, func(yield func([]byte, error) bool) {
 		_ = yield([]byte("upto 2"), nil) && yield(nil, broken)
 	})
 	if !errors.Is(err, broken) {
@@ -222,7 +222,7 @@ func FuzzSnapshot(f *testing.F) {
 	files := faultfs.NewDisk()
 	l := open(f, files, 0)
 	l.Append([]byte("1"))
-	if err := errors.Join(l.Snapshot(one("upto 1")), l.Close()); err != nil {
+	if err := errors.Join(snapshot(l, one("upto 1")), l.Close()); err != nil {
 		f.Fatal(err)
 	}
 	whole := files.Bytes(name)

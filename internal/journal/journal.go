@@ -64,6 +64,7 @@ type Log struct {
 	salt       uint64       // from the header of the last segment
 	size       int64        // bytes in the last segment
 	olderBytes int64        // bytes in the segments before the last
+	compacting bool         // between Begin and End
 
 	buf    []byte // records appended since the last batch was written
 	batch  []byte // reused to encode a batch
@@ -71,7 +72,7 @@ type Log struct {
 	failed error  // the first error of Append or Sync; every later call returns it
 }
 
-// segment is a segment file with its size when the log was opened.
+// segment is a segment file with its size, for the last one when the log was opened.
 type segment struct {
 	number uint64
 	size   int64
@@ -197,6 +198,7 @@ func (l *Log) rotate() error {
 	}
 	next := l.segments[len(l.segments)-1].number + 1
 	before := l.file
+	l.segments[len(l.segments)-1].size = l.size
 	l.olderBytes += l.size
 	if err := l.create(next); err != nil {
 		return err

@@ -47,6 +47,17 @@ func one(rec string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) { yield([]byte(rec), nil) }
 }
 
+// snapshot replaces the journal's records by others.
+func snapshot(l *journal.Log, records iter.Seq2[[]byte, error]) error {
+	c, err := l.Begin()
+	if err != nil {
+		return err
+	}
+	_, err = c.Write(records)
+	l.End(c)
+	return err
+}
+
 // counter is a state that each record increments. A record begins with its number.
 // In a snapshot "upto n" replaces the records up to n.
 type counter struct{ n int }
@@ -57,13 +68,17 @@ func (c *counter) next(size int) []byte {
 }
 
 // load replays a log into a counter and returns its number.
-func load(l *journal.Log) (int, error) {
-	list, err := replay(l)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for i, rec := range list {
+func load(l *journal.Log) (int, error) { return count(l.Replay()) }
+
+// count adds up the records of a log.
+func count(records iter.Seq2[[]byte, error]) (n int, err error) {
+	i := -1
+	for b, err := range records {
+		if err != nil {
+			return n, err
+		}
+		i++
+		rec := string(b)
 		word, _, _ := strings.Cut(rec, " ")
 		switch {
 		case i == 0 && word == "upto":
@@ -77,20 +92,35 @@ func load(l *journal.Log) (int, error) {
 	return n, nil
 }
 
-// live appends, syncs and writes snapshots for a while, or until something fails. It
-// returns the last number that is certainly durable and the last one that may be.
+// live appends, syncs and writes snapshots for a while, or until something fails. Records
+// are appended while a snapshot is being written. It returns the last number that is
+// certainly durable and the last one that may be.
 func live(l *journal.Log, from int, rng *rand.Rand) (sure, maybe int) {
 	c := counter{from}
 	sure = from
+	var under *journal.Compaction
+	var upto int // the number that the journal had when it began
 	for range 30 {
 		for range rng.IntN(4) {
 			l.Append(c.next(rng.IntN(60)))
 		}
 		var err error
-		if rng.IntN(6) == 0 {
-			err = l.Snapshot(one(fmt.Sprint("upto ", c.n)))
-		} else {
+		switch {
+		case rng.IntN(4) > 0:
 			err = l.Sync()
+		case under == nil:
+			under, err = l.Begin()
+			upto = c.n
+		default:
+			n, replayed := count(under.Records())
+			if replayed == nil && n != upto {
+				panic(fmt.Sprintf("a snapshot begun at record %d would replace %d", upto, n))
+			}
+			_, err = under.Write(one(fmt.Sprint("upto ", n)))
+			if l.End(under); err == nil {
+				err = l.Sync()
+			}
+			under = nil
 		}
 		if err != nil {
 			return sure, c.n
@@ -156,7 +186,7 @@ func TestFailedOperations(t *testing.T) {
 		if harmless {
 			continue
 		}
-		if err := l.Snapshot(one("x")); !errors.Is(err, broken) {
+		if err := snapshot(l, one("x")); !errors.Is(err, broken) {
 			t.Fatalf("%s failed, and a snapshot is %v", fired, err)
 		}
 		n, err := load(open(t, files.Crash(rng), 200))
@@ -177,7 +207,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	files.Limit(300)
-	if err := l.Snapshot(one(strings.Repeat("y", 1000))); err == nil {
+	if err := snapshot(l, one(strings.Repeat("y", 1000))); err == nil {
 		t.Fatal("a snapshot fits that cannot")
 	}
 	l.Append(c.next(10))
@@ -291,7 +321,7 @@ func TestDamageElsewhere(t *testing.T) {
 		l := open(t, files, 100)
 		c := counter{}
 		l.Append(c.next(3))
-		if err := l.Snapshot(one("upto 1")); err != nil {
+		if err := snapshot(l, one("upto 1")); err != nil {
 			t.Fatal(err)
 		}
 		for range 8 {
@@ -350,7 +380,7 @@ func TestOnDisk(t *testing.T) {
 		}
 	}
 	before := l.SinceSnapshot()
-	if err := l.Snapshot(one("upto 40")); err != nil {
+	if err := snapshot(l, one("upto 40")); err != nil {
 		t.Fatal(err)
 	}
 	if after := l.SinceSnapshot(); after >= before/4 {

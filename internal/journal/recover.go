@@ -250,8 +250,11 @@ func wellFormed(b []byte) bool {
 // then the segments'. Call it before the first Append. A record is valid until the
 // next one is yielded. After an error Replay yields nothing more.
 func (l *Log) Replay() iter.Seq2[[]byte, error] {
-	segments := slices.Clone(l.segments)
-	base, snapshot := l.base, l.snapshot
+	return l.replay(l.base, l.snapshot, slices.Clone(l.segments))
+}
+
+// replay yields the records of a snapshot, if there is one, and of segments.
+func (l *Log) replay(base uint64, snapshot bool, segments []segment) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if snapshot && !l.replayFile(snapshotName(base), kindSnap, base, -1, yield) {
 			return

@@ -5,64 +5,119 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 
 	"github.com/slotwise/slotwise/internal/durable"
 )
 
-// Snapshot replaces everything appended so far by records. After a crash either the
-// snapshot counts or the segments it replaces. If records yields an error, Snapshot
-// returns it, and nothing is replaced.
+// Compaction replaces the records that the journal had when Log.Begin returned it by a
+// snapshot, while the log accepts further records. After a crash either the snapshot
+// counts or the files that it replaces.
 //
 // The steps are ordered so that no crash can lose records:
 //
-//  1. Sync;
-//  2. write the snapshot to a temporary file and flush it;
-//  3. begin the next segment;
-//  4. rename the snapshot to its final name and flush the directory;
-//  5. remove the files that it replaces.
+//  1. Begin syncs the log and begins the next segment, so the records to replace are in
+//     files that nobody writes any more;
+//  2. Write writes the snapshot to a temporary file and flushes it;
+//  3. Write renames the snapshot to its final name and flushes the directory;
+//  4. Write removes the files that the snapshot replaces;
+//  5. End makes the log forget these files.
 //
-// An error in step 2, of records or of a full disk, leaves the log usable. After an error in
-// another step before 5 the log refuses further calls, like after a failed Sync.
-func (l *Log) Snapshot(records iter.Seq2[[]byte, error]) error {
+// The owner of the log calls Begin and End. Any goroutine may call Records and Write.
+type Compaction struct {
+	log      *Log      // only for its directory
+	next     uint64    // number of the snapshot, and of the first segment that it does not replace
+	base     uint64    // number of the snapshot that is replaced
+	snapshot bool      // there is such a snapshot
+	segments []segment // that are replaced
+
+	published bool  // the snapshot has its final name
+	fatal     error // it is unknown which files the disk has
+}
+
+// errCompacting reports that a compaction is under way.
+var errCompacting = errors.New("journal: a snapshot is being written already")
+
+// Begin begins a compaction of all records that were appended so far. End must follow
+// before the next Begin. After an error the log refuses further calls, like after a
+// failed Sync.
+func (l *Log) Begin() (*Compaction, error) {
 	if err := l.Sync(); err != nil {
-		return err
+		return nil, err
 	}
-	next := l.segments[len(l.segments)-1].number + 1
-	temp := l.path(snapshotName(next) + tempSuffix)
-	if err := l.writeSnapshot(temp, next, records); err != nil {
-		return errors.Join(err, ignoreMissing(l.fs.Remove(temp)))
+	if l.compacting {
+		return nil, errCompacting
 	}
-	// After an error from here on only Open can find out which files the disk has.
-	if l.failed = l.rotate(); l.failed != nil {
-		return l.failed
+	// A compaction that failed may have left an empty segment.
+	if len(l.segments) == 1 || l.size > headerSize {
+		if l.failed = l.rotate(); l.failed != nil {
+			return nil, l.failed
+		}
 	}
-	err := l.fs.Rename(temp, l.path(snapshotName(next)))
+	l.compacting = true
+	last := len(l.segments) - 1
+	return &Compaction{log: l, next: l.segments[last].number, base: l.base, snapshot: l.snapshot, segments: slices.Clone(l.segments[:last])}, nil
+}
+
+// Records yields the records that the snapshot replaces, in order. A record is valid
+// until the next one is yielded. After an error Records yields nothing more.
+func (c *Compaction) Records() iter.Seq2[[]byte, error] {
+	return c.log.replay(c.base, c.snapshot, c.segments)
+}
+
+// Write writes the snapshot and returns its size in bytes. If records yields an error,
+// Write returns it, and nothing is replaced.
+func (c *Compaction) Write(records iter.Seq2[[]byte, error]) (int64, error) {
+	l := c.log
+	temp := l.path(snapshotName(c.next) + tempSuffix)
+	size, err := l.writeSnapshot(temp, c.next, records)
+	if err != nil {
+		return 0, errors.Join(err, ignoreMissing(l.fs.Remove(temp)))
+	}
+	err = l.fs.Rename(temp, l.path(snapshotName(c.next)))
 	if err == nil {
 		err = l.fs.SyncDir(l.dir)
 	}
 	if err != nil {
-		l.failed = fmt.Errorf("journal: %w", err)
-		return l.failed
+		c.fatal = fmt.Errorf("journal: %w", err)
+		return 0, c.fatal
 	}
-	return l.removeReplaced(next)
+	c.published = true
+	return size, c.removeReplaced()
 }
 
-// removeReplaced removes the files that the snapshot with number next replaces. A
-// file that cannot be removed is harmless: the next Open removes it.
-func (l *Log) removeReplaced(next uint64) error {
+// removeReplaced removes the files that the snapshot replaces. A file that cannot be
+// removed is harmless: the next Open removes it.
+func (c *Compaction) removeReplaced() error {
 	var errs []error
-	if l.snapshot {
-		errs = append(errs, l.fs.Remove(l.path(snapshotName(l.base))))
+	if c.snapshot {
+		errs = append(errs, c.log.fs.Remove(c.log.path(snapshotName(c.base))))
 	}
-	for _, s := range l.segments[:len(l.segments)-1] {
-		errs = append(errs, l.fs.Remove(l.path(segmentName(s.number))))
+	for _, s := range c.segments {
+		errs = append(errs, c.log.fs.Remove(c.log.path(segmentName(s.number))))
 	}
-	l.segments = l.segments[len(l.segments)-1:]
-	l.base, l.snapshot, l.olderBytes = next, true, 0
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("journal: the snapshot is complete, but an older file could not be removed: %w", err)
 	}
 	return nil
+}
+
+// End ends a compaction after Write has returned, or without Write. If it is unknown
+// whether the snapshot has its name, the log refuses further calls, and Open finds out.
+// After another error of Write nothing is replaced.
+func (l *Log) End(c *Compaction) {
+	l.compacting = false
+	if l.failed == nil {
+		l.failed = c.fatal
+	}
+	if !c.published {
+		return
+	}
+	for _, s := range c.segments {
+		l.olderBytes -= s.size
+	}
+	l.segments = slices.Delete(l.segments, 0, len(c.segments))
+	l.base, l.snapshot = c.next, true
 }
 
 func ignoreMissing(err error) error {
@@ -72,12 +127,12 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// writeSnapshot writes a snapshot to a temporary file and flushes it. An empty batch
-// marks its end; no other batch is empty.
-func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq2[[]byte, error]) (err error) {
+// writeSnapshot writes a snapshot to a temporary file, flushes it and returns its size. An
+// empty batch marks its end; no other batch is empty.
+func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq2[[]byte, error]) (size int64, err error) {
 	f, err := l.fs.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("journal: %w", err)
+		return 0, fmt.Errorf("journal: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := &snapshotWriter{f: f, salt: newSalt()}
@@ -101,9 +156,9 @@ func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq2[[]byte
 		w.err = f.Sync()
 	}
 	if w.err != nil {
-		return fmt.Errorf("journal: snapshot: %w", w.err)
+		return 0, fmt.Errorf("journal: snapshot: %w", w.err)
 	}
-	return nil
+	return w.size, nil
 }
 
 // snapshotWriter collects records into batches of about maxBatch/4. After an error

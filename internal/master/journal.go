@@ -1,19 +1,23 @@
 package master
 
 import (
+	"context"
 	"fmt"
 	"iter"
+	"runtime"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/journal"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// records yields the records of the journal.
-func (m *Master) records() iter.Seq2[*slotwisev1.JournalRecord, error] {
+// decoded yields the messages of a journal's records.
+func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalRecord, error] {
 	return func(yield func(*slotwisev1.JournalRecord, error) bool) {
-		for b, err := range m.journal.Replay() {
+		for b, err := range records {
 			r := &slotwisev1.JournalRecord{}
 			if err == nil {
 				err = proto.Unmarshal(b, r)
@@ -78,32 +82,77 @@ func (m *Master) checkDirectory() {
 // snapshotPause is the time between a failed snapshot and the next try.
 const snapshotPause = time.Minute
 
-// maybeSnapshot replaces the journal's log by a snapshot when the log is several
-// times as long as the last snapshot.
+// maybeSnapshot begins to replace the journal's log by a snapshot when the log is several
+// times as long as the last snapshot. The loop only begins the next segment. Another
+// goroutine replays the older ones and writes the snapshot.
 func (m *Master) maybeSnapshot() {
 	start := time.Now()
-	if m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || start.Before(m.noSnapshot) {
+	if m.compacting || m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || start.Before(m.noSnapshot) {
 		return
 	}
-	size := int64(0)
-	err := m.journal.Snapshot(func(yield func([]byte, error) bool) {
-		for r := range m.core.Snapshot() {
-			b, err := proto.Marshal(r)
-			if err != nil {
-				err = fmt.Errorf("a journal record cannot be encoded: %w", err)
+	c, err := m.journal.Begin()
+	if err != nil {
+		m.fail(err)
+		return
+	}
+	m.unsynced, m.compacting = false, true // Begin has synced
+	at, paused := m.core.Position(), time.Since(start)
+	m.background.Go(func() {
+		size, err := c.Write(m.encoded(protocol.Compact(m.coreConfig, at, decoded(m.gently(c.Records())))))
+		m.postBlocking(func() { m.snapshotWritten(c, size, paused, time.Since(start), err) })
+	})
+}
+
+// snapshotWritten ends a compaction, which has stopped the loop for the time paused.
+func (m *Master) snapshotWritten(c *journal.Compaction, size int64, paused, took time.Duration, err error) {
+	m.compacting = false
+	m.journal.End(c)
+	if size > 0 {
+		m.snapshotSize = size
+	}
+	if err != nil {
+		// If the journal cannot be written at all any more, the next sync fails too.
+		m.noSnapshot = time.Now().Add(snapshotPause)
+		m.log.Error("no snapshot of the journal could be written", "error", err)
+		return
+	}
+	m.log.Info("snapshot", "bytes", size, "paused", paused, "took", took)
+}
+
+// yieldEvery is the number of records after which a snapshot lets other goroutines run.
+// On a machine with one processor the loop would else wait for the scheduler's 10 ms.
+const yieldEvery = 64
+
+// gently yields the same records. It lets other goroutines run in between, and fails when
+// the master is closed.
+func (m *Master) gently(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		n := 0
+		for b, err := range records {
+			if n++; n%yieldEvery == 0 {
+				runtime.Gosched()
 			}
-			size += int64(len(b))
-			if !yield(b, err) {
+			if err == nil {
+				err = context.Cause(m.ctx)
+			}
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// encoded yields the bytes of records, as gently does.
+func (m *Master) encoded(records iter.Seq2[*slotwisev1.JournalRecord, error]) iter.Seq2[[]byte, error] {
+	return m.gently(func(yield func([]byte, error) bool) {
+		for r, err := range records {
+			var b []byte
+			if err == nil {
+				b, err = proto.Marshal(r)
+			}
+			if !yield(b, err) || err != nil {
 				return
 			}
 		}
 	})
-	if err != nil {
-		// If the journal cannot be written at all any more, the next sync fails too.
-		m.noSnapshot = start.Add(snapshotPause)
-		m.log.Error("no snapshot of the journal could be written", "error", err)
-		return
-	}
-	m.snapshotSize = size
-	m.log.Info("snapshot", "bytes", size, "took", time.Since(start))
 }

@@ -59,6 +59,7 @@ type Master struct {
 	stats        *stats
 	hadoop       *hadoopconf.Files
 	roots        *roots.Rules // which files jobs may name
+	coreConfig   protocol.Config
 	workerKey    []byte       // derives the keys of sessions; nil without authentication
 	logStreams   atomic.Int32 // logs that are being streamed
 	rates        submitRates
@@ -81,6 +82,7 @@ type Master struct {
 	record       []byte // buffer for one record
 	unsynced     bool
 	failed       error     // of the journal; nothing leaves the master after it
+	compacting   bool      // a snapshot is being written
 	snapshotSize int64     // of the last snapshot in bytes
 	noSnapshot   time.Time // no snapshot is tried before
 	checked      time.Time // when checkDirectory looked last
@@ -139,13 +141,14 @@ func (m *Master) open() (err error) {
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	l := m.cfg.Limits
-	core, out, err := protocol.Restore(protocol.Config{
+	m.coreConfig = protocol.Config{
 		Policy: m.cfg.Policy, PolicySet: m.cfg.PolicySet, Configured: m.cfg.configured(), Build: m.buildPolicy,
 		NodeTimeout: m.cfg.NodeTimeout, Heartbeat: m.cfg.Heartbeat, Grace: m.cfg.Grace,
 		GraylistFaults: m.cfg.GraylistFaults, KeepEnded: m.cfg.KeepEnded, StorageRetry: m.cfg.StorageRetry, Seed: m.cfg.Seed,
 		Limits: protocol.Limits{Jobs: l.Jobs, UserJobs: l.UserJobs, Tasks: l.Tasks, Nodes: l.Nodes, Waiting: l.Waiting},
 		ID:     newToken(), Life: newToken(), Secret: secret, Started: m.start,
-	}, m.records())
+	}
+	core, out, err := protocol.Restore(m.coreConfig, decoded(m.journal.Replay()))
 	if err != nil {
 		return err
 	}

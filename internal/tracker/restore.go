@@ -21,6 +21,29 @@ import (
 //
 // Facts that contradict each other are an error.
 func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[Fact]) (*Tracker, error) {
+	t, err := Replay(cfg, now, facts)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range t.Nodes().All() {
+		if n.Alive() {
+			t.nodes.Miss(n, now)
+		}
+	}
+	t.measureWidths()
+	for _, j := range t.Jobs().Live() {
+		t.watch(j)
+		t.jobs.SetWaitsUpTo(j, now) // wait reasons do not outlive the process
+	}
+	t.SetPolicy(policy)
+	t.complete()
+	return t, nil
+}
+
+// Replay rebuilds the hard state of a tracker that has made these facts and still runs
+// elsewhere. The result has no policy and takes no steps. It is for Snapshot, and to be
+// read.
+func Replay(cfg Config, now time.Duration, facts iter.Seq[Fact]) (*Tracker, error) {
 	t := blank(cfg)
 	t.now = now
 	count := 0
@@ -31,21 +54,11 @@ func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[
 		count++
 	}
 	t.jobs.RestoreOrder(now)
-	for _, n := range t.Nodes().All() {
-		if n.Alive() {
-			t.nodes.Miss(n, now)
-		}
-	}
-	t.measureWidths()
 	for _, j := range t.Jobs().Live() {
 		for first := j.FirstDelayed(); first != nil && first.RetryAt() <= now; first = j.FirstDelayed() {
 			t.jobs.Release(first)
 		}
-		t.watch(j)
-		t.jobs.SetWaitsUpTo(j, now) // wait reasons do not outlive the process
 	}
-	t.SetPolicy(policy)
-	t.complete()
 	return t, nil
 }
 

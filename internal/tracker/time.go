@@ -43,6 +43,24 @@ func (t *Tracker) forgetNodes() {
 			due[n.Index()] = true
 		}
 	}
+	t.forget(due)
+}
+
+// ForgetNodesExcept forgets the former members that are not in known and have no attempt in
+// a remembered job. A replayed tracker knows every node that its facts name; the tracker
+// that runs has forgotten some of them since.
+func (t *Tracker) ForgetNodesExcept(known map[string]bool) {
+	due := map[int32]bool{}
+	for _, n := range t.Nodes().All() {
+		if !n.Alive() && !n.Forgotten() && !known[n.Name()] {
+			due[n.Index()] = true
+		}
+	}
+	t.forget(due)
+}
+
+// forget forgets the nodes of a set that have no attempt in a remembered job.
+func (t *Tracker) forget(due map[int32]bool) {
 	if len(due) == 0 {
 		return
 	}

@@ -22,11 +22,8 @@ import (
 // idempotent. The staged output of a job that the journal knows of but that was
 // never accepted is removed; no user knows that job.
 func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*Core, Output, error) {
-	c := &Core{
-		cfg: cfg, jobs: map[job.ID]*jobEntry{}, requests: map[string]*request{}, workers: map[string]*worker{},
-		sessions: map[string]*session{}, held: map[Call]waiter{}, chains: newChainTable(),
-	}
-	r := &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{}}
+	c := blank(cfg)
+	r := newReplay(c)
 	for rec, err := range records {
 		if err == nil {
 			err = r.apply(rec)
@@ -60,6 +57,25 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 	}
 	c.logInfo("master restored", "id", c.id, "policy", c.policy, "jobs", len(c.jobs), "nodes", len(c.tracker.Nodes().All()))
 	return c, c.out, nil
+}
+
+// blank returns a core without state.
+func blank(cfg Config) *Core {
+	return &Core{
+		cfg: cfg, jobs: map[job.ID]*jobEntry{}, requests: map[string]*request{}, workers: map[string]*worker{},
+		sessions: map[string]*session{}, held: map[Call]waiter{}, chains: newChainTable(),
+	}
+}
+
+// trackerConfig returns the configuration of the core's tracker.
+func (c *Core) trackerConfig() tracker.Config {
+	return tracker.Config{NodeTimeout: c.cfg.NodeTimeout, KeepEnded: c.cfg.KeepEnded, GraylistFaults: c.cfg.GraylistFaults, CommitOutput: true, Record: true,
+		StorageRetry: c.cfg.StorageRetry, Seed: c.cfg.Seed, ForgetNodes: ForgetNodes, ForgetMarked: ForgetMarked,
+		WaitEvery: waitEvery, OfferAtOnce: true, OfferPause: offerPause}
+}
+
+func newReplay(c *Core) *replay {
+	return &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{}}
 }
 
 // replay is the state of Restore while it reads the journal.
@@ -191,10 +207,7 @@ func (c *Core) restoreTracker(r *replay) error {
 	if err != nil {
 		return err
 	}
-	cfg := tracker.Config{NodeTimeout: c.cfg.NodeTimeout, KeepEnded: c.cfg.KeepEnded, GraylistFaults: c.cfg.GraylistFaults, CommitOutput: true, Record: true,
-		StorageRetry: c.cfg.StorageRetry, Seed: c.cfg.Seed, ForgetNodes: ForgetNodes, ForgetMarked: ForgetMarked,
-		WaitEvery: waitEvery, OfferAtOnce: true, OfferPause: offerPause}
-	c.tracker, err = tracker.Restore(cfg, p, c.base, slices.Values(r.facts))
+	c.tracker, err = tracker.Restore(c.trackerConfig(), p, c.base, slices.Values(r.facts))
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}

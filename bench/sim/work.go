@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
 )
@@ -35,7 +36,7 @@ func rowsFor(sizes []int, traces string) ([]*row, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return rows, nil
 	}
-	for _, policy := range []string{"fifo", "fair"} {
+	for _, policy := range policies.Names() {
 		rows = append(rows, &row{work: dayName, policy: policy, nodes: 600, config: day})
 	}
 	return rows, err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/sched/policies"
-	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
@@ -16,15 +15,7 @@ import (
 func logOf(t testing.TB, cfg Config, name string) []byte {
 	t.Helper()
 	var log bytes.Buffer
-	cfg.Policy = policy(t, name)
-	cfg.Trace = func(now time.Duration, ev tracker.Event, effects []tracker.Effect) {
-		fmt.Fprintf(&log, "%d %s\n", now, tracker.FormatEvent(ev))
-		for _, e := range effects {
-			fmt.Fprintf(&log, "  %s\n", e)
-		}
-	}
-	r := run(t, cfg)
-	fmt.Fprintf(&log, "%+v\n", r)
+	writeLog(t, &log, cfg, name)
 	return log.Bytes()
 }
 

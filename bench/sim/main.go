@@ -1,9 +1,11 @@
 // Command sim measures what the simulator costs: for clusters of 100, 1,000 and
-// 10,000 nodes under fifo and fair, and for a day of a public trace. All rows are
+// 10,000 nodes under fifo and fair, and for a day of a public trace under every policy.
+// A second table has the cost of a heartbeat under every policy. All rows are
 // measured in one run, so that the ratios mean something on any machine.
 //
-//	go run ./bench/sim                          three rounds, about five minutes
+//	go run ./bench/sim                          three rounds, about ten minutes
 //	go run ./bench/sim -n 1 -only '^fifo'
+//	go run ./bench/sim -n 1 -only 'heartbeats|day'
 //	SLOTWISE_TRACES=DIR go run ./bench/sim      with the day, if DIR has the trace
 //
 // An event is an entry taken from the simulator's queue, except entries that a
@@ -51,18 +53,37 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, sizes []i
 		return err
 	}
 	rows = slices.DeleteFunc(rows, func(r *row) bool { return !match.MatchString(r.name()) })
+	beats := slices.DeleteFunc(beatRows(sizes), func(r *beatRow) bool { return !match.MatchString(r.name()) })
+	contestants := make([]contestant, 0, len(rows)+len(beats))
+	for _, r := range rows {
+		contestants = append(contestants, r)
+	}
+	for _, r := range beats {
+		contestants = append(contestants, r)
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	err = harness.Rounds(ctx, *rounds, len(rows), func(round, i int) error {
-		r := rows[i]
-		fmt.Fprintf(stderr, "round %d: %s\n", round+1, r.name())
-		if err := r.measure(ctx); err != nil {
-			return fmt.Errorf("%s: %w", r.name(), err)
+	err = harness.Rounds(ctx, *rounds, len(contestants), func(round, i int) error {
+		c := contestants[i]
+		fmt.Fprintf(stderr, "round %d: %s\n", round+1, c.name())
+		if err := c.measure(ctx); err != nil {
+			return fmt.Errorf("%s: %w", c.name(), err)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	printTable(stdout, rows)
+	if len(rows) > 0 {
+		printTable(stdout, rows)
+	}
+	if len(beats) > 0 {
+		printBeats(stdout, beats)
+	}
 	return nil
+}
+
+// contestant is a row of a table. measure makes the measurement of one round.
+type contestant interface {
+	name() string
+	measure(ctx context.Context) error
 }

@@ -35,7 +35,7 @@ func (s sample) seconds() float64 { return s.cpu.Seconds() }
 // name identifies a row to the -only flag.
 func (r *row) name() string { return fmt.Sprintf("%s, %d nodes, %s", r.policy, r.nodes, r.work) }
 
-// measure makes one timed run. The first call also makes a run that measures
+// measure implements contestant: it makes one timed run. The first call also makes a run that measures
 // memory, which is not timed because it collects garbage all the time.
 func (r *row) measure(ctx context.Context) error {
 	cfg := r.config(r.nodes)

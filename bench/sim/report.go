@@ -12,6 +12,7 @@ import (
 // The limits.
 const (
 	leastEvents = 1e6 // events a second, for tasks of given time on 1,000 nodes
+	leastDay    = 2e6 // events a second, for the day of the trace
 	mostRatio   = 2.  // time per event at 10,000 nodes, divided by that at 1,000
 	mostDay     = 30. // seconds of the processor for the day of the trace
 )
@@ -32,7 +33,8 @@ func printTable(w io.Writer, rows []*row) {
 func (r *row) outcome(rows []*row) string {
 	var texts []string
 	if r.work == dayName {
-		texts = append(texts, harness.Limit(harness.Median(r.each(sample.seconds)) < mostDay, fmt.Sprintf("must < %.0f s", mostDay)))
+		texts = append(texts, harness.Limit(harness.Median(r.each(sample.seconds)) < mostDay, fmt.Sprintf("must < %.0f s", mostDay)),
+			harness.Limit(1e9/harness.Median(r.each(sample.perEvent)) >= leastDay, "must ≥ 2 M events/s"))
 	}
 	if ns := harness.Median(r.each(sample.perEvent)); r.nodes == 1000 && r.work == busyName {
 		texts = append(texts, harness.Limit(1e9/ns >= leastEvents, "must ≥ 1 M events/s"))

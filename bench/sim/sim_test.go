@@ -16,12 +16,13 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), []string{"-n", "1"}, &out, io.Discard, []int{5, 50}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| tasks of given time | `fifo` | 5 |", "| tasks of given time | `fair` | 50 |", "| tasks in stages | `fifo` | 50 |", "× 5 nodes"} {
+	for _, want := range []string{"| tasks of given time | `fifo` | 5 |", "| tasks of given time | `fair` | 50 |", "| tasks in stages | `fifo` | 50 |", "× 5 nodes",
+		"| `modfair` | "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}
 	}
-	if n := strings.Count(out.String(), "\n"); n != 2+6 {
+	if n := strings.Count(out.String(), "\n"); n != 2+6+3+13 {
 		t.Errorf("%d lines", n)
 	}
 }
@@ -37,6 +38,17 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
+// Heartbeats of a cluster that cost more than the limit are named.
+func TestBeatOutcome(t *testing.T) {
+	r := &beatRow{policy: "fair", idle: []float64{1, 2, 3}, busy: []float64{9, 11, 12}, tasks: 10, bytes: 5000}
+	if got := r.outcome(); got != "MISSED must ≤ 10 µs" {
+		t.Error(got)
+	}
+	if r.busy = []float64{9, 9, 12}; r.outcome() != "ok must ≤ 10 µs" {
+		t.Error(r.outcome())
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	small := &row{work: busyName, policy: "fair", nodes: 1000, rounds: []sample{{cpu: 500, events: 1}, {cpu: 2000, events: 1}, {cpu: 600, events: 1}}}
 	large := &row{work: busyName, policy: "fair", nodes: 10000, rounds: []sample{{cpu: 1500, events: 1}, {cpu: 3000, events: 1}, {cpu: 1260, events: 1}}}
@@ -48,7 +60,7 @@ func TestOutcomes(t *testing.T) {
 		t.Error(got)
 	}
 	day := &row{work: dayName, nodes: 600, rounds: []sample{{cpu: 31e9, events: 1}}}
-	if got := day.outcome(nil); got != "MISSED must < 30 s" {
+	if got := day.outcome(nil); got != "MISSED must < 30 s; MISSED must ≥ 2 M events/s" {
 		t.Error(got)
 	}
 }

@@ -19,26 +19,44 @@ const loadWindow = 60
 
 // advance updates the mean for the time since at, in which n processes were runnable:
 // L ← L·e^(−Δ/60) + n·(1 − e^(−Δ/60)).
-func (l *load) advance(now time.Duration, n float64) {
+func (l *load) advance(now time.Duration, n float64, memory *decay) {
 	if now == l.at {
 		return
 	}
 	if l.mean != n {
-		l.mean = n + float64((l.mean-n)*portable.Exp(-(now-l.at).Seconds()/loadWindow))
+		l.mean = n + float64((l.mean-n)*memory.over(now-l.at))
 	}
 	l.at = now
+}
+
+// decay remembers e^(−Δ/60) for a few spans Δ, because most heartbeats of a node are one
+// interval after another event of the node.
+type decay [1 << decayBits]struct {
+	span   time.Duration
+	factor float64
+}
+
+const decayBits = 6
+
+// over returns e^(−span/60).
+func (d *decay) over(span time.Duration) float64 {
+	e := &d[uint64(span)*0x9e3779b97f4a7c15>>(64-decayBits)]
+	if e.span != span {
+		e.span, e.factor = span, portable.Exp(-span.Seconds()/loadWindow)
+	}
+	return e.factor
 }
 
 // advanceLoad updates a node's load average to the present.
 func (s *sim) advanceLoad(nd *node) {
 	tick := s.model.LoadTick
 	if tick == 0 {
-		nd.load.advance(s.now, nd.load.runnable)
+		nd.load.advance(s.now, nd.load.runnable, &s.decay)
 		return
 	}
 	for nd.load.at < s.now {
 		w := nd.load.at / tick
-		nd.load.advance(min(s.now, (w+1)*tick), s.burst(nd, w))
+		nd.load.advance(min(s.now, (w+1)*tick), s.burst(nd, w), &s.decay)
 	}
 }
 

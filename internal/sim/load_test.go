@@ -12,9 +12,10 @@ import (
 // Four runnable processes from an idle machine, as Unix counts: 4·(1−e^(−t/60)).
 func TestLoadAverage(t *testing.T) {
 	var l load
+	var memory decay
 	want := map[int]float64{5: 0.319822, 10: 0.614073, 15: 0.884797, 60: 2.528482}
 	for at := 5; at <= 60; at += 5 {
-		l.advance(time.Duration(at)*time.Second, 4)
+		l.advance(time.Duration(at)*time.Second, 4, &memory)
 		if w, ok := want[at]; ok && math.Abs(l.mean-w) > 1e-6 {
 			t.Errorf("after %d s: %f, want %f", at, l.mean, w)
 		}

@@ -32,6 +32,7 @@ type sim struct {
 	racks    []rack
 	net      network
 	beats    profile
+	decay    decay
 	// interval is the time between two heartbeats of a node, for the number of nodes
 	// that the tracker knows now.
 	interval time.Duration

@@ -19,6 +19,7 @@ type Composition struct {
 	// has them.
 	preceder Preceder
 	sparse   Sparse
+	chooser  Selective
 	copies   bool // the speculate part is no NoCopies
 	beginner []interface{ Begin(r *Round) }
 
@@ -41,6 +42,7 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	c := &Composition{Slots: s, Order: o, Place: p, Speculate: sp}
 	c.preceder, _ = sp.(Preceder)
 	c.sparse, _ = sp.(Sparse)
+	c.chooser, _ = sp.(Selective)
 	_, never := sp.(NoCopies)
 	c.copies = !never
 	seen := map[any]bool{}
@@ -73,7 +75,7 @@ func flatten(parts []any) (all []any) {
 
 // Begin implements Policy.
 func (c *Composition) Begin(r *Round) {
-	r.copies = c.copies
+	r.copies, r.chooser = c.copies, c.chooser
 	for _, b := range c.beginner {
 		b.Begin(r)
 	}
@@ -99,6 +101,9 @@ func (c *Composition) Next(r *Round) (Assignment, bool) {
 
 // serve reports whether a task takes the offer. It stores the assignment in found.
 func (c *Composition) serve(r *Round, o Offer) bool {
+	if !r.mayServe(o, o.Kind) && (!o.Either || !r.mayServe(o, o.Kind.Other())) {
+		return false
+	}
 	c.round, c.offer, c.found = r, o, Assignment{}
 	if c.preceder != nil && !o.NoCopies {
 		if t := c.preceder.Before(r, o, c.Order); t != nil && r.Fits(t.Job(), c.slot(t.Job(), t.Kind())) {
@@ -110,11 +115,18 @@ func (c *Composition) serve(r *Round, o Offer) bool {
 	return c.found.Task != nil
 }
 
+// mayServe reports whether any task of the kind is pending, or may get a copy under the
+// offer. In an idle cluster neither is so, and a round ends without a walk.
+func (r *Round) mayServe(o Offer, k Kind) bool {
+	return r.Jobs().Pending(k) > 0 || !o.NoCopies && r.CopiesOf(k)
+}
+
 // consider gives the offer to the candidate if the candidate has a suitable task. If not,
 // it notes the reason. It returns true to visit the next candidate.
 func (c *Composition) consider(cand Candidate) bool {
 	r, o, j, k := c.round, c.offer, cand.Job, cand.Kind
-	launchable, copies := j.Launchable(k), r.copies && !o.NoCopies && j.Active(k) > 0
+	launchable := j.Launchable(k)
+	copies := r.copies && !o.NoCopies && j.Active(k) > 0 && (c.chooser == nil || c.chooser.MayCopyJob(j, k))
 	if !launchable && !copies {
 		return true
 	}

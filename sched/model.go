@@ -57,6 +57,7 @@ type (
 	//	Tally() Tally                       all these counts at once
 	//	FailedAttempts() int                failed attempts of the whole job
 	//	Progress(k Kind) float64            mean progress of the tasks, 0 to 1; costs the running attempts
+	//	Progressed(k Kind) bool             an attempt of the kind has reported progress or another sign of life
 	//
 	// What may start:
 	//

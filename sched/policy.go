@@ -170,6 +170,17 @@ type NoCopies interface{ NeverCopies() }
 // in a round. If MayCopy returns false, orders leave out jobs without pending tasks.
 type Sparse interface{ MayCopy(r *Round) bool }
 
+// Selective is a Sparse that knows which jobs have running tasks that it may want to copy.
+// Orders and the composition then leave out the jobs without pending tasks for which it
+// returns false. Both methods cost O(1).
+type Selective interface {
+	Sparse
+	// MayCopyKind reports whether a running task of the kind may get a copy, of any job.
+	MayCopyKind(k Kind) bool
+	// MayCopyJob reports whether a running task of the job and kind may get a copy.
+	MayCopyJob(j *Job, k Kind) bool
+}
+
 // Consulter is a part that uses other parts of its composition. Consult receives all
 // four, in the order slots, order, place and speculate, when the composition is made.
 // The part finds the parts that it needs by type assertion.

@@ -13,7 +13,8 @@ type Round struct {
 	refused  []Offer
 	passed   [Kinds]*Job // by kind of slot, the first job whose task needs more than are free
 	copies   bool
-	strict   bool // widths and reservations matter: not every task fits into a free slot
+	chooser  Selective // which jobs copies may be of; nil if the speculate part cannot say
+	strict   bool      // widths and reservations matter: not every task fits into a free slot
 	ledger   *Ledger
 }
 
@@ -87,6 +88,12 @@ func (r *Round) RefusedKind(task, slot Kind) bool {
 // Jobs without pending tasks are then candidates too.
 func (r *Round) Copies() bool { return r.copies }
 
+// CopiesOf is Copies for one kind of task. Orders ask it before they visit jobs that have
+// running tasks of the kind, but no pending ones.
+func (r *Round) CopiesOf(k Kind) bool {
+	return r.copies && (r.chooser == nil || r.chooser.MayCopyKind(k))
+}
+
 // Note records why a job gets no task of a kind now. Why and the tracker's wait
 // reasons show the last note of each job and kind.
 func (r *Round) Note(j *Job, k Kind, why Reason) { r.ledger.note(j, k, why, r.now) }
@@ -109,7 +116,7 @@ func NewRoundWriter(v *View) *RoundWriter {
 // before, whose memory it uses again.
 func (w *RoundWriter) Open(now time.Duration, n *Node, limits [Kinds]int) *Round {
 	r := &w.round
-	r.now, r.node, r.limits, r.copies, r.passed = now, n, limits, false, [Kinds]*Job{}
+	r.now, r.node, r.limits, r.copies, r.chooser, r.passed = now, n, limits, false, nil, [Kinds]*Job{}
 	r.launched, r.refused = r.launched[:0], r.refused[:0]
 	r.strict = n != nil && (n.Reserved(Map).Job != nil || n.Reserved(Reduce).Job != nil)
 	return r

@@ -94,7 +94,7 @@ func (s *SortedOrder) each(r *Round, o Offer, k Kind, visit func(Candidate) bool
 		return s.head(o, k, visit)
 	}
 	list := s.ready[k]
-	if r.Copies() && !o.NoCopies {
+	if !o.NoCopies && r.CopiesOf(k) {
 		list = s.all
 	}
 	for _, j := range list.jobs {

@@ -172,6 +172,9 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 func (b *Book) Report(a *Attempt, progress float64, ticks uint64, now time.Duration) {
 	a.reported = true
 	if progress != a.progress || ticks != a.ticks {
+		if a.progressAt <= a.started {
+			a.task.job.progressed[a.id.Kind] = true
+		}
 		a.progress, a.ticks, a.progressAt = progress, ticks, now
 	}
 }
@@ -194,7 +197,10 @@ func (b *Book) SetCounted(j *Job, c [Kinds]counters.Set, lastError, logTail stri
 
 // RestartTimeout restarts the time-out of an attempt on a node that has returned
 // after a silence, because the progress made meanwhile is unknown.
-func (b *Book) RestartTimeout(a *Attempt, now time.Duration) { a.reported, a.progressAt = true, now }
+func (b *Book) RestartTimeout(a *Attempt, now time.Duration) {
+	a.reported, a.progressAt = true, now
+	a.task.job.progressed[a.id.Kind] = true
+}
 
 // Grant gives an attempt the permission to commit its task's output.
 func (b *Book) Grant(a *Attempt) { a.granted, a.task.grant = true, a }

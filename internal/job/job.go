@@ -52,7 +52,9 @@ type Job struct {
 	mapsFirst bool // reduces were killed for maps, and none starts until no map is pending
 	account   Account
 	waits     waits
-	delayed   []*Task // delayed tasks of both kinds, by retry time, kind and index
+	// progressed is set when an attempt of the kind first reports progress, and stays set.
+	progressed [Kinds]bool
+	delayed    []*Task // delayed tasks of both kinds, by retry time, kind and index
 
 	// nodeFails counts failed attempts by node; flaky lists the nodes whose
 	// count is at or above the limit, in the order in which they got there.
@@ -244,13 +246,21 @@ func (j *Job) Progress(k Kind) float64 {
 		return 1
 	}
 	sum := float64(j.tally.Done[k])
+	if !j.progressed[k] {
+		return sum / float64(len(j.tasks[k]))
+	}
 	for a := j.first[k]; a != nil; a = a.next {
-		if a == a.task.Oldest() {
+		// An attempt that is no copy is older than its copies.
+		if !a.speculative || a == a.task.Oldest() {
 			sum += a.progress
 		}
 	}
 	return sum / float64(len(j.tasks[k]))
 }
+
+// Progressed reports whether an attempt of the kind has ever reported progress or another
+// sign of life. While none has, the progress of all running attempts is 0.
+func (j *Job) Progressed(k Kind) bool { return j.progressed[k] }
 
 // Task returns the task with that index, or nil if there is none.
 func (j *Job) Task(k Kind, index int32) *Task {

@@ -163,7 +163,7 @@ func (b *Book) RestoreOrder(now time.Duration) {
 			slices.SortFunc(running, func(a, b *Attempt) int { return cmp.Compare(a.seq, b.seq) })
 			j.first[k], j.last[k] = nil, nil
 			for _, a := range running {
-				a.next, a.progressAt = nil, now
+				a.next, a.progressAt, j.progressed[k] = nil, now, true
 				j.link(a)
 			}
 		}

@@ -43,7 +43,7 @@ var GapParams = new(GapConfig).bind().Params()
 var (
 	_ sched.Speculate   = (*Gap)(nil)
 	_ sched.Starter     = (*Gap)(nil)
-	_ sched.Sparse      = (*Gap)(nil)
+	_ sched.Selective   = (*Gap)(nil)
 	_ sched.JobWatcher  = (*Gap)(nil)
 	_ sched.TaskWatcher = (*Gap)(nil)
 	_ sched.Observer    = (*Gap)(nil)
@@ -77,7 +77,13 @@ func meanProgress(j *job.Job, k job.Kind, _ time.Duration) float64 { return j.Pr
 func (g *Gap) Start(v *sched.View, _ time.Duration) { g.watch.view = v }
 
 // MayCopy implements sched.Sparse.
-func (g *Gap) MayCopy(*sched.Round) bool { return g.watch.count > 0 }
+func (g *Gap) MayCopy(*sched.Round) bool { return g.watch.any() }
+
+// MayCopyKind implements sched.Selective.
+func (g *Gap) MayCopyKind(k job.Kind) bool { return g.watch.count[k] > 0 }
+
+// MayCopyJob implements sched.Selective.
+func (g *Gap) MayCopyJob(j *job.Job, k job.Kind) bool { return g.watch.of(j, k) }
 
 // Copy implements sched.Speculate.
 func (g *Gap) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {

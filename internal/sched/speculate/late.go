@@ -84,7 +84,7 @@ var LateParams = new(LateConfig).bind().Params()
 var (
 	_ sched.Speculate   = (*Late)(nil)
 	_ sched.Starter     = (*Late)(nil)
-	_ sched.Sparse      = (*Late)(nil)
+	_ sched.Selective   = (*Late)(nil)
 	_ sched.JobWatcher  = (*Late)(nil)
 	_ sched.TaskWatcher = (*Late)(nil)
 	_ sched.Observer    = (*Late)(nil)
@@ -137,6 +137,9 @@ func rate(a *job.Attempt, now time.Duration) float64 {
 // rates collects the rates of a job's running tasks of a kind. A task counts
 // with its best attempt.
 func rates(j *job.Job, k job.Kind, now time.Duration) (s spread) {
+	if !j.Progressed(k) {
+		return spread{n: float64(j.Active(k))} // all rates are 0
+	}
 	for a := j.Oldest(k); a != nil; a = a.Next() {
 		t := a.Task()
 		if a != t.Oldest() {
@@ -157,11 +160,17 @@ func rates(j *job.Job, k job.Kind, now time.Duration) (s spread) {
 func (l *Late) Start(v *sched.View, _ time.Duration) { l.watch.view = v }
 
 // MayCopy implements sched.Sparse.
-func (l *Late) MayCopy(*sched.Round) bool { return l.watch.count > 0 }
+func (l *Late) MayCopy(*sched.Round) bool { return l.watch.any() }
+
+// MayCopyKind implements sched.Selective.
+func (l *Late) MayCopyKind(k job.Kind) bool { return l.watch.count[k] > 0 }
+
+// MayCopyJob implements sched.Selective.
+func (l *Late) MayCopyJob(j *job.Job, k job.Kind) bool { return l.watch.of(j, k) }
 
 // Copy implements sched.Speculate.
 func (l *Late) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
-	if len(l.watch.slow[c.Job.Seat()][c.Kind]) == 0 || l.capped(r, c) || l.slowNode(c.Job, r.Node()) {
+	if !l.watch.of(c.Job, c.Kind) || l.capped(r, c) || l.slowNode(c.Job, r.Node()) {
 		return nil
 	}
 	return l.watch.pick(r, o, c)

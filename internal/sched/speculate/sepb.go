@@ -151,6 +151,18 @@ func (s *SEPB) MayCopy(r *sched.Round) bool {
 	return false
 }
 
+// MayCopyKind implements sched.Selective.
+func (s *SEPB) MayCopyKind(k job.Kind) bool {
+	b, ok := s.base.(sched.Selective)
+	return !ok || b.MayCopyKind(k)
+}
+
+// MayCopyJob implements sched.Selective.
+func (s *SEPB) MayCopyJob(j *job.Job, k job.Kind) bool {
+	b, ok := s.base.(sched.Selective)
+	return !ok || b.MayCopyJob(j, k)
+}
+
 // room reports whether the limit permits one more copy of the kind.
 func (s *SEPB) room(v *sched.View, k job.Kind) bool {
 	copies := v.Jobs().Tally().Copies[k]
@@ -265,7 +277,7 @@ func (p *probe) checkOne(c sched.Candidate) bool {
 func (p *probe) seekOne(c sched.Candidate) bool {
 	o, j := p.offer, c.Job
 	switch {
-	case c.Kind != o.Kind || j.Active(c.Kind) == 0 || j.NoSpeculation() || p.r.Barred(j, p.r.Node(), c.Kind):
+	case c.Kind != o.Kind || !p.s.MayCopyJob(j, c.Kind) || j.Active(c.Kind) == 0 || j.NoSpeculation() || p.r.Barred(j, p.r.Node(), c.Kind):
 		return true
 	case o.MapsDone && c.Kind == job.Reduce && !j.MapsDone():
 		return true

@@ -62,10 +62,10 @@ type watch struct {
 	timing   Timing
 	view     *sched.View
 	slow     [][job.Kinds][]*job.Attempt // by job seat
-	count    int
-	done     [][job.Kinds]siblings // by job seat
-	alive    cached[time.Duration] // as lastSign computes it
-	nodes    []nodeWatch           // by node index
+	count    [job.Kinds]int              // attempts in slow
+	done     [][job.Kinds]siblings       // by job seat
+	alive    cached[time.Duration]       // as lastSign computes it
+	nodes    []nodeWatch                 // by node index
 }
 
 // nodeWatch holds the heartbeats of one node.
@@ -123,7 +123,7 @@ func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
 	w.nodes[n.Index()].silent = silent
 	for _, a := range n.Attempts() {
 		_, yes := w.deserves(a, now)
-		if yes || w.count > 0 {
+		if yes || w.count[a.Kind()] > 0 {
 			w.set(a, yes)
 		}
 	}
@@ -178,6 +178,9 @@ func (w *watch) stalled(a *job.Attempt, done *siblings, now time.Duration) bool 
 // lastSign returns the time of the last sign of life of a job's running attempts of a
 // kind; 0 if none has shown one.
 func lastSign(j *job.Job, k job.Kind, _ time.Duration) (at time.Duration) {
+	if !j.Progressed(k) {
+		return 0
+	}
 	for a := j.Oldest(k); a != nil; a = a.Next() {
 		if a.ProgressAt() > a.Started() {
 			at = max(at, a.ProgressAt())
@@ -186,6 +189,12 @@ func lastSign(j *job.Job, k job.Kind, _ time.Duration) (at time.Duration) {
 	return at
 }
 
+// any reports whether an attempt of any job is slow or stalled.
+func (w *watch) any() bool { return w.count[job.Map]+w.count[job.Reduce] > 0 }
+
+// of reports whether an attempt of the job and kind is slow or stalled.
+func (w *watch) of(j *job.Job, k job.Kind) bool { return len(w.slow[j.Seat()][k]) > 0 }
+
 // set adds an attempt to the slow ones or removes it.
 func (w *watch) set(a *job.Attempt, in bool) {
 	list := &w.slow[a.Job().Seat()][a.Kind()]
@@ -193,10 +202,10 @@ func (w *watch) set(a *job.Attempt, in bool) {
 	switch {
 	case in && at < 0:
 		*list = append(*list, a)
-		w.count++
+		w.count[a.Kind()]++
 	case !in && at >= 0:
 		*list = slices.Delete(*list, at, at+1)
-		w.count--
+		w.count[a.Kind()]--
 	}
 }
 

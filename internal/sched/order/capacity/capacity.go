@@ -347,7 +347,7 @@ func (s *walk) visitQueue(q *queue) bool {
 	switch {
 	case s.o.HeadOnly:
 		list = q.jobs
-	case s.r.Copies() && !s.o.NoCopies:
+	case !s.o.NoCopies && s.copies():
 		list = q.busy[which]
 	}
 	for _, j := range list.Jobs() {
@@ -360,6 +360,11 @@ func (s *walk) visitQueue(q *queue) bool {
 		}
 	}
 	return true
+}
+
+// copies reports whether a running task of a kind that may fill the offer may get a copy.
+func (s *walk) copies() bool {
+	return s.r.CopiesOf(s.kinds[0]) || s.n == job.Kinds && s.r.CopiesOf(s.kinds[1])
 }
 
 // visitJob offers the slot to the job's tasks of each kind. It returns false

@@ -128,7 +128,7 @@ func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched
 		return f.eachStale(r, o, k, visit)
 	}
 	f.refreshAdmitted()
-	copies := r.Copies() && !o.NoCopies
+	copies := !o.NoCopies && r.CopiesOf(k)
 	pools := f.ready[k].list
 	if copies {
 		pools = f.busy[k].list

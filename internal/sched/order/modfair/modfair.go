@@ -123,7 +123,7 @@ func (o *Order) each(r *sched.Round, of sched.Offer, k job.Kind, visit func(sche
 			}
 		}
 	}
-	return !r.Copies() || of.NoCopies || o.eachBusy(of, k, visit)
+	return of.NoCopies || !r.CopiesOf(k) || o.eachBusy(of, k, visit)
 }
 
 // eachBusy visits jobs whose running tasks could be copied, after all pending

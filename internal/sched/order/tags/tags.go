@@ -223,7 +223,7 @@ func slotOf(r *sched.Round, o sched.Offer, k job.Kind) job.Kind {
 // number of the partition.
 func (t *Tags) serve(r *sched.Round, o sched.Offer, part int, k job.Kind, visit func(sched.Candidate) bool) bool {
 	q := t.parts[part].ready[k]
-	if o.HeadOnly || r.Copies() && !o.NoCopies {
+	if o.HeadOnly || !o.NoCopies && r.CopiesOf(k) {
 		q = t.parts[part].all
 	}
 	for _, j := range q.Jobs() {

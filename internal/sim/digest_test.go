@@ -23,8 +23,8 @@ var rewrite = flag.Bool("rewrite", false, "write the digests that TestDigests fi
 const digestFile = "testdata/digests.txt"
 
 // TestDigests compares the events, effects and results of runs under every policy with
-// recorded digests. A change that only makes the tracker, a policy or the simulator
-// faster must leave them alone. A change of what they decide rewrites the file with
+// recorded digests. A change that only makes the tracker, a policy or the simulator faster
+// must leave the file unchanged. A change of decisions rewrites the file with
 // -rewrite.
 func TestDigests(t *testing.T) {
 	var found bytes.Buffer

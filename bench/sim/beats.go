@@ -9,7 +9,7 @@ import (
 
 	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/sched/policies"
-	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/internal/tracker/fullload"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -40,12 +40,12 @@ func (r *beatRow) name() string { return fmt.Sprintf("%s, %d nodes, heartbeats",
 
 // measure implements contestant. Each node sends one heartbeat of either kind.
 func (r *beatRow) measure(context.Context) error {
-	p, err := policies.Build(r.policy, sched.Options{Seed: 1, Set: trackertest.BusySettings(r.policy)})
+	p, err := policies.Build(r.policy, sched.Options{Seed: 1, Set: fullload.Settings(r.policy)})
 	if err != nil {
 		return err
 	}
 	before := heap()
-	c := trackertest.NewBusy(p, r.jobs, r.nodes)
+	c := fullload.New(p, r.jobs, r.nodes)
 	r.tasks, r.bytes = c.Tasks, heap()-before
 	each := func(play func(int)) float64 {
 		began := processorTime()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/sched/policies"
-	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/internal/tracker/fullload"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -32,13 +32,13 @@ func (s *suite) cost(t *testing.T) {
 	fifo := crowded(s.build(t, policies.Default), 1000)
 	few := crowded(s.build(t, s.Policy), 100)
 	many := crowded(s.build(t, s.Policy), 1000)
-	best := map[*trackertest.Busy]time.Duration{}
+	best := map[*fullload.Cluster]time.Duration{}
 	var ratio, growth float64
 	bound := cmp.Or(s.CostRatio, maxCost)
 	tooMuch := func() bool { return ratio > bound }
 	tooSteep := func() bool { return s.CostRatio == 0 && ratio > freeCost && growth > maxGrowth }
 	for round := 0; round < rounds || round < most && (tooMuch() || tooSteep()); round++ {
-		for _, c := range []*trackertest.Busy{fifo, few, many} {
+		for _, c := range []*fullload.Cluster{fifo, few, many} {
 			began := s.Clock()
 			c.Work(beats)
 			d := s.Clock().Sub(began)
@@ -61,4 +61,4 @@ func (s *suite) cost(t *testing.T) {
 }
 
 // crowded returns a cluster of 100 nodes whose jobs have more maps than fit.
-func crowded(p sched.Policy, jobs int) *trackertest.Busy { return trackertest.NewBusy(p, jobs, 100) }
+func crowded(p sched.Policy, jobs int) *fullload.Cluster { return fullload.New(p, jobs, 100) }

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/internal/tracker/fullload"
 	"github.com/slotwise/slotwise/sched"
 )
 
 // newBusy returns a busy cluster under a policy.
-func newBusy(b *testing.B, policy string, jobs, nodes int) *trackertest.Busy {
-	p, err := Build(policy, sched.Options{Seed: 1, Set: trackertest.BusySettings(policy)})
+func newBusy(b *testing.B, policy string, jobs, nodes int) *fullload.Cluster {
+	p, err := Build(policy, sched.Options{Seed: 1, Set: fullload.Settings(policy)})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return trackertest.NewBusy(p, jobs, nodes)
+	return fullload.New(p, jobs, nodes)
 }
 
 // BenchmarkDecision measures the cost of a heartbeat under every policy, including the
@@ -23,8 +23,8 @@ func BenchmarkDecision(b *testing.B) {
 	for _, policy := range Names() {
 		for _, nodes := range []int{100, 10_000} {
 			for _, jobs := range []int{100, 1000} {
-				var c *trackertest.Busy
-				run := func(what string, play func(*trackertest.Busy, int)) {
+				var c *fullload.Cluster
+				run := func(what string, play func(*fullload.Cluster, int)) {
 					b.Run(fmt.Sprintf("%s/%dnodes/%djobs/%s", policy, nodes, jobs, what), func(b *testing.B) {
 						if c == nil {
 							c = newBusy(b, policy, jobs, nodes) // takes up to a second
@@ -39,8 +39,8 @@ func BenchmarkDecision(b *testing.B) {
 						}
 					})
 				}
-				run("idle", (*trackertest.Busy).Idle)
-				run("busy", (*trackertest.Busy).Work)
+				run("idle", (*fullload.Cluster).Idle)
+				run("busy", (*fullload.Cluster).Work)
 			}
 		}
 	}

@@ -1,4 +1,6 @@
-package trackertest
+// Package fullload builds trackers whose nodes are full, for measurements of the cost of a
+// heartbeat.
+package fullload
 
 import (
 	"fmt"
@@ -11,18 +13,18 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// busyPools is the number of pools, users and racks of a Busy.
-const busyPools = 20
+// poolCount is the number of pools, users and racks.
+const poolCount = 20
 
-// BusySettings returns the parameters with which a policy keeps a Busy's slots full.
-func BusySettings(policy string) map[string]string {
+// Settings returns the parameters with which a policy keeps the slots full.
+func Settings(policy string) map[string]string {
 	switch policy {
 	case "modfair":
 		return map[string]string{"max-allocated": "0"} // no limit on a pool's maps
 	case "statictags", "dynamictags":
 		return map[string]string{"lend": "true"} // all jobs are small: slots would stay idle
 	case "capacity", "yarn":
-		queues := make([]string, busyPools)
+		queues := make([]string, poolCount)
 		for i := range queues {
 			queues[i] = fmt.Sprintf("p%d,capacity=5", i)
 		}
@@ -31,10 +33,9 @@ func BusySettings(policy string) map[string]string {
 	return nil
 }
 
-// Busy is a tracker whose nodes are full, for measurements of the cost of a heartbeat.
-// Nodes have 4 map and 2 reduce slots and are in 20 racks. Jobs are in 20 pools and have
+// Cluster is a tracker whose nodes are full. Nodes have 4 map and 2 reduce slots and are in 20 racks. Jobs are in 20 pools and have
 // more maps than fit. Each split names three hosts.
-type Busy struct {
+type Cluster struct {
 	Tracker *tracker.Tracker
 	// Tasks is the number of tasks of all jobs.
 	Tasks int
@@ -44,20 +45,20 @@ type Busy struct {
 	one   [1]tracker.Report
 }
 
-// NewBusy returns a Busy of the given size with full slots.
-func NewBusy(p sched.Policy, jobs, nodes int) *Busy {
+// New returns a cluster of the given size with full slots.
+func New(p sched.Policy, jobs, nodes int) *Cluster {
 	const reduces = 4
-	c := &Busy{Tracker: tracker.New(tracker.Config{NodeTimeout: -1}, p), nodes: make([]string, nodes)}
+	c := &Cluster{Tracker: tracker.New(tracker.Config{NodeTimeout: -1}, p), nodes: make([]string, nodes)}
 	for i := range c.nodes {
 		c.nodes[i] = fmt.Sprint("n", i)
-		c.Tracker.Step(0, &tracker.Join{Node: cluster.Spec{Name: c.nodes[i], Rack: fmt.Sprint("/r", i%busyPools),
+		c.Tracker.Step(0, &tracker.Join{Node: cluster.Spec{Name: c.nodes[i], Rack: fmt.Sprint("/r", i%poolCount),
 			MapSlots: 4, ReduceSlots: 2, Cores: 4}})
 	}
 	maps := (6*nodes + 60_000) / jobs
 	c.Tasks = jobs * (maps + reduces)
 	for n := range jobs {
 		load := job.Profile{CPU: uint8(1 + n%5), Memory: uint8(1 + n%4), Disk: 5, Network: 5}
-		s := job.Spec{Pool: fmt.Sprint("p", n%busyPools), User: fmt.Sprint("u", n%busyPools), Splits: make([]job.Split, maps),
+		s := job.Spec{Pool: fmt.Sprint("p", n%poolCount), User: fmt.Sprint("u", n%poolCount), Splits: make([]job.Split, maps),
 			Reduces: reduces, SlowStart: 1, TaskTimeout: -1, Profile: [job.Kinds]job.Profile{load, load}}
 		for i := range s.Splits {
 			s.Splits[i].Hosts = []string{c.nodes[(i+n)%nodes], c.nodes[(i*7+n)%nodes], c.nodes[(i*13+n)%nodes]}
@@ -72,20 +73,20 @@ func NewBusy(p sched.Policy, jobs, nodes int) *Busy {
 }
 
 // step sends the next heartbeat. Nodes take turns.
-func (c *Busy) step(reports []tracker.Report) {
+func (c *Cluster) step(reports []tracker.Report) {
 	c.hb.Node, c.hb.Reports = c.next(), reports
 	c.Tracker.Step(time.Duration(c.beats)*3*time.Millisecond, &c.hb)
 }
 
 // next returns the name of the node whose heartbeat is next.
-func (c *Busy) next() string {
+func (c *Cluster) next() string {
 	c.beats++
 	return c.nodes[c.beats%len(c.nodes)]
 }
 
 // Idle sends heartbeats without reports, from nodes that are full, or so loaded that a
 // policy which judges by load gives them nothing.
-func (c *Busy) Idle(beats int) {
+func (c *Cluster) Idle(beats int) {
 	c.hb.Load = cluster.Load{LoadAverage: 30, CPU: 1, MemoryFree: 0.5}
 	for range beats {
 		c.step(nil)
@@ -93,7 +94,7 @@ func (c *Busy) Idle(beats int) {
 }
 
 // Work sends heartbeats that report a finished map each, so that the node gets another.
-func (c *Busy) Work(beats int) {
+func (c *Cluster) Work(beats int) {
 	c.hb.Load = cluster.Load{LoadAverage: 1, CPU: 0.3, MemoryFree: 0.5}
 	for range beats {
 		node := c.nodes[(c.beats+1)%len(c.nodes)]

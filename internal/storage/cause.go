@@ -13,8 +13,8 @@ var (
 	// of the same task has touched meanwhile. Errors such as "permission
 	// denied" or "file does not exist" are answers and never have the mark.
 	ErrUnavailable = errors.New("the storage is unavailable")
-	// ErrDenied marks errors of a shared storage that denies the user permission: every
-	// other machine would get the same answer.
+	// ErrDenied marks errors of a storage that denies the user permission: every other
+	// machine would get the same answer.
 	ErrDenied = errors.New("the storage denies the user permission")
 	// ErrDisk marks errors of the machine's own disk: it is full, broken or read-only.
 	ErrDisk = errors.New("the machine's disk is full or broken")

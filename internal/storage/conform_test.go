@@ -33,6 +33,17 @@ func TestLocalCrashes(t *testing.T) {
 	}
 }
 
+// TestLocalErrors makes each operation of a job on local files fail once.
+func TestLocalErrors(t *testing.T) {
+	for name, noExchange := range map[string]bool{"Exchange": false, "Renames": true} {
+		t.Run(name, func(t *testing.T) {
+			storagetest.RunErrors(t, storagetest.CrashTarget{
+				New: func() storagetest.Machine { return machine(t, t.TempDir(), noExchange) }, Gap: true,
+			})
+		})
+	}
+}
+
 func machine(t *testing.T, dir string, noExchange bool) storagetest.Machine {
 	ops := &faultfs.Ops{NoExchange: noExchange}
 	return storagetest.Machine{

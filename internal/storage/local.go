@@ -3,9 +3,12 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -52,7 +55,7 @@ var errNotRegular = errors.New("not a regular file")
 func (Local) Open(_ context.Context, path string) (File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, namesUser(err)
 	}
 	st, err := f.Stat()
 	switch {
@@ -81,7 +84,7 @@ func (f *localFile) Size() int64 { return f.size }
 func (Local) Stat(_ context.Context, path string) (Info, error) {
 	st, err := os.Stat(path)
 	if err != nil {
-		return Info{}, err
+		return Info{}, namesUser(err)
 	}
 	if !st.IsDir() && !st.Mode().IsRegular() {
 		return Info{}, &fs.PathError{Op: "stat", Path: path, Err: errNotRegular}
@@ -102,7 +105,7 @@ func localInfo(path string, st fs.FileInfo) Info {
 func (Local) List(_ context.Context, dir string) ([]Info, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, namesUser(err)
 	}
 	infos := make([]Info, 0, len(entries))
 	for _, e := range entries {
@@ -142,7 +145,8 @@ func (Local) Canonical(_ context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(abs)
+	resolved, err := filepath.EvalSymlinks(abs)
+	return resolved, namesUser(err)
 }
 
 // Readable implements Checked.
@@ -155,5 +159,19 @@ func (Local) Readable(_ context.Context, path string) error {
 
 // Remove implements FS.
 func (Local) Remove(_ context.Context, path string) error {
-	return os.RemoveAll(path)
+	return namesUser(os.RemoveAll(path))
+}
+
+// namesUser adds the user to an error about a denied permission and marks it as ErrDenied:
+// all machines run the attempts of a job as the same user. It returns other errors, and
+// nil, unchanged.
+func namesUser(err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	name := strconv.Itoa(os.Geteuid())
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	return Denied(fmt.Errorf("%w for the user %q", err, name))
 }

@@ -69,7 +69,7 @@ func named(op, path string, err error) error {
 	if errors.As(err, &le) {
 		err = le.Err
 	}
-	return &fs.PathError{Op: op, Path: path, Err: err}
+	return &fs.PathError{Op: op, Path: path, Err: namesUser(err)}
 }
 
 // stageTarget resolves links: a link to a directory keeps pointing to the

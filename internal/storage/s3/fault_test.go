@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -151,7 +153,8 @@ func TestPermanentFaults(t *testing.T) {
 			return none
 		})
 		_, err := job(t.Context(), f, out, 9<<20)
-		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "s3://"+out) {
+		user := fmt.Sprintf("for the access key %q", os.Getenv("AWS_ACCESS_KEY_ID"))
+		if !errors.Is(err, fs.ErrPermission) || !errors.Is(err, storage.ErrDenied) || !strings.Contains(err.Error(), "s3://"+out) || !strings.Contains(err.Error(), user) {
 			t.Errorf("%s: got %v", what, err)
 		}
 		p.spoil(nil)

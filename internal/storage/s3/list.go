@@ -34,10 +34,10 @@ func (f *FS) List(ctx context.Context, dir string) ([]storage.Info, error) {
 			return infos, nil
 		}
 		if !errors.Is(err, ErrPublishing) || failures == publishingTries {
-			return nil, failed("list", dir, err)
+			return nil, f.failed("list", dir, err)
 		}
 		if err := readahead.Sleep(ctx, 100*time.Millisecond, failures); err != nil {
-			return nil, failed("list", dir, err)
+			return nil, f.failed("list", dir, err)
 		}
 	}
 }

@@ -325,6 +325,14 @@ func TestMemoryCrashes(t *testing.T) {
 	})
 }
 
+// TestMemoryErrors makes each request of a job fail once.
+func TestMemoryErrors(t *testing.T) {
+	storagetest.RunErrors(t, storagetest.CrashTarget{
+		New:           func() storagetest.Machine { return machine(newMemory()) },
+		ErrPublishing: ErrPublishing,
+	})
+}
+
 // TestMemoryRandom lets jobs replace one output in random order, with random kills.
 func TestMemoryRandom(t *testing.T) {
 	storagetest.RunRandom(t, storagetest.CrashTarget{
@@ -551,5 +559,55 @@ func TestEarlierVersion(t *testing.T) {
 		if left := m.left(); len(left) > 0 {
 			t.Errorf("left %q", left)
 		}
+	}
+}
+
+// TestUnremovedRoot: the root of a published staging could not be removed. Reopening the
+// staging removes it, and an error while it is reopened does not look like a staging that
+// never was.
+func TestUnremovedRoot(t *testing.T) {
+	m := newMemory()
+	f := memoryFS{m}
+	ctx := t.Context()
+	s, err := f.StageShared(ctx, "dir/out", "t", false)
+	must(t, err)
+	must(t, publishPart(t, s, "x").Commit())
+	m.Inject(faultfs.Rule{Op: faultfs.Remove, Path: filesDir})
+	must(t, s.Commit(ctx))
+	if left := m.left(); len(left) == 0 {
+		t.Fatal("nothing is left")
+	}
+	m.Reset()
+	failure := errors.New("no")
+	m.Inject(faultfs.Rule{Op: faultfs.Read, Path: storage.SuccessFile, Nth: 1, Err: failure})
+	if _, err := f.Reopen(ctx, "dir/out", "t"); !errors.Is(err, failure) {
+		t.Errorf("reopening while the output cannot be read: %v", err)
+	}
+	_, err = f.Reopen(ctx, "dir/out", "t")
+	must(t, err)
+	if left := m.left(); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+// TestUsedToken: objects of an ended staging of the same token do not become part of a new
+// one, and sweeping fails if it cannot find out whether a staging is in use.
+func TestUsedToken(t *testing.T) {
+	m := newMemory()
+	f := memoryFS{m}
+	ctx := t.Context()
+	must(t, putJSON(ctx, m, "dir/.out.slotwise-shared-t"+filesDir+"gone/id", pending{Name: "gone", Key: "dir/out/gone"}))
+	s, err := f.StageShared(ctx, "dir/out", "t", false)
+	must(t, err)
+	failure := errors.New("no")
+	m.Inject(faultfs.Rule{Op: faultfs.List, Path: "slotwise-shared-t/", Nth: 2, Err: failure}) // the first one looks for the owner
+	if _, err := f.Stage(ctx, "dir/out", false); !errors.Is(err, failure) {
+		t.Errorf("sweeping: %v", err)
+	}
+	m.Reset()
+	must(t, publishPart(t, s, "x").Commit())
+	must(t, s.Commit(ctx))
+	if left := m.left(); len(left) > 0 || len(m.mu.objects) != 2 {
+		t.Errorf("left %q, %d objects", left, len(m.mu.objects))
 	}
 }

@@ -90,6 +90,18 @@ func failed(op, p string, err error) error {
 	return &fs.PathError{Op: op, Path: "s3://" + path.Clean(p), Err: err}
 }
 
+// failed is the function of this name, and names the user if the permission is denied.
+func (f *FS) failed(op, p string, err error) error {
+	if err = kind(err); errors.Is(err, fs.ErrPermission) {
+		user := "without credentials"
+		if c, cerr := f.c.GetCreds(); cerr == nil && c.AccessKeyID != "" {
+			user = fmt.Sprintf("for the access key %q", c.AccessKeyID)
+		}
+		err = fmt.Errorf("%w %s", err, user)
+	}
+	return failed(op, p, err)
+}
+
 // isUnavailable reports whether err is a failure of the server or of the network that
 // may pass, and no answer about the request itself; or comes from a delayed attempt.
 func isUnavailable(err error) bool {
@@ -150,7 +162,7 @@ func missing(err error) bool { return errors.Is(kind(err), fs.ErrNotExist) }
 func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	bucket, key := split(p)
 	if key == "" {
-		return nil, failed("open", p, syscall.EISDIR)
+		return nil, f.failed("open", p, syscall.EISDIR)
 	}
 	st, err := f.c.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
 	if err != nil {
@@ -159,19 +171,20 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 				err = syscall.EISDIR
 			}
 		}
-		return nil, failed("open", p, err)
+		return nil, f.failed("open", p, err)
 	}
 	open := func(ctx context.Context, off int64) (io.ReadCloser, error) {
 		return f.stream(ctx, bucket, st, off)
 	}
 	// After a replacement the stream could only continue with other content.
 	permanent := func(err error) bool { return errors.Is(err, errChanged) }
-	return &namedFile{File: readahead.New(ctx, open, st.Size, readahead.Options{Permanent: permanent}), path: p}, nil
+	return &namedFile{File: readahead.New(ctx, open, st.Size, readahead.Options{Permanent: permanent}), fs: f, path: p}, nil
 }
 
 // namedFile adds the URI to the errors of reads.
 type namedFile struct {
 	*readahead.File
+	fs   *FS
 	path string
 }
 
@@ -179,7 +192,7 @@ type namedFile struct {
 func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
 	n, err := x.File.ReadAt(b, off)
 	if err != nil && err != io.EOF {
-		err = failed("read", x.path, err)
+		err = x.fs.failed("read", x.path, err)
 	}
 	return n, err
 }
@@ -248,7 +261,7 @@ func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
 			err = fs.ErrNotExist
 		}
 		if err != nil {
-			return storage.Info{}, failed("stat", p, err)
+			return storage.Info{}, f.failed("stat", p, err)
 		}
 		return storage.Info{Path: bucket, Dir: true}, nil
 	}
@@ -265,7 +278,7 @@ func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
 			err = fs.ErrNotExist
 		}
 	}
-	return storage.Info{}, failed("stat", p, err)
+	return storage.Info{}, f.failed("stat", p, err)
 }
 
 // isDir reports whether there are objects below p, apart from a claim.
@@ -312,7 +325,7 @@ func (f *FS) eachKey(ctx context.Context, bucket, prefix string, recursive bool,
 func (f *FS) Remove(ctx context.Context, p string) error {
 	name, key := split(p)
 	if key == "" {
-		return failed("remove", p, fs.ErrInvalid)
+		return f.failed("remove", p, fs.ErrInvalid)
 	}
 	keys := []string{key}
 	err := f.each(ctx, p, true, func(o minio.ObjectInfo) bool {
@@ -324,7 +337,7 @@ func (f *FS) Remove(ctx context.Context, p string) error {
 		err = deleteAll(ctx, bucket{f, name}, keys)
 	}
 	if err != nil && !missing(err) {
-		return failed("remove", p, err)
+		return f.failed("remove", p, err)
 	}
 	return nil
 }

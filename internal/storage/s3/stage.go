@@ -42,6 +42,7 @@ func (f *FS) stager(dir string) (*storage.Stager, string) {
 		s = f.wrapServer(s)
 	}
 	x := newStager(s, name, f.part, f.now)
+	x.Failed = func(op, key string, err error) error { return f.failed(op, path.Join(name, key), err) }
 	return x, key
 }
 
@@ -234,8 +235,8 @@ func (p *publisher) successKey(a storage.StageArea) string {
 
 func uploadKey(a storage.StageArea, f pending) string { return a.Root + uploadsDir + f.ID }
 
-// nameDir returns the prefix of a file's keys in announcedDir or filesDir. The file's
-// name is one element of it, whatever is in the name.
+// nameDir returns the prefix of a file's keys in announcedDir or filesDir. It escapes the
+// file's name, so the name is one element of the prefix.
 func nameDir(a storage.StageArea, dir, name string) string {
 	return a.Root + dir + url.PathEscape(name) + "/"
 }
@@ -269,8 +270,8 @@ const claimTries = 6
 
 // claim claims the output for this staging, or fails with errBusy.
 //
-// Each staging puts a claim of its own and lists all claims afterwards. So of two
-// stagings at least one sees the other one's claim, and no staging proceeds that sees one.
+// Each staging puts a claim under its own key and lists all claims afterwards. So of two
+// stagings at least one sees the other one's claim. No staging proceeds that sees one.
 // If both see the other, the staging whose root comes first in the alphabet waits for the
 // other one to withdraw. Claims of stagings that have nothing more to change are removed.
 func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {

@@ -47,17 +47,17 @@ var errFenced = errors.New("another attempt has committed this file since this o
 //
 // # Which attempt's file is published
 //
-// Several attempts of a task may write one file, and any of them may be delayed at any
+// Several attempts of a task may write one file, and each attempt may be delayed at any
 // request, for any time. The master accepts the success of at most one attempt, and grants
 // the commit to a later attempt only after it has given the earlier one up for good. The
 // attempt whose success was accepted must be the one that is published, whole.
 //
-// Each attempt has an upload of its own, and objects of its own names: uploads/<id>,
-// announced/<name>/<id> and files/<name>/<id>. While the staging exists, no attempt
+// Each attempt has its own upload, and the objects uploads/<id>, announced/<name>/<id> and
+// files/<name>/<id>, where <id> is random. While the staging exists, no attempt
 // changes or removes an object or an upload of another one. So a delayed request can hit
 // nothing but the attempt's own traces. A writer of a shared staging
 //
-//  1. lists announced/<name>/ when it begins, and remembers what it saw,
+//  1. lists announced/<name>/ when it begins, and remembers the keys,
 //  2. uploads the data,
 //  3. puts announced/<name>/<id>, an empty object,
 //  4. lists announced/<name>/ again, and fails with errFenced if there is an object,
@@ -74,7 +74,8 @@ var errFenced = errors.New("another attempt has committed this file since this o
 //     announcements are never removed. The one that began later has the higher rank: it
 //     saw everything that the other one saw, and the other one's announcement.
 //   - Suppose that the master accepted attempt X, and that a record of Y has a higher
-//     rank. Y began after X had announced, so X was granted the commit before Y was. Then
+//     rank. Y began after X had announced. An attempt asks for the grant after it has begun
+//     its files and before it commits them, so X was granted the commit before Y was. Then
 //     the master gave X up before it granted Y the commit, and accepts X never.
 //   - X's record is present, because step 5 had succeeded before X reported its success,
 //     and its upload is whole, because only X itself drops it, and only if its commit

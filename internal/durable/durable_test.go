@@ -251,9 +251,52 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestReadFile: a file that is missing is reported.
+// brokenFile fails when its size or its content is read.
+type brokenFile struct {
+	durable.File
+	size, read error
+}
+
+func (f brokenFile) Size() (int64, error) {
+	n, err := f.File.Size()
+	return n, errors.Join(err, f.size)
+}
+
+func (f brokenFile) ReadAt(b []byte, at int64) (int, error) {
+	if f.read != nil {
+		b = b[:len(b)/2]
+	}
+	n, err := f.File.ReadAt(b, at)
+	return n, errors.Join(err, f.read)
+}
+
+// brokenFiles opens brokenFiles.
+type brokenFiles struct {
+	durable.FS
+	size, read error
+}
+
+func (f brokenFiles) OpenFile(path string, flag int, perm fs.FileMode) (durable.File, error) {
+	file, err := f.FS.OpenFile(path, flag, perm)
+	return brokenFile{file, f.size, f.read}, err
+}
+
+// TestReadFile: ReadFile returns the whole content or an error, never a part without one.
 func TestReadFile(t *testing.T) {
-	if _, err := durable.ReadFile(durable.OS(), filepath.Join(t.TempDir(), "x")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("read: %v", err)
+	disk := faultfs.NewDisk()
+	disk.Put("f", []byte("content"))
+	disk.Put("empty", nil)
+	for name, want := range map[string]string{"f": "content", "empty": ""} {
+		if b, err := durable.ReadFile(disk, name); string(b) != want || err != nil {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	if _, err := durable.ReadFile(disk, "missing"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	for what, files := range map[string]brokenFiles{"size": {disk, syscall.EIO, nil}, "read": {disk, nil, syscall.EIO}} {
+		if b, err := durable.ReadFile(files, "f"); !errors.Is(err, syscall.EIO) {
+			t.Errorf("the %s fails: %q, %v", what, b, err)
+		}
 	}
 }

@@ -95,6 +95,12 @@ func TestCopyDamaged(t *testing.T) {
 	if _, err := copied(faultfs.NewDisk()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the copy of nothing: %v", err)
 	}
+	// Only a segment after another one may lack its header, because it is being created.
+	files = faultfs.NewDisk()
+	files.Put(name, []byte("slot"))
+	if image, err := copied(files); err == nil {
+		t.Errorf("a journal without a whole header was copied as %q", image.Names())
+	}
 	files = faultfs.NewDisk()
 	l := open(t, files, 100)
 	c := counter{}

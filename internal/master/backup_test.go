@@ -25,6 +25,10 @@ func TestBackup(t *testing.T) {
 		second := r.submit(r.spec(1, 0, out))
 		w.awaitLaunch("j2_m_0_0")
 
+		snapshots, err := filepath.Glob(filepath.Join(r.cfg.Dir, "journal", "snapshot-*"))
+		if err != nil || len(snapshots) > 0 != (cfg.SnapshotBytes > 0) {
+			t.Errorf("snapshots of the journal: %q, %v", snapshots, err)
+		}
 		file, dir := filepath.Join(t.TempDir(), "backup.tar"), filepath.Join(t.TempDir(), "new", "m")
 		if _, err := backup.Write(durable.OS(), r.cfg.Dir, file); err != nil {
 			t.Fatal(err)

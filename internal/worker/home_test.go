@@ -2,8 +2,10 @@ package worker
 
 import (
 	"errors"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -96,5 +98,35 @@ func TestProbe(t *testing.T) {
 		if err := probe(disk, "probe"); !errors.Is(err, syscall.EIO) || len(disk.Names()) != 0 {
 			t.Errorf("%s: %v, left %v", op, err, disk.Names())
 		}
+	}
+}
+
+// TestStarterKnowsItsProcesses: a starter knows the processes that it has started until it
+// has waited for them. The worker kills processes with its mark that it does not know.
+func TestStarterKnowsItsProcesses(t *testing.T) {
+	s, err := newStarter(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	owns := func(pid int) (own bool) {
+		s.withOwn(func(isOwn func(int) bool) { own = isOwn(pid) })
+		return own
+	}
+	if err := s.start(exec.Command("/no/such/program")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing program: %v", err)
+	}
+	c := exec.Command("sleep", "1000")
+	if err := s.start(c); err != nil {
+		t.Fatal(err)
+	}
+	if !owns(c.Process.Pid) {
+		t.Error("the process is not known")
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := s.wait(c); err == nil || owns(c.Process.Pid) {
+		t.Errorf("the process is known after it was killed, %v", err)
 	}
 }

@@ -1,8 +1,11 @@
 package worker_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/counters"
@@ -446,6 +450,31 @@ func TestNotAProgram(t *testing.T) {
 	want(t, m.ends("j9_m_0_0"), failed, "no such job")
 }
 
+// TestLingeringProgram runs an executable that reports its success and does not exit. The
+// worker kills it after the grace period, and the attempt has succeeded.
+func TestLingeringProgram(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	var done bytes.Buffer
+	if _, err := protodelim.MarshalTo(&done, &slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: &slotwisev1.Done{Ok: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	var octal strings.Builder
+	for _, b := range done.Bytes() {
+		fmt.Fprintf(&octal, "\\%03o", b)
+	}
+	path := filepath.Join(t.TempDir(), "x")
+	script := "#!/bin/sh\nprintf '" + octal.String() + "' >&4\nexec sleep 1000\n"
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	split := m.job("j1", "cat", 0, "a\n")
+	m.files[hash(t, path)] = script
+	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
+	m.launch("j1_m_0_0", split)
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+}
+
 // TestFullDisk lets a task fail while the disk has less room than MinFree. The report
 // blames the node, and the heartbeat with the report refuses work, so the task is not
 // tried here again.
@@ -508,4 +537,21 @@ func TestDirectoryGone(t *testing.T) {
 		_, err := os.Stat(filepath.Join(w.dir, left))
 		return os.IsNotExist(err)
 	})
+}
+
+// TestReadyMetric: the gauge is 1 for a worker that has registered and takes work.
+func TestReadyMetric(t *testing.T) {
+	w := newFakeMaster(t).worker("")
+	eventually := time.Now().Add(time.Minute)
+	for body := ""; !strings.Contains(body, "\nslotwise_worker_ready 1\n"); time.Sleep(10 * time.Millisecond) {
+		resp, err := http.Get("http://" + w.Address() + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if body = string(b); err != nil || time.Now().After(eventually) {
+			t.Fatalf("never ready: %v\n%s", err, body)
+		}
+	}
 }

@@ -63,6 +63,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newToken(),
 		newSim(s),
 		newStudy(s),
+		newCalibrate(s),
 		newRepro(),
 		newGenerate(),
 		newProfile(s),

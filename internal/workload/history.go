@@ -222,7 +222,7 @@ func (h *history) jobRecord(line int, f map[string]string) {
 	h.counts(number32(f["TOTAL_MAPS"]), number32(f["TOTAL_REDUCES"]))
 	switch s := f["JOB_STATUS"]; s {
 	case "SUCCESS", "FAILED", "KILLED":
-		h.job.Outcome = s
+		h.job.Outcome, h.job.Finish = s, historyTime(f, "FINISH_TIME")
 	}
 }
 
@@ -374,5 +374,5 @@ func (h *history) endJob() {
 	case guessed > 0:
 		h.im.warn(h.line, "job %q: %d tasks have no times and get the median", r.ID, guessed)
 	}
-	h.im.add(h.line, j)
+	h.im.addRecorded(h.line, j, r.Submit, r.Finish)
 }

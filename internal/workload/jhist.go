@@ -120,7 +120,7 @@ func (h *history) jhistEvent(line int, kind string, e *jhistBody) {
 			h.job.Queue = string(e.Queue)
 		}
 	case "JOB_FINISHED":
-		h.job.Outcome = "SUCCESS"
+		h.job.Outcome, h.job.Finish = "SUCCESS", e.Finish
 	case "JOB_FAILED", "JOB_KILLED", "JOB_ERROR":
 		h.job.Outcome = "FAILED"
 	}

@@ -107,7 +107,7 @@ func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*followe
 		j.After = f.after(j.Submit)
 		f.add(epoch(max(p.Ended, p.Submitted)), []int{len(im.jobs)})
 	}
-	im.add(0, j)
+	im.addRecorded(0, j, &p.Submitted, &p.Ended)
 	return nil
 }
 

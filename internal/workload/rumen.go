@@ -29,6 +29,7 @@ type rumenJob struct {
 	Priority   string `json:"priority"`
 	Outcome    string `json:"outcome"`
 	Submit     *int64 `json:"submitTime"`
+	Finish     *int64 `json:"finishTime"`
 	Maps       int    `json:"totalMaps"`
 	Reduces    int    `json:"totalReduces"`
 	Properties struct {
@@ -112,7 +113,7 @@ func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) 
 			if guessed > 0 {
 				im.warn(line, "job %q: %d tasks have no times and get the median", r.ID, guessed)
 			}
-			im.add(line, j)
+			im.addRecorded(line, j, r.Submit, r.Finish)
 		}
 		return !im.full()
 	})

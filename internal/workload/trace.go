@@ -15,6 +15,9 @@ import (
 type Trace struct {
 	// List holds the jobs by time of submission, the first at 0.
 	List []Job
+	// Recorded holds the response time of each job in the traced run, 0 where the trace
+	// does not state it. It is nil for forms that never do.
+	Recorded []time.Duration
 	// Warnings describe, in a sentence each, parts of the trace that were left
 	// out, repaired or guessed.
 	Warnings []string
@@ -58,7 +61,8 @@ type importer struct {
 	r       reader
 	options TraceOptions
 	jobs    []Job
-	lines   []int // of the jobs
+	ended   []time.Duration // recorded response times, parallel to jobs as far as it goes
+	lines   []int           // of the jobs
 	tasks   int
 	trace   Trace
 	// firstBack is the line of the first job that is submitted before the
@@ -104,6 +108,19 @@ func (im *importer) add(line int, j Job) {
 		return
 	}
 	im.jobs, im.lines = append(im.jobs, j), append(im.lines, line)
+}
+
+// addRecorded adds a job that was submitted and ended at some times in ms; nil is unknown.
+func (im *importer) addRecorded(line int, j Job, submit, end *int64) {
+	n := len(im.jobs)
+	im.add(line, j)
+	if submit == nil || end == nil || len(im.jobs) == n {
+		return
+	}
+	if d, err := span(*submit, *end); err == nil {
+		im.ended = append(im.ended, make([]time.Duration, n-len(im.ended))...)
+		im.ended = append(im.ended, d)
+	}
 }
 
 // finish sorts the jobs and makes their times relative to the first one. Merged
@@ -154,6 +171,14 @@ func (im *importer) sorted() []Job {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(im.jobs[a].Submit, im.jobs[b].Submit) })
+	if len(im.ended) > 0 {
+		im.trace.Recorded = make([]time.Duration, len(order))
+		for to, from := range order {
+			if from < len(im.ended) {
+				im.trace.Recorded[to] = im.ended[from]
+			}
+		}
+	}
 	position := make([]int, len(order))
 	jobs := make([]Job, len(order))
 	dropped := 0

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/calibrate"
+	"github.com/slotwise/slotwise/internal/durable"
+	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/study"
+	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// calibrateFlags are the flags of calibrate.
+type calibrateFlags struct {
+	setup     *setup
+	workload  string
+	nodes     int
+	policy    string
+	heartbeat string
+	limit     int
+	output    string
+	seed      uint64
+	json      bool
+	quiet     bool
+}
+
+// newCalibrate returns the command that fits a cluster to a trace.
+func newCalibrate(setup *setup) *cobra.Command {
+	f := &calibrateFlags{setup: setup}
+	c := &cobra.Command{
+		Use:   "calibrate --workload TRACE [-o world.yaml]",
+		Short: "Fit slots and overheads to a trace that states when its jobs ended",
+		Long: `Finds the number of nodes, their slots, and the times of set-up and clean-up for which
+a simulation of the trace comes closest to the recorded response times. rumen:FILE,
+hadoop:DIR and slotwise:DIR have such times.
+
+The fit uses the first 70 % of the jobs. The errors on the others, which it has not used,
+say how far a simulation of this cluster can be trusted. Several clusters may explain a
+trace equally well; state what you know, such as --nodes. A fit takes several hundred
+simulations, so take a part of a large trace with --limit.
+
+-o writes a world for slotwise sim --world, with the cluster and the errors in comments.`,
+		Example: `  slotwise calibrate --workload rumen:jobs.json --nodes 20 -o world.yaml
+  slotwise calibrate --workload hadoop:history --policy fair --heartbeat hadoop-1.2
+  slotwise calibrate --workload slotwise:/var/lib/slotwise --limit 500 --json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.workload, "workload", "", "`trace`: rumen:FILE, hadoop:DIR or slotwise:DIR")
+	s.IntVar(&f.nodes, "nodes", 0, "`number` of nodes of the traced cluster, if it is known (default: fitted)")
+	s.StringVar(&f.policy, "policy", "fifo", "`policy` of the traced cluster")
+	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default hadoop-0.20.2)")
+	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of the trace")
+	s.StringVarP(&f.output, "output", "o", "", "`file` of the world to write; it is replaced")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
+	s.BoolVar(&f.json, "json", false, "print the result as one JSON object on standard output")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "print no warnings about the trace")
+	completeWith(c, "policy", setup.completePolicies)
+	completeWords(c, "heartbeat", sim.Profiles())
+	return c
+}
+
+// check rejects flags whose values make no sense by themselves.
+func (f *calibrateFlags) check() error {
+	switch {
+	case f.workload == "":
+		return misuse("--workload is missing: a trace with response times, such as rumen:FILE, hadoop:DIR or slotwise:DIR")
+	case f.nodes < 0 || f.nodes > 1<<20:
+		return misuse("--nodes %d: must be from 1 to %d, or 0 to fit it", f.nodes, 1<<20)
+	case f.limit < 0:
+		return misuse("--limit %d: must be positive", f.limit)
+	}
+	if err := sim.CheckProfile(f.heartbeat); err != nil {
+		return misuse("--heartbeat: %w", err)
+	}
+	return nil
+}
+
+// run is the command.
+func (f *calibrateFlags) run(c *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	registry := f.setup.policies
+	if _, err := registry.Build(f.policy, sched.Options{Seed: f.seed}); err != nil {
+		return misuse("--policy %s: %w", f.policy, err)
+	}
+	trace, err := f.read(c.Context(), c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	ctx := c.Context()
+	r, err := calibrate.Fit(calibrate.Config{
+		Jobs: trace.List, Recorded: trace.Recorded, KeepNodes: f.nodes > 0, Seed: f.seed,
+		Cluster: workload.Cluster{Racks: 1, Groups: []workload.NodeGroup{{Name: "node", Count: cmp.Or(f.nodes, 20), MapSlots: 2, ReduceSlots: 2}}},
+		Model:   sim.ModelConfig{Heartbeat: f.heartbeat},
+		Policy:  func() (sched.Policy, error) { return registry.Build(f.policy, sched.Options{Seed: f.seed}) },
+		Stop:    func() error { return context.Cause(ctx) },
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.workload, err)
+	}
+	if f.output != "" {
+		if err := durable.WriteFile(durable.OS(), f.output, 0o644, func(w io.Writer) error { return f.writeWorld(w, r) }); err != nil {
+			return misuse("--output %w", pathLast(f.output, err))
+		}
+	}
+	return f.print(c.OutOrStdout(), r)
+}
+
+// read reads the trace and prints its warnings.
+func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.Trace, error) {
+	var o study.WorkloadOptions
+	o.Trace.Limit = f.limit
+	w, err := study.ReadWorkload(ctx, f.workload, &workload.Cluster{}, o)
+	if err != nil {
+		return nil, misuse("--workload: %w", err)
+	}
+	trace, ok := w.Source.(*workload.Trace)
+	if !ok || trace.Recorded == nil {
+		return nil, misuse("--workload %s: does not state when its jobs ended; rumen:FILE, hadoop:DIR and slotwise:DIR do", f.workload)
+	}
+	for _, text := range w.Warnings {
+		if !f.quiet {
+			fmt.Fprintln(stderr, "warning:", text)
+		}
+	}
+	return trace, nil
+}
+
+// clusterSpec returns the fitted cluster in the short form.
+func clusterSpec(c *workload.Cluster) string {
+	g := &c.Groups[0]
+	return fmt.Sprintf("nodes=%d,maps=%d,reduces=%d", g.Count, g.MapSlots, g.ReduceSlots)
+}
+
+// errorText describes the errors on some jobs.
+func errorText(e calibrate.Error) string {
+	return fmt.Sprintf("%d jobs: median %.1f %%, nine of ten within %.1f %%, bias %+.1f %%", e.Jobs, 100*e.Median, 100*e.P90, 100*e.Bias)
+}
+
+// print prints the result.
+func (f *calibrateFlags) print(w io.Writer, r *calibrate.Result) error {
+	if f.json {
+		return json.NewEncoder(w).Encode(map[string]any{"workload": f.workload, "cluster": clusterSpec(&r.Cluster), "setup_s": r.Model.Overheads.Setup.Seconds(),
+			"cleanup_s": r.Model.Overheads.Cleanup.Seconds(), "fitted": r.Fitted, "held_out": r.HeldOut, "runs": r.Runs})
+	}
+	_, err := fmt.Fprintf(w, `cluster     %s
+overheads   set-up %v, clean-up %v
+error on the jobs that the fit used      %s
+error on the jobs that it did not use    %s
+%d simulations
+`, clusterSpec(&r.Cluster), r.Model.Overheads.Setup, r.Model.Overheads.Cleanup, errorText(r.Fitted), errorText(r.HeldOut), r.Runs)
+	return err
+}
+
+// writeWorld writes a world file.
+func (f *calibrateFlags) writeWorld(w io.Writer, r *calibrate.Result) error {
+	name := strings.NewReplacer("\n", " ", "\r", " ").Replace(f.workload)
+	_, err := fmt.Fprintf(w, `# Fitted to %s by slotwise calibrate, under the policy %s.
+# Use it with --cluster %s.
+# Error on the jobs that the fit used: %s.
+# Error on the jobs that it did not use: %s.
+`, name, f.policy, clusterSpec(&r.Cluster), errorText(r.Fitted), errorText(r.HeldOut))
+	if err == nil && f.heartbeat != "" {
+		_, err = fmt.Fprintf(w, "heartbeat: %s\n", f.heartbeat)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(w, "overheads:\n  setup: %v\n  cleanup: %v\n", r.Model.Overheads.Setup, r.Model.Overheads.Cleanup)
+	}
+	return err
+}

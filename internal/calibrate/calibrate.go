@@ -1,0 +1,256 @@
+// Package calibrate fits a cluster and the overheads of its daemons to a trace that states
+// when its jobs ended. A trace rarely says how many slots its cluster had, and a replay on
+// other slots says little about that cluster.
+//
+// The fit changes one or two parameters at a time and keeps the values with the least
+// error, until no change helps. It uses the first jobs of the trace only. The later ones
+// judge it.
+package calibrate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Config describes a fit.
+type Config struct {
+	// Jobs are the jobs of the trace by time of submission. Recorded are their response
+	// times in the traced run; a job with 0 has none and judges nothing.
+	Jobs     []workload.Job
+	Recorded []time.Duration
+	// Cluster is where the fit starts: one group. Its number of nodes is kept if KeepNodes is set.
+	Cluster   workload.Cluster
+	KeepNodes bool
+	// Model is where the fit starts. Its overheads of set-up and clean-up are fitted, as one
+	// value for both, because response times show only their sum.
+	Model sim.ModelConfig
+	// Policy makes a fresh policy for each run.
+	Policy func() (sched.Policy, error)
+	Seed   uint64
+	// Stop ends the fit when it returns an error, as sim.Config.Stop.
+	Stop func() error
+	// Step is called after each run with the number of runs so far, unless it is nil.
+	Step func(runs int)
+}
+
+// Result is a fit.
+type Result struct {
+	Cluster workload.Cluster
+	Model   sim.ModelConfig
+	// Fitted are the errors on the jobs that the fit used, HeldOut on the others.
+	Fitted, HeldOut Error
+	// Runs is the number of simulations.
+	Runs int
+}
+
+// Error summarizes relative errors of response times.
+type Error struct {
+	// Jobs is the number of jobs with a recorded response time.
+	Jobs int `json:"jobs"`
+	// Median and P90 are quantiles of the absolute relative errors. Bias is the median of
+	// the relative errors: below 0 the simulated jobs are too fast.
+	Median float64 `json:"median"`
+	P90    float64 `json:"p90"`
+	Bias   float64 `json:"bias"`
+}
+
+// heldOut is the fraction of the jobs that the fit does not use.
+const heldOut = 0.3
+
+// leastJobs is the least number of recorded jobs in each part of the trace.
+const leastJobs = 3
+
+// maxPasses bounds how often the fit goes through the parameters.
+const maxPasses = 4
+
+// The values that the fit tries.
+var (
+	nodeCounts = []int{1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200, 2000}
+	slotCounts = []int{1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24}
+	overheads  = []time.Duration{0, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond, 2 * time.Second, 3 * time.Second,
+		4 * time.Second, 6 * time.Second, 8 * time.Second, 12 * time.Second, 16 * time.Second, 20 * time.Second}
+)
+
+// Fit fits the number of nodes, their slots and the times of set-up and clean-up.
+func Fit(c Config) (*Result, error) {
+	if len(c.Jobs) != len(c.Recorded) {
+		return nil, fmt.Errorf("%d jobs and %d recorded response times", len(c.Jobs), len(c.Recorded))
+	}
+	cut := len(c.Jobs) - int(heldOut*float64(len(c.Jobs)))
+	if recorded(c.Recorded[:cut]) < leastJobs || recorded(c.Recorded[cut:]) < leastJobs {
+		return nil, fmt.Errorf("of %d jobs, %d of the first %d and %d of the others state when they ended; a fit needs %d of each", len(c.Jobs),
+			recorded(c.Recorded[:cut]), cut, recorded(c.Recorded[cut:]), leastJobs)
+	}
+	if len(c.Cluster.Groups) != 1 {
+		return nil, errors.New("the cluster must be one group of equal nodes")
+	}
+	f := &fit{c: c, cut: cut, best: candidate{c.Cluster, c.Model}}
+	f.best.cluster.Groups = slices.Clone(c.Cluster.Groups)
+	var err error
+	if f.least, err = f.score(f.best); err != nil {
+		return nil, err
+	}
+	for range maxPasses {
+		before := f.least
+		if err := f.pass(); err != nil {
+			return nil, err
+		}
+		if f.least >= before {
+			break
+		}
+	}
+	if math.IsInf(f.least, 1) {
+		return nil, fmt.Errorf("the trace runs on none of the clusters that were tried: %w", f.failed)
+	}
+	r := &Result{Cluster: f.best.cluster, Model: f.best.model, Runs: f.runs + 1}
+	errs, err := f.run(f.best, len(c.Jobs))
+	if err != nil {
+		return nil, err
+	}
+	r.Fitted, r.HeldOut = summarize(errs[:cut]), summarize(errs[cut:])
+	return r, nil
+}
+
+// recorded counts the jobs with a recorded response time.
+func recorded(list []time.Duration) int {
+	n := 0
+	for _, d := range list {
+		if d > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// candidate is a cluster with its overheads.
+type candidate struct {
+	cluster workload.Cluster
+	model   sim.ModelConfig
+}
+
+// with returns a copy with another group of nodes.
+func (x candidate) with(set func(g *workload.NodeGroup)) candidate {
+	x.cluster.Groups = slices.Clone(x.cluster.Groups)
+	set(&x.cluster.Groups[0])
+	return x
+}
+
+// fit is a fit in progress.
+type fit struct {
+	c      Config
+	cut    int // jobs that the fit uses
+	best   candidate
+	least  float64 // score of best
+	runs   int
+	failed error // of the last run that could not end
+}
+
+// pass tries the numbers of nodes, then the slots of each kind together with the
+// overheads. Slots and overheads cannot be fitted one after the other: more slots with more
+// overhead explain the same response times almost as well.
+func (f *fit) pass() error {
+	if !f.c.KeepNodes {
+		for _, n := range nodeCounts {
+			if err := f.try(f.best.with(func(g *workload.NodeGroup) { g.Count = n })); err != nil {
+				return err
+			}
+		}
+	}
+	for _, set := range []func(g *workload.NodeGroup, n int){
+		func(g *workload.NodeGroup, n int) { g.MapSlots = n },
+		func(g *workload.NodeGroup, n int) { g.ReduceSlots = n },
+	} {
+		from := f.best
+		for _, n := range slotCounts {
+			x := from.with(func(g *workload.NodeGroup) { set(g, n) })
+			for _, d := range overheads {
+				x.model.Overheads.Setup, x.model.Overheads.Cleanup = d, d
+				if err := f.try(x); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// try keeps a candidate if it is the best one so far.
+func (f *fit) try(x candidate) error {
+	score, err := f.score(x)
+	if err == nil && score < f.least {
+		f.best, f.least = x, score
+	}
+	return err
+}
+
+// score returns the error that the fit makes as small as possible: the sum of the median
+// and the mean of the absolute relative errors. The median alone would not see the few jobs
+// that waited for a slot. An error counts as 1 at most. A run that cannot end is infinitely
+// bad.
+func (f *fit) score(x candidate) (float64, error) {
+	errs, err := f.run(x, f.cut)
+	f.runs++
+	if f.c.Step != nil {
+		f.c.Step(f.runs)
+	}
+	if err != nil {
+		if f.c.Stop != nil && f.c.Stop() != nil {
+			return 0, err
+		}
+		f.failed = err
+		return math.Inf(1), nil
+	}
+	sum, n := 0., 0
+	for _, e := range errs {
+		if !math.IsNaN(e) {
+			sum += min(math.Abs(e), 1)
+			n++
+		}
+	}
+	return summarize(errs).Median + sum/float64(max(1, n)), nil
+}
+
+// run replays the first jobs and returns the relative error of each response time; NaN
+// where none is recorded.
+func (f *fit) run(x candidate, jobs int) ([]float64, error) {
+	p, err := f.c.Policy()
+	if err != nil {
+		return nil, err
+	}
+	r, err := sim.Run(sim.Config{Cluster: x.cluster, Policy: p, Jobs: f.c.Jobs[:jobs], Seed: f.c.Seed, Model: x.model, Details: true, Stop: f.c.Stop})
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]float64, jobs)
+	for i := range errs {
+		errs[i] = math.NaN()
+		if was := f.c.Recorded[i]; was > 0 && r.Jobs[i].Ended >= 0 {
+			errs[i] = (r.Jobs[i].Ended-r.Jobs[i].Submitted).Seconds()/was.Seconds() - 1
+		}
+	}
+	return errs, nil
+}
+
+// summarize returns the quantiles of the errors that are numbers.
+func summarize(errs []float64) Error {
+	var bias, abs []float64
+	for _, e := range errs {
+		if !math.IsNaN(e) {
+			bias, abs = append(bias, e), append(abs, math.Abs(e))
+		}
+	}
+	if len(abs) == 0 {
+		return Error{}
+	}
+	slices.Sort(bias)
+	slices.Sort(abs)
+	at := func(list []float64, q float64) float64 { return list[min(len(list)-1, int(q*float64(len(list))))] }
+	return Error{Jobs: len(abs), Median: at(abs, 0.5), P90: at(abs, 0.9), Bias: at(bias, 0.5)}
+}

@@ -61,8 +61,26 @@ func Compact(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecor
 	}
 }
 
+// window is the number of the latest facts that rebuild keeps, because a later record may
+// complete a fact (replay.uncounted).
+const window = 1 << 14
+
+// yield yields the first n of the collected facts and drops them.
+func (r *replay) yield(n int, yield func(tracker.Fact) bool) bool {
+	for _, f := range r.facts[:n] {
+		if !yield(f) {
+			return false
+		}
+		if end, ok := f.(*tracker.FactEnded); ok {
+			delete(r.uncounted, end.Attempt)
+		}
+	}
+	r.facts = slices.Delete(r.facts, 0, n)
+	return true
+}
+
 // rebuild replays the records of a journal up to a position into a core that only
-// Snapshot can use. It keeps no fact after the tracker has read it.
+// Snapshot can use. It keeps few facts after the tracker has read them.
 func rebuild(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*Core, error) {
 	c := blank(cfg)
 	r := newReplay(c)
@@ -75,14 +93,11 @@ func rebuild(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecor
 			if broken = err; err != nil {
 				return
 			}
-			for _, f := range r.facts {
-				if !yield(f) {
-					return
-				}
+			if len(r.facts) >= 2*window && !r.yield(len(r.facts)-window, yield) {
+				return
 			}
-			clear(r.facts)
-			r.facts = r.facts[:0]
 		}
+		r.yield(len(r.facts), yield)
 	})
 	if broken != nil {
 		return nil, broken

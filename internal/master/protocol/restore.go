@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -75,7 +77,8 @@ func (c *Core) trackerConfig() tracker.Config {
 }
 
 func newReplay(c *Core) *replay {
-	return &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{}}
+	return &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{},
+		totals: map[job.ID]*tracker.FactCounted{}, uncounted: map[job.AttemptID]*tracker.FactEnded{}}
 }
 
 // replay is the state of Restore while it reads the journal.
@@ -86,6 +89,33 @@ type replay struct {
 	details  map[job.ID]*slotwisev1.JournalJob
 	policy   *slotwisev1.JournalPolicy // the latest
 	last     time.Duration             // the latest time in a record
+
+	// Older versions recorded counters beside the tracker's facts. totals are the sums of
+	// the jobs of a snapshot. uncounted are the successes whose counters may follow in
+	// a JournalCounted, within the records of one heartbeat.
+	totals    map[job.ID]*tracker.FactCounted
+	uncounted map[job.AttemptID]*tracker.FactEnded
+}
+
+// applyTotals takes in the sums of a job in a snapshot of an older version, which precede
+// the job's facts.
+func (r *replay) applyTotals(t *slotwisev1.JournalTotals) {
+	id := job.ID(t.Job)
+	r.totals[id] = &tracker.FactCounted{Job: id, LastError: t.LastError,
+		Counters: [job.Kinds]counters.Set{counterspb.Decode(t.Maps), counterspb.Decode(t.Reduces)}}
+	if j := r.c.jobs[id]; j != nil {
+		for _, name := range t.Nodes {
+			j.nodes[name] = true
+		}
+	}
+}
+
+// addTotals adds the sums of a job after a fact of the older version's snapshot. They
+// belong after the job's last task, and the snapshot does not say which one that is.
+func (r *replay) addTotals(id job.ID) {
+	if t := r.totals[id]; t != nil {
+		r.facts = append(r.facts, t)
+	}
 }
 
 // apply applies one record.
@@ -101,7 +131,13 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 		c.learned = w.Learned.Doc
 	case *slotwisev1.JournalRecord_Job:
 		return r.applyJob(w.Job)
-	case *slotwisev1.JournalRecord_Totals, *slotwisev1.JournalRecord_Counted: // written by older versions
+	case *slotwisev1.JournalRecord_Totals:
+		r.applyTotals(w.Totals)
+	case *slotwisev1.JournalRecord_Counted:
+		if end := r.uncounted[attemptOf(w.Counted.Attempt)]; end != nil {
+			end.Counters = decodeCounters(w.Counted.Counters)
+			delete(r.uncounted, end.Attempt)
+		}
 	case *slotwisev1.JournalRecord_Finished:
 		id := job.ID(w.Finished.Job)
 		if j := c.jobs[id]; j != nil {
@@ -167,8 +203,12 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 				j.nodes[name] = true
 			}
 		}
+		r.addTotals(f.Task.Job)
 	case *tracker.FactEnded:
 		r.last = max(r.last, f.At)
+		if f.State == job.AttemptSucceeded && f.Counters == nil {
+			r.uncounted[f.Attempt] = f
+		}
 	case *tracker.FactOutcome:
 		r.last = max(r.last, f.At)
 	case *tracker.FactJobEnded:
@@ -192,6 +232,7 @@ func (r *replay) acceptForgotten(o *tracker.FactOutcome) {
 	if spec, err := CoreSpec(d.Spec); err == nil { // applyJob has read it without an error
 		r.facts = append(r.facts, &tracker.FactAccepted{Job: o.Job, Spec: spec, At: o.At})
 		r.accepted[o.Job] = true
+		r.addTotals(o.Job)
 	}
 }
 

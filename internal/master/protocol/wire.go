@@ -183,7 +183,7 @@ func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
 		TaskMemory: s.TaskMemory, TaskCPUs: int(s.TaskCpus),
 	}
 	if s.SlowStart != nil {
-		spec.SlowStart = *s.SlowStart
+		spec.SlowStart = max(0, *s.SlowStart) // older clients ask for a start at once by -1
 	}
 	if s.Synthetic > 0 {
 		spec.Splits = make([]job.Split, s.Synthetic)

@@ -82,8 +82,8 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	root.SetErr(stderr)
 	c, err := root.ExecuteContextC(ctx)
 	code := s.report(ctx, err, stderr)
-	if code != exitOK && said.n == 0 && wantsJSON(args) && c.Flags().Lookup("json") != nil {
-		printFailure(stdout, code, err)
+	if code != exitOK && said.n == 0 && wantsJSON(args) && printsJSON(c) {
+		printFailure(stdout, failureOf(ctx, err))
 	}
 	return code
 }

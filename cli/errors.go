@@ -95,8 +95,12 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 		return exitInterrupted
 	}
 	fmt.Fprintln(stderr, s.program+":", s.renameMessage(oneLine(err)))
-	var wrong misuseError
-	if errors.As(err, &wrong) {
+	return statusOf(err)
+}
+
+// statusOf returns the exit status for an error that is no interrupt.
+func statusOf(err error) int {
+	if errors.As(err, new(misuseError)) {
 		return exitMisuse
 	}
 	return exitFailed
@@ -127,30 +131,52 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// wantsJSON reports whether a command line, which may be invalid, contains
-// --json.
+// wantsJSON reports whether a command line, which may be invalid, asks for JSON: by --json,
+// or by --format json or -o json.
 func wantsJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
 	}
-	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
+	for i, a := range args {
+		switch a {
+		case "--json", "--json=true", "--format=json", "-o=json", "-ojson":
+			return true
+		case "--format", "-o":
+			if i+1 < len(args) && args[i+1] == "json" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-// failure is the object that --json prints when a command ends before it has a
-// result, mostly because of misuse.
+// printsJSON reports whether a command has a flag that asks for JSON.
+func printsJSON(c *cobra.Command) bool {
+	return c.Flags().Lookup("json") != nil || c.Flags().Lookup("format") != nil
+}
+
+// failure is the object that a command prints instead of a result if its user asks for
+// JSON. A result of a job that failed has the same fields.
 type failure struct {
 	State string `json:"state"` // failed or killed
 	Error string `json:"error"`
 	Exit  int    `json:"exit_status"`
 }
 
+// failureOf returns the failure of a command that ends with err, or nil without an error.
+func failureOf(ctx context.Context, err error) *failure {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(context.Cause(ctx), console.ErrInterrupted):
+		return &failure{"killed", console.ErrInterrupted.Error(), exitInterrupted}
+	}
+	return &failure{"failed", oneLine(err), statusOf(err)}
+}
+
 // printFailure prints a failure. It ignores write errors; the exit status still
 // reports the failure.
-func printFailure(w io.Writer, code int, err error) {
-	f := failure{State: "failed", Error: oneLine(err), Exit: code}
-	if code == exitInterrupted {
-		f.State, f.Error = "killed", console.ErrInterrupted.Error()
-	}
+func printFailure(w io.Writer, f *failure) {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.Encode(f)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/generate"
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // generateFlags are the flags of generate.
@@ -65,6 +66,11 @@ func (f *generateFlags) run(c *cobra.Command, name string) error {
 	}
 	if f.output == "" {
 		return misuse("--output is missing: the directory to make")
+	}
+	if scheme, rest := storage.SplitURI(f.output); scheme == "file" {
+		f.output = rest
+	} else if scheme != "" {
+		return misuse("--output %s: generate writes local files only; name a local directory and copy it with the storage's own tools", f.output)
 	}
 	params, err := parseAssignments("param", f.params)
 	if err != nil {

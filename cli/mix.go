@@ -99,7 +99,10 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	err = errors.Join(err, closeEvents(), f.writeLearned(r.Learned))
 	if f.json {
 		e := json.NewEncoder(c.OutOrStdout())
-		return errors.Join(err, e.Encode(r))
+		return errors.Join(err, e.Encode(struct {
+			*mapreduce.MixResult
+			*failure
+		}{r, failureOf(c.Context(), err)}))
 	}
 	printMix(c.OutOrStdout(), r)
 	if f.explain {

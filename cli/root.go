@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -41,6 +42,9 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.Version = version()
+	root.SetVersionTemplate(versionLine())
+	root.Flags().BoolP("version", "v", false, "print the version")
 	root.PersistentFlags().SortFlags = false
 	root.AddCommand(
 		newRun(s),
@@ -139,11 +143,15 @@ func newVersion() *cobra.Command {
 		Example: "  slotwise version",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "slotwise %s (%s %s/%s)\n",
-				version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(c.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine returns what slotwise version and slotwise --version print.
+func versionLine() string {
+	return fmt.Sprintf("slotwise %s (%s %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version returns the version that the Go toolchain recorded in the binary.

@@ -309,6 +309,9 @@ type outcome struct {
 // finish prints the summary and, without --output, the result. It returns the
 // error of the run, or else its own.
 func (f *runFlags) finish(c *cobra.Command, o outcome) error {
+	if f.json && o.err != nil && len(o.results) == 0 {
+		return o.err // execute prints the failure
+	}
 	if f.json {
 		return errors.Join(o.err, printJSON(c.OutOrStdout(), &o))
 	}
@@ -329,6 +332,7 @@ type summary struct {
 	Program string              `json:"program"`
 	State   string              `json:"state"` // succeeded, failed or killed
 	Error   string              `json:"error,omitempty"`
+	Exit    int                 `json:"exit_status,omitempty"` // of a run that failed, as in failure
 	Output  string              `json:"output,omitempty"`
 	Result  *string             `json:"result,omitempty"` // of a small result without --output
 	Elapsed time.Duration       `json:"elapsed_ns"`
@@ -346,9 +350,9 @@ func printJSON(w io.Writer, o *outcome) error {
 	}
 	switch {
 	case errors.Is(o.err, console.ErrInterrupted):
-		s.State, s.Error = "killed", console.ErrInterrupted.Error()
+		s.State, s.Error, s.Exit = "killed", console.ErrInterrupted.Error(), exitInterrupted
 	case o.err != nil:
-		s.State, s.Error = "failed", oneLine(o.err)
+		s.State, s.Error, s.Exit = "failed", oneLine(o.err), statusOf(o.err)
 	case o.output.temp != nil:
 		var text strings.Builder
 		if err := o.output.print(&text); err != nil {

@@ -223,6 +223,9 @@ func (f *runFlags) checkValues() error {
 			return misuse("--%s %d: must be positive", n.flag, n.value)
 		}
 	}
+	if f.reduces > mapreduce.MaxReduces {
+		return misuse("--reduces %d: at most %d; each reduce writes a file", f.reduces, mapreduce.MaxReduces)
+	}
 	if f.storageRetry < 0 || f.storageRetry > maxStorageRetry {
 		return misuse("--storage-retry %v: must be from 0 to %v", f.storageRetry, maxStorageRetry)
 	}

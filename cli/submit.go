@@ -179,7 +179,10 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	case f.json:
 		e := json.NewEncoder(c.OutOrStdout())
 		e.SetEscapeHTML(false)
-		return errors.Join(err, e.Encode(map[string]any{"jobs": done}))
+		return errors.Join(err, e.Encode(struct {
+			Jobs []jobmix.Submitted `json:"jobs"`
+			*failure
+		}{done, failureOf(c.Context(), err)}))
 	case f.wait:
 		return errors.Join(err, printSubmitted(c.OutOrStdout(), done))
 	}

@@ -48,8 +48,8 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 			return nil, err
 		}
 	}
-	if out.Reduces = reduces(j, o, p.target, bytes); out.Reduces > maxTasks {
-		return nil, fmt.Errorf("%d reduce tasks are too many; the most are %d", out.Reduces, maxTasks)
+	if out.Reduces = reduces(j, o, p.target, bytes); out.Reduces > MaxReduces {
+		return nil, fmt.Errorf("%d reduce tasks are too many; the most are %d, because each of them fetches from every map and writes a file", out.Reduces, MaxReduces)
 	}
 	if out.SlowStart == nil && len(out.Splits)+out.Synthetic <= p.target.MapSlots() {
 		out.SlowStart = new(float64) // all maps run at once, so reduces that start early take nothing from them
@@ -116,9 +116,13 @@ func (p *planner) canonical(ctx context.Context, uri string) (storage.FS, string
 	return files, path, err
 }
 
-// maxTasks is the largest number of maps or reduces of a job. Every task has
+// maxTasks is the largest number of maps of a job. Every task has
 // state in memory, and a typing error (a split size of 1) must not fill it.
 const maxTasks = 1_000_000
+
+// MaxReduces is the largest number of reduces of a job. Each reduce writes a file, and each
+// map keeps state for each reduce.
+const MaxReduces = 100_000
 
 // planInputs cuts all inputs of the job into splits and returns their total
 // size in bytes.

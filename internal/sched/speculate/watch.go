@@ -238,8 +238,11 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 			continue
 		}
 		urgency, yes := w.deserves(a, r.Now())
-		level := r.Nodes().LevelOf(t, r.Node())
-		if !yes || o.Within != 0 && c.Kind == job.Map && level > o.Within {
+		if !yes {
+			continue
+		}
+		level := r.Nodes().LevelOf(t, r.Node()) // three look-ups, so it comes last
+		if o.Within != 0 && c.Kind == job.Map && level > o.Within {
 			continue
 		}
 		if best == nil || level < bestLevel || level == bestLevel && (urgency > most || urgency == most && a.Seq() < best.Seq()) {

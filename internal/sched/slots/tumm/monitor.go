@@ -27,8 +27,14 @@ const shortest = 1e-6
 type member struct {
 	in  [job.Kinds]bool // whether the job is in a phase
 	all [job.Kinds]mean
-	// by node index; empty unless the monitor distinguishes nodes
-	on [][job.Kinds]mean
+	// nodes lists the nodes whose monitor.local has an entry of the job.
+	nodes []int32
+}
+
+// localTimes holds the times of a job's tasks on one node.
+type localTimes struct {
+	job  job.ID
+	mean [job.Kinds]mean
 }
 
 // entry is a job in a phase with copies of the values that its work is computed
@@ -36,9 +42,9 @@ type member struct {
 // reduce phase the sum must not visit the jobs themselves.
 type entry struct {
 	job  *job.Job
-	left float64           // n'
-	time float64           // t̄, 0 while no task has finished
-	on   [][job.Kinds]mean // of the member
+	id   job.ID
+	left float64 // n'
+	time float64 // t̄, 0 while no task has finished
 }
 
 // monitor is the paper's workload monitor (Algorithm 2). It keeps the mean
@@ -54,6 +60,7 @@ type monitor struct {
 	perNode       bool
 	order         sched.Order
 	members       []member            // by job seat
+	local         [][]localTimes      // by node, then by job id; only if perNode
 	phase         [job.Kinds][]entry  // by job id
 	head          *job.Job            // first in order with a map to launch
 	last          [job.Kinds]float64  // the mean of any job that changed last; 0 if none
@@ -95,7 +102,13 @@ func (m *monitor) removed(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		m.setPhase(j, k, false)
 	}
-	m.members[j.Seat()] = member{} // frees the means by node
+	w := &m.members[j.Seat()]
+	for _, n := range w.nodes {
+		if at, found := findLocal(m.local[n], j.ID()); found {
+			m.local[n] = slices.Delete(m.local[n], at, at+1)
+		}
+	}
+	*w = member{}
 }
 
 // ended includes a finished attempt in the means. Failed and killed attempts do
@@ -117,11 +130,28 @@ func (m *monitor) learn(a *job.Attempt) {
 	w.all[k].add(seconds)
 	m.last[k] = w.all[k].value
 	if m.perNode {
-		for int(a.Node()) >= len(w.on) {
-			w.on = append(w.on, [job.Kinds]mean{})
-		}
-		w.on[a.Node()][k].add(seconds)
+		m.learnOn(a.Node(), w, j.ID(), k, seconds)
 	}
+}
+
+// learnOn adds the time of a task to the job's times on a node. Only jobs that have
+// finished a task on the node have an entry there: a table with all jobs and nodes would
+// be mostly empty.
+func (m *monitor) learnOn(node int32, w *member, id job.ID, k job.Kind, seconds float64) {
+	for int(node) >= len(m.local) {
+		m.local = append(m.local, nil)
+	}
+	at, found := findLocal(m.local[node], id)
+	if !found {
+		m.local[node] = slices.Insert(m.local[node], at, localTimes{job: id})
+		w.nodes = append(w.nodes, node)
+	}
+	m.local[node][at].mean[k].add(seconds)
+}
+
+// findLocal returns the position of a job in a list of a node.
+func findLocal(list []localTimes, id job.ID) (at int, found bool) {
+	return slices.BinarySearchFunc(list, id, func(x localTimes, id job.ID) int { return int(x.job - id) })
 }
 
 // sync updates the phases that a job is in.
@@ -137,17 +167,17 @@ func (m *monitor) setPhase(j *job.Job, k job.Kind, in bool) {
 	if !in && !w.in[k] {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(m.phase[k], j.ID(), func(e entry, id job.ID) int { return int(e.job.ID() - id) })
+	at, _ := slices.BinarySearchFunc(m.phase[k], j.ID(), func(e entry, id job.ID) int { return int(e.id - id) })
 	if in != w.in[k] {
 		w.in[k], m.phasesChanged = in, true
 		if !in {
 			m.phase[k] = slices.Delete(m.phase[k], at, at+1)
 			return
 		}
-		m.phase[k] = slices.Insert(m.phase[k], at, entry{job: j})
+		m.phase[k] = slices.Insert(m.phase[k], at, entry{job: j, id: j.ID()})
 	}
 	e := &m.phase[k][at]
-	e.left, e.time, e.on = float64(m.left(j, k)), w.all[k].value, w.on
+	e.left, e.time = float64(m.left(j, k)), w.all[k].value
 }
 
 // lookAhead finds the first job in order with a map to launch.
@@ -191,10 +221,10 @@ func (m *monitor) changed() bool {
 	m.phasesChanged = false
 	same := true
 	for k, now := range m.phase {
-		same = same && slices.EqualFunc(now, m.phasesBefore[k], func(e entry, id job.ID) bool { return e.job.ID() == id })
+		same = same && slices.EqualFunc(now, m.phasesBefore[k], func(e entry, id job.ID) bool { return e.id == id })
 		m.phasesBefore[k] = m.phasesBefore[k][:0]
 		for i := range now {
-			m.phasesBefore[k] = append(m.phasesBefore[k], now[i].job.ID())
+			m.phasesBefore[k] = append(m.phasesBefore[k], now[i].id)
 		}
 	}
 	return !same
@@ -259,8 +289,12 @@ func (m *monitor) work() (all [job.Kinds]float64) {
 // the speed of the cluster's tasks. A job without finished tasks on the node
 // counts there as in the cluster.
 func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
+	var local []localTimes
+	if int(node) < len(m.local) {
+		local = m.local[node]
+	}
 	for k := range job.Kind(job.Kinds) {
-		here, sum := 0.0, 0.0
+		here, sum, on := 0.0, 0.0, local
 		for i := range m.phase[k] {
 			e := &m.phase[k][i]
 			t := e.time
@@ -268,8 +302,11 @@ func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
 				t = m.timeOf(e, k)
 			}
 			sum += t * e.left
-			if int(node) < len(e.on) && e.on[node][k].count > 0 {
-				t = e.on[node][k].value
+			for len(on) > 0 && on[0].job < e.id {
+				on = on[1:]
+			}
+			if len(on) > 0 && on[0].job == e.id && on[0].mean[k].count > 0 {
+				t = on[0].mean[k].value
 			}
 			here += t * e.left
 		}

@@ -181,8 +181,8 @@ func TestRemainingUnassigned(t *testing.T) {
 // timeOn is the mean of a job on a node: the work there of one task left.
 func (d *desk) timeOn(j *job.Job, k job.Kind, node int32) float64 {
 	w := &d.m.members[j.Seat()]
-	one := &monitor{cfg: d.m.cfg, last: d.m.last, members: d.m.members}
-	one.phase[k] = []entry{{job: j, left: 1, time: w.all[k].value, on: w.on}}
+	one := &monitor{cfg: d.m.cfg, last: d.m.last, members: d.m.members, local: d.m.local}
+	one.phase[k] = []entry{{job: j, id: j.ID(), left: 1, time: w.all[k].value}}
 	own, _ := one.workOn(node)
 	return own[k]
 }

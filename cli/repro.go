@@ -233,12 +233,16 @@ type reproTable struct {
 // reproClaim is a claim of a paper with our verdict, in words and as a truth
 // value.
 type reproClaim struct {
-	Text     string    `json:"text"`
-	Holds    bool      `json:"holds"`
-	Verdict  string    `json:"verdict"`
-	Rule     string    `json:"rule"`
-	Evidence string    `json:"evidence"`
-	Why      *reproWhy `json:"why,omitempty"`
+	Text     string `json:"text"`
+	Holds    bool   `json:"holds"`
+	Verdict  string `json:"verdict"`
+	Rule     string `json:"rule"`
+	Evidence string `json:"evidence"`
+	// Calibrated, World and Headline are "" for most claims; see repro.Claim.
+	Calibrated string    `json:"calibrated,omitempty"`
+	World      string    `json:"world,omitempty"`
+	Headline   string    `json:"headline,omitempty"`
+	Why        *reproWhy `json:"why,omitempty"`
 }
 
 // reproWhy explains a claim that does not hold.
@@ -255,7 +259,8 @@ func reproResults(made []repro.Made) []reproResult {
 		r := reproResult{ID: m.ID, Paper: m.Paper, Title: m.Title, Setup: m.Setup, Assumptions: m.Assumptions,
 			Tables: tablesOf(m.Tables), Claims: []reproClaim{}}
 		for _, c := range m.Claims {
-			claim := reproClaim{Text: c.Text, Holds: c.Verdict != repro.Fails, Verdict: c.Verdict.String(), Rule: c.Rule, Evidence: c.Evidence}
+			claim := reproClaim{Text: c.Text, Holds: c.Verdict != repro.Fails, Verdict: c.Verdict.String(), Rule: c.Rule, Evidence: c.Evidence,
+				Calibrated: c.Calibrated, World: c.World, Headline: c.Headline}
 			if c.Why != nil {
 				claim.Why = &reproWhy{c.Why.Hypothesis, tablesOf(c.Why.Tables), c.Why.Conclusion}
 			}

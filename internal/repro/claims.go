@@ -51,6 +51,8 @@ type Claim struct {
 	// Evidence has our numbers.
 	Verdict        Verdict
 	Rule, Evidence string
+	// Calibrated, World and Headline come from the paper's file; see claimData.
+	Calibrated, World, Headline string
 	// Why explains a claim that does not hold; nil for all others.
 	Why *Why
 }
@@ -77,6 +79,16 @@ type claimData struct {
 	By string
 	// From is the table, figure or section of the paper.
 	From string
+	// Calibrated names the input that was chosen by the number that the claim is
+	// judged by; "" if none was. Such a claim says that the model is consistent, and
+	// not that it predicts anything, so it is counted separately.
+	Calibrated string
+	// World says how the runs that judge the claim differ from the paper's other
+	// experiments; "" if they do not.
+	World string
+	// Headline is a sentence on what the claim means to a reader; "" for claims that
+	// are not among those the paper is known for.
+	Headline string
 }
 
 // statement returns the claim of the experiment with an id, and the numbers or
@@ -96,7 +108,8 @@ func (x *lab) statement(id string) (c claimData, argument string) {
 // claim adds a claim with a verdict to the report.
 func (x *lab) claim(id string, v Verdict, evidence string, args ...any) {
 	c, _ := x.statement(id)
-	x.Claims = append(x.Claims, Claim{Text: c.Text, From: c.From, Verdict: v, Rule: c.By, Evidence: fmt.Sprintf(evidence, args...)})
+	x.Claims = append(x.Claims, Claim{Text: c.Text, From: c.From, Verdict: v, Rule: c.By, Evidence: fmt.Sprintf(evidence, args...),
+		Calibrated: c.Calibrated, World: c.World, Headline: c.Headline})
 }
 
 // holds judges a claim about order, or one with a bound or word that the experiment

@@ -15,11 +15,13 @@ type Made struct {
 	*Report
 }
 
-// Tally counts the claims of experiments by verdict.
-func Tally(made []Made) (count [AsPrint + 1]int) {
+// Tally counts the claims of experiments by verdict: the calibrated ones, or the others.
+func Tally(made []Made, calibrated bool) (count [AsPrint + 1]int) {
 	for _, m := range made {
 		for _, c := range m.Claims {
-			count[c.Verdict]++
+			if calibrated == (c.Calibrated != "") {
+				count[c.Verdict]++
+			}
 		}
 	}
 	return count
@@ -27,9 +29,34 @@ func Tally(made []Made) (count [AsPrint + 1]int) {
 
 // Summary returns a sentence with the number of claims that hold.
 func Summary(made []Made) string {
-	n := Tally(made)
-	return fmt.Sprintf("%d of %d claims hold: %d as printed or ordered, %d in direction and size; %d do not", n[AsPrint]+n[InSize], n[AsPrint]+n[InSize]+n[Fails],
+	n := Tally(made, false)
+	text := fmt.Sprintf("%d of %d claims hold: %d as printed or ordered, %d in direction and size; %d do not", n[AsPrint]+n[InSize], n[AsPrint]+n[InSize]+n[Fails],
 		n[AsPrint], n[InSize], n[Fails])
+	if n = Tally(made, true); n != [AsPrint + 1]int{} {
+		text += fmt.Sprintf(". Not counted: %d claims whose input was calibrated by the number that judges them, of which %d hold",
+			n[AsPrint]+n[InSize]+n[Fails], n[AsPrint]+n[InSize])
+	}
+	return text
+}
+
+// verdict returns a claim's verdict with its mark.
+func (c *Claim) verdict() string {
+	if c.Calibrated != "" {
+		return c.Verdict.String() + " (calibrated)"
+	}
+	return c.Verdict.String()
+}
+
+// evidence returns a claim's evidence with its calibrated input and its world, if any.
+func (c *Claim) evidence() string {
+	text := c.Evidence
+	if c.Calibrated != "" {
+		text += ". Calibrated: " + c.Calibrated
+	}
+	if c.World != "" {
+		text += ". Other world: " + c.World
+	}
+	return text
 }
 
 // WriteText writes the tables and verdicts of an experiment for a terminal.
@@ -48,7 +75,7 @@ func WriteText(out io.Writer, m Made) error {
 	}
 	fmt.Fprintln(w)
 	for _, c := range m.Claims {
-		fmt.Fprintf(w, "  %v: %s (%s)\n      %s\n", c.Verdict, c.Text, c.Rule, c.Evidence)
+		fmt.Fprintf(w, "  %s: %s (%s)\n      %s\n", c.verdict(), c.Text, c.Rule, c.evidence())
 		if c.Why != nil {
 			fmt.Fprintf(w, "      why: %s\n      found: %s\n", c.Why.Hypothesis, c.Why.Conclusion)
 		}
@@ -101,6 +128,7 @@ func WriteMarkdown(out io.Writer, made []Made, o Options) error {
 		fmt.Fprint(w, "\nA quick run has fewer seeds and smaller inputs, so its verdicts may differ from those of a full run.\n")
 	}
 	fmt.Fprintf(w, "\n`%s` in a column of the paper's numbers means that the number is only in a figure that cannot be read, or is not given.\n", Missing)
+	writeHeadlines(w, made)
 	writeRules(w, made)
 	writeFailures(w, made)
 	for i, m := range made {
@@ -120,11 +148,25 @@ func quickFlag(o Options) string {
 	return ""
 }
 
+// writeHeadlines writes a table of the claims that the papers are known for, with the rule,
+// our numbers, the verdict and the claim's meaning.
+func writeHeadlines(w io.Writer, made []Made) {
+	fmt.Fprint(w, "\n## Headlines\n\n| paper | claim | judged by | here | verdict | meaning |\n|---|---|---|---|---|---|\n")
+	for _, m := range made {
+		for i := range m.Claims {
+			if c := &m.Claims[i]; c.Headline != "" {
+				markdownRow(w, []string{m.ID, c.Text, c.Rule, c.Evidence, c.verdict(), c.Headline})
+			}
+		}
+	}
+}
+
 // writeRules writes the rules of judgement and the number of verdicts by paper.
 func writeRules(w io.Writer, made []Made) {
 	fmt.Fprintf(w, "\n## How claims are judged\n\nAll claims are judged by these rules alone. Each verdict names its rule with the paper's numbers. Where an experiment has several "+
-		"rows for one claim, each row is judged. The verdicts hold under the assumptions listed with the experiment.\n\n- %s\n", strings.Join(Rules, "\n- "))
-	fmt.Fprint(w, "\n| paper | holds | in size | does not hold |\n|---|---|---|---|\n")
+		"rows for one claim, each row is judged. The verdicts hold under the assumptions listed with the experiment. A claim is *calibrated* if one of its inputs was chosen by the number that judges it. It shows that the model is consistent, and "+
+		"is counted in a column of its own.\n\n- %s\n", strings.Join(Rules, "\n- "))
+	fmt.Fprint(w, "\n| paper | holds | in size | does not hold | calibrated |\n|---|---|---|---|---|\n")
 	for _, p := range papers() {
 		var own []Made
 		for _, m := range made {
@@ -132,8 +174,8 @@ func writeRules(w io.Writer, made []Made) {
 				own = append(own, m)
 			}
 		}
-		if n := Tally(own); len(own) > 0 {
-			markdownRow(w, []string{p.name, fmt.Sprint(n[AsPrint]), fmt.Sprint(n[InSize]), fmt.Sprint(n[Fails])})
+		if n, c := Tally(own, false), Tally(own, true); len(own) > 0 {
+			markdownRow(w, []string{p.name, fmt.Sprint(n[AsPrint]), fmt.Sprint(n[InSize]), fmt.Sprint(n[Fails]), fmt.Sprint(c[AsPrint] + c[InSize] + c[Fails])})
 		}
 	}
 }
@@ -199,7 +241,7 @@ func writeExperiment(w io.Writer, m Made) {
 	}
 	fmt.Fprint(w, "\n| claim | in the paper | judged by | verdict | evidence |\n|---|---|---|---|---|\n")
 	for _, c := range m.Claims {
-		markdownRow(w, []string{c.Text, c.From, c.Rule, c.Verdict.String(), c.Evidence})
+		markdownRow(w, []string{c.Text, c.From, c.Rule, c.verdict(), c.evidence()})
 	}
 }
 

@@ -24,6 +24,7 @@ func example() Made {
 				{Text: "by 10 %", From: "Table 0", Rule: "size: 10 %", Evidence: "+6.0 %", Verdict: InSize},
 				{Text: "at all loads", From: "Table 0", Rule: "order", Evidence: "at one.", Why: why},
 				{Text: "for all jobs", From: "Table 0", Rule: "order", Evidence: "for none"},
+				{Text: "as long", From: "Table 0", Rule: "order", Evidence: "1 s", Verdict: AsPrint, Calibrated: "the time is given", World: "slow nodes", Headline: "a long time"},
 			},
 		},
 	}
@@ -59,6 +60,8 @@ func TestWriteText(t *testing.T) {
       found: it holds with 1 s
   does not hold: for all jobs (order)
       for none
+  holds (calibrated): as long (order)
+      1 s. Calibrated: the time is given. Other world: slow nodes
 
 `
 	if out.String() != want {
@@ -76,9 +79,10 @@ func TestWriteMarkdown(t *testing.T) {
 	page := out.String()
 	for _, want := range []string{
 		"Written by `slotwise repro` with `--quick`, seed 7,",
-		"2 of 5 claims hold: 1 as printed or ordered, 1 in direction and size; 3 do not.",
+		"2 of 5 claims hold: 1 as printed or ordered, 1 in direction and size; 3 do not. Not counted: 1 claims whose input was calibrated by the number that judges them, of which 1 hold.",
+		"| tumm/fig0 | as long | order | 1 s | holds (calibrated) | a long time |\n",
 		"A quick run has fewer seeds",
-		"| tumm | 1 | 1 | 3 |\n",
+		"| tumm | 1 | 1 | 3 | 1 |\n",
 		"### tumm/fig0: by half\n\n- Claim: by half (size: 50 %). Here: +10.0 %.\n- Claim: at all loads (order). Here: at one.\n\nHypothesis: tasks are shorter.\n\nBy length:\n\n| length | gain |\n|---|---|\n| 1 s | 2 % |\n\nConclusion: it holds with 1 s.\n",
 		"### tumm/fig0: for all jobs\n\n- Claim: for all jobs (order). Here: for none.\n",
 		"## tumm\n\nYao et al.",

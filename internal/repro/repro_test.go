@@ -263,7 +263,7 @@ func TestFigure6(t *testing.T) {
 			t.Errorf("%s: %s s, paper %s s", row[0], row[1], row[2])
 		}
 	}
-	if n := Tally([]Made{m}); n != [AsPrint + 1]int{AsPrint: 1} {
+	if n := Tally([]Made{m}, false); n != [AsPrint + 1]int{AsPrint: 1} {
 		t.Errorf("verdicts %v", n)
 	}
 }

@@ -140,9 +140,7 @@ func tummCase2(x *lab) {
 	maps := runs[1].watch.times["grep"][job.Map]
 	t = x.table("Table 1: CPU of a task of a node with 2:2", "task", "ours", "paper (mean of 5 samples)")
 	t.add("map", share(maps.min*(1-sharedPart())/maps.mean()), "108.0 %, 100.8 %")
-	t.add("reduce, while it waits for maps", share(0), "6.8 %, 0.8 %")
-	x.holds("waiting", true, "0 %% in the model, where fetching costs no processor time. Its maps compute for half of their time, where the paper's use a whole core. "+
-		"What the model's maps spend waiting for each other seems to show as slower computing in the paper")
+	t.add("reduce, while it waits for maps (assumed)", share(0), "6.8 %, 0.8 %")
 	tummReduceHeavy(x)
 }
 

@@ -131,10 +131,12 @@ func (u *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) 
 	live := r == u.round && r.Node() != nil
 	gated := u.gated(r)
 	u.weigh(r, o, live, gated)
+	random := live && !o.HeadOnly
 	if len(u.picks) == 0 && u.best.age > 0 && !gated {
 		u.withholdBest(r, live)
+		random = false // of equal exceptions, the oldest starts
 	}
-	u.visit(r, o, live, visit)
+	u.visit(r, o, live, random, visit)
 }
 
 // gated reports whether the node gets nothing because it is overloaded now.
@@ -165,17 +167,17 @@ func (u *Order) withholdBest(r *sched.Round, live bool) {
 // visit visits the good candidates, best first. It finds the first without
 // sorting, because the tracker nearly always takes it. If the offer is for the
 // head only, it visits the oldest of the best, so that the head stays the same.
-func (u *Order) visit(r *sched.Round, o sched.Offer, live bool, visit func(sched.Candidate) bool) {
+func (u *Order) visit(r *sched.Round, o sched.Offer, live, random bool, visit func(sched.Candidate) bool) {
 	if len(u.picks) == 0 {
 		return
 	}
-	first := u.first(live && !o.HeadOnly)
+	first := u.first(random)
 	u.picks[0], u.picks[first] = u.picks[first], u.picks[0]
 	if !u.yield(r, live, u.picks[0], visit) || o.HeadOnly {
 		return
 	}
 	rest := u.picks[1:]
-	u.sort(rest, live)
+	u.sort(rest, random)
 	for _, x := range rest {
 		if !u.yield(r, live, x, visit) {
 			return
@@ -326,7 +328,7 @@ func (u *Order) first(random bool) int {
 }
 
 // sort sorts picks by expected utility, equal ones at random or by age.
-func (u *Order) sort(picks []pick, live bool) {
+func (u *Order) sort(picks []pick, random bool) {
 	age := func(a, b pick) int { return cmp.Compare(a.age, b.age) }
 	slices.SortFunc(picks, func(a, b pick) int { return cmp.Or(cmp.Compare(b.eu, a.eu), age(a, b)) })
 	for i := 0; i < len(picks); {
@@ -335,7 +337,7 @@ func (u *Order) sort(picks []pick, live bool) {
 			end++
 		}
 		run := picks[i:end]
-		if live && u.cfg.Tie == TieRandom {
+		if random && u.cfg.Tie == TieRandom {
 			u.rnd.Shuffle(len(run), func(a, b int) { run[a], run[b] = run[b], run[a] })
 		} else {
 			slices.SortFunc(run, age)

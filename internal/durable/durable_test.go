@@ -146,6 +146,38 @@ func TestSyncTree(t *testing.T) {
 	}
 }
 
+// TestSyncTreeErrors makes each operation of SyncTree fail. SyncTree returns the error: the
+// caller must not report data as durable.
+func TestSyncTreeErrors(t *testing.T) {
+	for n := 1; ; n++ {
+		disk := faultfs.NewDisk()
+		if err := disk.Mkdir("d", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		disk.Put("d/file", []byte("x"))
+		failure := errors.New("no")
+		disk.Inject(faultfs.Rule{Op: faultfs.Any, Nth: n, Err: failure})
+		err := durable.SyncTree(disk, ".", true)
+		if disk.Fired() == 0 {
+			if err != nil || n < 4 {
+				t.Errorf("after %d operations: %v", n-1, err)
+			}
+			return
+		}
+		if !errors.Is(err, failure) {
+			t.Errorf("%s failed: %v", disk.LastFired(), err)
+		}
+	}
+}
+
+// TestNoSync: a file that cannot be opened is no file that is never synced.
+func TestNoSync(t *testing.T) {
+	f, err := durable.NoSync(durable.OS()).OpenFile(t.TempDir()+"/missing", os.O_RDONLY, 0)
+	if !errors.Is(err, fs.ErrNotExist) || f != nil {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
 // TestFailedSync: after a sync has failed, the data are readable and not on the disk,
 // whatever a later sync returns. The next crash loses them. This is how Linux behaves.
 func TestFailedSync(t *testing.T) {

@@ -140,3 +140,16 @@ func TestSweepRace(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// TestIsScratchName: sweeping takes no directory of another program for a scratch
+// directory.
+func TestIsScratchName(t *testing.T) {
+	for name, want := range map[string]bool{
+		scratchPrefix + "12-345": true, scratchPrefix + "12": false, scratchPrefix + "12-": false, scratchPrefix + "-345": false,
+		scratchPrefix + "ab-345": false, scratchPrefix + "12-x": false, "12-345": false, "": false,
+	} {
+		if got := isScratchName(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}

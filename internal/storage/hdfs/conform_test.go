@@ -2,6 +2,9 @@ package hdfs
 
 import (
 	"context"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/storage"
@@ -18,6 +21,30 @@ func open(t *testing.T, uri string) (*FS, string) {
 		t.Fatal(err)
 	}
 	return f.(*FS), p
+}
+
+// environment is held while openOn has changed the environment.
+var environment sync.Mutex
+
+// openOn is open with the environment of a private HDFS. Parallel tests may call it: an FS
+// does not read the environment after it is opened.
+func openOn(t *testing.T, c *serverstest.PrivateHDFS, uri string) (*FS, string) {
+	t.Helper()
+	environment.Lock()
+	defer environment.Unlock()
+	for _, e := range c.Env() {
+		name, value, _ := strings.Cut(e, "=")
+		old, present := os.LookupEnv(name)
+		must(t, os.Setenv(name, value)) //nolint:usetesting // t.Setenv forbids parallel tests
+		defer func() {
+			if present {
+				must(t, os.Setenv(name, old)) //nolint:usetesting // t.Setenv forbids parallel tests
+			} else {
+				must(t, os.Unsetenv(name))
+			}
+		}()
+	}
+	return open(t, uri)
 }
 
 func TestConforms(t *testing.T) {

@@ -80,8 +80,12 @@ func (f *FS) release(c *client, broken bool) {
 // are. Rename recognises that its first try succeeded, Put removes the file first, and
 // creating a file takes another name for each try.
 func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
+	var last error // of the try before
 	for failed := 1; ; failed++ {
 		if err := context.Cause(ctx); err != nil {
+			if last != nil {
+				err = fmt.Errorf("%w, after %w", err, last)
+			}
 			return err
 		}
 		c, err := f.acquire()
@@ -100,6 +104,7 @@ func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 		if ended := readahead.Sleep(ctx, backoff, failed); ended != nil {
 			return fmt.Errorf("%w, after %w", ended, err)
 		}
+		last = err
 	}
 }
 

@@ -47,9 +47,9 @@ func write(t *testing.T, f *FS, dir, name string, size int) []byte {
 // report them, locates them, and reads on when one DataNode dies and another one
 // freezes.
 func TestFailures(t *testing.T) {
+	t.Parallel() // with TestPipelines
 	c := serverstest.NewHDFS(t, 3)
-	serverstest.Setenv(t, c.Env())
-	f, dir := open(t, c.URI("/x/out"))
+	f, dir := openOn(t, c, c.URI("/x/out"))
 	f.settings.timeout = 2 * time.Second
 	data := write(t, f, dir, "f", 12<<20)
 	located := map[string]int{}
@@ -92,7 +92,7 @@ func TestFailures(t *testing.T) {
 // and the staging can be aborted.
 func halfWritten(t *testing.T, c *serverstest.PrivateHDFS) {
 	t.Helper()
-	f, dir := open(t, c.URI("/y/out"))
+	f, dir := openOn(t, c, c.URI("/y/out"))
 	f.settings.timeout = 2 * time.Second
 	s, err := f.Stage(t.Context(), dir, false)
 	must(t, err)
@@ -118,7 +118,7 @@ func halfWritten(t *testing.T, c *serverstest.PrivateHDFS) {
 // frozen reads a block with a new client while one of its DataNodes does not answer.
 func frozen(t *testing.T, c *serverstest.PrivateHDFS, data []byte) {
 	t.Helper()
-	f, dir := open(t, c.URI("/x/out"))
+	f, dir := openOn(t, c, c.URI("/x/out"))
 	f.settings.timeout = 2 * time.Second
 	hosts, err := f.Hosts(t.Context(), dir+"/f", 0, 1)
 	must(t, err)

@@ -32,8 +32,8 @@ func hostOf(t *testing.T, d datanode) string {
 // loss only after ten minutes. Each file is complete and correct as soon as Close has
 // returned.
 func TestPipelines(t *testing.T) {
+	t.Parallel() // with TestFailures: both wait for time-outs
 	c := serverstest.NewHDFS(t, 4, serverstest.SlowToNotice)
-	serverstest.Setenv(t, c.Env())
 	const block = 1 << 20
 	size := 4*block + 12345
 	half := 2*block + block/2 + 17
@@ -43,7 +43,7 @@ func TestPipelines(t *testing.T) {
 	write := func(lose, end func(w *writer)) *FS {
 		t.Helper()
 		step++
-		f, p := open(t, c.URI("/"+string('a'+rune(step))))
+		f, p := openOn(t, c, c.URI("/"+string('a'+rune(step))))
 		fresh := &FS{authority: f.authority, settings: f.settings}
 		fresh.settings.timeout, fresh.settings.blockSize = 6*time.Second, block
 		data := randomBytes(step, size)

@@ -2,8 +2,10 @@ package s3
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -11,6 +13,12 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/serverstest"
 	"github.com/slotwise/slotwise/internal/storage/storagetest"
 )
+
+// TestMain shortens the client's pauses before it repeats a request.
+func TestMain(m *testing.M) {
+	minio.DefaultRetryUnit, minio.DefaultRetryCap = 5*time.Millisecond, 50*time.Millisecond
+	os.Exit(m.Run())
+}
 
 // open returns a new FS for a URI, and the path in it.
 func open(t *testing.T, uri string) (*FS, string) {

@@ -419,6 +419,7 @@ func (x *interleaving) checkNext(t *testing.T) error {
 // lost answer fails the job, and the next job leaves nothing of this one behind.
 // SLOTWISE_INTERLEAVINGS=all explores more faults, which takes a minute or two.
 func TestInterleavings(t *testing.T) {
+	t.Parallel()
 	type scope struct {
 		speculative, anyPut bool
 		faults              int

@@ -335,6 +335,7 @@ func TestMemoryErrors(t *testing.T) {
 
 // TestMemoryRandom lets jobs replace one output in random order, with random kills.
 func TestMemoryRandom(t *testing.T) {
+	t.Parallel()
 	storagetest.RunRandom(t, storagetest.CrashTarget{
 		New:           func() storagetest.Machine { return machine(newMemory()) },
 		ErrPublishing: ErrPublishing,

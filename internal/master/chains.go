@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -283,20 +285,58 @@ func (c clientService) setChainPriority(ctx context.Context, r *slotwisev1.SetPr
 	})
 }
 
-// explainChain is Explain for a chain.
+// explainChain is Explain for a chain. For a chain that has ended the reasons are those of
+// its steps, from the history.
 func (c clientService) explainChain(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
 	id, err := protocol.ParseChain(r.Job)
 	if err != nil {
 		return nil, rpcError(err)
 	}
 	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.ExplainChain(id) })
-	if connect.CodeOf(err) != connect.CodeNotFound {
+	unknown := connect.CodeOf(err) == connect.CodeNotFound
+	if !unknown && (err != nil || len(resp.Why) > 0) {
 		return resp, err
 	}
-	if _, err := c.m.pastChain(id); err != nil {
+	past, err := c.m.pastChain(id)
+	switch {
+	case err == nil:
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: c.m.heldSteps(past.Steps)}, nil
+	case unknown || connect.CodeOf(err) != connect.CodeNotFound:
 		return nil, err
 	}
-	return &slotwisev1.ExplainResponse{Job: r.Job}, nil
+	return resp, nil // the chain runs, and nothing holds it back
+}
+
+// heldSteps returns what has held back the steps of an ended chain, the longest first.
+// Equal reasons are added up. Steps that the history has forgotten are left out.
+func (m *Master) heldSteps(steps []*slotwisev1.JobStatus) []*slotwisev1.Explanation {
+	type reason struct {
+		kind slotwisev1.Kind
+		name string
+	}
+	sum := map[reason]*slotwisev1.Explanation{}
+	var why []*slotwisev1.Explanation
+	for _, s := range steps {
+		id, err := job.ParseID(s.GetId())
+		if err != nil {
+			continue
+		}
+		past, err := m.pastJob(id)
+		if err != nil {
+			continue
+		}
+		for _, e := range past.Held {
+			known := sum[reason{e.Kind, e.Reason}]
+			if known == nil {
+				sum[reason{e.Kind, e.Reason}] = e
+				why = append(why, e)
+				continue
+			}
+			known.HeldMs += e.HeldMs
+		}
+	}
+	slices.SortStableFunc(why, func(a, b *slotwisev1.Explanation) int { return cmp.Compare(b.HeldMs, a.HeldMs) })
+	return why
 }
 
 // chainHistory is History for chains.

@@ -105,6 +105,7 @@ type chainEntry struct {
 	authenticated bool
 	at            time.Duration // of the submission
 	started       time.Duration // of the first driver; 0 before
+	place         string        // of the output, by outputPlace
 	steps         []*chainStep  // by job
 	// entering counts the Submits of steps whose output is being staged or unstaged.
 	entering int
@@ -162,14 +163,19 @@ func noChain(id ChainID) error { return errorf(NotFound, "no chain %s", id) }
 // job returns the description that all steps share.
 func (ch *chainEntry) job() *slotwisev1.JobSpec { return ch.spec.Job }
 
-// submitChain answers with the request's chain, or accepts one. Nothing is staged: the
-// chain's last step does that.
+// submitChain answers with the request's chain, or accepts one. The chain's output is its
+// own from now on, so that no other job takes it before the last step. Nothing is staged:
+// the last step does that.
 func (c *Core) submitChain(m *SubmitChain) {
 	if id := c.chains.requests[m.Request]; id != 0 {
 		c.reply(m.Call, &slotwisev1.SubmitChainResponse{Chain: id.String()})
 		return
 	}
-	if err := c.hasRoomForChain(m.Spec.Job.User); err != nil {
+	err := c.hasRoomForChain(m.Spec.Job.User)
+	if err == nil {
+		err = c.outputIsFree(m.Spec.Job, 0)
+	}
+	if err != nil {
 		c.refuse(m.Call, err)
 		return
 	}
@@ -202,6 +208,7 @@ func (c *Core) hasRoomForChain(user string) error {
 func (c *Core) addChain(r *slotwisev1.JournalChain) *chainEntry {
 	ch := &chainEntry{
 		id: ChainID(r.Chain), request: r.Request, spec: r.Spec, at: time.Duration(r.At), anyFile: r.AnyFile, authenticated: r.Authenticated,
+		place:    outputPlace(r.Spec.Job.Output),
 		revision: c.epoch.Add(c.base).UnixMilli(), // higher than in earlier lives
 	}
 	t := &c.chains

@@ -165,6 +165,48 @@ func TestMaxSteps(t *testing.T) {
 	}
 }
 
+// A chain has its output from its submission to its end: other jobs and chains are refused
+// on entry, its own steps are not. A job that writes refuses a chain in the same way.
+func TestChainReservesOutput(t *testing.T) {
+	c := chainCore(t, "secret") // chain-1 writes to file:///d/out
+	submit := func(chain, output string) error {
+		spec := &slotwisev1.JobSpec{User: "bob", Program: &slotwisev1.Program{Step: "s"}, Synthetic: 1, Chain: chain, Output: output}
+		core, err := CoreSpec(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &Submit{Call: 20, Request: "job to " + output, Spec: spec, Core: core}
+		out := c.Handle(5, m)
+		if len(out.Replies) == 0 {
+			out = c.Handle(5, &Staged{Request: m.Request})
+		}
+		return out.Replies[0].Err
+	}
+	begin := func(output string) error {
+		job := &slotwisev1.JobSpec{User: "bob", Program: &slotwisev1.Program{App: "x"}, Output: output}
+		return c.Handle(5, &SubmitChain{Call: 21, Request: "chain to " + output, Spec: &slotwisev1.ChainSpec{Job: job}}).Replies[0].Err
+	}
+	refused := func(what string, err error, text string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "has not ended") {
+			t.Errorf("%s: %v, want %q", what, err, text)
+		}
+	}
+	refused("a job", submit("", "file:///d/out"), "chain-1 (")
+	refused("a job inside", submit("", "file:///d/./out/sub"), "chain-1 (")
+	refused("a chain", begin("file:///d/out/"), "chain-1 (")
+	for _, err := range []error{submit("", "file:///d/other"), begin("file:///d/outer"), submit("chain-1", "file:///d/out")} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	refused("a chain into a job's output", begin("file:///d/other/sub"), "job j1 (")
+	c.Handle(6, &KillChain{Call: 22, Chain: 2})
+	if err := submit("", "file:///d/outer"); err != nil {
+		t.Errorf("after the chain's end: %v", err)
+	}
+}
+
 // Names of chains have one spelling.
 func TestParseChain(t *testing.T) {
 	for _, id := range []ChainID{1, 12, 1<<31 - 1} {

@@ -57,7 +57,7 @@ func (c *Core) submit(m *Submit) {
 	j := c.newJob(m.Request, m.Spec, m.Core)
 	err := c.hasRoom(j)
 	if err == nil {
-		err = c.outputIsFree(j)
+		err = c.outputIsFree(j.spec, chainNumber(j.spec))
 	}
 	if err != nil {
 		c.refuse(m.Call, err)
@@ -102,27 +102,52 @@ func (c *Core) doneStaging(j *jobEntry) {
 	c.staging = slices.DeleteFunc(c.staging, func(x *jobEntry) bool { return x == j })
 }
 
-// outputIsFree refuses an output that a job writes which has not ended, and one that
-// contains that output or lies in it. Of two such jobs only one could publish, or the
-// later one would remove what the earlier one has published.
-func (c *Core) outputIsFree(j *jobEntry) error {
-	if j.place == "" {
+// outputIsFree refuses an output that another job or chain writes which has not ended, and
+// one that contains that output or lies in it. Of two such jobs only one could publish, or
+// the later one would remove what the earlier one has published. spec is that of a chain,
+// or of a job that is a step of the chain step or, if step is 0, of none.
+func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
+	if spec.Output == "" {
 		return nil
+	}
+	place := outputPlace(spec.Output)
+	conflict := func(name string, with *slotwisev1.JobSpec, its string) error {
+		if its == "" || !strings.HasPrefix(place, its) && !strings.HasPrefix(its, place) {
+			return nil
+		}
+		return errorf(FailedPrecondition, "output %s: %s (%s, of user %s) writes to %s and has not ended; wait for its end, or name another output",
+			spec.Output, name, with.Name, with.User, with.Output)
 	}
 	for _, list := range [][]*jobEntry{c.live, c.staging} {
 		for _, other := range list {
-			if other.end != nil || other.place == "" || !strings.HasPrefix(j.place, other.place) && !strings.HasPrefix(other.place, j.place) {
+			if other.end != nil {
 				continue
 			}
 			name := "a job that is being submitted"
 			if other.id != 0 {
 				name = "job " + other.id.String()
 			}
-			return errorf(FailedPrecondition, "output %s: %s (%s, of user %s) writes to %s and has not ended; wait for its end, or name another output",
-				j.spec.Output, name, other.spec.Name, other.spec.User, other.spec.Output)
+			if err := conflict(name, other.spec, other.place); err != nil {
+				return err
+			}
+		}
+	}
+	for _, ch := range c.chains.live {
+		// Of two chains with one output, which older versions admitted, the first one has it.
+		if ch.outcome != nil || step != 0 && ch.id >= step {
+			continue
+		}
+		if err := conflict(ch.id.String(), ch.job(), ch.place); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// chainNumber returns the number of the chain that a spec names, 0 if it names none.
+func chainNumber(spec *slotwisev1.JobSpec) ChainID {
+	id, _ := ParseChain(spec.Chain)
+	return id
 }
 
 // outputPlace returns a URI in a form in which one output is a prefix of all URIs in it:

@@ -94,3 +94,28 @@ func TestDriverTokenLife(t *testing.T) {
 		t.Errorf("%d tokens are left", n)
 	}
 }
+
+// What held back an ended chain is what held back its steps, added up.
+func TestExplainEndedChain(t *testing.T) {
+	r := newRig(t, Config{})
+	maps, reduces := slotwisev1.Kind_KIND_MAP, slotwisev1.Kind_KIND_REDUCE
+	held := func(kind slotwisev1.Kind, ms int64) *slotwisev1.Explanation {
+		return &slotwisev1.Explanation{Kind: kind, Reason: "no-slot", Words: "no slot is free", HeldMs: ms}
+	}
+	for id, why := range map[string][]*slotwisev1.Explanation{"j1": {held(maps, 10), held(reduces, 35)}, "j2": {held(maps, 30)}} {
+		if err := r.m.history.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: id, User: "ann"}, Held: why}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := r.m.chainHistory.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "chain-7", User: "ann"}, Steps: []*slotwisev1.JobStatus{{Id: "j1"}, {Id: "j2"}, {Id: "j3"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := r.users.Explain(t.Context(), &slotwisev1.ExplainRequest{Job: "chain-7"})
+	if err != nil || len(resp.Why) != 2 || resp.Why[0].Kind != maps || resp.Why[0].HeldMs != 40 || resp.Why[1].HeldMs != 35 {
+		t.Errorf("%v, %v", resp, err)
+	}
+	if _, err := r.users.Explain(t.Context(), &slotwisev1.ExplainRequest{Job: "chain-8"}); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("an unknown chain: %v", err)
+	}
+}

@@ -84,6 +84,7 @@ var troubled = &mapreduce.App{
 				os.Exit(3)
 			}
 		case "wait":
+			fmt.Println("the driver waits")
 			for { // until the test has created the file
 				if _, err := os.Stat(filepath.Join(c.Params["dir"], "go")); err == nil {
 					break
@@ -245,6 +246,7 @@ func TestChainCommands(t *testing.T) {
 	says("troubled (step 1", "jobs")
 	says("\n  j1", "jobs", "--steps", "--all")
 	says("on w1, try 1", "job", "chain-1")
+	says("the driver waits", "logs", "chain-1") // while it runs
 	says("succeeded", "job", "chain-1")
 	says(`"chain":"chain-1"`, "jobs", "--all", "-o", "json")
 	says(`"steps":["j1"]`, "job", "chain-1", "-o", "json")
@@ -265,6 +267,7 @@ func TestChainCommands(t *testing.T) {
 	says("pool7", "job", "j2")
 	says("high", "job", "j2")
 	says("succeeded", "history", "chain-1")
+	says("the driver waits", "logs", "chain-1")
 	says("troubled", "history", "--chains")
 	says("chain-1", "jobs", "--all")
 	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {

@@ -16,11 +16,13 @@ import (
 func newLogs() *cobra.Command {
 	r := &slotwisev1.LogRequest{}
 	c := &cobra.Command{
-		Use:   "logs ATTEMPT",
-		Short: "Print the output of an attempt",
+		Use:   "logs ATTEMPT|CHAIN",
+		Short: "Print the output of an attempt or of a chain's driver",
 		Long: `Prints the standard output and standard error of an attempt, from its worker's
-disk. slotwise tasks lists attempts.`,
+disk. slotwise tasks lists attempts. With CHAIN it prints those of the chain's current
+or last driver.`,
 		Example: `  slotwise logs j12_m_3_0
+  slotwise logs chain-12
   slotwise logs j12_r_0_1 --follow`,
 		Args: oneArg("attempt"),
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -35,11 +36,7 @@ var errSlowWorker = errors.New("the worker took too long")
 // Log streams what an attempt has printed, which it reads from the worker where the
 // attempt ran.
 func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *connect.ServerStream[slotwisev1.LogChunk]) error {
-	id, err := job.ParseAttempt(r.Attempt)
-	if err != nil {
-		return connect.NewError(connect.CodeInvalidArgument, err)
-	}
-	at, err := c.m.ranAt(ctx, id)
+	at, err := c.m.logOf(ctx, r.Attempt)
 	if err != nil {
 		return err
 	}
@@ -52,7 +49,7 @@ func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *c
 	defer stop(nil)
 	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
 	defer limit.Stop()
-	resp, err := c.m.openLog(ctx, at, id, r.Follow)
+	resp, err := c.m.openLog(ctx, at, r.Follow)
 	if err != nil {
 		return err
 	}
@@ -90,9 +87,10 @@ func copyLog(out *connect.ServerStream[slotwisev1.LogChunk], log io.Reader, atte
 // a worker must not choose which servers the master contacts.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// workerAddress is the address at which a worker serves logs, and the key of its session,
+// workerAddress is the address at which a worker serves a log, and the key of its session,
 // nil if the master has no authentication.
 type workerAddress struct {
+	name     string // of the attempt or driver
 	hostPort string
 	key      []byte
 }
@@ -100,8 +98,8 @@ type workerAddress struct {
 // openLog requests an attempt's log from a worker. The caller closes the body. An answer
 // without the signature of the worker's session comes from another server; openLog then
 // returns an error and no part of that answer.
-func (m *Master) openLog(ctx context.Context, at workerAddress, id job.AttemptID, follow bool) (*http.Response, error) {
-	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: at.hostPort, Path: "/v1/logs/" + id.String()}
+func (m *Master) openLog(ctx context.Context, at workerAddress, follow bool) (*http.Response, error) {
+	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: at.hostPort, Path: "/v1/logs/" + at.name}
 	if follow {
 		u.RawQuery = "follow"
 	}
@@ -114,7 +112,7 @@ func (m *Master) openLog(ctx context.Context, at workerAddress, id job.AttemptID
 	}
 	resp, err := m.cfg.WorkerHTTP.Do(req)
 	if err != nil {
-		return nil, fault(connect.CodeUnavailable, "the worker that ran %s cannot be reached: %w", id, err)
+		return nil, fault(connect.CodeUnavailable, "the worker that ran %s cannot be reached: %w", at.name, err)
 	}
 	proven := at.key == nil || secure.VerifyResponse(resp, at.key)
 	if proven && resp.StatusCode == http.StatusOK {
@@ -122,17 +120,42 @@ func (m *Master) openLog(ctx context.Context, at workerAddress, id job.AttemptID
 	}
 	defer resp.Body.Close()
 	if !proven {
-		return nil, fault(connect.CodeUnavailable, "the server at %s did not prove that it is the worker that ran %s (%s)", at.hostPort, id, resp.Status)
+		return nil, fault(connect.CodeUnavailable, "the server at %s did not prove that it is the worker that ran %s (%s)", at.hostPort, at.name, resp.Status)
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, bounds.Text)) // without a text the status is enough
-	return nil, fault(connect.CodeNotFound, "the worker that ran %s cannot send its log: %s (%s)", id, strings.TrimSpace(string(text)), resp.Status)
+	return nil, fault(connect.CodeNotFound, "the worker that ran %s cannot send its log: %s (%s)", at.name, strings.TrimSpace(string(text)), resp.Status)
 }
 
-// ranAt returns the address of the worker where an attempt ran, if the caller may read
-// the attempt's log.
-func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (workerAddress, error) {
-	who := identity(ctx)
+// logOf returns where the log of an attempt, or of a chain's current or last driver, is, if
+// the caller may read it.
+func (m *Master) logOf(ctx context.Context, name string) (workerAddress, error) {
 	var at workerAddress
+	var node string
+	var err error
+	if protocol.IsChain(name) {
+		name, node, err = m.driverRanAt(ctx, name)
+	} else {
+		node, err = m.ranAt(ctx, name)
+	}
+	if err != nil {
+		return at, err
+	}
+	return query(ctx, m, func() (workerAddress, error) {
+		address, session := m.core.Address(node)
+		if address == "" {
+			return at, fault(connect.CodeFailedPrecondition, "%s ran on worker %s, which is not connected now", name, node)
+		}
+		return workerAddress{name, address, m.sessionKey(session)}, nil
+	})
+}
+
+// ranAt returns the worker where an attempt ran, if the caller may read its log.
+func (m *Master) ranAt(ctx context.Context, name string) (worker string, err error) {
+	id, err := job.ParseAttempt(name)
+	if err != nil {
+		return "", connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	who := identity(ctx)
 	node, err := query(ctx, m, func() (string, error) {
 		if err := m.mayChange(who, id.Job); err != nil {
 			return "", err
@@ -142,16 +165,31 @@ func (m *Master) ranAt(ctx context.Context, id job.AttemptID) (workerAddress, er
 	if connect.CodeOf(err) == connect.CodeNotFound {
 		node, err = m.ranOnce(who, id)
 	}
+	return node, err
+}
+
+// driverRanAt returns the name of a chain's current or last driver and its worker, if the
+// caller may read its log. The history does not know them.
+func (m *Master) driverRanAt(ctx context.Context, chain string) (driver, worker string, err error) {
+	id, err := protocol.ParseChain(chain)
 	if err != nil {
-		return at, err
+		return "", "", rpcError(err)
 	}
-	return query(ctx, m, func() (workerAddress, error) {
-		address, session := m.core.Address(node)
-		if address == "" {
-			return at, fault(connect.CodeFailedPrecondition, "attempt %s ran on worker %s, which is not connected now", id, node)
+	who := identity(ctx)
+	worker, err = query(ctx, m, func() (string, error) {
+		if err := m.mayChangeChain(who, id); err != nil {
+			return "", err
 		}
-		return workerAddress{address, m.sessionKey(session)}, nil
+		var worker string
+		driver, worker, err = m.core.LastDriver(id)
+		return worker, err
 	})
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		if _, past := m.pastChain(id); past == nil {
+			err = fault(connect.CodeNotFound, "%s ended long ago or before the master was restarted: the history does not say which worker has the log of its driver", id)
+		}
+	}
+	return driver, worker, err
 }
 
 // sessionKey returns the key of a worker's session, nil if the master has no

@@ -49,7 +49,7 @@ func doorWorker(t *testing.T, withTokens bool) (w *Worker, tokens map[string]str
 	})
 	id, err := job.ParseAttempt("j1_m_0_0")
 	if err == nil {
-		err = os.WriteFile(w.home.logPath(id), []byte("printed"), 0o600)
+		err = os.WriteFile(w.home.logPath(id.String()), []byte("printed"), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

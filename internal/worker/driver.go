@@ -19,8 +19,10 @@ type driverProcess struct {
 	id    agent.DriverID
 	drive *slotwisev1.Drive
 	// stop cancels the driver's context, as in process.
-	stop  context.CancelCauseFunc
-	child *child // nil until the child process has started; guarded by Worker.mu
+	stop context.CancelCauseFunc
+	// Worker.mu guards child and log, which are nil until the child process has started.
+	child *child
+	log   *logFile
 }
 
 // startDriver runs a driver in a goroutine and reports its end to the master.
@@ -69,7 +71,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 	if err != nil {
 		return nil, err
 	}
-	log, err := newLog(w.home.driverLog(p.id), w.cfg.LogSize)
+	log, err := newLog(w.home.logPath(p.id.String()), w.cfg.LogSize)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 		return nil, err
 	}
 	w.mu.Lock()
-	p.child = c
+	p.child, p.log = c, log
 	w.mu.Unlock()
 	return w.superviseDriver(ctx, c, p, log)
 }

@@ -100,11 +100,8 @@ func (h *home) files() string    { return filepath.Join(h.path, "files") }
 // attempt returns the directory of a running attempt.
 func (h *home) attempt(id job.AttemptID) string { return filepath.Join(h.attempts(), id.String()) }
 
-// driver and driverLog return the directory and the log of a running driver.
+// driver returns the directory of a running driver.
 func (h *home) driver(id agent.DriverID) string { return filepath.Join(h.attempts(), id.String()) }
-func (h *home) driverLog(id agent.DriverID) string {
-	return filepath.Join(h.logs(), id.String()+".log")
-}
 
 // output returns the path of a finished map's output.
 func (h *home) output(id job.AttemptID) string {

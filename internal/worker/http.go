@@ -14,6 +14,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/shuffle/netshuffle"
+	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -151,11 +152,13 @@ func only(a secure.Action, next http.Handler) http.Handler {
 	})
 }
 
-// serveLog serves an attempt's log. With the query parameter follow it continues
-// until the attempt ends.
+// serveLog serves the log of an attempt, or of a driver such as chain-12_1. With the query
+// parameter follow it continues until the attempt ends.
 func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
-	id, err := job.ParseAttempt(r.PathValue("attempt"))
-	if err != nil {
+	name := r.PathValue("attempt")
+	id, err := job.ParseAttempt(name)
+	driver, isDriver := agent.ParseDriver(name)
+	if err != nil && !isDriver {
 		http.Error(rw, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -163,20 +166,23 @@ func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
 	w.mu.Lock()
 	var log *logFile
-	if p := w.mu.processes[id]; p != nil {
+	if p := w.mu.drivers[driver]; isDriver && p != nil {
+		log = p.log
+	}
+	if p := w.mu.processes[id]; !isDriver && p != nil {
 		log = p.log
 	}
 	w.mu.Unlock()
 	if log == nil {
-		err = w.home.copyLog(id, rw)
+		err = w.home.copyLog(name, rw)
 	} else {
 		out := http.NewResponseController(rw)
 		err = log.copyTo(r.Context(), rw, r.URL.Query().Has("follow"), func() { out.Flush() })
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		http.Error(rw, "this worker has no log of attempt "+id.String(), http.StatusNotFound)
+		http.Error(rw, "this worker has no log of "+name, http.StatusNotFound)
 	case err != nil:
-		w.log.Warn("serving a log", "attempt", id, "err", err)
+		w.log.Warn("serving a log", "attempt", name, "err", err)
 	}
 }

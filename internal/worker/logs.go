@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/slotwise/slotwise/internal/job"
 )
 
 // logFile is the bounded log of a running attempt. When the file reaches half the
@@ -172,14 +170,14 @@ func (l *logFile) tail(n int64) string {
 	return strings.Join(strings.FieldsFunc(s.String(), func(r rune) bool { return r == '\n' || r == '\r' }), " | ")
 }
 
-// logPath returns the path of an attempt's log.
-func (h *home) logPath(id job.AttemptID) string { return filepath.Join(h.logs(), id.String()+".log") }
+// logPath returns the path of the log of an attempt or driver.
+func (h *home) logPath(name string) string { return filepath.Join(h.logs(), name+".log") }
 
-// copyLog copies the log of an attempt that has ended to w. It returns
+// copyLog copies the log of an attempt or driver that has ended to w. It returns
 // fs.ErrNotExist if the log was never written or has been removed.
-func (h *home) copyLog(id job.AttemptID, w io.Writer) error {
+func (h *home) copyLog(name string, w io.Writer) error {
 	found := false
-	for _, path := range []string{h.logPath(id) + ".old", h.logPath(id)} {
+	for _, path := range []string{h.logPath(name) + ".old", h.logPath(name)} {
 		f, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

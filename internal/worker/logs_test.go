@@ -97,7 +97,7 @@ func TestTrimLogs(t *testing.T) {
 	}
 	now := time.Now()
 	for i := range 5 {
-		path := h.logPath(job.AttemptID{TaskID: job.TaskID{Job: 1, Index: int32(i)}})
+		path := h.logPath(job.AttemptID{TaskID: job.TaskID{Job: 1, Index: int32(i)}}.String())
 		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err != nil {
 		return nil, err
 	}
-	log, err := newLog(w.home.logPath(p.id), w.cfg.LogSize)
+	log, err := newLog(w.home.logPath(p.id.String()), w.cfg.LogSize)
 	if err != nil {
 		return nil, err
 	}

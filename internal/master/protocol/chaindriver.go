@@ -23,6 +23,7 @@ type driverState struct {
 	worker   string // that runs it; "" if none does
 	token    []byte // SHA-256 of its token
 	failures int32  // drivers that have failed; lost ones do not count
+	ran      string // the worker of the latest driver, also after its end
 	// lost counts the drivers that were lost since the last step ended.
 	lost    int32
 	err     string // of the latest failure
@@ -87,7 +88,7 @@ func (c *Core) takesDrivers(w *worker) bool {
 func (c *Core) drive(ch *chainEntry, w *worker) {
 	d := &ch.driver
 	d.try++
-	d.worker = w.name
+	d.worker, d.ran = w.name, w.name
 	token := c.driverToken(ch)
 	sum := sha256.Sum256([]byte(token))
 	d.token = sum[:]

@@ -21,7 +21,7 @@ func (ch *chainEntry) record() *slotwisev1.JournalRecord {
 func (ch *chainEntry) driverRecord(at time.Duration) *slotwisev1.JournalRecord {
 	d := &ch.driver
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Driver{Driver: &slotwisev1.JournalDriver{
-		Chain: int32(ch.id), Try: d.try, Worker: d.worker, Token: d.token, Failures: d.failures, Error: d.err, LogTail: d.logTail, Lost: d.lost, At: int64(at),
+		Chain: int32(ch.id), Try: d.try, Worker: d.worker, Token: d.token, Failures: d.failures, Error: d.err, LogTail: d.logTail, Lost: d.lost, Ran: d.ran, At: int64(at),
 	}}}
 }
 
@@ -83,7 +83,7 @@ func (r *replay) applyChain(rec *slotwisev1.JournalRecord) bool {
 	case *slotwisev1.JournalRecord_Driver:
 		r.last = max(r.last, time.Duration(w.Driver.At))
 		if ch := c.chains.byID[ChainID(w.Driver.Chain)]; ch != nil {
-			ch.driver = driverState{try: w.Driver.Try, worker: w.Driver.Worker, token: w.Driver.Token, failures: w.Driver.Failures, lost: w.Driver.Lost, err: w.Driver.Error, logTail: w.Driver.LogTail}
+			ch.driver = driverState{try: w.Driver.Try, worker: w.Driver.Worker, token: w.Driver.Token, failures: w.Driver.Failures, lost: w.Driver.Lost, ran: w.Driver.Ran, err: w.Driver.Error, logTail: w.Driver.LogTail}
 			if ch.started == 0 {
 				ch.started = time.Duration(w.Driver.At)
 			}

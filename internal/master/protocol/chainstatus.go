@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -156,6 +157,19 @@ func (c *Core) appendChains(r *slotwisev1.JobsRequest, after int64, resp *slotwi
 		}
 		resp.Jobs = append(resp.Jobs, s)
 	}
+}
+
+// LastDriver returns the name under which the worker of a chain's current or last driver
+// keeps the driver's log, and the worker's name.
+func (c *Core) LastDriver(id ChainID) (name, worker string, err error) {
+	ch := c.chains.byID[id]
+	switch {
+	case ch == nil:
+		return "", "", noChain(id)
+	case ch.driver.ran == "":
+		return "", "", errorf(NotFound, "%s has had no driver yet", id)
+	}
+	return fmt.Sprintf("%s_%d", id, ch.driver.try), ch.driver.ran, nil
 }
 
 // ExplainChain says why a chain's driver does not run, or why its running steps get no

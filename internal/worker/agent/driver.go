@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -16,6 +17,16 @@ type DriverID struct {
 
 // String returns a name for files, such as chain-12_1.
 func (id DriverID) String() string { return id.Chain + "_" + strconv.Itoa(int(id.Try)) }
+
+// ParseDriver is the inverse of DriverID.String. It returns false for other names, so a
+// name that it accepts is safe in a path.
+func ParseDriver(name string) (DriverID, bool) {
+	chain, try, _ := strings.Cut(name, "_")
+	n, err := strconv.ParseInt(try, 10, 32)
+	number, isChain := strings.CutPrefix(chain, "chain-")
+	id := DriverID{chain, int32(n)}
+	return id, err == nil && n > 0 && isChain && number != "" && strings.Trim(number, "0123456789") == "" && id.String() == name
+}
 
 // driver is a driver that runs, or that has ended while the master has not acknowledged
 // the report of its end. The protocol is the same as for attempts: starting a driver and

@@ -26,3 +26,17 @@ func TestDriverErrorIsBounded(t *testing.T) {
 		t.Errorf("report %.100v", d)
 	}
 }
+
+// A driver's name has one spelling, and no other name becomes part of a path.
+func TestParseDriver(t *testing.T) {
+	for _, id := range []DriverID{{"chain-1", 1}, {"chain-12", 1<<31 - 1}} {
+		if got, ok := ParseDriver(id.String()); got != id || !ok {
+			t.Errorf("%v: %v, %v", id, got, ok)
+		}
+	}
+	for _, bad := range []string{"", "chain-1", "chain-1_", "chain-1_0", "chain-1_01", "chain-_1", "chain-1_-1", "j1_m_0_0", "chain-1/../x_1", "../chain-1_1", "chain-1_1.old"} {
+		if got, ok := ParseDriver(bad); ok {
+			t.Errorf("%q is %v", bad, got)
+		}
+	}
+}

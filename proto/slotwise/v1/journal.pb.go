@@ -942,6 +942,7 @@ type JournalDriver struct {
 	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`
 	LogTail       string                 `protobuf:"bytes,8,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"` // the end of that driver's log
 	Lost          int32                  `protobuf:"varint,9,opt,name=lost,proto3" json:"lost,omitempty"`                     // drivers lost since the last step ended
+	Ran           string                 `protobuf:"bytes,10,opt,name=ran,proto3" json:"ran,omitempty"`                       // the worker of the latest driver, also after its end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1037,6 +1038,13 @@ func (x *JournalDriver) GetLost() int32 {
 		return x.Lost
 	}
 	return 0
+}
+
+func (x *JournalDriver) GetRan() string {
+	if x != nil {
+		return x.Ran
+	}
+	return ""
 }
 
 // JournalStepEnded precedes the step's JournalFinished.
@@ -3199,7 +3207,7 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x04spec\x18\x03 \x01(\v2\x16.slotwise.v1.ChainSpecR\x04spec\x12\x0e\n" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x19\n" +
 	"\bany_file\x18\x05 \x01(\bR\aanyFile\x12$\n" +
-	"\rauthenticated\x18\x06 \x01(\bR\rauthenticated\"\xd6\x01\n" +
+	"\rauthenticated\x18\x06 \x01(\bR\rauthenticated\"\xe8\x01\n" +
 	"\rJournalDriver\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x10\n" +
 	"\x03try\x18\x02 \x01(\x05R\x03try\x12\x16\n" +
@@ -3209,7 +3217,9 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x05error\x18\x06 \x01(\tR\x05error\x12\x0e\n" +
 	"\x02at\x18\a \x01(\x03R\x02at\x12\x19\n" +
 	"\blog_tail\x18\b \x01(\tR\alogTail\x12\x12\n" +
-	"\x04lost\x18\t \x01(\x05R\x04lost\"p\n" +
+	"\x04lost\x18\t \x01(\x05R\x04lost\x12\x10\n" +
+	"\x03ran\x18\n" +
+	" \x01(\tR\x03ran\"p\n" +
 	"\x10JournalStepEnded\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12.\n" +
 	"\x06status\x18\x02 \x01(\v2\x16.slotwise.v1.JobStatusR\x06status\x12\x16\n" +

@@ -615,6 +615,21 @@ func TestLongErrors(t *testing.T) {
 	}
 }
 
+// TestHistoryOfNonsense: an id that is no chain's is refused as such; one of an unknown
+// chain is not found.
+func TestHistoryOfNonsense(t *testing.T) {
+	r := newRig(t, Config{})
+	for id, want := range map[string]connect.Code{"chain-x": connect.CodeInvalidArgument, "chain-0": connect.CodeInvalidArgument, "chain-9": connect.CodeNotFound} {
+		_, err := r.users.History(t.Context(), &slotwisev1.HistoryRequest{Job: id})
+		if got := connect.CodeOf(err); got != want {
+			t.Errorf("the history of %s: %v, want %v", id, err, want)
+		}
+		if _, err := r.users.Explain(t.Context(), &slotwisev1.ExplainRequest{Job: id}); connect.CodeOf(err) != want {
+			t.Errorf("the explanation of %s: %v, want %v", id, err, want)
+		}
+	}
+}
+
 // TestAllDrained checks the wait reason of a job while all workers are drained.
 func TestAllDrained(t *testing.T) {
 	r := newRig(t, Config{})

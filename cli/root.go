@@ -68,6 +68,8 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newSim(s),
 		newStudy(s),
 		newCalibrate(s),
+		newTune(s),
+		newSize(s),
 		newRepro(),
 		newGenerate(),
 		newProfile(s),

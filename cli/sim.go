@@ -99,32 +99,38 @@ The same seed gives the same run, on any machine.`,
 // register declares the flags: the workload, the cluster, the policies, and the
 // output.
 func (f *simFlags) register(c *cobra.Command) {
+	f.registerInputs(c)
 	s := c.Flags()
-	s.SortFlags = false
-	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or a trace, FORM:FILE (see slotwise sim --help)")
-	s.StringVar(&f.cluster, "cluster", "", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
-	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
 	s.StringArrayVar(&f.policies, "policy", []string{"fifo"}, "`policies` to compare, with commas between them (repeatable)")
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter, `name=value`, of the policies that have it (repeatable)")
 	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for policies with fair pools")
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
-	s.StringVar(&f.world, "world", "default", "`what` the cluster does besides running tasks: a YAML file, or a named world (see slotwise sim --help)")
-	s.StringArrayVar(&f.set, "set", nil, "one parameter of the world, `name=value`, such as model.failure-rate=0.02 (repeatable)")
-	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the world's, else the cluster's)")
-	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
 	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
-	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
-	s.Float64Var(&f.timeScale, "time-scale", 1, "multiply the times of submission of a trace by this `factor`; 0.5 is twice the load")
-	s.Float64Var(&f.dataScale, "data-scale", 1, "multiply all bytes of a SWIM trace by this `factor`, for a smaller cluster than its own")
-	s.StringArrayVar(&f.traceSet, "trace-set", nil, "one rule by which a trace becomes tasks, `name=value`, such as pools=hash:8 (repeatable)")
-	s.StringVar(&f.reference, "reference", "alone", "slowdowns are relative to each job run `alone`, or to its ideal, which is faster to compute")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`, of a single run")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
-	s.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	completeWith(c, "policy", f.setup.completePolicies)
+}
+
+// registerInputs declares the flags about the workload, the cluster and the world.
+func (f *simFlags) registerInputs(c *cobra.Command) {
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or a trace, FORM:FILE (see slotwise sim --help)")
+	s.StringVar(&f.cluster, "cluster", "", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
+	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
+	s.StringVar(&f.world, "world", "default", "`what` the cluster does besides running tasks: a YAML file, or a named world (see slotwise sim --help)")
+	s.StringArrayVar(&f.set, "set", nil, "one parameter of the world, `name=value`, such as model.failure-rate=0.02 (repeatable)")
+	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the world's, else the cluster's)")
+	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
+	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
+	s.Float64Var(&f.timeScale, "time-scale", 1, "multiply the times of submission of a trace by this `factor`; 0.5 is twice the load")
+	s.Float64Var(&f.dataScale, "data-scale", 1, "multiply all bytes of a SWIM trace by this `factor`, for a smaller cluster than its own")
+	s.StringArrayVar(&f.traceSet, "trace-set", nil, "one rule by which a trace becomes tasks, `name=value`, such as pools=hash:8 (repeatable)")
+	s.StringVar(&f.reference, "reference", "alone", "slowdowns are relative to each job run `alone`, or to its ideal, which is faster to compute")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	completeWords(c, "reference", references)
 	completeWords(c, "heartbeat", sim.Profiles())
 	completeWords(c, "world", worldNames())
@@ -240,35 +246,9 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 	if err != nil {
 		return nil, misuse("--policy %w", err)
 	}
-	model, err := f.readWorld()
+	model, cluster, w, err := f.inputs(ctx, show)
 	if err != nil {
 		return nil, err
-	}
-	cluster, err := study.ReadCluster(f.cluster)
-	if err != nil {
-		return nil, misuse("--%w", err)
-	}
-	o := study.WorkloadOptions{Features: features()}
-	o.Trace.TimeScale, o.Trace.Limit, o.SWIM.DataScale = f.timeScale, f.limit, f.dataScale
-	for _, given := range f.traceSet {
-		name, value, _ := strings.Cut(given, "=")
-		if err := o.SetTrace(name, value); err != nil {
-			return nil, misuse("--trace-set %w", err)
-		}
-	}
-	if o.Profiles, err = f.readProfiles(); err != nil {
-		return nil, err
-	}
-	w, err := study.ReadWorkload(ctx, f.workload, &cluster, o)
-	if _, file := workload.SplitSpec(f.workload); err != nil {
-		// Errors of the file itself; errors of a job's inputs name the job.
-		if path := (*fs.PathError)(nil); errors.As(err, &path) && path.Path == file {
-			return nil, misuse("--workload %s: %w", f.workload, path.Err)
-		}
-		return nil, misuse("--workload: %w", err)
-	}
-	for _, text := range w.Warnings {
-		show.warn(text)
 	}
 	policies, err := f.choosePolicies(specs, show)
 	if err != nil {
@@ -294,6 +274,39 @@ func formatList() string {
 		fmt.Fprintf(&b, "  %-16s %s\n", f[0]+":FILE", f[1])
 	}
 	return b.String()
+}
+
+// inputs reads the world, the cluster and the workload. Its errors name the flag.
+func (f *simFlags) inputs(ctx context.Context, show *simProgress) (model sim.ModelConfig, cluster workload.Cluster, w *study.Workload, err error) {
+	if model, err = f.readWorld(); err != nil {
+		return model, cluster, nil, err
+	}
+	if cluster, err = study.ReadCluster(f.cluster); err != nil {
+		return model, cluster, nil, misuse("--%w", err)
+	}
+	o := study.WorkloadOptions{Features: features()}
+	o.Trace.TimeScale, o.Trace.Limit, o.SWIM.DataScale = f.timeScale, f.limit, f.dataScale
+	for _, given := range f.traceSet {
+		name, value, _ := strings.Cut(given, "=")
+		if err := o.SetTrace(name, value); err != nil {
+			return model, cluster, nil, misuse("--trace-set %w", err)
+		}
+	}
+	if o.Profiles, err = f.readProfiles(); err != nil {
+		return model, cluster, nil, err
+	}
+	w, err = study.ReadWorkload(ctx, f.workload, &cluster, o)
+	if _, file := workload.SplitSpec(f.workload); err != nil {
+		// Errors of the file itself; errors of a job's inputs name the job.
+		if path := (*fs.PathError)(nil); errors.As(err, &path) && path.Path == file {
+			return model, cluster, nil, misuse("--workload %s: %w", f.workload, path.Err)
+		}
+		return model, cluster, nil, misuse("--workload: %w", err)
+	}
+	for _, text := range w.Warnings {
+		show.warn(text)
+	}
+	return model, cluster, w, nil
 }
 
 // traceOptionList describes the options of traces, a line each.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Param documents one parameter of a part or policy. Write the first four
-// fields and pass the Param to Bind, which fills in the rest.
+// Param documents one parameter of a part or policy. Write the fields
+// up to Tune and pass the Param to Bind, which fills in the rest.
 type Param struct {
 	Name string
 	// Default is the value in effect when the user gives none, as the user
@@ -24,6 +24,9 @@ type Param struct {
 	// Aliases are other names that users may write, such as the name in the part's paper.
 	// An alias must not name two parameters.
 	Aliases []string
+	// Tune lists values worth trying when the parameter is tuned, from small to large. Without
+	// any, the parameter keeps its value.
+	Tune []string
 	// Accepts describes the valid values, such as "a number from 0 to 1". Bind
 	// copies it from the parameter's Values.
 	Accepts string

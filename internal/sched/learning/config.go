@@ -132,7 +132,7 @@ func (c *Config) WaitingOn(slots int) int {
 func (c *Config) bind() sched.Bindings {
 	limit := sched.Float(0, math.Inf(1))
 	return sched.Bindings{
-		sched.Bind(&c.Rule.Target, limit, sched.Param{Name: "target", Default: "1",
+		sched.Bind(&c.Rule.Target, limit, sched.Param{Name: "target", Default: "1", Tune: []string{"0.6", "0.8", "1", "1.25", "1.5"},
 			Help: "The limit of a node's one-minute load average per processor, the paper's ρ. A node above it is overloaded. 0 ignores " +
 				"the load average."}),
 		sched.Bind(&c.Rule.CPU, limit, sched.Param{Name: "cpu-limit", Default: "0",
@@ -145,13 +145,13 @@ func (c *Config) bind() sched.Bindings {
 			Help: "The limit of the bytes per second that a node receives and sends; 0 ignores them."}),
 		sched.Bind(&c.Rule.All, sched.Bool(), sched.Param{Name: "all-limits", Default: "false",
 			Help: "Whether a node is overloaded only if it is above all limits that are not 0 (true), or above any of them (false)."}),
-		sched.Bind(&c.PerHeartbeat, sched.Int(1, math.MaxInt), sched.Param{Name: "tasks-per-heartbeat", Default: "1",
+		sched.Bind(&c.PerHeartbeat, sched.Int(1, math.MaxInt), sched.Param{Name: "tasks-per-heartbeat", Default: "1", Tune: []string{"1", "2", "4"},
 			Help: "The most tasks that one heartbeat launches; each is a decision of its own. With the paper's 1, tasks shorter than the " +
 				"time between two heartbeats cannot keep a node busy."}),
-		sched.Bind(&c.Refill, sched.Bool(), sched.Param{Name: "refill", Default: "false",
+		sched.Bind(&c.Refill, sched.Bool(), sched.Param{Name: "refill", Default: "false", Tune: []string{"false", "true"},
 			Help: "Whether a heartbeat also launches one task for each that has ended on the node since the previous heartbeat. Use it " +
 				"for tasks shorter than a dozen heartbeats. Not in the paper."}),
-		sched.Bind(&c.Window, sched.Int(1, 1000), sched.Param{Name: "judge-window", Default: "1",
+		sched.Bind(&c.Window, sched.Int(1, 1000), sched.Param{Name: "judge-window", Default: "1", Tune: []string{"1", "3", "10"},
 			Help: "The number of heartbeats, at most 1000, for which a node must stay below its limits for a launch to count as good. 1 " +
 				"is the paper's; 6 to 12 keep nodes below the target, because the load average of a minute follows slowly."}),
 		sched.Bind(&c.Withheld, sched.Word(TrainAll, TrainFalseNegatives, TrainNone), sched.Param{Name: "train-withheld", Default: TrainAll,
@@ -161,7 +161,7 @@ func (c *Config) bind() sched.Bindings {
 			Help: "Whether an overloaded node gets no tasks, whatever the classifier predicts."}),
 		sched.Bind(&c.IdleEscape, sched.Bool(), sched.Param{Name: "idle-escape", Default: "false",
 			Help: "Whether a node that runs nothing but waiting reduces and is below its limits gets a task although every candidate is called bad."}),
-		sched.Bind(&c.Patience, sched.Int(0, math.MaxInt), sched.Param{Name: "patience", Default: "12",
+		sched.Bind(&c.Patience, sched.Int(0, math.MaxInt), sched.Param{Name: "patience", Default: "12", Tune: []string{"3", "6", "12", "24"},
 			Help: "The number of successive refusals after which a node that runs nothing but waiting reduces gets a task anyway, because " +
 				"its load has other causes. 0 means never, as in the paper."}),
 		sched.Bind(&c.Rank, sched.Word(RankPosterior, RankJoint), sched.Param{Name: "rank", Default: RankPosterior,
@@ -197,7 +197,7 @@ func (c *Config) bindPerceptron() sched.Bindings {
 		sched.Bind(&c.Bias, sched.Float(math.Inf(-1), math.Inf(1)), sched.Param{Name: "bias", Default: "0.2",
 			Help: "The constant added to the weighted features. Above 0 the untrained perceptron calls every candidate good; otherwise " +
 				"it calls all bad until withheld decisions have trained it."}),
-		sched.Bind(&c.Rate, sched.PositiveFloat(), sched.Param{Name: "learning-rate", Default: "1",
+		sched.Bind(&c.Rate, sched.PositiveFloat(), sched.Param{Name: "learning-rate", Default: "1", Tune: []string{"0.1", "0.3", "1", "3"},
 			Help: "How far a mistake moves the weights, the paper's α."}),
 	}, c.bind()...)
 }

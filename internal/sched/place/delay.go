@@ -220,10 +220,10 @@ type DelayConfig struct {
 func (c *DelayConfig) bind() sched.Bindings {
 	waits := sched.Or("auto", -1, sched.DurationFrom(0))
 	return sched.Bindings{
-		sched.Bind(&c.NodeWait, waits, sched.Param{Name: "node-wait", Default: "auto",
+		sched.Bind(&c.NodeWait, waits, sched.Param{Name: "node-wait", Default: "auto", Tune: []string{"auto", "0s", "3s", "6s", "15s"},
 			Help: "How long a job waits for a slot on a machine that holds its data. auto is 1.5 times the time between two heartbeats " +
 				"of a node, at most 15s. Long waits leave slots free."}),
-		sched.Bind(&c.RackWait, waits, sched.Param{Name: "rack-wait", Default: "auto",
+		sched.Bind(&c.RackWait, waits, sched.Param{Name: "rack-wait", Default: "auto", Tune: []string{"auto", "0s", "3s", "6s", "15s"},
 			Help: "How much longer a job waits for a slot in the same rack as its data before it takes any slot; auto as in node-wait."}),
 		bindWaitUntil(&c.AnyHeartbeat),
 		bindOffRack(&c.ByRack),

@@ -33,10 +33,10 @@ const maxWindow = 1 << 20
 
 func (c *DynamicConfig) bind() sched.Bindings {
 	return sched.Bindings{
-		sched.Bind(&c.Delay, sched.DurationFrom(0), sched.Param{Name: "delay", Default: "3s",
+		sched.Bind(&c.Delay, sched.DurationFrom(0), sched.Param{Name: "delay", Default: "3s", Tune: []string{"0s", "1s", "3s", "6s", "12s"},
 			Help: "How long a job waits for its node, and then for its rack, until the first waits have been measured. A delay below " +
 				"the time between two heartbeats never finds a better node."}),
-		sched.Bind(&c.Memory, sched.Switch("off", "on"), sched.Param{Name: "delay-memory", Default: "on", Aliases: []string{"delayMemory"},
+		sched.Bind(&c.Memory, sched.Switch("off", "on"), sched.Param{Name: "delay-memory", Default: "on", Tune: []string{"off", "on"}, Aliases: []string{"delayMemory"},
 			Help: "Whether a job whose last map ran in its rack or farther away no longer waits for the node: on or off. off makes jobs " +
 				"with badly placed data wait again for every map."}),
 		sched.Bind(&c.Window, sched.Int(0, maxWindow), sched.Param{Name: "delay-window", Default: "0", Aliases: []string{"delayWindow"},

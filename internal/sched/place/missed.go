@@ -161,7 +161,7 @@ func BindUnlocated(farLaunched *bool) sched.Binding {
 
 func (c *MissedConfig) bind() sched.Bindings {
 	return sched.Bindings{
-		sched.Bind(&c.WaitFactor, sched.Float(0, 1e6), sched.Param{Name: "locality-wait-factor", Default: "1",
+		sched.Bind(&c.WaitFactor, sched.Float(0, 1e6), sched.Param{Name: "locality-wait-factor", Default: "1", Tune: []string{"0", "0.5", "1", "2", "4"},
 			Help: "How many free slots far from its data a job declines before it takes one, as a multiple of its unfinished maps or " +
 				"of the nodes, whichever are fewer. 1 stands for the share of the nodes that hold its data; 0 declines none. High " +
 				"values leave slots idle."}),

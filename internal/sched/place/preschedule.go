@@ -48,7 +48,7 @@ type PrescheduleConfig struct {
 
 func (c *PrescheduleConfig) bind() sched.Bindings {
 	return sched.Bindings{
-		sched.Bind(&c.Enabled, sched.Bool(), sched.Param{Name: "preschedule", Default: "true",
+		sched.Bind(&c.Enabled, sched.Bool(), sched.Param{Name: "preschedule", Default: "true", Tune: []string{"false", "true"},
 			Aliases: []string{"mapred.map.tasks.preScheduler.enabled"},
 			Help: "Whether a job with data on a node may start maps there although the node already runs its share of the load. false " +
 				"leaves only the waiting for local data."}),

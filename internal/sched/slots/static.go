@@ -116,18 +116,18 @@ func (c *StaticConfig) bind() sched.Bindings {
 	perHeartbeat := sched.Int(-1, math.MaxInt)
 	share := sched.Float(0, 1)
 	return sched.Bindings{
-		sched.Bind(&c.Fill, sched.Enum[Fill]("free", "load", "balance"), sched.Param{Name: "fill", Default: "free",
+		sched.Bind(&c.Fill, sched.Enum[Fill]("free", "load", "balance"), sched.Param{Name: "fill", Default: "free", Tune: []string{"free", "load", "balance"},
 			Help: "How fast a node's free slots are filled: free (all at once, maps first), load (as Hadoop's FIFO scheduler does: it " +
 				"spreads tasks over the nodes in proportion to pending work, and starts at most one map without local data and one " +
 				"reduce per heartbeat) or balance (as Hadoop's fair scheduler does: it starts with the kind of which the node runs " +
 				"fewer tasks, and spreads tasks like load)."}),
-		sched.Bind(&c.Padding, share, sched.Param{Name: "padding", Default: "0.01",
+		sched.Bind(&c.Padding, share, sched.Param{Name: "padding", Default: "0.01", Tune: []string{"0", "0.01", "0.05", "0.1"},
 			Help: "With fill=load: the share of all tasks, 0 to 1, whose number of slots is kept free for failures and speculative " +
 				"copies on clusters of more than 3 nodes. A large share slows big jobs down."}),
 		sched.Bind(&c.PadReducing, sched.Switch("all", "reducing"), sched.Param{Name: "pad-jobs", Default: "all",
 			Help: "With fill=load: the jobs whose tasks the padding counts: all, or reducing (only jobs with reduces, a mistake of " +
 				"Hadoop 1.2.1 kept for comparison)."}),
-		sched.Bind(&c.MaxDiff, share, sched.Param{Name: "load-max-diff", Default: "0",
+		sched.Bind(&c.MaxDiff, share, sched.Param{Name: "load-max-diff", Default: "0", Tune: []string{"0", "0.1", "0.25", "0.5", "1"},
 			Help: "With fill=balance: how much fuller than the cluster average a node may be, as a share of its slots, 0 to 1. 1 fills " +
 				"each node as its heartbeat arrives."}),
 		sched.Bind(&c.Single, sched.Switch("true", "false"), sched.Param{Name: "assign-multiple", Default: "true",

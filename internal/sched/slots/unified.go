@@ -32,7 +32,7 @@ var (
 func NewUnified(rampUp float64) *Unified { return &Unified{rampUp: rampUp} }
 
 func bindRampUp(share *float64) sched.Bindings {
-	return sched.Bindings{sched.Bind(share, sched.Float(0, 1), sched.Param{Name: "reduce-rampup-limit", Default: "0.5",
+	return sched.Bindings{sched.Bind(share, sched.Float(0, 1), sched.Param{Name: "reduce-rampup-limit", Default: "0.5", Tune: []string{"0.25", "0.5", "0.75", "1"},
 		Help: "The share of all slots, 0 to 1, that reduces may take in turn with maps while maps are pending. Beyond it they get " +
 			"only slots that no map takes. With high values reduces occupy the slots of the maps that they wait for."})}
 }

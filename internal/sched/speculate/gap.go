@@ -29,7 +29,7 @@ type GapConfig struct {
 
 func (c *GapConfig) bind() sched.Bindings {
 	return append(c.Timing.bind(),
-		sched.Bind(&c.Behind, sched.Float(0, 1), sched.Param{Name: "speculative-gap", Default: "0.2",
+		sched.Bind(&c.Behind, sched.Float(0, 1), sched.Param{Name: "speculative-gap", Default: "0.2", Tune: []string{"0.1", "0.2", "0.3", "0.5"},
 			Help: "How far a task's progress must be behind the mean progress of the job's tasks of its kind for the task to be copied, " +
 				"from 0 to 1. Small gaps copy healthy tasks."}),
 		sched.Bind(&c.LagSinceJob, sched.Switch("attempt", "job"), sched.Param{Name: "speculative-lag-from", Default: "attempt",

@@ -66,13 +66,13 @@ func (c *LateConfig) bind() sched.Bindings {
 		sched.Bind(&c.AmongRunning, sched.Switch("siblings", "running"), sched.Param{Name: "late-compare", Default: "siblings",
 			Help: "The tasks that a task is compared with: its siblings, running and finished, or as in Hadoop 0.22 the running ones and " +
 				"itself. With running, the last stragglers of a job get no copies."}),
-		sched.Bind(&c.SlowTask, deviations, sched.Param{Name: "slow-task-threshold", Default: "1",
+		sched.Bind(&c.SlowTask, deviations, sched.Param{Name: "slow-task-threshold", Default: "1", Tune: []string{"0.5", "1", "1.5", "2"},
 			Help: "How many standard deviations below the mean rate of progress a task must be to be copied. Small values copy healthy " +
 				"tasks."}),
 		sched.Bind(&c.SlowNode, deviations, sched.Param{Name: "slow-node-threshold", Default: "1",
 			Help: "How many standard deviations longer than on other nodes the job's tasks must have taken on a node for the node to get " +
 				"no copies. Small values leave few nodes for copies."}),
-		sched.Bind(&c.Cap, sched.Float(0, 1), sched.Param{Name: "speculative-cap", Default: "0.1",
+		sched.Bind(&c.Cap, sched.Float(0, 1), sched.Param{Name: "speculative-cap", Default: "0.1", Tune: []string{"0.05", "0.1", "0.2", "0.5"},
 			Help: "The share of a job's running tasks of a kind that may have copies, from 0 to 1. 10 copies, and as many as take 1 % " +
 				"of the slots, are always allowed."}),
 	)

@@ -87,7 +87,7 @@ func (c *SEPBConfig) bind() sched.Bindings {
 		sched.Bind(&c.PoolFraction, dynamicmr.Fractions, sched.Param{Name: "sepb-pool-fraction", Default: "1",
 			Aliases: []string{"poolPercentageOfSubmittedJobsCheckedForPendingTasks"},
 			Help:    "With PoolLevel: the same fraction of the jobs in the straggler's pool."}),
-		sched.Bind(&c.Cap, dynamicmr.Fractions, sched.Param{Name: "sepb-cap", Default: "0.1",
+		sched.Bind(&c.Cap, dynamicmr.Fractions, sched.Param{Name: "sepb-cap", Default: "0.1", Tune: []string{"0.05", "0.1", "0.2"},
 			Help: "The fraction of all slots of a kind that copies may hold at once, 0 to 1, but at least one slot. The speculator below " +
 				"may have a lower limit of its own."}),
 	}

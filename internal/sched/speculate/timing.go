@@ -48,7 +48,7 @@ type Timing struct {
 // bind declares the parameters of the timing.
 func (t *Timing) bind() sched.Bindings {
 	return sched.Bindings{
-		sched.Bind(&t.Lag, sched.Or("auto", Auto, sched.DurationFrom(0)), sched.Param{Name: "speculative-lag", Default: "auto",
+		sched.Bind(&t.Lag, sched.Or("auto", Auto, sched.DurationFrom(0)), sched.Param{Name: "speculative-lag", Default: "auto", Tune: []string{"auto", "30s", "1m0s", "2m0s"},
 			Help: "How long an attempt must have run before it may be copied for being slow. auto is 1.5 times the mean time of the job's " +
 				"finished tasks of its kind, from 5 s to one minute, and one minute while none has finished. Short times copy tasks that " +
 				"merely start slowly."}),

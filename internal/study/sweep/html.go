@@ -115,6 +115,7 @@ func (r *Result) chart(k int, cluster, world string) report.Chart {
 			}
 		}
 		c.X, c.Series = "", []report.Series{bars}
+		c.LogY = wide(append(slices.Clone(bars.Y), limits(c.Limits)...))
 		return c
 	}
 	for i, load := range loads {
@@ -125,7 +126,28 @@ func (r *Result) chart(k int, cluster, world string) report.Chart {
 			c.Series[j].X, c.Series[j].Y = append(c.Series[j].X, load), append(c.Series[j].Y, m.values[k])
 		}
 	}
+	var all []float64
+	for _, x := range c.Series {
+		all = append(all, x.Y...)
+	}
+	c.LogY = wide(all)
 	return c
+}
+
+// limits returns the values of reference lines.
+func limits(list []report.Limit) []float64 {
+	var all []float64
+	for _, l := range list {
+		all = append(all, l.At)
+	}
+	return all
+}
+
+// wide reports whether values need a logarithmic axis: the largest is more than 20 times
+// the smallest, and all are positive.
+func wide(values []float64) bool {
+	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	return len(known) > 0 && slices.Min(known) > 0 && slices.Max(known) > 20*slices.Min(known)
 }
 
 // unitOf names the axis of a measure.

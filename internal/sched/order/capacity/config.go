@@ -229,12 +229,12 @@ func (c *Config) bind() sched.Bindings {
 				"(100): the percentage of the queue's slots that each of several users can count on. user-limit-factor (1): how many " +
 				"times the queue's capacity one user may take. supports-priority (false): whether jobs of higher priority come first. " +
 				"Jobs that name no queue, or one that is not listed, go to the queue \"default\", which has the rest of 100 %."}),
-		sched.Bind(&c.MaxMaps, sched.Int(0, math.MaxInt), sched.Param{Name: "maximum-tasks-per-heartbeat", Default: "0",
+		sched.Bind(&c.MaxMaps, sched.Int(0, math.MaxInt), sched.Param{Name: "maximum-tasks-per-heartbeat", Default: "0", Tune: []string{"0", "1", "4"},
 			Help: "The most maps that a node gets at one heartbeat; 0 means no limit."}),
 		sched.Bind(&c.AfterOffSwitch, sched.Int(-1, math.MaxInt), sched.Param{Name: "maximum-tasks-after-offswitch", Default: "0",
 			Help: "How many more maps a node gets at one heartbeat after one that reads its input from another rack; -1 means no limit. " +
 				"With high values a node takes maps whose data is far away although other nodes have it nearby."}),
-		sched.Bind(&c.MaxReduces, sched.Int(0, math.MaxInt), sched.Param{Name: "reduces-per-heartbeat", Default: "0",
+		sched.Bind(&c.MaxReduces, sched.Int(0, math.MaxInt), sched.Param{Name: "reduces-per-heartbeat", Default: "0", Tune: []string{"0", "1", "2"},
 			Help: "The most reduces that a node gets at one heartbeat; 0 means no limit, and 1 spreads them over the nodes as Hadoop " +
 				"1.2.1 does."}),
 		place.BindUnlocated(&c.UnlocatedFar),

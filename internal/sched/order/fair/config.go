@@ -37,10 +37,10 @@ func (c *Config) bind() sched.Bindings {
 				"the minimum takes precedence."}),
 		sched.Bind(&c.UpdateInterval, sched.PositiveDuration(), sched.Param{Name: "update-interval", Default: "500ms",
 			Help: "The time between two computations of the fair shares. Preemption reacts no faster than that."}),
-		sched.Bind(&c.SizeWeight, sched.Bool(), sched.Param{Name: "size-weight", Default: "false",
+		sched.Bind(&c.SizeWeight, sched.Bool(), sched.Param{Name: "size-weight", Default: "false", Tune: []string{"false", "true"},
 			Help: "Whether a job's weight grows with the logarithm of its unfinished tasks: true or false. true helps large jobs at " +
 				"the cost of small ones."}),
-		sched.Bind(&c.Preempt, sched.Bool(), sched.Param{Name: "preemption", Default: "false",
+		sched.Bind(&c.Preempt, sched.Bool(), sched.Param{Name: "preemption", Default: "false", Tune: []string{"false", "true"},
 			Help: "Whether tasks are killed when a pool has run below its minimum, or below half its fair share, for longer than its " +
 				"timeouts: true or false. The timeouts are part of \"pools\" and never expire unless set there."}),
 		sched.Bind(&c.PreemptInterval, sched.PositiveDuration(), sched.Param{Name: "preemption-interval", Default: "15s",

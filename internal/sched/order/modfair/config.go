@@ -100,15 +100,15 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.SharedSorted, sched.Switch("fifo", "fig8"), sched.Param{Name: "shared-order", Default: "fifo",
 			Aliases: []string{"sharedOrder"},
 			Help:    "The order of jobs in the shared pool: fifo (order of submission) or fig8 (the same order as in users' pools)."}),
-		sched.Bind(&c.Allocate, sched.Switch("off", "on"), sched.Param{Name: "allocate", Default: "on",
+		sched.Bind(&c.Allocate, sched.Switch("off", "on"), sched.Param{Name: "allocate", Default: "on", Tune: []string{"off", "on"},
 			Help: "Whether pools below their entitlement are served first: on or off."}),
 		sched.Bind(&c.RemainFree, sched.Switch("total", "free"), sched.Param{Name: "remaining-slots", Default: "total",
 			Help: "The slots that entitlements divide: total (all slots except those granted to the shared pool) or free (slots that " +
 				"are idle at the update; on a full cluster there are none, and no pool is entitled to anything)."}),
-		sched.Bind(&c.Default.Min, sched.Int(0, math.MaxInt), sched.Param{Name: "min-allocated", Default: "3",
+		sched.Bind(&c.Default.Min, sched.Int(0, math.MaxInt), sched.Param{Name: "min-allocated", Default: "3", Tune: []string{"1", "3", "6", "12"},
 			Aliases: []string{"minAllocated"},
 			Help:    "The number of running maps up to which a pool is served before pools that run more."}),
-		sched.Bind(&c.Default.Max, sched.Or("auto", AutoMax, sched.Int(0, math.MaxInt)), sched.Param{Name: "max-allocated", Default: "auto",
+		sched.Bind(&c.Default.Max, sched.Or("auto", AutoMax, sched.Int(0, math.MaxInt)), sched.Param{Name: "max-allocated", Default: "auto", Tune: []string{"auto", "6", "24", "96"},
 			Aliases: []string{"maxAllocated"},
 			Help: "The most maps that a pool runs at once; 0 means no limit. auto is three eighths of the cluster's map slots, as the " +
 				"paper's 6 of 16, and at least 6. With fewer than three pools slots stay idle."}),
@@ -119,7 +119,7 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.Pools, poolValues, sched.Param{Name: "pools", Default: "",
 			Help: "Limits of single pools as name:min/max/weight, separated by semicolons, such as ann:3/6/1;bob:0/0/2. " +
 				"min and max replace min-allocated and max-allocated. A pool of weight 2 gets twice the slots of one of weight 1."}),
-		sched.Bind(&c.Sorted, sched.Switch("fair", "resource"), sched.Param{Name: "sort", Default: "resource",
+		sched.Bind(&c.Sorted, sched.Switch("fair", "resource"), sched.Param{Name: "sort", Default: "resource", Tune: []string{"fair", "resource"},
 			Help: "The order of pools and jobs: resource (the paper's) or fair (that of Hadoop's fair scheduler)."}),
 		sched.Bind(&c.TieByName, sched.Switch("random", "name"), sched.Param{Name: "tie", Default: "random",
 			Help: "Which of two equal pools goes first: random (drawn from the run's seed) or name (alphabetical order)."}),

@@ -86,17 +86,17 @@ type capacities struct{ both, maps, reduces []float64 }
 func (c *Config) bind(given *capacities) sched.Bindings {
 	shares := sched.List("positive numbers", sched.PositiveFloat())
 	return sched.Bindings{
-		sched.Bind(&given.both, shares, sched.Param{Name: "capacities", Default: "0.3,0.7",
+		sched.Bind(&given.both, shares, sched.Param{Name: "capacities", Default: "0.3,0.7", Tune: []string{"0.1,0.9", "0.2,0.8", "0.3,0.7", "0.5,0.5", "0.7,0.3"},
 			Help: "The shares of the slots that the size partitions have, short jobs first. They sum to 1, and their number is the number " +
 				"of partitions. If the first share is too small, short jobs queue; if it is too large, the last partition overloads."}),
 		sched.Bind(&given.maps, shares, sched.Param{Name: "map-capacities", Default: "",
 			Help: "The shares of map slots only; if empty, as capacities."}),
 		sched.Bind(&given.reduces, shares, sched.Param{Name: "reduce-capacities", Default: "",
 			Help: "The shares of reduce slots only; if empty, as capacities."}),
-		sched.Bind(&c.Lend, sched.Enum[Lend]("false", "earlier", "true"), sched.Param{Name: "lend", Default: "earlier",
+		sched.Bind(&c.Lend, sched.Enum[Lend]("false", "earlier", "true"), sched.Param{Name: "lend", Default: "earlier", Tune: []string{"false", "earlier", "true"},
 			Help: "Whose jobs may use the idle slots of a size partition: false (only its own, as in the paper), earlier (also those of " +
 				"earlier partitions, so that slots for short jobs stay free for the next short job) or true (those of all partitions)."}),
-		sched.Bind(&c.ReduceGate, sched.Float(0, 1), sched.Param{Name: "reduce-gate", Default: "1",
+		sched.Bind(&c.ReduceGate, sched.Float(0, 1), sched.Param{Name: "reduce-gate", Default: "1", Tune: []string{"0.05", "0.5", "0.8", "1"},
 			Help: "The share of its maps, 0 to 1, that a job must have completed before its reduces start. Below 1, a job that has moved " +
 				"to the next size partition can keep reduce slots of the previous one while those reduces wait for maps."}),
 	}
@@ -104,20 +104,20 @@ func (c *Config) bind(given *capacities) sched.Bindings {
 
 func (c *StaticConfig) bind(given *capacities) sched.Bindings {
 	return append(c.Config.bind(given),
-		sched.Bind(&c.Timers, sched.List("durations", sched.PositiveDuration()), sched.Param{Name: "timers", Default: "200s",
+		sched.Bind(&c.Timers, sched.List("durations", sched.PositiveDuration()), sched.Param{Name: "timers", Default: "200s", Tune: []string{"50s", "100s", "200s", "400s", "800s"},
 			Help: "The task time that a job may get in each size partition but the last before it moves to the next, rising, such as " +
 				"100s,300s. The best values depend on the jobs: find them by trial, or use dynamictags."}))
 }
 
 func (c *DynamicConfig) bind(given *capacities) sched.Bindings {
 	return append(c.Config.bind(given),
-		sched.Bind(&c.Threshold, sched.Float(0, math.Inf(1)), sched.Param{Name: "threshold", Default: "2",
+		sched.Bind(&c.Threshold, sched.Float(0, math.Inf(1)), sched.Param{Name: "threshold", Default: "2", Tune: []string{"0.5", "1", "2", "4", "8"},
 			Help: "How much the job sizes in a size partition must vary (variance over squared mean) before its largest jobs move to the " +
 				"next one."}),
 		sched.Bind(&c.Sample, sampleValues, sched.Param{Name: "sample", Default: "departed+zeros",
 			Help: "Which job sizes count: departed+zeros (of the jobs in the size partition and of those that have left it), departed " +
 				"(the same without jobs that have completed no task), live+zeros or live (of the jobs in it only)."}),
-		sched.Bind(&c.Window, sched.Int(0, math.MaxInt), sched.Param{Name: "window", Default: "1000",
+		sched.Bind(&c.Window, sched.Int(0, math.MaxInt), sched.Param{Name: "window", Default: "1000", Tune: []string{"100", "300", "1000", "3000"},
 			Help: "How many of the latest departures from a size partition are remembered. 0 remembers all, which makes decisions slower " +
 				"as they accumulate."}))
 }

@@ -133,7 +133,7 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.Tie, sched.Word(TieRandom, TieOrdered), sched.Param{Name: "ties", Default: TieRandom,
 			Help: "Which of several candidates of equal value is taken: random (drawn from the run's seed) or ordered (the job " +
 				"submitted first)."}),
-		sched.Bind(&c.MapGate, sched.Float(0, 1), sched.Param{Name: "map-gate", Default: "0.05",
+		sched.Bind(&c.MapGate, sched.Float(0, 1), sched.Param{Name: "map-gate", Default: "0.05", Tune: []string{"0", "0.05", "0.25", "0.5", "1"},
 			Help: "For the utility gate: the fraction of a job's maps, 0 to 1, that must be done before its reduces have a value."}),
 		sched.Bind(&c.Balances, amountValues, sched.Param{Name: "balances", Default: "",
 			Help: "For the utility budget: what each user has left to spend, such as ann:10,bob:0. Users that are not named have 1."}),

@@ -43,17 +43,17 @@ func (c *Config) bind(m Mode) sched.Bindings {
 			Aliases: []string{"PoolsFairShareSlotsAdaptiveMode"},
 			Help: "The algorithm that decides: PoolInDependent (Alg 1: slots of a kind run their own kind of task first, and are lent " +
 				"if none is pending) or PoolDependent (Alg 2: a pool uses its share of all slots for tasks of either kind)."}),
-		sched.Bind(&c.LendMaps, dynamicmr.Fractions, sched.Param{Name: "lend-map-slots", Default: "1",
+		sched.Bind(&c.LendMaps, dynamicmr.Fractions, sched.Param{Name: "lend-map-slots", Default: "1", Tune: []string{"0", "0.25", "0.5", "0.75", "1"},
 			Aliases: []string{"mapred.idle.mapslots.borrowedforReduceTasks"},
 			Help: "The fraction of all map slots that may run reduces at once, 0 to 1 (Pec_M). 0 lends none. With 0 here and in " +
 				"lend-reduce-slots the policy is Hadoop's fair scheduler."}),
-		sched.Bind(&c.LendReduces, dynamicmr.Fractions, sched.Param{Name: "lend-reduce-slots", Default: "1",
+		sched.Bind(&c.LendReduces, dynamicmr.Fractions, sched.Param{Name: "lend-reduce-slots", Default: "1", Tune: []string{"0", "0.25", "0.5", "0.75", "1"},
 			Aliases: []string{"mapred.idle.reduceslots.borrowedforMapTasks"},
 			Help:    "The fraction of all reduce slots that may run maps at once, 0 to 1 (Pec_R). 0 lends none."}),
-		sched.Bind(&c.FarAtOnce, sched.Bool(), sched.Param{Name: "far-at-once", Default: "true",
+		sched.Bind(&c.FarAtOnce, sched.Bool(), sched.Param{Name: "far-at-once", Default: "true", Tune: []string{"false", "true"},
 			Help: "With PoolDependent: whether a map whose data is far away starts when nothing else fits (Case 5). With false the slot " +
 				"stays idle while the job waits for a node near its data."}),
-		sched.Bind(&c.Early, sched.Enum[Early]("own", "on", "off"), sched.Param{Name: "early-reduces", Default: "own",
+		sched.Bind(&c.Early, sched.Enum[Early]("own", "on", "off"), sched.Param{Name: "early-reduces", Default: "own", Tune: []string{"own", "on", "off"},
 			Help: "Which slots a reduce may occupy before all maps of its job are done, once its slow start permits: own (reduce slots; " +
 				"lent map slots run only reduces that need not wait), on (lent map slots as well, as the paper describes it) or off " +
 				"(none, so that maps may use all slots)."}),

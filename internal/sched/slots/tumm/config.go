@@ -91,7 +91,7 @@ func (c *Config) bind(remaining string) sched.Bindings {
 		sched.Bind(&c.Fallback, sched.Word(WithinTarget, NoFallback, AnyKind), sched.Param{Name: "fallback", Default: WithinTarget,
 			Help: "What a free slot runs if the kind of task chosen for it has nothing to launch: within_target (the other kind, up to " +
 				"its target), none (nothing, as in the paper; jobs can stall) or any (the other kind, always)."}),
-		sched.Bind(&c.Early, sched.Switch("off", "on"), sched.Param{Name: "early-reduces", Default: "on",
+		sched.Bind(&c.Early, sched.Switch("off", "on"), sched.Param{Name: "early-reduces", Default: "on", Tune: []string{"off", "on"},
 			Help: "Whether reduces may start before all maps of their job are done: on (after the job's slow start) or off (until then " +
 				"the reduces' slots can run maps, with fallback any)."}),
 		sched.Bind(&c.MaxPerHeartbeat, sched.Int(0, math.MaxInt), sched.Param{Name: "max-per-heartbeat", Default: "0",
@@ -109,9 +109,9 @@ func (o *Options) bind() sched.Bindings {
 			Aliases: []string{"feedback.mode"},
 			Help: "How the target follows from the remaining work: off (in proportion to it, Eq. 4), telescoped (corrected by Eq. 6 " +
 				"without its drift) or literal (Eq. 6 as printed, which loses map slots over time)."}),
-		sched.Bind(&o.Alpha, sched.PositiveFloat(), sched.Param{Name: "alpha", Default: "1.2",
+		sched.Bind(&o.Alpha, sched.PositiveFloat(), sched.Param{Name: "alpha", Default: "1.2", Tune: []string{"1", "1.1", "1.2", "1.5", "2"},
 			Help: "The gain of the correction by Eq. 6; 1 means no correction."}),
-		sched.Bind(&o.Period, sched.DurationFrom(0), sched.Param{Name: "feedback-period", Default: "0s",
+		sched.Bind(&o.Period, sched.DurationFrom(0), sched.Param{Name: "feedback-period", Default: "0s", Tune: []string{"0s", "10s", "1m0s"},
 			Aliases: []string{"feedback_period"},
 			Help:    "The least time between two corrections, such as 3s; 0s means one at each heartbeat."}),
 	}, o.Config.bind(Unfinished)...)

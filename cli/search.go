@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/metrics/collect"
+	"github.com/slotwise/slotwise/internal/study"
+	"github.com/slotwise/slotwise/internal/study/search"
+)
+
+// searchFlags are the flags that tune and size share.
+type searchFlags struct {
+	simFlags
+	policy string
+}
+
+// register declares the shared flags.
+func (f *searchFlags) register(c *cobra.Command) {
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&f.policy, "policy", "", "`policy`: a name or composition")
+	f.registerInputs(c)
+	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter of the policy, `name=value`, that is fixed (repeatable)")
+	s.BoolVar(&f.json, "json", false, "print the result as one JSON object on standard output")
+	completeWith(c, "policy", f.setup.completePolicies)
+}
+
+// problem reads the inputs that the flags name.
+func (f *searchFlags) problem(c *cobra.Command, show *simProgress, m collect.Measure) (*search.Problem, error) {
+	if f.policy == "" {
+		return nil, misuse("--policy is missing: a name such as dynamictags")
+	}
+	f.seeds = max(1, f.seeds)
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	model, cluster, w, err := f.inputs(c.Context(), show)
+	if err != nil {
+		return nil, err
+	}
+	set, err := parseAssignments("policy-set", f.policySet)
+	if err != nil {
+		return nil, err
+	}
+	policies := study.NewPolicies(f.setup.policies, []string{f.policy})
+	for name, value := range set {
+		if err := policies.Set(map[string]string{name: value}); err != nil {
+			return nil, misuse("--policy-set %s: %w", name, err)
+		}
+	}
+	if err := policies.Check(); err != nil {
+		return nil, misuse("--policy %w", err)
+	}
+	if len(w.Swaps) > 0 {
+		return nil, misuse("--workload: changes the policy by itself (swap), which leaves nothing to search")
+	}
+	return &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: f.policy, Set: set, Registry: f.setup.policies,
+		Measure: m, Seed: f.seed, Ideal: f.reference == study.Ideal}, nil
+}
+
+// newTune returns the command that tunes a policy.
+func newTune(setup *setup) *cobra.Command {
+	f := &searchFlags{simFlags: simFlags{setup: setup}}
+	var measure string
+	var o search.TuneOptions
+	c := &cobra.Command{
+		Use:   "tune --policy P --minimise MEASURE --workload W --cluster C",
+		Short: "Search the parameters of a policy for a workload",
+		Long: `Searches by successive halving: many candidates run on a ninth of the workload, the best
+third of them on a third of it, and the best third of these on all of it. The parameters
+and values are those that the policy's table lists for tuning. The last part of a trace
+is held out; on it the result is compared with the defaults, with an interval. A drawn
+workload is compared on other seeds.`,
+		Example: `  slotwise tune --minimise slowdown.p95 --policy dynamictags --budget 200 \
+    --workload swim:trace.tsv --cluster nodes=100,maps=4,reduces=2`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			m, err := collect.FindMeasure(measure)
+			switch {
+			case err != nil:
+				return misuse("--minimise: %w", err)
+			case m.Better == collect.Neither:
+				return misuse("--minimise %s: is neither better small nor large", measure)
+			case o.Budget < search.LeastBudget || o.Budget > 1_000_000:
+				return misuse("--budget %d: must be from %d to 1000000", o.Budget, search.LeastBudget)
+			case !(o.HeldOut > 0 && o.HeldOut < 1):
+				return misuse("--held-out %g: must be between 0 and 1", o.HeldOut)
+			}
+			show := newSimProgress(c.ErrOrStderr(), true)
+			p, err := f.problem(c, show, m)
+			if err != nil {
+				return err
+			}
+			o.Progress = f.report(c.ErrOrStderr())
+			t, err := search.Tune(c.Context(), p, o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return json.NewEncoder(c.OutOrStdout()).Encode(t)
+			}
+			return printTuning(c.OutOrStdout(), t)
+		},
+	}
+	f.register(c)
+	s := c.Flags()
+	s.StringVar(&measure, "minimise", "slowdown.p95", "`measure` to improve; one that is better large is maximised")
+	s.IntVar(&o.Budget, "budget", 200, "`number` of runs in the search")
+	s.Float64Var(&o.HeldOut, "held-out", 1./3, "last `part` of a trace, by time, that only the final comparison uses")
+	return c
+}
+
+// report returns a function that prints lines of progress, or nil if there are none.
+func (f *searchFlags) report(w io.Writer) func(string) {
+	if f.quiet {
+		return nil
+	}
+	return func(text string) { fmt.Fprintln(w, text) }
+}
+
+// printTuning prints a result for people.
+func printTuning(w io.Writer, t *search.Tuning) error {
+	best := search.Describe(t.Best)
+	if best == "" {
+		best = "the defaults: no candidate was better"
+	}
+	_, err := fmt.Fprintf(w, "%s after %d runs: %s\ntraining: %s %.4g, with defaults %.4g\nheld out: %s\n", t.Policy, t.Runs, best,
+		t.Measure, t.Training.Best, t.Training.Default, t.HeldOut.Verdict)
+	return err
+}
+
+// newSize returns the command that finds the smallest cluster.
+func newSize(setup *setup) *cobra.Command {
+	f := &searchFlags{simFlags: simFlags{setup: setup}}
+	var goal string
+	var most int
+	c := &cobra.Command{
+		Use:   "size --policy P --goal 'MEASURE<NUMBER' --workload W --cluster C",
+		Short: "Find the smallest cluster that meets a goal",
+		Long: `Doubles the number of nodes until the goal is met, then halves the interval. That
+supposes that more nodes never hurt; the neighbouring sizes are simulated as a check,
+and a warning says if they contradict it. Nodes are as --cluster describes them.
+Slowdowns are relative to each job on the cluster of the same size.`,
+		Example: `  slotwise size --policy fair --goal 'slowdown.p95<3' --workload swim:trace.tsv --cluster nodes=1,maps=4,reduces=2
+  slotwise size --policy fair --goal 'response.mean<120' --workload mix.yaml --cluster nodes=1,maps=4,reduces=2 --seeds 5`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			g, err := search.ParseGoal(goal)
+			switch {
+			case goal == "":
+				return misuse("--goal is missing: such as 'slowdown.p95<3'")
+			case err != nil:
+				return misuse("--goal: %w", err)
+			case most < 1 || most > 100_000:
+				return misuse("--max-nodes %d: must be from 1 to 100000", most)
+			}
+			p, err := f.problem(c, newSimProgress(c.ErrOrStderr(), true), g.Measure)
+			if err != nil {
+				return err
+			}
+			s, err := search.Size(c.Context(), p, g, f.seeds, most, f.report(c.ErrOrStderr()))
+			if err != nil {
+				return err
+			}
+			if f.json {
+				err = json.NewEncoder(c.OutOrStdout()).Encode(s)
+			} else {
+				err = printSizing(c.OutOrStdout(), s, goal)
+			}
+			if err == nil && s.Nodes == 0 {
+				err = fmt.Errorf("the goal %s cannot be met with at most %d nodes; --max-nodes allows more, or another policy or goal may help", goal, most)
+			}
+			return err
+		},
+	}
+	f.register(c)
+	s := c.Flags()
+	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds whose mean must meet the goal")
+	s.StringVar(&goal, "goal", "", "`goal`: a measure, < or >, and a number, such as 'slowdown.p95<3'")
+	s.IntVar(&most, "max-nodes", 4096, "largest `number` of nodes to try")
+	return c
+}
+
+// printSizing prints a result for people.
+func printSizing(w io.Writer, s *search.Sizing, goal string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "nodes\tvalue\tgoal\t\n")
+	for _, x := range s.Tried {
+		value, met := fmt.Sprintf("%.4g", x.Value), "missed"
+		if x.Met {
+			met = "met"
+		}
+		if x.Error != "" {
+			value, met = "-", "failed"
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t\n", x.Nodes, value, met)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if s.Nodes > 0 {
+		fmt.Fprintf(w, "%s meets %s from %d nodes on\n", s.Policy, goal, s.Nodes)
+	}
+	if s.Warning != "" {
+		fmt.Fprintf(w, "warning: %s\n", s.Warning)
+	}
+	return nil
+}

@@ -99,11 +99,10 @@ const maxDelimited = 64 << 10
 // middle of a message, the next call reads the same message from its start.
 func readDelimited(r *bufio.Reader) (fields, error) {
 	for want := 1; ; {
-		b, err := r.Peek(want)
-		if err != nil {
+		if _, err := r.Peek(want); err != nil {
 			return nil, err
 		}
-		b, _ = r.Peek(r.Buffered()) // never fails
+		b, _ := r.Peek(r.Buffered()) // never fails
 		size, n := protowire.ConsumeVarint(b)
 		switch {
 		case n < 0 && len(b) < binary.MaxVarintLen64:

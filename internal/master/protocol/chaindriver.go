@@ -172,13 +172,14 @@ func (c *Core) stopDriver(ch *chainEntry, reason string) {
 	c.driverGone(ch)
 }
 
-// sendStop orders a worker to stop a driver, unless the order is in the outbox already.
+// sendStop orders a worker to stop a driver, once for as long as the driver runs. A worker
+// reports at once when an order arrives, so a second order for the same driver would make
+// both sides send messages without a pause until its process has ended.
 func (c *Core) sendStop(s *session, ref *slotwisev1.DriverRef, reason string) {
-	for _, a := range s.outbox {
-		if proto.Equal(a.GetStopDriver().GetDriver(), ref) {
-			return
-		}
+	if containsRef(s.stopping, ref) {
+		return
 	}
+	s.stopping = append(s.stopping, ref)
 	c.send(s, &slotwisev1.Action{What: &slotwisev1.Action_StopDriver{StopDriver: &slotwisev1.StopDriver{Driver: ref, Reason: reason}}})
 }
 
@@ -200,12 +201,16 @@ func (c *Core) loseDriver(ch *chainEntry, why string) {
 // keepDrivers loses the drivers of a worker that are not in running.
 func (c *Core) keepDrivers(w *worker, running []*slotwisev1.DriverRef, why string) {
 	for _, ch := range slices.Clone(w.drivers) {
-		ref := ch.ref()
-		if !slices.ContainsFunc(running, func(r *slotwisev1.DriverRef) bool { return proto.Equal(r, ref) }) {
+		if !containsRef(running, ch.ref()) {
 			c.loseDriver(ch, why)
 		}
 	}
 	c.assignDrivers()
+}
+
+// containsRef reports whether ref is in refs.
+func containsRef(refs []*slotwisev1.DriverRef, ref *slotwisev1.DriverRef) bool {
+	return slices.ContainsFunc(refs, func(r *slotwisev1.DriverRef) bool { return proto.Equal(r, ref) })
 }
 
 // registerDrivers compares the drivers that a worker lists with the drivers that the core
@@ -241,6 +246,7 @@ func (c *Core) reportDrivers(s *session, r *slotwisev1.HeartbeatRequest, complet
 	if !complete {
 		return
 	}
+	s.stopping = slices.DeleteFunc(s.stopping, func(ref *slotwisev1.DriverRef) bool { return !containsRef(listed, ref) })
 	for _, a := range s.outbox {
 		if d := a.GetDrive(); d != nil {
 			listed = append(listed, d.Driver)

@@ -103,11 +103,12 @@ type session struct {
 	seq         int64    // of the latest heartbeat
 	next        int64    // number of the latest action
 	outbox      []*slotwisev1.Action
-	held        Call              // the heartbeat without a reply; 0 if there is none
-	due         bool              // set when held must be answered in this batch, even without actions
-	over        bool              // set by endSession; the reply to held is then register_again
-	marked      bool              // the session is in Core.marked
-	condition   cluster.Condition // what the latest heartbeat said, and why
+	stopping    []*slotwisev1.DriverRef // drivers that were ordered to stop and are still listed
+	held        Call                    // the heartbeat without a reply; 0 if there is none
+	due         bool                    // set when held must be answered in this batch, even without actions
+	over        bool                    // set by endSession; the reply to held is then register_again
+	marked      bool                    // the session is in Core.marked
+	condition   cluster.Condition       // what the latest heartbeat said, and why
 	why         string
 	load        cluster.Load
 	regularAt   time.Duration // from when on a heartbeat with reports counts as regular, not as early

@@ -2,8 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -81,38 +79,4 @@ func drawCrowd(t *rapid.T) Config {
 		cfg.Jobs = append(cfg.Jobs, j)
 	}
 	return cfg
-}
-
-// Every policy runs the whole day of the trace to its end, on a sixth of the nodes that it was
-// recorded on.
-func TestTraceEnds(t *testing.T) {
-	dir := os.Getenv("SLOTWISE_TRACES")
-	if dir == "" || testing.Short() {
-		t.Skip("SLOTWISE_TRACES does not name a folder with swim-fb-2009-0.tsv, or the tests are to be short")
-	}
-	f, err := os.Open(filepath.Join(dir, "swim-fb-2009-0.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	trace, err := workload.ReadSWIM(f.Name(), f, workload.SWIMOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range policies.Names() {
-		t.Run(name, func(t *testing.T) {
-			r, err := Run(Config{Cluster: traceCluster(), Jobs: trace.List, Seed: 1, Policy: policy(t, name)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Succeeded != len(trace.List) || r.Tracker.Refused > 0 {
-				t.Errorf("%d of %d jobs succeeded, %d assignments refused", r.Succeeded, len(trace.List), r.Tracker.Refused)
-			}
-		})
-	}
-}
-
-func traceCluster() workload.Cluster {
-	return workload.Cluster{Racks: 3, Heartbeat: "hadoop-0.20.2",
-		Groups: []workload.NodeGroup{{Name: "n", Count: 100, MapSlots: 4, ReduceSlots: 2}}}
 }

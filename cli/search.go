@@ -76,9 +76,8 @@ third of them on a third of it, and the best third of these on all of it. The pa
 and values are those that the policy's table lists for tuning. The last part of a trace
 is held out; on it the result is compared with the defaults, with an interval. A drawn
 workload is compared on other seeds.`,
-		Example: `  slotwise tune --minimise slowdown.p95 --policy dynamictags --budget 200 \
-    --workload swim:trace.tsv --cluster nodes=100,maps=4,reduces=2`,
-		Args: noArgs,
+		Example: `  slotwise tune --minimise slowdown.p95 --policy dynamictags --budget 200 --workload swim:trace.tsv --cluster nodes=100,maps=4,reduces=2`,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			m, err := collect.FindMeasure(measure)
 			switch {

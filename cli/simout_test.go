@@ -82,8 +82,7 @@ func TestSimIsInterrupted(t *testing.T) {
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("%s: %v was left behind (%v)", reference, left, err)
 		}
-		if after := runtime.NumGoroutine(); after > before {
-			t.Errorf("%s: %d goroutines before, %d after", reference, before, after)
-		}
+		// A goroutine that has sent its result may live a moment longer.
+		eventually(t, reference+": as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
 	}
 }

@@ -21,6 +21,7 @@ type Composition struct {
 	sparse   Sparse
 	chooser  Selective
 	copies   bool // the speculate part is no NoCopies
+	always   bool // the order is AlwaysWalked
 	beginner []interface{ Begin(r *Round) }
 
 	// The offer that serve is looking a task for. visit is the method value of
@@ -43,6 +44,7 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	c.preceder, _ = sp.(Preceder)
 	c.sparse, _ = sp.(Sparse)
 	c.chooser, _ = sp.(Selective)
+	_, c.always = o.(AlwaysWalked)
 	_, never := sp.(NoCopies)
 	c.copies = !never
 	seen := map[any]bool{}
@@ -101,7 +103,7 @@ func (c *Composition) Next(r *Round) (Assignment, bool) {
 
 // serve reports whether a task takes the offer. It stores the assignment in found.
 func (c *Composition) serve(r *Round, o Offer) bool {
-	if !r.mayServe(o, o.Kind) && (!o.Either || !r.mayServe(o, o.Kind.Other())) {
+	if !c.always && !r.mayServe(o, o.Kind) && (!o.Either || !r.mayServe(o, o.Kind.Other())) {
 		return false
 	}
 	c.round, c.offer, c.found = r, o, Assignment{}

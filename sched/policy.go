@@ -170,6 +170,11 @@ type NoCopies interface{ NeverCopies() }
 // in a round. If MayCopy returns false, orders leave out jobs without pending tasks.
 type Sparse interface{ MayCopy(r *Round) bool }
 
+// AlwaysWalked is an Order whose walk changes later walks: one that keeps equal queues in the
+// order of the last walk, for example. It walks for every offer. Other orders are left out
+// while no job has a task that could take the offer.
+type AlwaysWalked interface{ WalksAlways() }
+
 // Selective is a Sparse that knows which jobs have running tasks that it may want to copy.
 // Orders and the composition then leave out the jobs without pending tasks for which it
 // returns false. Both methods cost O(1).

@@ -5,7 +5,6 @@ package trackertest
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +59,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 // kills.
 func Run(t *testing.T, dir string, parse Parse) {
 	datadriven.Walk(t, dir, func(t *testing.T, path string) {
-		if filepath.Ext(path) != ".txt" {
+		if !strings.HasSuffix(path, ".txt") {
 			return // rapid keeps failed cases below testdata, too
 		}
 		s := newScript(t, parse)

@@ -155,6 +155,10 @@ func slotsOf(nodes *cluster.List, p slotSet) int {
 	return nodes.Slots(job.Kind(p))
 }
 
+// WalksAlways implements sched.AlwaysWalked. Queues of equal ratios stay in the order of the
+// last walk, as in Hadoop, where every heartbeat with a free slot sorts them.
+func (c *Order) WalksAlways() {}
+
 // rank sorts the queues. It costs the number of queues if they are in order
 // already. Outside the tracker's round it sorts a copy.
 func (c *Order) rank(r *sched.Round, p slotSet, slots int) []*queue {

@@ -116,8 +116,11 @@ type Order interface {
 	// first. Jobs that can launch nothing may be left out, unless Round.Copies
 	// reports that copies of their running tasks are wanted.
 	//
-	// Each is also called outside heartbeats, to explain why a job waits. It must
-	// not change the order of later calls.
+	// A Composition does not call it while no job has a task that could take the offer,
+	// unless the order is AlwaysWalked.
+	//
+	// Each is also called outside heartbeats, to explain why a job waits. It must not
+	// change the order of later calls then.
 	Each(r *Round, o Offer, visit func(Candidate) bool)
 }
 

@@ -211,8 +211,11 @@ func (c *child) send(m *slotwisev1.ToAttempt) error {
 }
 
 // kill sends SIGKILL to all processes of the child's control group. Without one it sends
-// SIGKILL to the child's process group and to all its descendants.
+// SIGKILL to the child's process group and to all its descendants. A process that has left
+// them all may hold the child's pipe open for ever, so receive gives up a second later.
+// The worker then ends that process as an orphan.
 func (c *child) kill() {
+	defer c.out.SetReadDeadline(time.Now().Add(time.Second))
 	if c.group != nil && c.group.Kill() == nil {
 		return
 	}

@@ -44,8 +44,9 @@ const originVar = "SLOTWISE_ORIGIN"
 
 // openHome creates and locks the directory, kills processes of an earlier worker in
 // it and removes their unfinished files. It fails if another worker holds the lock.
-// An empty name takes the stored one, or a new random one.
-func openHome(dir, name string) (*home, error) {
+// An empty name takes the stored one, or a new random one. With owned, nobody but the
+// worker's user may be able to replace the directory or what is directly in it.
+func openHome(dir, name string, owned bool) (*home, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -54,6 +55,11 @@ func openHome(dir, name string) (*home, error) {
 	for _, d := range []string{h.attempts(), h.outputs(), h.logs(), h.files()} {
 		if err := durable.MkdirAll(durable.OS(), d, 0o700); err != nil {
 			return nil, fmt.Errorf("worker directory %s: %w", dir, err)
+		}
+	}
+	if owned {
+		if err := h.checkOwned(); err != nil {
+			return nil, err
 		}
 	}
 	if h.lock, err = lockHome(abs); err != nil {

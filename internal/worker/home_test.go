@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -67,7 +68,7 @@ func TestHomeGone(t *testing.T) {
 		},
 	} {
 		dir := filepath.Join(t.TempDir(), "w")
-		h, err := openHome(dir, "")
+		h, err := openHome(dir, "", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,5 +129,37 @@ func TestStarterKnowsItsProcesses(t *testing.T) {
 	}
 	if err := s.wait(c); err == nil || owns(c.Process.Pid) {
 		t.Errorf("the process is known after it was killed, %v", err)
+	}
+}
+
+// A directory that a user could replace is refused before the worker removes anything in it.
+func TestOwnedHome(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give directories away")
+	}
+	for name, spoil := range map[string]func(dir, elsewhere string) error{
+		"is not root's":                     func(dir, _ string) error { return os.Chown(dir, 65534, 65534) },
+		"can be written by other users":     func(dir, _ string) error { return os.Chmod(filepath.Dir(dir), 0o777) },
+		"attempts is not a directory":       func(dir, elsewhere string) error { return os.Symlink(elsewhere, filepath.Join(dir, "attempts")) },
+		"parent is not root's; choose a ne": func(dir, _ string) error { return os.Chown(filepath.Dir(dir), 65534, 65534) },
+	} {
+		dir, elsewhere := filepath.Join(t.TempDir(), "parent", "w"), t.TempDir()
+		kept := filepath.Join(elsewhere, "kept")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(kept, nil, 0o600), spoil(dir, elsewhere)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openHome(dir, "", true); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+		if _, err := os.Stat(kept); err != nil {
+			t.Error(err)
+		}
+	}
+	h, err := openHome(filepath.Join(t.TempDir(), "w"), "", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.close(); err != nil {
+		t.Error(err)
 	}
 }

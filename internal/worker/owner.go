@@ -130,6 +130,50 @@ func (c *Config) checkRunAs() error {
 	return nil
 }
 
+// checkOwned fails unless the worker's directory, those above it and those directly in it
+// are real directories that only root can replace. Otherwise a user could put a link in
+// their place, and the worker, which is root, would remove or give away what the link
+// leads to.
+func (h *home) checkOwned() error {
+	refuse := func(dir, why string) error {
+		return fmt.Errorf("with --run-as %s only root may be able to replace --dir and what is in it: %s %s; choose a new --dir below directories of root", RunAsOwner, dir, why)
+	}
+	check := func(dir string) error {
+		st, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		owner, _ := st.Sys().(*syscall.Stat_t)
+		switch {
+		case !st.IsDir():
+			return refuse(dir, "is not a directory")
+		case owner == nil || owner.Uid != 0:
+			return refuse(dir, "is not root's")
+		case st.Mode().Perm()&0o022 != 0 && st.Mode()&os.ModeSticky == 0:
+			return refuse(dir, "can be written by other users")
+		}
+		return nil
+	}
+	for _, dir := range []string{h.attempts(), h.outputs(), h.logs(), h.files()} {
+		if err := check(dir); err != nil {
+			return err
+		}
+	}
+	// A link above the directory is safe if the directories that it leads through are.
+	real, err := filepath.EvalSymlinks(filepath.Dir(h.path))
+	if err != nil {
+		return err
+	}
+	for dir := filepath.Join(real, filepath.Base(h.path)); ; dir = filepath.Dir(dir) {
+		if err := check(dir); err != nil {
+			return err
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
 // openToUsers lets all users pass through the worker's directory to the directories of
 // their attempts, and shuts them out of the others. It fails if they cannot reach it.
 func (h *home) openToUsers() error {

@@ -102,7 +102,7 @@ func Start(cfg Config) (*Worker, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	h, err := openHome(cfg.Dir, cfg.Name)
+	h, err := openHome(cfg.Dir, cfg.Name, cfg.RunAs == RunAsOwner)
 	if err != nil {
 		return nil, err
 	}

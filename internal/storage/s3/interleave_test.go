@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -36,9 +37,10 @@ type actor struct {
 	isPut   bool   // whether the waiting request is a PUT
 	ended   bool
 	refused bool
-	free    bool     // no request waits
-	other   *actor   // of the master: the first attempt
-	seen    []string // everything that the actor has observed; determines its state
+	free    bool   // no request waits
+	other   *actor // of the master: the first attempt
+	mu      sync.Mutex
+	seen    []string // everything that the actor has observed; determines its state. Guarded by mu
 }
 
 // pause waits until the explorer chooses the request. Requests that nothing of another
@@ -62,7 +64,18 @@ func (a *actor) pause(request string, isPut bool) outcome {
 // ended.
 var masterAlone = regexp.MustCompile(`^list .*(/owner|/touched|/overwrite|/commit|/aside|/old/|dir/out/.*)$|^put .*/(uploads/|touched|aside|_SUCCESS|_slotwise_publishing/)`)
 
-func (a *actor) observe(what ...any) { a.seen = append(a.seen, fmt.Sprint(what...)) }
+// observe adds to what the actor has seen. The order of reads in a row does not count,
+// because an actor sends several at the same time.
+func (a *actor) observe(what ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen = append(a.seen, fmt.Sprint(what...))
+	for i := len(a.seen) - 1; i > 0 && isGet(a.seen[i]) && isGet(a.seen[i-1]) && a.seen[i] < a.seen[i-1]; i-- {
+		a.seen[i], a.seen[i-1] = a.seen[i-1], a.seen[i]
+	}
+}
+
+func isGet(seen string) bool { return strings.HasPrefix(seen, "get") }
 
 var errAnswer = storage.Unavailable(errors.New("the answer is lost"))
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"path"
@@ -428,13 +429,9 @@ func choose(records []pending) []pending {
 	return slices.CompactFunc(records, func(a, b pending) bool { return a.Name == b.Name })
 }
 
-// manifest returns the uploads that a decided commit publishes; none if the commit
-// is not decided.
+// manifest returns the uploads that a decided commit publishes.
 func (p *publisher) manifest(ctx context.Context, a storage.StageArea) (m []pending, err error) {
 	err = getJSON(ctx, p, a.Root+commitFile, &m)
-	if missing(err) {
-		err = nil
-	}
 	return m, err
 }
 
@@ -458,6 +455,9 @@ func (p *publisher) Interrupted(ctx context.Context, a storage.StageArea) (bool,
 // Publish implements storage.Publisher.
 func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 	m, err := p.manifest(ctx, a)
+	if missing(err) {
+		return fmt.Errorf("the staging was removed during its commit: %w", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -570,7 +570,7 @@ func (p *publisher) Restore(ctx context.Context, a storage.StageArea) error {
 // ones back.
 func (p *publisher) moveBack(ctx context.Context, a storage.StageArea) error {
 	m, err := p.manifest(ctx, a)
-	if err != nil {
+	if err != nil && !missing(err) { // without a manifest nothing was published
 		return err
 	}
 	old, err := keysBelow(ctx, p, a.Root+oldDir)

@@ -88,6 +88,9 @@ var errFenced = errors.New("another attempt has committed this file since this o
 // the announcement appeared, fails with errFenced; the attempt after it sees the
 // announcement in step 1.
 //
+// All attempts of a task write files of the same names: that of a name which only an
+// attempt without a grant wrote would be chosen as well.
+//
 // No request has a condition (If-Match, If-None-Match): the protocol needs only listings
 // that show completed changes, which Amazon S3 guarantees. TestInterleavings runs the code
 // in all orders of the requests.

@@ -139,7 +139,11 @@ func (f *studyFlags) simulate(c *cobra.Command, plan *sweep.Plan, store *sweep.S
 		}
 		return nil, err
 	}
-	return plan.Result(store)
+	result, err := plan.Result(store)
+	if err == nil {
+		show.warn(result.Warnings[len(plan.Warnings):]...)
+	}
+	return result, err
 }
 
 // failedCells returns the error of a study some of whose runs have failed, or nil.

@@ -84,7 +84,7 @@ type Study struct {
 	// costs the workload does not state.
 	Assumed []string `json:"assumed,omitempty"`
 	// Warnings holds a sentence for each part of the inputs that was left out, repaired
-	// or guessed.
+	// or guessed, and for each policy that left slots idle while maps waited.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

@@ -223,6 +223,7 @@ func (s *Study) Run(ctx context.Context) error {
 		r.report = r.collector.Report(r.result, r.draft.bounds)
 		r.report.Policy, r.report.Seed = r.Policy, r.Seed
 	}
+	s.warnStarved()
 	return stop()
 }
 
@@ -374,6 +375,22 @@ func (s *Study) heartbeat() string {
 func (s *Study) warn(text string) {
 	s.warnings = append(s.warnings, text)
 	s.cfg.Warn(text)
+}
+
+// warnStarved warns of each policy that leaves slots idle while maps wait, with the
+// numbers of its worst seed.
+func (s *Study) warnStarved() {
+	for runs := range slices.Chunk(s.runs, len(s.drafts)) {
+		var worst collect.Starved
+		for _, r := range runs {
+			if r.err == nil && r.report.Starved.Time > worst.Time {
+				worst = r.report.Starved
+			}
+		}
+		if text := worst.Warning(runs[0].Policy); text != "" {
+			s.warn(text)
+		}
+	}
 }
 
 // waits collects why the jobs of each run waited, if Config.Explain is set.

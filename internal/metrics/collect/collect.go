@@ -37,6 +37,7 @@ type Collector struct {
 	waste    Waste
 	copied   map[job.TaskID]int // number of live attempts of each task that had a copy
 	overlaid Courses
+	starved  starvation
 }
 
 // span holds when a live job was submitted and when its first attempt was
@@ -65,6 +66,7 @@ type Courses struct {
 // virtual is the state of a node that measures depend on.
 type virtual struct {
 	cores, running int
+	slots          [job.Kinds]int
 	up             bool
 }
 
@@ -76,7 +78,7 @@ const firstWidth = time.Second
 // every job; without, its memory does not grow with the number of ended jobs.
 func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses bool) *Collector {
 	k := &Collector{jobs: jobs, alone: alone, start: -1, live: make(map[int]span), classes: make(map[string]*fates),
-		copied: make(map[job.TaskID]int)}
+		copied: make(map[job.TaskID]int), starved: starvation{jobs: make(map[int]wanting)}}
 	if uses {
 		k.perJob = make([]Use, len(jobs))
 	}
@@ -85,7 +87,7 @@ func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses b
 		k.slots[job.Map] += g.Count * g.MapSlots
 		k.slots[job.Reduce] += g.Count * g.ReduceSlots
 		for range g.Count {
-			k.nodes = append(k.nodes, virtual{cores: g.NodeCores()})
+			k.nodes = append(k.nodes, virtual{cores: g.NodeCores(), slots: [job.Kinds]int{job.Map: g.MapSlots, job.Reduce: g.ReduceSlots}})
 		}
 	}
 	k.pools.init(jobs)
@@ -98,6 +100,7 @@ func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses b
 // Observe implements sim.Observer. The simulator calls it in the order of
 // events.
 func (k *Collector) Observe(e *sim.Event) {
+	k.observeStarved(e)
 	switch e.Kind {
 	case sim.NodeUp:
 		k.nodes[e.Node].up = true
@@ -115,6 +118,27 @@ func (k *Collector) Observe(e *sim.Event) {
 		k.started(e)
 	case sim.AttemptEnded:
 		k.ended(e)
+	}
+}
+
+// observeStarved passes an event on to k.starved, before the other counts change.
+func (k *Collector) observeStarved(e *sim.Event) {
+	k.starved.pass(e.At, [job.Kinds]int{job.Map: k.busy[job.Map].Value(), job.Reduce: k.busy[job.Reduce].Value()})
+	switch e.Kind {
+	case sim.NodeUp, sim.NodeDown:
+		n, by := &k.nodes[e.Node], 1
+		if e.Kind == sim.NodeDown {
+			by = -1
+		}
+		if n.up == (e.Kind == sim.NodeDown) {
+			k.starved.up[job.Map] += by * n.slots[job.Map]
+			k.starved.up[job.Reduce] += by * n.slots[job.Reduce]
+		}
+	case sim.JobSubmitted, sim.JobEnded:
+		k.starved.observe(e, len(k.jobs[e.Job].Maps), false)
+	case sim.AttemptStarted, sim.AttemptEnded:
+		_, copied := k.copied[e.Attempt.TaskID]
+		k.starved.observe(e, 0, copied)
 	}
 }
 
@@ -290,4 +314,5 @@ func (k *Collector) slotNumbers(p *Report, end time.Duration) {
 	p.Slots.Map, p.Slots.Reduce = use(maps, k.slots[job.Map]), use(reduces, k.slots[job.Reduce])
 	p.Slots.Use = use(maps+reduces, k.slots[job.Map]+k.slots[job.Reduce])
 	p.Overload = use(k.over.Area(end), len(k.nodes))
+	p.Starved = k.starved.result(k.start, end)
 }

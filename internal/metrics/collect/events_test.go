@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +77,57 @@ func TestBalanceOfNodesThatCrash(t *testing.T) {
 	// 2 and 0 tasks for 10 s: twice a squared deviation of 1.
 	if got := k.balance.Degree(0, 40*second); !near(got, 2.*10/40) {
 		t.Errorf("unbalanced %v, want 0.5", got)
+	}
+}
+
+// The job of newTold has 3 maps, and 2 nodes have 2 map slots and 1 reduce slot each. With
+// one map running, 3 of 4 map slots are idle; this counts from a minute after the
+// submission until the last map starts.
+func TestStarved(t *testing.T) {
+	k := newTold()
+	k.start(30*second, 0)
+	for i := range 2 {
+		e := attempt(0)
+		e.Kind, e.At, e.Attempt.Index = sim.AttemptStarted, 100*second, int32(i+1)
+		k.Observe(&e)
+	}
+	e := sim.Event{Kind: sim.JobEnded, At: 200 * second, State: job.Succeeded}
+	k.Observe(&e)
+	if got := k.starved.result(0, 200*second); !near(got.Time, 40./200) || !near(got.Idle, 0.75) {
+		t.Errorf("%+v, want a fifth of the time and three quarters of the slots", got)
+	}
+	if text := (Starved{Time: 0.099, Idle: 1}).Warning("p"); text != "" {
+		t.Errorf("below the threshold: %s", text)
+	}
+	if text := (Starved{Time: 0.1, Idle: 0.75}).Warning("p"); !strings.HasPrefix(text, "policy p left 75 % of the map slots idle on average while maps waited for 10 % of the time") {
+		t.Errorf("at the threshold: %q", text)
+	}
+}
+
+// A failed map waits again, and a minute without a pause begins anew. Idle slots below
+// half do not count.
+func TestStarvedPause(t *testing.T) {
+	k := newTold()
+	for i := range 3 {
+		e := attempt(0)
+		e.Kind, e.At, e.Attempt.Index = sim.AttemptStarted, second, int32(i)
+		k.Observe(&e)
+	}
+	k.end(100*second, second, 0, job.AttemptFailed) // 2 of 4 slots are idle now
+	k.start(170*second, 1)
+	if got := k.starved.result(0, 200*second); !near(got.Time, 10./200) || !near(got.Idle, 0.5) {
+		t.Errorf("%+v, want 10 s of 200 with half of the slots", got)
+	}
+	k = newTold()
+	k.start(second, 0)
+	e := sim.Event{Kind: sim.AttemptStarted, At: 2 * second, Slot: job.Reduce}
+	e.Attempt.Kind = job.Reduce
+	for range 5 { // reduces in all other slots of the cluster
+		k.Observe(&e)
+	}
+	end := sim.Event{Kind: sim.JobEnded, At: 200 * second, State: job.Succeeded}
+	k.Observe(&end)
+	if got := k.starved.result(0, 200*second); got != (Starved{}) {
+		t.Errorf("a full cluster: %+v", got)
 	}
 }

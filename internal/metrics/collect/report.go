@@ -4,6 +4,7 @@
 //	report.go   Report: the numbers and their units
 //	collect.go  Collector: observes a run
 //	pools.go    slots held by pools
+//	starved.go  slots that a policy leaves idle while maps wait
 //	bounds.go   lower bounds of the makespan
 //	alone.go    the time that each job takes alone
 //	across.go   several seeds together
@@ -51,6 +52,7 @@ type Report struct {
 	// overloaded when its run queue exceeds 1 for each core. A node that states
 	// no cores counts as having one for each slot.
 	Overload float64 `json:"overload"`
+	Starved  Starved `json:"starved"`
 	Waste    Waste   `json:"waste"`
 	Classes  []Class `json:"classes"`
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -118,7 +120,7 @@ type Result struct {
 // without an error.
 func (p *Plan) Result(store *Store) (*Result, error) {
 	out := &Result{Workload: p.Workload.Name, Jobs: p.draws[p.seedOf(p.Spec.Seeds.From)].jobs, Seeds: p.Spec.Seeds.Count,
-		Slowdown: p.Spec.Reference, Warnings: p.Warnings, Assumed: p.Workload.Assumed, Rows: make([]*Row, len(p.Cells)),
+		Slowdown: p.Spec.Reference, Warnings: slices.Clone(p.Warnings), Assumed: p.Workload.Assumed, Rows: make([]*Row, len(p.Cells)),
 		Pairs: []Comparison{}, plan: p}
 	if out.Slowdown == "" {
 		out.Slowdown = "alone"
@@ -146,6 +148,7 @@ func (p *Plan) Result(store *Store) (*Result, error) {
 func (r *Result) point(store *Store, cells []int) error {
 	p := r.plan
 	var runs []collect.Observed
+	worst := make(map[string]collect.Starved) // by label, over all seeds
 	alone := make(map[uint64][]time.Duration)
 	workloads := make(map[uint64]collect.Workload)
 	for _, i := range cells {
@@ -163,9 +166,17 @@ func (r *Result) point(store *Store, cells []int) error {
 				return err
 			}
 		}
+		if label := r.Rows[i].Label(); !c.Reference() && o.Report.Starved.Time > worst[label].Time {
+			worst[label] = o.Report.Starved
+		}
 		runs = append(runs, collect.Observed{Report: o.Report, Outcomes: collect.OutcomesOf(unknown(o.Response), unknown(o.Waiting), alone[c.Seed])})
 	}
 	c := p.Cells[cells[0]]
+	for _, label := range slices.Sorted(maps.Keys(worst)) {
+		if text := worst[label].Warning(label); text != "" {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s, world %s, load %g: %s", c.Cluster(), c.World(), c.Load, text))
+		}
+	}
 	for _, pair := range collect.CompareAll(runs, func(seed uint64) collect.Workload { return workloads[seed] }) {
 		r.Pairs = append(r.Pairs, Comparison{c.Cluster(), c.World(), c.Load, pair})
 	}

@@ -6,10 +6,12 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -141,11 +143,36 @@ func (r *report) write(out io.Writer) {
 		r.writeKind(table, k)
 	}
 	table.Rowf("all runs | %d | | | | %s", len(r.runs), three(total))
-	for _, e := range r.explained {
-		fmt.Fprintf(out, "\nExplained: %.200s\n", e)
-	}
+	r.writeExplained(out)
 	for _, o := range r.failed {
 		fmt.Fprintf(out, "\nFAILED: %s: %.300s\n", o.name, o.problem)
+	}
+}
+
+// ids matches what differs between two errors of one sort.
+var ids = regexp.MustCompile(`[0-9a-f]{16,}|[0-9]+`)
+
+// writeExplained writes a row for each sort of error that a fault explains. Errors are of
+// one sort if they begin alike.
+func (r *report) writeExplained(out io.Writer) {
+	count, first := map[string]int{}, map[string]string{}
+	for _, e := range r.explained {
+		run, text, _ := strings.Cut(e, ": ")
+		if _, after, ok := strings.Cut(text, "slotwise: "); ok {
+			text = after
+		}
+		text = strings.TrimSpace(fmt.Sprintf("%.70s", ids.ReplaceAllString(text, "N")))
+		if count[text]++; count[text] == 1 {
+			first[text] = run
+		}
+	}
+	if len(count) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	table := harness.NewTable(out, "an error that a fault explains begins with", "jobs", "for example")
+	for _, text := range slices.Sorted(maps.Keys(count)) {
+		table.Row(text, strconv.Itoa(count[text]), first[text])
 	}
 }
 

@@ -259,7 +259,9 @@ func TestStreamingFailures(t *testing.T) {
 			}
 			o := f.options()
 			o.Stderr = &bytes.Buffer{}
-			o.TaskTimeout = 300 * time.Millisecond
+			if strings.HasPrefix(c.name, "hanging") { // others would exceed it on a busy machine
+				o.TaskTimeout = 300 * time.Millisecond
+			}
 			o.MaxAttempts = 2
 			f.fails(context.Background(), job, o, c.want...)
 		})

@@ -34,7 +34,7 @@ func account(t *testing.T, name string) (uid, gid int) {
 }
 
 // newOwnerCluster starts a master as the user daemon and a root worker that runs jobs as
-// their users. The account named nobody shares a group and a directory with the master. The
+// their users. The account `nobody` shares a group and a directory with the master. The
 // function returns the flags of the users.
 func newOwnerCluster(t *testing.T) (c *testCluster, token func(user string) []string) {
 	if os.Geteuid() != 0 {

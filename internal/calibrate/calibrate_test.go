@@ -50,7 +50,7 @@ func cluster(nodes, maps, reduces int) workload.Cluster {
 }
 
 // The fit finds the slots and the overheads of a cluster of which it sees only the
-// response times, and says how far it is off on jobs that it has not used.
+// response times, and reports its error on jobs that it has not used.
 func TestFit(t *testing.T) {
 	m := sim.ModelConfig{Overheads: sim.Overheads{Setup: 4 * time.Second, Cleanup: 4 * time.Second}}
 	jobs, was := trace(t, cluster(5, 6, 2), m)

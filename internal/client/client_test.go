@@ -101,7 +101,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestNotify verifies that a call says what it waits for, and for how long still.
+// TestNotify verifies that a call names the server that it waits for and the time left.
 func TestNotify(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	srv.Close()

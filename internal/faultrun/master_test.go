@@ -317,7 +317,7 @@ func (m *master) killDuringCommit(id job.ID) {
 }
 
 // snapshot has the journal replaced by a snapshot, after a while, in which the master goes
-// on or dies. The snapshot equals the core as it is now.
+// on or dies. The snapshot equals the present core.
 func (m *master) snapshot() {
 	if m.compacting {
 		return

@@ -17,7 +17,7 @@ import (
 // The steps are ordered so that no crash can lose records:
 //
 //  1. Begin syncs the log and begins the next segment, so the records to replace are in
-//     files that nobody writes any more;
+//     files that are closed;
 //  2. Write writes the snapshot to a temporary file and flushes it;
 //  3. Write renames the snapshot to its final name and flushes the directory;
 //  4. Write removes the files that the snapshot replaces;

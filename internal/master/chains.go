@@ -307,7 +307,7 @@ func (c clientService) explainChain(ctx context.Context, r *slotwisev1.ExplainRe
 	return resp, nil // the chain runs, and nothing holds it back
 }
 
-// heldSteps returns what has held back the steps of an ended chain, the longest first.
+// heldSteps returns the reasons for which steps of an ended chain waited, the longest first.
 // Equal reasons are added up. Steps that the history has forgotten are left out.
 func (m *Master) heldSteps(steps []*slotwisev1.JobStatus) []*slotwisev1.Explanation {
 	type reason struct {

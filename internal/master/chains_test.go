@@ -95,7 +95,7 @@ func TestDriverTokenLife(t *testing.T) {
 	}
 }
 
-// What held back an ended chain is what held back its steps, added up.
+// The waits of an ended chain are the sum of the waits of its steps.
 func TestExplainEndedChain(t *testing.T) {
 	r := newRig(t, Config{})
 	maps, reduces := slotwisev1.Kind_KIND_MAP, slotwisev1.Kind_KIND_REDUCE

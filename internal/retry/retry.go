@@ -1,6 +1,6 @@
 // Package retry repeats an operation while the server that it needs, a master or a
 // storage, is away. It bounds the time, spreads the tries of many callers by jitter,
-// and reports what the caller waits for.
+// and names the server that the caller waits for.
 package retry
 
 import (
@@ -23,7 +23,7 @@ const (
 	defaultLastPause  = 2 * time.Second
 )
 
-// Options say which errors are retried, for how long, and who is told.
+// Options select the errors that are retried, the time for it, and the receiver of notices.
 type Options struct {
 	// What names the server that is away, as in "waiting for WHAT".
 	What string
@@ -118,7 +118,7 @@ type notices struct {
 	}
 }
 
-// notices starts the timer. It returns nil if nobody is notified.
+// notices starts the timer. It returns nil if Notify is not set.
 func (o *Options) notices() *notices {
 	if o.Notify == nil {
 		return nil

@@ -8,10 +8,10 @@ import (
 )
 
 // Stop stops all processes of a node for a while, as with SIGSTOP and SIGCONT: it sends no
-// heartbeats, its attempts do not go on, and its map outputs cannot be fetched. Reduces
+// heartbeats, its attempts do not continue, and its map outputs cannot be fetched. Reduces
 // wait for the outputs without a complaint, because their connections stay open. An output
 // that all of the job's reduces have fetched before is not missed. At Until
-// everything goes on where it was; 0 is never. The tracker may give the node up meanwhile.
+// everything continues where it stopped; 0 is never. The tracker may give the node up meanwhile.
 type Stop struct {
 	Node      int
 	At, Until time.Duration
@@ -30,7 +30,7 @@ type frozen struct {
 	id    job.AttemptID
 	span  time.Duration // until its timer, if one ran
 	timer bool
-	left  float64 // what it still wanted of its station
+	left  float64 // remaining demand on its station
 	loads bool
 }
 
@@ -112,7 +112,7 @@ func (s *sim) showToReduces(n int32) {
 	}
 }
 
-// freeze halts an attempt and returns what it needs to go on.
+// freeze halts an attempt and returns the state that it needs to continue.
 func (s *sim) freeze(at int32) frozen {
 	a := &s.attempts[at]
 	f := frozen{at: at, id: a.id, loads: a.loads}
@@ -134,7 +134,7 @@ func (s *sim) freeze(at int32) frozen {
 	return f
 }
 
-// resume lets a stopped node go on. If the tracker has given it up, it joins again, empty.
+// resume continues a stopped node. If the tracker has given it up, it joins again, empty.
 func (s *sim) resume(n int32) {
 	nd, p := &s.nodes[n], s.stopped[n]
 	delete(s.stopped, n)
@@ -153,7 +153,7 @@ func (s *sim) resume(n int32) {
 	s.queue.push(s.now, evBeat, n, nd.beatGen)
 }
 
-// thaw lets an attempt go on after a pause.
+// thaw continues an attempt after a pause.
 func (s *sim) thaw(a *attempt, f *frozen, paused time.Duration) {
 	a.from += paused
 	a.fetchedAt += paused

@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// A stopped node goes on where it was: its tasks take longer by the pause, whichever stage
-// it falls into, and those of other nodes do not.
+// A stopped node continues where it stopped: its tasks take longer by the pause, whichever stage
+// it falls into, and tasks of other nodes do not.
 func TestStops(t *testing.T) {
 	const s = time.Second
 	cpu := workload.Job{Name: "cpu", SlowStart: -1, Maps: tasks(2, workload.Task{CPU: 10 * s})}
@@ -79,7 +79,7 @@ func TestStopBeyondTimeout(t *testing.T) {
 }
 
 // Reduces that have fetched an output do not miss it when its node stops; others wait
-// until it goes on.
+// until it continues.
 func TestStopHidesOutputs(t *testing.T) {
 	const s = time.Second
 	end := func(slowStart float64) time.Duration {

@@ -48,7 +48,7 @@ func (t *Tracker) forgetNodes() {
 
 // ForgetNodesExcept forgets the former members that are not in known and have no attempt in
 // a remembered job. A replayed tracker knows every node that its facts name; the tracker
-// that runs has forgotten some of them since.
+// that runs has forgotten some of these facts since.
 func (t *Tracker) ForgetNodesExcept(known map[string]bool) {
 	due := map[int32]bool{}
 	for _, n := range t.Nodes().All() {

@@ -44,8 +44,8 @@ const originVar = "SLOTWISE_ORIGIN"
 
 // openHome creates and locks the directory, kills processes of an earlier worker in
 // it and removes their unfinished files. It fails if another worker holds the lock.
-// An empty name takes the stored one, or a new random one. With owned, nobody but the
-// worker's user may be able to replace the directory or what is directly in it.
+// An empty name takes the stored one, or a new random one. With owned, only the
+// worker's user may be able to replace the directory or an entry of it.
 func openHome(dir, name string, owned bool) (*home, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

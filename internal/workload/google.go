@@ -96,7 +96,7 @@ type googleJob struct {
 	leftOut   bool // it is an alloc set, or not of the batch scheduler
 }
 
-// googleAt is when an instance was scheduled.
+// googleAt is the time at which an instance was scheduled.
 type googleAt struct{ start googleInt }
 
 // google reads the tables of a trace.

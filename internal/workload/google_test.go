@@ -19,7 +19,7 @@ func googleEvent(at int64, kind, collection, index int) string {
 
 // googleRows hold a job of two instances, of which one is evicted and runs again, a job
 // after it that is only known by its instances, one that was killed, and an alloc set. The
-// last two rows are those of a public sample.
+// last two rows come from a public sample.
 var googleRows = `{"time":600000000,"type":"SUBMIT","collection_id":11,"collection_type":0,"priority":103,"scheduler":"BATCH","user":"u1","collection_name":"n","collection_logical_name":"app","parent_collection_id":null,"start_after_collection_ids":[],"vertical_scaling":3}
 {"time":601000000,"type":0,"collection_id":12,"collection_type":0,"priority":200,"scheduler":0,"user":"u2","start_after_collection_ids":["11","999"]}
 ` + googleEvent(602e6, 3, 11, 1) + googleEvent(603e6, 3, 11, 0) + googleEvent(605e6, 4, 11, 1) + googleEvent(606e6, 3, 11, 1) +

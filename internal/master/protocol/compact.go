@@ -14,13 +14,13 @@ import (
 //
 // A snapshot is not made of the core that runs: it would have to stand still while the
 // records of all tasks are encoded. Instead, another goroutine replays the journal up to
-// one position into a second core and encodes that one, while the first one goes on.
+// one position into a second core and encodes that one, while the first one continues.
 // The position is the end of a batch, so the second core equals the first one at that
 // moment in all that is durable, and the snapshot equals what a restart would have made of
 // the records that it replaces.
 //
 // Some of a core's state is not in its records, because a restarted core finds it out
-// again. Position carries what a snapshot needs of it.
+// again. Position carries the part that a snapshot needs.
 
 // Position is the part of a core's state at one moment that does not follow from its
 // records.

@@ -27,7 +27,7 @@ type MeasureSummary struct {
 
 // Measure extracts one number from a report, for tables over runs.
 type Measure struct {
-	// Name is what users write, such as slowdown.p95.
+	// Name is the spelling for users, such as slowdown.p95.
 	Name string
 	Of   func(*Report) float64
 	// Better is the direction of an improvement.

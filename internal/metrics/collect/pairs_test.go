@@ -14,7 +14,7 @@ func ran(policy string, seed uint64, makespan float64) Observed {
 	return Observed{Report: &Report{Policy: policy, Seed: seed, Makespan: makespan, Jain: 1 / makespan}}
 }
 
-// Comparisons say who wins and by how much, that nothing can be told, or why there is no
+// Comparisons name the winner and the difference, or say that nothing can be told, or why there is no
 // interval. None says "± 0".
 func TestVerdicts(t *testing.T) {
 	runs := func(policy string, spans ...float64) (all []Observed) {

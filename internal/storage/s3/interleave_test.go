@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// outcome is what happens to a request.
+// outcome is the fate of a request.
 type outcome int
 
 const (

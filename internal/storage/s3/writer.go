@@ -88,8 +88,8 @@ var errFenced = errors.New("another attempt has committed this file since this o
 // the announcement appeared, fails with errFenced; the attempt after it sees the
 // announcement in step 1.
 //
-// All attempts of a task write files of the same names: that of a name which only an
-// attempt without a grant wrote would be chosen as well.
+// All attempts of a task must write files of the same names. Otherwise the file of an
+// attempt without a grant would be chosen if no other attempt wrote one of its name.
 //
 // No request has a condition (If-Match, If-None-Match): the protocol needs only listings
 // that show completed changes, which Amazon S3 guarantees. TestInterleavings runs the code

@@ -13,7 +13,7 @@ import (
 // errOnce is the error of the operation that RunErrors makes fail.
 var errOnce = errors.New("this operation failed once")
 
-// RunErrors runs jobs in which one operation fails once: each of them, reads included. The
+// RunErrors runs jobs in which one operation fails once: every operation in turn, reads included. The
 // job then either fails with the operation's error, or has its full effect. A job that
 // failed can be committed or aborted by another process, and the next job removes what is
 // left.

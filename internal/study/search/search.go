@@ -19,7 +19,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Problem is what all evaluations share.
+// Problem is the common part of all evaluations.
 type Problem struct {
 	Cluster  workload.Cluster
 	Workload *study.Workload

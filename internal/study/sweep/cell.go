@@ -193,7 +193,7 @@ type groundKey struct {
 
 func (c *Cell) ground() groundKey { return groundKey{c.Seed, c.Load, c.cluster, c.world} }
 
-// ground is what all policies of a comparison share: the jobs at a load, and how long
+// ground is the common part of all runs of a comparison: the jobs at a load, and how long
 // each takes alone.
 type ground struct {
 	mu     sync.Mutex

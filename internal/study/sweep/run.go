@@ -65,7 +65,7 @@ func (p *Plan) Missing(store *Store) []*Cell {
 }
 
 // Run runs the cells whose results are not in the store. If ctx ends, the results of cells
-// that have ended are kept, and a later Run goes on.
+// that have ended are kept, and a later Run continues.
 func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
 	cells := p.Missing(store)
 	if len(cells) == 0 {

@@ -16,7 +16,7 @@
 //	html.go       the report
 //
 // A cell is one run. Its result is kept under the digest of everything that it depends on,
-// so an interrupted study goes on where it was, and a changed one runs only what is new.
+// so an interrupted study continues where it stopped, and a changed one runs only the new cells.
 package sweep
 
 import (

@@ -48,7 +48,7 @@ type Order struct {
 	picks           []pick      // good candidates of some value
 	top             float64     // the greatest EU in picks
 	bad             []pick      // bad candidates of some value
-	best            pick        // the best of them, if its age is not 0
+	best            pick        // the best candidate, if its age is not 0
 	proposed        proposal    // the last candidate visited in the tracker's round
 	decidedWithheld bool        // the round has withheld a decision since its last launch
 }

@@ -48,7 +48,7 @@ func newOwnerCluster(t *testing.T) (c *testCluster, token func(user string) []st
 	c = &testCluster{t: t, dir: t.TempDir(), patience: 2 * time.Minute, masterAs: &syscall.Credential{Uid: uint32(daemon), Gid: uint32(team)}}
 	shared := filepath.Join(c.dir, "shared")
 	for _, change := range []error{
-		os.Chmod(filepath.Dir(c.dir), 0o755), os.Chmod(c.dir, 0o777), os.Mkdir(shared, 0o770),
+		os.Chmod(filepath.Dir(c.dir), 0o755), os.Chmod(c.dir, 0o777|fs.ModeSticky), os.Mkdir(shared, 0o770),
 		os.Chown(shared, daemon, team), os.Chmod(shared, 0o770|fs.ModeSetgid),
 	} {
 		if change != nil {

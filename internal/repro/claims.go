@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slotwise/slotwise/internal/metrics"
 )
 
 // Verdict is the result of comparing a claim with our numbers.
@@ -51,6 +53,9 @@ type Claim struct {
 	// Evidence has our numbers.
 	Verdict        Verdict
 	Rule, Evidence string
+	// Seeds is the mean of our number over several seeds with its 95 % confidence
+	// interval; "" if the claim was judged by one run.
+	Seeds string
 	// Calibrated, World and Headline come from the paper's file; see claimData.
 	Calibrated, World, Headline string
 	// Why explains a claim that does not hold; nil for all others.
@@ -170,6 +175,21 @@ func (x *lab) sized(id string, ours ...float64) Verdict {
 		v = min(v, parsePrinted(printed[i]).judge(one))
 	}
 	return v
+}
+
+// seeds adds to the last claim the mean of our number over seeds, with its interval. Numbers
+// with the unit "%" are fractions.
+func (x *lab) seeds(values []float64, unit string) {
+	e := metrics.Confidence(values, 0.95)
+	scale, digits := 1., 2
+	if unit == "%" {
+		scale, digits = 100, 1
+	}
+	text := fmt.Sprintf("%.*f ± %.*f", digits, scale*e.Mean, digits, scale*e.Half)
+	if unit != "" {
+		text += " " + unit
+	}
+	x.Claims[len(x.Claims)-1].Seeds = fmt.Sprintf("%s (%d seeds)", text, len(values))
 }
 
 // explain gives a common explanation to the failing claims among the last n.

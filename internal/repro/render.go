@@ -2,6 +2,7 @@ package repro
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -151,11 +152,11 @@ func quickFlag(o Options) string {
 // writeHeadlines writes a table of the claims that the papers are known for, with the rule,
 // our numbers, the verdict and the claim's meaning.
 func writeHeadlines(w io.Writer, made []Made) {
-	fmt.Fprint(w, "\n## Headlines\n\n| paper | claim | judged by | here | verdict | meaning |\n|---|---|---|---|---|---|\n")
+	fmt.Fprint(w, "\n## Headlines\n\n| paper | claim | printed, and rule | here | over seeds, 95 % interval | verdict | meaning |\n|---|---|---|---|---|---|---|\n")
 	for _, m := range made {
 		for i := range m.Claims {
 			if c := &m.Claims[i]; c.Headline != "" {
-				markdownRow(w, []string{m.ID, c.Text, c.Rule, c.Evidence, c.verdict(), c.Headline})
+				markdownRow(w, []string{m.ID, c.Text, c.Rule, c.Evidence, cmp.Or(c.Seeds, Missing), c.verdict(), c.Headline})
 			}
 		}
 	}

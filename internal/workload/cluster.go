@@ -67,7 +67,9 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 		MapSlots: field(o, "maps", 0, whole(0, 1<<16)), ReduceSlots: field(o, "reduces", 0, whole(0, 1<<16)),
 		Together:      field(o, "together", false, strconv.ParseBool),
 		DiskBandwidth: field(o, "disk", 0, ParseRate), NICBandwidth: field(o, "nic", 0, ParseRate)}
+	kind := field(o, "type", InstanceType{}, FindInstance)
 	o.end()
+	kind.fill(&g)
 	if o.value["maps"] == nil && o.value["reduces"] == nil {
 		r.fail(n, "%s: has no slots: neither maps nor reduces", o.what)
 	}
@@ -97,7 +99,7 @@ func (c *Cluster) check() error {
 // ParseCluster reads the short form of a cluster of equal nodes, for command
 // lines: nodes=600,maps=4,reduces=2,racks=20. The keys are nodes, maps and
 // reduces (slots per node), racks, cores, memory, together, speed, disk, nic, uplink,
-// core and heartbeat. The key nodes and one kind of slots are required.
+// core, type and heartbeat. The key nodes and one kind of slots are required.
 func ParseCluster(spec string) (Cluster, error) {
 	c := Cluster{Racks: 1, Groups: []NodeGroup{{Name: "node"}}}
 	g := &c.Groups[0]
@@ -150,6 +152,10 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 		g.DiskBandwidth, err = ParseRate(value)
 	case "nic":
 		g.NICBandwidth, err = ParseRate(value)
+	case "type":
+		var t InstanceType
+		t, err = FindInstance(value)
+		t.fill(g)
 	case "uplink":
 		c.RackUplink, err = ParseRate(value)
 	case "core":
@@ -157,7 +163,7 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 	case "heartbeat":
 		c.Heartbeat = value
 	default:
-		err = errors.New("unknown; there are nodes, maps, reduces, racks, cores, memory, together, speed, disk, nic, uplink, core, heartbeat")
+		err = errors.New("unknown; there are nodes, maps, reduces, racks, cores, memory, together, speed, disk, nic, uplink, core, type, heartbeat")
 	}
 	return err
 }

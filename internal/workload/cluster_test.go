@@ -58,6 +58,37 @@ func TestParseCluster(t *testing.T) {
 	}
 }
 
+// A type of instance gives a group the cores, the speed of a core and the memory that the
+// file does not state. The compute units per slot are those that Table 3 of the TuMM paper
+// prints for the same machines with 3 and 4 slots.
+func TestInstanceTypes(t *testing.T) {
+	got, err := ReadCluster("c.yaml", strings.NewReader("nodes:\n  - {type: c1.xlarge, maps: 2, reduces: 2}\n  - {type: m2.xlarge, maps: 1, cores: 1, speed: 3, memory: 1GiB}\n"))
+	want := []NodeGroup{{Count: 1, Cores: 8, Speed: 1.25, Memory: 7 << 30, MapSlots: 2, ReduceSlots: 2}, {Count: 1, Cores: 1, Speed: 3, Memory: 1 << 30, MapSlots: 1}}
+	if diff := cmp.Diff(want, got.Groups); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+	short, err := ParseCluster("nodes=2,maps=2,cores=3,type=m1.large,speed=4")
+	if g := short.Groups[0]; err != nil || g.Cores != 3 || g.Speed != 4 || g.Memory != 15<<29 {
+		t.Errorf("%v: %+v", err, g)
+	}
+	for name, perSlot := range map[string]map[int]float64{"m1.xlarge": {3: 2.67, 4: 2}, "m1.large": {3: 1.33}, "c1.xlarge": {4: 5}, "m2.xlarge": {4: 1.63}} {
+		i, err := FindInstance(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for slots, printed := range perSlot {
+			if u := float64(i.Cores) * i.ECU / float64(slots); u < printed-0.006 || u > printed+0.006 {
+				t.Errorf("%s with %d slots: %.3f compute units per slot, printed %g", name, slots, u, printed)
+			}
+		}
+	}
+	for _, bad := range []string{"nodes=1,maps=1,type=m9.huge", "nodes=1,maps=1,type=M1.large"} {
+		if _, err := ParseCluster(bad); err == nil || !strings.Contains(err.Error(), "unknown instance type") || !strings.Contains(err.Error(), "m1.xlarge") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
 func TestClusterErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                      "c.yaml: is empty",

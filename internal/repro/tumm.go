@@ -47,9 +47,9 @@ const tummBlock = 128
 
 var tummBlocks = []int{64, 128, 256}
 
-// tummJob changes the numbers of a job's tasks to those of an input in gigabytes with
-// blocks in megabytes. The job must have the numbers of the heterogeneous cluster: 128 maps,
-// and 150 or 80 reduces. The number of reduces keeps its ratio to that of maps.
+// tummJob gives a job one map for each block of its input. The input is in gigabytes, a
+// block in megabytes. The ratio of reduces to maps stays as it is: on the heterogeneous
+// cluster a job has 128 maps, and 150 or 80 reduces.
 func tummJob(j *workload.Job, input, block int) {
 	maps := input * 1024 / block
 	reduces := (len(j.Reduces)*maps + len(j.Maps)/2) / len(j.Maps)
@@ -173,8 +173,8 @@ func tummCase2(x *lab) {
 	tummReduceHeavy(x)
 }
 
-// tummBlockTable compares the three printed times of the homogeneous cluster with those of
-// each size of blocks.
+// tummBlockTable simulates the three printed times of the homogeneous cluster with each size
+// of blocks.
 func tummBlockTable(x *lab) {
 	t := x.table("Printed times by the size of a block (s)", "block (MB)", "Grep ×3, FIFO", "Grep ×3, Fair", "ten jobs in Johnson's order, TuMM", "root mean square of the logarithms of ratios")
 	printed := x.printed("times")[0]

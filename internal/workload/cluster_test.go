@@ -59,8 +59,8 @@ func TestParseCluster(t *testing.T) {
 }
 
 // A type of instance gives a group the cores, the speed of a core and the memory that the
-// file does not state. The compute units per slot are those that Table 3 of the TuMM paper
-// prints for the same machines with 3 and 4 slots.
+// file does not state. Table 3 of the TuMM paper prints the compute units per slot of the
+// same machines with 3 and 4 slots.
 func TestInstanceTypes(t *testing.T) {
 	got, err := ReadCluster("c.yaml", strings.NewReader("nodes:\n  - {type: c1.xlarge, maps: 2, reduces: 2}\n  - {type: m2.xlarge, maps: 1, cores: 1, speed: 3, memory: 1GiB}\n"))
 	want := []NodeGroup{{Count: 1, Cores: 8, Speed: 1.25, Memory: 7 << 30, MapSlots: 2, ReduceSlots: 2}, {Count: 1, Cores: 1, Speed: 3, Memory: 1 << 30, MapSlots: 1}}

@@ -48,7 +48,7 @@ const tummBlock = 128
 var tummBlocks = []int{64, 128, 256}
 
 // tummJob gives a job one map for each block of its input. The input is in gigabytes, a
-// block in megabytes. The ratio of reduces to maps stays as it is: on the heterogeneous
+// block in megabytes. The ratio of reduces to maps does not change. On the heterogeneous
 // cluster a job has 128 maps, and 150 or 80 reduces.
 func tummJob(j *workload.Job, input, block int) {
 	maps := input * 1024 / block
@@ -176,7 +176,7 @@ func tummCase2(x *lab) {
 // tummBlockTable simulates the three printed times of the homogeneous cluster with each size
 // of blocks.
 func tummBlockTable(x *lab) {
-	t := x.table("Printed times by the size of a block (s)", "block (MB)", "Grep ×3, FIFO", "Grep ×3, Fair", "ten jobs in Johnson's order, TuMM", "root mean square of the logarithms of ratios")
+	t := x.table("Printed times by the size of a block (s)", "block (MB)", "Grep ×3, FIFO", "Grep ×3, Fair", "ten jobs in Johnson's order, TuMM", "distance to the printed times, root mean square")
 	printed := x.printed("times")[0]
 	base := withDisks(paperCluster("tumm"))
 	for _, block := range tummBlocks {
@@ -189,9 +189,10 @@ func tummBlockTable(x *lab) {
 		times := spans(x.play(tummRun(base, grep, tummStatic), tummRun(base, grep, tummFair), tummRun(base, johnson, tummTuMM)))
 		squares := 0.
 		for i := range times {
-			squares += math.Pow(math.Log(times[i]/printed[i]), 2) / float64(len(times))
+			d := times[i]/printed[i] - 1
+			squares += d * d / float64(len(times))
 		}
-		t.add(slices.Concat([]string{fmt.Sprint(block)}, cells(fixed(0), times...), []string{number(math.Sqrt(squares), 2)})...)
+		t.add(slices.Concat([]string{fmt.Sprint(block)}, cells(fixed(0), times...), []string{share(math.Sqrt(squares))})...)
 	}
 	t.add(append([]string{"paper"}, append(cells(fixed(0), printed...), "")...)...)
 }

@@ -98,6 +98,7 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 	if err == nil && r.Ended {
 		live = c.m.withPast(r, after, live)
 	}
+	c.m.addForecasts(ctx, live.GetJobs())
 	c.m.shownJobs(identity(ctx), live.GetJobs())
 	return live, err
 }
@@ -128,7 +129,9 @@ func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slot
 	if err != nil {
 		return nil, err
 	}
-	return &slotwisev1.JobResponse{Job: c.m.shownJob(identity(ctx), resp.Job)}, nil
+	shown := []*slotwisev1.JobStatus{c.m.shownJob(identity(ctx), resp.Job)}
+	c.m.addForecasts(ctx, shown)
+	return &slotwisev1.JobResponse{Job: shown[0]}, nil
 }
 
 // Tasks lists a job's tasks.

@@ -57,6 +57,7 @@ type Master struct {
 	// chainHistory holds the ended chains, by their numbers.
 	chainHistory *history.Store
 	stats        *stats
+	forecasts    *forecaster
 	hadoop       *hadoopconf.Files
 	roots        *roots.Rules // which files jobs may name
 	coreConfig   protocol.Config
@@ -110,13 +111,14 @@ func Open(cfg Config) (*Master, error) {
 		rand.Read(m.workerKey)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.stats = newStats(m)
+	m.stats, m.forecasts = newStats(m), newForecaster()
 	if err := m.open(); err != nil {
 		m.cancel()
 		m.background.Wait()
 		return nil, errors.Join(err, log.Close())
 	}
 	go m.loop()
+	m.background.Go(m.forecastOn)
 	if err := m.follow(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

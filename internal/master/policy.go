@@ -84,6 +84,9 @@ func (t target) Reconfigure(conf any) error {
 	_, err := call[any](t.m.ctx, t.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.Reconfigure{Call: id, Conf: conf}, nil
 	})
+	if err == nil {
+		t.m.forecasts.remember(conf)
+	}
 	return err
 }
 

@@ -540,6 +540,7 @@ type JobStatus struct {
 	Steps          []string               `protobuf:"bytes,32,rep,name=steps,proto3" json:"steps,omitempty"`                                 // of a chain: its jobs, in the order of their submission
 	Driver         string                 `protobuf:"bytes,33,opt,name=driver,proto3" json:"driver,omitempty"`                               // of a chain: the worker that runs its driver; "" if none does
 	DriverTries    int32                  `protobuf:"varint,34,opt,name=driver_tries,json=driverTries,proto3" json:"driver_tries,omitempty"` // of a chain: how many drivers were started
+	Forecast       *JobForecast           `protobuf:"bytes,50,opt,name=forecast,proto3" json:"forecast,omitempty"`                           // absent if the job has ended, or no forecast includes it yet
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -756,6 +757,157 @@ func (x *JobStatus) GetDriverTries() int32 {
 	return 0
 }
 
+func (x *JobStatus) GetForecast() *JobForecast {
+	if x != nil {
+		return x.Forecast
+	}
+	return nil
+}
+
+// JobForecast says when a job is expected to end. Times are milliseconds since the Unix
+// epoch; 0 is unknown.
+type JobForecast struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Known   bool                   `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"`                    // end_ms, early_ms and late_ms are set
+	Unknown string                 `protobuf:"bytes,2,opt,name=unknown,proto3" json:"unknown,omitempty"`                 // why not, as a phrase
+	Never   bool                   `protobuf:"varint,3,opt,name=never,proto3" json:"never,omitempty"`                    // the job cannot end on the cluster as it is
+	EndMs   int64                  `protobuf:"varint,4,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`       // median over the sampled futures
+	EarlyMs int64                  `protobuf:"varint,5,opt,name=early_ms,json=earlyMs,proto3" json:"early_ms,omitempty"` // 10th percentile
+	LateMs  int64                  `protobuf:"varint,6,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`    // 90th percentile
+	// Place among the jobs of which no attempt runs, in the order of their expected starts: 1
+	// starts next. 0 if an attempt runs, or if the start is unknown.
+	Position      int32    `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`
+	StartMs       int64    `protobuf:"varint,8,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`   // of the next attempt; 0 unless position is above 0
+	WaitsFor      string   `protobuf:"bytes,9,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // why no attempt runs, as a sentence
+	Basis         string   `protobuf:"bytes,10,opt,name=basis,proto3" json:"basis,omitempty"`                      // where the times of its tasks come from, as a phrase
+	Futures       int32    `protobuf:"varint,11,opt,name=futures,proto3" json:"futures,omitempty"`                 // how many were sampled
+	AgeMs         int64    `protobuf:"varint,12,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`        // of the state from which the futures start
+	Assumptions   []string `protobuf:"bytes,13,rep,name=assumptions,proto3" json:"assumptions,omitempty"`          // for all jobs, as sentences
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobForecast) Reset() {
+	*x = JobForecast{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobForecast) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobForecast) ProtoMessage() {}
+
+func (x *JobForecast) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobForecast.ProtoReflect.Descriptor instead.
+func (*JobForecast) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *JobForecast) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *JobForecast) GetUnknown() string {
+	if x != nil {
+		return x.Unknown
+	}
+	return ""
+}
+
+func (x *JobForecast) GetNever() bool {
+	if x != nil {
+		return x.Never
+	}
+	return false
+}
+
+func (x *JobForecast) GetEndMs() int64 {
+	if x != nil {
+		return x.EndMs
+	}
+	return 0
+}
+
+func (x *JobForecast) GetEarlyMs() int64 {
+	if x != nil {
+		return x.EarlyMs
+	}
+	return 0
+}
+
+func (x *JobForecast) GetLateMs() int64 {
+	if x != nil {
+		return x.LateMs
+	}
+	return 0
+}
+
+func (x *JobForecast) GetPosition() int32 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *JobForecast) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *JobForecast) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return ""
+}
+
+func (x *JobForecast) GetBasis() string {
+	if x != nil {
+		return x.Basis
+	}
+	return ""
+}
+
+func (x *JobForecast) GetFutures() int32 {
+	if x != nil {
+		return x.Futures
+	}
+	return 0
+}
+
+func (x *JobForecast) GetAgeMs() int64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
+func (x *JobForecast) GetAssumptions() []string {
+	if x != nil {
+		return x.Assumptions
+	}
+	return nil
+}
+
 type JobsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ended         bool                   `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"` // include ended jobs
@@ -768,7 +920,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[8]
+	mi := &file_slotwise_v1_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +932,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[8]
+	mi := &file_slotwise_v1_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +945,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JobsRequest) GetEnded() bool {
@@ -836,7 +988,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[9]
+	mi := &file_slotwise_v1_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -848,7 +1000,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[9]
+	mi := &file_slotwise_v1_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -861,7 +1013,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JobsResponse) GetJobs() []*JobStatus {
@@ -890,7 +1042,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[10]
+	mi := &file_slotwise_v1_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1054,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[10]
+	mi := &file_slotwise_v1_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1067,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{10}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobRequest) GetJob() string {
@@ -956,7 +1108,7 @@ type JobResponse struct {
 
 func (x *JobResponse) Reset() {
 	*x = JobResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[11]
+	mi := &file_slotwise_v1_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1120,7 @@ func (x *JobResponse) String() string {
 func (*JobResponse) ProtoMessage() {}
 
 func (x *JobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[11]
+	mi := &file_slotwise_v1_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1133,7 @@ func (x *JobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResponse.ProtoReflect.Descriptor instead.
 func (*JobResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{11}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobResponse) GetJob() *JobStatus {
@@ -1010,7 +1162,7 @@ type TasksRequest struct {
 
 func (x *TasksRequest) Reset() {
 	*x = TasksRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[12]
+	mi := &file_slotwise_v1_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1174,7 @@ func (x *TasksRequest) String() string {
 func (*TasksRequest) ProtoMessage() {}
 
 func (x *TasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[12]
+	mi := &file_slotwise_v1_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1187,7 @@ func (x *TasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TasksRequest.ProtoReflect.Descriptor instead.
 func (*TasksRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{12}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TasksRequest) GetJob() string {
@@ -1078,7 +1230,7 @@ type TaskStatus struct {
 
 func (x *TaskStatus) Reset() {
 	*x = TaskStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[13]
+	mi := &file_slotwise_v1_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1242,7 @@ func (x *TaskStatus) String() string {
 func (*TaskStatus) ProtoMessage() {}
 
 func (x *TaskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[13]
+	mi := &file_slotwise_v1_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1255,7 @@ func (x *TaskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatus.ProtoReflect.Descriptor instead.
 func (*TaskStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskStatus) GetId() string {
@@ -1152,7 +1304,7 @@ type AttemptStatus struct {
 
 func (x *AttemptStatus) Reset() {
 	*x = AttemptStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[14]
+	mi := &file_slotwise_v1_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1316,7 @@ func (x *AttemptStatus) String() string {
 func (*AttemptStatus) ProtoMessage() {}
 
 func (x *AttemptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[14]
+	mi := &file_slotwise_v1_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1329,7 @@ func (x *AttemptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptStatus.ProtoReflect.Descriptor instead.
 func (*AttemptStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AttemptStatus) GetId() string {
@@ -1260,7 +1412,7 @@ type TasksResponse struct {
 
 func (x *TasksResponse) Reset() {
 	*x = TasksResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[15]
+	mi := &file_slotwise_v1_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1424,7 @@ func (x *TasksResponse) String() string {
 func (*TasksResponse) ProtoMessage() {}
 
 func (x *TasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[15]
+	mi := &file_slotwise_v1_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1437,7 @@ func (x *TasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TasksResponse.ProtoReflect.Descriptor instead.
 func (*TasksResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TasksResponse) GetTasks() []*TaskStatus {
@@ -1312,7 +1464,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[16]
+	mi := &file_slotwise_v1_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1476,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[16]
+	mi := &file_slotwise_v1_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1489,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogRequest) GetAttempt() string {
@@ -1363,7 +1515,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[17]
+	mi := &file_slotwise_v1_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1527,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[17]
+	mi := &file_slotwise_v1_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1540,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LogChunk) GetData() []byte {
@@ -1406,7 +1558,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[18]
+	mi := &file_slotwise_v1_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1570,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[18]
+	mi := &file_slotwise_v1_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1583,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{18}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{19}
 }
 
 type NodeStatus struct {
@@ -1462,7 +1614,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[19]
+	mi := &file_slotwise_v1_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1626,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[19]
+	mi := &file_slotwise_v1_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1639,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{19}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeStatus) GetName() string {
@@ -1639,7 +1791,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[20]
+	mi := &file_slotwise_v1_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1803,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[20]
+	mi := &file_slotwise_v1_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1816,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{20}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NodesResponse) GetNodes() []*NodeStatus {
@@ -1684,7 +1836,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[21]
+	mi := &file_slotwise_v1_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1848,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[21]
+	mi := &file_slotwise_v1_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1861,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{21}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -1734,7 +1886,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[22]
+	mi := &file_slotwise_v1_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1898,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[22]
+	mi := &file_slotwise_v1_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1911,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{23}
 }
 
 type KillRequest struct {
@@ -1773,7 +1925,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[23]
+	mi := &file_slotwise_v1_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1937,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[23]
+	mi := &file_slotwise_v1_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1950,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KillRequest) GetJob() string {
@@ -1830,7 +1982,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[24]
+	mi := &file_slotwise_v1_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1994,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[24]
+	mi := &file_slotwise_v1_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2007,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{25}
 }
 
 type SetPriorityRequest struct {
@@ -1868,7 +2020,7 @@ type SetPriorityRequest struct {
 
 func (x *SetPriorityRequest) Reset() {
 	*x = SetPriorityRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[25]
+	mi := &file_slotwise_v1_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +2032,7 @@ func (x *SetPriorityRequest) String() string {
 func (*SetPriorityRequest) ProtoMessage() {}
 
 func (x *SetPriorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[25]
+	mi := &file_slotwise_v1_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +2045,7 @@ func (x *SetPriorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPriorityRequest.ProtoReflect.Descriptor instead.
 func (*SetPriorityRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{25}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetPriorityRequest) GetJob() string {
@@ -1918,7 +2070,7 @@ type SetPriorityResponse struct {
 
 func (x *SetPriorityResponse) Reset() {
 	*x = SetPriorityResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[26]
+	mi := &file_slotwise_v1_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2082,7 @@ func (x *SetPriorityResponse) String() string {
 func (*SetPriorityResponse) ProtoMessage() {}
 
 func (x *SetPriorityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[26]
+	mi := &file_slotwise_v1_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2095,7 @@ func (x *SetPriorityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPriorityResponse.ProtoReflect.Descriptor instead.
 func (*SetPriorityResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{26}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{27}
 }
 
 type MoveRequest struct {
@@ -1956,7 +2108,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[27]
+	mi := &file_slotwise_v1_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2120,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[27]
+	mi := &file_slotwise_v1_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2133,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{27}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MoveRequest) GetJob() string {
@@ -2006,7 +2158,7 @@ type MoveResponse struct {
 
 func (x *MoveResponse) Reset() {
 	*x = MoveResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[28]
+	mi := &file_slotwise_v1_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2170,7 @@ func (x *MoveResponse) String() string {
 func (*MoveResponse) ProtoMessage() {}
 
 func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[28]
+	mi := &file_slotwise_v1_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2183,7 @@ func (x *MoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
 func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{28}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{29}
 }
 
 type PolicyRequest struct {
@@ -2042,7 +2194,7 @@ type PolicyRequest struct {
 
 func (x *PolicyRequest) Reset() {
 	*x = PolicyRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[29]
+	mi := &file_slotwise_v1_client_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2206,7 @@ func (x *PolicyRequest) String() string {
 func (*PolicyRequest) ProtoMessage() {}
 
 func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[29]
+	mi := &file_slotwise_v1_client_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2219,7 @@ func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRequest.ProtoReflect.Descriptor instead.
 func (*PolicyRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{29}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{30}
 }
 
 type PolicyResponse struct {
@@ -2080,7 +2232,7 @@ type PolicyResponse struct {
 
 func (x *PolicyResponse) Reset() {
 	*x = PolicyResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[30]
+	mi := &file_slotwise_v1_client_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2244,7 @@ func (x *PolicyResponse) String() string {
 func (*PolicyResponse) ProtoMessage() {}
 
 func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[30]
+	mi := &file_slotwise_v1_client_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2257,7 @@ func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyResponse.ProtoReflect.Descriptor instead.
 func (*PolicyResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{30}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PolicyResponse) GetName() string {
@@ -2132,7 +2284,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[31]
+	mi := &file_slotwise_v1_client_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2296,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[31]
+	mi := &file_slotwise_v1_client_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2309,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{31}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetPolicyRequest) GetName() string {
@@ -2182,7 +2334,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	mi := &file_slotwise_v1_client_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2346,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	mi := &file_slotwise_v1_client_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2359,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{32}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{33}
 }
 
 type ExplainRequest struct {
@@ -2219,7 +2371,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	mi := &file_slotwise_v1_client_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2383,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	mi := &file_slotwise_v1_client_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2396,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{33}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExplainRequest) GetJob() string {
@@ -2264,7 +2416,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	mi := &file_slotwise_v1_client_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2276,7 +2428,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	mi := &file_slotwise_v1_client_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2289,7 +2441,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{34}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExplainResponse) GetJob() string {
@@ -2320,7 +2472,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2484,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2497,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{35}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Explanation) GetKind() Kind {
@@ -2396,7 +2548,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2560,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2573,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -2472,7 +2624,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[37]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2636,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[37]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2649,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HistoryResponse) GetJobs() []*HistoryJob {
@@ -2526,7 +2678,7 @@ type HistoryJob struct {
 
 func (x *HistoryJob) Reset() {
 	*x = HistoryJob{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[38]
+	mi := &file_slotwise_v1_client_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2690,7 @@ func (x *HistoryJob) String() string {
 func (*HistoryJob) ProtoMessage() {}
 
 func (x *HistoryJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[38]
+	mi := &file_slotwise_v1_client_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2703,7 @@ func (x *HistoryJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryJob.ProtoReflect.Descriptor instead.
 func (*HistoryJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HistoryJob) GetJob() *JobStatus {
@@ -2620,7 +2772,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\arunning\x18\x03 \x01(\x05R\arunning\x12\x12\n" +
 	"\x04done\x18\x04 \x01(\x05R\x04done\x12\x16\n" +
 	"\x06failed\x18\x05 \x01(\x05R\x06failed\x12\x1a\n" +
-	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\xb1\x06\n" +
+	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\xe7\x06\n" +
 	"\tJobStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2651,7 +2803,23 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x04step\x18\x1f \x01(\tR\x04step\x12\x14\n" +
 	"\x05steps\x18  \x03(\tR\x05steps\x12\x16\n" +
 	"\x06driver\x18! \x01(\tR\x06driver\x12!\n" +
-	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\"a\n" +
+	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\x124\n" +
+	"\bforecast\x182 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\xdb\x02\n" +
+	"\vJobForecast\x12\x14\n" +
+	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
+	"\aunknown\x18\x02 \x01(\tR\aunknown\x12\x14\n" +
+	"\x05never\x18\x03 \x01(\bR\x05never\x12\x15\n" +
+	"\x06end_ms\x18\x04 \x01(\x03R\x05endMs\x12\x19\n" +
+	"\bearly_ms\x18\x05 \x01(\x03R\aearlyMs\x12\x17\n" +
+	"\alate_ms\x18\x06 \x01(\x03R\x06lateMs\x12\x1a\n" +
+	"\bposition\x18\a \x01(\x05R\bposition\x12\x19\n" +
+	"\bstart_ms\x18\b \x01(\x03R\astartMs\x12\x1b\n" +
+	"\twaits_for\x18\t \x01(\tR\bwaitsFor\x12\x14\n" +
+	"\x05basis\x18\n" +
+	" \x01(\tR\x05basis\x12\x18\n" +
+	"\afutures\x18\v \x01(\x05R\afutures\x12\x15\n" +
+	"\x06age_ms\x18\f \x01(\x03R\x05ageMs\x12 \n" +
+	"\vassumptions\x18\r \x03(\tR\vassumptions\"a\n" +
 	"\vJobsRequest\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -2825,7 +2993,7 @@ func file_slotwise_v1_client_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_client_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_slotwise_v1_client_proto_goTypes = []any{
 	(JobState)(0),               // 0: slotwise.v1.JobState
 	(*ClusterRequest)(nil),      // 1: slotwise.v1.ClusterRequest
@@ -2836,105 +3004,107 @@ var file_slotwise_v1_client_proto_goTypes = []any{
 	(*SubmitChainResponse)(nil), // 6: slotwise.v1.SubmitChainResponse
 	(*TaskCounts)(nil),          // 7: slotwise.v1.TaskCounts
 	(*JobStatus)(nil),           // 8: slotwise.v1.JobStatus
-	(*JobsRequest)(nil),         // 9: slotwise.v1.JobsRequest
-	(*JobsResponse)(nil),        // 10: slotwise.v1.JobsResponse
-	(*JobRequest)(nil),          // 11: slotwise.v1.JobRequest
-	(*JobResponse)(nil),         // 12: slotwise.v1.JobResponse
-	(*TasksRequest)(nil),        // 13: slotwise.v1.TasksRequest
-	(*TaskStatus)(nil),          // 14: slotwise.v1.TaskStatus
-	(*AttemptStatus)(nil),       // 15: slotwise.v1.AttemptStatus
-	(*TasksResponse)(nil),       // 16: slotwise.v1.TasksResponse
-	(*LogRequest)(nil),          // 17: slotwise.v1.LogRequest
-	(*LogChunk)(nil),            // 18: slotwise.v1.LogChunk
-	(*NodesRequest)(nil),        // 19: slotwise.v1.NodesRequest
-	(*NodeStatus)(nil),          // 20: slotwise.v1.NodeStatus
-	(*NodesResponse)(nil),       // 21: slotwise.v1.NodesResponse
-	(*DrainRequest)(nil),        // 22: slotwise.v1.DrainRequest
-	(*DrainResponse)(nil),       // 23: slotwise.v1.DrainResponse
-	(*KillRequest)(nil),         // 24: slotwise.v1.KillRequest
-	(*KillResponse)(nil),        // 25: slotwise.v1.KillResponse
-	(*SetPriorityRequest)(nil),  // 26: slotwise.v1.SetPriorityRequest
-	(*SetPriorityResponse)(nil), // 27: slotwise.v1.SetPriorityResponse
-	(*MoveRequest)(nil),         // 28: slotwise.v1.MoveRequest
-	(*MoveResponse)(nil),        // 29: slotwise.v1.MoveResponse
-	(*PolicyRequest)(nil),       // 30: slotwise.v1.PolicyRequest
-	(*PolicyResponse)(nil),      // 31: slotwise.v1.PolicyResponse
-	(*SetPolicyRequest)(nil),    // 32: slotwise.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),   // 33: slotwise.v1.SetPolicyResponse
-	(*ExplainRequest)(nil),      // 34: slotwise.v1.ExplainRequest
-	(*ExplainResponse)(nil),     // 35: slotwise.v1.ExplainResponse
-	(*Explanation)(nil),         // 36: slotwise.v1.Explanation
-	(*HistoryRequest)(nil),      // 37: slotwise.v1.HistoryRequest
-	(*HistoryResponse)(nil),     // 38: slotwise.v1.HistoryResponse
-	(*HistoryJob)(nil),          // 39: slotwise.v1.HistoryJob
-	nil,                         // 40: slotwise.v1.PolicyResponse.SetEntry
-	nil,                         // 41: slotwise.v1.SetPolicyRequest.SetEntry
-	(*JobSpec)(nil),             // 42: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),           // 43: slotwise.v1.ChainSpec
-	(*Counters)(nil),            // 44: slotwise.v1.Counters
-	(Kind)(0),                   // 45: slotwise.v1.Kind
+	(*JobForecast)(nil),         // 9: slotwise.v1.JobForecast
+	(*JobsRequest)(nil),         // 10: slotwise.v1.JobsRequest
+	(*JobsResponse)(nil),        // 11: slotwise.v1.JobsResponse
+	(*JobRequest)(nil),          // 12: slotwise.v1.JobRequest
+	(*JobResponse)(nil),         // 13: slotwise.v1.JobResponse
+	(*TasksRequest)(nil),        // 14: slotwise.v1.TasksRequest
+	(*TaskStatus)(nil),          // 15: slotwise.v1.TaskStatus
+	(*AttemptStatus)(nil),       // 16: slotwise.v1.AttemptStatus
+	(*TasksResponse)(nil),       // 17: slotwise.v1.TasksResponse
+	(*LogRequest)(nil),          // 18: slotwise.v1.LogRequest
+	(*LogChunk)(nil),            // 19: slotwise.v1.LogChunk
+	(*NodesRequest)(nil),        // 20: slotwise.v1.NodesRequest
+	(*NodeStatus)(nil),          // 21: slotwise.v1.NodeStatus
+	(*NodesResponse)(nil),       // 22: slotwise.v1.NodesResponse
+	(*DrainRequest)(nil),        // 23: slotwise.v1.DrainRequest
+	(*DrainResponse)(nil),       // 24: slotwise.v1.DrainResponse
+	(*KillRequest)(nil),         // 25: slotwise.v1.KillRequest
+	(*KillResponse)(nil),        // 26: slotwise.v1.KillResponse
+	(*SetPriorityRequest)(nil),  // 27: slotwise.v1.SetPriorityRequest
+	(*SetPriorityResponse)(nil), // 28: slotwise.v1.SetPriorityResponse
+	(*MoveRequest)(nil),         // 29: slotwise.v1.MoveRequest
+	(*MoveResponse)(nil),        // 30: slotwise.v1.MoveResponse
+	(*PolicyRequest)(nil),       // 31: slotwise.v1.PolicyRequest
+	(*PolicyResponse)(nil),      // 32: slotwise.v1.PolicyResponse
+	(*SetPolicyRequest)(nil),    // 33: slotwise.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),   // 34: slotwise.v1.SetPolicyResponse
+	(*ExplainRequest)(nil),      // 35: slotwise.v1.ExplainRequest
+	(*ExplainResponse)(nil),     // 36: slotwise.v1.ExplainResponse
+	(*Explanation)(nil),         // 37: slotwise.v1.Explanation
+	(*HistoryRequest)(nil),      // 38: slotwise.v1.HistoryRequest
+	(*HistoryResponse)(nil),     // 39: slotwise.v1.HistoryResponse
+	(*HistoryJob)(nil),          // 40: slotwise.v1.HistoryJob
+	nil,                         // 41: slotwise.v1.PolicyResponse.SetEntry
+	nil,                         // 42: slotwise.v1.SetPolicyRequest.SetEntry
+	(*JobSpec)(nil),             // 43: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),           // 44: slotwise.v1.ChainSpec
+	(*Counters)(nil),            // 45: slotwise.v1.Counters
+	(Kind)(0),                   // 46: slotwise.v1.Kind
 }
 var file_slotwise_v1_client_proto_depIdxs = []int32{
-	42, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
-	43, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
+	43, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
+	44, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
 	0,  // 2: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
 	7,  // 3: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
 	7,  // 4: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
-	44, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
-	44, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
-	8,  // 7: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
-	8,  // 8: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
-	8,  // 9: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
-	45, // 10: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
-	15, // 11: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
-	14, // 12: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
-	20, // 13: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
-	40, // 14: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
-	41, // 15: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
-	36, // 16: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
-	45, // 17: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
-	39, // 18: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
-	8,  // 19: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
-	14, // 20: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
-	36, // 21: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
-	8,  // 22: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	1,  // 23: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 24: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 25: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	9,  // 26: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	11, // 27: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	13, // 28: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	17, // 29: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	19, // 30: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	22, // 31: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	24, // 32: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	26, // 33: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	28, // 34: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	30, // 35: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	32, // 36: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	34, // 37: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	37, // 38: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	2,  // 39: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 40: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 41: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	10, // 42: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	12, // 43: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	16, // 44: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	18, // 45: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	21, // 46: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	23, // 47: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	25, // 48: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	27, // 49: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	29, // 50: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	31, // 51: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	33, // 52: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	35, // 53: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	38, // 54: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	39, // [39:55] is the sub-list for method output_type
-	23, // [23:39] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	45, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
+	45, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
+	9,  // 7: slotwise.v1.JobStatus.forecast:type_name -> slotwise.v1.JobForecast
+	8,  // 8: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
+	8,  // 9: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
+	8,  // 10: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
+	46, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
+	16, // 12: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
+	15, // 13: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
+	21, // 14: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
+	41, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
+	42, // 16: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
+	37, // 17: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
+	46, // 18: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
+	40, // 19: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
+	8,  // 20: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
+	15, // 21: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
+	37, // 22: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
+	8,  // 23: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
+	1,  // 24: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 25: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 26: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	10, // 27: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	12, // 28: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	14, // 29: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	18, // 30: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	20, // 31: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	23, // 32: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	25, // 33: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	27, // 34: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	29, // 35: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	31, // 36: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	33, // 37: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	35, // 38: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	38, // 39: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	2,  // 40: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 41: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 42: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	11, // 43: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	13, // 44: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	17, // 45: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	19, // 46: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	22, // 47: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	24, // 48: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	26, // 49: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	28, // 50: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	30, // 51: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	32, // 52: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	34, // 53: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	36, // 54: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	39, // 55: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	40, // [40:56] is the sub-list for method output_type
+	24, // [24:40] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }
@@ -2949,7 +3119,7 @@ func file_slotwise_v1_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_client_proto_rawDesc), len(file_slotwise_v1_client_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,82 @@
+// Package forecast predicts when jobs end, by simulating the tracker's future with the
+// scheduling code that the tracker runs.
+//
+//	Copier   reads a live tracker, in small portions, into a State
+//	State    the jobs, tasks, attempts and nodes of one moment; shares nothing that changes
+//	Run      forks a tracker from the State for each sampled future, and simulates it
+//	Forecast the quantiles of the ends, and what was assumed
+//
+// A future samples the time of each task that has not ended: from finished attempts of the
+// same job, else from earlier runs of the same name, else from all jobs that the tracker
+// remembers. Draws depend only on the seed, the future, and the name of the attempt. Two
+// runs on different variants of one State therefore draw the same times, and the
+// difference of their answers comes from the variant.
+//
+// A job without a basis for an answer is unknown, with a reason. The package is pure: it
+// has no clock and no I/O. Times are those of the tracker, since the start of its run.
+package forecast
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// Forecast is the answer for all jobs that had not ended at one moment.
+type Forecast struct {
+	// Made is the time of the State, and Took how long the calculation lasted. The shell
+	// sets Took, because this package has no clock.
+	Made, Took time.Duration
+	// Futures is the number of sampled futures.
+	Futures int
+	// Policy is the policy under which the futures were simulated.
+	Policy string
+	// Assumptions says in sentences what holds for all answers.
+	Assumptions []string
+	// Jobs are in order of submission.
+	Jobs []JobForecast
+}
+
+// JobForecast is the answer for one job.
+type JobForecast struct {
+	ID    job.ID
+	State job.State
+	// Position is the job's place among the jobs without a running attempt, in the order in
+	// which they are expected to start: 1 starts next. 0 means that an attempt of the job
+	// runs, or that the start is unknown.
+	Position int
+	// Start is the median of the times at which the job's next attempt is launched. It is 0
+	// unless Position is above 0.
+	Start time.Duration
+	// End is the median of the times at which the job's last task ends, and Early and Late
+	// are their 10th and 90th percentiles. All are 0 unless Known.
+	End, Early, Late time.Duration
+	// Known is false if there is no basis for an answer; Unknown then says why, as a phrase.
+	Known   bool
+	Unknown string
+	// Never is set if the job cannot end on this cluster as it is: no time alone helps.
+	Never bool
+	// WaitsFor says as a sentence why no attempt of the job runs; "" if one runs.
+	WaitsFor string
+	// Basis says as a phrase where the times of the job's tasks come from.
+	Basis string
+}
+
+// Job returns the answer for a job, or nil.
+func (f *Forecast) Job(id job.ID) *JobForecast {
+	if f == nil {
+		return nil
+	}
+	for lo, hi := 0, len(f.Jobs); lo < hi; {
+		mid := (lo + hi) / 2
+		switch j := &f.Jobs[mid]; {
+		case j.ID == id:
+			return j
+		case j.ID < id:
+			lo = mid + 1
+		default:
+			hi = mid
+		}
+	}
+	return nil
+}

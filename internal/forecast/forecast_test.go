@@ -1,0 +1,228 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// cluster of some nodes with a tracker whose attempts take given times.
+type fixture struct {
+	t   *testing.T
+	tr  *tracker.Tracker
+	now time.Duration
+	run map[job.AttemptID]string // node
+}
+
+func policy() (sched.Policy, error) { return policies.Build("fifo", sched.Options{Seed: 1}) }
+
+func newFixture(t *testing.T, nodes, maps, reduces int) *fixture {
+	p, err := policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, tr: tracker.New(tracker.Config{OfferAtOnce: true, NodeTimeout: -1}, p), run: map[job.AttemptID]string{}}
+	for i := range nodes {
+		f.step(&tracker.Join{Node: cluster.Spec{Name: fmt.Sprint("n", i), MapSlots: maps, ReduceSlots: reduces}})
+	}
+	return f
+}
+
+func (f *fixture) step(ev tracker.Event) {
+	for _, e := range f.tr.Step(f.now, ev) {
+		switch e.Kind {
+		case tracker.Launch:
+			f.run[e.Attempt] = e.Node
+		case tracker.Kill:
+			delete(f.run, e.Attempt)
+		}
+	}
+}
+
+func (f *fixture) submit(name string, maps, reduces int) {
+	f.step(&tracker.Submit{Spec: job.Spec{Name: name, User: "ann", Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: -1}})
+	f.beat()
+}
+
+// beat sends the heartbeats of all nodes.
+func (f *fixture) beat() {
+	for _, n := range f.tr.Nodes().All() {
+		f.step(&tracker.Heartbeat{Node: n.Name()})
+	}
+}
+
+// finish ends all running attempts of a kind after some time.
+func (f *fixture) finish(k job.Kind, after time.Duration) {
+	f.now += after
+	ids := make([]job.AttemptID, 0, len(f.run))
+	for id := range f.run {
+		if id.Kind == k {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, job.AttemptID.Compare)
+	for _, id := range ids {
+		node := f.run[id]
+		delete(f.run, id)
+		f.step(&tracker.Heartbeat{Node: node, Reports: []tracker.Report{{Attempt: id, State: job.AttemptSucceeded}}})
+	}
+}
+
+func (f *fixture) forecast() *Forecast {
+	f.t.Helper()
+	var c Copier
+	for !c.Copy(f.tr, 10) {
+	}
+	got, err := NewRun(Config{Policy: policy, OfferAtOnce: true, Heartbeat: time.Second, Seed: 1}, c.State()).Forecast()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return got
+}
+
+// near fails the test unless a time is within a tolerance of another.
+func near(t *testing.T, what string, got, want, tolerance time.Duration) {
+	t.Helper()
+	if got < want-tolerance || got > want+tolerance {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// A job whose tasks all take the same time ends when arithmetic says so, and so does the
+// one behind it.
+func TestEqualTasks(t *testing.T) {
+	f := newFixture(t, 2, 2, 1)
+	f.submit("sort-1", 20, 0)
+	f.submit("sort-2", 8, 0)
+	f.finish(job.Map, 10*time.Second) // 4 of 20
+	got := f.forecast()
+	a, b := got.Job(1), got.Job(2)
+	if !a.Known || !b.Known || a.Position != 0 || b.Position != 1 {
+		t.Fatalf("got %+v and %+v", a, b)
+	}
+	near(t, "the first job's end", a.End, 50*time.Second, 3*time.Second)
+	near(t, "the second job's end", b.End, 70*time.Second, 6*time.Second)
+	near(t, "the second job's start", b.Start, 50*time.Second, 3*time.Second)
+	if a.Early > a.End || a.Late < a.End || !strings.Contains(a.Basis, "maps from 4 of its own") || !strings.Contains(b.Basis, "1 run of the same name") {
+		t.Errorf("got %+v and %+v", a, b)
+	}
+	if b.WaitsFor == "" || a.WaitsFor != "" {
+		t.Errorf("waits for %q and %q", a.WaitsFor, b.WaitsFor)
+	}
+}
+
+// Reduces that started early end after the last map.
+func TestReducesAfterMaps(t *testing.T) {
+	f := newFixture(t, 2, 2, 1)
+	f.submit("first", 4, 2)
+	f.finish(job.Map, 10*time.Second)
+	f.finish(job.Reduce, 20*time.Second)
+	f.submit("first", 8, 2)
+	f.finish(job.Map, 10*time.Second)
+	got := f.forecast().Job(2)
+	// 4 maps are left, of 10 s, then two thirds of a reduce of 20 s.
+	near(t, "the end", got.End, f.now+10*time.Second+20*time.Second*2/3, 6*time.Second)
+}
+
+// A forecast never invents a time.
+func TestUnknown(t *testing.T) {
+	f := newFixture(t, 1, 2, 0)
+	f.submit("new", 4, 0)
+	got := f.forecast().Job(1)
+	if got.Known || got.Never || got.End != 0 || !strings.Contains(got.Unknown, "no map has finished") {
+		t.Errorf("without history: %+v", got)
+	}
+	f.submit("reducer", 2, 1)
+	f.finish(job.Map, time.Second)
+	f.finish(job.Map, time.Second)
+	got = f.forecast().Job(2)
+	if got.Known || !got.Never || !strings.Contains(got.Unknown, "no reduce slots") {
+		t.Errorf("without reduce slots: %+v", got)
+	}
+}
+
+// The same state and seed give the same answer, and a copy in portions that of one piece.
+func TestDeterministic(t *testing.T) {
+	f := newFixture(t, 3, 2, 1)
+	for i := range 5 {
+		f.submit(fmt.Sprint("job", i%2), 10+i, i)
+	}
+	f.finish(job.Map, 3*time.Second)
+	f.finish(job.Map, 5*time.Second)
+	if a, b := fmt.Sprintf("%+v", f.forecast()), fmt.Sprintf("%+v", f.forecast()); a != b {
+		t.Errorf("%s\n%s", a, b)
+	}
+}
+
+// The fork has the counts of the tracker that it was copied from.
+func TestForkHasTheSameState(t *testing.T) {
+	f := newFixture(t, 3, 2, 2)
+	for i := range 4 {
+		f.submit("a", 7, i)
+	}
+	f.finish(job.Map, time.Second)
+	var c Copier
+	for !c.Copy(f.tr, 3) {
+	}
+	got, _, err := fork(&Config{Policy: policy, Heartbeat: time.Second}, c.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range f.tr.Jobs().Live() {
+		g := got.Jobs().Get(j.ID())
+		if g == nil || g.Tally() != j.Tally() || g.Priority() != j.Priority() || g.Pool() != j.Pool() || g.State() != j.State() {
+			t.Errorf("%v: got %+v, want %+v", j.ID(), g, j)
+		}
+	}
+	for _, n := range f.tr.Nodes().All() {
+		if g := got.Nodes().Get(n.Name()); g == nil || g.Used(job.Map) != n.Used(job.Map) || g.Used(job.Reduce) != n.Used(job.Reduce) {
+			t.Errorf("node %s differs", n.Name())
+		}
+	}
+}
+
+// BenchmarkFork copies and forks a tracker with 1,000 jobs of 100 tasks.
+func BenchmarkFork(b *testing.B) {
+	p, _ := policy()
+	f := &fixture{tr: tracker.New(tracker.Config{OfferAtOnce: true, NodeTimeout: -1}, p), run: map[job.AttemptID]string{}}
+	for i := range 100 {
+		f.step(&tracker.Join{Node: cluster.Spec{Name: fmt.Sprint("n", i), MapSlots: 8, ReduceSlots: 4}})
+	}
+	for range 1000 {
+		f.step(&tracker.Submit{Spec: job.Spec{Name: "a", Splits: hosted(90), Reduces: 10, SlowStart: -1}})
+	}
+	f.beat()
+	for range 40 {
+		f.finish(job.Map, time.Second)
+	}
+	longest := time.Duration(0)
+	for b.Loop() {
+		var c Copier
+		for done := false; !done; {
+			began := time.Now()
+			done = c.Copy(f.tr, 5000)
+			longest = max(longest, time.Since(began))
+		}
+		if _, _, err := fork(&Config{Policy: policy, Heartbeat: time.Second}, c.State()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(longest.Microseconds())/1e3, "ms-longest-portion")
+}
+
+// hosted returns splits with three hosts each.
+func hosted(n int) []job.Split {
+	s := make([]job.Split, n)
+	for i := range s {
+		s[i] = job.Split{Bytes: 64 << 20, Hosts: []string{fmt.Sprint("n", i%100), fmt.Sprint("n", (i+7)%100), fmt.Sprint("n", (i+31)%100)}}
+	}
+	return s
+}

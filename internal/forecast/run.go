@@ -1,0 +1,306 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Config says how to simulate the futures of a State.
+type Config struct {
+	// Policy makes a fresh policy, with its configuration. What it has learned is included,
+	// as far as the caller knows it.
+	Policy func() (sched.Policy, error)
+	// PolicyName is its name, for Forecast.Policy.
+	PolicyName string
+	// Futures is the number of futures to sample; 0 is DefaultFutures.
+	Futures int
+	// Seed seeds all draws.
+	Seed uint64
+	// Heartbeat is the interval of a node's heartbeats; 0 is 3 seconds.
+	Heartbeat time.Duration
+	// OfferAtOnce has the meaning that it has for the tracker.
+	OfferAtOnce bool
+	// MaxSteps bounds the events of one future; 0 is DefaultMaxSteps. Jobs that have not
+	// ended by then are unknown.
+	MaxSteps int
+	// Stop is called every few thousand events, unless it is nil. Its error ends the run.
+	Stop func() error
+}
+
+// Defaults of Config.
+const (
+	DefaultFutures  = 32
+	DefaultMaxSteps = 2_000_000
+)
+
+// Run samples the futures of a State, one at a time, so that the caller can pause between
+// two of them.
+type Run struct {
+	cfg    Config
+	state  *State
+	model  *model
+	done   int
+	starts [][]time.Duration // by job, then by future; 0 is never
+	ends   [][]time.Duration
+	failed []string
+	waits  []string
+}
+
+// NewRun prepares a run.
+func NewRun(cfg Config, s *State) *Run {
+	cfg.Futures = cmp.Or(cfg.Futures, DefaultFutures)
+	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, DefaultMaxSteps)
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
+	return &Run{cfg: cfg, state: s, model: newModel(s, cfg.Seed), starts: make([][]time.Duration, len(s.Jobs)),
+		ends: make([][]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs)), waits: make([]string, len(s.Jobs))}
+}
+
+// Next simulates the next future. It returns false after the last one.
+func (r *Run) Next() (bool, error) {
+	if r.done >= r.cfg.Futures || len(r.state.Jobs) == 0 {
+		return false, nil
+	}
+	w, err := newWorld(&r.cfg, r.state, r.model, r.done)
+	if err != nil {
+		return false, err
+	}
+	if r.done == 0 {
+		r.explain(w)
+	}
+	if err := w.run(); err != nil {
+		return false, err
+	}
+	for i := range r.state.Jobs {
+		r.starts[i] = append(r.starts[i], w.starts[i])
+		r.ends[i] = append(r.ends[i], w.ends[i])
+		if w.failed[i] != "" {
+			r.failed[i] = w.failed[i]
+		}
+	}
+	r.done++
+	return r.done < r.cfg.Futures, nil
+}
+
+// maxExplained is for how many jobs WaitsFor is worked out. Each costs a walk through the
+// order of all jobs.
+const maxExplained = 200
+
+// explain notes why jobs wait at the start of a future.
+func (r *Run) explain(w *world) {
+	left := maxExplained
+	for i := range r.state.Jobs {
+		j := w.t.Jobs().Get(r.state.Jobs[i].ID)
+		if left == 0 || j == nil || j.Running(job.Map)+j.Running(job.Reduce) > 0 {
+			continue
+		}
+		left--
+		for k := range job.Kind(job.Kinds) {
+			if j.Pending(k) > 0 {
+				_, r.waits[i] = w.t.Explain(j, k)
+				break
+			}
+		}
+	}
+}
+
+// Forecast runs all futures and returns the answer.
+func (r *Run) Forecast() (*Forecast, error) {
+	for more := true; more; {
+		var err error
+		if more, err = r.Next(); err != nil {
+			return nil, err
+		}
+	}
+	return r.Result(), nil
+}
+
+// Result returns the answer from the futures so far.
+func (r *Run) Result() *Forecast {
+	s := r.state
+	f := &Forecast{Made: s.At, Futures: r.done, Policy: r.cfg.PolicyName, Assumptions: r.assumptions()}
+	running := map[job.ID]bool{}
+	for i := range s.Running {
+		running[s.Running[i].ID.Job] = true
+	}
+	commit := s.commitTime()
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		a := JobForecast{ID: j.ID, State: j.State, WaitsFor: r.waits[i], Basis: r.model.basisOf(j)}
+		ends := reached(r.ends[i])
+		switch {
+		case r.done == 0:
+			a.Unknown = "nothing was simulated yet"
+		case len(ends)*5 < r.done*4:
+			a.Unknown, a.Never = r.whyNot(j, i), s.never(j) != ""
+		default:
+			a.Known = true
+			a.End, a.Early, a.Late = at(ends, 0.5)+commit, at(ends, 0.1)+commit, at(ends, 0.9)+commit
+		}
+		if starts := reached(r.starts[i]); !running[j.ID] && len(starts) > 0 && len(starts)*5 >= r.done*4 {
+			a.Start = at(starts, 0.5)
+		}
+		f.Jobs = append(f.Jobs, a)
+	}
+	for _, id := range s.Finishing {
+		f.Jobs = append(f.Jobs, JobForecast{ID: id, State: job.Committing, Unknown: "its tasks have ended, and its output is being published or removed"})
+	}
+	slices.SortFunc(f.Jobs, func(a, b JobForecast) int { return cmp.Compare(a.ID, b.ID) })
+	f.place()
+	return f
+}
+
+// place numbers the jobs by their starts.
+func (f *Forecast) place() {
+	var waiting []*JobForecast
+	for i := range f.Jobs {
+		if f.Jobs[i].Start > 0 {
+			waiting = append(waiting, &f.Jobs[i])
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *JobForecast) int { return cmp.Compare(a.Start, b.Start) })
+	for i, j := range waiting {
+		j.Position = i + 1
+	}
+}
+
+// reached returns the sorted times that are not 0.
+func reached(times []time.Duration) []time.Duration {
+	var list []time.Duration
+	for _, t := range times {
+		if t > 0 {
+			list = append(list, t)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// at returns a quantile of sorted times.
+func at(times []time.Duration, p float64) time.Duration {
+	v := make([]float64, len(times))
+	for i, t := range times {
+		v[i] = float64(t)
+	}
+	return time.Duration(quantile(v, p))
+}
+
+// whyNot says why a job's end is unknown.
+func (r *Run) whyNot(j *Job, i int) string {
+	if never := r.state.never(j); never != "" {
+		return never
+	}
+	for k := range job.Kind(job.Kinds) {
+		if j.left(k) > 0 && r.model.jobs[j.ID][k].basis == fromNothing {
+			return fmt.Sprintf("no %v has finished on this cluster yet from which its time could be estimated", k)
+		}
+	}
+	return cmp.Or(r.failed[i], "it does not end in most of the simulated futures")
+}
+
+// left counts the tasks of a kind that are not done.
+func (j *Job) left(k job.Kind) (n int) {
+	for _, at := range j.Done[k] {
+		if at == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// never says why the job cannot end on the cluster as it is, or "".
+func (s *State) never(j *Job) string {
+	if len(s.Nodes) == 0 {
+		return "the cluster has no live node"
+	}
+	for k := range job.Kind(job.Kinds) {
+		if j.left(k) == 0 {
+			continue
+		}
+		slots, most, width := 0, 0, 0
+		for i := range s.Nodes {
+			n := [job.Kinds]int{s.Nodes[i].Spec.MapSlots, s.Nodes[i].Spec.ReduceSlots}[k]
+			need := s.Nodes[i].Spec.Width(j.Spec.TaskMemory, j.Spec.TaskCPUs)
+			slots += n
+			most = max(most, n)
+			if n >= need {
+				width = need
+			}
+		}
+		switch {
+		case slots == 0:
+			return fmt.Sprintf("the cluster has no %v slots", k)
+		case width == 0:
+			return fmt.Sprintf("no node has enough %v slots for one of its tasks: the largest has %d", k, most)
+		}
+	}
+	return ""
+}
+
+// commitTime returns the median time of publishing an output.
+func (s *State) commitTime() time.Duration {
+	var list []time.Duration
+	for i := range s.Past {
+		list = append(list, s.Past[i].Commit)
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// basisOf says where the times of a job's tasks come from.
+func (m *model) basisOf(j *Job) string {
+	text := ""
+	for k := range job.Kind(job.Kinds) {
+		if j.left(k) == 0 {
+			continue
+		}
+		s, words := &m.jobs[j.ID][k], ""
+		switch s.basis {
+		case fromOwn:
+			words = fmt.Sprintf("%ss from %d of its own", k, s.count)
+		case fromName:
+			words = fmt.Sprintf("%ss from %s of the same name", k, counted(s.count, "run"))
+		case fromCluster:
+			words = fmt.Sprintf("%ss from %s on this cluster", k, counted(s.count, "other job"))
+		default:
+			words = fmt.Sprintf("nothing known of %ss", k)
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += words
+	}
+	return text
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// assumptions says what holds for all answers.
+func (r *Run) assumptions() []string {
+	list := []string{
+		"no further job is submitted, no node joins or leaves, and no attempt fails",
+		"a task far from its input takes as long as one near it",
+	}
+	closed := 0
+	for i := range r.state.Nodes {
+		if r.state.Nodes[i].Closed {
+			closed++
+		}
+	}
+	if closed > 0 {
+		list = append(list, fmt.Sprintf("%s that take no new work stay so", counted(closed, "node")))
+	}
+	return list
+}

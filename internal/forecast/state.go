@@ -1,0 +1,288 @@
+package forecast
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// State is what a forecast starts from. It shares nothing with the tracker that changes,
+// so it may be used in any goroutine.
+type State struct {
+	// At is the tracker's time when the copy began.
+	At time.Duration
+	// Nodes are the live nodes.
+	Nodes []Node
+	// Jobs are the jobs with tasks to schedule, by id.
+	Jobs []Job
+	// Running are the running attempts, in the order of their launches on each node.
+	Running []Attempt
+	// Finishing are the jobs whose output is being published or removed.
+	Finishing []job.ID
+	// Past are jobs that have ended and that the tracker remembers, the oldest first.
+	Past []Past
+	// Last is the highest id of a job.
+	Last job.ID
+}
+
+// Node is a live node.
+type Node struct {
+	Spec cluster.Spec
+	// Closed nodes take no new work.
+	Closed bool
+	Load   cluster.Load
+}
+
+// Job is a live job.
+type Job struct {
+	ID         job.ID
+	Spec       job.Spec
+	Priority   job.Priority
+	Pool       string
+	State      job.State
+	Submitted  time.Duration
+	MapsDoneAt time.Duration // 0 until all maps are done
+	// Done holds the times at which tasks succeeded, by kind and index; 0 for the others.
+	Done [job.Kinds][]time.Duration
+	// Times are the times of finished attempts.
+	Times Times
+}
+
+// Attempt is a running attempt.
+type Attempt struct {
+	ID          job.AttemptID
+	Node        string
+	Slot        job.Kind
+	Width       int32
+	Level       cluster.Level
+	Speculative bool
+	Label       int32
+	Seq         int64
+	Started     time.Duration
+	Progress    float64
+	ProgressAt  time.Duration
+}
+
+// Past is a job that has ended.
+type Past struct {
+	ID    job.ID
+	Name  string
+	Times Times
+	// Commit is the time from the outcome to the end: that of publishing the output.
+	Commit time.Duration
+}
+
+// Times holds the times of a job's finished attempts in seconds, for at most maxSamples
+// tasks of a kind. A map's time is divided by the relative size of its split. A reduce's
+// time is what it would have been had all maps ended before its start.
+type Times struct {
+	Seconds [job.Kinds][]float64
+	// SplitBytes is the mean size of the job's splits; 0 if unknown.
+	SplitBytes float64
+}
+
+const (
+	maxSamples = 64
+	maxPast    = 100
+)
+
+// Copier reads a tracker into a State in portions, so that the goroutine that owns the
+// tracker is never kept for long. The owner calls Copy until it returns true; steps may
+// happen between two calls. The first call reads nodes and running attempts, and fixes
+// which jobs the State has. Each job is read in one piece. A job that has changed since
+// the first call is adjusted to the running attempts of the first call:
+//
+//	task runs now, did not at first   counts as pending
+//	task is done now, ran at first    still runs
+//	job has ended meanwhile           is left out, with its attempts
+//
+// The zero value is ready.
+type Copier struct {
+	// Known, unless it is nil, holds the ended jobs that earlier copies have read. Copy adds
+	// to it and removes the jobs that the tracker has forgotten.
+	Known   map[job.ID]Past
+	state   State
+	began   bool
+	live    []*job.Job
+	ended   []*job.Job
+	running map[job.TaskID]bool
+}
+
+// Copy reads about budget tasks. It returns true when the State is complete.
+func (c *Copier) Copy(t *tracker.Tracker, budget int) bool {
+	if !c.began {
+		c.begin(t)
+		return false
+	}
+	for budget > 0 && len(c.live) > 0 {
+		j := c.live[0]
+		c.live = c.live[1:]
+		budget -= j.Total(job.Map) + j.Total(job.Reduce) + 10
+		if j.State().Live() {
+			c.state.Jobs = append(c.state.Jobs, c.copyJob(j))
+		}
+	}
+	for budget > 0 && len(c.ended) > 0 {
+		j := c.ended[0]
+		c.ended = c.ended[1:]
+		past, known := c.Known[j.ID()]
+		if !known {
+			budget -= j.Total(job.Map) + j.Total(job.Reduce) + 10
+			past = Past{ID: j.ID(), Name: j.Name(), Times: timesOf(j), Commit: j.Ended() - j.Decided()}
+		}
+		c.state.Past = append(c.state.Past, past)
+	}
+	if len(c.live)+len(c.ended) > 0 {
+		return false
+	}
+	if c.Known != nil {
+		clear(c.Known)
+		for _, p := range c.state.Past {
+			c.Known[p.ID] = p
+		}
+	}
+	return true
+}
+
+// State returns the copy, once Copy has returned true.
+func (c *Copier) State() *State {
+	s := c.state
+	kept := s.Running[:0]
+	for _, a := range s.Running {
+		if s.job(a.ID.Job) != nil {
+			kept = append(kept, a)
+		}
+	}
+	s.Running = kept
+	return &s
+}
+
+// begin reads everything but the tasks. It costs the number of nodes, jobs and running
+// attempts.
+func (c *Copier) begin(t *tracker.Tracker) {
+	c.began, c.running = true, map[job.TaskID]bool{}
+	s := &c.state
+	s.At = t.Now()
+	for _, n := range t.Nodes().All() {
+		if !n.Alive() {
+			continue
+		}
+		s.Nodes = append(s.Nodes, Node{Spec: n.Spec(), Closed: n.Closed(), Load: n.Load()})
+		for _, a := range n.Attempts() {
+			c.running[a.ID().TaskID] = true
+			s.Running = append(s.Running, Attempt{ID: a.ID(), Node: n.Name(), Slot: a.Slot(), Width: int32(a.Width()),
+				Level: a.Level(), Speculative: a.Speculative(), Label: a.Label(), Seq: a.Seq(), Started: a.Started(),
+				Progress: a.Progress(), ProgressAt: a.ProgressAt()})
+		}
+	}
+	c.live = append(c.live, t.Jobs().Live()...)
+	for _, j := range t.Jobs().Finishing() {
+		s.Finishing = append(s.Finishing, j.ID())
+	}
+	ended := t.Jobs().Ended()
+	for _, list := range [][]*job.Job{c.live, t.Jobs().Finishing(), ended} {
+		for _, j := range list {
+			s.Last = max(s.Last, j.ID())
+		}
+	}
+	for _, j := range ended[max(0, len(ended)-maxPast):] {
+		if j.State() == job.Succeeded {
+			c.ended = append(c.ended, j)
+		}
+	}
+}
+
+func (c *Copier) copyJob(j *job.Job) Job {
+	f := Job{ID: j.ID(), Spec: j.Spec(), Priority: j.Priority(), Pool: j.Pool(), State: j.State(),
+		Submitted: j.Submitted(), Times: timesOf(j)}
+	mapsDone := j.MapsDone()
+	for k := range job.Kind(job.Kinds) {
+		f.Done[k] = make([]time.Duration, j.Total(k))
+		for i := range f.Done[k] {
+			task := j.Task(k, int32(i))
+			if task.State() != job.TaskSucceeded {
+				continue
+			}
+			if c.running[task.ID()] {
+				mapsDone = mapsDone && k != job.Map
+				continue
+			}
+			f.Done[k][i] = max(1, task.DoneAt())
+		}
+	}
+	if mapsDone && j.Total(job.Map) > 0 {
+		f.MapsDoneAt = max(1, j.MapsDoneAt())
+	}
+	return f
+}
+
+// timesOf collects times of a job's finished attempts, of tasks that are spread evenly
+// over those that are done.
+func timesOf(j *job.Job) Times {
+	t := Times{SplitBytes: meanBytes(j.Spec().Splits)}
+	for k := range job.Kind(job.Kinds) {
+		done, every := 0, max(1, j.Done(k)/maxSamples)
+		for i := range j.Total(k) {
+			task := j.Task(k, int32(i))
+			if task.State() != job.TaskSucceeded {
+				continue
+			}
+			if done++; done%every != 0 || len(t.Seconds[k]) >= maxSamples {
+				continue
+			}
+			a := task.Success()
+			took := (a.Ended() - a.Started()).Seconds()
+			if k == job.Map {
+				took /= sizeFactor(float64(task.Split().Bytes), t.SplitBytes)
+			} else if j.MapsDone() {
+				took = fullReduce(took, (a.Ended() - j.MapsDoneAt()).Seconds())
+			}
+			t.Seconds[k] = append(t.Seconds[k], max(took, minTask))
+		}
+	}
+	return t
+}
+
+// minTask is the least time of a task in seconds.
+const minTask = 0.001
+
+// meanBytes returns the mean size of splits, or 0 if one is unknown.
+func meanBytes(splits []job.Split) float64 {
+	sum := 0.
+	for i := range splits {
+		if splits[i].Bytes <= 0 {
+			return 0
+		}
+		sum += float64(splits[i].Bytes)
+	}
+	if sum == 0 {
+		return 0
+	}
+	return sum / float64(len(splits))
+}
+
+// sizeFactor returns by how much longer a map takes than one with a split of the mean
+// size. A part of the time, startup for example, does not depend on the size.
+func sizeFactor(bytes, mean float64) float64 {
+	if bytes <= 0 || mean <= 0 {
+		return 1
+	}
+	return 0.1 + float64(0.9*min(20, bytes/mean))
+}
+
+// shuffleShare is the fraction of a reduce's time in which it fetches map outputs, as in
+// Hadoop's progress of reduces. That part may overlap with the maps.
+const shuffleShare = 1. / 3
+
+// fullReduce returns the time that a reduce would have taken after all maps, from the time
+// since its start and the time since the last map's end. It is the inverse of
+//
+//	end = max(start + share·full, last map) + (1 − share)·full
+func fullReduce(sinceStart, sinceMaps float64) float64 {
+	if sinceMaps <= 0 {
+		return sinceStart
+	}
+	return min(sinceStart, sinceMaps/(1-shuffleShare))
+}

@@ -1,0 +1,252 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/forecast"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Forecasts
+//
+// A forecast is calculated when somebody has asked for one, by one goroutine beside the
+// loop. The loop only copies the tracker's state, in portions of copyTasks tasks with
+// other work between them. After a forecast the goroutine rests for restFactor times as
+// long as it took, so that all forecasts together use at most 5 % of a core. Meanwhile
+// the latest one is the answer, with its age.
+
+const (
+	copyTasks  = 5_000
+	restFactor = 19
+	leastRest  = time.Second
+	// mostForecast bounds the time of one forecast. When it is over, and leastFutures were
+	// sampled, the answer is made from these.
+	mostForecast = 10 * time.Second
+	leastFutures = 20
+	// firstWait is how long a request waits for the very first forecast.
+	firstWait = 300 * time.Millisecond
+)
+
+// forecaster holds the latest forecast.
+type forecaster struct {
+	kick chan struct{} // capacity 1; asks for a forecast
+
+	mu     sync.Mutex
+	latest *forecast.Forecast
+	made   time.Time     // when the state of latest was copied
+	epoch  time.Time     // the wall clock's time at the tracker's 0
+	ready  chan struct{} // closed when the first forecast is there
+	confs  map[string]any
+	copied time.Duration // longest time of one portion in the loop, of the latest copy
+	known  map[job.ID]forecast.Past
+}
+
+func newForecaster() *forecaster {
+	return &forecaster{kick: make(chan struct{}, 1), ready: make(chan struct{}), confs: map[string]any{}, known: map[job.ID]forecast.Past{}}
+}
+
+// Forecast returns the latest forecast and its age, and asks for a newer one. It never
+// waits. The forecast is nil before the first one is ready; the caller must not change it.
+func (m *Master) Forecast() (f *forecast.Forecast, age time.Duration) {
+	fc := m.forecasts
+	select {
+	case fc.kick <- struct{}{}:
+	default:
+	}
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
+	if fc.latest == nil {
+		return nil, 0
+	}
+	return fc.latest, time.Since(fc.made)
+}
+
+// WallTime converts a time of a forecast to the wall clock's time.
+func (m *Master) WallTime(t time.Duration) time.Time {
+	m.forecasts.mu.Lock()
+	defer m.forecasts.mu.Unlock()
+	return m.forecasts.epoch.Add(t)
+}
+
+// remember keeps a configuration of the policy for the policies of forecasts.
+func (fc *forecaster) remember(conf any) {
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
+	fc.confs[fmt.Sprintf("%T", conf)] = conf
+}
+
+// forecastOn calculates forecasts when they are asked for, until the master closes.
+func (m *Master) forecastOn() {
+	fc := m.forecasts
+	for {
+		select {
+		case <-fc.kick:
+		case <-m.ctx.Done():
+			return
+		}
+		began := time.Now()
+		if err := m.refreshForecast(); err != nil && m.ctx.Err() == nil {
+			m.log.Warn("when jobs will end cannot be forecast", "error", err)
+		}
+		rest := max(leastRest, restFactor*time.Since(began))
+		select {
+		case <-time.After(rest):
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// refreshForecast makes a forecast of the current state.
+func (m *Master) refreshForecast() error {
+	fc := m.forecasts
+	state, basis, err := m.copyState()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	run := forecast.NewRun(m.forecastConfig(basis), state)
+	for more, done := true, 1; more; done++ {
+		if more, err = run.Next(); err != nil {
+			return err
+		}
+		if time.Since(began) > mostForecast && done >= leastFutures {
+			break
+		}
+	}
+	f := run.Result()
+	f.Took = time.Since(began)
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
+	if fc.latest == nil {
+		close(fc.ready)
+	}
+	fc.latest, fc.made, fc.epoch = f, began, basis.Epoch
+	return nil
+}
+
+// forecastConfig returns how to simulate the futures of a state under the master's policy.
+func (m *Master) forecastConfig(b protocol.Basis) forecast.Config {
+	return forecast.Config{PolicyName: b.Policy, Heartbeat: b.Heartbeat, OfferAtOnce: true, Seed: m.cfg.Seed, Stop: m.ctx.Err,
+		Policy: func() (sched.Policy, error) { return m.freshPolicy(b.Policy, b.Set, b.Learned) }}
+}
+
+// freshPolicy builds a policy with the configurations of pools and queues that the
+// installed one has, and with what it has learned.
+func (m *Master) freshPolicy(name string, set map[string]string, learned []byte) (sched.Policy, error) {
+	p, err := m.buildPolicy(name, set)
+	if err != nil {
+		return nil, err
+	}
+	hooks := sched.HooksOf(p)
+	fc := m.forecasts
+	fc.mu.Lock()
+	defer fc.mu.Unlock()
+	for _, conf := range fc.confs {
+		for _, h := range hooks.Configs {
+			if _, err := h.Reconfigure(conf); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if learned != nil {
+		if err := sched.LoadState(learned, name, hooks.Statefuls); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// copyState copies the tracker's state in portions, between which the loop does other work.
+func (m *Master) copyState() (*forecast.State, protocol.Basis, error) {
+	var basis protocol.Basis
+	copier := forecast.Copier{Known: m.forecasts.known}
+	longest := time.Duration(0)
+	for portion := 0; ; portion++ {
+		complete := make(chan bool, 1)
+		m.postBlocking(func() {
+			began := time.Now()
+			if portion == 0 {
+				basis = m.core.ForecastBasis()
+			}
+			done := copier.Copy(m.core.Tracker(), copyTasks)
+			longest = max(longest, time.Since(began))
+			complete <- done
+		})
+		select {
+		case done := <-complete:
+			if done {
+				state := copier.State()
+				m.forecasts.mu.Lock()
+				m.forecasts.copied = longest
+				m.forecasts.mu.Unlock()
+				return state, basis, nil
+			}
+		case <-m.stopped:
+			return nil, basis, errClosed
+		case <-m.ctx.Done():
+			return nil, basis, context.Cause(m.ctx)
+		}
+	}
+}
+
+// awaitForecast returns the latest forecast. If there is none yet, it waits a moment.
+func (m *Master) awaitForecast(ctx context.Context) (*forecast.Forecast, time.Duration) {
+	f, age := m.Forecast()
+	if f != nil {
+		return f, age
+	}
+	timer := time.NewTimer(firstWait)
+	defer timer.Stop()
+	select {
+	case <-m.forecasts.ready:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return m.Forecast()
+}
+
+// addForecasts replaces each job that has not ended by a copy with the forecast of its end.
+func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus) {
+	var f *forecast.Forecast
+	var age time.Duration
+	for i, s := range jobs {
+		if s.GetEndedMs() != 0 {
+			continue
+		}
+		id, err := job.ParseID(s.GetId())
+		if err != nil {
+			continue
+		}
+		if f == nil {
+			if f, age = m.awaitForecast(ctx); f == nil {
+				return
+			}
+		}
+		if a := f.Job(id); a != nil {
+			jobs[i] = proto.CloneOf(s) // a status may be the answer to several calls
+			jobs[i].Forecast = m.wireForecast(f, a, age)
+		}
+	}
+}
+
+// wireForecast returns a job's forecast as a message.
+func (m *Master) wireForecast(f *forecast.Forecast, a *forecast.JobForecast, age time.Duration) *slotwisev1.JobForecast {
+	millis := func(t time.Duration) int64 {
+		if t == 0 {
+			return 0
+		}
+		return m.WallTime(t).UnixMilli()
+	}
+	return &slotwisev1.JobForecast{Position: int32(a.Position), StartMs: millis(a.Start), EndMs: millis(a.End), EarlyMs: millis(a.Early),
+		LateMs: millis(a.Late), Known: a.Known, Unknown: a.Unknown, Never: a.Never, WaitsFor: a.WaitsFor, Basis: a.Basis,
+		Futures: int32(f.Futures), AgeMs: age.Milliseconds(), Assumptions: f.Assumptions}
+}

@@ -1,0 +1,20 @@
+package protocol
+
+import (
+	"slices"
+	"time"
+)
+
+// Basis is what a forecast needs of a core beside the state of its tracker.
+type Basis struct {
+	Policy    string
+	Set       map[string]string
+	Learned   []byte        // what the policy has learned, as last recorded; nil if nothing
+	Heartbeat time.Duration // interval of a worker's heartbeats
+	Epoch     time.Time     // the wall clock's time at 0
+}
+
+// ForecastBasis returns the basis of a forecast of the current state.
+func (c *Core) ForecastBasis() Basis {
+	return Basis{Policy: c.policy, Set: c.set, Learned: slices.Clone(c.learned), Heartbeat: c.heartbeatInterval(), Epoch: c.epoch}
+}

@@ -66,6 +66,21 @@ func TestClusters(t *testing.T) {
 	}
 }
 
+// foundSeeds broke a promise, or a check that was wrong, until the commit that added them.
+var foundSeeds = []uint64{
+	8062166, // a given-up worker wakes, and the check believed that the master had accepted its late heartbeat
+}
+
+// TestFoundSeeds runs the clusters of foundSeeds again. A change of the simulation changes
+// what they do, so that they are no substitute for a test of their own.
+func TestFoundSeeds(t *testing.T) {
+	for _, s := range foundSeeds {
+		if r := runCluster(s, false); r.violation != "" {
+			t.Errorf("seed %d: %s\n%s", s, r.violation, strings.Join(r.tail, "\n"))
+		}
+	}
+}
+
 // counts are the numbers of faults and events of each kind. TestClusters fails if a kind
 // never occurred.
 type counts struct {

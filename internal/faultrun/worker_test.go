@@ -37,7 +37,7 @@ type worker struct {
 	jobs     map[job.ID]bool // whose description the master has sent
 
 	// granted and lastHeard are about the master: the session that it has granted last,
-	// and when it last took in a message of this life.
+	// and when it last accepted a message of this life.
 	granted    string
 	grantedBy  int   // the life of the master
 	registered int64 // number of the registration that it has taken in last, in this life
@@ -57,6 +57,16 @@ func newWorker(r *cluster, name string) *worker {
 
 // heard reports whether the master has no reason to give the worker up.
 func (w *worker) heard() bool { return w.up && w.r.now-w.lastHeard < nodeTimeout }
+
+// inSession reports whether the master that runs accepts messages of a session. It
+// rejects those of a worker that it has given up until the worker has registered again.
+func (w *worker) inSession(session string) bool {
+	if session != w.granted || w.grantedBy != w.r.lives {
+		return false
+	}
+	n := w.r.master.core.Tracker().Nodes().Get(w.name)
+	return n != nil && n.Alive()
+}
 
 // later has this life of the worker do something after a delay, or when it wakes up.
 func (w *worker) later(d time.Duration, do func()) {
@@ -224,7 +234,7 @@ func (w *worker) heartbeat() {
 			panic(err)
 		}
 		msg.Call = c
-		if w.life == life && req.Session == w.granted && w.grantedBy == w.r.lives {
+		if w.life == life && w.inSession(req.Session) {
 			w.lastHeard = w.r.now
 		}
 		if wait > 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/storage"
@@ -124,4 +125,30 @@ func TestReadRecordsOutage(t *testing.T) {
 	if !errors.Is(err, own) || n != 1 {
 		t.Errorf("%d calls, %v", n, err)
 	}
+}
+
+// TestReadRecordsSecondOutage reads a file through two outages. Each one is shorter than the
+// patience, but they are further apart than that.
+func TestReadRecordsSecondOutage(t *testing.T) {
+	var text strings.Builder
+	for i := range 300_000 {
+		fmt.Fprintf(&text, "%d\n", i)
+	}
+	o := newOutage(t, text.String())
+	synctest.Test(t, func(t *testing.T) {
+		// The first block comes, the second one does not. In the next try both come, and the third does not.
+		for _, nth := range []int{2, 5} {
+			o.faulty.Inject(faultfs.Rule{Op: faultfs.Read, Nth: nth, Err: storage.Unavailable(errCable)})
+		}
+		n, began := 0, time.Now()
+		err := mapreduce.ReadRecords(t.Context(), "faulty://"+o.in, mapreduce.Text, func(_, _ []byte) error {
+			if n++; n%1000 == 0 {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		}, o.features...)
+		if err != nil || n != 300_000 || o.faulty.Fired() != 2 {
+			t.Errorf("%d records and %d faults after %v, %v", n, o.faulty.Fired(), time.Since(began), err)
+		}
+	})
 }

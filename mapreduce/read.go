@@ -46,6 +46,7 @@ func (f *Files) ReadRecords(ctx context.Context, uri string, format Format, fn f
 	wait.Notify = nil // fn may take long, and a call of retry.Do includes its calls
 	for _, s := range splits {
 		once := &onceEach{fn: fn}
+		wait.Progressed = once.progressed
 		_, err := retry.Do(ctx, wait, func(ctx context.Context) (struct{}, error) {
 			once.seen = 0
 			err := readSplit(ctx, f.schemes, s, in, once.record)
@@ -66,6 +67,7 @@ func (f *Files) ReadRecords(ctx context.Context, uri string, format Format, fn f
 type onceEach struct {
 	fn          func(key, value []byte) error
 	given, seen int   // records that fn was called for; records of this try
+	before      int   // given at the last call of progressed
 	failed      error // of fn
 }
 
@@ -77,6 +79,13 @@ func (o *onceEach) record(key, value []byte) error {
 	o.given++
 	o.failed = o.fn(key, value)
 	return o.failed
+}
+
+// progressed reports whether fn was called since the last call of progressed.
+func (o *onceEach) progressed() bool {
+	more := o.given > o.before
+	o.before = o.given
+	return more
 }
 
 // ReadRecords is [Files.ReadRecords] for a program with the given features.

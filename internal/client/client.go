@@ -118,7 +118,7 @@ func repeat[T any](ctx context.Context, c *Client, e limits, try func(context.Co
 		What: "master " + c.base, Limit: e.answer, Held: e.held, Notify: c.opts.Notify, Text: shortText,
 		Patience: func(err error) time.Duration {
 			switch {
-			case !Unreachable(err) && !errors.Is(err, context.DeadlineExceeded):
+			case !Unreachable(err) && !contextEnded(err):
 				return -1
 			case connect.IsWireError(err):
 				return max(e.patience, e.storage)
@@ -131,6 +131,17 @@ func repeat[T any](ctx context.Context, c *Client, e limits, try func(context.Co
 		return v, err
 	}
 	return v, c.Named(err)
+}
+
+// contextEnded reports whether an error means that the context of a try has ended, here or
+// on the master. Only the time limit of the try ends it, because retry.Do returns when the
+// caller's context ends.
+func contextEnded(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	code := connect.CodeOf(err)
+	return code == connect.CodeDeadlineExceeded || code == connect.CodeCanceled
 }
 
 // shortText returns the message of an error without the protocol's code, and without the

@@ -65,8 +65,10 @@ func (c *Compaction) Records() iter.Seq2[[]byte, error] {
 	return c.log.replay(c.base, c.snapshot, c.segments)
 }
 
-// Write writes the snapshot and returns its size in bytes. If records yields an error,
-// Write returns it, and nothing is replaced.
+// Write writes the snapshot and returns its size in bytes. The size is 0 if the snapshot
+// is not complete. If records yields an error, Write returns it, and nothing is replaced.
+// An error with a size above 0 means that the snapshot is complete, but a replaced file
+// could not be removed.
 func (c *Compaction) Write(records iter.Seq2[[]byte, error]) (int64, error) {
 	l := c.log
 	temp := l.path(snapshotName(c.next) + tempSuffix)
@@ -97,7 +99,7 @@ func (c *Compaction) removeReplaced() error {
 		errs = append(errs, c.log.fs.Remove(c.log.path(segmentName(s.number))))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("journal: the snapshot is complete, but an older file could not be removed: %w", err)
+		return fmt.Errorf("journal: an older file could not be removed: %w", err)
 	}
 	return nil
 }

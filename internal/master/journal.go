@@ -110,7 +110,10 @@ func (m *Master) snapshotWritten(c *journal.Compaction, size int64, paused, took
 	if size > 0 {
 		m.snapshotSize = size
 	}
-	if err != nil {
+	switch {
+	case err != nil && size > 0:
+		m.log.Warn("the snapshot is complete, but files that it replaces take up space until the master starts again", "error", err)
+	case err != nil:
 		// If the journal cannot be written at all any more, the next sync fails too.
 		m.noSnapshot = time.Now().Add(snapshotPause)
 		m.log.Error("no snapshot of the journal could be written", "error", err)

@@ -1,13 +1,19 @@
 package master
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/journal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -47,6 +53,69 @@ func writeLongJournal(t testing.TB, dir string, jobs, maps int) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// stubborn is a disk that removes nothing but temporary files.
+type stubborn struct{ durable.FS }
+
+var errImmutable = errors.New("the file is immutable")
+
+func (s stubborn) Remove(path string) error {
+	if strings.HasSuffix(path, ".tmp") {
+		return s.FS.Remove(path)
+	}
+	return errImmutable
+}
+
+// TestSnapshotLeavesFiles verifies that a snapshot counts although the files that it
+// replaces cannot be removed, that the log says so, and that the next master starts.
+func TestSnapshotLeavesFiles(t *testing.T) {
+	var text strings.Builder
+	var mu sync.Mutex
+	cfg := Config{journalFS: stubborn{durable.OS()}, Log: slog.New(slog.NewTextHandler(locked{&mu, &text}, nil))}
+	cfg.Dir = t.TempDir()
+	writeLongJournal(t, cfg.Dir, 2, 2)
+	r := newRig(t, cfg)
+	in := func(f func() bool) bool {
+		ok, err := query(t.Context(), r.m, func() (bool, error) { return f(), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	in(func() bool { r.m.cfg.SnapshotBytes, r.m.snapshotSize = 1, 0; return true })
+	for end := time.Now().Add(time.Minute); !in(func() bool { return r.m.snapshotSize > 0 && !r.m.compacting }); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no snapshot")
+		}
+	}
+	in(func() bool {
+		if !r.m.noSnapshot.IsZero() {
+			t.Errorf("the next snapshot waits until %v", r.m.noSnapshot)
+		}
+		return true
+	})
+	r.stop()
+	mu.Lock()
+	got := text.String()
+	mu.Unlock()
+	if strings.Contains(got, "no snapshot") || !strings.Contains(got, "the snapshot is complete, but") || !strings.Contains(got, errImmutable.Error()) {
+		t.Errorf("log:\n%s", got)
+	}
+	r.cfg.journalFS = nil
+	r.start()
+}
+
+// locked is a writer that several goroutines use.
+type locked struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }
 
 // BenchmarkSnapshot measures for how long a snapshot of 1,000 jobs with 100,000 tasks keeps

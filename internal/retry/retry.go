@@ -5,6 +5,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"sync"
@@ -30,9 +31,13 @@ type Options struct {
 	// Patience returns for how long an operation is retried after the first of a series
 	// of such errors. Below 0 the error is final.
 	Patience func(error) time.Duration
-	// Limit is the time limit of one try; 0 is none. A try that reaches it is retried
-	// like one that failed with context.DeadlineExceeded when it began.
+	// Limit is the time limit of one try; 0 is none. If a try reaches it and fails
+	// because its context has ended, it counts as one that failed with
+	// context.DeadlineExceeded when it began. An error with another cause counts as itself.
 	Limit time.Duration
+	// Progressed, if set, is called after each failed try. It reports whether the try got
+	// further than the tries before it. If so, the error is the first of a new series.
+	Progressed func() bool
 	// Held is the time for which a healthy server may hold a try. No notice is given
 	// before it has passed.
 	Held time.Duration
@@ -53,14 +58,15 @@ type Options struct {
 func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, error)) (T, error) {
 	n := o.notices()
 	defer n.close()
-	var since time.Time // of the first error; zero without one
-	pause, last := o.FirstPause, o.LastPause
-	if pause <= 0 {
-		pause = defaultFirstPause
+	var since time.Time // of the first error of a series; zero without one
+	first, last := o.FirstPause, o.LastPause
+	if first <= 0 {
+		first = defaultFirstPause
 	}
 	if last <= 0 {
 		last = defaultLastPause
 	}
+	pause := first
 	for {
 		began := time.Now()
 		v, err := once(ctx, o.Limit, try)
@@ -69,6 +75,9 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 		}
 		failed := time.Now()
 		silent := o.Limit > 0 && failed.Sub(began) >= o.Limit
+		if o.Progressed != nil && o.Progressed() {
+			since, pause = time.Time{}, first
+		}
 		if since.IsZero() {
 			since = failed
 			if silent {
@@ -76,7 +85,7 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 			}
 		}
 		patience := o.Patience(err)
-		if silent && patience < 0 {
+		if silent && patience < 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 			patience = o.Patience(context.DeadlineExceeded)
 		}
 		left := patience - failed.Sub(since)

@@ -111,6 +111,56 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// TestErrorAtLimit verifies that a final error is returned at once, even if the server took
+// the time limit of the try to send it.
+func TestErrorAtLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, began := 0, time.Now()
+		o := Options{Patience: patiently(time.Hour), Limit: 2 * time.Second}
+		_, err := Do(t.Context(), o, func(ctx context.Context) (int, error) {
+			calls++
+			<-ctx.Done()
+			return 0, errDenied
+		})
+		if !errors.Is(err, errDenied) || calls != 1 || time.Since(began) != o.Limit {
+			t.Errorf("%d calls, %v after %v", calls, err, time.Since(began))
+		}
+	})
+}
+
+// TestProgress verifies that an outage after progress has the whole patience again and
+// begins with short pauses, and that an outage without progress is given up.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const outage = 50 * time.Second
+		began, progressed := time.Now(), false
+		o := Options{Patience: patiently(time.Minute), FirstPause: time.Second, LastPause: 8 * time.Second, Progressed: func() bool {
+			defer func() { progressed = false }()
+			return progressed
+		}}
+		// An outage, an hour of progress, and another outage.
+		_, err := Do(t.Context(), o, func(context.Context) (int, error) {
+			switch since := time.Since(began); {
+			case since < outage || since >= time.Hour && since < time.Hour+outage:
+				return 0, errAway
+			case since < time.Hour:
+				time.Sleep(time.Hour - since)
+				progressed = true
+				return 0, errAway
+			}
+			return 7, nil
+		})
+		if err != nil || time.Since(began) > time.Hour+outage+12*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		progressed, began = true, time.Now()
+		_, err = Do(t.Context(), o, func(context.Context) (int, error) { return 0, errAway })
+		if !errors.Is(err, errAway) || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // TestCancel verifies that a pause ends with the context.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

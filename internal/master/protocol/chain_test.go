@@ -48,6 +48,32 @@ func (c *Core) token() string {
 	return token
 }
 
+// A step writes to its chain's output, which no other chain's step may take: neither one of
+// an older chain nor one of a newer chain. Of two chains with one output, which journals of
+// older versions contain, the first one has it.
+func TestStepsTakeNoOtherOutput(t *testing.T) {
+	c := chainCore(t, "secret")
+	chain := func(id ChainID, output string) *slotwisev1.JournalChain {
+		return &slotwisev1.JournalChain{Chain: int32(id), Request: fmt.Sprint("r", id), Spec: &slotwisev1.ChainSpec{Job: &slotwisev1.JobSpec{User: "bob", Output: output}}}
+	}
+	c.addChain(chain(2, "file:///d/other"))
+	c.addChain(chain(3, "file:///d/out/nested")) // as older versions admitted it
+	for _, x := range []struct {
+		step   ChainID
+		output string
+		free   bool
+	}{
+		{1, "file:///d/out", true}, {1, "file:///d/other", false}, {1, "file:///d/other/nested", false}, {1, "file:///d/own", true},
+		{2, "file:///d/other", true}, {2, "file:///d/out", false},
+		{3, "file:///d/out/nested", false}, {3, "file:///d/other", false}, {0, "file:///d/other", false},
+	} {
+		err := c.outputIsFree(&slotwisev1.JobSpec{Output: x.output}, x.step)
+		if (err == nil) != x.free {
+			t.Errorf("a step of %v to %s: %v", x.step, x.output, err)
+		}
+	}
+}
+
 // A token is valid for its chain as long as its driver is the current one, under no
 // other number and of no other life.
 func TestDriverToken(t *testing.T) {

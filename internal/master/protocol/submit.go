@@ -112,7 +112,7 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 	}
 	place := outputPlace(spec.Output)
 	conflict := func(name string, with *slotwisev1.JobSpec, its string) error {
-		if its == "" || !strings.HasPrefix(place, its) && !strings.HasPrefix(its, place) {
+		if its == "" || !overlap(place, its) {
 			return nil
 		}
 		return errorf(FailedPrecondition, "output %s: %s (%s, of user %s) writes to %s and has not ended; wait for its end, or name another output",
@@ -132,9 +132,11 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 			}
 		}
 	}
+	own := c.chains.byID[step]
 	for _, ch := range c.chains.live {
 		// Of two chains with one output, which older versions admitted, the first one has it.
-		if ch.outcome != nil || step != 0 && ch.id >= step {
+		first := own != nil && ch.id >= step && overlap(own.place, ch.place)
+		if ch.outcome != nil || first {
 			continue
 		}
 		if err := conflict(ch.id.String(), ch.job(), ch.place); err != nil {
@@ -143,6 +145,9 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 	}
 	return nil
 }
+
+// overlap reports whether two places are the same or one contains the other.
+func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
 // chainNumber returns the number of the chain that a spec names, 0 if it names none.
 func chainNumber(spec *slotwisev1.JobSpec) ChainID {

@@ -215,3 +215,24 @@ func TestUnknownPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkerNeedsUsers verifies that a master which authenticates nobody does not register a
+// worker that runs jobs as their users, and that a master with tokens does.
+func TestWorkerNeedsUsers(t *testing.T) {
+	open := newRig(t, Config{})
+	register := &slotwisev1.RegisterRequest{Worker: "w7", Address: "w7:1", Incarnation: "1", NeedsUsers: true}
+	_, err := open.workers.Register(t.Context(), register)
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "authenticates nobody") {
+		t.Errorf("error %v", err)
+	}
+	nodes, err := open.users.Nodes(t.Context(), &slotwisev1.NodesRequest{})
+	if err != nil || len(nodes.GetNodes()) != 0 {
+		t.Errorf("the master lists %v, %v", nodes, err)
+	}
+	_, c := openDoors(t)
+	client := slotwisev1connect.NewWorkerServiceClient(&http.Client{Transport: secure.Bearer(http.DefaultTransport, c.tokens["w1"])}, c.url)
+	register.Worker = "w1"
+	if _, err := client.Register(t.Context(), register); err != nil {
+		t.Errorf("a master with tokens: %v", err)
+	}
+}

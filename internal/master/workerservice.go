@@ -38,6 +38,10 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 		return nil, fault(connect.CodePermissionDenied, "this certificate or token belongs to worker %s, so worker %s cannot use it: set --name %s, or use credentials without the group %s",
 			who.User, r.Worker, who.User, boundName)
 	}
+	if r.NeedsUsers && w.m.workerKey == nil {
+		return nil, fault(connect.CodeFailedPrecondition, "worker %s runs jobs as their users (--run-as owner), and this master authenticates nobody, so every client could run jobs as any user: give the master --tokens or --tls-ca",
+			r.Worker)
+	}
 	msg, err := protocol.ParseRegister(r, w.m.cfg.Limits.SlotsPerNode, w.m.cfg.Rack)
 	if err != nil {
 		return nil, rpcError(err)

@@ -320,6 +320,11 @@ func TestRunAsRefused(t *testing.T) {
 		}
 		m.do(func() { m.mu.key = []byte("key") })
 	}
+	m.do(func() { // of the last case alone: a master of this version refuses the worker then
+		if len(m.mu.registers) != 1 || !m.mu.registers[0].NeedsUsers {
+			t.Errorf("registrations: %v", m.mu.registers)
+		}
+	})
 }
 
 // closedFile returns an executable that only root can execute.

@@ -130,7 +130,7 @@ func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 		Worker: w.home.name, Address: w.address, Host: c.Host, Rack: c.Rack,
 		MapSlots: int32(c.MapSlots), ReduceSlots: int32(c.ReduceSlots), Cores: int32(c.CPUs),
 		Memory: c.Memory, MapBuffer: bufferOf(c.slotMemory()), Limits: w.limitedBy(), Incarnation: w.incarnation, Version: c.Version, Executable: w.executable,
-		Dir: w.home.path, DriverSlots: int32(c.Drivers),
+		Dir: w.home.path, DriverSlots: int32(c.Drivers), NeedsUsers: c.RunAs == RunAsOwner,
 	}
 	w.mu.Lock()
 	listed := w.mu.agent.Listed()

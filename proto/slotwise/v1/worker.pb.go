@@ -154,6 +154,7 @@ type RegisterRequest struct {
 	Drivers       []*DriverRef           `protobuf:"bytes,30,rep,name=drivers,proto3" json:"drivers,omitempty"`                             // drivers that run, or whose end the master has not acknowledged
 	DriverSlots   int32                  `protobuf:"varint,31,opt,name=driver_slots,json=driverSlots,proto3" json:"driver_slots,omitempty"` // drivers that the worker runs at once
 	Limits        string                 `protobuf:"bytes,60,opt,name=limits,proto3" json:"limits,omitempty"`                               // how it limits attempts: cgroup or watch
+	NeedsUsers    bool                   `protobuf:"varint,61,opt,name=needs_users,json=needsUsers,proto3" json:"needs_users,omitempty"`    // it runs jobs as their users: a master that authenticates nobody refuses it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -333,6 +334,13 @@ func (x *RegisterRequest) GetLimits() string {
 		return x.Limits
 	}
 	return ""
+}
+
+func (x *RegisterRequest) GetNeedsUsers() bool {
+	if x != nil {
+		return x.NeedsUsers
+	}
+	return false
 }
 
 // DriverRef names one try to run the function of a chain.
@@ -1946,7 +1954,7 @@ var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xe2\x04\n" +
+	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\x83\x05\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1972,7 +1980,9 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x04jobs\x18\x12 \x03(\tR\x04jobs\x120\n" +
 	"\adrivers\x18\x1e \x03(\v2\x16.slotwise.v1.DriverRefR\adrivers\x12!\n" +
 	"\fdriver_slots\x18\x1f \x01(\x05R\vdriverSlots\x12\x16\n" +
-	"\x06limits\x18< \x01(\tR\x06limits\"3\n" +
+	"\x06limits\x18< \x01(\tR\x06limits\x12\x1f\n" +
+	"\vneeds_users\x18= \x01(\bR\n" +
+	"needsUsers\"3\n" +
 	"\tDriverRef\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\tR\x05chain\x12\x10\n" +
 	"\x03try\x18\x02 \x01(\x05R\x03try\"<\n" +

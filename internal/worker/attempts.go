@@ -241,9 +241,8 @@ func (w *Worker) watchProcesses() {
 		}
 	}
 	for _, p := range drivers {
-		lim := w.cfg.limitsOf(nil, 1)
-		if memory, _ := table.Use(p.child.pid); lim.memory > 0 && memory > lim.memory {
-			p.stop(&memoryError{lim})
+		if memory, _ := table.Use(p.child.pid); p.group == nil && p.limits.memory > 0 && memory > p.limits.memory {
+			p.stop(&memoryError{p.limits})
 		}
 	}
 }

@@ -100,9 +100,10 @@ type child struct {
 	pid   int
 	group *cgroup.Group // nil without control groups
 	out   *os.File      // messages from the child
-	mu    sync.Mutex
-	in    *os.File      // messages to the child; nil once closed; guarded by mu
+	in    *os.File      // messages to the child
+	mu    sync.Mutex    // held while a message is written
 	ended chan struct{} // closed when the process has been waited for
+	err   error         // of exec.Cmd.Wait; set before ended is closed
 }
 
 // childOrder says how to start a child process.
@@ -156,7 +157,23 @@ func (w *Worker) startChild(o *childOrder) (*child, error) {
 	if err := w.starter.start(cmd); err != nil {
 		return nil, errors.Join(err, in.Close(), out.Close())
 	}
-	return &child{cmd: cmd, pid: cmd.Process.Pid, group: o.group, in: in, out: out, ended: make(chan struct{})}, nil
+	c := &child{cmd: cmd, pid: cmd.Process.Pid, group: o.group, in: in, out: out, ended: make(chan struct{})}
+	go c.await(w.starter)
+	return c, nil
+}
+
+// lateMessages is the time for which a child's messages are read after its process has
+// ended. All of them are in the pipe by then.
+const lateMessages = 5 * time.Second
+
+// await waits until the child's process has ended. A process that the child has started may
+// hold the pipes open for ever. It does not prolong the attempt: await ends receive
+// after lateMessages, and a send that waits for room in the pipe at once.
+func (c *child) await(s *starter) {
+	c.err = s.wait(c.cmd)
+	c.out.SetReadDeadline(time.Now().Add(lateMessages))
+	c.in.Close()
+	close(c.ended)
 }
 
 // arg0 returns the program name (argv[0]) with which an executable is started.
@@ -198,14 +215,11 @@ func (w *Worker) environment(o *childOrder) []string {
 	return env
 }
 
-// send writes a message to the child. It returns os.ErrClosed if the child has
-// ended. It blocks while the pipe is full.
+// send writes a message to the child. It fails if the child has ended, and blocks while
+// the pipe is full.
 func (c *child) send(m *slotwisev1.ToAttempt) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.in == nil {
-		return os.ErrClosed
-	}
 	_, err := protodelim.MarshalTo(c.in, m)
 	return err
 }
@@ -219,6 +233,11 @@ func (c *child) kill() {
 	if c.group != nil && c.group.Kill() == nil {
 		return
 	}
+	select {
+	case <-c.ended: // another process may have its pid
+		return
+	default:
+	}
 	table, _ := proctree.Read()
 	below := table.Below(c.pid)
 	killGroup(c.pid)
@@ -228,19 +247,15 @@ func (c *child) kill() {
 }
 
 // waitChild waits until the child has ended, closes its pipes, and returns the error
-// of exec.Cmd.Wait.
+// of exec.Cmd.Wait. The processes that the child leaves behind are killed later, by
+// watchProcesses.
 func (w *Worker) waitChild(c *child) error {
-	err := w.starter.wait(c.cmd)
-	close(c.ended)
-	c.mu.Lock()
-	c.in.Close()
-	c.in = nil
-	c.mu.Unlock()
+	<-c.ended
 	c.out.Close()
 	w.mu.Lock()
 	w.mu.checkOrphans = true
 	w.mu.Unlock()
-	return err
+	return c.err
 }
 
 // receive calls handle for each message of the child until the child says how it

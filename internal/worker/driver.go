@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/attempt"
+	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -23,6 +24,9 @@ type driverProcess struct {
 	// Worker.mu guards child and log, which are nil until the child process has started.
 	child *child
 	log   *logFile
+	// limits and group are set before child is. group is nil without control groups.
+	limits limits
+	group  *cgroup.Group
 }
 
 // startDriver runs a driver in a goroutine and reports its end to the master.
@@ -79,12 +83,18 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	c, err := w.startChild(&childOrder{path, work, log, attempt.Driver, w.cfg.limitsOf(nil, 1), nil, owner})
+	lim := w.cfg.limitsOf(nil, 1)
+	group, err := w.newGroup(p.id.String(), lim)
+	if err != nil {
+		return nil, err
+	}
+	defer w.removeGroup(p.id.String(), group)
+	c, err := w.startChild(&childOrder{path, work, log, attempt.Driver, lim, group, owner})
 	if err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
-	p.child, p.log = c, log
+	p.child, p.log, p.limits, p.group = c, log, lim, group
 	w.mu.Unlock()
 	return w.superviseDriver(ctx, c, p, log)
 }
@@ -106,6 +116,8 @@ func (w *Worker) superviseDriver(ctx context.Context, c *child, p *driverProcess
 	switch cause := context.Cause(ctx); {
 	case done.GetOk():
 		return done, nil
+	case p.group != nil && p.group.OutOfMemory():
+		return done, &memoryError{p.limits}
 	case cause != nil:
 		return done, cause
 	case done == nil:

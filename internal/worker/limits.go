@@ -93,21 +93,25 @@ func (w *Worker) limitedBy() string {
 	return "watch"
 }
 
-// newGroup makes the control group of an attempt; nil without control groups.
-func (w *Worker) newGroup(p *process) (*cgroup.Group, error) {
+// newGroup makes the control group of an attempt or driver; nil without control groups.
+func (w *Worker) newGroup(name string, lim limits) (*cgroup.Group, error) {
 	if w.groups == nil {
 		return nil, nil
 	}
-	return w.groups.Create(p.id.String(), cgroup.Limits{Memory: p.limits.memory, Weight: weightOfSlot * p.limits.width, Processes: mostProcesses * p.limits.width})
+	g, err := w.groups.Create(name, cgroup.Limits{Memory: lim.memory, Weight: weightOfSlot * lim.width, Processes: mostProcesses * lim.width})
+	if err != nil {
+		return nil, fmt.Errorf("the control group: %w", err)
+	}
+	return g, nil
 }
 
-// removeGroup removes the control group of an attempt that has ended, with the processes
-// that it left behind.
-func (w *Worker) removeGroup(p *process) {
-	if p.group == nil {
+// removeGroup removes the control group of an attempt or driver that has ended, with the
+// processes that it left behind.
+func (w *Worker) removeGroup(name string, g *cgroup.Group) {
+	if g == nil {
 		return
 	}
-	if err := p.group.Remove(); err != nil {
-		w.log.Error("cannot remove the control group of an attempt; the next start of the worker will", "attempt", p.id, "err", err)
+	if err := g.Remove(); err != nil {
+		w.log.Error("cannot remove a control group; the next start of the worker will", "of", name, "err", err)
 	}
 }

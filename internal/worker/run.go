@@ -51,15 +51,15 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	w.mu.Lock()
 	p.limits = lim
 	w.mu.Unlock()
-	group, err := w.newGroup(p)
+	group, err := w.newGroup(p.id.String(), lim)
 	if err != nil {
-		return nil, fmt.Errorf("the attempt's control group: %w", err)
+		return nil, err
 	}
+	defer w.removeGroup(p.id.String(), group)
 	c, err := w.startChild(&childOrder{path, work, log, protocol.Task, lim, group, owner})
 	w.mu.Lock()
 	p.child, p.log, p.group, p.owner = c, log, group, owner
 	w.mu.Unlock()
-	defer w.removeGroup(p)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +102,9 @@ func (w *Worker) attemptOrder(p *process, info *slotwisev1.JobForWorkerResponse,
 const progressEvery = 500 * time.Millisecond
 
 // superviseChild sends the child process its order, serves its requests, and waits
-// until it has ended. A child that has said how it ended gets KillGrace to exit,
-// since nothing that it does afterwards counts.
+// until it has ended, which frees the slot. A child that has said how it ended gets
+// KillGrace to exit, since nothing that it does afterwards counts. A child whose process
+// has ended gets lateMessages, whatever its descendants do.
 func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwisev1.Order) (*slotwisev1.Done, error) {
 	c := p.child
 	go w.stopChildOnCancel(ctx, c)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -473,6 +474,57 @@ func TestLingeringProgram(t *testing.T) {
 	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
 	m.launch("j1_m_0_0", split)
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
+}
+
+// TestEscapedProcess runs executables that end and leave a process behind, in a session of
+// its own, which holds the pipes to the worker. Attempt and driver end nevertheless, and
+// what they reported before counts. Nobody stops them.
+func TestEscapedProcess(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	var done bytes.Buffer
+	if _, err := protodelim.MarshalTo(&done, &slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Progress{Progress: &slotwisev1.Progress{Ticks: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	var octal strings.Builder
+	for _, b := range done.Bytes() {
+		fmt.Fprintf(&octal, "\\%03o", b)
+	}
+	pids := filepath.Join(t.TempDir(), "pids")
+	t.Cleanup(func() {
+		b, _ := os.ReadFile(pids)
+		for _, f := range strings.Fields(string(b)) {
+			pid, _ := strconv.Atoi(f)
+			if p, err := os.FindProcess(pid); err == nil && pid > 1 {
+				p.Kill()
+			}
+		}
+	})
+	path := filepath.Join(t.TempDir(), "x")
+	script := "#!/bin/sh\nprintf '" + octal.String() + "' >&4\nsetsid sh -c 'echo $$ >>" + pids + "; exec sleep 1000' &\nwhile [ ! -s " + pids + " ]; do sleep 0.01; done\nexit 3\n"
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	split := m.job("j1", "cat", 0, "a\n")
+	m.files[hash(t, path)] = script
+	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
+	m.launch("j1_m_0_0", split)
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Drive{Drive: &slotwisev1.Drive{
+		Driver: &slotwisev1.DriverRef{Chain: "chain-1", Try: 1},
+		Spec:   &slotwisev1.ChainSpec{Job: &slotwisev1.JobSpec{Program: &slotwisev1.Program{Executable: hash(t, path)}}},
+	}}})
+	want(t, m.ends("j1_m_0_0"), failed, "exit status 3")
+	var driver *slotwisev1.DriverReport
+	m.until("the driver ends", func() bool {
+		driver = nil
+		for _, d := range m.mu.beat.GetDrivers() {
+			driver = d
+		}
+		return driver != nil && driver.State > slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING
+	})
+	if driver.State != failed || !strings.Contains(driver.Error, "exit status 3") {
+		t.Errorf("the driver: %v", driver)
+	}
 }
 
 // TestFullDisk lets a task fail while the disk has less room than MinFree. The report

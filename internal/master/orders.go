@@ -147,7 +147,8 @@ func (w *outputWork) run(ctx context.Context) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			patience = min(patience, missingPatience)
 		}
-		if errors.Is(err, fs.ErrExist) || errors.As(err, new(*roots.Denied)) || time.Since(began)+pause > patience || !w.wait(ctx, err, pause) {
+		final := errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrInvalid) || errors.As(err, new(*roots.Denied))
+		if final || time.Since(began)+pause > patience || !w.wait(ctx, err, pause) {
 			return err
 		}
 	}

@@ -28,7 +28,10 @@ import (
 type memory struct {
 	faultfs.Faults
 	now func() time.Time
-	mu  struct {
+	// tree makes the bucket refuse an object below another one, and one with objects below
+	// it, as MinIO does.
+	tree bool
+	mu   struct {
 		sync.Mutex
 		objects map[string]stored
 		uploads map[string]*multipart // by the upload's name
@@ -60,7 +63,7 @@ func (m *memory) restart(age time.Duration) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next, now := newMemory(), m.now
-	next.now = func() time.Time { return now().Add(age) }
+	next.now, next.tree = func() time.Time { return now().Add(age) }, m.tree
 	next.mu.objects, next.mu.serial = maps.Clone(m.mu.objects), m.mu.serial
 	for name, u := range m.mu.uploads {
 		next.mu.uploads[name] = &multipart{u.key, u.id, maps.Clone(u.parts)}
@@ -100,14 +103,19 @@ func (m *memory) Get(ctx context.Context, key string) (content []byte, err error
 	return content, err
 }
 
-func (m *memory) putLocked(key string, content []byte, id string) {
+func (m *memory) putLocked(key string, content []byte, id string) error {
+	for other := range m.mu.objects {
+		if m.tree && (strings.HasPrefix(other, key+"/") || strings.HasPrefix(key, other+"/")) {
+			return fmt.Errorf("%s cannot exist beside %s", key, other)
+		}
+	}
 	m.mu.objects[key] = stored{slices.Clone(content), id, m.now()}
+	return nil
 }
 
 func (m *memory) Put(ctx context.Context, key string, content []byte) error {
 	return m.change(ctx, faultfs.Put, key, func() error {
-		m.putLocked(key, content, "")
-		return nil
+		return m.putLocked(key, content, "")
 	})
 }
 
@@ -143,8 +151,7 @@ func (m *memory) Copy(ctx context.Context, from, to string) error {
 		if !found {
 			return fs.ErrNotExist
 		}
-		m.putLocked(to, o.content, o.id)
-		return nil
+		return m.putLocked(to, o.content, o.id)
 	})
 }
 
@@ -180,8 +187,10 @@ func (m *memory) Complete(ctx context.Context, p pending) error {
 		for _, part := range p.Parts {
 			content = append(content, u.parts[part.PartNumber]...)
 		}
+		if err := m.putLocked(p.Key, content, u.id); err != nil {
+			return err
+		}
 		delete(m.mu.uploads, p.Upload)
-		m.putLocked(p.Key, content, u.id)
 		return nil
 	})
 }
@@ -560,6 +569,101 @@ func TestEarlierVersion(t *testing.T) {
 		if left := m.left(); len(left) > 0 {
 			t.Errorf("left %q", left)
 		}
+	}
+}
+
+// TestTree: on a server that has no object a/b beside an object a, an output replaces one in
+// which a file has the name of a directory of the other. A commit that is undone brings the
+// old output back. A claim of an earlier version, whose staging is gone, is no obstacle.
+func TestTree(t *testing.T) {
+	ctx := t.Context()
+	for name, old := range map[string][]string{"a file becomes a directory": {"a"}, "a directory becomes a file": {"a/b/c", "a/b/d"}, "an old claim": {publishingDir}} {
+		for _, undone := range []bool{false, true} {
+			m := newMemory()
+			m.tree = true
+			f := memoryFS{m}
+			must(t, m.Put(ctx, "dir/out/"+storage.SuccessFile, nil))
+			for _, key := range old {
+				must(t, m.Put(ctx, "dir/out/"+key, []byte("dir/.gone")))
+			}
+			s, err := f.StageShared(ctx, "dir/out", "t", true)
+			must(t, err)
+			w, err := s.Create(ctx, "a/b")
+			must(t, err)
+			_, err = w.Write([]byte("x"))
+			must(t, errors.Join(err, w.Commit()))
+			want := []string{"dir/out/_SUCCESS", "dir/out/a/b"}
+			if undone {
+				m.Inject(faultfs.Rule{Op: faultfs.Put, Path: "dir/out/" + storage.SuccessFile, Nth: 1, Err: errors.New("no")})
+				if err := s.Commit(ctx); err == nil || m.Fired() != 1 {
+					t.Fatalf("%s: %v", name, err)
+				}
+				again, err := f.Reopen(ctx, "dir/out", "t")
+				must(t, errors.Join(err, again.Abort(ctx)))
+				want = []string{"dir/out/_SUCCESS"}
+				for _, key := range old {
+					if key != publishingDir { // it is not output
+						want = append(want, "dir/out/"+key)
+					}
+				}
+			} else if err := s.Commit(ctx); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if got := slices.Sorted(maps.Keys(m.mu.objects)); !slices.Equal(got, want) {
+				t.Errorf("%s, undone: %v: the bucket has %q, want %q", name, undone, got, want)
+			}
+		}
+	}
+}
+
+// TestEarlierClaim: a staging of an earlier version that has not ended keeps its claim.
+func TestEarlierClaim(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	f := memoryFS{m}
+	other, err := f.StageShared(ctx, "dir/out", "other", true)
+	must(t, err)
+	const claim = "dir/out/" + publishingDir
+	must(t, m.Put(ctx, claim, []byte("dir/.out.slotwise-shared-other")))
+	s, err := f.StageShared(ctx, "dir/out", "t", true)
+	must(t, err)
+	must(t, publishPart(t, s, "x").Commit())
+	if err := s.Commit(ctx); !errors.Is(err, errBusyEarlier) || !errors.Is(err, errBusy) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := m.Get(ctx, claim); err != nil {
+		t.Errorf("the other staging's claim: %v", err)
+	}
+	must(t, other.Abort(ctx))
+	must(t, s.Commit(ctx))
+	if left := m.left(); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+// TestMixedVersions: the commit of a file with records of two versions fails and says why.
+// Nobody knows which of the attempts the master has accepted.
+func TestMixedVersions(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	s, err := memoryFS{m}.StageShared(ctx, "dir/out", "t", false)
+	must(t, err)
+	must(t, publishPart(t, s, "x").Commit())
+	for key := range maps.Clone(m.mu.objects) {
+		if strings.Contains(key, filesDir) {
+			var f pending
+			must(t, getJSON(ctx, m, key, &f))
+			f.Rank = 0
+			must(t, putJSON(ctx, m, path.Dir(key), f)) // an attempt of the earlier version commits, too
+		}
+	}
+	if err := s.Commit(ctx); !errors.Is(err, errMixed) || !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "part: workers of two versions") {
+		t.Errorf("error %v", err)
+	}
+	must(t, s.Abort(ctx))
+	if left := m.left(); len(left) > 0 || len(m.mu.objects) != 0 {
+		t.Errorf("left %q", left)
 	}
 }
 

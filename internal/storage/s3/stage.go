@@ -211,8 +211,9 @@ var errUploadLost = errors.New("the uploaded data are gone; does a lifecycle rul
 //
 //  1. copies the old output to old/, within the server, and puts asideFile,
 //  2. removes the old _SUCCESS,
-//  3. completes the uploads, each of which replaces an object in one step,
-//  4. removes old objects that are not in the manifest,
+//  3. removes old objects that are not in the manifest: some servers, such as MinIO, have
+//     no object a/b while there is an object a,
+//  4. completes the uploads, each of which replaces an object in one step,
 //  5. puts _SUCCESS.
 //
 // Prepare claims the output for this staging first. Restore removes new objects, copies
@@ -276,6 +277,9 @@ const claimTries = 6
 // If both see the other, the staging whose root comes first in the alphabet waits for the
 // other one to withdraw. Claims of stagings that have nothing more to change are removed.
 func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
+	if err := p.clearEarlierClaim(ctx, a); err != nil {
+		return err
+	}
 	if err := p.Put(ctx, p.claimKey(a), []byte(a.Root)); err != nil {
 		return err
 	}
@@ -294,6 +298,32 @@ func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
 			return errors.Join(err, p.release(context.WithoutCancel(ctx), a))
 		}
 	}
+}
+
+// errBusyEarlier is errBusy for a staging of an earlier version.
+var errBusyEarlier = fmt.Errorf("%w with an earlier version of slotwise, which holds the claim %s: wait for that job's end, or end it", errBusy, publishingDir)
+
+// clearEarlierClaim removes the claim of an earlier version, which is an object in the place
+// of the directory of claims, if its staging is over or is this one. Some servers have
+// no object below another one, so a claim could not be put. If the other staging is not
+// over, clearEarlierClaim fails with errBusyEarlier.
+func (p *publisher) clearEarlierClaim(ctx context.Context, a storage.StageArea) error {
+	key := a.Target + "/" + publishingDir
+	root, err := p.Get(ctx, key)
+	if missing(err) {
+		return nil
+	}
+	over := err == nil && string(root) == a.Root
+	if err == nil && !over {
+		over, err = p.over(ctx, a, string(root))
+	}
+	if err == nil && !over {
+		err = errBusyEarlier
+	}
+	if err != nil {
+		return err
+	}
+	return p.Delete(ctx, key)
 }
 
 // rival returns the root of another staging that claims the output; "" if there is none.
@@ -416,7 +446,29 @@ func (p *publisher) gather(ctx context.Context, a storage.StageArea) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
+	if name := mixed(records); name != "" {
+		return nil, fmt.Errorf("%s: %w", name, errMixed)
+	}
 	return marshal(choose(records))
+}
+
+// errMixed reports that the records of a file do not show which attempt the master has
+// accepted. It is fs.ErrInvalid to callers, so that nobody tries again.
+var errMixed = fmt.Errorf("workers of two versions of slotwise have written this file, and a record of the earlier version has no rank: upgrade all workers and run the job again (%w)", fs.ErrInvalid)
+
+// mixed returns the name of a file that has a record of an earlier version, which is its
+// only one there and has no rank, and also a record of this version; "" if there is none.
+func mixed(records []pending) string {
+	ranked := map[string]bool{}
+	for _, r := range records {
+		ranked[r.Name] = ranked[r.Name] || r.Rank > 0
+	}
+	for _, r := range records {
+		if r.Rank == 0 && ranked[r.Name] {
+			return r.Name
+		}
+	}
+	return ""
 }
 
 // choose returns the record of the highest rank of each name, in the order of names.
@@ -467,10 +519,10 @@ func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 	if err := p.Delete(ctx, p.successKey(a)); err != nil {
 		return err
 	}
-	if err := parallel(ctx, m, p.complete); err != nil {
+	if err := p.removeOthers(ctx, a, m); err != nil {
 		return err
 	}
-	if err := p.removeOthers(ctx, a, m); err != nil {
+	if err := parallel(ctx, m, p.complete); err != nil {
 		return err
 	}
 	return p.Put(ctx, p.successKey(a), a.SuccessContent())

@@ -72,7 +72,7 @@ var foundSeeds = []uint64{
 }
 
 // TestFoundSeeds runs the clusters of foundSeeds again. A change of the simulation changes
-// what they do, so that they are no substitute for a test of their own.
+// what a seed does, so a seed here cannot replace a test of the defect.
 func TestFoundSeeds(t *testing.T) {
 	for _, s := range foundSeeds {
 		if r := runCluster(s, false); r.violation != "" {

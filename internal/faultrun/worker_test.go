@@ -58,8 +58,8 @@ func newWorker(r *cluster, name string) *worker {
 // heard reports whether the master has no reason to give the worker up.
 func (w *worker) heard() bool { return w.up && w.r.now-w.lastHeard < nodeTimeout }
 
-// inSession reports whether the master that runs accepts messages of a session. It
-// rejects those of a worker that it has given up until the worker has registered again.
+// inSession reports whether the master that runs accepts messages of a session. Once the
+// master has given a worker up, it rejects the worker's messages until the next registration.
 func (w *worker) inSession(session string) bool {
 	if session != w.granted || w.grantedBy != w.r.lives {
 		return false

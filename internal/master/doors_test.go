@@ -216,8 +216,8 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// TestWorkerNeedsUsers verifies that a master which authenticates nobody does not register a
-// worker that runs jobs as their users, and that a master with tokens does.
+// TestWorkerNeedsUsers registers a worker that runs jobs as their users. A master without
+// authentication refuses it, a master with tokens accepts it.
 func TestWorkerNeedsUsers(t *testing.T) {
 	open := newRig(t, Config{})
 	register := &slotwisev1.RegisterRequest{Worker: "w7", Address: "w7:1", Incarnation: "1", NeedsUsers: true}

@@ -163,7 +163,7 @@ func (w *Worker) startChild(o *childOrder) (*child, error) {
 }
 
 // lateMessages is the time for which a child's messages are read after its process has
-// ended. All of them are in the pipe by then.
+// ended. At that end the pipe contains all messages of the process.
 const lateMessages = 5 * time.Second
 
 // await waits until the child's process has ended. A process that the child has started may

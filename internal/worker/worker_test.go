@@ -478,7 +478,7 @@ func TestLingeringProgram(t *testing.T) {
 
 // TestEscapedProcess runs executables that end and leave a process behind, in a session of
 // its own, which holds the pipes to the worker. Attempt and driver end nevertheless, and
-// what they reported before counts. Nobody stops them.
+// the worker reports the exit status, although no order stops them.
 func TestEscapedProcess(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")

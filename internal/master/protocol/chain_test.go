@@ -48,9 +48,9 @@ func (c *Core) token() string {
 	return token
 }
 
-// A step writes to its chain's output, which no other chain's step may take: neither one of
-// an older chain nor one of a newer chain. Of two chains with one output, which journals of
-// older versions contain, the first one has it.
+// A step may write to its own chain's output, and to no other chain's, be that chain older or
+// newer. Journals of earlier versions contain two chains with one output: there the older
+// chain has it.
 func TestStepsTakeNoOtherOutput(t *testing.T) {
 	c := chainCore(t, "secret")
 	chain := func(id ChainID, output string) *slotwisev1.JournalChain {

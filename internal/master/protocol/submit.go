@@ -134,7 +134,7 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 	}
 	own := c.chains.byID[step]
 	for _, ch := range c.chains.live {
-		// Of two chains with one output, which older versions admitted, the first one has it.
+		// Earlier versions admitted two chains with one output. The older chain has it.
 		first := own != nil && ch.id >= step && overlap(own.place, ch.place)
 		if ch.outcome != nil || first {
 			continue

@@ -642,8 +642,8 @@ func TestEarlierClaim(t *testing.T) {
 	}
 }
 
-// TestMixedVersions: the commit of a file with records of two versions fails and says why.
-// Nobody knows which of the attempts the master has accepted.
+// TestMixedVersions: the commit of a file with records of two versions fails and says why,
+// because the records do not show which attempt the master has accepted.
 func TestMixedVersions(t *testing.T) {
 	ctx := t.Context()
 	m := newMemory()

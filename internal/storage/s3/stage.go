@@ -453,7 +453,7 @@ func (p *publisher) gather(ctx context.Context, a storage.StageArea) ([]byte, er
 }
 
 // errMixed reports that the records of a file do not show which attempt the master has
-// accepted. It is fs.ErrInvalid to callers, so that nobody tries again.
+// accepted. It wraps fs.ErrInvalid, because another try would fail in the same way.
 var errMixed = fmt.Errorf("workers of two versions of slotwise have written this file, and a record of the earlier version has no rank: upgrade all workers and run the job again (%w)", fs.ErrInvalid)
 
 // mixed returns the name of a file that has a record of an earlier version, which is its

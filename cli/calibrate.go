@@ -29,7 +29,6 @@ type calibrateFlags struct {
 	output    string
 	seed      uint64
 	json      bool
-	quiet     bool
 }
 
 // newCalibrate returns the command that fits a cluster to a trace.
@@ -64,7 +63,6 @@ simulations, so take a part of a large trace with --limit.
 	s.StringVarP(&f.output, "output", "o", "", "`file` of the world to write; it is replaced")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
 	s.BoolVar(&f.json, "json", false, "print the result as one JSON object on standard output")
-	s.BoolVarP(&f.quiet, "quiet", "q", false, "print no warnings about the trace")
 	completeWith(c, "policy", setup.completePolicies)
 	completeWords(c, "heartbeat", sim.Profiles())
 	return c
@@ -131,9 +129,7 @@ func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.
 		return nil, misuse("--workload %s: does not state when its jobs ended; rumen:FILE, hadoop:DIR and slotwise:DIR do", f.workload)
 	}
 	for _, text := range w.Warnings {
-		if !f.quiet {
-			fmt.Fprintln(stderr, "warning:", text)
-		}
+		fmt.Fprintln(stderr, "warning:", text)
 	}
 	return trace, nil
 }

@@ -63,17 +63,29 @@ func flagError(c *cobra.Command, err error) error {
 		return misuse("%w", err)
 	}
 	name := missing.GetSpecifiedName()
-	if missing.GetSpecifiedShortnames() != "" {
-		return misuse("unknown flag -%s", name)
-	}
 	var known []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			known = append(known, "--"+f.Name)
 		}
 	})
+	if group := missing.GetSpecifiedShortnames(); group != "" {
+		// pflag reads -input as the short flags -i, -n, -p, -u and -t.
+		long, _, _ := strings.Cut(group, "=")
+		if best := suggest.Nearest("--"+long, known); best != "" && len(long) > 1 {
+			return misuse("unknown flag -%s; did you mean %q?", long, best)
+		}
+		return misuse("unknown flag -%s", name)
+	}
+	if remedy := c.Annotations[elsewhere+name]; remedy != "" {
+		return misuse("unknown flag --%s: %s", name, remedy)
+	}
 	return unknown("flag", "--"+name, known)
 }
+
+// elsewhere begins the keys of a command's annotations about flags that users expect but the
+// command lacks. The flag's name follows in the key; the value names what to use instead.
+const elsewhere = "instead of --"
 
 // invalidValue returns the error for a flag's value, without the names of the
 // parsing functions.

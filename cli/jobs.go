@@ -195,11 +195,14 @@ func printChain(w io.Writer, chain *slotwisev1.JobStatus, steps []*slotwisev1.Jo
 func oneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return misuse("%s: which %s? (usage: slotwise %s)", c.Name(), what, c.Use)
+			return misuse("%s: which %s? (usage: %s)", c.Name(), what, usage(c))
 		}
 		return atMostOne(what)(c, args)
 	}
 }
+
+// usage returns a command's usage with the names of the commands above it.
+func usage(c *cobra.Command) string { return c.Parent().CommandPath() + " " + c.Use }
 
 // printJob prints all fields of a job that have a value, then its counters.
 func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
@@ -448,7 +451,7 @@ the steps that have not ended and the later ones.`,
 func twoArgs(a, b string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 2 {
-			return misuse("%s: want a %s and a %s (usage: slotwise %s)", c.Name(), a, b, c.Use)
+			return misuse("%s: want a %s and a %s (usage: %s)", c.Name(), a, b, usage(c))
 		}
 		return nil
 	}

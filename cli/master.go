@@ -161,14 +161,14 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	case f.snapshotSize < 1<<10 || f.snapshotSize > 1<<40:
 		return none, misuse("--snapshot-size %v: must be between 1KiB and 1TiB", f.snapshotSize)
 	}
-	if err := f.checkHadoopFiles(); err != nil {
-		return none, err
-	}
 	set, err := f.policySettings()
 	if err != nil {
 		return none, err
 	}
 	if err := f.checkPolicy(set); err != nil {
+		return none, err
+	}
+	if err := f.checkHadoopFiles(); err != nil {
 		return none, err
 	}
 	rules, err := f.rules()

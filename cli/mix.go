@@ -2,11 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/durable"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/jobmix"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
@@ -54,6 +57,36 @@ func readMix(known *sched.Registry, name string, seed uint64, stderr io.Writer) 
 	return f, nil
 }
 
+// checkInputs returns an error that names the job and the input if an input does not exist
+// before the first job starts. It leaves out inputs that another job of the file writes, and
+// jobs that wait for others, whose programs may write their inputs. file is the value of
+// --jobs.
+func (f *mixFile) checkInputs(ctx context.Context, file string, w feature.Outages) error {
+	for i := range f.jobs {
+		j := &f.jobs[i]
+		if len(j.After) > 0 {
+			continue
+		}
+		for _, in := range j.Options.Inputs {
+			if f.writes(in) {
+				continue
+			}
+			if err := checkInput(ctx, fmt.Sprintf("--jobs %s: job %s: input", file, j.Name), in, w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writes reports whether an input is, or lies below, the output of a job of the file.
+func (f *mixFile) writes(input string) bool {
+	return slices.ContainsFunc(f.jobs, func(j mapreduce.MixJob) bool {
+		out := strings.TrimRight(j.Options.Output, "/")
+		return out != "" && (input == out || strings.HasPrefix(input, out+"/"))
+	})
+}
+
 // runMix is the command with --jobs. It runs the jobs of the file side by side
 // on the in-process cluster.
 func (f *runFlags) runMix(c *cobra.Command, args []string) error {
@@ -70,6 +103,9 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	}
 	o, err := f.options(nil)
 	if err != nil {
+		return err
+	}
+	if err := mix.checkInputs(c.Context(), f.jobs, feature.Outages{Storage: o.StorageRetry, Notify: f.notify(show)}); err != nil {
 		return err
 	}
 	o.Cluster.Warn = show.warn

@@ -56,7 +56,7 @@ tumm/fig7; --list shows them.`,
 	s.StringVar(&f.out, "out", "", "`directory` to write repro.md, its figures in repro, and repro.json to")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace those files if they exist")
 	s.BoolVar(&f.json, "json", false, "print the results as JSON on standard output")
-	s.BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	return c
 }
 

@@ -125,6 +125,9 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 // which are inputs. stderr receives the standard error of streaming commands.
 func (f *runFlags) program(args []string, stderr io.Writer) (*program, []string, error) {
 	if f.mapper != "" || f.reducer != "" || f.combiner != "" {
+		if err := appBesideCommands(args); err != nil {
+			return nil, nil, err
+		}
 		p, err := f.streaming(stderr)
 		return p, args, err
 	}
@@ -137,6 +140,21 @@ func (f *runFlags) program(args []string, stderr io.Writer) (*program, []string,
 	}
 	params, err := f.appParams(app)
 	return &program{name: app.Name, app: app, params: params}, args[1:], err
+}
+
+// appBesideCommands returns an error if the first input of a streaming job is the name of
+// an app and no file: the user has then asked for both.
+func appBesideCommands(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if _, err := apps.Lookup(args[0]); err != nil {
+		return nil
+	}
+	if _, err := os.Stat(args[0]); err == nil {
+		return nil
+	}
+	return misuse("%s is an app, and --mapper, --combiner and --reducer are the commands of a streaming job: give one or the other", args[0])
 }
 
 // streaming makes the job of --mapper and --reducer.
@@ -197,7 +215,7 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string, w fea
 		return misuse("--input %s: %s reads no input", inputs[0], p.name)
 	}
 	for _, in := range inputs {
-		if err := checkInput(ctx, in, w); err != nil {
+		if err := checkInput(ctx, "--input", in, w); err != nil {
 			return err
 		}
 	}

@@ -18,12 +18,14 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
+	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -195,15 +197,15 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	if f.given != nil && f.given("slow-start") {
 		o.SlowStart = &f.slowStart
 	}
-	if err := f.checkHadoopFiles(); err != nil {
-		return o, err
-	}
 	set, err := f.policySettings()
 	if err != nil {
 		return o, err
 	}
 	o.Cluster.Policy, o.Cluster.PolicySet = f.policy, set
-	return o, f.checkPolicy(set)
+	if err := f.checkPolicy(set); err != nil {
+		return o, err
+	}
+	return o, f.checkHadoopFiles()
 }
 
 // checkValues returns an error for values that no job can have.
@@ -225,6 +227,15 @@ func (f *runFlags) checkValues() error {
 	}
 	if f.reduces > mapreduce.MaxReduces {
 		return misuse("--reduces %d: at most %d; each reduce writes a file", f.reduces, mapreduce.MaxReduces)
+	}
+	if f.tempDir != "" {
+		info, err := os.Stat(f.tempDir)
+		switch {
+		case err != nil:
+			return misuse("--temp-dir %s: %w", f.tempDir, reason(err))
+		case !info.IsDir():
+			return misuse("--temp-dir %s: is a file, and a directory is needed", f.tempDir)
+		}
 	}
 	if f.storageRetry < 0 || f.storageRetry > maxStorageRetry {
 		return misuse("--storage-retry %v: must be from 0 to %v", f.storageRetry, maxStorageRetry)
@@ -330,11 +341,15 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 }
 
 // checkHadoopFiles returns an error that names the flag if one of Hadoop's
-// configuration files cannot be read.
+// configuration files cannot be read, is not valid, or does not suit the policy.
 func (f *policyFlags) checkHadoopFiles() error {
-	for _, x := range []struct{ flag, path string }{
-		{"fair-scheduler", f.fairScheduler},
-		{"capacity-scheduler", f.capacityFile},
+	list := study.NewPolicies(f.setup.policies, []string{cmp.Or(f.policy, policies.Default)})
+	for _, x := range []struct {
+		flag, path string
+		use        func(file string) (warnings []string, err error)
+	}{
+		{"fair-scheduler", f.fairScheduler, list.UsePools},
+		{"capacity-scheduler", f.capacityFile, list.UseQueues},
 	} {
 		if x.path == "" {
 			continue
@@ -342,22 +357,29 @@ func (f *policyFlags) checkHadoopFiles() error {
 		if _, err := os.Stat(x.path); err != nil {
 			return misuse("--%s %s: %w", x.flag, x.path, reason(err))
 		}
+		if _, err := x.use(x.path); err != nil {
+			return misuse("--%s %w", x.flag, err)
+		}
 	}
 	return nil
 }
 
-// checkInput returns an error if an input does not exist, before anything is
-// started. Globs are only checked when the job is planned.
-func checkInput(ctx context.Context, uri string, w feature.Outages) error {
+// checkInput returns an error if an input does not exist, before anything is started. The
+// error begins with what, which says where the input is named, and the input. Of a glob it
+// checks only that the pattern is valid; planning finds its files.
+func checkInput(ctx context.Context, what, uri string, w feature.Outages) error {
 	if strings.ContainsAny(uri, `*?[{`) {
+		if err := input.CheckGlob(uri); err != nil {
+			return misuse("%s %s: %w", what, uri, err)
+		}
 		return nil
 	}
 	files, path, err := schemes.All().Resolve(uri)
 	if err != nil {
-		return misuse("--input: %w", err)
+		return misuse("%s: %w", what, err)
 	}
-	if _, err := retry.Do(ctx, w.ForStorage("the storage of --input "+uri), func(ctx context.Context) (storage.Info, error) { return files.Stat(ctx, path) }); err != nil {
-		return misuse("--input %s: %w", uri, reason(err))
+	if _, err := retry.Do(ctx, w.ForStorage("the storage of "+what+" "+uri), func(ctx context.Context) (storage.Info, error) { return files.Stat(ctx, path) }); err != nil {
+		return misuse("%s %s: %w", what, uri, reason(err))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -139,6 +140,33 @@ func setFlag(c *cobra.Command, f *pflag.Flag, values []string) error {
 	}
 	return nil
 }
+
+// onceValue is the value of a flag that may be given once. pflag takes the last of several
+// values, which hides a mistake where users expect a list.
+type onceValue struct {
+	text  *string
+	given bool
+}
+
+// String implements pflag.Value.
+func (v *onceValue) String() string {
+	if v.text == nil {
+		return ""
+	}
+	return *v.text
+}
+
+// Set implements pflag.Value.
+func (v *onceValue) Set(text string) error {
+	if v.given {
+		return fmt.Errorf("%q: the flag was given already, with %q; it takes one value", text, *v.text)
+	}
+	*v.text, v.given = text, true
+	return nil
+}
+
+// Type implements pflag.Value.
+func (v *onceValue) Type() string { return "string" }
 
 // defaultMaster is the default address of a master.
 const defaultMaster = "127.0.0.1:7077"

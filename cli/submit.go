@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,6 +58,12 @@ with --wait it kills those that run.` + masterNote,
 		Example: `  slotwise submit wordcount /shared/books --output /shared/counts --master 10.0.0.1:7077 --wait
   slotwise submit --mapper ./map.py --reducer ./red.py --file map.py --file red.py --input /shared/logs --output /shared/out --master 10.0.0.1:7077
   slotwise submit --jobs mix.yaml --output /shared/results --master 10.0.0.1:7077 --wait`,
+		Annotations: map[string]string{
+			elsewhere + "policy":     "the cluster's policy schedules all its jobs; slotwise policy NAME replaces it, slotwise master --policy NAME starts with it",
+			elsewhere + "policy-set": "the cluster's policy schedules all its jobs; slotwise policy NAME --set name=value replaces it",
+			elsewhere + "workers":    "the cluster has the workers that slotwise worker starts",
+			elsewhere + "memory":     "slotwise worker --memory sets it on each worker; --task-memory is what one task needs",
+		},
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -102,6 +109,13 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: o.Notify}); err != nil {
 		return err
 	}
+	for _, name := range f.remote.Files {
+		if info, err := os.Stat(name); err != nil {
+			return misuse("--file %s: %w", name, reason(err))
+		} else if info.IsDir() {
+			return misuse("--file %s: is a directory; name its files", name)
+		}
+	}
 	if _, err := f.connect(nil); err != nil {
 		return err
 	}
@@ -146,6 +160,9 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	}
 	o, err := f.options(nil)
 	if err != nil {
+		return err
+	}
+	if err := mix.checkInputs(c.Context(), f.jobs, feature.Outages{Storage: o.StorageRetry, Notify: f.notify(show)}); err != nil {
 		return err
 	}
 	for _, note := range mix.notes {

@@ -150,7 +150,7 @@ func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome,
 		return files.Stage(ctx, path, j.Overwrite)
 	})
 	if errors.Is(err, os.ErrExist) {
-		err = fmt.Errorf("output directory %s exists and is not empty: name another or ask to overwrite it", j.Output)
+		err = fmt.Errorf("output directory %s exists and is not empty: name another, or set Options.Overwrite (--overwrite) to replace it", j.Output)
 	}
 	if err != nil {
 		return nil, err

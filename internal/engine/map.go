@@ -175,6 +175,7 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 			t.setInputFile(name)
 		}
 		if blocks != nil {
+			count.Add(counters.InputRecords, input.CountLines(block))
 			err = blocks.MapBlock(block)
 		} else {
 			err = f.Each(block, file, record)

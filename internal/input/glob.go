@@ -18,15 +18,12 @@ const maxBraces = 10_000
 // globs adds the files that a pattern matches. It adds a file once, even if several
 // alternatives match it.
 func (f *finder) globs(pattern string) error {
-	patterns, err := braces(pattern)
+	patterns, err := validPatterns(pattern)
 	if err != nil {
 		return err
 	}
 	seen := map[string]bool{}
 	for _, p := range patterns {
-		if _, err := path.Match(p, ""); err != nil {
-			return fmt.Errorf("%w in %q", err, p)
-		}
 		root := "."
 		if path.IsAbs(p) {
 			root = "/"
@@ -36,6 +33,27 @@ func (f *finder) globs(pattern string) error {
 		}
 	}
 	return nil
+}
+
+// CheckGlob returns an error if a pattern of input files is not valid.
+func CheckGlob(pattern string) error {
+	_, err := validPatterns(pattern)
+	return err
+}
+
+// validPatterns replaces the {a,b} alternatives of a pattern by one pattern for each. It
+// returns an error if one of them is not valid.
+func validPatterns(pattern string) ([]string, error) {
+	patterns, err := braces(pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, fmt.Errorf("%w in %q", err, p)
+		}
+	}
+	return patterns, nil
 }
 
 // glob adds the files below dir that the rest of a pattern matches. parts are the

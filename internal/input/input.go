@@ -125,6 +125,15 @@ func Lines(block []byte, fn func(line []byte) bool) {
 	}
 }
 
+// CountLines returns the number of lines of a block, as Lines finds them.
+func CountLines(block []byte) int64 {
+	n := bytes.Count(block, []byte{'\n'})
+	if len(block) > 0 && block[len(block)-1] != '\n' {
+		n++
+	}
+	return int64(n)
+}
+
 // SplitTab splits a line at its first TAB. Without a TAB the whole line is the key, and
 // the value is nil (not empty).
 func SplitTab(line []byte) (key, value []byte) {

@@ -235,3 +235,14 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("after the cancel: %v", err)
 	}
 }
+
+// TestCountLines compares the count with the lines that Lines finds.
+func TestCountLines(t *testing.T) {
+	for _, block := range []string{"", "\n", "a", "a\n", "a\nb", "\n\n", "a\r\nb\r\n", "\na"} {
+		var want int64
+		Lines([]byte(block), func([]byte) bool { want++; return true })
+		if got := CountLines([]byte(block)); got != want {
+			t.Errorf("%q: %d lines, want %d", block, got, want)
+		}
+	}
+}

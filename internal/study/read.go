@@ -313,10 +313,13 @@ func (p *Policies) Set(set map[string]string) error {
 		}
 	}
 	if !accepted {
-		return errors.New("none of the policies has it")
+		return errNotTaken
 	}
 	return nil
 }
+
+// errNotTaken reports a parameter or a configuration that no policy of the study has.
+var errNotTaken = errors.New("none of the policies has it")
 
 // parameters returns the names and aliases of a policy's parameters.
 func (p *Policies) parameters(spec string) ([]string, error) {
@@ -363,7 +366,7 @@ func (p *Policies) UsePools(file string) (warnings []string, err error) {
 		}
 	}
 	if !accepted {
-		return nil, fmt.Errorf("%s: none of the policies has such pools", file)
+		return nil, fmt.Errorf("%s: %s no such pools; fair has", file, p.subject())
 	}
 	return describe(file, odd), nil
 }
@@ -383,10 +386,23 @@ func (p *Policies) UseQueues(file string) (warnings []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if err := p.Set(set); err != nil {
+	err = p.Set(set)
+	if errors.Is(err, errNotTaken) {
+		return nil, fmt.Errorf("%s: %s no queues; capacity has", file, p.subject())
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return describe(file, append(odd, more...)), nil
+}
+
+// subject returns the beginning of a sentence about all policies, such as "the policy fifo
+// has".
+func (p *Policies) subject() string {
+	if len(p.list) == 1 {
+		return "the policy " + p.list[0].spec + " has"
+	}
+	return "the policies " + strings.Join(p.Specs(), ", ") + " have"
 }
 
 // describe returns warnings about a file as sentences.

@@ -314,11 +314,16 @@ func noJob(id job.ID) error { return errorf(NotFound, "no job %s", id) }
 func hasEnded(id job.ID) error { return errorf(FailedPrecondition, "job %s has ended", id) }
 
 // killJob ends a job. During the commit of its output the tracker cancels that
-// instead.
+// instead. A job that has been killed already is no error, because a client repeats its
+// request if the reply is lost.
 func (c *Core) killJob(m *KillJob) {
 	j := c.jobs[m.Job]
-	if j == nil {
+	switch {
+	case j == nil:
 		c.refuse(m.Call, noJob(m.Job))
+		return
+	case j.final != nil && j.final.State != slotwisev1.JobState_JOB_STATE_KILLED:
+		c.refuse(m.Call, hasEnded(m.Job))
 		return
 	}
 	c.step(&tracker.KillJob{Job: j.id, Reason: bounds.Cut(m.Reason, bounds.Text)})

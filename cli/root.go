@@ -65,6 +65,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newHistory(),
 		newCerts(),
 		newToken(),
+		newKubernetes(),
 		newSim(s),
 		newStudy(s),
 		newCalibrate(s),

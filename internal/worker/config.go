@@ -40,7 +40,7 @@ type Config struct {
 	// leaves it to the master's topology.
 	Host, Rack string
 	// MapSlots and ReduceSlots are the numbers of attempts of each kind that run at
-	// once; negative means none. Default: one map slot per processor and half as
+	// once; negative means none. Default: one map slot per processor that this process may use, and half as
 	// many reduce slots.
 	MapSlots, ReduceSlots int
 	// Drivers is the number of drivers of chains that run at once, beside the slots;
@@ -129,7 +129,7 @@ func (c *Config) fill() error {
 	if c.Name != "" && !goodName.MatchString(c.Name) {
 		return fmt.Errorf("worker name %q (--name): use at most 100 letters, digits, dots, hyphens and underscores", c.Name)
 	}
-	cores := runtime.NumCPU()
+	cores := runtime.GOMAXPROCS(0) // a container may have fewer processors than its machine
 	c.MapSlots = max(0, cmp.Or(c.MapSlots, cores))
 	c.ReduceSlots = max(0, cmp.Or(c.ReduceSlots, max(1, cores/2)))
 	if c.MapSlots+c.ReduceSlots == 0 || c.MapSlots+c.ReduceSlots > maxSlots {

@@ -153,7 +153,7 @@ func (f *manifestFlags) run(out io.Writer) error {
 }
 
 var (
-	// objectName matches names of Kubernetes objects; they are inserted into YAML as they are.
+	// objectName matches names of Kubernetes objects. The chart inserts them without quotes.
 	objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	// quantity matches Kubernetes quantities above 0, as far as the manifest needs them.
 	quantity = regexp.MustCompile(`^(0*[1-9][0-9]{0,14}(\.[0-9]{1,3})?|0?\.[0-9]{0,2}[1-9])(m|k|M|G|T|Ki|Mi|Gi|Ti)?$`)

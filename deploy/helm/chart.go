@@ -32,9 +32,9 @@ func Defaults() (Values, error) {
 	return v, nil
 }
 
-// Render returns the objects of the chart as YAML documents for a namespace. values must
-// have been checked: names are inserted as they are. A value that the template uses and
-// values lacks is an error.
+// Render returns the objects of the chart as YAML documents for a namespace. The caller
+// must have checked the names in values, because the template inserts names without
+// quotes. If values lacks a value that the template uses, Render returns an error.
 func Render(values Values, namespace string) ([]byte, error) {
 	t, err := template.New("slotwise.yaml").Option("missingkey=error").Parse(source)
 	if err != nil {

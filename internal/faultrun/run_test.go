@@ -86,7 +86,7 @@ func TestFoundSeeds(t *testing.T) {
 type counts struct {
 	Events, Launches, Copies, Restarts, TornJournals, FullDisks, WorkerKills, Freezes, LateCommits, LostOutputs, PartCommits int
 	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, FoundPublished, MapOutputReads        int
-	LargeReports, ClockJumps, StorageFailures, NodeFailures, DeniedFailures                                                  int
+	GaveUp, LargeReports, ClockJumps, StorageFailures, NodeFailures, DeniedFailures                                          int
 	Drivers, DriversAgain, ChainsSucceeded, ChainsFailed, ChainKills                                                         int
 }
 
@@ -99,7 +99,7 @@ func (c *counts) add(o *counts) {
 func (c *counts) all() []*int {
 	return []*int{&c.Events, &c.Launches, &c.Copies, &c.Restarts, &c.TornJournals, &c.FullDisks, &c.WorkerKills, &c.Freezes, &c.LateCommits,
 		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills, &c.FoundPublished,
-		&c.MapOutputReads, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures,
+		&c.MapOutputReads, &c.GaveUp, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures,
 		&c.Drivers, &c.DriversAgain, &c.ChainsSucceeded, &c.ChainsFailed, &c.ChainKills}
 }
 
@@ -383,7 +383,7 @@ func (r *cluster) undrainAll() {
 // have had time to register with the last master and to remove the job's files then.
 func (r *cluster) awaitEnd() {
 	for _, u := range r.users {
-		if u.outcome == 0 {
+		if u.outcome == 0 && !u.gone || u.gone && r.jobsRun() {
 			r.after(second, r.awaitEnd)
 			return
 		}
@@ -395,6 +395,15 @@ func (r *cluster) awaitEnd() {
 		}
 	}
 	r.after(20*second, r.checkEnd)
+}
+
+// jobsRun reports whether any job has not ended, as far as is known.
+func (r *cluster) jobsRun() bool {
+	if r.master == nil {
+		return true
+	}
+	jobs := r.master.core.Tracker().Jobs()
+	return len(jobs.Live())+len(jobs.Finishing()) > 0
 }
 
 // unfinished describes the jobs and users that have not finished.

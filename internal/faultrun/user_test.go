@@ -20,6 +20,9 @@ type user struct {
 	job     job.ID              // 0 until the master has answered
 	outcome slotwisev1.JobState // the final state, 0 until the user knows it
 	last    int64               // the latest revision seen
+	// gone is set when the user has stopped to submit without an answer. The master may have
+	// accepted the job, which then runs unwatched.
+	gone bool
 }
 
 func newUser(r *cluster, number int) *user {
@@ -28,12 +31,15 @@ func newUser(r *cluster, number int) *user {
 		User: fmt.Sprint("u", number), Program: &slotwisev1.Program{App: "x"}, Synthetic: int32(r.rng.IntN(6)), Reduces: int32(r.rng.IntN(3)),
 		SlowStart: proto.Float64(0.5), TaskTimeoutMs: 60_000, MaxAttempts: int32(1 + r.rng.IntN(6)), Output: fmt.Sprint("out", number),
 	}
+	if r.chance(10) {
+		r.after(r.randomUpTo(80*second), func() { u.gone = u.job == 0 })
+	}
 	return u
 }
 
 // submit sends the job until there is an answer.
 func (u *user) submit() {
-	if u.job != 0 {
+	if u.job != 0 || u.gone {
 		return
 	}
 	u.r.after(2*second+u.r.randomUpTo(second), u.submit)
@@ -67,6 +73,9 @@ func copySpec(to, from *slotwisev1.JobSpec) {
 
 // accepted takes in the job's number, which must be the same each time.
 func (u *user) accepted(id job.ID) {
+	if u.gone {
+		return
+	}
 	if u.job != 0 && u.job != id {
 		u.r.violate("request %d was answered with %v and %v", u.number, u.job, id)
 	}
@@ -118,6 +127,10 @@ func (u *user) learn(s *slotwisev1.JobStatus) {
 
 // check compares the outcome with the output.
 func (u *user) check() {
+	if u.gone {
+		u.r.counts.GaveUp++
+		return
+	}
 	published := u.r.storage.published(u.spec.Output)
 	switch u.outcome {
 	case slotwisev1.JobState_JOB_STATE_SUCCEEDED:

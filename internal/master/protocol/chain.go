@@ -262,7 +262,7 @@ func (c *Core) admitStep(m *Submit) bool {
 		}
 		return false
 	}
-	if r := c.requests[m.Request]; r != nil && r.entry != nil && !r.restart {
+	if r := c.requests[m.Request]; r != nil && r.entry != nil && !r.removing {
 		s := chainStep{name: r.entry.spec.Program.GetStep(), output: r.entry.spec.Output, digest: r.entry.spec.Digest}
 		if err := s.sameAs(id, m.Spec); err != nil {
 			c.refuse(m.Call, err)

@@ -48,7 +48,17 @@ func (c *Core) Check() error {
 			held++
 		}
 	}
+	intents := 0
+	//house:sorted sums do not depend on the order
+	for _, r := range c.requests {
+		held += len(r.queue)
+		if r.entry != nil && r.entry.token != "" {
+			intents++
+		}
+	}
 	switch {
+	case intents != len(c.intents):
+		return fmt.Errorf("%d requests may have staged output without a job, the journal has %d", intents, len(c.intents))
 	case tasks != c.tasks:
 		return fmt.Errorf("%d tasks of live jobs are counted as %d", tasks, c.tasks)
 	case watches != c.watches:

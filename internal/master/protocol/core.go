@@ -82,7 +82,9 @@ type Core struct {
 	tasks    int         // of live jobs
 	staging  []*jobEntry // of requests whose output is being staged, in the order of their arrival
 	requests map[string]*request
-	past     []pastRequest // of jobs in the history, oldest first
+	// intents are the stagings that may exist without a job, in the order of their records.
+	intents []*slotwisev1.JournalStaging
+	past    []pastRequest // of jobs in the history, oldest first
 
 	chains chainTable
 

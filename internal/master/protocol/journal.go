@@ -26,6 +26,10 @@ func jobRecord(j *jobEntry) *slotwisev1.JournalRecord {
 	}}}
 }
 
+func intentRecord(s *slotwisev1.JournalStaging) *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Staging{Staging: s}}
+}
+
 func (c *Core) policyRecord() *slotwisev1.JournalRecord {
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Policy{Policy: &slotwisev1.JournalPolicy{
 		Name: c.policy, Set: c.set, Configured: c.cfg.Configured,
@@ -115,6 +119,11 @@ func (c *Core) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
 	}
 	for _, r := range c.chainRecords() {
 		if !yield(r) {
+			return false
+		}
+	}
+	for _, s := range c.intents {
+		if !yield(intentRecord(s)) {
 			return false
 		}
 	}

@@ -21,8 +21,8 @@ import (
 //
 // The output of jobs that have ended but are not in the history is ordered to be
 // committed or aborted again, and they are stored in the history again: both are
-// idempotent. The staged output of a job that the journal knows of but that was
-// never accepted is removed; no user knows that job.
+// idempotent. Restore orders the removal of each staging directory whose job was never
+// accepted.
 func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*Core, Output, error) {
 	c := blank(cfg)
 	r := newReplay(c)
@@ -48,6 +48,9 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 	}
 	for _, j := range slices.Clone(c.live) {
 		c.resume(j)
+	}
+	for _, s := range c.intents {
+		c.removeIntended(s)
 	}
 	c.resumeChains()
 	for _, e := range c.tracker.Unfinished() {
@@ -131,6 +134,10 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 		c.learned = w.Learned.Doc
 	case *slotwisev1.JournalRecord_Job:
 		return r.applyJob(w.Job)
+	case *slotwisev1.JournalRecord_Staging:
+		c.intents = append(c.intents, w.Staging)
+	case *slotwisev1.JournalRecord_StagingEnded:
+		c.dropIntent(w.StagingEnded.Request)
 	case *slotwisev1.JournalRecord_Totals:
 		r.applyTotals(w.Totals)
 	case *slotwisev1.JournalRecord_Counted:
@@ -192,6 +199,9 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	case *tracker.FactAccepted:
 		r.accepted[f.Job] = true
 		r.last = max(r.last, f.At)
+		if d := r.details[f.Job]; d != nil {
+			r.c.dropIntent(d.Request)
+		}
 	case *tracker.FactLaunched:
 		r.last = max(r.last, f.At)
 		if j := r.c.jobs[f.Attempt.Job]; j != nil {
@@ -274,12 +284,11 @@ func (c *Core) resume(j *jobEntry) {
 	t := c.tracker.Jobs().Get(j.id)
 	j.core = t
 	if t == nil && j.end == nil {
-		c.logInfo("a job was never accepted: its staged output is removed", "job", j.id.String(), "output", j.spec.Output)
 		delete(c.jobs, j.id)
 		c.removeLive(j)
-		c.requests[j.request] = &request{entry: j, restart: true}
-		c.stepEntering(j, 1)
-		c.order(&RemoveStaged{Request: j.request, URI: j.spec.Output, Token: j.token, Retry: true})
+		if j.token != "" && !slices.ContainsFunc(c.intents, func(s *slotwisev1.JournalStaging) bool { return s.Request == j.request }) { // a journal of an older version
+			c.recordIntent(&slotwisev1.JournalStaging{Request: j.request, Output: j.spec.Output, Token: j.token, Chain: j.spec.Chain})
+		}
 		return
 	}
 	c.requests[j.request] = &request{job: j.id}

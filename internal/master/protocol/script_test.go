@@ -446,6 +446,10 @@ func formatRecord(r *slotwisev1.JournalRecord) string {
 		return "learned"
 	case *slotwisev1.JournalRecord_Job:
 		return fmt.Sprintf("details of j%d for request %s", w.Job.Job, shownRequest(w.Job.Request))
+	case *slotwisev1.JournalRecord_Staging:
+		return fmt.Sprintf("%s is staged as %.6s for %s", w.Staging.Output, w.Staging.Token, shownRequest(w.Staging.Request))
+	case *slotwisev1.JournalRecord_StagingEnded:
+		return fmt.Sprintf("nothing is staged for %s", shownRequest(w.StagingEnded.Request))
 	case *slotwisev1.JournalRecord_Finished:
 		return fmt.Sprintf("j%d of request %s is in the history", w.Finished.Job, shownRequest(w.Finished.Request))
 	}

@@ -20,22 +20,38 @@ import (
 //	Submit ─────────────────► under way ───────────────────► job known
 //	                              │ refused, or an error
 //	                              ▼ RemoveStaged
-//	                          refused ──── StagingRemoved ──► forgotten
+//	                          removing ─── StagingRemoved ──► forgotten
 //
-// A master that dies before the job is in the journal has forgotten the request.
-// The repeated Submit stages under the same token again. Therefore, if Restore removes
-// the staging directory of a job that was recorded but not accepted, repeated Submits
-// wait until the directory is removed: the removal must not hit the new one.
+// After an error of staging, the core answers the callers at once and then has the staging
+// directory removed, because the error may hide that it exists.
+//
+// The journal has an intent before the output is staged. If the master dies before the job
+// is accepted, Restore finds the intent and removes the staging directory. A repeated Submit
+// would stage under the same token, so it waits until the directory is removed: the removal
+// must not hit the new one.
 type request struct {
 	job     job.ID    // 0 until the job is accepted
 	calls   []Call    // that wait for the result
 	entry   *jobEntry // while under way
 	core    job.Spec
 	refused error // why the job was refused, while its staging directory is removed
-	// restart is set by Restore while it removes the staging directory of an earlier
-	// life. The Submits of queue are handled after that.
-	restart bool
-	queue   []*Submit
+	// removing is set while the staging directory of an earlier life, or of staging that has
+	// failed, is being removed. The Submits of queue are handled after that.
+	removing bool
+	queue    []*queuedSubmit
+}
+
+// queuedSubmit is a Submit that waits for the end of request.removing.
+type queuedSubmit struct {
+	r *request
+	m *Submit
+}
+
+// release implements waiter. The caller has gone: it may repeat the request.
+func (q *queuedSubmit) release(c *Core) {
+	delete(c.held, q.m.Call)
+	q.r.queue = slices.DeleteFunc(q.r.queue, func(x *queuedSubmit) bool { return x == q })
+	c.refuse(q.m.Call, errorf(Aborted, "output %s: what an earlier try has left there is not removed yet; submit the job again", q.m.Spec.Output))
 }
 
 // submit answers with the request's job, or begins to accept one.
@@ -47,8 +63,10 @@ func (c *Core) submit(m *Submit) {
 		switch {
 		case r.job != 0:
 			c.reply(m.Call, &slotwisev1.SubmitResponse{Job: r.job.String()})
-		case r.restart:
-			r.queue = append(r.queue, m)
+		case r.removing:
+			q := &queuedSubmit{r, m}
+			r.queue = append(r.queue, q)
+			c.held[m.Call] = q
 		default:
 			r.calls = append(r.calls, m.Call)
 		}
@@ -73,7 +91,39 @@ func (c *Core) submit(m *Submit) {
 	}
 	c.staging = append(c.staging, j)
 	j.token = StagingToken(c.id, m.Request)
+	c.recordIntent(&slotwisev1.JournalStaging{Request: m.Request, Output: m.Spec.Output, Token: j.token, Chain: m.Spec.Chain})
 	c.order(&StageOutput{Request: m.Request, URI: m.Spec.Output, Token: j.token, Overwrite: m.Spec.Overwrite})
+}
+
+// recordIntent records that an output is about to be staged.
+func (c *Core) recordIntent(s *slotwisev1.JournalStaging) {
+	c.intents = append(c.intents, s)
+	c.record(intentRecord(s))
+}
+
+// endIntent records that nothing is staged for a request any more.
+func (c *Core) endIntent(request string) {
+	if c.dropIntent(request) {
+		c.record(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_StagingEnded{StagingEnded: &slotwisev1.JournalStagingEnded{Request: request}}})
+	}
+}
+
+// dropIntent removes the intent of a request and reports whether there was one.
+func (c *Core) dropIntent(request string) bool {
+	before := len(c.intents)
+	c.intents = slices.DeleteFunc(c.intents, func(s *slotwisev1.JournalStaging) bool { return s.Request == request })
+	return len(c.intents) < before
+}
+
+// removeIntended removes what an earlier life of the master has staged for a request whose
+// job was not accepted.
+func (c *Core) removeIntended(s *slotwisev1.JournalStaging) {
+	j := c.newJob(s.Request, &slotwisev1.JobSpec{Output: s.Output, Chain: s.Chain}, job.Spec{})
+	j.token = s.Token
+	c.requests[s.Request] = &request{entry: j, removing: true}
+	c.stepEntering(j, 1)
+	c.order(&RemoveStaged{Request: s.Request, URI: s.Output, Token: s.Token, Retry: true})
+	c.logInfo("a job was not accepted: its staged output is removed", "output", s.Output)
 }
 
 // StagingToken names what a request stages. Every life of a master chooses the same
@@ -89,9 +139,14 @@ func StagingToken(master, request string) string {
 func (c *Core) staged(m *Staged) {
 	r := c.requests[m.Request]
 	switch {
-	case r == nil || r.entry == nil || r.refused != nil || r.restart:
+	case r == nil || r.entry == nil || r.refused != nil || r.removing:
 	case m.Err != nil:
-		c.failRequest(m.Request, r, m.Err)
+		for _, call := range r.calls {
+			c.refuse(call, m.Err)
+		}
+		r.calls, r.removing = nil, true
+		c.doneStaging(r.entry)
+		c.order(&RemoveStaged{Request: m.Request, URI: r.entry.spec.Output, Token: r.entry.token})
 	default:
 		c.accept(r)
 	}
@@ -244,6 +299,7 @@ func (c *Core) enter(j *jobEntry, core job.Spec) error {
 func (c *Core) accepted(j *jobEntry, id job.ID) {
 	j.id = id
 	j.core = c.tracker.Jobs().Get(id)
+	c.dropIntent(j.request) // the job's acceptance ends it
 	c.addJob(j)
 	c.addStep(j)
 	c.tasks += j.tasksOf()
@@ -258,6 +314,7 @@ func (c *Core) accepted(j *jobEntry, id job.ID) {
 // request, so that it can be made again.
 func (c *Core) failRequest(name string, r *request, err error) {
 	delete(c.requests, name)
+	c.endIntent(name)
 	c.stepEntering(r.entry, -1)
 	c.doneStaging(r.entry)
 	for _, call := range r.calls {
@@ -275,11 +332,13 @@ func (c *Core) stagingRemoved(m *StagingRemoved) {
 	case r == nil:
 	case r.refused != nil:
 		c.failRequest(m.Request, r, errors.Join(r.refused, m.Err))
-	case r.restart:
+	case r.removing:
 		delete(c.requests, m.Request)
+		c.endIntent(m.Request)
 		c.stepEntering(r.entry, -1)
-		for _, again := range r.queue {
-			c.submit(again)
+		for _, q := range r.queue {
+			delete(c.held, q.m.Call)
+			c.submit(q.m)
 		}
 	}
 }

@@ -37,6 +37,8 @@ type JournalRecord struct {
 	//	*JournalRecord_Totals
 	//	*JournalRecord_Counted
 	//	*JournalRecord_Finished
+	//	*JournalRecord_Staging
+	//	*JournalRecord_StagingEnded
 	//	*JournalRecord_Chain
 	//	*JournalRecord_Driver
 	//	*JournalRecord_StepEnded
@@ -162,6 +164,24 @@ func (x *JournalRecord) GetFinished() *JournalFinished {
 	if x != nil {
 		if x, ok := x.What.(*JournalRecord_Finished); ok {
 			return x.Finished
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetStaging() *JournalStaging {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_Staging); ok {
+			return x.Staging
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetStagingEnded() *JournalStagingEnded {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_StagingEnded); ok {
+			return x.StagingEnded
 		}
 	}
 	return nil
@@ -424,6 +444,14 @@ type JournalRecord_Finished struct {
 	Finished *JournalFinished `protobuf:"bytes,7,opt,name=finished,proto3,oneof"`
 }
 
+type JournalRecord_Staging struct {
+	Staging *JournalStaging `protobuf:"bytes,8,opt,name=staging,proto3,oneof"`
+}
+
+type JournalRecord_StagingEnded struct {
+	StagingEnded *JournalStagingEnded `protobuf:"bytes,9,opt,name=staging_ended,json=stagingEnded,proto3,oneof"`
+}
+
 type JournalRecord_Chain struct {
 	Chain *JournalChain `protobuf:"bytes,50,opt,name=chain,proto3,oneof"`
 }
@@ -537,6 +565,10 @@ func (*JournalRecord_Totals) isJournalRecord_What() {}
 func (*JournalRecord_Counted) isJournalRecord_What() {}
 
 func (*JournalRecord_Finished) isJournalRecord_What() {}
+
+func (*JournalRecord_Staging) isJournalRecord_What() {}
+
+func (*JournalRecord_StagingEnded) isJournalRecord_What() {}
 
 func (*JournalRecord_Chain) isJournalRecord_What() {}
 
@@ -843,6 +875,121 @@ func (x *JournalJob) GetAuthenticated() bool {
 	return false
 }
 
+// JournalStaging records that the output of a request is about to be staged. It holds
+// until the request's job is accepted, or until JournalStagingEnded.
+type JournalStaging struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       string                 `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"` // as in JournalJob
+	Output        string                 `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	Chain         string                 `protobuf:"bytes,4,opt,name=chain,proto3" json:"chain,omitempty"` // of which the job is a step; "" if it is none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalStaging) Reset() {
+	*x = JournalStaging{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalStaging) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalStaging) ProtoMessage() {}
+
+func (x *JournalStaging) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalStaging.ProtoReflect.Descriptor instead.
+func (*JournalStaging) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *JournalStaging) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *JournalStaging) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *JournalStaging) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *JournalStaging) GetChain() string {
+	if x != nil {
+		return x.Chain
+	}
+	return ""
+}
+
+// JournalStagingEnded records that nothing of a request is staged any more.
+type JournalStagingEnded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       string                 `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalStagingEnded) Reset() {
+	*x = JournalStagingEnded{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalStagingEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalStagingEnded) ProtoMessage() {}
+
+func (x *JournalStagingEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalStagingEnded.ProtoReflect.Descriptor instead.
+func (*JournalStagingEnded) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *JournalStagingEnded) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
 // JournalChain is a submitted chain. In a snapshot it is followed by the other records
 // that make its state. The steps of a chain are jobs whose spec names the chain.
 type JournalChain struct {
@@ -859,7 +1006,7 @@ type JournalChain struct {
 
 func (x *JournalChain) Reset() {
 	*x = JournalChain{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1018,7 @@ func (x *JournalChain) String() string {
 func (*JournalChain) ProtoMessage() {}
 
 func (x *JournalChain) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1031,7 @@ func (x *JournalChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalChain.ProtoReflect.Descriptor instead.
 func (*JournalChain) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JournalChain) GetChain() int32 {
@@ -949,7 +1096,7 @@ type JournalDriver struct {
 
 func (x *JournalDriver) Reset() {
 	*x = JournalDriver{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1108,7 @@ func (x *JournalDriver) String() string {
 func (*JournalDriver) ProtoMessage() {}
 
 func (x *JournalDriver) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1121,7 @@ func (x *JournalDriver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalDriver.ProtoReflect.Descriptor instead.
 func (*JournalDriver) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JournalDriver) GetChain() int32 {
@@ -1059,7 +1206,7 @@ type JournalStepEnded struct {
 
 func (x *JournalStepEnded) Reset() {
 	*x = JournalStepEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1218,7 @@ func (x *JournalStepEnded) String() string {
 func (*JournalStepEnded) ProtoMessage() {}
 
 func (x *JournalStepEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1231,7 @@ func (x *JournalStepEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalStepEnded.ProtoReflect.Descriptor instead.
 func (*JournalStepEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JournalStepEnded) GetChain() int32 {
@@ -1122,7 +1269,7 @@ type JournalChainOutcome struct {
 
 func (x *JournalChainOutcome) Reset() {
 	*x = JournalChainOutcome{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1281,7 @@ func (x *JournalChainOutcome) String() string {
 func (*JournalChainOutcome) ProtoMessage() {}
 
 func (x *JournalChainOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1294,7 @@ func (x *JournalChainOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalChainOutcome.ProtoReflect.Descriptor instead.
 func (*JournalChainOutcome) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JournalChainOutcome) GetChain() int32 {
@@ -1189,7 +1336,7 @@ type JournalChainChanged struct {
 
 func (x *JournalChainChanged) Reset() {
 	*x = JournalChainChanged{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1348,7 @@ func (x *JournalChainChanged) String() string {
 func (*JournalChainChanged) ProtoMessage() {}
 
 func (x *JournalChainChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1361,7 @@ func (x *JournalChainChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalChainChanged.ProtoReflect.Descriptor instead.
 func (*JournalChainChanged) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JournalChainChanged) GetChain() int32 {
@@ -1249,7 +1396,7 @@ type JournalChainFinished struct {
 
 func (x *JournalChainFinished) Reset() {
 	*x = JournalChainFinished{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1408,7 @@ func (x *JournalChainFinished) String() string {
 func (*JournalChainFinished) ProtoMessage() {}
 
 func (x *JournalChainFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1421,7 @@ func (x *JournalChainFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalChainFinished.ProtoReflect.Descriptor instead.
 func (*JournalChainFinished) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{10}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JournalChainFinished) GetChain() int32 {
@@ -1309,7 +1456,7 @@ type JournalTotals struct {
 
 func (x *JournalTotals) Reset() {
 	*x = JournalTotals{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1468,7 @@ func (x *JournalTotals) String() string {
 func (*JournalTotals) ProtoMessage() {}
 
 func (x *JournalTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1481,7 @@ func (x *JournalTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalTotals.ProtoReflect.Descriptor instead.
 func (*JournalTotals) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{11}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JournalTotals) GetJob() int32 {
@@ -1405,7 +1552,7 @@ type JournalCounted struct {
 
 func (x *JournalCounted) Reset() {
 	*x = JournalCounted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1564,7 @@ func (x *JournalCounted) String() string {
 func (*JournalCounted) ProtoMessage() {}
 
 func (x *JournalCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1577,7 @@ func (x *JournalCounted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalCounted.ProtoReflect.Descriptor instead.
 func (*JournalCounted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{12}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JournalCounted) GetAttempt() *AttemptRef {
@@ -1459,7 +1606,7 @@ type JournalFinished struct {
 
 func (x *JournalFinished) Reset() {
 	*x = JournalFinished{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1618,7 @@ func (x *JournalFinished) String() string {
 func (*JournalFinished) ProtoMessage() {}
 
 func (x *JournalFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1631,7 @@ func (x *JournalFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalFinished.ProtoReflect.Descriptor instead.
 func (*JournalFinished) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JournalFinished) GetJob() int32 {
@@ -1512,7 +1659,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1671,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1684,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TaskRef) GetJob() int32 {
@@ -1573,7 +1720,7 @@ type AttemptRef struct {
 
 func (x *AttemptRef) Reset() {
 	*x = AttemptRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1732,7 @@ func (x *AttemptRef) String() string {
 func (*AttemptRef) ProtoMessage() {}
 
 func (x *AttemptRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1745,7 @@ func (x *AttemptRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRef.ProtoReflect.Descriptor instead.
 func (*AttemptRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttemptRef) GetJob() int32 {
@@ -1646,7 +1793,7 @@ type FactAccepted struct {
 
 func (x *FactAccepted) Reset() {
 	*x = FactAccepted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1805,7 @@ func (x *FactAccepted) String() string {
 func (*FactAccepted) ProtoMessage() {}
 
 func (x *FactAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1818,7 @@ func (x *FactAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactAccepted.ProtoReflect.Descriptor instead.
 func (*FactAccepted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FactAccepted) GetJob() int32 {
@@ -1733,7 +1880,7 @@ type FactPriority struct {
 
 func (x *FactPriority) Reset() {
 	*x = FactPriority{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1892,7 @@ func (x *FactPriority) String() string {
 func (*FactPriority) ProtoMessage() {}
 
 func (x *FactPriority) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1905,7 @@ func (x *FactPriority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPriority.ProtoReflect.Descriptor instead.
 func (*FactPriority) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FactPriority) GetJob() int32 {
@@ -1785,7 +1932,7 @@ type FactPool struct {
 
 func (x *FactPool) Reset() {
 	*x = FactPool{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1944,7 @@ func (x *FactPool) String() string {
 func (*FactPool) ProtoMessage() {}
 
 func (x *FactPool) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1957,7 @@ func (x *FactPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPool.ProtoReflect.Descriptor instead.
 func (*FactPool) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FactPool) GetJob() int32 {
@@ -1840,7 +1987,7 @@ type FactOutcome struct {
 
 func (x *FactOutcome) Reset() {
 	*x = FactOutcome{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1999,7 @@ func (x *FactOutcome) String() string {
 func (*FactOutcome) ProtoMessage() {}
 
 func (x *FactOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2012,7 @@ func (x *FactOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutcome.ProtoReflect.Descriptor instead.
 func (*FactOutcome) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FactOutcome) GetJob() int32 {
@@ -1915,7 +2062,7 @@ type FactJobEnded struct {
 
 func (x *FactJobEnded) Reset() {
 	*x = FactJobEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2074,7 @@ func (x *FactJobEnded) String() string {
 func (*FactJobEnded) ProtoMessage() {}
 
 func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2087,7 @@ func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJobEnded.ProtoReflect.Descriptor instead.
 func (*FactJobEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FactJobEnded) GetJob() int32 {
@@ -1984,7 +2131,7 @@ type FactCounted struct {
 
 func (x *FactCounted) Reset() {
 	*x = FactCounted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2143,7 @@ func (x *FactCounted) String() string {
 func (*FactCounted) ProtoMessage() {}
 
 func (x *FactCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2156,7 @@ func (x *FactCounted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounted.ProtoReflect.Descriptor instead.
 func (*FactCounted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FactCounted) GetJob() int32 {
@@ -2057,7 +2204,7 @@ type FactCommitCancelled struct {
 
 func (x *FactCommitCancelled) Reset() {
 	*x = FactCommitCancelled{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2216,7 @@ func (x *FactCommitCancelled) String() string {
 func (*FactCommitCancelled) ProtoMessage() {}
 
 func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2229,7 @@ func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCommitCancelled.ProtoReflect.Descriptor instead.
 func (*FactCommitCancelled) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FactCommitCancelled) GetJob() int32 {
@@ -2115,7 +2262,7 @@ type FactLaunched struct {
 
 func (x *FactLaunched) Reset() {
 	*x = FactLaunched{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2274,7 @@ func (x *FactLaunched) String() string {
 func (*FactLaunched) ProtoMessage() {}
 
 func (x *FactLaunched) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2287,7 @@ func (x *FactLaunched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLaunched.ProtoReflect.Descriptor instead.
 func (*FactLaunched) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FactLaunched) GetAttempt() *AttemptRef {
@@ -2208,7 +2355,7 @@ type FactGranted struct {
 
 func (x *FactGranted) Reset() {
 	*x = FactGranted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2367,7 @@ func (x *FactGranted) String() string {
 func (*FactGranted) ProtoMessage() {}
 
 func (x *FactGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2380,7 @@ func (x *FactGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGranted.ProtoReflect.Descriptor instead.
 func (*FactGranted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FactGranted) GetAttempt() *AttemptRef {
@@ -2261,7 +2408,7 @@ type FactEnded struct {
 
 func (x *FactEnded) Reset() {
 	*x = FactEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2420,7 @@ func (x *FactEnded) String() string {
 func (*FactEnded) ProtoMessage() {}
 
 func (x *FactEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2433,7 @@ func (x *FactEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactEnded.ProtoReflect.Descriptor instead.
 func (*FactEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FactEnded) GetAttempt() *AttemptRef {
@@ -2368,7 +2515,7 @@ type FactFetchFailed struct {
 
 func (x *FactFetchFailed) Reset() {
 	*x = FactFetchFailed{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2380,7 +2527,7 @@ func (x *FactFetchFailed) String() string {
 func (*FactFetchFailed) ProtoMessage() {}
 
 func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2393,7 +2540,7 @@ func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFetchFailed.ProtoReflect.Descriptor instead.
 func (*FactFetchFailed) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FactFetchFailed) GetMap() *AttemptRef {
@@ -2415,7 +2562,7 @@ type FactOutputLost struct {
 
 func (x *FactOutputLost) Reset() {
 	*x = FactOutputLost{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2574,7 @@ func (x *FactOutputLost) String() string {
 func (*FactOutputLost) ProtoMessage() {}
 
 func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2587,7 @@ func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutputLost.ProtoReflect.Descriptor instead.
 func (*FactOutputLost) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FactOutputLost) GetMap() *AttemptRef {
@@ -2488,7 +2635,7 @@ type FactJoined struct {
 
 func (x *FactJoined) Reset() {
 	*x = FactJoined{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2647,7 @@ func (x *FactJoined) String() string {
 func (*FactJoined) ProtoMessage() {}
 
 func (x *FactJoined) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2660,7 @@ func (x *FactJoined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJoined.ProtoReflect.Descriptor instead.
 func (*FactJoined) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FactJoined) GetName() string {
@@ -2590,7 +2737,7 @@ type FactLeft struct {
 
 func (x *FactLeft) Reset() {
 	*x = FactLeft{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2749,7 @@ func (x *FactLeft) String() string {
 func (*FactLeft) ProtoMessage() {}
 
 func (x *FactLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2762,7 @@ func (x *FactLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLeft.ProtoReflect.Descriptor instead.
 func (*FactLeft) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{29}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FactLeft) GetNode() string {
@@ -2650,7 +2797,7 @@ type FactDrained struct {
 
 func (x *FactDrained) Reset() {
 	*x = FactDrained{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2809,7 @@ func (x *FactDrained) String() string {
 func (*FactDrained) ProtoMessage() {}
 
 func (x *FactDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2822,7 @@ func (x *FactDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactDrained.ProtoReflect.Descriptor instead.
 func (*FactDrained) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{30}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FactDrained) GetNode() string {
@@ -2710,7 +2857,7 @@ type FactGraylisted struct {
 
 func (x *FactGraylisted) Reset() {
 	*x = FactGraylisted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2869,7 @@ func (x *FactGraylisted) String() string {
 func (*FactGraylisted) ProtoMessage() {}
 
 func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2882,7 @@ func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGraylisted.ProtoReflect.Descriptor instead.
 func (*FactGraylisted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{31}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FactGraylisted) GetNode() string {
@@ -2769,7 +2916,7 @@ type FactFaults struct {
 
 func (x *FactFaults) Reset() {
 	*x = FactFaults{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +2928,7 @@ func (x *FactFaults) String() string {
 func (*FactFaults) ProtoMessage() {}
 
 func (x *FactFaults) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +2941,7 @@ func (x *FactFaults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFaults.ProtoReflect.Descriptor instead.
 func (*FactFaults) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{32}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FactFaults) GetNode() string {
@@ -2821,7 +2968,7 @@ type FactCounts struct {
 
 func (x *FactCounts) Reset() {
 	*x = FactCounts{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2980,7 @@ func (x *FactCounts) String() string {
 func (*FactCounts) ProtoMessage() {}
 
 func (x *FactCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2993,7 @@ func (x *FactCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounts.ProtoReflect.Descriptor instead.
 func (*FactCounts) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{33}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FactCounts) GetJobs() int32 {
@@ -2880,7 +3027,7 @@ type FactTask struct {
 
 func (x *FactTask) Reset() {
 	*x = FactTask{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3039,7 @@ func (x *FactTask) String() string {
 func (*FactTask) ProtoMessage() {}
 
 func (x *FactTask) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3052,7 @@ func (x *FactTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactTask.ProtoReflect.Descriptor instead.
 func (*FactTask) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{34}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FactTask) GetTask() *TaskRef {
@@ -2995,7 +3142,7 @@ type PastAttempt struct {
 
 func (x *PastAttempt) Reset() {
 	*x = PastAttempt{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3154,7 @@ func (x *PastAttempt) String() string {
 func (*PastAttempt) ProtoMessage() {}
 
 func (x *PastAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3167,7 @@ func (x *PastAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
 func (*PastAttempt) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{35}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PastAttempt) GetNode() string {
@@ -3139,7 +3286,7 @@ var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\x1a\x18slotwise/v1/common.proto\"\xc2\x0e\n" +
+	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\x1a\x18slotwise/v1/common.proto\"\xc4\x0f\n" +
 	"\rJournalRecord\x124\n" +
 	"\x06master\x18\x01 \x01(\v2\x1a.slotwise.v1.JournalMasterH\x00R\x06master\x124\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.slotwise.v1.JournalPolicyH\x00R\x06policy\x127\n" +
@@ -3147,7 +3294,9 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x03job\x18\x04 \x01(\v2\x17.slotwise.v1.JournalJobH\x00R\x03job\x124\n" +
 	"\x06totals\x18\x05 \x01(\v2\x1a.slotwise.v1.JournalTotalsH\x00R\x06totals\x127\n" +
 	"\acounted\x18\x06 \x01(\v2\x1b.slotwise.v1.JournalCountedH\x00R\acounted\x12:\n" +
-	"\bfinished\x18\a \x01(\v2\x1c.slotwise.v1.JournalFinishedH\x00R\bfinished\x121\n" +
+	"\bfinished\x18\a \x01(\v2\x1c.slotwise.v1.JournalFinishedH\x00R\bfinished\x127\n" +
+	"\astaging\x18\b \x01(\v2\x1b.slotwise.v1.JournalStagingH\x00R\astaging\x12G\n" +
+	"\rstaging_ended\x18\t \x01(\v2 .slotwise.v1.JournalStagingEndedH\x00R\fstagingEnded\x121\n" +
 	"\x05chain\x182 \x01(\v2\x19.slotwise.v1.JournalChainH\x00R\x05chain\x124\n" +
 	"\x06driver\x183 \x01(\v2\x1a.slotwise.v1.JournalDriverH\x00R\x06driver\x12>\n" +
 	"\n" +
@@ -3200,7 +3349,14 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x04spec\x18\x03 \x01(\v2\x14.slotwise.v1.JobSpecR\x04spec\x12\x14\n" +
 	"\x05token\x18\x04 \x01(\tR\x05token\x12\x16\n" +
 	"\x06secret\x18\x05 \x01(\fR\x06secret\x12$\n" +
-	"\rauthenticated\x18\x06 \x01(\bR\rauthenticated\"\xbb\x01\n" +
+	"\rauthenticated\x18\x06 \x01(\bR\rauthenticated\"n\n" +
+	"\x0eJournalStaging\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\tR\arequest\x12\x16\n" +
+	"\x06output\x18\x02 \x01(\tR\x06output\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x12\x14\n" +
+	"\x05chain\x18\x04 \x01(\tR\x05chain\"/\n" +
+	"\x13JournalStagingEnded\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\tR\arequest\"\xbb\x01\n" +
 	"\fJournalChain\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\tR\arequest\x12*\n" +
@@ -3402,112 +3558,116 @@ func file_slotwise_v1_journal_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_journal_proto_rawDescData
 }
 
-var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_slotwise_v1_journal_proto_goTypes = []any{
 	(*JournalRecord)(nil),        // 0: slotwise.v1.JournalRecord
 	(*JournalMaster)(nil),        // 1: slotwise.v1.JournalMaster
 	(*JournalPolicy)(nil),        // 2: slotwise.v1.JournalPolicy
 	(*JournalLearned)(nil),       // 3: slotwise.v1.JournalLearned
 	(*JournalJob)(nil),           // 4: slotwise.v1.JournalJob
-	(*JournalChain)(nil),         // 5: slotwise.v1.JournalChain
-	(*JournalDriver)(nil),        // 6: slotwise.v1.JournalDriver
-	(*JournalStepEnded)(nil),     // 7: slotwise.v1.JournalStepEnded
-	(*JournalChainOutcome)(nil),  // 8: slotwise.v1.JournalChainOutcome
-	(*JournalChainChanged)(nil),  // 9: slotwise.v1.JournalChainChanged
-	(*JournalChainFinished)(nil), // 10: slotwise.v1.JournalChainFinished
-	(*JournalTotals)(nil),        // 11: slotwise.v1.JournalTotals
-	(*JournalCounted)(nil),       // 12: slotwise.v1.JournalCounted
-	(*JournalFinished)(nil),      // 13: slotwise.v1.JournalFinished
-	(*TaskRef)(nil),              // 14: slotwise.v1.TaskRef
-	(*AttemptRef)(nil),           // 15: slotwise.v1.AttemptRef
-	(*FactAccepted)(nil),         // 16: slotwise.v1.FactAccepted
-	(*FactPriority)(nil),         // 17: slotwise.v1.FactPriority
-	(*FactPool)(nil),             // 18: slotwise.v1.FactPool
-	(*FactOutcome)(nil),          // 19: slotwise.v1.FactOutcome
-	(*FactJobEnded)(nil),         // 20: slotwise.v1.FactJobEnded
-	(*FactCounted)(nil),          // 21: slotwise.v1.FactCounted
-	(*FactCommitCancelled)(nil),  // 22: slotwise.v1.FactCommitCancelled
-	(*FactLaunched)(nil),         // 23: slotwise.v1.FactLaunched
-	(*FactGranted)(nil),          // 24: slotwise.v1.FactGranted
-	(*FactEnded)(nil),            // 25: slotwise.v1.FactEnded
-	(*FactFetchFailed)(nil),      // 26: slotwise.v1.FactFetchFailed
-	(*FactOutputLost)(nil),       // 27: slotwise.v1.FactOutputLost
-	(*FactJoined)(nil),           // 28: slotwise.v1.FactJoined
-	(*FactLeft)(nil),             // 29: slotwise.v1.FactLeft
-	(*FactDrained)(nil),          // 30: slotwise.v1.FactDrained
-	(*FactGraylisted)(nil),       // 31: slotwise.v1.FactGraylisted
-	(*FactFaults)(nil),           // 32: slotwise.v1.FactFaults
-	(*FactCounts)(nil),           // 33: slotwise.v1.FactCounts
-	(*FactTask)(nil),             // 34: slotwise.v1.FactTask
-	(*PastAttempt)(nil),          // 35: slotwise.v1.PastAttempt
-	nil,                          // 36: slotwise.v1.JournalPolicy.SetEntry
-	(*JobSpec)(nil),              // 37: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),            // 38: slotwise.v1.ChainSpec
-	(*JobStatus)(nil),            // 39: slotwise.v1.JobStatus
-	(JobState)(0),                // 40: slotwise.v1.JobState
-	(*Counters)(nil),             // 41: slotwise.v1.Counters
-	(FailureCause)(0),            // 42: slotwise.v1.FailureCause
+	(*JournalStaging)(nil),       // 5: slotwise.v1.JournalStaging
+	(*JournalStagingEnded)(nil),  // 6: slotwise.v1.JournalStagingEnded
+	(*JournalChain)(nil),         // 7: slotwise.v1.JournalChain
+	(*JournalDriver)(nil),        // 8: slotwise.v1.JournalDriver
+	(*JournalStepEnded)(nil),     // 9: slotwise.v1.JournalStepEnded
+	(*JournalChainOutcome)(nil),  // 10: slotwise.v1.JournalChainOutcome
+	(*JournalChainChanged)(nil),  // 11: slotwise.v1.JournalChainChanged
+	(*JournalChainFinished)(nil), // 12: slotwise.v1.JournalChainFinished
+	(*JournalTotals)(nil),        // 13: slotwise.v1.JournalTotals
+	(*JournalCounted)(nil),       // 14: slotwise.v1.JournalCounted
+	(*JournalFinished)(nil),      // 15: slotwise.v1.JournalFinished
+	(*TaskRef)(nil),              // 16: slotwise.v1.TaskRef
+	(*AttemptRef)(nil),           // 17: slotwise.v1.AttemptRef
+	(*FactAccepted)(nil),         // 18: slotwise.v1.FactAccepted
+	(*FactPriority)(nil),         // 19: slotwise.v1.FactPriority
+	(*FactPool)(nil),             // 20: slotwise.v1.FactPool
+	(*FactOutcome)(nil),          // 21: slotwise.v1.FactOutcome
+	(*FactJobEnded)(nil),         // 22: slotwise.v1.FactJobEnded
+	(*FactCounted)(nil),          // 23: slotwise.v1.FactCounted
+	(*FactCommitCancelled)(nil),  // 24: slotwise.v1.FactCommitCancelled
+	(*FactLaunched)(nil),         // 25: slotwise.v1.FactLaunched
+	(*FactGranted)(nil),          // 26: slotwise.v1.FactGranted
+	(*FactEnded)(nil),            // 27: slotwise.v1.FactEnded
+	(*FactFetchFailed)(nil),      // 28: slotwise.v1.FactFetchFailed
+	(*FactOutputLost)(nil),       // 29: slotwise.v1.FactOutputLost
+	(*FactJoined)(nil),           // 30: slotwise.v1.FactJoined
+	(*FactLeft)(nil),             // 31: slotwise.v1.FactLeft
+	(*FactDrained)(nil),          // 32: slotwise.v1.FactDrained
+	(*FactGraylisted)(nil),       // 33: slotwise.v1.FactGraylisted
+	(*FactFaults)(nil),           // 34: slotwise.v1.FactFaults
+	(*FactCounts)(nil),           // 35: slotwise.v1.FactCounts
+	(*FactTask)(nil),             // 36: slotwise.v1.FactTask
+	(*PastAttempt)(nil),          // 37: slotwise.v1.PastAttempt
+	nil,                          // 38: slotwise.v1.JournalPolicy.SetEntry
+	(*JobSpec)(nil),              // 39: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),            // 40: slotwise.v1.ChainSpec
+	(*JobStatus)(nil),            // 41: slotwise.v1.JobStatus
+	(JobState)(0),                // 42: slotwise.v1.JobState
+	(*Counters)(nil),             // 43: slotwise.v1.Counters
+	(FailureCause)(0),            // 44: slotwise.v1.FailureCause
 }
 var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	1,  // 0: slotwise.v1.JournalRecord.master:type_name -> slotwise.v1.JournalMaster
 	2,  // 1: slotwise.v1.JournalRecord.policy:type_name -> slotwise.v1.JournalPolicy
 	3,  // 2: slotwise.v1.JournalRecord.learned:type_name -> slotwise.v1.JournalLearned
 	4,  // 3: slotwise.v1.JournalRecord.job:type_name -> slotwise.v1.JournalJob
-	11, // 4: slotwise.v1.JournalRecord.totals:type_name -> slotwise.v1.JournalTotals
-	12, // 5: slotwise.v1.JournalRecord.counted:type_name -> slotwise.v1.JournalCounted
-	13, // 6: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
-	5,  // 7: slotwise.v1.JournalRecord.chain:type_name -> slotwise.v1.JournalChain
-	6,  // 8: slotwise.v1.JournalRecord.driver:type_name -> slotwise.v1.JournalDriver
-	7,  // 9: slotwise.v1.JournalRecord.step_ended:type_name -> slotwise.v1.JournalStepEnded
-	8,  // 10: slotwise.v1.JournalRecord.chain_outcome:type_name -> slotwise.v1.JournalChainOutcome
-	9,  // 11: slotwise.v1.JournalRecord.chain_changed:type_name -> slotwise.v1.JournalChainChanged
-	10, // 12: slotwise.v1.JournalRecord.chain_finished:type_name -> slotwise.v1.JournalChainFinished
-	16, // 13: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
-	17, // 14: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
-	18, // 15: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
-	19, // 16: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
-	23, // 17: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
-	24, // 18: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
-	25, // 19: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
-	26, // 20: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
-	27, // 21: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
-	28, // 22: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
-	29, // 23: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
-	30, // 24: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
-	33, // 25: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
-	34, // 26: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
-	31, // 27: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
-	32, // 28: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
-	20, // 29: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
-	22, // 30: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
-	21, // 31: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
-	36, // 32: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
-	37, // 33: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
-	38, // 34: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
-	39, // 35: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
-	40, // 36: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
-	41, // 37: slotwise.v1.JournalTotals.maps:type_name -> slotwise.v1.Counters
-	41, // 38: slotwise.v1.JournalTotals.reduces:type_name -> slotwise.v1.Counters
-	15, // 39: slotwise.v1.JournalCounted.attempt:type_name -> slotwise.v1.AttemptRef
-	41, // 40: slotwise.v1.JournalCounted.counters:type_name -> slotwise.v1.Counters
-	14, // 41: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
-	41, // 42: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
-	41, // 43: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
-	15, // 44: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
-	15, // 45: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
-	15, // 46: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
-	41, // 47: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
-	42, // 48: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
-	15, // 49: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	15, // 50: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	14, // 51: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
-	35, // 52: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
-	42, // 53: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	13, // 4: slotwise.v1.JournalRecord.totals:type_name -> slotwise.v1.JournalTotals
+	14, // 5: slotwise.v1.JournalRecord.counted:type_name -> slotwise.v1.JournalCounted
+	15, // 6: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
+	5,  // 7: slotwise.v1.JournalRecord.staging:type_name -> slotwise.v1.JournalStaging
+	6,  // 8: slotwise.v1.JournalRecord.staging_ended:type_name -> slotwise.v1.JournalStagingEnded
+	7,  // 9: slotwise.v1.JournalRecord.chain:type_name -> slotwise.v1.JournalChain
+	8,  // 10: slotwise.v1.JournalRecord.driver:type_name -> slotwise.v1.JournalDriver
+	9,  // 11: slotwise.v1.JournalRecord.step_ended:type_name -> slotwise.v1.JournalStepEnded
+	10, // 12: slotwise.v1.JournalRecord.chain_outcome:type_name -> slotwise.v1.JournalChainOutcome
+	11, // 13: slotwise.v1.JournalRecord.chain_changed:type_name -> slotwise.v1.JournalChainChanged
+	12, // 14: slotwise.v1.JournalRecord.chain_finished:type_name -> slotwise.v1.JournalChainFinished
+	18, // 15: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
+	19, // 16: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
+	20, // 17: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
+	21, // 18: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
+	25, // 19: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
+	26, // 20: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
+	27, // 21: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
+	28, // 22: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
+	29, // 23: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
+	30, // 24: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
+	31, // 25: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
+	32, // 26: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
+	35, // 27: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
+	36, // 28: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
+	33, // 29: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
+	34, // 30: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
+	22, // 31: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
+	24, // 32: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
+	23, // 33: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
+	38, // 34: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
+	39, // 35: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
+	40, // 36: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
+	41, // 37: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
+	42, // 38: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
+	43, // 39: slotwise.v1.JournalTotals.maps:type_name -> slotwise.v1.Counters
+	43, // 40: slotwise.v1.JournalTotals.reduces:type_name -> slotwise.v1.Counters
+	17, // 41: slotwise.v1.JournalCounted.attempt:type_name -> slotwise.v1.AttemptRef
+	43, // 42: slotwise.v1.JournalCounted.counters:type_name -> slotwise.v1.Counters
+	16, // 43: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
+	43, // 44: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
+	43, // 45: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
+	17, // 46: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
+	17, // 47: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
+	17, // 48: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
+	43, // 49: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
+	44, // 50: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
+	17, // 51: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	17, // 52: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	16, // 53: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	37, // 54: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
+	44, // 55: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_journal_proto_init() }
@@ -3525,6 +3685,8 @@ func file_slotwise_v1_journal_proto_init() {
 		(*JournalRecord_Totals)(nil),
 		(*JournalRecord_Counted)(nil),
 		(*JournalRecord_Finished)(nil),
+		(*JournalRecord_Staging)(nil),
+		(*JournalRecord_StagingEnded)(nil),
 		(*JournalRecord_Chain)(nil),
 		(*JournalRecord_Driver)(nil),
 		(*JournalRecord_StepEnded)(nil),
@@ -3557,7 +3719,7 @@ func file_slotwise_v1_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_journal_proto_rawDesc), len(file_slotwise_v1_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

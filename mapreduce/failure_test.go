@@ -79,12 +79,24 @@ func TestMapperFails(t *testing.T) {
 	}
 }
 
+// TestPanics runs a mapper that panics always at one place, and one that panics at another
+// place on each try. The first is tried twice, the second as often as other failures.
 func TestPanics(t *testing.T) {
 	f := newFixture(t, numbers)
-	f.fails(context.Background(), lines(func(_, line []byte, out *mapreduce.Emitter) error {
+	r := f.fails(context.Background(), lines(func(_, line []byte, out *mapreduce.Emitter) error {
 		_ = line[100]
 		return nil
-	}), f.options(), "panic", "index out of range", "failure_test.go")
+	}), f.options(), "failed twice in the same way", "panic", "index out of range", "failure_test.go")
+	if r.Failures != 2 {
+		t.Errorf("%d failures, want 2", r.Failures)
+	}
+	f = newFixture(t, numbers)
+	r = f.fails(context.Background(), lines(func(_, line []byte, out *mapreduce.Emitter) error {
+		panic(out.Task().Try())
+	}), f.options(), "failed 4 times", "panic: 3")
+	if r.Failures != 4 {
+		t.Errorf("%d failures, want 4", r.Failures)
+	}
 }
 
 func TestRetrySucceeds(t *testing.T) {

@@ -55,7 +55,7 @@ type mapSink interface {
 func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, count *counters.Set, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = nil, panicError(p)
+			out, err = nil, newPanicError(p)
 		}
 	}()
 	count = &counters.Set{}
@@ -215,10 +215,23 @@ func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, count
 	return step()
 }
 
-// panicError returns the error for a panic in the job's code, with its stack.
-func panicError(p any) error {
-	if err, ok := p.(error); ok {
-		return fmt.Errorf("panic: %w\n%s", err, userStack())
-	}
-	return fmt.Errorf("panic: %v\n%s", p, userStack())
+// panicError is a panic in the job's code.
+type panicError struct {
+	value any
+	stack string
 }
+
+// newPanicError returns the error for a panic, with the stack of the job's code.
+func newPanicError(value any) error { return &panicError{value: value, stack: userStack()} }
+
+// Error describes the panic and its stack.
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+// Unwrap returns the value of the panic if it is an error.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
+
+// ProgramFailed reports true, for CauseOf.
+func (*panicError) ProgramFailed() bool { return true }

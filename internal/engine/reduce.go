@@ -37,7 +37,7 @@ type ReduceTask struct {
 func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Set, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicError(p)
+			err = newPanicError(p)
 		}
 	}()
 	count = &counters.Set{}

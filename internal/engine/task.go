@@ -39,6 +39,12 @@ func CauseOf(err error) job.Cause {
 	case errors.Is(err, storage.ErrDenied):
 		return job.CauseDenied
 	}
+	if e, ok := errors.AsType[interface {
+		error
+		ProgramFailed() bool
+	}](err); ok && e.ProgramFailed() {
+		return job.CauseProgram
+	}
 	return job.CauseTask
 }
 

@@ -100,7 +100,8 @@ const (
 
 // Cause is the reason why an attempt failed. The tracker counts a failure against the
 // task and the node unless the storage or the node's disk is to blame. A denied
-// permission fails the job at once.
+// permission fails the job at once, and a program that fails twice in the same way the
+// second time.
 //
 // The numbers are written to journals and therefore never change.
 type Cause uint8
@@ -111,15 +112,16 @@ const (
 	CauseStorage              // the storage of input or output did not answer or was overloaded
 	CauseNode                 // the node's own disk is full or broken
 	CauseDenied               // the storage denies the user permission, as it would on every node
+	CauseProgram              // the job's program cannot be started, or panicked
 )
 
 // String returns the cause as a noun for users, such as "storage error".
 func (c Cause) String() string {
-	return pick(int(c), "error", "storage error", "disk error of the worker", "denied permission")
+	return pick(int(c), "error", "storage error", "disk error of the worker", "denied permission", "error of the program")
 }
 
 // Valid reports whether c is one of the causes.
-func (c Cause) Valid() bool { return c <= CauseDenied }
+func (c Cause) Valid() bool { return c <= CauseProgram }
 
 // String returns the state in lower case.
 func (s AttemptState) String() string {

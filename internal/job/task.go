@@ -53,6 +53,25 @@ func (t *Task) Excused() int { return int(t.excused) }
 // Denied reports whether an attempt failed with CauseDenied.
 func (t *Task) Denied() bool { return t.denied }
 
+// RepeatsItself reports whether the last two failed attempts failed with CauseProgram and
+// the same text. A panic's text has its stack, so both then failed at the same line.
+func (t *Task) RepeatsItself() bool {
+	var last *Attempt
+	for i := len(t.attempts) - 1; i >= 0; i-- {
+		a := t.attempts[i]
+		switch {
+		case a.state != AttemptFailed:
+		case a.cause != CauseProgram:
+			return false
+		case last == nil:
+			last = a
+		default:
+			return a.errText == last.errText
+		}
+	}
+	return false
+}
+
 // Outage returns how many attempts since the last success failed because of the storage
 // or a disk, and the time of the first such failure.
 func (t *Task) Outage() (failures int, since time.Duration) { return int(t.outages), t.outageAt }

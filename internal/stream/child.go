@@ -236,11 +236,14 @@ func (c *Child) wait() error {
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
-	return &ExitError{text: fmt.Sprintf("%s command %q: %v", c.cfg.Role, c.cfg.Command, err), tail: c.stderr.tail()}
+	return &ExitError{text: fmt.Sprintf("%s command %q: %v", c.cfg.Role, c.cfg.Command, err), tail: c.stderr.tail(), status: c.cmd.ProcessState.ExitCode()}
 }
 
 // ExitError is the error of a command that ended without success.
-type ExitError struct{ text, tail string }
+type ExitError struct {
+	text, tail string
+	status     int // -1 for a signal
+}
 
 // Error names the command and its exit status. It contains nothing that the command
 // printed, because on a cluster more users may see an attempt's error than its log.
@@ -249,6 +252,18 @@ func (e *ExitError) Error() string { return e.text }
 // LogTail returns the end of the command's standard error in one line. A runner shows it
 // to users who may read the log.
 func (e *ExitError) LogTail() string { return e.tail }
+
+// The statuses of a shell whose command cannot be executed, and cannot be found.
+const (
+	statusNotExecutable = 126
+	statusNotFound      = 127
+)
+
+// ProgramFailed reports whether the shell could not start the command, which another
+// attempt does not change.
+func (e *ExitError) ProgramFailed() bool {
+	return e.status == statusNotExecutable || e.status == statusNotFound
+}
 
 // reap waits for the child's end. It kills the processes that are left in the
 // child's group before it collects the exit status, because after that the system

@@ -82,6 +82,8 @@ func TestFailures(t *testing.T) {
 				t.Errorf("the log tail is %q, want %q", exit.LogTail(), c.log)
 			case c.log != "" && strings.Contains(err.Error(), c.log):
 				t.Errorf("the error quotes the log: %v", err)
+			case exit.ProgramFailed() != strings.Contains(c.want, "127"):
+				t.Errorf("ProgramFailed is %v after %v", exit.ProgramFailed(), err)
 			}
 		})
 	}

@@ -289,7 +289,7 @@ func (s *script) preempt(a *job.Attempt) {
 }
 
 // causes are the names of causes in scripts.
-var causes = map[string]job.Cause{"storage": job.CauseStorage, "node": job.CauseNode, "denied": job.CauseDenied}
+var causes = map[string]job.Cause{"storage": job.CauseStorage, "node": job.CauseNode, "denied": job.CauseDenied, "program": job.CauseProgram}
 
 // report queues reports for the next heartbeats of the attempts' nodes.
 func (s *script) report(f []string) {
@@ -303,6 +303,9 @@ func (s *script) report(f []string) {
 		r.State = job.AttemptFailed
 		if cause := args(f[1:2])["cause"]; cause != "" {
 			r.Cause, ids = causes[cause], f[2:]
+		}
+		if text, ok := strings.CutPrefix(ids[0], "text="); ok {
+			r.Error, ids = text, ids[1:]
 		}
 	case "killed":
 		r.State = job.AttemptKilled

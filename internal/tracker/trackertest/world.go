@@ -278,7 +278,7 @@ func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
 	w.gone(node, id)
 	r := tracker.Report{Attempt: id, State: state, Error: "x"}
 	if state == job.AttemptFailed {
-		r.Cause = rapid.SampledFrom([]job.Cause{job.CauseTask, job.CauseTask, job.CauseStorage, job.CauseNode, job.CauseDenied}).Draw(w.t, "cause")
+		r.Cause = rapid.SampledFrom([]job.Cause{job.CauseTask, job.CauseTask, job.CauseStorage, job.CauseNode, job.CauseDenied, job.CauseProgram}).Draw(w.t, "cause")
 	}
 	if state == job.AttemptSucceeded {
 		r.Counters = &counters.Set{}

@@ -83,6 +83,7 @@ const (
 	FailureCause_FAILURE_CAUSE_STORAGE FailureCause = 1 // the storage of input or output did not answer or was overloaded
 	FailureCause_FAILURE_CAUSE_NODE    FailureCause = 2 // the worker's own disk is full or broken
 	FailureCause_FAILURE_CAUSE_DENIED  FailureCause = 3 // the storage denies the user permission, as it would on every worker
+	FailureCause_FAILURE_CAUSE_PROGRAM FailureCause = 4 // the job's program cannot be started, or panicked
 )
 
 // Enum value maps for FailureCause.
@@ -92,12 +93,14 @@ var (
 		1: "FAILURE_CAUSE_STORAGE",
 		2: "FAILURE_CAUSE_NODE",
 		3: "FAILURE_CAUSE_DENIED",
+		4: "FAILURE_CAUSE_PROGRAM",
 	}
 	FailureCause_value = map[string]int32{
 		"FAILURE_CAUSE_TASK":    0,
 		"FAILURE_CAUSE_STORAGE": 1,
 		"FAILURE_CAUSE_NODE":    2,
 		"FAILURE_CAUSE_DENIED":  3,
+		"FAILURE_CAUSE_PROGRAM": 4,
 	}
 )
 
@@ -1086,12 +1089,13 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_MAP\x10\x01\x12\x0f\n" +
-	"\vKIND_REDUCE\x10\x02*s\n" +
+	"\vKIND_REDUCE\x10\x02*\x8e\x01\n" +
 	"\fFailureCause\x12\x16\n" +
 	"\x12FAILURE_CAUSE_TASK\x10\x00\x12\x19\n" +
 	"\x15FAILURE_CAUSE_STORAGE\x10\x01\x12\x16\n" +
 	"\x12FAILURE_CAUSE_NODE\x10\x02\x12\x18\n" +
-	"\x14FAILURE_CAUSE_DENIED\x10\x03B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\x14FAILURE_CAUSE_DENIED\x10\x03\x12\x19\n" +
+	"\x15FAILURE_CAUSE_PROGRAM\x10\x04B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_common_proto_rawDescOnce sync.Once

@@ -211,7 +211,10 @@ func (b *Book) Succeed(a *Attempt, outputBytes int64, now time.Duration) {
 	t, k := a.task, a.task.id.Kind
 	a.progress, a.outputBytes = 1, outputBytes
 	b.stop(a, AttemptSucceeded, now)
-	t.state, t.success, t.doneAt, t.fetchFails, t.outages, t.retryAt = TaskSucceeded, a, now, 0, 0, 0
+	t.state, t.success, t.doneAt = TaskSucceeded, a, now
+	if p := t.setbacks; p != nil {
+		p.fetchFails, p.outages, p.retryAt = 0, 0, 0
+	}
 	b.each(t.job, func(c *Tally) { c.Active[k]--; c.Done[k]++ })
 	if k == Map && t.job.MapsDone() {
 		t.job.mapsDone = now
@@ -233,16 +236,16 @@ type Failure struct {
 // node, unless it is excused. A node becomes flaky for the job when the job's failures
 // there reach limit; a limit of 0 or less is never reached.
 func (b *Book) Fail(a *Attempt, f Failure, limit int, now time.Duration) {
-	t := a.task
+	t, p := a.task, a.task.writeSetbacks()
 	a.errText, a.logTail, a.cause, a.excused = f.Text, f.LogTail, f.Cause, f.Excused
 	b.stop(a, AttemptFailed, now)
 	if f.Cause == CauseStorage || f.Cause == CauseNode {
-		if t.outages == 0 {
-			t.outageAt = now
+		if p.outages == 0 {
+			p.outageAt = now
 		}
-		t.outages++
+		p.outages++
 	}
-	t.retryAt = f.RetryAt
+	p.retryAt = f.RetryAt
 	b.blame(a, limit, now)
 	b.idle(t, now)
 }
@@ -271,7 +274,11 @@ func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.
 
 // FetchFailure counts a notice that a task's output could not be fetched, and returns
 // the number of notices since the task last succeeded.
-func (b *Book) FetchFailure(t *Task) int { t.fetchFails++; return int(t.fetchFails) }
+func (b *Book) FetchFailure(t *Task) int {
+	p := t.writeSetbacks()
+	p.fetchFails++
+	return int(p.fetchFails)
+}
 
 // stop removes an attempt from the running ones and revokes its permission to commit.
 func (b *Book) stop(a *Attempt, state AttemptState, now time.Duration) {
@@ -293,12 +300,13 @@ func (b *Book) idle(t *Task, now time.Duration) {
 		return
 	}
 	k := t.id.Kind
-	if t.retryAt > now {
+	if t.readSetbacks().retryAt > now {
 		b.each(t.job, func(c *Tally) { c.Active[k]-- })
 		b.delay(t)
 		return
 	}
-	t.state, t.pendingAt, t.retryAt = TaskPending, now, 0
+	t.state, t.pendingAt = TaskPending, now
+	t.clearRetry()
 	b.each(t.job, func(c *Tally) { c.Active[k]--; c.Pending[k]++ })
 	t.job.pending[k].again(t)
 }
@@ -306,7 +314,7 @@ func (b *Book) idle(t *Task, now time.Duration) {
 // delay puts a task on the list of delayed tasks.
 func (b *Book) delay(t *Task) {
 	k, j := t.id.Kind, t.job
-	t.state, t.pendingAt = TaskDelayed, t.retryAt
+	t.state, t.pendingAt = TaskDelayed, t.readSetbacks().retryAt
 	b.each(j, func(c *Tally) { c.Delayed[k]++ })
 	at, _ := slices.BinarySearchFunc(j.delayed, t, compareDelayed)
 	j.delayed = slices.Insert(j.delayed, at, t)
@@ -314,7 +322,7 @@ func (b *Book) delay(t *Task) {
 
 // compareDelayed orders tasks by their retry time, and then by kind and index.
 func compareDelayed(a, b *Task) int {
-	return cmp.Or(cmp.Compare(a.retryAt, b.retryAt), cmp.Compare(a.id.Kind, b.id.Kind), cmp.Compare(a.id.Index, b.id.Index))
+	return cmp.Or(cmp.Compare(a.readSetbacks().retryAt, b.readSetbacks().retryAt), cmp.Compare(a.id.Kind, b.id.Kind), cmp.Compare(a.id.Index, b.id.Index))
 }
 
 // Release makes a delayed task pending, as of its retry time.
@@ -323,7 +331,8 @@ func (b *Book) Release(t *Task) {
 	if at, found := slices.BinarySearchFunc(j.delayed, t, compareDelayed); found {
 		j.delayed = slices.Delete(j.delayed, at, at+1)
 	}
-	t.state, t.retryAt = TaskPending, 0
+	t.state = TaskPending
+	t.clearRetry()
 	b.each(j, func(c *Tally) { c.Delayed[k]--; c.Pending[k]++ })
 	j.pending[k].again(t)
 }
@@ -333,15 +342,16 @@ func (b *Book) Release(t *Task) {
 func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 	t, j := a.task, a.task.job
 	j.account.failed(a)
-	t.denied = t.denied || a.cause == CauseDenied
+	p := t.writeSetbacks()
+	p.denied = p.denied || a.cause == CauseDenied
 	if a.excused {
-		t.excused++
+		p.excused++
 		if a.cause == CauseNode {
 			t.avoid(a.node, now)
 		}
 		return
 	}
-	t.failures++
+	p.failures++
 	t.avoid(a.node, now)
 	if j.nodeFails == nil {
 		j.nodeFails = make(map[int32]int)
@@ -354,9 +364,10 @@ func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 
 // avoid records a failure of the task on a node.
 func (t *Task) avoid(node int32, now time.Duration) {
-	t.lastFail = now
+	p := t.writeSetbacks()
+	p.lastFail = now
 	if !t.FailedOn(node) {
-		t.failedOn = append(t.failedOn, node)
+		p.failedOn = append(p.failedOn, node)
 	}
 }
 
@@ -372,7 +383,8 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 	for k := range j.tasks {
 		for i := range j.tasks[k] {
 			if t := &j.tasks[k][i]; t.state == TaskPending || t.state == TaskDelayed {
-				t.state, t.inRetry, t.retryAt = TaskKilled, false, 0
+				t.state, t.inRetry = TaskKilled, false
+				t.clearRetry()
 			}
 		}
 		b.list.tally.Delayed[k] -= j.tally.Delayed[k]

@@ -64,8 +64,9 @@ func (p *Past) Check() error {
 
 // Past returns the task's state for a snapshot.
 func (t *Task) Past() Past {
-	p := Past{FetchFailures: int(t.fetchFails), PendingSince: t.pendingAt, DoneAt: t.doneAt, LastFailure: t.lastFail,
-		Outages: int(t.outages), OutageSince: t.outageAt, RetryAt: t.retryAt}
+	s := t.readSetbacks()
+	p := Past{FetchFailures: int(s.fetchFails), PendingSince: t.pendingAt, DoneAt: t.doneAt, LastFailure: s.lastFail,
+		Outages: int(s.outages), OutageSince: s.outageAt, RetryAt: s.retryAt}
 	for _, a := range t.attempts {
 		p.Attempts = append(p.Attempts, PastAttempt{
 			Launch: Launch{Node: a.node, Slot: a.slot, Width: a.width, Level: a.level, Speculative: a.speculative, Label: a.label},
@@ -98,12 +99,18 @@ func (b *Book) AddAs(id ID, spec Spec, now time.Duration) *Job {
 func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 	j, k := t.job, t.id.Kind
 	j.pending[k].take(t)
-	t.fetchFails, t.doneAt = int32(p.FetchFailures), p.DoneAt
+	t.doneAt = p.DoneAt
+	if p.FetchFailures > 0 {
+		t.writeSetbacks().fetchFails = int32(p.FetchFailures)
+	}
 	for i := range p.Attempts {
 		b.restoreAttempt(t, &p.Attempts[i], limit)
 	}
-	t.pendingAt, t.lastFail = p.PendingSince, p.LastFailure
-	t.outages, t.outageAt, t.retryAt = int32(p.Outages), p.OutageSince, p.RetryAt
+	t.pendingAt = p.PendingSince
+	if p.LastFailure != t.readSetbacks().lastFail || p.Outages > 0 || p.OutageSince > 0 || p.RetryAt > 0 {
+		s := t.writeSetbacks()
+		s.lastFail, s.outages, s.outageAt, s.retryAt = p.LastFailure, int32(p.Outages), p.OutageSince, p.RetryAt
+	}
 	switch {
 	case t.success != nil:
 		t.state = TaskSucceeded
@@ -114,7 +121,7 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 	case t.running > 0:
 		t.state = TaskRunning
 		b.each(j, func(c *Tally) { c.Pending[k]--; c.Active[k]++ })
-	case t.retryAt > 0:
+	case t.readSetbacks().retryAt > 0:
 		b.each(j, func(c *Tally) { c.Pending[k]-- })
 		b.delay(t)
 	default:

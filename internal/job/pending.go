@@ -147,8 +147,8 @@ func (p *pendingIndex) take(t *Task) {
 // compareRetry orders the task with most failures first: if it is going to fail the job,
 // it should do so early.
 func compareRetry(a, b *Task) int {
-	if a.failures != b.failures {
-		return int(b.failures - a.failures)
+	if x, y := a.readSetbacks().failures, b.readSetbacks().failures; x != y {
+		return int(y - x)
 	}
 	return int(a.id.Index - b.id.Index)
 }

@@ -4,17 +4,25 @@ import "time"
 
 // Task is one map or reduce of a job. All methods only read.
 type Task struct {
-	id         TaskID
-	job        *Job
-	state      TaskState
-	inRetry    bool // in the job's list of tasks to try again
-	running    int8
-	failures   int32
-	fetchFails int32
-	doneAt     time.Duration
-	pendingAt  time.Duration
+	id        TaskID
+	state     TaskState
+	inRetry   bool // in the job's list of tasks to try again
+	running   int8
+	job       *Job
+	doneAt    time.Duration
+	pendingAt time.Duration
 	// attempts holds every attempt, by its number.
 	attempts []*Attempt
+	grant    *Attempt
+	success  *Attempt
+	// setbacks is nil for most tasks, which have none. There may be millions of tasks.
+	setbacks *setbacks
+}
+
+// setbacks holds the state of a task that only failures and lost map outputs change.
+type setbacks struct {
+	failures   int32
+	fetchFails int32
 	// failedOn holds the nodes on which attempts failed, in that order, each once.
 	failedOn []int32
 	lastFail time.Duration
@@ -26,8 +34,32 @@ type Task struct {
 	denied   bool  // an attempt failed with CauseDenied
 	// retryAt is the time before which the task is not launched; 0 if it may start at once.
 	retryAt time.Duration
-	grant   *Attempt
-	success *Attempt
+}
+
+// noSetbacks is what readSetbacks returns for a task without setbacks. Nothing changes it.
+var noSetbacks setbacks
+
+// readSetbacks returns the task's setbacks for reading.
+func (t *Task) readSetbacks() *setbacks {
+	if t.setbacks == nil {
+		return &noSetbacks
+	}
+	return t.setbacks
+}
+
+// writeSetbacks returns the task's setbacks for writing.
+func (t *Task) writeSetbacks() *setbacks {
+	if t.setbacks == nil {
+		t.setbacks = new(setbacks)
+	}
+	return t.setbacks
+}
+
+// clearRetry removes the task's retry time.
+func (t *Task) clearRetry() {
+	if t.setbacks != nil {
+		t.setbacks.retryAt = 0
+	}
 }
 
 // ID returns the task's id.
@@ -44,14 +76,14 @@ func (t *Task) State() TaskState { return t.state }
 
 // Failures counts the failed attempts, except excused ones. Killed and lost attempts are
 // no failures.
-func (t *Task) Failures() int { return int(t.failures) }
+func (t *Task) Failures() int { return int(t.readSetbacks().failures) }
 
 // Excused counts the failed attempts that do not count against the task, because the
 // storage or a disk was to blame.
-func (t *Task) Excused() int { return int(t.excused) }
+func (t *Task) Excused() int { return int(t.readSetbacks().excused) }
 
 // Denied reports whether an attempt failed with CauseDenied.
-func (t *Task) Denied() bool { return t.denied }
+func (t *Task) Denied() bool { return t.readSetbacks().denied }
 
 // RepeatsItself reports whether the last two failed attempts failed with CauseProgram and
 // the same text. A panic's text has its stack, so both then failed at the same line.
@@ -74,11 +106,14 @@ func (t *Task) RepeatsItself() bool {
 
 // Outage returns how many attempts since the last success failed because of the storage
 // or a disk, and the time of the first such failure.
-func (t *Task) Outage() (failures int, since time.Duration) { return int(t.outages), t.outageAt }
+func (t *Task) Outage() (failures int, since time.Duration) {
+	p := t.readSetbacks()
+	return int(p.outages), p.outageAt
+}
 
 // RetryAt returns the time at which a delayed task becomes pending; 0 if no retry time
 // is set.
-func (t *Task) RetryAt() time.Duration { return t.retryAt }
+func (t *Task) RetryAt() time.Duration { return t.readSetbacks().retryAt }
 
 // Running counts the running attempts: 0, 1 or 2.
 func (t *Task) Running() int { return int(t.running) }
@@ -114,7 +149,7 @@ func (t *Task) Granted() *Attempt { return t.grant }
 
 // FailedOn reports whether an attempt of the task failed on the node.
 func (t *Task) FailedOn(node int32) bool {
-	for _, n := range t.failedOn {
+	for _, n := range t.readSetbacks().failedOn {
 		if n == node {
 			return true
 		}
@@ -124,10 +159,10 @@ func (t *Task) FailedOn(node int32) bool {
 
 // FailedNodes returns the indices of the nodes on which attempts failed, each once. The
 // caller must not change the slice.
-func (t *Task) FailedNodes() []int32 { return t.failedOn }
+func (t *Task) FailedNodes() []int32 { return t.readSetbacks().failedOn }
 
 // LastFailure returns when an attempt last failed; 0 if none has.
-func (t *Task) LastFailure() time.Duration { return t.lastFail }
+func (t *Task) LastFailure() time.Duration { return t.readSetbacks().lastFail }
 
 // PendingSince returns when the task last became pending.
 func (t *Task) PendingSince() time.Duration { return t.pendingAt }

@@ -60,7 +60,7 @@ func Jobs(run Run, jobs []workload.Job, r *sim.Result, alone []time.Duration, us
 	for i := range jobs {
 		j, x, u := &jobs[i], &r.Jobs[i], &uses[i]
 		row := Job{Policy: run.Policy, Seed: run.Seed, Index: int64(i), Name: j.Name, Class: collect.ClassOf(j),
-			Pool: collect.PoolOf(j), User: j.User, State: x.State.String(), Maps: int64(len(j.Maps)), Reduces: int64(len(j.Reduces)),
+			Pool: collect.PoolOf(j), User: j.User, State: x.State.String(), Maps: int64(j.Count(job.Map)), Reduces: int64(j.Count(job.Reduce)),
 			Submitted: at(x.Submitted), Started: at(x.Started), MapsDone: at(x.MapsDone), Ended: at(x.Ended),
 			Response: -1, Slowdown: -1, Alone: alone[i].Seconds(),
 			NodeLocal: int64(x.Maps[cluster.NODE]), RackLocal: int64(x.Maps[cluster.RACK]), OffRack: int64(x.Maps[cluster.ANY]),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/internal/workload"
 )
 
 // Every use of randomness has its own generator, seeded with the run's seed, the
@@ -122,8 +123,7 @@ func (s *sim) drawReturn(n int32) time.Duration {
 
 // splits returns the job's splits. It places the blocks of maps whose hosts the
 // workload does not state.
-func (s *sim) splits(index int32) []job.Split {
-	j := &s.cfg.Jobs[index]
+func (s *sim) splits(index int32, j *workload.Job) []job.Split {
 	splits := make([]job.Split, len(j.Maps))
 	var g rand.PCG
 	s.source(&g, forPlacement, uint64(index), 0)

@@ -131,19 +131,30 @@ func (s *sim) loseOutput(e *tracker.Effect) {
 // submit submits a job to the tracker.
 func (s *sim) submit(i int32) {
 	j := &s.cfg.Jobs[i]
-	s.submitting = i
+	if j.Outline != nil {
+		tasks := j.Tasks()
+		if err := checkTasks(tasks); err != nil {
+			s.err = fmt.Errorf("job %d %q: %w", i, j.Name, err)
+			return
+		}
+		whole := *j
+		whole.Maps, whole.Reduces, whole.Outline = tasks[job.Map], tasks[job.Reduce], nil
+		j = &whole // garbage when the job has ended
+	}
+	s.submitting, s.spec = i, j
 	if j.TaskMemory > 0 && !slices.ContainsFunc(s.cfg.Cluster.Groups, func(g workload.NodeGroup) bool { return g.Memory > 0 }) {
 		s.err = fmt.Errorf("job %d %q states task-memory, but no node of the cluster states memory", i, j.Name)
 		return
 	}
 	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, User: j.User, Pool: j.Pool, Priority: j.Priority,
-		Splits: s.splits(i), Reduces: len(j.Reduces), SlowStart: j.SlowStart, Profile: j.Profile,
+		Splits: s.splits(i, j), Reduces: len(j.Reduces), SlowStart: j.SlowStart, Profile: j.Profile,
 		TaskMemory: j.TaskMemory, TaskCPUs: j.TaskCPUs}})
+	s.spec = nil
 }
 
 // accepted records the job that is being submitted under the tracker's number.
 func (s *sim) accepted(e *tracker.Effect) {
-	j := newRunning(s.submitting, e.Job, &s.cfg.Jobs[s.submitting])
+	j := newRunning(s.submitting, e.Job, s.spec)
 	j.core = s.tr.Jobs().Get(e.Job)
 	s.jobs[e.Job] = j
 	if d := s.detail(j); d != nil {

@@ -53,10 +53,11 @@ type sim struct {
 	beat       tracker.Heartbeat
 	ending     []int32 // attempts whose end the current heartbeat reports
 	done       []int32
-	dirty      []int32 // nodes whose shares must be computed again
-	lastNode   int32   // node of the last effect
-	submitting int32   // index of the job that is being submitted
-	event      Event   // passed to the observer
+	dirty      []int32       // nodes whose shares must be computed again
+	lastNode   int32         // node of the last effect
+	submitting int32         // index of the job that is being submitted
+	spec       *workload.Job // that job, with its tasks
+	event      Event         // passed to the observer
 	result     *Result
 	err        error
 }
@@ -145,8 +146,17 @@ func checkJob(j *workload.Job) error {
 	if j.Plan < 0 || j.Plan > longest {
 		return fmt.Errorf("planned for %v, must be from 0 to %v", j.Plan, longest)
 	}
-	for k, tasks := range [job.Kinds][]workload.Task{j.Maps, j.Reduces} {
-		for i, t := range tasks {
+	if j.Outline != nil { // submit checks the tasks, once they are made
+		return nil
+	}
+	return checkTasks(j.Tasks())
+}
+
+// checkTasks checks the tasks of a job by kind.
+func checkTasks(tasks [job.Kinds][]workload.Task) error {
+	for k, list := range tasks {
+		for i := range list {
+			t := &list[i]
 			if t.Duration < 0 || t.CPU < 0 || t.Input < 0 || t.Output < 0 {
 				return fmt.Errorf("%v %d has a negative duration, CPU time or size", job.Kind(k), i)
 			}

@@ -184,7 +184,7 @@ func TestPlacement(t *testing.T) {
 			t.Fatal(err)
 		}
 		count := map[string]int{}
-		for _, split := range s.splits(0) {
+		for _, split := range s.splits(0, &s.cfg.Jobs[0]) {
 			hosts, racks := map[string]bool{}, map[int32]bool{}
 			for _, h := range split.Hosts {
 				hosts[h], racks[s.nodes[s.byName[h]].rack] = true, true

@@ -61,7 +61,7 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	}
 	w := &Workload{Name: spec}
 	var err error
-	o.DecodePast = decodePast
+	o.DecodePast, o.SWIM.Outline = decodePast, true
 	if w.Source, err = readSource(format, path, o.Options); err != nil {
 		return nil, err
 	}

@@ -309,7 +309,7 @@ func (a *Arrivals) set(jobs []Drawn, g *rand.Rand) {
 // the sum of their durations, or of the CPU time of tasks without one.
 func (j *Job) Work() time.Duration {
 	var sum time.Duration
-	for _, tasks := range [job.Kinds][]Task{j.Maps, j.Reduces} {
+	for _, tasks := range j.Tasks() {
 		for i := range tasks {
 			if t := &tasks[i]; t.Duration > 0 {
 				sum += t.Duration

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/slotwise/slotwise/internal/job"
 )
 
 // Naming gives a pool or a user to the jobs of a trace that have none, so that policies
@@ -56,7 +58,7 @@ func (n *Naming) name(own string, j *Job, i int) string {
 		}
 		return fmt.Sprint(spread(h)%uint64(n.Hash) + 1)
 	case n.BySize:
-		switch tasks := len(j.Maps) + len(j.Reduces); {
+		switch tasks := j.Count(job.Map) + j.Count(job.Reduce); {
 		case tasks <= 10:
 			return "small"
 		case tasks <= 100:

@@ -49,6 +49,8 @@ type SWIMOptions struct {
 	// Profile, if set, makes tasks go through stages: the trace states the
 	// bytes, the profile the CPU costs.
 	Profile *Profile
+	// Outline gives jobs an Outline in place of tasks.
+	Outline bool
 }
 
 // The defaults of SWIMOptions.
@@ -111,6 +113,9 @@ func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 					where = number
 				}
 			}
+			if j.Outline != nil {
+				j.Maps, j.Reduces = nil, nil
+			}
 			im.add(number, j)
 		}
 	}
@@ -161,6 +166,12 @@ func (o *SWIMOptions) row(line string) (Job, error) {
 	}
 	j, err := o.job(sizes[0], sizes[1], sizes[2])
 	j.Name, j.Submit = cells[0], times[0]
+	if o.Outline && err == nil {
+		j.Outline = &Outline{Maps: len(j.Maps), Reduces: len(j.Reduces), Make: func() (maps, reduces []Task) {
+			again, _ := o.job(sizes[0], sizes[1], sizes[2]) // no error, as above
+			return again.Maps, again.Reduces
+		}}
+	}
 	return j, err
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
 )
 
 // Trace holds the jobs of a trace. It is a Source that ignores the seed.
@@ -99,9 +101,9 @@ func (im *importer) add(line int, j Job) {
 			im.firstBack = line
 		}
 	}
-	if im.tasks += len(j.Maps) + len(j.Reduces); im.tasks > MaxTotal {
+	if im.tasks += j.Count(job.Map) + j.Count(job.Reduce); im.tasks > MaxTotal {
 		im.fail(line, "more than %d tasks so far; take fewer jobs, or larger blocks", MaxTotal)
-		j.Maps, j.Reduces = nil, nil
+		j.Maps, j.Reduces, j.Outline = nil, nil, nil
 	}
 	if len(im.jobs) == MaxJobs {
 		im.fail(line, "more than %d jobs", MaxJobs)

@@ -425,3 +425,24 @@ func TestBrokenReader(t *testing.T) {
 		wantError(t, err, "disk on fire")
 	}
 }
+
+// Jobs with an Outline have the tasks that the same trace has without one.
+func TestSWIMOutline(t *testing.T) {
+	read := func(o SWIMOptions) []Job {
+		trace, err := ReadSWIM("t.tsv", strings.NewReader(swimRows), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trace.List
+	}
+	by := Naming{BySize: true}
+	whole := read(SWIMOptions{TraceOptions: TraceOptions{Pools: by}})
+	for i, j := range read(SWIMOptions{TraceOptions: TraceOptions{Pools: by}, Outline: true}) {
+		w := &whole[i]
+		if j.Outline == nil || j.Maps != nil || j.Reduces != nil || j.Name != w.Name || j.Pool != w.Pool ||
+			j.Count(job.Map) != len(w.Maps) || j.Count(job.Reduce) != len(w.Reduces) || j.Work() != w.Work() ||
+			!reflect.DeepEqual(j.Tasks(), w.Tasks()) {
+			t.Errorf("job %d: %+v, want %+v", i, j, w)
+		}
+	}
+}

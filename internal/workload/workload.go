@@ -24,6 +24,10 @@ type Job struct {
 	Plan time.Duration
 	// Maps and Reduces are the tasks, by index.
 	Maps, Reduces []Task
+	// Outline, unless it is nil, stands for Maps and Reduces, which are nil then. Traces with
+	// millions of tasks use it, so that only the tasks of running jobs are in memory. Count
+	// and Tasks work for all jobs.
+	Outline *Outline
 	// SlowStart is as in job.Spec: the fraction of the maps that must have
 	// finished before reduces start. Negative means the default.
 	SlowStart float64
@@ -37,6 +41,37 @@ type Job struct {
 	// After holds indexes of jobs that must have ended before this one is
 	// submitted. They form chains.
 	After []int
+}
+
+// Outline makes the tasks of a job when they are needed.
+type Outline struct {
+	Maps, Reduces int // number of tasks
+	// Make returns the tasks, which the caller owns. Each call makes equal tasks. It is safe
+	// for concurrent use.
+	Make func() (maps, reduces []Task)
+}
+
+// Count returns the number of the job's tasks of a kind.
+func (j *Job) Count(k job.Kind) int {
+	switch {
+	case j.Outline == nil && k == job.Map:
+		return len(j.Maps)
+	case j.Outline == nil:
+		return len(j.Reduces)
+	case k == job.Map:
+		return j.Outline.Maps
+	}
+	return j.Outline.Reduces
+}
+
+// Tasks returns the job's tasks by kind. With an Outline each call makes them, so callers
+// should call it once and forget the tasks soon. The caller must not change them.
+func (j *Job) Tasks() [job.Kinds][]Task {
+	if j.Outline == nil {
+		return [job.Kinds][]Task{j.Maps, j.Reduces}
+	}
+	maps, reduces := j.Outline.Make()
+	return [job.Kinds][]Task{maps, reduces}
 }
 
 // Task is the work of one task. With a Duration the task takes that long on a

@@ -49,9 +49,11 @@ func BoundsOf(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) Bound
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(jobs[x].Submit, jobs[y].Submit) })
 	first := jobs[order[0]].Submit.Seconds()
 	var out Bounds
-	rest := 0.0
+	rest, paths := 0.0, make([]float64, len(jobs))
 	for _, i := range slices.Backward(order) {
-		rest += b.work(&jobs[i])
+		tasks := jobs[i].Tasks()
+		paths[i] = b.path(tasks)
+		rest += b.work(tasks)
 		out.Work = max(out.Work, jobs[i].Submit.Seconds()-first+rest/b.capacity)
 	}
 	end := make([]float64, len(jobs))
@@ -62,7 +64,7 @@ func BoundsOf(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) Bound
 				begin = max(begin, end[p])
 			}
 		}
-		end[i] = begin + b.path(&jobs[i])
+		end[i] = begin + paths[i]
 		out.Path = max(out.Path, end[i]-first)
 	}
 	return out
@@ -90,24 +92,24 @@ func bestOf(c *workload.Cluster, m *sim.ModelConfig) best {
 // work returns the least slot time of a job on a node of speed 1. Tasks with
 // stages count with their CPU time alone, because disks and networks are not
 // slots.
-func (b *best) work(j *workload.Job) float64 {
+func (b *best) work(tasks [job.Kinds][]workload.Task) float64 {
 	sum := 0.0
-	for _, tasks := range [job.Kinds][]workload.Task{j.Maps, j.Reduces} {
-		for i := range tasks {
-			sum += cmp.Or(tasks[i].Duration, tasks[i].CPU).Seconds()
+	for _, list := range tasks {
+		for i := range list {
+			sum += cmp.Or(list[i].Duration, list[i].CPU).Seconds()
 		}
 	}
 	return sum
 }
 
 // path returns the least time from the submission of a job to its end.
-func (b *best) path(j *workload.Job) float64 {
+func (b *best) path(tasks [job.Kinds][]workload.Task) float64 {
 	maps, reduces, tails := 0.0, 0.0, 0.0
-	for i := range j.Maps {
-		maps = max(maps, b.task(&j.Maps[i]))
+	for i := range tasks[job.Map] {
+		maps = max(maps, b.task(&tasks[job.Map][i]))
 	}
-	for i := range j.Reduces {
-		t := &j.Reduces[i]
+	for i := range tasks[job.Reduce] {
+		t := &tasks[job.Reduce][i]
 		whole := b.task(t)
 		reduces = max(reduces, whole)
 		if t.Duration > 0 {
@@ -134,9 +136,10 @@ func Ideal(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) []time.D
 	b := bestOf(c, &m)
 	out := make([]time.Duration, len(jobs))
 	for i := range jobs {
-		least := b.path(&jobs[i])
+		tasks := jobs[i].Tasks()
+		least := b.path(tasks)
 		if b.capacity > 0 {
-			least = max(least, b.work(&jobs[i])/b.capacity)
+			least = max(least, b.work(tasks)/b.capacity)
 		}
 		out[i] = time.Duration(least * float64(time.Second))
 	}

@@ -135,7 +135,7 @@ func (k *Collector) observeStarved(e *sim.Event) {
 			k.starved.up[job.Reduce] += by * n.slots[job.Reduce]
 		}
 	case sim.JobSubmitted, sim.JobEnded:
-		k.starved.observe(e, len(k.jobs[e.Job].Maps), false)
+		k.starved.observe(e, k.jobs[e.Job].Count(job.Map), false)
 	case sim.AttemptStarted, sim.AttemptEnded:
 		_, copied := k.copied[e.Attempt.TaskID]
 		k.starved.observe(e, 0, copied)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
@@ -82,7 +83,7 @@ func (p *Plan) drawAll() error {
 		}
 		d := &draw{seed: seed, key: digestJobs(list), jobs: len(list)}
 		for i := range list {
-			d.tasks += len(list[i].Maps) + len(list[i].Reduces)
+			d.tasks += list[i].Count(job.Map) + list[i].Count(job.Reduce)
 		}
 		p.draws[seed] = d
 	}
@@ -117,9 +118,10 @@ func digestJobs(jobs []workload.Job) string {
 	for i := range jobs {
 		j := &jobs[i]
 		fmt.Fprintf(h, "%q %q %q %q %q %d %d %d %g %d %d %v %v %d %d\n", j.Name, j.App, j.User, j.Pool, j.Class, j.Priority,
-			j.Submit, j.Plan, j.SlowStart, j.TaskMemory, j.TaskCPUs, j.Profile, j.After, len(j.Maps), len(j.Reduces))
-		digestTasks(h, j.Maps)
-		digestTasks(h, j.Reduces)
+			j.Submit, j.Plan, j.SlowStart, j.TaskMemory, j.TaskCPUs, j.Profile, j.After, j.Count(job.Map), j.Count(job.Reduce))
+		for _, tasks := range j.Tasks() {
+			digestTasks(h, tasks)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

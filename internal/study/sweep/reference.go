@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/metrics"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	"github.com/slotwise/slotwise/internal/sched/optimum"
@@ -54,7 +55,8 @@ func workOf(j *workload.Job) optimum.Work {
 		}
 		return all
 	}
-	return optimum.Work{Maps: sum(j.Maps), Reduces: sum(j.Reduces)}
+	tasks := j.Tasks()
+	return optimum.Work{Maps: sum(tasks[job.Map]), Reduces: sum(tasks[job.Reduce])}
 }
 
 // useSRPT makes the run follow the shortest remaining work.

@@ -108,7 +108,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
-	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`, of a single run")
+	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
 	completeWith(c, "policy", f.setup.completePolicies)

@@ -153,7 +153,7 @@ func simulated(t *testing.T, policy string) string {
 		t.Fatal(err)
 	}
 	var events bytes.Buffer
-	log := report.NewEventLog(&events)
+	log := report.NewEventLog("log", &events)
 	_, err = sim.Run(sim.Config{
 		Cluster: workload.Cluster{Groups: []workload.NodeGroup{{Name: "worker", Count: scriptWorkers, MapSlots: 2, ReduceSlots: 1}}},
 		Policy:  p, Jobs: script(), Seed: 1, Trace: log.Write,

@@ -82,7 +82,7 @@ func (x *Files) begin() error {
 			return &FileError{"events", err}
 		}
 		x.events, x.open = file.Name(), append(x.open, file)
-		x.study.runs[0].trace = report.NewEventLog(file)
+		x.study.runs[0].trace = report.NewEventLog(x.log, file)
 	}
 	if x.out == "" {
 		return nil

@@ -97,9 +97,9 @@ type run struct {
 	policy sched.Policy
 	swaps  []sim.Swap
 
-	more  sim.Observers    // tables and plots
-	trace *report.EventLog // nil for none
-	lanes *report.Lanes    // nil for no plot
+	more  sim.Observers   // tables and plots
+	trace report.EventLog // nil for none
+	lanes *report.Lanes   // nil for no plot
 
 	collector *collect.Collector
 	outcomes  *collect.Outcomes // nil if there is only one policy

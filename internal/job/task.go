@@ -36,7 +36,7 @@ type setbacks struct {
 	retryAt time.Duration
 }
 
-// noSetbacks is what readSetbacks returns for a task without setbacks. Nothing changes it.
+// noSetbacks stands for the setbacks of all tasks without any. It stays zero.
 var noSetbacks setbacks
 
 // readSetbacks returns the task's setbacks for reading.

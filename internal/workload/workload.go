@@ -24,9 +24,9 @@ type Job struct {
 	Plan time.Duration
 	// Maps and Reduces are the tasks, by index.
 	Maps, Reduces []Task
-	// Outline, unless it is nil, stands for Maps and Reduces, which are nil then. Traces with
-	// millions of tasks use it, so that only the tasks of running jobs are in memory. Count
-	// and Tasks work for all jobs.
+	// Outline replaces Maps and Reduces, unless Outline is nil. Traces with millions of tasks
+	// use it, so that only the tasks of running jobs are in memory. Count and Tasks work for
+	// all jobs.
 	Outline *Outline
 	// SlowStart is as in job.Spec: the fraction of the maps that must have
 	// finished before reduces start. Negative means the default.

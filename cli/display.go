@@ -200,7 +200,7 @@ func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 		b.SetTotal(barSteps, false)
 		return b
 	}
-	j.maps = add("map", func(r *console.Remarks) string { return r.Speed + "  " + r.Maps })
+	j.maps = add("map", func(r *console.Remarks) string { return r.Speed + "  " + r.Maps + r.Job })
 	if p.Reduces > 0 {
 		j.reds = add("reduce", func(r *console.Remarks) string { return r.Reduces })
 	}

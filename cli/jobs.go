@@ -108,14 +108,14 @@ func jobName(j *slotwisev1.JobStatus) string {
 // printJobs prints a line for each job.
 func printJobs(w io.Writer, jobs []*slotwisev1.JobStatus) error {
 	t := table(w)
-	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\tREDUCES\tTIME\tWAITS FOR")
+	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\tREDUCES\tTIME\tENDS IN\tWAITS FOR")
 	for _, j := range jobs {
 		id := j.Id
 		if j.Chain != "" {
 			id = "  " + id
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
-			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), console.Duration(jobAge(j, time.Now())), j.Waiting)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
+			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), console.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
 	}
 	return t.Flush()
 }
@@ -229,6 +229,9 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	line("submitted", clock(j.SubmittedMs))
 	line("started", clock(j.StartedMs))
 	line("ended", clock(j.EndedMs))
+	for _, l := range forecastLines(j.Forecast) {
+		line(l[0], l[1])
+	}
 	line("took", console.Duration(jobAge(j, time.Now())))
 	line("input", console.Bytes(j.InputBytes))
 	line("output", j.Output)
@@ -478,6 +481,9 @@ why its driver does not run, and its running steps.`,
 			return printMessage(u.out(), resp)
 		}
 		printWhy(u.out(), resp.Why)
+		for _, l := range forecastLines(resp.Forecast) {
+			fmt.Fprintf(u.out(), "%s: %s\n", l[0], l[1])
+		}
 		return nil
 	})
 }

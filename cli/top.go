@@ -106,11 +106,11 @@ func (s *snapshot) print(w io.Writer) error {
 		console.Duration(time.Duration(c.UptimeMs)*time.Millisecond), c.Policy, console.Plural(int(c.Nodes), "worker"),
 		bar(part(maps, c.MapSlots)), maps, c.MapSlots, bar(part(reduces, c.ReduceSlots)), reduces, c.ReduceSlots)
 	t := table(w)
-	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\t\tREDUCES\t\tTIME\tWAITS FOR")
+	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\t\tREDUCES\t\tTIME\tENDS IN\tWAITS FOR")
 	for _, j := range jobRows(s.jobs, false) {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
 			bar(j.Maps.GetProgress()), tasksDone(j.Maps), bar(j.Reduces.GetProgress()), tasksDone(j.Reduces),
-			console.Duration(jobAge(j, time.Now())), j.Waiting)
+			console.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
 	}
 	if err := t.Flush(); err != nil {
 		return err

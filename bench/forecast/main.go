@@ -191,8 +191,6 @@ type tally struct {
 	early, unknown int
 	took           time.Duration
 	forecasts      int
-	insideParts    []int
-	knownParts     []int
 }
 
 func (t *tally) add(o tally) {

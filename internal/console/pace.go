@@ -25,11 +25,15 @@ type Pace struct {
 type Remarks struct {
 	Speed         string // input bytes read per second
 	Maps, Reduces string // remaining time
+	Job           string // the master's forecast of the job's end
 }
 
 // Remarks records a job's progress and returns the texts to show.
 func (c *Pace) Remarks(p *local.Progress) Remarks {
-	r := Remarks{Speed: Bytes(Rate(p.BytesRead, p.Elapsed)) + "/s"}
+	r := Remarks{Speed: Bytes(Rate(p.BytesRead, p.Elapsed)) + "/s", Job: Expectation(&p.Expected)}
+	if p.Expected.Known {
+		return r // better than the phases' own pace
+	}
 	if p.MapFrac < 1 {
 		r.Maps = Left(p.Elapsed, p.MapFrac)
 		return r
@@ -89,6 +93,37 @@ func Left(took time.Duration, done float64) string {
 	return Duration(d) + " left"
 }
 
+// Expectation says when a job is expected to start and end, or "" if that is unknown.
+func Expectation(e *local.Expected) string {
+	text := ""
+	if e.Position > 0 {
+		text = fmt.Sprintf("number %d of the jobs that wait, starts in %s", e.Position, About(e.Start))
+	}
+	if !e.Known {
+		return text
+	}
+	if text != "" {
+		text += ", "
+	}
+	return text + fmt.Sprintf("ends in %s", Interval(e.Left, e.Early, e.Late))
+}
+
+// Interval formats a time with its 10th and 90th percentiles.
+func Interval(t, early, late time.Duration) string {
+	if About(early) == About(late) {
+		return About(t)
+	}
+	return fmt.Sprintf("%s (%s to %s)", About(t), About(early), About(late))
+}
+
+// About formats a time to the second. What is over counts as 0.
+func About(d time.Duration) string {
+	if d = max(0, d); d < 100*time.Second {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return Duration(d)
+}
+
 // progressLine formats a job's progress for a log.
 func progressLine(p *local.Progress, r Remarks) string {
 	s := fmt.Sprintf("%s: map %.0f %%", p.Job, 100*p.MapFrac)
@@ -100,6 +135,9 @@ func progressLine(p *local.Progress, r Remarks) string {
 	}
 	if r.Reduces != "" {
 		s += " (" + r.Reduces + ")"
+	}
+	if r.Job != "" {
+		s += ", " + r.Job
 	}
 	return s + ", " + r.Speed
 }

@@ -27,6 +27,20 @@ type Progress struct {
 	Failed         int    // failed attempts so far
 	LastError      string // of the latest failure
 	Done           bool   // the last snapshot of the job
+	Expected       Expected
+}
+
+// Expected is a forecast of a job's end by the master. The zero value means that there is
+// none, as in runs in one process.
+type Expected struct {
+	Known bool
+	// Left is the median of the time until the end, Early and Late its 10th and 90th
+	// percentiles.
+	Left, Early, Late time.Duration
+	// Position is the place of a waiting job in the order of starts; 0 if an attempt runs
+	// or the place is unknown. Start is the time until its start.
+	Position int
+	Start    time.Duration
 }
 
 // snapshot makes a Progress of the job's state. It must be called in the loop.

@@ -43,7 +43,7 @@ type forecaster struct {
 	latest *forecast.Forecast
 	made   time.Time     // when the state of latest was copied
 	epoch  time.Time     // the wall clock's time at the tracker's 0
-	ready  chan struct{} // closed when the first forecast is there
+	ready  chan struct{} // closed when the first forecast is there, or has failed
 	confs  map[string]any
 	copied time.Duration // longest time of one portion in the loop, of the latest copy
 	known  map[job.ID]forecast.Past
@@ -86,6 +86,7 @@ func (fc *forecaster) remember(conf any) {
 // forecastOn calculates forecasts when they are asked for, until the master closes.
 func (m *Master) forecastOn() {
 	fc := m.forecasts
+	var first sync.Once
 	for {
 		select {
 		case <-fc.kick:
@@ -96,6 +97,7 @@ func (m *Master) forecastOn() {
 		if err := m.refreshForecast(); err != nil && m.ctx.Err() == nil {
 			m.log.Warn("when jobs will end cannot be forecast", "error", err)
 		}
+		first.Do(func() { close(fc.ready) })
 		rest := max(leastRest, restFactor*time.Since(began))
 		select {
 		case <-time.After(rest):
@@ -126,9 +128,6 @@ func (m *Master) refreshForecast() error {
 	f.Took = time.Since(began)
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
-	if fc.latest == nil {
-		close(fc.ready)
-	}
 	fc.latest, fc.made, fc.epoch = f, began, basis.Epoch
 	return nil
 }
@@ -248,5 +247,5 @@ func (m *Master) wireForecast(f *forecast.Forecast, a *forecast.JobForecast, age
 	}
 	return &slotwisev1.JobForecast{Position: int32(a.Position), StartMs: millis(a.Start), EndMs: millis(a.End), EarlyMs: millis(a.Early),
 		LateMs: millis(a.Late), Known: a.Known, Unknown: a.Unknown, Never: a.Never, WaitsFor: a.WaitsFor, Basis: a.Basis,
-		Futures: int32(f.Futures), AgeMs: age.Milliseconds(), Assumptions: f.Assumptions}
+		Futures: int32(f.Futures), AgeMs: age.Milliseconds(), Assumptions: f.Assumptions, NowMs: time.Now().UnixMilli()}
 }

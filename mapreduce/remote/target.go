@@ -285,6 +285,11 @@ func progressOf(s *slotwisev1.JobStatus, elapsed time.Duration) local.Progress {
 		BytesIn: s.GetInputBytes(), Failed: int(m.GetFailed() + r.GetFailed()), LastError: s.GetLastError(), Done: client.Ended(s.GetState()),
 	}
 	p.BytesRead = int64(p.MapFrac * float64(p.BytesIn))
+	if f := s.GetForecast(); f != nil {
+		in := func(ms int64) time.Duration { return time.Duration(max(0, ms-f.NowMs)) * time.Millisecond }
+		p.Expected = local.Expected{Known: f.Known, Left: in(f.EndMs), Early: in(f.EarlyMs), Late: in(f.LateMs),
+			Position: int(f.Position), Start: in(f.StartMs)}
+	}
 	return p
 }
 

@@ -783,6 +783,7 @@ type JobForecast struct {
 	Futures       int32    `protobuf:"varint,11,opt,name=futures,proto3" json:"futures,omitempty"`                 // how many were sampled
 	AgeMs         int64    `protobuf:"varint,12,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`        // of the state from which the futures start
 	Assumptions   []string `protobuf:"bytes,13,rep,name=assumptions,proto3" json:"assumptions,omitempty"`          // for all jobs, as sentences
+	NowMs         int64    `protobuf:"varint,14,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`        // the master's clock when it answered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -906,6 +907,13 @@ func (x *JobForecast) GetAssumptions() []string {
 		return x.Assumptions
 	}
 	return nil
+}
+
+func (x *JobForecast) GetNowMs() int64 {
+	if x != nil {
+		return x.NowMs
+	}
+	return 0
 }
 
 type JobsRequest struct {
@@ -2410,6 +2418,7 @@ type ExplainResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Why           []*Explanation         `protobuf:"bytes,2,rep,name=why,proto3" json:"why,omitempty"`
+	Forecast      *JobForecast           `protobuf:"bytes,3,opt,name=forecast,proto3" json:"forecast,omitempty"` // as in JobStatus
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2454,6 +2463,13 @@ func (x *ExplainResponse) GetJob() string {
 func (x *ExplainResponse) GetWhy() []*Explanation {
 	if x != nil {
 		return x.Why
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetForecast() *JobForecast {
+	if x != nil {
+		return x.Forecast
 	}
 	return nil
 }
@@ -2804,7 +2820,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x05steps\x18  \x03(\tR\x05steps\x12\x16\n" +
 	"\x06driver\x18! \x01(\tR\x06driver\x12!\n" +
 	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\x124\n" +
-	"\bforecast\x182 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\xdb\x02\n" +
+	"\bforecast\x182 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\xf2\x02\n" +
 	"\vJobForecast\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
 	"\aunknown\x18\x02 \x01(\tR\aunknown\x12\x14\n" +
@@ -2819,7 +2835,8 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	" \x01(\tR\x05basis\x12\x18\n" +
 	"\afutures\x18\v \x01(\x05R\afutures\x12\x15\n" +
 	"\x06age_ms\x18\f \x01(\x03R\x05ageMs\x12 \n" +
-	"\vassumptions\x18\r \x03(\tR\vassumptions\"a\n" +
+	"\vassumptions\x18\r \x03(\tR\vassumptions\x12\x15\n" +
+	"\x06now_ms\x18\x0e \x01(\x03R\x05nowMs\"a\n" +
 	"\vJobsRequest\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -2929,10 +2946,11 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x13\n" +
 	"\x11SetPolicyResponse\"\"\n" +
 	"\x0eExplainRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"O\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\x85\x01\n" +
 	"\x0fExplainResponse\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
-	"\x03why\x18\x02 \x03(\v2\x18.slotwise.v1.ExplanationR\x03why\"\x93\x01\n" +
+	"\x03why\x18\x02 \x03(\v2\x18.slotwise.v1.ExplanationR\x03why\x124\n" +
+	"\bforecast\x18\x03 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\x93\x01\n" +
 	"\vExplanation\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.slotwise.v1.KindR\x04kind\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -3062,49 +3080,50 @@ var file_slotwise_v1_client_proto_depIdxs = []int32{
 	41, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
 	42, // 16: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
 	37, // 17: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
-	46, // 18: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
-	40, // 19: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
-	8,  // 20: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
-	15, // 21: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
-	37, // 22: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
-	8,  // 23: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	1,  // 24: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 25: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 26: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	10, // 27: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	12, // 28: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	14, // 29: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	18, // 30: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	20, // 31: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	23, // 32: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	25, // 33: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	27, // 34: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	29, // 35: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	31, // 36: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	33, // 37: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	35, // 38: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	38, // 39: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	2,  // 40: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 41: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 42: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	11, // 43: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	13, // 44: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	17, // 45: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	19, // 46: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	22, // 47: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	24, // 48: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	26, // 49: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	28, // 50: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	30, // 51: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	32, // 52: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	34, // 53: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	36, // 54: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	39, // 55: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	40, // [40:56] is the sub-list for method output_type
-	24, // [24:40] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	9,  // 18: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
+	46, // 19: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
+	40, // 20: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
+	8,  // 21: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
+	15, // 22: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
+	37, // 23: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
+	8,  // 24: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
+	1,  // 25: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 26: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 27: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	10, // 28: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	12, // 29: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	14, // 30: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	18, // 31: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	20, // 32: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	23, // 33: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	25, // 34: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	27, // 35: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	29, // 36: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	31, // 37: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	33, // 38: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	35, // 39: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	38, // 40: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	2,  // 41: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 42: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 43: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	11, // 44: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	13, // 45: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	17, // 46: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	19, // 47: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	22, // 48: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	24, // 49: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	26, // 50: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	28, // 51: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	30, // 52: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	32, // 53: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	34, // 54: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	36, // 55: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	39, // 56: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	41, // [41:57] is the sub-list for method output_type
+	25, // [25:41] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/console"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// left returns the time from the master's answer to a time of a forecast.
+func left(f *slotwisev1.JobForecast, ms int64) time.Duration {
+	return time.Duration(max(0, ms-f.NowMs)) * time.Millisecond
+}
+
+// endsIn says in a table cell when a job is expected to end.
+func endsIn(j *slotwisev1.JobStatus) string {
+	switch f := j.Forecast; {
+	case j.EndedMs != 0 || f == nil:
+		return ""
+	case f.Never:
+		return "never"
+	case !f.Known:
+		return "unknown"
+	default:
+		return console.Interval(left(f, f.EndMs), left(f, f.EarlyMs), left(f, f.LateMs))
+	}
+}
+
+// forecastLines describes a forecast as names and values.
+func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
+	if f == nil {
+		return nil
+	}
+	if f.Position > 0 {
+		lines = append(lines, [2]string{"place", fmt.Sprintf("number %d of the jobs that wait, starts in %s", f.Position, console.About(left(f, f.StartMs)))})
+	}
+	end := ""
+	switch {
+	case f.Never:
+		end = "never on this cluster: " + f.Unknown
+	case !f.Known:
+		end = "unknown: " + f.Unknown
+	default:
+		end = fmt.Sprintf("in %s, 8 of 10 times between %s and %s", console.About(left(f, f.EndMs)), clockTime(f.EarlyMs), clockTime(f.LateMs))
+	}
+	lines = append(lines, [2]string{"expected end", end})
+	if f.Basis != "" {
+		lines = append(lines, [2]string{"task times", f.Basis})
+	}
+	if f.Known {
+		lines = append(lines, [2]string{"assumed", strings.Join(f.Assumptions, "; ")})
+	}
+	if f.AgeMs >= 5000 {
+		lines = append(lines, [2]string{"forecast made", console.About(time.Duration(f.AgeMs)*time.Millisecond) + " ago"})
+	}
+	return lines
+}
+
+// clockTime formats a time of the master as the time of the day here.
+func clockTime(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -60,3 +61,13 @@ func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 
 // clockTime formats a time of the master as the time of the day here.
 func clockTime(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
+
+// printOutlook prints when a job is expected to end and what would start it.
+func printOutlook(w io.Writer, resp *slotwisev1.ExplainResponse) {
+	for _, s := range resp.WouldStart {
+		fmt.Fprintf(w, "would start now: with %s\n", s)
+	}
+	for _, l := range forecastLines(resp.Forecast) {
+		fmt.Fprintf(w, "%s: %s\n", l[0], l[1])
+	}
+}

@@ -466,8 +466,9 @@ func newExplain() *cobra.Command {
 		Use:   "explain JOB|CHAIN",
 		Short: "Explain why a job waits or is slow, and what would change that",
 		Long: `Explains for the maps and the reduces of a job why none is started now, what they
-waited for before and how long, and what would change that. Of a chain it explains
-why its driver does not run, and its running steps.`,
+waited for before and how long, and what would change that; when the job is expected to
+end; and which changes would start it at once. Of a chain it explains why its driver
+does not run, and its running steps.`,
 		Example: `  slotwise explain j12
   slotwise explain j12 -o json`,
 		Args: oneArg("job"),
@@ -481,9 +482,7 @@ why its driver does not run, and its running steps.`,
 			return printMessage(u.out(), resp)
 		}
 		printWhy(u.out(), resp.Why)
-		for _, l := range forecastLines(resp.Forecast) {
-			fmt.Fprintf(u.out(), "%s: %s\n", l[0], l[1])
-		}
+		printOutlook(u.out(), resp)
 		return nil
 	})
 }

@@ -55,6 +55,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newJob(),
 		newTasks(),
 		newExplain(),
+		newWhatIf(s),
 		newKill(),
 		newPriority(),
 		newMove(),

@@ -202,6 +202,14 @@ func (r *Run) whyNot(j *Job, i int) string {
 	return cmp.Or(r.failed[i], "it does not end in most of the simulated futures")
 }
 
+// Left counts the tasks of all jobs that are not done.
+func (s *State) Left() (n int) {
+	for i := range s.Jobs {
+		n += s.Jobs[i].left(job.Map) + s.Jobs[i].left(job.Reduce)
+	}
+	return n
+}
+
 // left counts the tasks of a kind that are not done.
 func (j *Job) left(k job.Kind) (n int) {
 	for _, at := range j.Done[k] {

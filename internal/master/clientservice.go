@@ -164,9 +164,7 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 	}
 	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.Explain(name) })
 	if err == nil {
-		status := []*slotwisev1.JobStatus{{Id: r.Job}}
-		c.m.addForecasts(ctx, status)
-		resp.Forecast = status[0].Forecast
+		c.m.explainForecast(ctx, name, resp)
 	}
 	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.ExplainResponse {
 		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held}

@@ -64,6 +64,7 @@ var doors = map[string]door{
 	"ClientService/SetPolicy":   {"", "POST", `{"name":"fifo"}`, admins},
 	"ClientService/Explain":     {"", "POST", `{"job":"j1"}`, users},
 	"ClientService/History":     {"", "POST", `{"job":"j1"}`, users},
+	"ClientService/WhatIf":      {"", "POST", `{"kill":["j1"]}`, users},
 }
 
 const sha0 = "0000000000000000000000000000000000000000000000000000000000000000"

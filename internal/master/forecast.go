@@ -38,6 +38,7 @@ const (
 // forecaster holds the latest forecast.
 type forecaster struct {
 	kick chan struct{} // capacity 1; asks for a forecast
+	busy chan struct{} // capacity 1; full while a state is copied or a question answered
 
 	mu     sync.Mutex
 	latest *forecast.Forecast
@@ -50,7 +51,7 @@ type forecaster struct {
 }
 
 func newForecaster() *forecaster {
-	return &forecaster{kick: make(chan struct{}, 1), ready: make(chan struct{}), confs: map[string]any{}, known: map[job.ID]forecast.Past{}}
+	return &forecaster{kick: make(chan struct{}, 1), busy: make(chan struct{}, 1), ready: make(chan struct{}), confs: map[string]any{}, known: map[job.ID]forecast.Past{}}
 }
 
 // Forecast returns the latest forecast and its age, and asks for a newer one. It never
@@ -110,6 +111,10 @@ func (m *Master) forecastOn() {
 // refreshForecast makes a forecast of the current state.
 func (m *Master) refreshForecast() error {
 	fc := m.forecasts
+	if err := fc.begin(m.ctx); err != nil {
+		return err
+	}
+	defer fc.end()
 	state, basis, err := m.copyState()
 	if err != nil {
 		return err
@@ -217,6 +222,7 @@ func (m *Master) awaitForecast(ctx context.Context) (*forecast.Forecast, time.Du
 func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus) {
 	var f *forecast.Forecast
 	var age time.Duration
+	var epoch time.Time
 	for i, s := range jobs {
 		if s.GetEndedMs() != 0 {
 			continue
@@ -229,21 +235,23 @@ func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus)
 			if f, age = m.awaitForecast(ctx); f == nil {
 				return
 			}
+			epoch = m.WallTime(0)
 		}
 		if a := f.Job(id); a != nil {
 			jobs[i] = proto.CloneOf(s) // a status may be the answer to several calls
-			jobs[i].Forecast = m.wireForecast(f, a, age)
+			jobs[i].Forecast = wireForecast(f, a, age, epoch)
 		}
 	}
 }
 
-// wireForecast returns a job's forecast as a message.
-func (m *Master) wireForecast(f *forecast.Forecast, a *forecast.JobForecast, age time.Duration) *slotwisev1.JobForecast {
+// wireForecast returns a job's forecast as a message. epoch is the wall clock's time at the
+// tracker's 0.
+func wireForecast(f *forecast.Forecast, a *forecast.JobForecast, age time.Duration, epoch time.Time) *slotwisev1.JobForecast {
 	millis := func(t time.Duration) int64 {
 		if t == 0 {
 			return 0
 		}
-		return m.WallTime(t).UnixMilli()
+		return epoch.Add(t).UnixMilli()
 	}
 	return &slotwisev1.JobForecast{Position: int32(a.Position), StartMs: millis(a.Start), EndMs: millis(a.End), EarlyMs: millis(a.Early),
 		LateMs: millis(a.Late), Known: a.Known, Unknown: a.Unknown, Never: a.Never, WaitsFor: a.WaitsFor, Basis: a.Basis,

@@ -1,8 +1,11 @@
 package master
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"connectrpc.com/connect"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -36,11 +39,46 @@ func TestForecast(t *testing.T) {
 		return f.Known && f.Position == 1 && f.StartMs > 0 && f.WaitsFor != ""
 	})
 	why, err := r.users.Explain(t.Context(), &slotwisev1.ExplainRequest{Job: second})
-	if err != nil || why.Forecast == nil {
+	if err != nil || why.Forecast == nil || !slices.ContainsFunc(why.WouldStart, func(s string) bool { return strings.HasSuffix(s, " more map slots") }) {
 		t.Errorf("explain: %v, error %v", why, err)
 	}
+	r.testWhatIf(second)
 	jobs, err := r.users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
 	if err != nil || len(jobs.Jobs) != 2 || jobs.Jobs[0].Forecast == nil || jobs.Jobs[1].Forecast == nil {
 		t.Errorf("jobs: %v, error %v", jobs, err)
+	}
+}
+
+// testWhatIf asks what would be, with j1 running and another job waiting.
+func (r *rig) testWhatIf(second string) {
+	r.t.Helper()
+	ask := func(q *slotwisev1.WhatIfRequest) *slotwisev1.WhatIfResponse {
+		r.t.Helper()
+		resp, err := r.users.WhatIf(r.t.Context(), q)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return resp
+	}
+	more := ask(&slotwisev1.WhatIfRequest{Nodes: 3, Policy: "fair", Submit: []*slotwisev1.WhatIfJob{{Name: "extra", Maps: 4, MapSeconds: 30}}})
+	if len(more.Jobs) != 3 || more.Jobs[1].Now.EndMs <= more.Jobs[1].Then.EndMs || more.Jobs[2].Job != "" || !more.Jobs[2].Then.Known || more.Policy != "fair" {
+		r.t.Errorf("with more workers: %v", more)
+	}
+	first := ask(&slotwisev1.WhatIfRequest{Priorities: []*slotwisev1.SetPriorityRequest{{Job: second, Priority: "HIGH"}}})
+	if first.Jobs[1].Now.StartMs <= first.Jobs[1].Then.StartMs {
+		r.t.Errorf("with a higher priority: %v", first)
+	}
+	killed := ask(&slotwisev1.WhatIfRequest{Kill: []string{"j1"}})
+	if killed.Jobs[0].Then != nil || killed.Jobs[1].Then.EndMs >= killed.Jobs[1].Now.EndMs {
+		r.t.Errorf("with j1 killed: %v", killed)
+	}
+	for _, bad := range []*slotwisev1.WhatIfRequest{{Policy: "none"}, {Kill: []string{"j99"}}, {Nodes: -1}, {Nodes: 1 << 30},
+		{Submit: []*slotwisev1.WhatIfJob{{Name: "empty"}}}, {Priorities: []*slotwisev1.SetPriorityRequest{{Job: "j1", Priority: "x"}}}} {
+		if _, err := r.users.WhatIf(r.t.Context(), bad); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			r.t.Errorf("%v: error %v", bad, err)
+		}
+	}
+	if st := r.job("j1"); st.State != slotwisev1.JobState_JOB_STATE_RUNNING {
+		r.t.Errorf("j1 is %v after questions", st.State)
 	}
 }

@@ -2418,7 +2418,8 @@ type ExplainResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Why           []*Explanation         `protobuf:"bytes,2,rep,name=why,proto3" json:"why,omitempty"`
-	Forecast      *JobForecast           `protobuf:"bytes,3,opt,name=forecast,proto3" json:"forecast,omitempty"` // as in JobStatus
+	Forecast      *JobForecast           `protobuf:"bytes,3,opt,name=forecast,proto3" json:"forecast,omitempty"`                       // as in JobStatus
+	WouldStart    []string               `protobuf:"bytes,4,rep,name=would_start,json=wouldStart,proto3" json:"would_start,omitempty"` // changes with which the job would start at once, as phrases
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2470,6 +2471,13 @@ func (x *ExplainResponse) GetWhy() []*Explanation {
 func (x *ExplainResponse) GetForecast() *JobForecast {
 	if x != nil {
 		return x.Forecast
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetWouldStart() []string {
+	if x != nil {
+		return x.WouldStart
 	}
 	return nil
 }
@@ -2750,6 +2758,352 @@ func (x *HistoryJob) GetSteps() []*JobStatus {
 	return nil
 }
 
+type WhatIfRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Policy        string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`                                                                     // "" is the installed one
+	Set           map[string]string      `protobuf:"bytes,2,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // its parameters
+	Nodes         int32                  `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`                                                                      // workers to add, each like the first; the latest are removed if it is negative
+	Priorities    []*SetPriorityRequest  `protobuf:"bytes,4,rep,name=priorities,proto3" json:"priorities,omitempty"`
+	Kill          []string               `protobuf:"bytes,5,rep,name=kill,proto3" json:"kill,omitempty"` // jobs
+	Submit        []*WhatIfJob           `protobuf:"bytes,6,rep,name=submit,proto3" json:"submit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfRequest) Reset() {
+	*x = WhatIfRequest{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfRequest) ProtoMessage() {}
+
+func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
+func (*WhatIfRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *WhatIfRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *WhatIfRequest) GetSet() map[string]string {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *WhatIfRequest) GetPriorities() []*SetPriorityRequest {
+	if x != nil {
+		return x.Priorities
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetKill() []string {
+	if x != nil {
+		return x.Kill
+	}
+	return nil
+}
+
+func (x *WhatIfRequest) GetSubmit() []*WhatIfJob {
+	if x != nil {
+		return x.Submit
+	}
+	return nil
+}
+
+// WhatIfJob describes a job that is not submitted.
+type WhatIfJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"` // "" is the caller
+	Pool          string                 `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
+	Priority      string                 `protobuf:"bytes,4,opt,name=priority,proto3" json:"priority,omitempty"` // "" is NORMAL
+	Maps          int32                  `protobuf:"varint,5,opt,name=maps,proto3" json:"maps,omitempty"`
+	Reduces       int32                  `protobuf:"varint,6,opt,name=reduces,proto3" json:"reduces,omitempty"`
+	SplitBytes    int64                  `protobuf:"varint,7,opt,name=split_bytes,json=splitBytes,proto3" json:"split_bytes,omitempty"`  // mean size of a map's input; 0 is unknown
+	MapSeconds    float64                `protobuf:"fixed64,8,opt,name=map_seconds,json=mapSeconds,proto3" json:"map_seconds,omitempty"` // mean time of a map; 0 takes it from other jobs
+	ReduceSeconds float64                `protobuf:"fixed64,9,opt,name=reduce_seconds,json=reduceSeconds,proto3" json:"reduce_seconds,omitempty"`
+	SlowStart     *float64               `protobuf:"fixed64,10,opt,name=slow_start,json=slowStart,proto3,oneof" json:"slow_start,omitempty"` // as in JobSpec
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfJob) Reset() {
+	*x = WhatIfJob{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfJob) ProtoMessage() {}
+
+func (x *WhatIfJob) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfJob.ProtoReflect.Descriptor instead.
+func (*WhatIfJob) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *WhatIfJob) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WhatIfJob) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *WhatIfJob) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *WhatIfJob) GetPriority() string {
+	if x != nil {
+		return x.Priority
+	}
+	return ""
+}
+
+func (x *WhatIfJob) GetMaps() int32 {
+	if x != nil {
+		return x.Maps
+	}
+	return 0
+}
+
+func (x *WhatIfJob) GetReduces() int32 {
+	if x != nil {
+		return x.Reduces
+	}
+	return 0
+}
+
+func (x *WhatIfJob) GetSplitBytes() int64 {
+	if x != nil {
+		return x.SplitBytes
+	}
+	return 0
+}
+
+func (x *WhatIfJob) GetMapSeconds() float64 {
+	if x != nil {
+		return x.MapSeconds
+	}
+	return 0
+}
+
+func (x *WhatIfJob) GetReduceSeconds() float64 {
+	if x != nil {
+		return x.ReduceSeconds
+	}
+	return 0
+}
+
+func (x *WhatIfJob) GetSlowStart() float64 {
+	if x != nil && x.SlowStart != nil {
+		return *x.SlowStart
+	}
+	return 0
+}
+
+type WhatIfResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Jobs          []*WhatIfRow           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"` // by number; submitted ones come last
+	TookMs        int64                  `protobuf:"varint,2,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	Futures       int32                  `protobuf:"varint,3,opt,name=futures,proto3" json:"futures,omitempty"`
+	Assumptions   []string               `protobuf:"bytes,4,rep,name=assumptions,proto3" json:"assumptions,omitempty"`
+	Policy        string                 `protobuf:"bytes,5,opt,name=policy,proto3" json:"policy,omitempty"` // under which the changed cluster was simulated
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfResponse) Reset() {
+	*x = WhatIfResponse{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfResponse) ProtoMessage() {}
+
+func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
+func (*WhatIfResponse) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *WhatIfResponse) GetJobs() []*WhatIfRow {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetTookMs() int64 {
+	if x != nil {
+		return x.TookMs
+	}
+	return 0
+}
+
+func (x *WhatIfResponse) GetFutures() int32 {
+	if x != nil {
+		return x.Futures
+	}
+	return 0
+}
+
+func (x *WhatIfResponse) GetAssumptions() []string {
+	if x != nil {
+		return x.Assumptions
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+// WhatIfRow is a job's forecast without and with the changes.
+type WhatIfRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // "" for a job that is not submitted
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Now           *JobForecast           `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`   // absent for a job that is not submitted
+	Then          *JobForecast           `protobuf:"bytes,4,opt,name=then,proto3" json:"then,omitempty"` // absent for a job that would be killed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhatIfRow) Reset() {
+	*x = WhatIfRow{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhatIfRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhatIfRow) ProtoMessage() {}
+
+func (x *WhatIfRow) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhatIfRow.ProtoReflect.Descriptor instead.
+func (*WhatIfRow) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *WhatIfRow) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *WhatIfRow) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WhatIfRow) GetNow() *JobForecast {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *WhatIfRow) GetThen() *JobForecast {
+	if x != nil {
+		return x.Then
+	}
+	return nil
+}
+
 var File_slotwise_v1_client_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_client_proto_rawDesc = "" +
@@ -2946,11 +3300,13 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x13\n" +
 	"\x11SetPolicyResponse\"\"\n" +
 	"\x0eExplainRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\x85\x01\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xa6\x01\n" +
 	"\x0fExplainResponse\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
 	"\x03why\x18\x02 \x03(\v2\x18.slotwise.v1.ExplanationR\x03why\x124\n" +
-	"\bforecast\x18\x03 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\x93\x01\n" +
+	"\bforecast\x18\x03 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\x12\x1f\n" +
+	"\vwould_start\x18\x04 \x03(\tR\n" +
+	"wouldStart\"\x93\x01\n" +
 	"\vExplanation\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.slotwise.v1.KindR\x04kind\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -2971,7 +3327,46 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x16.slotwise.v1.JobStatusR\x03job\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.slotwise.v1.TaskStatusR\x05tasks\x12,\n" +
 	"\x04held\x18\x03 \x03(\v2\x18.slotwise.v1.ExplanationR\x04held\x12,\n" +
-	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps*\xb2\x01\n" +
+	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps\"\xb1\x02\n" +
+	"\rWhatIfRequest\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x125\n" +
+	"\x03set\x18\x02 \x03(\v2#.slotwise.v1.WhatIfRequest.SetEntryR\x03set\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\x05R\x05nodes\x12?\n" +
+	"\n" +
+	"priorities\x18\x04 \x03(\v2\x1f.slotwise.v1.SetPriorityRequestR\n" +
+	"priorities\x12\x12\n" +
+	"\x04kill\x18\x05 \x03(\tR\x04kill\x12.\n" +
+	"\x06submit\x18\x06 \x03(\v2\x16.slotwise.v1.WhatIfJobR\x06submit\x1a6\n" +
+	"\bSetEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x02\n" +
+	"\tWhatIfJob\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
+	"\x04pool\x18\x03 \x01(\tR\x04pool\x12\x1a\n" +
+	"\bpriority\x18\x04 \x01(\tR\bpriority\x12\x12\n" +
+	"\x04maps\x18\x05 \x01(\x05R\x04maps\x12\x18\n" +
+	"\areduces\x18\x06 \x01(\x05R\areduces\x12\x1f\n" +
+	"\vsplit_bytes\x18\a \x01(\x03R\n" +
+	"splitBytes\x12\x1f\n" +
+	"\vmap_seconds\x18\b \x01(\x01R\n" +
+	"mapSeconds\x12%\n" +
+	"\x0ereduce_seconds\x18\t \x01(\x01R\rreduceSeconds\x12\"\n" +
+	"\n" +
+	"slow_start\x18\n" +
+	" \x01(\x01H\x00R\tslowStart\x88\x01\x01B\r\n" +
+	"\v_slow_start\"\xa9\x01\n" +
+	"\x0eWhatIfResponse\x12*\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x16.slotwise.v1.WhatIfRowR\x04jobs\x12\x17\n" +
+	"\atook_ms\x18\x02 \x01(\x03R\x06tookMs\x12\x18\n" +
+	"\afutures\x18\x03 \x01(\x05R\afutures\x12 \n" +
+	"\vassumptions\x18\x04 \x03(\tR\vassumptions\x12\x16\n" +
+	"\x06policy\x18\x05 \x01(\tR\x06policy\"\x8b\x01\n" +
+	"\tWhatIfRow\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
+	"\x03now\x18\x03 \x01(\v2\x18.slotwise.v1.JobForecastR\x03now\x12,\n" +
+	"\x04then\x18\x04 \x01(\v2\x18.slotwise.v1.JobForecastR\x04then*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11JOB_STATE_WAITING\x10\x01\x12\x15\n" +
@@ -2979,7 +3374,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x14JOB_STATE_COMMITTING\x10\x03\x12\x17\n" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x04\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\x05\x12\x14\n" +
-	"\x10JOB_STATE_KILLED\x10\x062\xc1\b\n" +
+	"\x10JOB_STATE_KILLED\x10\x062\x84\t\n" +
 	"\rClientService\x12D\n" +
 	"\aCluster\x12\x1b.slotwise.v1.ClusterRequest\x1a\x1c.slotwise.v1.ClusterResponse\x12A\n" +
 	"\x06Submit\x12\x1a.slotwise.v1.SubmitRequest\x1a\x1b.slotwise.v1.SubmitResponse\x12P\n" +
@@ -2996,7 +3391,8 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06Policy\x12\x1a.slotwise.v1.PolicyRequest\x1a\x1b.slotwise.v1.PolicyResponse\x12J\n" +
 	"\tSetPolicy\x12\x1d.slotwise.v1.SetPolicyRequest\x1a\x1e.slotwise.v1.SetPolicyResponse\x12D\n" +
 	"\aExplain\x12\x1b.slotwise.v1.ExplainRequest\x1a\x1c.slotwise.v1.ExplainResponse\x12D\n" +
-	"\aHistory\x12\x1b.slotwise.v1.HistoryRequest\x1a\x1c.slotwise.v1.HistoryResponseB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\aHistory\x12\x1b.slotwise.v1.HistoryRequest\x1a\x1c.slotwise.v1.HistoryResponse\x12A\n" +
+	"\x06WhatIf\x12\x1a.slotwise.v1.WhatIfRequest\x1a\x1b.slotwise.v1.WhatIfResponseB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_client_proto_rawDescOnce sync.Once
@@ -3011,7 +3407,7 @@ func file_slotwise_v1_client_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_client_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_slotwise_v1_client_proto_goTypes = []any{
 	(JobState)(0),               // 0: slotwise.v1.JobState
 	(*ClusterRequest)(nil),      // 1: slotwise.v1.ClusterRequest
@@ -3054,76 +3450,89 @@ var file_slotwise_v1_client_proto_goTypes = []any{
 	(*HistoryRequest)(nil),      // 38: slotwise.v1.HistoryRequest
 	(*HistoryResponse)(nil),     // 39: slotwise.v1.HistoryResponse
 	(*HistoryJob)(nil),          // 40: slotwise.v1.HistoryJob
-	nil,                         // 41: slotwise.v1.PolicyResponse.SetEntry
-	nil,                         // 42: slotwise.v1.SetPolicyRequest.SetEntry
-	(*JobSpec)(nil),             // 43: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),           // 44: slotwise.v1.ChainSpec
-	(*Counters)(nil),            // 45: slotwise.v1.Counters
-	(Kind)(0),                   // 46: slotwise.v1.Kind
+	(*WhatIfRequest)(nil),       // 41: slotwise.v1.WhatIfRequest
+	(*WhatIfJob)(nil),           // 42: slotwise.v1.WhatIfJob
+	(*WhatIfResponse)(nil),      // 43: slotwise.v1.WhatIfResponse
+	(*WhatIfRow)(nil),           // 44: slotwise.v1.WhatIfRow
+	nil,                         // 45: slotwise.v1.PolicyResponse.SetEntry
+	nil,                         // 46: slotwise.v1.SetPolicyRequest.SetEntry
+	nil,                         // 47: slotwise.v1.WhatIfRequest.SetEntry
+	(*JobSpec)(nil),             // 48: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),           // 49: slotwise.v1.ChainSpec
+	(*Counters)(nil),            // 50: slotwise.v1.Counters
+	(Kind)(0),                   // 51: slotwise.v1.Kind
 }
 var file_slotwise_v1_client_proto_depIdxs = []int32{
-	43, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
-	44, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
+	48, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
+	49, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
 	0,  // 2: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
 	7,  // 3: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
 	7,  // 4: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
-	45, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
-	45, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
+	50, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
+	50, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
 	9,  // 7: slotwise.v1.JobStatus.forecast:type_name -> slotwise.v1.JobForecast
 	8,  // 8: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
 	8,  // 9: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
 	8,  // 10: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
-	46, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
+	51, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
 	16, // 12: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
 	15, // 13: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
 	21, // 14: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
-	41, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
-	42, // 16: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
+	45, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
+	46, // 16: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
 	37, // 17: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
 	9,  // 18: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
-	46, // 19: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
+	51, // 19: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
 	40, // 20: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
 	8,  // 21: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
 	15, // 22: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
 	37, // 23: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
 	8,  // 24: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	1,  // 25: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 26: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 27: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	10, // 28: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	12, // 29: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	14, // 30: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	18, // 31: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	20, // 32: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	23, // 33: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	25, // 34: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	27, // 35: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	29, // 36: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	31, // 37: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	33, // 38: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	35, // 39: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	38, // 40: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	2,  // 41: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 42: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 43: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	11, // 44: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	13, // 45: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	17, // 46: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	19, // 47: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	22, // 48: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	24, // 49: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	26, // 50: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	28, // 51: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	30, // 52: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	32, // 53: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	34, // 54: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	36, // 55: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	39, // 56: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	41, // [41:57] is the sub-list for method output_type
-	25, // [25:41] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	47, // 25: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
+	27, // 26: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
+	42, // 27: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
+	44, // 28: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
+	9,  // 29: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
+	9,  // 30: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
+	1,  // 31: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 32: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 33: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	10, // 34: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	12, // 35: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	14, // 36: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	18, // 37: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	20, // 38: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	23, // 39: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	25, // 40: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	27, // 41: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	29, // 42: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	31, // 43: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	33, // 44: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	35, // 45: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	38, // 46: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	41, // 47: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
+	2,  // 48: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 49: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 50: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	11, // 51: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	13, // 52: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	17, // 53: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	19, // 54: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	22, // 55: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	24, // 56: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	26, // 57: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	28, // 58: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	30, // 59: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	32, // 60: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	34, // 61: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	36, // 62: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	39, // 63: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	43, // 64: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
+	48, // [48:65] is the sub-list for method output_type
+	31, // [31:48] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }
@@ -3132,13 +3541,14 @@ func file_slotwise_v1_client_proto_init() {
 		return
 	}
 	file_slotwise_v1_common_proto_init()
+	file_slotwise_v1_client_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_client_proto_rawDesc), len(file_slotwise_v1_client_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   42,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -69,6 +69,8 @@ const (
 	ClientServiceExplainProcedure = "/slotwise.v1.ClientService/Explain"
 	// ClientServiceHistoryProcedure is the fully-qualified name of the ClientService's History RPC.
 	ClientServiceHistoryProcedure = "/slotwise.v1.ClientService/History"
+	// ClientServiceWhatIfProcedure is the fully-qualified name of the ClientService's WhatIf RPC.
+	ClientServiceWhatIfProcedure = "/slotwise.v1.ClientService/WhatIf"
 )
 
 // ClientServiceClient is a client for the slotwise.v1.ClientService service.
@@ -98,6 +100,9 @@ type ClientServiceClient interface {
 	SetPolicy(context.Context, *v1.SetPolicyRequest) (*v1.SetPolicyResponse, error)
 	Explain(context.Context, *v1.ExplainRequest) (*v1.ExplainResponse, error)
 	History(context.Context, *v1.HistoryRequest) (*v1.HistoryResponse, error)
+	// WhatIf forecasts the ends of all jobs as the cluster is, and with changes. It changes
+	// nothing.
+	WhatIf(context.Context, *v1.WhatIfRequest) (*v1.WhatIfResponse, error)
 }
 
 // NewClientServiceClient constructs a client for the slotwise.v1.ClientService service. By default,
@@ -207,6 +212,12 @@ func NewClientServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(clientServiceMethods.ByName("History")),
 			connect.WithClientOptions(opts...),
 		),
+		whatIf: connect.NewClient[v1.WhatIfRequest, v1.WhatIfResponse](
+			httpClient,
+			baseURL+ClientServiceWhatIfProcedure,
+			connect.WithSchema(clientServiceMethods.ByName("WhatIf")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -228,6 +239,7 @@ type clientServiceClient struct {
 	setPolicy   *connect.Client[v1.SetPolicyRequest, v1.SetPolicyResponse]
 	explain     *connect.Client[v1.ExplainRequest, v1.ExplainResponse]
 	history     *connect.Client[v1.HistoryRequest, v1.HistoryResponse]
+	whatIf      *connect.Client[v1.WhatIfRequest, v1.WhatIfResponse]
 }
 
 // Cluster calls slotwise.v1.ClientService.Cluster.
@@ -370,6 +382,15 @@ func (c *clientServiceClient) History(ctx context.Context, req *v1.HistoryReques
 	return nil, err
 }
 
+// WhatIf calls slotwise.v1.ClientService.WhatIf.
+func (c *clientServiceClient) WhatIf(ctx context.Context, req *v1.WhatIfRequest) (*v1.WhatIfResponse, error) {
+	response, err := c.whatIf.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ClientServiceHandler is an implementation of the slotwise.v1.ClientService service.
 type ClientServiceHandler interface {
 	// Cluster returns the slot counts and buffer sizes that planning a job needs.
@@ -397,6 +418,9 @@ type ClientServiceHandler interface {
 	SetPolicy(context.Context, *v1.SetPolicyRequest) (*v1.SetPolicyResponse, error)
 	Explain(context.Context, *v1.ExplainRequest) (*v1.ExplainResponse, error)
 	History(context.Context, *v1.HistoryRequest) (*v1.HistoryResponse, error)
+	// WhatIf forecasts the ends of all jobs as the cluster is, and with changes. It changes
+	// nothing.
+	WhatIf(context.Context, *v1.WhatIfRequest) (*v1.WhatIfResponse, error)
 }
 
 // NewClientServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -502,6 +526,12 @@ func NewClientServiceHandler(svc ClientServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(clientServiceMethods.ByName("History")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clientServiceWhatIfHandler := connect.NewUnaryHandlerSimple(
+		ClientServiceWhatIfProcedure,
+		svc.WhatIf,
+		connect.WithSchema(clientServiceMethods.ByName("WhatIf")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/slotwise.v1.ClientService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClientServiceClusterProcedure:
@@ -536,6 +566,8 @@ func NewClientServiceHandler(svc ClientServiceHandler, opts ...connect.HandlerOp
 			clientServiceExplainHandler.ServeHTTP(w, r)
 		case ClientServiceHistoryProcedure:
 			clientServiceHistoryHandler.ServeHTTP(w, r)
+		case ClientServiceWhatIfProcedure:
+			clientServiceWhatIfHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -607,4 +639,8 @@ func (UnimplementedClientServiceHandler) Explain(context.Context, *v1.ExplainReq
 
 func (UnimplementedClientServiceHandler) History(context.Context, *v1.HistoryRequest) (*v1.HistoryResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.ClientService.History is not implemented"))
+}
+
+func (UnimplementedClientServiceHandler) WhatIf(context.Context, *v1.WhatIfRequest) (*v1.WhatIfResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.ClientService.WhatIf is not implemented"))
 }

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/study"
+	"github.com/slotwise/slotwise/internal/workload"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// whatIfFlags are the changes that whatif asks about.
+type whatIfFlags struct {
+	setup      *setup
+	policy     string
+	set        []string
+	nodes      string
+	priorities []string
+	kill       []string
+	submit     string
+	seed       uint64
+}
+
+// newWhatIf returns the command that forecasts the effect of changes.
+func newWhatIf(s *setup) *cobra.Command {
+	f := &whatIfFlags{setup: s}
+	c := &cobra.Command{
+		Use:   "whatif",
+		Short: "Show when jobs would end under another policy, on more workers, or with other jobs",
+		Long: `Forecasts when each job of a cluster ends as the cluster is, and when it would end
+with the changes that the flags describe. It changes nothing. The master simulates the
+future of both from its present state, with the code that schedules real tasks.
+
+Times are the time from now to a job's end: the median of the simulated futures, and
+the interval in which 8 of 10 of them are.
+
+With --submit the jobs of a mix are submitted all at once. Tasks whose times the mix does
+not state take as long as those of earlier jobs of the same name, or of all jobs.`,
+		Example: `  slotwise whatif --policy fair
+  slotwise whatif --nodes +10
+  slotwise whatif --priority j12=high --kill j7
+  slotwise whatif --submit mix.yaml -o json`,
+		Args: noArgs,
+	}
+	newUserCommand(c, true, f.ask)
+	fl := c.Flags()
+	fl.StringVar(&f.policy, "policy", "", "another scheduling `policy` (slotwise policies lists them)")
+	fl.StringArrayVar(&f.set, "policy-set", nil, "one parameter of that policy, `name=value` (repeatable)")
+	fl.StringVar(&f.nodes, "nodes", "", "`number` of workers to add, as in +10, each like the first; -10 removes the ten that joined last")
+	fl.StringArrayVar(&f.priorities, "priority", nil, "another priority of a job, `job=level` (repeatable)")
+	fl.StringArrayVar(&f.kill, "kill", nil, "`job` that is killed (repeatable)")
+	fl.StringVar(&f.submit, "submit", "", "`file` with a job mix that is submitted (docs/formats has the format)")
+	fl.Uint64Var(&f.seed, "seed", 1, "`seed` of what the mix draws at random")
+	completeWith(c, "policy", s.completePolicies)
+	return c
+}
+
+// ask sends the question and prints the answer.
+func (f *whatIfFlags) ask(ctx context.Context, u *userCommand, _ []string) error {
+	r, err := f.request()
+	if err != nil {
+		return err
+	}
+	if f.submit != "" {
+		if err := f.addMix(ctx, u, r); err != nil {
+			return err
+		}
+	}
+	resp, err := client.Call(ctx, u.cl, u.cl.RPC().WhatIf, r)
+	if err != nil {
+		return err
+	}
+	if u.json() {
+		return printMessage(u.out(), resp)
+	}
+	return printWhatIf(u.out(), resp)
+}
+
+// request translates the flags but --submit.
+func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
+	r := &slotwisev1.WhatIfRequest{Policy: f.policy, Kill: f.kill}
+	var err error
+	if r.Set, err = parseAssignments("policy-set", f.set); err != nil {
+		return nil, err
+	}
+	if f.policy == "" && len(r.Set) > 0 {
+		return nil, misuse("--policy-set needs --policy")
+	}
+	if f.nodes != "" {
+		n, err := strconv.ParseInt(f.nodes, 10, 32)
+		if err != nil || n == 0 {
+			return nil, misuse("--nodes %q: want a number of workers such as +10 or -2", f.nodes)
+		}
+		r.Nodes = int32(n)
+	}
+	for _, p := range f.priorities {
+		id, level, found := strings.Cut(p, "=")
+		if !found {
+			return nil, misuse("--priority %q: want job=level, such as j12=high", p)
+		}
+		if err := oneOf("priority", level, priorities); err != nil {
+			return nil, err
+		}
+		r.Priorities = append(r.Priorities, &slotwisev1.SetPriorityRequest{Job: id, Priority: wirePriority(level)})
+	}
+	if f.policy == "" && f.nodes == "" && f.submit == "" && len(f.priorities)+len(f.kill) == 0 {
+		return nil, misuse("whatif: what would change? (--policy, --nodes, --priority, --kill or --submit)")
+	}
+	return r, nil
+}
+
+// addMix adds the jobs of --submit to a request. Their tasks are planned for the slots of
+// the cluster.
+func (f *whatIfFlags) addMix(ctx context.Context, u *userCommand, r *slotwisev1.WhatIfRequest) error {
+	on, err := client.Call(ctx, u.cl, u.cl.RPC().Cluster, &slotwisev1.ClusterRequest{})
+	if err != nil {
+		return err
+	}
+	virtual := &workload.Cluster{Groups: []workload.NodeGroup{{Count: 1, MapSlots: int(on.MapSlots), ReduceSlots: int(on.ReduceSlots)}}}
+	w, err := study.ReadWorkload(ctx, f.submit, virtual, study.WorkloadOptions{Features: features()})
+	if err != nil {
+		return misuse("--submit %w", pathLast(f.submit, err))
+	}
+	jobs, err := w.Source.Jobs(f.seed)
+	if err != nil {
+		return misuse("--submit %w", pathLast(f.submit, err))
+	}
+	for i := range jobs {
+		r.Submit = append(r.Submit, whatIfJob(&jobs[i]))
+	}
+	return nil
+}
+
+// whatIfJob describes a job of a workload.
+func whatIfJob(j *workload.Job) *slotwisev1.WhatIfJob {
+	w := &slotwisev1.WhatIfJob{Name: cmp.Or(j.Name, j.App), User: j.User, Pool: j.Pool, Priority: j.Priority.String(),
+		Maps: int32(len(j.Maps)), Reduces: int32(len(j.Reduces)), MapSeconds: meanSeconds(j.Maps), ReduceSeconds: meanSeconds(j.Reduces)}
+	for _, t := range j.Maps {
+		w.SplitBytes += t.Input / int64(len(j.Maps))
+	}
+	if j.SlowStart >= 0 {
+		w.SlowStart = &j.SlowStart
+	}
+	return w
+}
+
+// meanSeconds returns the mean stated time of tasks; 0 if one states none.
+func meanSeconds(tasks []workload.Task) float64 {
+	sum := time.Duration(0)
+	for _, t := range tasks {
+		if t.Duration <= 0 {
+			return 0
+		}
+		sum += t.Duration / time.Duration(len(tasks))
+	}
+	return sum.Seconds()
+}
+
+// printWhatIf prints a line for each job.
+func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
+	if len(resp.Jobs) == 0 {
+		_, err := fmt.Fprintln(w, "no job has tasks left to run")
+		return err
+	}
+	t := table(w)
+	fmt.Fprintln(t, "JOB\tNAME\tENDS IN\tWOULD END IN\tDIFFERENCE")
+	for _, row := range resp.Jobs {
+		difference := ""
+		if row.Now.GetKnown() && row.Then.GetKnown() {
+			difference = gain(left(row.Then, row.Then.EndMs) - left(row.Now, row.Now.EndMs))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
+	}
+	err := t.Flush()
+	fmt.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
+		console.Duration(time.Duration(resp.TookMs)*time.Millisecond), strings.Join(resp.Assumptions, "; "))
+	return errors.Join(err, because(w, resp))
+}
+
+// cell formats a forecast, or returns absent for none.
+func cell(f *slotwisev1.JobForecast, absent string) string {
+	if f == nil {
+		return absent
+	}
+	return endsIn(&slotwisev1.JobStatus{Forecast: f})
+}
+
+// gain formats a difference of times with its sign.
+func gain(d time.Duration) string {
+	switch {
+	case d.Abs() < time.Second:
+		return "same"
+	case d < 0:
+		return console.About(-d) + " earlier"
+	}
+	return console.About(d) + " later"
+}
+
+// because prints why ends are unknown.
+func because(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
+	for _, row := range resp.Jobs {
+		for _, f := range []*slotwisev1.JobForecast{row.Now, row.Then} {
+			if f != nil && !f.Known {
+				if _, err := fmt.Fprintf(w, "%s: %s\n", cmp.Or(row.Job, row.Name), f.Unknown); err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+	return nil
+}

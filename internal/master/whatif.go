@@ -1,0 +1,211 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/bounds"
+	"github.com/slotwise/slotwise/internal/forecast"
+	"github.com/slotwise/slotwise/internal/job"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+const (
+	whatIfTime = 30 * time.Second // for one question
+	mostWhatIf = 1000             // changes of a kind in one question
+	// explainTasks is the number of unfinished tasks up to which explain searches for changes
+	// with which a job would start. The search forks the state some twenty times.
+	explainTasks = 20_000
+)
+
+// WhatIf forecasts the ends of all jobs without and with changes.
+func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) (*slotwisev1.WhatIfResponse, error) {
+	m, began := c.m, time.Now()
+	if len(r.Priorities) > mostWhatIf || len(r.Kill) > mostWhatIf || len(r.Submit) > mostWhatIf {
+		return nil, fault(connect.CodeInvalidArgument, "more than %d changes of one kind", mostWhatIf)
+	}
+	v, err := m.variant(r, identity(ctx).User)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, whatIfTime, fault(connect.CodeDeadlineExceeded,
+		"the simulation of the running jobs took more than %v", whatIfTime))
+	defer cancel()
+	if err := m.forecasts.begin(ctx); err != nil {
+		return nil, rpcError(err)
+	}
+	defer m.forecasts.end()
+	state, basis, err := m.copyState()
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	changed, err := state.With(v)
+	if err != nil {
+		return nil, fault(connect.CodeInvalidArgument, "%v", err)
+	}
+	cfg := m.forecastConfig(basis)
+	cfg.Stop = func() error { return context.Cause(ctx) }
+	now, err := forecast.NewRun(cfg, state).Forecast()
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	if r.Policy != "" {
+		cfg.PolicyName = r.Policy
+		cfg.Policy = func() (sched.Policy, error) { return m.freshPolicy(r.Policy, r.Set, nil) }
+		if _, err := cfg.Policy(); err != nil {
+			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+	}
+	then, err := forecast.NewRun(cfg, changed).Forecast()
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	resp := m.compare(state, changed, now, then, basis.Epoch)
+	resp.TookMs = time.Since(began).Milliseconds()
+	return resp, nil
+}
+
+// compare makes the rows of a what-if answer.
+func (m *Master) compare(state, changed *forecast.State, now, then *forecast.Forecast, epoch time.Time) *slotwisev1.WhatIfResponse {
+	resp := &slotwisev1.WhatIfResponse{Futures: int32(then.Futures), Assumptions: then.Assumptions, Policy: then.Policy}
+	for i := range state.Jobs {
+		j := &state.Jobs[i]
+		row := &slotwisev1.WhatIfRow{Job: j.ID.String(), Name: j.Spec.Name, Now: wireForecast(now, now.Job(j.ID), 0, epoch)}
+		if a := then.Job(j.ID); a != nil {
+			row.Then = wireForecast(then, a, 0, epoch)
+		}
+		resp.Jobs = append(resp.Jobs, row)
+	}
+	for i := range changed.Jobs {
+		if j := &changed.Jobs[i]; j.ID > state.Last {
+			resp.Jobs = append(resp.Jobs, &slotwisev1.WhatIfRow{Name: j.Spec.Name, Then: wireForecast(then, then.Job(j.ID), 0, epoch)})
+		}
+	}
+	return resp
+}
+
+// variant translates the changes of a request. user owns the jobs that name no user.
+func (m *Master) variant(r *slotwisev1.WhatIfRequest, user string) (v forecast.Variant, err error) {
+	v.Nodes = int(r.Nodes)
+	for _, p := range r.Priorities {
+		id, err := job.ParseID(p.Job)
+		if err != nil {
+			return v, badName(err)
+		}
+		level, ok := job.ParsePriority(p.Priority)
+		if !ok {
+			return v, fault(connect.CodeInvalidArgument, "priority %q is unknown: use VERY_LOW, LOW, NORMAL, HIGH or VERY_HIGH", p.Priority)
+		}
+		v.Priorities = append(v.Priorities, forecast.NewPriority{Job: id, Priority: level})
+	}
+	for _, name := range r.Kill {
+		id, err := job.ParseID(name)
+		if err != nil {
+			return v, badName(err)
+		}
+		v.Kill = append(v.Kill, id)
+	}
+	for _, j := range r.Submit {
+		n, err := m.newJob(j, user)
+		if err != nil {
+			return v, err
+		}
+		v.Submit = append(v.Submit, n)
+	}
+	return v, nil
+}
+
+// newJob translates a job that is not submitted.
+func (m *Master) newJob(j *slotwisev1.WhatIfJob, user string) (n forecast.NewJob, err error) {
+	bad := func(x float64) bool { return !(x >= 0 && x < 1e7) || math.IsNaN(x) }
+	limit := int32(m.cfg.Limits.JobTasks)
+	switch {
+	case len(j.Name) > bounds.Name || len(j.User) > bounds.Name || len(j.Pool) > bounds.Name:
+		return n, fault(connect.CodeInvalidArgument, "a name of a job has more than %d bytes", bounds.Name)
+	case j.Maps < 0 || j.Reduces < 0 || j.Maps > limit || j.Reduces > limit-j.Maps || j.Maps+j.Reduces == 0:
+		return n, fault(connect.CodeInvalidArgument, "job %q has %d maps and %d reduces: it may have 1 to %d tasks", j.Name, j.Maps, j.Reduces, limit)
+	case bad(j.MapSeconds) || bad(j.ReduceSeconds) || j.SplitBytes < 0:
+		return n, fault(connect.CodeInvalidArgument, "job %q: times and sizes must be from 0 to 10,000,000 s", j.Name)
+	}
+	level := job.Normal
+	if j.Priority != "" {
+		var ok bool
+		if level, ok = job.ParsePriority(j.Priority); !ok {
+			return n, fault(connect.CodeInvalidArgument, "job %q: priority %q is unknown", j.Name, j.Priority)
+		}
+	}
+	if j.User != "" {
+		user = j.User
+	}
+	n.Spec = job.Spec{Name: j.Name, User: user, Pool: j.Pool, Priority: level, Splits: make([]job.Split, j.Maps), Reduces: int(j.Reduces), SlowStart: -1}
+	if j.SlowStart != nil {
+		n.Spec.SlowStart = *j.SlowStart
+	}
+	for i := range n.Spec.Splits {
+		n.Spec.Splits[i].Bytes = j.SplitBytes
+	}
+	n.Seconds = [job.Kinds]float64{j.MapSeconds, j.ReduceSeconds}
+	return n, nil
+}
+
+// wouldStart says with which changes a waiting job would start at once. It returns nothing
+// if the answer would cost too much, or another question is being answered.
+func (m *Master) wouldStart(ctx context.Context, id job.ID) (list []string) {
+	if f, _ := m.Forecast(); f.Job(id) == nil || f.Job(id).Position == 0 && f.Job(id).WaitsFor == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if m.forecasts.begin(ctx) != nil {
+		return nil
+	}
+	defer m.forecasts.end()
+	state, basis, err := m.copyState()
+	if err != nil || state.Left() > explainTasks {
+		return nil
+	}
+	cfg := m.forecastConfig(basis)
+	cfg.Stop = ctx.Err
+	found, err := forecast.WouldStart(cfg, state, id)
+	if err != nil {
+		m.log.Warn("what would start a job cannot be worked out", "job", id, "error", err)
+	}
+	for _, c := range found {
+		if c.Slots > 0 {
+			s := "s"
+			if c.Slots == 1 {
+				s = ""
+			}
+			list = append(list, fmt.Sprintf("%d more %v slot%s", c.Slots, c.Kind, s))
+		} else {
+			list = append(list, fmt.Sprintf("priority %s (slotwise priority %v %[1]s)", strings.ToLower(strings.ReplaceAll(c.Priority.String(), "_", "-")), id))
+		}
+	}
+	return list
+}
+
+// explainForecast adds what a forecast says to an explanation.
+func (m *Master) explainForecast(ctx context.Context, id job.ID, resp *slotwisev1.ExplainResponse) {
+	status := []*slotwisev1.JobStatus{{Id: resp.Job}}
+	m.addForecasts(ctx, status)
+	resp.Forecast = status[0].Forecast
+	resp.WouldStart = m.wouldStart(ctx, id)
+}
+
+// begin waits until no other question is being answered. The caller must call end.
+func (fc *forecaster) begin(ctx context.Context) error {
+	select {
+	case fc.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (fc *forecaster) end() { <-fc.busy }

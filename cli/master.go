@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/internal/topology"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/webui"
 )
 
 // masterFlags are the flags of master.
@@ -95,10 +97,12 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 		return errors.Join(fmt.Errorf("--dir %s: %w", f.dir, err), l.Close())
 	}
 	guard.Driver = m.IdentifyDriver
+	guard.Browser = secure.NewBrowser(webui.Root)
+	guard.Public = append(guard.Public, webui.Public...)
 	srv := secure.NewServer(m.Handler(), guard)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir)
+	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir, "console", f.consoleURL(l.Addr()))
 	if err := f.writeAddress(l.Addr().String()); err != nil {
 		return errors.Join(err, stopServing(srv, m))
 	}
@@ -111,6 +115,15 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	cfg.Log.Info("master stops", "why", context.Cause(ctx))
 	return stopServing(srv, m)
+}
+
+// consoleURL returns the address of the console's pages.
+func (f *masterFlags) consoleURL(at net.Addr) string {
+	scheme := "http://"
+	if f.files.Given() {
+		scheme = "https://"
+	}
+	return scheme + at.String() + webui.Root
 }
 
 // stopServing closes the master first, so that pending requests get answers,

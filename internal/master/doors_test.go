@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/webui"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -38,6 +39,11 @@ const (
 var doors = map[string]door{
 	"GET /files/{sha}": {"/files/" + sha0, "GET", "", users + " " + workers + " driver"},
 	"PUT /files/{sha}": {"/files/" + sha0, "PUT", "x", users},
+	"GET /{$}":         {"/", "GET", "", users},
+	"GET /ui/":         {"/ui/policy", "GET", "", users},
+	"POST /ui/":        {"/ui/jobs/j1/kill", "POST", "", managers},
+	"GET /ui/login":    {"/ui/login", "GET", "", anybody},
+	"GET /ui/assets/":  {"/ui/assets/x/y", "GET", "", anybody},
 	"GET /metrics":     {"/metrics", "GET", "", users},
 	"GET /healthz":     {"/healthz", "GET", "", anybody},
 	"GET /readyz":      {"/readyz", "GET", "", anybody},
@@ -98,7 +104,7 @@ func openDoors(t *testing.T) (*Master, *doorCase) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := &secure.Guard{Tokens: tokens, Public: []string{"/healthz", "/readyz"}, Log: slog.New(slog.DiscardHandler)}
+	guard := &secure.Guard{Tokens: tokens, Public: append([]string{"/healthz", "/readyz"}, webui.Public...), Log: slog.New(slog.DiscardHandler)}
 	d.tokens["driver"] = secure.NewToken()
 	guard.Driver = func(_ context.Context, token string) (secure.Identity, bool, error) {
 		return secure.Identity{User: "ann", Role: secure.Driver, Chain: "c7"}, token == d.tokens["driver"], nil
@@ -204,7 +210,7 @@ func TestDoors(t *testing.T) {
 // TestUnknownPaths requests paths that do not exist, which reveal nothing to strangers.
 func TestUnknownPaths(t *testing.T) {
 	_, d := openDoors(t)
-	for _, path := range []string{"/", "/debug/pprof/", "/files/", "/files/../metrics", "//metrics", "/metrics/", "/slotwise.v1.Other/Call", "/healthz/x"} {
+	for _, path := range []string{"/debug/pprof/", "/files/", "/files/../metrics", "//metrics", "/metrics/", "/slotwise.v1.Other/Call", "/healthz/x"} {
 		for user, want := range map[string]int{"nobody": 401, "bob": 404, "w1": 404} {
 			got := d.status(t, door{path, "GET", "", ""}, user)
 			if got != want && (user == "nobody" || got < 400) && !strings.Contains(path, "//") && !strings.Contains(path, "..") {

@@ -6,6 +6,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/webui"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
@@ -31,6 +32,11 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 		{clientsPath, m.clients(clients)},
 		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
 		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
+		{"GET /{$}", m.only(secure.View, http.RedirectHandler(webui.Root, http.StatusSeeOther))},
+		{"GET " + webui.Root, m.only(secure.View, m.ui)},
+		{"POST " + webui.Root, m.only(secure.View, m.ui)}, // the actor checks the right to act
+		{"GET " + webui.SignIn, m.ui},
+		{"GET " + webui.Root + "assets/", m.ui},
 		{"GET /metrics", m.only(secure.Scrape, m.serveMetrics())},
 		{"GET /healthz", health},
 		{"GET /readyz", health}, // Open returns after the journal is restored, so a master that serves is ready

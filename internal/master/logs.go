@@ -36,40 +36,46 @@ var errSlowWorker = errors.New("the worker took too long")
 // Log streams what an attempt has printed, which it reads from the worker where the
 // attempt ran.
 func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *connect.ServerStream[slotwisev1.LogChunk]) error {
-	at, err := c.m.logOf(ctx, r.Attempt)
+	return c.m.streamLog(ctx, r.Attempt, r.Follow, func(b []byte) error { return out.Send(&slotwisev1.LogChunk{Data: b}) })
+}
+
+// streamLog passes the log of an attempt to send in parts, if the caller may read it. send
+// must not keep a part.
+func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, send func([]byte) error) error {
+	at, err := m.logOf(ctx, attempt)
 	if err != nil {
 		return err
 	}
-	if c.m.logStreams.Add(1) > maxLogStreams {
-		c.m.logStreams.Add(-1)
+	if m.logStreams.Add(1) > maxLogStreams {
+		m.logStreams.Add(-1)
 		return fault(connect.CodeResourceExhausted, "the master streams %d logs already, which is the limit: try again later", maxLogStreams)
 	}
-	defer c.m.logStreams.Add(-1)
+	defer m.logStreams.Add(-1)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
 	defer limit.Stop()
-	resp, err := c.m.openLog(ctx, at, r.Follow)
+	resp, err := m.openLog(ctx, at, follow)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if r.Follow {
+	if follow {
 		limit.Reset(followTime)
 	} else {
 		limit.Reset(logTime)
 	}
-	return copyLog(out, resp.Body, r.Attempt)
+	return copyLog(send, resp.Body, attempt)
 }
 
 // copyLog sends a log in chunks, up to maxLogBytes.
-func copyLog(out *connect.ServerStream[slotwisev1.LogChunk], log io.Reader, attempt string) error {
+func copyLog(send func([]byte) error, log io.Reader, attempt string) error {
 	b := make([]byte, logChunk)
 	for total := 0; total < maxLogBytes; {
 		n, err := log.Read(b)
 		if n > 0 {
 			total += n
-			if err := out.Send(&slotwisev1.LogChunk{Data: b[:n]}); err != nil {
+			if err := send(b[:n]); err != nil {
 				return err
 			}
 		}

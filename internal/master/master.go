@@ -37,6 +37,7 @@ import (
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/storage/roots"
+	"github.com/slotwise/slotwise/internal/webui"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -58,6 +59,7 @@ type Master struct {
 	chainHistory *history.Store
 	stats        *stats
 	forecasts    *forecaster
+	ui           *webui.Server
 	hadoop       *hadoopconf.Files
 	roots        *roots.Rules // which files jobs may name
 	coreConfig   protocol.Config
@@ -119,6 +121,8 @@ func Open(cfg Config) (*Master, error) {
 	}
 	go m.loop()
 	m.background.Go(m.forecastOn)
+	m.ui = webui.New(m.ctx, consoleSource{m}, consoleActor{clientService{m}}, m.cfg.Version)
+	m.background.Go(m.ui.Follow)
 	if err := m.follow(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

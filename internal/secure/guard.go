@@ -2,10 +2,12 @@ package secure
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -33,6 +35,8 @@ type Guard struct {
 	// drivers. It returns false for a token of another kind. A request with a driver's
 	// token has the driver's rights even if the guard accepts every client.
 	Driver func(ctx context.Context, token string) (Identity, bool, error)
+	// Browser lets people sign in to pages; nil if the server has none.
+	Browser *Browser
 	// Log receives refused requests; nil means slog.Default.
 	Log *slog.Logger
 
@@ -56,6 +60,9 @@ var (
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.Browser != nil && g.Browser.serve(g, w, r) {
+			return
+		}
 		if g.public(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
@@ -65,9 +72,11 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
 			return
 		}
-		if n, ok := g.refusals.Allow(time.Now()); ok {
-			g.log().Warn("request refused", "path", r.URL.Path, "peer", r.RemoteAddr, "why", err, "unlogged", n)
+		if g.Browser != nil && g.Browser.covers(r) && r.Method == http.MethodGet && errors.Is(err, errNoCredentials) {
+			http.Redirect(w, r, g.Browser.SignIn+"?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+			return
 		}
+		g.refused(r, err)
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		if writer.IsSupported(r) {
 			var coded *connect.Error // from Driver, if it cannot tell now
@@ -79,6 +88,13 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 	})
+}
+
+// refused logs a refused request, at a limited rate.
+func (g *Guard) refused(r *http.Request, why error) {
+	if n, ok := g.refusals.Allow(time.Now()); ok {
+		g.log().Warn("request refused", "path", r.URL.Path, "peer", r.RemoteAddr, "why", why, "unlogged", n)
+	}
 }
 
 // public reports whether a path needs no authentication.
@@ -124,6 +140,13 @@ func (g *Guard) identify(r *http.Request, response http.Header) (Identity, error
 	if hasToken {
 		return g.byToken(token)
 	}
+	if g.Browser != nil && g.Browser.covers(r) {
+		if hash, ok := g.Browser.token(r); ok {
+			if id, err := g.byHash(hash); err == nil { // else the token was revoked: sign in again
+				return id, nil
+			}
+		}
+	}
 	if !g.Certificates || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return Identity{}, errNoCredentials
 	}
@@ -144,11 +167,14 @@ func hostOf(header string) string {
 }
 
 // byToken returns the identity of a token's owner.
-func (g *Guard) byToken(token string) (Identity, error) {
+func (g *Guard) byToken(token string) (Identity, error) { return g.byHash(hashToken(token)) }
+
+// byHash returns the identity of the owner of the token with a hash.
+func (g *Guard) byHash(hash [sha256.Size]byte) (Identity, error) {
 	if g.Tokens == nil {
 		return Identity{}, errToken
 	}
-	id, ok, err := g.Tokens.Find(token)
+	id, ok, err := g.Tokens.find(hash)
 	if err != nil {
 		if n, pass := g.refusals.Allow(time.Now()); pass {
 			g.log().Error("cannot read the tokens file: every token is refused until it is valid again", "err", err, "unlogged", n)

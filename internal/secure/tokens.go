@@ -37,8 +37,10 @@ type tokenEntry struct {
 
 // Find returns the owner of a token. It takes the same time for every wrong token,
 // so that timing reveals nothing.
-func (t *Tokens) Find(token string) (Identity, bool) {
-	hash := hashToken(token)
+func (t *Tokens) Find(token string) (Identity, bool) { return t.find(hashToken(token)) }
+
+// find returns the owner of the token with a hash.
+func (t *Tokens) find(hash [sha256.Size]byte) (Identity, bool) {
 	at := -1
 	for i := range t.list {
 		if subtle.ConstantTimeCompare(hash[:], t.list[i].hash[:]) == 1 {
@@ -191,12 +193,15 @@ func OpenTokens(path string) (*TokenFile, error) {
 
 // Find returns the owner of a token. If the file can no longer be read or parsed, no
 // token is valid and err gives the reason: somebody may have tried to revoke one.
-func (t *TokenFile) Find(token string) (Identity, bool, error) {
+func (t *TokenFile) Find(token string) (Identity, bool, error) { return t.find(hashToken(token)) }
+
+// find returns the owner of the token with a hash, as Find.
+func (t *TokenFile) find(hash [sha256.Size]byte) (Identity, bool, error) {
 	tokens, err := t.file.get()
 	if err != nil {
 		return Identity{}, false, err
 	}
-	id, ok := tokens.Find(token)
+	id, ok := tokens.find(hash)
 	return id, ok, nil
 }
 

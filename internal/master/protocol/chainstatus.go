@@ -66,13 +66,10 @@ func (c *Core) describeChain(ch *chainEntry) *slotwisev1.JobStatus {
 		SubmittedMs: c.millis(max(1, ch.at)), StartedMs: c.millis(ch.started), Revision: ch.revision, LastError: ch.driver.err, LogTail: ch.driver.logTail,
 		Maps: &slotwisev1.TaskCounts{}, Reduces: &slotwisev1.TaskCounts{},
 		MapCounters: &slotwisev1.Counters{}, ReduceCounters: &slotwisev1.Counters{}, Locality: make([]int32, cluster.NONE),
-		Driver: ch.driver.worker, DriverTries: ch.driver.try, State: slotwisev1.JobState_JOB_STATE_RUNNING,
+		Driver: ch.driver.worker, DriverTries: ch.driver.try, State: chainState(ch),
 	}
-	switch {
-	case ch.outcome != nil:
-		s.State, s.Message, s.EndedMs = slotwisev1.JobState_JOB_STATE_COMMITTING, ch.outcome.message, c.millis(ch.outcome.at)
-	case ch.driver.try == 0:
-		s.State = slotwisev1.JobState_JOB_STATE_WAITING
+	if ch.outcome != nil {
+		s.Message, s.EndedMs = ch.outcome.message, c.millis(ch.outcome.at)
 	}
 	var running []string
 	for _, step := range ch.steps {
@@ -95,6 +92,19 @@ func (c *Core) describeChain(ch *chainEntry) *slotwisev1.JobStatus {
 	}
 	s.Step = strings.Join(running, ", ")
 	return s
+}
+
+// chainState returns the state of a chain.
+func chainState(ch *chainEntry) slotwisev1.JobState {
+	switch {
+	case ch.final != nil:
+		return ch.final.State
+	case ch.outcome != nil:
+		return slotwisev1.JobState_JOB_STATE_COMMITTING
+	case ch.driver.try == 0:
+		return slotwisev1.JobState_JOB_STATE_WAITING
+	}
+	return slotwisev1.JobState_JOB_STATE_RUNNING
 }
 
 // addCounts adds the tasks of a step. Progress is weighted by the number of tasks.

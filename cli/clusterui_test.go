@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/secure"
+)
+
+// visitor is a browser without a script.
+type visitor struct {
+	t   *testing.T
+	url string
+	*http.Client
+}
+
+// visit opens the pages of a master.
+func (c *testCluster) visit() *visitor {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return &visitor{c.t, c.url, &http.Client{Jar: jar}}
+}
+
+// answer returns the status and the body of an answer.
+func (v *visitor) answer(resp *http.Response, err error) (int, string) {
+	v.t.Helper()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func (v *visitor) get(path string) (int, string) {
+	v.t.Helper()
+	return v.answer(v.Get(v.url + path))
+}
+
+func (v *visitor) post(path string, form url.Values) (int, string) {
+	v.t.Helper()
+	return v.answer(v.PostForm(v.url+path, form))
+}
+
+// TestConsole opens the pages of a cluster after a job.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.worker("w1")
+	c.words("in/a.txt", 5_000)
+	c.must("wordcount", "in", "--output", "counts", "--split-size", "16KiB", "--reduces", "2", "--pool", "<script>x")
+	v := c.visit()
+	for path, want := range map[string]string{
+		"/": "Map slots in use", "/ui/": "w1", "/ui/jobs": "&lt;script&gt;x", "/ui/jobs/j1": "succeeded", "/ui/jobs/j1/attempts?kind=reduce": "j1_r_1_0",
+		"/ui/attempts/j1_m_0_0": "Log of j1_m_0_0", "/ui/nodes": "w1", "/ui/nodes/w1": "alive", "/ui/policy": "fifo", "/ui/history?state=succeeded": "j1", "/ui/compare?a=j1&b=j1": "same",
+	} {
+		if status, body := v.get(path); status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "<script>x") {
+			t.Errorf("%s: %d, without %q: %.2000s", path, status, want, body)
+		}
+	}
+	_, body := v.get("/ui/jobs/j1/attempts?format=json")
+	var attempts struct {
+		Total int
+		Rows  []struct{ Attempt, State, Node string }
+	}
+	if err := json.Unmarshal([]byte(body), &attempts); err != nil || attempts.Total < 4 || attempts.Rows[0].Attempt != "j1_m_0_0" || attempts.Rows[0].Node != "w1" {
+		t.Errorf("%v: %.300s", err, body)
+	}
+	if status, body := v.post("/ui/policy", url.Values{"name": {"fair"}}); status != http.StatusOK || !strings.Contains(body, "Installed: fair") {
+		t.Errorf("installing a policy: %d %.500s", status, body)
+	}
+	if status, body := v.post("/ui/nodes/w1/drain", nil); status != http.StatusOK || !strings.Contains(body, "drained") {
+		t.Errorf("draining: %d %.500s", status, body)
+	}
+}
+
+// TestConsoleSignIn signs in with a token, and is kept out without one, with another
+// user's rights, after signing out, and after the token was revoked.
+func TestConsoleSignIn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tokens")
+	tokens := map[string]string{}
+	for user, role := range map[string]secure.Role{"ann": secure.User, "eve": secure.User, "root": secure.Admin, "w1": secure.Worker} {
+		var err error
+		if tokens[user], err = secure.AddToken(file, secure.Identity{User: user, Role: role}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newTestCluster(t, "--tokens", file)
+	v := c.visit()
+	if status, body := v.get("/ui/jobs?q=x"); status != http.StatusOK || !strings.Contains(body, "Sign in") || strings.Contains(body, "Submitted") {
+		t.Errorf("without a token: %d %.500s", status, body)
+	}
+	signIn := func(v *visitor, token, next string) (int, string) {
+		return v.post("/ui/login?next="+url.QueryEscape(next), url.Values{"token": {token}})
+	}
+	if _, body := signIn(v, "slw_WRONG", "/ui/jobs"); !strings.Contains(body, "not valid") {
+		t.Errorf("a wrong token: %.500s", body)
+	}
+	if status, body := signIn(v, tokens["ann"], "/ui/jobs?q=x"); status != http.StatusOK || !strings.Contains(body, "user ann") || !strings.Contains(body, `value="x"`) {
+		t.Errorf("ann: %d %.800s", status, body)
+	}
+	if status, _ := v.post("/ui/policy", url.Values{"name": {"fair"}}); status != http.StatusForbidden {
+		t.Errorf("ann changes the policy: %d", status)
+	}
+	root := c.visit()
+	if _, body := signIn(root, tokens["root"], "https://evil.example/ui/"); !strings.Contains(body, "admin root") {
+		t.Errorf("root: %.500s", body)
+	}
+	if status, body := root.post("/ui/policy", url.Values{"name": {"fair"}}); status != http.StatusOK || !strings.Contains(body, "Installed: fair") {
+		t.Errorf("root changes the policy: %d %.500s", status, body)
+	}
+	// The cookie opens pages only.
+	base, err := url.Parse(c.url + "/ui/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+"/slotwise.v1.ClientService/Jobs", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for _, cookie := range root.Jar.Cookies(base) {
+		r.AddCookie(cookie)
+	}
+	if status, _ := v.answer(http.DefaultClient.Do(r)); status != http.StatusUnauthorized {
+		t.Errorf("a call with the cookie: %d", status)
+	}
+	if _, body := root.post("/ui/logout", nil); !strings.Contains(body, "signed out") {
+		t.Errorf("signing out: %.500s", body)
+	}
+	if _, body := root.get("/ui/policy"); !strings.Contains(body, "Sign in") {
+		t.Errorf("after signing out: %.500s", body)
+	}
+	worker := c.visit()
+	if status, _ := signIn(worker, tokens["w1"], ""); status != http.StatusForbidden {
+		t.Errorf("a worker: %d", status)
+	}
+	if err := os.WriteFile(file, []byte("# nobody\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "ann's session ends with her token", func() bool {
+		_, body := v.get("/ui/jobs")
+		return strings.Contains(body, "Sign in")
+	})
+}

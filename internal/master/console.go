@@ -1,0 +1,262 @@
+package master
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/history"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/webui"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// consoleSource is what the web console shows of a master. It goes through the same
+// methods as requests of users where those exist, so that the access rules are the same.
+type consoleSource struct{ m *Master }
+
+var _ webui.Source = consoleSource{}
+
+// Use implements webui.Source.
+func (s consoleSource) Use(ctx context.Context) (webui.Use, error) {
+	u, err := query(ctx, s.m, func() (protocol.Use, error) { return s.m.core.Use(), nil })
+	out := webui.Use{Map: u.Slots[job.Map], Reduce: u.Slots[job.Reduce], Waiting: u.Waiting, Started: u.Started, Closing: u.Committing,
+		Alive: u.Alive, Nodes: u.Nodes, Revision: u.Revision}
+	for pool, n := range u.Running {
+		out.Running = append(out.Running, webui.PoolUse{Pool: pool, Maps: n[job.Map], Reduce: n[job.Reduce]})
+	}
+	slices.SortFunc(out.Running, func(a, b webui.PoolUse) int { return strings.Compare(a.Pool, b.Pool) })
+	return out, err
+}
+
+// Jobs implements webui.Source.
+func (s consoleSource) Jobs(ctx context.Context, q webui.Query) (webui.Jobs, error) {
+	jobs, err := query(ctx, s.m, func() (webui.Jobs, error) {
+		list, total := s.m.core.List(protocol.ListQuery{Text: q.Text, User: q.User, Pool: q.Pool, State: q.State, Ended: !q.Live, Offset: q.Offset, Limit: q.Limit})
+		return webui.Jobs{List: list, Total: total}, nil
+	})
+	s.m.shownJobs(identity(ctx), jobs.List)
+	return jobs, err
+}
+
+// Job implements webui.Source.
+func (s consoleSource) Job(ctx context.Context, id string) (*webui.Job, error) {
+	c, who := clientService(s), identity(ctx)
+	resp, err := c.Job(ctx, &slotwisev1.JobRequest{Job: id, Steps: true})
+	if err != nil {
+		return nil, err
+	}
+	why, err := c.Explain(ctx, &slotwisev1.ExplainRequest{Job: id})
+	if err != nil {
+		return nil, err
+	}
+	j := &webui.Job{Status: resp.Job, Steps: resp.Steps, Why: why.Why, MayChange: s.m.mayReadLogs(who, resp.Job.User, resp.Job.Pool)}
+	spec, err := query(ctx, s.m, func() (*slotwisev1.JobSpec, error) { return s.m.core.Settings(id), nil })
+	j.Past = spec == nil
+	if j.MayChange {
+		j.Spec = spec
+	}
+	return j, err
+}
+
+// executionsAtOnce bounds the tasks that the loop copies between two other requests.
+const executionsAtOnce = 4000
+
+// Attempts implements webui.Source. A chain has none.
+func (s consoleSource) Attempts(ctx context.Context, name string) ([]webui.Attempt, error) {
+	if protocol.IsChain(name) {
+		return nil, nil
+	}
+	id, err := job.ParseID(name)
+	if err != nil {
+		return nil, badName(err)
+	}
+	type part struct {
+		list []protocol.Execution
+		next int
+	}
+	var out []webui.Attempt
+	var buffer []protocol.Execution
+	for from := 0; ; {
+		p, err := query(ctx, s.m, func() (p part, err error) {
+			p.list, p.next, err = s.m.core.Executions(id, from, executionsAtOnce, buffer[:0])
+			return p, err
+		})
+		if connect.CodeOf(err) == connect.CodeNotFound {
+			return s.pastAttempts(id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = appendAttempts(out, p.list)
+		if from, buffer = p.next, p.list; from == 0 {
+			return out, nil
+		}
+	}
+}
+
+// appendAttempts converts attempts of the core.
+func appendAttempts(out []webui.Attempt, list []protocol.Execution) []webui.Attempt {
+	for i := range list {
+		e := &list[i]
+		a := webui.Attempt{ID: e.ID.String(), Kind: 'm', Task: e.ID.Index, State: e.State.String(), Node: e.Node, Speculative: e.Speculative,
+			Progress: e.Progress, Started: e.StartedMs, Ended: e.EndedMs, OutputBytes: e.OutputBytes, Error: e.Error}
+		if e.ID.Kind == job.Reduce {
+			a.Kind = 'r'
+		}
+		if e.Level != 0 {
+			a.Level = e.Level.String()
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// pastAttempts returns the attempts of a job of the history.
+func (s consoleSource) pastAttempts(id job.ID) (out []webui.Attempt, err error) {
+	past, err := s.m.pastJob(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range past.Tasks {
+		task, err := job.ParseTask(t.Id)
+		if err != nil {
+			continue
+		}
+		for _, a := range t.Attempts {
+			x := webui.Attempt{ID: a.Id, Kind: 'm', Task: task.Index, State: a.State, Node: a.Node, Level: a.Level, Speculative: a.Speculative,
+				Progress: a.Progress, Started: a.StartedMs, Ended: cmp.Or(a.EndedMs, a.StartedMs), Error: a.Error}
+			if task.Kind == job.Reduce {
+				x.Kind = 'r'
+			}
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// Nodes implements webui.Source.
+func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.NodeStatus, []webui.Attempt, error) {
+	var running []protocol.Execution
+	resp, err := query(ctx, s.m, func() (*slotwisev1.NodesResponse, error) {
+		if name != "" {
+			running = s.m.core.RunningOn(name)
+		}
+		return s.m.core.Nodes(s.m.now()), nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return resp.Nodes, appendAttempts(nil, running), nil
+}
+
+// Policy implements webui.Source.
+func (s consoleSource) Policy(ctx context.Context) (*webui.Policy, error) {
+	resp, err := clientService(s).Policy(ctx, &slotwisev1.PolicyRequest{})
+	if err != nil {
+		return nil, err
+	}
+	p := &webui.Policy{Name: resp.Name, Known: s.m.cfg.Policies.Names(), MayChange: s.m.may(identity(ctx), secure.Policy, secure.Subject{}) == nil}
+	if !slices.Contains(p.Known, p.Name) {
+		p.Known = append(p.Known, p.Name) // a composition
+	}
+	info, err := s.m.cfg.Policies.Describe(resp.Name)
+	if err != nil {
+		return p, nil // the journal may name a policy of another program
+	}
+	for _, part := range info.Parts {
+		x := webui.Part{Role: part.Part, Name: part.Name, Summary: part.Summary}
+		for _, y := range part.Params {
+			x.Params = append(x.Params, webui.Param{Name: y.Name, Value: cmp.Or(resp.Set[y.Name], y.Default), Default: y.Default, Doc: y.Help})
+		}
+		p.Parts = append(p.Parts, x)
+	}
+	return p, nil
+}
+
+// searchedPast is the number of entries of the history that one request reads.
+const searchedPast = 2000
+
+// History implements webui.Source.
+func (s consoleSource) History(ctx context.Context, q webui.Query) (webui.Jobs, error) {
+	var all []*slotwisev1.JobStatus
+	out := webui.Jobs{}
+	for _, store := range []*history.Store{s.m.history, s.m.chainHistory} {
+		list, err := store.List(history.Query{User: q.User, Limit: searchedPast})
+		if err != nil {
+			s.m.log.Error("the history cannot be read completely", "error", err)
+			out.Note = "A part of the history cannot be read; the master's log says which."
+		}
+		if len(list) == searchedPast {
+			out.Note = fmt.Sprintf("Only the newest %d entries are searched.", searchedPast)
+		}
+		for _, h := range list {
+			if matches(h.Job, &q) {
+				all = append(all, h.Job)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *slotwisev1.JobStatus) int { return cmp.Compare(b.SubmittedMs, a.SubmittedMs) })
+	out.Total = len(all)
+	out.List = all[min(q.Offset, len(all)):min(q.Offset+q.Limit, len(all))]
+	s.m.shownJobs(identity(ctx), out.List)
+	return out, nil
+}
+
+// matches reports whether a query of the console selects a job of the history.
+func matches(j *slotwisev1.JobStatus, q *webui.Query) bool {
+	text := strings.ToLower(q.Text)
+	return (q.Pool == "" || q.Pool == j.Pool) && (q.State == "" || q.State == protocol.StateWord(j.State)) &&
+		j.SubmittedMs >= q.From && (q.To == 0 || j.SubmittedMs <= q.To) &&
+		(text == "" || strings.Contains(strings.ToLower(j.Id), text) || strings.Contains(strings.ToLower(j.Name), text))
+}
+
+// Log implements webui.Source.
+func (s consoleSource) Log(ctx context.Context, attempt string, follow bool, w io.Writer) error {
+	return s.m.streamLog(ctx, attempt, follow, func(b []byte) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// consoleActor carries out the console's actions as requests of the user.
+type consoleActor struct{ c clientService }
+
+var _ webui.Actor = consoleActor{}
+
+// Kill implements webui.Actor.
+func (a consoleActor) Kill(ctx context.Context, id, reason string) error {
+	_, err := a.c.Kill(ctx, &slotwisev1.KillRequest{Job: id, Reason: reason})
+	return err
+}
+
+// SetPriority implements webui.Actor.
+func (a consoleActor) SetPriority(ctx context.Context, id, priority string) error {
+	_, err := a.c.SetPriority(ctx, &slotwisev1.SetPriorityRequest{Job: id, Priority: priority})
+	return err
+}
+
+// Move implements webui.Actor.
+func (a consoleActor) Move(ctx context.Context, id, pool string) error {
+	_, err := a.c.Move(ctx, &slotwisev1.MoveRequest{Job: id, Pool: pool})
+	return err
+}
+
+// Drain implements webui.Actor.
+func (a consoleActor) Drain(ctx context.Context, node string, undo bool) error {
+	_, err := a.c.Drain(ctx, &slotwisev1.DrainRequest{Node: node, Undo: undo})
+	return err
+}
+
+// SetPolicy implements webui.Actor.
+func (a consoleActor) SetPolicy(ctx context.Context, name string, set map[string]string) error {
+	_, err := a.c.SetPolicy(ctx, &slotwisev1.SetPolicyRequest{Name: name, Set: set})
+	return err
+}

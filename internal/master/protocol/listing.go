@@ -1,0 +1,207 @@
+package protocol
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/slotwise/slotwise/internal/job"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// The methods of this file serve the web console. Each visits at most every job, the
+// running attempts, or a bounded number of tasks, so a page view never holds the loop
+// for long.
+
+// ListQuery selects jobs and chains. Zero fields select all.
+type ListQuery struct {
+	Text              string // part of the id or the name, in any case
+	User, Pool, State string // State is a word of StateWord
+	Ended             bool   // include ended jobs, and list the newest job first
+	Offset, Limit     int    // the page; Limit must be positive
+}
+
+// matches reports whether a job or chain belongs to the list.
+func (q *ListQuery) matches(id, name, user, pool string, state slotwisev1.JobState) bool {
+	return (q.User == "" || q.User == user) && (q.Pool == "" || q.Pool == pool) &&
+		(q.State == "" || q.State == StateWord(state)) &&
+		(q.Text == "" || strings.Contains(strings.ToLower(id), q.Text) || strings.Contains(strings.ToLower(name), q.Text))
+}
+
+// List returns a page of the jobs and chains in memory, and how many the query selects.
+// Only jobs of the page cost a status and a wait reason.
+func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
+	q.Text = strings.ToLower(q.Text)
+	var describe []func() *slotwisev1.JobStatus
+	for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
+		j := c.jobs[id]
+		if j.final != nil && !q.Ended {
+			continue
+		}
+		pool, state := j.spec.Pool, slotwisev1.JobState_JOB_STATE_COMMITTING
+		switch {
+		case j.final != nil:
+			pool, state = j.final.Pool, j.final.State
+		case j.core != nil:
+			pool, state = j.core.Pool(), j.state()
+		}
+		if q.matches(id.String(), j.spec.Name, j.spec.User, pool, state) {
+			describe = append(describe, func() *slotwisev1.JobStatus { return c.statusNow(j) })
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.chains.byID)) {
+		ch := c.chains.byID[id]
+		if ch.final != nil && !q.Ended {
+			continue
+		}
+		s := ch.job()
+		if state := chainState(ch); q.matches(id.String(), s.Name, s.User, s.Pool, state) {
+			describe = append(describe, func() *slotwisev1.JobStatus { return c.chainStatus(ch) })
+		}
+	}
+	if q.Ended {
+		slices.Reverse(describe)
+	}
+	total = len(describe)
+	from := min(max(0, q.Offset), total)
+	for _, d := range describe[from:min(from+q.Limit, total)] {
+		page = append(page, d())
+	}
+	return page, total
+}
+
+// Use counts what the cluster's slots do now.
+type Use struct {
+	Slots                        [job.Kinds]int            // of nodes that are alive
+	Running                      map[string][job.Kinds]int // attempts by pool
+	Waiting, Started, Committing int                       // jobs by state
+	Alive, Nodes                 int
+	Revision                     int64 // differs after every change of a job that watchers see
+}
+
+// Use returns the current use of the cluster. It visits every live job.
+func (c *Core) Use() Use {
+	nodes := c.tracker.Nodes()
+	u := Use{Running: map[string][job.Kinds]int{}, Alive: nodes.Alive(), Nodes: len(c.list)}
+	for k := range job.Kind(job.Kinds) {
+		u.Slots[k] = nodes.Slots(k)
+	}
+	u.Revision = int64(u.Alive + u.Nodes + len(c.live))
+	for _, j := range c.live {
+		u.Revision += j.revision
+		switch j.state() {
+		case slotwisev1.JobState_JOB_STATE_WAITING:
+			u.Waiting++
+		case slotwisev1.JobState_JOB_STATE_RUNNING:
+			u.Started++
+		default:
+			u.Committing++
+		}
+		if j.core == nil {
+			continue
+		}
+		n := u.Running[j.core.Pool()]
+		for k := range job.Kind(job.Kinds) {
+			n[k] += j.core.Running(k)
+		}
+		u.Running[j.core.Pool()] = n
+	}
+	return u
+}
+
+// Execution is an attempt of a task, as lists and charts need it.
+type Execution struct {
+	ID          job.AttemptID
+	Node        string
+	State       job.AttemptState
+	Level       job.Level
+	Speculative bool
+	Progress    float64
+	StartedMs   int64 // since the Unix epoch
+	EndedMs     int64 // 0 while the attempt runs
+	OutputBytes int64
+	Error       string
+}
+
+// Executions appends to out the attempts of a job's tasks with positions from from to
+// from+tasks-1; maps precede reduces. next is the position after them, 0 at the end.
+func (c *Core) Executions(id job.ID, from, tasks int, out []Execution) (list []Execution, next int, err error) {
+	j := c.jobs[id]
+	if j == nil {
+		return out, 0, noJob(id)
+	}
+	t := j.core
+	if t == nil {
+		return out, 0, nil
+	}
+	mapTasks := t.Total(job.Map)
+	all := mapTasks + t.Total(job.Reduce)
+	end := min(from+tasks, all)
+	for i := max(0, from); i < end; i++ {
+		kind, index := job.Map, i
+		if i >= mapTasks {
+			kind, index = job.Reduce, i-mapTasks
+		}
+		task := t.Task(kind, int32(index))
+		for try := range task.Attempts() {
+			out = append(out, c.execution(task.Attempt(int32(try))))
+		}
+	}
+	if end == all {
+		end = 0
+	}
+	return out, end, nil
+}
+
+// RunningOn returns the attempts that run on a node. It visits all running attempts.
+func (c *Core) RunningOn(node string) (out []Execution) {
+	for _, j := range c.live {
+		if j.core == nil {
+			continue
+		}
+		for k := range job.Kind(job.Kinds) {
+			for a := j.core.Oldest(k); a != nil; a = a.Next() {
+				if c.nodeOf(a) == node {
+					out = append(out, c.execution(a))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// execution describes an attempt.
+func (c *Core) execution(a *job.Attempt) Execution {
+	return Execution{
+		ID: a.ID(), Node: c.nodeOf(a), State: a.State(), Level: a.Level(), Speculative: a.Speculative(), Progress: a.Progress(),
+		StartedMs: c.millis(a.Started()), EndedMs: c.millis(a.Ended()), OutputBytes: a.OutputBytes(), Error: a.Error(),
+	}
+}
+
+// Settings returns the description with which a job or a chain was submitted, without the
+// splits, whose number is in Synthetic. It returns nil if the core does not know the job.
+func (c *Core) Settings(name string) *slotwisev1.JobSpec {
+	var spec *slotwisev1.JobSpec
+	if id, err := ParseChain(name); err == nil {
+		if ch := c.chains.byID[id]; ch != nil {
+			spec = ch.job()
+		}
+	} else if id, err := job.ParseID(name); err == nil && c.jobs[id] != nil {
+		spec = c.jobs[id].spec
+	}
+	if spec == nil {
+		return nil
+	}
+	maps := max(int32(len(spec.Splits)), spec.Synthetic)
+	out := &slotwisev1.JobSpec{} // a copy of the splits would be large
+	spec.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f.Name() != "splits" {
+			out.ProtoReflect().Set(f, v)
+		}
+		return true
+	})
+	out.Synthetic = maps
+	return out
+}

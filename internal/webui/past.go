@@ -1,0 +1,129 @@
+package webui
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"connectrpc.com/connect"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// history lists ended jobs.
+func (s *Server) history(r *http.Request) (*page, error) {
+	v, now := r.URL.Query(), time.Now()
+	from := offset(r.URL)
+	q := Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
+	var err error
+	if q.From, err = date(v, "from", now.Location()); err != nil {
+		return nil, err
+	}
+	if q.To, err = date(v, "to", now.Location()); err != nil {
+		return nil, err
+	}
+	if q.To > 0 {
+		q.To += 24*time.Hour.Milliseconds() - 1
+	}
+	list, err := s.source.History(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	t := jobTable("history", "Ended jobs", list.List, now)
+	t.paged(r.URL, from, list.Total)
+	f := jobFilter(&q)
+	f.Fields[3].Options = []string{"", "succeeded", "failed", "killed"}
+	f.Fields = append(f.Fields, field{Name: "from", Label: "Submitted from", Value: v.Get("from"), Type: "date"}, field{Name: "to", Label: "until", Value: v.Get("to"), Type: "date"})
+	return &page{Title: "History", Sections: []*section{
+		{ID: "filter", Filter: f},
+		{ID: "history", Title: "Ended jobs", Notes: notes(list.Note), Table: t},
+		{ID: "compare", Title: "Compare two runs", Filter: &filter{Action: "/ui/compare", Button: "Compare", Fields: []field{{Name: "a", Label: "Job", Value: "", Required: true}, {Name: "b", Label: "with job", Value: "", Required: true}}}},
+	}}, nil
+}
+
+// date returns the start of the day that a parameter names, in ms, or 0.
+func date(v url.Values, name string, loc *time.Location) (int64, error) {
+	if v.Get(name) == "" {
+		return 0, nil
+	}
+	t, err := time.ParseInLocation(time.DateOnly, v.Get(name), loc)
+	if err != nil {
+		return 0, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s=%q: write a date as 2026-12-31", name, cut(v.Get(name), 40)))
+	}
+	return t.UnixMilli(), nil
+}
+
+// compare shows two jobs side by side.
+func (s *Server) compare(r *http.Request) (*page, error) {
+	v, now := r.URL.Query(), time.Now()
+	var jobs [2]*Job
+	var tried [2]*attempts
+	for i, id := range []string{v.Get("a"), v.Get("b")} {
+		var err error
+		if jobs[i], err = s.source.Job(r.Context(), id); err != nil {
+			return nil, err
+		}
+		if tried[i], err = s.cache.get(r.Context(), s.source, jobs[i].Status.Id, jobs[i].Status.EndedMs > 0); err != nil {
+			return nil, err
+		}
+	}
+	a, b := jobs[0].Status, jobs[1].Status
+	t := &table{ID: "compare", Caption: "Two runs side by side", Columns: []column{{Key: "what", Name: "What"}, {Key: "a", Name: a.Id, Number: true}, {Key: "b", Name: b.Id, Number: true}, {Key: "change", Name: "Change", Number: true}}}
+	words := func(what string, of func(*slotwisev1.JobStatus) cell) {
+		t.Rows = append(t.Rows, []cell{plain(what), of(a), of(b), plain("")})
+	}
+	numbers := func(what string, x, y int64, show func(int64) cell) {
+		t.Rows = append(t.Rows, []cell{plain(what), show(x), show(y), change(x, y)})
+	}
+	words("name", func(j *slotwisev1.JobStatus) cell { return cell{Text: jobName(j), Value: j.Name, Href: jobPath(j.Id)} })
+	words("user", func(j *slotwisev1.JobStatus) cell { return plain(cut(j.User, 40)) })
+	words("pool", func(j *slotwisev1.JobStatus) cell { return plain(cut(poolName(j.Pool), 40)) })
+	words("state", func(j *slotwisev1.JobStatus) cell { return state(j.State) })
+	words("submitted", func(j *slotwisev1.JobStatus) cell { return moment(j.SubmittedMs, now) })
+	numbers("time from submission to end", jobAge(a, now), jobAge(b, now), milliseconds)
+	numbers("time until the first attempt", max(0, a.StartedMs-a.SubmittedMs), max(0, b.StartedMs-b.SubmittedMs), milliseconds)
+	numbers("input", a.InputBytes, b.InputBytes, bytesCell)
+	for k, kind := range kindNames {
+		x, y := tried[0].stat[k], tried[1].stat[k]
+		numbers(kind+" that succeeded", int64(x.n), int64(y.n), number)
+		numbers("median time of "+kind, x.median, y.median, milliseconds)
+		numbers("longest time of "+kind, x.high, y.high, milliseconds)
+	}
+	numbers("stragglers", int64(len(tried[0].slow)), int64(len(tried[1].slow)), number)
+	numbers("failed attempts", int64(a.Maps.GetFailed()+a.Reduces.GetFailed()), int64(b.Maps.GetFailed()+b.Reduces.GetFailed()), number)
+	addCounters(a, b, numbers)
+	return &page{Title: "Compare " + a.Id + " and " + b.Id, Crumbs: []link{{Text: "History", Href: "/ui/history"}}, Sections: []*section{{ID: "compare", Title: "Side by side", Table: t}}}, nil
+}
+
+// addCounters compares the sums of counters over both kinds of tasks.
+func addCounters(a, b *slotwisev1.JobStatus, add func(string, int64, int64, func(int64) cell)) {
+	other := map[string]int64{}
+	rows := counterRows(b)
+	for _, c := range rows {
+		other[c.key] = c.maps + c.reduces
+	}
+	show := func(key string) func(int64) cell { return func(n int64) cell { return counterCell(key, n) } }
+	for _, c := range counterRows(a) {
+		add(c.label, c.maps+c.reduces, other[c.key], show(c.key))
+		delete(other, c.key)
+	}
+	for _, c := range rows {
+		if n, left := other[c.key]; left {
+			add(c.label, 0, n, show(c.key))
+		}
+	}
+}
+
+// change is the difference between two numbers in percent.
+func change(a, b int64) cell {
+	switch {
+	case a == b:
+		return cell{Text: "same", Value: 0.0}
+	case a == 0:
+		return cell{Text: "new", Value: "new"}
+	}
+	f := float64(b-a) / float64(a)
+	return cell{Text: fmt.Sprintf("%+.0f %%", 100*f), Value: f, Class: cmp.Or(map[bool]string{true: "more"}[f > 0], "less")}
+}

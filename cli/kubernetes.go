@@ -81,7 +81,8 @@ The key of the authority stays in DIR.`,
 type manifestFlags struct {
 	kubernetesFlags
 	image, imagePullSecret string
-	workers, slots         int
+	workers, maxWorkers    int
+	slots                  int
 	cpu, memory, scratch   string
 	storage, storageClass  string
 	masterMemory, policy   string
@@ -115,7 +116,8 @@ a result.`,
 	s := c.Flags()
 	s.StringVar(&f.image, "image", "", "`name` of the image with its tag (required)")
 	s.StringVar(&f.imagePullSecret, "image-pull-secret", "", "`name` of a Secret with the credentials of the registry")
-	s.IntVar(&f.workers, "workers", 2, "`number` of workers")
+	s.IntVar(&f.workers, "workers", 2, "`number` of workers; the least number with --max-workers")
+	s.IntVar(&f.maxWorkers, "max-workers", 0, "let the master scale the workers with the work, up to this `number` (default: it does not)")
 	s.IntVar(&f.slots, "slots", 0, "`number` of map slots of a worker, with half as many reduce slots (default: one for each processor)")
 	s.StringVar(&f.cpu, "cpu", "2", "processors of a worker, a Kubernetes `quantity`")
 	s.StringVar(&f.memory, "memory", "4Gi", "memory of a worker, a Kubernetes `quantity`")
@@ -192,6 +194,8 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	switch {
 	case f.workers < 0 || f.workers > maxPods:
 		return nil, misuse("--workers %d: must be from 0 to %d", f.workers, maxPods)
+	case f.maxWorkers < 0 || f.maxWorkers > maxPods || f.maxWorkers > 0 && f.maxWorkers < f.workers:
+		return nil, misuse("--max-workers %d: must be from --workers, which is %d, to %d", f.maxWorkers, f.workers, maxPods)
 	case f.slots < 0 || f.slots > maxPodSlots:
 		return nil, misuse("--slots %d: must be from 0 to %d", f.slots, maxPodSlots)
 	case f.drain <= 0 || f.drain > maxPodDrain:
@@ -205,6 +209,9 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	}
 	v["image"], v["imagePullSecret"] = f.image, f.imagePullSecret
 	v["workers"], v["mapSlots"], v["reduceSlots"] = f.workers, f.slots, (f.slots+1)/2
+	if f.maxWorkers > 0 {
+		v["autoscale"] = fmt.Sprintf("min=%d,max=%d", f.workers, f.maxWorkers)
+	}
 	v["cpu"], v["memory"], v["scratch"] = f.cpu, f.memory, f.scratch
 	v["drainTimeout"], v["serveTimeout"] = f.drain.String(), f.serve.String()
 	v["terminationGracePeriodSeconds"] = int((f.drain + f.serve + graceReserve + time.Second - 1) / time.Second)

@@ -15,6 +15,9 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/durable"
+	"github.com/slotwise/slotwise/internal/machines"
+	"github.com/slotwise/slotwise/internal/machines/autoscale"
+	"github.com/slotwise/slotwise/internal/machines/kubernetes"
 	"github.com/slotwise/slotwise/internal/master"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage/roots"
@@ -39,6 +42,7 @@ type masterFlags struct {
 	storageRoots             []string
 	maxFile, maxFiles        console.Size
 	snapshotSize             console.Size
+	autoscale, deployment    string
 }
 
 // newMaster returns the command that runs a master.
@@ -75,6 +79,8 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
 	s.Var(&f.maxFiles, "max-files", "space for all shipped files")
 	s.Var(&f.snapshotSize, "snapshot-size", "least size of the journal's log that a snapshot replaces")
+	s.StringVar(&f.autoscale, "autoscale", "", "scale the workers of --worker-deployment with the work: `settings` such as min=1,max=20,start-up=30s,cool-down=1m,hold=10m")
+	s.StringVar(&f.deployment, "worker-deployment", "", "`name` of the Deployment of the workers, in the Kubernetes namespace in which the master runs")
 	f.logFlags.register(c)
 	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
 	c.AddCommand(newBackup(), newRestore())
@@ -85,6 +91,10 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 // written.
 func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	cfg, err := f.config(stderr)
+	if err != nil {
+		return err
+	}
+	loop, err := f.scaling(cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -106,6 +116,19 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err := f.writeAddress(l.Addr().String()); err != nil {
 		return errors.Join(err, stopServing(srv, m))
 	}
+	if loop != nil {
+		loop.Cluster = m
+		scaling, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			loop.Run(scaling)
+		}()
+		defer func() {
+			stop()
+			<-ended
+		}()
+	}
 	select {
 	case err := <-served:
 		return errors.Join(err, m.Close())
@@ -124,6 +147,34 @@ func (f *masterFlags) consoleURL(at net.Addr) string {
 		scheme = "https://"
 	}
 	return scheme + at.String() + webui.Root
+}
+
+// scaling returns the loop that scales the workers, without its cluster. It returns nil
+// if the workers are not to be scaled.
+func (f *masterFlags) scaling(log *slog.Logger) (*machines.Loop, error) {
+	switch {
+	case f.autoscale == "" && f.deployment == "":
+		return nil, nil
+	case f.autoscale == "":
+		return nil, misuse("--worker-deployment needs --autoscale, such as min=1,max=20")
+	case f.deployment == "":
+		return nil, misuse("--autoscale needs --worker-deployment: the Deployment whose pods are the workers")
+	case !objectName.MatchString(f.deployment):
+		return nil, misuse("--worker-deployment %q: not the name of a Kubernetes object (small letters, digits and hyphens)", f.deployment)
+	}
+	cfg, err := autoscale.Parse(f.autoscale)
+	if err != nil {
+		return nil, misuse("--autoscale: %w", err)
+	}
+	scaler, err := autoscale.New(cfg)
+	if err != nil {
+		return nil, misuse("--autoscale: %w", err)
+	}
+	pods, err := kubernetes.InCluster(f.deployment)
+	if err != nil {
+		return nil, misuse("--worker-deployment: %w", err)
+	}
+	return &machines.Loop{Provider: pods, Scaler: scaler, Log: log}, nil
 }
 
 // stopServing closes the master first, so that pending requests get answers,

@@ -38,6 +38,7 @@ var layers = []layer{
 	{name: "bounds", dirs: []string{"internal/bounds"}, allow: []string{"internal/counters"}, selfContained: true},
 	{name: "job", dirs: []string{"internal/job"}, allow: []string{"internal/counters"}, selfContained: true},
 	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},
+	{name: "autoscale", dirs: []string{"internal/machines/autoscale"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},
 	{name: "portable", dirs: []string{"internal/portable"}, allow: []string{}, selfContained: true},
 	{name: "sched", dirs: []string{"sched", "internal/sched"}, except: []string{conformance}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "internal/suggest", "internal/portable"}},
 	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "sched"}},
@@ -55,7 +56,7 @@ var layers = []layer{
 	{name: "master", dirs: []string{"internal/master"}, deny: append([]string{"internal/local", "internal/worker", "internal/sim", "internal/repro"}, surface...)},
 	// Policies come in as values, and errors get their RPC codes in the shell.
 	{name: "master's protocol", dirs: []string{"internal/master/protocol"},
-		allow: []string{"internal/job", "internal/cluster", "internal/counters", "internal/counterspb", "internal/bounds", "internal/tracker", "sched", "proto"}},
+		allow: []string{"internal/job", "internal/cluster", "internal/counters", "internal/counterspb", "internal/bounds", "internal/tracker", "internal/machines/autoscale", "sched", "proto"}},
 	{name: "worker", dirs: []string{"internal/worker"}, deny: append([]string{"internal/local", "internal/master", "internal/sim", "internal/repro"}, surface...)},
 	// The API takes a policy by its name and hands it on.
 	{name: "api", dirs: []string{"mapreduce"}, deny: []string{"internal/tracker", "internal/cluster", "apps", "cmd", "examples", "bench", "internal/sim", "internal/repro"}},

@@ -14,7 +14,7 @@ import (
 var pure = []string{
 	"internal/counters", "internal/job", "internal/cluster", "sched", "internal/sched", "internal/tracker", "sim",
 	"internal/sim", "internal/worker/agent", "internal/workload", "internal/repro", "internal/metrics", "internal/portable",
-	"internal/master/protocol", "internal/forecast",
+	"internal/master/protocol", "internal/forecast", "internal/machines/autoscale",
 }
 
 // mayGo are the pure packages that may start goroutines, because they run whole

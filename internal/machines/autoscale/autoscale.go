@@ -1,0 +1,247 @@
+// Package autoscale decides how many workers a cluster should have, and which ones it
+// gives back. It has no clock and no I/O: package machines carries its decisions out, and
+// the simulator uses the same code.
+//
+// Growing is immediate: as many workers as the slots of all running and launchable tasks
+// need, up to Config.Max. Shrinking waits: the number never falls below the highest need
+// of the last CoolDown, so that a pause between two jobs costs no restart of machines.
+//
+// A worker is given back in three steps, of which each may be repeated:
+//
+//	keep ── Leave ──► draining ── no attempts, no needed map outputs ──► GiveBack
+//	  ▲                  │
+//	  └────── Stay ──────┘ demand has come back
+//
+// Leave marks the worker at its provider and drains it in the tracker, in this order. The
+// mark tells a drain of the autoscaler from one of an operator, and outlasts a restart of
+// the master. Workers that an operator drains are neither chosen nor counted as capacity.
+package autoscale
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+)
+
+// Slots counts slots by kind.
+type Slots [job.Kinds]int
+
+// Input is the state of a cluster at one moment.
+type Input struct {
+	// Demand is how many slots running and launchable tasks fill.
+	Demand Slots
+	// Busy says that there is work that needs a worker although it fills no slot: the
+	// driver of a chain, or a job whose tasks are not launchable yet.
+	Busy bool
+	// Replicas is the number of workers that the provider has been asked for. Workers may
+	// have more or fewer entries, while machines come and go.
+	Replicas int
+	Workers  []Worker
+	// OutputsKnown says that the fields Worker.Outputs are valid. Counting them costs a
+	// walk over the maps of all live jobs, so a caller may wait for Output.NeedOutputs.
+	OutputsKnown bool
+}
+
+// Worker is a machine that the provider has, or is making.
+type Worker struct {
+	Name string
+	// Registered says that the tracker knows the worker as alive. A machine that is not
+	// registered is starting or broken, and holds nothing.
+	Registered bool
+	// Marked says that the provider has recorded that this worker leaves first.
+	Marked bool
+	// Drained says that the tracker gives the worker no new work because somebody has
+	// drained it: the autoscaler, if it is Marked, else an operator.
+	Drained bool
+	Slots   Slots
+	Running int // attempts, and drivers of chains
+	Outputs int // map outputs that unfinished jobs may still read
+}
+
+// Output is what the caller must do, in the order of the fields.
+type Output struct {
+	// Stay lists marked workers whose mark and drain must be removed.
+	Stay []string
+	// Leave lists workers that must be marked and drained. It repeats a worker that is
+	// marked and not drained.
+	Leave []string
+	// GiveBack lists marked workers that the provider must remove. They hold nothing, or
+	// have been held for Config.Hold.
+	GiveBack []string
+	// Replicas is the number of workers to ask for once those of GiveBack are gone.
+	Replicas int
+	// Want is the number of workers that demand justifies, for logs and metrics.
+	Want int
+	// NeedOutputs says that workers could leave, and that the caller must repeat the step
+	// at once with OutputsKnown.
+	NeedOutputs bool
+}
+
+// Scaler makes decisions. Its state is what has to be remembered between them.
+type Scaler struct {
+	cfg Config
+	// slots are the slots of a worker, the largest seen; zero before the first has
+	// registered.
+	slots Slots
+	// needs holds the needs of the last window, as a queue in which times rise and needs
+	// fall: the first is the highest. Each lasted until the next one began.
+	needs []need
+	// leftAt is when each draining worker was first seen without attempts.
+	leftAt map[string]time.Duration
+}
+
+// need is a number of workers that was needed from a time on.
+type need struct {
+	at time.Duration
+	n  int
+}
+
+// New returns a scaler. It returns an error if a setting is out of range.
+func New(cfg Config) (*Scaler, error) {
+	return &Scaler{cfg: cfg, leftAt: map[string]time.Duration{}}, cfg.check()
+}
+
+// Step decides. now must not run backwards.
+func (s *Scaler) Step(now time.Duration, in Input) Output {
+	for _, w := range in.Workers {
+		for k, n := range w.Slots {
+			s.slots[k] = max(s.slots[k], n)
+		}
+	}
+	out := Output{Want: s.want(now, in), Replicas: in.Replicas}
+	var staying, leaving []Worker
+	closed := 0 // by operators
+	for _, w := range in.Workers {
+		switch {
+		case w.Marked:
+			leaving = append(leaving, w)
+		case w.Drained:
+			closed++
+		default:
+			staying = append(staying, w)
+		}
+	}
+	// Machines that the provider has not made yet stay, too.
+	missing := max(0, in.Replicas-len(in.Workers))
+	surplus := len(staying) + missing - out.Want
+	switch {
+	case surplus < 0:
+		s.grow(&out, leaving, -surplus, closed)
+	case surplus > 0 && !in.OutputsKnown:
+		out.NeedOutputs = true
+		return out
+	case surplus > 0:
+		cancelled := min(surplus, missing)
+		out.Replicas -= cancelled
+		out.Leave = victims(staying, surplus-cancelled)
+	}
+	s.giveBack(now, &out, leaving, in.OutputsKnown)
+	return out
+}
+
+// want returns the highest need of the window that ends now, within the limits.
+func (s *Scaler) want(now time.Duration, in Input) int {
+	n := min(max(s.needed(in), s.cfg.Min), s.cfg.Max)
+	window := max(s.cfg.CoolDown, s.cfg.StartUp)
+	next := need{now, n}
+	for len(s.needs) > 0 && s.needs[len(s.needs)-1].n <= n {
+		next.at = s.needs[len(s.needs)-1].at // the need before it ended then
+		s.needs = s.needs[:len(s.needs)-1]
+	}
+	s.needs = append(s.needs, next)
+	for len(s.needs) > 1 && now-s.needs[1].at >= window {
+		s.needs = s.needs[1:]
+	}
+	return s.needs[0].n
+}
+
+// needed returns how many workers have the slots that the demand fills. A kind of which no
+// worker has slots is not counted. Before any worker is known, work needs one.
+func (s *Scaler) needed(in Input) int {
+	n, work := 0, in.Busy
+	for k, demand := range in.Demand {
+		work = work || demand > 0
+		if s.slots[k] > 0 {
+			n = max(n, (demand+s.slots[k]-1)/s.slots[k])
+		}
+	}
+	if work {
+		n = max(n, 1)
+	}
+	return n
+}
+
+// grow keeps leaving workers first, those with the most map outputs, and asks for new ones
+// beyond that. Workers that an operator has closed are replaced, up to Max.
+func (s *Scaler) grow(out *Output, leaving []Worker, n, closed int) {
+	back := slices.Clone(leaving)
+	slices.SortFunc(back, func(a, b Worker) int { return -compareCost(a, b) })
+	for _, w := range back[:min(n, len(back))] {
+		out.Stay = append(out.Stay, w.Name)
+	}
+	n -= len(out.Stay)
+	out.Replicas = max(out.Replicas, min(out.Replicas+n, s.cfg.Max))
+}
+
+// victims returns the n workers whose loss costs least.
+func victims(staying []Worker, n int) (names []string) {
+	slices.SortFunc(staying, compareCost)
+	for _, w := range staying[:min(n, len(staying))] {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// compareCost orders workers by what giving them back costs: first those that have not
+// registered, then by running attempts, which delay it, then by map outputs.
+func compareCost(a, b Worker) int {
+	return cmp.Or(compareBool(a.Registered, b.Registered), cmp.Compare(a.Running, b.Running), cmp.Compare(a.Outputs, b.Outputs), cmp.Compare(a.Name, b.Name))
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// giveBack lists the leaving workers that can go now.
+func (s *Scaler) giveBack(now time.Duration, out *Output, leaving []Worker, outputsKnown bool) {
+	idle := map[string]time.Duration{}
+	for _, w := range leaving {
+		if slices.Contains(out.Stay, w.Name) {
+			continue
+		}
+		switch {
+		case w.Registered && !w.Drained:
+			out.Leave = append(out.Leave, w.Name)
+			continue
+		case w.Running > 0:
+			continue
+		case w.Registered && !outputsKnown:
+			out.NeedOutputs = true
+			continue
+		}
+		since, ok := s.leftAt[w.Name]
+		if !ok {
+			since = now
+		}
+		idle[w.Name] = since
+		if w.Registered && w.Outputs > 0 && now-since < s.cfg.Hold {
+			continue
+		}
+		if out.Replicas > s.cfg.Min {
+			out.GiveBack = append(out.GiveBack, w.Name)
+			out.Replicas--
+		}
+	}
+	if !out.NeedOutputs {
+		s.leftAt = idle
+	}
+}

@@ -1,0 +1,318 @@
+// Package kubernetes scales the workers of a cluster that runs on Kubernetes: the pods of
+// a Deployment.
+//
+// It makes three calls to the API: read the Deployment and its pods, change the number of
+// replicas, annotate a pod with controller.kubernetes.io/pod-deletion-cost, by which
+// Kubernetes chooses the pods that it removes. They need net/http only; docs/architecture.md
+// says why k8s.io/client-go is not used.
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/machines"
+)
+
+// costKey is the annotation by which Kubernetes chooses which pods to remove: those with
+// the lowest number. Pods without it have 0.
+const costKey = "controller.kubernetes.io/pod-deletion-cost"
+
+// The numbers of pods that leave, and of those that leave next.
+const (
+	costLeaving = "-1"
+	costFirst   = "-2"
+)
+
+// accountDir is where Kubernetes puts the credentials of a pod's service account.
+const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// maxAnswer bounds the answer to one call, in bytes, and pageSize the pods in it.
+const (
+	maxAnswer = 64 << 20
+	pageSize  = 500
+)
+
+// Deployment is a Provider: the pods of one Deployment.
+type Deployment struct {
+	server, namespace, name string
+	tokenFile               string
+	http                    *http.Client
+}
+
+var _ machines.Provider = (*Deployment)(nil)
+
+// InCluster returns the Deployment with a name in the namespace of this pod. It makes no
+// call yet.
+func InCluster(name string) (*Deployment, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, errors.New("this process does not run in a pod of Kubernetes: KUBERNETES_SERVICE_HOST is not set")
+	}
+	return open("https://"+net.JoinHostPort(host, port), accountDir, name)
+}
+
+// open returns a Deployment at a server, with the credentials in a directory.
+func open(server, dir, name string) (*Deployment, error) {
+	const remedy = "the pod needs its service account's token: automountServiceAccountToken: true"
+	namespace, err := os.ReadFile(filepath.Join(dir, "namespace"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, remedy)
+	}
+	pem, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, remedy)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate", filepath.Join(dir, "ca.crt"))
+	}
+	return &Deployment{
+		server: server, namespace: strings.TrimSpace(string(namespace)), name: name, tokenFile: filepath.Join(dir, "token"),
+		http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+		}},
+	}, nil
+}
+
+// deployment is what is read of a Deployment.
+type deployment struct {
+	Spec struct {
+		Replicas int `json:"replicas"`
+		Selector struct {
+			MatchLabels map[string]string `json:"matchLabels"`
+		} `json:"selector"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// condition is a condition of a Deployment or pod.
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// pod is what is read of a pod.
+type pod struct {
+	Metadata struct {
+		Name        string            `json:"name"`
+		Deleted     string            `json:"deletionTimestamp"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Status struct {
+		Phase      string      `json:"phase"`
+		Conditions []condition `json:"conditions"`
+		Containers []struct {
+			Image string `json:"image"`
+			State struct {
+				Waiting struct {
+					Reason  string `json:"reason"`
+					Message string `json:"message"`
+				} `json:"waiting"`
+			} `json:"state"`
+		} `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+// Fleet implements machines.Provider.
+func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
+	var f machines.Fleet
+	var dep deployment
+	if err := d.call(ctx, http.MethodGet, d.path("apis/apps/v1", "deployments", d.name), nil, &dep); err != nil {
+		return f, err
+	}
+	f.Replicas = dep.Spec.Replicas
+	for _, c := range dep.Status.Conditions {
+		if c.Type == "ReplicaFailure" && c.Status == "True" {
+			f.Trouble = fmt.Sprintf("Kubernetes makes no pod for deployment %s/%s: %s; %s", d.namespace, d.name, c.Message, remedyOfCreate(c.Message))
+		}
+	}
+	var labels []string
+	for _, k := range slices.Sorted(maps.Keys(dep.Spec.Selector.MatchLabels)) {
+		labels = append(labels, k+"="+dep.Spec.Selector.MatchLabels[k])
+	}
+	query := url.Values{"labelSelector": {strings.Join(labels, ",")}, "limit": {fmt.Sprint(pageSize)}}
+	for {
+		var page struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []pod `json:"items"`
+		}
+		if err := d.call(ctx, http.MethodGet, d.path("api/v1", "pods")+"?"+query.Encode(), nil, &page); err != nil {
+			return f, err
+		}
+		for _, p := range page.Items {
+			if p.Metadata.Deleted == "" && p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded" {
+				f.Machines = append(f.Machines, d.machine(&p))
+			}
+		}
+		if page.Metadata.Continue == "" {
+			return f, nil
+		}
+		query.Set("continue", page.Metadata.Continue)
+	}
+}
+
+// machine describes a pod.
+func (d *Deployment) machine(p *pod) machines.Machine {
+	cost := p.Metadata.Annotations[costKey]
+	m := machines.Machine{Name: p.Metadata.Name, Leaving: cost == costLeaving || cost == costFirst}
+	// The trouble of a pod is worded without its name, so that many pods give one message.
+	for _, c := range p.Status.Conditions {
+		if c.Type == "PodScheduled" && c.Status == "False" && c.Reason == "Unschedulable" {
+			m.Trouble = fmt.Sprintf("no node has room for a pod of deployment %s/%s: %s; add nodes, or apply a manifest with smaller --cpu and --memory", d.namespace, d.name, c.Message)
+		}
+	}
+	for _, c := range p.Status.Containers {
+		if remedy := remedyOfWaiting(c.State.Waiting.Reason); remedy != "" {
+			m.Trouble = fmt.Sprintf("a pod of deployment %s/%s with image %s does not start (%s): %s", d.namespace, d.name, c.Image, c.State.Waiting.Reason, remedy)
+		}
+	}
+	return m
+}
+
+// remedyOfCreate says what to do when Kubernetes refuses to create pods.
+func remedyOfCreate(message string) string {
+	if strings.Contains(message, "exceeded quota") {
+		return "raise the namespace's ResourceQuota, or lower max of the master's --autoscale"
+	}
+	return "kubectl describe replicaset in the namespace shows the whole reason"
+}
+
+// remedyOfWaiting says what to do for a container that waits for a reason. It is "" for
+// reasons that pass by themselves.
+func remedyOfWaiting(reason string) string {
+	switch reason {
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
+		return "check the name of the image and the registry's credentials (slotwise kubernetes manifest --image, --image-pull-secret)"
+	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		return "a Secret or volume is missing or wrong; kubectl describe pod names it"
+	case "CrashLoopBackOff":
+		return "the worker ends again and again; kubectl logs shows why"
+	}
+	return ""
+}
+
+// Scale implements machines.Provider.
+func (d *Deployment) Scale(ctx context.Context, n int, first ...string) error {
+	for _, name := range first {
+		if err := d.setCost(ctx, name, costFirst); err != nil {
+			return err
+		}
+	}
+	return d.call(ctx, http.MethodPatch, d.path("apis/apps/v1", "deployments", d.name, "scale"), map[string]any{"spec": map[string]any{"replicas": n}}, nil)
+}
+
+// Mark implements machines.Provider.
+func (d *Deployment) Mark(ctx context.Context, name string, leaving bool) error {
+	if leaving {
+		return d.setCost(ctx, name, costLeaving)
+	}
+	return d.setCost(ctx, name, nil)
+}
+
+// setCost sets a pod's annotation; nil removes it. A pod that does not exist is no error.
+func (d *Deployment) setCost(ctx context.Context, name string, cost any) error {
+	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{costKey: cost}}}
+	err := d.call(ctx, http.MethodPatch, d.path("api/v1", "pods", name), patch, nil)
+	if status := (*statusError)(nil); errors.As(err, &status) && status.code == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+// path returns the path of an object or list in the namespace.
+func (d *Deployment) path(group string, names ...string) string {
+	return "/" + group + "/namespaces/" + d.namespace + "/" + strings.Join(names, "/")
+}
+
+// statusError is an answer of the API that is not a success.
+type statusError struct {
+	code int
+	text string
+}
+
+// Error implements error.
+func (e *statusError) Error() string { return e.text }
+
+// call makes one call. patch is sent as a JSON merge patch unless it is nil; the answer is
+// decoded into answer unless that is nil. The token is read for each call, because
+// Kubernetes replaces it about once an hour.
+func (d *Deployment) call(ctx context.Context, method, path string, patch, answer any) error {
+	token, err := os.ReadFile(d.tokenFile)
+	if err != nil {
+		return err
+	}
+	var body io.Reader
+	if patch != nil {
+		b, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, d.server+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	req.Header.Set("Accept", "application/json")
+	if patch != nil {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := d.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("the API of Kubernetes: %w", err)
+	}
+	defer resp.Body.Close()
+	limited := io.LimitReader(resp.Body, maxAnswer)
+	if resp.StatusCode/100 != 2 {
+		return d.refused(method, path, resp.StatusCode, limited)
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.NewDecoder(limited).Decode(answer); err != nil {
+		return fmt.Errorf("the answer of Kubernetes to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// refused returns the error for an answer that is not a success, with the remedy.
+func (d *Deployment) refused(method, path string, code int, body io.Reader) error {
+	var status struct {
+		Message string `json:"message"`
+	}
+	if err := json.NewDecoder(body).Decode(&status); err != nil || status.Message == "" {
+		status.Message = http.StatusText(code)
+	}
+	remedy := ""
+	switch code {
+	case http.StatusForbidden, http.StatusUnauthorized:
+		remedy = "; apply the Role and RoleBinding slotwise-master of slotwise kubernetes manifest --max-workers"
+	case http.StatusNotFound:
+		remedy = "; check the master's --worker-deployment"
+	}
+	path, _, _ = strings.Cut(path, "?")
+	return &statusError{code, fmt.Sprintf("Kubernetes refused %s %s: %s%s", method, path, status.Message, remedy)}
+}

@@ -1,0 +1,186 @@
+// Package machines lets a cluster have as many workers as its work needs. A Provider
+// makes and removes machines with a worker each; package autoscale decides how many; a
+// Loop carries the decisions out.
+//
+// Without a Provider a cluster has the workers that somebody has started.
+package machines
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/machines/autoscale"
+)
+
+// Provider makes and removes machines. Each machine runs one worker that has the machine's
+// name. All methods may block on the network until ctx ends. Errors name the object that
+// the call concerns, and what to do. Every call may be repeated.
+type Provider interface {
+	// Fleet returns which machines there are.
+	Fleet(ctx context.Context) (Fleet, error)
+	// Scale asks for n machines. New ones appear in Fleet later. Machines beyond n are
+	// removed: those of first, then marked ones.
+	Scale(ctx context.Context, n int, first ...string) error
+	// Mark records that a machine is the first to go, or with leaving false that it is as
+	// good as others. It returns nil for a machine that does not exist any more.
+	Mark(ctx context.Context, name string, leaving bool) error
+}
+
+// Fleet is what a Provider has.
+type Fleet struct {
+	// Replicas is the number of machines that it was last asked for.
+	Replicas int
+	// Machines are those that exist, without the ones that are being removed.
+	Machines []Machine
+	// Trouble says why the provider does not make the machines that it was asked for, and
+	// what to do; "" if all is well.
+	Trouble string
+}
+
+// Machine is a machine with one worker.
+type Machine struct {
+	Name    string // the worker's name, too
+	Leaving bool   // marked
+	// Trouble says why its worker does not start, and what to do; "" if all is well.
+	Trouble string
+}
+
+// Cluster is the master, as the loop needs it.
+type Cluster interface {
+	// Load returns the demand and all workers that are registered. With outputs it counts
+	// their map outputs, which costs a walk over the maps of all live jobs. It leaves
+	// Input.Replicas and Worker.Marked to the caller.
+	Load(ctx context.Context, outputs bool) (autoscale.Input, error)
+	// Drain gives a worker no new work, or with undo gives it work again. It returns nil
+	// for a worker that is not registered.
+	Drain(ctx context.Context, worker string, undo bool) error
+}
+
+// Loop scales a cluster.
+type Loop struct {
+	Cluster  Cluster
+	Provider Provider
+	Scaler   *autoscale.Scaler
+	// Every is the time between two decisions. Default 2 seconds.
+	Every time.Duration
+	Log   *slog.Logger
+
+	trouble map[string]bool // reported, and not over yet
+}
+
+// callTimeout limits one decision with all its calls.
+const callTimeout = 30 * time.Second
+
+// Run decides until ctx ends. Errors of the provider are logged once and retried.
+func (l *Loop) Run(ctx context.Context) {
+	every := l.Every
+	if every == 0 {
+		every = 2 * time.Second
+	}
+	start := time.Now()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		trouble, err := l.step(limited, time.Since(start))
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			trouble = append(trouble, err.Error())
+		}
+		l.report(trouble)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// report logs troubles that are new.
+func (l *Loop) report(troubles []string) {
+	now := map[string]bool{}
+	for _, t := range troubles {
+		if now[t] = true; !l.trouble[t] {
+			l.Log.Warn("scaling workers", "trouble", t)
+		}
+	}
+	l.trouble = now
+}
+
+// step makes one decision and carries it out. It returns at the first error, and the next
+// step continues from the state that Fleet and Load then show.
+func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, err error) {
+	fleet, err := l.Provider.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if fleet.Trouble != "" {
+		trouble = append(trouble, fleet.Trouble)
+	}
+	for _, m := range fleet.Machines {
+		if m.Trouble != "" {
+			trouble = append(trouble, m.Trouble)
+		}
+	}
+	out, err := l.decide(ctx, now, fleet, false)
+	if err == nil && out.NeedOutputs {
+		out, err = l.decide(ctx, now, fleet, true)
+	}
+	if err != nil {
+		return trouble, err
+	}
+	if out.Replicas != fleet.Replicas || len(out.Stay)+len(out.Leave) > 0 {
+		l.Log.Info("scaling workers", "from", fleet.Replicas, "to", out.Replicas, "want", out.Want,
+			"drain", out.Leave, "keep", out.Stay, "give back", out.GiveBack)
+	}
+	return trouble, l.carryOut(ctx, fleet, out)
+}
+
+// decide asks the scaler about the fleet and the cluster as they are.
+func (l *Loop) decide(ctx context.Context, now time.Duration, fleet Fleet, outputs bool) (autoscale.Output, error) {
+	in, err := l.Cluster.Load(ctx, outputs)
+	if err != nil {
+		return autoscale.Output{}, err
+	}
+	known := make(map[string]autoscale.Worker, len(in.Workers))
+	for _, w := range in.Workers {
+		known[w.Name] = w
+	}
+	in.Workers, in.Replicas, in.OutputsKnown = nil, fleet.Replicas, outputs
+	for _, m := range fleet.Machines {
+		w := known[m.Name]
+		w.Name, w.Marked = m.Name, m.Leaving
+		in.Workers = append(in.Workers, w)
+	}
+	return l.Scaler.Step(now, in), nil
+}
+
+// carryOut makes the provider and the cluster do what the scaler has decided. A worker is
+// marked before it is drained and its drain ends before its mark, so that an interrupted
+// step never leaves a drained worker that looks like an operator's.
+func (l *Loop) carryOut(ctx context.Context, fleet Fleet, out autoscale.Output) error {
+	for _, name := range out.Stay {
+		if err := l.Cluster.Drain(ctx, name, true); err != nil {
+			return err
+		}
+		if err := l.Provider.Mark(ctx, name, false); err != nil {
+			return err
+		}
+	}
+	for _, name := range out.Leave {
+		if err := l.Provider.Mark(ctx, name, true); err != nil {
+			return err
+		}
+		if err := l.Cluster.Drain(ctx, name, false); err != nil {
+			return err
+		}
+	}
+	if out.Replicas == fleet.Replicas {
+		return nil
+	}
+	return l.Provider.Scale(ctx, out.Replicas, out.GiveBack...)
+}

@@ -58,7 +58,7 @@ simulations, so take a part of a large trace with --limit.
 	s.StringVar(&f.workload, "workload", "", "`trace`: rumen:FILE, hadoop:DIR or slotwise:DIR")
 	s.IntVar(&f.nodes, "nodes", 0, "`number` of nodes of the traced cluster, if it is known (default: fitted)")
 	s.StringVar(&f.policy, "policy", "fifo", "`policy` of the traced cluster")
-	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default hadoop-0.20.2)")
+	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: slotwise for slotwise:DIR, else hadoop-0.20.2)")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of the trace")
 	s.StringVarP(&f.output, "output", "o", "", "`file` of the world to write; it is replaced")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
@@ -92,6 +92,9 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 	registry := f.setup.policies
 	if _, err := registry.Build(f.policy, sched.Options{Seed: f.seed}); err != nil {
 		return misuse("--policy %s: %w", f.policy, err)
+	}
+	if f.heartbeat == "" {
+		f.heartbeat = heartbeatOf(f.workload)
 	}
 	trace, err := f.read(c.Context(), c.ErrOrStderr())
 	if err != nil {
@@ -134,10 +137,18 @@ func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.
 	return trace, nil
 }
 
+// heartbeatOf returns the rule of heartbeats of the system that recorded a trace.
+func heartbeatOf(spec string) string {
+	if format, _ := workload.SplitSpec(spec); format == "slotwise" {
+		return "slotwise"
+	}
+	return "hadoop-0.20.2"
+}
+
 // clusterSpec returns the fitted cluster in the short form.
-func clusterSpec(c *workload.Cluster) string {
+func (f *calibrateFlags) clusterSpec(c *workload.Cluster) string {
 	g := &c.Groups[0]
-	return fmt.Sprintf("nodes=%d,maps=%d,reduces=%d", g.Count, g.MapSlots, g.ReduceSlots)
+	return fmt.Sprintf("nodes=%d,maps=%d,reduces=%d,heartbeat=%s", g.Count, g.MapSlots, g.ReduceSlots, f.heartbeat)
 }
 
 // errorText describes the errors on some jobs.
@@ -148,7 +159,7 @@ func errorText(e calibrate.Error) string {
 // print prints the result.
 func (f *calibrateFlags) print(w io.Writer, r *calibrate.Result) error {
 	if f.json {
-		return json.NewEncoder(w).Encode(map[string]any{"workload": f.workload, "cluster": clusterSpec(&r.Cluster), "setup_s": r.Model.Overheads.Setup.Seconds(),
+		return json.NewEncoder(w).Encode(map[string]any{"workload": f.workload, "cluster": f.clusterSpec(&r.Cluster), "setup_s": r.Model.Overheads.Setup.Seconds(),
 			"cleanup_s": r.Model.Overheads.Cleanup.Seconds(), "fitted": r.Fitted, "held_out": r.HeldOut, "runs": r.Runs})
 	}
 	_, err := fmt.Fprintf(w, `cluster     %s
@@ -156,7 +167,7 @@ overheads   set-up %v, clean-up %v
 error on the jobs that the fit used      %s
 error on the jobs that it did not use    %s
 %d simulations
-`, clusterSpec(&r.Cluster), r.Model.Overheads.Setup, r.Model.Overheads.Cleanup, errorText(r.Fitted), errorText(r.HeldOut), r.Runs)
+`, f.clusterSpec(&r.Cluster), r.Model.Overheads.Setup, r.Model.Overheads.Cleanup, errorText(r.Fitted), errorText(r.HeldOut), r.Runs)
 	return err
 }
 
@@ -167,8 +178,8 @@ func (f *calibrateFlags) writeWorld(w io.Writer, r *calibrate.Result) error {
 # Use it with --cluster %s.
 # Error on the jobs that the fit used: %s.
 # Error on the jobs that it did not use: %s.
-`, name, f.policy, clusterSpec(&r.Cluster), errorText(r.Fitted), errorText(r.HeldOut))
-	if err == nil && f.heartbeat != "" {
+`, name, f.policy, f.clusterSpec(&r.Cluster), errorText(r.Fitted), errorText(r.HeldOut))
+	if err == nil {
 		_, err = fmt.Fprintf(w, "heartbeat: %s\n", f.heartbeat)
 	}
 	if err == nil {

@@ -123,7 +123,7 @@ func (f *simFlags) registerInputs(c *cobra.Command) {
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
 	s.StringVar(&f.world, "world", "default", "`what` the cluster does besides running tasks: a YAML file, or a named world (see slotwise sim --help)")
 	s.StringArrayVar(&f.set, "set", nil, "one parameter of the world, `name=value`, such as model.failure-rate=0.02 (repeatable)")
-	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the world's, else the cluster's)")
+	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the world's, else the cluster's)")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
 	s.Float64Var(&f.timeScale, "time-scale", 1, "multiply the times of submission of a trace by this `factor`; 0.5 is twice the load")

@@ -28,9 +28,9 @@ func ExampleRun() {
 	}
 	fmt.Printf("map slots in use: %.0f %%\n", 100*result.MapUse)
 	// Output:
-	// large succeeded after 3m13s
-	// small succeeded after 25s
-	// map slots in use: 84 %
+	// large succeeded after 3m1s
+	// small succeeded after 20s
+	// map slots in use: 85 %
 }
 
 // A new policy is defined by a table. cli.Main accepts the same table.
@@ -47,7 +47,7 @@ func ExampleConfig_tables() {
 		panic(err)
 	}
 	fmt.Println(result.Jobs[1].Name, "ended after", result.Jobs[1].Response.Round(time.Second))
-	// Output: small ended after 24s
+	// Output: small ended after 20s
 }
 
 // Compare makes a run for each policy and seed. Failures are drawn from the seed.
@@ -61,8 +61,8 @@ func ExampleCompare() {
 		fmt.Printf("%s: mean response %v s\n", p.Policy, p.MeanResponse)
 	}
 	// Output:
-	// fifo: mean response 178.0±4.3 s
-	// fair: mean response 114.8±4.2 s
+	// fifo: mean response 166.4±3.5 s
+	// fair: mean response 105.5±2.7 s
 }
 
 func ExampleReadWorkload() {
@@ -88,6 +88,6 @@ classes:
 	fmt.Print(comparison)
 	// Output:
 	// policy  makespan  mean response  median    p95  waiting  local maps  slots in use
-	//     fifo     168.8          140.1   135.2  168.8    101.5      97.1 %        64.6 %
-	//     fair     174.8           46.3    18.5  174.8      5.7     100.0 %        62.4 %
+	//     fifo     160.1          130.3   125.4  160.1     94.2      97.1 %        64.5 %
+	//     fair     165.1           41.2    15.2  165.1      4.1     100.0 %        62.6 %
 }

@@ -131,8 +131,8 @@ type Cluster struct {
 	Racks  int // default 1
 	// Heartbeat sets the interval between the heartbeats of a node: "fixed:1s", or
 	// "hadoop-0.20.2", "hadoop-1.0" or "hadoop-1.2" for the rule of that version,
-	// which depends on the number of nodes. Default "hadoop-0.20.2": 3 s for up to
-	// 300 nodes.
+	// which depends on the number of nodes. Default "slotwise", the rule of slotwise's
+	// own master: 3 ms for each node, at least 500 ms.
 	Heartbeat string
 	// RackUplink is the bandwidth into a rack, and CoreLink the bandwidth between
 	// all racks together, in bytes per second. 0 is no limit.

@@ -17,14 +17,14 @@ type profile struct {
 	floor   time.Duration
 }
 
-// defaultProfile is the rule of the Hadoop version that most of the papers used.
-const defaultProfile = "hadoop-0.20.2"
+// defaultProfile is the rule of slotwise's own master.
+const defaultProfile = "slotwise"
 
 // fixedPrefix is the prefix of profiles that do not depend on the number of nodes.
 const fixedPrefix = "fixed:"
 
 // Profiles returns the names of the heartbeat profiles, beside fixed:DURATION.
-func Profiles() []string { return []string{defaultProfile, "hadoop-1.0", "hadoop-1.2"} }
+func Profiles() []string { return []string{defaultProfile, "hadoop-0.20.2", "hadoop-1.0", "hadoop-1.2"} }
 
 // CheckProfile returns an error if there is no heartbeat profile of that name. "" is the
 // default profile.
@@ -43,7 +43,10 @@ func HeartbeatOf(name string, nodes int) (rule string, interval time.Duration, e
 // parseProfile returns the profile of that name; "" is the default.
 func parseProfile(name string) (profile, error) {
 	switch name {
-	case "", defaultProfile, "hadoop-1.0":
+	case "", defaultProfile:
+		// max(n · 3 ms, 500 ms), as protocol.Core paces its workers
+		return profile{perNode: 3 * time.Millisecond, round: 1, floor: 500 * time.Millisecond}, nil
+	case "hadoop-0.20.2", "hadoop-1.0":
 		// max(1 s · ⌈n/100⌉, 3 s); 1.0 only adds a scale, which is 1.
 		return profile{perNode: time.Second, round: 100, floor: 3 * time.Second}, nil
 	case "hadoop-1.2":

@@ -75,7 +75,7 @@ func writeLog(t testing.TB, w io.Writer, cfg Config, name string) {
 // crowd is a cluster on which far more jobs wait than fit: pools, users, priorities and
 // profiles differ, sizes vary from one task to more than all slots.
 func crowd() Config {
-	c := workload.Cluster{Racks: 4, Groups: []workload.NodeGroup{{Count: 24, Cores: 4, Speed: 1, MapSlots: 2, ReduceSlots: 1}}}
+	c := workload.Cluster{Racks: 4, Heartbeat: "hadoop-0.20.2", Groups: []workload.NodeGroup{{Count: 24, Cores: 4, Speed: 1, MapSlots: 2, ReduceSlots: 1}}}
 	sizes := []int{1, 3, 10, 40, 2, 90, 5, 1}
 	var jobs []workload.Job
 	for i := range 80 {

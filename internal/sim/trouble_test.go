@@ -207,7 +207,7 @@ func TestProfiles(t *testing.T) {
 		nodes int
 		want  time.Duration
 	}{
-		{"", 20, 3 * time.Second}, {"hadoop-0.20.2", 300, 3 * time.Second}, {"hadoop-0.20.2", 301, 4 * time.Second},
+		{"", 20, 500 * time.Millisecond}, {"slotwise", 10_000, 30 * time.Second}, {"hadoop-0.20.2", 20, 3 * time.Second}, {"hadoop-0.20.2", 300, 3 * time.Second}, {"hadoop-0.20.2", 301, 4 * time.Second},
 		{"hadoop-1.0", 1000, 10 * time.Second}, {"hadoop-1.2", 20, 300 * time.Millisecond},
 		{"hadoop-1.2", 100, time.Second}, {"fixed:250ms", 9999, 250 * time.Millisecond},
 	} {

@@ -103,8 +103,19 @@ func readJSONCluster(text []byte) (Cluster, bool, error) {
 	return b.c, true, b.c.check()
 }
 
+// The heartbeats of clusters whose files come from Hadoop: SLS's default, and the rule of
+// the JobTrackers whose logs Rumen reads.
+const (
+	slsHeartbeat      = "fixed:1s"
+	topologyHeartbeat = "hadoop-0.20.2"
+)
+
 // rack adds a rack of SLS or a topology.
 func (b *clusterBuilder) rack(r *jsonRack) error {
+	b.c.Heartbeat = topologyHeartbeat
+	if len(r.Nodes) > 0 {
+		b.c.Heartbeat = slsHeartbeat
+	}
 	for _, n := range r.Nodes {
 		if err := b.add(r.Rack, n.Node, NodeGroup{Cores: n.VCores, Memory: n.MemoryMB << 20}); err != nil {
 			return err

@@ -14,11 +14,11 @@ func TestReadClusterOfOthers(t *testing.T) {
 	}{
 		"SLS": {`{"rack":"rack1","nodes":[{"node":"node1","memory-mb":2048,"vcores":6,"labels":"l1, l2(exclusive=false)"},{"node":"node2"}]}
 {"rack":"rack2","nodes":[{"node":"node3"}]}`,
-			Cluster{Racks: 2, Groups: []NodeGroup{{Count: 1, Hosts: []string{"node1"}, Rack: 1, Cores: 6, Memory: 2 << 30}, {Count: 1, Hosts: []string{"node2"}, Rack: 1},
+			Cluster{Racks: 2, Heartbeat: slsHeartbeat, Groups: []NodeGroup{{Count: 1, Hosts: []string{"node1"}, Rack: 1, Cores: 6, Memory: 2 << 30}, {Count: 1, Hosts: []string{"node2"}, Rack: 1},
 				{Count: 1, Hosts: []string{"node3"}, Rack: 2}}}},
 		"topology": {`{"name":"<root>","children":[{"name":"194\\.6\\.133\\.192","children":[{"name":"a\\.b","children":null},{"name":"c","children":null}]},
 {"name":"dc2","children":[{"name":"r1","children":[{"name":"d"}]}]}]}`,
-			Cluster{Racks: 2, Groups: []NodeGroup{{Count: 2, Hosts: []string{"a.b", "c"}, Rack: 1}, {Count: 1, Hosts: []string{"d"}, Rack: 2}}}},
+			Cluster{Racks: 2, Heartbeat: topologyHeartbeat, Groups: []NodeGroup{{Count: 2, Hosts: []string{"a.b", "c"}, Rack: 1}, {Count: 1, Hosts: []string{"d"}, Rack: 2}}}},
 		"slotwise nodes": {`[
 {"name":"w1","address":"h:1","host":"h","rack":"/r1","state":"alive","map_slots":4,"reduce_slots":2,"slot_memory":100,"cpus":8,"reserved_for":[]},
 {"name":"w2","rack":"/r2","state":"lost","map_slots":4,"reduce_slots":2},

@@ -36,7 +36,7 @@ func (k *Key) Show(m sim.ModelConfig) string {
 }
 
 var keys = []Key{
-	{"heartbeat", "hadoop-0.20.2, hadoop-1.0, hadoop-1.2, fixed:TIME", "rule for the interval between the heartbeats of a node; empty is the cluster's",
+	{"heartbeat", "slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2, fixed:TIME", "rule for the interval between the heartbeats of a node; empty is the cluster's",
 		func(m *sim.ModelConfig, v string) error { m.Heartbeat = v; return sim.CheckProfile(v) },
 		func(m *sim.ModelConfig) string { return m.Heartbeat }},
 	flag("aligned", "all nodes send their heartbeats at the same moments", func(m *sim.ModelConfig) *bool { return &m.Aligned }),

@@ -46,12 +46,12 @@ func Worlds() []Named {
 			return sim.ModelConfig{MTBF: 8 * time.Hour, MTTR: 10 * time.Minute, NodeTimeout: time.Minute, FailureRate: 0.02,
 				Straggler: sim.Straggler{Probability: 0.05, Factor: 3}}
 		}},
-		{"paper/tumm", "the world of TuMM's experiments: inputs on every node", func() sim.ModelConfig { return sim.ModelConfig{Replicas: -1} }},
+		{"paper/tumm", "the world of TuMM's experiments: Hadoop 0.20.2, inputs on every node", func() sim.ModelConfig { return sim.ModelConfig{Heartbeat: "hadoop-0.20.2", Replicas: -1} }},
 		{"paper/tyrex", "the world of Tyrex's experiments: Hadoop 1.0, progress every 3 s", func() sim.ModelConfig {
 			return sim.ModelConfig{Heartbeat: "hadoop-1.0", ProgressEvery: 3 * time.Second}
 		}},
-		{"paper/modfair", "the world of Modified Fair's experiments: one copy of each block, progress every 3 s", func() sim.ModelConfig {
-			return sim.ModelConfig{Replicas: 1, ProgressEvery: 3 * time.Second}
+		{"paper/modfair", "the world of Modified Fair's experiments: Hadoop 1.2, one copy of each block, progress every 3 s", func() sim.ModelConfig {
+			return sim.ModelConfig{Heartbeat: "hadoop-1.2", Replicas: 1, ProgressEvery: 3 * time.Second}
 		}},
 	}
 }

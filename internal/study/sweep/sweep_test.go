@@ -150,7 +150,7 @@ func TestStudy(t *testing.T) {
 // mean response is not worse than first come, first served, by much.
 func TestReferences(t *testing.T) {
 	dir := directory(t)
-	p := mustPlan(t, dir, "workload: mix.yaml\nclusters: ['nodes=3,maps=2,reduces=1']\npolicies: ['fifo,speculate=none']\nloads: [3]\nseeds: 3\n")
+	p := mustPlan(t, dir, "workload: mix.yaml\nclusters: ['nodes=3,maps=2,reduces=1,heartbeat=fixed:3s']\npolicies: ['fifo,speculate=none']\nloads: [3]\nseeds: 3\n")
 	store := open(t, dir)
 	if err := p.Run(context.Background(), store, RunOptions{}); err != nil {
 		t.Fatal(err)

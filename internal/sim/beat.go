@@ -24,7 +24,9 @@ const defaultProfile = "slotwise"
 const fixedPrefix = "fixed:"
 
 // Profiles returns the names of the heartbeat profiles, beside fixed:DURATION.
-func Profiles() []string { return []string{defaultProfile, "hadoop-0.20.2", "hadoop-1.0", "hadoop-1.2"} }
+func Profiles() []string {
+	return []string{defaultProfile, "hadoop-0.20.2", "hadoop-1.0", "hadoop-1.2"}
+}
 
 // CheckProfile returns an error if there is no heartbeat profile of that name. "" is the
 // default profile.

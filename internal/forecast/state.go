@@ -29,7 +29,8 @@ type State struct {
 
 // Node is a live node.
 type Node struct {
-	Spec cluster.Spec
+	Spec  cluster.Spec
+	Index int32 // as cluster.Node.Index; negative for a node that does not exist
 	// Closed nodes take no new work.
 	Closed bool
 	Load   cluster.Load
@@ -67,9 +68,12 @@ type Attempt struct {
 
 // Past is a job that has ended.
 type Past struct {
-	ID    job.ID
-	Name  string
-	Times Times
+	ID        job.ID
+	Name      string
+	Times     Times
+	Submitted time.Duration
+	// Spec has the job's splits without their hosts.
+	Spec job.Spec
 	// Commit is the time from the outcome to the end: that of publishing the output.
 	Commit time.Duration
 }
@@ -79,6 +83,8 @@ type Past struct {
 // time is what it would have been had all maps ended before its start.
 type Times struct {
 	Seconds [job.Kinds][]float64
+	// Nodes holds the index of the node of each time, as cluster.Node.Index.
+	Nodes [job.Kinds][]int32
 	// SplitBytes is the mean size of the job's splits; 0 if unknown.
 	SplitBytes float64
 }
@@ -130,7 +136,7 @@ func (c *Copier) Copy(t *tracker.Tracker, budget int) bool {
 		past, known := c.Known[j.ID()]
 		if !known {
 			budget -= j.Total(job.Map) + j.Total(job.Reduce) + 10
-			past = Past{ID: j.ID(), Name: j.Name(), Times: timesOf(j), Commit: j.Ended() - j.Decided()}
+			past = pastOf(j)
 		}
 		c.state.Past = append(c.state.Past, past)
 	}
@@ -169,7 +175,7 @@ func (c *Copier) begin(t *tracker.Tracker) {
 		if !n.Alive() {
 			continue
 		}
-		s.Nodes = append(s.Nodes, Node{Spec: n.Spec(), Closed: n.Closed(), Load: n.Load()})
+		s.Nodes = append(s.Nodes, Node{Spec: n.Spec(), Index: n.Index(), Closed: n.Closed(), Load: n.Load()})
 		for _, a := range n.Attempts() {
 			c.running[a.ID().TaskID] = true
 			s.Running = append(s.Running, Attempt{ID: a.ID(), Node: n.Name(), Slot: a.Slot(), Width: int32(a.Width()),
@@ -192,6 +198,12 @@ func (c *Copier) begin(t *tracker.Tracker) {
 			c.ended = append(c.ended, j)
 		}
 	}
+}
+
+func pastOf(j *job.Job) Past {
+	p := Past{ID: j.ID(), Name: j.Name(), Times: timesOf(j), Submitted: j.Submitted(), Spec: j.Spec(), Commit: j.Ended() - j.Decided()}
+	p.Spec.Splits, p.Spec.Pool, p.Spec.Priority, p.Spec.TaskTimeout = make([]job.Split, j.Total(job.Map)), j.Pool(), j.Priority(), -1
+	return p
 }
 
 func (c *Copier) copyJob(j *job.Job) Job {
@@ -240,6 +252,7 @@ func timesOf(j *job.Job) Times {
 				took = fullReduce(took, (a.Ended() - j.MapsDoneAt()).Seconds())
 			}
 			t.Seconds[k] = append(t.Seconds[k], max(took, minTask))
+			t.Nodes[k] = append(t.Nodes[k], a.Node())
 		}
 	}
 	return t

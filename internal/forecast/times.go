@@ -13,7 +13,10 @@ import (
 // A model holds where the times of each job's tasks come from.
 type model struct {
 	seed uint64
-	jobs map[job.ID]*[job.Kinds]source
+	// shape holds, sorted, the times of tasks of all jobs divided by the median of their job.
+	shape [job.Kinds][]float64
+	nodes nodeFactors
+	jobs  map[job.ID]*[job.Kinds]source
 }
 
 // source is a set of runs, one of which a future draws, and how far a job may differ from
@@ -53,13 +56,17 @@ const (
 // newModel finds the source of each job of a state.
 func newModel(s *State, seed uint64) *model {
 	m := &model{seed: seed, jobs: make(map[job.ID]*[job.Kinds]source, len(s.Jobs))}
-	projected := projectedMaps(s)
 	donors := s.donors()
+	m.nodes = newNodeFactors(donors)
+	projected := projectedMaps(s, m.nodes)
+	for k := range job.Kind(job.Kinds) {
+		m.shape[k] = shapeOf(donors, k, m.nodes)
+	}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		src := &[job.Kinds]source{}
 		for k := range job.Kind(job.Kinds) {
-			src[k] = sourceOf(j, k, donors)
+			src[k] = sourceOf(j, k, donors, m.nodes)
 			if more := projected[j.ID]; k == job.Map && src[k].basis == fromOwn && len(more) > 0 {
 				src[k] = withProjected(src[k], more)
 			}
@@ -100,9 +107,24 @@ func family(name string) string {
 	return name
 }
 
+// shapeOf returns how the times of tasks differ from the median of their job.
+func shapeOf(donors []donor, k job.Kind, nodes nodeFactors) []float64 {
+	var all []float64
+	for _, d := range donors[max(0, len(donors)-maxDonors):] {
+		if v := nodes.even(d.times, k); len(v) >= enoughOwn {
+			center := max(minTask, middle(v))
+			for _, x := range v {
+				all = append(all, x/center)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // sourceOf finds the source of a job's tasks of a kind.
-func sourceOf(j *Job, k job.Kind, donors []donor) source {
-	mine := j.Times.Seconds[k]
+func sourceOf(j *Job, k job.Kind, donors []donor, nodes nodeFactors) source {
+	mine := nodes.even(&j.Times, k)
 	if len(mine) >= enoughOwn {
 		return ownSource(mine)
 	}
@@ -113,7 +135,7 @@ func sourceOf(j *Job, k job.Kind, donors []donor) source {
 		if len(d.times.Seconds[k]) == 0 || d.id == j.ID {
 			continue
 		}
-		r := run{slices.Sorted(slices.Values(d.times.Seconds[k])), bytesFactor(k, j, d.times)}
+		r := run{nodes.even(d.times, k), bytesFactor(k, j, d.times)}
 		if d.family == f {
 			named = append(named, r)
 		} else if len(all) < maxDonors {
@@ -162,8 +184,9 @@ func bytesFactor(k job.Kind, j *Job, d *Times) float64 {
 
 // projectedMaps returns, by job, the times that running maps will take at the speed that
 // they have had. Without them a young job's times are those of its shortest maps.
-func projectedMaps(s *State) map[job.ID][]float64 {
+func projectedMaps(s *State, nodes nodeFactors) map[job.ID][]float64 {
 	list := map[job.ID][]float64{}
+	at := s.factors(nodes)
 	for i := range s.Running {
 		a := &s.Running[i]
 		if a.ID.Kind != job.Map || a.Progress < 0.2 || len(list[a.ID.Job]) >= maxSamples {
@@ -171,7 +194,7 @@ func projectedMaps(s *State) map[job.ID][]float64 {
 		}
 		if j := s.job(a.ID.Job); j != nil {
 			took := (a.ProgressAt - a.Started).Seconds() / a.Progress
-			took /= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
+			took /= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes) * at[a.Node]
 			list[a.ID.Job] = append(list[a.ID.Job], max(minTask, took))
 		}
 	}
@@ -191,6 +214,15 @@ func (j *Job) splitBytes(i int32) float64 {
 		return float64(j.Spec.Splits[i].Bytes)
 	}
 	return 0
+}
+
+// factors returns the factors of a state's nodes by name.
+func (s *State) factors(nodes nodeFactors) map[string]float64 {
+	at := make(map[string]float64, len(s.Nodes))
+	for i := range s.Nodes {
+		at[s.Nodes[i].Spec.Name] = nodes.of(s.Nodes[i].Index)
+	}
+	return at
 }
 
 // deviation returns the standard deviation of values relative to their mean.
@@ -265,6 +297,7 @@ func (d *draw) normal() float64 {
 type drawn struct {
 	seconds []float64
 	factor  float64
+	shape   []float64 // as model.shape
 }
 
 // drawJob draws the run and the factor of a job in a future. ok is false if there is none.
@@ -276,7 +309,7 @@ func (m *model) drawJob(future int, id job.ID, k job.Kind) (drawn, bool) {
 	s := &src[k]
 	d := m.drawOf(future, uint64(id)<<8|uint64(k))
 	r := &s.runs[min(len(s.runs)-1, int(d.uniform()*float64(len(s.runs))))]
-	return drawn{r.seconds, r.factor * portable.Exp(float64(s.spread*d.normal()))}, true
+	return drawn{r.seconds, r.factor * portable.Exp(float64(s.spread*d.normal())), m.shape[k]}, true
 }
 
 // attemptDraw returns the numbers of an attempt in a future.
@@ -285,8 +318,19 @@ func (m *model) attemptDraw(future int, a job.AttemptID) draw {
 	return m.drawOf(future, id^1<<63)
 }
 
-// seconds draws the time of an attempt.
+// shapeWeight is the number of own times that count as much as the shape of all jobs.
+const shapeWeight = 8
+
+// sample draws the time of an attempt. A job of which few times are known does not know its
+// slow tasks yet, so some draws take the shape of the times of all jobs.
 func (d *drawn) sample(u float64) float64 {
+	if n := float64(len(d.seconds)); len(d.shape) >= 4*enoughOwn && n < maxSamples {
+		if part := shapeWeight / (n + shapeWeight); u < part {
+			return max(minTask, float64(d.factor*middle(d.seconds)*quantile(d.shape, u/part)))
+		} else {
+			u = (u - part) / (1 - part)
+		}
+	}
 	return max(minTask, float64(d.factor*quantile(d.seconds, u)))
 }
 
@@ -297,7 +341,7 @@ func (d *drawn) sampleAbove(u, least float64) float64 {
 		// It has outlived all known ones. The longer it lasts, the longer it will.
 		return float64(least * (1 + float64(0.6*u)))
 	}
-	return max(float64(least*1.001), d.sample(below+float64(u*(1-below))))
+	return max(float64(least*1.001), float64(d.factor*quantile(d.seconds, below+float64(u*(1-below)))))
 }
 
 func seconds(x float64) time.Duration {

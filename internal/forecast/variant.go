@@ -65,7 +65,7 @@ func (s *State) With(v Variant) (*State, error) {
 		return nil, err
 	}
 	if v.Slots != [job.Kinds]int{} {
-		c.Nodes = append(c.Nodes, Node{Spec: cluster.Spec{Name: "more-slots", MapSlots: v.Slots[job.Map], ReduceSlots: v.Slots[job.Reduce]}})
+		c.Nodes = append(c.Nodes, Node{Index: -1, Spec: cluster.Spec{Name: "more-slots", MapSlots: v.Slots[job.Map], ReduceSlots: v.Slots[job.Reduce]}})
 	}
 	for i := range v.Submit {
 		if err := c.submit(&v.Submit[i]); err != nil {
@@ -96,7 +96,7 @@ func (s *State) changeNodes(n int) error {
 	}
 	for i := range n {
 		like := s.Nodes[max(0, slices.IndexFunc(s.Nodes, func(n Node) bool { return !n.Closed }))]
-		like.Spec.Name, like.Spec.Host, like.Closed, like.Load = fmt.Sprintf("what-if-%d", i+1), "", false, cluster.Load{}
+		like.Spec.Name, like.Spec.Host, like.Index, like.Closed, like.Load = fmt.Sprintf("what-if-%d", i+1), "", -1, false, cluster.Load{}
 		s.Nodes = append(s.Nodes, like)
 	}
 	return nil

@@ -16,19 +16,24 @@ type world struct {
 	model  *model
 	future int
 
-	t       *tracker.Tracker
-	policy  sched.Policy
-	now     time.Duration
-	queue   queue
-	flights map[job.AttemptID]*flight
-	gated   map[job.ID][]*flight // reduces that wait for their job's maps
-	drawn   map[drawKey]drawn
-	names   map[string]int // index of State.Nodes by name
-	loads   bool           // a part of the policy reads every heartbeat
-	offer   bool           // an offer is in the queue
-	worked  time.Duration  // when an attempt last started or ended
-	steps   int
-	reports []tracker.Report
+	t        *tracker.Tracker
+	policy   sched.Policy
+	now      time.Duration
+	queue    queue
+	flights  map[job.AttemptID]*flight
+	gated    map[job.ID][]*flight // reduces that wait for their job's maps
+	drawn    map[drawKey]drawn
+	names    map[string]int     // index of State.Nodes by name
+	slower   map[string]float64 // factors of the nodes by name
+	loads    bool               // a part of the policy reads every heartbeat
+	offer    bool               // an offer is in the queue
+	worked   time.Duration      // when an attempt last started or ended
+	steps    int
+	coming   []*template          // of arrivals, by number
+	extra    map[job.ID]*template // arrivals that have been submitted
+	left     int                  // jobs of the state that have not ended
+	entering *template            // of the Submit event that step is handing to the tracker
+	reports  []tracker.Report
 
 	starts, ends []time.Duration // by index of State.Jobs; 0 is never
 	failed       []string        // why a job has not ended
@@ -166,7 +171,7 @@ func newWorld(cfg *Config, s *State, m *model, future int) (*world, error) {
 	}
 	w := &world{cfg: cfg, state: s, model: m, future: future, t: t, policy: p, now: s.At,
 		flights: map[job.AttemptID]*flight{}, gated: map[job.ID][]*flight{}, drawn: map[drawKey]drawn{},
-		names: map[string]int{}, loads: len(sched.HooksOf(p).Observers) > 0, worked: s.At,
+		names: map[string]int{}, slower: s.factors(m.nodes), extra: map[job.ID]*template{}, left: len(s.Jobs), loads: len(sched.HooksOf(p).Observers) > 0, worked: s.At,
 		starts: make([]time.Duration, len(s.Jobs)), ends: make([]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs))}
 	for i := range s.Nodes {
 		w.names[s.Nodes[i].Spec.Name] = i
@@ -186,7 +191,11 @@ func (w *world) of(id job.ID, k job.Kind) (drawn, bool) {
 	key := drawKey{id, k}
 	d, ok := w.drawn[key]
 	if !ok {
-		d, _ = w.model.drawJob(w.future, id, k)
+		if like := w.extra[id]; like != nil {
+			d = drawn{seconds: like.seconds[k], factor: 1}
+		} else {
+			d, _ = w.model.drawJob(w.future, id, k)
+		}
 		w.drawn[key] = d
 	}
 	return d, len(d.seconds) > 0
@@ -202,9 +211,9 @@ func (w *world) resume(a *Attempt, id job.AttemptID) {
 	d, known := w.of(a.ID.Job, a.ID.Kind)
 	switch {
 	case a.ID.Kind == job.Map || len(j.Spec.Splits) == 0:
-		size := 1.
+		size := w.slower[a.Node]
 		if a.ID.Kind == job.Map {
-			size = sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
+			size *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
 		}
 		p, elapsed := a.Progress, (a.ProgressAt - a.Started).Seconds()
 		noise := 1 + float64(0.25*(1-p)*u.normal())
@@ -223,10 +232,17 @@ func (w *world) resume(a *Attempt, id job.AttemptID) {
 	case !known:
 		f.full = -1
 	case j.MapsDoneAt > 0:
-		least := fullReduce(age, (w.now - j.MapsDoneAt).Seconds())
-		f.full = d.sampleAbove(u.uniform(), least)
+		since, slow := (w.now - j.MapsDoneAt).Seconds(), w.slower[a.Node]
+		least := fullReduce(age, since)
+		f.full = float64(slow * d.sampleAbove(u.uniform(), least/slow))
+		if p := a.Progress; p > shuffleShare+0.1 {
+			idle := (w.now - a.ProgressAt).Seconds()
+			projected := max(float64(1.001*least), min((age-idle)/p, (since-idle)/(p-shuffleShare)))
+			projected *= max(0.5, 1+float64(0.2*(1-p)*u.normal()))
+			f.full = max(float64(1.001*least), float64(p*projected)+float64((1-p)*f.full))
+		}
 	default:
-		f.full = d.sample(u.uniform())
+		f.full = float64(w.slower[a.Node] * d.sample(u.uniform()))
 	}
 	w.schedule(f, j.MapsDoneAt)
 }
@@ -276,7 +292,7 @@ func (w *world) run() error {
 	}
 	w.queue.push(event{at: w.now, what: evBeat})
 	beats := 0
-	for len(w.queue.list) > 0 && len(w.t.Jobs().Live()) > 0 {
+	for len(w.queue.list) > 0 && w.left > 0 {
 		e := w.queue.pop()
 		w.now = max(w.now, e.at)
 		if w.steps++; w.steps > w.cfg.MaxSteps {
@@ -290,6 +306,8 @@ func (w *world) run() error {
 		switch e.what {
 		case evEnd:
 			w.end(e.attempt)
+		case evArrive:
+			w.arrive(e.arrival)
 		case evOffer:
 			w.offer = false
 			w.offerWork()
@@ -348,6 +366,8 @@ func (w *world) explainRest() {
 func (w *world) step(ev tracker.Event) {
 	for _, e := range w.t.Step(w.now, ev) {
 		switch e.Kind {
+		case tracker.JobAccepted:
+			w.extra[e.Job] = w.entering
 		case tracker.Launch:
 			w.launch(e.Attempt, e.Node)
 		case tracker.Kill:
@@ -355,7 +375,9 @@ func (w *world) step(ev tracker.Event) {
 		case tracker.JobDone:
 			if i := w.state.index(e.Job); i >= 0 {
 				w.ends[i] = max(1, w.now)
+				w.left--
 			}
+			delete(w.extra, e.Job)
 			delete(w.gated, e.Job)
 		}
 	}
@@ -363,19 +385,17 @@ func (w *world) step(ev tracker.Event) {
 
 func (w *world) launch(id job.AttemptID, node string) {
 	w.worked = w.now
-	i := w.state.index(id.Job)
-	if i < 0 {
-		return
-	}
-	j := &w.state.Jobs[i]
-	if w.starts[i] == 0 {
-		w.starts[i] = max(1, w.now)
-	}
 	f := &flight{id: id, node: node, began: w.now, full: -1}
 	if d, ok := w.of(id.Job, id.Kind); ok {
 		u := w.model.attemptDraw(w.future, id)
-		f.full = d.sample(u.uniform())
-		if id.Kind == job.Map {
+		f.full = float64(d.sample(u.uniform()) * w.slower[node])
+	}
+	if i := w.state.index(id.Job); i >= 0 {
+		j := &w.state.Jobs[i]
+		if w.starts[i] == 0 {
+			w.starts[i] = max(1, w.now)
+		}
+		if id.Kind == job.Map && f.full > 0 {
 			f.full = float64(f.full * sizeFactor(j.splitBytes(id.Index), j.Times.SplitBytes))
 		}
 	}
@@ -477,12 +497,14 @@ type event struct {
 	order   int64
 	what    uint8
 	attempt job.AttemptID
+	arrival int
 }
 
 const (
 	evEnd uint8 = iota
 	evOffer
 	evBeat
+	evArrive
 )
 
 // queue is a heap of events by time and then by the order of their insertion.

@@ -1,0 +1,100 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/internal/tracker"
+)
+
+// arrivals describes the jobs that futures submit: at random moments, at the mean rate of the
+// recent past, and each like a job of that past. The zero value submits none.
+type arrivals struct {
+	every time.Duration // mean time between two; 0 is never
+	like  []template
+}
+
+// template is a job that arrivals resemble.
+type template struct {
+	spec    job.Spec
+	seconds [job.Kinds][]float64 // sorted
+}
+
+const (
+	arrivalWindow = time.Hour
+	// arrivalApart is the least time between two submissions that count as two. Jobs that
+	// are submitted together say nothing about a rate.
+	arrivalApart = 2 * time.Second
+	leastArrived = 5   // submissions from which a rate is concluded
+	mostArrivals = 300 // in one future
+	mostTemplate = 20_000
+)
+
+// newArrivals concludes from the submissions of the past how jobs will be submitted.
+func newArrivals(s *State) arrivals {
+	var a arrivals
+	var times []time.Duration
+	add := func(submitted time.Duration, spec *job.Spec, t *Times) {
+		if submitted < s.At-arrivalWindow {
+			return
+		}
+		times = append(times, submitted)
+		tasks := [job.Kinds]int{len(spec.Splits), spec.Reduces}
+		var x template
+		for k := range job.Kind(job.Kinds) {
+			if tasks[k] > 0 && len(t.Seconds[k]) == 0 || tasks[k] > mostTemplate {
+				return
+			}
+			x.seconds[k] = slices.Sorted(slices.Values(t.Seconds[k]))
+		}
+		x.spec = *spec
+		x.spec.TaskTimeout = -1
+		x.spec.Splits = make([]job.Split, len(spec.Splits))
+		a.like = append(a.like, x)
+	}
+	for i := range s.Past {
+		add(s.Past[i].Submitted, &s.Past[i].Spec, &s.Past[i].Times)
+	}
+	for i := range s.Jobs {
+		add(s.Jobs[i].Submitted, &s.Jobs[i].Spec, &s.Jobs[i].Times)
+	}
+	slices.Sort(times)
+	times = slices.CompactFunc(times, func(a, b time.Duration) bool { return b-a < arrivalApart })
+	if len(times) < leastArrived || len(a.like) == 0 {
+		return arrivals{}
+	}
+	a.every = (s.At - times[0]) / time.Duration(len(times))
+	return a
+}
+
+// plan puts the arrivals of a future into its queue.
+func (w *world) plan(a *arrivals) {
+	if a.every <= 0 {
+		return
+	}
+	d := w.model.drawOf(w.future, 1<<62)
+	at := w.now
+	for i := range mostArrivals {
+		at += seconds(-float64(a.every.Seconds() * portable.Log(d.uniform())))
+		like := min(len(a.like)-1, int(d.uniform()*float64(len(a.like))))
+		w.coming = append(w.coming, &a.like[like])
+		w.queue.push(event{at: at, what: evArrive, arrival: i})
+	}
+}
+
+// arrive submits a job of the plan.
+func (w *world) arrive(i int) {
+	w.entering = w.coming[i]
+	w.step(&tracker.Submit{Spec: w.entering.spec})
+}
+
+// words describes the arrivals as an assumption.
+func (a *arrivals) words() string {
+	if a.every <= 0 {
+		return "no further job is submitted"
+	}
+	return fmt.Sprintf("jobs are submitted as in the last hour, about one every %v", a.every.Round(time.Second))
+}

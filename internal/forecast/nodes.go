@@ -1,0 +1,69 @@
+package forecast
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
+)
+
+// nodeFactors holds, by cluster.Node.Index, by how much longer a node takes for a task than
+// the cluster. Nodes of which little is known are close to 1.
+type nodeFactors map[int32]float64
+
+// of returns the factor of a node; 1 for an unknown one.
+func (f nodeFactors) of(index int32) float64 {
+	if x, ok := f[index]; ok {
+		return x
+	}
+	return 1
+}
+
+// nodeDoubt is the number of times that count as much as the assumption that a node is
+// like the others.
+const nodeDoubt = 6
+
+// newNodeFactors compares the times of each node with the medians of their jobs.
+func newNodeFactors(donors []donor) nodeFactors {
+	type sum struct{ log, n float64 }
+	sums := map[int32]sum{}
+	for _, d := range donors[max(0, len(donors)-maxDonors):] {
+		for k := range job.Kind(job.Kinds) {
+			v := d.times.Seconds[k]
+			if len(v) < enoughOwn {
+				continue
+			}
+			center := max(minTask, middle(slices.Sorted(slices.Values(v))))
+			for i, x := range v {
+				at := d.times.Nodes[k]
+				if i >= len(at) {
+					break
+				}
+				s := sums[at[i]]
+				// A straggler says little about its node.
+				s.log += min(0.7, max(-0.7, portable.Log(max(minTask, x)/center)))
+				s.n++
+				sums[at[i]] = s
+			}
+		}
+	}
+	f := make(nodeFactors, len(sums))
+	for _, index := range slices.Sorted(maps.Keys(sums)) {
+		s := sums[index]
+		f[index] = portable.Exp(s.log / (s.n + nodeDoubt))
+	}
+	return f
+}
+
+// even divides times by the factors of their nodes, and sorts them.
+func (f nodeFactors) even(t *Times, k job.Kind) []float64 {
+	v := slices.Clone(t.Seconds[k])
+	for i := range v {
+		if i < len(t.Nodes[k]) {
+			v[i] /= f.of(t.Nodes[k][i])
+		}
+	}
+	slices.Sort(v)
+	return v
+}

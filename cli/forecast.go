@@ -62,8 +62,12 @@ func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 // clockTime formats a time of the master as the time of the day here.
 func clockTime(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
 
-// printOutlook prints when a job is expected to end and what would start it.
+// printOutlook prints what made a job slow, what would start it, and when it is expected to
+// end.
 func printOutlook(w io.Writer, resp *slotwisev1.ExplainResponse) {
+	for _, x := range resp.Slow {
+		fmt.Fprintf(w, "%s: %s\n", x.Code, x.Words)
+	}
 	for _, s := range resp.WouldStart {
 		fmt.Fprintf(w, "would start now: with %s\n", s)
 	}

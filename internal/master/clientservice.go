@@ -158,16 +158,22 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 	if protocol.IsChain(r.Job) {
 		return c.explainChain(ctx, r)
 	}
+	who := identity(ctx)
 	name, err := job.ParseID(r.Job)
 	if err != nil {
 		return nil, badName(err)
 	}
-	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.Explain(name) })
+	var tasks *protocol.Attempts
+	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) {
+		tasks = c.m.core.Attempts(name, c.m.now())
+		return c.m.core.Explain(name)
+	})
 	if err == nil {
+		resp.Slow = tasks.Findings()
 		c.m.explainForecast(ctx, name, resp)
 	}
 	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.ExplainResponse {
-		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held}
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held, Slow: protocol.SlowPast(c.m.shownPast(who, j))}
 	})
 }
 

@@ -224,7 +224,7 @@ func (c *Core) taskStatuses(j *jobEntry, k job.Kind, from int32) iter.Seq[*slotw
 		}
 		for i := max(0, from); int(i) < t.Total(k); i++ {
 			task := t.Task(k, i)
-			s := &slotwisev1.TaskStatus{Id: task.ID().String(), State: task.State().String(), Hosts: task.Split().Hosts}
+			s := &slotwisev1.TaskStatus{Id: task.ID().String(), State: task.State().String(), Hosts: task.Split().Hosts, InputBytes: task.Split().Bytes}
 			for try := range task.Attempts() {
 				s.Attempts = append(s.Attempts, c.attemptStatus(task.Attempt(int32(try))))
 			}

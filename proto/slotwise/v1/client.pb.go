@@ -1230,8 +1230,9 @@ type TaskStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	Attempts      []*AttemptStatus       `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"` // oldest first
-	Hosts         []string               `protobuf:"bytes,4,rep,name=hosts,proto3" json:"hosts,omitempty"`       // of its input
+	Attempts      []*AttemptStatus       `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`                        // oldest first
+	Hosts         []string               `protobuf:"bytes,4,rep,name=hosts,proto3" json:"hosts,omitempty"`                              // of its input
+	InputBytes    int64                  `protobuf:"varint,5,opt,name=input_bytes,json=inputBytes,proto3" json:"input_bytes,omitempty"` // of a map's split; 0 is unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1292,6 +1293,13 @@ func (x *TaskStatus) GetHosts() []string {
 		return x.Hosts
 	}
 	return nil
+}
+
+func (x *TaskStatus) GetInputBytes() int64 {
+	if x != nil {
+		return x.InputBytes
+	}
+	return 0
 }
 
 type AttemptStatus struct {
@@ -2420,6 +2428,7 @@ type ExplainResponse struct {
 	Why           []*Explanation         `protobuf:"bytes,2,rep,name=why,proto3" json:"why,omitempty"`
 	Forecast      *JobForecast           `protobuf:"bytes,3,opt,name=forecast,proto3" json:"forecast,omitempty"`                       // as in JobStatus
 	WouldStart    []string               `protobuf:"bytes,4,rep,name=would_start,json=wouldStart,proto3" json:"would_start,omitempty"` // changes with which the job would start at once, as phrases
+	Slow          []*Finding             `protobuf:"bytes,5,rep,name=slow,proto3" json:"slow,omitempty"`                               // what made the job slow, or made it fail
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2482,6 +2491,99 @@ func (x *ExplainResponse) GetWouldStart() []string {
 	return nil
 }
 
+func (x *ExplainResponse) GetSlow() []*Finding {
+	if x != nil {
+		return x.Slow
+	}
+	return nil
+}
+
+// Finding is something that its attempts say about a job's speed.
+type Finding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// straggler, skew, retries, lost, killed, fetches, first cause or path.
+	Code          string  `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Words         string  `protobuf:"bytes,2,opt,name=words,proto3" json:"words,omitempty"`                  // for people
+	Attempt       string  `protobuf:"bytes,3,opt,name=attempt,proto3" json:"attempt,omitempty"`              // "" if it is not about one
+	Node          string  `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`                    // of the attempt
+	Factor        float64 `protobuf:"fixed64,5,opt,name=factor,proto3" json:"factor,omitempty"`              // against the median; 0 if it does not apply
+	LostMs        int64   `protobuf:"varint,6,opt,name=lost_ms,json=lostMs,proto3" json:"lost_ms,omitempty"` // time beyond the median, or of attempts that did not succeed; of path, all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Finding) Reset() {
+	*x = Finding{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Finding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Finding) ProtoMessage() {}
+
+func (x *Finding) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Finding.ProtoReflect.Descriptor instead.
+func (*Finding) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Finding) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Finding) GetWords() string {
+	if x != nil {
+		return x.Words
+	}
+	return ""
+}
+
+func (x *Finding) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
+	}
+	return ""
+}
+
+func (x *Finding) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Finding) GetFactor() float64 {
+	if x != nil {
+		return x.Factor
+	}
+	return 0
+}
+
+func (x *Finding) GetLostMs() int64 {
+	if x != nil {
+		return x.LostMs
+	}
+	return 0
+}
+
 // Explanation is a reason why a job gets or got no task of a kind.
 type Explanation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2496,7 +2598,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2610,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2623,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Explanation) GetKind() Kind {
@@ -2572,7 +2674,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[37]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2686,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[37]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2699,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -2648,7 +2750,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[38]
+	mi := &file_slotwise_v1_client_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2762,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[38]
+	mi := &file_slotwise_v1_client_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2775,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HistoryResponse) GetJobs() []*HistoryJob {
@@ -2702,7 +2804,7 @@ type HistoryJob struct {
 
 func (x *HistoryJob) Reset() {
 	*x = HistoryJob{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[39]
+	mi := &file_slotwise_v1_client_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2816,7 @@ func (x *HistoryJob) String() string {
 func (*HistoryJob) ProtoMessage() {}
 
 func (x *HistoryJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[39]
+	mi := &file_slotwise_v1_client_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2829,7 @@ func (x *HistoryJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryJob.ProtoReflect.Descriptor instead.
 func (*HistoryJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{39}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HistoryJob) GetJob() *JobStatus {
@@ -2772,7 +2874,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[40]
+	mi := &file_slotwise_v1_client_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2784,7 +2886,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[40]
+	mi := &file_slotwise_v1_client_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2797,7 +2899,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{40}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WhatIfRequest) GetPolicy() string {
@@ -2861,7 +2963,7 @@ type WhatIfJob struct {
 
 func (x *WhatIfJob) Reset() {
 	*x = WhatIfJob{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[41]
+	mi := &file_slotwise_v1_client_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +2975,7 @@ func (x *WhatIfJob) String() string {
 func (*WhatIfJob) ProtoMessage() {}
 
 func (x *WhatIfJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[41]
+	mi := &file_slotwise_v1_client_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +2988,7 @@ func (x *WhatIfJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfJob.ProtoReflect.Descriptor instead.
 func (*WhatIfJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{41}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WhatIfJob) GetName() string {
@@ -2972,7 +3074,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[42]
+	mi := &file_slotwise_v1_client_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3086,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[42]
+	mi := &file_slotwise_v1_client_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3099,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{42}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WhatIfResponse) GetJobs() []*WhatIfRow {
@@ -3048,7 +3150,7 @@ type WhatIfRow struct {
 
 func (x *WhatIfRow) Reset() {
 	*x = WhatIfRow{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[43]
+	mi := &file_slotwise_v1_client_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3060,7 +3162,7 @@ func (x *WhatIfRow) String() string {
 func (*WhatIfRow) ProtoMessage() {}
 
 func (x *WhatIfRow) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[43]
+	mi := &file_slotwise_v1_client_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3073,7 +3175,7 @@ func (x *WhatIfRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRow.ProtoReflect.Descriptor instead.
 func (*WhatIfRow) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{43}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WhatIfRow) GetJob() string {
@@ -3212,13 +3314,15 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12%\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x11.slotwise.v1.KindR\x04kind\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
-	"\x05after\x18\x04 \x01(\tR\x05after\"\x80\x01\n" +
+	"\x05after\x18\x04 \x01(\tR\x05after\"\xa1\x01\n" +
 	"\n" +
 	"TaskStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x126\n" +
 	"\battempts\x18\x03 \x03(\v2\x1a.slotwise.v1.AttemptStatusR\battempts\x12\x14\n" +
-	"\x05hosts\x18\x04 \x03(\tR\x05hosts\"\x88\x02\n" +
+	"\x05hosts\x18\x04 \x03(\tR\x05hosts\x12\x1f\n" +
+	"\vinput_bytes\x18\x05 \x01(\x03R\n" +
+	"inputBytes\"\x88\x02\n" +
 	"\rAttemptStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -3300,13 +3404,21 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x13\n" +
 	"\x11SetPolicyResponse\"\"\n" +
 	"\x0eExplainRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xa6\x01\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xd0\x01\n" +
 	"\x0fExplainResponse\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
 	"\x03why\x18\x02 \x03(\v2\x18.slotwise.v1.ExplanationR\x03why\x124\n" +
 	"\bforecast\x18\x03 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\x12\x1f\n" +
 	"\vwould_start\x18\x04 \x03(\tR\n" +
-	"wouldStart\"\x93\x01\n" +
+	"wouldStart\x12(\n" +
+	"\x04slow\x18\x05 \x03(\v2\x14.slotwise.v1.FindingR\x04slow\"\x92\x01\n" +
+	"\aFinding\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x14\n" +
+	"\x05words\x18\x02 \x01(\tR\x05words\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\tR\aattempt\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x16\n" +
+	"\x06factor\x18\x05 \x01(\x01R\x06factor\x12\x17\n" +
+	"\alost_ms\x18\x06 \x01(\x03R\x06lostMs\"\x93\x01\n" +
 	"\vExplanation\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.slotwise.v1.KindR\x04kind\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -3407,7 +3519,7 @@ func file_slotwise_v1_client_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_client_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_slotwise_v1_client_proto_goTypes = []any{
 	(JobState)(0),               // 0: slotwise.v1.JobState
 	(*ClusterRequest)(nil),      // 1: slotwise.v1.ClusterRequest
@@ -3446,93 +3558,95 @@ var file_slotwise_v1_client_proto_goTypes = []any{
 	(*SetPolicyResponse)(nil),   // 34: slotwise.v1.SetPolicyResponse
 	(*ExplainRequest)(nil),      // 35: slotwise.v1.ExplainRequest
 	(*ExplainResponse)(nil),     // 36: slotwise.v1.ExplainResponse
-	(*Explanation)(nil),         // 37: slotwise.v1.Explanation
-	(*HistoryRequest)(nil),      // 38: slotwise.v1.HistoryRequest
-	(*HistoryResponse)(nil),     // 39: slotwise.v1.HistoryResponse
-	(*HistoryJob)(nil),          // 40: slotwise.v1.HistoryJob
-	(*WhatIfRequest)(nil),       // 41: slotwise.v1.WhatIfRequest
-	(*WhatIfJob)(nil),           // 42: slotwise.v1.WhatIfJob
-	(*WhatIfResponse)(nil),      // 43: slotwise.v1.WhatIfResponse
-	(*WhatIfRow)(nil),           // 44: slotwise.v1.WhatIfRow
-	nil,                         // 45: slotwise.v1.PolicyResponse.SetEntry
-	nil,                         // 46: slotwise.v1.SetPolicyRequest.SetEntry
-	nil,                         // 47: slotwise.v1.WhatIfRequest.SetEntry
-	(*JobSpec)(nil),             // 48: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),           // 49: slotwise.v1.ChainSpec
-	(*Counters)(nil),            // 50: slotwise.v1.Counters
-	(Kind)(0),                   // 51: slotwise.v1.Kind
+	(*Finding)(nil),             // 37: slotwise.v1.Finding
+	(*Explanation)(nil),         // 38: slotwise.v1.Explanation
+	(*HistoryRequest)(nil),      // 39: slotwise.v1.HistoryRequest
+	(*HistoryResponse)(nil),     // 40: slotwise.v1.HistoryResponse
+	(*HistoryJob)(nil),          // 41: slotwise.v1.HistoryJob
+	(*WhatIfRequest)(nil),       // 42: slotwise.v1.WhatIfRequest
+	(*WhatIfJob)(nil),           // 43: slotwise.v1.WhatIfJob
+	(*WhatIfResponse)(nil),      // 44: slotwise.v1.WhatIfResponse
+	(*WhatIfRow)(nil),           // 45: slotwise.v1.WhatIfRow
+	nil,                         // 46: slotwise.v1.PolicyResponse.SetEntry
+	nil,                         // 47: slotwise.v1.SetPolicyRequest.SetEntry
+	nil,                         // 48: slotwise.v1.WhatIfRequest.SetEntry
+	(*JobSpec)(nil),             // 49: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),           // 50: slotwise.v1.ChainSpec
+	(*Counters)(nil),            // 51: slotwise.v1.Counters
+	(Kind)(0),                   // 52: slotwise.v1.Kind
 }
 var file_slotwise_v1_client_proto_depIdxs = []int32{
-	48, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
-	49, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
+	49, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
+	50, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
 	0,  // 2: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
 	7,  // 3: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
 	7,  // 4: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
-	50, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
-	50, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
+	51, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
+	51, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
 	9,  // 7: slotwise.v1.JobStatus.forecast:type_name -> slotwise.v1.JobForecast
 	8,  // 8: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
 	8,  // 9: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
 	8,  // 10: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
-	51, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
+	52, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
 	16, // 12: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
 	15, // 13: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
 	21, // 14: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
-	45, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
-	46, // 16: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
-	37, // 17: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
+	46, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
+	47, // 16: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
+	38, // 17: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
 	9,  // 18: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
-	51, // 19: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
-	40, // 20: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
-	8,  // 21: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
-	15, // 22: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
-	37, // 23: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
-	8,  // 24: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	47, // 25: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
-	27, // 26: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
-	42, // 27: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
-	44, // 28: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
-	9,  // 29: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
-	9,  // 30: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
-	1,  // 31: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 32: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 33: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	10, // 34: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	12, // 35: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	14, // 36: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	18, // 37: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	20, // 38: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	23, // 39: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	25, // 40: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	27, // 41: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	29, // 42: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	31, // 43: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	33, // 44: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	35, // 45: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	38, // 46: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	41, // 47: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
-	2,  // 48: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 49: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 50: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	11, // 51: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	13, // 52: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	17, // 53: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	19, // 54: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	22, // 55: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	24, // 56: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	26, // 57: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	28, // 58: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	30, // 59: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	32, // 60: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	34, // 61: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	36, // 62: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	39, // 63: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	43, // 64: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
-	48, // [48:65] is the sub-list for method output_type
-	31, // [31:48] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	37, // 19: slotwise.v1.ExplainResponse.slow:type_name -> slotwise.v1.Finding
+	52, // 20: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
+	41, // 21: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
+	8,  // 22: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
+	15, // 23: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
+	38, // 24: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
+	8,  // 25: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
+	48, // 26: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
+	27, // 27: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
+	43, // 28: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
+	45, // 29: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
+	9,  // 30: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
+	9,  // 31: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
+	1,  // 32: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 33: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 34: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	10, // 35: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	12, // 36: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	14, // 37: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	18, // 38: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	20, // 39: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	23, // 40: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	25, // 41: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	27, // 42: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	29, // 43: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	31, // 44: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	33, // 45: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	35, // 46: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	39, // 47: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	42, // 48: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
+	2,  // 49: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 50: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 51: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	11, // 52: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	13, // 53: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	17, // 54: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	19, // 55: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	22, // 56: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	24, // 57: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	26, // 58: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	28, // 59: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	30, // 60: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	32, // 61: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	34, // 62: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	36, // 63: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	40, // 64: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	44, // 65: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
+	49, // [49:66] is the sub-list for method output_type
+	32, // [32:49] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }
@@ -3541,14 +3655,14 @@ func file_slotwise_v1_client_proto_init() {
 		return
 	}
 	file_slotwise_v1_common_proto_init()
-	file_slotwise_v1_client_proto_msgTypes[41].OneofWrappers = []any{}
+	file_slotwise_v1_client_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_client_proto_rawDesc), len(file_slotwise_v1_client_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -395,7 +395,7 @@ func TestOwnProgram(t *testing.T) {
 	c := newTestCluster(t)
 	c.worker("w1")
 	program := filepath.Join(c.dir, "anywhere")
-	if out, err := exec.Command("go", "build", "-o", program, "../examples/anywhere").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "../examples/anywhere").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
 	c.write("in.txt", "a bb cc\nddd a\n")

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestUnits(t *testing.T) {
 	if err != nil || len(units) != 2 {
 		t.Fatal(units, err)
 	}
-	binary := build(t, "..")
+	binary := current(t)
 	for _, unit := range units {
 		text, err := os.ReadFile(unit)
 		if err != nil {
@@ -186,7 +187,7 @@ func TestMetrics(t *testing.T) {
 
 // scrape returns the metrics of a master and of a worker that have run a job.
 func scrape(t *testing.T) string {
-	c := newCluster(t, build(t, ".."))
+	c := newCluster(t, current(t))
 	c.startMaster()
 	w := c.startWorker("w1")
 	c.submit("job").wait(t)
@@ -206,17 +207,48 @@ func scrape(t *testing.T) string {
 	return all.String()
 }
 
-// build compiles slotwise in the module at dir and returns the program's path.
-func build(t *testing.T, dir string) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "slotwise")
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/slotwise")
+// build compiles slotwise in the module at dir into the file binary. With -trimpath, Go's
+// cache has the packages that two directories share.
+func build(dir, binary string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/slotwise")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// programs is the directory of buildCurrent.
+var programs string
+
+// buildCurrent compiles this tree once.
+var buildCurrent = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(programs, "slotwise")
+	return binary, build("..", binary)
+})
+
+// current returns the program of this tree.
+func current(t *testing.T) string {
+	t.Helper()
+	binary, err := buildCurrent()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
+}
+
+// TestMain removes what the tests share.
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if programs, err = os.MkdirTemp("", "deploy-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(programs)
+		return m.Run()
+	}())
 }
 
 // cluster is a master and workers as processes on loopback.

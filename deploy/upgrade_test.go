@@ -30,7 +30,11 @@ func older(t *testing.T) string {
 		}
 	}
 	t.Logf("the older program is of %s", revision)
-	return build(t, dir)
+	binary := filepath.Join(dir, "slotwise")
+	if err := build(dir, binary); err != nil {
+		t.Fatal(err)
+	}
+	return binary
 }
 
 // TestUpgrade upgrades a cluster in the order of docs/operations.md while jobs run: the
@@ -40,7 +44,7 @@ func TestUpgrade(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an older version and starts a cluster")
 	}
-	old, current := older(t), build(t, "..")
+	old, current := older(t), current(t)
 	c := newCluster(t, old)
 	c.startMaster()
 	for _, name := range []string{"w1", "w2"} {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(bin)
-		build := exec.Command("go", "build", "-o", bin, "../cmd/slotwise", "./wordlen")
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, "../cmd/slotwise", "./wordlen")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 			return 1

@@ -88,13 +88,14 @@ func beside(t *testing.T) string {
 	return dir
 }
 
-// shell runs commands and returns their output.
+// shell runs commands and returns their output. With -trimpath, Go's cache has the packages
+// of the repository from the test's last run, although they are in another directory.
 func shell(t *testing.T, dir, commands string) string {
 	t.Helper()
 	c := exec.Command("bash", "-euo", "pipefail", "-c", commands)
 	c.Dir = dir
 	flags := regexp.MustCompile(`-mod=\w+`).ReplaceAllString(os.Getenv("GOFLAGS"), "")
-	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+flags)
+	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+flags+" -trimpath -ldflags=-s")
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	out, err := c.Output()

@@ -11,7 +11,7 @@ import (
 func TestPolicyModule(t *testing.T) {
 	c := exec.Command("go", "vet", "./...")
 	c.Dir = "policy"
-	c.Env = append(os.Environ(), "GOWORK=off")
+	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath") // as TestPolicyPage builds
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go vet in examples/policy: %v\n%s\nIf go.mod has changed, run: cd examples/policy && go get -t .", err, out)
 	}

@@ -38,7 +38,7 @@ func Build(ctx context.Context, binary string) error {
 	if err := os.MkdirAll(filepath.Dir(binary), 0o777); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/slotwise/slotwise/cmd/slotwise")
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary, "github.com/slotwise/slotwise/cmd/slotwise")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}

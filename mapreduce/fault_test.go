@@ -64,6 +64,7 @@ func TestManyReduces(t *testing.T) {
 	f := newFixture(t, numbers)
 	o := f.options()
 	o.Reduces = 10_000
+	o.Cluster.NoSync = true // 10,000 flushes take most of the time
 	if _, err := mapreduce.Run(context.Background(), programs["count"](), o); err != nil {
 		t.Fatal(err)
 	}

@@ -122,12 +122,12 @@ func (m *memory) Put(ctx context.Context, key string, content []byte) error {
 func (m *memory) Each(ctx context.Context, prefix string, fn func(object) bool) error {
 	var list []object
 	err := m.read(ctx, faultfs.List, prefix, func() error {
-		for _, key := range slices.Sorted(maps.Keys(m.mu.objects)) {
+		for key, o := range m.mu.objects {
 			if strings.HasPrefix(key, prefix) {
-				o := m.mu.objects[key]
 				list = append(list, object{key, o.modified})
 			}
 		}
+		slices.SortFunc(list, func(a, b object) int { return cmp.Compare(a.Key, b.Key) })
 		return nil
 	})
 	for _, o := range list {

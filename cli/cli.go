@@ -46,11 +46,12 @@ func WithPolicies(tables ...sched.Table) Option {
 func Main(options ...Option) {
 	mapreduce.RunAttempt(apps.Lookup, features()...)
 	s := &setup{program: strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
+	args := hadoopArgs(s.program, os.Args[1:])
 	for _, o := range options {
 		o(s)
 	}
 	ctx, stop := console.Interruptible(context.Background(), s.program, os.Stderr)
-	code := s.execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := s.execute(ctx, args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -102,6 +102,10 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	var status statusError
+	if errors.As(err, &status) {
+		return int(status)
+	}
 	if errors.Is(context.Cause(ctx), console.ErrInterrupted) {
 		fmt.Fprintln(stderr, s.program+": interrupted")
 		return exitInterrupted

@@ -77,6 +77,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newProfile(s),
 		newWorker(),
 		newSubmit(s),
+		newHadoop(),
 		newVersion(),
 		newMan(),
 	)

@@ -52,7 +52,7 @@ func build(r *feature.Recipe, files *Files, lookup func(name string) (*App, erro
 
 func jobFrom(r *feature.Recipe, lookup func(name string) (*App, error)) (*Job, error) {
 	if s := r.Streaming; s != nil {
-		return Streaming(StreamingOptions{Mapper: s.Mapper, Reducer: s.Reducer, Combiner: s.Combiner, Stderr: os.Stderr})
+		return Streaming(StreamingOptions{Mapper: s.Mapper, Reducer: s.Reducer, Combiner: s.Combiner, Properties: s.Properties, Stderr: os.Stderr})
 	}
 	a, err := lookup(r.App)
 	if err != nil {

@@ -28,6 +28,9 @@ func (j *Job) Compile(ctx context.Context, files *Files) (*engine.Program, error
 		Partition: j.Partitioner,
 		SameGroup: j.SameGroup,
 		Output:    j.Output.output(),
+
+		CombinerUnsorted: j.combinerUnsorted,
+		OldPartNames:     j.hadoop != nil,
 	}
 	if j.Mapper != nil {
 		p.Sources = append(p.Sources, engine.Source{Format: j.Input.input(), NewMapper: bindMapper(j.Mapper)})

@@ -55,6 +55,11 @@ type Job struct {
 	// table of centroids. Every process must see the same content.
 	Prepare func(ctx context.Context, files *Files) error
 
+	// combinerUnsorted says that Combiner emits records in any order.
+	combinerUnsorted bool
+	// hadoop, if set, has the rules of Hadoop for the job's input and output files.
+	hadoop *hadoopJob
+
 	// recipe lets another process build a streaming job. It is nil for all other
 	// jobs: the recipe of an app's job names the app.
 	recipe *feature.Recipe

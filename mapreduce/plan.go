@@ -127,6 +127,9 @@ const MaxReduces = 100_000
 // planInputs cuts all inputs of the job into splits and returns their total
 // size in bytes.
 func (p *planner) planInputs(ctx context.Context, j *Job, o Options) ([]engine.SourceSplit, int64, error) {
+	if j.hadoop != nil {
+		return p.planHadoop(ctx, j, o)
+	}
 	lists, err := p.listInputs(ctx, j, o)
 	if err != nil {
 		return nil, 0, err
@@ -153,6 +156,30 @@ func (p *planner) planInputs(ctx context.Context, j *Job, o Options) ([]engine.S
 		}
 	}
 	return out, total, nil
+}
+
+// planHadoop cuts the inputs of a job with Hadoop's properties into splits by Hadoop's rules.
+func (p *planner) planHadoop(ctx context.Context, j *Job, o Options) (out []engine.SourceSplit, bytes int64, err error) {
+	in := j.hadoop.inputs(p.schemes)
+	for _, path := range o.Inputs {
+		uri, err := p.target.URI(path)
+		if err != nil {
+			return nil, 0, err
+		}
+		in.Inputs = append(in.Inputs, uri)
+	}
+	splits, err := input.PlanHadoop(ctx, in)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(splits) > maxTasks {
+		return nil, 0, fmt.Errorf("the input has %d splits; the most are %d", len(splits), maxTasks)
+	}
+	for _, s := range splits {
+		bytes += s.Bytes
+		out = append(out, engine.SourceSplit{Split: s})
+	}
+	return out, bytes, nil
 }
 
 // sourceFiles lists files of one of a job's sources.

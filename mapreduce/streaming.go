@@ -26,12 +26,25 @@ type StreamingOptions struct {
 	Name     string    // of the job; "streaming" if empty
 	Mapper   string    // runs by sh -c; if empty, lines pass unchanged
 	Reducer  string    // runs by sh -c; if empty, the job has no reduces
-	Combiner string    // must print lines that the mapper could have printed, in key order
+	Combiner string    // must print lines that the mapper could have printed, in any order
 	Stderr   io.Writer // os.Stderr if nil
+	// Properties, if not nil, are Hadoop's job properties. The job then follows the rules of
+	// Hadoop Streaming instead of those above: commands run without a shell in a directory
+	// of their own and find all properties in their environment, and properties choose
+	// separators, partitioner and order. Properties that do not exist are ignored.
+	Properties map[string]string
+}
+
+// recipe returns what another process needs to build the job.
+func (o *StreamingOptions) recipe() *feature.Recipe {
+	return &feature.Recipe{Streaming: &feature.Streaming{Mapper: o.Mapper, Reducer: o.Reducer, Combiner: o.Combiner, Properties: o.Properties}}
 }
 
 // Streaming returns a job that runs commands.
 func Streaming(o StreamingOptions) (*Job, error) {
+	if o.Properties != nil {
+		return hadoopStreaming(o)
+	}
 	if strings.TrimSpace(o.Mapper) == "" && strings.TrimSpace(o.Reducer) == "" {
 		return nil, errors.New("streaming needs a mapper or a reducer command")
 	}
@@ -46,7 +59,7 @@ func Streaming(o StreamingOptions) (*Job, error) {
 	if j.Name == "" {
 		j.Name = "streaming"
 	}
-	j.recipe = &feature.Recipe{Streaming: &feature.Streaming{Mapper: o.Mapper, Reducer: o.Reducer, Combiner: o.Combiner}}
+	j.recipe, j.combinerUnsorted = o.recipe(), true
 	if o.Reducer != "" {
 		j.Reducer = func() Reducer { return newStreamReducer("reducer", o.Reducer, o.Stderr, emitLine) }
 	}

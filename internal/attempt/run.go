@@ -183,14 +183,14 @@ func (r *runner) task(ctx context.Context) (*counters.Set, error) {
 		defer r.inputs.Close()
 		count, err := engine.RunReduce(ctx, env, &engine.ReduceTask{
 			Program: r.program, Task: task, Inputs: r.inputs,
-			Staging: staging, Part: output.ReducePart(int(r.id.Index)), OutCode: r.outCode,
+			Staging: staging, Part: r.program.PartName(job.Reduce, int(r.id.Index)), OutCode: r.outCode,
 		})
 		r.inputs.reportUnreadable(err)
 		return count, err
 	}
 	return r.mapTask(ctx, env, &engine.MapTask{
 		Program: r.program, Task: task, Synthetic: r.spec.GetSynthetic() > 0,
-		Staging: staging, Part: output.MapPart(int(r.id.Index)), OutCode: r.outCode,
+		Staging: staging, Part: r.program.PartName(job.Map, int(r.id.Index)), OutCode: r.outCode,
 	})
 }
 

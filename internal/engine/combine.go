@@ -9,8 +9,25 @@ import (
 
 // combine passes the sorted stream of one partition to emit and returns the number
 // of emitted records. If the program has a combiner, a new one processes the
-// stream. It must emit records in key order.
-func combine(p *Program, t *Task, st kv.Stream, emit func(k, v []byte) error) (n int64, err error) {
+// stream. It must emit records in key order, unless CombinerUnsorted is set.
+func combine(p *Program, m *MapTask, st kv.Stream, emit func(k, v []byte) error) (int64, error) {
+	if p.NewCombiner == nil || !p.CombinerUnsorted {
+		return combineSorted(p, m.Task, st, emit)
+	}
+	r, err := newResorter(m)
+	if err != nil {
+		return 0, err
+	}
+	defer r.release()
+	n, err := combineSorted(p, m.Task, st, r.add)
+	if err == nil {
+		err = r.each(emit)
+	}
+	return n, err
+}
+
+// combineSorted is combine for a combiner that emits records in key order.
+func combineSorted(p *Program, t *Task, st kv.Stream, emit func(k, v []byte) error) (n int64, err error) {
 	if p.NewCombiner == nil {
 		for st.Next() {
 			if err := emit(st.Key(), st.Value()); err != nil {

@@ -32,6 +32,8 @@ type MapTask struct {
 	Staging storage.Staging
 	Part    string
 	OutCode output.Codec
+
+	env *Env // RunMap sets it
 }
 
 // mapSink is a Sink for the records that a map emits. It produces a map output or
@@ -59,6 +61,10 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 		}
 	}()
 	count = &counters.Set{}
+	t.env = env
+	if !t.Synthetic {
+		t.Task.Split = &t.Split
+	}
 	cpu := startCPU()
 	defer func() { t.Task.addTotals(count, cpu.stop()) }()
 	sink, commit, err := newMapSink(env, t)
@@ -176,6 +182,7 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 		}
 		if blocks != nil {
 			count.Add(counters.InputRecords, input.CountLines(block))
+			t.BlockOffset = r.Offset()
 			err = blocks.MapBlock(block)
 		} else {
 			err = f.Each(block, file, record)

@@ -19,6 +19,7 @@ import (
 	"iter"
 
 	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
 )
 
@@ -35,6 +36,9 @@ type Program struct {
 	// spill, and again when spills are merged. So it may see a record any number of
 	// times, or never, without an effect on the result.
 	NewCombiner func(*Task, Sink) (Reducer, error)
+	// CombinerUnsorted says that combiners emit records in any order. They are then
+	// sorted again.
+	CombinerUnsorted bool
 	// Aggregate folds the values of equal keys before they are sorted. It excludes
 	// NewCombiner.
 	Aggregate Fold
@@ -46,6 +50,20 @@ type Program struct {
 	SameGroup func(a, b []byte) bool
 	// Output is the format of the job's output files.
 	Output output.Format
+	// OldPartNames names output files part-00000, as Hadoop's first API does.
+	OldPartNames bool
+}
+
+// PartName returns the name of the output file of a reduce, or of a map of a job without
+// reduces.
+func (p *Program) PartName(kind job.Kind, n int) string {
+	switch {
+	case p.OldPartNames:
+		return output.OldPart(n)
+	case kind == job.Reduce:
+		return output.ReducePart(n)
+	}
+	return output.MapPart(n)
 }
 
 // Source is one kind of input of a job.

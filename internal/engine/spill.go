@@ -87,7 +87,7 @@ func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, e
 		if err != nil {
 			return nil, err
 		}
-		n, err := combine(s.task.Program, s.task.Task, st, func(k, v []byte) error { return w.Append(p, k, v) })
+		n, err := combine(s.task.Program, s.task, st, func(k, v []byte) error { return w.Append(p, k, v) })
 		s.count.Add(counters.SpilledRecords, n)
 		if cerr := st.Close(); err == nil {
 			err = cerr

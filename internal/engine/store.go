@@ -25,7 +25,7 @@ func Store(ctx context.Context, t *MapTask, out kv.Partitioned, w io.Writer, cod
 		if err := context.Cause(ctx); err != nil {
 			return 0, err
 		}
-		if err := storePart(&p, t.Task, out, part, rw); err != nil {
+		if err := storePart(&p, t, out, part, rw); err != nil {
 			return 0, err
 		}
 	}
@@ -37,13 +37,14 @@ func Store(ctx context.Context, t *MapTask, out kv.Partitioned, w io.Writer, cod
 
 // storePart writes one partition. Every storeTick records it reports that the
 // attempt is alive and checks the context.
-func storePart(p *Program, t *Task, out kv.Partitioned, part int, w *runfile.Writer) error {
+func storePart(p *Program, m *MapTask, out kv.Partitioned, part int, w *runfile.Writer) error {
+	t := m.Task
 	st, err := out.Partition(part)
 	if err != nil {
 		return err
 	}
 	n := 0
-	_, err = combine(p, t, st, func(k, v []byte) error {
+	_, err = combine(p, m, st, func(k, v []byte) error {
 		if n++; n%storeTick == 0 {
 			t.Meter.Ticks.Add(1)
 			if err := context.Cause(t.Ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 )
@@ -24,6 +25,12 @@ type Task struct {
 	// Children is the processor time of child processes in nanoseconds. Streaming
 	// jobs add to it; it counts as the attempt's.
 	Children atomic.Int64
+
+	// Split is the input of a map; nil for reduces and synthetic maps.
+	Split *input.Split
+	// BlockOffset is the offset in its file of the block that a BlockMapper maps, in
+	// bytes. The attempt's goroutine sets it before each call of MapBlock.
+	BlockOffset int64
 
 	file atomic.Pointer[string]
 }

@@ -66,7 +66,10 @@ type Recipe struct {
 }
 
 // Streaming holds the commands of a streaming job.
-type Streaming struct{ Mapper, Reducer, Combiner string }
+type Streaming struct {
+	Mapper, Reducer, Combiner string
+	Properties                map[string]string // of Hadoop; nil for a job that runs by our own rules
+}
 
 // AttemptVariable is the environment variable that is 1 in a process that a
 // worker has started to run an attempt, and DriverValue in one that runs the driver

@@ -12,7 +12,6 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/merge"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
-	"github.com/slotwise/slotwise/internal/output"
 	"github.com/slotwise/slotwise/internal/shuffle"
 	"github.com/slotwise/slotwise/internal/tracker"
 )
@@ -81,13 +80,13 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 		defer in.Close()
 		a.counters, err = engine.RunReduce(ctx, &env, &engine.ReduceTask{
 			Program: spec.Program, Task: task, Inputs: in,
-			Staging: spec.Staging, Part: output.ReducePart(int(a.id.Index)), OutCode: spec.OutCode,
+			Staging: spec.Staging, Part: spec.Program.PartName(job.Reduce, int(a.id.Index)), OutCode: spec.OutCode,
 		})
 		return err
 	}
 	t := &engine.MapTask{
 		Program: spec.Program, Task: task, Synthetic: spec.Synthetic > 0,
-		Staging: spec.Staging, Part: output.MapPart(int(a.id.Index)), OutCode: spec.OutCode,
+		Staging: spec.Staging, Part: spec.Program.PartName(job.Map, int(a.id.Index)), OutCode: spec.OutCode,
 	}
 	if !t.Synthetic {
 		s := spec.Splits[a.id.Index]

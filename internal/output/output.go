@@ -105,6 +105,10 @@ func MapPart(n int) string { return fmt.Sprintf("part-m-%05d", n) }
 // the order of the numbers.
 func ReducePart(n int) string { return fmt.Sprintf("part-r-%05d", n) }
 
+// OldPart returns the name of output file n as Hadoop's first API spells it, which Hadoop
+// Streaming uses for reduces and for maps.
+func OldPart(n int) string { return fmt.Sprintf("part-%05d", n) }
+
 // bufferSize is the size of a Writer's buffer in bytes. It keeps system calls, and seeks
 // on a shared disk, rare and is small beside a task's other memory.
 const bufferSize = 512 << 10

@@ -8,6 +8,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,22 @@ import (
 // Config describes the command.
 type Config struct {
 	Command string   // run by the shell: sh -c Command
+	Args    []string // if not empty, the program and its arguments, without a shell; Command is for messages
+	Dir     string   // working directory; "" for this process's
 	Role    string   // mapper, reducer or combiner, for messages
 	Env     []string // added to the environment
 	Stderr  io.Writer
+	// Prefix begins the lines on stderr that are reports and not log; "" for "reporter:".
+	Prefix string
+	// GroupEnd separates group and name in the names of counters; "" for a dot.
+	GroupEnd string
+	// Status is called for each report status:text; it may be nil.
+	Status func(text string)
+	// ReadsAll says that the command must read all of its input: it is an error if it
+	// closes its input early.
+	ReadsAll bool
+	// AnyExit says that every exit status is a success.
+	AnyExit bool
 	// Count is called for each reporter:counter:group,name,n line on stderr.
 	Count func(name string, n int64)
 	// Alive is called whenever the child has printed something, also on stderr. It
@@ -59,6 +73,10 @@ type Child struct {
 // the child when the thread ends.
 func Start(ctx context.Context, cfg Config) (*Child, error) {
 	cmd := exec.Command("/bin/sh", "-c", cfg.Command)
+	if len(cfg.Args) > 0 {
+		cmd = exec.Command(cfg.Args[0], cfg.Args[1:]...)
+	}
+	cmd.Dir = cfg.Dir
 	cmd.Env = append(os.Environ(), cfg.Env...)
 	cmd.SysProcAttr = groupAttr()
 	stdin, in, err := os.Pipe()
@@ -77,7 +95,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	if cfg.Alive == nil {
 		cfg.Alive = func() {}
 	}
-	log := &stderrLog{to: cfg.Stderr, count: cfg.Count, alive: cfg.Alive}
+	log := &stderrLog{to: cfg.Stderr, count: cfg.Count, status: cfg.Status, alive: cfg.Alive, prefix: cmp.Or(cfg.Prefix, "reporter:"), groupEnd: cmp.Or(cfg.GroupEnd, ".")}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
 	// Wait must return even if a grandchild keeps stderr open.
 	cmd.WaitDelay = time.Second
@@ -140,6 +158,9 @@ func (c *Child) Feed(b []byte, line func([]byte) error) error {
 		case err := <-c.fed:
 			c.closed = err != nil
 			if errors.Is(err, syscall.EPIPE) {
+				if c.cfg.ReadsAll {
+					return c.brokenPipe(line)
+				}
 				return nil
 			}
 			return err
@@ -157,6 +178,15 @@ func (c *Child) Feed(b []byte, line func([]byte) error) error {
 			return context.Cause(c.ctx)
 		}
 	}
+}
+
+// brokenPipe returns the error of a command that has closed its input early: its exit
+// status, if that is not 0.
+func (c *Child) brokenPipe(line func([]byte) error) error {
+	if err := c.Finish(line); err != nil {
+		return err
+	}
+	return &ExitError{text: fmt.Sprintf("%s command %q: Broken pipe: it ended before it had read all of its input", c.cfg.Role, c.cfg.Command), tail: c.stderr.tail()}
 }
 
 // lines calls line for each whole line of a chunk and keeps the rest.
@@ -195,6 +225,9 @@ func (c *Child) lines(chunk []byte, line func([]byte) error) error {
 // for its end. The error has the exit status and the end of the child's standard
 // error.
 func (c *Child) Finish(line func([]byte) error) error {
+	if c.finished {
+		return nil
+	}
 	c.finished = true
 	close(c.feed)
 	for {
@@ -236,13 +269,20 @@ func (c *Child) wait() error {
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
-	return &ExitError{text: fmt.Sprintf("%s command %q: %v", c.cfg.Role, c.cfg.Command, err), tail: c.stderr.tail(), status: c.cmd.ProcessState.ExitCode()}
+	code := -1
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if code = exit.ExitCode(); code > 0 && c.cfg.AnyExit {
+			return nil
+		}
+	}
+	return &ExitError{Code: code, text: fmt.Sprintf("%s command %q: %v", c.cfg.Role, c.cfg.Command, err), tail: c.stderr.tail()}
 }
 
 // ExitError is the error of a command that ended without success.
 type ExitError struct {
+	Code       int // the exit status; -1 after a signal, 0 after success without all of the input
 	text, tail string
-	status     int // -1 for a signal
 }
 
 // Error names the command and its exit status. It contains nothing that the command
@@ -262,7 +302,7 @@ const (
 // ProgramFailed reports whether the shell could not start the command, which another
 // attempt does not change.
 func (e *ExitError) ProgramFailed() bool {
-	return e.status == statusNotExecutable || e.status == statusNotFound
+	return e.Code == statusNotExecutable || e.Code == statusNotFound
 }
 
 // reap waits for the child's end. It kills the processes that are left in the

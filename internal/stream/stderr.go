@@ -21,11 +21,15 @@ const maxStderrLine = 64 << 10
 //	reporter:counter:<group>,<name>,<amount>
 //	reporter:status:<text>
 type stderrLog struct {
-	to    io.Writer
-	count func(name string, n int64)
-	alive func()
-	line  []byte
-	last  []byte
+	to     io.Writer
+	prefix string
+	// groupEnd is Config.GroupEnd.
+	groupEnd string
+	count    func(name string, n int64)
+	status   func(text string)
+	alive    func()
+	line     []byte
+	last     []byte
 }
 
 // Write implements io.Writer for the child's standard error.
@@ -53,10 +57,16 @@ func (l *stderrLog) Write(b []byte) (int, error) {
 func (l *stderrLog) flush() {
 	line := l.line
 	l.line = l.line[:0]
-	if len(line) == 0 || bytes.HasPrefix(line, []byte("reporter:status:")) {
+	if len(line) == 0 {
 		return
 	}
-	if rest, ok := bytes.CutPrefix(line, []byte("reporter:counter:")); ok && l.counter(string(rest)) {
+	if rest, ok := bytes.CutPrefix(line, []byte(l.prefix+"status:")); ok {
+		if l.status != nil {
+			l.status(strings.TrimSpace(string(rest)))
+		}
+		return
+	}
+	if rest, ok := bytes.CutPrefix(line, []byte(l.prefix+"counter:")); ok && l.counter(string(rest)) {
 		return
 	}
 	l.last = append(l.last, line...)
@@ -79,7 +89,7 @@ func (l *stderrLog) counter(s string) bool {
 		return false
 	}
 	if l.count != nil {
-		l.count(f[0]+"."+f[1], n)
+		l.count(f[0]+l.groupEnd+f[1], n)
 	}
 	return true
 }

@@ -115,7 +115,7 @@ func TestStderr(t *testing.T) {
 // fill the memory, and all of its output must be passed on.
 func TestEndlessStderrLine(t *testing.T) {
 	var log bytes.Buffer
-	l := &stderrLog{to: &log, alive: func() {}}
+	l := &stderrLog{to: &log, prefix: "reporter:", alive: func() {}}
 	want := strings.Repeat("\x00garbage", 100_000) + "\nend"
 	for rest := want; rest != ""; {
 		n := min(len(rest), 7777)

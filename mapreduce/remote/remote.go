@@ -62,7 +62,7 @@ func runAttempt(schemes *storage.Schemes, build feature.Builder) int {
 func recipe(p *slotwisev1.Program) *feature.Recipe {
 	r := &feature.Recipe{App: p.GetApp(), Step: p.GetStep(), Params: p.GetParams(), Cuts: p.GetCuts()}
 	if s := p.GetStreaming(); s != nil {
-		r.Streaming = &feature.Streaming{Mapper: s.GetMapper(), Reducer: s.GetReducer(), Combiner: s.GetCombiner()}
+		r.Streaming = &feature.Streaming{Mapper: s.GetMapper(), Reducer: s.GetReducer(), Combiner: s.GetCombiner(), Properties: s.GetProperties()}
 	}
 	return r
 }

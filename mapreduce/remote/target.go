@@ -166,7 +166,7 @@ func stateName(s slotwisev1.JobState) string {
 func (t *target) program(ctx context.Context, r *feature.Recipe) (*slotwisev1.Program, error) {
 	program := &slotwisev1.Program{App: r.App, Step: r.Step, Params: r.Params, Cuts: r.Cuts}
 	if s := r.Streaming; s != nil {
-		program.Streaming = &slotwisev1.Streaming{Mapper: s.Mapper, Reducer: s.Reducer, Combiner: s.Combiner}
+		program.Streaming = &slotwisev1.Streaming{Mapper: s.Mapper, Reducer: s.Reducer, Combiner: s.Combiner, Properties: s.Properties}
 	}
 	var err error
 	if program.Executable, err = t.upload(ctx, selfPath()); err != nil {

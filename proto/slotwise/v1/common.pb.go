@@ -371,12 +371,14 @@ func (x *Program) GetCuts() [][]byte {
 	return nil
 }
 
-// Streaming holds a job's commands, which run under sh -c.
+// Streaming holds a job's commands. They run under sh -c, unless the job has properties.
 type Streaming struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mapper        string                 `protobuf:"bytes,1,opt,name=mapper,proto3" json:"mapper,omitempty"`
-	Reducer       string                 `protobuf:"bytes,2,opt,name=reducer,proto3" json:"reducer,omitempty"`
-	Combiner      string                 `protobuf:"bytes,3,opt,name=combiner,proto3" json:"combiner,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Mapper   string                 `protobuf:"bytes,1,opt,name=mapper,proto3" json:"mapper,omitempty"`
+	Reducer  string                 `protobuf:"bytes,2,opt,name=reducer,proto3" json:"reducer,omitempty"`
+	Combiner string                 `protobuf:"bytes,3,opt,name=combiner,proto3" json:"combiner,omitempty"`
+	// Properties of Hadoop. A job with properties runs as under Hadoop Streaming.
+	Properties    map[string]string `protobuf:"bytes,4,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -430,6 +432,13 @@ func (x *Streaming) GetCombiner() string {
 		return x.Combiner
 	}
 	return ""
+}
+
+func (x *Streaming) GetProperties() map[string]string {
+	if x != nil {
+		return x.Properties
+	}
+	return nil
 }
 
 // ShippedFile is a file that the client uploads for a job.
@@ -1015,11 +1024,17 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x04cuts\x18\a \x03(\fR\x04cuts\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe0\x01\n" +
 	"\tStreaming\x12\x16\n" +
 	"\x06mapper\x18\x01 \x01(\tR\x06mapper\x12\x18\n" +
 	"\areducer\x18\x02 \x01(\tR\areducer\x12\x1a\n" +
-	"\bcombiner\x18\x03 \x01(\tR\bcombiner\"Y\n" +
+	"\bcombiner\x18\x03 \x01(\tR\bcombiner\x12F\n" +
+	"\n" +
+	"properties\x18\x04 \x03(\v2&.slotwise.v1.Streaming.PropertiesEntryR\n" +
+	"properties\x1a=\n" +
+	"\x0fPropertiesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
 	"\vShippedFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1e\n" +
@@ -1110,7 +1125,7 @@ func file_slotwise_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_slotwise_v1_common_proto_goTypes = []any{
 	(Kind)(0),           // 0: slotwise.v1.Kind
 	(FailureCause)(0),   // 1: slotwise.v1.FailureCause
@@ -1124,24 +1139,26 @@ var file_slotwise_v1_common_proto_goTypes = []any{
 	(*Profile)(nil),     // 9: slotwise.v1.Profile
 	(*Counters)(nil),    // 10: slotwise.v1.Counters
 	nil,                 // 11: slotwise.v1.Program.ParamsEntry
-	nil,                 // 12: slotwise.v1.Counters.UserEntry
+	nil,                 // 12: slotwise.v1.Streaming.PropertiesEntry
+	nil,                 // 13: slotwise.v1.Counters.UserEntry
 }
 var file_slotwise_v1_common_proto_depIdxs = []int32{
 	2,  // 0: slotwise.v1.Split.pieces:type_name -> slotwise.v1.Piece
 	11, // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
 	5,  // 2: slotwise.v1.Program.streaming:type_name -> slotwise.v1.Streaming
 	6,  // 3: slotwise.v1.Program.files:type_name -> slotwise.v1.ShippedFile
-	4,  // 4: slotwise.v1.JobSpec.program:type_name -> slotwise.v1.Program
-	3,  // 5: slotwise.v1.JobSpec.splits:type_name -> slotwise.v1.Split
-	9,  // 6: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
-	9,  // 7: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
-	7,  // 8: slotwise.v1.ChainSpec.job:type_name -> slotwise.v1.JobSpec
-	12, // 9: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	12, // 4: slotwise.v1.Streaming.properties:type_name -> slotwise.v1.Streaming.PropertiesEntry
+	4,  // 5: slotwise.v1.JobSpec.program:type_name -> slotwise.v1.Program
+	3,  // 6: slotwise.v1.JobSpec.splits:type_name -> slotwise.v1.Split
+	9,  // 7: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
+	9,  // 8: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
+	7,  // 9: slotwise.v1.ChainSpec.job:type_name -> slotwise.v1.JobSpec
+	13, // 10: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_common_proto_init() }
@@ -1156,7 +1173,7 @@ func file_slotwise_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_common_proto_rawDesc), len(file_slotwise_v1_common_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/hadoop"
+	"github.com/slotwise/slotwise/internal/hadoopconf"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/schemes"
+)
+
+// hadoopVersion is the version of Hadoop whose behaviour the hadoop command has. Tools
+// choose their commands by it.
+const hadoopVersion = "3.4.2"
+
+// hadoopNames are the names of executables that make the program Hadoop's command line.
+var hadoopNames = []string{"hadoop", "hdfs", "mapred", "yarn"}
+
+// hadoopArgs returns the arguments of slotwise for an executable that is called hadoop,
+// hdfs, mapred or yarn. It returns args unchanged for other names.
+func hadoopArgs(program string, args []string) []string {
+	if !slices.Contains(hadoopNames, program) {
+		return args
+	}
+	return append([]string{"hadoop"}, args...)
+}
+
+// newHadoop returns the command that understands Hadoop's command line.
+func newHadoop() *cobra.Command {
+	return &cobra.Command{
+		Use:   "hadoop COMMAND [ARG]...",
+		Short: "Understand Hadoop's command line: jar, fs, job, version",
+		Long: `Runs commands that were written for Hadoop: hadoop jar with Hadoop Streaming's
+options, hadoop fs on every storage, and hadoop job. A link to this program with the
+name hadoop, hdfs, mapred or yarn does the same without the first word.
+
+Jobs run in this process or, if SLOTWISE_MASTER is set, on that cluster. The file of
+a jar need not exist; its name decides. Messages and exit statuses are Hadoop's.
+Without an HDFS, hdfs:/// is a local directory: $SLOTWISE_HDFS_DIR, or slotwise/hdfs
+in the user's directory of data. docs/coming-from-hadoop.md has the details.`,
+		Example: `  slotwise hadoop jar hadoop-streaming.jar -input logs -output counts -mapper cat -reducer 'uniq -c'
+  slotwise hadoop fs -ls hdfs:///user
+  slotwise hadoop version`,
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && (args[0] == "--help" || args[0] == "-h") {
+				return c.Help()
+			}
+			h := &hadoopCommand{ctx: c.Context(), in: c.InOrStdin(), out: c.OutOrStdout(), err: c.ErrOrStderr()}
+			return h.run(args)
+		},
+	}
+}
+
+// statusError ends the program with a status. Its message has been printed.
+type statusError int
+
+// Error returns the status in words.
+func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// exit returns the error for a status, nil for 0.
+func exit(status int) error {
+	if status == 0 {
+		return nil
+	}
+	return statusError(status)
+}
+
+// The exit statuses of Hadoop's programs.
+const (
+	hadoopFailed     = 1
+	hadoopNotFound   = 2 // a file to ship does not exist, or wrong usage of an example
+	hadoopSubmission = 5 // the input does not exist, or the output exists
+	hadoopUsage      = 255
+)
+
+// hadoopCommand runs one command of Hadoop.
+type hadoopCommand struct {
+	ctx      context.Context
+	in       io.Reader
+	out, err io.Writer
+	conf     hadoop.Conf // of the files in HADOOP_CONF_DIR
+	ns       hadoop.Namespace
+}
+
+// hadoopUsageText lists the commands.
+const hadoopUsageText = `Usage: hadoop [--config confdir] COMMAND [ARG]...
+
+  fs, dfs     run a command on files; hadoop fs -help lists them
+  jar FILE    run a streaming job (hadoop-streaming.jar)
+  job         list, show and kill jobs of a cluster; also mapred job and yarn application
+  version     print the version
+  classpath   print the class path, which is empty
+`
+
+// run runs a command line.
+func (h *hadoopCommand) run(args []string) error {
+	for len(args) > 0 {
+		if args[0] == "--config" && len(args) > 1 {
+			os.Setenv("HADOOP_CONF_DIR", args[1]) // also for the storage
+			args = args[2:]
+			continue
+		}
+		break
+	}
+	if len(args) == 0 {
+		io.WriteString(h.err, hadoopUsageText)
+		return exit(hadoopFailed)
+	}
+	if err := h.configure(); err != nil {
+		fmt.Fprintln(h.err, "hadoop:", oneLine(err))
+		return exit(hadoopFailed)
+	}
+	name, args := args[0], args[1:]
+	switch name {
+	case "version":
+		_, err := fmt.Fprintf(h.out, "Hadoop %s\nThis is %sFrom a jar that does not exist\n", hadoopVersion, versionLine())
+		return err
+	case "fs", "dfs":
+		return h.fs(args)
+	case "jar":
+		return h.jar(args)
+	case "streaming": // mapred streaming
+		return h.streaming(args)
+	case "job", "application", "queue":
+		return h.job(name, args)
+	case "classpath":
+		_, err := fmt.Fprintln(h.out, "")
+		return err
+	case "envvars":
+		_, err := fmt.Fprintf(h.out, "HADOOP_CONF_DIR='%s'\n", os.Getenv("HADOOP_CONF_DIR"))
+		return err
+	}
+	fmt.Fprintf(h.err, "ERROR: %s is not COMMAND nor fully qualified CLASSNAME.\n%s", name, hadoopUsageText)
+	return exit(hadoopFailed)
+}
+
+// configure reads the files in HADOOP_CONF_DIR and chooses the file system of paths
+// without a scheme.
+func (h *hadoopCommand) configure() error {
+	h.conf = hadoop.Conf{}
+	if dir := os.Getenv("HADOOP_CONF_DIR"); dir != "" {
+		for _, name := range []string{"core-site.xml", "hdfs-site.xml", "mapred-site.xml"} {
+			settings, err := readHadoopFile(filepath.Join(dir, name))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			for _, s := range settings {
+				h.conf.Set(s.Name, s.Value)
+			}
+		}
+	}
+	root := os.Getenv("SLOTWISE_HDFS_DIR")
+	if root == "" {
+		data := os.Getenv("XDG_DATA_HOME")
+		if data == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return fmt.Errorf("no directory for hdfs:///: %w; set SLOTWISE_HDFS_DIR", err)
+			}
+			data = filepath.Join(home, ".local", "share")
+		}
+		root = filepath.Join(data, "slotwise", "hdfs")
+	}
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	h.ns = hadoop.Namespace{Root: root, User: cmp.Or(os.Getenv("HADOOP_USER_NAME"), feature.LoginName())}
+	h.setDefault(h.conf.Get("fs.defaultFS", ""))
+	return nil
+}
+
+// setDefault sets the default file system.
+func (h *hadoopCommand) setDefault(uri string) {
+	if uri == "local" {
+		uri = ""
+	}
+	h.ns.Default = strings.TrimSuffix(uri, "/")
+	if strings.HasPrefix(uri, "file:") {
+		h.ns.Default = ""
+	}
+}
+
+// readHadoopFile reads a file of properties.
+func readHadoopFile(name string) ([]hadoop.Setting, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	props, _, err := hadoopconf.ReadProperties(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var settings []hadoop.Setting
+	for _, p := range props {
+		settings = append(settings, hadoop.Setting{Name: p.Name, Value: p.Value})
+	}
+	return settings, nil
+}
+
+// uri returns the storage URI of a path as the user has typed it. It creates the directory
+// that stands for hdfs:/// when it is used first.
+func (h *hadoopCommand) uri(typed string) string {
+	if h.ns.Local() && strings.HasPrefix(typed, "hdfs:") {
+		for _, dir := range []string{"tmp", filepath.Join("user", h.ns.User)} {
+			_ = os.MkdirAll(filepath.Join(h.ns.Root, dir), 0o777) // the operation on the path reports errors
+		}
+	}
+	return h.ns.URI(typed)
+}
+
+// location is a path that the user has typed, on its storage.
+type location struct {
+	typed         string
+	fs            storage.FS
+	path          string // within fs
+	strip, prefix string // for display
+}
+
+// locate resolves a typed path.
+func (h *hadoopCommand) locate(typed string) (*location, error) {
+	uri := h.uri(typed)
+	fsys, path, err := schemes.All().Resolve(uri)
+	if err != nil {
+		return nil, err
+	}
+	l := &location{typed: typed, fs: fsys, path: path}
+	scheme, _ := storage.SplitURI(uri)
+	authority, _, _ := strings.Cut(path, "/")
+	switch typedScheme, rest, _ := strings.Cut(typed, ":"); {
+	case typedScheme == "file" && rest != "":
+		l.prefix = "file://"
+	case typedScheme == "hdfs" && h.ns.Local() && strings.HasPrefix(path, h.ns.Root):
+		l.prefix, l.strip = "hdfs://", h.ns.Root
+	case typedScheme == "hdfs" && (strings.HasPrefix(rest, "///") || !strings.HasPrefix(rest, "//")):
+		l.prefix, l.strip = "hdfs://", authority
+	case rest != "" && strings.HasPrefix(rest, "//"):
+		l.prefix = typedScheme + "://"
+	case scheme == "": // a local path is shown as it is
+	case strings.HasPrefix(typed, "/"):
+		l.strip = authority
+	default:
+		l.strip = strings.TrimSuffix(authority+"/user/"+h.ns.User, "/") + "/"
+	}
+	return l, nil
+}
+
+// show returns a path of the location's storage in the style of the typed path.
+func (l *location) show(path string) string {
+	if path == l.path && l.typed != "" {
+		return strings.TrimSuffix(l.typed, "/") + map[bool]string{true: "/"}[strings.Trim(l.typed, "/") == ""]
+	}
+	return l.prefix + strings.TrimPrefix(path, l.strip)
+}
+
+// at returns the location of another path on the same storage.
+func (l *location) at(path string) *location {
+	o := *l
+	o.typed, o.path = l.show(path), path
+	return &o
+}
+
+// log returns the writer of the lines of a job.
+func (h *hadoopCommand) log() *hadoop.Log { return &hadoop.Log{W: h.err, Now: time.Now} }

@@ -1,0 +1,659 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/slotwise/slotwise/internal/hadoop"
+	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+// fsCommand describes a command of hadoop fs.
+type fsCommand struct {
+	flags    []string // flags without a value, each with its dash
+	values   []string // flags with a value
+	min, max int      // number of arguments; max 0 for any number
+	usage    string
+	run      func(*fsCall) error
+}
+
+// fsCommands are the commands of hadoop fs by name.
+var fsCommands map[string]*fsCommand
+
+func init() {
+	put := &fsCommand{flags: []string{"-f", "-p", "-l", "-d"}, values: []string{"-t", "-q"}, min: 1, usage: "[-f] LOCAL... DST", run: (*fsCall).put}
+	get := &fsCommand{flags: []string{"-f", "-p", "-crc", "-ignoreCrc", "-ignorecrc"}, values: []string{"-t", "-q"}, min: 1, usage: "[-f] SRC... LOCAL", run: (*fsCall).get}
+	cat := &fsCommand{flags: []string{"-ignoreCrc"}, min: 1, usage: "SRC...", run: (*fsCall).cat}
+	ls := &fsCommand{flags: []string{"-C", "-d", "-h", "-q", "-R", "-t", "-S", "-r", "-u", "-e"}, usage: "[-C] [-d] [-h] [-R] [-t] [-S] [-r] [PATH...]", run: (*fsCall).ls}
+	rm := &fsCommand{flags: []string{"-f", "-r", "-R", "-skipTrash", "-safely"}, min: 1, usage: "[-f] [-r|-R] [-skipTrash] SRC...", run: (*fsCall).rm}
+	du := &fsCommand{flags: []string{"-s", "-h", "-v", "-x"}, usage: "[-s] [-h] PATH...", run: (*fsCall).du}
+	accept := &fsCommand{flags: []string{"-R", "-w", "-f"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}
+	fsCommands = map[string]*fsCommand{
+		"ls": ls, "lsr": ls, "put": put, "copyFromLocal": put, "get": get, "copyToLocal": get, "cat": cat, "text": cat,
+		"mkdir": {flags: []string{"-p"}, min: 1, usage: "[-p] PATH...", run: (*fsCall).mkdir},
+		"rm":    rm, "rmr": rm, "du": du, "dus": du,
+		"rmdir":    {flags: []string{"--ignore-fail-on-non-empty"}, min: 1, usage: "DIR...", run: (*fsCall).rmdir},
+		"mv":       {min: 2, usage: "SRC... DST", run: (*fsCall).mv},
+		"cp":       {flags: []string{"-f", "-p", "-d"}, min: 2, usage: "[-f] SRC... DST", run: (*fsCall).cp},
+		"touchz":   {min: 1, usage: "PATH...", run: (*fsCall).touchz},
+		"test":     {flags: []string{"-d", "-e", "-f", "-s", "-z", "-w", "-r"}, min: 1, max: 1, usage: "-[defszwr] PATH", run: (*fsCall).test},
+		"getmerge": {flags: []string{"-nl", "-skip-empty-file"}, min: 2, usage: "[-nl] SRC... LOCAL", run: (*fsCall).getmerge},
+		"stat":     {flags: []string{"-R"}, min: 1, usage: "[FORMAT] PATH...", run: (*fsCall).stat},
+		"count":    {flags: []string{"-q", "-h", "-v", "-x"}, min: 1, usage: "PATH...", run: (*fsCall).count},
+		"chmod":    accept, "chown": accept, "chgrp": accept, "setrep": accept,
+	}
+}
+
+// fsDeprecated are old names of commands and what they mean.
+var fsDeprecated = map[string][2]string{"lsr": {"-R", "ls -R"}, "rmr": {"-r", "-rm -r"}, "dus": {"-s", "du -s"}}
+
+// fsCall is one call of hadoop fs.
+type fsCall struct {
+	*hadoopCommand
+	name   string // without the dash
+	flags  map[string]string
+	args   []string
+	failed bool // on some path
+}
+
+// has reports whether a flag was given.
+func (c *fsCall) has(flag string) bool {
+	_, ok := c.flags[flag]
+	return ok
+}
+
+// fs runs hadoop fs.
+func (h *hadoopCommand) fs(args []string) error {
+	g, args, err := hadoop.ParseGeneric(args)
+	if err != nil {
+		fmt.Fprintln(h.err, err)
+		return exit(hadoopUsage)
+	}
+	for _, s := range g.Settings {
+		h.conf.Set(s.Name, s.Value)
+	}
+	h.setDefault(cmp.Or(g.FS, h.conf.Get("fs.defaultFS", "")))
+	if len(args) == 0 {
+		h.fsUsage(h.err)
+		return exit(hadoopUsage)
+	}
+	name, dash := strings.CutPrefix(args[0], "-")
+	if dash && (name == "help" || name == "usage") {
+		h.fsUsage(h.out)
+		return nil
+	}
+	cmd := fsCommands[name]
+	if !dash || cmd == nil {
+		fmt.Fprintf(h.err, "%s: Unknown command\n", args[0])
+		if !dash {
+			fmt.Fprintf(h.err, "Did you mean -%s?  This command begins with a dash.\n", name)
+		}
+		h.fsUsage(h.err)
+		return exit(hadoopUsage)
+	}
+	c := &fsCall{hadoopCommand: h, name: name, flags: map[string]string{}}
+	if old, ok := fsDeprecated[name]; ok {
+		fmt.Fprintf(h.err, "%s: DEPRECATED: Please use '%s' instead.\n", name, old[1])
+		c.flags[old[0]] = ""
+	}
+	if text := c.parse(cmd, args[1:]); text != "" {
+		fmt.Fprintf(h.err, "-%s: %s\nUsage: hadoop fs [generic options] -%s %s\n", name, text, name, cmd.usage)
+		return exit(hadoopUsage)
+	}
+	if err := cmd.run(c); err != nil {
+		return err
+	}
+	if c.failed {
+		return exit(hadoopFailed)
+	}
+	return nil
+}
+
+// fsUsage prints the commands.
+func (h *hadoopCommand) fsUsage(w io.Writer) {
+	fmt.Fprintln(w, "Usage: hadoop fs [generic options]")
+	names := make([]string, 0, len(fsCommands))
+	for name := range fsCommands {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(w, "\t[-%s %s]\n", name, fsCommands[name].usage)
+	}
+}
+
+// parse takes the flags and the arguments of a command. It returns the message for a wrong
+// usage, or "".
+func (c *fsCall) parse(cmd *fsCommand, args []string) string {
+	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
+		f := args[0]
+		args = args[1:]
+		switch {
+		case f == "--":
+		case slices.Contains(cmd.flags, f):
+			c.flags[f] = ""
+			continue
+		case slices.Contains(cmd.values, f) && len(args) > 0:
+			c.flags[f], args = args[0], args[1:]
+			continue
+		default:
+			return "Illegal option " + f
+		}
+		break
+	}
+	if len(args) < cmd.min {
+		return fmt.Sprintf("Not enough arguments: expected %d but got %d", cmd.min, len(args))
+	}
+	if cmd.max > 0 && len(args) > cmd.max {
+		return fmt.Sprintf("Too many arguments: expected %d but got %d", cmd.max, len(args))
+	}
+	c.args = args
+	return ""
+}
+
+// fail prints the error about a path and notes it. The path is spelled as typed.
+func (c *fsCall) fail(typed string, err error) {
+	c.failed = true
+	fmt.Fprintf(c.err, "%s: `%s': %s\n", c.name, typed, fsReason(err))
+}
+
+// The errors of paths that are not those of package fs.
+var (
+	errNotDir     = errors.New("Is not a directory")     //nolint:staticcheck // Hadoop's words
+	errIsDir      = errors.New("Is a directory")         //nolint:staticcheck // Hadoop's words
+	errNotEmpty   = errors.New("Directory is not empty") //nolint:staticcheck // Hadoop's words
+	errNotZero    = errors.New("Not a zero-length file") //nolint:staticcheck // Hadoop's words
+	errNoEditing  = errors.New("this storage cannot be written by commands")
+	errTwoSources = errors.New("Does not match target filesystem") //nolint:staticcheck // Hadoop's words
+)
+
+// fsReason returns an error in Hadoop's words.
+func fsReason(err error) string {
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return errIsDir.Error()
+	case errors.Is(err, syscall.ENOTDIR):
+		return errNotDir.Error()
+	case errors.Is(err, fs.ErrNotExist):
+		return "No such file or directory"
+	case errors.Is(err, fs.ErrExist):
+		return "File exists"
+	case errors.Is(err, fs.ErrPermission):
+		return "Permission denied"
+	}
+	return oneLine(err)
+}
+
+// entry is a file or directory with its location.
+type entry struct {
+	*location
+	storage.Info
+}
+
+// expand returns what an argument names: the files that a pattern matches, or one path. It
+// reports a missing path as an error.
+func (c *fsCall) expand(typed string) ([]entry, error) {
+	l, err := c.locate(typed)
+	if err != nil {
+		return nil, err
+	}
+	matches, pattern, err := input.Glob(c.ctx, l.fs, path.Clean(l.path))
+	if err != nil {
+		return nil, err
+	}
+	if len(matches) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	var entries []entry
+	for _, m := range matches {
+		at := l
+		if pattern {
+			at = l.at(m.Path)
+		}
+		at.path = m.Path
+		entries = append(entries, entry{at, m})
+	}
+	return entries, nil
+}
+
+// each calls fn for everything that the arguments name, and prints errors.
+func (c *fsCall) each(args []string, fn func(entry) error) {
+	for _, typed := range args {
+		entries, err := c.expand(typed)
+		if err != nil {
+			if c.name != "rm" || !c.has("-f") || !errors.Is(err, fs.ErrNotExist) {
+				c.fail(typed, err)
+			}
+			continue
+		}
+		for _, e := range entries {
+			if err := fn(e); err != nil {
+				c.fail(e.typed, err)
+			}
+		}
+	}
+}
+
+// list returns the entries of a directory.
+func (c *fsCall) list(l *location) ([]entry, error) {
+	infos, err := l.fs.List(c.ctx, l.path)
+	if err != nil {
+		return nil, err
+	}
+	var entries []entry
+	for _, i := range infos {
+		p := path.Join(l.path, path.Base(i.Path))
+		child := l.at(p)
+		if l.typed != "" && l.typed != "." {
+			child.typed = strings.TrimSuffix(l.typed, "/") + "/" + path.Base(p)
+		}
+		i.Path = p
+		if i.Size < 0 {
+			i.Size = 0
+		}
+		entries = append(entries, entry{child, i})
+	}
+	return entries, nil
+}
+
+// editor returns the storage of a location for changes.
+func (l *location) editor() (storage.Editor, error) {
+	if e, ok := l.fs.(storage.Editor); ok {
+		return e, nil
+	}
+	return nil, errNoEditing
+}
+
+// exists reports whether there is a file or directory, and whether it is a directory.
+func (c *fsCall) exists(l *location) (exists, dir bool, err error) {
+	info, err := l.fs.Stat(c.ctx, l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
+	}
+	return err == nil, info.Dir, err
+}
+
+// mkdir makes directories.
+func (c *fsCall) mkdir() error {
+	for _, typed := range c.args {
+		l, err := c.locate(typed)
+		if err == nil {
+			err = c.makeDir(l, c.has("-p"))
+		}
+		if err != nil {
+			c.fail(typed, err)
+		}
+	}
+	return nil
+}
+
+// makeDir makes a directory, and those above it if parents is set.
+func (c *fsCall) makeDir(l *location, parents bool) error {
+	e, err := l.editor()
+	if err != nil {
+		return err
+	}
+	exists, dir, err := c.exists(l)
+	switch {
+	case err != nil:
+		return err
+	case exists && !dir:
+		return map[bool]error{true: errNotDir, false: fs.ErrExist}[parents]
+	case exists && parents:
+		return nil
+	case exists:
+		return fs.ErrExist
+	}
+	if up := path.Dir(l.path); parents && up != l.path && up != "." {
+		if err := c.makeDir(l.at(up), true); err != nil {
+			return err
+		}
+	}
+	err = e.MakeDir(c.ctx, l.path)
+	if parents && errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// destination resolves where a copy or move goes: inside an existing directory under the
+// base name of the source, else to the path itself. many says that there are several
+// sources, which need a directory.
+func (c *fsCall) destination(dst *location, base string, many bool) (*location, error) {
+	exists, dir, err := c.exists(dst)
+	switch {
+	case err != nil:
+		return nil, err
+	case exists && dir, !exists && strings.HasSuffix(dst.typed, "/") && !c.dirs(dst):
+		to := dst.at(path.Join(dst.path, base))
+		to.typed = strings.TrimSuffix(dst.typed, "/") + "/" + base
+		return to, nil
+	case exists && many:
+		return nil, errNotDir
+	case !exists && (many || strings.HasSuffix(dst.typed, "/")):
+		return nil, fs.ErrNotExist
+	}
+	if !exists && c.dirs(dst) {
+		if up, _, err := c.exists(dst.at(path.Dir(dst.path))); err != nil || !up {
+			return nil, cmp.Or(err, fs.ErrNotExist)
+		}
+	}
+	return dst, nil
+}
+
+// dirs reports whether directories exist by themselves on the storage.
+func (c *fsCall) dirs(l *location) bool {
+	e, err := l.editor()
+	return err == nil && e.HasDirs()
+}
+
+// put copies local files to a storage.
+func (c *fsCall) put() error {
+	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
+	if len(sources) == 0 {
+		sources, typed = c.args, "."
+	}
+	dst, err := c.locate(typed)
+	if err != nil {
+		c.fail(typed, err)
+		return nil
+	}
+	for _, s := range sources {
+		if err := c.putOne(s, dst, len(sources) > 1); err != nil {
+			c.fail(cmp.Or(failedAt(err), s), err)
+		}
+	}
+	return nil
+}
+
+// pathError is an error about another path than that of the argument.
+type pathError struct {
+	typed string
+	err   error
+}
+
+func (e *pathError) Error() string { return e.err.Error() }
+func (e *pathError) Unwrap() error { return e.err }
+
+// failedAt returns the path that an error is about, or "".
+func failedAt(err error) string {
+	var p *pathError
+	if errors.As(err, &p) {
+		return p.typed
+	}
+	return ""
+}
+
+// localPath returns the local path of an argument, which may be a file: URI.
+func localPath(arg string) string {
+	if rest, ok := strings.CutPrefix(arg, "file:"); ok {
+		return "/" + strings.TrimLeft(rest, "/")
+	}
+	return arg
+}
+
+// putOne copies one local file or directory, or standard input.
+func (c *fsCall) putOne(source string, dst *location, many bool) error {
+	if source == "-" {
+		to, err := c.destination(dst, "-", many)
+		if err != nil {
+			return &pathError{dst.typed, err}
+		}
+		return c.write(to, c.in, c.has("-f"))
+	}
+	local := &location{typed: source, fs: storage.Local{}, path: localPath(source)}
+	to, err := c.destination(dst, filepath.Base(local.path), many)
+	if err != nil {
+		return &pathError{dst.typed, err}
+	}
+	return c.copyTree(local, to, c.has("-f"))
+}
+
+// copyTree copies a file, or a directory with its content.
+func (c *fsCall) copyTree(from, to *location, force bool) error {
+	info, err := from.fs.Stat(c.ctx, from.path)
+	if err != nil {
+		return err
+	}
+	if !info.Dir {
+		return c.copyTo(from, to, force)
+	}
+	if err := c.makeDir(to, false); err != nil && !errors.Is(err, fs.ErrExist) {
+		return &pathError{to.typed, err}
+	}
+	entries, err := c.list(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		child := to.at(path.Join(to.path, path.Base(e.location.path)))
+		if err := c.copyTree(e.location, child, force); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTo copies one file.
+func (c *fsCall) copyTo(from, to *location, force bool) error {
+	f, err := from.fs.Open(c.ctx, from.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return c.write(to, io.NewSectionReader(f, 0, f.Size()), force)
+}
+
+// write writes a new file. With force it replaces an old one.
+func (c *fsCall) write(to *location, r io.Reader, force bool) error {
+	e, err := to.editor()
+	if err != nil {
+		return err
+	}
+	exists, dir, err := c.exists(to)
+	switch {
+	case err != nil:
+		return &pathError{to.typed, err}
+	case exists && dir:
+		return &pathError{to.typed, errIsDir}
+	case exists && !force:
+		return &pathError{to.typed, fs.ErrExist}
+	}
+	w, err := e.CreateFile(c.ctx, to.path)
+	if err != nil {
+		return &pathError{to.typed, err}
+	}
+	defer w.Discard()
+	if _, err := io.Copy(w, r); err != nil {
+		return err
+	}
+	return w.Commit()
+}
+
+// get copies files to the local disk.
+func (c *fsCall) get() error {
+	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
+	if len(sources) == 0 {
+		sources, typed = c.args, "."
+	}
+	if typed == "-" {
+		c.each(sources, c.print)
+		return nil
+	}
+	dst := &location{typed: typed, fs: storage.Local{}, path: localPath(typed)}
+	c.each(sources, func(e entry) error {
+		to, err := c.destination(dst, path.Base(e.location.path), len(sources) > 1)
+		if err != nil {
+			c.fail(typed, err)
+			return nil
+		}
+		if err := c.copyTree(e.location, to, c.has("-f")); err != nil {
+			c.fail(cmp.Or(failedAt(err), e.typed), err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// cp copies between storages.
+func (c *fsCall) cp() error {
+	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
+	dst, err := c.locate(typed)
+	if err != nil {
+		c.fail(typed, err)
+		return nil
+	}
+	c.each(sources, func(e entry) error {
+		to, err := c.destination(dst, path.Base(e.location.path), len(sources) > 1)
+		if err == nil {
+			err = c.copyTree(e.location, to, c.has("-f"))
+		}
+		if err != nil {
+			c.fail(cmp.Or(failedAt(err), typed), err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// mv renames files and directories.
+func (c *fsCall) mv() error {
+	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
+	dst, err := c.locate(typed)
+	if err != nil {
+		c.fail(typed, err)
+		return nil
+	}
+	c.each(sources, func(e entry) error {
+		ed, err := dst.editor()
+		if err != nil {
+			return err
+		}
+		if e.location.fs != dst.fs {
+			return errTwoSources
+		}
+		to, err := c.destination(dst, path.Base(e.location.path), len(sources) > 1)
+		if err == nil {
+			err = ed.Move(c.ctx, e.location.path, to.path)
+		}
+		if err != nil {
+			c.fail(typed, err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// rm removes files and, with -r, directories.
+func (c *fsCall) rm() error {
+	recursive := c.has("-r") || c.has("-R")
+	c.each(c.args, func(e entry) error {
+		if e.Dir && !recursive {
+			return errIsDir
+		}
+		if err := e.fs.Remove(c.ctx, e.location.path); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(c.out, "Deleted %s\n", e.typed)
+		return err
+	})
+	return nil
+}
+
+// rmdir removes empty directories.
+func (c *fsCall) rmdir() error {
+	c.each(c.args, func(e entry) error {
+		if !e.Dir {
+			return errNotDir
+		}
+		entries, err := c.list(e.location)
+		switch {
+		case err != nil:
+			return err
+		case len(entries) > 0 && c.has("--ignore-fail-on-non-empty"):
+			return nil
+		case len(entries) > 0:
+			return errNotEmpty
+		}
+		return e.fs.Remove(c.ctx, e.location.path)
+	})
+	return nil
+}
+
+// touchz creates empty files.
+func (c *fsCall) touchz() error {
+	for _, typed := range c.args {
+		l, err := c.locate(typed)
+		if err == nil {
+			err = c.touchOne(l)
+		}
+		if err != nil {
+			c.fail(typed, err)
+		}
+	}
+	return nil
+}
+
+func (c *fsCall) touchOne(l *location) error {
+	info, err := l.fs.Stat(c.ctx, l.path)
+	switch {
+	case err == nil && info.Dir:
+		return errIsDir
+	case err == nil && info.Size > 0:
+		return errNotZero
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return c.write(l, bytes.NewReader(nil), true)
+}
+
+// test answers by its exit status.
+func (c *fsCall) test() error {
+	l, err := c.locate(c.args[0])
+	if err != nil {
+		return exit(hadoopFailed)
+	}
+	info, err := l.fs.Stat(c.ctx, l.path)
+	ok := err == nil
+	switch {
+	case c.has("-d"):
+		ok = ok && info.Dir
+	case c.has("-f"):
+		ok = ok && !info.Dir
+	case c.has("-s"):
+		ok = ok && (info.Dir || info.Size > 0)
+	case c.has("-z"):
+		ok = ok && !info.Dir && info.Size == 0
+	}
+	if !ok {
+		return exit(hadoopFailed)
+	}
+	return nil
+}
+
+// accept accepts a change of permissions, owner or replication and does what a local file
+// allows.
+func (c *fsCall) accept() error {
+	c.each(c.args[1:], func(e entry) error {
+		if _, local := e.fs.(storage.Local); !local || c.name != "chmod" {
+			return nil
+		}
+		var mode uint32
+		if _, err := fmt.Sscanf(c.args[0], "%o", &mode); err != nil {
+			return nil // symbolic modes change nothing
+		}
+		return os.Chmod(e.location.path, fs.FileMode(mode)&fs.ModePerm)
+	})
+	return nil
+}

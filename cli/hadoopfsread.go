@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/input"
+)
+
+// cat prints files. text decompresses them.
+func (c *fsCall) cat() error {
+	c.each(c.args, c.print)
+	return nil
+}
+
+// print copies a file to standard output.
+func (c *fsCall) print(e entry) error {
+	if e.Dir {
+		return errIsDir
+	}
+	if c.name == "text" {
+		return input.Decoded(c.ctx, e.fs, e.location.path, c.out)
+	}
+	return c.copyOut(e, c.out)
+}
+
+// copyOut copies a file to w.
+func (c *fsCall) copyOut(e entry, w io.Writer) error {
+	f, err := e.fs.Open(c.ctx, e.location.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, io.NewSectionReader(f, 0, f.Size()))
+	return err
+}
+
+// getmerge writes the files of directories into one local file.
+func (c *fsCall) getmerge() error {
+	sources, to := c.args[:len(c.args)-1], localPath(c.args[len(c.args)-1])
+	f, err := os.Create(to)
+	if err != nil {
+		c.fail(to, err)
+		return nil
+	}
+	w := bufio.NewWriter(f)
+	c.each(sources, func(e entry) error {
+		files := []entry{e}
+		if e.Dir {
+			var err error
+			if files, err = c.list(e.location); err != nil {
+				return err
+			}
+		}
+		for _, x := range files {
+			if x.Dir || c.has("-skip-empty-file") && x.Size == 0 {
+				continue
+			}
+			if err := c.copyOut(x, w); err != nil {
+				return err
+			}
+			if c.has("-nl") {
+				w.WriteByte('\n')
+			}
+		}
+		return nil
+	})
+	if err := cmp.Or(w.Flush(), f.Close()); err != nil {
+		c.fail(to, err)
+	}
+	return nil
+}
+
+// lsLine is the state of one ls: columns grow to the longest value so far.
+type lsColumns struct{ replication, owner, group, size int }
+
+// ls lists files.
+func (c *fsCall) ls() error {
+	if len(c.args) == 0 {
+		c.args = []string{""}
+		if c.ns.Local() {
+			c.args = []string{"."}
+		}
+	}
+	w := bufio.NewWriter(c.out)
+	defer w.Flush()
+	cols := &lsColumns{3, 0, 0, 10}
+	c.each(c.args, func(e entry) error {
+		if !e.Dir || c.has("-d") {
+			return c.lsLine(w, e, cols)
+		}
+		return c.lsDir(w, e.location, cols)
+	})
+	return nil
+}
+
+// lsDir lists a directory.
+func (c *fsCall) lsDir(w io.Writer, l *location, cols *lsColumns) error {
+	entries, err := c.list(l)
+	if err != nil {
+		return err
+	}
+	c.sortEntries(entries)
+	if len(entries) > 0 && !c.has("-R") && !c.has("-C") {
+		fmt.Fprintf(w, "Found %d items\n", len(entries))
+	}
+	for _, e := range entries {
+		if err := c.lsLine(w, e, cols); err != nil {
+			return err
+		}
+		if e.Dir && c.has("-R") {
+			if err := c.lsDir(w, e.location, cols); err != nil {
+				c.fail(e.typed, err)
+			}
+		}
+	}
+	return nil
+}
+
+// sortEntries applies -t, -S and -r.
+func (c *fsCall) sortEntries(entries []entry) {
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		order := cmp.Compare(a.Path, b.Path)
+		switch {
+		case c.has("-t"):
+			order = b.ModTime.Compare(a.ModTime)
+		case c.has("-S"):
+			order = cmp.Compare(b.Size, a.Size)
+		}
+		if c.has("-r") {
+			order = -order
+		}
+		return order
+	})
+}
+
+// lsLine prints the line of one entry.
+func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
+	if c.has("-C") {
+		_, err := fmt.Fprintln(w, e.typed)
+		return err
+	}
+	mode, owner, group := fileOwner(e)
+	kind, replication := "-", "1"
+	if e.Dir {
+		kind, replication = "d", "-"
+	}
+	size := c.size(e.Size)
+	cols.owner, cols.group, cols.size = max(cols.owner, len(owner)), max(cols.group, len(group)), max(cols.size, len(size))
+	_, err := fmt.Fprintf(w, "%s%s%*s %-*s %-*s %*s %s %s\n", kind, mode, cols.replication, replication, cols.owner, owner,
+		cols.group, group, cols.size, size, e.ModTime.Local().Format("2006-01-02 15:04"), e.typed)
+	return err
+}
+
+// size formats a size, with a unit if -h is given.
+func (c *fsCall) size(n int64) string {
+	if !c.has("-h") {
+		return strconv.FormatInt(n, 10)
+	}
+	units := []string{"", " K", " M", " G", " T", " P"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	if i == 0 {
+		return strconv.FormatInt(n, 10)
+	}
+	return strconv.FormatFloat(f, 'f', 1, 64) + units[i]
+}
+
+// modeOf returns the nine letters of permissions.
+func modeOf(dir bool) string {
+	if dir {
+		return "rwxr-xr-x"
+	}
+	return "rw-r--r--"
+}
+
+// defaultOwner is the owner of files whose storage has none.
+func defaultOwner() string { return feature.LoginName() }
+
+// tree is the size of a file or of a directory with its content.
+type tree struct{ dirs, files, bytes int64 }
+
+// measure adds up a tree.
+func (c *fsCall) measure(e entry) (t tree, err error) {
+	if !e.Dir {
+		return tree{files: 1, bytes: max(0, e.Size)}, nil
+	}
+	entries, err := c.list(e.location)
+	t.dirs = 1
+	for _, x := range entries {
+		sub, err := c.measure(x)
+		if err != nil {
+			return t, err
+		}
+		t.dirs, t.files, t.bytes = t.dirs+sub.dirs, t.files+sub.files, t.bytes+sub.bytes
+	}
+	return t, err
+}
+
+// du prints sizes.
+func (c *fsCall) du() error {
+	if len(c.args) == 0 {
+		c.args = []string{"."}
+	}
+	var lines [][2]string
+	width := 0
+	add := func(e entry) error {
+		t, err := c.measure(e)
+		if err == nil {
+			n := c.size(t.bytes)
+			width = max(width, len(n))
+			lines = append(lines, [2]string{n, e.typed})
+		}
+		return err
+	}
+	c.each(c.args, func(e entry) error {
+		if !e.Dir || c.has("-s") {
+			return add(e)
+		}
+		entries, err := c.list(e.location)
+		for _, x := range entries {
+			err = cmp.Or(err, add(x))
+		}
+		return err
+	})
+	for _, l := range lines {
+		fmt.Fprintf(c.out, "%-*s  %-*s  %s\n", width, l[0], width, l[0], l[1])
+	}
+	return nil
+}
+
+// count prints the number of directories, files and bytes.
+func (c *fsCall) count() error {
+	c.each(c.args, func(e entry) error {
+		t, err := c.measure(e)
+		if err == nil {
+			_, err = fmt.Fprintf(c.out, "%12d %12d %18d %s\n", t.dirs, t.files, t.bytes, e.typed)
+		}
+		return err
+	})
+	return nil
+}
+
+// stat prints what a format says. The default is the time of the last change.
+func (c *fsCall) stat() error {
+	format := "%y"
+	if strings.Contains(c.args[0], "%") {
+		format, c.args = c.args[0], c.args[1:]
+	}
+	c.each(c.args, func(e entry) error {
+		_, err := fmt.Fprintln(c.out, statText(format, e))
+		return err
+	})
+	return nil
+}
+
+// statText fills in a format of stat.
+func statText(format string, e entry) string {
+	kind := "regular file"
+	if e.Dir {
+		kind = "directory"
+	}
+	_, owner, group := fileOwner(e)
+	r := strings.NewReplacer("%%", "%", "%b", strconv.FormatInt(max(0, e.Size), 10), "%F", kind, "%g", group, "%u", owner,
+		"%n", path.Base(e.location.path), "%o", "134217728", "%r", "1",
+		"%y", e.ModTime.UTC().Format(time.DateTime), "%Y", strconv.FormatInt(e.ModTime.UnixMilli(), 10))
+	return r.Replace(format)
+}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/counterspb"
+	"github.com/slotwise/slotwise/internal/hadoop"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// jobUsage describes hadoop job.
+const jobUsage = `Usage: mapred job -list [all] | -status JOB | -kill JOB | -counter JOB GROUP NAME | -history JOB | -set-priority JOB PRIORITY
+       yarn application -list | -status ID | -kill ID
+`
+
+// job runs hadoop job, mapred job, yarn application and hadoop queue on the cluster of
+// SLOTWISE_MASTER.
+func (h *hadoopCommand) job(name string, args []string) error {
+	g, args, err := hadoop.ParseGeneric(args)
+	if err == nil && name == "queue" {
+		err = fmt.Errorf("queue %s: queues and pools are on the master's page; slotwise jobs --pool NAME lists the jobs of one", strings.Join(args, " "))
+	}
+	if err != nil || len(args) == 0 {
+		if err != nil {
+			fmt.Fprintln(h.err, oneLine(err))
+		}
+		fmt.Fprint(h.err, jobUsage)
+		return exit(hadoopUsage)
+	}
+	master := clusterAddress()
+	if g.JT != "" && g.JT != "local" {
+		master = g.JT
+	}
+	if master == "" {
+		fmt.Fprintf(h.err, "%s: no cluster: set SLOTWISE_MASTER to the address of the master; jobs of a process end with the process\n", name)
+		return exit(hadoopFailed)
+	}
+	files := secure.Files{CA: os.Getenv(envName("tls-ca")), Cert: os.Getenv(envName("tls-cert")), Key: os.Getenv(envName("tls-key"))}
+	url, hc, err := secure.Dial(master, files, os.Getenv(envName("token-file")))
+	if err == nil {
+		var cl *client.Client
+		if cl, err = client.New(url, client.Options{HTTP: hc, Notify: notifyOn(h.err, "hadoop")}); err == nil {
+			q := &hadoopJobs{hadoopCommand: h, cl: cl, application: name == "application"}
+			return q.run(args)
+		}
+	}
+	fmt.Fprintln(h.err, oneLine(err))
+	return exit(hadoopFailed)
+}
+
+// hadoopJobs shows and changes jobs of a cluster.
+type hadoopJobs struct {
+	*hadoopCommand
+	cl          *client.Client
+	application bool // the words are those of yarn application
+}
+
+// run runs one command.
+func (q *hadoopJobs) run(args []string) error {
+	verb, args := args[0], args[1:]
+	want := map[string]int{"-list": 0, "-status": 1, "-kill": 1, "-history": 1, "-counter": 3, "-set-priority": 2}
+	n, known := want[verb]
+	if !known || len(args) < n {
+		fmt.Fprintf(q.err, "%s: unknown, or arguments are missing\n%s", verb, jobUsage)
+		return exit(hadoopUsage)
+	}
+	var err error
+	switch verb {
+	case "-list":
+		err = q.list(len(args) > 0 && args[0] == "all")
+	case "-kill":
+		_, err = client.Call(q.ctx, q.cl, q.cl.RPC().Kill, &slotwisev1.KillRequest{Job: hadoop.ClusterJob(args[0]), Reason: "killed by hadoop job -kill"})
+		if err == nil {
+			fmt.Fprintf(q.out, "Killed job %s\n", args[0])
+		}
+	case "-set-priority":
+		p := strings.ToUpper(strings.ReplaceAll(args[1], "-", "_"))
+		_, err = client.Call(q.ctx, q.cl, q.cl.RPC().SetPriority, &slotwisev1.SetPriorityRequest{Job: hadoop.ClusterJob(args[0]), Priority: p})
+	default:
+		err = q.show(verb, args)
+	}
+	if err != nil {
+		fmt.Fprintln(q.err, client.Message(err))
+		return exit(hadoopFailed)
+	}
+	return nil
+}
+
+// states are Hadoop's words for the states of jobs.
+var hadoopStates = map[string]string{
+	"pending": "PREP", "waiting": "PREP", "running": "RUNNING", "committing": "RUNNING", "aborting": "RUNNING",
+	"succeeded": "SUCCEEDED", "failed": "FAILED", "killed": "KILLED",
+}
+
+// state returns the state of a job in Hadoop's words.
+func hadoopState(s *slotwisev1.JobStatus) string {
+	name := strings.ToLower(strings.TrimPrefix(s.GetState().String(), "JOB_STATE_"))
+	return cmp.Or(hadoopStates[name], strings.ToUpper(name))
+}
+
+// id returns the id of a job as Hadoop's tools spell it.
+func (q *hadoopJobs) id(s *slotwisev1.JobStatus) string {
+	n, err := hadoop.NumberOf(hadoop.ClusterStamp, s.GetId())
+	switch {
+	case err != nil:
+		return s.GetId() // a chain
+	case q.application:
+		return n.Application()
+	}
+	return n.Job()
+}
+
+// list prints the jobs.
+func (q *hadoopJobs) list(all bool) error {
+	jobs, err := q.cl.Jobs(q.ctx, &slotwisev1.JobsRequest{Ended: all})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(q.out, "Total jobs:%d\n", len(jobs))
+	t := table(q.out)
+	fmt.Fprintln(t, "JobId\tJobName\tState\tStartTime\tUserName\tQueue\tPriority")
+	for _, s := range jobs {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", q.id(s), s.GetName(), hadoopState(s), s.GetSubmittedMs(), s.GetUser(),
+			cmp.Or(s.GetPool(), "default"), cmp.Or(s.GetPriority(), "NORMAL"))
+	}
+	return t.Flush()
+}
+
+// show prints a job's status, one counter of it, or its history.
+func (q *hadoopJobs) show(verb string, args []string) error {
+	id := hadoop.ClusterJob(args[0])
+	resp, err := client.Call(q.ctx, q.cl, q.cl.RPC().Job, &slotwisev1.JobRequest{Job: id})
+	var s *slotwisev1.JobStatus
+	if err == nil {
+		s = resp.GetJob()
+	} else {
+		past, perr := client.Call(q.ctx, q.cl, q.cl.RPC().History, &slotwisev1.HistoryRequest{Job: id})
+		if perr != nil || len(past.GetJobs()) == 0 {
+			return err
+		}
+		s = past.GetJobs()[0].GetJob()
+	}
+	groups := statsOf(s).Groups()
+	if verb == "-counter" {
+		fmt.Fprintln(q.out, counterValue(groups, args[1], args[2]))
+		return nil
+	}
+	m, r := s.GetMaps(), s.GetReduces()
+	fmt.Fprintf(q.out, "\nJob: %s\nJob Name: %s\nUser: %s\nQueue: %s\nJob State: %s\n", q.id(s), s.GetName(), s.GetUser(), cmp.Or(s.GetPool(), "default"), hadoopState(s))
+	fmt.Fprintf(q.out, "Number of maps: %d\nNumber of reduces: %d\nmap() completion: %s\nreduce() completion: %s\n",
+		m.GetTotal(), r.GetTotal(), fraction(m.GetProgress()), fraction(r.GetProgress()))
+	if why := s.GetMessage(); why != "" {
+		fmt.Fprintf(q.out, "reason for failure: %s\n", why)
+	}
+	n := 0
+	for _, g := range groups {
+		n += len(g.Counters)
+	}
+	fmt.Fprintf(q.out, "Counters: %d\n", n)
+	for _, g := range groups {
+		fmt.Fprintf(q.out, "\t%s\n", g.Name)
+		for _, c := range g.Counters {
+			fmt.Fprintf(q.out, "\t\t%s=%d\n", c.Name, c.Value)
+		}
+	}
+	return nil
+}
+
+// fraction formats a share as Java does.
+func fraction(f float64) string {
+	s := strconv.FormatFloat(f, 'f', -1, 32)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// statsOf returns the numbers of a cluster's job.
+func statsOf(s *slotwisev1.JobStatus) *hadoop.Stats {
+	out := &hadoop.Stats{
+		Maps: int(s.GetMaps().GetTotal()), Reduces: int(s.GetReduces().GetTotal()), Failures: int(s.GetMaps().GetFailed() + s.GetReduces().GetFailed()),
+		Counters: map[string]int64{}, User: map[string]int64{},
+	}
+	for kind, c := range []*slotwisev1.Counters{s.GetMapCounters(), s.GetReduceCounters()} {
+		set := counterspb.Decode(c)
+		set.PutJSON(out.Counters, job.Kind(kind).String())
+		for name, n := range set.User() {
+			out.User[name] += n
+		}
+	}
+	return out
+}
+
+// counterValue returns a counter by the name of its group or by the name of the class that
+// defines the group in Hadoop.
+func counterValue(groups []hadoop.Group, group, name string) int64 {
+	upper := func(s string) string { return strings.ToUpper(strings.ReplaceAll(strings.TrimSpace(s), " ", "_")) }
+	if strings.HasSuffix(group, "TaskCounter") || strings.HasSuffix(group, "Task$Counter") {
+		group = "Map-Reduce Framework"
+	}
+	for _, g := range groups {
+		if strings.TrimSpace(g.Name) != strings.TrimSpace(group) {
+			continue
+		}
+		i := slices.IndexFunc(g.Counters, func(c hadoop.Counter) bool {
+			return strings.TrimSpace(c.Name) == strings.TrimSpace(name) || upper(c.Name) == name
+		})
+		if i >= 0 {
+			return g.Counters[i].Value
+		}
+	}
+	return 0
+}

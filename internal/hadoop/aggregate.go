@@ -1,0 +1,156 @@
+package hadoop
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+)
+
+// Aggregator aggregates the values of one key of Hadoop's package of aggregators.
+type Aggregator struct {
+	kind   string // in lower case
+	limit  int    // of unique values; negative for none
+	n      int64  // LongValue…
+	f      float64
+	text   string // StringValue…
+	some   bool   // a value has been added
+	counts map[string]int64
+}
+
+// aggregators are the names of the kinds in lower case.
+var aggregators = []string{
+	"longvaluesum", "longvaluemax", "longvaluemin", "doublevaluesum", "stringvaluemax", "stringvaluemin", "uniqvaluecount", "valuehistogram",
+}
+
+// NewAggregator returns an aggregator for a key TYPE:ID, and the ID. maxUnique bounds the
+// result of UniqValueCount unless it is negative.
+func NewAggregator(key []byte, maxUnique int) (*Aggregator, []byte, error) {
+	kind, id, ok := bytes.Cut(key, []byte(":"))
+	a := &Aggregator{kind: strings.ToLower(string(kind)), limit: maxUnique, counts: map[string]int64{}}
+	if !ok || !slices.Contains(aggregators, a.kind) {
+		return nil, nil, fmt.Errorf("aggregate: the key %q does not begin with the name of an aggregator such as LongValueSum and a colon", key)
+	}
+	return a, id, nil
+}
+
+// Add adds a value.
+func (a *Aggregator) Add(v string) error {
+	first := !a.some
+	a.some = true
+	switch a.kind {
+	case "longvaluesum", "longvaluemax", "longvaluemin":
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return err
+		}
+		switch {
+		case a.kind == "longvaluesum":
+			a.n += n
+		case first, a.kind == "longvaluemax" && n > a.n, a.kind == "longvaluemin" && n < a.n:
+			a.n = n
+		}
+	case "doublevaluesum":
+		f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+		if err != nil {
+			return err
+		}
+		a.f += f
+	case "stringvaluemax", "stringvaluemin":
+		order := slices.Compare(utf16.Encode([]rune(v)), utf16.Encode([]rune(a.text)))
+		if first || a.kind == "stringvaluemax" && order > 0 || a.kind == "stringvaluemin" && order < 0 {
+			a.text = v
+		}
+	case "uniqvaluecount":
+		if a.limit < 0 || len(a.counts) < a.limit {
+			a.counts[v]++
+		}
+	case "valuehistogram":
+		value, count, many := strings.Cut(v, "\t")
+		n := int64(1)
+		if many {
+			var err error
+			if n, err = strconv.ParseInt(count, 10, 64); err != nil {
+				return err
+			}
+		}
+		a.counts[value] += n
+	}
+	return nil
+}
+
+// Result returns the value for the output file.
+func (a *Aggregator) Result() string {
+	switch a.kind {
+	case "doublevaluesum":
+		return javaDouble(a.f)
+	case "stringvaluemax", "stringvaluemin":
+		return a.text
+	case "uniqvaluecount":
+		return strconv.Itoa(len(a.counts))
+	case "valuehistogram":
+		return a.histogram()
+	}
+	return strconv.FormatInt(a.n, 10)
+}
+
+// Partial returns the values that a combiner emits.
+func (a *Aggregator) Partial() []string {
+	if a.kind != "uniqvaluecount" && a.kind != "valuehistogram" {
+		return []string{a.Result()}
+	}
+	var list []string
+	for v, n := range a.counts {
+		if a.kind == "valuehistogram" {
+			v += "\t" + strconv.FormatInt(n, 10)
+		}
+		list = append(list, v)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// histogram describes the counts of the distinct values: their number, minimum, median,
+// maximum, mean and standard deviation.
+func (a *Aggregator) histogram() string {
+	var counts []int64
+	sum := 0.0
+	for _, n := range a.counts {
+		counts = append(counts, n)
+	}
+	slices.Sort(counts)
+	for _, n := range counts {
+		sum += float64(n)
+	}
+	k := len(counts)
+	mean, squares := sum/float64(k), 0.0
+	for _, n := range counts {
+		squares += (float64(n) - mean) * (float64(n) - mean)
+	}
+	return fmt.Sprintf("%d\t%d\t%d\t%d\t%s\t%s", k, counts[0], counts[k/2], counts[k-1], javaDouble(mean), javaDouble(math.Sqrt(squares/float64(k))))
+}
+
+// javaDouble formats a number as Java does: 1.0, 1.0E10.
+func javaDouble(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 0):
+		return strings.TrimPrefix(strings.Replace(fmt.Sprint(f), "Inf", "Infinity", 1), "+")
+	case f == 0 || math.Abs(f) >= 1e-3 && math.Abs(f) < 1e7:
+		s := strconv.FormatFloat(f, 'f', -1, 64)
+		if !strings.Contains(s, ".") {
+			s += ".0"
+		}
+		return s
+	}
+	digits, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+	if !strings.Contains(digits, ".") {
+		digits += ".0"
+	}
+	n, _ := strconv.Atoi(exponent)
+	return digits + "E" + strconv.Itoa(n)
+}

@@ -1,0 +1,219 @@
+package hadoop
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Private properties, by which the command line passes its choices to the tasks.
+const (
+	PropStamp     = Private + "job.stamp"    // the number in the middle of job ids
+	PropRoot      = Private + "hdfs.root"    // URI of the directory that stands for hdfs:///
+	PropPartition = Private + "partitioner"  // class, or "" for the hash of the key
+	PropInput     = Private + "input.format" // simple name of the class
+	PropOutput    = Private + "output.format"
+)
+
+// The simple names of input formats that streaming jobs may have.
+const (
+	TextInput     = "TextInputFormat"
+	KeyValueInput = "KeyValueTextInputFormat"
+	NLineInput    = "NLineInputFormat"
+	CombineInput  = "CombineTextInputFormat"
+)
+
+// inputFormats are the input formats that can be read, by simple name.
+var inputFormats = map[string]string{
+	TextInput: TextInput, KeyValueInput: KeyValueInput, NLineInput: NLineInput, CombineInput: CombineInput,
+	"AutoInputFormat": TextInput,
+}
+
+// Classes of mappers, combiners and reducers that are built in, by simple name.
+const (
+	IdentityMapper   = "IdentityMapper"
+	IdentityReducer  = "IdentityReducer"
+	InverseMapper    = "InverseMapper"
+	TokenCountMapper = "TokenCountMapper"
+	LongSumReducer   = "LongSumReducer"
+	Aggregate        = "aggregate" // the package of aggregators, for -reducer only
+)
+
+var builtinClasses = []string{IdentityMapper, IdentityReducer, InverseMapper, TokenCountMapper, LongSumReducer}
+
+// BuiltinClass returns the simple name of the built-in class that a value of -mapper,
+// -combiner or -reducer names, or "" for a command. A class of Hadoop that is not built in
+// is an error.
+func BuiltinClass(value string) (string, error) {
+	name := strings.TrimSpace(value)
+	if slices.Contains(builtinClasses, SimpleName(name)) && (SimpleName(name) == name || strings.HasPrefix(name, "org.apache.hadoop.")) {
+		return SimpleName(name), nil
+	}
+	if strings.HasPrefix(name, "org.apache.hadoop.") && !strings.ContainsAny(name, " /") {
+		return "", fmt.Errorf("the class %s is not built in (built in: %s); Java code cannot be run", name, strings.Join(builtinClasses, ", "))
+	}
+	return "", nil
+}
+
+// Cut divides the lines of a command into keys and values.
+type Cut struct {
+	Separator []byte
+	Fields    int  // the key ends before the separator of this number
+	KeyOnly   bool // a line is a key without a value
+}
+
+// Line returns the key and the value of a line. A line with too few separators is a key
+// with an empty value; with KeyOnly the value is nil.
+func (c *Cut) Line(line []byte) (key, value []byte) {
+	if c.KeyOnly {
+		return line, nil
+	}
+	at := 0
+	for range c.Fields {
+		i := bytes.Index(line[at:], c.Separator)
+		if i < 0 {
+			return line, line[len(line):]
+		}
+		at += i + len(c.Separator)
+	}
+	return line[:at-len(c.Separator)], line[at:]
+}
+
+// Rules are the rules of one streaming job.
+type Rules struct {
+	Conf              Conf
+	MapOut, ReduceOut Cut
+	MapIn, ReduceIn   []byte // between key and value on standard input
+	Output            []byte // between key and value in output files
+	Input             string // one of the input formats
+	KeyValue          byte   // the separator of KeyValueTextInputFormat
+	WithKey           bool   // mappers get key and value, not only the value
+	KeyOnlyInput      bool   // reducers get keys without values
+	Partition         func(key []byte, n int) int
+	Order             *KeySpec // nil for the order of the bytes
+	ExitIsFailure     bool
+	Prefix            string // of reporter lines
+}
+
+// NewRules returns the rules for a job's properties.
+func NewRules(conf Conf) (*Rules, error) {
+	r := &Rules{
+		Conf: conf, Input: conf.Get(PropInput, TextInput),
+		MapOut:    Cut{Separator: []byte(conf.Get("stream.map.output.field.separator", "\t")), Fields: conf.Int("stream.num.map.output.key.fields", 1)},
+		ReduceOut: Cut{Separator: []byte(conf.Get("stream.reduce.output.field.separator", "\t")), Fields: conf.Int("stream.num.reduce.output.key.fields", 1)},
+		MapIn:     []byte(conf.Get("stream.map.input.field.separator", "\t")), ReduceIn: []byte(conf.Get("stream.reduce.input.field.separator", "\t")),
+		Output:        []byte(conf.Get("mapreduce.output.textoutputformat.separator", "\t")),
+		KeyValue:      '\t',
+		ExitIsFailure: conf.Bool("stream.non.zero.exit.is.failure", true),
+		Prefix:        conf.Get("stream.stderr.reporter.prefix", "reporter:"),
+	}
+	for name, c := range map[string]*Cut{"map": &r.MapOut, "reduce": &r.ReduceOut} {
+		if c.Fields < 1 || len(c.Separator) == 0 {
+			return nil, fmt.Errorf("stream.num.%s.output.key.fields must be at least 1 and stream.%s.output.field.separator must not be empty", name, name)
+		}
+	}
+	if v := conf.Get("mapreduce.input.keyvaluelinerecordreader.key.value.separator", ""); v != "" {
+		r.KeyValue = v[0]
+	}
+	r.WithKey = !conf.Bool("stream.map.input.ignoreKey", r.Input == TextInput)
+	if err := r.identifiers(); err != nil {
+		return nil, err
+	}
+	return r, r.keys()
+}
+
+// identifiers applies stream.map.input and its kin.
+func (r *Rules) identifiers() error {
+	for _, x := range []struct {
+		name    string
+		keyOnly func()
+	}{
+		{"stream.map.input", func() { r.WithKey = false }},
+		{"stream.map.output", func() { r.MapOut.KeyOnly = true }},
+		{"stream.reduce.input", func() { r.KeyOnlyInput = true }},
+		{"stream.reduce.output", func() { r.ReduceOut.KeyOnly = true }},
+	} {
+		switch id := strings.ToLower(r.Conf.Get(x.name, "text")); id {
+		case "keyonlytext":
+			x.keyOnly()
+		case "rawbytes", "typedbytes":
+			return fmt.Errorf("%s=%s is not supported: commands read and write lines of text", x.name, id)
+		}
+	}
+	return nil
+}
+
+// keys chooses the partitioner and the order of the keys.
+func (r *Rules) keys() error {
+	c := r.Conf
+	separator := c.Get("mapreduce.map.output.key.field.separator", "\t")
+	r.Partition = HashPartition
+	switch class := c.Get(PropPartition, ""); SimpleName(class) {
+	case "", "HashPartitioner":
+	case "KeyFieldBasedPartitioner":
+		options := c.Get("mapreduce.partition.keypartitioner.options", "")
+		if n := c.Get("num.key.fields.for.partition", ""); n != "" {
+			options = "-k1," + n
+		}
+		spec, err := NewKeySpec(options, separator)
+		if err != nil {
+			return fmt.Errorf("mapreduce.partition.keypartitioner.options: %w", err)
+		}
+		r.Partition = spec.Partition
+	default:
+		return fmt.Errorf("the partitioner %s is not built in (built in: HashPartitioner, KeyFieldBasedPartitioner)", class)
+	}
+	switch class := c.Get("mapreduce.job.output.key.comparator.class", ""); SimpleName(class) {
+	case "", "Comparator": // Text$Comparator is the order of the bytes
+		return nil
+	case "KeyFieldBasedComparator":
+		spec, err := NewKeySpec(c.Get("mapreduce.partition.keycomparator.options", ""), separator)
+		if err != nil {
+			return fmt.Errorf("mapreduce.partition.keycomparator.options: %w", err)
+		}
+		if !spec.Empty() {
+			r.Order = spec
+		}
+		return nil
+	default:
+		return fmt.Errorf("the comparator %s is not built in (built in: KeyFieldBasedComparator)", class)
+	}
+}
+
+// SortKey returns the key by which the engine sorts and partitions a record. buf is
+// memory to use.
+func (r *Rules) SortKey(buf, key []byte) []byte {
+	if r.Order == nil {
+		return key
+	}
+	return r.Order.AppendSortKey(buf[:0], key)
+}
+
+// Key returns the key in a sort key.
+func (r *Rules) Key(sortKey []byte) []byte {
+	if r.Order == nil {
+		return sortKey
+	}
+	return KeyOf(sortKey)
+}
+
+// Partitioner returns the partitioner of sort keys.
+func (r *Rules) Partitioner(sortKey []byte, n int) int { return r.Partition(r.Key(sortKey), n) }
+
+// OutputLine appends a line of an output file. A nil value leaves out the separator.
+func (r *Rules) OutputLine(buf, key, value []byte) []byte {
+	buf = append(buf, key...)
+	if value == nil {
+		return buf
+	}
+	return append(append(buf, r.Output...), value...)
+}
+
+// Class returns the simple name of a class that an option names, if known maps it.
+func class(option, name string, known map[string]string) (string, error) {
+	if to, ok := known[SimpleName(name)]; ok {
+		return to, nil
+	}
+	return "", usage("%s : class not found : %s", option, name)
+}

@@ -1,0 +1,75 @@
+package hadoop
+
+import "strings"
+
+// SplitCommand divides the command of a mapper, reducer or combiner into words as Hadoop
+// Streaming does, without a shell. Only spaces separate words. Quotes protect spaces and
+// are removed. A quote ends the current word and begins another one, so a"b"c is three
+// words. An empty quoted word vanishes, nothing escapes a quote, and a quote that is not
+// closed extends to the end.
+func SplitCommand(s string) []string {
+	var words []string
+	var word strings.Builder
+	flush := func() {
+		if word.Len() > 0 {
+			words = append(words, word.String())
+			word.Reset()
+		}
+	}
+	var quote byte
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case quote != 0 && c == quote:
+			flush()
+			quote = 0
+		case quote != 0:
+			word.WriteByte(c)
+		case c == '\'' || c == '"':
+			flush()
+			quote = c
+		case c == ' ':
+			flush()
+		default:
+			word.WriteByte(c)
+		}
+	}
+	flush()
+	return words
+}
+
+// SplitList divides a comma list of paths. A comma within braces is part of a glob and
+// does not separate.
+func SplitList(s string) []string {
+	var list []string
+	depth, from := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '{':
+			depth++
+		case '}':
+			depth = max(0, depth-1)
+		case ',':
+			if depth == 0 {
+				list = append(list, s[from:i])
+				from = i + 1
+			}
+		}
+	}
+	list = append(list, s[from:])
+	var paths []string
+	for _, p := range list {
+		if p != "" {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// SimpleName returns the last element of a Java class name.
+func SimpleName(class string) string {
+	if i := strings.LastIndexAny(class, ".$"); i >= 0 {
+		return class[i+1:]
+	}
+	return class
+}

@@ -1,0 +1,103 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/slotwise/slotwise/internal/storage"
+)
+
+var _ storage.Editor = (*FS)(nil)
+
+// HasDirs implements storage.Editor.
+func (f *FS) HasDirs() bool { return false }
+
+// MakeDir implements storage.Editor. It does nothing: a directory exists as long as it has
+// files.
+func (f *FS) MakeDir(context.Context, string) error { return nil }
+
+// Move implements storage.Editor. It copies each object and removes the old ones at the
+// end, so readers may see both.
+func (f *FS) Move(ctx context.Context, from, to string) error {
+	fromBucket, fromKey := split(from)
+	toBucket, toKey := split(to)
+	if fromKey == "" || toKey == "" {
+		return f.failed("move", from, errors.New("is a bucket, which cannot be moved"))
+	}
+	var keys []string
+	if _, err := f.c.StatObject(ctx, fromBucket, fromKey, minio.StatObjectOptions{}); err == nil {
+		keys = append(keys, fromKey)
+	}
+	err := f.each(ctx, from, true, func(o minio.ObjectInfo) bool {
+		keys = append(keys, o.Key)
+		return true
+	})
+	for _, key := range keys {
+		if err == nil {
+			_, err = f.c.Client.ComposeObject(ctx, minio.CopyDestOptions{Bucket: toBucket, Object: toKey + strings.TrimPrefix(key, fromKey)},
+				minio.CopySrcOptions{Bucket: fromBucket, Object: key})
+		}
+	}
+	if err == nil {
+		err = f.Remove(ctx, from)
+	}
+	if err != nil {
+		return f.failed("move", from, err)
+	}
+	return nil
+}
+
+// CreateFile implements storage.Editor. The object becomes visible when all of it has been
+// uploaded.
+func (f *FS) CreateFile(ctx context.Context, p string) (storage.Writer, error) {
+	bucket, key := split(p)
+	if key == "" {
+		return nil, f.failed("create", p, errors.New("the URI names a bucket and no object"))
+	}
+	r, w := io.Pipe()
+	e := &edit{PipeWriter: w, ended: make(chan error, 1)}
+	go func() {
+		_, err := f.c.Client.PutObject(ctx, bucket, key, r, -1, minio.PutObjectOptions{PartSize: editPart})
+		if err != nil {
+			err = f.failed("create", p, err)
+		}
+		r.CloseWithError(err)
+		e.ended <- err
+	}()
+	return e, nil
+}
+
+// editPart is the size of the parts of an upload in bytes. With 10,000 parts a file may have
+// 160 GiB.
+const editPart = 16 << 20
+
+// errDiscarded ends an upload that is not wanted.
+var errDiscarded = errors.New("discarded")
+
+// edit implements storage.Writer.
+type edit struct {
+	*io.PipeWriter
+	ended chan error // receives the result of the upload
+	done  bool
+}
+
+// Commit implements storage.Writer.
+func (e *edit) Commit() error {
+	e.done = true
+	e.Close()
+	return <-e.ended
+}
+
+// Discard implements storage.Writer.
+func (e *edit) Discard() error {
+	if !e.done {
+		e.done = true
+		e.CloseWithError(errDiscarded)
+		<-e.ended
+	}
+	return nil
+}

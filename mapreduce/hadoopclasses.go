@@ -1,0 +1,154 @@
+package mapreduce
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/hadoop"
+	"github.com/slotwise/slotwise/internal/stream"
+)
+
+// hadoopClassMapper is a mapper class that is built in.
+type hadoopClassMapper struct {
+	hadoopBlocks
+	w     hadoopWriter
+	class string
+	lines bool // the mapper is missing: lines are records, divided as a command's output
+}
+
+// Start notes the task.
+func (m *hadoopClassMapper) Start(t *Task) error {
+	m.task = t.t
+	return nil
+}
+
+// Map is not called, because MapBlock is.
+func (m *hadoopClassMapper) Map(_, value []byte, out *Emitter) error {
+	return m.MapBlock(append(value[:len(value):len(value)], '\n'), out)
+}
+
+// MapBlock maps a block of lines.
+func (m *hadoopClassMapper) MapBlock(block []byte, out *Emitter) error {
+	return m.each(block, func(key, value []byte) error {
+		switch {
+		case m.lines:
+			return m.w.line(value, out)
+		case m.class == hadoop.IdentityMapper, m.class == hadoop.IdentityReducer:
+			m.w.record(key, value, out)
+		case m.class == hadoop.InverseMapper:
+			m.w.record(value, key, out)
+		case m.class == hadoop.TokenCountMapper:
+			for w := range bytes.FieldsSeq(value) {
+				m.w.record(w, []byte("1"), out)
+			}
+		default:
+			return fmt.Errorf("the class %s is no mapper", m.class)
+		}
+		return nil
+	})
+}
+
+// hadoopClassReducer is a reducer or combiner class that is built in.
+type hadoopClassReducer struct {
+	w     hadoopWriter
+	class string
+}
+
+// Reduce reduces one group.
+func (r *hadoopClassReducer) Reduce(sortKey []byte, values iter.Seq[[]byte], out *Emitter) error {
+	key := r.w.rules.Key(sortKey)
+	if r.class == hadoop.IdentityReducer || r.class == hadoop.IdentityMapper {
+		for v := range values {
+			r.w.record(key, v, out)
+		}
+		return nil
+	}
+	if r.class != hadoop.LongSumReducer {
+		return fmt.Errorf("the class %s is no reducer", r.class)
+	}
+	sum := int64(0)
+	for v := range values {
+		n, err := strconv.ParseInt(strings.TrimSpace(string(v)), 10, 64)
+		if err != nil {
+			return fmt.Errorf("LongSumReducer: key %q: %w", key, err)
+		}
+		sum += n
+	}
+	r.w.record(key, strconv.AppendInt(nil, sum, 10), out)
+	return nil
+}
+
+// hadoopAggregator is the reducer and combiner of -reducer aggregate.
+type hadoopAggregator struct{ w hadoopWriter }
+
+// Reduce aggregates the values of a key TYPE:ID.
+func (a *hadoopAggregator) Reduce(sortKey []byte, values iter.Seq[[]byte], out *Emitter) error {
+	key := a.w.rules.Key(sortKey)
+	agg, id, err := hadoop.NewAggregator(key, a.w.rules.Conf.Int("aggregate.max.num.unique.values", -1))
+	if err != nil {
+		return err
+	}
+	for v := range values {
+		if err := agg.Add(string(v)); err != nil {
+			return fmt.Errorf("aggregate: key %q: %w", key, err)
+		}
+	}
+	if a.w.toFile {
+		a.w.record(id, []byte(agg.Result()), out)
+		return nil
+	}
+	for _, v := range agg.Partial() {
+		a.w.record(key, []byte(v), out)
+	}
+	return nil
+}
+
+// linkCache puts the job's cached files and archives into a task's directory. A path
+// without a leading slash is a file that the worker has put into the working directory of
+// this process.
+func linkCache(conf hadoop.Conf, dir string) error {
+	for _, c := range []struct {
+		property string
+		put      func(from, to string) error
+	}{
+		{"mapreduce.job.cache.files", os.Symlink},
+		{"mapreduce.job.cache.archives", putArchive},
+	} {
+		for _, item := range hadoop.SplitList(conf.Get(c.property, "")) {
+			from, name, _ := strings.Cut(item, "#")
+			if name == "" {
+				name = path.Base(from)
+			}
+			if !filepath.IsLocal(name) {
+				return fmt.Errorf("%s: the name %q leaves the task's directory", c.property, name)
+			}
+			from, err := filepath.Abs(strings.TrimPrefix(from, "file://"))
+			if err != nil {
+				return err
+			}
+			to := filepath.Join(dir, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+				return err
+			}
+			if err := c.put(from, to); err != nil {
+				return fmt.Errorf("%s: %s: %w", c.property, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// putArchive links a directory, or unpacks an archive into a new directory.
+func putArchive(from, to string) error {
+	if info, err := os.Stat(from); err != nil || info.IsDir() {
+		return errors.Join(err, os.Symlink(from, to))
+	}
+	return stream.Unpack(from, to, filepath.Base(to))
+}

@@ -1,0 +1,435 @@
+package mapreduce
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/hadoop"
+	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/stream"
+)
+
+// hadoopJob has the rules of a streaming job with Hadoop's properties.
+type hadoopJob struct{ rules *hadoop.Rules }
+
+// inputs returns the options by which the job's input is divided.
+func (h *hadoopJob) inputs(schemes *storage.Schemes) *input.HadoopOptions {
+	c := h.rules.Conf
+	o := &input.HadoopOptions{
+		Schemes: schemes, Maps: c.Int("mapreduce.job.maps", 2),
+		MinSize:    int64(c.Int("mapreduce.input.fileinputformat.split.minsize", 0)),
+		Recursive:  c.Bool("mapreduce.input.fileinputformat.input.dir.recursive", false),
+		IgnoreDirs: c.Bool("mapreduce.input.fileinputformat.input.dir.nonrecursive.ignore.subdirs", false),
+		Combine:    h.rules.Input == hadoop.CombineInput,
+	}
+	if h.rules.Input == hadoop.NLineInput {
+		o.LinesPerMap = max(1, c.Int("mapreduce.input.lineinputformat.linespermap", 1))
+	}
+	return o
+}
+
+// hadoopStreaming returns a streaming job that follows Hadoop Streaming's rules.
+func hadoopStreaming(o StreamingOptions) (*Job, error) {
+	conf := hadoop.Conf(o.Properties)
+	rules, err := hadoop.NewRules(conf)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{
+		Name: cmp.Or(o.Name, conf.Get("mapreduce.job.name", ""), "streaming"), Partitioner: rules.Partitioner,
+		combinerUnsorted: true, hadoop: &hadoopJob{rules}, recipe: o.recipe(),
+	}
+	files := o.Reducer == ""
+	if j.Mapper, err = hadoopMapper(o, rules, files); err != nil || files {
+		return j, err
+	}
+	if j.Reducer, err = hadoopReducer(o, rules, "reducer", o.Reducer); err != nil {
+		return nil, err
+	}
+	combiner := o.Combiner
+	if strings.EqualFold(o.Reducer, hadoop.Aggregate) {
+		combiner = hadoop.Aggregate
+	}
+	if combiner != "" {
+		j.Combiner, err = hadoopReducer(o, rules, "combiner", combiner)
+	}
+	return j, err
+}
+
+// hadoopMapper returns the mapper for a command or a built-in class. toFiles says that the
+// job has no reduces.
+func hadoopMapper(o StreamingOptions, rules *hadoop.Rules, toFiles bool) (func() Mapper, error) {
+	class, err := hadoop.BuiltinClass(o.Mapper)
+	if err != nil {
+		return nil, err
+	}
+	return func() Mapper {
+		b := hadoopBlocks{rules: rules}
+		w := hadoopWriter{rules: rules, cut: &rules.MapOut, toFile: toFiles}
+		switch {
+		case class != "":
+			return &hadoopClassMapper{hadoopBlocks: b, w: w, class: class}
+		case strings.TrimSpace(o.Mapper) == "":
+			return &hadoopClassMapper{hadoopBlocks: b, w: w, class: hadoop.IdentityMapper, lines: rules.Input == hadoop.TextInput}
+		}
+		return &hadoopCommandMapper{hadoopCommand{command: command{role: "mapper", cmd: o.Mapper, stderr: o.Stderr}, w: w}, b}
+	}, nil
+}
+
+// hadoopReducer returns the reducer or combiner for a command or a built-in class.
+func hadoopReducer(o StreamingOptions, rules *hadoop.Rules, role, value string) (func() Reducer, error) {
+	w := hadoopWriter{rules: rules, cut: &rules.ReduceOut, toFile: role == "reducer"}
+	if strings.EqualFold(value, hadoop.Aggregate) {
+		return func() Reducer { return &hadoopAggregator{w: w} }, nil
+	}
+	class, err := hadoop.BuiltinClass(value)
+	if err != nil {
+		return nil, err
+	}
+	return func() Reducer {
+		if class != "" {
+			return &hadoopClassReducer{w: w, class: class}
+		}
+		return &hadoopCommandReducer{hadoopCommand{command: command{role: role, cmd: value, stderr: o.Stderr}, w: w}}
+	}, nil
+}
+
+// hadoopWriter emits the records of a mapper, combiner or reducer: with sort keys to the
+// shuffle, or as lines of an output file.
+type hadoopWriter struct {
+	rules  *hadoop.Rules
+	cut    *hadoop.Cut
+	toFile bool
+	buf    []byte
+}
+
+// record emits a record.
+func (w *hadoopWriter) record(key, value []byte, out *Emitter) {
+	if w.toFile {
+		w.buf = w.rules.OutputLine(w.buf[:0], key, value)
+		out.Emit(w.buf, nil)
+		return
+	}
+	sortKey := w.rules.SortKey(w.buf, key)
+	if w.rules.Order != nil {
+		w.buf = sortKey
+	}
+	out.Emit(sortKey, value)
+}
+
+// line emits a line that a command has printed. A CR ends a line, too.
+func (w *hadoopWriter) line(b []byte, out *Emitter) error {
+	for {
+		i := bytes.IndexByte(b, '\r')
+		if i < 0 {
+			break
+		}
+		key, value := w.cut.Line(b[:i])
+		w.record(key, value, out)
+		if b = b[i+1:]; len(b) == 0 {
+			return nil // CR LF
+		}
+	}
+	key, value := w.cut.Line(b)
+	w.record(key, value, out)
+	return nil
+}
+
+// hadoopCommand is a mapper, combiner or reducer command in a working directory of its
+// own.
+type hadoopCommand struct {
+	command
+	w    hadoopWriter
+	dir  string // removed at the end
+	idle bool   // a reducer without input, whose output does not count
+}
+
+// Start makes the working directory and starts the command in it.
+func (c *hadoopCommand) Start(t *Task) (err error) {
+	rules := c.w.rules
+	c.line = func(b []byte) error {
+		if c.idle {
+			return nil
+		}
+		return c.w.line(b, c.out)
+	}
+	if c.dir, err = os.MkdirTemp("", "slotwise-task-"); err != nil {
+		return storage.Disk(err)
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(c.dir)
+		}
+	}()
+	if err := linkCache(rules.Conf, c.dir); err != nil {
+		return err
+	}
+	args := hadoop.SplitCommand(c.cmd)
+	if len(args) == 0 {
+		return fmt.Errorf("%s command %q has no words", c.role, c.cmd)
+	}
+	args[0] = findCommand(args[0], c.dir)
+	env := hadoopEnvironment(rules, t, c.dir)
+	c.child, err = stream.Start(t.t.Ctx, stream.Config{
+		Command: c.cmd, Args: args, Dir: c.dir, Role: c.role, Stderr: c.stderr, Count: t.t.Counters.Add, Alive: t.KeepAlive,
+		Env: env, Prefix: rules.Prefix, GroupEnd: hadoop.GroupEnd, ReadsAll: true, AnyExit: !rules.ExitIsFailure,
+	})
+	if errors.Is(err, syscall.E2BIG) {
+		err = fmt.Errorf("%w: the environment is too large; the largest variable is %s; -D stream.jobconf.truncate.limit=20000 shortens values", err, largest(env))
+	}
+	return err
+}
+
+// Finish waits for the end of the command and removes its working directory.
+func (c *hadoopCommand) Finish(out *Emitter) error {
+	defer os.RemoveAll(c.dir)
+	return explainExit(c.command.Finish(out))
+}
+
+// feed writes the collected bytes and then b to the command.
+func (c *hadoopCommand) feed(b []byte, out *Emitter) error {
+	return explainExit(c.command.feed(b, out))
+}
+
+// explainExit puts the error of a command with an exit status in Hadoop's words.
+func explainExit(err error) error {
+	var exit *stream.ExitError
+	if errors.As(err, &exit) && exit.Code > 0 {
+		return &hadoopExitError{exit}
+	}
+	return err
+}
+
+// hadoopExitError is the error of a command with an exit status, in Hadoop's words.
+type hadoopExitError struct{ *stream.ExitError }
+
+// Error returns the text that Hadoop's users search for, and the command.
+func (e *hadoopExitError) Error() string {
+	return fmt.Sprintf("PipeMapRed.waitOutputThreads(): subprocess failed with code %d (%s)", e.Code, e.ExitError.Error())
+}
+
+// Unwrap returns the error of the command.
+func (e *hadoopExitError) Unwrap() error { return e.ExitError }
+
+// largest returns the name of the longest variable.
+func largest(env []string) string {
+	longest := ""
+	for _, v := range env {
+		if len(v) > len(longest) {
+			longest = v
+		}
+	}
+	name, _, _ := strings.Cut(longest, "=")
+	return name
+}
+
+// findCommand returns the path of a command's first word: a file of the task's directory,
+// else the first regular file in PATH. A word that is found nowhere is returned unchanged.
+func findCommand(word, dir string) string {
+	if filepath.IsAbs(word) {
+		return word
+	}
+	for _, d := range append([]string{dir}, filepath.SplitList(os.Getenv("PATH"))...) {
+		path := filepath.Join(d, word)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return word
+}
+
+// hadoopEnvironment returns the variables of a command: all properties of the job, those
+// of the task, -cmdenv, and TMPDIR.
+func hadoopEnvironment(rules *hadoop.Rules, t *Task, dir string) []string {
+	conf := make(hadoop.Conf, len(rules.Conf)+32)
+	for name, v := range rules.Conf {
+		conf[name] = v
+	}
+	setTask(conf, t, dir)
+	env := append([]string{}, taskVariables(conf, t.IsMap())...)
+	if root := conf.Get(hadoop.PropRoot, ""); root != "" {
+		env = append(env, "SLOTWISE_HDFS_DIR="+root) // for hadoop fs in a task
+	}
+	env = append(env, conf.Environment()...)
+	for _, word := range strings.Split(conf.Get("stream.addenvironment", ""), " ") {
+		if strings.Contains(word, "=") {
+			env = append(env, word)
+		}
+	}
+	tmp := filepath.Join(dir, "tmp")
+	_ = os.Mkdir(tmp, 0o700) // a shipped file may have the name
+	return append(env, "PWD="+dir, "TMPDIR="+tmp)
+}
+
+// taskVariables returns the variables of mapreduce.map.env or mapreduce.reduce.env, whose
+// form is A=x,B=$B:y.
+func taskVariables(conf hadoop.Conf, isMap bool) []string {
+	name := "mapreduce.reduce.env"
+	if isMap {
+		name = "mapreduce.map.env"
+	}
+	var env []string
+	for _, v := range strings.Split(conf.Get(name, conf.Get("mapred.child.env", "")), ",") {
+		if strings.Contains(v, "=") {
+			env = append(env, os.ExpandEnv(strings.TrimSpace(v)))
+		}
+	}
+	return env
+}
+
+// setTask sets the properties that describe the task.
+func setTask(conf hadoop.Conf, t *Task, dir string) {
+	stamp, err := strconv.ParseInt(conf.Get(hadoop.PropStamp, ""), 10, 64)
+	if err != nil {
+		stamp = hadoop.ClusterStamp
+	}
+	id, err := hadoop.NumberOf(stamp, t.t.Attempt.Job.String())
+	if err == nil {
+		kind := byte('r')
+		if t.t.Attempt.Kind == job.Map {
+			kind = 'm'
+		}
+		conf.Set("mapreduce.job.id", id.Job())
+		conf.Set("mapreduce.task.id", id.Task(kind, t.Index()))
+		conf.Set("mapreduce.task.attempt.id", id.Attempt(kind, t.Index(), t.Try()))
+	}
+	conf.Set("mapreduce.task.ismap", strconv.FormatBool(t.IsMap()))
+	conf.Set("mapreduce.task.partition", strconv.Itoa(t.Index()))
+	conf.Set("mapreduce.job.maps", strconv.Itoa(t.Maps()))
+	conf.Set("mapreduce.job.reduces", strconv.Itoa(t.Reduces()))
+	conf.Set("mapreduce.job.name", t.JobName())
+	conf.Set("mapreduce.job.local.dir", dir)
+	if s := t.t.Split; s != nil && len(s.Pieces) == 1 {
+		p := &s.Pieces[0]
+		conf.Set("mapreduce.map.input.file", hadoop.DisplayURI(p.URI, conf.Get(hadoop.PropRoot, "")))
+		conf.Set("mapreduce.map.input.start", strconv.FormatInt(p.Offset, 10))
+		conf.Set("mapreduce.map.input.length", strconv.FormatInt(p.Length, 10))
+	}
+}
+
+// hadoopBlocks turns blocks of lines into records as Hadoop's line reader does: a CR ends a
+// line, too, and a byte order mark at the start of a file is no data.
+type hadoopBlocks struct {
+	rules *hadoop.Rules
+	task  *engine.Task
+}
+
+// utf8Mark is the byte order mark of UTF-8.
+var utf8Mark = []byte("\xef\xbb\xbf")
+
+// clean returns a block in which every line ends with LF.
+func (h *hadoopBlocks) clean(block []byte) []byte {
+	if h.task.BlockOffset == 0 {
+		block = bytes.TrimPrefix(block, utf8Mark)
+	}
+	if bytes.IndexByte(block, '\r') >= 0 {
+		// A copy, because the length of the block gives the offset of the next one.
+		block = bytes.ReplaceAll(block, []byte("\r\n"), []byte("\n"))
+		block = bytes.ReplaceAll(block, []byte("\r"), []byte("\n"))
+	}
+	if n := len(block); n > 0 && block[n-1] != '\n' {
+		block = append(block[:n:n], '\n')
+	}
+	return block
+}
+
+// each calls fn with the key and the value of each line. offsets counts stored bytes as
+// if all lines ended with LF.
+func (h *hadoopBlocks) each(block []byte, fn func(key, value []byte) error) (err error) {
+	at := h.task.BlockOffset
+	var number []byte
+	input.Lines(h.clean(block), func(line []byte) bool {
+		if h.rules.Input == hadoop.KeyValueInput {
+			key, value := line, line[len(line):]
+			if i := bytes.IndexByte(line, h.rules.KeyValue); i >= 0 {
+				key, value = line[:i], line[i+1:]
+			}
+			err = fn(key, value)
+		} else {
+			number = strconv.AppendInt(number[:0], at, 10)
+			err = fn(number, line)
+		}
+		at += int64(len(line)) + 1
+		return err == nil
+	})
+	return err
+}
+
+// hadoopCommandMapper is a mapper command.
+type hadoopCommandMapper struct {
+	hadoopCommand
+	hadoopBlocks
+}
+
+// Start starts the command.
+func (m *hadoopCommandMapper) Start(t *Task) error {
+	m.task = t.t
+	return m.hadoopCommand.Start(t)
+}
+
+// Map is not called, because MapBlock is.
+func (m *hadoopCommandMapper) Map(_, value []byte, out *Emitter) error {
+	return m.MapBlock(append(value[:len(value):len(value)], '\n'), out)
+}
+
+// MapBlock passes a block of lines to the command, with keys if the input format has
+// them.
+func (m *hadoopCommandMapper) MapBlock(block []byte, out *Emitter) error {
+	if !m.hadoopBlocks.rules.WithKey {
+		block = m.clean(block)
+		return m.feed(block, out)
+	}
+	err := m.each(block, func(key, value []byte) error {
+		m.buf = append(append(append(append(m.buf, key...), m.hadoopBlocks.rules.MapIn...), value...), '\n')
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.feed(nil, out)
+}
+
+// hadoopCommandReducer is a reducer or combiner command.
+type hadoopCommandReducer struct{ hadoopCommand }
+
+// Start starts the command. Until the first record its output does not count.
+func (r *hadoopCommandReducer) Start(t *Task) error {
+	r.idle = true
+	return r.hadoopCommand.Start(t)
+}
+
+// Reduce passes the records of a group to the command, one line for each.
+func (r *hadoopCommandReducer) Reduce(sortKey []byte, values iter.Seq[[]byte], out *Emitter) error {
+	r.idle = false
+	rules := r.w.rules
+	key := rules.Key(sortKey)
+	for v := range values {
+		r.buf = append(r.buf, key...)
+		if !rules.KeyOnlyInput {
+			r.buf = append(append(r.buf, rules.ReduceIn...), v...)
+		}
+		if r.buf = append(r.buf, '\n'); len(r.buf) >= commandBuffer {
+			if err := r.feed(nil, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	_ BlockMapper = (*hadoopCommandMapper)(nil)
+	_ Starter     = (*hadoopCommandMapper)(nil)
+	_ Finisher    = (*hadoopCommandReducer)(nil)
+)

@@ -214,7 +214,7 @@ func readHadoopFile(name string) ([]hadoop.Setting, error) {
 }
 
 // uri returns the storage URI of a path as the user has typed it. It creates the directory
-// that stands for hdfs:/// when it is used first.
+// for hdfs:/// on its first use.
 func (h *hadoopCommand) uri(typed string) string {
 	if h.ns.Local() && strings.HasPrefix(typed, "hdfs:") {
 		for _, dir := range []string{"tmp", filepath.Join("user", h.ns.User)} {
@@ -251,7 +251,7 @@ func (h *hadoopCommand) locate(typed string) (*location, error) {
 		l.prefix, l.strip = "hdfs://", authority
 	case rest != "" && strings.HasPrefix(rest, "//"):
 		l.prefix = typedScheme + "://"
-	case scheme == "": // a local path is shown as it is
+	case scheme == "": // local paths are displayed unchanged
 	case strings.HasPrefix(typed, "/"):
 		l.strip = authority
 	default:

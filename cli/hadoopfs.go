@@ -55,7 +55,7 @@ func init() {
 	}
 }
 
-// fsDeprecated are old names of commands and what they mean.
+// fsDeprecated maps the old names of commands to a flag and to the present command.
 var fsDeprecated = map[string][2]string{"lsr": {"-R", "ls -R"}, "rmr": {"-r", "-rm -r"}, "dus": {"-s", "du -s"}}
 
 // fsCall is one call of hadoop fs.
@@ -168,7 +168,7 @@ func (c *fsCall) fail(typed string, err error) {
 	fmt.Fprintf(c.err, "%s: `%s': %s\n", c.name, typed, fsReason(err))
 }
 
-// The errors of paths that are not those of package fs.
+// Errors of paths for which package fs has no value.
 var (
 	errNotDir     = errors.New("Is not a directory")     //nolint:staticcheck // Hadoop's words
 	errIsDir      = errors.New("Is a directory")         //nolint:staticcheck // Hadoop's words
@@ -377,7 +377,7 @@ func (c *fsCall) put() error {
 	return nil
 }
 
-// pathError is an error about another path than that of the argument.
+// pathError is an error about a path other than the argument, such as the destination.
 type pathError struct {
 	typed string
 	err   error
@@ -642,8 +642,8 @@ func (c *fsCall) test() error {
 	return nil
 }
 
-// accept accepts a change of permissions, owner or replication and does what a local file
-// allows.
+// accept accepts a change of permissions, owner or replication. It changes only the mode of
+// local files.
 func (c *fsCall) accept() error {
 	c.each(c.args[1:], func(e entry) error {
 		if _, local := e.fs.(storage.Local); !local || c.name != "chmod" {

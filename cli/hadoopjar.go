@@ -554,7 +554,7 @@ func (t *hadoopRun) progress(p mapreduce.Progress) {
 	t.percent(hadoop.Percent(p.MapFrac, p.MapsDone == p.Maps), reduces, now)
 }
 
-// percent prints a line of progress, unless it is that of before.
+// percent prints a line of progress, unless it equals the previous line.
 func (t *hadoopRun) percent(maps, reduces int, now time.Time) {
 	line := fmt.Sprintf(" map %d%% reduce %d%%", maps, reduces)
 	if line != t.last {

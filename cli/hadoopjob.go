@@ -60,7 +60,7 @@ func (h *hadoopCommand) job(name string, args []string) error {
 type hadoopJobs struct {
 	*hadoopCommand
 	cl          *client.Client
-	application bool // the words are those of yarn application
+	application bool // print the ids of applications, as yarn application does
 }
 
 // run runs one command.
@@ -134,7 +134,7 @@ func (q *hadoopJobs) list(all bool) error {
 	return t.Flush()
 }
 
-// show prints a job's status, one counter of it, or its history.
+// show prints the status or the history of a job, or one of its counters.
 func (q *hadoopJobs) show(verb string, args []string) error {
 	id := hadoop.ClusterJob(args[0])
 	resp, err := client.Call(q.ctx, q.cl, q.cl.RPC().Job, &slotwisev1.JobRequest{Job: id})

@@ -25,8 +25,8 @@ type mrjobExample struct {
 }
 
 // mrjobExamples are the examples of mrjob 0.7.4 that need no Spark and are not meant to
-// fail. Two of them pass commands of the shell, which the runner inline does not run; the
-// runner local does.
+// fail. Two of them pass shell commands. The runner inline cannot run shell commands; the
+// runner local can.
 var mrjobExamples = []mrjobExample{
 	{name: "mr_word_freq_count", slow: true},
 	{name: "mr_most_used_word", slow: true},

@@ -20,7 +20,7 @@ type JobNumber struct {
 	Number int
 }
 
-// NumberOf returns the number of a job that slotwise calls jN. stamp is that of job 1.
+// NumberOf returns the number of the job with the id jN. stamp is the stamp of job 1.
 func NumberOf(stamp int64, id string) (JobNumber, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(id, "j"))
 	if err != nil || n < 1 {

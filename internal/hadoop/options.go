@@ -28,7 +28,7 @@ func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(fo
 // Setting is one -D NAME=VALUE.
 type Setting struct{ Name, Value string }
 
-// Generic holds the generic options, which stand before those of a program.
+// Generic holds the generic options, which precede the options of a program.
 type Generic struct {
 	Settings []Setting // -D, in order
 	ConfFile []string  // -conf
@@ -283,7 +283,7 @@ var outputFormats = map[string]string{"TextOutputFormat": "TextOutputFormat"}
 var partitioners = map[string]string{"HashPartitioner": "HashPartitioner", "KeyFieldBasedPartitioner": "KeyFieldBasedPartitioner"}
 
 // ApplyOptions sets the properties that follow from the options of a streaming job, and
-// settles the number of reduces. Classes that are not built in are errors. A job without
+// computes the number of reduces. A class that is not built in is an error. A job without
 // reduces has no reducer afterwards, and one with reduces has one.
 func (c Conf) ApplyOptions(s *Streaming) error {
 	for _, x := range []struct {

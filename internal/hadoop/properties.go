@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// use says what slotwise does with a property.
+// use is the effect of a property in slotwise.
 type use uint8
 
 const (
@@ -184,7 +184,7 @@ func (c Conf) Get(name, def string) string {
 	return c.expand(v, 0)
 }
 
-// Bool returns whether a property is true, or def if it is neither true nor false.
+// Bool parses a property as true or false. It returns def for other values.
 func (c Conf) Bool(name string, def bool) bool {
 	switch strings.ToLower(strings.TrimSpace(c.Get(name, ""))) {
 	case "true":

@@ -10,7 +10,7 @@ import (
 // Private properties, by which the command line passes its choices to the tasks.
 const (
 	PropStamp     = Private + "job.stamp"    // the number in the middle of job ids
-	PropRoot      = Private + "hdfs.root"    // URI of the directory that stands for hdfs:///
+	PropRoot      = Private + "hdfs.root"    // URI of the directory behind hdfs:///
 	PropPartition = Private + "partitioner"  // class, or "" for the hash of the key
 	PropInput     = Private + "input.format" // simple name of the class
 	PropOutput    = Private + "output.format"

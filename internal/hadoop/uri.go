@@ -3,7 +3,7 @@ package hadoop
 import "strings"
 
 // DisplayURI returns the URI by which Hadoop's tools know a file. root is the URI of the
-// local directory that stands for hdfs:///, or "".
+// local directory behind hdfs:///, or "".
 func DisplayURI(uri, root string) string {
 	uri = strings.TrimPrefix(uri, "file://")
 	root = strings.TrimPrefix(root, "file://")
@@ -77,7 +77,7 @@ func (n *Namespace) plain(p string) string {
 	return strings.TrimSuffix(n.Default, "/") + "/user/" + n.User + "/" + p
 }
 
-// RootURI returns the directory that stands for hdfs:///, or "" if there is an HDFS.
+// RootURI returns the directory behind hdfs:///, or "" if there is an HDFS.
 func (n *Namespace) RootURI() string {
 	if !n.Local() {
 		return ""

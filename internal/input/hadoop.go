@@ -25,7 +25,7 @@ type HadoopOptions struct {
 	Recursive, IgnoreDirs bool
 	Maps                  int   // the wanted number of splits
 	MinSize               int64 // the least size of a split in bytes
-	LinesPerMap           int   // if positive, each split has so many lines
+	LinesPerMap           int   // lines of each split; 0 divides by bytes
 	Combine               bool  // small files share a split
 }
 
@@ -244,7 +244,7 @@ func (p *planner) errUndivided(f *found, ok bool) error {
 
 // Glob returns the files and directories that a path within a file system names, sorted
 // by path, hidden ones included. glob says that the path is a pattern; else the error is
-// that of Stat.
+// the error of Stat.
 func Glob(ctx context.Context, fsys storage.FS, p string) (matches []storage.Info, glob bool, err error) {
 	info, err := fsys.Stat(ctx, p)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) || !strings.ContainsAny(p, globMeta) {

@@ -51,8 +51,8 @@ func (f *FS) Move(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// CreateFile implements storage.Editor. The object becomes visible when all of it has been
-// uploaded.
+// CreateFile implements storage.Editor. The object becomes visible when the upload is
+// complete.
 func (f *FS) CreateFile(ctx context.Context, p string) (storage.Writer, error) {
 	bucket, key := split(p)
 	if key == "" {

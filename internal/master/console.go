@@ -43,6 +43,9 @@ func (s consoleSource) Jobs(ctx context.Context, q webui.Query) (webui.Jobs, err
 		return webui.Jobs{List: list, Total: total}, nil
 	})
 	s.m.shownJobs(identity(ctx), jobs.List)
+	if f, _ := s.m.Forecast(); f != nil { // a page does not wait for the first one
+		s.m.addForecasts(ctx, jobs.List)
+	}
 	return jobs, err
 }
 

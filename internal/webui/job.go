@@ -78,6 +78,9 @@ func jobSummary(j *Job, now time.Time) *section {
 		add("Ended", moment(st.EndedMs, now))
 	}
 	add("Took", milliseconds(jobAge(st, now)))
+	if st.EndedMs == 0 {
+		sec.Facts = append(sec.Facts, forecastFacts(st, now)...)
+	}
 	if st.InputBytes > 0 {
 		add("Input", bytesCell(st.InputBytes))
 	}
@@ -89,6 +92,23 @@ func jobSummary(j *Job, now time.Time) *section {
 		sec.Text = &text{Body: st.LogTail, Label: "End of the log of the attempt that failed last"}
 	}
 	return sec
+}
+
+// forecastFacts says when a job is expected to end, how sure that is, and what it rests on.
+func forecastFacts(st *slotwisev1.JobStatus, now time.Time) []fact {
+	f := st.Forecast
+	end := expectedEnd(st, now)
+	if f.GetUnknown() != "" {
+		end.Text += ": " + f.Unknown
+	}
+	facts := []fact{{"Expected end (10th to 90th percentile)", end}}
+	if f.GetPosition() > 0 {
+		facts = append(facts, fact{"Place among waiting jobs", plain(fmt.Sprintf("%d, first task expected in %s", f.Position, left(f.StartMs, now)))})
+	}
+	if f.GetKnown() {
+		facts = append(facts, fact{"The forecast", plain(fmt.Sprintf("%s, of the state %s ago; times of tasks from %s", console.Plural(int(f.Futures), "sampled future"), shortDuration(f.AgeMs), f.Basis))})
+	}
+	return facts
 }
 
 // phaseFact describes the tasks of a kind.
@@ -138,7 +158,7 @@ func (s *Server) addAttempts(r *http.Request, p *page, j *Job) error {
 	}
 	p.add(&section{ID: "timeline", Title: "Attempts over time", Notes: []string{note}, Chart: figure})
 	p.add(x.stragglers(), x.distribution(), x.sizesSection())
-	t := x.table(r.URL, j.Status.Id, j.MayChange, 10)
+	t := x.table(r.URL, j.MayChange, 10)
 	t.Caption = "The first attempts"
 	p.add(&section{ID: "attempts", Title: "Attempts", Table: t,
 		Links: []link{{Text: fmt.Sprintf("All %s, to search and filter", console.Plural(len(x.list), "attempt")), Href: jobPath(j.Status.Id) + "/attempts"}}})
@@ -203,7 +223,7 @@ func (x *attempts) sizesSection() *section {
 	if len(x.sizes) == 0 || x.sizes[len(x.sizes)-1] == 0 {
 		return nil
 	}
-	st := summarize(x.sizes)
+	st := x.size
 	return &section{ID: "shuffle", Title: "Shuffle", Notes: []string{"Sizes of the map outputs that reduces fetch."},
 		Facts: []fact{{"All map outputs", bytesCell(st.sum)}, {"Least", bytesCell(st.low)}, {"Median", bytesCell(st.median)}, {"Most", bytesCell(st.high)}},
 		Chart: histogram("Number of maps by the size of their output", []string{"maps"}, [][]int64{x.sizes}, console.Bytes)}
@@ -211,20 +231,23 @@ func (x *attempts) sizesSection() *section {
 
 // table lists the attempts that the URL selects, at most limit of them if limit is
 // positive, else a page.
-func (x *attempts) table(u *url.URL, id string, logs bool, limit int) *table {
+func (x *attempts) table(u *url.URL, logs bool, limit int) *table {
 	q := u.Query()
 	t := &table{ID: "attempts", Caption: "Attempts", Empty: "No attempt matches.", Columns: []column{{Key: "attempt", Name: "Attempt"}, {Key: "kind", Name: "Kind"}, {Key: "state", Name: "State"},
 		{Key: "node", Name: "Node"}, {Key: "level", Name: "Data"}, {Key: "progress", Name: "Progress"}, {Key: "started", Name: "Started"}, {Key: "took_ms", Name: "Time", Number: true},
 		{Key: "output_bytes", Name: "Map output", Number: true}, {Key: "log", Name: "Log"}, {Key: "error", Name: "Error"}}}
 	var selected []int
+	kind, state, node, id, sorted := q.Get("kind"), q.Get("state"), q.Get("node"), q.Get("q"), q.Get("sort")
 	for i := range x.list {
 		a := &x.list[i]
-		if (q.Get("kind") == "" || q.Get("kind") == kindWord(a)) && (q.Get("state") == "" || q.Get("state") == a.State) &&
-			(q.Get("node") == "" || q.Get("node") == a.Node) && strings.Contains(a.ID, q.Get("q")) {
+		if (kind == "" || kind == kindWord(a)) && (state == "" || state == a.State) && (node == "" || node == a.Node) && strings.Contains(a.ID, id) {
 			selected = append(selected, i)
 		}
+		if limit > 0 && sorted == "" && len(selected) == limit {
+			break
+		}
 	}
-	switch q.Get("sort") {
+	switch sorted {
 	case "time":
 		slices.SortStableFunc(selected, func(a, b int) int { return cmp.Compare(x.list[b].Took(x.now), x.list[a].Took(x.now)) })
 	case "started":
@@ -278,7 +301,7 @@ func (s *Server) attemptList(r *http.Request) (*page, error) {
 		Sections: []*section{
 			{ID: "filter", Filter: &filter{Fields: []field{{Name: "q", Label: "Attempt", Value: v.Get("q"), Type: "search"}, {Name: "kind", Label: "Kind", Value: v.Get("kind"), Options: []string{"", "map", "reduce"}},
 				{Name: "state", Label: "State", Value: v.Get("state"), Options: states}, {Name: "node", Label: "Node", Value: v.Get("node")}, {Name: "sort", Label: "Order", Value: v.Get("sort"), Options: []string{"", "time", "started"}}}}},
-			{ID: "attempts", Title: "Attempts", Table: x.table(r.URL, j.Status.Id, j.MayChange, 0)},
+			{ID: "attempts", Title: "Attempts", Table: x.table(r.URL, j.MayChange, 0)},
 		}}, nil
 }
 

@@ -146,7 +146,7 @@ func jobTable(id, caption string, jobs []*slotwisev1.JobStatus, now time.Time) *
 	t := &table{ID: id, Caption: caption, Empty: "No job matches.", Columns: []column{
 		{Key: "job", Name: "Job"}, {Key: "name", Name: "Name"}, {Key: "user", Name: "User"}, {Key: "pool", Name: "Pool"}, {Key: "priority", Name: "Priority"},
 		{Key: "state", Name: "State"}, {Key: "maps", Name: "Maps"}, {Key: "reduces", Name: "Reduces"}, {Key: "submitted", Name: "Submitted"},
-		{Key: "took_ms", Name: "Time", Number: true}, {Key: "waiting", Name: "Waits for"},
+		{Key: "took_ms", Name: "Time", Number: true}, {Key: "position", Name: "Place", Number: true}, {Key: "end", Name: "Expected end"}, {Key: "waiting", Name: "Waits for"},
 	}}
 	for _, j := range jobs {
 		why := j.Waiting
@@ -156,11 +156,37 @@ func jobTable(id, caption string, jobs []*slotwisev1.JobStatus, now time.Time) *
 		t.Rows = append(t.Rows, []cell{
 			linked(j.Id, jobPath(j.Id)), {Text: jobName(j), Value: j.Name}, {Text: cut(j.User, 30), Value: j.User}, {Text: cut(poolName(j.Pool), 30), Value: poolName(j.Pool)},
 			plain(priorityName(j.Priority)), state(j.State), phase(j.Maps), phase(j.Reduces),
-			moment(j.SubmittedMs, now), milliseconds(jobAge(j, now)), {Text: cut(why, 160), Value: why},
+			moment(j.SubmittedMs, now), milliseconds(jobAge(j, now)), position(j.Forecast), expectedEnd(j, now), {Text: cut(why, 160), Value: why},
 		})
 	}
 	return t
 }
+
+// position is a job's place among those that wait for their first task.
+func position(f *slotwisev1.JobForecast) cell {
+	if f.GetPosition() == 0 {
+		return cell{Text: "–", Value: 0}
+	}
+	return number(int64(f.GetPosition()))
+}
+
+// expectedEnd is the forecast of a job's end, short. Programs get the median in ms since
+// the Unix epoch, or 0.
+func expectedEnd(j *slotwisev1.JobStatus, now time.Time) cell {
+	f := j.Forecast
+	switch {
+	case j.EndedMs > 0:
+		return cell{Text: "–", Value: int64(0)}
+	case f.GetNever():
+		return cell{Text: "never, as the cluster is", Value: int64(0)}
+	case !f.GetKnown():
+		return cell{Text: "unknown", Value: int64(0)}
+	}
+	return cell{Text: fmt.Sprintf("in %s (%s to %s)", left(f.EndMs, now), left(f.EarlyMs, now), left(f.LateMs, now)), Value: f.EndMs}
+}
+
+// left is the time until a moment.
+func left(ms int64, now time.Time) string { return shortDuration(max(0, ms-now.UnixMilli())) }
 
 // jobs lists the jobs in memory.
 func (s *Server) jobs(r *http.Request) (*page, error) {

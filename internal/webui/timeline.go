@@ -47,6 +47,7 @@ type attempts struct {
 	times  [2][]int64
 	sizes  []int64 // of the outputs of maps
 	stat   [2]summary
+	size   summary // of sizes
 	lanes  []lane
 	laneOf []int32 // of each attempt
 	slow   []int   // stragglers, the slowest first
@@ -90,7 +91,7 @@ func analyse(list []Attempt, now int64) *attempts {
 	for k := range x.times {
 		x.stat[k] = summarize(x.times[k])
 	}
-	slices.Sort(x.sizes)
+	x.size = summarize(x.sizes)
 	x.assignLanes()
 	x.findStragglers()
 	return x

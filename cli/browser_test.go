@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// chrome is a tab of a browser that records what goes wrong in its pages.
+type chrome struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+	mu  struct {
+		sync.Mutex
+		complaints []string
+	}
+}
+
+// newChrome starts a browser. Without one the test is skipped, and fails in CI.
+func newChrome(t *testing.T, url string) *chrome {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("chromium is missing: .ci/run installs it")
+		}
+		t.Skip("chromium is missing: apt-get install chromium")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(2*time.Minute), chromedp.Flag("lang", "en-US"),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), chromedp.Env("TZ=UTC"))
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, stop := chromedp.NewContext(alloc)
+	t.Cleanup(stop)
+	b := &chrome{t: t, ctx: ctx, url: url}
+	chromedp.ListenTarget(ctx, b.listen)
+	if err := chromedp.Run(ctx, log.Enable(), network.Enable()); err != nil { // the browser lives as long as this context
+		t.Fatal(err)
+	}
+	return b
+}
+
+// listen records errors of the console, exceptions, and what the policy of contents refused.
+func (b *chrome) listen(event any) {
+	text := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text = e.ExceptionDetails.Error()
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+			text = fmt.Sprint("console: ", e.Type)
+		}
+	case *log.EventEntryAdded:
+		text = fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+	}
+	if text != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.mu.complaints = append(b.mu.complaints, text)
+	}
+}
+
+// complaints returns what went wrong since the last call.
+func (b *chrome) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer func() { b.mu.complaints = nil }()
+	return b.mu.complaints
+}
+
+// do carries out actions, for at most a minute.
+func (b *chrome) do(what string, actions ...chromedp.Action) {
+	b.t.Helper()
+	ctx, stop := context.WithTimeout(b.ctx, time.Minute)
+	defer stop()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		b.t.Fatalf("%s: %v; %q", what, err, b.complaints())
+	}
+}
+
+// open loads a page and waits for its script.
+func (b *chrome) open(path string) {
+	b.t.Helper()
+	b.do(path, chromedp.Navigate(b.url+path), chromedp.WaitReady("body[data-ready]", chromedp.ByQuery))
+}
+
+// eval returns the value of an expression in the page.
+func eval[T any](b *chrome, expression string) (v T) {
+	b.t.Helper()
+	b.do(expression, chromedp.Evaluate(expression, &v))
+	return v
+}
+
+// until waits until an expression is true.
+func (b *chrome) until(what, expression string) {
+	b.t.Helper()
+	eventually(b.t, what, func() bool { return eval[bool](b, expression) })
+}
+
+// lowContrast returns the texts whose contrast with their background is below 4.5 to 1, as
+// WCAG 2 computes it. Large text needs 3 to 1.
+const lowContrast = `(() => {
+	const parse = (c) => { const m = c.match(/[\d.]+/g).map(Number); return { r: m[0], g: m[1], b: m[2], a: m.length > 3 ? m[3] : 1 }; };
+	const light = ({ r, g, b }) => { const f = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
+	const behind = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.a > 0.99) return c; } return { r: 255, g: 255, b: 255 }; };
+	const bad = new Set();
+	for (const e of document.querySelectorAll("body *")) {
+		if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || /^(TITLE|OPTION|SCRIPT)$/i.test(e.tagName)) continue;
+		const s = getComputedStyle(e), a = light(parse(e.closest("svg") ? s.fill : s.color)), b = light(behind(e));
+		const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), size = parseFloat(s.fontSize);
+		if (ratio < (size >= 24 ? 3 : 4.5)) bad.add(e.tagName + "." + e.getAttribute("class") + " " + ratio.toFixed(2) + " " + e.textContent.slice(0, 30));
+	}
+	return [...bad];
+})()`
+
+// nameless returns the controls that a screen reader cannot name.
+func (b *chrome) nameless() (bad []string) {
+	b.t.Helper()
+	b.do("accessibility", chromedp.ActionFunc(func(ctx context.Context) error {
+		nodes, err := accessibility.GetFullAXTree().Do(ctx)
+		for _, n := range nodes {
+			if n.Ignored || n.Role == nil {
+				continue
+			}
+			switch role := strings.Trim(string(n.Role.Value), `"`); role {
+			case "button", "link", "textbox", "searchbox", "combobox", "progressbar", "image", "navigation", "heading", "table", "group":
+				if n.Name == nil || strings.Trim(string(n.Name.Value), `" `) == "" {
+					if role == "group" || role == "table" {
+						continue // groups without a role of their own, such as details
+					}
+					bad = append(bad, role)
+				}
+			}
+		}
+		return err
+	}))
+	return bad
+}
+
+// theme switches between the light and the dark theme, and the width of the window.
+func (b *chrome) theme(name string, width int64) {
+	b.t.Helper()
+	b.do(name, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}),
+		emulation.SetDeviceMetricsOverride(width, 900, 1, false))
+}
+
+// TestBrowser opens every page in a real browser while jobs of several kinds run.
+func TestBrowser(t *testing.T) {
+	c := newTestCluster(t, "--policy", "fair", "--heartbeat", "200ms")
+	b := newChrome(t, c.url)
+	for _, w := range []string{"w1", "w2"} {
+		c.worker(w, "--map-slots", "2")
+	}
+	c.words("in/a.txt", 20_000)
+	slow := c.write("slow.sh", "#!/bin/sh\necho attempt begins >&2\nsleep 0.4\nwc -l\n")
+	fails := c.write("fails.sh", "#!/bin/sh\necho this job always fails >&2\nexit 3\n")
+	c.must("wordcount", "in", "--output", "counts", "--split-size", "32KiB", "--reduces", "3", "--pool", "reports")
+	if status, out := c.submit("--mapper", "./fails.sh", "--reducer", "cat", "--file", fails, "--input", "in", "--output", "none", "--reduces", "1", "--pool", "tests"); !strings.Contains(out, "j2") || status == 0 {
+		t.Fatalf("the failing job: status %d, %s", status, out)
+	}
+	submit := c.command("submit", "--master", c.url, "--mapper", "./slow.sh", "--reducer", "cat", "--file", slow, "--input", "in", "--output", "slow",
+		"--split-size", "8KiB", "--reduces", "2", "--pool", "<script>alert(1)")
+	if out, err := submit.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	live(b)
+	keys(b)
+	pages := []string{"/ui/", "/ui/jobs", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/jobs/j3/attempts", "/ui/attempts/j2_m_0_0", "/ui/nodes", "/ui/nodes/w1", "/ui/policy", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login"}
+	for _, path := range pages {
+		for _, theme := range []string{"light", "dark"} {
+			b.theme(theme, 1280)
+			b.open(path)
+			if bad := eval[[]string](b, lowContrast); len(bad) > 0 {
+				t.Errorf("%s, %s: low contrast: %q", path, theme, bad)
+			}
+		}
+		if bad := b.nameless(); len(bad) > 0 {
+			t.Errorf("%s: without a name: %q", path, bad)
+		}
+		b.theme("light", 320)
+		if w := eval[int](b, "document.documentElement.scrollWidth"); w > 320 {
+			t.Errorf("%s: %d pixels wide in a window of 320", path, w)
+		}
+	}
+	if bad := b.complaints(); len(bad) > 0 {
+		t.Errorf("%q", bad)
+	}
+	if os.Getenv("SLOTWISE_REWRITE") == "1" {
+		screenshots(b)
+	}
+	noScript(b, pages)
+}
+
+// live watches a job's page, which must change without being loaded again.
+func live(b *chrome) {
+	b.open("/ui/jobs/j3")
+	b.until("the page is connected", `document.body.dataset.connected === "1"`)
+	eval[bool](b, "window.same = true")
+	before := eval[string](b, `document.getElementById("summary").textContent`)
+	b.until("the page shows progress", fmt.Sprintf(`document.body.dataset.updates > 1 && document.getElementById("summary").textContent !== %q`, before))
+	if !eval[bool](b, "window.same === true") {
+		b.t.Error("the page was loaded again")
+	}
+	if eval[int](b, `document.querySelectorAll("#timeline rect[class*=map]").length`) == 0 {
+		b.t.Error("no attempt in the timeline")
+	}
+}
+
+// keys goes from page to page with the keyboard.
+func keys(b *chrome) {
+	b.do("g n", chromedp.KeyEvent("g"), chromedp.KeyEvent("n"))
+	b.until("the page of nodes", `location.pathname === "/ui/nodes" && document.body.dataset.ready === "1"`)
+	b.do("Tab", chromedp.KeyEvent(kb.Tab))
+	if got := eval[string](b, `document.activeElement.textContent`); got != "Skip to the content" {
+		b.t.Errorf("the first stop is %q", got)
+	}
+	if got := eval[string](b, `getComputedStyle(document.activeElement).outlineStyle`); got != "solid" {
+		b.t.Errorf("the focus is shown by %q", got)
+	}
+	b.do("Enter", chromedp.KeyEvent(kb.Enter))
+	b.until("the content has the focus", `document.activeElement.id === "main"`)
+	b.do("?", chromedp.KeyEvent("?"))
+	b.until("the list of keys", `document.querySelector("dialog[open]") !== null`)
+	b.do("Escape", chromedp.KeyEvent(kb.Escape))
+	b.until("no list of keys", `document.querySelector("dialog") === null`)
+	b.do("/", chromedp.KeyEvent("/"))
+	b.until("the search field", `document.activeElement.name === "q"`)
+	b.do("w1", chromedp.KeyEvent("w1"), chromedp.KeyEvent(kb.Enter))
+	b.until("the node that was searched", `location.search.includes("q=w1") && document.querySelectorAll("#t-nodes tbody tr").length === 1`)
+	b.open("/ui/jobs/j1")
+	b.do("+", chromedp.KeyEvent("+"))
+	b.until("a part of the timeline", `location.search.includes("from=")`)
+	b.do("0", chromedp.KeyEvent("0"))
+	b.until("the whole timeline", `!location.search.includes("from=")`)
+}
+
+// noScript reads each page in a browser that runs no script.
+func noScript(b *chrome, pages []string) {
+	b.do("script off", emulation.SetScriptExecutionDisabled(true))
+	for _, path := range pages {
+		var text string
+		b.do(path, chromedp.Navigate(b.url+path), chromedp.Text("main", &text, chromedp.ByQuery))
+		if len(text) < 60 {
+			b.t.Errorf("%s without a script: %q", path, text)
+		}
+	}
+	b.do("search", chromedp.Navigate(b.url+"/ui/jobs"), chromedp.SetValue(`input[name="pool"]`, "reports", chromedp.ByQuery), chromedp.Submit(`form.filter`, chromedp.ByQuery), chromedp.WaitVisible(`a[href="/ui/jobs/j1"]`, chromedp.ByQuery))
+	b.do("script on", emulation.SetScriptExecutionDisabled(false))
+}
+
+// screenshots writes the pictures of docs/console.md.
+func screenshots(b *chrome) {
+	dir := filepath.Join("..", "docs", "console")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, s := range []struct{ path, name, theme string }{
+		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs/j3", "job", "light"}, {"/ui/jobs/j3", "job", "dark"},
+		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/policy", "policy", "dark"}, {"/ui/compare?a=j1&b=j2", "compare", "light"},
+	} {
+		b.theme(s.theme, 1100)
+		b.open(s.path)
+		var png []byte
+		b.do(s.name, chromedp.CaptureScreenshot(&png))
+		if len(png) > 150<<10 {
+			b.t.Errorf("%s is too large: %d bytes", s.name, len(png))
+		}
+		if err := os.WriteFile(filepath.Join(dir, s.name+"-"+s.theme+".png"), png, 0o666); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package webui
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// manyAttempts returns attempts that fill some nodes of ten slots.
+func manyAttempts(n, nodes int) []Attempt {
+	list := make([]Attempt, n)
+	for i := range list {
+		slot := i % (nodes * 10)
+		begin := int64(1_000_000 + 1000*(i/(nodes*10)))
+		list[i] = Attempt{ID: fmt.Sprintf("j1_m_%d_0", i), Kind: 'm', Task: int32(i), State: "succeeded", Node: fmt.Sprintf("node%03d", slot/10), Level: "NODE", Progress: 1,
+			Started: begin, Ended: begin + 900 + int64(i%90), OutputBytes: int64(i)}
+	}
+	return list
+}
+
+// TestLargeJob shows a job of 100,000 attempts. The page stays small, says that it draws
+// groups, and shows single attempts again in a part of the time.
+func TestLargeJob(t *testing.T) {
+	f := newFake(1, "large")
+	f.attempts = manyAttempts(100_000, 100)
+	s := newConsole(t, f)
+	start := time.Now()
+	w := ask(s, http.MethodGet, "/ui/jobs/j1", "ann")
+	first := time.Since(start)
+	start = time.Now()
+	again := ask(s, http.MethodGet, "/ui/jobs/j1", "ann")
+	t.Logf("100,000 attempts: first view %v, second %v, %d bytes", first, time.Since(start), w.Body.Len())
+	if body := w.Body.String(); w.Body.Len() > 200<<10 || !strings.Contains(body, "100000 attempts in 1000 lanes are too many to draw each") {
+		t.Errorf("%d bytes: %.1000s", w.Body.Len(), body)
+	}
+	if f.copies != 1 || again.Code != http.StatusOK {
+		t.Errorf("%d copies for two views", f.copies)
+	}
+	f.attempts = manyAttempts(20_000, 10)
+	s = newConsole(t, f)
+	x, err := s.cache.get(t.Context(), f, "j1", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(x.lanes) != 100 {
+		t.Errorf("%d lanes, want one for each slot", len(x.lanes))
+	}
+	path := fmt.Sprintf("/ui/jobs/j1?from=%d&to=%d", x.first+3000, x.first+5000)
+	if part := ask(s, http.MethodGet, path, "ann").Body.String(); strings.Contains(part, "too many") || !strings.Contains(part, `class="map"`) {
+		t.Errorf("a part of the time is not drawn attempt by attempt: %.1500s", part)
+	}
+	if w := ask(s, http.MethodGet, "/ui/jobs/j1/attempts?sort=time&offset=19950", "ann"); !strings.Contains(w.Body.String(), "19951 to 20000 of 20000") {
+		t.Errorf("the last page: %.1500s", w.Body)
+	}
+}
+
+// TestLanes checks that no two attempts overlap in a lane.
+func TestLanes(t *testing.T) {
+	list := manyAttempts(3000, 7)
+	for i := range list {
+		list[i].Started += int64(i * 7919 % 5000)
+		list[i].Ended = list[i].Started + int64(i*104729%4000)
+		if i%50 == 0 {
+			list[i].Ended = 0
+		}
+	}
+	x := analyse(list, 10_000_000)
+	type span struct{ from, to int64 }
+	spans := make([][]span, len(x.lanes))
+	for i := range x.list {
+		a, lane := &x.list[i], x.laneOf[i]
+		if x.lanes[lane].node != a.Node {
+			t.Fatalf("%s of %s is in a lane of %s", a.ID, a.Node, x.lanes[lane].node)
+		}
+		to := a.Ended
+		if to == 0 {
+			to = x.now
+		}
+		for _, s := range spans[lane] {
+			if a.Started < s.to && s.from < to {
+				t.Fatalf("%s overlaps another attempt in lane %d", a.ID, lane)
+			}
+		}
+		spans[lane] = append(spans[lane], span{a.Started, to})
+	}
+}
+
+// TestStragglers names the attempts that are much slower than the median.
+func TestStragglers(t *testing.T) {
+	list := manyAttempts(40, 4)
+	list[3].Ended = list[3].Started + 5000
+	list[9].Ended, list[9].State = 0, "running"
+	list[11].Ended, list[11].State = list[11].Started+60_000, "failed"
+	x := analyse(list, list[9].Started+3000)
+	var got []string
+	for _, i := range x.slow {
+		got = append(got, x.list[i].ID)
+	}
+	if fmt.Sprint(got) != "[j1_m_3_0 j1_m_9_0]" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestSamples fills the rings beyond their lengths.
+func TestSamples(t *testing.T) {
+	var s samples
+	begin := time.Unix(1_000_000, 0)
+	at := begin
+	for range 40 * 3600 {
+		at = at.Add(time.Second)
+		s.add(at, Use{Map: 1})
+	}
+	if n := len(s.mu.fine.list); n != fineLength {
+		t.Errorf("%d fine samples", n)
+	}
+	if n := len(s.since(at, 24*time.Hour)); n != coarseLength {
+		t.Errorf("%d samples of a day", n)
+	}
+	if n := len(s.since(at, 10*time.Minute)); n < 299 || n > 301 {
+		t.Errorf("%d samples of ten minutes", n)
+	}
+}
+
+// TestCacheBounds asks for more jobs than the cache keeps.
+func TestCacheBounds(t *testing.T) {
+	f := newFake(1, "x")
+	var c attemptCache
+	for i := range 3 * cachedJobs {
+		if _, err := c.get(context.Background(), f, fmt.Sprint("j", i), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.mu.list) != cachedJobs || f.copies != 3*cachedJobs {
+		t.Errorf("%d entries, %d copies", len(c.mu.list), f.copies)
+	}
+}

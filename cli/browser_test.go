@@ -46,7 +46,7 @@ func newChrome(t *testing.T, url string) *chrome {
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), chromedp.Env("TZ=UTC"))
 	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
-	ctx, stop := chromedp.NewContext(alloc)
+	ctx, stop := chromedp.NewContext(alloc, chromedp.WithErrorf(t.Logf))
 	t.Cleanup(stop)
 	b := &chrome{t: t, ctx: ctx, url: url}
 	chromedp.ListenTarget(ctx, b.listen)
@@ -107,10 +107,15 @@ func eval[T any](b *chrome, expression string) (v T) {
 	return v
 }
 
-// until waits until an expression is true.
+// until waits until an expression is true. Between two pages it cannot be evaluated.
 func (b *chrome) until(what, expression string) {
 	b.t.Helper()
-	eventually(b.t, what, func() bool { return eval[bool](b, expression) })
+	eventually(b.t, what, func() bool {
+		ctx, stop := context.WithTimeout(b.ctx, time.Minute)
+		defer stop()
+		holds := false
+		return chromedp.Run(ctx, chromedp.Evaluate(expression, &holds)) == nil && holds
+	})
 }
 
 // lowContrast returns the texts whose contrast with their background is below 4.5 to 1, as
@@ -202,7 +207,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("%q", bad)
 	}
 	if os.Getenv("SLOTWISE_REWRITE") == "1" {
-		screenshots(b)
+		screenshots(b, c)
 	}
 	noScript(b, pages)
 }
@@ -241,7 +246,8 @@ func keys(b *chrome) {
 	b.until("no list of keys", `document.querySelector("dialog") === null`)
 	b.do("/", chromedp.KeyEvent("/"))
 	b.until("the search field", `document.activeElement.name === "q"`)
-	b.do("w1", chromedp.KeyEvent("w1"), chromedp.KeyEvent(kb.Enter))
+	// DevTools sends the character although the script has prevented it.
+	b.do("w1", chromedp.SetValue(`input[name="q"]`, "w1", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
 	b.until("the node that was searched", `location.search.includes("q=w1") && document.querySelectorAll("#t-nodes tbody tr").length === 1`)
 	b.open("/ui/jobs/j1")
 	b.do("+", chromedp.KeyEvent("+"))
@@ -265,16 +271,25 @@ func noScript(b *chrome, pages []string) {
 }
 
 // screenshots writes the pictures of docs/console.md.
-func screenshots(b *chrome) {
+func screenshots(b *chrome, c *testCluster) {
+	for i, pool := range []string{"reports", "tests", "reports", "adhoc"} {
+		cmd := c.command("submit", "--master", c.url, "sleep", "--param", fmt.Sprintf("maps=%dx%dms,4s", 40+20*i, 500+200*i), "--param", "reduces=2x2s", "--pool", pool, "--output", fmt.Sprint("sleep", i))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.t.Fatalf("%v: %s", err, out)
+		}
+	}
+	b.open("/ui/jobs/j4")
+	b.until("some attempts of j4", `document.querySelectorAll("#timeline rect[class*=map]").length > 20`)
 	dir := filepath.Join("..", "docs", "console")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		b.t.Fatal(err)
 	}
 	for _, s := range []struct{ path, name, theme string }{
-		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs/j3", "job", "light"}, {"/ui/jobs/j3", "job", "dark"},
+		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs/j4", "job", "light"}, {"/ui/jobs/j4", "job", "dark"},
 		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/policy", "policy", "dark"}, {"/ui/compare?a=j1&b=j2", "compare", "light"},
 	} {
-		b.theme(s.theme, 1100)
+		b.theme(s.theme, 1000)
+		b.do("height", emulation.SetDeviceMetricsOverride(1000, 640, 1, false))
 		b.open(s.path)
 		var png []byte
 		b.do(s.name, chromedp.CaptureScreenshot(&png))

@@ -115,6 +115,20 @@ func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slot
 	case protocol.IsChain(r.Job):
 		return c.chain(ctx, r)
 	}
+	resp, err := c.status(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	shown := []*slotwisev1.JobStatus{resp.Job}
+	c.m.addForecasts(ctx, shown)
+	return &slotwisev1.JobResponse{Job: shown[0]}, nil
+}
+
+// status is Job without a forecast, for a job or a chain.
+func (c clientService) status(ctx context.Context, r *slotwisev1.JobRequest) (*slotwisev1.JobResponse, error) {
+	if protocol.IsChain(r.Job) {
+		return c.chain(ctx, r)
+	}
 	name, err := job.ParseID(r.Job)
 	if err != nil {
 		return nil, badName(err)
@@ -129,9 +143,7 @@ func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slot
 	if err != nil {
 		return nil, err
 	}
-	shown := []*slotwisev1.JobStatus{c.m.shownJob(identity(ctx), resp.Job)}
-	c.m.addForecasts(ctx, shown)
-	return &slotwisev1.JobResponse{Job: shown[0]}, nil
+	return &slotwisev1.JobResponse{Job: c.m.shownJob(identity(ctx), resp.Job)}, nil
 }
 
 // Tasks lists a job's tasks.
@@ -174,6 +186,22 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 	}
 	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.ExplainResponse {
 		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held, Slow: protocol.SlowPast(c.m.shownPast(who, j))}
+	})
+}
+
+// reasons is Explain without what costs more than a walk through the order of jobs: no
+// forecast, and no attempts of a job in memory.
+func (c clientService) reasons(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
+	if protocol.IsChain(r.Job) {
+		return c.explainChain(ctx, r)
+	}
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.Explain(name) })
+	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.ExplainResponse {
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held}
 	})
 }
 

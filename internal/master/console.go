@@ -43,23 +43,31 @@ func (s consoleSource) Jobs(ctx context.Context, q webui.Query) (webui.Jobs, err
 		return webui.Jobs{List: list, Total: total}, nil
 	})
 	s.m.shownJobs(identity(ctx), jobs.List)
-	if f, _ := s.m.Forecast(); f != nil { // a page does not wait for the first one
-		s.m.addForecasts(ctx, jobs.List)
-	}
+	s.addForecasts(ctx, jobs.List)
 	return jobs, err
+}
+
+// addForecasts adds the forecasts that are known. A page does not wait for the first one.
+func (s consoleSource) addForecasts(ctx context.Context, list []*slotwisev1.JobStatus) {
+	if f, _ := s.m.Forecast(); f != nil {
+		s.m.addForecasts(ctx, list)
+	}
 }
 
 // Job implements webui.Source.
 func (s consoleSource) Job(ctx context.Context, id string) (*webui.Job, error) {
 	c, who := clientService(s), identity(ctx)
-	resp, err := c.Job(ctx, &slotwisev1.JobRequest{Job: id, Steps: true})
+	resp, err := c.status(ctx, &slotwisev1.JobRequest{Job: id, Steps: true})
 	if err != nil {
 		return nil, err
 	}
-	why, err := c.Explain(ctx, &slotwisev1.ExplainRequest{Job: id})
+	why, err := c.reasons(ctx, &slotwisev1.ExplainRequest{Job: id})
 	if err != nil {
 		return nil, err
 	}
+	shown := []*slotwisev1.JobStatus{resp.Job}
+	s.addForecasts(ctx, shown)
+	resp.Job = shown[0]
 	j := &webui.Job{Status: resp.Job, Steps: resp.Steps, Why: why.Why, MayChange: s.m.mayReadLogs(who, resp.Job.User, resp.Job.Pool)}
 	spec, err := query(ctx, s.m, func() (*slotwisev1.JobSpec, error) { return s.m.core.Settings(id), nil })
 	j.Past = spec == nil
@@ -69,32 +77,48 @@ func (s consoleSource) Job(ctx context.Context, id string) (*webui.Job, error) {
 	return j, err
 }
 
-// executionsAtOnce bounds the tasks that the loop copies between two other requests.
-const executionsAtOnce = 4000
+// Bounds on what the loop copies between two other requests: tasks of a large job, and all
+// attempts of a job small enough for findings.
+const (
+	executionsAtOnce = 4000
+	findingsUpTo     = 10_000
+)
 
 // Attempts implements webui.Source. A chain has none.
-func (s consoleSource) Attempts(ctx context.Context, name string) ([]webui.Attempt, error) {
+func (s consoleSource) Attempts(ctx context.Context, name string) ([]webui.Attempt, []*slotwisev1.Finding, error) {
 	if protocol.IsChain(name) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	id, err := job.ParseID(name)
 	if err != nil {
-		return nil, badName(err)
+		return nil, nil, badName(err)
 	}
+	out, err := s.executions(ctx, id)
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		return s.pastAttempts(id)
+	}
+	if err != nil || len(out) > findingsUpTo {
+		return out, nil, err
+	}
+	tasks, err := query(ctx, s.m, func() (*protocol.Attempts, error) { return s.m.core.Attempts(id, s.m.now()), nil })
+	if err != nil || tasks == nil {
+		return out, nil, err
+	}
+	return out, tasks.Findings(), nil
+}
+
+// executions copies the attempts of a job in memory, some tasks at a time.
+func (s consoleSource) executions(ctx context.Context, id job.ID) (out []webui.Attempt, err error) {
 	type part struct {
 		list []protocol.Execution
 		next int
 	}
-	var out []webui.Attempt
 	var buffer []protocol.Execution
 	for from := 0; ; {
 		p, err := query(ctx, s.m, func() (p part, err error) {
 			p.list, p.next, err = s.m.core.Executions(id, from, executionsAtOnce, buffer[:0])
 			return p, err
 		})
-		if connect.CodeOf(err) == connect.CodeNotFound {
-			return s.pastAttempts(id)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -123,10 +147,10 @@ func appendAttempts(out []webui.Attempt, list []protocol.Execution) []webui.Atte
 }
 
 // pastAttempts returns the attempts of a job of the history.
-func (s consoleSource) pastAttempts(id job.ID) (out []webui.Attempt, err error) {
+func (s consoleSource) pastAttempts(id job.ID) (out []webui.Attempt, slow []*slotwisev1.Finding, err error) {
 	past, err := s.m.pastJob(id)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, t := range past.Tasks {
 		task, err := job.ParseTask(t.Id)
@@ -142,7 +166,9 @@ func (s consoleSource) pastAttempts(id job.ID) (out []webui.Attempt, err error) 
 			out = append(out, x)
 		}
 	}
-	return out, nil
+	// The cache of the console serves all viewers, so findings must not quote logs.
+	hideLogText(past.ProtoReflect())
+	return out, protocol.SlowPast(past), nil
 }
 
 // Nodes implements webui.Source.

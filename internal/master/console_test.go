@@ -34,6 +34,7 @@ func TestConsoleWithManyJobs(t *testing.T) {
 		program.Name, program.Pool = fmt.Sprintf("job %d", i), fmt.Sprintf("pool%d", i%20)
 		r.submit(program)
 	}
+	t.Log("submitted")
 	w := r.worker("w1", 100, 0)
 	w.awaitLaunch("j1_m_0_0")
 	w.heartbeat(0, w.succeeded("j1_m_0_0"))

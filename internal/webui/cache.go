@@ -47,12 +47,13 @@ func (c *attemptCache) get(ctx context.Context, source Source, id string, ended 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
 	defer cancel()
 	start := time.Now()
-	list, err := source.Attempts(ctx, id)
+	list, findings, err := source.Attempts(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
 	e.mu.value = analyse(list, now.UnixMilli())
+	e.mu.value.findings = findings
 	e.mu.until = now.Add(max(leastAge, costFactor*time.Since(start)))
 	return e.mu.value, nil
 }

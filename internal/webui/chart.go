@@ -117,7 +117,9 @@ func timeTicks(from, to int64, loc *time.Location) (out []tick) {
 	}
 	x := scale{float64(from), float64(to), plotLeft, plotRight}
 	for t := time.UnixMilli(from).Truncate(step).Add(step); t.UnixMilli() <= to; t = t.Add(step) {
-		out = append(out, tick{x.at(float64(t.UnixMilli())), t.In(loc).Format(layout)})
+		if at := x.at(float64(t.UnixMilli())); at < plotRight-20 { // a label there would be cut off
+			out = append(out, tick{at, t.In(loc).Format(layout)})
+		}
 	}
 	return out
 }
@@ -163,9 +165,13 @@ type series struct {
 }
 
 // useChart draws the slots in use over time, stacked, with the number of slots as a line.
+// It needs at least one sample.
 func useChart(list []sample, layers []series, title string, now time.Time, span time.Duration) *chart {
 	c := &chart{Title: title, W: chartWidth, H: 190}
 	from, to := now.Add(-span).UnixMilli(), now.UnixMilli()
+	if first := list[0].at.UnixMilli(); first > from { // a young master
+		from = min(first, to-10_000)
+	}
 	top := 1.0
 	for i, s := range list {
 		sum := 0.0

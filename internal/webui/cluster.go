@@ -124,7 +124,7 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 	now := time.Now()
 	if list := s.samples.since(now, ranges[0].span); len(list) > 0 {
 		kind := useChart(list, byPool(list), "Slots in use by pool", now, ranges[0].span)
-		p.add(&section{ID: "pools", Title: "What it does: slots in use by pool, last " + shortDuration(ranges[0].span.Milliseconds()), Chart: kind})
+		p.add(&section{ID: "pools", Title: "What it does: slots in use by pool, last " + ranges[0].name, Chart: kind})
 	}
 	if s.actor != nil && pol.MayChange {
 		p.add(&section{ID: "actions", Title: "Change", Forms: []form{{Summary: "Install another policy", Action: "/ui/policy", Button: "Install", Danger: true,

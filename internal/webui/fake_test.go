@@ -71,9 +71,9 @@ func (f *fake) Job(ctx context.Context, id string) (*Job, error) {
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("no job "+id))
 }
 
-func (f *fake) Attempts(context.Context, string) ([]Attempt, error) {
+func (f *fake) Attempts(context.Context, string) ([]Attempt, []*slotwisev1.Finding, error) {
 	f.copies++
-	return append([]Attempt(nil), f.attempts...), nil
+	return append([]Attempt(nil), f.attempts...), []*slotwisev1.Finding{{Code: "skew", Words: f.nodes[0].Name}}, nil
 }
 
 func (f *fake) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []Attempt, error) {

@@ -94,7 +94,7 @@ func jobSummary(j *Job, now time.Time) *section {
 	return sec
 }
 
-// forecastFacts says when a job is expected to end, how sure that is, and what it rests on.
+// forecastFacts returns the expected end of a job, its interval, and the data behind it.
 func forecastFacts(st *slotwisev1.JobStatus, now time.Time) []fact {
 	f := st.Forecast
 	end := expectedEnd(st, now)
@@ -157,12 +157,24 @@ func (s *Server) addAttempts(r *http.Request, p *page, j *Job) error {
 		return nil
 	}
 	p.add(&section{ID: "timeline", Title: "Attempts over time", Notes: []string{note}, Chart: figure})
-	p.add(x.stragglers(), x.distribution(), x.sizesSection())
+	p.add(x.slowSection(), x.stragglers(), x.distribution(), x.sizesSection())
 	t := x.table(r.URL, j.MayChange, 10)
 	t.Caption = "The first attempts"
 	p.add(&section{ID: "attempts", Title: "Attempts", Table: t,
 		Links: []link{{Text: fmt.Sprintf("All %s, to search and filter", console.Plural(len(x.list), "attempt")), Href: jobPath(j.Status.Id) + "/attempts"}}})
 	return nil
+}
+
+// slowSection says in words what made the job slow.
+func (x *attempts) slowSection() *section {
+	if len(x.findings) == 0 {
+		return nil
+	}
+	t := &table{ID: "slow", Caption: "What made the job slow", Columns: []column{{Key: "what", Name: "What"}, {Key: "words", Name: "In words"}, {Key: "lost_ms", Name: "Time", Number: true}}}
+	for _, f := range x.findings {
+		t.Rows = append(t.Rows, []cell{plain(f.Code), plain(cut(f.Words, 1000)), milliseconds(f.LostMs)})
+	}
+	return &section{ID: "slow", Title: "What made it slow", Table: t}
 }
 
 // maxStragglers bounds the table of stragglers.
@@ -300,7 +312,7 @@ func (s *Server) attemptList(r *http.Request) (*page, error) {
 		Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}, {Text: j.Status.Id + " " + jobName(j.Status), Href: jobPath(j.Status.Id)}},
 		Sections: []*section{
 			{ID: "filter", Filter: &filter{Fields: []field{{Name: "q", Label: "Attempt", Value: v.Get("q"), Type: "search"}, {Name: "kind", Label: "Kind", Value: v.Get("kind"), Options: []string{"", "map", "reduce"}},
-				{Name: "state", Label: "State", Value: v.Get("state"), Options: states}, {Name: "node", Label: "Node", Value: v.Get("node")}, {Name: "sort", Label: "Order", Value: v.Get("sort"), Options: []string{"", "time", "started"}}}}},
+				{Name: "state", Label: "State", Value: v.Get("state"), Options: states}, {Name: "node", Label: "Node", Value: v.Get("node")}, {Name: "sort", Label: "Order", Value: cmp.Or(v.Get("sort"), "task"), Options: []string{"task", "time", "started"}}}}},
 			{ID: "attempts", Title: "Attempts", Table: x.table(r.URL, j.MayChange, 0)},
 		}}, nil
 }

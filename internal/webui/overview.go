@@ -15,9 +15,9 @@ import (
 
 // ranges are the spans of time that the overview can show.
 var ranges = []struct {
-	name string
-	span time.Duration
-}{{"10m", 10 * time.Minute}, {"30m", 30 * time.Minute}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
+	key, name string
+	span      time.Duration
+}{{"10m", "10 minutes", 10 * time.Minute}, {"30m", "30 minutes", 30 * time.Minute}, {"6h", "6 hours", 6 * time.Hour}, {"24h", "24 hours", 24 * time.Hour}}
 
 // overview shows the use of slots, the queue, and all nodes.
 func (s *Server) overview(r *http.Request) (*page, error) {
@@ -64,11 +64,11 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 func (s *Server) useSections(u *url.URL, now time.Time) []*section {
 	span, links := ranges[0].span, []link{}
 	for i, x := range ranges {
-		current := u.Query().Get("range") == x.name || i == 0 && u.Query().Get("range") == ""
+		current := u.Query().Get("range") == x.key || i == 0 && u.Query().Get("range") == ""
 		if current {
 			span = x.span
 		}
-		links = append(links, link{Text: "last " + shortDuration(x.span.Milliseconds()), Href: with(u, "range", x.name) + "#use", Current: current})
+		links = append(links, link{Text: "last " + x.name, Href: with(u, "range", x.key) + "#use", Current: current})
 	}
 	list := s.samples.since(now, span)
 	if len(list) == 0 {
@@ -76,7 +76,7 @@ func (s *Server) useSections(u *url.URL, now time.Time) []*section {
 	}
 	kind := useChart(list, byKind(list), "Slots in use by kind", now, span)
 	pool := useChart(list, byPool(list), "Slots in use by pool", now, span)
-	kind.Desc = "Running maps and reduces over the " + links[0].Text + "; the table of this section has the numbers."
+	kind.Desc = "The table below it has the numbers."
 	return []*section{
 		{ID: "use", Title: "Slots in use by kind", Links: links, Chart: kind, Table: useTable(list)},
 		{ID: "pools", Title: "Slots in use by pool", Chart: pool},
@@ -162,7 +162,7 @@ func jobTable(id, caption string, jobs []*slotwisev1.JobStatus, now time.Time) *
 	return t
 }
 
-// position is a job's place among those that wait for their first task.
+// position returns the place of a job in the order of waiting jobs, 1 for the next to start.
 func position(f *slotwisev1.JobForecast) cell {
 	if f.GetPosition() == 0 {
 		return cell{Text: "–", Value: 0}

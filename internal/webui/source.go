@@ -36,8 +36,9 @@ type Source interface {
 	Jobs(ctx context.Context, q Query) (Jobs, error)
 	// Job returns a job or chain.
 	Job(ctx context.Context, id string) (*Job, error)
-	// Attempts returns all attempts of a job. The console keeps the answer for a while.
-	Attempts(ctx context.Context, id string) ([]Attempt, error)
+	// Attempts returns all attempts of a job, and what they say about its speed. The
+	// console keeps the answer for a while, for all viewers.
+	Attempts(ctx context.Context, id string) ([]Attempt, []*slotwisev1.Finding, error)
 	// Nodes returns all nodes, and the attempts that run on the named one.
 	Nodes(ctx context.Context, name string) ([]*slotwisev1.NodeStatus, []Attempt, error)
 	// Policy returns the installed policy.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/console"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // Limits of a timeline. Beyond them it shows how busy groups of lanes were, and says so.
@@ -52,9 +53,11 @@ type attempts struct {
 	laneOf []int32 // of each attempt
 	slow   []int   // stragglers, the slowest first
 	counts map[string]int
-	first  int64 // start of the first attempt
-	last   int64 // end of the last one, or now
-	now    int64
+	// findings say what made the job slow. Nobody changes them.
+	findings []*slotwisev1.Finding
+	first    int64 // start of the first attempt
+	last     int64 // end of the last one, or now
+	now      int64
 }
 
 // lane is one slot of a node.

@@ -44,8 +44,10 @@ function replace(old, fresh) {
 function show(text) {
 	const next = new DOMParser().parseFromString(text, "text/html");
 	const main = document.getElementById("main");
+	const sections = [...next.querySelectorAll("[data-section]")];
+	const ids = new Set(sections.map((e) => e.id));
 	let before = null;
-	for (const fresh of [...next.querySelectorAll("[data-section]")]) {
+	for (const fresh of sections) {
 		const old = document.getElementById(fresh.id);
 		if (!old) {
 			if (before) before.after(fresh); else main.append(fresh);
@@ -58,7 +60,7 @@ function show(text) {
 		}
 	}
 	for (const old of main.querySelectorAll("[data-section]")) {
-		if (!next.getElementById(old.id) && !inUse(old)) old.remove();
+		if (!ids.has(old.id) && !inUse(old)) old.remove();
 	}
 	if (!next.body.hasAttribute("data-live")) stop("This page is complete.");
 	document.title = next.title;

@@ -28,6 +28,7 @@ type whatIfFlags struct {
 	priorities []string
 	kill       []string
 	submit     string
+	since      time.Duration
 	seed       uint64
 }
 
@@ -45,11 +46,16 @@ Times are the time from now to a job's end: the median of the simulated futures,
 the interval in which 8 of 10 of them are.
 
 With --submit the jobs of a mix are submitted all at once. Tasks whose times the mix does
-not state take as long as those of earlier jobs of the same name, or of all jobs.`,
+not state take as long as those of earlier jobs of the same name, or of all jobs.
+
+With --since it simulates the past instead: the jobs of the history that ended since
+then, on the present workers, under the installed policy and others. It recommends a
+policy whose jobs take less time from submission to end, with the interval of the gain.`,
 		Example: `  slotwise whatif --policy fair
   slotwise whatif --nodes +10
   slotwise whatif --priority j12=high --kill j7
-  slotwise whatif --submit mix.yaml -o json`,
+  slotwise whatif --submit mix.yaml -o json
+  slotwise whatif --since 24h`,
 		Args: noArgs,
 	}
 	newUserCommand(c, true, f.ask)
@@ -60,6 +66,7 @@ not state take as long as those of earlier jobs of the same name, or of all jobs
 	fl.StringArrayVar(&f.priorities, "priority", nil, "another priority of a job, `job=level` (repeatable)")
 	fl.StringArrayVar(&f.kill, "kill", nil, "`job` that is killed (repeatable)")
 	fl.StringVar(&f.submit, "submit", "", "`file` with a job mix that is submitted (docs/formats has the format)")
+	fl.DurationVar(&f.since, "since", 0, "simulate the jobs that have ended in this `time` up to now under the installed policy and others (with --policy: that one)")
 	fl.Uint64Var(&f.seed, "seed", 1, "`seed` of what the mix draws at random")
 	completeWith(c, "policy", s.completePolicies)
 	return c
@@ -70,6 +77,9 @@ func (f *whatIfFlags) ask(ctx context.Context, u *userCommand, _ []string) error
 	r, err := f.request()
 	if err != nil {
 		return err
+	}
+	if f.since != 0 {
+		return f.askPast(ctx, u, r)
 	}
 	if f.submit != "" {
 		if err := f.addMix(ctx, u, r); err != nil {
@@ -113,7 +123,10 @@ func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
 		}
 		r.Priorities = append(r.Priorities, &slotwisev1.SetPriorityRequest{Job: id, Priority: wirePriority(level)})
 	}
-	if f.policy == "" && f.nodes == "" && f.submit == "" && len(f.priorities)+len(f.kill) == 0 {
+	if f.since < 0 {
+		return nil, misuse("--since %v: must be positive", f.since)
+	}
+	if f.since == 0 && f.policy == "" && f.nodes == "" && f.submit == "" && len(f.priorities)+len(f.kill) == 0 {
 		return nil, misuse("whatif: what would change? (--policy, --nodes, --priority, --kill or --submit)")
 	}
 	return r, nil

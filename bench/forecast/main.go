@@ -4,6 +4,7 @@
 //
 //	go run ./bench/forecast                    about five minutes
 //	go run ./bench/forecast -only tyrex -jobs 40
+//	go run ./bench/forecast -master localhost:7077   of a real cluster, while its jobs run
 //	SLOTWISE_TRACES=DIR go run ./bench/forecast   with a public trace, if DIR has it
 //
 // The error is the difference between the predicted and the true end, as a share of the
@@ -57,15 +58,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	only := flags.String("only", "", "measure only the scenes whose name contains this text")
 	jobs := flags.Int("jobs", 100, "most jobs of a scene")
 	futures := flags.Int("futures", forecast.DefaultFutures, "futures of a forecast")
+	master := flags.String("master", "", "watch the jobs of this master instead, until none runs")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 {
-		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N]"))
+		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-master ADDRESS]"))
+	}
+	if *master != "" {
+		return watch(ctx, *master, stdout)
 	}
 	list, err := scenes(*jobs, os.Getenv("SLOTWISE_TRACES"))
 	if err != nil {
 		return err
 	}
-	table := harness.NewTable(stdout, "workload", "policy", "jobs", "median error at 25 %", "at 50 %", "at 75 %",
-		"inside 80 % interval", "too early", "unknown", "ms per forecast")
+	table := newTable(stdout)
 	var all tally
 	for _, s := range list {
 		if !strings.Contains(s.name+" "+s.policy, *only) {
@@ -83,13 +87,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
+func newTable(out io.Writer) harness.Table {
+	return harness.NewTable(out, "workload", "policy", "jobs", "median error at 25 %", "at 50 %", "at 75 %",
+		"inside 80 % interval", "too early", "unknown", "ms per forecast")
+}
+
 // scenes returns the measured workloads.
 func scenes(jobs int, traces string) ([]scene, error) {
 	var list []scene
 	for _, s := range []struct {
 		generator string
 		policies  []string
-	}{{"tyrex-hvw", []string{"fifo", "fair", "tyrex"}}, {"dynamicmr-10", []string{"fair", "dynamicmr-pi"}}, {"tumm-mixed-random", []string{"fifo", "tumm"}}} {
+	}{{"tyrex-hvw", []string{"fifo", "fair", "dynamictags"}}, {"dynamicmr-10", []string{"fair", "dynamicmr-pi"}}, {"tumm-mixed-random", []string{"fifo", "tumm"}}} {
 		g, ok := workload.FindGenerator(s.generator)
 		if !ok {
 			return nil, fmt.Errorf("no workload %s", s.generator)

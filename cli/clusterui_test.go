@@ -157,3 +157,41 @@ func TestConsoleSignIn(t *testing.T) {
 		return strings.Contains(body, "Sign in")
 	})
 }
+
+// TestHistoryUI shows the history of a master that has ended.
+func TestHistoryUI(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.worker("w1")
+	c.words("in/a.txt", 2_000)
+	c.must("wordcount", "in", "--output", "counts", "--split-size", "8KiB", "--reduces", "1")
+	eventually(t, "the history has the job", func() bool {
+		_, body := c.visit().get("/ui/history")
+		return strings.Contains(body, "/ui/jobs/j1")
+	})
+	c.master.cmd.Process.Kill()
+	<-c.master.gone
+	ui := c.start("ui", "ui", "history:m", "--listen", "127.0.0.1:0")
+	ui.says("the pages are at ")
+	_, rest, _ := strings.Cut(ui.log.String(), "http://")
+	c.url = "http://" + strings.Split(rest, "/")[0]
+	v := c.visit()
+	for path, want := range map[string]string{"/": "wordcount", "/ui/jobs/j1": "Attempts over time", "/ui/jobs/j1/attempts?kind=map": "j1_m_0_0", "/ui/compare?a=j1&b=j1": "same", "/ui/history?q=none": "No job matches"} {
+		if status, body := v.get(path); status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "/kill") {
+			t.Errorf("%s: %d, without %q: %.1500s", path, status, want, body)
+		}
+	}
+	if status, _ := v.get("/ui/nodes"); status != http.StatusNotFound {
+		t.Errorf("nodes: %d", status)
+	}
+	if status, _ := v.post("/ui/jobs/j1/kill", nil); status != http.StatusMethodNotAllowed && status != http.StatusNotFound {
+		t.Errorf("a kill: %d", status)
+	}
+	if err := ui.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	ui.ends()
+	if status := ui.cmd.ProcessState.ExitCode(); status != 0 && status != 130 {
+		t.Errorf("exit status %d\n%s", status, ui.log)
+	}
+}

@@ -64,6 +64,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newTop(),
 		newLogs(),
 		newHistory(),
+		newUI(),
 		newCerts(),
 		newToken(),
 		newKubernetes(),

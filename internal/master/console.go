@@ -147,28 +147,14 @@ func appendAttempts(out []webui.Attempt, list []protocol.Execution) []webui.Atte
 }
 
 // pastAttempts returns the attempts of a job of the history.
-func (s consoleSource) pastAttempts(id job.ID) (out []webui.Attempt, slow []*slotwisev1.Finding, err error) {
+func (s consoleSource) pastAttempts(id job.ID) ([]webui.Attempt, []*slotwisev1.Finding, error) {
 	past, err := s.m.pastJob(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, t := range past.Tasks {
-		task, err := job.ParseTask(t.Id)
-		if err != nil {
-			continue
-		}
-		for _, a := range t.Attempts {
-			x := webui.Attempt{ID: a.Id, Kind: 'm', Task: task.Index, State: a.State, Node: a.Node, Level: a.Level, Speculative: a.Speculative,
-				Progress: a.Progress, Started: a.StartedMs, Ended: cmp.Or(a.EndedMs, a.StartedMs), Error: a.Error}
-			if task.Kind == job.Reduce {
-				x.Kind = 'r'
-			}
-			out = append(out, x)
-		}
-	}
 	// The cache of the console serves all viewers, so findings must not quote logs.
 	hideLogText(past.ProtoReflect())
-	return out, protocol.SlowPast(past), nil
+	return webui.PastAttempts(past), protocol.SlowPast(past), nil
 }
 
 // Nodes implements webui.Source.
@@ -227,24 +213,15 @@ func (s consoleSource) History(ctx context.Context, q webui.Query) (webui.Jobs, 
 			out.Note = fmt.Sprintf("Only the newest %d entries are searched.", searchedPast)
 		}
 		for _, h := range list {
-			if matches(h.Job, &q) {
+			if q.Matches(h.Job) {
 				all = append(all, h.Job)
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *slotwisev1.JobStatus) int { return cmp.Compare(b.SubmittedMs, a.SubmittedMs) })
-	out.Total = len(all)
-	out.List = all[min(q.Offset, len(all)):min(q.Offset+q.Limit, len(all))]
+	out.List, out.Total = q.Page(all)
 	s.m.shownJobs(identity(ctx), out.List)
 	return out, nil
-}
-
-// matches reports whether a query of the console selects a job of the history.
-func matches(j *slotwisev1.JobStatus, q *webui.Query) bool {
-	text := strings.ToLower(q.Text)
-	return (q.Pool == "" || q.Pool == j.Pool) && (q.State == "" || q.State == protocol.StateWord(j.State)) &&
-		j.SubmittedMs >= q.From && (q.To == 0 || j.SubmittedMs <= q.To) &&
-		(text == "" || strings.Contains(strings.ToLower(j.Id), text) || strings.Contains(strings.ToLower(j.Name), text))
 }
 
 // Log implements webui.Source.

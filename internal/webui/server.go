@@ -70,6 +70,7 @@ type Server struct {
 	source  Source
 	actor   Actor
 	version string
+	past    bool // there is no cluster, only its history
 	samples samples
 	cache   attemptCache
 	streams atomic.Int32
@@ -83,8 +84,12 @@ type Server struct {
 // change.
 func New(ctx context.Context, source Source, actor Actor, version string) *Server {
 	s := &Server{source: source, actor: actor, version: version, mux: http.NewServeMux(), check: http.NewCrossOriginProtection(), ctx: ctx}
+	start := s.overview
+	if _, s.past = source.(*Archive); s.past {
+		start = s.history
+	}
 	for pattern, show := range map[string]func(*http.Request) (*page, error){
-		"GET /ui/{$}": s.overview, "GET /ui/jobs": s.jobs, "GET /ui/jobs/{id}": s.job, "GET /ui/jobs/{id}/attempts": s.attemptList,
+		"GET /ui/{$}": start, "GET /ui/jobs": s.jobs, "GET /ui/jobs/{id}": s.job, "GET /ui/jobs/{id}/attempts": s.attemptList,
 		"GET /ui/attempts/{id}": s.attemptLog, "GET /ui/nodes": s.nodes, "GET /ui/nodes/{name}": s.node,
 		"GET /ui/policy": s.policy, "GET /ui/history": s.history, "GET /ui/compare": s.compare, "GET /ui/login": s.login,
 	} {
@@ -213,6 +218,9 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 	p.Who, p.SignedIn = who.String(), secure.HasSession(r)
 	if who.Role != "" {
 		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
+			if s.past && l.Text != "History" {
+				continue
+			}
 			l.Current = r.URL.Path == l.Href
 			p.Nav = append(p.Nav, l)
 		}

@@ -40,7 +40,11 @@ func (d *daemon) launchIn(n *network, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	argv := n.command(append([]string{d.c.binary}, args...)...)
+	argv := append([]string{d.c.binary}, args...)
+	if d == d.c.master && d.c.plan.owners { // the tasks' user must be able to write to what the master has staged
+		argv = append([]string{"sh", "-c", `umask 0; exec "$@"`, "sh"}, argv...)
+	}
+	argv = n.command(argv...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.c.dir, log, log
 	cmd.Env = d.c.env()
@@ -248,6 +252,9 @@ func (w *worker) start() error {
 	args := []string{"worker", "--master", w.calls.address(), "--dir", w.dir, "--name", w.name,
 		"--listen", w.serves.target(), "--advertise", w.serves.address(), "--map-slots", "2", "--reduce-slots", "1",
 		"--memory", "48MiB", "--min-free", "2MiB", "--drain-timeout", "1s", "--serve-timeout", "15s"}
+	if w.c.plan.owners {
+		args = append(args, "--run-as", "owner")
+	}
 	err := w.launchIn(w.network, append(args, w.c.credentials.flags(w.c.plan.security, "worker")...)...)
 	if err != nil {
 		return err

@@ -125,6 +125,7 @@ func shares(m machine) []plan {
 		p := &plans[i]
 		p.storage, p.security, p.snapshots, p.faults = m.storages()[i%len(m.storages())], securities[i/3%3], i%2 == 0, nil
 		p.namespaces = m.namespaces && p.storage == localStorage && p.security != openDoors
+		p.owners = m.owners && p.storage == localStorage && p.security == certificates
 	}
 	for n, k := range kinds {
 		for i := range runs { // the first run from n on that can have the fault
@@ -143,13 +144,13 @@ func shares(m machine) []plan {
 // occur, and that times, durations and targets are within bounds.
 func TestDraw(t *testing.T) {
 	seen := map[string]bool{}
-	able := machine{disks: true, s3: true, hdfs: true, namespaces: true, netem: true}
+	able := machine{disks: true, s3: true, hdfs: true, namespaces: true, netem: true, owners: true}
 	for seed := range uint64(500) {
 		p := draw(seed, able)
 		if !reflect.DeepEqual(p, draw(seed, able)) {
 			t.Fatalf("seed %d gives two different plans", seed)
 		}
-		seen[p.storage], seen[p.security], seen[fmt.Sprint("snapshots ", p.snapshots)], seen[fmt.Sprint("namespaces ", p.namespaces)] = true, true, true, true
+		seen[p.storage], seen[p.security], seen[fmt.Sprint("snapshots ", p.snapshots)], seen[fmt.Sprint("namespaces ", p.namespaces)], seen[fmt.Sprint("owners ", p.owners)] = true, true, true, true, true
 		for _, f := range p.faults {
 			seen[f.kind.name] = true
 			if f.kind.storage != "" && f.kind.storage != p.storage || f.kind.namespace && !p.namespaces {
@@ -165,7 +166,7 @@ func TestDraw(t *testing.T) {
 			}
 		}
 	}
-	want := append([]string{"snapshots true", "snapshots false", "namespaces true", "namespaces false"}, append(able.storages(), securities...)...)
+	want := append([]string{"snapshots true", "snapshots false", "namespaces true", "namespaces false", "owners true", "owners false"}, append(able.storages(), securities...)...)
 	for _, k := range kinds {
 		want = append(want, k.name)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 
 	"github.com/slotwise/slotwise/bench/harness"
@@ -18,6 +19,7 @@ type machine struct {
 	hdfs       bool // HDFS can be started
 	namespaces bool // network namespaces can be made
 	netem      bool // and can lose packets
+	owners     bool // workers can run tasks as taskUser
 }
 
 // probe finds out what the machine permits. It uses dir for scratch files. missing has an
@@ -36,7 +38,23 @@ func (s *settings) probe(dir string) (m machine, missing []error) {
 	namespaces, netem := s.networks.probe()
 	m.namespaces = note("network namespaces", namespaces)
 	m.netem = note("loss of packets in namespaces", netem)
+	m.owners = note("tasks as their users", canOwn(dir))
 	return m, missing
+}
+
+// taskUser is the user of all jobs. The account exists on every Linux system.
+const taskUser = "nobody"
+
+// canOwn returns why workers cannot run tasks as taskUser, and opens the runs' directory to
+// that user.
+func canOwn(dir string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("only root can start processes as other users")
+	}
+	if _, err := user.Lookup(taskUser); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o711)
 }
 
 // The values of plan.security.
@@ -56,7 +74,7 @@ type credentials struct{ dir string }
 // addresses of masters.
 func makeCredentials(ctx context.Context, binary, dir string, hosts ...string) (credentials, error) {
 	c := credentials{dir}
-	args := []string{"certs", "--dir", dir, "--user", "ana"}
+	args := []string{"certs", "--dir", dir, "--user", taskUser}
 	for _, h := range hosts {
 		args = append(args, "--host", h)
 	}
@@ -64,7 +82,7 @@ func makeCredentials(ctx context.Context, binary, dir string, hosts ...string) (
 		return c, fmt.Errorf("slotwise certs: %w\n%s", err, out)
 	}
 	var all error
-	for role, user := range map[string]string{"user": "ana", "worker": "workers"} {
+	for role, user := range map[string]string{"user": taskUser, "worker": "workers"} {
 		token, err := exec.CommandContext(ctx, binary, "token", "--tokens", c.file("tokens"), "--role", role, "--user", user).Output()
 		all = errors.Join(all, err, os.WriteFile(c.file(role+".token"), token, 0o600))
 	}

@@ -254,10 +254,17 @@ func (c *cluster) saveDisks() error {
 }
 
 // noProcess returns an error if a process of the cluster is still alive. It finds
-// them by the mark in their environment.
+// them by the mark in their environment. Tasks that run as the jobs' user have only their
+// worker's mark.
 func (c *cluster) noProcess() error {
 	var left []string
-	for _, p := range proctree.Marked(c.mark) {
+	all := proctree.Marked(c.mark)
+	if c.plan.owners {
+		for _, w := range c.workers {
+			all = append(all, w.tasks()...)
+		}
+	}
+	for _, p := range all {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
 		if err == nil && !p.Ended {
 			left = append(left, strings.ReplaceAll(string(line), "\x00", " "))

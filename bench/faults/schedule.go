@@ -18,6 +18,7 @@ type plan struct {
 	security   string // openDoors, tokens or certificates
 	namespaces bool   // each worker runs in a separate network namespace
 	snapshots  bool   // the master makes a snapshot whenever its journal has grown by a little
+	owners     bool   // the workers run tasks as the jobs' user
 	faults     []fault
 }
 
@@ -29,6 +30,9 @@ func (p plan) String() string {
 	}
 	if p.snapshots {
 		s += ", snapshots"
+	}
+	if p.owners {
+		s += ", as user"
 	}
 	return s
 }
@@ -107,6 +111,9 @@ func draw(seed uint64, m machine) plan {
 		p.faults = append(p.faults, f)
 	}
 	slices.SortFunc(p.faults, func(a, b fault) int { return int(a.at - b.at) })
+	// The last draw, so that the seeds of earlier versions keep their faults. The account has
+	// no credentials for S3 and no directory in HDFS.
+	p.owners = m.owners && p.storage == localStorage && p.security != openDoors && r.IntN(2) == 0
 	return p
 }
 

@@ -32,15 +32,15 @@ func TestTrackerKeepsItsPromises(t *testing.T) {
 }
 
 // A tracker restored from facts, or from a snapshot, is the same and continues the
-// same, wherever it was cut off. Progress is no fact, so the policies must not decide
-// by it, as the default speculation does.
+// same, wherever it was cut off. The test leaves out decisions by what tracker.Restore lists
+// as no facts: the policies do not speculate by progress, nothing is preempted, and no task
+// is wide.
 func TestRestoredTrackersBehaveAlike(t *testing.T) {
 	for _, policy := range []string{"fifo,speculate=none", "copies", "lending"} {
 		t.Run(policy, func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
-				// For how long a job was blocked is no fact either.
 				w := trackertest.NewWorld(r, testPolicy(t, policy), func(c *tracker.Config) { c.PreemptDelay = -1 })
-				w.NoWide = true // reservations are no facts
+				w.NoWide = true
 				w.Join("n1", 2, 1)
 				for range rapid.IntRange(1, 120).Draw(r, "steps") {
 					w.Act()

@@ -19,6 +19,16 @@ import (
 // the step, which may decide the outcome of a job; Facts returns the facts that this
 // adds. The shell carries out Unfinished next.
 //
+// Three things are no facts, because each would be a durable record per heartbeat or per
+// round. A tracker that was not interrupted can decide differently by them:
+//
+//   - The progress of running attempts. Workers report it with their next heartbeats, so
+//     speculation by progress waits for these, and a silent attempt times out later.
+//   - For how long a job has had less than its share. Preemption waits for the whole
+//     Config.PreemptDelay again.
+//   - The slots that are reserved for a wide task. The next rounds reserve them again,
+//     perhaps on another node.
+//
 // Facts that contradict each other are an error.
 func Restore(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[Fact]) (*Tracker, error) {
 	t, err := Replay(cfg, now, facts)

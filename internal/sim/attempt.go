@@ -32,6 +32,7 @@ type attempt struct {
 	plain   bool     // the workload gives the duration: there is one stage, of that span
 	gate    bool     // that stage is a useGate
 	open    bool     // the gate is open: the timer runs
+	paged   bool     // its work uses the clock of a machine with limited memory; see paging.go
 	current uint8    // index of the current stage
 	count   uint8    // number of stages
 	station int8     // the station that it uses now; -1 is none
@@ -63,6 +64,7 @@ type work struct {
 	// to the load of its machine while loads is true: not while a reduce waits for maps.
 	runnable float64
 	loads    bool
+	occupies bool // its process is in the memory of its machine
 	// hangsAt is the progress of an attempt that hangs.
 	hangsAt float64
 	// got and transfer are the bytes that a shuffle has fetched, and the bytes of its
@@ -91,6 +93,7 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	}
 	s.nodes[n].attempts = append(s.nodes[n].attempts, at)
 	s.layOut(a)
+	s.occupy(a)
 	s.countLaunch(a)
 	s.notifyAttempt(AttemptStarted, a, "")
 	s.planHangs(a)
@@ -153,6 +156,11 @@ func (s *sim) layOut(a *attempt) {
 		}
 		a.plain, a.gate, a.span = true, u == useGate, span
 		s.addStart(a, nd)
+		if s.paging {
+			a.paged, a.gate = true, false
+			s.layOutPaged(a, span)
+			break
+		}
 		a.add(stage{use: u, span: span})
 	case a.id.Kind == job.Map:
 		a.add(stage{use: useTime, span: s.model.TaskStartup})
@@ -309,13 +317,16 @@ func (s *sim) finishWork(at int32, outcome job.AttemptState) {
 	a := &s.attempts[at]
 	a.over, a.outcome, a.finished = true, outcome, s.now
 	s.stopLoad(a)
+	s.vacate(a)
 	s.beatNow(a.node)
 }
 
 // startLoad adds the load of a task of given duration to its machine.
 func (s *sim) startLoad(a *attempt) {
-	a.loads = true
-	s.addLoad(s.machine(a), a.runnable)
+	if !a.loads {
+		a.loads = true
+		s.addLoad(s.machine(a), a.runnable)
+	}
 }
 
 // stopLoad removes the load of an attempt from its machine, if it is there.
@@ -353,6 +364,7 @@ func (s *sim) halt(at int32) {
 	a := &s.attempts[at]
 	s.leave(at)
 	s.stopLoad(a)
+	s.vacate(a)
 	if a.count > 0 && a.current < a.count {
 		if u := a.stages[a.current].use; u == useGate || u == useShuffle {
 			a.job.forget(at)

@@ -100,6 +100,9 @@ type ModelConfig struct {
 	// ShuffleMemory is the number of bytes that a reduce merges in memory. A larger input is
 	// written to disk and read again. 0 is no limit.
 	ShuffleMemory int64
+	// Paging is the k of paging.go: by how much tasks are slower for each part of its memory
+	// that a machine lacks. 0 is 20. Negative turns the model of memory off.
+	Paging float64
 	// LoadTick makes the load of tasks of given duration noisy. In each tick a task adds
 	// either twice its mean load, CPU over Duration, or none. 0 is a steady load.
 	LoadTick time.Duration
@@ -194,6 +197,9 @@ func (m *ModelConfig) fill() {
 	if m.Straggler.Factor == 0 {
 		m.Straggler.Factor = 1
 	}
+	if m.Paging == 0 {
+		m.Paging = defaultPaging
+	}
 	if m.NodeTimeout == 0 {
 		m.NodeTimeout = tracker.DefaultNodeTimeout
 	}
@@ -209,6 +215,7 @@ func (m *ModelConfig) check(n int) error {
 	}
 	bad(!(m.FailureRate >= 0 && m.FailureRate < 1), "failure rate %g, must be at least 0 and below 1", m.FailureRate)
 	bad(!(m.ShuffleShare <= 1), "shuffle share %g, must be at most 1", m.ShuffleShare)
+	bad(!(m.Paging <= 1e6), "paging %g, must be at most 1e6", m.Paging)
 	bad(m.Replicas > 3, "%d replicas, at most 3 are placed", m.Replicas)
 	bad(m.StallAfter < 0 || m.CommitTime < 0 || m.FetchRetry < 0 || m.TickEvery < 0 || m.TaskStartup < 0 || m.LoadTick < 0 || m.MTBF < 0 || m.MTTR < 0,
 		"times must not be negative")

@@ -13,6 +13,7 @@
 //	gate.go     how reduces wait for the outputs of maps
 //	station.go  a resource of a node, shared equally by its users
 //	plant.go    the resources of a node together
+//	paging.go   the memory of machines, and tasks that wait for pages
 //	load.go     the load that a node reports
 //	network.go  NICs, rack uplinks and the core link, shared max-min fairly
 //	failure.go  crashes of nodes, and the outputs lost with them

@@ -175,7 +175,7 @@ func (s *sim) tryGate(at int32) {
 		s.startLoad(a)
 		a.fetchedAt = s.fetchEnd(a, a.from+share)
 		a.gen++
-		s.queue.push(a.fetchedAt+a.span-share, evTimer, at, a.gen)
+		s.queue.push(a.fetchedAt+s.afterGate(a), evTimer, at, a.gen)
 	case !done && a.open && s.now < a.fetchedAt:
 		a.open = false
 		s.stopLoad(a)

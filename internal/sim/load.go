@@ -108,10 +108,14 @@ func (s *sim) measureMachine(nd *node, out *cluster.Load) {
 	}
 	out.LoadAverage = nd.load.mean
 	out.CPU, out.DiskRate, out.NetworkRate = min(1, n/nd.cores), 0, 0
+	p := &nd.plant
+	out.MemoryFree = 0
+	if s.paging && p.memory > 0 { // a full memory is not an unknown one
+		out.MemoryFree = max(1e-6, 1-p.resident/p.memory)
+	}
 	if nd.users == 0 {
 		return
 	}
-	p := &nd.plant
 	if q := &p.station[useDisk]; len(q.users) > 0 {
 		out.DiskRate = q.rate * float64(len(q.users))
 		out.CPU = max(0, min(1, (n-float64(len(q.users)))/nd.cores))

@@ -122,7 +122,7 @@ func (s *sim) freeze(at int32) frozen {
 			f.timer, f.span = true, a.from+st.span-s.now
 		case useGate:
 			if f.timer = a.open && s.now >= a.fetchedAt; f.timer {
-				f.span = a.fetchedAt + a.span - s.shuffleSpan(a) - s.now
+				f.span = a.fetchedAt + s.afterGate(a) - s.now
 			}
 		default:
 			if a.station >= 0 {
@@ -160,6 +160,7 @@ func (s *sim) thaw(a *attempt, f *frozen, paused time.Duration) {
 	if a.current == a.count {
 		return // it waits for the permission to commit
 	}
+	s.occupy(a)
 	if f.loads && (f.timer || !a.gate) {
 		s.startLoad(a)
 	}

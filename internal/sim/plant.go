@@ -14,6 +14,7 @@ const (
 	useDisk     // reads and writes share its bandwidth
 	useNear     // transfers from the same rack: the NIC
 	useFar      // transfers from other racks: the NIC, the uplink and the core link
+	useClock    // the time of tasks of given duration on a machine with limited memory
 	stations
 	useTime    = stations     // no resource: the stage only takes time
 	useGate    = stations + 1 // time, and the end of the job's maps
@@ -25,6 +26,9 @@ type plant struct {
 	speed float64
 	disk  float64 // bytes a second; 0 is no limit
 	nic   float64
+	// memory is the memory of the machine in bytes, 0 if it is unknown. resident is the
+	// part that processes occupy, and slower the factor that follows; see paging.go.
+	memory, resident, slower float64
 	// outside is the fraction of the other nodes that are in other racks. A byte that
 	// is fetched from all nodes alike loads the links between racks with that fraction.
 	outside float64
@@ -137,7 +141,10 @@ func (s *sim) share() {
 		p := &nd.plant
 		p.dirty = false
 		if cpu := &p.station[useCPU]; len(cpu.users) > 0 {
-			cpu.rate = float64(p.speed * min(1, nd.cores/float64(len(cpu.users))))
+			cpu.rate = float64(p.speed*min(1, nd.cores/float64(len(cpu.users)))) / p.slower
+		}
+		if clock := &p.station[useClock]; len(clock.users) > 0 {
+			clock.rate = 1 / p.slower
 		}
 		if disk := &p.station[useDisk]; len(disk.users) > 0 {
 			disk.rate = p.disk / float64(len(disk.users))

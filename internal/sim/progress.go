@@ -15,6 +15,8 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 		return a.hangsAt
 	case a.current == a.count: // it waits until it may commit
 		return 1
+	case a.paged:
+		return s.pagedProgress(nd, a)
 	case a.plain && a.current < a.count-1: // it starts
 		return 0
 	case a.gate:

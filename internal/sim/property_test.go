@@ -166,7 +166,7 @@ func drawConfig(t *rapid.T) Config {
 		c.Groups = append(c.Groups, workload.NodeGroup{Name: fmt.Sprint("g", g, "n"), Count: rapid.IntRange(1, 4).Draw(t, "nodes"),
 			Cores: rapid.IntRange(1, 4).Draw(t, "cores"), Speed: rapid.SampledFrom([]float64{0, 0.5, 1, 2}).Draw(t, "speed"),
 			MapSlots: rapid.IntRange(1, 3).Draw(t, "maps"), ReduceSlots: rapid.IntRange(1, 2).Draw(t, "reduces"),
-			DiskBandwidth: some.Draw(t, "disk"), NICBandwidth: some.Draw(t, "nic")})
+			DiskBandwidth: some.Draw(t, "disk"), NICBandwidth: some.Draw(t, "nic"), Memory: rapid.SampledFrom([]int64{0, 4 << 30}).Draw(t, "memory")})
 	}
 	cfg := Config{Cluster: c, Seed: rapid.Uint64().Draw(t, "seed")}
 	for i := range rapid.IntRange(1, 4).Draw(t, "jobs") {
@@ -175,6 +175,7 @@ func drawConfig(t *rapid.T) Config {
 		}
 		bytes := rapid.SampledFrom([]int64{0, 1, 10e6, 100e6})
 		j := workload.Job{SlowStart: -1, Submit: seconds("submit"), Pool: fmt.Sprint(i % 2)}
+		j.Resident = rapid.SampledFrom([]int64{0, 1 << 30, 5 << 30}).Draw(t, "resident")
 		j.Maps = tasks(rapid.IntRange(0, 8).Draw(t, "maps"), workload.Task{Input: bytes.Draw(t, "input"),
 			Output: bytes.Draw(t, "output"), CPU: seconds("cpu")})
 		j.Reduces = tasks(rapid.IntRange(0, 3).Draw(t, "reduces"), workload.Task{Input: bytes.Draw(t, "fetched"), CPU: seconds("cpu")})

@@ -18,6 +18,8 @@ type sim struct {
 	cfg   Config
 	model ModelConfig // cfg.Model with defaults filled in
 	tr    *tracker.Tracker
+	// paging is whether the model of memory is on; see paging.go.
+	paging bool
 	queue queue
 	now   time.Duration
 	// lastWork is when an event other than a background event last happened.
@@ -83,7 +85,7 @@ func prepare(cfg Config) (*sim, error) {
 		return nil, errors.New("no policy")
 	}
 	s := &sim{cfg: cfg, model: cfg.Model, jobs: make(map[job.ID]*running), byName: make(map[string]int32),
-		result: &Result{}, open: len(cfg.Jobs)}
+		result: &Result{}, open: len(cfg.Jobs), paging: pages(&cfg)}
 	s.model.fill()
 	name := cmp.Or(cfg.Model.Heartbeat, cfg.Cluster.Heartbeat)
 	var err error
@@ -142,6 +144,9 @@ func (s *sim) plan() error {
 func checkJob(j *workload.Job) error {
 	if j.Submit < 0 || j.Submit > longest {
 		return fmt.Errorf("submitted at %v, must be from 0 to %v", j.Submit, longest)
+	}
+	if j.Resident < 0 {
+		return fmt.Errorf("resident is %d bytes, must not be negative", j.Resident)
 	}
 	if j.Plan < 0 || j.Plan > longest {
 		return fmt.Errorf("planned for %v, must be from 0 to %v", j.Plan, longest)

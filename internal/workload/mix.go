@@ -101,6 +101,7 @@ type Class struct {
 	// TaskMemory and TaskCPUs are as in Job.
 	TaskMemory int64
 	TaskCPUs   int
+	Resident   int64 // as in Job
 	// Program is the program that run and submit start; nil if the file names
 	// an app at most.
 	Program *Program

@@ -148,7 +148,7 @@ func (m *Mix) picks(seed uint64) [][2]int {
 // draw makes one job of the class, without its name and time of submission.
 func (c *Class) draw(g *rand.Rand, block int64) (Job, error) {
 	j := Job{App: c.App, User: c.User, Pool: c.Pool, Priority: c.Priority, SlowStart: c.SlowStart,
-		Profile: c.Hints, TaskMemory: c.TaskMemory, TaskCPUs: c.TaskCPUs}
+		Profile: c.Hints, TaskMemory: c.TaskMemory, TaskCPUs: c.TaskCPUs, Resident: c.Resident}
 	if c.Work.Shape != Unset {
 		return j, c.drawWork(&j, g)
 	}

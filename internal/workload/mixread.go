@@ -139,6 +139,7 @@ func (r *reader) entry(n *yaml.Node, i int, m *Mix) Class {
 	c.SlowStart = field(o, "slow-start", -1, number(0, 1))
 	c.TaskMemory = field(o, "task-memory", 0, taskMemory)
 	c.TaskCPUs = field(o, "task-cpus", 0, whole(1, job.MaxTaskCPUs))
+	c.Resident = field(o, "resident", 0, parseBinaryBytes)
 	c.Hints = o.hints()
 	o.counts(&c, m)
 	o.taskKeys(&c)

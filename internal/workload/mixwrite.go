@@ -48,6 +48,9 @@ func writeJob(w *bufio.Writer, j *Job) {
 	if j.TaskCPUs != 0 {
 		fmt.Fprintf(w, "    task-cpus: %d\n", j.TaskCPUs)
 	}
+	if j.Resident != 0 {
+		fmt.Fprintf(w, "    resident: %d\n", j.Resident)
+	}
 	if text := hintsText(&j.Profile); text != "" {
 		fmt.Fprintf(w, "    hints: %s\n", text)
 	}

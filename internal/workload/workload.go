@@ -35,6 +35,9 @@ type Job struct {
 	// share of one slot.
 	TaskMemory int64
 	TaskCPUs   int
+	// Resident is the memory in bytes that the process of a running task occupies, whatever
+	// it asks for. 0 is unknown: the task occupies none.
+	Resident int64
 	// Profile holds the submitter's resource hints, for the policies that use
 	// them.
 	Profile [job.Kinds]job.Profile

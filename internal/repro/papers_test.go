@@ -209,7 +209,7 @@ func TestLearningLoads(t *testing.T) {
 // TestLearningWatch integrates running tasks and describes load samples.
 func TestLearningWatch(t *testing.T) {
 	w := &lnWatch{middle: 10 * time.Second, samples: []lnSample{{0, 9}, {time.Second, 0.5}, {2 * time.Second, 1.5}, {3 * time.Second, 9}}}
-	if l := w.load(time.Second, 3*time.Second, 1); l != (lnLoad{1, 1.5, 0.5}) {
+	if l := w.load(time.Second, 3*time.Second, 1); l != (lnLoad{1, 1.5, 0.75, 0.5}) {
 		t.Errorf("load %+v", l)
 	}
 	if l := w.load(time.Hour, 2*time.Hour, 1); l != (lnLoad{}) {

@@ -30,6 +30,8 @@ const (
 	tyReduceShare = workload.TyrexReduceShare
 	tyFirst       = 30   // percent of the slots that P_1 has, unless varied
 	equally       = 0.05 // relative difference that the paper calls equal
+	tyStart       = 0.05 // share of the maps after which reduces start: Hadoop's default
+	tyTaskMemory  = 3 << 30
 )
 
 // tyWorkload is a row of Table II, with the classes of jobs that we assume.
@@ -48,10 +50,14 @@ type tyWorkload struct {
 type tyTasks struct {
 	shorter   float64 // divides the durations of tasks, and multiplies their number
 	inReduces float64 // part of the work that is in reduces
+	// memory is what a node has for tasks that occupy tyTaskMemory each; 0 is no limit.
+	// paging is the k of the simulator's model of memory.
+	memory int64
+	paging float64
 }
 
 // tyAssumed are the assumptions that the claims are judged under.
-var tyAssumed = tyTasks{1, tyReduceShare}
+var tyAssumed = tyTasks{shorter: 1, inReduces: tyReduceShare}
 
 func tyClass(name string, count int, mean float64) workload.Class {
 	return workload.Class{Name: name, Count: count, Work: workload.LogNormalCV2(mean, 1), TaskTime: 33, ReduceShare: tyReduceShare}
@@ -59,9 +65,9 @@ func tyClass(name string, count int, mean float64) workload.Class {
 
 func tyWorkloads() []tyWorkload {
 	return []tyWorkload{
-		{"HVW", 20, 6139, 788, 63.6, 3.51, tyClass("tiny", 222, 28), tyClass("short", 60, 100), 18, 50, 300, tyAssumed},
-		{"MVW", 10, 11866, 1368, 124.6, 3.98, tyClass("tiny", 165, 28), tyClass("short", 90, 150), 45, 100, 500, tyAssumed},
-		{"LVW", 4, 30576, 3089, 306.9, 5.31, tyClass("tiny", 90, 30), tyClass("short", 96, 180), 114, 500, 2500, tyAssumed},
+		{"HVW", 20, 6139, 788, 63.6, 3.51, tyClass("tiny", 222, 28), tyClass("short", 64, 100), 14, 50, 300, tyAssumed},
+		{"MVW", 10, 11866, 1368, 124.6, 3.98, tyClass("tiny", 165, 28), tyClass("short", 108, 150), 27, 100, 500, tyAssumed},
+		{"LVW", 4, 30576, 3089, 306.9, 5.31, tyClass("tiny", 90, 30), tyClass("short", 146, 180), 64, 500, 2500, tyAssumed},
 	}
 }
 
@@ -82,6 +88,12 @@ func (w *tyWorkload) largeClass() workload.Class {
 	return c
 }
 
+// enlarge multiplies the number of large jobs. The short jobs become fewer.
+func (w *tyWorkload) enlarge(times float64) {
+	more := int(math.Round(float64(w.large)*times)) - w.large
+	w.large, w.short.Count = w.large+more, w.short.Count-more
+}
+
 // draw draws the workload at a load. slowStart is the share of maps after which
 // reduces start.
 func (w *tyWorkload) draw(x *lab, seed uint64, load, slowStart float64) []workload.Job {
@@ -96,6 +108,9 @@ func (w *tyWorkload) draw(x *lab, seed uint64, load, slowStart float64) []worklo
 		j := &jobs[i]
 		size := tySize(j)
 		j.SlowStart = slowStart
+		if w.memory > 0 {
+			j.Resident = tyTaskMemory
+		}
 		j.Maps = equalTasks((1-w.inReduces)*size, mapTime)
 		j.Reduces = equalTasks(w.inReduces*size, reduceTime)
 	}
@@ -132,6 +147,7 @@ func tySizes(jobs []workload.Job) []float64 {
 type tyBatch struct {
 	jobs  []workload.Job
 	alone []float64
+	tyTasks
 }
 
 // tyDraw draws a workload for each seed and simulates each of its jobs alone.
@@ -143,11 +159,18 @@ func tyDraw(x *lab, w *tyWorkload, seeds int, load, slowStart float64) []tyBatch
 		for i := range jobs {
 			one := jobs[i]
 			one.Submit = 0
-			runs[i] = tyRun(tyFIFO, []workload.Job{one}, blind{})
+			runs[i] = w.limit(tyRun(tyFIFO, []workload.Job{one}, blind{}))
 		}
-		batches[s] = tyBatch{jobs, spans(x.play(runs...))}
+		batches[s] = tyBatch{jobs, spans(x.play(runs...)), w.tyTasks}
 	}
 	return batches
+}
+
+// limit limits the memory of the nodes of a run.
+func (t *tyTasks) limit(r run) run {
+	r.cluster = eachGroup(r.cluster, func(g *workload.NodeGroup) { g.Memory = t.memory })
+	r.config.Model.Paging = t.paging
+	return r
 }
 
 // The schedulers to compare with. tyFairTasks weighs jobs by their number of tasks:
@@ -252,7 +275,9 @@ type tyOutcome struct {
 // P_1.
 func tyPlay(x *lab, batches []tyBatch, first int, list ...scheduler) []tyOutcome {
 	out := make([]tyOutcome, len(list))
-	for i, row := range grid(x, list, []int{0}, len(batches), func(s scheduler, _ int, n uint64) run { return tyRun(s, batches[n].jobs, new(tyWatch)) }) {
+	for i, row := range grid(x, list, []int{0}, len(batches), func(s scheduler, _ int, n uint64) run {
+		return batches[n].limit(tyRun(s, batches[n].jobs, new(tyWatch)))
+	}) {
 		for n, r := range row[0] {
 			out[i].add(&batches[n], r, float64(first)/100)
 		}
@@ -323,7 +348,7 @@ func tyFig3(x *lab) {
 		}
 		j := workload.Job{SlowStart: 1, Maps: tasks(x.Seed, 600), Reduces: tasks(x.Seed+1, 60)}
 		half := time.Duration(tySize(&j) / 2 * 1e9)
-		out := tyPlay(x, []tyBatch{{[]workload.Job{j}, []float64{1}}}, 50, tyStatic(50, 1000*time.Hour), tyStatic(50, half))
+		out := tyPlay(x, []tyBatch{{jobs: []workload.Job{j}, alone: []float64{1}}}, 50, tyStatic(50, 1000*time.Hour), tyStatic(50, half))
 		cost := tyRatio(&out[1], &out[0], tyMakespan)
 		worst = max(worst, cost)
 		t.add(number(row.mean, 0), fmt.Sprintf("CV² %g", row.cv2), number(tyMakespan(&out[0]), 1), number(tyMakespan(&out[1]), 1), percent(cost), "none")
@@ -363,7 +388,7 @@ func tyTable2(x *lab) {
 	sizes := make([][]float64, len(list)) // of the first seed
 	for i := range list {
 		w := &list[i]
-		batches := tyDraw(x, w, pick(x, 2, 10), 0.7, 1)
+		batches := tyDraw(x, w, pick(x, 2, 10), 0.7, tyStart)
 		s := tyDescribe(batches)
 		below, load, sizes[i] = append(below, s.below10), append(load, s.load10), tySizes(batches[0].jobs)
 		want := Missing
@@ -386,11 +411,11 @@ func tyTable2(x *lab) {
 // of Table II.
 func tyCalibrate(x *lab) {
 	t := x.table("Total time of the jobs alone (h) by the part of the work in reduces", "part", "HVW", "MVW", "LVW", "mean distance to the paper's")
-	for _, part := range pick(x, []float64{0.05, 0.1, 0.25}, []float64{0.02, 0.05, 0.1, 0.15, 0.25, 0.4}) {
+	for _, part := range pick(x, []float64{0.05, 0.1, 0.25}, []float64{0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.4}) {
 		row, distance := []string{number(part, 2)}, 0.0
 		for _, w := range tyWorkloads() {
 			w.inReduces = part
-			alone := tyDescribe(tyDraw(x, &w, pick(x, 1, 5), 0.7, 1)).alone
+			alone := tyDescribe(tyDraw(x, &w, pick(x, 1, 5), 0.7, tyStart)).alone
 			row, distance = append(row, number(alone, 2)), distance+abs(alone/w.alone-1)/3
 		}
 		t.add(append(row, share(distance))...)
@@ -535,7 +560,7 @@ func tyFig6(x *lab) {
 	t := x.table("STATICTAGS with the best timer", slices.Concat([]string{"workload", "P_1", "least", "timer (s)"}, tyColumns)...)
 	tuned := make([][]*tyTuned, len(list)) // by workload and capacity
 	for i := range list {
-		batches := tyDraw(x, &list[i], pick(x, 1, 3), 0.7, 1)
+		batches := tyDraw(x, &list[i], pick(x, 1, 5), 0.7, tyStart)
 		for _, c := range capacities {
 			u := tyTune(x, batches, c)
 			tuned[i] = append(tuned[i], u)
@@ -561,7 +586,25 @@ func tyFig6(x *lab) {
 	x.within("done", []float64{done(0), done(1)}, "%s and %s with 30 %% of the slots and the timer of the least 95th percentile", share(done(0)), share(done(1)))
 	x.within("fewer", []float64{done(2)}, "%s", share(done(2)))
 	tyClaimSlowdown(x, judged)
+	tyBestCapacity(x, list, tuned, capacities)
 	tyWhyStatic(x)
+}
+
+// tyBestCapacity judges which share of the slots suits P_1 best: that with the least 95th
+// percentile of slowdowns, under the timer of the least 95th percentile.
+func tyBestCapacity(x *lab, list []tyWorkload, tuned [][]*tyTuned, capacities []int) {
+	middle, evidence := true, ""
+	for i := range list {
+		best := 0
+		for c := range capacities {
+			if tyP95(tuned[i][c].lowest) < tyP95(tuned[i][best].lowest) {
+				best = c
+			}
+		}
+		middle = middle && (capacities[best] == 20 || capacities[best] == 30)
+		evidence = joined(evidence, fmt.Sprintf("%s %d %%", list[i].name, capacities[best]))
+	}
+	x.holds("share", middle, "least 95th percentile with %s", evidence)
 }
 
 // tyClaimUse judges the use of partitions, by workload.
@@ -600,7 +643,7 @@ func tyFig10(x *lab) {
 	medians, inRange := [3]float64{}, true
 	for i := range list {
 		w := &list[i]
-		batches := tyDraw(x, w, pick(x, 1, 10), 0.7, 1)
+		batches := tyDraw(x, w, pick(x, 1, 10), 0.7, tyStart)
 		for k, v := range []struct {
 			first  int
 			s      scheduler
@@ -640,7 +683,25 @@ func tyFig10(x *lab) {
 		most = max(most, abs(tyRatio(at[i][0], at[i][1], tyV)))
 	}
 	x.word("capacity", []float64{most}, "V(95) differs by at most %s", share(most))
-	tyWhyWorlds(x, 8, 0.7, tyLookDynamic)
+	tyThree(x, list)
+	tyWhyWorlds(x, 9, 0.7, tyLookDynamic)
+}
+
+// tyThree compares two partitions with three.
+func tyThree(x *lab, list []tyWorkload) {
+	t := x.table("DYNAMICTAGS with two and three partitions: V(95), and the 95th percentile of slowdowns", "workload", "30 %, 70 %", "p95", "30 %, 30 %, 40 %", "p95", "20 %, 20 %, 60 %", "p95")
+	better := 0
+	for i := range list {
+		two := tyDynamic(tyFirst)
+		out := tyPlay(x, tyDraw(x, &list[i], pick(x, 1, 10), 0.7, tyStart), tyFirst, two, two.with("three", "capacities", "0.30,0.30,0.40"), two.with("three", "capacities", "0.20,0.20,0.60"))
+		row := []string{list[i].name}
+		for k := range out {
+			row = append(row, number(tyV(&out[k]), 2), number(tyP95(&out[k]), 2))
+		}
+		t.add(row...)
+		better += count(min(tyV(&out[1]), tyV(&out[2])) < (1-equally)*tyV(&out[0]))
+	}
+	x.holds("three", better == 0, "one of two divisions into three has a V(95) that is lower by more than 5 %% in %d of %d workloads", better, len(list))
 }
 
 // tyTimerRow adds a row of Figure 10 and returns the median timer.

@@ -10,11 +10,11 @@ type use uint8
 
 // The stations of a node come first.
 const (
-	useCPU  use = iota
-	useDisk     // reads and writes share its bandwidth
-	useNear     // transfers from the same rack: the NIC
-	useFar      // transfers from other racks: the NIC, the uplink and the core link
-	useClock    // the time of tasks of given duration on a machine with limited memory
+	useCPU   use = iota
+	useDisk      // reads and writes share its bandwidth
+	useNear      // transfers from the same rack: the NIC
+	useFar       // transfers from other racks: the NIC, the uplink and the core link
+	useClock     // the time of tasks of given duration on a machine with limited memory
 	stations
 	useTime    = stations     // no resource: the stage only takes time
 	useGate    = stations + 1 // time, and the end of the job's maps

@@ -20,8 +20,8 @@ type sim struct {
 	tr    *tracker.Tracker
 	// paging is whether the model of memory is on; see paging.go.
 	paging bool
-	queue queue
-	now   time.Duration
+	queue  queue
+	now    time.Duration
 	// lastWork is when an event other than a background event last happened.
 	lastWork time.Duration
 

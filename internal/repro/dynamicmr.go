@@ -43,18 +43,23 @@ func dynamicMR() map[string]func(*lab) {
 // dynApps are the apps of the suite.
 var dynApps = []string{"wordcount", "sort", "grep", "invertedindex", "classification", "histogrammovies", "histogramratings", "sequencecount", "selfjoin"}
 
-// dynRun returns a run of a workload: an app, or a number of jobs.
-func dynRun(x *lab, workload string, s scheduler) run {
-	return run{cluster: paperCluster("dynamicmr"), jobs: x.generate("dynamicmr-"+workload, x.Seed), scheduler: s}
+// dynRun returns a run of a workload, an app or a number of jobs, in which maps slow each
+// other down.
+func dynRun(x *lab, workload string, s scheduler) run { return dynChanged(x, workload, s, contended) }
+
+// dynChanged returns a run of a workload whose tasks are changed. Nodes have disks that
+// their tasks share. A map reads a distant block through a network card that is as fast as a
+// disk.
+func dynChanged(x *lab, workload string, s scheduler, change jobChange) run {
+	cluster := eachGroup(withDisks(paperCluster("dynamicmr")), func(g *nodeGroup) { g.NICBandwidth = g.DiskBandwidth })
+	return run{cluster: cluster, jobs: change(x.generate("dynamicmr-"+workload, x.Seed), x.Seed), scheduler: s}
 }
 
-// onDisks changes a run so that its tasks may slow each other down: change sets how
-// its jobs use the disks.
-func (r run) onDisks(x *lab, change jobChange) run {
-	r.jobs, r.cluster = change(r.jobs, x.Seed), withDisks(r.cluster)
-	r.config.Model.Replicas = -1
-	return r
-}
+// nodeGroup is workload.NodeGroup, where workload is the name of a parameter.
+type nodeGroup = workload.NodeGroup
+
+// givenTimes changes no tasks: they take their times whatever else runs.
+func givenTimes(j []workload.Job, _ uint64) []workload.Job { return j }
 
 // jobChange changes the tasks of jobs, with draws from a seed.
 type jobChange func(jobs []workload.Job, seed uint64) []workload.Job
@@ -64,8 +69,8 @@ var dynModels = []struct {
 	name   string
 	change jobChange
 }{
-	{"given times", func(j []workload.Job, _ uint64) []workload.Job { return j }},
 	{"maps slow each other down as Grep's do", contended},
+	{"given times", givenTimes},
 	{"maps and reduces do", func(j []workload.Job, s uint64) []workload.Job {
 		return contendedReduces(sharedPart(), contended(j, s))
 	}},
@@ -145,7 +150,33 @@ func dynSingle(x *lab) {
 	}
 	worst := slices.Min(improvements(spans, 1, 2))
 	x.holds("no-worse", worst >= 0, "%s at worst", percent(worst))
+	if x.failing(5) {
+		dynWhySingle(x, list[:5])
+	}
 	dynDraw(x, "dynamicmr-single", "DynamicMR: single jobs, improvement on MRv1", "gain", dynApps, list[1:5], spans)
+}
+
+// dynWhySingle repeats the runs with other models of how tasks slow each other down.
+func dynWhySingle(x *lab, list []scheduler) {
+	t := newTable("Jobs alone by how tasks slow each other down: least and greatest improvement on MRv1", append(dynColumns("tasks", list[1:]), "PD to PI at worst")...)
+	found := ""
+	for _, model := range dynModels {
+		row, spans := []string{model.name}, make([][]time.Duration, len(dynApps))
+		for i, r := range grid(x, dynApps, list, 1, func(w string, s scheduler, _ uint64) run { return dynChanged(x, w, s, model.change) }) {
+			for _, o := range r {
+				spans[i] = append(spans[i], o[0].Makespan)
+			}
+		}
+		for v := 1; v < len(list); v++ {
+			g := improvements(spans, 0, v)
+			row = append(row, percent(slices.Min(g))+" to "+percent(slices.Max(g)))
+			if x.sized("gain", g...) != Fails {
+				found = joined(found, list[v].name+", "+model.name)
+			}
+		}
+		t.add(append(row, percent(slices.Min(improvements(spans, 1, 2))))...)
+	}
+	x.explain(5, "alone", []*Table{t}, "The gain is in size with: %s", orNone(found))
 }
 
 // dynBatches runs the paper's four batches.
@@ -181,14 +212,14 @@ func dynWhyEarly(x *lab, sizes []string) {
 		"reduce waits in a lent slot, which is the policy's default", sizes[len(sizes)-1], of(1), of(4), of(5), of(6))
 }
 
-// dynOnYARN compares with YARN: by the claims with given times, and in the
-// explanation with contention.
+// dynOnYARN compares with YARN: by the claims where maps slow each other down, and in the
+// explanation with other models of it.
 func dynOnYARN(x *lab, sizes []string) {
 	modes := []scheduler{dynPI, dynPD, dynPILate, dynPDLate}
-	why := newTable("Improvement on YARN-like slots where tasks slow each other down", append([]string{"tasks"}, dynColumns("jobs", modes)...)...)
+	why := newTable("Improvement on YARN-like slots with other times of tasks", append([]string{"tasks"}, dynColumns("jobs", modes)...)...)
 	found := ""
 	for m, model := range dynModels {
-		runs := grid(x, sizes, append([]scheduler{dynYARN}, modes...), 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s).onDisks(x, model.change) })
+		runs := grid(x, sizes, append([]scheduler{dynYARN}, modes...), 1, func(n string, s scheduler, _ uint64) run { return dynChanged(x, n, s, model.change) })
 		t := why
 		if m == 0 {
 			t = x.table("Improvement of DynamicMR on YARN-like slots; the paper's is +2 % to +9 %", why.Columns...)
@@ -209,6 +240,9 @@ func dynOnYARN(x *lab, sizes []string) {
 				found = joined(found, s.name+", "+model.name)
 			}
 		}
+	}
+	if !x.failing(len(modes)) {
+		return
 	}
 	x.explain(len(modes), "ratio", []*Table{why}, "The improvement is in size with: %s. YARN-like slots fill up with maps that slow each other down; DynamicMR's reduces beside them do not", orNone(found))
 }
@@ -275,7 +309,7 @@ func dynSweep(x *lab, change jobChange, sweep int, parts []string) []time.Durati
 			maps, reduces = reduces, maps
 		}
 		s := scheduler{"", "slots=dhsa-pd,order=fair,place=greedy,speculate=none", []string{"early-reduces", "off", "lend-map-slots", maps, "lend-reduce-slots", reduces}}
-		runs = append(runs, dynRun(x, "sort", s).onDisks(x, change))
+		runs = append(runs, dynChanged(x, "sort", s, change))
 	}
 	var list []time.Duration
 	for _, r := range x.play(runs...) {
@@ -287,7 +321,7 @@ func dynSweep(x *lab, change jobChange, sweep int, parts []string) []time.Durati
 // dynFig5 sweeps the two percentages.
 func dynFig5(x *lab) {
 	monotone, falls := true, 0.0
-	var lent [2]float64 // the gain from Pec_M with given times
+	var lent [2]float64 // the gain from Pec_M
 	var lines []Series
 	for m, model := range dynModels {
 		t := x.table("Sort, 320 maps and 200 reduces: speed-up over no lending, "+model.name+"; the paper's curves are not at hand, only ≈ 29 % for Pec_M",
@@ -316,14 +350,14 @@ func dynFig5(x *lab) {
 			}
 		}
 	}
-	x.lines("dynamicmr-fig5", "DynamicMR, Figure 5: Sort by the slots that may be lent, given times", "swept percentage", "speed-up on no lending", lines...).Limits =
+	x.lines("dynamicmr-fig5", "DynamicMR, Figure 5: Sort by the slots that may be lent", "swept percentage", "speed-up on no lending", lines...).Limits =
 		[]Limit{{"paper: ≈ 29 % from Pec_M", 1.29}}
 	x.holds("falls", monotone, "no step of any sweep loses more than %s", share(falls))
 	if x.failing(1) {
 		dynWhyFalls(x)
 	}
-	x.size("lent:0", lent[:1], "%s with given times", percent(lent[0]))
-	x.size("lent:100 %", lent[1:], "%s with given times", percent(lent[1]))
+	x.size("lent:0", lent[:1], "%s", percent(lent[0]))
+	x.size("lent:100 %", lent[1:], "%s", percent(lent[1]))
 	if x.failing(2) {
 		dynWhyLent(x)
 	}
@@ -383,11 +417,11 @@ func dynWhyFalls(x *lab) {
 
 // dynContention shows how much of the gains remains if tasks slow each other down.
 func dynContention(x *lab) {
-	t := x.table("Contention: improvement on MRv1", "workload", "given times: PI", "PD, late reduces", "maps as Grep's: PI", "PD, late reduces", "maps and reduces: PI", "PD, late reduces")
+	t := x.table("Contention: improvement on MRv1", "workload", "maps as Grep's: PI", "PD, late reduces", "given times: PI", "PD, late reduces", "maps and reduces: PI", "PD, late reduces")
 	for _, n := range []string{"wordcount", "sort", "invertedindex", "5", "10"} {
 		row := []string{n}
 		for _, model := range dynModels {
-			r := grid(x, []string{n}, []scheduler{dynFair, dynPI, dynPDLate}, 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s).onDisks(x, model.change) })[0]
+			r := grid(x, []string{n}, []scheduler{dynFair, dynPI, dynPDLate}, 1, func(n string, s scheduler, _ uint64) run { return dynChanged(x, n, s, model.change) })[0]
 			row = append(row, percent(speedup(r[0][0].Makespan, r[1][0].Makespan)), percent(speedup(r[0][0].Makespan, r[2][0].Makespan)))
 		}
 		t.add(row...)
@@ -484,7 +518,7 @@ type dynWorld struct {
 	replicas int
 	maps     int      // map slots per node
 	set      []string // settings of the policies
-	contend  bool     // maps slow each other down
+	given    bool     // tasks take their times whatever else runs
 }
 
 // dynWorlds vary one assumption after the other.
@@ -495,7 +529,7 @@ var dynWorlds = []dynWorld{
 	{"waits of 20 s", 3, 4, []string{"node-wait", "20s", "rack-wait", "20s"}, false},
 	{"1 replica, waits of 20 s", 1, 4, []string{"node-wait", "20s", "rack-wait", "20s"}, false},
 	{"12 map slots a node", 3, 12, nil, false},
-	{"maps slow each other down as Grep's", 3, 4, nil, true},
+	{"tasks take their times whatever else runs", 3, 4, nil, true},
 	{"only slots above the line (P1), no reduce slots (P2)", 3, 4, []string{"preschedule-max", "0"}, false},
 	{"so, and 12 map slots a node", 3, 12, []string{"preschedule-max", "0"}, false},
 	{"at most 4 reduce slots held by P2", 3, 4, []string{"preschedule-max", "4"}, false},
@@ -509,10 +543,10 @@ func (w *dynWorld) degrees(x *lab, s scheduler, sizes []string) (d dynDegrees) {
 	s = s.with(s.name, w.set...)
 	runs := grid(x, sizes, []scheduler{s.with("", "preschedule", "false"), s.with("", "preschedule", "true")}, 1, func(n string, s scheduler, _ uint64) run {
 		r := dynRun(x, n, s)
-		r.cluster = withSlots(r.cluster, w.maps, 2)
-		if w.contend {
-			r = r.onDisks(x, contended)
+		if w.given {
+			r = dynChanged(x, n, s, givenTimes)
 		}
+		r.cluster = withSlots(r.cluster, w.maps, 2)
 		r.config.Model.Replicas = w.replicas
 		return r
 	})

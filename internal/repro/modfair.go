@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/metrics"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
 )
@@ -236,7 +237,7 @@ func mfA(x *lab, seeds int, worlds []mfWorld) [][]mfRow {
 
 // modfairA re-makes Tables 5 and 6 in each reading.
 func modfairA(x *lab) {
-	rows := mfA(x, pick(x, 1, 10), mfReadings[:pick(x, 4, len(mfReadings))])
+	rows := mfA(x, pick(x, 1, 20), mfReadings[:pick(x, 4, len(mfReadings))])
 	paper := x.printed("table5-6")
 	for i := range 2 {
 		t := x.table("Table 5, mean turnaround (s): "+mfReadings[i].String(), "maps", "jobs", "original", "paper", "modified", "paper", "gain", "paper")
@@ -263,6 +264,7 @@ func modfairA(x *lab) {
 	}
 	t.add("paper", "-38.2 %", "-33.0 %", "-30.7 %", "-50.9 %", "9", "0.26", "0.29")
 	mfClaimsA(x, rows)
+	mfSteady(x)
 
 	var groups []string
 	series := []Series{{Name: "paper", Paper: true}, {Name: "promise, 2 cores"}, {Name: "promise, own cores"}, {Name: "cap, 2 cores"}}
@@ -297,8 +299,8 @@ func mfMeans(rows []mfRow) (m mfMean) {
 	return m
 }
 
-// mfClaimsOfA is the number of claims of mfClaimsA.
-const mfClaimsOfA = 7
+// mfClaimsOfA is the number of claims of mfClaimsA and mfSteady.
+const mfClaimsOfA = 8
 
 // mfClaimsA judges the claims by the first of the readings; evidence names others.
 func mfClaimsA(x *lab, rows [][]mfRow) {
@@ -306,6 +308,7 @@ func mfClaimsA(x *lab, rows [][]mfRow) {
 	x.holds("shorter", promise.better == 9, "with the maximum as a promise in %d of 9, with it as a cap in %d", promise.better, hard.better)
 	x.size("each", gains(rows[0]), "maximum as a promise: %s", mfGainRange(rows[0]))
 	x.size("average", []float64{promise.gain}, "%s as a promise, %s as a cap, %s as a promise with a core for each slot", percent(promise.gain), percent(hard.gain), percent(own.gain))
+	x.seeds(mfSeeds(rows[0]), "%")
 	most := mfLargestFirst(rows[0])
 	x.holds("largest", most == 3, "at %d of 3 numbers of jobs (maximum as a promise)", most)
 	grows := true
@@ -317,6 +320,46 @@ func mfClaimsA(x *lab, rows [][]mfRow) {
 	x.holds("grows", grows, "in both tables")
 	x.word("low", []float64{promise.orig, promise.mod}, "means %.2f and %.2f with a promise, all blocks on one node", promise.orig, promise.mod)
 	x.holds("higher", promise.mod > promise.orig, "means %.2f and %.2f with a promise, %.2f and %.2f with a cap, all blocks on one node", promise.orig, promise.mod, hard.orig, hard.mod)
+}
+
+// mfSeeds returns the mean gain over the rows for each seed.
+func mfSeeds(rows []mfRow) []float64 {
+	var list []float64
+	for _, r := range rows {
+		before, after := turnarounds(r[mfOriginal]), turnarounds(r[mfModified])
+		if list == nil {
+			list = make([]float64, len(before))
+		}
+		for n := range list {
+			list[n] += (after[n]/before[n] - 1) / float64(len(rows))
+		}
+	}
+	return list
+}
+
+// mfSteady judges how much the share of local maps differs between rounds, each of which has
+// its own placement of blocks.
+func mfSteady(x *lab) {
+	rows := mfA(x, pick(x, 3, 20), []mfWorld{vary("", func(w *mfWorld) { w.holders = 0 })})[0]
+	t := x.table("Share of local maps over rounds with blocks placed at random: mean ± standard deviation", "maps", "jobs", "original", "modified")
+	steadier := 0
+	for k, c := range x.printed("table5-6") {
+		var sums [2]metrics.Summary
+		for which := range sums {
+			var shares []float64
+			for i := range rows[k][which] {
+				shares = append(shares, rows[k][which][i].localShare())
+			}
+			sums[which] = metrics.Summarize(shares)
+		}
+		steadier += count(sums[mfModified].SD < sums[mfOriginal].SD)
+		row := []string{number(c[0], 0), number(c[1], 0)}
+		for _, s := range sums {
+			row = append(row, number(s.Mean, 3)+" ± "+number(s.SD, 3))
+		}
+		t.add(row...)
+	}
+	x.holds("steady", steadier == len(rows), "the modified scheduler's share differs less between rounds in %d of %d cells", steadier, len(rows))
 }
 
 // mfGainRange formats the smallest and the largest gain.
@@ -415,7 +458,7 @@ func modfairB(x *lab) {
 	paper := x.printed("table7-8")
 	var modes [2][][]mfRow
 	for m := range modes {
-		modes[m] = mfB(x, pick(x, 1, 10), mfReadings[m], true)
+		modes[m] = mfB(x, pick(x, 1, 20), mfReadings[m], true)
 		for i, order := range mfOrders {
 			title := fmt.Sprintf("maximum as a %s, %s order", mfReadings[m].mode, order)
 			t := x.table("Table 7, mean turnaround (s): "+title, "jobs", "original", "paper", "modified", "paper", "FIFO", "paper",
@@ -489,6 +532,7 @@ func mfClaimsB(x *lab, promise, hard [][]mfRow) {
 		"time of the original cannot come from another order of the same work: it is 1242 s for 5 jobs on average, and a FIFO with the printed mean of 513.6 s has finished all of them after %s s",
 		toOriginal[0], toOriginal[1], toOriginal[2], hardToOriginal[0], hardToOriginal[1], hardToOriginal[2], number(mean(spans(shuffled[0][mfFIFO])), 0))
 	wins := func(k int) bool { return shuffled[k].time(mfModified) < shuffled[k].time(mfFIFO) }
+	x.seeds(mfSeeds(promise[2]), "%")
 	x.holds("fifo", wins(0) && wins(1) && !wins(2), "the modified against FIFO: %s ascending, %s descending, %s shuffled, by which the claim is judged. In ascending order FIFO is shortest job "+
 		"first, which is optimal", toFIFO[0], toFIFO[1], toFIFO[2])
 	x.holds("fifo-first", fifoFirst, "FIFO against the original: %s ascending, %s descending, %s shuffled", fifo[0], fifo[1], fifo[2])

@@ -388,7 +388,7 @@ func tyTable2(x *lab) {
 	sizes := make([][]float64, len(list)) // of the first seed
 	for i := range list {
 		w := &list[i]
-		batches := tyDraw(x, w, pick(x, 2, 10), 0.7, tyStart)
+		batches := tyDraw(x, w, pick(x, 2, 6), 0.7, tyStart)
 		s := tyDescribe(batches)
 		below, load, sizes[i] = append(below, s.below10), append(load, s.load10), tySizes(batches[0].jobs)
 		want := Missing
@@ -415,7 +415,7 @@ func tyCalibrate(x *lab) {
 		row, distance := []string{number(part, 2)}, 0.0
 		for _, w := range tyWorkloads() {
 			w.inReduces = part
-			alone := tyDescribe(tyDraw(x, &w, pick(x, 1, 5), 0.7, tyStart)).alone
+			alone := tyDescribe(tyDraw(x, &w, pick(x, 1, 3), 0.7, tyStart)).alone
 			row, distance = append(row, number(alone, 2)), distance+abs(alone/w.alone-1)/3
 		}
 		t.add(append(row, share(distance))...)
@@ -560,7 +560,7 @@ func tyFig6(x *lab) {
 	t := x.table("STATICTAGS with the best timer", slices.Concat([]string{"workload", "P_1", "least", "timer (s)"}, tyColumns)...)
 	tuned := make([][]*tyTuned, len(list)) // by workload and capacity
 	for i := range list {
-		batches := tyDraw(x, &list[i], pick(x, 1, 5), 0.7, tyStart)
+		batches := tyDraw(x, &list[i], pick(x, 1, 3), 0.7, tyStart)
 		for _, c := range capacities {
 			u := tyTune(x, batches, c)
 			tuned[i] = append(tuned[i], u)
@@ -641,9 +641,11 @@ func tyFig10(x *lab) {
 	var rows [][]string
 	list, at := tyWorkloads(), make([][]*tyOutcome, 3) // by workload: 20 %, 30 %, 30 % without zeros, STATICTAGS
 	medians, inRange := [3]float64{}, true
+	var drawn [][]tyBatch
 	for i := range list {
 		w := &list[i]
-		batches := tyDraw(x, w, pick(x, 1, 10), 0.7, tyStart)
+		batches := tyDraw(x, w, pick(x, 1, 6), 0.7, tyStart)
+		drawn = append(drawn, batches)
 		for k, v := range []struct {
 			first  int
 			s      scheduler
@@ -661,7 +663,7 @@ func tyFig10(x *lab) {
 				inRange = inRange && median >= w.timerLow && median <= w.timerHigh
 			}
 		}
-		o := tyTune(x, batches, tyFirst).lowest
+		o := tyTune(x, batches[:min(len(batches), 3)], tyFirst).lowest
 		at[i] = append(at[i], o)
 		rows = append(rows, slices.Concat([]string{w.name, "30 %", "STATICTAGS, timer of least p95"}, o.cells()))
 	}
@@ -683,17 +685,17 @@ func tyFig10(x *lab) {
 		most = max(most, abs(tyRatio(at[i][0], at[i][1], tyV)))
 	}
 	x.word("capacity", []float64{most}, "V(95) differs by at most %s", share(most))
-	tyThree(x, list)
+	tyThree(x, list, drawn)
 	tyWhyWorlds(x, 9, 0.7, tyLookDynamic)
 }
 
 // tyThree compares two partitions with three.
-func tyThree(x *lab, list []tyWorkload) {
+func tyThree(x *lab, list []tyWorkload, drawn [][]tyBatch) {
 	t := x.table("DYNAMICTAGS with two and three partitions: V(95), and the 95th percentile of slowdowns", "workload", "30 %, 70 %", "p95", "30 %, 30 %, 40 %", "p95", "20 %, 20 %, 60 %", "p95")
 	better := 0
 	for i := range list {
 		two := tyDynamic(tyFirst)
-		out := tyPlay(x, tyDraw(x, &list[i], pick(x, 1, 10), 0.7, tyStart), tyFirst, two, two.with("three", "capacities", "0.30,0.30,0.40"), two.with("three", "capacities", "0.20,0.20,0.60"))
+		out := tyPlay(x, drawn[i], tyFirst, two, two.with("three", "capacities", "0.30,0.30,0.40"), two.with("three", "capacities", "0.20,0.20,0.60"))
 		row := []string{list[i].name}
 		for k := range out {
 			row = append(row, number(tyV(&out[k]), 2), number(tyP95(&out[k]), 2))

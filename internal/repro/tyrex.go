@@ -50,7 +50,7 @@ type tyWorkload struct {
 type tyTasks struct {
 	shorter   float64 // divides the durations of tasks, and multiplies their number
 	inReduces float64 // part of the work that is in reduces
-	// memory is what a node has for tasks that occupy tyTaskMemory each; 0 is no limit.
+	// memory is a node's memory in bytes. A task occupies tyTaskMemory. 0 is no limit.
 	// paging is the k of the simulator's model of memory.
 	memory int64
 	paging float64

@@ -100,8 +100,8 @@ type ModelConfig struct {
 	// ShuffleMemory is the number of bytes that a reduce merges in memory. A larger input is
 	// written to disk and read again. 0 is no limit.
 	ShuffleMemory int64
-	// Paging is the k of paging.go: by how much tasks are slower for each part of its memory
-	// that a machine lacks. 0 is 20. Negative turns the model of memory off.
+	// Paging is k in the formula of paging.go: on a machine that lacks a tenth of the memory
+	// in use, tasks take longer by k/10. 0 is 20. Negative turns the model of memory off.
 	Paging float64
 	// LoadTick makes the load of tasks of given duration noisy. In each tick a task adds
 	// either twice its mean load, CPU over Duration, or none. 0 is a steady load.

@@ -7,9 +7,9 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// This file models the memory of machines. The model is off unless a job states how much
-// memory a running task occupies (workload.Job.Resident) and a node how much it has. Let r
-// be the memory that the processes on a machine occupy over the memory of the machine.
+// This file models the memory of machines. The model is off unless a job states the memory
+// of a running task (workload.Job.Resident) and a node its own memory. Let r be the memory
+// that the processes on a machine occupy over the memory of the machine.
 // Computation, and tasks of given duration, take longer there by the factor
 //
 //	1                               r ≤ 0.9
@@ -116,7 +116,7 @@ func (s *sim) afterGate(a *attempt) time.Duration {
 }
 
 // pagedProgress returns the progress of an attempt of given duration on a machine with
-// limited memory: that of a task of given duration on any other, where it is known.
+// limited memory. A reduce reports a third for its fetches, as in gateProgress.
 func (s *sim) pagedProgress(nd *node, a *attempt) float64 {
 	last := a.count - 1
 	switch {

@@ -146,7 +146,7 @@ func recommend(pairs []collect.Pair, installed string) string {
 	var best *collect.Pair
 	for i := range pairs {
 		p := &pairs[i]
-		if p.Measure == pairs[0].Measure && p.Known && p.High < 1 && (best == nil || p.Ratio.Ratio < best.Ratio.Ratio) {
+		if p.Measure == "response.mean" && p.Known && p.High < 1 && (best == nil || p.Ratio.Ratio < best.Ratio.Ratio) {
 			best = p
 		}
 	}

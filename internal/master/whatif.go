@@ -22,6 +22,8 @@ const (
 	// explainTasks is the number of unfinished tasks up to which explain searches for changes
 	// with which a job would start. The search forks the state some twenty times.
 	explainTasks = 20_000
+	// explainWait is how long explain waits for a forecast that includes the job.
+	explainWait = 2 * time.Second
 )
 
 // WhatIf forecasts the ends of all jobs without and with changes.
@@ -193,9 +195,23 @@ func (m *Master) wouldStart(ctx context.Context, id job.ID) (list []string) {
 // explainForecast adds what a forecast says to an explanation.
 func (m *Master) explainForecast(ctx context.Context, id job.ID, resp *slotwisev1.ExplainResponse) {
 	status := []*slotwisev1.JobStatus{{Id: resp.Job}}
-	m.addForecasts(ctx, status)
+	for began := time.Now(); ctx.Err() == nil; time.Sleep(explainWait / 20) {
+		// A job that is younger than the latest forecast has to wait for the next one.
+		if m.addForecasts(ctx, status); status[0].Forecast != nil || !m.undecided(ctx, id) || time.Since(began) > explainWait {
+			break
+		}
+	}
 	resp.Forecast = status[0].Forecast
 	resp.WouldStart = m.wouldStart(ctx, id)
+}
+
+// undecided reports whether a job has tasks left.
+func (m *Master) undecided(ctx context.Context, id job.ID) bool {
+	live, err := query(ctx, m, func() (bool, error) {
+		j := m.core.Tracker().Jobs().Get(id)
+		return j != nil && j.State().Live(), nil
+	})
+	return live && err == nil
 }
 
 // begin waits until no other question is being answered. The caller must call end.

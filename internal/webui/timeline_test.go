@@ -109,15 +109,19 @@ func TestSamples(t *testing.T) {
 	var s samples
 	begin := time.Unix(1_000_000, 0)
 	at := begin
-	for range 40 * 3600 {
-		at = at.Add(time.Second)
+	for range coarseLength + 10 {
+		at = at.Add(coarseStep)
+		s.add(at, Use{Map: 1})
+	}
+	for range fineLength + 10 {
+		at = at.Add(fineStep)
 		s.add(at, Use{Map: 1})
 	}
 	if n := len(s.mu.fine.list); n != fineLength {
 		t.Errorf("%d fine samples", n)
 	}
-	if n := len(s.since(at, 24*time.Hour)); n != coarseLength {
-		t.Errorf("%d samples of a day", n)
+	if n := len(s.mu.coarse.list); n != coarseLength {
+		t.Errorf("%d coarse samples", n)
 	}
 	if n := len(s.since(at, 10*time.Minute)); n < 299 || n > 301 {
 		t.Errorf("%d samples of ten minutes", n)

@@ -153,7 +153,11 @@ func (f *calibrateFlags) clusterSpec(c *workload.Cluster) string {
 
 // errorText describes the errors on some jobs.
 func errorText(e calibrate.Error) string {
-	return fmt.Sprintf("%d jobs: median %.1f %%, nine of ten within %.1f %%, bias %+.1f %%", e.Jobs, 100*e.Median, 100*e.P90, 100*e.Bias)
+	within := "nine of ten within"
+	if e.Jobs < 10 { // P90 is the largest one then
+		within = "all within"
+	}
+	return fmt.Sprintf("%d jobs: median %.1f %%, %s %.1f %%, bias %+.1f %%", e.Jobs, 100*e.Median, within, 100*e.P90, 100*e.Bias)
 }
 
 // print prints the result.

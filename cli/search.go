@@ -109,7 +109,7 @@ workload is compared on other seeds.`,
 	f.register(c)
 	s := c.Flags()
 	s.StringVar(&measure, "minimise", "slowdown.p95", "`measure` to improve; one that is better large is maximised")
-	s.IntVar(&o.Budget, "budget", 200, "`number` of runs in the search")
+	s.IntVar(&o.Budget, "budget", 200, "`number` of runs, the comparison on the held-out part included")
 	s.Float64Var(&o.HeldOut, "held-out", 1./3, "last `part` of a trace, by time, that only the final comparison uses")
 	return c
 }

@@ -11,8 +11,8 @@ type Estimate struct {
 	N    int     `json:"n"`
 	Mean float64 `json:"mean"`
 	// Half is half the width of the confidence interval Mean ± Half. It is 0
-	// for a single run, which does not show the spread.
-	Half float64 `json:"half"`
+	// for a single run, which does not show the spread. JSON then has no half.
+	Half float64 `json:"half,omitempty"`
 }
 
 // Confidence estimates the mean of the distribution that the values were drawn

@@ -1,11 +1,15 @@
 package metrics
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // Ratio estimates A/B, where A and B are a statistic of two systems under the same
@@ -21,6 +25,8 @@ type Ratio struct {
 	// Known is false if the data allow no interval: fewer than two pairs, pairs that are
 	// all equal without being a tie, or a statistic of B that is 0.
 	Known bool `json:"interval_known"`
+	// Reason says why a bootstrap has no interval, as the end of a sentence; else "".
+	Reason string `json:"interval_reason,omitempty"`
 }
 
 // PairedRatio estimates mean(a)/mean(b) from pairs (a[i], b[i]) that are independent of
@@ -63,20 +69,48 @@ type Statistic struct {
 	Percentile float64
 }
 
-// The fewest jobs of a run that allow an interval of a mean, and the fewest jobs beyond a
-// percentile. With fewer jobs a resample repeats the same few values.
+// The fewest jobs of a run that allow an interval, and the fewest beyond a percentile. With
+// fewer jobs a busy period is longer than a block, and intervals are too narrow:
+// TestBootstrapHonest measures it.
 const (
-	fewestValues = 30
-	fewestBeyond = 10
+	fewestValues = 1000
+	fewestBeyond = 20
 )
 
-// supported reports whether every run has enough values for an interval of the statistic.
-func (s Statistic) supported(runs []*resampler) bool {
+// leastTail is the smallest tail index of the values that allows an interval of a mean.
+// Below 2 the variance is infinite in theory: the mean depends on jobs that the trace happens
+// not to contain, of which no resample can know. The estimate for a trace is rough.
+const leastTail = 1.5
+
+// unsupported says why runs allow no interval of the statistic, or returns "".
+func (s Statistic) unsupported(runs []*resampler) string {
 	need := fewestValues
 	if s.Percentile > 0 {
-		need = int(fewestBeyond / (1 - s.Percentile/100))
+		need = max(need, int(fewestBeyond/(1-s.Percentile/100)))
 	}
-	return !slices.ContainsFunc(runs, func(r *resampler) bool { return len(r.values) < need })
+	for _, r := range runs {
+		switch {
+		case len(r.values) < need:
+			return fmt.Sprintf("an interval needs %d jobs, and there are %d", need, len(r.values))
+		case s.Percentile == 0 && tailIndex(r.values) < leastTail:
+			return "a few jobs dominate the mean, so the trace gives no interval"
+		}
+	}
+	return ""
+}
+
+// tailIndex estimates the exponent α of a Pareto tail, P(X > x) ~ x^−α, from the largest tenth
+// of ascending values (Hill's estimator). It is +Inf if these are equal.
+func tailIndex(ascending []float64) float64 {
+	k := max(1, len(ascending)/10)
+	if k >= len(ascending) || !(ascending[len(ascending)-k-1] > 0) {
+		return math.Inf(1)
+	}
+	sum, edge := 0., ascending[len(ascending)-k-1]
+	for _, x := range ascending[len(ascending)-k:] {
+		sum += portable.Log(x / edge)
+	}
+	return float64(k) / sum
 }
 
 // Blocks assigns jobs to blocks of time for a bootstrap. Jobs whose response times depend
@@ -148,7 +182,10 @@ func BootstrapRatio(a, b [][]float64, blocks Blocks, stat Statistic, level float
 	}
 	out.Ratio = top / bottom
 	out.Low, out.High = out.Ratio, out.Ratio
-	if blocks.n < fewestBlocks || !stat.supported(x) || !stat.supported(y) {
+	if out.Reason = cmp.Or(stat.unsupported(x), stat.unsupported(y)); out.Reason == "" && blocks.n < fewestBlocks {
+		out.Reason = "the jobs come in too few of the trace's hours for an interval"
+	}
+	if out.Reason != "" {
 		return out
 	}
 	g := rand.New(rand.NewPCG(1, replicates))
@@ -166,7 +203,8 @@ func BootstrapRatio(a, b [][]float64, blocks Blocks, stat Statistic, level float
 		}
 	}
 	if len(ratios) < replicates*9/10 {
-		return out // the statistic is 0 or without values in too many resamples
+		out.Reason = "too many parts of the trace have no value"
+		return out
 	}
 	slices.Sort(ratios)
 	n := float64(blocks.n)

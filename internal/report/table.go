@@ -126,7 +126,7 @@ func Pairs(w io.Writer, pairs []collect.Pair) {
 	if len(pairs) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\ncompared with %s, [%.0f %% intervals] over the same jobs\n", pairs[0].Baseline, 100*collect.Level)
+	fmt.Fprintf(w, "\ncompared with %s, in %% of its values, [%.0f %% intervals] over the same jobs\n", pairs[0].Baseline, 100*collect.Level)
 	names, measures := 0, 0
 	for _, p := range pairs {
 		names, measures = max(names, utf8.RuneCountInString(p.Policy)), max(measures, len(p.Measure))

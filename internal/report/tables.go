@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
+	"math"
 	"reflect"
 	"strconv"
 
@@ -50,7 +51,8 @@ func (t *Table[T]) Add(row T) {
 	t.err = errors.Join(t.csv.Write(t.record), err)
 }
 
-// cell formats a value for CSV, numbers without an exponent.
+// cell formats a value for CSV, numbers without an exponent. A number that is unknown (NaN)
+// is an empty cell, which pandas and spreadsheets read as missing.
 func cell(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.String:
@@ -61,6 +63,9 @@ func cell(v reflect.Value) string {
 		return strconv.FormatUint(v.Uint(), 10)
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool())
+	}
+	if math.IsNaN(v.Float()) {
+		return ""
 	}
 	return strconv.FormatFloat(v.Float(), 'f', -1, 64)
 }

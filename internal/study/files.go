@@ -93,7 +93,10 @@ func (x *Files) begin() error {
 	}
 	var err error
 	if x.dir, err = os.MkdirTemp(parent, "."+filepath.Base(x.out)+".new-*"); err != nil {
-		return &FileError{"out", err}
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = fmt.Errorf("cannot create a directory in %s: %w", parent, path.Err)
+		}
+		return &FileError{"out", fmt.Errorf("%s: %w", x.out, err)}
 	}
 	for _, r := range x.study.runs {
 		if err := x.observe(r); err != nil {

@@ -41,7 +41,9 @@ type alibaba struct {
 	names map[string]int // indexes in jobs
 	runs  int            // instances and tasks kept so far
 
-	failed int // jobs that are left out because a part of them failed
+	failed  int // jobs that are left out because a part of them failed
+	empty   int // jobs that are left out because no task of them has usable times
+	undated int // instances that terminated without usable times
 	timeless,
 	orphans, guessed, spanned, again int
 }
@@ -72,6 +74,8 @@ func ReadAlibaba(folder string, files []File, options TraceOptions) (*Trace, err
 	}{
 		{a.failed, "%d jobs with parts that did not terminate are left out"},
 		{a.again, "%d instances that did not terminate are left out"},
+		{a.empty, "%d jobs in which no task has usable times are left out"},
+		{a.undated, "%d instances that terminated without usable times are left out"},
 		{a.timeless, "%d tasks without usable times are left out"},
 		{a.orphans, "%d dependencies on tasks that are not in the trace are left out"},
 		{a.spanned, "%d tasks have no rows of batch_instance: each of their instances takes the time from the first start to the last end"},
@@ -140,8 +144,12 @@ func (a *alibaba) instanceRow(line int, row []string) {
 	if !ok {
 		return
 	}
-	if row[4] != "Terminated" || end < start || end == 0 {
+	if row[4] != "Terminated" {
 		a.again++
+		return
+	}
+	if end < start || end == 0 {
+		a.undated++
 		return
 	}
 	// 100 is a core; -1 and 101 mark invalid values, and an empty one is unknown.
@@ -265,7 +273,7 @@ func (a *alibaba) add(j *alibabaJob) {
 		stages, deps = append(stages, stage{name: t.name, tasks: tasks}), append(deps, parents)
 	}
 	if len(stages) == 0 {
-		a.failed++
+		a.empty++
 		return
 	}
 	for i := range stages {

@@ -56,7 +56,8 @@ func Compare(m Measure, w Workload, policy, baseline []Observed) Pair {
 		p.Ratio = metrics.BootstrapRatio(series(m, policy), series(m, baseline), metrics.BlocksOf(w.Submitted), m.Statistic, Level)
 	case w.Fixed:
 		p.Over = overBlocks
-		p.Ratio = metrics.PairedRatio(a[:1], b[:1], Level)
+		p.Ratio = metrics.PairedRatio(a, b, Level) // of the means, over draws of placement
+		p.N, p.Low, p.High, p.Known = 1, p.Ratio.Ratio, p.Ratio.Ratio, false
 	default:
 		p.Ratio = metrics.PairedRatio(a, b, Level)
 	}
@@ -73,8 +74,8 @@ func series(m Measure, runs []Observed) [][]float64 {
 	return all
 }
 
-// words states the result. A policy beats another if the interval excludes equality; the
-// gain is relative to the loser.
+// words states the result. A policy beats another if the interval excludes equality. All
+// percentages are of the baseline's value.
 func (p *Pair) words(m Measure, a, b []float64, fixed bool) string {
 	low, high, ratio := p.Low, p.High, p.Ratio.Ratio
 	winner, loser := p.Policy, p.Baseline
@@ -92,12 +93,11 @@ func (p *Pair) words(m Measure, a, b []float64, fixed bool) string {
 	}
 	if (low > 1) == (m.Better == Smaller) { // the baseline wins
 		winner, loser = loser, winner
-		low, high, ratio = 1/high, 1/low, 1/ratio
 	}
-	if m.Better == Smaller {
-		return fmt.Sprintf("%s beats %s by %s %% [%s, %s]", winner, loser, percent(1-ratio), percent(1-high), percent(1-low))
+	if low < 1 {
+		low, high = high, low
 	}
-	return fmt.Sprintf("%s beats %s by %s %% [%s, %s]", winner, loser, percent(ratio-1), percent(low-1), percent(high-1))
+	return fmt.Sprintf("%s beats %s by %s %% [%s, %s]", winner, loser, percent(math.Abs(ratio-1)), percent(math.Abs(low-1)), percent(math.Abs(high-1)))
 }
 
 // equal reports whether each value of a equals the one of b.
@@ -116,7 +116,7 @@ func (p *Pair) unknown(m Measure, fixed bool) string {
 	case fixed && m.Series == NoSeries:
 		return "one trace gives no interval for " + m.Name
 	case fixed:
-		return "the trace has too few jobs for an interval"
+		return p.Reason
 	case p.N < 2:
 		return "one seed gives no interval"
 	}

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,13 +32,13 @@ func TestVerdicts(t *testing.T) {
 		want          string
 	}{
 		{"a wins", "makespan", false, runs("a", 80, 162, 238, 321), b, "a beats b by 20 % [19, 21]"},
-		{"b wins", "makespan", false, b, runs("a", 80, 162, 238, 321), "a beats b by 20 % [19, 21]"},
+		{"b wins", "makespan", false, b, runs("a", 80, 162, 238, 321), "a beats b by 25 % [23, 27]"},
 		{"larger is better", "slowdown.jain", false, runs("a", 50, 100, 151, 200), b, "a beats b by 100 % [99, 101]"},
 		{"neither", "makespan", false, runs("a", 90, 230, 270, 420), b, "no difference can be told: a is 1.0 % above b [-16, 18]"},
 		{"equal", "makespan", false, b, b, "b and b are equal"},
 		{"one seed", "makespan", false, runs("a", 80), b[:1], "a is 20 % below b; one seed gives no interval"},
 		{"seeds without effect", "makespan", false, runs("a", 80, 80), runs("b", 100, 100), "a is 20 % below b; the seeds change nothing, so they give no interval"},
-		{"one trace", "makespan", true, runs("a", 80, 81), b[:2], "a is 20 % below b; one trace gives no interval for makespan"},
+		{"one trace, means over seeds", "makespan", true, runs("a", 80, 82), runs("b", 100, 101), "a is 19 % below b; one trace gives no interval for makespan"},
 		{"nothing to divide by", "copies.wasted", false, b, b, "cannot be compared: b has no copies.wasted above 0"},
 	} {
 		m, err := FindMeasure(c.measure)
@@ -53,7 +54,7 @@ func TestVerdicts(t *testing.T) {
 // The jobs of a trace are resampled, so that one run of each policy has an interval.
 func TestCompareTrace(t *testing.T) {
 	var submitted, fast, slow []float64
-	for i := range 400 {
+	for i := range 2000 {
 		submitted = append(submitted, float64(i))
 		slow = append(slow, 10+float64(i%7))
 		fast = append(fast, 0.9*slow[i]+0.1*float64(i%3))
@@ -69,7 +70,14 @@ func TestCompareTrace(t *testing.T) {
 	if same := Compare(m, Workload{true, submitted}, o("slow", slow), o("slow", slow)); same.Verdict != "slow and slow are equal" {
 		t.Errorf("%+v", same)
 	}
-	if few := Compare(m, Workload{true, submitted[:3]}, o("fast", fast[:3]), o("slow", slow[:3])); !strings.HasSuffix(few.Verdict, "too few jobs for an interval") {
+	heavy := slices.Clone(slow)
+	for i := range heavy[:300] {
+		heavy[i] *= float64(1 + 300/(i+1))
+	}
+	if dominated := Compare(m, Workload{true, submitted}, o("fast", fast), o("heavy", heavy)); !strings.HasSuffix(dominated.Verdict, "a few jobs dominate the mean, so the trace gives no interval") {
+		t.Errorf("%+v", dominated)
+	}
+	if few := Compare(m, Workload{true, submitted[:3]}, o("fast", fast[:3]), o("slow", slow[:3])); !strings.HasSuffix(few.Verdict, "an interval needs 1000 jobs, and there are 3") {
 		t.Errorf("%+v", few)
 	}
 }

@@ -70,6 +70,19 @@ func TestTune(t *testing.T) {
 	}
 }
 
+// The search and the comparison on the held-out part stay within the budget and use most of it.
+func TestBudget(t *testing.T) {
+	for runs := needs(keep); runs < 500; runs++ {
+		if n := most(runs); needs(n) > runs || needs(n) < runs-2 {
+			t.Errorf("%d candidates need %d of %d runs", n, needs(n), runs)
+		}
+	}
+	got, err := Tune(context.Background(), problem(t, "dynamictags", "response.mean"), TuneOptions{Budget: 39, HeldOut: 0.3})
+	if err != nil || got.Runs > 39 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // The held-out part of a trace has the last jobs, and no training part has any of them.
 func TestHeldOut(t *testing.T) {
 	p := problem(t, "dynamictags", "response.mean")
@@ -124,7 +137,8 @@ func TestParseGoal(t *testing.T) {
 	if g, err := ParseGoal("maps.local>0.9"); err != nil || g.met(0.9) || !g.met(0.95) || g.met(0.5) {
 		t.Errorf("%+v, %v", g, err)
 	}
-	for text, want := range map[string]string{"slowdown.p95": "such as slowdown.p95<3", "slow<3": "unknown measure", "makespan<x": "not a number"} {
+	for text, want := range map[string]string{"slowdown.p95": "such as slowdown.p95<3", "slow<3": "unknown measure", "makespan<x": "not a number",
+		"slowdown.p95>3": "the goal must be slowdown.p95<3", "maps.local<1": "the goal must be maps.local>1", "slots.use<1": "is no goal"} {
 		if _, err := ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -33,7 +33,16 @@ func ParseGoal(text string) (Goal, error) {
 	if err != nil {
 		return Goal{}, fmt.Errorf("%q: %q is not a number", text, text[i+1:])
 	}
-	return Goal{m, text[i] == '<', v}, nil
+	below := text[i] == '<'
+	switch {
+	case m.Better == collect.Smaller && !below:
+		return Goal{}, fmt.Errorf("%q: small values of %s are better, so the goal must be %s<%s", text, m.Name, m.Name, strings.TrimSpace(text[i+1:]))
+	case m.Better == collect.Larger && below:
+		return Goal{}, fmt.Errorf("%q: large values of %s are better, so the goal must be %s>%s", text, m.Name, m.Name, strings.TrimSpace(text[i+1:]))
+	case m.Better == collect.Neither:
+		return Goal{}, fmt.Errorf("%q: %s describes a run and is no goal", text, m.Name)
+	}
+	return Goal{m, below, v}, nil
 }
 
 // met reports whether a value meets the goal.

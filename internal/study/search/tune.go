@@ -20,7 +20,8 @@ import (
 
 // TuneOptions configure a search for parameters.
 type TuneOptions struct {
-	// Budget is the number of runs, at least 13.
+	// Budget bounds the number of runs, those on the held-out part included: at least 13, and
+	// 17 for a workload that is drawn.
 	Budget int
 	// HeldOut is the part of a trace, by time, that only the final comparison uses.
 	HeldOut float64
@@ -57,8 +58,8 @@ type Round struct {
 const (
 	rounds = 3
 	keep   = 3
-	// LeastBudget is the smallest budget with one candidate in the last round.
-	LeastBudget = keep*keep + keep + 1
+	// LeastBudget is the smallest budget that can be asked for.
+	LeastBudget = 13
 	// heldOutSeeds is the number of seeds of a drawn workload that the final comparison uses.
 	heldOutSeeds = 5
 )
@@ -82,7 +83,11 @@ func Tune(ctx context.Context, p *Problem, o TuneOptions) (*Tuning, error) {
 		return nil, err
 	}
 	out := &Tuning{Policy: p.Policy, Measure: p.Measure.Name}
-	n := o.Budget * keep * keep / LeastBudget
+	n := most(o.Budget - 2*len(test))
+	if n < keep {
+		return nil, fmt.Errorf("a budget of %d runs is too small: the comparison on the held-out part takes %d, and the least is %d",
+			o.Budget, 2*len(test), 2*len(test)+needs(keep))
+	}
 	candidates := draw(params, n, p.Seed)
 	for i, part := range parts {
 		if o.Progress != nil {
@@ -106,8 +111,8 @@ func Tune(ctx context.Context, p *Problem, o TuneOptions) (*Tuning, error) {
 		out.Best = candidates[order[0]]
 		// The defaults stay, as the first, for comparison.
 		kept := []map[string]string{candidates[0]}
-		for _, k := range order[:max(1, len(order)/keep)] {
-			if k != 0 {
+		for _, k := range order {
+			if k != 0 && len(kept) < survivors(len(order)) {
 				kept = append(kept, candidates[k])
 			}
 		}
@@ -116,6 +121,30 @@ func Tune(ctx context.Context, p *Problem, o TuneOptions) (*Tuning, error) {
 	out.HeldOut, err = p.compare(ctx, test, out.Best)
 	out.Runs += 2 * len(test)
 	return out, err
+}
+
+// survivors returns how many of n candidates the next round has: the defaults, and the best
+// others.
+func survivors(n int) int { return max(2, n/keep) }
+
+// needs returns the number of runs of a search with n candidates in the first round.
+func needs(n int) int {
+	sum := n
+	for range rounds - 1 {
+		n = survivors(n)
+		sum += n
+	}
+	return sum
+}
+
+// most returns the largest number of candidates with which a search needs at most that many
+// runs.
+func most(runs int) int {
+	n := 0
+	for needs(n+1) <= runs {
+		n++
+	}
+	return n
 }
 
 // tunable returns the parameters with values to try, without those that are fixed.

@@ -256,8 +256,8 @@ func (c *Cell) alone(jobs []workload.Job, store *Store, stop func() error) ([]ti
 	in.Load, in.Policy = 0, "alone"
 	key := in.digest()
 	var list []time.Duration
-	if ok, err := store.load(key, &list); err != nil || ok {
-		return list, err
+	if ok, err := store.load(key, &list); ok && err == nil {
+		return list, nil // a damaged result is replaced below
 	}
 	list, err := collect.Alone(sim.Config{Cluster: c.cluster.cluster, Jobs: jobs, Seed: c.Seed, Model: c.world.model, Stop: stop},
 		func() (sched.Policy, error) { return policies.Parse("fifo") })

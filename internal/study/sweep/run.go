@@ -53,7 +53,7 @@ func (c *Cell) drawn() int64 {
 	return int64(d.tasks)*bytesDrawn + int64(d.jobs)*bytesPerJob
 }
 
-// Missing returns the cells whose results are not in the store.
+// Missing returns the cells whose results are not in the store, or are damaged.
 func (p *Plan) Missing(store *Store) []*Cell {
 	var list []*Cell
 	for _, c := range p.Cells {
@@ -79,6 +79,9 @@ func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
 	}
 	jobs, most := 0, int64(0)
 	for _, c := range cells {
+		if store.Damaged(c.Key) && o.Warn != nil {
+			o.Warn(fmt.Sprintf("%s: the stored result %s is damaged; the run is made again", c.Describe(), store.path(c.Key)))
+		}
 		if c.policy.reference != refBound {
 			jobs += p.draws[p.seedOf(c.Seed)].jobs
 		}

@@ -136,15 +136,19 @@ func (a *ClusterAxis) UnmarshalYAML(n *yaml.Node) error {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *Seeds) UnmarshalYAML(n *yaml.Node) error {
 	type plain Seeds
-	s.From = 1
+	s.From, s.Count = 1, 1
 	if n.Kind == yaml.ScalarNode {
 		count, err := strconv.Atoi(n.Value)
 		if s.Count = count; err != nil {
 			return fmt.Errorf("line %d: seeds: %q is not a whole number", n.Line, n.Value)
 		}
-		return nil
+	} else if err := strict(n, (*plain)(s)); err != nil {
+		return err
 	}
-	return strict(n, (*plain)(s))
+	if s.Count < 1 || s.Count > maxSeeds {
+		return fmt.Errorf("line %d: seeds: %d must be from 1 to %d", n.Line, s.Count, maxSeeds)
+	}
+	return nil
 }
 
 // nameOr decodes a scalar into name and a mapping into all.
@@ -250,8 +254,6 @@ func (s *Spec) fill() error {
 		return fmt.Errorf("limit: %d is negative", s.Limit)
 	case s.DataScale < 0 || s.DataScale >= workload.MaxScale:
 		return fmt.Errorf("data-scale: %g must be above 0 and below %g", s.DataScale, workload.MaxScale)
-	case s.Seeds.Count < 0 || s.Seeds.Count > maxSeeds:
-		return fmt.Errorf("seeds: %d must be from 1 to %d", s.Seeds.Count, maxSeeds)
 	case s.Reference != "" && s.Reference != "alone" && s.Reference != "ideal":
 		return fmt.Errorf("reference: %q must be alone or ideal", s.Reference)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -138,7 +139,7 @@ func TestStudy(t *testing.T) {
 		t.Errorf("report.html: %v, %d plots, or it refers to other files", err, strings.Count(string(page), "<svg"))
 	}
 	var text bytes.Buffer
-	if err := r.Print(&text); err != nil || strings.Contains(text.String(), "± 0") || !strings.Contains(text.String(), "compared with fifo, [95 % intervals]") {
+	if err := r.Print(&text); err != nil || strings.Contains(text.String(), "± 0") || !strings.Contains(text.String(), "compared with fifo, in % of its values, [95 % intervals]") {
 		t.Errorf("printed %v:\n%s", err, text.String())
 	}
 	if len(r.Pairs) != 8*(5-1)*len(collect.Headline) {
@@ -228,6 +229,57 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A damaged result is made again, with a warning that names it. Two studies may write one cell
+// at the same time.
+func TestDamagedCell(t *testing.T) {
+	dir := directory(t)
+	small := "workload: mix.yaml\nclusters: ['nodes=3,maps=2,reduces=1']\npolicies: [fifo]\nreferences: none\n"
+	store, p := open(t, dir), mustPlan(t, dir, small)
+	if err := p.Run(context.Background(), store, RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	path := store.path(p.Cells[0].Key)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files { // also the times alone
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), f.Name()), whole[:len(whole)/2], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, p = open(t, dir), mustPlan(t, dir, small)
+	var warned []string
+	if err := p.Run(context.Background(), store, RunOptions{Warn: func(text string) { warned = append(warned, text) }}); err != nil {
+		t.Fatal(err)
+	}
+	if len(warned) != 1 || !strings.Contains(warned[0], path+" is damaged; the run is made again") {
+		t.Errorf("warnings %q", warned)
+	}
+	if _, err := p.Result(store); err != nil {
+		t.Error(err)
+	}
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, whole) {
+		t.Errorf("the result differs: %v", err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := store.save("same", strings.Repeat("x", 1<<20)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if !store.Has("same") {
+		t.Error("a result that was written eight times at once is damaged")
+	}
+}
+
 // The key of a cell depends on each of its inputs, and on nothing else.
 func TestKeys(t *testing.T) {
 	dir := directory(t)
@@ -308,6 +360,8 @@ func TestMistakes(t *testing.T) {
 		good + "loads: [0]\n":                    "loads: 0 must be above 0",
 		good + "seeds: 0.5\n":                    "is not a whole number",
 		good + "seeds: 100000\n":                 "must be from 1 to 10000",
+		good + "seeds: 0\n":                      "seeds: 0 must be from 1 to 10000",
+		good + "seeds: {count: 0}\n":             "seeds: 0 must be from 1 to 10000",
 		good + "reference: best\n":               "must be alone or ideal",
 		good + "references: [optimum]\n":         "is not bound, srpt, static-split or none",
 		good + "measures: [slowdown]\n":          "unknown measure",

@@ -41,8 +41,8 @@ type alibaba struct {
 	names map[string]int // indexes in jobs
 	runs  int            // instances and tasks kept so far
 
-	failed  int // jobs that are left out because a part of them failed
-	empty   int // jobs that are left out because no task of them has usable times
+	failed  int // omitted jobs with a failed part
+	empty   int // omitted jobs whose tasks all lack usable times
 	undated int // instances that terminated without usable times
 	timeless,
 	orphans, guessed, spanned, again int

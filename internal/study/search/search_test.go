@@ -70,7 +70,7 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// The search and the comparison on the held-out part stay within the budget and use most of it.
+// Tune never makes more runs than the budget allows.
 func TestBudget(t *testing.T) {
 	for runs := needs(keep); runs < 500; runs++ {
 		if n := most(runs); needs(n) > runs || needs(n) < runs-2 {

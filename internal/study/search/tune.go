@@ -58,7 +58,7 @@ type Round struct {
 const (
 	rounds = 3
 	keep   = 3
-	// LeastBudget is the smallest budget that can be asked for.
+	// LeastBudget is the smallest budget that Tune accepts for a trace.
 	LeastBudget = 13
 	// heldOutSeeds is the number of seeds of a drawn workload that the final comparison uses.
 	heldOutSeeds = 5

@@ -10,7 +10,8 @@ import (
 )
 
 // ReadAllocations reads a fair-scheduler.xml. It warns of elements that Hadoop does not
-// know, and of a maximum below the minimum; the minimum wins then.
+// know, and of a maximum below the minimum; the minimum wins then. It reads the <queue>
+// elements of Hadoop 2 and 3 as pools, or returns an error for what it cannot convert.
 func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 	root, err := parse(r)
 	if err != nil {
@@ -18,6 +19,9 @@ func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 	}
 	if root.name != "allocations" {
 		return fair.Allocations{}, nil, &Error{root.line, root.name, "the top-level element must be <allocations>"}
+	}
+	if err := asPools(root); err != nil {
+		return fair.Allocations{}, nil, err
 	}
 	a := allocReader{conf: fair.NewAllocations(), seen: map[string]bool{}}
 	// Defaults apply to all pools, also to those that precede them in the file.

@@ -83,6 +83,9 @@ func (f *Files) applyQueues(b []byte) ([]Warning, error) {
 	if err != nil {
 		return append(warnings, more...), err
 	}
+	if set["queues"] == "" && f.set["queues"] == "" {
+		return append(warnings, more...), &Error{Element: "configuration", Text: "the file declares no queue: it has neither mapred.capacity-scheduler.queue.NAME.capacity nor yarn.scheduler.capacity.root.queues"}
+	}
 	maps.Copy(set, f.set)
 	return append(warnings, more...), f.target.SetPolicy(f.target.Policy(), set)
 }

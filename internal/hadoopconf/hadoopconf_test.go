@@ -36,7 +36,7 @@ const fairXML = `<?xml version="1.0"?>
   <poolMaxJobsDefault>9</poolMaxJobsDefault>
   <fairSharePreemptionTimeout>600</fairSharePreemptionTimeout>
   <defaultMinSharePreemptionTimeout>60</defaultMinSharePreemptionTimeout>
-  <queue name="q"/>
+  <quota name="q"/>
 </allocations>`
 
 func TestReadAllocations(t *testing.T) {
@@ -62,7 +62,7 @@ func TestReadAllocations(t *testing.T) {
 		lines = append(lines, w.String())
 	}
 	wantLines := []string{
-		"line 19: <queue>: is unknown and was passed over",
+		"line 19: <quota>: is unknown and was passed over",
 		"line 11: <colour>: is unknown and was passed over",
 		`line 4: <pool>: pool "p1": at most 2 maps is less than at least 3, and wins`,
 	}

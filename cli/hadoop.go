@@ -45,8 +45,9 @@ func newHadoop() *cobra.Command {
 		Use:   "hadoop COMMAND [ARG]...",
 		Short: "Understand Hadoop's command line: jar, fs, job, version",
 		Long: `Runs commands that were written for Hadoop: hadoop jar with Hadoop Streaming's
-options, hadoop fs on every storage, and hadoop job. A link to this program with the
-name hadoop, hdfs, mapred or yarn does the same without the first word.
+options, hadoop fs on every storage, hadoop job, and the programs of Hadoop's jar of
+examples. A link to this program with the name hadoop, hdfs, mapred or yarn does the
+same without the first word.
 
 Jobs run in this process or, if SLOTWISE_MASTER is set, on that cluster. The file of
 a jar need not exist; its name decides. Messages and exit statuses are Hadoop's.
@@ -101,7 +102,7 @@ type hadoopCommand struct {
 const hadoopUsageText = `Usage: hadoop [--config confdir] COMMAND [ARG]...
 
   fs, dfs     run a command on files; hadoop fs -help lists them
-  jar FILE    run a streaming job (hadoop-streaming.jar)
+  jar FILE    run a streaming job (hadoop-streaming.jar) or an example (hadoop-mapreduce-examples.jar)
   job         list, show and kill jobs of a cluster; also mapred job and yarn application
   version     print the version
   classpath   print the class path, which is empty

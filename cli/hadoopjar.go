@@ -23,9 +23,11 @@ import (
 	"github.com/slotwise/slotwise/mapreduce/remote"
 )
 
-// streamingJar matches the names of the jars that are Hadoop Streaming. The files are never
-// opened.
-var streamingJar = regexp.MustCompile(`(?i)hadoop.*streaming.*\.jar$`)
+// The names of jars by which hadoop jar chooses the program. The files are never opened.
+var (
+	streamingJar = regexp.MustCompile(`(?i)hadoop.*streaming.*\.jar$`)
+	examplesJar  = regexp.MustCompile(`(?i)hadoop-(mapreduce-)?examples.*\.jar$`)
+)
 
 // jar runs hadoop jar.
 func (h *hadoopCommand) jar(args []string) error {
@@ -33,10 +35,13 @@ func (h *hadoopCommand) jar(args []string) error {
 		fmt.Fprintln(h.err, "RunJar jarFile [mainClass] args...")
 		return exit(hadoopUsage)
 	}
-	if streamingJar.MatchString(filepath.Base(args[0])) {
+	switch name := filepath.Base(args[0]); {
+	case streamingJar.MatchString(name):
 		return h.streaming(args[1:])
+	case examplesJar.MatchString(name):
+		return h.examples(args[1:])
 	}
-	fmt.Fprintf(h.err, "Not a valid JAR: %s (slotwise runs no Java code; it knows hadoop-streaming*.jar by its name)\n", args[0])
+	fmt.Fprintf(h.err, "Not a valid JAR: %s (slotwise runs no Java code; it knows hadoop-streaming*.jar and hadoop-mapreduce-examples*.jar by their names)\n", args[0])
 	return exit(hadoopUsage)
 }
 

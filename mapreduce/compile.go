@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/output"
 )
@@ -30,7 +31,7 @@ func (j *Job) Compile(ctx context.Context, files *Files) (*engine.Program, error
 		Output:    j.Output.output(),
 
 		CombinerUnsorted: j.combinerUnsorted,
-		OldPartNames:     j.hadoop != nil,
+		OldPartNames:     j.hadoop != nil && j.hadoop.rules.Conf.Get(hadoop.PropParts, "") == "",
 	}
 	if j.Mapper != nil {
 		p.Sources = append(p.Sources, engine.Source{Format: j.Input.input(), NewMapper: bindMapper(j.Mapper)})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,8 @@ type hadoopClassMapper struct {
 	hadoopBlocks
 	w     hadoopWriter
 	class string
-	lines bool // the mapper is missing: lines are records, divided as a command's output
+	regex *regexp.Regexp // of RegexMapper; nil before the first line
+	lines bool           // the mapper is missing: lines are records, divided as a command's output
 }
 
 // Start notes the task.
@@ -45,14 +47,40 @@ func (m *hadoopClassMapper) MapBlock(block []byte, out *Emitter) error {
 		case m.class == hadoop.InverseMapper:
 			m.w.record(value, key, out)
 		case m.class == hadoop.TokenCountMapper:
-			for w := range bytes.FieldsSeq(value) {
+			for w := range bytes.FieldsFuncSeq(value, isJavaSpace) {
 				m.w.record(w, []byte("1"), out)
 			}
+		case m.class == hadoop.RegexMapper:
+			return m.matches(value, out)
 		default:
 			return fmt.Errorf("the class %s is no mapper", m.class)
 		}
 		return nil
 	})
+}
+
+// isJavaSpace reports whether Java's StringTokenizer divides words at r.
+func isJavaSpace(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' && r != '\v' }
+
+// matches emits each match of mapreduce.mapper.regex, or of a group of it, with a 1.
+func (m *hadoopClassMapper) matches(line []byte, out *Emitter) error {
+	conf := m.w.rules.Conf
+	if m.regex == nil {
+		var err error
+		if m.regex, err = regexp.Compile(conf.Get("mapreduce.mapper.regex", "")); err != nil {
+			return fmt.Errorf("mapreduce.mapper.regex: %w", err)
+		}
+	}
+	group := conf.Int("mapreduce.mapper.regexmapper..group", 0)
+	if group < 0 || group > m.regex.NumSubexp() {
+		return fmt.Errorf("mapreduce.mapper.regex has no group %d", group)
+	}
+	for _, at := range m.regex.FindAllSubmatchIndex(line, -1) {
+		if at[2*group] >= 0 {
+			m.w.record(line[at[2*group]:at[2*group+1]], []byte("1"), out)
+		}
+	}
+	return nil
 }
 
 // hadoopClassReducer is a reducer or combiner class that is built in.

@@ -14,6 +14,7 @@ const (
 	PropPartition = Private + "partitioner"  // class, or "" for the hash of the key
 	PropInput     = Private + "input.format" // simple name of the class
 	PropOutput    = Private + "output.format"
+	PropParts     = Private + "part.names" // new for part-r-00000, "" for part-00000
 )
 
 // The simple names of input formats that streaming jobs may have.
@@ -37,10 +38,11 @@ const (
 	InverseMapper    = "InverseMapper"
 	TokenCountMapper = "TokenCountMapper"
 	LongSumReducer   = "LongSumReducer"
+	RegexMapper      = "RegexMapper"
 	Aggregate        = "aggregate" // the package of aggregators, for -reducer only
 )
 
-var builtinClasses = []string{IdentityMapper, IdentityReducer, InverseMapper, TokenCountMapper, LongSumReducer}
+var builtinClasses = []string{IdentityMapper, IdentityReducer, InverseMapper, TokenCountMapper, LongSumReducer, RegexMapper}
 
 // BuiltinClass returns the simple name of the built-in class that a value of -mapper,
 // -combiner or -reducer names, or "" for a command. A class of Hadoop that is not built in

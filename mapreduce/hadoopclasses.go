@@ -62,7 +62,7 @@ func (m *hadoopClassMapper) MapBlock(block []byte, out *Emitter) error {
 // isJavaSpace reports whether Java's StringTokenizer divides words at r.
 func isJavaSpace(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' && r != '\v' }
 
-// matches emits each match of mapreduce.mapper.regex, or of a group of it, with a 1.
+// matches emits each match of mapreduce.mapper.regex, or of one of its groups, with a 1.
 func (m *hadoopClassMapper) matches(line []byte, out *Emitter) error {
 	conf := m.w.rules.Conf
 	if m.regex == nil {

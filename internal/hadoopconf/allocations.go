@@ -11,7 +11,7 @@ import (
 
 // ReadAllocations reads a fair-scheduler.xml. It warns of elements that Hadoop does not
 // know, and of a maximum below the minimum; the minimum wins then. It reads the <queue>
-// elements of Hadoop 2 and 3 as pools, or returns an error for what it cannot convert.
+// elements of Hadoop 2 and 3 as pools. An element that it cannot convert is an error.
 func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 	root, err := parse(r)
 	if err != nil {

@@ -38,8 +38,8 @@ var capacityElsewhere = []string{
 // of the policy capacity. queues lists the queues in order (mapred.queue.names). If it
 // is nil, that property lists them, or else the order of their first mention counts.
 // CapacitySettings warns of properties without effect. The policy validates the values.
-// It reads properties of Hadoop 2 and 3 as well, or returns an error for those that it
-// cannot convert.
+// It reads properties of Hadoop 2 and 3 as well. A property that it cannot convert is an
+// error.
 func CapacitySettings(props []Property, queues []string) (set map[string]string, warnings []Warning, err error) {
 	if isYarn(props) {
 		return yarnSettings(props)

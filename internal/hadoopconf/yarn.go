@@ -25,7 +25,7 @@ var yarnIdle = []string{
 // yarnQueue are the properties of a queue that yarnReader reads.
 var yarnQueue = []string{"queues", "capacity", "maximum-capacity", "minimum-user-limit-percent", "user-limit-factor", "state", "ordering-policy", "acl_submit_applications", "acl_administer_queue"}
 
-// isYarn reports whether properties are those of Hadoop 2 and 3.
+// isYarn reports whether a property begins with yarnPrefix.
 func isYarn(props []Property) bool {
 	return slices.ContainsFunc(props, func(p Property) bool { return strings.HasPrefix(p.Name, yarnPrefix) })
 }
@@ -164,7 +164,7 @@ func (r *yarnReader) leaf(path string, capacity, limit float64) error {
 	return nil
 }
 
-// inherited returns a setting of a queue, else that of the scheduler, else def.
+// inherited returns a setting of a queue, else the setting of the scheduler, else def.
 func (r *yarnReader) inherited(path, setting, def string) string {
 	for _, name := range []string{path + "." + setting, setting} {
 		if p, ok := r.byName[name]; ok {
@@ -179,7 +179,7 @@ func (r *yarnReader) inherited(path, setting, def string) string {
 func (r *yarnReader) check(name string, p Property) (warning string, err error) {
 	setting := name
 	for _, path := range r.paths {
-		// The longest path decides, because a queue's path begins with that of its parent.
+		// The longest path decides, because the path of a queue begins with the path of its parent.
 		if rest, ok := strings.CutPrefix(name, path+"."); ok && len(rest) < len(setting) {
 			setting = rest
 		}
@@ -206,7 +206,7 @@ func (r *yarnReader) check(name string, p Property) (warning string, err error) 
 	return "", r.fail(name, "is not a property of a queue that the file declares, or is not supported")
 }
 
-// queueNames maps the names of elements of Hadoop 2 and 3 to those of Hadoop 1.
+// queueNames maps the names of elements in Hadoop 2 and 3 to their names in Hadoop 1.
 var queueNames = map[string]string{
 	"maxRunningApps": "maxRunningJobs", "schedulingPolicy": "schedulingMode", "userMaxAppsDefault": "userMaxJobsDefault",
 	"queueMaxAppsDefault": "poolMaxJobsDefault", "defaultQueueSchedulingPolicy": "defaultPoolSchedulingMode",

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	_ "crypto/sha256" // go-digest uses the hash functions that are linked
 	"encoding/json"
 	"errors"
 	"io"

@@ -47,8 +47,9 @@ type Input struct {
 // Worker is a machine that the provider has, or is making.
 type Worker struct {
 	Name string
-	// Registered says that the tracker knows the worker as alive. A machine that is not
-	// registered is starting or broken, and holds nothing.
+	// Registered says that the tracker knows the worker as alive, or as absent since a
+	// restart of the master. A machine that is not registered is starting or broken, and
+	// holds nothing.
 	Registered bool
 	// Marked says that the provider has recorded that this worker leaves first.
 	Marked bool
@@ -143,6 +144,10 @@ func (s *Scaler) Step(now time.Duration, in Input) Output {
 
 // want returns the highest need of the window that ends now, within the limits.
 func (s *Scaler) want(now time.Duration, in Input) int {
+	if s.needs == nil {
+		// What was needed before the first step is unknown, perhaps all that there is.
+		s.needs = []need{{now, min(max(in.Replicas, s.cfg.Min), s.cfg.Max)}}
+	}
 	n := min(max(s.needed(in), s.cfg.Min), s.cfg.Max)
 	window := max(s.cfg.CoolDown, s.cfg.StartUp)
 	next := need{now, n}

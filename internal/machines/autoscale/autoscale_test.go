@@ -203,6 +203,24 @@ func TestVictim(t *testing.T) {
 	}
 }
 
+// TestRestart keeps the workers at the first step, because a master that has restarted does
+// not know yet what was needed.
+func TestRestart(t *testing.T) {
+	s, err := New(Config{Max: 9, CoolDown: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{Replicas: 2, OutputsKnown: true, Workers: []Worker{{Name: "a"}, {Name: "b"}}}
+	for _, at := range []time.Duration{0, 59 * time.Second} {
+		if out := s.Step(at, in); out.Want != 2 || len(out.Leave) > 0 {
+			t.Fatalf("at %v: %+v", at, out)
+		}
+	}
+	if out := s.Step(61*time.Second, in); len(out.Leave) != 2 {
+		t.Fatalf("%+v", out)
+	}
+}
+
 // TestOperator leaves workers alone that an operator has drained, and replaces them.
 func TestOperator(t *testing.T) {
 	s, err := New(Config{Max: 2})

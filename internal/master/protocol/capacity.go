@@ -32,7 +32,8 @@ func (c *Core) Load(outputs bool) autoscale.Input {
 		}
 	}
 	for _, n := range c.tracker.Nodes().All() {
-		if n.Forgotten() || !n.Alive() {
+		// A node that is absent since a restart of the master may have attempts and outputs.
+		if n.Forgotten() || !n.Alive() && !n.Absent() {
 			continue
 		}
 		w := autoscale.Worker{

@@ -1,0 +1,174 @@
+package kubetest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestKubernetes runs jobs on one cluster while workers and the master come and go.
+func TestKubernetes(t *testing.T) {
+	began := time.Now()
+	c := start(t, "slotwise-test", "--workers", "1", "--max-workers", "4")
+	t.Logf("from apply to a ready master: %v", time.Since(began).Round(time.Millisecond))
+	want := c.words(120)
+	count := func(output string) string {
+		return c.submit("wordcount", "/shared/in", "--output", "/shared/"+output, "--split-size", "64KiB", "--reduces", "3")
+	}
+	check := func(t *testing.T, output string) {
+		t.Helper()
+		if got := result(t, filepath.Join(c.shared, output)); got != want {
+			t.Errorf("%s: %d bytes of result differ from the %d of a run in one process", output, len(got), len(want))
+		}
+	}
+
+	t.Run("scale", func(t *testing.T) {
+		id := c.submit("sleep", "--output", "/shared/slept", "--param", "maps=40x3s")
+		asked := time.Now()
+		c.await("the work has four workers", func() bool { return len(c.pods()) == 4 })
+		c.await("four workers have registered", func() bool {
+			out, err := c.exec("nodes", "-o", "json")
+			return err == nil && strings.Count(out, `"state":"alive"`) == 4
+		})
+		t.Logf("from demand to four registered workers: %v", time.Since(asked).Round(time.Millisecond))
+		if s := c.awaitEnd(id); s.Maps.Failed > 0 {
+			t.Errorf("%+v", s)
+		}
+		c.await("one worker stays", func() bool { return len(c.pods()) == 1 })
+	})
+	t.Run("shrink with map outputs", func(t *testing.T) {
+		id := count("grown")
+		if s := c.awaitEnd(id); s.Maps.Failed > 0 {
+			t.Errorf("%+v", s)
+		}
+		check(t, "grown")
+	})
+	half := func(id string) {
+		t.Helper()
+		c.await("a third of the maps are done", func() bool {
+			s, ok := c.job(id)
+			if ok && s.State != "running" && s.State != "waiting" {
+				t.Fatalf("the job was over too early: %+v", s)
+			}
+			return ok && s.Maps.Done*3 >= s.Maps.Total
+		})
+	}
+	t.Run("delete a worker's pod", func(t *testing.T) {
+		id := count("deleted")
+		half(id)
+		c.must("delete", "pod", c.pods()[0], "--wait=false")
+		c.awaitEnd(id)
+		check(t, "deleted")
+	})
+	t.Run("kill a worker", func(t *testing.T) {
+		id := count("killed")
+		half(id)
+		c.kill(c.pods()[0])
+		c.awaitEnd(id)
+		check(t, "killed")
+	})
+	t.Run("delete the master's pod", func(t *testing.T) {
+		id := count("restarted")
+		half(id)
+		c.must("delete", "pod", "slotwise-master-0", "--wait=true")
+		c.awaitEnd(id)
+		check(t, "restarted")
+	})
+	t.Run("rights", func(t *testing.T) { rights(t, c) })
+	t.Run("wrong image", func(t *testing.T) {
+		c.must("set", "image", "deployment/slotwise-worker", "worker=localhost/none:1")
+		c.await("the master's log names the image and the remedy", func() bool {
+			out, err := c.kubectl("logs", "slotwise-master-0")
+			return err == nil && strings.Contains(out, "localhost/none:1 does not start") && strings.Contains(out, "slotwise kubernetes manifest --image")
+		})
+		c.must("rollout", "undo", "deployment/slotwise-worker")
+	})
+	t.Run("quota", func(t *testing.T) {
+		c.must("create", "quota", "small", "--hard=pods=2")
+		id := c.submit("sleep", "--output", "/shared/quota", "--param", "maps=20x1s")
+		c.await("the master's log names the quota and the remedy", func() bool {
+			out, err := c.kubectl("logs", "slotwise-master-0")
+			return err == nil && strings.Contains(out, "exceeded quota: small") && strings.Contains(out, "raise the namespace's ResourceQuota")
+		})
+		c.awaitEnd(id)
+		c.must("delete", "quota", "small")
+	})
+	t.Run("no permission", func(t *testing.T) {
+		c.must("delete", "rolebinding", "slotwise-master")
+		c.await("the master's log names the RoleBinding", func() bool {
+			out, err := c.kubectl("logs", "slotwise-master-0")
+			return err == nil && strings.Contains(out, "is forbidden") && strings.Contains(out, "RoleBinding slotwise-master")
+		})
+	})
+}
+
+// words writes files of words to the shared directory and returns what counting them gives.
+func (c *cluster) words(files int) string {
+	c.t.Helper()
+	in := filepath.Join(c.shared, "in")
+	if err := os.Mkdir(in, 0o777); err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range files {
+		var b strings.Builder
+		for j := range 2000 {
+			fmt.Fprintf(&b, "word%d line %d\n", (i*j)%997, j%13)
+		}
+		if err := os.WriteFile(filepath.Join(in, fmt.Sprintf("f%03d", i)), []byte(b.String()), 0o666); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	out := filepath.Join(c.t.TempDir(), "want")
+	if text, err := exec.Command(c.slotwise, "run", "wordcount", in, "--output", out, "-q").CombinedOutput(); err != nil {
+		c.t.Fatalf("%v\n%s", err, text)
+	}
+	return result(c.t, out)
+}
+
+// result returns the lines of all part files, sorted.
+func result(t *testing.T, dir string) string {
+	t.Helper()
+	parts, err := filepath.Glob(filepath.Join(dir, "part-*"))
+	if err != nil || len(parts) == 0 {
+		t.Fatalf("%s has no part files (%v)", dir, err)
+	}
+	var lines []string
+	for _, p := range parts {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = slices.AppendSeq(lines, strings.Lines(string(text)))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// rights compares what the service accounts may do with what they need.
+func rights(t *testing.T, c *cluster) {
+	list := func(account string) string {
+		return c.must("auth", "can-i", "--list", "--no-headers", "--as=system:serviceaccount:"+c.namespace+":"+account)
+	}
+	var got []string
+	for line := range strings.Lines(list("slotwise-master")) {
+		// All accounts may ask what they may do, and read the API's descriptions.
+		if f := strings.Fields(line); len(f) > 0 && !strings.HasPrefix(f[0], "self") && !strings.HasPrefix(f[0], "[/") {
+			got = append(got, strings.Join(f, " "))
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"deployments.apps [] [slotwise-worker] [get]", "deployments.apps/scale [] [slotwise-worker] [patch]", "pods [] [] [list patch]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the master may:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if out := list("slotwise-worker"); strings.Contains(out, "pods") || strings.Contains(out, "deployments") {
+		t.Errorf("workers may:\n%s", out)
+	}
+}

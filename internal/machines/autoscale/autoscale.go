@@ -145,7 +145,7 @@ func (s *Scaler) Step(now time.Duration, in Input) Output {
 // want returns the highest need of the window that ends now, within the limits.
 func (s *Scaler) want(now time.Duration, in Input) int {
 	if s.needs == nil {
-		// What was needed before the first step is unknown, perhaps all that there is.
+		// The need before the first step is unknown. The workers that exist bound it.
 		s.needs = []need{{now, min(max(in.Replicas, s.cfg.Min), s.cfg.Max)}}
 	}
 	n := min(max(s.needed(in), s.cfg.Min), s.cfg.Max)

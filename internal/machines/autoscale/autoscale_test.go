@@ -204,7 +204,7 @@ func TestVictim(t *testing.T) {
 }
 
 // TestRestart keeps the workers at the first step, because a master that has restarted does
-// not know yet what was needed.
+// not know the demand before the restart.
 func TestRestart(t *testing.T) {
 	s, err := New(Config{Max: 9, CoolDown: time.Minute})
 	if err != nil {

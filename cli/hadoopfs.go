@@ -174,6 +174,7 @@ var (
 	errIsDir      = errors.New("Is a directory")         //nolint:staticcheck // Hadoop's words
 	errNotEmpty   = errors.New("Directory is not empty") //nolint:staticcheck // Hadoop's words
 	errNotZero    = errors.New("Not a zero-length file") //nolint:staticcheck // Hadoop's words
+	errInside     = errors.New("is the source, or a directory inside it")
 	errNoEditing  = errors.New("this storage cannot be written by commands")
 	errTwoSources = errors.New("Does not match target filesystem") //nolint:staticcheck // Hadoop's words
 )
@@ -420,8 +421,12 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 	return c.copyTree(local, to, c.has("-f"))
 }
 
-// copyTree copies a file, or a directory with its content.
+// copyTree copies a file, or a directory with its content. It refuses to copy a directory
+// into itself, which would never end.
 func (c *fsCall) copyTree(from, to *location, force bool) error {
+	if from.fs == to.fs && (to.path == from.path || strings.HasPrefix(to.path, strings.TrimSuffix(from.path, "/")+"/")) {
+		return &pathError{to.typed, errInside}
+	}
 	info, err := from.fs.Stat(c.ctx, from.path)
 	if err != nil {
 		return err

@@ -18,8 +18,14 @@ func TestFaults(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("clusters of real processes, on Linux")
 	}
+	dir := t.TempDir()
+	// Tasks that run as the jobs' users must reach the workers' directories. TempDir's
+	// parent is private.
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	s := &settings{limit: 3 * time.Minute}
-	if err := s.prepare(t.Context(), t.TempDir()); err != nil {
+	if err := s.prepare(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	in, err := makeInput(filepath.Join(s.dir, "in"))

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // inDir calls fill with a new directory beside o.Dir. If fill succeeds, the
@@ -50,6 +52,9 @@ func checkTarget(target string, overwrite bool) error {
 		return err
 	case len(entries) > 0 && !overwrite:
 		return fmt.Errorf("%s: %w", target, fs.ErrExist)
+	}
+	if err := storage.CheckErasable(target); err != nil {
+		return fmt.Errorf("%s: %w", target, err)
 	}
 	return nil
 }

@@ -73,7 +73,8 @@ func (r *rig) testWhatIf(second string) {
 		r.t.Errorf("with j1 killed: %v", killed)
 	}
 	for _, bad := range []*slotwisev1.WhatIfRequest{{Policy: "none"}, {Kill: []string{"j99"}}, {Nodes: -1}, {Nodes: 1 << 30},
-		{Submit: []*slotwisev1.WhatIfJob{{Name: "empty"}}}, {Priorities: []*slotwisev1.SetPriorityRequest{{Job: "j1", Priority: "x"}}}} {
+		{Submit: []*slotwisev1.WhatIfJob{{Name: "empty"}}},
+		{Submit: slices.Repeat([]*slotwisev1.WhatIfJob{{Name: "many", Maps: 20_000}}, 11)}, {Priorities: []*slotwisev1.SetPriorityRequest{{Job: "j1", Priority: "x"}}}} {
 		if _, err := r.users.WhatIf(r.t.Context(), bad); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			r.t.Errorf("%v: error %v", bad, err)
 		}

@@ -19,6 +19,9 @@ import (
 const (
 	whatIfTime = 30 * time.Second // for one question
 	mostWhatIf = 1000             // changes of a kind in one question
+	// whatIfTasks is the number of tasks that the submitted jobs of one question may have
+	// together. Each costs some hundred bytes in every simulated future.
+	whatIfTasks = 200_000
 	// explainTasks is the number of unfinished tasks up to which explain searches for changes
 	// with which a job would start. The search forks the state some twenty times.
 	explainTasks = 20_000
@@ -32,9 +35,12 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	if len(r.Priorities) > mostWhatIf || len(r.Kill) > mostWhatIf || len(r.Submit) > mostWhatIf {
 		return nil, fault(connect.CodeInvalidArgument, "more than %d changes of one kind", mostWhatIf)
 	}
-	v, err := m.variant(r, identity(ctx).User)
-	if err != nil {
-		return nil, err
+	tasks := int64(0)
+	for _, j := range r.Submit {
+		tasks += int64(j.Maps) + int64(j.Reduces)
+	}
+	if tasks > whatIfTasks {
+		return nil, fault(connect.CodeInvalidArgument, "the jobs to submit have %d tasks, and at most %d can be simulated: submit fewer", tasks, whatIfTasks)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, whatIfTime, fault(connect.CodeDeadlineExceeded,
 		"the simulation of the running jobs took more than %v", whatIfTime))
@@ -43,6 +49,10 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 		return nil, rpcError(err)
 	}
 	defer m.forecasts.end()
+	v, err := m.variant(r, identity(ctx).User)
+	if err != nil {
+		return nil, err
+	}
 	state, basis, err := m.copyState()
 	if err != nil {
 		return nil, rpcError(err)

@@ -43,6 +43,9 @@ const (
 	sessionIdle = time.Hour
 	sessionTime = 12 * time.Hour
 	maxSessions = 10_000
+	// tokenSessions is the number of sessions of one token. A further one ends the session
+	// of the token that was used least recently, so no user can keep others out.
+	tokenSessions = 20
 )
 
 // NewBrowser returns the sessions of the pages below path. It has its own paths for
@@ -123,16 +126,36 @@ func (b *Browser) begin(g *Guard, token string) (string, error) {
 		return "", err
 	}
 	name, now := rand.Text(), time.Now()
+	hash := hashToken(token)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.makeRoomLocked(hash)
 	if len(b.mu.sessions) >= maxSessions {
 		b.expireLocked(now)
 	}
 	if len(b.mu.sessions) >= maxSessions {
 		return "", errors.New("too many people have signed in")
 	}
-	b.mu.sessions[sha256.Sum256([]byte(name))] = &browserSession{token: hashToken(token), began: now, was: now}
+	b.mu.sessions[sha256.Sum256([]byte(name))] = &browserSession{token: hash, began: now, was: now}
 	return name, nil
+}
+
+// makeRoomLocked ends the session of a token that was used least recently, if the token has
+// as many sessions as it may.
+func (b *Browser) makeRoomLocked(token [sha256.Size]byte) {
+	var oldest [sha256.Size]byte
+	count := 0
+	for name, s := range b.mu.sessions {
+		if s.token != token {
+			continue
+		}
+		if count++; count == 1 || s.was.Before(b.mu.sessions[oldest].was) {
+			oldest = name
+		}
+	}
+	if count >= tokenSessions {
+		delete(b.mu.sessions, oldest)
+	}
 }
 
 // expireLocked removes the sessions that are over.

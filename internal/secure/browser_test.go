@@ -21,6 +21,45 @@ func TestLocalPath(t *testing.T) {
 	}
 }
 
+// TestSessionsOfOneToken signs in with one token again and again. The sessions of others
+// stay, and so do the token's own latest ones.
+func TestSessionsOfOneToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	var tokens []string
+	for _, user := range []string{"ann", "bob"} {
+		token, err := AddToken(file, Identity{User: user, Role: User})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	known, err := OpenTokens(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, b := &Guard{Tokens: known}, NewBrowser("/ui/")
+	first, err := b.begin(g, tokens[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for range 3 * tokenSessions {
+		if last, err = b.begin(g, tokens[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(b.mu.sessions); n != tokenSessions+1 {
+		t.Errorf("%d sessions", n)
+	}
+	for _, name := range []string{first, last} {
+		r := httptest.NewRequest(http.MethodGet, "/ui/", nil)
+		r.AddCookie(&http.Cookie{Name: cookieName(r), Value: name})
+		if _, ok := b.token(r); !ok {
+			t.Errorf("a session is gone")
+		}
+	}
+}
+
 // TestBrowserSessions signs in and checks where the cookie is accepted, and when no longer.
 func TestBrowserSessions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")

@@ -3,9 +3,12 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // Editor is implemented by file systems on which commands such as hadoop fs change single
@@ -38,6 +41,11 @@ func (Local) Move(_ context.Context, from, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return &fs.PathError{Op: "move", Path: to, Err: fs.ErrExist}
 	}
+	if st, err := os.Lstat(from); err == nil && st.IsDir() {
+		if err := CheckErasable(from); err != nil {
+			return fmt.Errorf("%s: %w", from, err)
+		}
+	}
 	return namesUser(os.Rename(from, to))
 }
 
@@ -67,10 +75,14 @@ type localEdit struct {
 // Commit implements Writer.
 func (w *localEdit) Commit() error {
 	w.done = true
-	if err := w.Close(); err != nil {
-		return errors.Join(err, os.Remove(w.Name()))
+	err := errors.Join(w.Sync(), w.Close())
+	if err == nil {
+		err = os.Rename(w.Name(), w.path)
 	}
-	return os.Rename(w.Name(), w.path)
+	if err != nil {
+		return namesUser(errors.Join(err, os.Remove(w.Name())))
+	}
+	return durable.OS().SyncDir(filepath.Dir(w.path))
 }
 
 // Discard implements Writer.

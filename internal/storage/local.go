@@ -157,8 +157,30 @@ func (Local) Readable(_ context.Context, path string) error {
 	return nil
 }
 
-// Remove implements FS.
-func (Local) Remove(_ context.Context, path string) error {
+// Remove implements FS. It refuses the directories that CheckErasable names. Between the
+// entries of a directory it checks ctx, because a large one takes long.
+func (Local) Remove(ctx context.Context, path string) error {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return namesUser(err)
+	case !st.IsDir(): // of a link, the link goes and not what it points at
+		return namesUser(os.RemoveAll(path))
+	}
+	if err := CheckErasable(path); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	entries, _ := os.ReadDir(path) // RemoveAll reports why it cannot be read
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := os.RemoveAll(filepath.Join(path, e.Name())); err != nil {
+			return namesUser(err)
+		}
+	}
 	return namesUser(os.RemoveAll(path))
 }
 

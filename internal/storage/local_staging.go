@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/slotwise/slotwise/internal/durable"
@@ -131,15 +132,48 @@ func checkTarget(target string) error {
 	if !st.IsDir() {
 		return syscall.ENOTDIR
 	}
-	parent, err := os.Stat(filepath.Dir(target))
+	return CheckErasable(target)
+}
+
+// systemDirs are the directories of an operating system directly below the root.
+var systemDirs = []string{
+	"bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt", "opt", "proc", "root",
+	"run", "sbin", "srv", "sys", "tmp", "usr", "var",
+	"Applications", "Library", "System", "Users", "Volumes", "private", // macOS
+}
+
+// CheckErasable returns an error if removing or replacing an existing local directory would
+// destroy more than a user can mean: the root and other mount points, directories of the
+// operating system, and those that hold the working directory or the user's home. The error
+// is a phrase that follows the directory's name.
+func CheckErasable(dir string) error {
+	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	if os.SameFile(st, parent) || isMount(st, parent) {
-		return errors.New("is a mount point, which cannot be replaced; name a directory inside it")
+	// The directory counts, not the links in its path.
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		abs = filepath.Join(parent, filepath.Base(abs))
 	}
-	if wd, err := os.Getwd(); err == nil && within(wd, target) {
+	st, err := os.Stat(abs)
+	if err != nil {
+		return err
+	}
+	above, err := os.Stat(filepath.Dir(abs))
+	if err != nil {
+		return err
+	}
+	if os.SameFile(st, above) || isMount(st, above) {
+		return errors.New("is a mount point, which cannot be replaced or removed; name a directory inside it")
+	}
+	if filepath.Dir(filepath.Dir(abs)) == filepath.Dir(abs) && slices.Contains(systemDirs, filepath.Base(abs)) {
+		return errors.New("is a directory of the operating system, which is never replaced or removed; name a directory inside it")
+	}
+	if wd, err := os.Getwd(); err == nil && within(wd, abs) {
 		return errors.New("holds the working directory; name another directory")
+	}
+	if home, err := os.UserHomeDir(); err == nil && within(home, abs) {
+		return errors.New("holds the home directory; name another directory")
 	}
 	return nil
 }

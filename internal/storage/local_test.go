@@ -159,6 +159,7 @@ func TestStageRefuses(t *testing.T) {
 		{"its parent", filepath.Dir(wd), true, nil, "holds the working directory"},
 		{"root", "/", true, nil, "mount point"},
 		{"mount point", "/proc", true, nil, "mount point"},
+		{"system directory", "/usr", true, nil, "directory of the operating system"},
 	} {
 		_, err := Local{}.Stage(ctx, c.dir, c.overwrite)
 		if err == nil || (c.want != nil && !errors.Is(err, c.want)) || !strings.Contains(err.Error(), c.text) {
@@ -166,6 +167,64 @@ func TestStageRefuses(t *testing.T) {
 		}
 	}
 	wantTree(t, dir, map[string]string{"full/file": ""})
+}
+
+// TestErasable asks about directories that no user can mean to remove. It asks only: the
+// test must not destroy the machine that finds the defect.
+func TestErasable(t *testing.T) {
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "a", "b")
+	must(t, os.MkdirAll(inner, 0o777))
+	link := filepath.Join(dir, "link")
+	must(t, os.Symlink("/", link))
+	t.Setenv("HOME", filepath.Join(dir, "a"))
+	t.Chdir(inner)
+	for name, want := range map[string]string{
+		"/": "mount point", "//": "mount point", "/usr/..": "mount point",
+		"/etc": "operating system", "/usr/": "operating system", "/var/../etc": "operating system", filepath.Join(link, "etc"): "operating system",
+		".": "working directory", "..": "working directory", dir: "working directory",
+		filepath.Join(dir, "a"): "working directory",
+	} {
+		if err := CheckErasable(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, want)
+		}
+	}
+	t.Chdir(dir)
+	if err := CheckErasable("a"); err == nil || !strings.Contains(err.Error(), "home directory") {
+		t.Errorf("the home: %v", err)
+	}
+	if err := CheckErasable(inner); err != nil {
+		t.Errorf("a directory of a user: %v", err)
+	}
+}
+
+// TestRemoveRefuses removes and moves a directory that holds the working directory. Then it
+// removes a large directory with a cancelled context.
+func TestRemoveRefuses(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o777))
+	t.Chdir(filepath.Join(dir, "a", "b"))
+	for what, err := range map[string]error{
+		"remove": Local{}.Remove(ctx, filepath.Join(dir, "a")),
+		"move":   Local{}.Move(ctx, filepath.Join(dir, "a"), filepath.Join(dir, "c")),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "holds the working directory") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	t.Chdir(dir)
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	if err := (Local{}).Remove(stopped, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a cancelled context: %v", err)
+	}
+	if _, err := os.Stat("a/b"); err != nil {
+		t.Errorf("the cancelled removal has removed %v", err)
+	}
+	must(t, Local{}.Remove(ctx, "a"))
+	if _, err := os.Stat("a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the removal: %v", err)
+	}
 }
 
 func TestEmptyTargetAndRaceForIt(t *testing.T) {

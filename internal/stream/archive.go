@@ -116,6 +116,13 @@ func untar(t *tar.Reader, root *os.Root) error {
 			if err = root.MkdirAll(path.Dir(path.Clean(h.Name)), 0o700); err == nil {
 				err = root.Symlink(h.Linkname, path.Clean(h.Name))
 			}
+		case tar.TypeLink:
+			if err = root.MkdirAll(path.Dir(path.Clean(h.Name)), 0o700); err == nil {
+				err = root.Link(path.Clean(h.Linkname), path.Clean(h.Name))
+			}
+		case tar.TypeXGlobalHeader: // holds nothing to unpack
+		default:
+			err = fmt.Errorf("%s: the archive's entry is no file, directory or link", h.Name)
 		}
 		if err != nil {
 			return err

@@ -124,6 +124,15 @@ func (s *Scaler) Step(now time.Duration, in Input) Output {
 			staying = append(staying, w)
 		}
 	}
+	// The provider is still removing machines that were given back, and has not said which.
+	// Until then no leaving worker may be counted on, and none is given back again: that
+	// would take a worker away which stays.
+	if len(in.Workers) > in.Replicas {
+		if short := out.Want - in.Replicas; short > 0 {
+			out.Replicas = min(in.Replicas+short, s.cfg.Max)
+		}
+		return out
+	}
 	// Machines that the provider has not made yet stay, too.
 	missing := max(0, in.Replicas-len(in.Workers))
 	surplus := len(staying) + missing - out.Want

@@ -203,6 +203,38 @@ func TestVictim(t *testing.T) {
 	}
 }
 
+// TestSlowRemoval gives two workers back, which the provider goes on listing while it
+// removes them. No worker is given back a second time, and none of the two is counted on.
+func TestSlowRemoval(t *testing.T) {
+	s, err := New(Config{Max: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{Demand: Slots{6, 0}, Replicas: 5, OutputsKnown: true}
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		w := Worker{Name: name, Registered: true, Slots: Slots{2, 1}, Running: 2}
+		if i >= 3 {
+			w.Marked, w.Drained, w.Running = true, true, 0
+		}
+		in.Workers = append(in.Workers, w)
+	}
+	out := s.Step(time.Hour, in)
+	for at := time.Hour; at < time.Hour+time.Minute && len(out.GiveBack) == 0; at += time.Second {
+		out = s.Step(at, in)
+	}
+	if !slices.Equal(out.GiveBack, []string{"d", "e"}) || out.Replicas != 3 {
+		t.Fatalf("%+v", out)
+	}
+	in.Replicas = 3
+	if out := s.Step(2*time.Hour, in); len(out.GiveBack)+len(out.Leave)+len(out.Stay) > 0 || out.Replicas != 3 {
+		t.Fatalf("while the two are removed: %+v", out)
+	}
+	in.Demand[job.Map] = 8
+	if out := s.Step(2*time.Hour+time.Second, in); len(out.Stay) > 0 || out.Replicas != 4 {
+		t.Fatalf("demand comes back meanwhile: %+v", out)
+	}
+}
+
 // TestRestart keeps the workers at the first step, because a master that has restarted does
 // not know the demand before the restart.
 func TestRestart(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
@@ -20,35 +22,55 @@ func (f *FS) HasDirs() bool { return false }
 // files.
 func (f *FS) MakeDir(context.Context, string) error { return nil }
 
-// Move implements storage.Editor. It copies each object and removes the old ones at the
-// end, so readers may see both.
+// Move implements storage.Editor. It copies each object and then removes those that it has
+// copied, so readers may see both. Objects that appear meanwhile stay where they are.
 func (f *FS) Move(ctx context.Context, from, to string) error {
+	if err := f.move(ctx, from, to); err != nil {
+		return f.failed("move", from, err)
+	}
+	return nil
+}
+
+func (f *FS) move(ctx context.Context, from, to string) error {
 	fromBucket, fromKey := split(from)
 	toBucket, toKey := split(to)
-	if fromKey == "" || toKey == "" {
-		return f.failed("move", from, errors.New("is a bucket, which cannot be moved"))
+	switch {
+	case fromKey == "" || toKey == "":
+		return errors.New("is a bucket, which cannot be moved")
+	case fromBucket == toBucket && (toKey == fromKey || strings.HasPrefix(toKey, fromKey+"/")):
+		return errors.New("cannot be moved into itself")
+	}
+	switch _, err := f.Stat(ctx, to); {
+	case err == nil:
+		return fs.ErrExist
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	var keys []string
-	if _, err := f.c.StatObject(ctx, fromBucket, fromKey, minio.StatObjectOptions{}); err == nil {
+	switch _, err := f.c.StatObject(ctx, fromBucket, fromKey, minio.StatObjectOptions{}); {
+	case err == nil:
 		keys = append(keys, fromKey)
+	case !missing(err):
+		return err
 	}
 	err := f.each(ctx, from, true, func(o minio.ObjectInfo) bool {
 		keys = append(keys, o.Key)
 		return true
 	})
+	if err == nil && len(keys) == 0 {
+		err = fs.ErrNotExist
+	}
 	for _, key := range keys {
 		if err == nil {
 			_, err = f.c.Client.ComposeObject(ctx, minio.CopyDestOptions{Bucket: toBucket, Object: toKey + strings.TrimPrefix(key, fromKey)},
 				minio.CopySrcOptions{Bucket: fromBucket, Object: key})
 		}
 	}
-	if err == nil {
-		err = f.Remove(ctx, from)
-	}
 	if err != nil {
-		return f.failed("move", from, err)
+		return err
 	}
-	return nil
+	slices.Reverse(keys) // servers that keep directories must find them empty
+	return deleteAll(ctx, bucket{f, fromBucket}, keys)
 }
 
 // CreateFile implements storage.Editor. The object becomes visible when the upload is

@@ -1,0 +1,82 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+)
+
+// TestMove moves objects and directories. A move that is refused or fails leaves all as it
+// was.
+func TestMove(t *testing.T) {
+	server := serverstest.S3(t)
+	serverstest.Setenv(t, server.Env())
+	f, dir := open(t, server.URI("move-"+storage.NewToken()))
+	t.Cleanup(func() {
+		if err := f.Remove(context.Background(), dir); err != nil {
+			t.Error(err)
+		}
+	})
+	put := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			w, err := f.CreateFile(t.Context(), path.Join(dir, name))
+			if err == nil {
+				_, err = w.Write([]byte(name))
+			}
+			if err == nil {
+				err = w.Commit()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := func(names ...string) {
+		t.Helper()
+		var got []string
+		err := f.each(t.Context(), dir, true, func(o minio.ObjectInfo) bool {
+			_, key := split(dir)
+			got = append(got, strings.TrimPrefix(o.Key, key+"/"))
+			return true
+		})
+		if slices.Sort(got); err != nil || !slices.Equal(got, names) {
+			t.Errorf("objects %q, error %v, want %q", got, err, names)
+		}
+	}
+	move := func(from, to string) error { return f.Move(t.Context(), path.Join(dir, from), path.Join(dir, to)) }
+
+	put("d/a", "d/sub/b", "e")
+	for _, c := range []struct {
+		from, to string
+		want     error
+	}{
+		{"d", "d", nil}, {"d", "d/sub/c", nil}, {"d/sub", "d/sub/sub", nil}, {"e", "d/a", fs.ErrExist}, {"d/sub", "d/a", fs.ErrExist}, {"none", "x", fs.ErrNotExist},
+	} {
+		if err := move(c.from, c.to); err == nil || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s to %s: error %v, want %v", c.from, c.to, err, c.want)
+		}
+		want("d/a", "d/sub/b", "e")
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := f.Move(stopped, path.Join(dir, "e"), path.Join(dir, "x")); err == nil {
+		t.Error("a move without a server's answer succeeds")
+	}
+	want("d/a", "d/sub/b", "e")
+	for _, c := range [][2]string{{"d", "new"}, {"e", "new/e"}} {
+		if err := move(c[0], c[1]); err != nil {
+			t.Errorf("%s to %s: %v", c[0], c[1], err)
+		}
+	}
+	want("new/a", "new/e", "new/sub/b")
+}

@@ -166,7 +166,7 @@ func (Local) Remove(ctx context.Context, path string) error {
 		return nil
 	case err != nil:
 		return namesUser(err)
-	case !st.IsDir(): // of a link, the link goes and not what it points at
+	case !st.IsDir(): // removes a link, not its target
 		return namesUser(os.RemoveAll(path))
 	}
 	if err := CheckErasable(path); err != nil {

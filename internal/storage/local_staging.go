@@ -144,8 +144,8 @@ var systemDirs = []string{
 
 // CheckErasable returns an error if removing or replacing an existing local directory would
 // destroy more than a user can mean: the root and other mount points, directories of the
-// operating system, and those that hold the working directory or the user's home. The error
-// is a phrase that follows the directory's name.
+// operating system, directories above the working directory or the user's home, and these
+// two themselves. The error is a phrase that follows the directory's name.
 func CheckErasable(dir string) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -203,8 +203,8 @@ func TestVictim(t *testing.T) {
 	}
 }
 
-// TestSlowRemoval gives two workers back, which the provider goes on listing while it
-// removes them. No worker is given back a second time, and none of the two is counted on.
+// TestSlowRemoval gives two workers back while the provider still lists them. The scaler must
+// not give back any worker again, and must not plan with the two.
 func TestSlowRemoval(t *testing.T) {
 	s, err := New(Config{Max: 9})
 	if err != nil {

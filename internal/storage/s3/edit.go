@@ -22,8 +22,8 @@ func (f *FS) HasDirs() bool { return false }
 // files.
 func (f *FS) MakeDir(context.Context, string) error { return nil }
 
-// Move implements storage.Editor. It copies each object and then removes those that it has
-// copied, so readers may see both. Objects that appear meanwhile stay where they are.
+// Move implements storage.Editor. It copies each object and then removes the copied objects,
+// so readers may see both. Objects that appear meanwhile stay where they are.
 func (f *FS) Move(ctx context.Context, from, to string) error {
 	if err := f.move(ctx, from, to); err != nil {
 		return f.failed("move", from, err)

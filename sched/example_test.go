@@ -47,8 +47,8 @@ func run(table sched.Table, policy string, set map[string]string) {
 func ExampleNewSortedOrder() {
 	run(lastFirst, "last-first", nil)
 	// Output:
-	// long 1m12s
-	// short 24s
+	// long 1m0s
+	// short 20s
 }
 
 // A registry finds the policies of tables by name. Parts can be replaced by name too.
@@ -111,8 +111,8 @@ func ExampleBind() {
 	fmt.Println(err)
 	// Output:
 	// old after 30s
-	// long 1m2s
-	// short 1m12s
+	// long 50s
+	// short 1m0s
 	// sim: policy order=aging: aging: parameter after: bad value "soon": must be a duration of at least 0s, such as 1m30s
 }
 
@@ -134,8 +134,8 @@ func ExamplePolicy() {
 		New: func(*sched.Kit) (sched.Policy, error) { return simple{}, nil },
 	}}}, "simple", nil)
 	// Output:
-	// long 1m2s
-	// short 1m12s
+	// long 50s
+	// short 1m0s
 }
 
 type simple struct{}

@@ -93,7 +93,7 @@ func TestMapAndReduce(t *testing.T) {
 	m.launch("j1_m_0_0", m.job("j1", "cat", 1, "b\na\n"))
 	r := m.ends("j1_m_0_0")
 	want(t, r, succeeded, "")
-	if r.GetOutputBytes() != 2 || r.GetCounters().GetInputRecords() != 0 || r.GetCounters().GetOutputRecords() != 2 {
+	if r.GetOutputBytes() != 2 || r.GetCounters().GetInputRecords() != 2 || r.GetCounters().GetOutputRecords() != 2 {
 		t.Errorf("report: %v", r)
 	}
 	m.do(func() {

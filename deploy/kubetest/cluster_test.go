@@ -16,7 +16,7 @@ import (
 // patience limits every wait for the cluster. The machine may be busy.
 const patience = 3 * time.Minute
 
-// cluster is a slotwise cluster in a namespace of its own.
+// cluster is a slotwise cluster in its namespace.
 type cluster struct {
 	t         *testing.T
 	slotwise  string // the program
@@ -178,7 +178,7 @@ func (c *cluster) submit(args ...string) string {
 	return out
 }
 
-// status is what the tests read of a job.
+// status holds the fields of a job that the tests read.
 type status struct {
 	State string `json:"state"`
 	Maps  counts `json:"maps"`

@@ -149,7 +149,7 @@ func result(t *testing.T, dir string) string {
 	return strings.Join(lines, "")
 }
 
-// rights compares what the service accounts may do with what they need.
+// rights compares the rights of the service accounts with the rights that they need.
 func rights(t *testing.T, c *cluster) {
 	list := func(account string) string {
 		return c.must("auth", "can-i", "--list", "--no-headers", "--as=system:serviceaccount:"+c.namespace+":"+account)

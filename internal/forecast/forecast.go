@@ -4,7 +4,7 @@
 //	Copier   reads a live tracker, in small portions, into a State
 //	State    the jobs, tasks, attempts and nodes of one moment; shares nothing that changes
 //	Run      forks a tracker from the State for each sampled future, and simulates it
-//	Forecast the quantiles of the ends, and what was assumed
+//	Forecast the quantiles of the ends, and the assumptions
 //
 // A future samples the time of each task that has not ended: from finished attempts of the
 // same job, else from earlier runs of the same name, else from all jobs that the tracker
@@ -13,7 +13,7 @@
 // difference of their answers comes from the variant.
 //
 // A job without a basis for an answer is unknown, with a reason. The package is pure: it
-// has no clock and no I/O. Times are those of the tracker, since the start of its run.
+// has no clock and no I/O. Times are the tracker's, since the start of its run.
 package forecast
 
 import (
@@ -54,7 +54,7 @@ type JobForecast struct {
 	// Known is false if there is no basis for an answer; Unknown then says why, as a phrase.
 	Known   bool
 	Unknown string
-	// Never is set if the job cannot end on this cluster as it is: no time alone helps.
+	// Never is set if the job cannot end on the present cluster, however long it waits.
 	Never bool
 	// WaitsFor says as a sentence why no attempt of the job runs; "" if one runs.
 	WaitsFor string

@@ -12,8 +12,8 @@ import (
 
 // Config says how to simulate the futures of a State.
 type Config struct {
-	// Policy makes a fresh policy, with its configuration. What it has learned is included,
-	// as far as the caller knows it.
+	// Policy makes a fresh policy, with its configuration and with the learned state that
+	// the caller knows.
 	Policy func() (sched.Policy, error)
 	// PolicyName is its name, for Forecast.Policy.
 	PolicyName string
@@ -38,8 +38,8 @@ const (
 	DefaultMaxSteps = 2_000_000
 )
 
-// Run samples the futures of a State, one at a time, so that the caller can pause between
-// two of them.
+// Run samples the futures of a State, one at a time, so that the caller can pause after
+// each.
 type Run struct {
 	cfg    Config
 	state  *State
@@ -159,8 +159,8 @@ func (r *Run) Result() *Forecast {
 	return f
 }
 
-// widen is the factor by which intervals are wider than the sampled futures say. The futures
-// leave out what is assumed not to happen. bench/forecast measures how often the truth is
+// widen is the factor by which intervals are wider than the sampled futures say, because the
+// futures leave out failures and lost nodes. bench/forecast measures how often the truth is
 // inside.
 const widen = 1.35
 
@@ -230,7 +230,7 @@ func (j *Job) left(k job.Kind) (n int) {
 	return n
 }
 
-// never says why the job cannot end on the cluster as it is, or "".
+// never returns why the job cannot end on the present cluster, or "".
 func (s *State) never(j *Job) string {
 	if len(s.Nodes) == 0 {
 		return "the cluster has no live node"
@@ -305,7 +305,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// assumptions says what holds for all answers.
+// assumptions returns the assumptions behind all answers.
 func (r *Run) assumptions() []string {
 	list := []string{
 		r.come.words(), "no node joins or leaves, and no attempt fails",

@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// State is what a forecast starts from. It shares nothing with the tracker that changes,
+// State is the start of a forecast. It shares nothing with the tracker that changes,
 // so it may be used in any goroutine.
 type State struct {
 	// At is the tracker's time when the copy began.
@@ -74,13 +74,13 @@ type Past struct {
 	Submitted time.Duration
 	// Spec has the job's splits without their hosts.
 	Spec job.Spec
-	// Commit is the time from the outcome to the end: that of publishing the output.
+	// Commit is the time from the outcome to the end, in which the output was published.
 	Commit time.Duration
 }
 
 // Times holds the times of a job's finished attempts in seconds, for at most maxSamples
 // tasks of a kind. A map's time is divided by the relative size of its split. A reduce's
-// time is what it would have been had all maps ended before its start.
+// time is corrected to the case that all maps had ended before its start.
 type Times struct {
 	Seconds [job.Kinds][]float64
 	// Nodes holds the index of the node of each time, as cluster.Node.Index.
@@ -230,8 +230,8 @@ func (c *Copier) copyJob(j *job.Job) Job {
 	return f
 }
 
-// timesOf collects times of a job's finished attempts, of tasks that are spread evenly
-// over those that are done.
+// timesOf collects times of a job's finished attempts. It takes them from tasks that are
+// spread evenly over the done tasks.
 func timesOf(j *job.Job) Times {
 	t := Times{SplitBytes: meanBytes(j.Spec().Splits)}
 	for k := range job.Kind(job.Kinds) {

@@ -183,7 +183,7 @@ func bytesFactor(k job.Kind, j *Job, d *Times) float64 {
 }
 
 // projectedMaps returns, by job, the times that running maps will take at the speed that
-// they have had. Without them a young job's times are those of its shortest maps.
+// they have had. Without them only the shortest maps of a young job would count.
 func projectedMaps(s *State, nodes nodeFactors) map[job.ID][]float64 {
 	list := map[job.ID][]float64{}
 	at := s.factors(nodes)

@@ -43,7 +43,7 @@ type NewJob struct {
 // MaxNewNodes bounds the nodes that a Variant adds.
 const MaxNewNodes = 10_000
 
-// With returns a State with a change. The receiver stays as it is.
+// With returns a State with a change. The receiver does not change.
 func (s *State) With(v Variant) (*State, error) {
 	c := *s
 	c.Nodes, c.Jobs, c.Running = slices.Clone(s.Nodes), slices.Clone(s.Jobs), slices.Clone(s.Running)

@@ -16,14 +16,14 @@ func DefaultMemory() int64 { return usableMemory() / 4 }
 // reserve is the least memory that a worker leaves to the system and to itself.
 const reserve = 512 << 20
 
-// WorkerMemory is what the attempts of a worker on this machine may use by default: all
-// that this process may use, less a tenth and at least 512 MiB, but at least half.
+// WorkerMemory returns the default memory of the attempts of a worker on this machine: the
+// usable memory less a tenth and at least 512 MiB, but at least half.
 func WorkerMemory() int64 {
 	total := usableMemory()
 	return max(total/2, total-max(reserve, total/10))
 }
 
-// usableMemory is what this process may use: the machine's memory or the control
+// usableMemory returns the bytes that this process may use: the machine's memory or the control
 // group's limit, whichever is less.
 func usableMemory() int64 {
 	total := int64(fallbackMemory)

@@ -20,18 +20,18 @@ type Provider interface {
 	// Fleet returns which machines there are.
 	Fleet(ctx context.Context) (Fleet, error)
 	// Scale asks for n machines. New ones appear in Fleet later. Machines beyond n are
-	// removed: those of first, then marked ones.
+	// removed: the machines named in first, then marked ones.
 	Scale(ctx context.Context, n int, first ...string) error
 	// Mark records that a machine is the first to go, or with leaving false that it is as
 	// good as others. It returns nil for a machine that does not exist any more.
 	Mark(ctx context.Context, name string, leaving bool) error
 }
 
-// Fleet is what a Provider has.
+// Fleet describes the machines of a Provider.
 type Fleet struct {
 	// Replicas is the number of machines that it was last asked for.
 	Replicas int
-	// Machines are those that exist, without the ones that are being removed.
+	// Machines are the existing machines, without the ones that are being removed.
 	Machines []Machine
 	// Trouble says why the provider does not make the machines that it was asked for, and
 	// what to do; "" if all is well.
@@ -140,7 +140,7 @@ func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, e
 	return trouble, l.carryOut(ctx, fleet, out)
 }
 
-// decide asks the scaler about the fleet and the cluster as they are.
+// decide asks the scaler about the present fleet and cluster.
 func (l *Loop) decide(ctx context.Context, now time.Duration, fleet Fleet, outputs bool) (autoscale.Output, error) {
 	in, err := l.Cluster.Load(ctx, outputs)
 	if err != nil {
@@ -159,7 +159,7 @@ func (l *Loop) decide(ctx context.Context, now time.Duration, fleet Fleet, outpu
 	return l.Scaler.Step(now, in), nil
 }
 
-// carryOut makes the provider and the cluster do what the scaler has decided. A worker is
+// carryOut passes the scaler's decision to the provider and the cluster. A worker is
 // marked before it is drained and its drain ends before its mark, so that an interrupted
 // step never leaves a drained worker that looks like an operator's.
 func (l *Loop) carryOut(ctx context.Context, fleet Fleet, out autoscale.Output) error {

@@ -320,7 +320,7 @@ func (s *Server) attemptList(r *http.Request) (*page, error) {
 // logShown is the length of the end of a log that a page shows, in bytes.
 const logShown = 64 << 10
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	b   []byte
 	cut bool

@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/console"
 )
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Title    string
 	Nav      []link

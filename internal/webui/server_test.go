@@ -112,7 +112,7 @@ func words(n *html.Node) string {
 	return label
 }
 
-// inspect returns what is wrong with a page: code from elsewhere, or elements without names.
+// inspect returns the defects of a page: code from elsewhere, or elements without names.
 func inspect(root *html.Node) (bad []string) {
 	count := map[string]int{}
 	ids := map[string]bool{}

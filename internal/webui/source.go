@@ -26,7 +26,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Source is what the pages show. Its errors carry the codes of package connect; a text of
+// Source provides the data of the pages. Its errors carry the codes of package connect; a text of
 // an error is shown to the user. The console must not change what a method returns.
 type Source interface {
 	// Use returns the current use of the slots. The console calls it once a second,
@@ -36,7 +36,7 @@ type Source interface {
 	Jobs(ctx context.Context, q Query) (Jobs, error)
 	// Job returns a job or chain.
 	Job(ctx context.Context, id string) (*Job, error)
-	// Attempts returns all attempts of a job, and what they say about its speed. The
+	// Attempts returns all attempts of a job, and findings about its speed. The
 	// console keeps the answer for a while, for all viewers.
 	Attempts(ctx context.Context, id string) ([]Attempt, []*slotwisev1.Finding, error)
 	// Nodes returns all nodes, and the attempts that run on the named one.

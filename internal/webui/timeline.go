@@ -53,7 +53,7 @@ type attempts struct {
 	laneOf []int32 // of each attempt
 	slow   []int   // stragglers, the slowest first
 	counts map[string]int
-	// findings say what made the job slow. Nobody changes them.
+	// findings name the reasons why the job was slow. They never change.
 	findings []*slotwisev1.Finding
 	first    int64 // start of the first attempt
 	last     int64 // end of the last one, or now

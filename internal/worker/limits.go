@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// memorySlack is what the processes of an attempt may use in addition to what the
-	// job asks for: the program's code, the runtime, and the pages of files.
+	// memorySlack is the memory that the processes of an attempt may use beyond the job's
+	// request: for the program's code, the runtime, and the pages of files.
 	memorySlack = 256 << 20
 	// leastLimit is the least limit of attempts whose job asks for no memory.
 	leastLimit = 1 << 30
@@ -21,13 +21,13 @@ const (
 	weightOfSlot = 100
 )
 
-// limits are what one attempt may use.
+// limits bound one attempt.
 type limits struct {
 	// memory is the limit in bytes above which the attempt is killed; 0 is none. asked
-	// is what the job asks for; 0 if it asks for nothing.
+	// is the job's request; 0 if it makes none.
 	memory, asked int64
 	// buffer is the memory in bytes in which the attempt sorts, merges and fetches: a
-	// quarter of what it may use. It is outside the Go heap.
+	// quarter of its memory. It is outside the Go heap.
 	buffer int64
 	width  int // slots that the attempt occupies
 }
@@ -53,7 +53,7 @@ func (c *Config) slotMemory() int64 { return c.Memory / int64(c.MapSlots+c.Reduc
 func bufferOf(memory int64) int64 { return max(minShare, memory/4) }
 
 // A map sorts in its whole buffer. A reduce keeps fetched map outputs in three quarters
-// of it and merges run files through the last quarter.
+// of the buffer and merges run files through the last quarter.
 func (l *limits) fetchBuffer() int64 { return l.buffer * 3 / 4 }
 func (l *limits) mergeBuffer() int64 { return l.buffer / 4 }
 

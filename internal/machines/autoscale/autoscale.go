@@ -14,7 +14,7 @@
 //
 // Leave marks the worker at its provider and drains it in the tracker, in this order. The
 // mark tells a drain of the autoscaler from one of an operator, and outlasts a restart of
-// the master. Workers that an operator drains are neither chosen nor counted as capacity.
+// the master. Workers that an operator drains are not chosen and not counted as capacity.
 package autoscale
 
 import (
@@ -30,7 +30,7 @@ type Slots [job.Kinds]int
 
 // Input is the state of a cluster at one moment.
 type Input struct {
-	// Demand is how many slots running and launchable tasks fill.
+	// Demand counts the slots that running and launchable tasks fill.
 	Demand Slots
 	// Busy says that there is work that needs a worker although it fills no slot: the
 	// driver of a chain, or a job whose tasks are not launchable yet.
@@ -61,7 +61,7 @@ type Worker struct {
 	Outputs int // map outputs that unfinished jobs may still read
 }
 
-// Output is what the caller must do, in the order of the fields.
+// Output lists the caller's duties, in the order of the fields.
 type Output struct {
 	// Stay lists marked workers whose mark and drain must be removed.
 	Stay []string
@@ -71,7 +71,7 @@ type Output struct {
 	// GiveBack lists marked workers that the provider must remove. They hold nothing, or
 	// have been held for Config.Hold.
 	GiveBack []string
-	// Replicas is the number of workers to ask for once those of GiveBack are gone.
+	// Replicas is the number of workers to ask for once the workers of GiveBack are gone.
 	Replicas int
 	// Want is the number of workers that demand justifies, for logs and metrics.
 	Want int
@@ -80,7 +80,7 @@ type Output struct {
 	NeedOutputs bool
 }
 
-// Scaler makes decisions. Its state is what has to be remembered between them.
+// Scaler makes decisions, and remembers earlier needs between two of them.
 type Scaler struct {
 	cfg Config
 	// slots are the slots of a worker, the largest seen; zero before the first has
@@ -89,7 +89,7 @@ type Scaler struct {
 	// needs holds the needs of the last window, as a queue in which times rise and needs
 	// fall: the first is the highest. Each lasted until the next one began.
 	needs []need
-	// leftAt is when each draining worker was first seen without attempts.
+	// leftAt holds the time at which each draining worker was first seen without attempts.
 	leftAt map[string]time.Duration
 }
 
@@ -171,8 +171,8 @@ func (s *Scaler) want(now time.Duration, in Input) int {
 	return s.needs[0].n
 }
 
-// needed returns how many workers have the slots that the demand fills. A kind of which no
-// worker has slots is not counted. Before any worker is known, work needs one.
+// needed returns how many workers have the slots that the demand fills. It does not count
+// a kind without slots on any worker. Before any worker is known, work needs one.
 func (s *Scaler) needed(in Input) int {
 	n, work := 0, in.Busy
 	for k, demand := range in.Demand {
@@ -187,8 +187,8 @@ func (s *Scaler) needed(in Input) int {
 	return n
 }
 
-// grow keeps leaving workers first, those with the most map outputs, and asks for new ones
-// beyond that. Workers that an operator has closed are replaced, up to Max.
+// grow keeps leaving workers first, beginning with the most map outputs, and asks for new
+// ones beyond that. Workers that an operator has closed are replaced, up to Max.
 func (s *Scaler) grow(out *Output, leaving []Worker, n, closed int) {
 	back := slices.Clone(leaving)
 	slices.SortFunc(back, func(a, b Worker) int { return -compareCost(a, b) })
@@ -208,8 +208,8 @@ func victims(staying []Worker, n int) (names []string) {
 	return names
 }
 
-// compareCost orders workers by what giving them back costs: first those that have not
-// registered, then by running attempts, which delay it, then by map outputs.
+// compareCost orders workers by the cost of giving them back: unregistered workers first,
+// then by running attempts, which delay it, then by map outputs.
 func compareCost(a, b Worker) int {
 	return cmp.Or(compareBool(a.Registered, b.Registered), cmp.Compare(a.Running, b.Running), cmp.Compare(a.Outputs, b.Outputs), cmp.Compare(a.Name, b.Name))
 }

@@ -11,11 +11,11 @@ import (
 type Config struct {
 	// Min and Max bound the number of workers. Min is at least 0, Max at least 1 and Min.
 	Min, Max int
-	// StartUp is how long a machine takes from the request to its first task. Work that
-	// has ended less than StartUp ago keeps its workers even if CoolDown is shorter: work
-	// that comes back would wait that long for new ones. Default 30 s.
+	// StartUp is the time of a machine from the request to its first task. Work that ended
+	// less than StartUp ago keeps its workers even if CoolDown is shorter: if the work came
+	// back, it would wait that long for new ones. Default 30 s.
 	StartUp time.Duration
-	// CoolDown is how long demand must stay low before workers are given back. A longer
+	// CoolDown is the time of low demand before workers are given back. A longer
 	// one costs idle machines, a shorter one makes bursts of jobs wait for StartUp.
 	// Default 1 minute.
 	CoolDown time.Duration

@@ -29,11 +29,11 @@ import (
 	"github.com/slotwise/slotwise/internal/machines"
 )
 
-// costKey is the annotation by which Kubernetes chooses which pods to remove: those with
-// the lowest number. Pods without it have 0.
+// costKey is the annotation by which Kubernetes chooses the pods to remove: pods with the
+// lowest number go first. Pods without it have 0.
 const costKey = "controller.kubernetes.io/pod-deletion-cost"
 
-// The numbers of pods that leave, and of those that leave next.
+// The numbers of leaving pods, and of the pods that Kubernetes must remove next.
 const (
 	costLeaving = "-1"
 	costFirst   = "-2"
@@ -90,7 +90,7 @@ func open(server, dir, name string) (*Deployment, error) {
 	}, nil
 }
 
-// deployment is what is read of a Deployment.
+// deployment holds the fields of a Deployment that the provider reads.
 type deployment struct {
 	Spec struct {
 		Replicas int `json:"replicas"`
@@ -111,7 +111,7 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-// pod is what is read of a pod.
+// pod holds the fields of a pod that the provider reads.
 type pod struct {
 	Metadata struct {
 		Name        string            `json:"name"`
@@ -191,7 +191,7 @@ func (d *Deployment) machine(p *pod) machines.Machine {
 	return m
 }
 
-// remedyOfCreate says what to do when Kubernetes refuses to create pods.
+// remedyOfCreate returns the remedy for the user when Kubernetes refuses to create pods.
 func remedyOfCreate(message string) string {
 	if strings.Contains(message, "exceeded quota") {
 		return "raise the namespace's ResourceQuota, or lower max of the master's --autoscale"
@@ -199,7 +199,7 @@ func remedyOfCreate(message string) string {
 	return "kubectl describe replicaset in the namespace shows the whole reason"
 }
 
-// remedyOfWaiting says what to do for a container that waits for a reason. It is "" for
+// remedyOfWaiting returns the remedy for a container that waits for a reason; "" for
 // reasons that pass by themselves.
 func remedyOfWaiting(reason string) string {
 	switch reason {

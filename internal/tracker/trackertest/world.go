@@ -379,12 +379,14 @@ func (w *World) anyWide() bool {
 // heartbeat: after the last one, a policy has had the chance to fill every slot.
 //
 // If a reduce is killed meanwhile because it keeps maps out, its node may have had its
-// turn, so all nodes have another one. The same holds if a job's last pending map is
-// launched, after which its reduces may start again.
+// turn, so all nodes have another one, until none is killed. The same holds if a job's last
+// pending map is launched, after which its reduces may start again.
 func (w *World) Beat() {
-	before, held := w.Tracker.Stats().Preempted, w.Tracker.Jobs().MapsFirst() > 0
-	if w.beat(); held || w.Tracker.Stats().Preempted != before {
-		w.beat()
+	for again := w.Tracker.Jobs().MapsFirst() > 0; ; again = false {
+		before := w.Tracker.Stats().Preempted
+		if w.beat(); !again && w.Tracker.Stats().Preempted == before {
+			return
+		}
 	}
 }
 

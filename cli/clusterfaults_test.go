@@ -105,6 +105,9 @@ func TestDrain(t *testing.T) {
 		status, _ := w1.get("/readyz")
 		return status == http.StatusServiceUnavailable
 	})
+	if status, text := w1.get("/readyz?exclude=drain&exclude=disk&exclude=master"); status != http.StatusOK {
+		t.Errorf("without the drain: %d %s", status, text)
+	}
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -337,6 +340,9 @@ func TestDiskFull(t *testing.T) {
 	w.says("the disk is full")
 	if status, text := w.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "disk") {
 		t.Errorf("%d %s", status, text)
+	}
+	if status, text := w.get("/readyz?exclude=disk"); status != http.StatusOK {
+		t.Errorf("without the disk: %d %s", status, text)
 	}
 	wait := c.begin("--mapper", "cat", "--input", c.write("in.txt", "a\n"), "--output", "out")
 	c.worker("w2")

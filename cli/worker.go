@@ -66,7 +66,7 @@ space is available again.` + masterNote,
 	s.IntVar(&f.cfg.Drivers, "drivers", 0, "`number` of drivers of chains that run at once, beside the slots; -1 for none (default 4)")
 	s.Var(&f.memory, "memory", "memory for the processes of all tasks; each slot has an equal share (default: RAM less a tenth, at least 512MiB)")
 	s.IntVar(&f.cfg.CPUs, "cpus", 0, "`number` of processors for all tasks; each slot has an equal share (default: all)")
-	s.Var(&f.taskMemory, "task-memory", "limit for a task whose job asks for no memory (default: a slot's share and 256MiB, at least 1GiB)")
+	s.Var(&f.taskMemory, "task-memory", "limit for a task whose job asks for no memory (default: a slot's share and 256MiB, at least 1GiB, at most 7/8 of RAM)")
 	s.StringVar(&f.cfg.RunAs, "run-as", "", "owner runs each task as the user of its job; needs a worker that runs as root (`user`, default: the worker's)")
 	s.IntVar(&f.cfg.RunAsMinUID, "run-as-min-uid", 0, "least `uid` of the users that tasks may run as (default 1000)")
 	s.Var(&f.minFree, "min-free", "free space on the disk below which the worker accepts no new work (default 256MiB)")
@@ -96,6 +96,7 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	if cfg.Memory == 0 {
 		cfg.Memory = local.WorkerMemory()
 	}
+	cfg.Usable = local.UsableMemory()
 	cfg.Version, cfg.OwnFiles, cfg.Cgroups = version(), []string{f.tokenFile, f.cfg.Tokens}, true
 	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {
 		return err

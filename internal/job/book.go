@@ -216,6 +216,7 @@ func (b *Book) Succeed(a *Attempt, outputBytes int64, now time.Duration) {
 		p.fetchFails, p.outages, p.retryAt = 0, 0, 0
 	}
 	b.each(t.job, func(c *Tally) { c.Active[k]--; c.Done[k]++ })
+	b.countOutput(t, 1)
 	if k == Map && t.job.MapsDone() {
 		t.job.mapsDone = now
 	}
@@ -266,10 +267,24 @@ func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.
 		a.state = AttemptFailed
 		b.blame(a, limit, now)
 	}
+	b.countOutput(t, -1)
 	t.success, t.doneAt = nil, 0
 	t.state, t.pendingAt = TaskPending, now
 	b.each(t.job, func(c *Tally) { c.Done[k]--; c.Pending[k]++ })
 	t.job.pending[k].again(t)
+}
+
+// countOutput adds n to the map outputs of the node of a task's success, if the task is a
+// map of a job with reduces.
+func (b *Book) countOutput(t *Task, n int32) {
+	if t.id.Kind != Map || len(t.job.tasks[Reduce]) == 0 {
+		return
+	}
+	node := int(t.success.node)
+	for len(b.list.outputs) <= node {
+		b.list.outputs = append(b.list.outputs, 0)
+	}
+	b.list.outputs[node] += n
 }
 
 // FetchFailure counts a notice that a task's output could not be fetched, and returns
@@ -385,6 +400,8 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 			if t := &j.tasks[k][i]; t.state == TaskPending || t.state == TaskDelayed {
 				t.state, t.inRetry = TaskKilled, false
 				t.clearRetry()
+			} else if t.success != nil {
+				b.countOutput(t, -1)
 			}
 		}
 		b.list.tally.Delayed[k] -= j.tally.Delayed[k]

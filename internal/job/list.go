@@ -13,6 +13,7 @@ type List struct {
 	seats     int
 	mapsFirst int
 	widths    [Kinds]int // by how much Wanted exceeds Pending
+	outputs   []int32    // map outputs by node; see MapOutputs
 }
 
 // Live returns the jobs with tasks to schedule, in order of submission. The slice
@@ -58,6 +59,15 @@ func (l *List) Occupied(k Kind) int { return l.tally.Occupied[k][Map] + l.tally.
 
 // OccupiedOn counts the slots of a kind that running attempts of a kind occupy.
 func (l *List) OccupiedOn(task, slot Kind) int { return l.tally.Occupied[task][slot] }
+
+// MapOutputs counts the outputs of succeeded maps on a node, of live jobs with reduces. The
+// reduces may still read these outputs.
+func (l *List) MapOutputs(node int32) int {
+	if int(node) >= len(l.outputs) {
+		return 0
+	}
+	return int(l.outputs[node])
+}
 
 // Seats is one more than the greatest seat in use so far: the length that a
 // table indexed by Job.Seat needs.

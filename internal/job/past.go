@@ -115,6 +115,7 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 	case t.success != nil:
 		t.state = TaskSucceeded
 		b.each(j, func(c *Tally) { c.Pending[k]--; c.Done[k]++ })
+		b.countOutput(t, 1)
 		if k == Map {
 			j.mapsDone = max(j.mapsDone, t.doneAt)
 		}

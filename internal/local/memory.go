@@ -11,7 +11,7 @@ const fallbackMemory = 4 << 30
 
 // DefaultMemory is a quarter of what this process may use: of the machine's
 // memory or of the control group's limit, whichever is less.
-func DefaultMemory() int64 { return usableMemory() / 4 }
+func DefaultMemory() int64 { return UsableMemory() / 4 }
 
 // reserve is the least memory that a worker leaves to the system and to itself.
 const reserve = 512 << 20
@@ -19,13 +19,13 @@ const reserve = 512 << 20
 // WorkerMemory returns the default memory of the attempts of a worker on this machine: the
 // usable memory less a tenth and at least 512 MiB, but at least half.
 func WorkerMemory() int64 {
-	total := usableMemory()
+	total := UsableMemory()
 	return max(total/2, total-max(reserve, total/10))
 }
 
-// usableMemory returns the bytes that this process may use: the machine's memory or the control
+// UsableMemory returns the bytes that this process may use: the machine's memory or the control
 // group's limit, whichever is less.
-func usableMemory() int64 {
+func UsableMemory() int64 {
 	total := int64(fallbackMemory)
 	if n, ok := memTotal(); ok {
 		total = n

@@ -7,7 +7,9 @@ package machines
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/machines/autoscale"
@@ -42,16 +44,17 @@ type Fleet struct {
 type Machine struct {
 	Name    string // the worker's name, too
 	Leaving bool   // marked
+	// Unready says that Scale removes this machine before ready ones, whatever it names.
+	Unready bool
 	// Trouble says why its worker does not start, and what to do; "" if all is well.
 	Trouble string
 }
 
 // Cluster is the master, as the loop needs it.
 type Cluster interface {
-	// Load returns the demand and all workers that are registered. With outputs it counts
-	// their map outputs, which costs a walk over the maps of all live jobs. It leaves
-	// Input.Replicas and Worker.Marked to the caller.
-	Load(ctx context.Context, outputs bool) (autoscale.Input, error)
+	// Load returns the demand and all workers that are registered. It leaves
+	// Input.Replicas, Worker.Marked and Worker.Unready to the caller.
+	Load(ctx context.Context) (autoscale.Input, error)
 	// Drain gives a worker no new work, or with undo gives it work again. It returns nil
 	// for a worker that is not registered.
 	Drain(ctx context.Context, worker string, undo bool) error
@@ -69,8 +72,12 @@ type Loop struct {
 	trouble map[string]bool // reported, and not over yet
 }
 
-// callTimeout limits one decision with all its calls.
-const callTimeout = 30 * time.Second
+// callTimeout limits one decision with all its calls, and mostNames the workers that a
+// message lists.
+const (
+	callTimeout = 30 * time.Second
+	mostNames   = 5
+)
 
 // Run decides until ctx ends. Errors of the provider are logged once and retried.
 func (l *Loop) Run(ctx context.Context) {
@@ -126,12 +133,13 @@ func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, e
 			trouble = append(trouble, m.Trouble)
 		}
 	}
-	out, err := l.decide(ctx, now, fleet, false)
-	if err == nil && out.NeedOutputs {
-		out, err = l.decide(ctx, now, fleet, true)
-	}
+	out, err := l.decide(ctx, now, fleet)
 	if err != nil {
 		return trouble, err
+	}
+	if len(out.Exposed) > 0 {
+		trouble = append(trouble, fmt.Sprintf("no worker is given back until these are ready, because they hold work and would be removed first: %s",
+			strings.Join(out.Exposed[:min(len(out.Exposed), mostNames)], ", ")))
 	}
 	if out.Replicas != fleet.Replicas || len(out.Stay)+len(out.Leave) > 0 {
 		l.Log.Info("scaling workers", "from", fleet.Replicas, "to", out.Replicas, "want", out.Want,
@@ -141,8 +149,8 @@ func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, e
 }
 
 // decide asks the scaler about the present fleet and cluster.
-func (l *Loop) decide(ctx context.Context, now time.Duration, fleet Fleet, outputs bool) (autoscale.Output, error) {
-	in, err := l.Cluster.Load(ctx, outputs)
+func (l *Loop) decide(ctx context.Context, now time.Duration, fleet Fleet) (autoscale.Output, error) {
+	in, err := l.Cluster.Load(ctx)
 	if err != nil {
 		return autoscale.Output{}, err
 	}
@@ -150,10 +158,10 @@ func (l *Loop) decide(ctx context.Context, now time.Duration, fleet Fleet, outpu
 	for _, w := range in.Workers {
 		known[w.Name] = w
 	}
-	in.Workers, in.Replicas, in.OutputsKnown = nil, fleet.Replicas, outputs
+	in.Workers, in.Replicas = nil, fleet.Replicas
 	for _, m := range fleet.Machines {
 		w := known[m.Name]
-		w.Name, w.Marked = m.Name, m.Leaving
+		w.Name, w.Marked, w.Unready = m.Name, m.Leaving, m.Unready
 		in.Workers = append(in.Workers, w)
 	}
 	return l.Scaler.Step(now, in), nil

@@ -53,7 +53,7 @@ func (f *fake) Mark(_ context.Context, name string, leaving bool) error {
 	return nil
 }
 
-func (f *fake) Load(context.Context, bool) (autoscale.Input, error) {
+func (f *fake) Load(context.Context) (autoscale.Input, error) {
 	in := autoscale.Input{Demand: autoscale.Slots{f.demand, 0}}
 	for _, m := range f.fleet.Machines {
 		in.Workers = append(in.Workers, autoscale.Worker{Name: m.Name, Registered: true, Drained: f.drained[m.Name], Running: f.running[m.Name], Slots: autoscale.Slots{2, 1}})
@@ -77,16 +77,18 @@ func TestLoop(t *testing.T) {
 	f := &fake{fleet: Fleet{Replicas: 1}, drained: map[string]bool{}, running: map[string]int{"w0": 1, "w1": 1, "w2": 2}}
 	l := &Loop{Cluster: f, Provider: f, Scaler: s, Log: slog.New(slog.NewTextHandler(&text, nil))}
 	now := time.Duration(0)
-	step := func(demand int, want ...string) {
+	step := func(demand int, want ...string) []string {
 		t.Helper()
 		f.log, f.demand = nil, demand
 		now += time.Minute
-		if _, err := l.step(t.Context(), now); err != nil {
+		trouble, err := l.step(t.Context(), now)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(f.log, want) {
 			t.Errorf("with demand %d: %q, want %q", demand, f.log, want)
 		}
+		return trouble
 	}
 	step(100, "scale 4 []")
 	step(5, "mark w3 true", "drain w3 undo=false")
@@ -96,6 +98,17 @@ func TestLoop(t *testing.T) {
 	step(3, "drain w1 undo=true", "mark w1 false")
 	f.running["w0"] = 0
 	step(3, "scale 2 [w0]")
+
+	// A worker that is not ready would be removed in place of an idle one.
+	f.fleet.Machines[0].Unready = true
+	f.fleet.Machines = append(f.fleet.Machines, Machine{Name: "w9", Leaving: true})
+	f.fleet.Replicas, f.drained["w9"] = 3, true
+	trouble := step(3)
+	if len(trouble) != 1 || !strings.Contains(trouble[0], "would be removed first: w1") {
+		t.Errorf("trouble %q", trouble)
+	}
+	f.fleet.Machines[0].Unready = false
+	step(3, "scale 2 [w9]")
 
 	// A trouble is logged once.
 	f.fail = errors.New("no permission")

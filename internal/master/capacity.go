@@ -14,8 +14,8 @@ import (
 var _ machines.Cluster = (*Master)(nil)
 
 // Load implements machines.Cluster.
-func (m *Master) Load(ctx context.Context, outputs bool) (autoscale.Input, error) {
-	return query(ctx, m, func() (autoscale.Input, error) { return m.core.Load(outputs), nil })
+func (m *Master) Load(ctx context.Context) (autoscale.Input, error) {
+	return query(ctx, m, func() (autoscale.Input, error) { return m.core.Load(), nil })
 }
 
 // Drain implements machines.Cluster.

@@ -13,7 +13,7 @@ func TestCapacity(t *testing.T) {
 	w := r.worker("w1", 2, 1)
 	load := func() autoscale.Input {
 		t.Helper()
-		in, err := r.m.Load(t.Context(), true)
+		in, err := r.m.Load(t.Context())
 		if err != nil || len(in.Workers) != 1 {
 			t.Fatal(in, err)
 		}

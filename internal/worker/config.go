@@ -49,12 +49,15 @@ type Config struct {
 	// Memory is the memory in bytes for the processes of all attempts together. Each
 	// slot has an equal share; see limits. Default 1 GiB.
 	Memory int64
+	// Usable is the memory in bytes that the worker's and its attempts' processes may use:
+	// the machine's, or the limit of the container. 0 means unknown.
+	Usable int64
 	// CPUs is the number of processors for all attempts together, of which each slot
 	// has an equal share. Default: the machine's.
 	CPUs int
 	// TaskMemory is the memory limit in bytes of attempts whose job asks for no memory;
 	// above it the attempt is killed. Negative means no limit. Default: the slot's
-	// share of Memory, plus memorySlack, at least leastLimit.
+	// share of Memory, plus memorySlack, at least leastLimit, at most 7/8 of Usable.
 	TaskMemory int64
 	// Cgroups makes the worker limit attempts with control groups if it can. Without
 	// them it measures their memory.

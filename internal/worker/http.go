@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -111,9 +112,10 @@ func (w *Worker) handler() http.Handler {
 	return mux
 }
 
-// serveReady answers 200 if the worker takes work.
-func (w *Worker) serveReady(rw http.ResponseWriter, _ *http.Request) {
-	if why := w.notReady(); why != "" {
+// serveReady answers 200 if the worker takes work. The query parameter exclude names a
+// condition that the answer ignores, and may be repeated: drain, disk or master.
+func (w *Worker) serveReady(rw http.ResponseWriter, r *http.Request) {
+	if why := w.notReady(r.URL.Query()["exclude"]...); why != "" {
 		http.Error(rw, why, http.StatusServiceUnavailable)
 		return
 	}
@@ -124,18 +126,20 @@ func (w *Worker) serveReady(rw http.ResponseWriter, _ *http.Request) {
 // reports that it is not ready.
 const silenceLimit = 30 * time.Second
 
-// notReady returns the reason why the worker takes no work, or "" if it does.
-func (w *Worker) notReady() string {
+// notReady returns the reason why the worker takes no work, or "" if it does. It ignores
+// the excluded conditions.
+func (w *Worker) notReady(exclude ...string) string {
+	checked := func(condition string) bool { return !slices.Contains(exclude, condition) }
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.mu.draining:
+	case w.mu.draining && checked("drain"):
 		return "draining"
 	case w.mu.agent.Session() == "":
 		return "not registered yet"
-	case w.mu.disk != slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED:
+	case w.mu.disk != slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED && checked("disk"):
 		return w.mu.diskWhy
-	case time.Since(w.mu.lastAnswer) > silenceLimit:
+	case time.Since(w.mu.lastAnswer) > silenceLimit && checked("master"):
 		return "the master does not answer"
 	}
 	return ""

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/console"
@@ -37,12 +38,22 @@ func (c *Config) limitsOf(spec *slotwisev1.JobSpec, width int32) limits {
 	l := limits{asked: spec.GetTaskMemory(), width: max(1, int(width))}
 	switch {
 	case l.asked > 0:
-		l.memory = l.asked + memorySlack
+		l.memory = min(l.asked+memorySlack, c.mostMemory())
 	case c.TaskMemory >= 0:
-		l.memory = cmp.Or(c.TaskMemory, max(leastLimit, c.slotMemory()+memorySlack))
+		l.memory = cmp.Or(c.TaskMemory, min(max(leastLimit, c.slotMemory()+memorySlack), c.mostMemory()))
 	}
 	l.buffer = bufferOf(cmp.Or(l.asked, c.slotMemory()))
 	return l
+}
+
+// mostMemory returns the greatest limit of an attempt: the memory that the worker and its
+// attempts may use, less an eighth. So the worker ends an attempt that alone fills a
+// container before the kernel ends the container.
+func (c *Config) mostMemory() int64 {
+	if c.Usable == 0 {
+		return math.MaxInt64
+	}
+	return c.Usable - c.Usable/8
 }
 
 // slotMemory returns one slot's share of the memory. All slots get the same, because a

@@ -12,20 +12,24 @@ func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		memory, task int64 // of the worker
+		usable       int64
 		asked        int64
 		limit        int64
 		buffer       int64
 		words        string
 	}{
-		{"a slot's share", 24 * gib, 0, 0, 6*gib + memorySlack, 3 * gib / 2, "6.2 GiB of memory, the limit on this worker"},
-		{"a small share", gib, 0, 0, leastLimit, gib / 16, "1.0 GiB of memory, the limit on this worker"},
-		{"a tiny share", 16 << 20, 0, 0, leastLimit, minShare, ""},
-		{"the worker's own limit", gib, 300 << 20, 0, 300 << 20, gib / 16, "300 MiB of memory, the limit on this worker"},
-		{"no limit", gib, -1, 0, 0, gib / 16, ""},
-		{"what the job asks for", gib, 300 << 20, 2 * gib, 2*gib + memorySlack, gib / 2, "more than its 2.0 GiB of memory (--task-memory)"},
-		{"what the job asks for counts without a limit, too", gib, -1, gib / 2, gib/2 + memorySlack, gib / 8, "more than its 512 MiB of memory (--task-memory)"},
+		{"a slot's share", 24 * gib, 0, 0, 0, 6*gib + memorySlack, 3 * gib / 2, "6.2 GiB of memory, the limit on this worker"},
+		{"a small share", gib, 0, 0, 0, leastLimit, gib / 16, "1.0 GiB of memory, the limit on this worker"},
+		{"a tiny share", 16 << 20, 0, 0, 0, leastLimit, minShare, ""},
+		{"the worker's own limit", gib, 300 << 20, 0, 0, 300 << 20, gib / 16, "300 MiB of memory, the limit on this worker"},
+		{"no limit", gib, -1, 0, 0, 0, gib / 16, ""},
+		{"what the job asks for", gib, 300 << 20, 0, 2 * gib, 2*gib + memorySlack, gib / 2, "more than its 2.0 GiB of memory (--task-memory)"},
+		{"what the job asks for counts without a limit, too", gib, -1, 0, gib / 2, gib/2 + memorySlack, gib / 8, "more than its 512 MiB of memory (--task-memory)"},
+		{"a small container", gib / 4, 0, gib / 2, 0, gib / 2 * 7 / 8, gib / 64, "448 MiB of memory, the limit on this worker"},
+		{"a request in a small container", gib / 4, 0, gib / 2, gib / 4, gib / 2 * 7 / 8, gib / 16, "more than its 256 MiB of memory (--task-memory)"},
+		{"a large container", 24 * gib, 0, 27 * gib, 0, 6*gib + memorySlack, 3 * gib / 2, ""},
 	} {
-		cfg := Config{MapSlots: 3, ReduceSlots: 1, Memory: c.memory, TaskMemory: c.task}
+		cfg := Config{MapSlots: 3, ReduceSlots: 1, Memory: c.memory, TaskMemory: c.task, Usable: c.usable}
 		l := cfg.limitsOf(&slotwisev1.JobSpec{TaskMemory: c.asked}, 0)
 		if l.memory != c.limit || l.buffer != c.buffer || l.width != 1 {
 			t.Errorf("%s: %+v, want a limit of %d and buffers of %d", c.name, l, c.limit, c.buffer)

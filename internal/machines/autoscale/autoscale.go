@@ -39,9 +39,6 @@ type Input struct {
 	// have more or fewer entries, while machines come and go.
 	Replicas int
 	Workers  []Worker
-	// OutputsKnown says that the fields Worker.Outputs are valid. Counting them costs a
-	// walk over the maps of all live jobs, so a caller may wait for Output.NeedOutputs.
-	OutputsKnown bool
 }
 
 // Worker is a machine that the provider has, or is making.
@@ -53,6 +50,9 @@ type Worker struct {
 	Registered bool
 	// Marked says that the provider has recorded that this worker leaves first.
 	Marked bool
+	// Unready says that the provider removes this worker before all workers that are not
+	// Unready, whichever workers Output.GiveBack names.
+	Unready bool
 	// Drained says that the tracker gives the worker no new work because somebody has
 	// drained it: the autoscaler, if it is Marked, else an operator.
 	Drained bool
@@ -71,13 +71,14 @@ type Output struct {
 	// GiveBack lists marked workers that the provider must remove. They hold nothing, or
 	// have been held for Config.Hold.
 	GiveBack []string
+	// Exposed lists the registered workers that the provider would remove in place of
+	// workers that could be given back otherwise, because the exposed ones are Unready.
+	// Until these are ready or are given back themselves, the others stay.
+	Exposed []string
 	// Replicas is the number of workers to ask for once the workers of GiveBack are gone.
 	Replicas int
 	// Want is the number of workers that demand justifies, for logs and metrics.
 	Want int
-	// NeedOutputs says that workers could leave, and that the caller must repeat the step
-	// at once with OutputsKnown.
-	NeedOutputs bool
 }
 
 // Scaler makes decisions, and remembers earlier needs between two of them.
@@ -139,15 +140,12 @@ func (s *Scaler) Step(now time.Duration, in Input) Output {
 	switch {
 	case surplus < 0:
 		s.grow(&out, leaving, -surplus, closed)
-	case surplus > 0 && !in.OutputsKnown:
-		out.NeedOutputs = true
-		return out
 	case surplus > 0:
 		cancelled := min(surplus, missing)
 		out.Replicas -= cancelled
 		out.Leave = victims(staying, surplus-cancelled)
 	}
-	s.giveBack(now, &out, leaving, in.OutputsKnown)
+	s.giveBack(now, &out, in.Workers, leaving)
 	return out
 }
 
@@ -209,9 +207,10 @@ func victims(staying []Worker, n int) (names []string) {
 }
 
 // compareCost orders workers by the cost of giving them back: unregistered workers first,
-// then by running attempts, which delay it, then by map outputs.
+// then Unready ones, which keep others from being given back, then by running attempts,
+// which delay it, then by map outputs.
 func compareCost(a, b Worker) int {
-	return cmp.Or(compareBool(a.Registered, b.Registered), cmp.Compare(a.Running, b.Running), cmp.Compare(a.Outputs, b.Outputs), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(compareBool(a.Registered, b.Registered), compareBool(b.Unready, a.Unready), cmp.Compare(a.Running, b.Running), cmp.Compare(a.Outputs, b.Outputs), cmp.Compare(a.Name, b.Name))
 }
 
 // compareBool orders false before true.
@@ -226,8 +225,9 @@ func compareBool(a, b bool) int {
 }
 
 // giveBack lists the leaving workers that can go now.
-func (s *Scaler) giveBack(now time.Duration, out *Output, leaving []Worker, outputsKnown bool) {
+func (s *Scaler) giveBack(now time.Duration, out *Output, all, leaving []Worker) {
 	idle := map[string]time.Duration{}
+	var free []Worker
 	for _, w := range leaving {
 		if slices.Contains(out.Stay, w.Name) {
 			continue
@@ -238,9 +238,6 @@ func (s *Scaler) giveBack(now time.Duration, out *Output, leaving []Worker, outp
 			continue
 		case w.Running > 0:
 			continue
-		case w.Registered && !outputsKnown:
-			out.NeedOutputs = true
-			continue
 		}
 		since, ok := s.leftAt[w.Name]
 		if !ok {
@@ -250,12 +247,29 @@ func (s *Scaler) giveBack(now time.Duration, out *Output, leaving []Worker, outp
 		if w.Registered && w.Outputs > 0 && now-since < s.cfg.Hold {
 			continue
 		}
-		if out.Replicas > s.cfg.Min {
+		free = append(free, w)
+	}
+	s.leftAt = idle
+	exposed := exposedWorkers(all, free)
+	for _, w := range free {
+		switch {
+		case out.Replicas <= s.cfg.Min:
+		case len(exposed) > 0 && !w.Unready:
+			out.Exposed = exposed
+		default:
 			out.GiveBack = append(out.GiveBack, w.Name)
 			out.Replicas--
 		}
 	}
-	if !out.NeedOutputs {
-		s.leftAt = idle
+}
+
+// exposedWorkers returns the names of the registered workers that the provider would
+// remove before the free ones.
+func exposedWorkers(all, free []Worker) (names []string) {
+	for _, w := range all {
+		if w.Unready && w.Registered && !slices.ContainsFunc(free, func(f Worker) bool { return f.Name == w.Name }) {
+			names = append(names, w.Name)
+		}
 	}
+	return names
 }

@@ -1,6 +1,7 @@
 package autoscale
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -28,7 +29,7 @@ type world struct {
 type machine struct {
 	Worker
 	ready time.Duration
-	gone  bool
+	first bool // given back
 }
 
 // newWorld starts with Min workers.
@@ -45,41 +46,31 @@ func (w *world) advance(d time.Duration) {
 	w.now += d
 	for len(w.workers) < w.replicas {
 		w.made++
-		w.workers = append(w.workers, &machine{Worker: Worker{Name: fmt.Sprintf("w%d", w.made)}, ready: w.now + w.cfg.StartUp})
+		w.workers = append(w.workers, &machine{Worker: Worker{Name: fmt.Sprintf("w%d", w.made), Unready: true}, ready: w.now + w.cfg.StartUp})
 	}
 	for _, m := range w.workers {
 		if !m.Registered && w.now >= m.ready {
-			m.Registered, m.Slots = true, Slots{2, 1}
+			m.Registered, m.Unready, m.Slots = true, false, Slots{2, 1}
 		}
 	}
 }
 
 // input returns the state.
-func (w *world) input(outputs bool) Input {
-	in := Input{Demand: w.demand, Busy: w.busy, Replicas: w.replicas, OutputsKnown: outputs}
+func (w *world) input() Input {
+	in := Input{Demand: w.demand, Busy: w.busy, Replicas: w.replicas}
 	for _, m := range w.workers {
-		c := m.Worker
-		if !outputs {
-			c.Outputs = -1 // must not be read
-		}
-		in.Workers = append(in.Workers, c)
+		in.Workers = append(in.Workers, m.Worker)
 	}
 	return in
 }
 
 // step carries out one decision and checks it.
 func (w *world) step() Output {
-	out := w.scaler.Step(w.now, w.input(false))
-	if out.NeedOutputs {
-		out = w.scaler.Step(w.now, w.input(true))
-	}
-	if out.NeedOutputs {
-		w.t.Fatal("the outputs were known")
-	}
+	out := w.scaler.Step(w.now, w.input())
 	if out.Want < w.cfg.Min || out.Want > w.cfg.Max || out.Replicas > max(w.cfg.Max, w.replicas) || out.Replicas < min(w.cfg.Min, w.replicas) {
 		w.t.Fatalf("want %d, replicas %d, limits %v", out.Want, out.Replicas, w.cfg)
 	}
-	raw := min(max(w.scaler.needed(w.input(false)), w.cfg.Min), w.cfg.Max)
+	raw := min(max(w.scaler.needed(w.input()), w.cfg.Min), w.cfg.Max)
 	w.wants = append(w.wants, need{w.now, raw})
 	for i := len(w.wants) - 1; i >= 0 && w.now-w.wants[i].at < max(w.cfg.CoolDown, w.cfg.StartUp); i-- {
 		if out.Want < w.wants[i].n {
@@ -99,11 +90,28 @@ func (w *world) step() Output {
 		if !m.Marked || m.Running > 0 {
 			w.t.Fatalf("%+v is given back", m)
 		}
-		m.gone = true
+		m.first = true
 	}
-	w.workers = slices.DeleteFunc(w.workers, func(m *machine) bool { return m.gone })
 	w.replicas = out.Replicas
+	w.remove()
 	return out
+}
+
+// remove removes workers beyond the replicas, in the order of Kubernetes: the Unready ones,
+// then workers that are given back, then marked ones. It fails the test if it removes a
+// registered worker that the scaler has not given back.
+func (w *world) remove() {
+	slices.SortStableFunc(w.workers, func(a, b *machine) int {
+		return cmp.Or(compareBool(b.Unready, a.Unready), compareBool(b.first, a.first), compareBool(b.Marked, a.Marked))
+	})
+	for ; len(w.workers) > w.replicas; w.workers = w.workers[1:] {
+		if m := w.workers[0]; !m.first && m.Registered {
+			w.t.Fatalf("%+v goes in place of another", m)
+		}
+	}
+	for _, m := range w.workers {
+		m.first = false
+	}
 }
 
 func (w *world) get(name string) *machine {
@@ -133,6 +141,9 @@ func TestDecision(t *testing.T) {
 				w.busy = rapid.Bool().Draw(t, "busy")
 			}
 			for _, m := range w.workers {
+				if m.Registered {
+					m.Unready = rapid.IntRange(0, 5).Draw(t, "unready") == 0
+				}
 				if m.Registered && rapid.IntRange(0, 3).Draw(t, "work") == 0 {
 					m.Running, m.Outputs = 0, rapid.IntRange(0, 3).Draw(t, "outputs")
 					if !m.Drained {
@@ -160,7 +171,7 @@ func TestDecision(t *testing.T) {
 		w.demand = Slots{}
 		for range 10 {
 			for _, m := range w.workers {
-				m.Running, m.Outputs = 0, 0
+				m.Running, m.Outputs, m.Unready = 0, 0, !m.Registered
 			}
 			w.advance(time.Minute)
 			w.step()
@@ -177,7 +188,7 @@ func TestVictim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := Input{Demand: Slots{4, 0}, Replicas: 3, OutputsKnown: true, Workers: []Worker{
+	in := Input{Demand: Slots{4, 0}, Replicas: 3, Workers: []Worker{
 		{Name: "a", Registered: true, Slots: Slots{2, 1}, Running: 2, Outputs: 0},
 		{Name: "b", Registered: true, Slots: Slots{2, 1}, Running: 1, Outputs: 2},
 		{Name: "c", Registered: true, Slots: Slots{2, 1}, Running: 1, Outputs: 1},
@@ -203,6 +214,36 @@ func TestVictim(t *testing.T) {
 	}
 }
 
+// TestUnready keeps an idle worker as long as the provider would remove a busy one in its
+// place, and prefers the worker that is not ready as the next to leave.
+func TestUnready(t *testing.T) {
+	s, err := New(Config{Max: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{Demand: Slots{4, 0}, Replicas: 3, Workers: []Worker{
+		{Name: "a", Registered: true, Slots: Slots{2, 1}, Running: 2, Outputs: 7, Unready: true},
+		{Name: "b", Registered: true, Slots: Slots{2, 1}, Running: 2},
+		{Name: "c", Registered: true, Slots: Slots{2, 1}, Marked: true, Drained: true},
+	}}
+	if out := s.Step(0, in); len(out.GiveBack) > 0 || out.Replicas != 3 || !slices.Equal(out.Exposed, []string{"a"}) {
+		t.Fatalf("a busy worker is not ready: %+v", out)
+	}
+	in.Workers[2].Unready = true
+	if out := s.Step(time.Second, in); !slices.Equal(out.GiveBack, []string{"c"}) {
+		t.Fatalf("the idle one is not ready either: %+v", out)
+	}
+	in.Workers[2].Unready, in.Demand = false, Slots{2, 0}
+	if out := s.Step(2*time.Second, in); !slices.Equal(out.Leave, []string{"a"}) || len(out.GiveBack) > 0 {
+		t.Fatalf("demand for one: %+v", out)
+	}
+	a := &in.Workers[0]
+	a.Marked, a.Drained, a.Running, a.Outputs = true, true, 0, 0
+	if out := s.Step(3*time.Second, in); !slices.Equal(out.GiveBack, []string{"a", "c"}) || out.Replicas != 1 {
+		t.Fatalf("all work has left: %+v", out)
+	}
+}
+
 // TestSlowRemoval gives two workers back while the provider still lists them. The scaler must
 // not give back any worker again, and must not plan with the two.
 func TestSlowRemoval(t *testing.T) {
@@ -210,7 +251,7 @@ func TestSlowRemoval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := Input{Demand: Slots{6, 0}, Replicas: 5, OutputsKnown: true}
+	in := Input{Demand: Slots{6, 0}, Replicas: 5}
 	for i, name := range []string{"a", "b", "c", "d", "e"} {
 		w := Worker{Name: name, Registered: true, Slots: Slots{2, 1}, Running: 2}
 		if i >= 3 {
@@ -242,7 +283,7 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := Input{Replicas: 2, OutputsKnown: true, Workers: []Worker{{Name: "a"}, {Name: "b"}}}
+	in := Input{Replicas: 2, Workers: []Worker{{Name: "a"}, {Name: "b"}}}
 	for _, at := range []time.Duration{0, 59 * time.Second} {
 		if out := s.Step(at, in); out.Want != 2 || len(out.Leave) > 0 {
 			t.Fatalf("at %v: %+v", at, out)

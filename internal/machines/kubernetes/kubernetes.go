@@ -176,9 +176,13 @@ func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
 // machine describes a pod.
 func (d *Deployment) machine(p *pod) machines.Machine {
 	cost := p.Metadata.Annotations[costKey]
-	m := machines.Machine{Name: p.Metadata.Name, Leaving: cost == costLeaving || cost == costFirst}
+	// Kubernetes compares the annotation of ready pods only, after it has removed the others.
+	m := machines.Machine{Name: p.Metadata.Name, Leaving: cost == costLeaving || cost == costFirst, Unready: true}
 	// The trouble of a pod is worded without its name, so that many pods give one message.
 	for _, c := range p.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "True" {
+			m.Unready = false
+		}
 		if c.Type == "PodScheduled" && c.Status == "False" && c.Reason == "Unschedulable" {
 			m.Trouble = fmt.Sprintf("no node has room for a pod of deployment %s/%s: %s; add nodes, or apply a manifest with smaller --cpu and --memory", d.namespace, d.name, c.Message)
 		}

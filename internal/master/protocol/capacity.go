@@ -6,11 +6,9 @@ import (
 )
 
 // Load describes the demand for workers and the workers that are alive, for decisions how
-// many there should be. With outputs it counts the map outputs on each worker that reduces
-// may still read; the cost is a walk over the maps of all live jobs.
-func (c *Core) Load(outputs bool) autoscale.Input {
-	in := autoscale.Input{Busy: len(c.chains.live) > 0, OutputsKnown: outputs}
-	held := map[int32]int{} // map outputs by node
+// many there should be.
+func (c *Core) Load() autoscale.Input {
+	in := autoscale.Input{Busy: len(c.chains.live) > 0}
 	for _, j := range c.live {
 		if j.decided() {
 			continue
@@ -22,14 +20,6 @@ func (c *Core) Load(outputs bool) autoscale.Input {
 				in.Demand[k] += j.core.Wanted(k) + j.core.Width()*j.core.Delayed(k)
 			}
 		}
-		if !outputs || j.core.Unfinished(job.Reduce) == 0 {
-			continue
-		}
-		for i := range j.core.Total(job.Map) {
-			if a := j.core.Task(job.Map, int32(i)).Success(); a != nil {
-				held[a.Node()]++
-			}
-		}
 	}
 	for _, n := range c.tracker.Nodes().All() {
 		// A node that is absent since a restart of the master may have attempts and outputs.
@@ -39,7 +29,7 @@ func (c *Core) Load(outputs bool) autoscale.Input {
 		w := autoscale.Worker{
 			Name: n.Name(), Registered: true, Drained: n.Draining(),
 			Slots:   autoscale.Slots{n.Spec().MapSlots, n.Spec().ReduceSlots},
-			Running: len(n.Attempts()), Outputs: held[n.Index()],
+			Running: len(n.Attempts()), Outputs: c.tracker.Jobs().MapOutputs(n.Index()),
 		}
 		if s := c.workers[n.Name()]; s != nil {
 			w.Running += len(s.drivers)

@@ -34,7 +34,28 @@ func Recount(t *tracker.Tracker) error {
 	if all != t.Jobs().Tally() {
 		return fmt.Errorf("cluster: counts %+v, recounted %+v", t.Jobs().Tally(), all)
 	}
+	if err := recountOutputs(t); err != nil {
+		return err
+	}
 	return recountNodes(t, on)
+}
+
+// recountOutputs counts the map outputs on each node that reduces may still read.
+func recountOutputs(t *tracker.Tracker) error {
+	held := make([]int, len(t.Nodes().All()))
+	for _, j := range t.Jobs().Live() {
+		for i := range j.Total(job.Map) {
+			if a := j.Task(job.Map, int32(i)).Success(); a != nil && j.Total(job.Reduce) > 0 {
+				held[a.Node()]++
+			}
+		}
+	}
+	for _, n := range t.Nodes().All() {
+		if got := t.Jobs().MapOutputs(n.Index()); got != held[n.Index()] {
+			return fmt.Errorf("%s: %d map outputs, recounted %d", n.Name(), got, held[n.Index()])
+		}
+	}
+	return nil
 }
 
 // recountWanted checks the widths of jobs and the sums of the slots that they want.

@@ -378,15 +378,20 @@ func (w *World) anyWide() bool {
 // and returning nodes make tasks pending, so they happen before the first
 // heartbeat: after the last one, a policy has had the chance to fill every slot.
 //
-// If a reduce is killed meanwhile because it keeps maps out, its node may have had its
-// turn, so all nodes have another one, until none is killed. The same holds if a job's last
-// pending map is launched, after which its reduces may start again.
+// A slot may become usable when its node has had its turn. Then all nodes have another turn,
+// for one of three reasons: a reduce was killed because it keeps maps out; a job's last
+// pending map was launched, so its reduces may start again; or a slot was reserved for a
+// task that needs several, which then started on another node.
 func (w *World) Beat() {
-	for again := w.Tracker.Jobs().MapsFirst() > 0; ; again = false {
-		before := w.Tracker.Stats().Preempted
-		if w.beat(); !again && w.Tracker.Stats().Preempted == before {
+	held, wide := w.Tracker.Jobs().MapsFirst() > 0, w.anyWide()
+	for {
+		before := w.Tracker.Stats()
+		w.beat()
+		now := w.Tracker.Stats()
+		if !held && now.Preempted == before.Preempted && (!wide || now.Launches == before.Launches) {
 			return
 		}
+		held = false
 	}
 }
 

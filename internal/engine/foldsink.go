@@ -18,7 +18,12 @@ type foldSink struct {
 
 func newFoldSink(env *Env, t *MapTask) (*foldSink, error) {
 	s := &foldSink{spiller: newSpiller(env, t)}
-	table, err := hashagg.New(hashagg.Config{Pool: env.Mem, Limit: env.MapBuffer, Op: foldOf(t.Program.Aggregate)})
+	table, err := hashagg.New(hashagg.Config{
+		Pool:  env.Mem,
+		Limit: env.MapBuffer,
+		Op:    foldOf(t.Program.Aggregate),
+		Added: func() int64 { return s.count.Get(counters.OutputRecords) },
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func (t *Table) growSlots(force bool) bool {
 		n = 2 * len(t.slots)
 	}
 	size := int64(n) * entrySize
-	if !force && !t.fits(size) {
+	if !force && (!t.fits(size) || !t.worthGrowing()) {
 		return false
 	}
 	r, err := mem.Reserve(t.cfg.Pool, size)
@@ -94,6 +94,7 @@ func (t *Table) growSlots(force bool) bool {
 		return false
 	}
 	r.Populate(size)
+	t.doubled = t.mark()
 	old, oldMem := t.slots, t.slotsMem
 	t.slotsMem, t.slots = r, entries(r, n)
 	t.shift = uint(64 - bits.TrailingZeros(uint(n)))
@@ -102,6 +103,44 @@ func (t *Table) growSlots(force bool) bool {
 		oldMem.Release()
 	}
 	return true
+}
+
+// mark is a state of a Table: its keys, and the values added since New.
+type mark struct {
+	keys  int
+	added int64
+}
+
+func (t *Table) mark() mark {
+	m := mark{keys: t.n}
+	if t.cfg.Added != nil {
+		m.added = t.cfg.Added()
+	}
+	return m
+}
+
+// A table of largeSlots slots lies just outside the second-level caches of today's
+// processors. A Table of that size or larger doubles only if, since it last did, its values
+// outnumbered its new keys by repeatPercent.
+//
+// The numbers come from 25.6 million words of 15 bytes, drawn evenly from a vocabulary.
+// For a vocabulary of 1 and 4 million words the job takes 1.8 and 1.2 times the processor
+// time if the table stops growing here. If all words differ it takes 0.6 times, because
+// writing a small sorted run costs less than each probe that misses the cache and each page
+// that is touched for the first time.
+const (
+	largeSlots    = 16 << 20 / entrySize
+	repeatPercent = 4
+)
+
+// worthGrowing reports whether keys repeat often enough for a larger table to save work.
+func (t *Table) worthGrowing() bool {
+	if t.cfg.Added == nil || len(t.slots) < largeSlots {
+		return true
+	}
+	now := t.mark()
+	keys, added := int64(now.keys-t.doubled.keys), now.added-t.doubled.added
+	return 100*added >= (100+repeatPercent)*keys
 }
 
 // rehash moves all entries of old into the larger, empty table. Both are
@@ -156,6 +195,7 @@ func (t *Table) Reset() {
 	}
 	clear(t.slots)
 	t.n, t.room, t.used, t.starts = 0, 0, 0, nil
+	t.doubled = t.mark()
 }
 
 func (t *Table) releaseSlots() {

@@ -58,6 +58,11 @@ type Config struct {
 	// all values that acc contains. Fold must be associative and must not keep the
 	// slices.
 	Fold func(acc, value []byte)
+
+	// Added returns how many values have been added since New. A nil Added lets the
+	// Table grow up to Limit. With it, a large Table stops growing when its keys hardly
+	// repeat (see worthGrowing), and AddInt64 reports that there is no room.
+	Added func() int64
 }
 
 // entry is a slot of the table.
@@ -106,6 +111,7 @@ type Table struct {
 	slots    []entry // a power of two of them
 	shift    uint    // hash >> shift is the home slot
 	n        int     // keys
+	doubled  mark    // the state at the last doubling or Reset
 	room     int     // keys that fit before makeRoom must be called
 
 	arenaMem *mem.Region // reserved when first needed
@@ -159,7 +165,12 @@ func (t *Table) AddInt64(key []byte, n int64) bool {
 				return true
 			}
 			if e.meta == 0 {
-				break
+				if t.n == t.room {
+					break // slot makes room first
+				}
+				*e = entry{lo, hi, meta, uint64(n)}
+				t.n++
+				return true
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sort"
 	"strconv"
 	"strings"
@@ -257,6 +258,35 @@ func TestNewRejectsBadConfig(t *testing.T) {
 		cfg.Pool = mem.NewPool(1)
 		if _, err := New(cfg); err == nil {
 			t.Errorf("accepted %+v", cfg)
+		}
+	}
+}
+
+// A Table stops growing at largeSlots if its keys do not repeat, and continues if
+// they do.
+func TestStopsGrowing(t *testing.T) {
+	for times, grows := range map[int64]bool{1: false, 2: true} {
+		added := int64(0)
+		table, err := New(Config{Pool: mem.NewPool(math.MaxInt64), Limit: 256 << 20, Added: func() int64 { return added }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer table.Release()
+		var key [8]byte
+		for cycle := range 2 {
+			n := 0
+			for ok := true; ok && n <= maxKeys(largeSlots); n++ {
+				binary.LittleEndian.PutUint64(key[:], uint64(n)*golden)
+				for range times {
+					added++
+					ok = table.AddInt64(key[:], 1)
+				}
+			}
+			if grew := table.Len() > maxKeys(largeSlots); grew != grows {
+				t.Errorf("keys added %d times, cycle %d: %d keys, grew %v", times, cycle, table.Len(), grew)
+			}
+			table.Sort(nil, 1)
+			table.Reset()
 		}
 	}
 }

@@ -95,21 +95,38 @@ func New(streams []kv.Stream) kv.Stream {
 			}
 		}
 	}
-	return newTree(streams, n)
+	return newTree(streams, func(i int) int { return i })
 }
 
-func newTree(streams []kv.Stream, n int) *Stream {
-	m := &Stream{leaves: make([]leaf, 0, n), tree: make([]match, n)}
+// newTree returns the merge of streams; index gives the numbers of the streams in errors.
+// The streams of a merge among them become streams of the new tree, so a record passes
+// through one tree instead of two.
+func newTree(streams []kv.Stream, index func(i int) int) *Stream {
+	m := &Stream{}
 	for i, s := range streams {
-		if s == nil {
-			continue
+		switch s := s.(type) {
+		case nil:
+		case *Stream:
+			if s.began {
+				m.addLeaf(s, index(i))
+				break
+			}
+			for _, l := range s.leaves {
+				m.addLeaf(l.s, index(i))
+			}
+		default:
+			m.addLeaf(s, index(i))
 		}
-		l := leaf{s: s, index: i, at: int32(len(m.leaves))}
-		l.pre, _ = s.(prefixed)
-		l.same, _ = s.(repeatDetector)
-		m.leaves = append(m.leaves, l)
 	}
+	m.tree = make([]match, len(m.leaves))
 	return m
+}
+
+func (m *Stream) addLeaf(s kv.Stream, index int) {
+	l := leaf{s: s, index: index, at: int32(len(m.leaves))}
+	l.pre, _ = s.(prefixed)
+	l.same, _ = s.(repeatDetector)
+	m.leaves = append(m.leaves, l)
 }
 
 // Next moves to the smallest record that has not been returned yet.

@@ -225,11 +225,7 @@ func (p *passes) join(runs []run) *Stream {
 	for i, r := range runs {
 		streams[i] = r.s
 	}
-	m := newTree(streams, len(streams))
-	for i := range m.leaves {
-		m.leaves[i].index = runs[i].index
-	}
-	return m
+	return newTree(streams, func(i int) int { return runs[i].index })
 }
 
 // close closes streams and removes the files of intermediate runs.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/suggest"
 )
 
@@ -116,7 +117,7 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 
 // statusOf returns the exit status for an error that is no interrupt.
 func statusOf(err error) int {
-	if errors.As(err, new(misuseError)) {
+	if errors.As(err, new(misuseError)) || errors.Is(err, input.ErrUnreadable) {
 		return exitMisuse
 	}
 	return exitFailed

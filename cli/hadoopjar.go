@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/hadoop"
+	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
@@ -493,6 +494,9 @@ func (t *hadoopRun) run(start func(context.Context, mapreduce.Options) ([]*mapre
 		return exitInterrupted
 	case len(e.results) == 0:
 		t.log.Line("ERROR", "streaming.StreamJob", "Error Launching job : %s", oneLine(e.err))
+		if errors.Is(e.err, input.ErrUnreadable) {
+			return exitMisuse
+		}
 		return hadoopSubmission
 	case t.background:
 		return 0

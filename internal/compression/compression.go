@@ -1,5 +1,5 @@
-// Package compression is the table of the codecs whose libraries are large, zstd
-// and s2. A program enables them when it wants them, through the feature of
+// Package compression is the table of the codecs whose libraries are large, such as zstd
+// and xz. A program enables them when it wants them, through the feature of
 // package mapreduce/compression; gzip, bzip2 and lz4 are always there.
 //
 // There is one table per process, because a codec has no state and the numbers
@@ -16,8 +16,9 @@ import (
 // Codec is one way to compress.
 type Codec struct {
 	Name string
-	// NewReader and NewWriter handle files; nil for a codec that is used for
-	// blocks only. Neither starts goroutines: a task has one core.
+	// NewReader and NewWriter handle files. NewReader is nil for a codec that is used
+	// for blocks only, NewWriter for a codec that output files do not have. Neither
+	// starts goroutines: a task has one core.
 	NewReader func(io.Reader) (io.ReadCloser, error)
 	NewWriter func(io.Writer) (io.WriteCloser, error)
 	// EncodeBlock appends the compressed form of src to dst. DecodeBlock fills
@@ -34,11 +35,14 @@ type ID uint8
 const (
 	Zstd ID = iota
 	S2
+	XZ
+	Snappy
+	Deflate // zlib's format, Hadoop's DefaultCodec
 	numIDs
 )
 
 var (
-	names = [numIDs]string{"zstd", "s2"}
+	names = [numIDs]string{"zstd", "s2", "xz", "snappy", "deflate"}
 	table [numIDs]atomic.Pointer[Codec]
 )
 

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/pierrec/lz4/v4"
 
 	"github.com/slotwise/slotwise/internal/compression"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -17,48 +19,98 @@ import (
 // codec is a compression of input files. Reading cannot begin in the middle of a
 // compressed file, so the file is always one piece of one split.
 type codec struct {
-	name   string
-	suffix string
-	magic  func(head []byte) bool // reports whether a file with these first bytes is compressed so
-	open   func(io.Reader) (io.ReadCloser, error)
+	name     string
+	suffixes []string
+	magic    func(head []byte) bool // reports whether a file with these first bytes is compressed so; nil if no first bytes say so
+	open     func(io.Reader) (io.ReadCloser, error)
 }
 
-// magicLen is the number of bytes that magic functions need.
-const magicLen = 10
+// headLen is the number of a file's first bytes that show its kind. A tar archive shows
+// it last, at offset 257.
+const headLen = 512
 
 var codecs = []*codec{
 	{
-		name: "gzip", suffix: ".gz",
+		name: "gzip", suffixes: []string{".gz"},
 		magic: func(h []byte) bool { return bytes.HasPrefix(h, []byte{0x1f, 0x8b, 8}) },
 		open:  func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
 	},
 	{
-		name: "bzip2", suffix: ".bz2",
+		name: "bzip2", suffixes: []string{".bz2"},
 		magic: func(h []byte) bool {
 			// h[3] is the block size. The rest begins a block or ends an empty file.
-			return len(h) == magicLen && string(h[:3]) == "BZh" && h[3] >= '1' && h[3] <= '9' &&
-				(string(h[4:]) == "1AY&SY" || string(h[4:]) == "\x17rE8P\x90")
+			return len(h) >= 10 && string(h[:3]) == "BZh" && h[3] >= '1' && h[3] <= '9' &&
+				(string(h[4:10]) == "1AY&SY" || string(h[4:10]) == "\x17rE8P\x90")
 		},
 		open: func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil },
 	},
-	{
-		name: "zstd", suffix: ".zst",
-		magic: func(h []byte) bool { return bytes.HasPrefix(h, []byte{0x28, 0xb5, 0x2f, 0xfd}) },
-		open: func(r io.Reader) (io.ReadCloser, error) {
-			c, err := compression.Get(compression.Zstd)
-			if err != nil {
-				return nil, err
-			}
-			return c.NewReader(r)
-		},
-	},
+	{name: "zstd", suffixes: []string{".zst"}, magic: startsWith("\x28\xb5\x2f\xfd"), open: enabled(compression.Zstd)},
+	{name: "xz", suffixes: []string{".xz"}, magic: startsWith("\xfd7zXZ\x00"), open: enabled(compression.XZ)},
+	{name: "snappy", suffixes: []string{".snappy", ".sz"}, magic: startsWith("\xff\x06\x00\x00sNaPpY"), open: enabled(compression.Snappy)},
+	{name: "lz4", suffixes: []string{".lz4"}, magic: startsWith(lz4Frame, lz4Legacy), open: openLZ4},
+	{name: "deflate", suffixes: []string{".deflate"}, open: enabled(compression.Deflate)},
+}
+
+// The first bytes of lz4 files.
+const (
+	lz4Frame  = "\x04\x22\x4d\x18"
+	lz4Legacy = "\x02\x21\x4c\x18"
+)
+
+// startsWith returns a function that reports whether a file begins with one of the
+// given bytes.
+func startsWith(all ...string) func(head []byte) bool {
+	return func(head []byte) bool {
+		return slices.ContainsFunc(all, func(s string) bool { return len(head) >= len(s) && string(head[:len(s)]) == s })
+	}
+}
+
+// enabled returns a function that decompresses by a codec that the program may lack.
+func enabled(id compression.ID) func(io.Reader) (io.ReadCloser, error) {
+	return func(r io.Reader) (io.ReadCloser, error) {
+		c, err := compression.Get(id)
+		if err != nil {
+			return nil, err
+		}
+		return c.NewReader(r)
+	}
+}
+
+// openLZ4 reads lz4 frames, or else the blocks that Hadoop's Lz4Codec writes.
+func openLZ4(r io.Reader) (io.ReadCloser, error) {
+	b := bufio.NewReader(r)
+	head, err := b.Peek(len(lz4Frame))
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if startsWith(lz4Frame, lz4Legacy)(head) {
+		return io.NopCloser(lz4.NewReader(b)), nil
+	}
+	return io.NopCloser(compression.NewHadoopReader(b, decodeLZ4)), nil
+}
+
+// firstLZ4 is the content in bytes of the chunks that Hadoop writes by default.
+const firstLZ4 = 256 << 10
+
+// decodeLZ4 decodes a chunk of Hadoop's blocks. The chunk does not state the length of its
+// content.
+func decodeLZ4(buf, src []byte, most int) ([]byte, error) {
+	for size := min(most, max(firstLZ4, cap(buf))); ; size = min(most, 2*size) {
+		if cap(buf) < size {
+			buf = make([]byte, size)
+		}
+		n, err := lz4.UncompressBlock(src, buf[:size])
+		if err == nil || size == most {
+			return buf[:max(n, 0)], err
+		}
+	}
 }
 
 // codecByName returns the codec for a file name's suffix. If the content does not match
 // the suffix, reading the file fails; it is not read as plain data.
 func codecByName(name string) *codec {
 	for _, c := range codecs {
-		if path.Ext(name) == c.suffix {
+		if slices.Contains(c.suffixes, path.Ext(name)) {
 			return c
 		}
 	}
@@ -67,7 +119,8 @@ func codecByName(name string) *codec {
 
 // codecOf returns the codec of an open file, or nil. For formats of lines the first
 // bytes decide if the name has no known suffix, because no text begins like a
-// compressed file. Binary records may begin with any bytes.
+// compressed file; a file that is neither text nor compressed text is an error. Binary
+// records may begin with any bytes.
 func codecOf(f storage.File, name string, format Format) (*codec, error) {
 	if format.Kind == Runs {
 		return nil, nil // run files compress their blocks themselves
@@ -75,17 +128,18 @@ func codecOf(f storage.File, name string, format Format) (*codec, error) {
 	if c := codecByName(name); c != nil || !format.lines() {
 		return c, nil
 	}
-	var head [magicLen]byte
-	n, err := f.ReadAt(head[:], 0)
+	var buf [headLen]byte
+	n, err := f.ReadAt(buf[:], 0)
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
+	head := buf[:n]
 	for _, c := range codecs {
-		if c.magic(head[:n]) {
+		if c.magic != nil && c.magic(head) {
 			return c, nil
 		}
 	}
-	return nil, nil
+	return nil, refuseContent(head)
 }
 
 // decodeBuffer is the number of compressed bytes that are read at once.

@@ -175,6 +175,8 @@ func (p *planner) cutHadoop(f *found, size int64) error {
 		if cut, err = p.divisible(f); err != nil {
 			return err
 		}
+	} else if err := p.probe(f); f.size > 0 && err != nil {
+		return err
 	}
 	off := int64(0)
 	for cut && (f.size-off)*10 > size*11 {

@@ -172,7 +172,14 @@ type planner struct {
 	weight      int64 // bytes of small, and openCost for each of its files
 	largest     found // the largest file of small, whose hosts small should run on
 	largestSize int64
+
+	probed int // files that probe has opened
 }
+
+// maxProbes is the number of undivided files whose first bytes planning looks at. A
+// mistake in the choice of the input usually shows in the first file, before the job
+// starts. The content of all other files is checked when a map opens them.
+const maxProbes = 16
 
 // add divides a large file into splits, and adds a small one to p.small.
 func (p *planner) add(f *found) error {
@@ -189,6 +196,8 @@ func (p *planner) add(f *found) error {
 			p.flush()
 			return p.cut(f)
 		}
+	} else if err := p.probe(f); err != nil {
+		return err
 	}
 	if len(p.small.Pieces) > 0 && p.weight+f.size+openCost > size {
 		p.flush()
@@ -212,15 +221,38 @@ func (p *planner) divisible(f *found) (bool, error) {
 	if k := p.opts.Format.Kind; k == Whole || k == Runs {
 		return false, nil
 	}
-	file, err := f.fs.Open(p.ctx, f.path)
+	c, err := p.codec(f)
+	return c == nil, err
+}
+
+// probe returns an error if a file cannot be read in the job's format, as far as its name
+// or, for the first files, its first bytes show that.
+func (p *planner) probe(f *found) error {
+	format := p.opts.Format
+	if err := refuseName(f.uri, format); err != nil {
+		return fmt.Errorf("input %s: %w", f.uri, err)
+	}
+	if !format.lines() || p.probed == maxProbes || codecByName(f.uri) != nil {
+		return nil
+	}
+	p.probed++
+	_, err := p.codec(f)
+	return err
+}
+
+// codec opens a file and returns its codec, or nil.
+func (p *planner) codec(f *found) (c *codec, err error) {
+	if err = refuseName(f.uri, p.opts.Format); err == nil {
+		var file storage.File
+		if file, err = f.fs.Open(p.ctx, f.path); err == nil {
+			c, err = codecOf(file, f.uri, p.opts.Format)
+			err = errors.Join(err, file.Close())
+		}
+	}
 	if err != nil {
-		return false, fmt.Errorf("input %s: %w", f.uri, err)
+		return nil, fmt.Errorf("input %s: %w", f.uri, err)
 	}
-	c, err := codecOf(file, f.uri, p.opts.Format)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return false, fmt.Errorf("input %s: %w", f.uri, err)
-	}
-	return c == nil, nil
+	return c, nil
 }
 
 // cut divides a large file into splits.

@@ -1,18 +1,23 @@
-// Package compression lets a program's jobs compress with zstd and s2.
+// Package compression lets a program's jobs read and write more kinds of compressed
+// files.
 //
 //	mapreduce.Main(job, compression.Codecs())
 //
-// Without it a program reads gzip and bzip2 files, writes gzip files, and can
+// Without it a program reads gzip, bzip2 and lz4 files, writes gzip files, and can
 // compress intermediate data with lz4.
 package compression
 
 import (
+	"slices"
+
 	"github.com/slotwise/slotwise/internal/compression/klauspost"
+	"github.com/slotwise/slotwise/internal/compression/xz"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// Codecs returns the feature for zstd files (.zst), zstd output, and zstd and s2
-// as codecs of intermediate data.
+// Codecs returns the feature for reading zstd, xz, snappy and deflate files (.zst, .xz,
+// .snappy, .sz, .deflate), for zstd output, and for zstd and s2 as codecs of intermediate
+// data.
 func Codecs() mapreduce.Feature {
-	return mapreduce.Feature{Codecs: klauspost.Codecs()}
+	return mapreduce.Feature{Codecs: slices.Concat(klauspost.Codecs(), xz.Codecs())}
 }

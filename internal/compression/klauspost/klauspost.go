@@ -1,4 +1,4 @@
-// Package klauspost implements zstd and s2 by the libraries of
+// Package klauspost implements zstd, s2, snappy and deflate by the libraries of
 // github.com/klauspost/compress.
 package klauspost
 
@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/slotwise/slotwise/internal/compression"
@@ -20,11 +21,13 @@ const maxWindow = 128 << 20
 // It is above the largest record that a run file holds.
 const maxBlock = 2 << 30
 
-// Codecs returns zstd and s2.
+// Codecs returns zstd, s2, snappy and deflate.
 func Codecs() []*compression.Codec {
 	return []*compression.Codec{
 		{Name: "zstd", NewReader: newZstdReader, NewWriter: newZstdWriter, EncodeBlock: encodeZstd, DecodeBlock: decodeZstd},
 		{Name: "s2", EncodeBlock: encodeS2, DecodeBlock: decodeS2},
+		{Name: "snappy", NewReader: newSnappyReader, EncodeBlock: encodeSnappy, DecodeBlock: decodeS2},
+		{Name: "deflate", NewReader: zlib.NewReader, NewWriter: newZlibWriter},
 	}
 }
 

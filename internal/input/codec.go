@@ -119,8 +119,8 @@ func codecByName(name string) *codec {
 
 // codecOf returns the codec of an open file, or nil. For formats of lines the first
 // bytes decide if the name has no known suffix, because no text begins like a
-// compressed file; a file that is neither text nor compressed text is an error. Binary
-// records may begin with any bytes.
+// compressed file. An archive or another binary file is an error. Files of format Fixed
+// and Whole may begin with any bytes.
 func codecOf(f storage.File, name string, format Format) (*codec, error) {
 	if format.Kind == Runs {
 		return nil, nil // run files compress their blocks themselves

@@ -16,7 +16,7 @@ func Decoded(ctx context.Context, fsys storage.FS, path string, w io.Writer) err
 	}
 	defer f.Close()
 	c, err := codecOf(f, path, Format{})
-	if err != nil && !errors.Is(err, ErrUnreadable) { // fs -text prints other files as they are
+	if err != nil && !errors.Is(err, ErrUnreadable) { // fs -text prints other kinds of files unchanged
 		return err
 	}
 	var r io.Reader = io.NewSectionReader(f, 0, f.Size())

@@ -50,8 +50,8 @@ var refused = []*unreadable{
 	{name: "an RCFile", magic: startsWith("RCF\x01"), remedy: convert},
 }
 
-// binaryAfter returns a function that reports whether a file begins with letters that text
-// may begin with, and goes on with bytes that text does not have.
+// binaryAfter returns a function that reports whether a file begins with the given letters
+// and has a control character soon after them. Text may begin with the letters, too.
 func binaryAfter(letters string) func(head []byte) bool {
 	return func(head []byte) bool {
 		rest, ok := bytes.CutPrefix(head, []byte(letters))
@@ -60,7 +60,7 @@ func binaryAfter(letters string) func(head []byte) bool {
 }
 
 // refuseName returns an error if a file's suffix says that its content cannot be read in a
-// format. Formats that take any bytes as they are refuse nothing.
+// format. The formats Whole and Runs accept every file.
 func refuseName(name string, format Format) error {
 	if format.Kind == Whole || format.Kind == Runs {
 		return nil
@@ -75,7 +75,8 @@ func refuseName(name string, format Format) error {
 	return nil
 }
 
-// refuseContent returns an error if the first bytes of a file are not those of text.
+// refuseContent returns an error if the first bytes of a file identify an archive or a
+// binary format.
 func refuseContent(head []byte) error {
 	for _, u := range refused {
 		if u.magic != nil && u.magic(head) {

@@ -132,8 +132,8 @@ func TestXZDictionary(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no text is refused by its suffix at planning, and by its first
-// bytes when it is opened, at planning for the first files.
+// TestRefused: planning refuses archives and binary files by their suffix, and the first
+// files of a job by their first bytes, too.
 func TestRefused(t *testing.T) {
 	tar := append(make([]byte, 257), "ustar\x0000"...)
 	copy(tar, "name")

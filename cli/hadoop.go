@@ -129,7 +129,7 @@ func (h *hadoopCommand) run(args []string) error {
 	name, args := args[0], args[1:]
 	switch name {
 	case "version":
-		_, err := fmt.Fprintf(h.out, "Hadoop %s\nThis is %sFrom a jar that does not exist\n", hadoopVersion, versionLine())
+		_, err := fmt.Fprintf(h.out, "Hadoop %s\nThis is %sFrom a jar that does not exist\n", hadoopVersion, readBuild().String())
 		return err
 	case "fs", "dfs":
 		return h.fs(args)

@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -42,8 +39,9 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.Version = version()
-	root.SetVersionTemplate(versionLine())
+	build := readBuild()
+	root.Version = build.Version
+	root.SetVersionTemplate(build.String())
 	root.Flags().BoolP("version", "v", false, "print the version")
 	root.PersistentFlags().SortFlags = false
 	root.AddCommand(
@@ -139,34 +137,6 @@ func parseAssignments(flag string, values []string) (map[string]string, error) {
 		m[name] = value
 	}
 	return m, nil
-}
-
-// newVersion returns the command that prints the version.
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  slotwise version",
-		Args:    noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := io.WriteString(c.OutOrStdout(), versionLine())
-			return err
-		},
-	}
-}
-
-// versionLine returns what slotwise version and slotwise --version print.
-func versionLine() string {
-	return fmt.Sprintf("slotwise %s (%s %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// version returns the version that the Go toolchain recorded in the binary.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }
 
 // addProfiling adds hidden flags that write profiles of slotwise itself to

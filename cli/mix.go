@@ -49,7 +49,7 @@ func readMix(known *sched.Registry, name string, seed uint64, stderr io.Writer) 
 		return nil, misuse("--jobs: %w", err)
 	}
 	for i, s := range m.Swaps {
-		if _, err := known.Build(s.Policy, sched.Options{Seed: seed, Set: s.Set}); err != nil {
+		if _, err := known.Build(s.Policy, sched.Options{Seed: seed, Set: s.Set, Live: true}); err != nil {
 			return nil, misuse("--jobs: %s: swap %d: %w", name, i+1, err)
 		}
 		f.swaps = append(f.swaps, mapreduce.Swap{At: s.At, Policy: s.Policy, Set: s.Set})

@@ -326,11 +326,11 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 	if spec == "" {
 		spec = policies.Default
 	}
-	_, err := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Set: set})
+	_, err := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Set: set, Live: true})
 	if err == nil {
 		return nil
 	}
-	if _, bare := f.setup.policies.Build(spec, sched.Options{Seed: f.seed}); bare != nil {
+	if _, bare := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Live: true}); bare != nil {
 		return misuse("--policy %s: %w", spec, bare)
 	}
 	flag := "--policy-set"

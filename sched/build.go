@@ -36,10 +36,17 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	if err := checkSettings(info, opt.Set); err != nil {
 		return nil, err
 	}
+	var p Policy
 	if r.New != nil {
-		return r.New(NewKit(opt))
+		p, err = r.New(NewKit(opt))
+	} else {
+		p, err = g.compose(r, opt)
 	}
-	return g.compose(r, opt)
+	if err == nil && opt.Live && len(HooksOf(p).Sizes) > 0 {
+		return nil, fmt.Errorf("policy %s needs the sizes of jobs in advance, which only a simulation knows: "+
+			"compare other policies with it by slotwise sim, and choose another one here", spec)
+	}
+	return p, err
 }
 
 func (g *Registry) compose(r Row, opt Options) (Policy, error) {

@@ -71,6 +71,14 @@ type (
 		Limits(n *Node) [Kinds]int
 	}
 
+	// SizeReader uses the sizes of jobs, which only a simulation knows in advance. A
+	// simulation calls Know for every live job, after JobAdded and before the next round,
+	// with the time that all tasks of each kind take on a node of speed 1. A policy with a
+	// SizeReader is a reference for comparisons: with Options.Live, Build refuses it.
+	SizeReader interface {
+		Know(j *Job, work [Kinds]time.Duration)
+	}
+
 	// Explainer adds a sentence to the answer why a job waits, with what only the
 	// policy knows. "" adds nothing.
 	Explainer interface {
@@ -120,6 +128,7 @@ type Hooks struct {
 	Observers  []Observer
 	Periodics  []Periodic
 	Preempters []Preempter
+	Sizes      []SizeReader
 	Limiter    Limiter // the first one; nil if there is none
 	Explainers []Explainer
 	Statefuls  []Stateful
@@ -156,6 +165,7 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Observers, x)
 	addIf(&h.Periodics, x)
 	addIf(&h.Preempters, x)
+	addIf(&h.Sizes, x)
 	addIf(&h.Explainers, x)
 	addIf(&h.Statefuls, x)
 	addIf(&h.Configs, x)

@@ -118,7 +118,7 @@ func Start(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := cfg.Policies.Build(cfg.Policy, sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet})
+	policy, err := cfg.Policies.Build(cfg.Policy, sched.Options{Seed: cfg.Seed, Set: cfg.PolicySet, Live: true})
 	if err != nil {
 		return nil, err
 	}

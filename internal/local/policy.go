@@ -9,7 +9,7 @@ import (
 // SetPolicy installs another policy while jobs run. No task is touched. After
 // an error the old one stays installed.
 func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
-	p, err := c.cfg.Policies.Build(spec, sched.Options{Seed: c.cfg.Seed, Set: set})
+	p, err := c.cfg.Policies.Build(spec, sched.Options{Seed: c.cfg.Seed, Set: set, Live: true})
 	if err == nil {
 		err = c.cfg.checkLoad(spec, p)
 	}

@@ -169,7 +169,7 @@ func (m *Master) open() (err error) {
 
 // buildPolicy builds a policy of the registry with the configured seed.
 func (m *Master) buildPolicy(name string, set map[string]string) (sched.Policy, error) {
-	return m.cfg.Policies.Build(name, sched.Options{Seed: m.cfg.Seed, Set: set})
+	return m.cfg.Policies.Build(name, sched.Options{Seed: m.cfg.Seed, Set: set, Live: true})
 }
 
 // newToken returns an unguessable name that is never used twice.

@@ -157,6 +157,7 @@ func (s *sim) accepted(e *tracker.Effect) {
 	j := newRunning(s.submitting, e.Job, s.spec)
 	j.core = s.tr.Jobs().Get(e.Job)
 	s.jobs[e.Job] = j
+	s.stateSize(j)
 	if d := s.detail(j); d != nil {
 		d.ID = e.Job
 		if d.Submitted < 0 {
@@ -165,6 +166,17 @@ func (s *sim) accepted(e *tracker.Effect) {
 	}
 	if s.model.Overheads.Setup == 0 && s.model.Overheads.InitPoll == 0 {
 		s.notifyJob(JobSubmitted, j, e)
+	}
+}
+
+// stateSize tells a policy that needs it the work of a job.
+func (s *sim) stateSize(j *running) {
+	if len(s.sizes) == 0 {
+		return
+	}
+	work := j.spec.WorkOf()
+	for _, r := range s.sizes {
+		r.Know(j.core, work)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // sim is a run in progress.
@@ -18,6 +19,7 @@ type sim struct {
 	cfg   Config
 	model ModelConfig // cfg.Model with defaults filled in
 	tr    *tracker.Tracker
+	sizes []sched.SizeReader // parts of the present policy that need the sizes of jobs
 	// paging is whether the model of memory is on; see paging.go.
 	paging bool
 	queue  queue
@@ -107,6 +109,7 @@ func prepare(cfg Config) (*sim, error) {
 		tc.WaitEvery = s.beats.interval(len(s.nodes))
 	}
 	s.tr = tracker.New(tc, cfg.Policy)
+	s.sizes = sched.HooksOf(cfg.Policy).Sizes
 	if cfg.Details {
 		s.result.Jobs = make([]JobResult, len(cfg.Jobs))
 		for i := range s.result.Jobs {
@@ -312,6 +315,10 @@ func (s *sim) dispatch(e *event) {
 		s.complain(job.ID(e.who))
 	case evSwap:
 		s.tr.SetPolicy(s.cfg.Swaps[e.who].Policy)
+		s.sizes = sched.HooksOf(s.cfg.Swaps[e.who].Policy).Sizes
+		for _, j := range s.tr.Jobs().Live() {
+			s.stateSize(s.jobs[j.ID()])
+		}
 	case evHang:
 		s.hang(e.who)
 	case evStop:

@@ -305,17 +305,19 @@ func (a *Arrivals) set(jobs []Drawn, g *rand.Rand) {
 	}
 }
 
-// Work returns the time that the job's tasks take together on cores of speed 1:
-// the sum of their durations, or of the CPU time of tasks without one.
+// Work returns the time that the job's tasks take together on cores of speed 1; see
+// WorkOf.
 func (j *Job) Work() time.Duration {
-	var sum time.Duration
-	for _, tasks := range j.Tasks() {
+	w := j.WorkOf()
+	return w[job.Map] + w[job.Reduce]
+}
+
+// WorkOf returns the time that the tasks of each kind take together on cores of speed 1:
+// the sum of their durations, or of the CPU time of tasks without one.
+func (j *Job) WorkOf() (sum [job.Kinds]time.Duration) {
+	for k, tasks := range j.Tasks() {
 		for i := range tasks {
-			if t := &tasks[i]; t.Duration > 0 {
-				sum += t.Duration
-			} else {
-				sum += t.CPU
-			}
+			sum[k] += cmp.Or(tasks[i].Duration, tasks[i].CPU)
 		}
 	}
 	return sum

@@ -34,6 +34,9 @@ const tummPaper = "Yao et al., Self-Adjusting Slot Configurations for Homogeneou
 // learningPaper is where learning-nb and learning-perceptron come from.
 const learningPaper = "Dhok and Varma, Using Pattern Classification for Task Assignment in MapReduce"
 
+// srptPaper proves that srpt is optimal on one server.
+const srptPaper = "Schrage, A Proof of the Optimality of the Shortest Remaining Processing Time Discipline, 1968"
+
 // tagsPaper is where statictags and dynamictags come from.
 const tagsPaper = "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapReduce Frameworks, 2016"
 
@@ -64,6 +67,11 @@ var rows = []sched.Row{
 		Slots: "static", Order: "tags", Place: "greedy", Speculate: "gap"},
 	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,
 		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "gap"},
+	// References need the sizes of jobs in advance (sched.SizeReader): a running cluster refuses them.
+	{Name: "srpt", Summary: "reference with known sizes: the job with the least work left goes first", Paper: srptPaper,
+		Slots: "static", Order: "srpt", Place: "greedy", Speculate: "gap"},
+	{Name: "psjf", Summary: "reference with known sizes: the job with the least work in all goes first", Paper: srptPaper,
+		Slots: "static", Order: "psjf", Place: "greedy", Speculate: "gap"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
@@ -98,6 +106,10 @@ var orderParts = []sched.Part[sched.Order]{
 		Params: capacity.Params, New: capacity.Read},
 	{Name: "johnson", Summary: "by Johnson's rule: the order that ends a batch earliest, by priority first", Paper: tummPaper,
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewJohnson(), nil }},
+	{Name: "srpt", Summary: "reference: by remaining work, the least first, with sizes that only a simulation knows", Paper: srptPaper,
+		Params: order.KnownParams, New: order.ReadSRPT},
+	{Name: "psjf", Summary: "reference: by the work of the whole job, the least first, with sizes that only a simulation knows", Paper: srptPaper,
+		Params: order.KnownParams, New: order.ReadPSJF},
 	{Name: "reverse", Summary: "the inverse of Johnson's rule, by priority first: the worst order, for comparison", Paper: tummPaper,
 		New: func(*sched.Kit) (sched.Order, error) { return order.NewReverse(), nil }},
 	{Name: "tags", Summary: "by size: slots in partitions, jobs move on when their tasks have taken a set time", Paper: tagsPaper,

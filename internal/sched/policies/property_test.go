@@ -3,10 +3,12 @@ package policies_test
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/schedtest"
 )
 
@@ -28,6 +30,33 @@ func TestMain(m *testing.M) {
 func TestConformance(t *testing.T) {
 	for _, name := range policies.Names() {
 		t.Run(name, func(t *testing.T) { schedtest.Conformance(t, conformance(name)) })
+	}
+}
+
+// References that kill tasks pass the suite as well.
+func TestConformanceOfKilling(t *testing.T) {
+	for _, name := range []string{"srpt", "psjf"} {
+		c := conformance(name)
+		c.Set = map[string]string{"kill-larger": "true", "kill-interval": "1s"}
+		t.Run(name, func(t *testing.T) { schedtest.Conformance(t, c) })
+	}
+}
+
+// A running cluster does not know the sizes of jobs. It refuses the policies that need them,
+// and compositions with their orders.
+func TestReferencesAreNotForClusters(t *testing.T) {
+	for _, name := range append(policies.Names(), "fair,order=srpt") {
+		p, err := policies.Build(name, sched.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = policies.Build(name, sched.Options{Live: true})
+		if reference := len(sched.HooksOf(p).Sizes) > 0; reference != (err != nil) {
+			t.Errorf("%s: reference %v, on a running cluster: %v", name, reference, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "needs the sizes of jobs in advance") {
+			t.Error(err)
+		}
 	}
 }
 

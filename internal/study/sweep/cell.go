@@ -287,7 +287,7 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 	if progress != nil {
 		observers = append(observers, progress)
 	}
-	err := c.equip(&cfg, &observers)
+	err := c.equip(&cfg)
 	switch {
 	case err != nil && c.Reference():
 		return &Outcome{Error: err.Error()}, nil
@@ -308,10 +308,11 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 }
 
 // equip adds the policy of the cell and its swaps to a run, or a reference.
-func (c *Cell) equip(cfg *sim.Config, observers *sim.Observers) (err error) {
+func (c *Cell) equip(cfg *sim.Config) (err error) {
 	switch c.policy.reference {
 	case refSRPT:
-		return useSRPT(cfg, observers)
+		cfg.Policy, err = policies.Parse(refSRPT)
+		return err
 	case refSplit:
 		return useSplit(cfg)
 	}

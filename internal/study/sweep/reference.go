@@ -10,7 +10,6 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
-	"github.com/slotwise/slotwise/sched"
 )
 
 // The references: schedules with knowledge that no policy has.
@@ -48,44 +47,8 @@ func bounded(m collect.Measure) bool {
 
 // workOf returns the work of a job by kind.
 func workOf(j *workload.Job) optimum.Work {
-	sum := func(tasks []workload.Task) float64 {
-		all := 0.
-		for i := range tasks {
-			all += max(tasks[i].Duration, tasks[i].CPU).Seconds()
-		}
-		return all
-	}
-	tasks := j.Tasks()
-	return optimum.Work{Maps: sum(tasks[job.Map]), Reduces: sum(tasks[job.Reduce])}
-}
-
-// useSRPT makes the run follow the shortest remaining work.
-func useSRPT(cfg *sim.Config, observers *sim.Observers) error {
-	o := optimum.NewSRPT()
-	registry, err := policies.Builtin().With(sched.Table{Order: []sched.Part[sched.Order]{{Name: "srpt-oracle",
-		Summary: "shortest remaining work first, with sizes that only a simulation knows",
-		New:     func(*sched.Kit) (sched.Order, error) { return o, nil }}}})
-	if err != nil {
-		return err
-	}
-	cfg.Policy, err = registry.Build("fifo,order=srpt-oracle", sched.Options{Seed: cfg.Seed})
-	*observers = append(*observers, &oracle{order: o, jobs: cfg.Jobs, known: make([]bool, len(cfg.Jobs))})
-	return err
-}
-
-// oracle tells an SRPT order the size of each job when it is submitted.
-type oracle struct {
-	order *optimum.SRPT
-	jobs  []workload.Job
-	known []bool
-}
-
-// Observe implements sim.Observer.
-func (o *oracle) Observe(e *sim.Event) {
-	if (e.Kind == sim.JobSubmitted || e.Kind == sim.AttemptStarted) && e.ID != 0 && !o.known[e.Job] {
-		o.known[e.Job] = true
-		o.order.Know(e.ID, workOf(&o.jobs[e.Job]))
-	}
+	w := j.WorkOf()
+	return optimum.Work{Maps: w[job.Map].Seconds(), Reduces: w[job.Reduce].Seconds()}
 }
 
 // useSplit divides the slots of every node as is best for these jobs if the division never

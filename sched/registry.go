@@ -70,8 +70,8 @@ type Options struct {
 	// Set holds parameter values by name. A name that no part of the policy has
 	// is an error. A name that several parts have sets the parameter of each.
 	Set map[string]string
-	// Live says that the policy is for a running cluster, where nobody knows the sizes of
-	// jobs in advance. Build then refuses a policy with a SizeReader.
+	// Live is set by callers that schedule a running cluster, where the sizes of jobs are
+	// not known in advance. Build then refuses a policy with a SizeReader.
 	Live bool
 }
 

@@ -66,8 +66,8 @@ func twoJobs() Config {
 		Jobs: []workload.Job{long, short}, Details: true}
 }
 
-// The short job waits for a task of the long one to end. With kill-larger=true that task is
-// killed for it, once, and runs again from the beginning.
+// The short job waits for a task of the long one to end. With kill-larger=true the
+// policy kills that task one time, and it runs again from the beginning.
 func TestKillLarger(t *testing.T) {
 	for _, c := range []struct {
 		kill        string

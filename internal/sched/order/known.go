@@ -139,7 +139,8 @@ func (x *Known) reposition(j *job.Job) {
 	x.SortedOrder.JobAdded(j)
 }
 
-// rank returns the work of a job in seconds: what remains of it under SRPT, else all.
+// rank returns the work of a job in seconds: the remaining work under SRPT, else the whole
+// work.
 func (x *Known) rank(j *job.Job) float64 {
 	sum := 0.0
 	for k, work := range x.sizes[j.Seat()].work {
@@ -174,8 +175,8 @@ func (x *Known) Update(time.Duration) {
 }
 
 // chooseVictims chooses attempts of the largest jobs, newest first, for the pending tasks of
-// smaller jobs. A job asks a second time only after one of its tasks has started: if it could
-// not use the slots that were freed for it, more would not help.
+// smaller jobs. After a job has had attempts killed, it must start a task before more are
+// killed: perhaps it could not use the slots, because of its nodes or of the policy's slots.
 func (x *Known) chooseVictims(k job.Kind) {
 	free := x.view.Nodes().Slots(k) - x.view.Jobs().OccupiedOn(job.Map, k) - x.view.Jobs().OccupiedOn(job.Reduce, k)
 	jobs := x.Jobs()

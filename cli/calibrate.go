@@ -39,7 +39,7 @@ func newCalibrate(setup *setup) *cobra.Command {
 		Short: "Fit slots and overheads to a trace that states when its jobs ended",
 		Long: `Finds the number of nodes, their slots, and the times of set-up and clean-up for which
 a simulation of the trace comes closest to the recorded response times. rumen:FILE,
-hadoop:DIR and slotwise:DIR have such times.
+hadoop:DIR and history:DIR have such times.
 
 The fit uses the first 70 % of the jobs. The errors on the others, which it has not used,
 say how far a simulation of this cluster can be trusted. Several clusters may explain a
@@ -49,16 +49,16 @@ simulations, so take a part of a large trace with --limit.
 -o writes a world for slotwise sim --world, with the cluster and the errors in comments.`,
 		Example: `  slotwise calibrate --workload rumen:jobs.json --nodes 20 -o world.yaml
   slotwise calibrate --workload hadoop:history --policy fair --heartbeat hadoop-1.2
-  slotwise calibrate --workload slotwise:/var/lib/slotwise --limit 500 --json`,
+  slotwise calibrate --workload history:/var/lib/slotwise --limit 500 --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.workload, "workload", "", "`trace`: rumen:FILE, hadoop:DIR or slotwise:DIR")
+	s.StringVar(&f.workload, "workload", "", "`trace`: rumen:FILE, hadoop:DIR or history:DIR")
 	s.IntVar(&f.nodes, "nodes", 0, "`number` of nodes of the traced cluster, if it is known (default: fitted)")
 	s.StringVar(&f.policy, "policy", "fifo", "`policy` of the traced cluster")
-	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: slotwise for slotwise:DIR, else hadoop-0.20.2)")
+	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: slotwise for history:DIR, else hadoop-0.20.2)")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of the trace")
 	s.StringVarP(&f.output, "output", "o", "", "`file` of the world to write; it is replaced")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
@@ -72,7 +72,7 @@ simulations, so take a part of a large trace with --limit.
 func (f *calibrateFlags) check() error {
 	switch {
 	case f.workload == "":
-		return misuse("--workload is missing: a trace with response times, such as rumen:FILE, hadoop:DIR or slotwise:DIR")
+		return misuse("--workload is missing: a trace with response times, such as rumen:FILE, hadoop:DIR or history:DIR")
 	case f.nodes < 0 || f.nodes > 1<<20:
 		return misuse("--nodes %d: must be from 1 to %d, or 0 to fit it", f.nodes, 1<<20)
 	case f.limit < 0:
@@ -129,7 +129,7 @@ func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.
 	}
 	trace, ok := w.Source.(*workload.Trace)
 	if !ok || trace.Recorded == nil {
-		return nil, misuse("--workload %s: does not state when its jobs ended; rumen:FILE, hadoop:DIR and slotwise:DIR do", f.workload)
+		return nil, misuse("--workload %s: does not state when its jobs ended; rumen:FILE, hadoop:DIR and history:DIR do", f.workload)
 	}
 	for _, text := range w.Warnings {
 		fmt.Fprintln(stderr, "warning:", text)
@@ -139,7 +139,7 @@ func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.
 
 // heartbeatOf returns the rule of heartbeats of the system that recorded a trace.
 func heartbeatOf(spec string) string {
-	if format, _ := workload.SplitSpec(spec); format == "slotwise" {
+	if format, _ := workload.SplitSpec(spec); format == workload.PastFormat {
 		return "slotwise"
 	}
 	return "hadoop-0.20.2"

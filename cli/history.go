@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -50,6 +51,9 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) err
 	return u.cl.Named(stream.Err())
 }
 
+// pastStates are the states in which a job ends.
+var pastStates = []string{"succeeded", "failed", "killed"}
+
 // newHistory returns the command that lists ended jobs.
 func newHistory() *cobra.Command {
 	r := &slotwisev1.HistoryRequest{}
@@ -61,17 +65,27 @@ started. With JOB it shows that job, what held it back and its tasks. With --cha
 lists chains, and with CHAIN it shows that chain and its steps.`,
 		Example: `  slotwise history
   slotwise history --user ann --limit 10
+  slotwise history --name nightly --state failed --since 24h
   slotwise history --before j120
   slotwise history j12 -o json
   slotwise history --chains`,
 		Args: atMostOne("job"),
 	}
-	limit := 0
+	limit, state, since := 0, "", time.Duration(0)
 	newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
 		if limit < 0 {
 			return misuse("--limit %d: must not be negative", limit)
 		}
 		r.Limit = int32(min(limit, 1<<30))
+		if state != "" {
+			if err := oneOf("state", state, pastStates); err != nil {
+				return err
+			}
+			r.State = protocol.ParseState(state)
+		}
+		if since > 0 {
+			r.EndedFromMs = time.Now().Add(-since).UnixMilli()
+		}
 		if len(args) > 0 {
 			r.Job = args[0]
 		}
@@ -91,6 +105,11 @@ lists chains, and with CHAIN it shows that chain and its steps.`,
 		return printPast(u.out(), jobs)
 	})
 	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
+	c.Flags().StringVar(&r.Text, "name", "", "list only jobs with this `text` in their names or ids, in any case")
+	c.Flags().StringVar(&r.Pool, "pool", "", "list only the jobs of this `pool`")
+	c.Flags().StringVar(&state, "state", "", "list only jobs that ended in this `state`: succeeded, failed or killed")
+	c.Flags().DurationVar(&since, "since", 0, "list only jobs that ended in the last `time`, such as 24h")
+	completeWords(c, "state", pastStates)
 	c.Flags().BoolVar(&r.Chains, "chains", false, "list chains in place of jobs")
 	c.Flags().IntVar(&limit, "limit", 0, "list at most this `number` (default 50)")
 	c.Flags().StringVar(&r.Before, "before", "", "list only jobs before this `job`")

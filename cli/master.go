@@ -15,6 +15,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/durable"
+	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/machines"
 	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/machines/kubernetes"
@@ -42,12 +43,14 @@ type masterFlags struct {
 	storageRoots             []string
 	maxFile, maxFiles        console.Size
 	snapshotSize             console.Size
+	historySize              console.Size
+	historyAge               time.Duration
 	autoscale, deployment    string
 }
 
 // newMaster returns the command that runs a master.
 func newMaster(setup *setup) *cobra.Command {
-	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30, snapshotSize: 64 << 20}
+	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30, snapshotSize: 64 << 20, historySize: history.DefaultBytes}
 	c := &cobra.Command{
 		Use:   "master --dir DIR",
 		Short: "Run the master of a cluster",
@@ -79,6 +82,8 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
 	s.Var(&f.maxFiles, "max-files", "space for all shipped files")
 	s.Var(&f.snapshotSize, "snapshot-size", "least size of the journal's log that a snapshot replaces")
+	s.Var(&f.historySize, "history-size", "space for the history; the jobs that ended first are removed beyond it")
+	s.DurationVar(&f.historyAge, "history-age", 0, "`time` after which an ended job is removed from the history, such as 2160h (default: none)")
 	s.StringVar(&f.autoscale, "autoscale", "", "scale the workers of --worker-deployment with the work: `settings` such as min=1,max=20,start-up=30s,cool-down=1m,hold=10m")
 	s.StringVar(&f.deployment, "worker-deployment", "", "`name` of the Deployment of the workers, in the Kubernetes namespace in which the master runs")
 	f.logFlags.register(c)
@@ -224,6 +229,10 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		return none, misuse("--keep-ended %d: must not be negative", f.keepEnded)
 	case f.snapshotSize < 1<<10 || f.snapshotSize > 1<<40:
 		return none, misuse("--snapshot-size %v: must be between 1KiB and 1TiB", f.snapshotSize)
+	case f.historySize < 1<<20 || f.historySize > 1<<40:
+		return none, misuse("--history-size %v: must be between 1MiB and 1TiB", f.historySize)
+	case f.historyAge < 0:
+		return none, misuse("--history-age %v: must not be negative", f.historyAge)
 	}
 	set, err := f.policySettings()
 	if err != nil {
@@ -249,6 +258,7 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		},
 		Limits:        master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
 		SnapshotBytes: int64(f.snapshotSize),
+		History:       history.Limits{Bytes: int64(f.historySize), Age: f.historyAge},
 	}
 	if _, err := roots.New(cfg.Schemes, f.storageRoots, nil); err != nil {
 		return none, misuse("--storage-root: %w", err)

@@ -37,6 +37,7 @@ Nothing in DIR is changed. The pages of a running master are at the master's own
 			if err != nil {
 				return misuse("history: %w", err)
 			}
+			defer archive.Close()
 			return serveUI(c.Context(), archive, listen, c.ErrOrStderr())
 		},
 	}

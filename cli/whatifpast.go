@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
+	"github.com/slotwise/slotwise/internal/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -27,7 +29,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 		return err
 	}
 	defer os.RemoveAll(dir)
-	n, err := fetchHistory(ctx, u.cl, filepath.Join(dir, "history"), time.Now().Add(-f.since))
+	n, err := fetchHistory(ctx, u.cl, dir, time.Now().Add(-f.since))
 	switch {
 	case err != nil:
 		return err
@@ -43,7 +45,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	if err != nil {
 		return err
 	}
-	s := &simFlags{setup: f.setup, workload: "slotwise:" + filepath.Join(dir, "history"), cluster: filepath.Join(dir, "nodes.json"), world: "default",
+	s := &simFlags{setup: f.setup, workload: workload.PastFormat + ":" + dir, cluster: filepath.Join(dir, "nodes.json"), world: "default",
 		policies: []string{installed.Name}, seed: f.seed, seeds: 1, timeScale: 1, dataScale: 1, reference: references[1], json: u.json(), quiet: true}
 	if f.policy != "" {
 		s.policies = append(s.policies, f.policy)
@@ -85,28 +87,25 @@ func otherPolicies(installed string) (list []string) {
 // fetchHistory writes the jobs that have succeeded since a time into a directory. It returns
 // their number.
 func fetchHistory(ctx context.Context, cl *client.Client, dir string, since time.Time) (n int, err error) {
-	store, err := history.Open(dir, history.Limits{Jobs: mostPast, Bytes: 1 << 40})
+	store, err := history.Open(dir, history.Limits{Entries: mostPast, Bytes: 1 << 40})
 	if err != nil {
 		return 0, err
 	}
-	list, err := cl.History(ctx, &slotwisev1.HistoryRequest{Limit: mostPast})
+	defer func() { err = errors.Join(err, store.Close()) }()
+	list, err := cl.History(ctx, &slotwisev1.HistoryRequest{Limit: mostPast, State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, EndedFromMs: max(1, since.UnixMilli())})
 	if err != nil {
 		return 0, err
 	}
 	for _, h := range list {
-		if h.Job.EndedMs < since.UnixMilli() || h.Job.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
-			continue
-		}
 		whole, err := cl.History(ctx, &slotwisev1.HistoryRequest{Job: h.Job.Id})
 		if err != nil {
 			return 0, err
 		}
-		if err := store.Put(whole[0]); err != nil {
+		if err := store.Put(whole...); err != nil {
 			return 0, err
 		}
-		n++
 	}
-	return n, nil
+	return len(list), nil
 }
 
 // writeNodes writes the live workers of a cluster, and more or fewer of them, as slotwise nodes

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
+
+// The form of the files that earlier versions kept (docs/formats/history.md).
 
 // magic is the beginning of every file; its last two digits are the version.
 const magic = "SWHIST01"
@@ -24,35 +25,8 @@ const maxPart = 1 << 30
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode returns the content of a job's file: the magic, the job's state, and the
-// compressed HistoryJob. The state is stored apart so that List need not decompress
-// anything.
-func encode(j *slotwisev1.HistoryJob) ([]byte, error) {
-	summary, err := proto.Marshal(j.Job)
-	if err != nil {
-		return nil, err
-	}
-	all, err := proto.Marshal(j)
-	if err != nil {
-		return nil, err
-	}
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, err
-	}
-	b := appendPart([]byte(magic), summary)
-	return appendPart(b, z.EncodeAll(all, nil)), z.Close()
-}
-
-// appendPart appends a part with its length and checksum before it.
-func appendPart(b, part []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(part)))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(part, castagnoli))
-	return append(b, part...)
-}
-
-// errDamaged reports that a file differs from what Put has written.
-var errDamaged = errors.New("the file is damaged")
+// errDamaged reports a record whose checksum or structure is wrong.
+var errDamaged = errors.New("the record is damaged")
 
 // readPart reads a part and verifies its checksum.
 func readPart(r io.Reader) ([]byte, error) {
@@ -73,9 +47,6 @@ func readPart(r io.Reader) ([]byte, error) {
 	}
 	return part.Bytes(), nil
 }
-
-// content returns a reader for a whole file.
-func content(f io.ReaderAt) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
 // readSummary reads the job's state, the first part of a file.
 func readSummary(r io.Reader) (*slotwisev1.JobStatus, error) {
@@ -112,9 +83,6 @@ func readJob(r io.Reader) (*slotwisev1.HistoryJob, error) {
 	j := &slotwisev1.HistoryJob{}
 	return j, proto.Unmarshal(all, j)
 }
-
-// Read reads and verifies the file of a job.
-func Read(content io.Reader) (*slotwisev1.HistoryJob, error) { return readJob(content) }
 
 // Verify reads the whole file of a job and returns an error if it is damaged.
 func Verify(content io.Reader) error {

@@ -10,7 +10,7 @@ import (
 // FuzzRead reads any bytes as the file of a job. With parts the two arguments become the
 // parts of a file with the right lengths and checksums.
 func FuzzRead(f *testing.F) {
-	whole, err := encode(ended(1, "ann"))
+	whole, err := encodeOld(ended(1, "ann"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := encode(j)
+		again, err := encodeOld(j)
 		if err != nil {
 			t.Fatalf("a job that was read cannot be written: %v", err)
 		}

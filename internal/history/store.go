@@ -1,246 +1,435 @@
-// Package history keeps a record of every ended job, for lists, reports and
+// Package history keeps a record of every ended job and chain, for lists, reports and
 // explanations, across restarts of the master.
 //
-// Each job has one file (docs/formats/history.md). The file is written under a
-// temporary name, flushed and renamed, so after a crash the job is present
-// whole or not at all. Beyond the limits the oldest jobs are removed. A damaged
-// file is reported to the caller that reads it and hides no other job.
+// The records are in a SQLite database, DIR/history/history.db (docs/formats/history.md).
+// Lists filter by its indexed columns. The attempts of a job are one compressed value,
+// because no list searches for single attempts. A write is durable when
+// Put returns. Other processes may read while a master writes.
+//
+//	store.go   the database: Put, Get, the limits
+//	query.go   lists
+//	import.go  the files that earlier versions kept, one for each job
 package history
 
 import (
 	"cmp"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/proto"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Limits bound a store. Put removes the oldest jobs beyond them, but always keeps
-// the newest job.
+// Limits bound a store. Put and Trim remove the entries that ended first beyond them, but
+// always keep the newest entry.
 type Limits struct {
-	Jobs  int   // 0 means 10,000
-	Bytes int64 // of all files together; 0 means 1 GiB
+	Entries int           // jobs and chains; 0 means DefaultEntries
+	Bytes   int64         // of all entries together, compressed; 0 means DefaultBytes
+	Age     time.Duration // since the end of the job; 0 means no limit
 }
 
-// Store is a directory of ended jobs. Several goroutines of one process may use it
-// at the same time.
+// Defaults of Limits.
+const (
+	DefaultEntries = 250_000
+	DefaultBytes   = 4 << 30
+)
+
+// Store is an open history. Several goroutines may use it at the same time.
 type Store struct {
-	disk   durable.FS
-	dir    string
-	prefix string // of the names of chains, before the number; "" for jobs
+	db     *sql.DB
 	limits Limits
-	mu     struct {
+	path   string         // of the database
+	temp   string         // a directory that Close removes; "" if there is none
+	broken map[string]int // files of an earlier version that cannot be read, by directory
+
+	// write serialises changes, so that they need not wait for each other's locks.
+	write struct {
 		sync.Mutex
-		files []file // sorted by job
-		bytes int64  // of all files
+		entries int
+		bytes   int64
 	}
 }
 
-// file is the file of one job.
-type file struct {
-	id   job.ID
-	size int64
-}
+// FileName is the name of the database in DIR/history.
+const FileName = "history.db"
 
-// A file is named j, the job's number in ten digits, and suffix. A listing of the
-// directory is therefore in the order of jobs.
-const suffix = ".history"
+// Other names below a master's directory.
+const (
+	subdir    = "history"
+	oldChains = "chains" // where earlier versions kept the ended chains
+)
 
-func name(id job.ID) string { return fmt.Sprintf("j%010d%s", id, suffix) }
+// schema creates the tables. An entry's id is twice its number, plus one for a chain. search
+// has the name of the job and its title, in lower case. The index by_submitted holds all
+// columns by which a list can be filtered, so a list that skips most entries reads nothing
+// else.
+const schema = `
+CREATE TABLE IF NOT EXISTS runs (
+	id INTEGER PRIMARY KEY,
+	submitted INTEGER NOT NULL, ended INTEGER NOT NULL, state INTEGER NOT NULL,
+	user TEXT NOT NULL, pool TEXT NOT NULL, search TEXT NOT NULL,
+	bytes INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS by_submitted ON runs (submitted, state, user, pool, search);
+CREATE INDEX IF NOT EXISTS by_user ON runs (user, id);
+CREATE INDEX IF NOT EXISTS by_ended ON runs (ended);
+CREATE TABLE IF NOT EXISTS records (
+	id INTEGER PRIMARY KEY,
+	status BLOB NOT NULL, whole BLOB NOT NULL);
+PRAGMA user_version = 1;`
 
-// parseName returns the job of a file that name has named.
-func parseName(s string) (job.ID, bool) {
-	digits, ok := strings.CutSuffix(s, suffix)
-	n, err := strconv.ParseInt(strings.TrimPrefix(digits, "j"), 10, 32)
-	return job.ID(n), ok && err == nil && s == name(job.ID(n))
-}
+// version is the version of the schema. A later program must be able to tell.
+const version = 1
 
-// IsFile reports whether a name is the name of a job's file.
-func IsFile(name string) bool {
-	_, ok := parseName(name)
-	return ok
-}
+// rowBytes estimates the bytes of an entry's keys, index entries and page headers.
+const rowBytes = 400
 
-// Open opens the store in dir and creates the directory if necessary. It removes
-// the incomplete files that a crash has left.
-func Open(dir string, limits Limits) (*Store, error) { return openOn(durable.OS(), dir, limits) }
-
-// OpenChains opens a store of ended chains, which has the same form. The number of
-// chain-12 is 12.
-func OpenChains(dir string, limits Limits) (*Store, error) {
-	s, err := openOn(durable.OS(), dir, limits)
-	if s != nil {
-		s.prefix = "chain-"
-	}
-	return s, err
-}
-
-// number returns the number in the name of a job or chain.
-func (s *Store) number(name string) (job.ID, error) {
-	if s.prefix == "" {
-		return job.ParseID(name)
-	}
-	digits, ok := strings.CutPrefix(name, s.prefix)
-	n, err := strconv.ParseInt(digits, 10, 32)
-	if !ok || err != nil || n <= 0 {
-		return 0, fmt.Errorf("%q is not the name of a chain", name)
-	}
-	return job.ID(n), nil
-}
-
-// openOn opens the store on a disk; tests use one that fails and loses data.
-func openOn(disk durable.FS, dir string, limits Limits) (*Store, error) {
-	limits.Jobs = cmp.Or(limits.Jobs, 10_000)
-	limits.Bytes = cmp.Or(limits.Bytes, 1<<30)
-	if err := durable.MkdirAll(disk, dir, 0o700); err != nil {
+// Open opens the history below a master's directory and creates it if necessary. It
+// imports the files of an earlier version and removes each one once its job is durable in
+// the database.
+func Open(dir string, limits Limits) (*Store, error) {
+	limits.Entries = cmp.Or(limits.Entries, DefaultEntries)
+	limits.Bytes = cmp.Or(limits.Bytes, DefaultBytes)
+	inside := filepath.Join(dir, subdir)
+	if err := durable.MkdirAll(durable.OS(), inside, 0o700); err != nil {
 		return nil, err
 	}
-	s := &Store{disk: disk, dir: dir, limits: limits}
-	names, err := disk.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range names {
-		if strings.HasSuffix(n, durable.TempSuffix) {
-			if err := disk.Remove(filepath.Join(dir, n)); err != nil {
-				return nil, err
-			}
-		}
-		id, ok := parseName(n)
-		if !ok {
-			continue
-		}
-		size, err := s.size(id)
-		if err != nil {
+	s := &Store{path: filepath.Join(inside, FileName), limits: limits}
+	// SQLite gives its other files the permissions of the database. The file must not be
+	// opened if it exists: closing it would release the locks of another Store.
+	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
+		err := os.WriteFile(s.path, nil, 0o600)
+		if err := errors.Join(err, durable.OS().SyncDir(inside)); err != nil {
 			return nil, err
 		}
-		s.mu.files = append(s.mu.files, file{id, size})
-		s.mu.bytes += size
 	}
-	slices.SortFunc(s.mu.files, byID)
-	return s, s.trimLocked()
+	if err := s.open("rwc"); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(dir); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
-func byID(a, b file) int { return cmp.Compare(a.id, b.id) }
-
-func (s *Store) path(id job.ID) string { return filepath.Join(s.dir, name(id)) }
-
-func (s *Store) size(id job.ID) (int64, error) {
-	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY, 0)
-	if err != nil {
-		return 0, err
-	}
-	size, err := f.Size()
-	return size, errors.Join(err, f.Close())
-}
-
-// Put stores a job, replacing an earlier record of the same job. The record is
-// durable when Put returns nil. After an error the earlier record remains.
-func (s *Store) Put(j *slotwisev1.HistoryJob) error {
-	id, err := s.number(j.GetJob().GetId())
+// open opens the database. Each transaction ends with a sync of the write-ahead log.
+func (s *Store) open(mode string) error {
+	path, err := filepath.Abs(s.path)
 	if err != nil {
 		return err
 	}
-	b, err := encode(j)
-	if err != nil {
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(30000)"}}
+	switch mode {
+	case "immutable":
+		q.Set("immutable", "1")
+	case "ro":
+		q.Set("mode", mode)
+	default:
+		q.Set("mode", mode)
+		q["_pragma"] = append(q["_pragma"], "journal_mode(WAL)", "synchronous(FULL)")
+	}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	if s.db, err = sql.Open("sqlite", u.String()); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := durable.WriteFile(s.disk, s.path(id), 0o600, durable.Bytes(b)); err != nil {
-		return fmt.Errorf("history of %s: %w", id, err)
-	}
-	at, found := slices.BinarySearchFunc(s.mu.files, file{id: id}, byID)
-	if found {
-		s.mu.bytes -= s.mu.files[at].size
-		s.mu.files[at].size = int64(len(b))
-	} else {
-		s.mu.files = slices.Insert(s.mu.files, at, file{id, int64(len(b))})
-	}
-	s.mu.bytes += int64(len(b))
-	return s.trimLocked()
+	s.db.SetMaxOpenConns(4)
+	return nil
 }
 
-// trimLocked removes the oldest jobs beyond the limits.
-func (s *Store) trimLocked() error {
-	for len(s.mu.files) > 1 && (len(s.mu.files) > s.limits.Jobs || s.mu.bytes > s.limits.Bytes) {
-		oldest := s.mu.files[0]
-		if err := s.disk.Remove(s.path(oldest.id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		s.mu.files = slices.Delete(s.mu.files, 0, 1)
-		s.mu.bytes -= oldest.size
+// prepare creates the tables, imports old files and counts the entries.
+func (s *Store) prepare(dir string) error {
+	if err := s.checkVersion(); err != nil {
+		return err
+	}
+	if _, err := s.db.Exec(schema); err != nil {
+		return s.named(err)
+	}
+	if err := s.count(); err != nil {
+		return err
+	}
+	if err := s.importAll(dir, true); err != nil {
+		return err
+	}
+	return s.Trim()
+}
+
+// checkVersion returns an error if a later version has written the database.
+func (s *Store) checkVersion() error {
+	var v int
+	if err := s.db.QueryRow("PRAGMA user_version").Scan(&v); err != nil {
+		return s.named(err)
+	}
+	if v > version {
+		return fmt.Errorf("%s: a later version of slotwise has written it: use that version", s.path)
 	}
 	return nil
 }
 
-// Get returns a job with its tasks. The error wraps fs.ErrNotExist if the history
-// does not have the job.
-func (s *Store) Get(id job.ID) (*slotwisev1.HistoryJob, error) {
-	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("job %s is not in the history: %w", id, fs.ErrNotExist)
+// count counts the entries and their bytes.
+func (s *Store) count() error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	return s.named(s.db.QueryRow("SELECT count(*), coalesce(sum(bytes), 0) FROM runs").Scan(&s.write.entries, &s.write.bytes))
+}
+
+// named adds the path of the database to an error.
+func (s *Store) named(err error) error {
+	if err == nil {
+		return nil
 	}
+	return fmt.Errorf("%s: %w", s.path, err)
+}
+
+// Close closes the database. Calls under way fail.
+func (s *Store) Close() error {
+	err := s.db.Close()
+	if s.temp != "" {
+		err = errors.Join(err, os.RemoveAll(s.temp))
+	}
+	return err
+}
+
+// chainPrefix begins the name of a chain, before its number.
+const chainPrefix = "chain-"
+
+// parseName returns the key of the job or the chain with a name.
+func parseName(name string) (key int64, err error) {
+	digits, isChain := strings.CutPrefix(name, chainPrefix)
+	if !isChain {
+		id, err := job.ParseID(name)
+		return int64(id) << 1, err
+	}
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("%q is not the name of a chain", name)
+	}
+	return n<<1 | 1, nil
+}
+
+// entry is an encoded job or chain.
+type entry struct {
+	key           int64
+	status        *slotwisev1.JobStatus
+	packed, whole []byte // compressed: the status, and the HistoryJob
+}
+
+func (e *entry) bytes() int64 {
+	return rowBytes + int64(len(e.packed)+len(e.whole)) + 2*int64(len(e.search())+len(e.status.GetUser())+len(e.status.GetPool()))
+}
+
+// search returns the text in which lists search.
+func (e *entry) search() string {
+	return strings.ToLower(e.status.GetId() + "\n" + e.status.GetName())
+}
+
+// encoder compresses values. Each frame has a checksum of its content. EncodeAll may be
+// called by several goroutines.
+var encoder = sync.OnceValue(func() *zstd.Encoder {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return z
+})
+
+// decoder is the inverse of encoder.
+var decoder = sync.OnceValue(func() *zstd.Decoder {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxPart))
+	if err != nil {
+		panic(err)
+	}
+	return z
+})
+
+// newEntry encodes a job or a chain.
+func newEntry(h *slotwisev1.HistoryJob) (*entry, error) {
+	key, err := parseName(h.GetJob().GetId())
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	j, err := readJob(content(f))
+	status, err := proto.Marshal(h.Job)
 	if err != nil {
-		return nil, fmt.Errorf("history of %s: %w", id, err)
+		return nil, err
 	}
-	return j, nil
+	whole, err := proto.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	if len(whole) > maxPart {
+		return nil, fmt.Errorf("history of %s: %d bytes are more than a record may have", h.Job.Id, len(whole))
+	}
+	return &entry{key, h.Job, encoder().EncodeAll(status, nil), encoder().EncodeAll(whole, nil)}, nil
 }
 
-// Query selects the jobs that List returns.
-type Query struct {
-	User   string // only this user's jobs; "" selects all users
-	Before job.ID // only jobs with a lower number; 0 selects all
-	Limit  int    // the largest number of jobs to return
+// decode decompresses a value into m.
+func decode(packed []byte, m proto.Message) error {
+	b, err := decoder().DecodeAll(packed, nil)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return proto.Unmarshal(b, m)
 }
 
-// List returns jobs without their tasks, newest first. It skips damaged files and
-// reports them in the error, beside the other jobs.
-func (s *Store) List(q Query) ([]*slotwisev1.HistoryJob, error) {
-	s.mu.Lock()
-	files := slices.Clone(s.mu.files)
-	s.mu.Unlock()
-	var out []*slotwisev1.HistoryJob
-	var errs []error
-	for _, f := range slices.Backward(files) {
-		if len(out) >= q.Limit {
+// Put stores jobs and chains in one transaction, replacing earlier records of the same ones,
+// and removes the oldest entries beyond the limits. The records are durable when Put returns
+// nil. After an error the earlier records remain.
+func (s *Store) Put(list ...*slotwisev1.HistoryJob) error {
+	entries := make([]*entry, len(list))
+	for i, h := range list {
+		e, err := newEntry(h)
+		if err != nil {
+			return err
+		}
+		entries[i] = e
+	}
+	if err := s.put(entries, "REPLACE"); err != nil {
+		return err
+	}
+	return s.Trim()
+}
+
+// put stores entries. verb is REPLACE, or IGNORE to keep entries that exist.
+func (s *Store) put(list []*entry, verb string) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	tx, err := s.db.Begin()
+	if err != nil {
+		return s.named(err)
+	}
+	defer tx.Rollback() // no effect after Commit
+	entries, bytes := s.write.entries, s.write.bytes
+	for _, e := range list {
+		var old int64
+		switch err := tx.QueryRow("SELECT bytes FROM runs WHERE id = ?", e.key).Scan(&old); {
+		case err == nil && verb == "IGNORE":
+			continue
+		case err == nil:
+			bytes -= old
+		case errors.Is(err, sql.ErrNoRows):
+			entries++
+		default:
+			return s.named(err)
+		}
+		j := e.status
+		_, err := tx.Exec("INSERT OR REPLACE INTO runs (id, submitted, ended, state, user, pool, search, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			e.key, j.GetSubmittedMs(), j.GetEndedMs(), int32(j.GetState()), j.GetUser(), j.GetPool(), e.search(), e.bytes())
+		if err == nil {
+			_, err = tx.Exec("INSERT OR REPLACE INTO records (id, status, whole) VALUES (?, ?, ?)", e.key, e.packed, e.whole)
+		}
+		if err != nil {
+			return fmt.Errorf("history of %s: %w", j.GetId(), s.named(err))
+		}
+		bytes += e.bytes()
+	}
+	if err := tx.Commit(); err != nil {
+		return s.named(err)
+	}
+	s.write.entries, s.write.bytes = entries, bytes
+	return nil
+}
+
+// trimBatch is the number of entries that one transaction removes.
+const trimBatch = 256
+
+// Trim removes the oldest entries beyond the limits.
+func (s *Store) Trim() error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	for {
+		removed, err := s.trimLocked()
+		if err != nil {
+			return s.named(err)
+		}
+		if removed < trimBatch {
+			return nil
+		}
+	}
+}
+
+// trimLocked removes up to trimBatch entries beyond the limits.
+func (s *Store) trimLocked() (removed int, err error) {
+	var before int64
+	if s.limits.Age > 0 {
+		before = time.Now().Add(-s.limits.Age).UnixMilli()
+	}
+	over := s.write.entries > s.limits.Entries || s.write.bytes > s.limits.Bytes
+	if !over && before == 0 {
+		return 0, nil
+	}
+	entries, bytes := s.write.entries, s.write.bytes
+	rows, err := s.db.Query("SELECT id, ended, bytes FROM runs ORDER BY ended, id LIMIT ?", trimBatch)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	var gone []int64
+	for rows.Next() && entries > 1 {
+		var id, ended, size int64
+		if err := rows.Scan(&id, &ended, &size); err != nil {
+			return 0, err
+		}
+		if entries <= s.limits.Entries && bytes <= s.limits.Bytes && ended >= before {
 			break
 		}
-		if q.Before != 0 && f.id >= q.Before {
-			continue
+		gone = append(gone, id)
+		entries--
+		bytes -= size
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(gone) == 0 {
+		return 0, err
+	}
+	tx, err := s.db.Begin()
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback() // no effect after Commit
+	for _, id := range gone {
+		_, err := tx.Exec("DELETE FROM runs WHERE id = ?", id)
+		if err == nil {
+			_, err = tx.Exec("DELETE FROM records WHERE id = ?", id)
 		}
-		j, err := s.summary(f.id)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // Put has removed it meanwhile
-		case err != nil:
-			errs = append(errs, fmt.Errorf("history of %s: %w", f.id, err))
-		case q.User == "" || j.GetUser() == q.User:
-			out = append(out, &slotwisev1.HistoryJob{Job: j})
+		if err != nil {
+			return 0, err
 		}
 	}
-	return out, errors.Join(errs...)
+	if err := tx.Commit(); err != nil {
+		return 0, err
+	}
+	s.write.entries, s.write.bytes = entries, bytes
+	return len(gone), nil
 }
 
-// summary reads the first part of a job's file.
-func (s *Store) summary(id job.ID) (*slotwisev1.JobStatus, error) {
-	f, err := s.disk.OpenFile(s.path(id), os.O_RDONLY, 0)
+// Get returns a job with its tasks, or a chain with its steps. The error wraps
+// fs.ErrNotExist if the history does not have it.
+func (s *Store) Get(name string) (*slotwisev1.HistoryJob, error) {
+	key, err := parseName(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return readSummary(content(f))
+	var packed []byte
+	err = s.db.QueryRow("SELECT whole FROM records WHERE id = ?", key).Scan(&packed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%s is not in the history: %w", name, fs.ErrNotExist)
+	}
+	h := &slotwisev1.HistoryJob{}
+	if err == nil {
+		err = decode(packed, h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("history of %s: %w", name, s.named(err))
+	}
+	return h, nil
 }

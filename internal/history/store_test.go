@@ -1,24 +1,28 @@
 package history
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 func ended(n int, user string) *slotwisev1.HistoryJob {
 	return &slotwisev1.HistoryJob{
-		Job:   &slotwisev1.JobStatus{Id: job.ID(n).String(), User: user, State: slotwisev1.JobState_JOB_STATE_SUCCEEDED},
+		Job: &slotwisev1.JobStatus{Id: fmt.Sprint("j", n), Name: fmt.Sprint("Job ", n), User: user, Pool: "p" + fmt.Sprint(n%2), State: slotwisev1.JobState_JOB_STATE_SUCCEEDED,
+			SubmittedMs: int64(n) * 1000, EndedMs: int64(n)*1000 + 500},
 		Tasks: []*slotwisev1.TaskStatus{{Id: fmt.Sprintf("j%d_m_0", n), State: "succeeded"}},
 	}
 }
@@ -29,112 +33,256 @@ func open(t *testing.T, dir string, l Limits) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close() })
 	return s
 }
 
-func ids(list []*slotwisev1.HistoryJob) (out []string) {
+// names lists the entries that a query selects, and compares their number with Count.
+func names(t *testing.T, s *Store, q Query) string {
+	t.Helper()
+	list, err := s.List(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
 	for _, j := range list {
 		out = append(out, j.Job.Id)
 	}
-	return out
+	if n, err := s.Count(t.Context(), q); err != nil || n < len(list) || q.Offset == 0 && len(list) < q.Limit && n != len(list) {
+		t.Errorf("%+v: counted %d, listed %v, %v", q, n, out, err)
+	}
+	return strings.Join(out, " ")
 }
 
-// TestStore puts, lists and reads jobs, in one store and in another one opened on the
-// same directory.
+// TestStore puts, lists and reads entries, in one store, in another one opened on the same
+// directory, and in one opened for reading.
 func TestStore(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, Limits{Jobs: 4})
+	first := open(t, dir, Limits{Entries: 5})
 	for n := 1; n <= 6; n++ {
-		if err := s.Put(ended(n, []string{"ann", "bob"}[n%2])); err != nil {
+		if err := first.Put(ended(n, []string{"ann", "bob"}[n%2])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Put(ended(6, "ann")); err != nil { // again: the same entry
+	chain := ended(7, "bob")
+	chain.Job.Id, chain.Job.State = "chain-1", slotwisev1.JobState_JOB_STATE_FAILED
+	if err := first.Put(ended(6, "ann"), chain); err != nil { // j6 again: the same entry
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name(9)+durable.TempSuffix), []byte("half"), 0o600); err != nil {
+	reader, err := OpenRead(filepath.Join(dir, "history"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*Store{s, open(t, dir, Limits{Jobs: 4})} {
+	defer reader.Close()
+	for i, s := range []*Store{first, open(t, dir, Limits{Entries: 5}), reader} {
 		for _, c := range []struct {
 			q    Query
-			want []string
+			want string
 		}{
-			{Query{Limit: 10}, []string{"j6", "j5", "j4", "j3"}},
-			{Query{Limit: 2}, []string{"j6", "j5"}},
-			{Query{Limit: 10, User: "bob"}, []string{"j5", "j3"}},
-			{Query{Limit: 10, Before: 5}, []string{"j4", "j3"}},
+			{Query{Limit: 10}, "j6 j5 j4 j3"},
+			{Query{Limit: 2}, "j6 j5"},
+			{Query{Limit: 2, Offset: 2}, "j4 j3"},
+			{Query{Limit: 10, User: "bob"}, "j5 j3"},
+			{Query{Limit: 10, Before: "j5"}, "j4 j3"},
+			{Query{Limit: 10, Kind: Chains}, "chain-1"},
+			{Query{Limit: 10, Kind: All}, "chain-1 j6 j5 j4 j3"},
+			{Query{Limit: 10, Kind: All, User: "bob", Pool: "p1"}, "chain-1 j5 j3"},
+			{Query{Limit: 10, Kind: All, State: slotwisev1.JobState_JOB_STATE_FAILED}, "chain-1"},
+			{Query{Limit: 10, Text: "jOB 4"}, "j4"},
+			{Query{Limit: 10, Text: "J3"}, "j3"},
+			{Query{Limit: 10, Text: "%"}, ""},
+			{Query{Limit: 10, From: 4000, To: 5000}, "j5 j4"},
+			{Query{Limit: 10, Since: 5500}, "j6 j5"},
 		} {
-			list, err := s.List(c.q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, ids(list)); diff != "" {
-				t.Errorf("%+v: %s", c.q, diff)
+			if got := names(t, s, c.q); got != c.want {
+				t.Errorf("store %d, %+v: %s, want %s", i, c.q, got, c.want)
 			}
 		}
-		got, err := s.Get(4)
+		got, err := s.Get("j4")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(ended(4, "ann"), got, protocmp.Transform()); diff != "" {
 			t.Error(diff)
 		}
-		if _, err := s.Get(2); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.Get("j2"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a job that was removed: %v", err)
 		}
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 4 {
-		t.Errorf("files: %v, error %v", entries, err)
+	if _, err := first.List(t.Context(), Query{Before: "x", Limit: 1}); err == nil {
+		t.Error("x is the name of a job")
 	}
-}
-
-// TestBytes bounds a store by bytes. The newest job always stays.
-func TestBytes(t *testing.T) {
-	s := open(t, t.TempDir(), Limits{Bytes: 1})
-	for n := 1; n <= 3; n++ {
-		if err := s.Put(ended(n, "ann")); err != nil {
-			t.Fatal(err)
+	for _, name := range []string{"history.db", "history.db-wal"} {
+		if info, err := os.Stat(filepath.Join(dir, "history", name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	list, err := s.List(Query{Limit: 10})
-	if diff := cmp.Diff([]string{"j3"}, ids(list)); diff != "" || err != nil {
-		t.Errorf("%s, error %v", diff, err)
+}
+
+// TestLimits bounds a store by bytes and by age. The newest entry always stays.
+func TestLimits(t *testing.T) {
+	for _, limits := range []Limits{{Bytes: 1}, {Age: time.Hour}, {Entries: 1}} {
+		s := open(t, t.TempDir(), limits)
+		for n := 1; n <= 3; n++ {
+			if err := s.Put(ended(n, "ann")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := names(t, s, Query{Limit: 9}); got != "j3" {
+			t.Errorf("%+v: %s", limits, got)
+		}
+		entries, bytes := s.write.entries, s.write.bytes
+		if err := s.count(); err != nil || s.write.entries != entries || s.write.bytes != bytes {
+			t.Errorf("%+v: counted %d entries with %d bytes, want %d with %d (%v)", limits, s.write.entries, s.write.bytes, entries, bytes, err)
+		}
 	}
 }
 
-// TestDamage flips a bit of each byte of a file, and truncates the file to each
-// length. Get reports the damage, and List still returns the other job.
-func TestDamage(t *testing.T) {
+// TestOpenRead opens directories without a history, and one whose master has ended, in which
+// reading leaves no file.
+func TestOpenRead(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir, Limits{})
-	for n := 1; n <= 2; n++ {
-		if err := s.Put(ended(n, "ann")); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := OpenRead(dir); err == nil || !strings.Contains(err.Error(), "slotwise master --dir") {
+		t.Errorf("an empty directory: %v", err)
 	}
-	path := filepath.Join(dir, name(2))
-	good, err := os.ReadFile(path)
+	s := open(t, dir, Limits{})
+	if err := errors.Join(s.Put(ended(1, "ann")), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenRead(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := func(what string, b []byte) {
-		if err := os.WriteFile(path, b, 0o600); err != nil {
+	if got := names(t, r, Query{Limit: 9}); got != "j1" {
+		t.Errorf("listed %s", got)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "history"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("reading left %v, %v", files, err)
+	}
+}
+
+// TestSnapshot copies a database while it is open. A copy of a damaged one is refused.
+func TestSnapshot(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	s := open(t, dir, Limits{})
+	for n := range 50 {
+		if err := s.Put(ended(n+1, "ann")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Get(2); err == nil {
-			t.Errorf("%s: Get did not report the damage", what)
+	}
+	if err := os.Mkdir(filepath.Join(to, "history"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Snapshot(dir, filepath.Join(to, "history", FileName)); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, open(t, to, Limits{}), Query{Limit: 2}); got != "j50 j49" {
+		t.Errorf("the copy has %s", got)
+	}
+	if err := Snapshot(t.TempDir(), filepath.Join(to, "x")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no history: %v", err)
+	}
+	if _, err := s.db.Exec("UPDATE records SET whole = substr(whole, 1, length(whole) - 1) WHERE id = 6"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Snapshot(dir, filepath.Join(to, "y")); !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "j3") {
+		t.Errorf("of a damaged record: %v", err)
+	}
+	if _, err := s.Get("j3"); !errors.Is(err, errDamaged) {
+		t.Errorf("a damaged record: %v", err)
+	}
+}
+
+// TestDamagedDatabase opens files that are no database of this version.
+func TestDamagedDatabase(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	if _, err := s.db.Exec("PRAGMA user_version = 99"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Limits{}); err == nil || !strings.Contains(err.Error(), "later version") {
+		t.Errorf("a later version: %v", err)
+	}
+	path := filepath.Join(dir, "history", FileName)
+	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Limits{}); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("no database: %v", err)
+	}
+}
+
+// TestKill kills a process with SIGKILL while it writes, several times. Every entry that Put
+// has acknowledged is there afterwards.
+func TestKill(t *testing.T) {
+	dir, last := t.TempDir(), 0
+	for round := range 4 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKillHelper$")
+		c.Env = append(os.Environ(), fmt.Sprintf("SLOTWISE_TEST_HISTORY=%s,%d", dir, last+1))
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
-		list, _ := s.List(Query{Limit: 10})
-		if len(list) == 0 || list[len(list)-1].Job.Id != "j1" {
-			t.Errorf("%s: listed %v", what, ids(list))
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		acknowledged := 0
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var n int
+			if _, err := fmt.Sscanf(lines.Text(), "stored %d", &n); err != nil {
+				continue
+			}
+			acknowledged++
+			last = n
+			if acknowledged == 20+7*round {
+				if err := c.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_ = c.Wait() // it was killed
+		cancel()
+		s := open(t, dir, Limits{})
+		for n := 1; n <= last; n++ {
+			if _, err := s.Get(fmt.Sprint("j", n)); err != nil {
+				t.Errorf("round %d: %v", round, err)
+			}
+		}
+		if n, err := s.Count(t.Context(), Query{}); err != nil || n < last || n > last+1 || acknowledged < 20 {
+			t.Errorf("round %d: %d entries, %d acknowledged, the last one j%d, %v", round, n, acknowledged, last, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for i := range good {
-		bad := append([]byte(nil), good...)
-		bad[i] ^= 0x40
-		check(fmt.Sprintf("byte %d", i), bad)
-		check(fmt.Sprintf("cut at %d", i), good[:i])
+}
+
+// TestKillHelper is the process that TestKill kills.
+func TestKillHelper(t *testing.T) {
+	dir, from, ok := strings.Cut(os.Getenv("SLOTWISE_TEST_HISTORY"), ",")
+	if !ok {
+		t.Skip("TestKill runs it")
+	}
+	var n int
+	if _, err := fmt.Sscan(from, &n); err != nil {
+		t.Fatal(err)
+	}
+	for s := open(t, dir, Limits{}); ; n++ {
+		j := ended(n, "ann")
+		for i := range 500 {
+			j.Tasks = append(j.Tasks, &slotwisev1.TaskStatus{Id: fmt.Sprintf("j%d_m_%d", n, i), State: fmt.Sprint(i * n * 7919)})
+		}
+		if err := s.Put(j); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("stored", n)
 	}
 }

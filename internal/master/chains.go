@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/bounds"
-	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -221,7 +220,7 @@ func (c clientService) chain(ctx context.Context, r *slotwisev1.JobRequest) (*sl
 	})
 	switch {
 	case connect.CodeOf(err) == connect.CodeNotFound:
-		past, err := c.m.pastChain(id)
+		past, err := c.m.past(id.String())
 		if err != nil {
 			return nil, err
 		}
@@ -297,7 +296,7 @@ func (c clientService) explainChain(ctx context.Context, r *slotwisev1.ExplainRe
 	if !unknown && (err != nil || len(resp.Why) > 0) {
 		return resp, err
 	}
-	past, err := c.m.pastChain(id)
+	past, err := c.m.past(id.String())
 	switch {
 	case err == nil:
 		return &slotwisev1.ExplainResponse{Job: r.Job, Why: c.m.heldSteps(past.Steps)}, nil
@@ -317,11 +316,7 @@ func (m *Master) heldSteps(steps []*slotwisev1.JobStatus) []*slotwisev1.Explanat
 	sum := map[reason]*slotwisev1.Explanation{}
 	var why []*slotwisev1.Explanation
 	for _, s := range steps {
-		id, err := job.ParseID(s.GetId())
-		if err != nil {
-			continue
-		}
-		past, err := m.pastJob(id)
+		past, err := m.past(s.GetId())
 		if err != nil {
 			continue
 		}
@@ -337,49 +332,6 @@ func (m *Master) heldSteps(steps []*slotwisev1.JobStatus) []*slotwisev1.Explanat
 	}
 	slices.SortStableFunc(why, func(a, b *slotwisev1.Explanation) int { return cmp.Compare(b.HeldMs, a.HeldMs) })
 	return why
-}
-
-// chainHistory is History for chains.
-func (c clientService) chainHistory(ctx context.Context, r *slotwisev1.HistoryRequest) (*slotwisev1.HistoryResponse, error) {
-	if r.Job != "" {
-		id, err := protocol.ParseChain(r.Job)
-		if err != nil {
-			return nil, rpcError(err)
-		}
-		past, err := c.m.pastChain(id)
-		if err != nil {
-			return nil, err
-		}
-		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{c.m.shownPast(identity(ctx), past)}}, nil
-	}
-	q := history.Query{User: r.User, Limit: pastLimit(r.Limit)}
-	if r.Before != "" {
-		id, err := protocol.ParseChain(r.Before)
-		if err != nil {
-			return nil, rpcError(err)
-		}
-		q.Before = job.ID(id)
-	}
-	list, err := c.m.chainHistory.List(q)
-	if err != nil {
-		c.m.log.Error("the history of chains cannot be read completely", "error", err)
-	}
-	for _, h := range list {
-		c.m.shownPast(identity(ctx), h)
-	}
-	return &slotwisev1.HistoryResponse{Jobs: list}, nil
-}
-
-// pastChain reads a chain from the history.
-func (m *Master) pastChain(id protocol.ChainID) (*slotwisev1.HistoryJob, error) {
-	past, err := m.chainHistory.Get(job.ID(id))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fault(connect.CodeNotFound, "no chain %s", id)
-	case err != nil:
-		return nil, rpcError(err)
-	}
-	return past, nil
 }
 
 // cleanChain removes the directory of an ended chain's intermediate outputs and, if the
@@ -407,7 +359,7 @@ func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
 // writeChainHistory stores an ended chain.
 func (m *Master) writeChainHistory(o *protocol.WriteChainHistory) {
 	m.background.Go(func() {
-		if err := m.chainHistory.Put(o.Entry); err != nil {
+		if err := m.history.Put(o.Entry); err != nil {
 			m.log.Error("a chain cannot be written to the history", "chain", o.Chain.String(), "error", err)
 		}
 		m.report(&protocol.ChainInHistory{Chain: o.Chain})

@@ -107,7 +107,7 @@ func TestExplainEndedChain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := r.m.chainHistory.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "chain-7", User: "ann"}, Steps: []*slotwisev1.JobStatus{{Id: "j1"}, {Id: "j2"}, {Id: "j3"}}})
+	err := r.m.history.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "chain-7", User: "ann"}, Steps: []*slotwisev1.JobStatus{{Id: "j1"}, {Id: "j2"}, {Id: "j3"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

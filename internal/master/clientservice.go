@@ -96,7 +96,7 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 	}
 	live, err := query(ctx, c.m, func() (*slotwisev1.JobsResponse, error) { return c.m.core.Jobs(r, after), nil })
 	if err == nil && r.Ended {
-		live = c.m.withPast(r, after, live)
+		live = c.m.withPast(ctx, r, after, live)
 	}
 	c.m.addForecasts(ctx, live.GetJobs())
 	c.m.shownJobs(identity(ctx), live.GetJobs())

@@ -3,14 +3,12 @@ package master
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -95,7 +93,7 @@ func (s consoleSource) Attempts(ctx context.Context, name string) ([]webui.Attem
 	}
 	out, err := s.executions(ctx, id)
 	if connect.CodeOf(err) == connect.CodeNotFound {
-		return s.pastAttempts(id)
+		return s.pastAttempts(name)
 	}
 	if err != nil || len(out) > findingsUpTo {
 		return out, nil, err
@@ -147,8 +145,8 @@ func appendAttempts(out []webui.Attempt, list []protocol.Execution) []webui.Atte
 }
 
 // pastAttempts returns the attempts of a job of the history.
-func (s consoleSource) pastAttempts(id job.ID) ([]webui.Attempt, []*slotwisev1.Finding, error) {
-	past, err := s.m.pastJob(id)
+func (s consoleSource) pastAttempts(name string) ([]webui.Attempt, []*slotwisev1.Finding, error) {
+	past, err := s.m.past(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,30 +194,13 @@ func (s consoleSource) Policy(ctx context.Context) (*webui.Policy, error) {
 	return p, nil
 }
 
-// searchedPast is the number of entries of the history that one request reads.
-const searchedPast = 2000
-
 // History implements webui.Source.
 func (s consoleSource) History(ctx context.Context, q webui.Query) (webui.Jobs, error) {
-	var all []*slotwisev1.JobStatus
-	out := webui.Jobs{}
-	for _, store := range []*history.Store{s.m.history, s.m.chainHistory} {
-		list, err := store.List(history.Query{User: q.User, Limit: searchedPast})
-		if err != nil {
-			s.m.log.Error("the history cannot be read completely", "error", err)
-			out.Note = "A part of the history cannot be read; the master's log says which."
-		}
-		if len(list) == searchedPast {
-			out.Note = fmt.Sprintf("Only the newest %d entries are searched.", searchedPast)
-		}
-		for _, h := range list {
-			if q.Matches(h.Job) {
-				all = append(all, h.Job)
-			}
-		}
+	out, err := webui.ListPast(ctx, s.m.history, q)
+	if err != nil {
+		s.m.log.Error("the history cannot be read completely", "error", err)
+		out.Note = "A part of the history cannot be read; the master's log says which."
 	}
-	slices.SortStableFunc(all, func(a, b *slotwisev1.JobStatus) int { return cmp.Compare(b.SubmittedMs, a.SubmittedMs) })
-	out.List, out.Total = q.Page(all)
 	s.m.shownJobs(identity(ctx), out.List)
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -29,15 +30,11 @@ const (
 
 // History lists jobs that have ended, or returns one with its tasks.
 func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest) (*slotwisev1.HistoryResponse, error) {
-	if r.Chains || protocol.IsChain(r.Job) {
-		return c.chainHistory(ctx, r)
-	}
 	if r.Job != "" {
-		id, err := job.ParseID(r.Job)
-		if err != nil {
-			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		if err := checkName(r.Job, r.Chains); err != nil {
+			return nil, err
 		}
-		j, err := c.m.pastJob(id)
+		j, err := c.m.past(r.Job)
 		if err != nil {
 			return nil, err
 		}
@@ -46,14 +43,17 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 		j.Tasks = tasks.Tasks
 		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{j}, Next: tasks.Next}, nil
 	}
-	q := history.Query{User: r.User, Limit: pastLimit(r.Limit)}
+	q := history.Query{Text: r.Text, User: r.User, Pool: r.Pool, State: r.State, From: r.SubmittedFromMs, To: r.SubmittedToMs, Since: r.EndedFromMs,
+		Before: r.Before, Limit: pastLimit(r.Limit)}
+	if r.Chains {
+		q.Kind = history.Chains
+	}
 	if r.Before != "" {
-		var err error
-		if q.Before, err = job.ParseID(r.Before); err != nil {
-			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		if err := checkName(r.Before, r.Chains); err != nil {
+			return nil, err
 		}
 	}
-	jobs, err := c.m.history.List(q)
+	jobs, err := c.m.history.List(ctx, q)
 	if err != nil {
 		c.m.log.Error("the history cannot be read completely", "error", err)
 	}
@@ -69,6 +69,21 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 	return resp, nil
 }
 
+// checkName returns an error if name is not the name of a job or of a chain. With chains only
+// the name of a chain is right.
+func checkName(name string, chains bool) (err error) {
+	if chains || protocol.IsChain(name) {
+		if _, err = protocol.ParseChain(name); err != nil {
+			return rpcError(err)
+		}
+		return nil
+	}
+	if _, err = job.ParseID(name); err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	return nil
+}
+
 // pastLimit returns the number of jobs that a request for at most n lists.
 func pastLimit(n int32) int {
 	if n <= 0 {
@@ -77,22 +92,42 @@ func pastLimit(n int32) int {
 	return min(int(n), maxPast)
 }
 
+// trimEvery is the time between two removals of entries that have become too old. New
+// entries remove old ones, too.
+const trimEvery = time.Hour
+
+// trimHistory removes old entries of the history until the master ends.
+func (m *Master) trimHistory() {
+	tick := time.NewTicker(trimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := m.history.Trim(); err != nil {
+				m.log.Error("old jobs cannot be removed from the history", "error", err)
+			}
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
 // withPast adds jobs and chains of the history to live, a page of jobs in memory. The
 // page begins behind the position after. Jobs that ended before the master was restarted
 // are only in the history.
-func (m *Master) withPast(r *slotwisev1.JobsRequest, after int64, live *slotwisev1.JobsResponse) *slotwisev1.JobsResponse {
+func (m *Master) withPast(ctx context.Context, r *slotwisev1.JobsRequest, after int64, live *slotwisev1.JobsResponse) *slotwisev1.JobsResponse {
 	list := map[int64]*slotwisev1.JobStatus{}
 	until := int64(math.MaxInt64)
 	if live.Next != "" {
 		until = protocol.ListPosition(live.Next) // later jobs belong to the next page
 	}
-	for _, store := range []*history.Store{m.history, m.chainHistory} {
-		old, err := store.List(history.Query{User: r.User, Limit: max(0, m.cfg.KeepEnded)})
+	for _, kind := range []history.Kind{history.Jobs, history.Chains} {
+		old, err := m.history.List(ctx, history.Query{Kind: kind, User: r.User, Pool: r.Pool, Limit: max(0, m.cfg.KeepEnded)})
 		if err != nil {
 			m.log.Error("the history cannot be read completely", "error", err)
 		}
 		for _, h := range old {
-			if at := protocol.ListPosition(h.Job.Id); at > after && at <= until && (r.Pool == "" || h.Job.Pool == r.Pool) {
+			if at := protocol.ListPosition(h.Job.Id); at > after && at <= until {
 				list[at] = h.Job
 			}
 		}
@@ -133,12 +168,14 @@ func pastTasks(r *slotwisev1.TasksRequest, tasks []*slotwisev1.TaskStatus) *slot
 	return resp
 }
 
-// pastJob reads a job from the history.
-func (m *Master) pastJob(id job.ID) (*slotwisev1.HistoryJob, error) {
-	j, err := m.history.Get(id)
+// past reads a job or a chain from the history.
+func (m *Master) past(name string) (*slotwisev1.HistoryJob, error) {
+	j, err := m.history.Get(name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && protocol.IsChain(name):
+		return nil, fault(connect.CodeNotFound, "no chain %s", name)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fault(connect.CodeNotFound, "no job %s", id)
+		return nil, fault(connect.CodeNotFound, "no job %s", name)
 	case err != nil:
 		return nil, rpcError(err)
 	}
@@ -151,11 +188,10 @@ func orPast[T any](m *Master, name string, v T, err error, past func(*slotwisev1
 	if connect.CodeOf(err) != connect.CodeNotFound {
 		return v, err
 	}
-	id, bad := job.ParseID(name)
-	if bad != nil {
+	if _, bad := job.ParseID(name); bad != nil {
 		return v, err
 	}
-	j, err := m.pastJob(id)
+	j, err := m.past(name)
 	if err != nil {
 		return v, err
 	}

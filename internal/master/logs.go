@@ -191,7 +191,7 @@ func (m *Master) driverRanAt(ctx context.Context, chain string) (driver, worker 
 		return worker, err
 	})
 	if connect.CodeOf(err) == connect.CodeNotFound {
-		if _, past := m.pastChain(id); past == nil {
+		if _, past := m.past(id.String()); past == nil {
 			err = fault(connect.CodeNotFound, "%s ended long ago or before the master was restarted: the history does not say which worker has the log of its driver", id)
 		}
 	}
@@ -209,7 +209,7 @@ func (m *Master) sessionKey(session string) []byte {
 
 // ranOnce returns the worker where an attempt ran according to the history.
 func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (string, error) {
-	j, err := m.pastJob(id.Job)
+	j, err := m.past(id.Job.String())
 	if err != nil {
 		return "", fault(connect.CodeNotFound, "no attempt %s", id)
 	}

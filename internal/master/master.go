@@ -55,21 +55,19 @@ type Master struct {
 	background sync.WaitGroup
 	start      time.Time
 	history    *history.Store
-	// chainHistory holds the ended chains, by their numbers.
-	chainHistory *history.Store
-	stats        *stats
-	forecasts    *forecaster
-	ui           *webui.Server
-	hadoop       *hadoopconf.Files
-	roots        *roots.Rules // which files jobs may name
-	coreConfig   protocol.Config
-	workerKey    []byte       // derives the keys of sessions; nil without authentication
-	logStreams   atomic.Int32 // logs that are being streamed
-	rates        submitRates
-	drivers      driverTokens
-	lastCall     atomic.Uint64
-	closing      sync.Once
-	closed       error
+	stats      *stats
+	forecasts  *forecaster
+	ui         *webui.Server
+	hadoop     *hadoopconf.Files
+	roots      *roots.Rules // which files jobs may name
+	coreConfig protocol.Config
+	workerKey  []byte       // derives the keys of sessions; nil without authentication
+	logStreams atomic.Int32 // logs that are being streamed
+	rates      submitRates
+	drivers    driverTokens
+	lastCall   atomic.Uint64
+	closing    sync.Once
+	closed     error
 
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.
@@ -121,6 +119,7 @@ func Open(cfg Config) (*Master, error) {
 	}
 	go m.loop()
 	m.background.Go(m.forecastOn)
+	m.background.Go(m.trimHistory)
 	m.ui = webui.New(m.ctx, consoleSource{m}, consoleActor{clientService{m}}, m.cfg.Version)
 	m.background.Go(m.ui.Follow)
 	if err := m.follow(); err != nil {
@@ -138,11 +137,11 @@ func (m *Master) open() (err error) {
 	if m.files, err = openFiles(durable.OS(), m.cfg.Dir, m.cfg.Limits); err != nil {
 		return err
 	}
-	if m.history, err = history.Open(filepath.Join(m.cfg.Dir, "history"), m.cfg.History); err != nil {
+	if m.history, err = history.Open(m.cfg.Dir, m.cfg.History); err != nil {
 		return err
 	}
-	if m.chainHistory, err = history.OpenChains(filepath.Join(m.cfg.Dir, "chains"), m.cfg.History); err != nil {
-		return err
+	if broken := m.history.Broken(); broken != "" {
+		m.log.Error("the history of an earlier version cannot be read completely", "error", broken)
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
@@ -187,7 +186,7 @@ func (m *Master) Close() error {
 		<-m.stopped
 		m.cancel()
 		m.background.Wait()
-		m.closed = errors.Join(m.failed, m.journal.Close())
+		m.closed = errors.Join(m.failed, m.journal.Close(), m.history.Close())
 	})
 	return m.closed
 }

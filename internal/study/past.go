@@ -1,7 +1,8 @@
 package study
 
 import (
-	"io"
+	"context"
+	"fmt"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/history"
@@ -10,17 +11,34 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// decodePast decodes a file of a master's history. It returns nil for a chain, whose steps
-// have files of their own.
-func decodePast(in io.Reader) (*workload.PastJob, error) {
-	h, err := history.Read(in)
+// readPast reads the jobs of a history. Chains are left out, because their steps are jobs of
+// their own.
+func readPast(ctx context.Context, dir string, o workload.Options) (workload.Source, error) {
+	store, err := history.OpenRead(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := h.GetJob()
-	if _, err := job.ParseID(s.GetId()); err != nil {
-		return nil, nil
+	defer store.Close()
+	if broken := store.Broken(); broken != "" {
+		return nil, fmt.Errorf("%s: %s: move them away to read the others", dir, broken)
 	}
+	o.Past = func(yield func(*workload.PastJob, error) bool) {
+		for h, err := range store.Each(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(pastJob(h), nil) {
+				return
+			}
+		}
+	}
+	return workload.ReadFolder(workload.PastFormat, dir, nil, o)
+}
+
+// pastJob converts a job of a history.
+func pastJob(h *slotwisev1.HistoryJob) *workload.PastJob {
+	s := h.GetJob()
 	p := &workload.PastJob{ID: s.GetId(), Name: s.GetName(), User: s.GetUser(), Pool: s.GetPool(), Priority: s.GetPriority(), Chain: s.GetChain(),
 		Submitted: s.GetSubmittedMs(), Ended: s.GetEndedMs(), Succeeded: s.GetState() == slotwisev1.JobState_JOB_STATE_SUCCEEDED, InputBytes: s.GetInputBytes()}
 	for _, t := range h.GetTasks() {
@@ -34,5 +52,5 @@ func decodePast(in io.Reader) (*workload.PastJob, error) {
 			p.Maps = append(p.Maps, x)
 		}
 	}
-	return p, nil
+	return p
 }

@@ -37,15 +37,12 @@ func past(id int, submitted int64, state slotwisev1.JobState, chain string) *slo
 
 func TestReadPast(t *testing.T) {
 	dir := t.TempDir()
-	store, err := history.Open(filepath.Join(dir, "history"), history.Limits{})
+	store, err := history.Open(dir, history.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	chains, err := history.OpenChains(filepath.Join(dir, "chains"), history.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := chains.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "chain-1"}}); err != nil {
+	defer store.Close()
+	if err := store.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "chain-1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "journal-1"), []byte("another file of the master"), 0o600); err != nil {
@@ -60,7 +57,7 @@ func TestReadPast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w, err := ReadWorkload(t.Context(), "slotwise:"+dir, &workload.Cluster{}, WorkloadOptions{})
+	w, err := ReadWorkload(t.Context(), "history:"+dir, &workload.Cluster{}, WorkloadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +78,11 @@ func TestReadPast(t *testing.T) {
 	if diff := cmp.Diff([]string{dir + ": 1 jobs that did not succeed are left out"}, w.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got)\n%s", diff)
 	}
-	file := filepath.Join(dir, "history", "j0000000002.history")
+	file := filepath.Join(dir, "history", "j0000000009.history")
 	if err := os.WriteFile(file, []byte("SWHIST01torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadWorkload(t.Context(), "slotwise:"+dir, &workload.Cluster{}, WorkloadOptions{}); err == nil || !strings.Contains(err.Error(), file+": the file is damaged") {
+	if _, err := ReadWorkload(t.Context(), "history:"+dir, &workload.Cluster{}, WorkloadOptions{}); err == nil || !strings.Contains(err.Error(), dir+": 1 files in") {
 		t.Errorf("a torn file: %v", err)
 	}
 }

@@ -61,8 +61,13 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	}
 	w := &Workload{Name: spec}
 	var err error
-	o.DecodePast, o.SWIM.Outline = decodePast, true
-	if w.Source, err = readSource(format, path, o.Options); err != nil {
+	o.SWIM.Outline = true
+	if format == workload.PastFormat {
+		w.Source, err = readPast(ctx, path, o.Options)
+	} else {
+		w.Source, err = readSource(format, path, o.Options)
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch source := w.Source.(type) {

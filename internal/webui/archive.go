@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
+	"io/fs"
 
 	"connectrpc.com/connect"
 
@@ -19,69 +16,32 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Archive is the source of a console for the history of a master that need not run. It
-// reads the directory once, when it is opened, and changes nothing there.
-type Archive struct {
-	dir    string
-	jobs   []*slotwisev1.JobStatus // newest first
-	byID   map[string]string       // names of files by id
-	broken int                     // files that cannot be read
-}
+// Archive is the source of a console for a history whose master need not run. It changes
+// nothing.
+type Archive struct{ store *history.Store }
 
 var _ Source = (*Archive)(nil)
 
-// OpenArchive reads the history in the directory of a master, or in the directory of a
-// history itself.
+// OpenArchive opens the history in the directory of a master, or in the directory of a
+// history itself. The caller must call Close.
 func OpenArchive(dir string) (*Archive, error) {
-	if inside := filepath.Join(dir, "history"); isDir(inside) {
-		dir = inside
-	}
-	entries, err := os.ReadDir(dir)
+	store, err := history.OpenRead(dir)
 	if err != nil {
 		return nil, err
 	}
-	a := &Archive{dir: dir, byID: map[string]string{}}
-	for _, e := range entries {
-		if !history.IsFile(e.Name()) {
-			continue
-		}
-		h, err := a.read(e.Name())
-		if err != nil {
-			a.broken++
-			continue
-		}
-		a.byID[h.Job.Id] = e.Name()
-		a.jobs = append(a.jobs, h.Job)
-	}
-	if len(a.jobs) == 0 {
-		return nil, fmt.Errorf("%s has no file of an ended job: name the directory of a master (slotwise master --dir)", dir)
-	}
-	slices.SortStableFunc(a.jobs, func(x, y *slotwisev1.JobStatus) int { return cmp.Compare(y.SubmittedMs, x.SubmittedMs) })
-	return a, nil
+	return &Archive{store}, nil
 }
 
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
-}
-
-// read reads the file of a job.
-func (a *Archive) read(name string) (*slotwisev1.HistoryJob, error) {
-	f, err := os.Open(filepath.Join(a.dir, name))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return history.Read(f)
-}
+// Close closes the history.
+func (a *Archive) Close() error { return a.store.Close() }
 
 // past reads a job with its tasks.
 func (a *Archive) past(id string) (*slotwisev1.HistoryJob, error) {
-	name, ok := a.byID[id]
-	if !ok {
+	h, err := a.store.Get(id)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("the history has no job %s", cut(id, 80)))
 	}
-	return a.read(name)
+	return h, err
 }
 
 // errOnlyHistory is the answer of pages that a history cannot fill.
@@ -120,36 +80,35 @@ func (a *Archive) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []At
 func (a *Archive) Policy(context.Context) (*Policy, error) { return nil, errOnlyHistory }
 
 // History implements Source.
-func (a *Archive) History(_ context.Context, q Query) (out Jobs, err error) {
-	var all []*slotwisev1.JobStatus
-	for _, j := range a.jobs {
-		if q.Matches(j) {
-			all = append(all, j)
+func (a *Archive) History(ctx context.Context, q Query) (Jobs, error) {
+	out, err := ListPast(ctx, a.store, q)
+	out.Note = a.store.Broken()
+	if err != nil {
+		out.Note = "A part of the history cannot be read: " + err.Error()
+	}
+	return out, nil
+}
+
+// ListPast lists the jobs and the chains of a history that a query selects, newest first. With
+// an error it returns what can be read.
+func ListPast(ctx context.Context, store *history.Store, q Query) (out Jobs, err error) {
+	x := history.Query{Kind: history.All, Text: q.Text, User: q.User, Pool: q.Pool, From: q.From, To: q.To, Offset: q.Offset, Limit: q.Limit}
+	if q.State != "" {
+		if x.State = protocol.ParseState(q.State); x.State == 0 {
+			return out, nil
 		}
 	}
-	if a.broken > 0 {
-		out.Note = fmt.Sprintf("%d files of the history cannot be read.", a.broken)
+	list, err := store.List(ctx, x)
+	for _, h := range list {
+		out.List = append(out.List, h.Job)
 	}
-	out.List, out.Total = q.Page(all)
-	return out, nil
+	total, failed := store.Count(ctx, x)
+	out.Total = total
+	return out, errors.Join(err, failed)
 }
 
 // Log implements Source.
 func (a *Archive) Log(context.Context, string, bool, io.Writer) error { return errOnlyHistory }
-
-// Matches reports whether the query selects a job.
-func (q *Query) Matches(j *slotwisev1.JobStatus) bool {
-	text := strings.ToLower(q.Text)
-	return (q.User == "" || q.User == j.User) && (q.Pool == "" || q.Pool == j.Pool) && (q.State == "" || q.State == protocol.StateWord(j.State)) &&
-		j.SubmittedMs >= q.From && (q.To == 0 || j.SubmittedMs <= q.To) &&
-		(text == "" || strings.Contains(strings.ToLower(j.Id), text) || strings.Contains(strings.ToLower(j.Name), text))
-}
-
-// Page returns the query's page of the selected jobs, and their number.
-func (q *Query) Page(all []*slotwisev1.JobStatus) (page []*slotwisev1.JobStatus, total int) {
-	from := min(max(0, q.Offset), len(all))
-	return all[from:min(from+q.Limit, len(all))], len(all)
-}
 
 // PastAttempts returns the attempts of a job of the history.
 func PastAttempts(h *slotwisev1.HistoryJob) (out []Attempt) {

@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 )
 
@@ -15,8 +16,8 @@ type Options struct {
 	Stages bool
 	// Batch is as in GoogleOptions.
 	Batch bool
-	// DecodePast decodes the files of slotwise's own history.
-	DecodePast DecodePast
+	// Past returns the jobs of slotwise's own history, in the order of their numbers.
+	Past iter.Seq2[*PastJob, error]
 	// Profiles are cost profiles of apps that a job mix may name.
 	Profiles []Profile
 }
@@ -36,6 +37,9 @@ type format struct {
 	folder        func(folder string, files []File, o *Options) (Source, error)
 }
 
+// PastFormat is the name of the format that reads slotwise's own history.
+const PastFormat = "history"
+
 // formats lists the formats in the order of help texts.
 var formats = []format{
 	{"mix", "a job mix of this project (YAML)", func(file string, in io.Reader, o *Options) (Source, error) {
@@ -53,9 +57,9 @@ var formats = []format{
 		func(folder string, files []File, o *Options) (Source, error) {
 			return orNone(ReadHistory(folder, files, RumenOptions{o.Trace, o.Stages}))
 		}},
-	{"slotwise", "the directory of a master, or its history directory: jobs that have ended", nil,
-		func(folder string, files []File, o *Options) (Source, error) {
-			return orNone(ReadPast(folder, files, o.DecodePast, o.Trace))
+	{PastFormat, "the directory of a master or of run --history: jobs that have ended", nil,
+		func(folder string, _ []File, o *Options) (Source, error) {
+			return orNone(ReadPast(folder, o.Past, o.Trace))
 		}},
 	{"spark", "a folder of Spark's event logs, or one such log: stages as maps and reduces (JSON)", nil,
 		func(folder string, files []File, o *Options) (Source, error) {

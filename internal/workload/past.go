@@ -3,9 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
+	"iter"
 )
 
 // PastJob is an ended job of slotwise's own history. Times are in ms since the epoch.
@@ -31,48 +29,36 @@ type PastAttempt struct {
 	Succeeded      bool
 }
 
-// DecodePast decodes a file of slotwise's history. It returns nil for the file of a chain,
-// which has no tasks. This package knows no protocols, so the caller provides the function.
-type DecodePast func(in io.Reader) (*PastJob, error)
-
-// pastSuffix ends the name of a job's file.
-const pastSuffix = ".history"
-
-// ReadPast reads the files of slotwise's own history. A job becomes a job by the rules of
-// ReadRumen. A step of a chain is submitted after the step that had ended last before it.
-// Files of other names are skipped. Errors and warnings name the file.
-func ReadPast(folder string, files []File, decode DecodePast, options TraceOptions) (*Trace, error) {
+// ReadPast reads slotwise's own history, whose jobs come in the order of their numbers. A job
+// becomes a job by the rules of ReadRumen. A step of a chain is submitted after the step that
+// had ended last before it. Errors and warnings name the folder. This package does no I/O, so
+// the caller opens the history.
+func ReadPast(folder string, jobs iter.Seq2[*PastJob, error], options TraceOptions) (*Trace, error) {
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("%s: options: %w", folder, err)
 	}
-	if decode == nil {
-		return nil, fmt.Errorf("%s: this program cannot decode slotwise's history", folder)
+	if jobs == nil {
+		return nil, fmt.Errorf("%s: this program cannot read slotwise's history", folder)
 	}
 	im := &importer{r: reader{file: folder}, options: options}
 	o := &RumenOptions{TraceOptions: options}
 	chains := map[string]*follower{}
 	left := 0
-	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	for _, f := range files {
-		if im.full() {
+	for p, err := range jobs {
+		if err == nil && im.full() {
 			break
 		}
-		if !strings.HasSuffix(f.Name, pastSuffix) {
-			continue
+		switch {
+		case err != nil:
+		case !p.Succeeded && !options.All:
+			left++
+		default:
+			err = im.past(p, o, chains)
 		}
-		im.readFile(f, func(in io.Reader) error {
-			p, err := decode(in)
-			switch {
-			case err != nil || p == nil:
-				return err
-			case !p.Succeeded && !options.All:
-				left++
-				return nil
-			}
-			return im.past(p, o, chains)
-		})
+		if err != nil && len(im.r.errs) < maxErrors {
+			im.r.errs = append(im.r.errs, fmt.Errorf("%s: %w", folder, err))
+		}
 	}
-	im.r.file = folder
 	if left > 0 {
 		im.warn(0, "%d jobs that did not succeed are left out", left)
 	}

@@ -1,11 +1,12 @@
 // Package backup copies a master's directory to one file and back, for slotwise master
 // backup and restore.
 //
-// A backup is a tar archive with the journal, the history of jobs and of chains, and the
-// files of jobs, in this order, and a last entry MANIFEST with the SHA-256 of each file before it. An archive
+// A backup is a tar archive with the journal, the history, and the files of jobs, in this
+// order, and a last entry MANIFEST with the SHA-256 of each file before it. An archive
 // without a manifest is not complete. The master may run while its directory is copied:
-// the journal's copy is the state of one moment, and history and files are written once
-// and never changed.
+// the copies of the journal and of the history are the states of one moment each, and files
+// are written once and never changed. A history of an earlier version is one file for each
+// job and chain, which are also written once.
 //
 // The journal comes first. So the history and the files may be newer than the journal,
 // and never lack what the journal refers to. (A file of a job could only be missing if
@@ -62,7 +63,7 @@ func Write(disk durable.FS, dir, to string) (Summary, error) {
 	var w writer
 	err := durable.WriteFile(disk, to, 0o600, func(out io.Writer) error {
 		buffered := bufio.NewWriterSize(out, 1<<20)
-		w = writer{disk: disk, dir: dir, tar: tar.NewWriter(buffered)}
+		w = writer{disk: disk, dir: dir, to: to, tar: tar.NewWriter(buffered)}
 		return errors.Join(w.all(), buffered.Flush())
 	})
 	return w.sum, err
@@ -72,6 +73,7 @@ func Write(disk durable.FS, dir, to string) (Summary, error) {
 type writer struct {
 	disk     durable.FS
 	dir      string // the master's
+	to       string // the backup
 	tar      *tar.Writer
 	manifest strings.Builder
 	sum      Summary
@@ -83,6 +85,9 @@ func (w *writer) all() error {
 		return w.add(journalDir+"/"+name, size, content)
 	})
 	if err != nil {
+		return err
+	}
+	if err := w.copyHistory(); err != nil {
 		return err
 	}
 	for _, sub := range []string{historyDir, chainsDir, filesDir} {
@@ -100,6 +105,33 @@ func (w *writer) all() error {
 	return w.tar.Close()
 }
 
+// copyHistory adds a snapshot of the history's database. It writes the snapshot beside the
+// backup first, because that disk needs the space in any case.
+func (w *writer) copyHistory() error {
+	temp := w.to + ".history" + durable.TempSuffix
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := history.Snapshot(w.dir, temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the last master was of an earlier version
+	}
+	defer os.Remove(temp)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(temp)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return w.add(historyDir+"/"+history.FileName, info.Size(), f)
+}
+
 // copyDir adds the files of one of the master's directories. It skips files that the
 // master removes meanwhile, and temporary files.
 func (w *writer) copyDir(sub string) error {
@@ -111,7 +143,7 @@ func (w *writer) copyDir(sub string) error {
 		return err
 	}
 	for _, name := range names {
-		if !isFile(sub + "/" + name) {
+		if !isFile(sub+"/"+name) || name == history.FileName {
 			continue
 		}
 		err := w.copyFile(sub + "/" + name)
@@ -184,7 +216,7 @@ func isFile(name string) bool {
 	case journalDir:
 		return journal.IsFile(base)
 	case historyDir, chainsDir:
-		return history.IsFile(base)
+		return history.IsFile(base) || name == historyDir+"/"+history.FileName
 	case filesDir:
 		b, err := hex.DecodeString(base)
 		return err == nil && len(b) == sha256.Size && base == strings.ToLower(base)

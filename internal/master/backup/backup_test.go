@@ -3,9 +3,11 @@ package backup_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -14,6 +16,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/master/backup"
@@ -26,25 +32,13 @@ import (
 func machine(t *testing.T) *faultfs.Disk {
 	t.Helper()
 	real := t.TempDir()
-	h, err := history.Open(filepath.Join(real, "history"), history.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	chains, err := history.OpenChains(filepath.Join(real, "chains"), history.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := chains.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "chain-1", User: "ann"}}); err != nil {
-		t.Fatal(err)
-	}
 	l, err := journal.Open(filepath.Join(real, "journal"), journal.Options{SegmentBytes: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range 3 {
 		l.Append(bytes.Repeat([]byte{byte(n)}, 60))
-		job := &slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: fmt.Sprint("j", n+1), User: "ann"}}
-		if err := errors.Join(l.Sync(), h.Put(job)); err != nil {
+		if err := l.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,8 +62,68 @@ func machine(t *testing.T) *faultfs.Disk {
 	sum := sha256.Sum256(program)
 	disk.Put("m/files/"+hex.EncodeToString(sum[:]), program)
 	disk.Put("m/files/upload-x", program)
+	disk.Put("m/history/j0000000001.history", oldFile("j1"))
+	disk.Put("m/chains/j0000000001.history", oldFile("chain-1"))
 	disk.Put("m/history/j0000000009.history.new", program)
 	return disk
+}
+
+// oldFile returns a file of the history as earlier versions wrote it (docs/formats/history.md).
+func oldFile(id string) []byte {
+	b, err := proto.Marshal(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: id, User: "ann"}})
+	if err != nil {
+		panic(err)
+	}
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		panic(err)
+	}
+	file := []byte("SWHIST01")
+	for _, part := range [][]byte{b[2:], z.EncodeAll(b, nil)} { // the first part is the JobStatus in the message
+		file = binary.LittleEndian.AppendUint32(file, uint32(len(part)))
+		file = binary.LittleEndian.AppendUint32(file, crc32.Checksum(part, crc32.MakeTable(crc32.Castagnoli)))
+		file = append(file, part...)
+	}
+	return file
+}
+
+// TestHistory copies the directory of a master that has written a history, and restores it.
+func TestHistory(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	h, err := history.Open(dir, history.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if err := h.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "j7", User: "ann"}}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.Mkdir(filepath.Join(dir, "files"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(to, "b.tar")
+	if _, err := backup.Write(durable.OS(), dir, file); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(to); err != nil || len(left) != 1 {
+		t.Errorf("the backup left %v, %v", left, err)
+	}
+	if _, err := backup.Restore(durable.OS(), file, filepath.Join(to, "m")); err != nil {
+		t.Fatal(err)
+	}
+	again, err := history.Open(filepath.Join(to, "m"), history.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if j, err := again.Get("j7"); err != nil || j.Job.User != "ann" {
+		t.Errorf("restored %v, %v", j, err)
+	}
 }
 
 // contents returns the files below a directory that a backup has.

@@ -409,6 +409,11 @@ func ownerOf(spec *slotwisev1.JobSpec, authenticated bool) string {
 	return spec.User
 }
 
+// ParseState is the inverse of StateWord. It returns 0 for an unknown word.
+func ParseState(word string) slotwisev1.JobState {
+	return slotwisev1.JobState(slotwisev1.JobState_value["JOB_STATE_"+strings.ToUpper(word)])
+}
+
 // StateWord returns a job's state in lower case.
 func StateWord(s slotwisev1.JobState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))

@@ -2662,14 +2662,20 @@ func (x *Explanation) GetAdvice() string {
 }
 
 type HistoryRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // only this job, with its tasks; "" lists jobs
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Limit         int32                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`    // newest first; 0 is 50
-	Before        string                 `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"`   // only jobs older than this one
-	Chains        bool                   `protobuf:"varint,30,opt,name=chains,proto3" json:"chains,omitempty"` // list chains instead of jobs
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Job             string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // only this job, with its tasks; "" lists jobs
+	User            string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Limit           int32                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`  // newest first; 0 is 50
+	Before          string                 `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"` // only jobs older than this one
+	Text            string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`     // part of the id or the name, in any case
+	Pool            string                 `protobuf:"bytes,6,opt,name=pool,proto3" json:"pool,omitempty"`
+	State           JobState               `protobuf:"varint,7,opt,name=state,proto3,enum=slotwise.v1.JobState" json:"state,omitempty"`
+	SubmittedFromMs int64                  `protobuf:"varint,8,opt,name=submitted_from_ms,json=submittedFromMs,proto3" json:"submitted_from_ms,omitempty"` // submitted between these times
+	SubmittedToMs   int64                  `protobuf:"varint,9,opt,name=submitted_to_ms,json=submittedToMs,proto3" json:"submitted_to_ms,omitempty"`       // 0 is no bound
+	EndedFromMs     int64                  `protobuf:"varint,10,opt,name=ended_from_ms,json=endedFromMs,proto3" json:"ended_from_ms,omitempty"`            // ended at or after this time
+	Chains          bool                   `protobuf:"varint,30,opt,name=chains,proto3" json:"chains,omitempty"`                                           // list chains instead of jobs
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *HistoryRequest) Reset() {
@@ -2728,6 +2734,48 @@ func (x *HistoryRequest) GetBefore() string {
 		return x.Before
 	}
 	return ""
+}
+
+func (x *HistoryRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *HistoryRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *HistoryRequest) GetState() JobState {
+	if x != nil {
+		return x.State
+	}
+	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *HistoryRequest) GetSubmittedFromMs() int64 {
+	if x != nil {
+		return x.SubmittedFromMs
+	}
+	return 0
+}
+
+func (x *HistoryRequest) GetSubmittedToMs() int64 {
+	if x != nil {
+		return x.SubmittedToMs
+	}
+	return 0
+}
+
+func (x *HistoryRequest) GetEndedFromMs() int64 {
+	if x != nil {
+		return x.EndedFromMs
+	}
+	return 0
 }
 
 func (x *HistoryRequest) GetChains() bool {
@@ -3424,12 +3472,19 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05words\x18\x03 \x01(\tR\x05words\x12\x17\n" +
 	"\aheld_ms\x18\x04 \x01(\x03R\x06heldMs\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice\"|\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice\"\xc9\x02\n" +
 	"\x0eHistoryRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x05R\x05limit\x12\x16\n" +
-	"\x06before\x18\x04 \x01(\tR\x06before\x12\x16\n" +
+	"\x06before\x18\x04 \x01(\tR\x06before\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12\x12\n" +
+	"\x04pool\x18\x06 \x01(\tR\x04pool\x12+\n" +
+	"\x05state\x18\a \x01(\x0e2\x15.slotwise.v1.JobStateR\x05state\x12*\n" +
+	"\x11submitted_from_ms\x18\b \x01(\x03R\x0fsubmittedFromMs\x12&\n" +
+	"\x0fsubmitted_to_ms\x18\t \x01(\x03R\rsubmittedToMs\x12\"\n" +
+	"\rended_from_ms\x18\n" +
+	" \x01(\x03R\vendedFromMs\x12\x16\n" +
 	"\x06chains\x18\x1e \x01(\bR\x06chains\"R\n" +
 	"\x0fHistoryResponse\x12+\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x17.slotwise.v1.HistoryJobR\x04jobs\x12\x12\n" +
@@ -3597,56 +3652,57 @@ var file_slotwise_v1_client_proto_depIdxs = []int32{
 	9,  // 18: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
 	37, // 19: slotwise.v1.ExplainResponse.slow:type_name -> slotwise.v1.Finding
 	52, // 20: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
-	41, // 21: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
-	8,  // 22: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
-	15, // 23: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
-	38, // 24: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
-	8,  // 25: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	48, // 26: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
-	27, // 27: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
-	43, // 28: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
-	45, // 29: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
-	9,  // 30: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
-	9,  // 31: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
-	1,  // 32: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 33: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 34: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	10, // 35: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	12, // 36: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	14, // 37: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	18, // 38: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	20, // 39: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	23, // 40: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	25, // 41: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	27, // 42: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	29, // 43: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	31, // 44: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	33, // 45: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	35, // 46: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	39, // 47: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	42, // 48: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
-	2,  // 49: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 50: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 51: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	11, // 52: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	13, // 53: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	17, // 54: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	19, // 55: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	22, // 56: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	24, // 57: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	26, // 58: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	28, // 59: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	30, // 60: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	32, // 61: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	34, // 62: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	36, // 63: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	40, // 64: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	44, // 65: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
-	49, // [49:66] is the sub-list for method output_type
-	32, // [32:49] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	0,  // 21: slotwise.v1.HistoryRequest.state:type_name -> slotwise.v1.JobState
+	41, // 22: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
+	8,  // 23: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
+	15, // 24: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
+	38, // 25: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
+	8,  // 26: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
+	48, // 27: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
+	27, // 28: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
+	43, // 29: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
+	45, // 30: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
+	9,  // 31: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
+	9,  // 32: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
+	1,  // 33: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 34: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 35: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	10, // 36: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	12, // 37: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	14, // 38: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	18, // 39: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	20, // 40: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	23, // 41: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	25, // 42: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	27, // 43: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	29, // 44: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	31, // 45: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	33, // 46: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	35, // 47: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	39, // 48: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	42, // 49: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
+	2,  // 50: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 51: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 52: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	11, // 53: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	13, // 54: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	17, // 55: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	19, // 56: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	22, // 57: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	24, // 58: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	26, // 59: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	28, // 60: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	30, // 61: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	32, // 62: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	34, // 63: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	36, // 64: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	40, // 65: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	44, // 66: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
+	50, // [50:67] is the sub-list for method output_type
+	33, // [33:50] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }

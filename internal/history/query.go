@@ -1,0 +1,158 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// Kind selects jobs, chains or both.
+type Kind byte
+
+// Kinds of entries.
+const (
+	Jobs Kind = iota
+	Chains
+	All
+)
+
+// Query selects entries. Zero fields select all jobs.
+type Query struct {
+	Kind       Kind
+	Text       string // part of the id or the name, in any case
+	User, Pool string
+	State      slotwisev1.JobState
+	From, To   int64  // submitted between these times, in ms since the Unix epoch; 0 is no bound
+	Since      int64  // ended at or after this time
+	Before     string // only entries with a lower number than this job or chain
+	Offset     int
+	Limit      int // the largest number of entries to return
+}
+
+// where returns the condition of a query and the values of its parameters.
+func (q *Query) where() (condition string, args []any, err error) {
+	terms := []string{"1"}
+	add := func(term string, value any) { terms, args = append(terms, term), append(args, value) }
+	if q.Kind != All {
+		add("id & 1 = ?", int(q.Kind))
+	}
+	if q.User != "" {
+		add("user = ?", q.User)
+	}
+	if q.Pool != "" {
+		add("pool = ?", q.Pool)
+	}
+	if q.State != 0 {
+		add("state = ?", int32(q.State))
+	}
+	if q.From != 0 {
+		add("submitted >= ?", q.From)
+	}
+	if q.To != 0 {
+		add("submitted <= ?", q.To)
+	}
+	if q.Since != 0 {
+		add("ended >= ?", q.Since)
+	}
+	if q.Text != "" {
+		add("instr(search, ?) > 0", strings.ToLower(q.Text))
+	}
+	if q.Before != "" {
+		key, err := parseName(q.Before)
+		if err != nil {
+			return "", nil, err
+		}
+		add("id < ?", key)
+	}
+	return strings.Join(terms, " AND "), args, nil
+}
+
+// List returns the entries that a query selects without tasks and steps, newest first: by
+// number, or, with jobs and chains together, by the time of submission. It skips damaged
+// entries and reports them in the error, beside the other entries.
+func (s *Store) List(ctx context.Context, q Query) ([]*slotwisev1.HistoryJob, error) {
+	where, args, err := q.where()
+	if err != nil {
+		return nil, err
+	}
+	order := "id DESC"
+	if q.Kind == All {
+		order = "submitted DESC, id DESC"
+	}
+	rows, err := s.db.QueryContext(ctx, "SELECT id, status FROM records JOIN runs USING (id) WHERE id IN (SELECT id FROM runs WHERE "+where+
+		" ORDER BY "+order+" LIMIT ? OFFSET ?) ORDER BY "+order, append(args, max(0, q.Limit), max(0, q.Offset))...)
+	if err != nil {
+		return nil, s.named(err)
+	}
+	defer rows.Close()
+	var out []*slotwisev1.HistoryJob
+	var errs []error
+	for rows.Next() {
+		var id int64
+		var packed []byte
+		if err := rows.Scan(&id, &packed); err != nil {
+			return out, s.named(err)
+		}
+		j := &slotwisev1.JobStatus{}
+		if err := decode(packed, j); err != nil {
+			errs = append(errs, fmt.Errorf("history of %s: %w", formatKey(id), s.named(err)))
+			continue
+		}
+		out = append(out, &slotwisev1.HistoryJob{Job: j})
+	}
+	return out, errors.Join(append(errs, s.named(rows.Err()))...)
+}
+
+// formatKey is the inverse of parseName.
+func formatKey(key int64) string {
+	if key&1 == 1 {
+		return fmt.Sprintf("%s%d", chainPrefix, key>>1)
+	}
+	return fmt.Sprintf("j%d", key>>1)
+}
+
+// Count returns the number of entries that a query selects, whatever its Offset and Limit.
+func (s *Store) Count(ctx context.Context, q Query) (n int, err error) {
+	where, args, err := q.where()
+	if err != nil {
+		return 0, err
+	}
+	err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM runs WHERE "+where, args...).Scan(&n)
+	return n, s.named(err)
+}
+
+// Each returns all jobs with their tasks, in the order of their numbers. It ends after the
+// first error.
+func (s *Store) Each(ctx context.Context) iter.Seq2[*slotwisev1.HistoryJob, error] {
+	return func(yield func(*slotwisev1.HistoryJob, error) bool) {
+		rows, err := s.db.QueryContext(ctx, "SELECT id, whole FROM records WHERE id & 1 = 0 ORDER BY id")
+		if err != nil {
+			yield(nil, s.named(err))
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id int64
+			var packed []byte
+			h := &slotwisev1.HistoryJob{}
+			err := rows.Scan(&id, &packed)
+			if err == nil {
+				err = decode(packed, h)
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("history of %s: %w", formatKey(id), s.named(err)))
+				return
+			}
+			if !yield(h, nil) {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(nil, s.named(err))
+		}
+	}
+}

@@ -193,8 +193,8 @@ func TestSummary(t *testing.T) {
 		}, Outcomes: []outcome{{Text: "1.50× sort", OK: true}}},
 		{Row: "b", Error: "it\nbroke"},
 	})
-	want := "| a | 2.000 s | 2 | 7 MiB | sort \\| uniq 1.50, bigger 0.75, gone missing | ok 1.50× sort |\n" +
-		"| b | | | | | FAILED: it broke |\n"
+	want := "| a | 2.000 s | 2 | 0.0 | 7 MiB | sort \\| uniq 1.50, bigger 0.75, gone missing | ok 1.50× sort |\n" +
+		"| b | | | | | | FAILED: it broke |\n"
 	if !strings.HasSuffix(out.String(), want) {
 		t.Errorf("got\n%s\nwant at the end\n%s", out.String(), want)
 	}
@@ -216,6 +216,48 @@ func TestFirstHalf(t *testing.T) {
 	} {
 		if got := firstHalf(tt.sizes); got != tt.want {
 			t.Errorf("firstHalf(%v) = %d, want %d", tt.sizes, got, tt.want)
+		}
+	}
+}
+
+// Each shape has the size that was asked for and the words or lines that its name promises,
+// and a directory that exists is left alone.
+func TestShapes(t *testing.T) {
+	dir := t.TempDir()
+	read := func(kind string, size int64) string {
+		t.Helper()
+		name := filepath.Join(dir, kind)
+		if created, err := generateShape(t.Context(), "", kind, size, name); err != nil || !created {
+			t.Fatalf("%s: %v, %v", kind, created, err)
+		}
+		if created, err := generateShape(t.Context(), "", kind, 1, name); err != nil || created {
+			t.Fatalf("%s, a second time: %v, %v", kind, created, err)
+		}
+		b, err := os.ReadFile(filepath.Join(name, "part-0"))
+		if err != nil || int64(len(b)) < size || int64(len(b)) > size+200 {
+			t.Fatalf("%s: %d bytes, want %d; %v", kind, len(b), size, err)
+		}
+		return string(b)
+	}
+	words := strings.Fields(read("distinct", 1<<20))
+	seen := map[string]bool{}
+	for _, w := range words {
+		seen[w] = true
+	}
+	if len(seen) != len(words) || len(words) != 1<<20/distinctLen {
+		t.Errorf("%d distinct words of %d", len(seen), len(words))
+	}
+	if text := read("one-word", 1<<16); 2*strings.Count(text, "always ") != len(strings.Fields(text)) {
+		t.Error("the same word is not each second one")
+	}
+	for _, l := range strings.SplitAfter(strings.TrimSpace(read("equal", 1<<16)), "\n") {
+		if strings.TrimSpace(l) != strings.TrimSpace(equalLine) || len(equalLine) != 100 {
+			t.Fatalf("%q of %d bytes", l, len(equalLine))
+		}
+	}
+	for _, l := range strings.Fields(read("prefix", 1<<16)) {
+		if !strings.HasPrefix(l, commonPrefix) || len(commonPrefix) != 100 {
+			t.Fatalf("%q, prefix of %d bytes", l, len(commonPrefix))
 		}
 	}
 }

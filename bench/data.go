@@ -33,20 +33,26 @@ func newBench(s *settings) *bench {
 // binary is the path of the slotwise command that is measured.
 func (b *bench) binary() string { return filepath.Join(b.data, "bin", "slotwise") }
 
+// yardstick is the path of the command in bench/limit.
+func (b *bench) yardstick() string { return filepath.Join(b.data, "bin", "limit") }
+
 // prepare makes the data directory absolute, because shell scripts and child
-// processes use it too, and builds slotwise.
+// processes use it too, and builds slotwise and the yardstick.
 func (b *bench) prepare(ctx context.Context) error {
 	abs, err := filepath.Abs(b.data)
 	if err != nil {
 		return err
 	}
 	b.data = abs
-	return harness.Build(ctx, b.binary())
+	if err := harness.Build(ctx, b.binary()); err != nil {
+		return err
+	}
+	return harness.BuildPackage(ctx, "bench/limit", b.yardstick())
 }
 
-// dataset is an input made by "slotwise generate".
+// dataset is an input made by "slotwise generate", or by one of shapes.
 type dataset struct {
-	kind string // of the generator: text or records
+	kind string // of the generator, text or records, or a name in shapes
 	size int64  // bytes
 	dir  string
 }
@@ -72,7 +78,11 @@ func (d dataset) what() string {
 // halves that some contestants read, and reads it once to bring it into the page
 // cache.
 func (d dataset) make(ctx context.Context, binary string) error {
-	created, err := harness.Generate(ctx, binary, d.kind, d.size, d.dir)
+	generate := harness.Generate
+	if shapes[d.kind] != nil {
+		generate = generateShape
+	}
+	created, err := generate(ctx, binary, d.kind, d.size, d.dir)
 	if err == nil && created {
 		err = d.cut()
 	}
@@ -210,6 +220,15 @@ func missingTool(tools ...string) string {
 	}
 	return ""
 }
+
+// limit returns a contestant that runs a program of bench/limit.
+func (b *bench) limit(program string, in dataset, flags ...string) contestant {
+	script := strings.Join(append([]string{b.yardstick(), program, "-threads", strconv.Itoa(b.workers)}, flags...), " ")
+	return contestant{name: yardstick, input: in, shell: script + " {out} " + in.files()}
+}
+
+// yardstick is the name of limit's contestants.
+const yardstick = "yardstick"
 
 // duck returns a contestant that runs a query in DuckDB through its Python
 // module. The query sees the input as a table "lines" with one column, "line".

@@ -152,7 +152,7 @@ func (b *bench) compare(ctx context.Context, r row) error {
 	}
 	first := ""
 	for i, c := range r.contestants {
-		if c.missing != "" {
+		if c.missing != "" || c.apart {
 			continue
 		}
 		script := `set -euo pipefail; if [ -d "$1" ]; then find "$1" -type f -name '[!_.]*' -print0 | sort -z | xargs -0 cat; else cat "$1"; fi | ` + form + ` | sha256sum`

@@ -49,10 +49,10 @@ func (t *timing) times(u *timing) float64 {
 // printSummary prints one Markdown table of all rows.
 func printSummary(w io.Writer, results []*result) {
 	fmt.Fprintln(w)
-	table := harness.NewTable(w, "row", "ours", "MiB/s", "peak", "the others' times, as multiples of ours", "limits")
+	table := harness.NewTable(w, "row", "ours", "MiB/s", "CPU s/GiB", "peak", "the others' times, as multiples of ours", "limits")
 	for _, r := range results {
 		if r.Error != "" {
-			table.Row(r.Row, "", "", "", "", "FAILED: "+r.Error)
+			table.Row(r.Row, "", "", "", "", "", "FAILED: "+r.Error)
 			continue
 		}
 		var others, outcomes []string
@@ -68,6 +68,6 @@ func printSummary(w io.Writer, results []*result) {
 			outcomes = append(outcomes, o.word()+" "+o.Text)
 		}
 		table.Row(r.Row, fmt.Sprintf("%.3f s", ours.Seconds), fmt.Sprintf("%.0f", float64(ours.Bytes)/harness.MiB/ours.Seconds),
-			fmt.Sprintf("%d MiB", ours.PeakRSS/harness.MiB), strings.Join(others, ", "), strings.Join(outcomes, "; "))
+			fmt.Sprintf("%.1f", ours.CPU*harness.GiB/float64(max(ours.Bytes, 1))), fmt.Sprintf("%d MiB", ours.PeakRSS/harness.MiB), strings.Join(others, ", "), strings.Join(outcomes, "; "))
 	}
 }

@@ -32,13 +32,21 @@ func Main(name string, run func(context.Context) error) {
 	}
 }
 
+// module is the path of this module.
+const module = "github.com/slotwise/slotwise"
+
 // Build compiles this tree's slotwise command into the file binary and creates
 // the file's directory if necessary.
 func Build(ctx context.Context, binary string) error {
+	return BuildPackage(ctx, "cmd/slotwise", binary)
+}
+
+// BuildPackage is Build for another command, by the path of its package in this module.
+func BuildPackage(ctx context.Context, pkg, binary string) error {
 	if err := os.MkdirAll(filepath.Dir(binary), 0o777); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary, "github.com/slotwise/slotwise/cmd/slotwise")
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary, module+"/"+pkg)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -59,7 +59,7 @@ type Config struct {
 	// slices.
 	Fold func(acc, value []byte)
 
-	// Added returns how many values have been added since New. A nil Added lets the
+	// Added returns the number of values that were added since New. A nil Added lets the
 	// Table grow up to Limit. With it, a large Table stops growing when its keys hardly
 	// repeat (see worthGrowing), and AddInt64 reports that there is no room.
 	Added func() int64

@@ -50,6 +50,7 @@ type simFlags struct {
 	timeScale         float64
 	dataScale         float64
 	explain           bool
+	references        []string
 	json, quiet       bool
 }
 
@@ -82,6 +83,11 @@ attempts, overheads of daemons. It is a YAML file (docs/formats/world.md has eve
 parameter) or one of these:
 
 ` + worldList() + `
+References show how much a policy leaves to gain: a lower bound of the makespan and of each
+response time, which no schedule beats (bound); the shortest remaining work first, with
+known sizes (srpt); fifo with the division of slots that is best for these jobs if it never
+changes (static-split). Each but the bound costs one more run for each seed.
+
 The same seed gives the same run, on any machine.`,
 		Example: `  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair
   slotwise sim --workload swim:trace.tsv --cluster nodes=600,maps=4,reduces=2,racks=20 --policy fifo,fair --out result
@@ -109,9 +115,11 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet")
+	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,static-split or none (default: all with --out, else none)")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
 	completeWith(c, "policy", f.setup.completePolicies)
+	completeWords(c, "references", append(study.References(), study.RefNone))
 }
 
 // registerInputs declares the flags about the workload, the cluster and the world.
@@ -153,6 +161,12 @@ func (f *simFlags) check() error {
 		return misuse("--data-scale %g: must be above 0 and below %g", f.dataScale, workload.MaxScale)
 	case f.overwrite && f.out == "":
 		return misuse("--overwrite: there is nothing to replace without --out")
+	}
+	if err := study.CheckReferences(f.references); err != nil {
+		return misuse("--references: %w", err)
+	}
+	if len(f.references) == 0 && f.out != "" {
+		f.references = study.References()
 	}
 	if err := f.checkScales(); err != nil {
 		return err
@@ -255,7 +269,7 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 		return nil, err
 	}
 	s, err := study.New(study.Config{Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
-		Model: model, World: f.world, Reference: f.reference, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
+		Model: model, World: f.world, Reference: f.reference, References: f.references, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
 	switch {
 	case errors.Is(err, study.ErrCluster):
 		return nil, misuse("--cluster %s: %w", f.cluster, err)

@@ -35,6 +35,9 @@ var fates = []column{
 	{"slowdown", "Jain", func(r *collect.Report) float64 { return r.Jain }, ratio},
 }
 
+// bounded are the groups of columns that have lower bounds, except for V(95) and Jain.
+var bounded = []string{"makespan", "response time", "slowdown"}
+
 // slots lists the columns of the second table: the use of slots.
 var slots = []column{
 	{"slots in use", "map", func(r *collect.Report) float64 { return r.Slots.Map }, percent},
@@ -76,6 +79,11 @@ type Study struct {
 	Slowdown string            `json:"slowdown_reference"`
 	Policies []collect.Across  `json:"policies"`
 	Runs     []*collect.Report `json:"runs"`
+	// References are the reports of schedules with knowledge that no policy has. Bound holds
+	// lower bounds for each seed: of the makespan, the response times and the slowdowns.
+	// The numbers above include neither.
+	References []*collect.Report `json:"references,omitempty"`
+	Bound      []*collect.Report `json:"bound,omitempty"`
 	// Pairs compares each policy with the first one.
 	Pairs []collect.Pair `json:"pairs,omitempty"`
 	// Failed lists the runs that failed. The numbers above do not include them.
@@ -104,9 +112,10 @@ func Comparison(out io.Writer, s *Study) error {
 	}
 	fmt.Fprintln(w)
 	none := faulty(s.Failed, groups)
-	table(w, fates, groups, none)
+	references := grouped(s.References)
+	table(w, fates, slices.Concat(groups, references), none, s.Bound)
 	fmt.Fprintf(w, "\nlower bound of the makespan: %s\n\n", bounds(groups[0]))
-	table(w, slots, groups, none)
+	table(w, slots, slices.Concat(groups, references), none, nil)
 	Pairs(w, s.Pairs)
 	notes(w, groups)
 	for _, f := range s.Failed {
@@ -188,8 +197,9 @@ func bounds(runs []*collect.Report) string {
 	return text
 }
 
-// table writes one of the two tables, with dashes for policies without runs.
-func table(w io.Writer, columns []column, groups [][]*collect.Report, none []string) {
+// table writes one of the two tables, with dashes for policies without runs. bound holds the
+// lower bounds for a last row, unless it is empty.
+func table(w io.Writer, columns []column, groups [][]*collect.Report, none []string, bound []*collect.Report) {
 	above, rows := []string{""}, [][]string{{"policy"}}
 	for i, c := range columns {
 		group := c.group
@@ -207,6 +217,17 @@ func table(w io.Writer, columns []column, groups [][]*collect.Report, none []str
 	}
 	for _, name := range none {
 		rows = append(rows, append([]string{name, "failed"}, slices.Repeat([]string{"-"}, len(columns)-1)...))
+	}
+	if len(bound) > 0 {
+		row := []string{bound[0].Policy}
+		for i, c := range columns {
+			if slices.Contains(bounded, c.group) && c.head != "V(95)" && c.head != "Jain" {
+				row = append(row, columns[i].cell(bound))
+			} else {
+				row = append(row, "-")
+			}
+		}
+		rows = append(rows, row)
 	}
 	align(w, above, rows)
 }

@@ -271,11 +271,11 @@ func (x *Files) Discard() {
 }
 
 // plots draws all plots: the slowdowns over all seeds; for the first seed, the
-// numbers of jobs and slots over time, and which job was in each slot.
+// numbers of jobs and slots over time, and which job was in each slot. All but the last include the references.
 func (x *Files) plots(ctx context.Context, s *Study) error {
 	var slowdowns []report.Line
 	var courses []report.Timeline
-	for _, r := range s.runs {
+	for _, r := range slices.Concat(s.runs, s.references) {
 		if r.err != nil {
 			continue
 		}
@@ -288,14 +288,20 @@ func (x *Files) plots(ctx context.Context, s *Study) error {
 				last.Values = append(last.Values, j.Slowdown)
 			}
 		}
-		if r.lanes == nil {
+		if r.draft != s.drafts[0] {
 			continue
 		}
 		courses = append(courses, report.Timeline{Name: r.Policy, Courses: r.collector.Courses(),
 			Capacity: r.collector.Capacity(), End: r.result.Ended})
+		if r.lanes == nil {
+			continue
+		}
 		if err := x.plot(ctx, "gantt-"+fileName(r.Run), r.lanes.Gantt("Slots over time: "+r.Policy), nil); err != nil {
 			return err
 		}
+	}
+	if _, list := s.bounded(); list != nil {
+		slowdowns = append(slowdowns, report.Line{Name: ReferenceNames[RefBound], Values: list})
 	}
 	cdf, err := report.SlowdownCDF(slowdowns)
 	if err := x.plot(ctx, "slowdown", cdf, err); err != nil {

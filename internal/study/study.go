@@ -52,6 +52,8 @@ type Config struct {
 	// Reference is Alone or Ideal; empty means Alone, which runs each job by
 	// itself and so takes longer.
 	Reference string
+	// References are the references that run beside the policies; see References.
+	References []string
 	// Details keeps the observations that tables and plots need.
 	Details bool
 	// Explain collects why each job waited.
@@ -77,6 +79,8 @@ type Study struct {
 	model  sim.ModelConfig
 	drafts []*draft // by seed
 	runs   []*run
+	// references are the runs of Config.References, by reference and then by seed.
+	references []*run
 	// warnings holds the warnings of the study itself, beside the workload's.
 	warnings []string
 }
@@ -93,9 +97,10 @@ type draft struct {
 // observers, and Study.Run fills in the rest.
 type run struct {
 	report.Run
-	draft  *draft
-	policy sched.Policy
-	swaps  []sim.Swap
+	draft   *draft
+	cluster workload.Cluster
+	policy  sched.Policy
+	swaps   []sim.Swap
 
 	more  sim.Observers   // tables and plots
 	trace report.EventLog // nil for none
@@ -133,13 +138,14 @@ func New(cfg Config) (*Study, error) {
 	}
 	for _, spec := range cfg.Policies.Specs() {
 		for _, d := range s.drafts {
-			r := &run{Run: report.Run{Policy: spec, Seed: d.seed}, draft: d}
+			r := &run{Run: report.Run{Policy: spec, Seed: d.seed}, draft: d, cluster: s.cfg.Cluster}
 			if err := s.prepare(r, spec); err != nil {
 				return nil, err
 			}
 			s.runs = append(s.runs, r)
 		}
 	}
+	s.addReferences()
 	return s, nil
 }
 
@@ -197,26 +203,27 @@ func (s *Study) Run(ctx context.Context) error {
 	if err := s.findAlone(stop); err != nil {
 		return err
 	}
-	configs := make([]sim.Config, len(s.runs))
-	for i, r := range s.runs {
-		r.collector = collect.New(&s.cfg.Cluster, r.draft.jobs, r.draft.alone, s.cfg.Details)
+	all := slices.Concat(s.runs, s.references)
+	configs := make([]sim.Config, len(all))
+	for i, r := range all {
+		r.collector = collect.New(&r.cluster, r.draft.jobs, r.draft.alone, s.cfg.Details)
 		observers := append(sim.Observers{r.collector}, r.more...)
-		if len(s.runs) > len(s.drafts) {
+		if len(s.runs) > len(s.drafts) && i < len(s.runs) {
 			r.outcomes = collect.NewOutcomes(r.draft.alone)
 			observers = append(observers, r.outcomes)
 		}
 		if s.cfg.Progress != nil {
 			observers = append(observers, s.cfg.Progress)
 		}
-		configs[i] = sim.Config{Cluster: s.cfg.Cluster, Policy: r.policy, Swaps: r.swaps, Jobs: r.draft.jobs, Seed: r.Seed,
+		configs[i] = sim.Config{Cluster: r.cluster, Policy: r.policy, Swaps: r.swaps, Jobs: r.draft.jobs, Seed: r.Seed,
 			Model: s.model, Details: s.cfg.Details || s.cfg.Explain, Explain: s.cfg.Explain, Stop: stop, Observer: observers}
 		if r.trace != nil {
 			configs[i].Trace = r.trace.Write
 		}
 	}
-	s.phase("simulating", len(s.runs)/len(s.drafts))
+	s.phase("simulating", len(all)/len(s.drafts))
 	results, errs := sim.RunEach(configs)
-	for i, r := range s.runs {
+	for i, r := range all {
 		if r.result, r.err = results[i], errs[i]; r.err != nil {
 			continue
 		}
@@ -329,6 +336,12 @@ func (s *Study) Comparison() Comparison {
 		}
 	}
 	out.Policies = append(out.Policies, collect.Over(out.Runs)...)
+	out.Bound, _ = s.bounded()
+	for _, r := range s.references {
+		if r.err == nil {
+			out.References = append(out.References, r.report)
+		}
+	}
 	out.Pairs = s.pairs()
 	return Comparison{out, s.waits()}
 }

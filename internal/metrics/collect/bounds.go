@@ -14,8 +14,9 @@ import (
 // Bounds are lower bounds of the makespan on a cluster, in seconds, for any
 // policy with any knowledge. They count every slot for both kinds of tasks, so
 // they also hold for policies that lend slots. They do not hold for policies
-// that run more tasks than there are slots. They ignore heartbeats, placement
-// and differences between nodes.
+// that run more tasks than there are slots, nor for jobs that end early because a
+// speculative copy drew a shorter duration. They ignore heartbeats, placement and
+// differences between nodes.
 type Bounds struct {
 	// Work assumes that all slots are busy: max over the arrivals a of a −
 	// first + Σ work of jobs submitted from a on / Σ slots · speed.

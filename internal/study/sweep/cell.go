@@ -278,7 +278,7 @@ type Outcome struct {
 
 // run makes the run of a cell.
 func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcome, error) {
-	if c.policy.reference == refBound {
+	if c.policy.reference == study.RefBound {
 		return c.bound(g), nil
 	}
 	cfg := sim.Config{Cluster: c.cluster.cluster, Jobs: g.jobs, Seed: c.Seed, Model: c.world.model, Stop: stop}
@@ -307,14 +307,17 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 	return out, nil
 }
 
+// bound returns lower bounds in the form of a result.
+func (c *Cell) bound(g *ground) *Outcome {
+	r, responses, _ := study.BoundOf(&c.cluster.cluster, g.jobs, c.world.model, g.alone)
+	r.Policy, r.Seed = c.Policy(), c.Seed
+	return &Outcome{Report: r, Response: responses, Waiting: make([]float64, len(g.jobs))}
+}
+
 // equip adds the policy of the cell and its swaps to a run, or a reference.
 func (c *Cell) equip(cfg *sim.Config) (err error) {
-	switch c.policy.reference {
-	case refSRPT:
-		cfg.Policy, err = policies.Parse(refSRPT)
-		return err
-	case refSplit:
-		return useSplit(cfg)
+	if c.Reference() {
+		return study.Equip(c.policy.reference, cfg)
 	}
 	if cfg.Policy, err = c.policy.policies.Build(c.policy.name, c.Seed); err != nil {
 		return err

@@ -246,7 +246,7 @@ func (p *Plan) readPolicies() error {
 	}
 	for _, r := range p.Spec.References {
 		if r != "none" {
-			p.policies = append(p.policies, &policyPoint{label: referenceNames[r], reference: r})
+			p.policies = append(p.policies, &policyPoint{label: study.ReferenceNames[r], reference: r})
 		}
 	}
 	return nil

@@ -158,7 +158,7 @@ func (r *Result) point(store *Store, cells []int) error {
 			return fmt.Errorf("%s: the result is missing: %w", c.Describe(), err)
 		}
 		r.Rows[i] = c.row(&o)
-		if o.Error != "" || c.policy.reference == refBound {
+		if o.Error != "" || c.policy.reference == study.RefBound {
 			continue
 		}
 		if alone[c.Seed] == nil {
@@ -222,7 +222,7 @@ func (c *Cell) row(o *Outcome) *Row {
 	}
 	for i, to := range r.fields() {
 		m := collect.Measures[i]
-		if *to = math.NaN(); o.Report != nil && (c.policy.reference != refBound || bounded(m)) {
+		if *to = math.NaN(); o.Report != nil && (c.policy.reference != study.RefBound || study.Bounded(m)) {
 			*to = m.Of(o.Report)
 		}
 	}

@@ -37,7 +37,7 @@ const (
 // estimate returns the memory that the run of a cell needs beside the list of jobs.
 func (c *Cell) estimate() int64 {
 	d := c.plan.draws[c.plan.seedOf(c.Seed)]
-	if c.policy.reference == refBound {
+	if c.policy.reference == study.RefBound {
 		return int64(d.jobs) * bytesPerJob
 	}
 	nodes := 0
@@ -82,7 +82,7 @@ func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
 		if store.Damaged(c.Key) && o.Warn != nil {
 			o.Warn(fmt.Sprintf("%s: the stored result %s is damaged; the run is made again", c.Describe(), store.path(c.Key)))
 		}
-		if c.policy.reference != refBound {
+		if c.policy.reference != study.RefBound {
 			jobs += p.draws[p.seedOf(c.Seed)].jobs
 		}
 		if p.grounds[c.ground()] == nil {

@@ -30,6 +30,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/internal/metrics/collect"
+	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/suggest"
 	"github.com/slotwise/slotwise/internal/workload"
 )
@@ -272,12 +273,10 @@ func (s *Spec) fill() error {
 		}
 	}
 	if len(s.References) == 0 {
-		s.References = values{refBound, refSRPT, refSplit}
+		s.References = study.References()
 	}
-	for _, r := range s.References {
-		if r != refBound && r != refSRPT && r != refSplit && r != "none" {
-			return fmt.Errorf("references: %q is not bound, srpt, static-split or none", r)
-		}
+	if err := study.CheckReferences(s.References); err != nil {
+		return fmt.Errorf("references: %w", err)
 	}
 	if len(s.Measures) == 0 {
 		s.Measures = collect.Headline

@@ -19,6 +19,7 @@ import (
 	"github.com/slotwise/slotwise/internal/machines"
 	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/machines/kubernetes"
+	"github.com/slotwise/slotwise/internal/machines/yarn"
 	"github.com/slotwise/slotwise/internal/master"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage/roots"
@@ -46,6 +47,7 @@ type masterFlags struct {
 	historySize              console.Size
 	historyAge               time.Duration
 	autoscale, deployment    string
+	yarnService              string
 }
 
 // newMaster returns the command that runs a master.
@@ -84,8 +86,9 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.Var(&f.snapshotSize, "snapshot-size", "least size of the journal's log that a snapshot replaces")
 	s.Var(&f.historySize, "history-size", "space for the history; the jobs that ended first are removed beyond it")
 	s.DurationVar(&f.historyAge, "history-age", 0, "`time` after which an ended job is removed from the history, such as 2160h (default: none)")
-	s.StringVar(&f.autoscale, "autoscale", "", "scale the workers of --worker-deployment with the work: `settings` such as min=1,max=20,start-up=30s,cool-down=1m,hold=10m")
+	s.StringVar(&f.autoscale, "autoscale", "", "scale the workers of --worker-deployment or --yarn-service with the work: `settings` such as min=1,max=20,start-up=30s,cool-down=1m,hold=10m")
 	s.StringVar(&f.deployment, "worker-deployment", "", "`name` of the Deployment of the workers, in the Kubernetes namespace in which the master runs")
+	s.StringVar(&f.yarnService, "yarn-service", "", "`name` of the YARN service of the workers; see slotwise yarn up")
 	f.logFlags.register(c)
 	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
 	c.AddCommand(newBackup(), newRestore())
@@ -157,14 +160,22 @@ func (f *masterFlags) consoleURL(at net.Addr) string {
 // scaling returns the loop that scales the workers, without its cluster. It returns nil
 // if the workers are not to be scaled.
 func (f *masterFlags) scaling(log *slog.Logger) (*machines.Loop, error) {
+	flag := "worker-deployment"
+	if f.yarnService != "" {
+		flag = "yarn-service"
+	}
 	switch {
-	case f.autoscale == "" && f.deployment == "":
+	case f.autoscale == "" && f.deployment == "" && f.yarnService == "":
 		return nil, nil
+	case f.deployment != "" && f.yarnService != "":
+		return nil, misuse("--worker-deployment and --yarn-service exclude each other")
 	case f.autoscale == "":
-		return nil, misuse("--worker-deployment needs --autoscale, such as min=1,max=20")
-	case f.deployment == "":
-		return nil, misuse("--autoscale needs --worker-deployment: the Deployment whose pods are the workers")
-	case !objectName.MatchString(f.deployment):
+		return nil, misuse("--%s needs --autoscale, such as min=1,max=20", flag)
+	case f.deployment == "" && f.yarnService == "":
+		return nil, misuse("--autoscale needs --worker-deployment, the Deployment whose pods are the workers, or --yarn-service, the YARN service of the workers")
+	case f.yarnService != "" && yarn.CheckName(f.yarnService) != nil:
+		return nil, misuse("--yarn-service: %w", yarn.CheckName(f.yarnService))
+	case f.deployment != "" && !objectName.MatchString(f.deployment):
 		return nil, misuse("--worker-deployment %q: not the name of a Kubernetes object (small letters, digits and hyphens)", f.deployment)
 	}
 	cfg, err := autoscale.Parse(f.autoscale)
@@ -175,11 +186,16 @@ func (f *masterFlags) scaling(log *slog.Logger) (*machines.Loop, error) {
 	if err != nil {
 		return nil, misuse("--autoscale: %w", err)
 	}
-	pods, err := kubernetes.InCluster(f.deployment)
-	if err != nil {
-		return nil, misuse("--worker-deployment: %w", err)
+	loop := &machines.Loop{Scaler: scaler, Log: log}
+	if f.deployment != "" {
+		loop.Provider, err = kubernetes.InCluster(f.deployment)
+	} else {
+		loop.Provider, err = yarnService(f.yarnService)
 	}
-	return &machines.Loop{Provider: pods, Scaler: scaler, Log: log}, nil
+	if err != nil {
+		return nil, misuse("--%s: %w", flag, err)
+	}
+	return loop, nil
 }
 
 // stopServing closes the master first, so that pending requests get answers,

@@ -66,6 +66,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newCerts(),
 		newToken(),
 		newKubernetes(),
+		newYarn(),
 		newSim(s),
 		newStudy(s),
 		newCalibrate(s),

@@ -18,8 +18,10 @@ const reserve = 512 << 20
 
 // WorkerMemory returns the default memory of the attempts of a worker on this machine: the
 // usable memory less a tenth and at least 512 MiB, but at least half.
-func WorkerMemory() int64 {
-	total := UsableMemory()
+func WorkerMemory() int64 { return WorkerMemoryOf(UsableMemory()) }
+
+// WorkerMemoryOf returns the same for a worker that may use total bytes.
+func WorkerMemoryOf(total int64) int64 {
 	return max(total/2, total-max(reserve, total/10))
 }
 

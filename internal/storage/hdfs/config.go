@@ -57,7 +57,7 @@ func load(authority string) (settings, error) {
 		return settings{}, fmt.Errorf("this HDFS requires Kerberos (hadoop.security.authentication), which slotwise does not support")
 	}
 	s := settings{authority: authority, options: hdfs.ClientOptionsFromConf(conf), timeout: 30 * time.Second}
-	if s.user, err = userName(); err != nil {
+	if s.user, err = UserName(); err != nil {
 		return settings{}, err
 	}
 	if s.umask, err = parseUmask(cmp.Or(conf["fs.permissions.umask-mode"], "022")); err != nil {
@@ -120,8 +120,8 @@ func httpURL(conf hadoopconf.HadoopConf, key string) string {
 	return ""
 }
 
-// userName returns the user to act as. Without Kerberos HDFS trusts the client.
-func userName() (string, error) {
+// UserName returns the user to act as. Without Kerberos Hadoop's servers trust the client.
+func UserName() (string, error) {
 	if name := os.Getenv("HADOOP_USER_NAME"); name != "" {
 		return name, nil
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io/fs"
 
+	"github.com/colinmarc/hdfs/v2"
+
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -24,6 +26,15 @@ func (f *FS) MakeDir(ctx context.Context, p string) error {
 	}
 	if err != nil {
 		return f.failed("mkdir", p, err)
+	}
+	return nil
+}
+
+// SetMode sets the permissions of a file or directory.
+func (f *FS) SetMode(ctx context.Context, p string, mode fs.FileMode) error {
+	p = f.inner(p)
+	if err := f.do(ctx, func(c *hdfs.Client) error { return c.Chmod(p, mode) }); err != nil {
+		return f.failed("chmod", p, err)
 	}
 	return nil
 }

@@ -92,13 +92,31 @@ func hadoopJars() (string, error) {
 	}
 	pom := filepath.Join(src, "pom.xml")
 	return cached("hadoop", []string{pom}, func(dir string) error {
-		err := run(src, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
-			"-DoutputDirectory="+filepath.Join(dir, jarsDir), "-DincludeScope=runtime")
-		if err != nil {
+		if err := copyJars(src, pom, dir); err != nil {
 			return err
 		}
 		return format(dir)
 	})
+}
+
+// yarnJars returns the directory with YARN's jars.
+func yarnJars() (string, error) {
+	if _, err := hadoopJars(); err != nil { // the file system below YARN
+		return "", err
+	}
+	src, err := sourceDir("yarn")
+	if err != nil {
+		return "", err
+	}
+	pom := filepath.Join(src, "pom.xml")
+	dir, err := cached("yarn", []string{pom}, func(dir string) error { return copyJars(src, pom, dir) })
+	return filepath.Join(dir, jarsDir), err
+}
+
+// copyJars fetches the dependencies of a pom.xml into the directory jarsDir of dir.
+func copyJars(src, pom, dir string) error {
+	return run(src, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
+		"-DoutputDirectory="+filepath.Join(dir, jarsDir), "-DincludeScope=runtime")
 }
 
 const s3Command = "versitygw"

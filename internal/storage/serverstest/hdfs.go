@@ -276,15 +276,21 @@ func writeConf(path string, conf map[string]string) error {
 
 // java starts a daemon whose configuration is in dir.
 func (s *hdfsServer) java(dir, name, class string, args ...string) (*process, error) {
+	return startJava(filepath.Join(s.cache, jarsDir), dir, name, nil, class, args...)
+}
+
+// startJava starts a daemon of Hadoop, whose configuration is in dir and whose classes are
+// in the directory jars. The daemon also gets the variables of env.
+func startJava(jars, dir, name string, env []string, class string, args ...string) (*process, error) {
 	argv := []string{
 		"java", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
-		"-Djava.net.preferIPv4Stack=true", "-Dhadoop.home.dir=" + dir, "-Dhadoop.log.dir=" + dir,
+		"-Djava.net.preferIPv4Stack=true", "-Dhadoop.home.dir=" + dir, "-Dhadoop.log.dir=" + dir, "-Dyarn.log.dir=" + dir,
 	}
 	for _, p := range []string{"lang", "util", "net", "io", "nio"} {
 		argv = append(argv, "--add-opens=java.base/java."+p+"=ALL-UNNAMED")
 	}
-	argv = append(argv, "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-cp", dir+":"+filepath.Join(s.cache, jarsDir)+"/*", class)
-	return startProcess(dir, name, []string{"HADOOP_USER_NAME=" + superUser}, append(argv, args...)...)
+	argv = append(argv, "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-cp", dir+":"+jars+"/*", class)
+	return startProcess(dir, name, append([]string{"HADOOP_USER_NAME=" + superUser}, env...), append(argv, args...)...)
 }
 
 // ready returns nil when all DataNodes have registered and the NameNode permits

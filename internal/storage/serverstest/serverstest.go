@@ -1,12 +1,13 @@
-// Package serverstest runs real storage servers for tests on this machine: an HDFS
-// with a NameNode and several DataNodes, and an S3 server. They listen on loopback
+// Package serverstest runs real servers for tests on this machine: an HDFS with a NameNode
+// and several DataNodes, a YARN beside it, and an S3 server. They listen on loopback
 // addresses only.
 //
 // The first test that needs a server starts it, and tests of other packages share it.
 // A keeper process owns the servers. Every user keeps a lease file locked, and the
 // keeper stops the servers some time after the last user has ended. The programs are
 // fetched once into a cache directory: jars from Maven Central as listed in
-// hadoop/pom.xml, and a binary built from the Go module in s3server.
+// hadoop/pom.xml and yarn/pom.xml, and a binary built from the Go module in s3server.
+// A YARN is not shared: the test that starts it owns it.
 //
 // If a tool is missing, tests are skipped with a message that says which package to
 // install. With CI=true in the environment they fail instead.
@@ -103,12 +104,15 @@ type missingError struct{ what string }
 
 func (e *missingError) Error() string { return e.what }
 
-// Prepare fetches and builds the programs of a kind of servers ("hdfs" or "s3"),
-// unless the cache has them.
+// Prepare fetches and builds the programs of a kind of servers ("hdfs", "yarn" or
+// "s3"), unless the cache has them.
 func Prepare(kind string) error {
 	switch kind {
 	case "hdfs":
 		_, err := hadoopJars()
+		return err
+	case "yarn":
+		_, err := yarnJars()
 		return err
 	case "s3":
 		_, err := s3Binary()

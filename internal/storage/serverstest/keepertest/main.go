@@ -1,7 +1,7 @@
 // Command keepertest runs storage servers for tests: servers that the tests of several
 // packages share, and servers that one process controls.
 //
-//	keepertest prepare hdfs s3   fetches and builds the servers
+//	keepertest prepare hdfs s3   fetches and builds the servers (also yarn)
 //	keepertest keep hdfs         runs the servers until no test uses them
 //	keepertest stop hdfs s3      stops the servers at once
 //	keepertest own hdfs DIR      runs servers for its parent; see serverstest.Own

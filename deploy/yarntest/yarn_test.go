@@ -1,0 +1,408 @@
+// Package yarntest tests slotwise on a real YARN.
+package yarntest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+)
+
+// patience limits every wait. The machine may be busy.
+const patience = 2 * time.Minute
+
+// cluster is a master of this test and a YARN for its workers.
+type cluster struct {
+	t       *testing.T
+	yarn    *serverstest.YARN
+	dir     string
+	bin     string // directory with the slotwise program
+	address string // of the master
+	master  *exec.Cmd
+}
+
+// TestYARN runs the commands of docs/yarn.md, kills a worker, scales by hand and with the
+// work, and makes mistakes. In the end nothing may be left on YARN and HDFS.
+func TestYARN(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a YARN")
+	}
+	began := time.Now()
+	lap := func(what string) {
+		t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what)
+	}
+	y := serverstest.NewYARN(t, 2, nil)
+	lap("YARN runs")
+	dir := t.TempDir()
+	c := &cluster{t: t, yarn: y, dir: dir, bin: filepath.Join(dir, "bin")}
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(c.bin, "slotwise"), "../../cmd/slotwise").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lap("slotwise is built")
+	c.must("slotwise hadoop fs -mkdir -p /user/tester")
+	want := c.words("/yarntest/logs", 24)
+	c.startMaster()
+	t.Cleanup(func() {
+		for _, name := range []string{"slotwise", "auto"} {
+			_, _ = c.run("slotwise yarn down --name " + name) // exists only if the test has failed
+		}
+		c.stopMaster()
+		if _, err := c.run("slotwise hadoop fs -rm -r -f -skipTrash /yarntest"); err != nil {
+			t.Error(err)
+		}
+	})
+	lap("the master runs and HDFS has the input")
+
+	commands := c.documented()
+	up, submit, down := commands[0], commands[1], commands[2]
+	c.must(up)
+	lap("yarn up has returned: 2 workers have joined")
+	if n := len(c.workers()); n != 2 {
+		t.Errorf("%d workers after yarn up", n)
+	}
+	c.must(submit)
+	lap("the documented word count has ended")
+	c.check("/yarntest/counts", want)
+	c.locality(want)
+	c.mistakes()
+	lap("mistakes have been refused")
+	c.replaced()
+	lap("a killed worker has been replaced, and its job is right")
+	c.scaleByHand(want)
+	lap("1 → 3 → 1 workers by hand during a job")
+	c.must(down)
+	c.nothingLeft("slotwise")
+	lap("yarn down")
+	c.scaleWithWork()
+	lap("1 → 3 → 1 workers with the work")
+	y.StopResourceManager()
+	c.refused("slotwise yarn up --name other --master "+c.address, 1, "no ResourceManager of YARN answers", "yarn.resourcemanager.webapp.address")
+}
+
+// documented returns the commands of the page that the test runs, with its own addresses:
+// up, submit and down.
+func (c *cluster) documented() (commands []string) {
+	c.t.Helper()
+	text, err := os.ReadFile("../../docs/yarn.md")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\n## From a Hadoop cluster to a result\n")
+	section, _, _ := strings.Cut(rest, "\n## ")
+	ours := strings.NewReplacer("10.0.0.1:7077", c.address, "hdfs:///", "hdfs:///yarntest/", "--memory 4GiB", "--memory 512MiB", "--cpu 2", "--cpu 2 --slots 1")
+	for line := range strings.Lines(section) {
+		line, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "    slotwise ")
+		if ok && !strings.HasPrefix(line, "master ") && !strings.HasPrefix(line, "yarn s") {
+			commands = append(commands, "slotwise "+ours.Replace(line))
+		}
+	}
+	if len(commands) != 3 {
+		c.t.Fatalf("the page's commands are %q", commands)
+	}
+	return commands
+}
+
+// startMaster starts the master and waits until it serves.
+func (c *cluster) startMaster(flags ...string) {
+	c.t.Helper()
+	file := filepath.Join(c.dir, "address")
+	log, err := os.OpenFile(filepath.Join(c.dir, "master.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer log.Close()
+	listen := "127.0.0.1:0"
+	if c.address != "" {
+		listen = c.address
+	}
+	args := append([]string{"master", "--dir", filepath.Join(c.dir, "master"), "--listen", listen, "--address-file", file}, flags...)
+	c.master = exec.Command(filepath.Join(c.bin, "slotwise"), args...)
+	c.master.Env = append(os.Environ(), c.yarn.Env()...)
+	c.master.Stdout, c.master.Stderr = log, log
+	c.master.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := errors.Join(os.RemoveAll(file), c.master.Start()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.await("the master serves", func() bool {
+		b, err := os.ReadFile(file)
+		c.address = strings.TrimSpace(string(b))
+		return err == nil && c.address != ""
+	})
+}
+
+// stopMaster ends the master.
+func (c *cluster) stopMaster() {
+	_ = c.master.Process.Signal(syscall.SIGTERM)
+	_ = c.master.Wait() // the signal ends it with an error
+}
+
+// run runs a command line and returns its standard output.
+func (c *cluster) run(line string) (string, error) {
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Env = append(os.Environ(), append(c.yarn.Env(), "PATH="+c.bin+":"+os.Getenv("PATH"))...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s%s", line, err, out, stderr.String())
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// must runs a command line and fails the test if it fails.
+func (c *cluster) must(line string) string {
+	c.t.Helper()
+	out, err := c.run(line)
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(c.dir, "master.log"))
+		c.t.Fatalf("%v\nmaster's log:\n%s", err, log)
+	}
+	return out
+}
+
+// refused runs a command line that must fail with an exit status and words in its message.
+func (c *cluster) refused(line string, status int, words ...string) {
+	c.t.Helper()
+	out, err := c.run(line)
+	if err == nil {
+		c.t.Errorf("%s: no error, but %s", line, out)
+		return
+	}
+	text := err.Error()
+	for _, w := range append(words, fmt.Sprintf("exit status %d", status)) {
+		if !strings.Contains(text, w) {
+			c.t.Errorf("no %q in the message of %s", w, text)
+		}
+	}
+}
+
+// await polls until a condition holds.
+func (c *cluster) await(what string, holds func() bool) {
+	c.t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); {
+		if time.Now().After(deadline) {
+			log, _ := os.ReadFile(filepath.Join(c.dir, "master.log"))
+			c.t.Fatalf("gave up waiting: %s\nmaster's log:\n%s", what, log)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// words writes files of words to HDFS and returns the lines of their count.
+func (c *cluster) words(dir string, files int) []string {
+	c.t.Helper()
+	in := filepath.Join(c.dir, "in")
+	if err := os.Mkdir(in, 0o777); err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range files {
+		var b strings.Builder
+		for j := range 2000 {
+			fmt.Fprintf(&b, "word%d line %d\n", (i*j)%997, j%13)
+		}
+		if err := os.WriteFile(filepath.Join(in, fmt.Sprintf("f%03d", i)), []byte(b.String()), 0o666); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	out := filepath.Join(c.dir, "want")
+	c.must("slotwise run wordcount " + in + " --output " + out + " -q")
+	c.must("slotwise hadoop fs -rm -r -f -skipTrash /yarntest && slotwise hadoop fs -mkdir -p /yarntest && slotwise hadoop fs -put " + in + " " + dir)
+	return sorted(c.must("cat " + out + "/part-*"))
+}
+
+func sorted(text string) []string {
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+// check compares a result on HDFS with the wanted lines.
+func (c *cluster) check(dir string, want []string) {
+	c.t.Helper()
+	if got := sorted(c.must("slotwise hadoop fs -cat '" + dir + "/part-*'")); !slices.Equal(got, want) {
+		c.t.Errorf("%s: %d lines of result differ from the %d of a run in one process", dir, len(got), len(want))
+	}
+}
+
+// job holds the fields of a job that the test reads.
+type job struct {
+	State    string `json:"state"`
+	Maps     counts `json:"maps"`
+	Reduces  counts `json:"reduces"`
+	Locality []int  `json:"locality"`
+}
+
+// counts are the tasks of a kind.
+type counts struct{ Total, Done, Failed int }
+
+// job returns a job's status.
+func (c *cluster) job(id string) (j job) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(c.must("slotwise job "+id+" -o json --master "+c.address)), &j); err != nil {
+		c.t.Fatal(err)
+	}
+	return j
+}
+
+// ended waits until a job has succeeded without a failed attempt.
+func (c *cluster) ended(id string) {
+	c.t.Helper()
+	var j job
+	c.await("job "+id+" ends", func() bool {
+		j = c.job(id)
+		return j.State != "waiting" && j.State != "running" && j.State != "committing"
+	})
+	if j.State != "succeeded" || j.Maps.Failed+j.Reduces.Failed > 0 {
+		c.t.Fatalf("job %s: %+v", id, j)
+	}
+}
+
+// workers returns the names of the workers that are alive.
+func (c *cluster) workers() (names []string) {
+	c.t.Helper()
+	for line := range strings.Lines(c.must("slotwise nodes --master " + c.address)) {
+		if f := strings.Fields(line); len(f) > 1 && f[1] == "alive" {
+			names = append(names, f[0])
+		}
+	}
+	return names
+}
+
+// locality runs a job with a map for each file and logs the share of node-local maps.
+func (c *cluster) locality(want []string) {
+	c.t.Helper()
+	id := c.must("slotwise submit wordcount hdfs:///yarntest/logs --output hdfs:///yarntest/near --split-size 32KiB --reduces 2 -q --master " + c.address)
+	c.ended(id)
+	c.check("/yarntest/near", want)
+	levels, all := c.job(id).Locality, 0
+	for _, n := range levels {
+		all += n
+	}
+	// Of the blocks 5 in 6 have a replica on one of the two hosts with a worker, on average.
+	if all < 24 || levels[0]*2 < all {
+		c.t.Errorf("maps by locality (node, rack, off-rack, none): %v", levels)
+	}
+	c.t.Logf("%d of %d maps were node-local", levels[0], all)
+}
+
+// mistakes makes mistakes, whose errors must name the object and the remedy.
+func (c *cluster) mistakes() {
+	c.t.Helper()
+	up := "slotwise yarn up --workers 1 --memory 512MiB --master " + c.address
+	c.refused(up, 1, "YARN service slotwise exists already", "slotwise yarn down --name slotwise")
+	c.refused(up+" --name other --queue none", 1, "unknown queue: none", "--queue")
+	c.refused(up+" --name other --queue "+serverstest.ClosedQueue, 1, "User tester does not have permission", "queue closed", "--queue")
+	c.refused(up+" --name other --memory 64GiB", 1, "--memory 65536MiB", "yarn.scheduler.maximum-allocation-mb")
+	c.refused("slotwise yarn down --name other", 1, "user tester has no YARN service other")
+	c.refused("HADOOP_USER_NAME=eve slotwise yarn scale 2 --master "+c.address, 1, "slotwise")
+	c.nothingLeft("other")
+}
+
+// process returns the number of a worker's process, or 0.
+func (c *cluster) process(worker string) (pid int) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil || !bytes.Contains(text, []byte("\x00worker\x00")) || !bytes.Contains(text, []byte("\x00--name\x00"+worker+"\x00")) {
+			continue
+		}
+		cwd, err := os.Readlink(filepath.Join(filepath.Dir(f), "cwd"))
+		if err != nil || !strings.HasPrefix(cwd, c.yarn.Dir) {
+			continue // of another test
+		}
+		if bytes.Contains(text, []byte("token")) {
+			c.t.Errorf("the command line of a worker names a token: %q", text)
+		}
+		if _, err := fmt.Sscanf(f, "/proc/%d/cmdline", &pid); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return pid
+}
+
+// replaced kills a worker in the middle of a job.
+func (c *cluster) replaced() {
+	c.t.Helper()
+	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept --param maps=16x500ms -q --master " + c.address)
+	c.await("some maps are done", func() bool { return c.job(id).Maps.Done >= 2 })
+	victim := c.process("slotwise-0")
+	if victim == 0 {
+		c.t.Fatal("worker slotwise-0 has no process")
+	}
+	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		c.t.Fatal(err)
+	}
+	c.await("YARN replaces the worker", func() bool {
+		pid := c.process("slotwise-0")
+		return pid != 0 && pid != victim
+	})
+	c.ended(id)
+	c.await("both workers are alive", func() bool { return len(c.workers()) == 2 })
+}
+
+// scaleByHand scales 1 → 3 → 1 while a job runs.
+func (c *cluster) scaleByHand(want []string) {
+	c.t.Helper()
+	c.must("slotwise yarn scale 1 --master " + c.address)
+	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept2 --param maps=12x1s -q --master " + c.address)
+	c.must("slotwise yarn scale 3 --master " + c.address)
+	if n := len(c.workers()); n != 3 {
+		c.t.Errorf("%d workers after yarn scale 3", n)
+	}
+	c.await("several maps are done", func() bool { return c.job(id).Maps.Done >= 4 })
+	c.must("slotwise yarn scale 1 --hold 0s --master " + c.address)
+	c.ended(id)
+	c.await("one worker is alive", func() bool { return len(c.workers()) == 1 })
+	c.must("slotwise submit wordcount hdfs:///yarntest/logs --output hdfs:///yarntest/again --wait -q --master " + c.address)
+	c.check("/yarntest/again", want)
+}
+
+// scaleWithWork lets the master scale 1 → 3 → 1 with the work.
+func (c *cluster) scaleWithWork() {
+	c.t.Helper()
+	c.stopMaster()
+	c.startMaster("--autoscale", "min=1,max=3,cool-down=2s,start-up=1s", "--yarn-service", "auto")
+	c.must("slotwise yarn up --name auto --workers 1 --memory 512MiB --master " + c.address)
+	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept3 --param maps=40x500ms -q --master " + c.address)
+	c.await("the work has three workers", func() bool { return len(c.workers()) == 3 })
+	c.ended(id)
+	c.await("one worker stays", func() bool { return len(c.workers()) == 1 })
+	c.await("YARN has one worker", func() bool {
+		return strings.Contains(c.must("slotwise yarn status --name auto -o json"), `"wanted":1`)
+	})
+	c.must("slotwise yarn down --name auto")
+	c.nothingLeft("auto")
+}
+
+// nothingLeft checks that HDFS and YARN have nothing of a service, and no process runs.
+func (c *cluster) nothingLeft(name string) {
+	c.t.Helper()
+	if out, err := c.run("slotwise hadoop fs -ls /user/tester/.yarn/services"); err == nil && strings.Contains(out, "/"+name) {
+		c.t.Errorf("HDFS still has files of service %s:\n%s", name, out)
+	}
+	out := c.must("slotwise hadoop fs -ls -R /user/tester")
+	if name == "slotwise" && strings.Contains(out, "slotwise") {
+		c.t.Errorf("HDFS still has files:\n%s", out)
+	}
+	c.await("all processes of service "+name+" have ended", func() bool {
+		for i := range 8 {
+			if c.process(fmt.Sprintf("%s-%d", name, i)) != 0 {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -53,6 +53,19 @@ func build(p *slotwisev1.Program) (*engine.Program, error) {
 			<-m.task.Ctx.Done()
 			return context.Cause(m.task.Ctx)
 		},
+		// soil fails unless its process is as the first attempt found it, and then changes it.
+		"soil": func(m *testMapper, line []byte) error {
+			wd, err := os.Getwd()
+			umask := syscall.Umask(0o111)
+			if err != nil || os.Getenv("SOILED") != "" || os.Getenv("PATH") == "" || umask == 0o111 || wd == "/" {
+				return fmt.Errorf("soiled: %q, %q, umask %o, %s, %v", os.Getenv("SOILED"), os.Getenv("PATH"), umask, wd, err)
+			}
+			if err := exec.Command("setsid", "sleep", "1000").Start(); err != nil {
+				return err
+			}
+			m.task.Counters.Add("lines", 1)
+			return errors.Join(os.Setenv("SOILED", "1"), os.Unsetenv("PATH"), os.Chdir(os.TempDir()))
+		},
 		"panic": func(*testMapper, []byte) error { panic("boom \xff") },
 		// orphan starts a process that detaches itself, and writes its id.
 		"orphan": func(m *testMapper, line []byte) error {
@@ -404,5 +417,61 @@ func TestReportUnreadable(t *testing.T) {
 	in.reportUnreadable(fmt.Errorf("reducing: %w", &merge.StreamError{Index: 1, Err: errors.New("bad \xff")}))
 	if len(sent) != 1 || sent[0].Map != "j1_m_1_0" || sent[0].Worker != "w2" || !sent[0].Corrupt || !strings.Contains(sent[0].Error, "bad \uFFFD") {
 		t.Errorf("sent %v", sent)
+	}
+}
+
+// TestKeep runs several attempts in one process. Each one answers with began and done, and
+// finds the process as the first one did. What the worker sends between two attempts is
+// for none.
+func TestKeep(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells whether an attempt has left processes")
+	}
+	w := startAttempt(t)
+	run := func(app string, change ...func(*slotwisev1.Order)) *slotwisev1.Done {
+		t.Helper()
+		o := mapOrder(t, app, "x\n")
+		o.Keep, o.Work = true, t.TempDir()
+		for _, f := range change {
+			f(o)
+		}
+		w.order(o)
+		if m := w.next(); !m.GetBegan() {
+			t.Fatalf("got %v, want began", m)
+		}
+		m := w.next()
+		if m.GetDone() == nil {
+			t.Fatalf("got %v, want the end", m)
+		}
+		return m.GetDone()
+	}
+	for i := range 3 {
+		d := run("soil")
+		if !d.Ok || !d.Ready || d.Counters.User["lines"] != 1 {
+			t.Fatalf("attempt %d: %v", i, d)
+		}
+		w.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Stop{Stop: "too late"}})
+		w.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Commit{Commit: &slotwisev1.AskCommitResponse{}}})
+		w.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_MapOutputs{MapOutputs: &slotwisev1.MapOutputsResponse{Reset_: true}}})
+	}
+	if d := run("soil", func(o *slotwisev1.Order) { o.Work = filepath.Join(o.Work, "missing") }); d.Ok || d.Ready {
+		t.Errorf("without a working directory: %v", d)
+	}
+	if err := w.cmd.Wait(); err != nil {
+		t.Errorf("the process ended with %v", err)
+	}
+}
+
+// An attempt that fails ends its process, although the worker wanted to keep it.
+func TestKeepFailed(t *testing.T) {
+	w := startAttempt(t)
+	o := mapOrder(t, "panic", "x\n")
+	o.Keep = true
+	w.order(o)
+	if m := w.next(); !m.GetBegan() {
+		t.Fatalf("got %v, want began", m)
+	}
+	if d := w.done(); d.Ok || d.Ready {
+		t.Errorf("outcome %v", d)
 	}
 }

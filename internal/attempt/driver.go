@@ -51,7 +51,7 @@ func DriverMain(run func(context.Context, *slotwisev1.DriverOrder) (final bool, 
 	final, err := run(context.Background(), m.GetDrive())
 	proctree.KillChildren()
 	if err != nil {
-		return p.finish(&slotwisev1.Done{Error: err.Error(), Final: final})
+		return p.outlet().finish(&slotwisev1.Done{Error: err.Error(), Final: final})
 	}
-	return p.finish(&slotwisev1.Done{Ok: true})
+	return p.outlet().finish(&slotwisev1.Done{Ok: true})
 }

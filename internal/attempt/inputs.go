@@ -3,6 +3,7 @@ package attempt
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 
 	"github.com/slotwise/slotwise/internal/engine/mem"
@@ -16,8 +17,9 @@ import (
 // locations of map outputs from the worker and reports failed fetches to it.
 type inputs struct {
 	*netshuffle.Fetch
-	send func(*slotwisev1.FromAttempt) error
-	mu   struct {
+	transport *http.Transport
+	send      func(*slotwisev1.FromAttempt) error
+	mu        struct {
 		sync.Mutex
 		locations map[int]netshuffle.Location // last known, by map
 	}
@@ -30,16 +32,23 @@ func newInputs(r *runner, pool *mem.Pool) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &inputs{send: r.pipe.send}
+	in := &inputs{send: r.out.send, transport: netshuffle.NewTransport(tlsConfig)}
 	in.mu.locations = map[int]netshuffle.Location{}
 	in.Fetch, err = netshuffle.New(context.Background(), netshuffle.Config{
 		Job: r.id.Job.String(), Part: int(r.id.Index), Maps: int(o.GetJob().GetMaps()),
 		Worker: o.GetWorker(), Dir: o.GetOutputsDir(), Secret: o.GetJob().GetSecret(),
-		Transport: netshuffle.NewTransport(tlsConfig), TLS: tlsConfig != nil,
+		Transport: in.transport, TLS: tlsConfig != nil,
 		Memory: o.GetFetchBuffer(), Pool: pool, Scratch: r.scratch,
 		Seed: uint64(r.id.Job)<<16 + uint64(r.id.Try), Report: in.reportFailure,
 	})
 	return in, err
+}
+
+// Close ends the fetch and its connections.
+func (in *inputs) Close() error {
+	err := in.Fetch.Close()
+	in.transport.CloseIdleConnections()
+	return err
 }
 
 // update passes new locations of map outputs to the fetch.
@@ -61,7 +70,7 @@ func (in *inputs) update(m *slotwisev1.MapOutputsResponse) {
 
 // reportFailure reports to the worker that a map output cannot be fetched.
 func (in *inputs) reportFailure(f netshuffle.Failure) {
-	// If the pipe is broken, listen finds that out and ends the process.
+	// If the pipe is broken, the host finds that out and ends the process.
 	_ = in.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_FetchFailure{FetchFailure: &slotwisev1.FetchFailure{
 		Map: f.Attempt, Worker: f.Worker, Error: validText(f.Err.Error()), Corrupt: f.Certain,
 	}}})

@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,11 +63,30 @@ func (p *pipe) order() (*slotwisev1.Order, error) {
 	return m.GetOrder(), nil
 }
 
-// send sends a message. It is safe for concurrent use.
-func (p *pipe) send(m *slotwisev1.FromAttempt) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, err := protodelim.MarshalTo(p.mu.out, m)
+// outlet sends the messages of one attempt. It is safe for concurrent use. After finish it
+// sends nothing, so that no late message is taken for one of the next attempt.
+type outlet struct {
+	pipe *pipe
+	over bool // guarded by pipe.mu
+}
+
+// errOver is the error of a message of an attempt that has ended.
+var errOver = errors.New("the attempt has ended")
+
+// outlet returns the outlet of a new attempt.
+func (p *pipe) outlet() *outlet { return &outlet{pipe: p} }
+
+// send sends a message.
+func (o *outlet) send(m *slotwisev1.FromAttempt) error { return o.write(m, false) }
+
+func (o *outlet) write(m *slotwisev1.FromAttempt, last bool) error {
+	o.pipe.mu.Lock()
+	defer o.pipe.mu.Unlock()
+	if o.over {
+		return errOver
+	}
+	o.over = last
+	_, err := protodelim.MarshalTo(o.pipe.mu.out, m)
 	return err
 }
 
@@ -74,10 +94,10 @@ func (p *pipe) send(m *slotwisev1.FromAttempt) error {
 // the data or the code of a job.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// finish sends the last message and returns the process's exit status.
-func (p *pipe) finish(d *slotwisev1.Done) int {
+// finish sends the last message of the attempt and returns the process's exit status.
+func (o *outlet) finish(d *slotwisev1.Done) int {
 	d.Error, d.LogTail = validText(d.Error), validText(d.LogTail)
-	if err := p.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: d}}); err != nil {
+	if err := o.write(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: d}}, true); err != nil {
 		fmt.Fprintln(os.Stderr, "attempt: the outcome could not be sent to the worker:", err)
 		return 1
 	}

@@ -23,8 +23,8 @@ import (
 // OutputName is the name of a map's run file in the attempt's directory.
 const OutputName = "output.run"
 
-// runner runs one attempt. Three goroutines use it: run executes the task, listen
-// handles the worker's messages, and one sends progress. prepare sets all fields
+// runner runs one attempt. Three goroutines use it: run executes the task, host.listen
+// passes the worker's messages to handle, and one sends progress. prepare sets all fields
 // before they start, the atomic ones and commit excepted.
 type runner struct {
 	schemes *storage.Schemes // of the job's input and output
@@ -32,8 +32,9 @@ type runner struct {
 	spec    *slotwisev1.JobSpec
 	id      job.AttemptID
 	program *engine.Program
-	pipe    *pipe
-	inputs  *inputs // nil for a map
+	out     *outlet
+	stop    context.CancelCauseFunc // ends the task
+	inputs  *inputs                 // nil for a map
 	mem     *mem.Pool
 	commit  chan *slotwisev1.AskCommitResponse // receives the answer to askCommit
 	meter   engine.Meter
@@ -48,6 +49,9 @@ type runner struct {
 // attempt.
 func (r *runner) prepare(build Builder) (err error) {
 	r.spec = r.order.GetJob().GetSpec()
+	if err := enter(r.order.GetWork()); err != nil {
+		return err
+	}
 	if r.id, err = job.ParseAttempt(r.order.GetAttempt()); err != nil {
 		return err
 	}
@@ -70,28 +74,21 @@ func (r *runner) prepare(build Builder) (err error) {
 	return err
 }
 
-// listen handles the worker's messages. When the pipe ends, the worker is gone, and
-// listen kills the process.
-func (r *runner) listen(stop context.CancelCauseFunc, kill func()) {
-	for {
-		m, err := r.pipe.receive()
-		if err != nil {
-			kill()
-			return
+// handle handles a message of the worker. It does not block. After the attempt has ended
+// it changes nothing.
+func (r *runner) handle(m *slotwisev1.ToAttempt) {
+	switch what := m.GetWhat().(type) {
+	case *slotwisev1.ToAttempt_MapOutputs:
+		if r.inputs != nil {
+			r.inputs.update(what.MapOutputs)
 		}
-		switch what := m.GetWhat().(type) {
-		case *slotwisev1.ToAttempt_MapOutputs:
-			if r.inputs != nil {
-				r.inputs.update(what.MapOutputs)
-			}
-		case *slotwisev1.ToAttempt_Commit:
-			select {
-			case r.commit <- what.Commit:
-			default: // a repeated answer
-			}
-		case *slotwisev1.ToAttempt_Stop:
-			stop(&Stopped{what.Stop})
+	case *slotwisev1.ToAttempt_Commit:
+		select {
+		case r.commit <- what.Commit:
+		default: // a repeated answer
 		}
+	case *slotwisev1.ToAttempt_Stop:
+		r.stop(&Stopped{what.Stop})
 	}
 }
 
@@ -141,8 +138,8 @@ func (r *runner) sendProgress() (stop func()) {
 			case <-done:
 				return
 			}
-			// If the pipe is broken, listen finds that out and ends the process.
-			_ = r.pipe.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Progress{Progress: &slotwisev1.Progress{
+			// If the pipe is broken, the host finds that out and ends the process.
+			_ = r.out.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Progress{Progress: &slotwisev1.Progress{
 				Fraction: r.meter.Fraction(), Ticks: r.ticks(), BytesRead: r.meter.BytesRead.Load(),
 			}}})
 		}
@@ -253,7 +250,7 @@ func causeOf(err error) slotwisev1.FailureCause { return slotwisev1.FailureCause
 // askCommit sends a request to commit to the worker, which forwards it to the
 // master. It returns nil if the commit is granted.
 func (r *runner) askCommit(ctx context.Context, _ job.AttemptID) error {
-	if err := r.pipe.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_AskCommit{AskCommit: true}}); err != nil {
+	if err := r.out.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_AskCommit{AskCommit: true}}); err != nil {
 		return err
 	}
 	for {

@@ -71,10 +71,13 @@ func Stat(pid int) (Process, bool) {
 	}, true
 }
 
-// KillChildren kills all descendants of this process. It returns when none is left, or
-// after a second, because a process can be stuck in the kernel. No other goroutine may
-// wait for these processes.
-func KillChildren() { kill(nil) }
+// KillChildren kills all descendants of this process and reports whether none is left. It
+// gives up after a second, because a process can be stuck in the kernel. No other goroutine
+// may wait for these processes.
+func KillChildren() (none bool) {
+	kill(nil)
+	return childless()
+}
 
 // KillStrays kills the children that this process has adopted, with their descendants:
 // all children for which mine returns false. It returns the number of killed processes.

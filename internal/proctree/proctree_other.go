@@ -13,8 +13,9 @@ func Read() (Table, error) { return nil, errors.ErrUnsupported }
 // Stat returns false.
 func Stat(int) (Process, bool) { return Process{}, false }
 
-// KillChildren does nothing. On this system attempts are killed by process group only.
-func KillChildren() {}
+// KillChildren does nothing and returns false. On this system attempts are killed by
+// process group only.
+func KillChildren() (none bool) { return false }
 
 // KillStrays returns 0.
 func KillStrays(func(pid int) bool) int { return 0 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/proctree"
@@ -28,14 +27,13 @@ type process struct {
 	// Worker.mu guards the fields below.
 
 	child *child // nil until the child process has started
-	// limits and group are set before child is. group is nil without control groups.
+	// limits and owner are set before child is.
 	limits limits
-	group  *cgroup.Group
 	owner  *account // as whom the child runs; nil is the worker's user
 	log    *logFile // nil until then
-	// childEnded is set when the child process has ended: it can no longer be sent
-	// map outputs.
-	childEnded bool
+	// cpuBefore is the processor time in nanoseconds that the child had used for earlier
+	// attempts.
+	cpuBefore int64
 	// readsFrom is the job in which the attempt has a reader; nil if it has none.
 	readsFrom *jobState
 }
@@ -169,6 +167,7 @@ func (w *Worker) dropJob(id job.ID) {
 		j.stopPolling()
 		delete(w.mu.jobs, id)
 	}
+	w.endIdleLocked(func(c *child) bool { return c.key.job == id })
 	w.mu.Unlock()
 	err := w.home.removeOutputs(id)
 	// If the directory was hidden, the outputs are back when it returns.
@@ -204,12 +203,17 @@ func (w *Worker) isRunning(name string) bool {
 // have ended.
 func (w *Worker) watchProcesses() {
 	w.mu.Lock()
-	var live []*process
+	type measured struct {
+		*process
+		child     *child
+		cpuBefore int64
+	}
+	var live []measured
 	var drivers []*driverProcess
 	//house:sorted each attempt is measured for itself
 	for _, p := range w.mu.processes {
 		if p.child != nil {
-			live = append(live, p)
+			live = append(live, measured{p, p.child, p.cpuBefore})
 		}
 	}
 	//house:sorted each driver is measured for itself
@@ -234,9 +238,9 @@ func (w *Worker) watchProcesses() {
 	for _, p := range live {
 		memory, cpu := table.Use(p.child.pid)
 		w.mu.Lock()
-		w.mu.agent.Usage(p.id, memory, int64(cpu))
+		w.mu.agent.Usage(p.id, memory, max(0, int64(cpu)-p.cpuBefore))
 		w.mu.Unlock()
-		if limit := p.limits.memory; p.group == nil && limit > 0 && memory > limit {
+		if limit := p.limits.memory; p.child.group == nil && limit > 0 && memory > limit {
 			p.stop(&memoryError{p.limits})
 		}
 	}

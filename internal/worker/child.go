@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -93,54 +94,74 @@ func (s *starter) withOwn(f func(isOwn func(pid int) bool)) {
 // close ends the thread; nothing may be started afterwards.
 func (s *starter) close() { close(s.requests) }
 
-// child is the process of an attempt. It exchanges length-prefixed messages with
-// the worker over two pipes.
+// child is the process of an attempt, or of several attempts one after the other (see
+// pool). It exchanges length-prefixed messages with the worker over two pipes.
 type child struct {
-	cmd   *exec.Cmd
-	pid   int
-	group *cgroup.Group // nil without control groups
-	out   *os.File      // messages from the child
-	in    *os.File      // messages to the child
-	mu    sync.Mutex    // held while a message is written
-	ended chan struct{} // closed when the process has been waited for
-	err   error         // of exec.Cmd.Wait; set before ended is closed
+	cmd    *exec.Cmd
+	pid    int
+	name   string        // of the attempt or driver that it was started for
+	group  *cgroup.Group // nil without control groups
+	output *os.File      // standard output and standard error of its processes
+	out    *os.File      // messages from the child
+	reader *bufio.Reader // of out
+	in     *os.File      // messages to the child
+	ended  chan struct{} // closed when the process has been waited for
+	err    error         // of exec.Cmd.Wait; set before ended is closed
+	// key selects the attempts that may use the child. freshChild sets it.
+	key     poolKey
+	turns   int         // number of attempts so far; the attempt that uses the child counts it
+	expires *time.Timer // ends the child while it is idle; guarded by Worker.mu
+	mu      struct {
+		sync.Mutex      // held while a message is written
+		broken     bool // a message could not be written as a whole
+	}
 }
 
 // childOrder says how to start a child process.
 type childOrder struct {
+	name   string // of the attempt or driver
 	path   string // of the executable
 	dir    string // the working directory
-	log    *logFile
 	role   protocol.Role
 	limits limits
 	group  *cgroup.Group // nil without control groups
 	owner  *account      // as whom the process runs; nil is the worker's user
 }
 
-// startChild starts an executable as an attempt or a driver. Its standard output and
-// standard error are written to the log.
-func (w *Worker) startChild(o *childOrder) (*child, error) {
-	orders, in, err := os.Pipe()
-	if err != nil {
-		return nil, err
+// startChild starts an executable for attempts or as a driver. The caller must copy its
+// output (see copyOutput), and call waitChild.
+func (w *Worker) startChild(o *childOrder) (c *child, err error) {
+	var ours, its [3]*os.File // orders, reports, output
+	closeAll := func(files []*os.File) {
+		for _, f := range files {
+			f.Close() // does nothing if f is nil
+		}
 	}
-	defer orders.Close()
-	out, reports, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
+	defer func() {
+		closeAll(its[:])
+		if err != nil {
+			closeAll(ours[:])
+		}
+	}()
+	for i := range ours {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		if ours[i], its[i] = r, w; i == 0 {
+			ours[i], its[i] = w, r
+		}
 	}
-	defer reports.Close()
 	cmd := &exec.Cmd{
 		Path: o.path, Args: []string{w.arg0(o.path)}, Dir: o.dir, Env: w.environment(o),
-		Stdout: o.log, Stderr: o.log, ExtraFiles: []*os.File{orders, reports}, SysProcAttr: childAttr(),
-		WaitDelay: time.Second, // a process outside its group may keep its output open
+		Stdout: its[2], Stderr: its[2], ExtraFiles: its[:2], SysProcAttr: childAttr(),
 	}
 	if o.owner != nil {
 		o.owner.runAs(cmd.SysProcAttr)
 		if o.path != w.cfg.Executable {
 			program, by, err := openProgram(o.path)
 			if err != nil {
-				return nil, errors.Join(err, in.Close(), out.Close())
+				return nil, err
 			}
 			defer program.Close()
 			cmd.Path = by
@@ -149,17 +170,78 @@ func (w *Worker) startChild(o *childOrder) (*child, error) {
 	if o.group != nil {
 		handle, err := o.group.Handle()
 		if err != nil {
-			return nil, errors.Join(err, in.Close(), out.Close())
+			return nil, err
 		}
 		defer handle.Close()
 		enterGroup(cmd.SysProcAttr, handle)
 	}
 	if err := w.starter.start(cmd); err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
+		return nil, err
 	}
-	c := &child{cmd: cmd, pid: cmd.Process.Pid, group: o.group, in: in, out: out, ended: make(chan struct{})}
+	c = &child{
+		cmd: cmd, pid: cmd.Process.Pid, name: o.name, group: o.group, in: ours[0], out: ours[1], output: ours[2],
+		reader: bufio.NewReader(ours[1]), ended: make(chan struct{}),
+	}
 	go c.await(w.starter)
 	return c, nil
+}
+
+// lateOutput is the time for which the output of a process that has ended is read. A
+// process that it has started may keep the output open for ever.
+const lateOutput = time.Second
+
+// copyOutput copies what the child's processes print to the log until stop is called. stop
+// returns after everything that they printed before the call is in the log. If the child
+// has ended, stop also copies what its descendants print, up to lateOutput.
+func (c *child) copyOutput(log *logFile) (stop func()) {
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		b := make([]byte, 32<<10)
+		for {
+			n, err := c.output.Read(b)
+			log.Write(b[:n])
+			if err != nil {
+				break
+			}
+		}
+		c.readWaiting(func(b []byte) { log.Write(b) })
+	}()
+	return func() {
+		deadline := time.Now()
+		select {
+		case <-c.ended:
+			deadline = deadline.Add(lateOutput)
+		default:
+		}
+		c.output.SetReadDeadline(deadline)
+		<-copied
+	}
+}
+
+// outputBuffer is the size of a pipe's buffer in bytes, so more cannot be waiting.
+const outputBuffer = 64 << 10
+
+// readWaiting passes the output that is waiting to f, without waiting for more.
+func (c *child) readWaiting(f func([]byte)) {
+	c.output.SetReadDeadline(time.Time{}) // a deadline that has passed keeps even waiting bytes from being read
+	raw, err := c.output.SyscallConn()
+	if err != nil {
+		return
+	}
+	b := make([]byte, outputBuffer)
+	for left := len(b); left > 0; {
+		n := 0
+		err := raw.Read(func(fd uintptr) bool {
+			n, _ = syscall.Read(int(fd), b[:left])
+			return true
+		})
+		if err != nil || n <= 0 {
+			return
+		}
+		f(b[:n])
+		left -= n
+	}
 }
 
 // lateMessages is the time for which a child's messages are read after its process has
@@ -220,9 +302,17 @@ func (w *Worker) environment(o *childOrder) []string {
 func (c *child) send(m *slotwisev1.ToAttempt) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.mu.broken {
+		return errBroken
+	}
 	_, err := protodelim.MarshalTo(c.in, m)
+	c.mu.broken = err != nil
 	return err
 }
+
+// errBroken is the error of a message to a child that an earlier message did not reach as
+// a whole.
+var errBroken = errors.New("the pipe to the attempt's process is broken")
 
 // kill sends SIGKILL to all processes of the child's control group. Without one it sends
 // SIGKILL to the child's process group and to all its descendants. A process that has left
@@ -246,12 +336,16 @@ func (c *child) kill() {
 	}
 }
 
-// waitChild waits until the child has ended, closes its pipes, and returns the error
-// of exec.Cmd.Wait. The processes that the child leaves behind are killed later, by
-// watchProcesses.
-func (w *Worker) waitChild(c *child) error {
+// waitChild waits until the child has ended, closes its pipes, and returns the error of
+// exec.Cmd.Wait. stopCopying, if not nil, ends the copying of its output. The processes
+// that the child leaves behind are killed later, by watchProcesses.
+func (w *Worker) waitChild(c *child, stopCopying func()) error {
 	<-c.ended
+	if stopCopying != nil {
+		stopCopying()
+	}
 	c.out.Close()
+	c.output.Close()
 	w.mu.Lock()
 	w.mu.checkOrphans = true
 	w.mu.Unlock()
@@ -262,10 +356,9 @@ func (w *Worker) waitChild(c *child) error {
 // ended, and returns that message. It returns nil if the child ends or sends
 // garbage before that.
 func (c *child) receive(handle func(*slotwisev1.FromAttempt)) *slotwisev1.Done {
-	r := bufio.NewReader(c.out)
 	for {
 		m := &slotwisev1.FromAttempt{}
-		if err := (protodelim.UnmarshalOptions{MaxSize: maxReport}).UnmarshalFrom(r, m); err != nil {
+		if err := (protodelim.UnmarshalOptions{MaxSize: maxReport}).UnmarshalFrom(c.reader, m); err != nil {
 			return nil
 		}
 		if d := m.GetDone(); d != nil {
@@ -280,12 +373,20 @@ const maxReport = 64 << 20
 
 // stopChildOnCancel ends the child when ctx is cancelled. It first asks the child to
 // stop and kills it after Config.KillGrace. A child that used too much memory is
-// killed at once.
-func (w *Worker) stopChildOnCancel(ctx context.Context, c *child) {
+// killed at once. Once over is closed, it does not begin to: the child may have another
+// attempt.
+func (w *Worker) stopChildOnCancel(ctx context.Context, c *child, over <-chan struct{}) {
 	select {
 	case <-c.ended:
 		return
+	case <-over:
+		return
 	case <-ctx.Done():
+	}
+	select {
+	case <-over:
+		return
+	default:
 	}
 	cause := context.Cause(ctx)
 	if !errors.As(cause, new(*memoryError)) {

@@ -69,6 +69,9 @@ type Config struct {
 	// RunAsMinUID is the least uid of such a user, to keep jobs from running as accounts of
 	// the system. Default 1000.
 	RunAsMinUID int
+	// Reuse says whose processes run several attempts of a job, one after the other:
+	// ReuseOwn, ReuseAll or ReuseOff. Default ReuseOwn.
+	Reuse string
 	// MinFree is the number of bytes that must be free on Dir's disk for the worker
 	// to take new work. Default 256 MiB; negative means no limit.
 	MinFree int64
@@ -162,7 +165,8 @@ func (c *Config) fill() error {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	c.Executable = cmp.Or(c.Executable, "/proc/self/exe")
 	c.RunAsMinUID = cmp.Or(c.RunAsMinUID, 1000)
-	if err := c.checkRunAs(); err != nil {
+	c.Reuse = cmp.Or(c.Reuse, ReuseOwn)
+	if err := errors.Join(c.checkRunAs(), c.checkReuse()); err != nil {
 		return err
 	}
 	if c.Log == nil {

@@ -89,7 +89,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 		return nil, err
 	}
 	defer w.removeGroup(p.id.String(), group)
-	c, err := w.startChild(&childOrder{path, work, log, attempt.Driver, lim, group, owner})
+	c, err := w.startChild(&childOrder{p.id.String(), path, work, attempt.Driver, lim, group, owner})
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,8 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 
 // superviseDriver sends the driver its order and waits until it has ended.
 func (w *Worker) superviseDriver(ctx context.Context, c *child, p *driverProcess, log *logFile) (*slotwisev1.Done, error) {
-	go w.stopChildOnCancel(ctx, c)
+	go w.stopChildOnCancel(ctx, c, nil)
+	stopCopying := c.copyOutput(log)
 	go func() { // in a goroutine, because a child that never reads would block the send
 		_ = c.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Drive{Drive: &slotwisev1.DriverOrder{
 			Drive: p.drive, Master: w.cfg.Master, CaPem: w.fetch.GetCaPem(),
@@ -112,7 +113,7 @@ func (w *Worker) superviseDriver(ctx context.Context, c *child, p *driverProcess
 		t := time.AfterFunc(w.cfg.KillGrace, c.kill)
 		defer t.Stop()
 	}
-	err := w.waitChild(c)
+	err := w.waitChild(c, stopCopying)
 	switch cause := context.Cause(ctx); {
 	case done.GetOk():
 		return done, nil

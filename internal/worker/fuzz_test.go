@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bufio"
 	"bytes"
 	"os"
 	"testing"
@@ -37,7 +38,7 @@ func FuzzReceive(f *testing.F) {
 			t.Fatal(err)
 		}
 		w.Close()
-		c := &child{out: r}
+		c := &child{out: r, reader: bufio.NewReader(r)}
 		n := 0
 		c.receive(func(m *slotwisev1.FromAttempt) {
 			if n++; m == nil || n > len(data) {

@@ -106,12 +106,12 @@ func (r *reader) enqueueLocked(m *slotwisev1.MapOutputsResponse) {
 // startReading passes the locations of all map outputs of the job, known ones and
 // later ones, to a reduce until stopReading. If the reduce has ended already or
 // the job was dropped it does nothing.
-func (w *Worker) startReading(p *process) {
+func (w *Worker) startReading(p *process, t *turn) {
 	r := &reader{more: make(chan struct{}, 1), end: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j := w.mu.jobs[p.id.Job]
-	if j == nil || p.childEnded {
+	if j == nil || t.ended {
 		return
 	}
 	r.enqueueLocked(&slotwisev1.MapOutputsResponse{Reset_: true, Outputs: j.outputs})
@@ -121,12 +121,11 @@ func (w *Worker) startReading(p *process) {
 		j.stopPolling = stop
 		go w.pollMapOutputs(ctx, j)
 	}
-	go w.sendMapOutputs(p, r)
+	go w.sendMapOutputs(t, r)
 }
 
-// sendMapOutputs sends queued messages to the reduce until its reader ends or its
-// child process does.
-func (w *Worker) sendMapOutputs(p *process, r *reader) {
+// sendMapOutputs sends queued messages to the reduce until its reader or its turn ends.
+func (w *Worker) sendMapOutputs(t *turn, r *reader) {
 	for {
 		select {
 		case <-r.more:
@@ -138,7 +137,7 @@ func (w *Worker) sendMapOutputs(p *process, r *reader) {
 		r.queue = nil
 		w.mu.Unlock()
 		for _, m := range queue {
-			if p.child.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_MapOutputs{MapOutputs: m}}) != nil {
+			if t.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_MapOutputs{MapOutputs: m}}) != nil {
 				return
 			}
 		}
@@ -148,10 +147,10 @@ func (w *Worker) sendMapOutputs(p *process, r *reader) {
 // stopReading ends the reader of an attempt. If the reader has not started yet, it
 // never will. The job's poller ends with its last reader. The worker may have
 // dropped the job meanwhile.
-func (w *Worker) stopReading(p *process) {
+func (w *Worker) stopReading(p *process, t *turn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.childEnded = true
+	t.ended = true
 	j := p.readsFrom
 	if j == nil {
 		return

@@ -11,6 +11,7 @@ import (
 
 	protocol "github.com/slotwise/slotwise/internal/attempt"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/proctree"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -47,23 +48,56 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	lim := w.cfg.limitsOf(info.GetSpec(), p.launch.GetWidth())
 	w.mu.Lock()
-	p.limits = lim
+	p.limits, p.owner, p.log = w.cfg.limitsOf(info.GetSpec(), p.launch.GetWidth()), owner, log
 	w.mu.Unlock()
-	group, err := w.newGroup(p.id.String(), lim)
+	key := keyOf(p, info, path)
+	order := w.attemptOrder(p, info, dir)
+	order.Keep, order.Work = w.cfg.reuses(path), work
+	for {
+		if err := w.obtainChild(p, key, work); err != nil {
+			return nil, err
+		}
+		done, err := w.superviseChild(ctx, p, order)
+		if !errors.Is(err, errNotBegun) {
+			return done, err
+		}
+		w.log.Info("the attempt's process ended while it was idle: another one is started", "attempt", p.id, "pid", p.child.pid)
+	}
+}
+
+// obtainChild sets the process that will run the attempt: an idle one or a fresh one.
+func (w *Worker) obtainChild(p *process, key poolKey, work string) error {
+	c := w.takeIdle(key)
+	cpu := int64(0)
+	if c == nil {
+		var err error
+		if c, err = w.freshChild(p, key, work); err != nil {
+			return err
+		}
+	} else if use, ok := proctree.Stat(c.pid); ok {
+		cpu = int64(use.CPU)
+	}
+	w.mu.Lock()
+	p.child, p.cpuBefore = c, cpu
+	w.mu.Unlock()
+	return nil
+}
+
+// freshChild starts a process for the attempt.
+func (w *Worker) freshChild(p *process, key poolKey, work string) (*child, error) {
+	name := p.id.String()
+	group, err := w.newGroup(name, p.limits)
 	if err != nil {
 		return nil, err
 	}
-	defer w.removeGroup(p.id.String(), group)
-	c, err := w.startChild(&childOrder{path, work, log, protocol.Task, lim, group, owner})
-	w.mu.Lock()
-	p.child, p.log, p.group, p.owner = c, log, group, owner
-	w.mu.Unlock()
+	c, err := w.startChild(&childOrder{name, key.path, work, protocol.Task, p.limits, group, p.owner})
 	if err != nil {
+		w.removeGroup(name, group)
 		return nil, err
 	}
-	return w.superviseChild(ctx, p, w.attemptOrder(p, info, dir))
+	c.key = key
+	return c, nil
 }
 
 // checkFiles returns an error if an attempt would read or write the worker's own files.
@@ -101,43 +135,125 @@ func (w *Worker) attemptOrder(p *process, info *slotwisev1.JobForWorkerResponse,
 // progressEvery is the interval at which attempts report progress to the worker.
 const progressEvery = 500 * time.Millisecond
 
+// errNotBegun is the error of an attempt whose process was idle before, and ended or hung
+// before it began the attempt.
+var errNotBegun = errors.New("the attempt's process has not begun the attempt")
+
 // superviseChild sends the child process its order, serves its requests, and waits
-// until it has ended, which frees the slot. A child that has said how it ended gets
-// KillGrace to exit, since nothing that it does afterwards counts. A child whose process
-// has ended gets lateMessages, whatever its descendants do.
+// until the attempt has ended, which frees the slot. A child that waits for the next
+// attempt is kept if all went well. Any other child ends: one that has said how the
+// attempt ended gets KillGrace to exit, since nothing that it does afterwards counts. A
+// child whose process has ended gets lateMessages, whatever its descendants do.
 func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwisev1.Order) (*slotwisev1.Done, error) {
 	c := p.child
-	go w.stopChildOnCancel(ctx, c)
+	t := &turn{child: c}
+	begin := newBeginning(c, beginGraces*w.cfg.KillGrace)
+	over := make(chan struct{})
+	go w.stopChildOnCancel(ctx, c, over)
+	stopCopying := c.copyOutput(p.log)
+	ordered := make(chan struct{})
 	go func() { // in a goroutine, because a child that never reads would block the send
-		if err := c.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Order{Order: order}}); err == nil && p.id.Kind == job.Reduce {
-			w.startReading(p)
+		defer close(ordered)
+		if err := t.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Order{Order: order}}); err == nil && p.id.Kind == job.Reduce {
+			w.startReading(p, t)
 		}
 	}()
-	done := c.receive(func(m *slotwisev1.FromAttempt) { w.serveChild(ctx, p, m) })
+	done := c.receive(func(m *slotwisev1.FromAttempt) {
+		if m.GetBegan() {
+			begin.happened()
+			return
+		}
+		w.serveChild(ctx, p, t, m)
+	})
+	begin.over()
+	close(over)
+	whole := t.endSends(w.cfg.KillGrace)
+	<-ordered
+	w.stopReading(p, t)
+	if done.GetReady() && done.GetOk() && whole && ctx.Err() == nil && !outOfMemory(c) {
+		stopCopying()
+		err := w.keepMapOutput(p, order, done)
+		if err != nil || !w.keepIdle(c) {
+			w.ending.Go(func() { w.endChild(c) })
+		}
+		return done, err
+	}
+	defer w.removeGroup(c.name, c.group)
 	if done != nil {
-		t := time.AfterFunc(w.cfg.KillGrace, c.kill)
-		defer t.Stop()
+		if done.GetReady() {
+			c.in.Close()
+		}
+		grace := time.AfterFunc(w.cfg.KillGrace, c.kill)
+		defer grace.Stop()
 	}
-	err := w.waitChild(c)
-	w.stopReading(p)
-	if done.GetOk() && p.id.Kind == job.Map && done.GetOutput() != "" {
-		return done, w.home.keepOutput(p.id, filepath.Join(order.GetDir(), protocol.OutputName), p.owner)
-	}
+	err := w.waitChild(c, stopCopying)
 	switch cause := context.Cause(ctx); {
 	case done.GetOk():
-		return done, nil
-	case p.group != nil && p.group.OutOfMemory():
+		return done, w.keepMapOutput(p, order, done)
+	case outOfMemory(c):
 		return done, &memoryError{p.limits}
 	case cause != nil:
 		return done, cause
 	case done == nil:
-		return nil, newCrashError(err, p.log)
+		return nil, begin.blame(newCrashError(err, p.log))
 	}
 	return done, errors.New(done.GetError())
 }
 
+// outOfMemory reports whether the kernel has killed a process of the child's control group.
+func outOfMemory(c *child) bool { return c.group != nil && c.group.OutOfMemory() }
+
+// keepMapOutput stores the output of a map that has succeeded.
+func (w *Worker) keepMapOutput(p *process, order *slotwisev1.Order, done *slotwisev1.Done) error {
+	if p.id.Kind != job.Map || done.GetOutput() == "" {
+		return nil
+	}
+	return w.home.keepOutput(p.id, filepath.Join(order.GetDir(), protocol.OutputName), p.owner)
+}
+
+// beginning is the time between an order and the child's answer that it has begun. Only
+// the goroutine that receives the child's messages uses it.
+type beginning struct {
+	timer *time.Timer // kills a child that does not begin; nil for a fresh child
+	begun bool
+	late  bool // the child began when the timer was about to kill it
+}
+
+// newBeginning counts the child's next attempt. A fresh child is taken to begin at once.
+func newBeginning(c *child, within time.Duration) *beginning {
+	b := &beginning{begun: c.turns == 0}
+	if c.turns++; !b.begun {
+		b.timer = time.AfterFunc(within, c.kill)
+	}
+	return b
+}
+
+// happened notes that the attempt has begun.
+func (b *beginning) happened() {
+	b.late = !b.begun && !b.timer.Stop()
+	b.begun = true
+}
+
+// over stops the timer.
+func (b *beginning) over() {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+// blame returns the error of an attempt whose child has crashed.
+func (b *beginning) blame(crash error) error {
+	switch {
+	case !b.begun:
+		return errNotBegun
+	case b.late:
+		return &killedError{"its process was idle before and did not begin in time"}
+	}
+	return crash
+}
+
 // serveChild handles one message of a child process. It does not block.
-func (w *Worker) serveChild(ctx context.Context, p *process, m *slotwisev1.FromAttempt) {
+func (w *Worker) serveChild(ctx context.Context, p *process, t *turn, m *slotwisev1.FromAttempt) {
 	switch what := m.GetWhat().(type) {
 	case *slotwisev1.FromAttempt_Progress:
 		w.mu.Lock()
@@ -146,7 +262,7 @@ func (w *Worker) serveChild(ctx context.Context, p *process, m *slotwisev1.FromA
 	case *slotwisev1.FromAttempt_AskCommit:
 		go func() {
 			answer := w.askCommit(ctx, p.id)
-			_ = p.child.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Commit{Commit: answer}})
+			_ = t.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Commit{Commit: answer}})
 		}()
 	case *slotwisev1.FromAttempt_FetchFailure:
 		f := what.FetchFailure

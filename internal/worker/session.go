@@ -162,6 +162,7 @@ func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err 
 	w.mu.lastAnswer = time.Now()
 	if otherMaster {
 		clear(w.mu.jobs)
+		w.endIdleLocked(func(*child) bool { return true })
 	}
 	for _, j := range w.mu.jobs {
 		j.cursor = "" // cursors are valid within one session

@@ -72,14 +72,16 @@ type Worker struct {
 		at      time.Duration
 		last    *slotwisev1.Load
 	}
-	wake  chan struct{}  // holds a value when a heartbeat must be sent at once
-	tasks sync.WaitGroup // attempts whose goroutines have not ended
+	wake   chan struct{}  // holds a value when a heartbeat must be sent at once
+	tasks  sync.WaitGroup // attempts whose goroutines have not ended
+	ending sync.WaitGroup // idle processes that are being ended
 
 	mu struct {
 		sync.Mutex
 		agent     *agent.Agent
 		processes map[job.AttemptID]*process // of attempts that run
 		drivers   map[agent.DriverID]*driverProcess
+		idle      []*child // processes without an attempt, in the order of their last one; see pool.go
 		jobs      map[job.ID]*jobState
 		draining  bool
 		// disk is DISK_FULL or DISK_GONE while the disk cannot be used, and diskWhy says
@@ -175,6 +177,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	err := w.runSessions(ctx)
 	w.killAll("the worker is shutting down")
 	w.tasks.Wait()
+	w.endIdle(func(*child) bool { return true })
+	w.ending.Wait()
 	if err == nil {
 		w.sendLeaving()
 	}
@@ -200,6 +204,7 @@ func (w *Worker) Drain() {
 	w.mu.Lock()
 	first := !w.mu.draining
 	w.mu.draining = true
+	w.endIdleLocked(func(*child) bool { return true })
 	w.refuseWorkLocked()
 	w.mu.Unlock()
 	if first {

@@ -1,0 +1,194 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// Starting a process costs more than many a task. So the process of an attempt that has
+// succeeded stays, idle, for the next attempt of its job. The life of a process:
+//
+//	started ──► attempt ──done, ready──► idle ──► attempt ──► … ──► ended
+//
+// It ends, and a fresh one takes its place, after an attempt that failed, was stopped, or
+// used too much memory; after maxTurns attempts; when it has been idle for idleTime; when
+// its job has ended; when there are more idle processes than slots and it has been idle
+// longest; and when the worker drains or ends.
+//
+// An attempt takes a process only if the key is the same: job, program, limits and user.
+// What isolates attempts from each other:
+//
+//   - The process reports that it is ready only after all of its descendants have ended.
+//   - The worker writes nothing for an attempt to the process after the attempt's end
+//     (turn.send), and the process drops messages that arrive between two attempts. The
+//     process sends nothing for an attempt after its end.
+//   - Each attempt's output goes to its own log, up to the last byte before its end. The
+//     worker drops the output of goroutines that print between two attempts. Their later
+//     output is in the log of the attempt that runs then.
+//   - A stopped attempt's process may be killed only until the attempt has ended. From then
+//     on superviseChild alone decides, and it never keeps the process of a stopped attempt.
+//
+// A process may end or hang while it is idle, and the worker may notice that only after it
+// has sent the next order. An attempt whose process has not answered with Began has had no
+// effect, so the worker starts a fresh process and sends the order again.
+
+// The values of Config.Reuse.
+const (
+	ReuseOwn = "own" // attempts of the worker's own program: built-in apps and streaming jobs
+	ReuseAll = "all" // attempts of uploaded programs, too
+	ReuseOff = "off" // none
+)
+
+const (
+	// idleTime is the time without an attempt after which the worker ends a process.
+	idleTime = 5 * time.Second
+	// maxTurns is the greatest number of attempts of one process. It bounds what attempts
+	// leave behind in it, such as open files.
+	maxTurns = 1000
+	// beginGraces is the time in which a process that was idle must begin its next attempt,
+	// as a multiple of Config.KillGrace.
+	beginGraces = 10
+)
+
+// poolKey says which attempts may have a process one after the other.
+type poolKey struct {
+	job     job.ID
+	staging string // distinguishes two jobs to which two masters gave the same id
+	path    string // of the executable
+	owner   string // the account as which the process runs; "" is the worker's user
+	limits  limits
+}
+
+// keyOf returns the key of an attempt.
+func keyOf(p *process, info *slotwisev1.JobForWorkerResponse, path string) poolKey {
+	k := poolKey{job: p.id.Job, staging: info.GetStaging(), path: path, limits: p.limits}
+	if p.owner != nil {
+		k.owner = fmt.Sprint(*p.owner)
+	}
+	return k
+}
+
+// checkReuse validates Config.Reuse.
+func (c *Config) checkReuse() error {
+	switch c.Reuse {
+	case ReuseOwn, ReuseAll, ReuseOff:
+		return nil
+	}
+	return fmt.Errorf("--reuse %q: must be %s, %s or %s", c.Reuse, ReuseOwn, ReuseAll, ReuseOff)
+}
+
+// reuses reports whether processes of an executable run several attempts.
+func (c *Config) reuses(path string) bool {
+	return c.Reuse == ReuseAll || c.Reuse == ReuseOwn && path == c.Executable
+}
+
+// takeIdle removes from the pool, and returns, the most recently used idle process with the
+// key. It returns nil if the pool has none.
+func (w *Worker) takeIdle(key poolKey) *child {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, c := range slices.Backward(w.mu.idle) {
+		if c.key != key {
+			continue
+		}
+		select {
+		case <-c.ended: // the timer closes its pipes and removes its control group
+			continue
+		default:
+		}
+		c.expires.Stop()
+		w.mu.idle = slices.Delete(w.mu.idle, i, i+1)
+		return c
+	}
+	return nil
+}
+
+// keepIdle puts a process into the pool, which then owns it. It returns false if the
+// process is not wanted.
+func (w *Worker) keepIdle(c *child) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j := w.mu.jobs[c.key.job]
+	if c.turns >= maxTurns || w.mu.draining || j == nil || j.info.GetStaging() != c.key.staging {
+		return false
+	}
+	c.expires = time.AfterFunc(idleTime, func() { w.endIdle(func(d *child) bool { return d == c }) })
+	w.mu.idle = append(w.mu.idle, c)
+	if len(w.mu.idle) > w.cfg.MapSlots+w.cfg.ReduceSlots {
+		oldest := w.mu.idle[0]
+		w.endIdleLocked(func(d *child) bool { return d == oldest })
+	}
+	return true
+}
+
+// endIdle removes the idle processes for which which returns true from the pool and ends
+// them in the background.
+func (w *Worker) endIdle(which func(*child) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.endIdleLocked(which)
+}
+
+func (w *Worker) endIdleLocked(which func(*child) bool) {
+	w.mu.idle = slices.DeleteFunc(w.mu.idle, func(c *child) bool {
+		if !which(c) {
+			return false
+		}
+		c.expires.Stop()
+		w.ending.Go(func() { w.endChild(c) })
+		return true
+	})
+}
+
+// endChild ends a process that has no attempt. The process ends when its pipe is closed.
+func (w *Worker) endChild(c *child) {
+	c.in.Close()
+	t := time.AfterFunc(w.cfg.KillGrace, c.kill)
+	defer t.Stop()
+	_ = w.waitChild(c, nil) // a process that ends with its pipe kills itself
+	w.removeGroup(c.name, c.group)
+}
+
+// turn is the use of a process by one attempt.
+type turn struct {
+	child *child
+	sends struct {
+		sync.Mutex // held while a message is written
+		over       bool
+	}
+	ended bool // the attempt gets no further map outputs; guarded by Worker.mu
+}
+
+// errTurnOver is the error of a message to an attempt that has ended.
+var errTurnOver = errors.New("the attempt has ended")
+
+// send writes a message to the process, and fails once the attempt has ended. It blocks
+// while the pipe is full.
+func (t *turn) send(m *slotwisev1.ToAttempt) error {
+	t.sends.Lock()
+	defer t.sends.Unlock()
+	if t.sends.over {
+		return errTurnOver
+	}
+	return t.child.send(m)
+}
+
+// endSends makes send fail, now and later. It waits for a message that is being written,
+// for at most grace. It reports whether all messages were written as a whole.
+func (t *turn) endSends(grace time.Duration) (whole bool) {
+	c := t.child
+	c.in.SetWriteDeadline(time.Now().Add(grace))
+	t.sends.Lock()
+	t.sends.over = true
+	t.sends.Unlock()
+	c.in.SetWriteDeadline(time.Time{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.mu.broken
+}

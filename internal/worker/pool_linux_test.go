@@ -1,0 +1,161 @@
+package worker_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/worker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// pidJob sets up a job whose attempts write the id of their process to a file, and then
+// run a command. pid waits for the end of an attempt and returns the process's id.
+func (m *fakeMaster) pidJob(id, command string, files ...*slotwisev1.ShippedFile) (run func(attempt string), pid func(attempt string) int) {
+	dir := m.t.TempDir()
+	split := m.job(id, fmt.Sprintf("echo $PPID >%s/$SLOTWISE_ATTEMPT; %s; cat", dir, command), 1, "a\n", files...)
+	run = func(attempt string) { m.launch(attempt, split) }
+	return run, func(attempt string) int {
+		m.t.Helper()
+		m.ends(attempt)
+		b, err := os.ReadFile(filepath.Join(dir, attempt))
+		n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err != nil || n == 0 {
+			m.t.Fatalf("the process of %s: %q, %v", attempt, b, err)
+		}
+		return n
+	}
+}
+
+// ended reports whether a process has ended.
+func ended(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
+
+// TestReuse verifies that the attempts of a job share a process, and nothing else: each has
+// its own log, working directory, files and processes.
+func TestReuse(t *testing.T) {
+	m := newFakeMaster(t)
+	program := "fresh\n"
+	sha := m.file(program)
+	w := m.worker("")
+	run, pid := m.pidJob("j1", "pwd >&2; cat f >&2; echo changed >f; setsid sleep 1000 >/dev/null 2>&1 & echo $! >&2; echo end of $SLOTWISE_ATTEMPT >&2",
+		&slotwisev1.ShippedFile{Name: "f", Sha256: sha})
+	first := 0
+	for i := range 3 {
+		attempt := fmt.Sprint("j1_m_0_", i)
+		run(attempt)
+		got := pid(attempt)
+		want(t, m.ends(attempt), succeeded, "")
+		if first == 0 {
+			first = got
+		}
+		if got != first {
+			t.Errorf("%s ran in process %d, the first attempt in %d", attempt, got, first)
+		}
+		b, err := os.ReadFile(filepath.Join(w.dir, "logs", attempt+".log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+		if len(lines) != 4 || lines[0] != filepath.Join(w.dir, "attempts", attempt, "work") || lines[1]+"\n" != program || lines[3] != "end of "+attempt {
+			t.Fatalf("log of %s: %q", attempt, lines)
+		}
+		if child, _ := strconv.Atoi(lines[2]); child == 0 || !ended(child) {
+			t.Errorf("process %d of %s is left", child, attempt)
+		}
+		if r := m.ends(attempt); r.GetCounters().GetInputRecords() != 1 {
+			t.Errorf("counters of %s: %v", attempt, r.GetCounters())
+		}
+	}
+	run, pid = m.pidJob("j2", "true")
+	run("j2_m_0_0")
+	if got := pid("j2_m_0_0"); got == first {
+		t.Error("attempts of two jobs shared a process")
+	}
+	if ended(first) {
+		t.Error("the process of a running job has ended at once")
+	}
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
+	eventually(t, "the process of a job that has ended ends", func() bool { return ended(first) })
+	second := pid("j2_m_0_0")
+	w.stop()
+	if !ended(second) {
+		t.Error("an idle process has outlived its worker")
+	}
+}
+
+// TestNoReuse verifies that no attempt gets the process of one that failed or was killed,
+// and none at all if that is switched off.
+func TestNoReuse(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, reuse string
+		state        slotwisev1.AttemptState
+	}{
+		"failed":       {"[ $SLOTWISE_ATTEMPT != j1_m_0_0 ] || exit 1", worker.ReuseOwn, failed},
+		"killed":       {"[ $SLOTWISE_ATTEMPT != j1_m_0_0 ] || sleep 1000", worker.ReuseOwn, killed},
+		"switched off": {"true", worker.ReuseOff, succeeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newFakeMaster(t)
+			m.worker("", func(c2 *worker.Config) { c2.Reuse = c.reuse })
+			run, pid := m.pidJob("j1", c.first)
+			run("j1_m_0_0")
+			if c.state == killed {
+				m.until("it runs", func() bool { return m.mu.reports["j1_m_0_0"] != nil })
+				m.order(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "not needed"}}})
+			}
+			want(t, m.ends("j1_m_0_0"), c.state, "")
+			run("j1_m_0_1")
+			want(t, m.ends("j1_m_0_1"), succeeded, "")
+			if c.state != killed && pid("j1_m_0_0") == pid("j1_m_0_1") {
+				t.Error("the second attempt got the process of the first")
+			}
+		})
+	}
+}
+
+// TestIdleProcessFaults kills and stops an idle process. The next attempt must not notice.
+func TestIdleProcessFaults(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	run, pid := m.pidJob("j1", "true")
+	for i, signal := range []syscall.Signal{0, syscall.SIGKILL, syscall.SIGSTOP, 0} {
+		attempt := fmt.Sprint("j1_m_0_", i)
+		run(attempt)
+		want(t, m.ends(attempt), succeeded, "")
+		if err := syscall.Kill(pid(attempt), signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pids := map[int]bool{}
+	for i := range 4 {
+		pids[pid(fmt.Sprint("j1_m_0_", i))] = true
+	}
+	if len(pids) != 3 {
+		t.Errorf("the processes were %v, want three: two were killed or stopped", pids)
+	}
+}
+
+// TestReusedProcessDies kills a process while it runs its second attempt, which then fails
+// with the log of that attempt alone.
+func TestReusedProcessDies(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	run, pid := m.pidJob("j1", "echo log of $SLOTWISE_ATTEMPT >&2; [ $SLOTWISE_ATTEMPT != j1_m_0_1 ] || kill -9 $PPID")
+	run("j1_m_0_0")
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+	run("j1_m_0_1")
+	r := m.ends("j1_m_0_1")
+	want(t, r, failed, "signal: killed")
+	if strings.Contains(r.GetLogTail(), "j1_m_0_0") {
+		t.Errorf("the log of a later attempt has text of an earlier one: %q", r.GetLogTail())
+	}
+	run("j1_m_0_2")
+	want(t, m.ends("j1_m_0_2"), succeeded, "")
+	if pid("j1_m_0_0") != pid("j1_m_0_1") || pid("j1_m_0_1") == pid("j1_m_0_2") {
+		t.Error("the second attempt must get the process of the first, the third must not")
+	}
+}

@@ -64,9 +64,7 @@ func (r *runner) prepare(build Builder) (err error) {
 	if r.outCode, err = output.ParseCodec(r.spec.GetOutputCodec()); err != nil {
 		return err
 	}
-	if r.scratch, err = storage.NewDirScratch(r.order.GetDir()); err != nil {
-		return err
-	}
+	r.scratch = storage.ScratchIn(r.order.GetDir())
 	r.mem = mem.NewPool(r.order.GetMapBuffer() + r.order.GetMergeBuffer() + r.order.GetFetchBuffer())
 	if r.id.Kind == job.Reduce {
 		r.inputs, err = newInputs(r, r.mem)

@@ -20,11 +20,10 @@ const (
 	scratchLock   = "lock"
 )
 
-// DirScratch implements Scratch with a new directory. Several goroutines may use it at
-// once.
+// DirScratch implements Scratch with a directory. Several goroutines may use it at once.
 type DirScratch struct {
 	dir  string
-	lock *os.File // held until Close
+	lock *os.File // held until Close; nil if the directory is the caller's
 	mu   struct {
 		sync.Mutex
 		seq    int                       // number of the last file created
@@ -58,6 +57,14 @@ func NewDirScratch(parent string) (*DirScratch, error) {
 		}
 	}
 	return nil, fmt.Errorf("making scratch space in %s: other processes remove each new directory at once", parent)
+}
+
+// ScratchIn returns a Scratch in a directory that belongs to the caller, who removes it.
+// Close removes the scratch files alone.
+func ScratchIn(dir string) *DirScratch {
+	s := &DirScratch{dir: dir}
+	s.mu.open = map[*scratchFile]struct{}{}
+	return s
 }
 
 // lockScratch creates and locks the lock file of a new directory. It returns nil if
@@ -168,7 +175,8 @@ func (s *DirScratch) Create(name string) (ScratchFile, error) {
 	return sf, nil
 }
 
-// Dir returns the directory. Close also removes files that callers have put there.
+// Dir returns the directory. Close also removes files that callers have put there, except
+// in a directory of ScratchIn.
 func (s *DirScratch) Dir() string { return s.dir }
 
 // Close implements Scratch. It may be called again.
@@ -182,8 +190,15 @@ func (s *DirScratch) Close() error {
 	open := s.mu.open
 	s.mu.open = nil
 	s.mu.Unlock()
+	var err error
 	for f := range open {
 		_ = f.File.Close() // the content is not wanted any more
+		if s.lock == nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}
+	if s.lock == nil {
+		return err
 	}
 	return errors.Join(removeScratch(s.dir), s.lock.Close())
 }

@@ -153,3 +153,31 @@ func TestIsScratchName(t *testing.T) {
 		}
 	}
 }
+
+// TestScratchIn verifies that a scratch in the caller's directory removes its own files,
+// and nothing else.
+func TestScratchIn(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := ScratchIn(dir)
+	var files []ScratchFile
+	for range 3 {
+		f, err := s.Create("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	if err := errors.Join(files[0].Close(), s.Close(), files[1].Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "other" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
+	"github.com/slotwise/slotwise/internal/proctree"
 )
 
 // process is a master or a worker that the benchmark has started.
@@ -76,10 +77,25 @@ func startMaster(ctx context.Context, binary, dir string, args ...string) (*proc
 	return nil, "", errors.Join(errors.New("the master has not written its address file within 20 s"), context.Cause(ctx), p.stop())
 }
 
-// cpu returns the processor time that a process has used, including children that
-// have ended.
+// cpu returns the processor time that a process and its descendants have used, including
+// those that have ended.
 func (p *process) cpu() (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	sum, err := cpuOf(p.cmd.Process.Pid)
+	if err != nil {
+		return 0, err
+	}
+	table, err := proctree.Read()
+	for _, below := range table.Below(p.cmd.Process.Pid) {
+		if used, err := cpuOf(below.PID); err == nil { // else it has just ended
+			sum += used
+		}
+	}
+	return sum, err
+}
+
+// cpuOf returns the processor time of a process and of its children that have ended.
+func cpuOf(pid int) (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}

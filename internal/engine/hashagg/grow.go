@@ -80,7 +80,7 @@ func (t *Table) growSlots(force bool) bool {
 		n = 2 * len(t.slots)
 	}
 	size := int64(n) * entrySize
-	if !force && (!t.fits(size) || !t.worthGrowing()) {
+	if !force && (!t.fits(size) || !t.Repeats()) {
 		return false
 	}
 	r, err := mem.Reserve(t.cfg.Pool, size)
@@ -133,8 +133,9 @@ const (
 	repeatPercent = 4
 )
 
-// worthGrowing reports whether keys repeat often enough for a larger table to save work.
-func (t *Table) worthGrowing() bool {
+// Repeats reports whether keys repeat often enough for a larger table to save work. It is
+// true for small tables, and must be asked before Sort.
+func (t *Table) Repeats() bool {
 	if t.cfg.Added == nil || len(t.slots) < largeSlots {
 		return true
 	}

@@ -61,7 +61,7 @@ type Config struct {
 
 	// Added returns the number of values that were added since New. A nil Added lets the
 	// Table grow up to Limit. With it, a large Table stops growing when its keys hardly
-	// repeat (see worthGrowing), and AddInt64 reports that there is no room.
+	// repeat (see Repeats), and AddInt64 reports that there is no room.
 	Added func() int64
 }
 

@@ -108,8 +108,10 @@ func checkComponents(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	var list struct {
-		BOMFormat  string
-		Metadata   struct{ Component struct{ Name, Version string } }
+		BOMFormat string
+		Metadata  struct {
+			Component struct{ Name, Version string }
+		}
 		Components []struct {
 			Name, Version, Purl string
 			Hashes              []struct{ Alg, Content string }

@@ -69,6 +69,7 @@ status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrup
 		newYarn(),
 		newSim(s),
 		newStudy(s),
+		newOptimum(s),
 		newCalibrate(s),
 		newTune(s),
 		newSize(s),

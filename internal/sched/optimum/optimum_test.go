@@ -1,6 +1,7 @@
 package optimum
 
 import (
+	"iter"
 	"math"
 	"testing"
 
@@ -193,4 +194,52 @@ func TestProgramAgainstRandomPlans(t *testing.T) {
 			t.Fatalf("%+v: %+v ends at %v, solved %v %v", p, guess, ends, objective, ok)
 		}
 	})
+}
+
+// No order of the jobs ends earlier than Johnson's, for any split; so its best split is not
+// worse than the best one for the order given.
+func TestJohnson(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var jobs []Work
+		for range rapid.IntRange(1, 5).Draw(t, "jobs") {
+			jobs = append(jobs, Work{float64(rapid.IntRange(0, 12).Draw(t, "maps")), float64(rapid.IntRange(0, 12).Draw(t, "reduces"))})
+		}
+		given, err1 := Static(jobs, 12, 3, BySlot)
+		best, order, err2 := StaticJohnson(jobs, 12, 3, BySlot)
+		if err1 != nil || err2 != nil || best.Makespan > given.Makespan+1e-9 {
+			t.Fatalf("%+v, in Johnson's order %+v, %v, %v", given, best, err1, err2)
+		}
+		ordered := make([]Work, len(jobs))
+		for k, i := range order {
+			ordered[k] = jobs[i]
+		}
+		if got := Makespan(ordered, best.Maps, best.Reduces); math.Abs(got-best.Makespan) > 1e-9 {
+			t.Fatalf("the order %v gives %v, want %v", order, got, best.Makespan)
+		}
+		for other := range permutations(jobs) {
+			if got := Makespan(other, best.Maps, best.Reduces); got < best.Makespan-1e-9 {
+				t.Fatalf("%v ends at %v, Johnson's order at %v", other, got, best.Makespan)
+			}
+		}
+	})
+}
+
+// permutations yields the jobs in every order. The slice is valid until the next one.
+func permutations(jobs []Work) iter.Seq[[]Work] {
+	list := append([]Work(nil), jobs...)
+	var swap func(i int, yield func([]Work) bool) bool
+	swap = func(i int, yield func([]Work) bool) bool {
+		if i == len(list) {
+			return yield(list)
+		}
+		for k := i; k < len(list); k++ {
+			list[i], list[k] = list[k], list[i]
+			if !swap(i+1, yield) {
+				return false
+			}
+			list[i], list[k] = list[k], list[i]
+		}
+		return true
+	}
+	return func(yield func([]Work) bool) { swap(0, yield) }
 }

@@ -91,7 +91,7 @@ func within(fast int, fastTime float64, slow int, slowTime float64) bool {
 // tasks.
 func (p *Problem) Solve() (plans []Plan, objective float64, ok bool) {
 	for _, limit := range p.ends() {
-		s := search{p: p, limit: limit, plans: make([]Plan, len(p.Nodes))}
+		s := planSearch{p: p, limit: limit, plans: make([]Plan, len(p.Nodes))}
 		if s.waves(0) {
 			return s.plans, limit, true
 		}
@@ -121,16 +121,16 @@ func (p *Problem) ends() []float64 {
 	return slices.Compact(all)
 }
 
-// search looks for plans whose maps end by limit. It chooses waves for one node
+// planSearch looks for plans whose maps end by limit. It chooses waves for one node
 // after another as long as they align, and then splits that have room for all
 // tasks.
-type search struct {
+type planSearch struct {
 	p     *Problem
 	limit float64
 	plans []Plan
 }
 
-func (s *search) waves(i int) bool {
+func (s *planSearch) waves(i int) bool {
 	if i == len(s.plans) {
 		return s.slots(0)
 	}
@@ -150,7 +150,7 @@ func (s *search) waves(i int) bool {
 	return false
 }
 
-func (s *search) slots(i int) bool {
+func (s *planSearch) slots(i int) bool {
 	if i == len(s.plans) {
 		return s.p.Check(s.plans)
 	}

@@ -34,6 +34,11 @@ const (
 // S·n. Of equally good splits it returns the one with the fewest map slots.
 // Each kind gets at least one slot, unless no job has a reduce.
 func Static(jobs []Work, slots, nodes int, by string) (Split, error) {
+	return search(jobs, slots, nodes, by, func(maps, reduces int) float64 { return Makespan(jobs, maps, reduces) })
+}
+
+// search returns the split with the shortest makespan.
+func search(jobs []Work, slots, nodes int, by string, makespan func(maps, reduces int) float64) (Split, error) {
 	step := 1
 	switch {
 	case by == ByNode && nodes > 0 && slots%nodes == 0:
@@ -49,7 +54,7 @@ func Static(jobs []Work, slots, nodes int, by string) (Split, error) {
 	}
 	best := Split{Makespan: math.Inf(1)}
 	for maps := step; maps <= last; maps += step {
-		if t := Makespan(jobs, maps, slots-maps); t < best.Makespan {
+		if t := makespan(maps, slots-maps); t < best.Makespan {
 			best = Split{maps, slots - maps, t}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/sched/optimum"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -32,6 +33,8 @@ type Johnson struct {
 
 // rank is the key of Johnson's rule: a job's work by kind, in slot·seconds.
 type rank [job.Kinds]float64
+
+func (r rank) work() optimum.Work { return optimum.Work{Maps: r[job.Map], Reduces: r[job.Reduce]} }
 
 var (
 	_ sched.Order         = (*Johnson)(nil)
@@ -62,21 +65,7 @@ func (j *Johnson) compare(a, b *job.Job) int {
 	if j.reverse {
 		x, y = y, x
 	}
-	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), rule(x, y))
-}
-
-// rule compares two jobs by Johnson's rule.
-func rule(x, y rank) int {
-	first, second := x[job.Map] < x[job.Reduce], y[job.Map] < y[job.Reduce]
-	switch {
-	case first && second:
-		return cmp.Compare(x[job.Map], y[job.Map])
-	case first:
-		return -1
-	case second:
-		return 1
-	}
-	return cmp.Compare(y[job.Reduce], x[job.Reduce])
+	return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), optimum.Compare(x.work(), y.work()))
 }
 
 // JobAdded implements sched.JobWatcher.

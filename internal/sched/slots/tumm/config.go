@@ -22,6 +22,9 @@ const (
 	Off        = "off"        // Feedback: Eq. 4 alone
 	Telescoped = "telescoped" // Feedback: Eq. 6 summed since the last seed
 	Literal    = "literal"    // Feedback: Eq. 6 step by step, as printed
+
+	Measured = "measured" // Times: the mean of finished tasks
+	Known    = "known"    // Times: stated in advance, by a simulation
 )
 
 // Config holds the parameters that TuMM and H_TuMM share.
@@ -62,6 +65,10 @@ type Options struct {
 	// Eq. 4. Telescoped and Literal correct it by Eq. 6. Literal drifts towards
 	// too few map slots (A6) and exists to show that.
 	Feedback string
+	// Times selects the source of t̄. Measured are the means of finished tasks. Known are the
+	// job's own mean times, which only a simulation knows: the paper's basic solution with
+	// prior knowledge of the workload (section 4.1).
+	Times string
 	// Alpha is the gain of Eq. 6, 1.2 in the paper. With 1 the result is Eq. 4,
 	// and below 1 the split lags behind the work.
 	Alpha float64
@@ -114,6 +121,9 @@ func (o *Options) bind() sched.Bindings {
 		sched.Bind(&o.Period, sched.DurationFrom(0), sched.Param{Name: "feedback-period", Default: "0s", Tune: []string{"0s", "10s", "1m0s"},
 			Aliases: []string{"feedback_period"},
 			Help:    "The least time between two corrections, such as 3s; 0s means one at each heartbeat."}),
+		sched.Bind(&o.Times, sched.Word(Measured, Known), sched.Param{Name: "task-times", Default: Measured,
+			Help: "The task times behind the remaining work: measured (of finished tasks) or known (prior knowledge of each job's mean " +
+				"times, section 4.1 of the paper; simulations only)."}),
 	}, o.Config.bind(Unfinished)...)
 }
 
@@ -136,6 +146,9 @@ func New(k *sched.Kit) (sched.Slots, error) {
 	var o Options
 	if err := k.Read(o.bind()); err != nil {
 		return nil, err
+	}
+	if o.Times == Known {
+		return &Informed{NewTuMM(o)}, nil
 	}
 	return NewTuMM(o), nil
 }

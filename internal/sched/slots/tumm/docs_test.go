@@ -39,7 +39,7 @@ func TestSettings(t *testing.T) {
 		{"tumm", "alpha", "1 0.5 1.2", "0 -1 NaN Inf x"}, {"tumm", "feedback-period", "0s 3s", "-1s 3"},
 		{"tumm", "feedback_period", "1m", "x"}, {"tumm", "remaining", "unfinished unassigned", "all"},
 		{"htumm", "reduce-time", "full after_maps", "none"}, {"htumm", "fallback", "none any within_target", "both"},
-		{"tumm", "early-reduces", "on off", "yes"},
+		{"tumm", "task-times", "measured known", "guessed"}, {"tumm", "early-reduces", "on off", "yes"},
 		{"htumm", "max-per-heartbeat", "0 1 9", "-1 x 1.5"}, {"htumm", "max-reduces-per-heartbeat", "0 1", "-1"},
 		{"htumm", "min-per-type", "0 2", "-2"}, {"htumm", "htumm.min_per_type", "1", "x"},
 	} {

@@ -2,6 +2,7 @@ package tumm
 
 import (
 	"slices"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
@@ -27,6 +28,8 @@ const shortest = 1e-6
 type member struct {
 	in  [job.Kinds]bool // whether the job is in a phase
 	all [job.Kinds]mean
+	// known says that all holds times that are known in advance, which no finished task changes.
+	known bool
 	// nodes lists the nodes whose monitor.local has an entry of the job.
 	nodes []int32
 }
@@ -127,11 +130,27 @@ func (m *monitor) learn(a *job.Attempt) {
 	}
 	seconds := max(shortest, (a.Ended() - from).Seconds())
 	w := &m.members[j.Seat()]
+	if w.known {
+		return
+	}
 	w.all[k].add(seconds)
 	m.last[k] = w.all[k].value
 	if m.perNode {
 		m.learnOn(a.Node(), w, j.ID(), k, seconds)
 	}
+}
+
+// know sets the means of a job to times that are known in advance, from the work of all its
+// tasks.
+func (m *monitor) know(j *job.Job, work [job.Kinds]time.Duration) {
+	w := &m.members[j.Seat()]
+	w.known = true
+	for k := range w.all {
+		if total := j.Total(job.Kind(k)); total > 0 {
+			w.all[k] = mean{count: 1, value: max(shortest, work[k].Seconds()/float64(total))}
+		}
+	}
+	m.sync(j)
 }
 
 // learnOn adds the time of a task to the job's times on a node. Only jobs that have

@@ -45,6 +45,16 @@ func NewTuMM(o Options) *TuMM {
 	return t
 }
 
+// Informed is TuMM with prior knowledge of the workload (section 4.1 of the paper): ω' is the
+// number of remaining tasks times the job's own mean time, which a simulation states when the
+// job is submitted.
+type Informed struct{ *TuMM }
+
+var _ sched.SizeReader = (*Informed)(nil)
+
+// Know implements sched.SizeReader.
+func (t *Informed) Know(j *job.Job, work [job.Kinds]time.Duration) { t.mon.know(j, work) }
+
 // NodeJoined implements sched.NodeWatcher.
 func (t *TuMM) NodeJoined(n *cluster.Node) { t.count(n, 1) }
 

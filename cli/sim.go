@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/study"
@@ -51,6 +52,7 @@ type simFlags struct {
 	dataScale         float64
 	explain           bool
 	references        []string
+	autoscale         string
 	json, quiet       bool
 }
 
@@ -93,6 +95,7 @@ The same seed gives the same run, on any machine.`,
   slotwise sim --workload swim:trace.tsv --cluster nodes=600,maps=4,reduces=2,racks=20 --policy fifo,fair --out result
   slotwise sim --workload rumen:jobs.json --cluster cluster.yaml --policy fair,tumm --fair-scheduler fair-scheduler.xml
   slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fair --seeds 10
+  slotwise sim --workload mix.yaml --cluster nodes=50,maps=4,reduces=2 --autoscale min=2,max=50,start-up=30s
   slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --world hadoop-1.2 --set model.failure-rate=0.02
   slotwise sim --workload jobs.yaml --profiles wordcount.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair`,
 		Args: noArgs,
@@ -111,6 +114,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter, `name=value`, of the policies that have it (repeatable)")
 	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for policies with fair pools")
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
+	s.StringVar(&f.autoscale, "autoscale", "", "start and stop nodes with the work, as slotwise master --autoscale does: `settings` such as min=2,max=50,start-up=30s; max must be the nodes of --cluster")
 	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON) and plots (SVG, PNG); it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
@@ -268,13 +272,23 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 	if err != nil {
 		return nil, err
 	}
+	var scale *autoscale.Config
+	if f.autoscale != "" {
+		c, err := autoscale.Parse(f.autoscale)
+		if err != nil {
+			return nil, misuse("--autoscale: %w", err)
+		}
+		scale = &c
+	}
 	s, err := study.New(study.Config{Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
-		Model: model, World: f.world, Reference: f.reference, References: f.references, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
+		Model: model, World: f.world, Autoscale: scale, Reference: f.reference, References: f.references, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
 	switch {
 	case errors.Is(err, study.ErrCluster):
 		return nil, misuse("--cluster %s: %w", f.cluster, err)
 	case errors.Is(err, study.ErrWorkload):
 		return nil, misuse("--workload: %w", err)
+	case errors.Is(err, study.ErrAutoscale):
+		return nil, misuse("--autoscale: %w", err)
 	case err != nil:
 		return nil, misuse("--policy %w", err)
 	}

@@ -43,7 +43,7 @@ var layers = []layer{
 	{name: "sched", dirs: []string{"sched", "internal/sched"}, except: []string{conformance}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "internal/suggest", "internal/portable"}},
 	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "sched"}},
 	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "internal/portable"}},
-	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/counters", "internal/workload", "internal/portable"}, scheduling...)},
+	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/counters", "internal/workload", "internal/portable", "internal/machines/autoscale"}, scheduling...)},
 	{name: "forecast", dirs: []string{"internal/forecast"}, allow: append([]string{"internal/job", "internal/counters", "internal/portable"}, scheduling...)},
 	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/counters", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...)},
 

@@ -53,6 +53,14 @@ var slots = []column{
 	{"slot time wasted", "otherwise", func(r *collect.Report) float64 { return r.Waste.Other }, number},
 }
 
+// machines lists the columns of the third table: the cost of a cluster that grows and
+// shrinks. All runs of a study have these numbers, or none has.
+var machines = []column{
+	{"machine hours", "total", func(r *collect.Report) float64 { return r.Machines.Hours }, ratio},
+	{"machine hours", "idle", func(r *collect.Report) float64 { return r.Machines.Idle }, ratio},
+	{"machines", "most", func(r *collect.Report) float64 { return float64(r.Machines.Most) }, whole},
+}
+
 func overBound(r *collect.Report) float64 {
 	if b := r.Bounds.Best(); b > 0 {
 		return r.Makespan / b
@@ -116,6 +124,10 @@ func Comparison(out io.Writer, s *Study) error {
 	table(w, fates, slices.Concat(groups, references), none, s.Bound)
 	fmt.Fprintf(w, "\nlower bound of the makespan: %s\n\n", bounds(groups[0]))
 	table(w, slots, slices.Concat(groups, references), none, nil)
+	if head.Machines != nil {
+		fmt.Fprintln(w)
+		table(w, machines, groups, none, nil)
+	}
 	Pairs(w, s.Pairs)
 	notes(w, groups)
 	for _, f := range s.Failed {
@@ -197,7 +209,7 @@ func bounds(runs []*collect.Report) string {
 	return text
 }
 
-// table writes one of the two tables, with dashes for policies without runs. bound holds the
+// table writes one of the tables, with dashes for policies without runs. bound holds the
 // lower bounds for a last row, unless it is empty.
 func table(w io.Writer, columns []column, groups [][]*collect.Report, none []string, bound []*collect.Report) {
 	above, rows := []string{""}, [][]string{{"policy"}}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/sched"
@@ -25,6 +26,9 @@ type Config struct {
 	// Seed seeds all draws of the simulator: placement, failures, stragglers.
 	Seed  uint64
 	Model ModelConfig
+	// Autoscale starts and stops nodes with the work, as a master on Kubernetes does. Its
+	// Max must be the number of nodes of Cluster. nil keeps all nodes up.
+	Autoscale *autoscale.Config
 	// Until ends the run at that time. 0 ends it when all jobs have ended.
 	Until time.Duration
 	// Details fills in Result.Jobs. Without it memory does not grow with the number of

@@ -18,6 +18,11 @@ const (
 	// the tracker noticed the crash. Its attempts have ended before. It sets Node and
 	// NodeName.
 	NodeDown
+	// NodeRequested: Config.Autoscale has asked for a node, which costs from now on. The
+	// node joins later. It sets Node and NodeName.
+	NodeRequested
+	// NodeReturned: Config.Autoscale has given the node back. It sets Node and NodeName.
+	NodeReturned
 	// JobSubmitted sets Job, and ID unless the job still waits for its set-up.
 	JobSubmitted
 	// JobEnded sets Job, ID, State and Text.

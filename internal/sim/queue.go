@@ -10,6 +10,7 @@ type kind uint8
 const (
 	evBeat kind = iota
 	evTick
+	evScale    // a decision of Config.Autoscale
 	evCrash    // a random crash; a configured one is evPlanned
 	background = evCrash
 )
@@ -19,6 +20,7 @@ const (
 	evSubmit       // who is a job that is planned and whose predecessors have ended
 	evPlanned      // who is an index of ModelConfig.Crashes
 	evReturn       // who is a node
+	evBoot         // who is a node of Config.Autoscale that has started
 	evTimer        // who is an attempt
 	evStation      // who is a node one of whose stations has finished something
 	evRetry        // reduces complain about outputs that are gone

@@ -52,6 +52,7 @@ type sim struct {
 	woken       []int32
 
 	attempts []attempt
+	fleet    *fleet // nil without Config.Autoscale
 
 	// Scratch space, so that events allocate nothing.
 	beat       tracker.Heartbeat
@@ -98,6 +99,9 @@ func prepare(cfg Config) (*sim, error) {
 		return nil, err
 	}
 	if err := s.model.check(len(s.nodes)); err != nil {
+		return nil, err
+	}
+	if s.fleet, err = newFleet(cfg.Autoscale, len(s.nodes)); err != nil {
 		return nil, err
 	}
 	if err := s.plan(); err != nil {
@@ -180,12 +184,18 @@ func checkTasks(tasks [job.Kinds][]workload.Task) error {
 // ticks.
 func (s *sim) start() {
 	for i := range s.nodes {
+		if s.fleet != nil && !s.fleet.begin(s, int32(i)) {
+			continue
+		}
 		s.step(&tracker.Join{Node: s.nodes[i].spec})
 		s.notifyNode(NodeUp, int32(i))
 	}
 	s.pace()
 	s.nextArrival() // before the heartbeats of the same time
 	for i := range s.nodes {
+		if !s.nodes[i].up {
+			continue
+		}
 		at := s.interval * time.Duration(i) / time.Duration(len(s.nodes))
 		switch {
 		case s.model.Aligned:
@@ -208,6 +218,9 @@ func (s *sim) start() {
 		s.queue.push(max(0, x.At), evSwap, int32(i), 0)
 	}
 	s.hanging = make([]job.AttemptID, len(s.model.Hangs))
+	if s.fleet != nil {
+		s.queue.push(0, evScale, 0, 0)
+	}
 	if s.model.TickEvery > 0 {
 		s.queue.push(s.model.TickEvery, evTick, 0, 0)
 	}
@@ -275,7 +288,7 @@ func (s *sim) stale(e *event) bool {
 		return e.gen != s.attempts[e.who].gen
 	case evStation:
 		return e.gen != s.nodes[e.who].plant.gen
-	case evCrash, evReturn, evExpire, evResume:
+	case evCrash, evReturn, evExpire, evResume, evBoot:
 		return e.gen != s.nodes[e.who].life
 	case evRetry:
 		return s.jobs[job.ID(e.who)] == nil
@@ -290,6 +303,10 @@ func (s *sim) dispatch(e *event) {
 	case evTick:
 		s.tick()
 		s.queue.push(s.now+s.model.TickEvery, evTick, 0, 0)
+	case evScale:
+		s.fleet.scale(s)
+	case evBoot:
+		s.fleet.boot(s, e.who)
 	case evExpire:
 		s.tick()
 	case evArrive:

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	"github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/sched/policies"
@@ -49,6 +50,9 @@ type Config struct {
 	// Model is the world, and World its name for the report; empty is "default".
 	Model sim.ModelConfig
 	World string
+	// Autoscale, unless it is nil, starts and stops nodes with the work. Its Max must be the
+	// number of the cluster's nodes. Each job alone has them all.
+	Autoscale *autoscale.Config
 	// Reference is Alone or Ideal; empty means Alone, which runs each job by
 	// itself and so takes longer.
 	Reference string
@@ -114,7 +118,7 @@ type run struct {
 }
 
 // New draws the jobs of every seed and builds a policy for every run. An error
-// wraps ErrCluster or ErrWorkload if one of these is at fault.
+// wraps ErrCluster, ErrWorkload or ErrAutoscale if one of these is at fault.
 func New(cfg Config) (*Study, error) {
 	if cfg.Warn == nil {
 		cfg.Warn = func(string) {}
@@ -126,6 +130,11 @@ func New(cfg Config) (*Study, error) {
 	s := &Study{cfg: cfg, model: cfg.Model}
 	if err := s.checkCluster(); err != nil {
 		return nil, err
+	}
+	if a := cfg.Autoscale; a != nil {
+		if n := cfg.Cluster.Nodes(); a.Max != n {
+			return nil, &InputError{ErrAutoscale, fmt.Errorf("max=%d: must be the number of nodes of the cluster, which is %d", a.Max, n)}
+		}
 	}
 	for i := range cfg.Seeds {
 		d := &draft{seed: cfg.Seed + uint64(i)}
@@ -165,15 +174,16 @@ func (s *Study) prepare(r *run, spec string) (err error) {
 	return nil
 }
 
-// ErrCluster and ErrWorkload say which input of a study is at fault.
+// ErrCluster, ErrWorkload and ErrAutoscale say which input of a study is at fault.
 var (
-	ErrCluster  = errors.New("cluster")
-	ErrWorkload = errors.New("workload")
+	ErrCluster   = errors.New("cluster")
+	ErrWorkload  = errors.New("workload")
+	ErrAutoscale = errors.New("autoscale")
 )
 
 // InputError is an error in an input of a study.
 type InputError struct {
-	Input error // ErrCluster or ErrWorkload
+	Input error // ErrCluster, ErrWorkload or ErrAutoscale
 	Err   error
 }
 
@@ -216,7 +226,7 @@ func (s *Study) Run(ctx context.Context) error {
 			observers = append(observers, s.cfg.Progress)
 		}
 		configs[i] = sim.Config{Cluster: r.cluster, Policy: r.policy, Swaps: r.swaps, Jobs: r.draft.jobs, Seed: r.Seed,
-			Model: s.model, Details: s.cfg.Details || s.cfg.Explain, Explain: s.cfg.Explain, Stop: stop, Observer: observers}
+			Model: s.model, Autoscale: s.cfg.Autoscale, Details: s.cfg.Details || s.cfg.Explain, Explain: s.cfg.Explain, Stop: stop, Observer: observers}
 		if r.trace != nil {
 			configs[i].Trace = r.trace.Write
 		}

@@ -9,7 +9,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/slotwise/slotwise/internal/machines/autoscale"
+	"github.com/slotwise/slotwise/internal/metrics/collect"
+	"github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 )
@@ -99,6 +103,40 @@ func TestStudy(t *testing.T) {
 	}
 	if err := CheckOut(out, false); err == nil || CheckOut(out, true) != nil {
 		t.Errorf("an earlier result: %v, %v", err, CheckOut(out, true))
+	}
+}
+
+// TestAutoscale compares the costs of a fixed cluster and of one that grows and shrinks.
+func TestAutoscale(t *testing.T) {
+	study := func(least, most int) (*Study, error) {
+		cfg := config(t, strings.Replace(mix, "5s", "200s", 1), "fair")
+		cfg.Autoscale = &autoscale.Config{Min: least, Max: most, StartUp: 10 * time.Second, CoolDown: 20 * time.Second}
+		return New(cfg)
+	}
+	machines := func(least int) *collect.Report {
+		s, err := study(least, 4)
+		if err == nil {
+			err = s.Run(t.Context())
+		}
+		if err != nil || len(s.Failed()) > 0 {
+			t.Fatal(err, s.Failed())
+		}
+		var text strings.Builder
+		if err := report.Comparison(&text, s.Comparison().Study); err != nil || !strings.Contains(text.String(), "machine hours") {
+			t.Error(err, text.String())
+		}
+		return s.Comparison().Runs[0]
+	}
+	all, few := machines(4), machines(1)
+	busy := all.Machines.Hours - all.Machines.Idle
+	switch work := (all.Slots.Time[0] + all.Slots.Time[1]) / 3600; {
+	case all.Machines.Most != 4 || few.Machines.Most > 4 || few.Machines.Hours >= all.Machines.Hours || few.Machines.Idle >= all.Machines.Idle:
+		t.Errorf("fixed: %+v, growing: %+v", all.Machines, few.Machines)
+	case busy > work || 3*busy < work: // a machine has three slots
+		t.Errorf("machines are busy for %v hours, slots for %v", busy, work)
+	}
+	if _, err := study(1, 5); !errors.Is(err, ErrAutoscale) {
+		t.Errorf("max=5 with 4 nodes: %v", err)
 	}
 }
 

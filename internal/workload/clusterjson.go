@@ -202,6 +202,14 @@ func (c *Cluster) Amend(spec string) error {
 	return nil
 }
 
+// Nodes returns the number of nodes.
+func (c *Cluster) Nodes() (n int) {
+	for i := range c.Groups {
+		n += c.Groups[i].Count
+	}
+	return n
+}
+
 // Slots returns the numbers of slots of both kinds.
 func (c *Cluster) Slots() (maps, reduces int) {
 	for i := range c.Groups {

@@ -28,9 +28,22 @@ import (
 // Slots counts slots by kind.
 type Slots [job.Kinds]int
 
+// DemandOf returns the slots that the running and launchable tasks of all live jobs fill.
+func DemandOf(jobs *job.List) (d Slots) {
+	for _, j := range jobs.Live() {
+		for k := range job.Kind(job.Kinds) {
+			d[k] += j.Occupied(k)
+			if j.Open(k) {
+				d[k] += j.Wanted(k) + j.Width()*j.Delayed(k)
+			}
+		}
+	}
+	return d
+}
+
 // Input is the state of a cluster at one moment.
 type Input struct {
-	// Demand counts the slots that running and launchable tasks fill.
+	// Demand counts the slots that running and launchable tasks fill; see DemandOf.
 	Demand Slots
 	// Busy says that there is work that needs a worker although it fills no slot: the
 	// driver of a chain, or a job whose tasks are not launchable yet.

@@ -1,26 +1,13 @@
 package protocol
 
 import (
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/machines/autoscale"
 )
 
 // Load describes the demand for workers and the workers that are alive, for decisions how
 // many there should be.
 func (c *Core) Load() autoscale.Input {
-	in := autoscale.Input{Busy: len(c.chains.live) > 0}
-	for _, j := range c.live {
-		if j.decided() {
-			continue
-		}
-		in.Busy = true
-		for k := range job.Kind(job.Kinds) {
-			in.Demand[k] += j.core.Occupied(k)
-			if j.core.Open(k) {
-				in.Demand[k] += j.core.Wanted(k) + j.core.Width()*j.core.Delayed(k)
-			}
-		}
-	}
+	in := autoscale.Input{Demand: autoscale.DemandOf(c.tracker.Jobs()), Busy: len(c.tracker.Jobs().Live())+len(c.chains.live) > 0}
 	for _, n := range c.tracker.Nodes().All() {
 		// A node that is absent since a restart of the master may have attempts and outputs.
 		if n.Forgotten() || !n.Alive() && !n.Absent() {

@@ -38,6 +38,10 @@ type Collector struct {
 	copied   map[job.TaskID]int // number of live attempts of each task that had a copy
 	overlaid Courses
 	starved  starvation
+	// paid counts the machines that cost, and idle the paid machines without an attempt, with
+	// sim.Config.Autoscale. most is the greatest number at once.
+	paid, idle metrics.Level
+	most       int
 }
 
 // span holds when a live job was submitted and when its first attempt was
@@ -68,6 +72,7 @@ type virtual struct {
 	cores, running int
 	slots          [job.Kinds]int
 	up             bool
+	paid           bool // counted in Collector.paid
 }
 
 // firstWidth is the initial width of the spans of courses.
@@ -110,6 +115,12 @@ func (k *Collector) Observe(e *sim.Event) {
 			n.up = false
 			k.balance.Leave(e.At, n.running)
 		}
+	case sim.NodeRequested:
+		k.nodes[e.Node].paid = true
+		k.pay(e, 1)
+	case sim.NodeReturned:
+		k.nodes[e.Node].paid = false
+		k.pay(e, -1)
 	case sim.JobSubmitted:
 		k.submitted(e)
 	case sim.JobEnded:
@@ -194,12 +205,24 @@ func (k *Collector) occupy(e *sim.Event, by int) {
 	}
 	was := n.running > n.cores
 	n.running += by
+	if n.paid && (n.running == 0 || n.running == by) {
+		k.idle.Add(e.At, -by)
+	}
 	if is := n.running > n.cores; is != was {
 		k.over.Add(e.At, by)
 	}
 	k.busy[e.Slot].Add(e.At, by)
 	k.overlaid.Busy[e.Slot].Add(e.At, by)
 	k.pools.hold(e.At, e.Job, by)
+}
+
+// pay adds by, 1 or -1, to the machines that cost.
+func (k *Collector) pay(e *sim.Event, by int) {
+	k.paid.Add(e.At, by)
+	if k.nodes[e.Node].running == 0 {
+		k.idle.Add(e.At, by)
+	}
+	k.most = max(k.most, k.paid.Value())
 }
 
 // started records the launch of an attempt.
@@ -276,6 +299,9 @@ func (k *Collector) Report(r *sim.Result, bounds Bounds) *Report {
 		end = k.end
 	}
 	k.slotNumbers(p, end)
+	if k.most > 0 {
+		p.Machines = &Machines{Hours: k.paid.Area(end) / 3600, Idle: k.idle.Area(end) / 3600, Most: k.most}
+	}
 	return p
 }
 

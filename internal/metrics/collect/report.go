@@ -56,8 +56,22 @@ type Report struct {
 	Waste    Waste   `json:"waste"`
 	Classes  []Class `json:"classes"`
 
+	// Machines is nil unless the run started and stopped nodes with the work.
+	Machines *Machines `json:"machines,omitempty"`
+
 	Events    int64 `json:"events"`
 	Decisions int64 `json:"decisions"`
+}
+
+// Machines is the cost of a cluster that grows and shrinks.
+type Machines struct {
+	// Hours are machine-hours, from the request for each machine until it was given back or
+	// the last job ended.
+	Hours float64 `json:"hours"`
+	// Idle are the machine-hours without a running attempt: while a machine starts, waits
+	// for work, or keeps map outputs.
+	Idle float64 `json:"idle_hours"`
+	Most int     `json:"most"` // machines at once
 }
 
 // Jobs counts jobs by their outcome.

@@ -88,7 +88,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.DurationVar(&f.historyAge, "history-age", 0, "`time` after which an ended job is removed from the history, such as 2160h (default: none)")
 	s.StringVar(&f.autoscale, "autoscale", "", "scale the workers of --worker-deployment or --yarn-service with the work: `settings` such as min=1,max=20,start-up=30s,cool-down=1m,hold=10m")
 	s.StringVar(&f.deployment, "worker-deployment", "", "`name` of the Deployment of the workers, in the Kubernetes namespace in which the master runs")
-	s.StringVar(&f.yarnService, "yarn-service", "", "`name` of the YARN service of the workers; see slotwise yarn up")
+	s.StringVar(&f.yarnService, "yarn-service", "", "`name` of the YARN service of the workers, whose racks are YARN's unless --topology is given; see slotwise yarn up")
 	f.logFlags.register(c)
 	addSettings(c, func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.ErrOrStderr()) })
 	c.AddCommand(newBackup(), newRestore())
@@ -292,8 +292,17 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	return cfg, err
 }
 
-// racks opens the topology. It returns nil if none is given.
+// racks opens the topology, which is YARN's for workers on YARN unless another one is given.
+// It returns nil if there is none.
 func (f *masterFlags) racks(log *slog.Logger) (func(host string) string, error) {
+	if f.topology == "" && f.autoscale != "" && f.yarnService != "" && f.deployment == "" {
+		s, err := yarnService(f.yarnService)
+		if err != nil {
+			return nil, misuse("--yarn-service: %w", err)
+		}
+		r := &yarnRacks{nodes: s.Racks, log: log}
+		return r.rack, nil
+	}
 	if f.topology == "" {
 		return nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,6 +82,41 @@ func yarnService(name string) (*yarn.Service, error) {
 	return c.Service(name), nil
 }
 
+// yarnRacks answers with the racks that YARN reports for its nodes. It may be used by several
+// goroutines.
+type yarnRacks struct {
+	nodes func(context.Context) (map[string]string, error)
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	racks map[string]string
+	asked time.Time
+}
+
+// rackLimit is the time limit of one call for racks, rackInterval the least time between two calls.
+const (
+	rackLimit    = 5 * time.Second
+	rackInterval = 10 * time.Second
+)
+
+// rack returns the rack of a host, or "" if it is unknown. For a new host it asks YARN.
+func (r *yarnRacks) rack(host string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.racks[host]; !known && time.Since(r.asked) >= rackInterval {
+		r.asked = time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), rackLimit)
+		defer cancel()
+		racks, err := r.nodes(ctx)
+		if err != nil {
+			r.log.Warn("racks of YARN", "host", host, "error", err)
+			return ""
+		}
+		r.racks = racks
+	}
+	return r.racks[host]
+}
+
 // yarnUp are the flags of yarn up.
 type yarnUp struct {
 	yarnFlags
@@ -125,6 +162,9 @@ command line.`,
 	return c
 }
 
+// maxYarnFiles bounds the files of --file.
+const maxYarnFiles = 100
+
 // check checks the flags.
 func (f *yarnUp) check() error {
 	switch {
@@ -138,6 +178,8 @@ func (f *yarnUp) check() error {
 		return misuse("--memory %v: must be from 256MiB to 16TiB", f.memory)
 	case f.queue == "" || len(f.queue) > 256:
 		return misuse("--queue %q: want the name of a YARN queue", f.queue)
+	case len(f.files) > maxYarnFiles:
+		return misuse("--file: %d files; at most %d are possible, put them into an archive", len(f.files), maxYarnFiles)
 	case (f.cert == "") != (f.key == ""):
 		return misuse("--worker-cert and --worker-key belong together")
 	case f.timeout <= 0:

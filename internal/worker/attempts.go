@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ type process struct {
 	// stop cancels the attempt's context. The cause says why: *killedError,
 	// *memoryError, or nil after the attempt has ended.
 	stop context.CancelCauseFunc
+
+	dirKept bool // the child has the attempt's directory; used by the goroutine that runs the attempt
 
 	// Worker.mu guards the fields below.
 
@@ -184,7 +187,8 @@ func (w *Worker) dropJob(id job.ID) {
 	}
 }
 
-// isRunning reports whether the attempt or driver of that name runs.
+// isRunning reports whether the attempt or driver of that name runs, or an idle process has
+// its directory.
 func (w *Worker) isRunning(name string) bool {
 	id, err := job.ParseAttempt(name)
 	w.mu.Lock()
@@ -192,6 +196,11 @@ func (w *Worker) isRunning(name string) bool {
 	//house:sorted at most one driver has the name
 	for d := range w.mu.drivers {
 		if d.String() == name {
+			return true
+		}
+	}
+	for _, c := range w.mu.idle {
+		if filepath.Base(c.dir) == name {
 			return true
 		}
 	}

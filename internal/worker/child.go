@@ -109,6 +109,7 @@ type child struct {
 	err    error         // of exec.Cmd.Wait; set before ended is closed
 	// key selects the attempts that may use the child. freshChild sets it.
 	key     poolKey
+	dir     string      // an attempt's directory without content; "" if there is none
 	turns   int         // number of attempts so far; the attempt that uses the child counts it
 	expires *time.Timer // ends the child while it is idle; guarded by Worker.mu
 	mu      struct {

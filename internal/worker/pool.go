@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -146,6 +147,51 @@ func (w *Worker) endIdleLocked(which func(*child) bool) {
 	})
 }
 
+// keepsDir reports whether the attempt's directory may serve the next attempt. A directory
+// of another user must not: its owner could replace what the worker then writes to.
+func (p *process) keepsDir(order *slotwisev1.Order) bool {
+	return p.owner == nil && len(order.GetJob().GetSpec().GetProgram().GetFiles()) == 0
+}
+
+// keepDir keeps the directory of an attempt that has ended for the next one, if it still has
+// its first mode and only an empty working directory.
+func (c *child) keepDir(dir string) bool {
+	if !isFresh(dir, "work") || !isFresh(workDir(dir)) {
+		return false
+	}
+	c.dir = dir
+	return true
+}
+
+// isFresh reports whether dir is a directory with its first mode and only these entries.
+func isFresh(dir string, entries ...string) bool {
+	info, err := os.Lstat(dir)
+	if err != nil || info.Mode() != os.ModeDir|0o700 {
+		return false
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	return err == nil && slices.Equal(names, entries)
+}
+
+// takeDir moves the kept directory to an attempt's path. It returns false if there is none
+// or it cannot be moved.
+func (c *child) takeDir(to string) bool {
+	from := c.dir
+	if c.dir = ""; from == "" {
+		return false
+	}
+	if os.Rename(from, to) == nil {
+		return true
+	}
+	os.RemoveAll(from)
+	return false
+}
+
 // endChild ends a process that has no attempt. The process ends when its pipe is closed.
 func (w *Worker) endChild(c *child) {
 	c.in.Close()
@@ -153,6 +199,9 @@ func (w *Worker) endChild(c *child) {
 	defer t.Stop()
 	_ = w.waitChild(c, nil) // a process that ends with its pipe kills itself
 	w.removeGroup(c.name, c.group)
+	if c.dir != "" {
+		os.RemoveAll(c.dir)
+	}
 }
 
 // turn is the use of a process by one attempt.

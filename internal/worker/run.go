@@ -34,53 +34,60 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 		return nil, err
 	}
 	defer release()
-	dir := w.home.attempt(p.id)
-	defer os.RemoveAll(dir)
-	work, err := w.makeWorkDir(ctx, dir, info.GetSpec().GetProgram().GetFiles(), owner)
-	if err != nil {
-		return nil, err
-	}
-	log, err := newLog(w.home.logPath(p.id.String()), w.cfg.LogSize)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
 	w.mu.Lock()
-	p.limits, p.owner, p.log = w.cfg.limitsOf(info.GetSpec(), p.launch.GetWidth()), owner, log
+	p.limits, p.owner = w.cfg.limitsOf(info.GetSpec(), p.launch.GetWidth()), owner
 	w.mu.Unlock()
 	key := keyOf(p, info, path)
-	order := w.attemptOrder(p, info, dir)
-	order.Keep, order.Work = w.cfg.reuses(path), work
-	for {
-		if err := w.obtainChild(p, key, work); err != nil {
-			return nil, err
+	var c *child
+	if w.cfg.reuses(path) {
+		c = w.takeIdle(key)
+	}
+	order := w.attemptOrder(p, info, w.home.attempt(p.id))
+	order.Keep = w.cfg.reuses(path)
+	defer func() {
+		if !p.dirKept {
+			os.RemoveAll(order.GetDir())
 		}
-		done, err := w.superviseChild(ctx, p, order)
+	}()
+	if err := w.prepareAttempt(ctx, p, order, c); err != nil {
+		if c != nil {
+			w.ending.Go(func() { w.endChild(c) })
+		}
+		return nil, err
+	}
+	defer p.log.Close()
+	if c != nil {
+		done, err := w.superviseChild(ctx, p, order, c)
 		if !errors.Is(err, errNotBegun) {
 			return done, err
 		}
-		w.log.Info("the attempt's process ended while it was idle: another one is started", "attempt", p.id, "pid", p.child.pid)
+		w.log.Info("the attempt's process ended while it was idle: another one is started", "attempt", p.id, "pid", c.pid)
 	}
+	if c, err = w.freshChild(p, key, order.GetWork()); err != nil {
+		return nil, err
+	}
+	return w.superviseChild(ctx, p, order, c)
 }
 
-// obtainChild sets the process that will run the attempt: an idle one or a fresh one.
-func (w *Worker) obtainChild(p *process, key poolKey, work string) error {
-	c := w.takeIdle(key)
-	cpu := int64(0)
-	if c == nil {
-		var err error
-		if c, err = w.freshChild(p, key, work); err != nil {
-			return err
-		}
-	} else if use, ok := proctree.Stat(c.pid); ok {
-		cpu = int64(use.CPU)
+// prepareAttempt makes the attempt's directories and its log. If the child has an emptied
+// directory of an earlier attempt, the attempt gets that one.
+func (w *Worker) prepareAttempt(ctx context.Context, p *process, order *slotwisev1.Order, c *child) (err error) {
+	dir, files := order.GetDir(), order.GetJob().GetSpec().GetProgram().GetFiles()
+	if c != nil && c.takeDir(dir) {
+		order.Work = workDir(dir)
+	} else if order.Work, err = w.makeWorkDir(ctx, dir, files, p.owner); err != nil {
+		return err
+	}
+	log, err := newLog(w.home.logPath(p.id.String()), w.cfg.LogSize)
+	if err != nil {
+		return err
 	}
 	w.mu.Lock()
-	p.child, p.cpuBefore = c, cpu
+	p.log = log
 	w.mu.Unlock()
+	if err := context.Cause(ctx); err != nil {
+		return errors.Join(err, log.Close())
+	}
 	return nil
 }
 
@@ -144,9 +151,9 @@ var errNotBegun = errors.New("the attempt's process has not begun the attempt")
 // attempt is kept if all went well. Any other child ends: one that has said how the
 // attempt ended gets KillGrace to exit, since nothing that it does afterwards counts. A
 // child whose process has ended gets lateMessages, whatever its descendants do.
-func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwisev1.Order) (*slotwisev1.Done, error) {
-	c := p.child
+func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwisev1.Order, c *child) (*slotwisev1.Done, error) {
 	t := &turn{child: c}
+	w.assign(p, c)
 	begin := newBeginning(c, beginGraces*w.cfg.KillGrace)
 	over := make(chan struct{})
 	go w.stopChildOnCancel(ctx, c, over)
@@ -173,6 +180,7 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 	if done.GetReady() && done.GetOk() && whole && ctx.Err() == nil && !outOfMemory(c) {
 		stopCopying()
 		err := w.keepMapOutput(p, order, done)
+		p.dirKept = err == nil && p.keepsDir(order) && c.keepDir(order.GetDir())
 		if err != nil || !w.keepIdle(c) {
 			w.ending.Go(func() { w.endChild(c) })
 		}
@@ -198,6 +206,19 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 		return nil, begin.blame(newCrashError(err, p.log))
 	}
 	return done, errors.New(done.GetError())
+}
+
+// assign makes c the process of the attempt.
+func (w *Worker) assign(p *process, c *child) {
+	before := int64(0)
+	if c.turns > 0 {
+		if use, ok := proctree.Stat(c.pid); ok {
+			before = int64(use.CPU)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.child, p.cpuBefore = c, before
 }
 
 // outOfMemory reports whether the kernel has killed a process of the child's control group.
@@ -312,7 +333,7 @@ func (w *Worker) makeWorkDir(ctx context.Context, dir string, files []*slotwisev
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	work = filepath.Join(dir, "work")
+	work = workDir(dir)
 	for _, d := range []string{dir, work} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return "", err
@@ -323,6 +344,9 @@ func (w *Worker) makeWorkDir(ctx context.Context, dir string, files []*slotwisev
 	}
 	return work, giveDir(dir, work, owner)
 }
+
+// workDir returns the working directory of the attempt or driver with the directory dir.
+func workDir(dir string) string { return filepath.Join(dir, "work") }
 
 // copyShippedFiles copies the job's files into the attempt's working directory.
 // Attempts get copies, because a task may overwrite them.
